@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "add.h"
 
+#include "bytes.h"
+#include "commands.h"
+#include "figures.h"
 #include "image.h"
 #include "keys.h"
+#include "memory.h"
 #include "settings.h"
 
 static tamis_key item_of(const server_string *word)
@@ -24,23 +28,96 @@ static bool is_full(const struct value *v)
  * bytes depend on when memory comes back; then the two would not answer alike.  So its adds are
  * refused here, before it comes near: at 7/8 of the limit or, if that is small, at 3/4.  A window
  * splits nothing: an add that goes in here goes in on a replica, if need be without the limit. */
+static uint32_t at_most_32_bits(uint64_t number)
+{
+  return number < UINT32_MAX ? (uint32_t) number : UINT32_MAX;
+}
+
+static bool is_watched(const struct value *v)
+{
+  return v->kind == TAMIS_CUCKOO && v->traits.max_bytes && v->traits.expansion && !v->traits.window;
+}
+
 static void watch_limit(struct value *v, int n)
 {
   enum { STEP = 64 << 10, ADDS = 256 };
   tamis_stats stats = TAMIS_STATS_INIT;
   const uint64_t limit = v->traits.max_bytes, part = limit / 8;
-  if (v->kind != TAMIS_CUCKOO || v->traits.window || !v->traits.expansion || !limit)
+  if (!is_watched(v))
     return;
-  if (v->unwatched < (uint64_t) n) {
+  if (v->unwatched < (uint32_t) n) {
     (void) tamis_get_stats(v->filter, &stats);
     v->at_limit = stats.bytes >= limit - part - (part < STEP ? part : STEP);
-    v->unwatched = v->at_limit ? 0 : ADDS + v->count / 64;
+    v->unwatched = v->at_limit ? 0 : at_most_32_bits(ADDS + v->count / 64);
   }
-  v->unwatched -= v->at_limit ? 0 : (uint64_t) n;
+  v->unwatched -= v->at_limit ? 0 : (uint32_t) n;
 }
 
-static int add_one(struct value *v, const tamis_key *item, bool unique)
+/* ---- filters of a foreign form ---- */
+
+/* The filter on top follows from the last layer below it, so that a replica opens the same one: its
+ * seed from what chance and other people's items have left there, and its rate from the rate there.
+ * RedisBloom halves the rate from layer to layer, so those that it would open have that rate
+ * together. */
+static int open_own(struct value *v, uint64_t limit)
 {
+  enum { SEED_BYTES = 1 << 20 };
+  const uint64_t most_capacity = UINT64_C(1) << 40;
+  const double lowest_rate = 1e-9;
+  const struct foreign_layer *last = &v->foreign->layer[v->foreign->layers - 1];
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = last->entries < most_capacity ? last->entries : most_capacity;
+  options.capacity += !options.capacity;
+  options.fpp = last->rate > lowest_rate ? last->rate : lowest_rate;
+  options.seed = sum_bytes(last->data, last->bytes < SEED_BYTES ? last->bytes : SEED_BYTES, 1) | 1;
+  options.stripes = 1;
+  options.allocator = memory_of_filters();
+  options.cleared_from = MEMORY_CLEARED_FROM;
+  uint64_t bytes;
+  if (limit && (tamis_bytes_for(&options, &bytes) != TAMIS_OK || v->foreign->bytes > limit ||
+                bytes > limit - v->foreign->bytes))
+    return TAMIS_EFULL;
+  return tamis_create(&options, &v->filter);
+}
+
+/* The filter on top has no limit of its own, as a replica must open the same one.  Its next layer
+ * takes about as much as all before it. */
+static bool may_grow(struct value *v, uint64_t limit)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  if (!limit)
+    return true;
+  if (!v->unwatched) {
+    const uint64_t room = value_capacity(v) > v->count ? value_capacity(v) - v->count : 0;
+    (void) tamis_get_stats(v->filter, &stats);
+    v->at_limit = !room && value_memory(v) + stats.bytes + stats.bytes / 2 > limit;
+    v->unwatched = at_most_32_bits(room);
+  }
+  v->unwatched -= v->unwatched > 0;
+  return !v->at_limit;
+}
+
+static int add_foreign(struct value *v, const tamis_key *item, bool unique, uint64_t limit)
+{
+  struct foreign *f = v->foreign;
+  const bool grows = f->kind != TAMIS_CUCKOO && !(f->options & FOREIGN_NONSCALING);
+  if (v->filter && tamis_contains(v->filter, item->data, item->len))
+    return TAMIS_PRESENT;
+  int result = foreign_add(f, item->data, item->len, unique, limit);
+  if (result != TAMIS_EFULL || !grows)
+    return result;
+  result = v->filter ? TAMIS_OK : open_own(v, limit);
+  if (result != TAMIS_OK)
+    return result;
+  return may_grow(v, limit) ? tamis_add_unique(v->filter, item->data, item->len) : TAMIS_EFULL;
+}
+
+/* ---- all ---- */
+
+static int add_one(struct value *v, const tamis_key *item, bool unique, uint64_t limit)
+{
+  if (v->foreign)
+    return add_foreign(v, item, unique, limit);
   if (is_full(v))
     return unique && tamis_contains(v->filter, item->data, item->len) ? TAMIS_PRESENT : TAMIS_EFULL;
   return unique ? tamis_add_unique(v->filter, item->data, item->len)
@@ -51,26 +128,46 @@ static int add_one(struct value *v, const tamis_key *item, bool unique)
  * when memory came back, so this server may meet the limit where the other one did not. */
 static int add_one_obeying(struct value *v, const tamis_key *item, bool unique)
 {
-  int result = add_one(v, item, unique);
-  if (result == TAMIS_EFULL && (v->traits.expansion || v->traits.window) && v->traits.max_bytes &&
+  int result = add_one(v, item, unique, 0);
+  const bool limited = v->foreign ? v->filter != NULL : v->traits.max_bytes != 0;
+  if (result == TAMIS_EFULL && (v->traits.expansion || v->traits.window) && limited &&
       image_lift_limit(v) == TAMIS_OK)
-    result = add_one(v, item, unique);
+    result = add_one(v, item, unique, 0);
   return result;
 }
 
 /* Whether the filter has room for all of these items, so that their order does not matter. */
 static bool have_room(const struct value *v, int n)
 {
-  if (v->at_limit)
+  if (v->at_limit || v->foreign)
     return false;
   return v->traits.expansion ||
          (!v->traits.window && v->count <= v->capacity && v->capacity - v->count >= (uint64_t) n);
 }
 
+/* Adds a single item, if nothing hangs on whether this server obeys another one; to ask for that
+ * takes the time of half an add.  False: it does. */
+static bool add_at_once(server_ctx *ctx, struct value *v, const tamis_key *item, bool unique,
+                        int *result)
+{
+  const uint32_t watched = is_watched(v);
+  if (v->foreign || v->at_limit || v->unwatched < watched)
+    return false;
+  v->unwatched -= watched;
+  *result = add_one(v, item, unique, 0);
+  if (*result == TAMIS_EFULL && must_obey(ctx))
+    *result = add_one_obeying(v, item, unique);
+  v->count += *result == TAMIS_OK;
+  return true;
+}
+
 static int add_batch(server_ctx *ctx, struct value *v, const tamis_key *items, int n, bool unique,
                      bool stops, int *results)
 {
+  if (n == 1 && add_at_once(ctx, v, items, unique, results))
+    return 1;
   bool obeys = must_obey(ctx);
+  const uint64_t limit = (uint64_t) settings.max_bytes;
   if (obeys)
     v->at_limit = false;
   else
@@ -85,7 +182,8 @@ static int add_batch(server_ctx *ctx, struct value *v, const tamis_key *items, i
     return n;
   }
   for (int i = 0; i < n; i++) {
-    results[i] = obeys ? add_one_obeying(v, &items[i], unique) : add_one(v, &items[i], unique);
+    results[i] =
+        obeys ? add_one_obeying(v, &items[i], unique) : add_one(v, &items[i], unique, limit);
     v->count += results[i] == TAMIS_OK;
     if (results[i] < 0 && stops)
       return i + 1;
@@ -100,14 +198,15 @@ static void replicate(server_ctx *ctx, server_string *key, const struct value *v
 {
   const bool renews = unique && v->traits.renews;
   if (v->kind == TAMIS_CUCKOO && n == 1)
-    server.Replicate(ctx, renews ? "CF.ADDNX" : "CF.ADD", "ss", key, items[0]);
+    server.Replicate(ctx, command_name(v->kind, renews ? "TAMIS.CF.ADDNX" : "TAMIS.CF.ADD"), "ss",
+                     key, items[0]);
   else if (v->kind == TAMIS_CUCKOO)
-    server.Replicate(ctx, renews ? "CF.INSERTNX" : "CF.INSERT", "sccv", key, "NOCREATE", "ITEMS",
-                     items, n);
+    server.Replicate(ctx, command_name(v->kind, renews ? "TAMIS.CF.INSERTNX" : "TAMIS.CF.INSERT"),
+                     "sccv", key, "NOCREATE", "ITEMS", items, n);
   else if (n == 1)
-    server.Replicate(ctx, "BF.ADD", "ss", key, items[0]);
+    server.Replicate(ctx, command_name(v->kind, "TAMIS.BF.ADD"), "ss", key, items[0]);
   else
-    server.Replicate(ctx, "BF.MADD", "sv", key, items, n);
+    server.Replicate(ctx, command_name(v->kind, "TAMIS.BF.MADD"), "sv", key, items, n);
 }
 
 /* valkey-bloom's names, as RedisBloom has no events.  Of a cuckoo filter, CF.INSERT has its own;
@@ -119,21 +218,26 @@ static const char *event_of(tamis_kind kind, bool stops)
   return "bloom.add";
 }
 
+/* A command that the server has to make takes more of its time than a filter takes for an add. */
 int add_items(server_ctx *ctx, server_string *key, struct value *v, server_string **items, int n,
-              bool unique, bool stops, int *results)
+              struct add_mode mode, int *results)
 {
   tamis_key keys[ADD_BATCH];
   server_string *added[ADD_BATCH];
   size_t n_added = 0;
   for (int i = 0; i < n; i++)
     keys[i] = item_of(items[i]);
-  int tried = add_batch(ctx, v, keys, n, unique, stops, results);
+  int tried = add_batch(ctx, v, keys, n, mode.unique, mode.stops, results);
+  figures_note_adds(v, results, tried);
   for (int i = 0; i < tried; i++)
     if (results[i] == TAMIS_OK || (results[i] == TAMIS_PRESENT && v->traits.renews))
       added[n_added++] = items[i];
   if (n_added) {
-    replicate(ctx, key, v, added, n_added, unique);
-    key_changed(ctx, key, event_of(v->kind, stops));
+    if (mode.verbatim && n_added == (size_t) n)
+      server.ReplicateVerbatim(ctx);
+    else
+      replicate(ctx, key, v, added, n_added, mode.unique);
+    key_changed(ctx, key, event_of(v->kind, mode.stops));
   }
   return tried;
 }

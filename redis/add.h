@@ -13,11 +13,18 @@ enum {
   ADD_FULL = TAMIS_EFULL
 };
 
-/* Adds up to ADD_BATCH items and replicates those that changed the filter.  `unique`: items that
- * seem to be in are left out.  results[i]: TAMIS_OK, TAMIS_PRESENT, or a failure.  `stops`: nothing
- * is tried after a failure.  Returns how many items were tried. */
+/* How items are added.  `verbatim`: the command is the one that adds all of these items and no
+ * others, so a replica may get it as it came. */
+struct add_mode {
+  bool unique; /* items that seem to be in are left out */
+  bool stops;  /* nothing is tried after a failure */
+  bool verbatim;
+};
+
+/* Adds up to ADD_BATCH items and replicates those that changed the filter.  results[i]: TAMIS_OK,
+ * TAMIS_PRESENT, or a failure.  Returns how many items were tried. */
 int add_items(server_ctx *ctx, server_string *key, struct value *v, server_string **items, int n,
-              bool unique, bool stops, int *results);
+              struct add_mode mode, int *results);
 
 /* The text for an item that was not added. */
 const char *add_error(const struct value *v, int result);

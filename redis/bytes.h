@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Numbers in the bytes that the module writes: little-endian, and a checksum.
+ * Numbers in the bytes that the module reads and writes: little-endian, and a checksum.
  */
 #ifndef TAMIS_REDIS_BYTES_H
 #define TAMIS_REDIS_BYTES_H
 
+#include "tamis/tamis.h"
+
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -44,6 +47,20 @@ static inline uint64_t sum_bytes(const void *data, size_t size, uint64_t seed)
     sum = sum_step(sum, get_u64(rest));
   }
   return sum_step(sum, 0);
+}
+
+/* Reads so many bytes.  False: there are fewer. */
+static inline bool bytes_read(tamis_read_function read, void *context, unsigned char *data,
+                              uint64_t size)
+{
+  while (size) {
+    int64_t part = read(context, data, (size_t) size);
+    if (part <= 0 || (uint64_t) part > size)
+      return false;
+    data += part;
+    size -= (uint64_t) part;
+  }
+  return true;
 }
 
 #endif /* TAMIS_REDIS_BYTES_H */

@@ -14,6 +14,7 @@
 #include "restore.h"
 #include "settings.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -191,21 +192,32 @@ static int reply_bad(server_ctx *ctx, tamis_kind kind, const char *reason)
   return reply_error(ctx, reason ? "ERR %s: %s" : "ERR %s", text, reason);
 }
 
+static int reply_out_of_order(server_ctx *ctx, tamis_kind kind, const struct value *v)
+{
+  char reason[128];
+  if (v && v->foreign)
+    (void) snprintf(reason, sizeof reason,
+                    "a dump that RedisBloom made, of which the chunk that begins at byte %" PRIu64
+                    " of %" PRIu64 " comes next",
+                    v->foreign->arrived, v->foreign->bytes);
+  else
+    (void) snprintf(reason, sizeof reason, "chunk number %zu comes next, from 0",
+                    v && v->chunks ? v->chunks->count : 0);
+  return reply_bad(ctx, kind, reason);
+}
+
 static int reply_refusal(server_ctx *ctx, tamis_kind kind, const struct value *v,
                          enum restore_result result)
 {
-  char reason[64];
   switch (result) {
   case RESTORE_OTHER_KIND:
     return reply_bad(ctx, kind, "a chunk of a filter of the other kind");
   case RESTORE_OTHER_DUMP:
     return reply_bad(ctx, kind, "a chunk of another dump; delete the key to begin again");
   case RESTORE_OUT_OF_ORDER:
-    (void) snprintf(reason, sizeof reason, "chunk number %zu comes next, from 0",
-                    v ? v->chunks.count : 0);
-    return reply_bad(ctx, kind, reason);
+    return reply_out_of_order(ctx, kind, v);
   case RESTORE_TOO_LARGE:
-    return server.ReplyWithError(ctx, "ERR the filter has more bytes than one filter may have");
+    return server.ReplyWithError(ctx, "ERR the filter has more bytes than tamis.max-bytes allows");
   case RESTORE_NO_MEMORY:
     return server.ReplyWithError(ctx, "ERR Insufficient memory");
   case RESTORE_NO_FILTER:
@@ -234,6 +246,10 @@ static int reply_fault(server_ctx *ctx, tamis_kind kind, enum key_state state, l
 {
   if (fault == CHUNK_OF_OTHER_CURSOR)
     return reply_bad(ctx, kind, "the cursor is that of another chunk");
+  if (cursor != 1 && state != KEY_WHOLE)
+    return reply_bad(ctx, kind,
+                     "it is none of this module's; of a dump that RedisBloom made, the chunk with "
+                     "cursor 1 comes first");
   if (kind == TAMIS_CUCKOO && state == KEY_EMPTY)
     return server.ReplyWithError(ctx, "ERR Couldn't create filter!");
   if (kind == TAMIS_CUCKOO && state == KEY_WHOLE && cursor == 1)
@@ -241,30 +257,52 @@ static int reply_fault(server_ctx *ctx, tamis_kind kind, enum key_state state, l
   return reply_bad(ctx, kind, NULL);
 }
 
+/* A key that is empty gets a value from the first chunk of any dump. */
+static struct value *begin(server_ctx *ctx, tamis_kind kind, enum chunk_fault fault,
+                           const char *data, size_t size, enum restore_result *result)
+{
+  if (fault != CHUNK_SOUND)
+    return restore_begin_foreign(kind, data, size, limit_for(ctx), result);
+  struct value *v = value_to_restore(kind);
+  *result = v ? restore_chunk(v, data, size, limit_for(ctx)) : RESTORE_NO_MEMORY;
+  if (*result == RESTORE_GOES_ON || *result == RESTORE_DONE)
+    return v;
+  value_free(v);
+  return NULL;
+}
+
 int command_loadchunk(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
   struct value *v;
   long long cursor;
   size_t size;
+  enum restore_result result;
   if (argc != 4)
     return server.WrongArity(ctx);
   if (server.StringToLongLong(argv[2], &cursor) != SERVER_OK || (kind == TAMIS_CUCKOO && !cursor))
     return reply_no_cursor(ctx, kind);
   const char *data = server.StringPtrLen(argv[3], &size);
-  enum chunk_fault fault = fault_of(cursor, data, size);
-  enum key_state state = key_find(ctx, argv[1], KEY_READ | KEY_WRITE, kind, &v);
+  const enum chunk_fault fault = fault_of(cursor, data, size);
+  const enum key_state state = key_find(ctx, argv[1], KEY_READ | KEY_WRITE, kind, &v);
+  if (state == KEY_WHOLE && restore_had(v, cursor, data, size))
+    return server.ReplyWithSimpleString(ctx, "OK");
   if (state == KEY_OTHER_TYPE || (state == KEY_WHOLE && fault == CHUNK_SOUND))
     return reply_state(ctx, state);
-  if (fault != CHUNK_SOUND)
+  const bool foreign =
+      state == KEY_RESTORING ? v->foreign != NULL : fault == CHUNK_DAMAGED && cursor == 1;
+  if (state == KEY_WHOLE || (fault != CHUNK_SOUND && !foreign))
     return reply_fault(ctx, kind, state, cursor, fault);
-  struct value *to = state == KEY_EMPTY ? value_to_restore(kind) : v;
-  enum restore_result result =
-      to ? restore_chunk(to, data, size, limit_for(ctx)) : RESTORE_NO_MEMORY;
-  bool taken = result == RESTORE_GOES_ON || result == RESTORE_DONE;
-  if (taken && state == KEY_EMPTY)
-    key_store(ctx, argv[1], to);
-  else if (state == KEY_EMPTY)
-    value_free(to);
+  if (state == KEY_EMPTY) {
+    struct value *made = begin(ctx, kind, fault, data, size, &result);
+    if (made)
+      key_store(ctx, argv[1], made);
+  } else {
+    result = foreign ? restore_foreign_chunk(v, cursor, data, size)
+                     : restore_chunk(v, data, size, limit_for(ctx));
+  }
+  if (result == RESTORE_DAMAGED)
+    return reply_fault(ctx, kind, state, cursor, fault);
+  const bool taken = result == RESTORE_GOES_ON || result == RESTORE_DONE;
   if (!taken && result != RESTORE_REPEATED)
     return reply_refusal(ctx, kind, v, result);
   if (taken) {

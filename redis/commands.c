@@ -4,6 +4,7 @@
  */
 #include "commands.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* What commands do with a key, and with what is in it: the server asks users for the rights to
@@ -28,7 +29,7 @@ enum {
     "Adds items to a Bloom filter, and says which were new")                                     \
   C(bf, insert, command_insert, "write deny-oom fast", -4, INSERTS,                              \
     "Adds items to a Bloom filter, which it creates as the options say")                         \
-  C(bf, exists, command_exists, "readonly fast", 3, READS,                                       \
+  C(bf, exists, command_exists, "readonly fast", -3, READS,                                      \
     "Says whether an item was added to a Bloom filter")                                          \
   C(bf, mexists, command_mexists, "readonly fast", -3, READS,                                    \
     "Says which items were added to a Bloom filter")                                             \
@@ -54,7 +55,7 @@ enum {
     "Adds items to a cuckoo filter, which it creates as the options say")                        \
   C(cf, insertnx, command_insertnx, "write deny-oom", -4, INSERTS,                               \
     "Adds those items to a cuckoo filter that are not there")                                    \
-  C(cf, exists, command_exists, "readonly fast", 3, READS,                                       \
+  C(cf, exists, command_exists, "readonly fast", -3, READS,                                      \
     "Says whether an item is in a cuckoo filter")                                                \
   C(cf, mexists, command_mexists, "readonly fast", -3, READS,                                    \
     "Says which items are in a cuckoo filter")                                                   \
@@ -64,7 +65,7 @@ enum {
     "Says how many copies of an item are in a cuckoo filter")                                    \
   C(cf, compact, command_compact, "write fast", 2, UPDATES,                                      \
     "Does nothing: a cuckoo filter gives memory back by itself")                                 \
-  C(cf, info, command_info, "readonly fast", 2, READS_FIGURES,                                   \
+  C(cf, info, command_info, "readonly fast", -2, READS_FIGURES,                                  \
     "Tells the figures of a cuckoo filter")                                                      \
   C(cf, debug, command_debug, "readonly fast", 2, READS_FIGURES,                                 \
     "Tells inner figures of a cuckoo filter")                                                    \
@@ -87,6 +88,16 @@ static const tamis_kind bf = TAMIS_BLOOM, cf = TAMIS_CUCKOO;
     return function(ctx, family, argv, argc);                                 \
   }
 COMMANDS(DEFINE_HANDLER)
+
+/* Whether another module has the names of the family. */
+static bool bf_taken, cf_taken;
+
+#define PREFIX "tamis."
+
+const char *command_name(tamis_kind kind, const char *name)
+{
+  return name + (kind == TAMIS_CUCKOO ? cf_taken : bf_taken ? 0 : sizeof PREFIX - 1);
+}
 
 static const struct command {
   const char *name;
@@ -131,17 +142,35 @@ static bool describe(server_command *command, const struct command *c)
   return server.SetCommandInfo(command, &info) == SERVER_OK;
 }
 
-static bool create(server_ctx *ctx, const struct command *c, bool categories)
+/* The categories of the server's own follow from the flags: nobody who may not write may add.  Redis
+ * before 7.2 has no way to say so. */
+static bool categorize(server_command *command, const struct command *c, bool own)
 {
-  if (server.CreateCommand(ctx, c->name, c->handler, c->flags, 1, is_merge(c) ? -1 : 1, 1) !=
-      SERVER_OK)
+  char names[64];
+  const bool fast = strstr(c->flags, "fast") != NULL;
+  (void) snprintf(names, sizeof names, "%s %s%s", c->usage & KEY_SPEC_RO ? "read" : "write",
+                  fast ? "fast" : "slow",
+                  !own                ? ""
+                  : c->name[0] == 'b' ? " bloom"
+                                      : " cuckoo");
+  return !server.SetCommandACLCategories ||
+         server.SetCommandACLCategories(command, names) == SERVER_OK;
+}
+
+static bool register_as(server_ctx *ctx, const struct command *c, const char *name)
+{
+  return server.CreateCommand(ctx, name, c->handler, c->flags, 1, is_merge(c) ? -1 : 1, 1) ==
+         SERVER_OK;
+}
+
+static bool create(server_ctx *ctx, const struct command *c, const char *name, bool categories)
+{
+  if (!register_as(ctx, c, name))
     return false;
-  server_command *command = server.GetCommand ? server.GetCommand(ctx, c->name) : NULL;
+  server_command *command = server.GetCommand ? server.GetCommand(ctx, name) : NULL;
   if (command && server.SetCommandInfo && !describe(command, c))
     return false;
-  return !command || !categories ||
-         server.SetCommandACLCategories(command, c->name[0] == 'b' ? "bloom" : "cuckoo") ==
-             SERVER_OK;
+  return !command || categorize(command, c, categories);
 }
 
 bool commands_create(server_ctx *ctx)
@@ -149,8 +178,21 @@ bool commands_create(server_ctx *ctx)
   bool categories = server.AddACLCategory && server.SetCommandACLCategories &&
                     server.AddACLCategory(ctx, "bloom") == SERVER_OK &&
                     server.AddACLCategory(ctx, "cuckoo") == SERVER_OK;
-  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-    if (!create(ctx, &commands[i], categories))
+  bf_taken = cf_taken = false;
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+    const struct command *c = &commands[i];
+    bool *taken = c->name[0] == 'b' ? &bf_taken : &cf_taken;
+    char name[32];
+    (void) snprintf(name, sizeof name, PREFIX "%s", c->name);
+    if (!create(ctx, c, name, categories))
       return false;
+    if (*taken || create(ctx, c, c->name, categories))
+      continue;
+    if (strcmp(c->name + 2, ".reserve") != 0) /* the first of each family */
+      return false;
+    *taken = true;
+    server.Log(ctx, "notice", "another module has %.2s.*: its commands here are %s%.2s.* only",
+               c->name, PREFIX, c->name);
+  }
   return true;
 }

@@ -8,8 +8,13 @@
 #include "server_api.h"
 #include "tamis/tamis.h"
 
-/* Creates all of them.  False: the server refuses. */
+/* Creates all of them, each with the prefix TAMIS. and, where no other module has BF.* or CF.*,
+ * without it.  False: the server refuses. */
 bool commands_create(server_ctx *ctx);
+
+/* The name under which a command goes to replicas and files: without the prefix, if that is this
+ * module's.  `name` has it. */
+const char *command_name(tamis_kind kind, const char *name);
 
 /* A handler's arguments, and the kind that the command's family has. */
 #define HANDLER(name) int name(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)

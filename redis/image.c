@@ -2,6 +2,7 @@
 #include "image.h"
 
 #include "bytes.h"
+#include "foreign_data.h"
 #include "memory.h"
 #include "window.h"
 
@@ -18,14 +19,24 @@ enum {
   AT_RENEWS = 72,
   AT_EVERY = 80,
   AT_NEXT = 88,
-  AT_RESERVED = 96,
+  AT_FORM = 96,
+  AT_RESERVED = 104,
   AT_SUM = 120,
   VERSION = 1
 };
 
+enum form { FORM_OWN, FORM_FOREIGN, FORM_FOREIGN_AND_OWN };
+
 static const unsigned char magic[8] = {'T', 'A', 'M', 'I', 'S', 'K', 'E', 'Y'};
 
 /* ---- writing ---- */
+
+static enum form form_of(const struct value *v)
+{
+  if (!v->foreign)
+    return FORM_OWN;
+  return v->filter ? FORM_FOREIGN_AND_OWN : FORM_FOREIGN;
+}
 
 static void write_head(const struct value *v, unsigned char head[HEAD])
 {
@@ -42,6 +53,7 @@ static void write_head(const struct value *v, unsigned char head[HEAD])
   put_u64(head + AT_RENEWS, v->traits.renews);
   put_u64(head + AT_EVERY, v->traits.every);
   put_u64(head + AT_NEXT, v->traits.next);
+  put_u64(head + AT_FORM, (uint64_t) form_of(v));
   put_u64(head + AT_SUM, sum_bytes(head, AT_SUM, 0));
 }
 
@@ -49,7 +61,10 @@ int image_write(const struct value *v, tamis_write_function write, void *context
 {
   unsigned char head[HEAD];
   write_head(v, head);
-  return write(context, head, HEAD) ? TAMIS_EIO : tamis_save(v->filter, write, context);
+  int result = write(context, head, HEAD) ? TAMIS_EIO : TAMIS_OK;
+  if (result == TAMIS_OK && v->foreign)
+    result = foreign_write(v->foreign, write, context);
+  return result == TAMIS_OK && v->filter ? tamis_save(v->filter, write, context) : result;
 }
 
 int image_cut(const struct value *v, chunk_taker take, void *context)
@@ -70,75 +85,120 @@ int image_to_chunks(const struct value *v, struct chunks *out)
 
 /* ---- reading ---- */
 
-static bool read_all(tamis_read_function read, void *context, unsigned char *data, size_t size)
-{
-  while (size) {
-    int64_t part = read(context, data, size);
-    if (part <= 0 || (uint64_t) part > size)
-      return false;
-    data += part;
-    size -= (size_t) part;
-  }
-  return true;
-}
-
-static bool read_head(const unsigned char head[HEAD], tamis_kind kind, struct traits *out)
+static bool read_head(const unsigned char head[HEAD], tamis_kind kind, struct traits *out,
+                      enum form *form)
 {
   if (memcmp(head, magic, sizeof magic) != 0 ||
       get_u64(head + AT_SUM) != sum_bytes(head, AT_SUM, 0) ||
-      get_u64(head + AT_VERSION) != VERSION || get_u64(head + AT_KIND) != (uint64_t) kind)
+      get_u64(head + AT_VERSION) != VERSION || get_u64(head + AT_KIND) != (uint64_t) kind ||
+      get_u64(head + AT_FORM) > (kind == TAMIS_CUCKOO ? FORM_FOREIGN : FORM_FOREIGN_AND_OWN))
     return false;
+  *form = (enum form) get_u64(head + AT_FORM);
   for (unsigned i = AT_RESERVED; i < AT_SUM; i++)
     if (head[i])
       return false;
-  *out = (struct traits){.expansion = get_u64(head + AT_EXPANSION),
-                         .bucket_size = get_u64(head + AT_BUCKET_SIZE),
-                         .max_iterations = get_u64(head + AT_MAX_ITERATIONS),
+  const uint64_t expansion = get_u64(head + AT_EXPANSION), size = get_u64(head + AT_BUCKET_SIZE),
+                 iterations = get_u64(head + AT_MAX_ITERATIONS), window = get_u64(head + AT_WINDOW),
+                 renews = get_u64(head + AT_RENEWS);
+  *out = (struct traits){.expansion = (uint32_t) expansion,
+                         .bucket_size = (uint8_t) size,
+                         .max_iterations = (uint16_t) iterations,
                          .max_bytes = get_u64(head + AT_MAX_BYTES),
                          .deleted = get_u64(head + AT_DELETED),
-                         .window = get_u64(head + AT_WINDOW),
-                         .renews = get_u64(head + AT_RENEWS),
+                         .window = window & 127,
+                         .renews = renews & 1,
                          .every = get_u64(head + AT_EVERY),
                          .next = get_u64(head + AT_NEXT)};
-  return window_is_possible(out) && out->expansion <= INT64_MAX && out->bucket_size <= INT64_MAX &&
-         out->max_iterations <= INT64_MAX && out->deleted <= INT64_MAX;
+  return window_is_possible(out) && expansion == out->expansion && size == out->bucket_size &&
+         iterations == out->max_iterations && window == out->window && renews == out->renews &&
+         out->deleted <= INT64_MAX;
 }
 
 /* Whether the filter is one of those that the head announces. */
 static int check_filter(tamis_kind kind, const struct traits *traits, const tamis_stats *stats)
 {
-  return stats->kind == kind && stats->parts == traits->window + 1 ? TAMIS_OK : TAMIS_ECORRUPT;
+  return stats->kind == kind && stats->parts == traits->window + 1U ? TAMIS_OK : TAMIS_ECORRUPT;
 }
 
-int image_read(tamis_kind kind, uint64_t max_bytes, tamis_read_function read, void *context,
-               struct value **out)
+static bool is_end(tamis_read_function read, void *context)
 {
-  unsigned char head[HEAD], more;
-  struct traits traits;
-  tamis_filter *filter;
-  *out = NULL;
-  if (!read_all(read, context, head, HEAD) || !read_head(head, kind, &traits))
-    return TAMIS_ECORRUPT;
+  unsigned char more;
+  return read(context, &more, 1) == 0;
+}
+
+static int read_filter(tamis_kind kind, struct traits *traits, uint64_t max_bytes,
+                       tamis_read_function read, void *context, struct value **out)
+{
   tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  tamis_filter *filter;
   options.allocator = memory_of_filters();
   options.cleared_from = MEMORY_CLEARED_FROM;
-  if (max_bytes && (!traits.max_bytes || traits.max_bytes > max_bytes))
-    traits.max_bytes = max_bytes;
-  options.max_bytes = max_bytes ? traits.max_bytes : 0; /* 0: the filter's own limit stays */
+  if (max_bytes && (!traits->max_bytes || traits->max_bytes > max_bytes))
+    traits->max_bytes = max_bytes;
+  options.max_bytes = max_bytes ? traits->max_bytes : 0; /* 0: the filter's own limit stays */
   int result = tamis_load(&options, read, context, &filter);
   if (result != TAMIS_OK)
     return result;
   tamis_stats stats = TAMIS_STATS_INIT;
   (void) tamis_get_stats(filter, &stats);
-  result = check_filter(kind, &traits, &stats);
-  if (result == TAMIS_OK && read(context, &more, 1) != 0)
-    result = TAMIS_ECORRUPT;
+  result = check_filter(kind, traits, &stats);
   if (result != TAMIS_OK) {
     tamis_destroy(filter);
     return result;
   }
-  *out = value_of_filter(kind, filter, &traits, stats.capacity, stats.count);
+  *out = value_of_filter(kind, filter, traits, stats.capacity, stats.count);
   return *out ? TAMIS_OK : TAMIS_ENOMEM;
+}
+
+/* The two filters together obey the limit.  That on top has none of its own (see add.c). */
+static int read_both(tamis_kind kind, const struct traits *traits, enum form form,
+                     uint64_t max_bytes, tamis_read_function read, void *context,
+                     struct value **out)
+{
+  struct foreign *foreign;
+  struct value *own = NULL;
+  struct traits of_own = {.expansion = 1};
+  int result = foreign_read(kind, max_bytes, read, context, &foreign);
+  if (result != TAMIS_OK)
+    return result;
+  const struct traits expected = value_traits_of_foreign(foreign);
+  const uint64_t rest = max_bytes > foreign->bytes ? max_bytes - foreign->bytes : 1;
+  if (memcmp(&expected, traits, sizeof expected) != 0 ||
+      (form == FORM_FOREIGN_AND_OWN && !foreign_is_whole(foreign)))
+    result = TAMIS_ECORRUPT;
+  else if (form == FORM_FOREIGN_AND_OWN)
+    result = read_filter(kind, &of_own, 0, read, context, &own);
+  if (own && max_bytes && value_memory(own) > rest)
+    result = TAMIS_EFULL;
+  if (result == TAMIS_OK) {
+    *out = value_of_foreign(foreign, own ? own->filter : NULL);
+    if (own)
+      own->filter = NULL;
+    result = *out ? TAMIS_OK : TAMIS_ENOMEM;
+  } else {
+    foreign_free(foreign);
+  }
+  value_free(own);
+  return result;
+}
+
+int image_read(tamis_kind kind, uint64_t max_bytes, tamis_read_function read, void *context,
+               struct value **out)
+{
+  unsigned char head[HEAD];
+  struct traits traits;
+  enum form form;
+  *out = NULL;
+  if (!bytes_read(read, context, head, HEAD) || !read_head(head, kind, &traits, &form))
+    return TAMIS_ECORRUPT;
+  int result = form == FORM_OWN ? read_filter(kind, &traits, max_bytes, read, context, out)
+                                : read_both(kind, &traits, form, max_bytes, read, context, out);
+  if (result == TAMIS_OK && !is_end(read, context)) {
+    value_free(*out);
+    *out = NULL;
+    result = TAMIS_ECORRUPT;
+  }
+  return result;
 }
 
 /* ---- copies ---- */
@@ -149,9 +209,9 @@ static struct value *copy_chunks(const struct value *v)
   if (!copy)
     return NULL;
   copy->id = v->id;
-  for (size_t i = 0; i < v->chunks.count; i++)
-    if (!chunks_append(&copy->chunks, v->chunks.chunk[i],
-                       CHUNK_HEAD + chunks_size_of(&v->chunks, i), false)) {
+  for (size_t i = 0; i < v->chunks->count; i++)
+    if (!chunks_append(copy->chunks, v->chunks->chunk[i], CHUNK_HEAD + chunks_size_of(v->chunks, i),
+                       false)) {
       value_free(copy);
       return NULL;
     }
@@ -161,7 +221,7 @@ static struct value *copy_chunks(const struct value *v)
 struct value *image_copy(const struct value *v, uint64_t max_bytes, int *result)
 {
   struct value *copy = NULL;
-  if (!v->filter) {
+  if (!value_has_image(v)) {
     copy = copy_chunks(v);
     *result = copy ? TAMIS_OK : TAMIS_ENOMEM;
     return copy;
@@ -174,6 +234,16 @@ struct value *image_copy(const struct value *v, uint64_t max_bytes, int *result)
   }
   chunks_clear(&chunks);
   return copy;
+}
+
+void image_renew(struct value *v)
+{
+  int result;
+  const uint64_t id = v->id;
+  struct value *copy = image_copy(v, 0, &result);
+  if (copy)
+    value_complete(v, copy);
+  v->id = id;
 }
 
 int image_lift_limit(struct value *v)

@@ -17,7 +17,9 @@
  *      72  u64      RENEWS: 0 or 1
  *      80  u64      EVERY, in milliseconds
  *      88  u64      when the next period ends by itself, in milliseconds since 1970
- *      96  24 bytes reserved: 0
+ *      96  u64      form: 0: as above; 1: the head is followed by a filter of a foreign form
+ *                   (foreign_data.h); 2: by such a filter, and then by one as tamis_save writes it
+ *     104  16 bytes reserved: 0
  *     120  u64      sum of bytes 0 to 119
  *
  * The same filter gives the same bytes on every server.
@@ -44,6 +46,9 @@ int image_read(tamis_kind kind, uint64_t max_bytes, tamis_read_function read, vo
 /* An independent value with the same answers.  A limit other than 0 takes the place of the filter's
  * own.  NULL: no memory, and *result says why. */
 struct value *image_copy(const struct value *v, uint64_t max_bytes, int *result);
+
+/* Replaces the filter by an equal one in other memory.  What fails changes nothing. */
+void image_renew(struct value *v);
 
 /* Replaces the filter by a copy without a limit.  See must_obey() in create.h. */
 int image_lift_limit(struct value *v);

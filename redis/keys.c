@@ -16,9 +16,9 @@ enum key_state key_find(server_ctx *ctx, server_string *name, int mode, tamis_ki
   *out = NULL;
   if (!key || server.KeyType(key) == KEY_TYPE_EMPTY) {
     state = KEY_EMPTY;
-  } else if (server.ModuleTypeGetType(key) == type_of(kind)) {
+  } else if (type_is_of(server.ModuleTypeGetType(key), kind)) {
     *out = server.ModuleTypeGetValue(key);
-    state = (*out)->filter ? KEY_WHOLE : KEY_RESTORING;
+    state = value_is_whole(*out) ? KEY_WHOLE : KEY_RESTORING;
   }
   if (key)
     server.CloseKey(key); /* the value stays where it is as long as the command runs */

@@ -3,6 +3,7 @@
 
 #include "server_api.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -16,19 +17,38 @@ static bool aligned_blocks;
 
 static bool saving;
 
+/* Relaxed: a figure. */
+static _Atomic uint64_t in_use;
+
+static size_t size_of(void *block)
+{
+  return block && server.MallocSize ? server.MallocSize(block) : 0;
+}
+
+void *memory_adopt(void *block)
+{
+  atomic_fetch_add_explicit(&in_use, size_of(block), memory_order_relaxed);
+  return block;
+}
+
+uint64_t memory_in_use(void)
+{
+  return atomic_load_explicit(&in_use, memory_order_relaxed);
+}
+
 static void *take(size_t size)
 {
-  return server.TryAlloc && !saving ? server.TryAlloc(size) : server.Alloc(size);
+  return memory_adopt(server.TryAlloc && !saving ? server.TryAlloc(size) : server.Alloc(size));
 }
 
 /* A server without TryCalloc ends where Calloc finds no memory.  So there is a trial before it. */
 static void *take_cleared(size_t size)
 {
   if (server.TryCalloc && !saving)
-    return server.TryCalloc(1, size);
+    return memory_adopt(server.TryCalloc(1, size));
   void *trial = take(size);
-  server.Free(trial);
-  return trial ? server.Calloc(1, size) : NULL;
+  memory_free(trial);
+  return trial ? memory_adopt(server.Calloc(1, size)) : NULL;
 }
 
 void *memory_take(size_t size)
@@ -36,8 +56,14 @@ void *memory_take(size_t size)
   return take(size);
 }
 
+void *memory_take_cleared(size_t size)
+{
+  return take_cleared(size);
+}
+
 void memory_free(void *block)
 {
+  atomic_fetch_sub_explicit(&in_use, size_of(block), memory_order_relaxed);
   server.Free(block);
 }
 
@@ -58,7 +84,7 @@ void memory_init(void)
       aligned_blocks = aligned_blocks && block[i] && is_aligned(block[i]);
     }
     for (size_t i = 0; i < STEPS; i++)
-      server.Free(block[i]);
+      memory_free(block[i]);
   }
 }
 
@@ -95,7 +121,7 @@ static void *allocate(void *unused, size_t alignment, size_t size)
   size_t whole = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
   void *block = cleared ? take_cleared(whole) : take(whole);
   if (block && !is_aligned(block)) { /* never seen; a refusal is safe */
-    server.Free(block);
+    memory_free(block);
     return NULL;
   }
   return block;
@@ -106,7 +132,7 @@ static void release(void *unused, void *block, size_t alignment, size_t size)
   (void) unused, (void) size;
   if (!is_direct(alignment))
     memcpy(&block, (char *) block - sizeof(void *), sizeof(void *));
-  server.Free(block);
+  memory_free(block);
 }
 
 const tamis_allocator *memory_of_filters(void)

@@ -15,7 +15,14 @@ void memory_init(void);
 
 /* Returns NULL if there is none. */
 void *memory_take(size_t size);
+void *memory_take_cleared(size_t size);
 void memory_free(void *block);
+
+/* Makes a block that the server has handed out one of the module's. */
+void *memory_adopt(void *block);
+
+/* The bytes of all blocks, as far as the server tells their sizes. */
+uint64_t memory_in_use(void);
 
 /* For filters.  Blocks of MEMORY_CLEARED_FROM bytes and more come cleared: from the system they
  * come so, page by page when they are touched, and no command waits until all of them have been. */

@@ -13,12 +13,15 @@
  *    value.*             what a key holds
  *    image.*, chunks.*   its bytes, and these cut into chunks
  *    restore.*           a filter from chunks
+ *    foreign.*           filters that RedisBloom wrote; foreign_data.*: their bytes
  *    memory.*            the server's allocator
+ *    figures.*           what INFO tells
  *
  * Only the server's main thread runs commands, and only it is in most of this code.  Values may be
  * freed by a thread of the server's, and a child of a fork saves them.
  */
 #include "commands.h"
+#include "figures.h"
 #include "memory.h"
 #include "settings.h"
 #include "type.h"
@@ -55,7 +58,9 @@ int RedisModule_OnLoad(server_ctx *ctx, server_string **argv, int argc)
   if (!types_create(ctx))
     return refuse(ctx, "its types could not be created", "");
   if (!commands_create(ctx))
-    return refuse(ctx, "its commands could not be created; another module may have BF.* or CF.*",
-                  "");
+    return refuse(
+        ctx, "its commands could not be created; another module may have some of BF.* or CF.*", "");
+  if (!figures_register(ctx))
+    return refuse(ctx, "its figures were refused", "");
   return settings_register(ctx) ? SERVER_OK : refuse(ctx, "its settings were refused", "");
 }

@@ -18,16 +18,20 @@ static bool filter_to_search(server_ctx *ctx, server_string *key, tamis_kind kin
   return state != KEY_RESTORING;
 }
 
+/* With WITHKEY, null says that there is no filter at the key. */
 int command_exists(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
   struct value *v;
   size_t size;
-  if (argc != 3)
+  const bool with_key = argc == 4 && word_is(argv[3], "WITHKEY");
+  if (argc != 3 && !with_key)
     return server.WrongArity(ctx);
   if (!filter_to_search(ctx, argv[1], kind, &v))
     return SERVER_OK;
+  if (!v && with_key)
+    return server.ReplyWithNull(ctx);
   const char *item = server.StringPtrLen(argv[2], &size);
-  return server.ReplyWithBool(ctx, v && tamis_contains(v->filter, item, size));
+  return server.ReplyWithBool(ctx, v && value_contains(v, item, size));
 }
 
 static void look_up(server_ctx *ctx, const struct value *v, server_string **items, int n)
@@ -36,8 +40,10 @@ static void look_up(server_ctx *ctx, const struct value *v, server_string **item
   bool found[BATCH] = {false};
   for (int i = 0; v && i < n; i++)
     keys[i].data = server.StringPtrLen(items[i], &keys[i].len);
-  if (v)
+  if (v && !v->foreign)
     (void) tamis_contains_many(v->filter, keys, (size_t) n, found);
+  for (int i = 0; v && v->foreign && i < n; i++)
+    found[i] = value_contains(v, keys[i].data, keys[i].len);
   for (int i = 0; i < n; i++)
     server.ReplyWithBool(ctx, found[i]);
 }
@@ -64,5 +70,5 @@ int command_count(server_ctx *ctx, tamis_kind kind, server_string **argv, int ar
   if (!filter_to_search(ctx, argv[1], kind, &v))
     return SERVER_OK;
   const char *item = server.StringPtrLen(argv[2], &size);
-  return server.ReplyWithLongLong(ctx, v ? (long long) tamis_count(v->filter, item, size) : 0);
+  return server.ReplyWithLongLong(ctx, v ? (long long) value_count(v, item, size) : 0);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "reservation.h"
 
+#include "commands.h"
 #include "keys.h"
 #include "memory.h"
 #include "settings.h"
@@ -20,22 +21,26 @@ void reservation_init(struct reservation *w, tamis_kind kind)
   if (kind == TAMIS_CUCKOO) {
     w->rate = settings.cf_error_rate;
     w->capacity = settings.cf_initial_size;
-    w->traits.expansion = (uint64_t) settings.cf_expansion_factor;
-    w->traits.bucket_size = (uint64_t) settings.cf_bucket_size;
-    w->traits.max_iterations = (uint64_t) settings.cf_max_iterations;
+    w->traits.expansion = (uint32_t) settings.cf_expansion_factor;
+    w->traits.bucket_size = (uint8_t) settings.cf_bucket_size;
+    w->traits.max_iterations = (uint16_t) settings.cf_max_iterations;
   } else {
     w->rate = settings.bf_error_rate;
     w->capacity = settings.bf_initial_size;
-    w->traits.expansion = (uint64_t) settings.bf_expansion_factor;
+    w->traits.expansion = (uint32_t) settings.bf_expansion_factor;
   }
 }
 
 /* ---- options ---- */
 
+static const long long MOST_CAPACITY = 1LL << 40;
+
 const char *reservation_read_capacity(struct reservation *w, const server_string *word)
 {
   if (server.StringToLongLong(word, &w->capacity) != SERVER_OK)
     return w->kind == TAMIS_CUCKOO ? "ERR Bad capacity" : "ERR bad capacity";
+  if (w->capacity > MOST_CAPACITY)
+    return "ERR (capacity should be at most 1099511627776, which is 2^40)";
   return w->capacity > 0 ? NULL : "ERR (capacity should be larger than 0)";
 }
 
@@ -68,25 +73,33 @@ static const char *read_in_range(const server_string *word, long long min, long 
 
 static const char *read_expansion(struct reservation *w, const server_string *word)
 {
+  uint64_t n = 0;
   w->expands = true;
-  return w->kind == TAMIS_CUCKOO
-             ? read_in_range(word, 0, 32768, &w->traits.expansion, "ERR Couldn't parse EXPANSION",
-                             "ERR EXPANSION: value must be in the range [0, 32768]")
-             : read_in_range(word, 0, 32768, &w->traits.expansion, "ERR bad expansion",
-                             "ERR expansion must be in the range [0, 32768]");
+  const char *error = w->kind == TAMIS_CUCKOO
+                          ? read_in_range(word, 0, 32768, &n, "ERR Couldn't parse EXPANSION",
+                                          "ERR EXPANSION: value must be in the range [0, 32768]")
+                          : read_in_range(word, 0, 32768, &n, "ERR bad expansion",
+                                          "ERR expansion must be in the range [0, 32768]");
+  w->traits.expansion = (uint32_t) n;
+  return error;
 }
 
 static const char *read_bucket_size(struct reservation *w, const server_string *word)
 {
-  return read_in_range(word, 1, 255, &w->traits.bucket_size, "ERR Couldn't parse BUCKETSIZE",
-                       "ERR BUCKETSIZE: value must be in the range [1, 255]");
+  uint64_t n = 0;
+  const char *error = read_in_range(word, 1, 255, &n, "ERR Couldn't parse BUCKETSIZE",
+                                    "ERR BUCKETSIZE: value must be in the range [1, 255]");
+  w->traits.bucket_size = (uint8_t) n;
+  return error;
 }
 
 static const char *read_max_iterations(struct reservation *w, const server_string *word)
 {
-  return read_in_range(word, 1, 65535, &w->traits.max_iterations,
-                       "ERR Couldn't parse MAXITERATIONS",
-                       "ERR MAXITERATIONS: value must be in the range [1, 65535]");
+  uint64_t n = 0;
+  const char *error = read_in_range(word, 1, 65535, &n, "ERR Couldn't parse MAXITERATIONS",
+                                    "ERR MAXITERATIONS: value must be in the range [1, 65535]");
+  w->traits.max_iterations = (uint16_t) n;
+  return error;
 }
 
 static const char *read_max_bytes(struct reservation *w, const server_string *word)
@@ -122,9 +135,11 @@ static const char *read_seed(struct reservation *w, const server_string *word)
 
 static const char *read_window(struct reservation *w, const server_string *word)
 {
-  return read_number(word, 1, MOST_PERIODS, &w->traits.window)
-             ? NULL
-             : "ERR WINDOW: value must be an integer between 1 and 64, inclusive.";
+  uint64_t n;
+  if (!read_number(word, 1, MOST_PERIODS, &n))
+    return "ERR WINDOW: value must be an integer between 1 and 64, inclusive.";
+  w->traits.window = n & 127;
+  return NULL;
 }
 
 static const char *read_every(struct reservation *w, const server_string *word)
@@ -135,6 +150,11 @@ static const char *read_every(struct reservation *w, const server_string *word)
 static const char *read_next(struct reservation *w, const server_string *word)
 {
   return read_number(word, 0, INT64_MAX / 2, &w->traits.next) ? NULL : "ERR bad NEXT";
+}
+
+static const char *read_ttl(struct reservation *w, const server_string *word)
+{
+  return read_number(word, 1, INT64_MAX / 4000, &w->ttl) ? NULL : "ERR invalid expire time in TTL";
 }
 
 static const char *set_renews(struct reservation *w, const server_string *unused)
@@ -175,6 +195,7 @@ static const struct option {
     {"EVERY", read_every, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
     {"NEXT", read_next, true, FORM_RESERVE, FORM_RESERVE},
     {"RENEWS", set_renews, false, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
+    {"TTL", read_ttl, true, FORM_RESERVE, FORM_RESERVE},
     {"SEED", read_seed, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
     {"MAXBYTES", read_max_bytes, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
 };
@@ -187,6 +208,15 @@ static const struct option *find_option(tamis_kind kind, enum reservation_form f
         word_is(word, known_options[i].name))
       return &known_options[i];
   return NULL;
+}
+
+/* The first one counts, as in RedisBloom, which refuses a second SEED. */
+static bool is_repeated(struct reservation *w, const struct option *option)
+{
+  const uint64_t bit = UINT64_C(1) << (option - known_options);
+  const bool seen = w->seen & bit && option->read != read_seed;
+  w->seen |= bit;
+  return seen;
 }
 
 static const char *missing_value(const struct option *option, const struct reservation *w,
@@ -204,7 +234,7 @@ static const char *check_together(struct reservation *w)
     w->traits.expansion = 0;
   if (!window_is_possible(&w->traits))
     return "ERR EVERY, NEXT and RENEWS need a WINDOW, and NEXT needs EVERY";
-  if (w->kind == TAMIS_CUCKOO && w->traits.bucket_size * 2 > (uint64_t) w->capacity)
+  if (w->kind == TAMIS_CUCKOO && w->traits.bucket_size * 2 > w->capacity)
     return "ERR Capacity must be at least (BucketSize * 2)";
   return NULL;
 }
@@ -232,7 +262,7 @@ const char *reservation_read(struct reservation *w, enum reservation_form form,
       return "ERR Unknown argument received";
     if (option->has_value && ++i == argc)
       return missing_value(option, w, form);
-    const char *error = option->read(w, argv[i]);
+    const char *error = is_repeated(w, option) ? NULL : option->read(w, argv[i]);
     if (error)
       return error;
   }
@@ -260,16 +290,17 @@ static void replicate(server_ctx *ctx, server_string *key, const struct value *v
   (void) snprintf(format, sizeof format, "%s%s%s", cuckoo ? "slclclclcccccl" : "sclclcccl",
                   t->window ? "clclcl" : "", t->renews ? "c" : "");
   if (cuckoo)
-    server.Replicate(ctx, "CF.RESERVE", format, key, (long long) options->capacity, "BUCKETSIZE",
-                     (long long) t->bucket_size, "MAXITERATIONS", (long long) t->max_iterations,
-                     "EXPANSION", (long long) t->expansion, "ERROR", rate, "SEED", seed, "MAXBYTES",
+    server.Replicate(ctx, command_name(v->kind, "TAMIS.CF.RESERVE"), format, key,
+                     (long long) options->capacity, "BUCKETSIZE", (long long) t->bucket_size,
+                     "MAXITERATIONS", (long long) t->max_iterations, "EXPANSION",
+                     (long long) t->expansion, "ERROR", rate, "SEED", seed, "MAXBYTES",
                      (long long) t->max_bytes, "WINDOW", (long long) t->window, "EVERY",
                      (long long) t->every, "NEXT", (long long) t->next, "RENEWS");
   else
-    server.Replicate(ctx, "BF.RESERVE", format, key, rate, (long long) options->capacity,
-                     "EXPANSION", (long long) t->expansion, "SEED", seed, "MAXBYTES",
-                     (long long) t->max_bytes, "WINDOW", (long long) t->window, "EVERY",
-                     (long long) t->every, "NEXT", (long long) t->next, "RENEWS");
+    server.Replicate(ctx, command_name(v->kind, "TAMIS.BF.RESERVE"), format, key, rate,
+                     (long long) options->capacity, "EXPANSION", (long long) t->expansion, "SEED",
+                     seed, "MAXBYTES", (long long) t->max_bytes, "WINDOW", (long long) t->window,
+                     "EVERY", (long long) t->every, "NEXT", (long long) t->next, "RENEWS");
 }
 
 /* It is drawn here, as the filter's figures, which would tell it, take a while. */
@@ -295,6 +326,29 @@ static bool limit_is_legal(server_ctx *ctx, const struct reservation *w)
   return !w->limits || !limit || (asked && asked <= limit);
 }
 
+/* Replicated as a moment, so that a replica that is late expires the key no later. */
+static void expire(server_ctx *ctx, server_string *name, uint64_t seconds)
+{
+  const long long end = server.Milliseconds() + (long long) seconds * 1000;
+  server_key *key = server.OpenKey(ctx, name, KEY_READ | KEY_WRITE);
+  (void) server.SetAbsExpire(key, end);
+  server.CloseKey(key);
+  server.Replicate(ctx, "PEXPIREAT", "sl", name, end);
+  (void) server.NotifyKeyspaceEvent(ctx, NOTIFY_GENERIC, "expire", name);
+}
+
+/* Why a filter could not be created, in the words that users of the module know. */
+static void explain(const struct reservation *w, const tamis_options *options, int result,
+                    char *why, size_t size)
+{
+  uint64_t bytes;
+  if (result == TAMIS_EFULL && tamis_bytes_for(options, &bytes) == TAMIS_OK)
+    (void) snprintf(why, size, "it would take %" PRIu64 " bytes, and %s is %" PRIu64, bytes,
+                    w->limits ? "MAXBYTES" : "tamis.max-bytes", options->max_bytes);
+  else if (tamis_options_check(options, why, size) == TAMIS_OK)
+    (void) snprintf(why, size, "%s", tamis_strerror(result));
+}
+
 struct value *reservation_create(server_ctx *ctx, server_string *key, struct reservation *w)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
@@ -310,16 +364,16 @@ struct value *reservation_create(server_ctx *ctx, server_string *key, struct res
   options.growable = w->traits.expansion != 0;
   if (w->traits.every && !w->traits.next)
     w->traits.next = (uint64_t) server.Milliseconds() + w->traits.every;
-  options.window = (unsigned) w->traits.window;
+  options.window = w->traits.window;
   options.window_renews = w->traits.renews;
   options.max_bytes = w->traits.max_bytes;
   options.seed = w->seed ? w->seed : draw_seed();
+  options.stripes = w->kind == TAMIS_CUCKOO ? 0 : 1; /* commands come one at a time */
   options.allocator = memory_of_filters();
   options.cleared_from = MEMORY_CLEARED_FROM;
   int result = tamis_create(&options, &filter);
   if (result != TAMIS_OK) {
-    if (tamis_options_check(&options, why, sizeof why) == TAMIS_OK)
-      (void) snprintf(why, sizeof why, "%s", tamis_strerror(result));
+    explain(w, &options, result, why, sizeof why);
     reply_error(ctx, "ERR could not create filter: %s", why);
     return NULL;
   }
@@ -331,5 +385,7 @@ struct value *reservation_create(server_ctx *ctx, server_string *key, struct res
   key_store(ctx, key, v);
   replicate(ctx, key, v, &options);
   key_changed(ctx, key, event_of(w));
+  if (w->ttl)
+    expire(ctx, key, w->ttl);
   return v;
 }

@@ -14,11 +14,13 @@ struct reservation {
   long long capacity;
   struct traits traits;
   uint64_t seed;   /* 0: from chance */
+  uint64_t ttl;    /* seconds until the key expires; 0: it does not */
   bool seeded;     /* SEED was there */
   bool nonscaling; /* NONSCALING was there */
   bool expands;    /* EXPANSION was there */
   bool limits;     /* MAXBYTES was there */
   bool no_create;  /* NOCREATE was there */
+  uint64_t seen;   /* options, by their numbers */
   int items;       /* INSERT: where the items begin */
   unsigned form;   /* of the command, as below; 0: it has no options */
 };

@@ -24,4 +24,15 @@ enum restore_result {
  * number. */
 enum restore_result restore_chunk(struct value *v, const void *data, size_t size, uint64_t limit);
 
+/* The same for a dump that RedisBloom made (foreign_data.h).  Its first chunk makes a value; NULL: no
+ * memory, or that is no first chunk, and *result says why. */
+struct value *restore_begin_foreign(tamis_kind kind, const void *data, size_t size, uint64_t limit,
+                                    enum restore_result *result);
+enum restore_result restore_foreign_chunk(struct value *v, long long cursor, const void *data,
+                                          size_t size);
+
+/* Whether this was the last chunk of the dump that made the filter: a client whose reply was lost
+ * sends that again. */
+bool restore_had(const struct value *v, long long cursor, const void *data, size_t size);
+
 #endif /* TAMIS_REDIS_RESTORE_H */

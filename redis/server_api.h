@@ -26,6 +26,7 @@ typedef struct server_digest server_digest;
 typedef struct server_type server_type;
 typedef struct server_defrag server_defrag;
 typedef struct server_command server_command;
+typedef struct server_info server_info;
 
 enum { SERVER_OK = 0, SERVER_ERR = 1, SERVER_API_VERSION = 1 };
 
@@ -49,12 +50,13 @@ enum {
   CONTEXT_ASYNC_LOADING = 1 << 23
 };
 /* NotifyKeyspaceEvent */
-enum { NOTIFY_MODULE = 1 << 13 };
+enum { NOTIFY_GENERIC = 1 << 2, NOTIFY_MODULE = 1 << 13 };
 /* RegisterNumericConfig, RegisterStringConfig */
 enum { CONFIG_SENSITIVE = 1 << 1, CONFIG_MEMORY = 1 << 7 };
 
 typedef int (*server_handler)(server_ctx *ctx, server_string **argv, int argc);
 typedef void (*server_timer)(server_ctx *ctx, void *data);
+typedef void (*server_tell)(server_info *info, int for_crash_report);
 
 /* Version 3 of the methods of a type. */
 typedef struct server_type_methods {
@@ -173,6 +175,12 @@ typedef int (*server_apply)(server_ctx *ctx, void *data, server_string **error);
   F(void *, TryCalloc, (size_t count, size_t size), OPTIONAL)                                      \
   F(void *, Calloc, (size_t count, size_t size), REQUIRED)                                         \
   F(void, Free, (void *block), REQUIRED)                                                           \
+  F(size_t, MallocSize, (void *block), OPTIONAL)                                                   \
+  F(int, RegisterInfoFunc, (server_ctx * ctx, server_tell tell), OPTIONAL)                         \
+  F(int, InfoAddSection, (server_info * info, const char *name), OPTIONAL)                         \
+  F(int, InfoAddFieldULongLong, (server_info * info, const char *name, unsigned long long number), \
+    OPTIONAL)                                                                                      \
+  F(int, InfoAddFieldCString, (server_info * info, const char *name, const char *text), OPTIONAL)  \
   F(void, SetModuleAttribs, (server_ctx * ctx, const char *name, int version, int api), REQUIRED)  \
   F(int, IsModuleNameBusy, (const char *name), REQUIRED)                                           \
   F(void, SetModuleOptions, (server_ctx * ctx, int options), REQUIRED)                             \
@@ -212,6 +220,7 @@ typedef int (*server_apply)(server_ctx *ctx, void *data, server_string **error);
   F(server_key *, OpenKey, (server_ctx * ctx, server_string * name, int mode), REQUIRED)           \
   F(void, CloseKey, (server_key * key), REQUIRED)                                                  \
   F(int, KeyType, (server_key * key), REQUIRED)                                                    \
+  F(int, SetAbsExpire, (server_key * key, long long milliseconds), REQUIRED)                       \
   F(server_type *, CreateDataType,                                                                 \
     (server_ctx * ctx, const char *name, int version, const server_type_methods *methods),         \
     REQUIRED)                                                                                      \
@@ -220,6 +229,8 @@ typedef int (*server_apply)(server_ctx *ctx, void *data, server_string **error);
   F(int, ModuleTypeSetValue, (server_key * key, server_type * type, void *value), REQUIRED)        \
   F(void, SaveUnsigned, (server_io * io, uint64_t number), REQUIRED)                               \
   F(uint64_t, LoadUnsigned, (server_io * io), REQUIRED)                                            \
+  F(void, SaveDouble, (server_io * io, double number), REQUIRED)                                   \
+  F(double, LoadDouble, (server_io * io), REQUIRED)                                                \
   F(void, SaveStringBuffer, (server_io * io, const char *data, size_t size), REQUIRED)             \
   F(char *, LoadStringBuffer, (server_io * io, size_t * size), REQUIRED)                           \
   F(int, IsIOError, (server_io * io), REQUIRED)                                                    \

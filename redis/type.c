@@ -8,9 +8,18 @@
  *
  * There is one sequence of bytes for each value, so that a payload that is accepted is the one
  * that DUMP would give.
+ *
+ * RedisBloom's files and payloads name types of their own.  The server finds the type by that name
+ * alone, and a key keeps the type under which it was read.  So this module has types of these names,
+ * too, if no other module has them.  Under them it writes what RedisBloom would, and reads all that
+ * RedisBloom has written; so the way back stays open.  Only a filter that has one of the library's
+ * own on top is none of RedisBloom's any more: it is written as above, after a number of items that
+ * no filter has, and RedisBloom refuses to read that.
  */
 #include "type.h"
 
+#include "commands.h"
+#include "foreign_data.h"
 #include "image.h"
 #include "memory.h"
 #include "restore.h"
@@ -20,11 +29,20 @@
 
 enum { RDB_VERSION = 1, STATE_WHOLE = 1, STATE_RESTORING = 2 };
 
+static const uint64_t no_number_of_items = UINT64_MAX;
+
 static server_type *bloom_type, *cuckoo_type;
+static server_type *foreign_bloom_type, *foreign_cuckoo_type; /* NULL: another module has them */
 
 server_type *type_of(tamis_kind kind)
 {
   return kind == TAMIS_CUCKOO ? cuckoo_type : bloom_type;
+}
+
+bool type_is_of(const server_type *type, tamis_kind kind)
+{
+  const server_type *foreign = kind == TAMIS_CUCKOO ? foreign_cuckoo_type : foreign_bloom_type;
+  return type == type_of(kind) || (foreign && type == foreign);
 }
 
 const char *family_of(tamis_kind kind)
@@ -46,20 +64,31 @@ static void rdb_save(server_io *io, void *value)
 {
   const struct value *v = value;
   int result = TAMIS_OK;
-  server.SaveUnsigned(io, v->filter ? STATE_WHOLE : STATE_RESTORING);
-  if (v->filter) {
+  server.SaveUnsigned(io, value_has_image(v) ? STATE_WHOLE : STATE_RESTORING);
+  if (value_has_image(v)) {
     memory_begin_save();
     result = image_cut(v, save_piece, io);
     memory_end_save();
   }
-  for (size_t i = 0; i < v->chunks.count; i++) {
+  for (size_t i = 0; v->chunks && i < v->chunks->count; i++) {
     server.SaveUnsigned(io, 1);
-    server.SaveStringBuffer(io, (const char *) v->chunks.chunk[i],
-                            CHUNK_HEAD + chunks_size_of(&v->chunks, i));
+    server.SaveStringBuffer(io, (const char *) v->chunks->chunk[i],
+                            CHUNK_HEAD + chunks_size_of(v->chunks, i));
   }
   server.SaveUnsigned(io, 0);
   if (result != TAMIS_OK) /* no memory is refused here, so nothing is known that leads to this */
     server.LogIOError(io, "warning", "a filter could not be saved: %s", tamis_strerror(result));
+}
+
+static void rdb_save_foreign(server_io *io, void *value)
+{
+  const struct value *v = value;
+  if (v->foreign && !v->filter) {
+    foreign_rdb_save(io, v->foreign);
+    return;
+  }
+  server.SaveUnsigned(io, no_number_of_items);
+  rdb_save(io, value);
 }
 
 /* ---- RDB: reading ---- */
@@ -77,7 +106,7 @@ static int next_piece(struct rdb_reader *r)
 {
   if (r->ended)
     return 0;
-  memory_free(r->piece);
+  server.Free(r->piece);
   r->piece = NULL;
   r->size = r->at = 0;
   uint64_t more = server.LoadUnsigned(r->io);
@@ -115,11 +144,17 @@ static struct value *load_chunks(tamis_kind kind, struct rdb_reader *r, uint64_t
   while (*result == TAMIS_OK && (found = next_piece(r)) > 0)
     if (restore_chunk(v, r->piece, r->size, limit) != RESTORE_GOES_ON)
       *result = TAMIS_ECORRUPT;
-  if (*result == TAMIS_OK && (found < 0 || !v->chunks.count))
+  if (*result == TAMIS_OK && (found < 0 || !v->chunks->count))
     *result = TAMIS_ECORRUPT;
   if (*result == TAMIS_OK)
     return v;
   value_free(v);
+  return NULL;
+}
+
+static void *load_failed(server_io *io, int result)
+{
+  server.LogIOError(io, "warning", "a filter could not be read: %s", tamis_strerror(result));
   return NULL;
 }
 
@@ -137,10 +172,36 @@ static void *load(server_io *io, int version, tamis_kind kind)
     else if (!server.IsIOError(io) && state == STATE_RESTORING)
       v = load_chunks(kind, &r, limit, &result);
   }
-  memory_free(r.piece);
-  if (!v)
-    server.LogIOError(io, "warning", "a filter could not be read: %s", tamis_strerror(result));
-  return v;
+  server.Free(r.piece);
+  return v ? v : load_failed(io, result);
+}
+
+static void *load_foreign(server_io *io, int version, tamis_kind kind)
+{
+  struct value *v = NULL;
+  struct foreign *f;
+  if (version > FOREIGN_RDB_VERSION)
+    return load_failed(io, TAMIS_EUNSUPPORTED);
+  const uint64_t first = server.LoadUnsigned(io);
+  if (server.IsIOError(io))
+    return load_failed(io, TAMIS_ECORRUPT);
+  if (first == no_number_of_items && kind == TAMIS_BLOOM)
+    return load(io, RDB_VERSION, kind);
+  int result =
+      foreign_rdb_load(io, version, kind, first, limit_for(server.GetContextFromIO(io)), &f);
+  if (result == TAMIS_OK && !(v = value_of_foreign(f, NULL)))
+    result = TAMIS_ENOMEM;
+  return v ? v : load_failed(io, result);
+}
+
+static void *load_foreign_bloom(server_io *io, int version)
+{
+  return load_foreign(io, version, TAMIS_BLOOM);
+}
+
+static void *load_foreign_cuckoo(server_io *io, int version)
+{
+  return load_foreign(io, version, TAMIS_CUCKOO);
 }
 
 static void *load_bloom(server_io *io, int version)
@@ -164,7 +225,8 @@ struct aof_writer {
 
 static void emit_chunk(const struct aof_writer *w, const unsigned char *chunk, size_t size)
 {
-  const char *command = w->kind == TAMIS_CUCKOO ? "CF.LOADCHUNK" : "BF.LOADCHUNK";
+  const char *command =
+      command_name(w->kind, w->kind == TAMIS_CUCKOO ? "TAMIS.CF.LOADCHUNK" : "TAMIS.BF.LOADCHUNK");
   server.EmitAOF(w->io, command, "slb", w->key, chunk_cursor(w->id, w->number),
                  (const char *) chunk, size);
 }
@@ -185,15 +247,15 @@ static void aof_rewrite(server_io *io, server_string *key, void *value)
 {
   const struct value *v = value;
   struct aof_writer w = {.io = io, .key = key, .kind = v->kind, .id = v->id};
-  if (v->filter) {
+  if (value_has_image(v)) {
     memory_begin_save();
     int result = image_cut(v, emit_piece, &w);
     memory_end_save();
     if (result != TAMIS_OK)
       server.LogIOError(io, "warning", "a filter could not be saved: %s", tamis_strerror(result));
   }
-  for (; w.number < v->chunks.count; w.number++)
-    emit_chunk(&w, v->chunks.chunk[w.number], CHUNK_HEAD + chunks_size_of(&v->chunks, w.number));
+  for (; v->chunks && w.number < v->chunks->count; w.number++)
+    emit_chunk(&w, v->chunks->chunk[w.number], CHUNK_HEAD + chunks_size_of(v->chunks, w.number));
 }
 
 /* ---- the rest ---- */
@@ -222,11 +284,11 @@ static int add_to_digest(void *digest, unsigned char *with_head, size_t size, bo
 static void digest(server_digest *out, void *value)
 {
   const struct value *v = value;
-  if (v->filter)
+  if (value_has_image(v))
     (void) image_cut(v, add_to_digest, out);
-  for (size_t i = 0; i < v->chunks.count; i++)
-    server.DigestAddStringBuffer(out, (const char *) v->chunks.chunk[i],
-                                 CHUNK_HEAD + chunks_size_of(&v->chunks, i));
+  for (size_t i = 0; v->chunks && i < v->chunks->count; i++)
+    server.DigestAddStringBuffer(out, (const char *) v->chunks->chunk[i],
+                                 CHUNK_HEAD + chunks_size_of(v->chunks, i));
   server.DigestEndSequence(out);
 }
 
@@ -237,13 +299,28 @@ static void *copy(server_string *from, server_string *to, const void *value)
   return image_copy(value, 0, &result);
 }
 
-/* A filter's own blocks stay where they are, as the filter knows them by address. */
+static void *move(void *ctx, void *block)
+{
+  return server.DefragAlloc ? server.DefragAlloc(ctx, block) : NULL;
+}
+
+/* No command runs meanwhile, so no block is in use.  Those of a foreign filter are moved.  The
+ * library's own filters know theirs by address, but small ones, of which there are many, can be
+ * made anew: that is done where the server moves the value, which was allocated together with the
+ * filter.  Large ones have pages of their own, between which nothing lies idle. */
 static int defrag(server_defrag *ctx, server_string *key, void **value)
 {
+  enum { SMALL_BYTES = 256 << 10 };
   (void) key;
-  void *moved = server.DefragAlloc ? server.DefragAlloc(ctx, *value) : NULL;
-  if (moved)
-    *value = moved;
+  void *moved = move(ctx, *value);
+  struct value *v = *value = moved ? moved : *value;
+  if (v->foreign) {
+    void *f = move(ctx, v->foreign);
+    v->foreign = f ? f : v->foreign;
+    foreign_move(v->foreign, move, ctx);
+  }
+  if (moved && v->filter && value_memory(v) <= SMALL_BYTES)
+    image_renew(v);
   return 0;
 }
 
@@ -262,5 +339,12 @@ bool types_create(server_ctx *ctx)
   bloom_type = server.CreateDataType(ctx, "tamis--bf", RDB_VERSION, &methods);
   methods.rdb_load = load_cuckoo;
   cuckoo_type = server.CreateDataType(ctx, "tamis--cf", RDB_VERSION, &methods);
+  methods.rdb_save = rdb_save_foreign;
+  methods.rdb_load = load_foreign_bloom;
+  foreign_bloom_type = server.CreateDataType(ctx, "MBbloom--", FOREIGN_RDB_VERSION, &methods);
+  methods.rdb_load = load_foreign_cuckoo;
+  foreign_cuckoo_type = server.CreateDataType(ctx, "MBbloomCF", FOREIGN_RDB_VERSION, &methods);
+  if (!foreign_bloom_type || !foreign_cuckoo_type)
+    server.Log(ctx, "notice", "another module has RedisBloom's types, and reads its files");
   return bloom_type && cuckoo_type;
 }

@@ -9,8 +9,8 @@
 bool window_is_possible(const struct traits *t)
 {
   bool none = !t->window && !t->renews && !t->every && !t->next;
-  return none || (t->window && t->window <= MOST_PERIODS && t->renews <= 1 &&
-                  t->every <= INT64_MAX / 4 && t->next <= INT64_MAX / 2 && (t->every || !t->next));
+  return none || (t->window && t->window <= MOST_PERIODS && t->every <= INT64_MAX / 4 &&
+                  t->next <= INT64_MAX / 2 && (t->every || !t->next));
 }
 
 /* After one period more than the window has, nothing is left to forget. */
@@ -26,8 +26,8 @@ static void advance(struct value *v, uint64_t periods)
 static void replicate(server_ctx *ctx, server_string *key, const struct value *v, uint64_t periods)
 {
   const bool cuckoo = v->kind == TAMIS_CUCKOO;
-  server.Replicate(ctx, cuckoo ? "CF.ADVANCE" : "BF.ADVANCE", "slcl", key, (long long) periods,
-                   "NEXT", (long long) v->traits.next);
+  server.Replicate(ctx, command_name(v->kind, cuckoo ? "TAMIS.CF.ADVANCE" : "TAMIS.BF.ADVANCE"),
+                   "slcl", key, (long long) periods, "NEXT", (long long) v->traits.next);
   key_changed(ctx, key, cuckoo ? "cuckoo.advance" : "bloom.advance");
 }
 
@@ -39,8 +39,8 @@ void window_tick(server_ctx *ctx, server_string *key, struct value *v)
     return;
   uint64_t periods = 1 + (now - t->next) / t->every;
   t->next += periods * t->every;
-  if (periods > t->window + 1)
-    periods = t->window + 1;
+  if (periods > t->window + 1U)
+    periods = t->window + 1U;
   advance(v, periods);
   replicate(ctx, key, v, periods);
 }

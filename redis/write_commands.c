@@ -47,7 +47,8 @@ static struct value *filter_to_fill(server_ctx *ctx, server_string *key, struct 
   return NULL;
 }
 
-static int add_single(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc, bool unique)
+static int add_single(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc, bool unique,
+                      bool verbatim)
 {
   struct reservation w;
   int result;
@@ -57,19 +58,19 @@ static int add_single(server_ctx *ctx, tamis_kind kind, server_string **argv, in
   struct value *v = filter_to_fill(ctx, argv[1], &w);
   if (!v)
     return SERVER_OK;
-  add_items(ctx, argv[1], v, &argv[2], 1, unique, true, &result);
+  add_items(ctx, argv[1], v, &argv[2], 1, (struct add_mode){unique, true, verbatim}, &result);
   return result < 0 ? server.ReplyWithError(ctx, add_error(v, result))
                     : server.ReplyWithBool(ctx, result == TAMIS_OK);
 }
 
 int command_add(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
-  return add_single(ctx, kind, argv, argc, kind == TAMIS_BLOOM);
+  return add_single(ctx, kind, argv, argc, kind == TAMIS_BLOOM, true);
 }
 
 int command_addnx(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
-  return add_single(ctx, kind, argv, argc, true);
+  return add_single(ctx, kind, argv, argc, true, false);
 }
 
 /* Of a cuckoo filter, -1 says that an item found no room.  Where items may be present already,
@@ -92,9 +93,10 @@ static void reply_added(server_ctx *ctx, const struct value *v, int result, bool
 /* A Bloom filter that is full stays full: the reply ends with the error of the first item that
  * found no room. */
 static int add_several(server_ctx *ctx, struct reservation *w, server_string *key,
-                       server_string **items, int n, bool unique)
+                       server_string **items, int n, bool unique, bool verbatim)
 {
   const bool stops = w->kind == TAMIS_BLOOM;
+  const struct add_mode mode = {unique, stops, verbatim && n <= ADD_BATCH};
   int results[ADD_BATCH];
   struct value *v = filter_to_fill(ctx, key, w);
   if (!v)
@@ -104,7 +106,7 @@ static int add_several(server_ctx *ctx, struct reservation *w, server_string *ke
   server.ReplyWithArray(ctx, LENGTH_LATER);
   for (int done = 0; done < n && !failed;) {
     int part = n - done < ADD_BATCH ? n - done : ADD_BATCH;
-    int tried = add_items(ctx, key, v, items + done, part, unique, stops, results);
+    int tried = add_items(ctx, key, v, items + done, part, mode, results);
     for (int i = 0; i < tried && !failed; i++, replied++) {
       reply_added(ctx, v, results[i], unique);
       failed = stops && results[i] < 0;
@@ -121,7 +123,7 @@ int command_madd(server_ctx *ctx, tamis_kind kind, server_string **argv, int arg
   if (argc < 3)
     return server.WrongArity(ctx);
   reservation_init(&w, kind);
-  return add_several(ctx, &w, argv[1], argv + 2, argc - 2, true);
+  return add_several(ctx, &w, argv[1], argv + 2, argc - 2, true, true);
 }
 
 static int insert(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc, bool unique)
@@ -133,7 +135,7 @@ static int insert(server_ctx *ctx, tamis_kind kind, server_string **argv, int ar
   const char *error = reservation_read(&w, FORM_INSERT, argv, argc, 2);
   if (error)
     return reservation_reply_error(ctx, error);
-  return add_several(ctx, &w, argv[1], argv + w.items, argc - w.items, unique);
+  return add_several(ctx, &w, argv[1], argv + w.items, argc - w.items, unique, false);
 }
 
 int command_insert(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
@@ -159,11 +161,12 @@ int command_del(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc
     return state == KEY_RESTORING ? reply_state(ctx, state)
                                   : server.ReplyWithError(ctx, "ERR Not found");
   const char *item = server.StringPtrLen(argv[2], &size);
-  int result = tamis_remove(v->filter, item, size);
+  int result =
+      v->foreign ? foreign_remove(v->foreign, item, size) : tamis_remove(v->filter, item, size);
   if (result < 0)
     return reply_error(ctx, "ERR %s", tamis_strerror(result));
   if (result == TAMIS_OK) {
-    v->count--;
+    v->count -= v->count > 0;
     v->traits.deleted += v->traits.deleted < INT64_MAX; /* no image has more */
     server.ReplicateVerbatim(ctx);
     key_changed(ctx, argv[1], "cuckoo.del");

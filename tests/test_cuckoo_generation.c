@@ -73,9 +73,25 @@ static void a_new_generation_touches_little_of_its_directory(void **state)
                    TAMIS_OK);
   struct generation *generation = tamis__generation_create(c, &next, &result);
   assert_non_null(generation);
-  size_t directory = cuckoo_directory_size(&next) * sizeof(directory_entry);
+  size_t directory = cuckoo_directory_bytes(&next);
   assert_int_equal(mapper.bytes, directory);
   assert_true(bytes_touched(&mapper) <= directory / 100);
+
+  /* So does whoever looks for its segments. */
+  const struct mapper of_directory = mapper;
+  const uint64_t root = cuckoo_roots(&next) - MARKED_ROOTS - 7;
+  struct segment_cursor cursor = {0};
+  assert_true(cuckoo_mark_words(&next) > 0);
+  assert_null(segment_next(generation, &cursor));
+  struct segment *segment = tamis__segment_create(c, generation, 0, 0, &result);
+  assert_non_null(segment);
+  generation_mark_root(generation, root);
+  directory_publish(generation_root_entry(&next, generation, root, 0), directory_value_of(segment));
+  cursor = (struct segment_cursor){0};
+  assert_ptr_equal(segment_next(generation, &cursor), segment);
+  assert_int_equal(cuckoo_root_of_index(&next, cursor.first), root);
+  assert_null(segment_next(generation, &cursor));
+  assert_true(bytes_touched(&of_directory) <= directory / 100);
   tamis__generation_destroy(c, generation);
   tamis_destroy(f);
 }

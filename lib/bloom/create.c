@@ -12,8 +12,12 @@
 /* ---- sizes ---- */
 
 enum {
-  /* Words that take no more than this are in one block with the rest of the filter. */
-  MOST_SMALL_BYTES = SMALL(1024, 128)
+  /* Words that take no more than this are in one block with the rest of the filter, which then has a
+   * single set of counters. */
+  MOST_SMALL_BYTES = SMALL(1024, 128),
+  /* The same where the user has asked for a single stripe, as one does whose threads take turns: they
+   * do not meet at the counters. */
+  MOST_SMALL_BYTES_ALONE = SMALL(8192, 128)
 };
 
 /* What a filter consists of.  A large one has two blocks, as only its words need huge pages. */
@@ -34,16 +38,21 @@ static unsigned power_of_two_up(unsigned n)
   return power;
 }
 
-static bool is_small(uint64_t words)
+static bool is_small(uint64_t words, bool alone)
 {
-  return words * sizeof(word) <= MOST_SMALL_BYTES;
+  return words * sizeof(word) <= (alone ? MOST_SMALL_BYTES_ALONE : MOST_SMALL_BYTES);
+}
+
+static bool plan_is_small(const struct bloom_plan *plan)
+{
+  return is_small(plan->geometry.words, plan->stripes_wanted == 1);
 }
 
 /* What a short filter has no room for.  (With a limit below that of the smallest long one, it is
  * short.  It cannot grow then, as a layer takes more than the difference.) */
 static bool is_long(const struct bloom_plan *plan)
 {
-  return !is_small(plan->geometry.words) || plan->limited || plan->older ||
+  return !plan_is_small(plan) || plan->limited || plan->older ||
          plan->max_bytes >= plan->geometry.words * sizeof(word) + sizeof(struct bloom_long) ||
          plan->closes_early || plan->is_mapped || plan->is_unusual || plan->cleared_from ||
          plan->stripes_wanted > 1 || plan->tally || plan->geometry.capacity > UINT16_MAX;
@@ -89,7 +98,7 @@ static size_t bytes_of_rows(unsigned number)
 static struct sizes sizes_for(const struct bloom_plan *plan)
 {
   const struct bloom_geometry *g = &plan->geometry;
-  bool small = is_small(g->words);
+  bool small = plan_is_small(plan);
   bool elsewhere = plan->is_mapped || plan->tally;
   struct sizes s = {.words_bytes = elsewhere ? 0 : g->words * sizeof(word),
                     .rows_bytes = bytes_of_rows(plan->number)};
@@ -109,7 +118,7 @@ static struct sizes sizes_of(const struct bloom *b)
                     .rows_bytes = bytes_of_rows(b->number)};
   s.own_stripe = bloom_stripe_count(b) && (char *) b->stripes == b->own_stripe;
   s.stripes = s.own_stripe ? 0 : bloom_stripe_count(b);
-  s = add_up(s, is_small(b->word_count), bloom_is_long(b));
+  s = add_up(s, is_small(b->word_count, bloom_stripes_wanted(b) == 1), bloom_is_long(b));
   return (char *) b->words + s.before == (char *) b ? s : words_apart(s);
 }
 
@@ -231,7 +240,7 @@ static void begin_long(struct bloom_long *l, const struct tamis_filter *head,
   l->cleared_from = plan->cleared_from <= UINT32_MAX ? (uint32_t) plan->cleared_from : 0;
   l->more = *filter_more(head);
   l->more.secret = NULL;
-  if (!is_small(g->words)) {
+  if (!plan_is_small(plan)) {
     struct bloom_large *large = (struct bloom_large *) l;
     hash_make_secret(head->keys.seed, large->secret);
     l->more.secret = large->secret;
@@ -315,7 +324,7 @@ int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloo
   uint64_t words_bytes = plan->geometry.words * sizeof(word);
   bool clear = plan->cleared_from && words_bytes >= plan->cleared_from;
   word *words = NULL;
-  if (!is_small(plan->geometry.words)) {
+  if (!plan_is_small(plan)) {
     words = tamis__memory_allocate_cleared(filter_allocator(head), words_bytes,
                                            clear ? 0 : words_bytes);
     if (!words)

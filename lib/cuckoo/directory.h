@@ -127,6 +127,41 @@ static inline struct directory_range directory_range_of(const struct cuckoo_geom
 
 /* ---- all segments of a generation ---- */
 
+/* The marks follow the first entries of the roots: see cuckoo_mark_words(). */
+static inline _Atomic uint64_t *generation_mark(const struct generation *generation, uint64_t root)
+{
+  _Atomic uint64_t *marks =
+      (_Atomic uint64_t *) (void *) (generation->directory + cuckoo_roots(&generation->geometry));
+  return &marks[root / (MARKED_ROOTS * 64)];
+}
+
+/* Before the root's first segment is published.  Relaxed: who has to find a segment knows of an add
+ * that is over, and so of this, which came before it. */
+static inline void generation_mark_root(const struct generation *generation, uint64_t root)
+{
+  if (cuckoo_mark_words(&generation->geometry))
+    atomic_fetch_or_explicit(generation_mark(generation, root),
+                             UINT64_C(1) << root / MARKED_ROOTS % 64, memory_order_relaxed);
+}
+
+/* The first index from this one on, which is a segment's first or a root's, whose root may have a
+ * segment. */
+static inline uint64_t generation_skip(const struct generation *generation, uint64_t index)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  uint64_t root = cuckoo_root_of_index(g, index), roots = cuckoo_roots(g);
+  if (!cuckoo_mark_words(g))
+    return index;
+  while (root < roots &&
+         !(atomic_load_explicit(generation_mark(generation, root), memory_order_relaxed) >>
+               root / MARKED_ROOTS % 64 &
+           1)) {
+    root = (root / MARKED_ROOTS + 1) * MARKED_ROOTS;
+    index = (root < roots ? root : roots) << g->depth_limit;
+  }
+  return index;
+}
+
 /* Where a traversal of a generation is.  It begins with an index of 0. */
 struct segment_cursor {
   uint64_t index; /* of the next directory entry */
@@ -140,7 +175,7 @@ static inline struct segment *segment_next(const struct generation *generation,
                                            struct segment_cursor *cursor)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  while (cursor->index < cuckoo_directory_size(g)) {
+  while ((cursor->index = generation_skip(generation, cursor->index)) < cuckoo_directory_size(g)) {
     directory_value value = directory_load(generation_directory_entry(generation, cursor->index));
     cursor->first = cursor->index;
     cursor->count = UINT64_C(1) << (g->depth_limit - directory_depth(value));

@@ -11,6 +11,12 @@ static void destroy_segments(struct cuckoo *c, struct generation *generation)
   const struct cuckoo_geometry *g = &generation->geometry;
   struct segment_cursor cursor = {0};
   struct segment *segment;
+#ifndef TAMIS_TSAN
+  /* What one that does not grow has beside its block are counts, which are gone with the last copy:
+   * so its segments are not touched for them. */
+  if (!c->growable && !cuckoo_count(generation, DUPLICATES))
+    return;
+#endif
   while ((segment = segment_next(generation, &cursor)))
     if (c->growable)
       tamis__segment_destroy(c, g, segment);
@@ -38,8 +44,7 @@ static void release_directory(struct cuckoo *c, struct generation *generation)
   if (generation_has_one_root(generation))
     tamis__cuckoo_release(c, generation_others(generation), others_bytes(g));
   else
-    tamis__cuckoo_release(c, generation->directory,
-                          cuckoo_directory_size(g) * sizeof(directory_entry));
+    tamis__cuckoo_release(c, generation->directory, cuckoo_directory_bytes(g));
 }
 
 static unsigned growth_stripes(const struct cuckoo_geometry *g)
@@ -127,22 +132,23 @@ struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo
 
 /* ---- directories ---- */
 
-/* Only the first entries of the roots need be clear, which are few.  The others of a root are not
+/* Only the first entries of the roots and the marks need be clear, which are few.  The others of a root are not
  * read until the root has a segment, and then they lead to it: so a new generation does not pause a
  * call for as long as it takes to clear all of its directory. */
 int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
+  const size_t beginning = (cuckoo_roots(g) + cuckoo_mark_words(g)) * sizeof(directory_entry);
   int result;
   if (generation_has_one_root(generation))
     return TAMIS_OK;
   generation->directory =
-      tamis__cuckoo_allocate_cleared(c, cuckoo_directory_size(g) * sizeof(directory_entry),
-                                     cuckoo_roots(g) * sizeof(directory_entry), &result);
+      tamis__cuckoo_allocate_cleared(c, cuckoo_directory_bytes(g), beginning, &result);
   if (!generation->directory)
     return result;
   /* Relaxed: the generation is not shared yet. */
-  atomic_store_explicit(&generation->others, generation->directory + cuckoo_roots(g),
+  atomic_store_explicit(&generation->others,
+                        generation->directory + beginning / sizeof(directory_entry),
                         memory_order_relaxed);
   return TAMIS_OK;
 }
@@ -206,7 +212,8 @@ static int create_block(struct cuckoo *c)
 #if defined TAMIS_TSAN || defined TAMIS_SMALL
     tamis__segment_init(g, segment); /* otherwise zeros will do, and the pages stay untouched */
 #endif
-    directory_publish(generation_directory_entry(generation, i), directory_value_of(segment));
+    /* Its depth is 0, and is not read: most pages of the block are touched by nobody yet. */
+    directory_publish(generation_directory_entry(generation, i), (directory_value) segment);
   }
   generation->segments = block ? roots : 0;
   return result;

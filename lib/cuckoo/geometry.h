@@ -176,6 +176,22 @@ static inline uint64_t cuckoo_directory_size(const struct cuckoo_geometry *g)
   return cuckoo_roots(g) << g->depth_limit;
 }
 
+/* A large directory of a filter that grows has a mark for each MARKED_ROOTS of its roots: whether
+ * one of them ever had a segment.  So whoever looks for all segments does not touch what was never
+ * used, which is nearly all of it while the filter has few keys. */
+enum { MARKED_ROOTS = SMALL(512, 2), FEW_ROOTS = SMALL(1 << 16, 3) };
+
+static inline uint64_t cuckoo_mark_words(const struct cuckoo_geometry *g)
+{
+  uint64_t roots = cuckoo_roots(g);
+  return g->shape.ages && roots > FEW_ROOTS ? (roots - 1) / (MARKED_ROOTS * 64) + 1 : 0;
+}
+
+static inline size_t cuckoo_directory_bytes(const struct cuckoo_geometry *g)
+{
+  return (cuckoo_directory_size(g) + cuckoo_mark_words(g)) * sizeof(uint64_t);
+}
+
 static inline uint64_t cuckoo_root_of_index(const struct cuckoo_geometry *g, uint64_t index)
 {
   return index >> g->depth_limit;

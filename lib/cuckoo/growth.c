@@ -260,6 +260,7 @@ static int create_segment_locked(struct change *change)
   stripe_lock(opening);
   bool newest = is_newest(c, generation);
   if (newest) {
+    generation_mark_root(generation, cuckoo_root_of_index(g, change->index));
     publish(generation, directory_range_of(g, change->index, 0), directory_value_of(segment));
     count(&generation->segments, 1);
   }

@@ -318,6 +318,7 @@ static int publish_segments(struct load *l)
         return result;
       next = each->next;
       each->next = NULL;
+      generation_mark_root(generation, cuckoo_root_of_index(&generation->geometry, range.first));
       for (uint64_t j = 0; j < range.count; j++)
         directory_publish(generation_directory_entry(generation, range.first + j),
                           directory_value_of(segment));

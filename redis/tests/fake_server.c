@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fake_server.h"
 
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,15 +28,16 @@ struct server_key {
 struct server_command {
   char name[24];
   server_handler handler;
+  char categories[40];
 };
 
 struct server_ctx {
   int (*find)(const char *name, void *out);
 };
 
-enum { MOST_KEYS = 16, MOST_COMMANDS = 64, MOST_WORDS = 1024 };
+enum { TYPES = 4, MOST_KEYS = 16, MOST_COMMANDS = 128, MOST_WORDS = 1024 };
 static server_key keys[MOST_KEYS];
-static server_type types[2];
+static server_type types[TYPES];
 static unsigned types_count;
 static server_command commands[MOST_COMMANDS];
 static unsigned commands_count;
@@ -87,6 +89,38 @@ static void fake_Free(void *block)
 {
   fake.blocks -= block != NULL;
   free(block);
+}
+
+static size_t fake_MallocSize(void *block)
+{
+  return malloc_usable_size(block);
+}
+
+/* ---- INFO ---- */
+
+static int fake_RegisterInfoFunc(server_ctx *ctx, server_tell tell)
+{
+  (void) ctx, (void) tell;
+  return SERVER_OK;
+}
+
+static int fake_InfoAddSection(server_info *info, const char *name)
+{
+  (void) info, (void) name;
+  return SERVER_OK;
+}
+
+static int fake_InfoAddFieldULongLong(server_info *info, const char *name,
+                                      unsigned long long number)
+{
+  (void) info, (void) name, (void) number;
+  return SERVER_OK;
+}
+
+static int fake_InfoAddFieldCString(server_info *info, const char *name, const char *text)
+{
+  (void) info, (void) name, (void) text;
+  return SERVER_OK;
 }
 
 /* ---- loading ---- */
@@ -163,7 +197,7 @@ static int fake_AddACLCategory(server_ctx *ctx, const char *name)
 
 static int fake_SetCommandACLCategories(server_command *command, const char *names)
 {
-  (void) command, (void) names;
+  (void) snprintf(command->categories, sizeof command->categories, "%s", names);
   return SERVER_OK;
 }
 
@@ -388,9 +422,15 @@ static server_type *fake_CreateDataType(server_ctx *ctx, const char *name, int v
                                         const server_type_methods *methods)
 {
   (void) ctx, (void) version;
-  server_type *type = &types[types_count++ % 2];
+  server_type *type = &types[types_count++ % TYPES];
   type->methods = *methods;
   return strlen(name) == 9 ? type : NULL;
+}
+
+static int fake_SetAbsExpire(server_key *key, long long milliseconds)
+{
+  (void) key, (void) milliseconds;
+  return SERVER_OK;
 }
 
 static server_type *fake_ModuleTypeGetType(server_key *key)
@@ -441,6 +481,20 @@ static uint64_t fake_LoadUnsigned(server_io *io)
   char what = 0;
   uint64_t number = 0;
   io->failed = !take(io, &what, 1) || what != 'u' || !take(io, &number, sizeof number);
+  return io->failed ? 0 : number;
+}
+
+static void fake_SaveDouble(server_io *io, double number)
+{
+  put(io, "d", 1);
+  put(io, &number, sizeof number);
+}
+
+static double fake_LoadDouble(server_io *io)
+{
+  char what = 0;
+  double number = 0;
+  io->failed = !take(io, &what, 1) || what != 'd' || !take(io, &number, sizeof number);
   return io->failed ? 0 : number;
 }
 
@@ -497,8 +551,14 @@ static void fake_DigestEndSequence(server_digest *digest)
 
 static void *fake_DefragAlloc(server_defrag *ctx, void *block)
 {
-  (void) ctx, (void) block;
-  return NULL;
+  (void) ctx;
+  const size_t size = malloc_usable_size(block);
+  void *moved = fake.moves ? malloc(size) : NULL;
+  if (!moved)
+    return NULL;
+  memcpy(moved, block, size);
+  free(block);
+  return moved;
 }
 
 static void fake_GetRandomBytes(unsigned char *to, size_t size)
@@ -586,6 +646,12 @@ const char *fake_call_with(const char *words, const void *last, size_t size)
   return fake.reply;
 }
 
+const char *fake_categories(const char *name)
+{
+  const server_command *command = fake_GetCommand(NULL, name);
+  return command ? command->categories : "";
+}
+
 const char *fake_call(const char *words)
 {
   return fake_call_with(words, NULL, 0);
@@ -651,6 +717,17 @@ bool fake_copy(const char *from, const char *to)
   if (value)
     (void) fake_ModuleTypeSetValue(named(to), type, value);
   return value != NULL;
+}
+
+const void *fake_value(const char *key)
+{
+  return named(key)->value;
+}
+
+void fake_defrag(const char *key)
+{
+  server_key *k = named(key);
+  (void) k->type->methods.defrag(NULL, NULL, &k->value);
 }
 
 void fake_flush(void)

@@ -22,6 +22,7 @@ extern struct fake {
   long blocks;         /* that have not been freed */
   char reply[4096];    /* of the last command, as RESP2, shortened */
   unsigned replicated; /* commands, in all */
+  bool moves;          /* memory that is defragmented moves */
   bool loads;          /* what comes is from the master, or from a file */
 } fake;
 
@@ -40,12 +41,17 @@ int fake_load(const char *arguments);
 const char *fake_call(const char *words);
 const char *fake_call_with(const char *words, const void *last, size_t size); /* and a last word */
 
+/* The ACL categories of a command, as the module has named them. */
+const char *fake_categories(const char *name);
+
 /* As DUMP and RESTORE; false: refused. */
 void fake_dump(const char *key, server_io *out);
 bool fake_restore(const char *key, const char *like, server_io *io);
 /* Empties the key, and writes it to AOF and back; false: a command of the AOF got an error. */
 bool fake_rewrite(const char *key);
 size_t fake_memory_usage(const char *key);
+void fake_defrag(const char *key);
+const void *fake_value(const char *key);
 bool fake_copy(const char *from, const char *to);
 void fake_flush(void);
 bool fake_exists(const char *key);

@@ -54,7 +54,7 @@ def test_bf_reserve(context):
                             ("x -0.5 1000", "err"), ("x nan 1000", "err"), ("x inf 1000", "err"),
                             ("x 0.01 0", "capacity"), ("x 0.01 -5", "capacity"),
                             ("x 0.01 18446744073709551616", "capacity"),
-                            ("x 0.01 9223372036854775807", ""),
+                            ("x 0.01 9223372036854775807", "capacity"),
                             ("x 0.01 1000 EXPANSION -1", "expansion"),
                             ("x 0.01 1000 EXPANSION 32769", "expansion")):
             error_has(client, f"BF.RESERVE {words}", part)
@@ -329,7 +329,11 @@ def test_dump_and_load(context):
                 same(client(f"{kind}.MEXISTS", "g", *words), client(f"{kind}.MEXISTS", "f", *words))
             same(client(f"{kind}.MEXISTS", "g", *range(500)).count(yes), 500)
             same(chunks(client, kind, "g"), pieces, "the same filter")
+            same(client(f"{kind}.LOADCHUNK", "g", *pieces[-1]), "OK", "the last one again, as after a lost reply")
             same(client(f"{kind}.ADD", "g", "more"), yes)
+            same(client(f"{kind}.LOADCHUNK", "g", *pieces[-1]), "OK", "also when others have added meanwhile")
+            same(client(f"{kind}.EXISTS", "g", "more"), yes)
+            assert "it is none of this module's" in client.error(f"{kind}.LOADCHUNK", "new", 77, b"foreign")
             error_has(client, f"{kind}.SCANDUMP missing 0", "not found")
             error_has(client, f"{kind}.SCANDUMP f x")
             error_has(client, f"{kind}.SCANDUMP f -1")
@@ -659,6 +663,142 @@ def test_acl(context):
         assert "NOPERM" in user.error(forbidden, "data:other", "a")
         assert "NOPERM" in user.error("GET", "data:other")
     client("ACL", "DELUSER", "reader", "writer", "merger", "category")
+
+
+def test_acl_categories(context):
+    """Who may not write may not add, and who may write may; the server's own categories have every command."""
+    client = context.server().connect()
+    try:
+        client("ACL", "CAT", "bloom")
+    except ReplyError:
+        raise servers.Skip("this server has no categories for commands of modules")
+    for name in client("COMMAND", "LIST"):
+        name = name.decode()
+        if name[:3] not in ("bf.", "cf."):
+            continue
+        (info,) = client("COMMAND", "INFO", name)
+        flags, listed = ({word if isinstance(word, str) else word.decode() for word in info[i]} for i in (2, 6))
+        expected = {"@write" if "write" in flags else "@read", "@fast" if "fast" in flags else "@slow",
+                    "@bloom" if name[0] == "b" else "@cuckoo"}
+        same(sorted(listed), sorted(expected), name)
+    client("BF.ADD", "f", "a")
+    for rules, may_read, may_add in (("+@all -@write", True, False), ("+@read +@write", True, True), ("+@read", True, False),
+                                     ("+@all -@read", False, True), ("+@write", False, True)):
+        client("ACL", "SETUSER", "someone", "reset", "on", ">pw", "~*", *rules.split(), "+auth")
+        user = context.shared.connect()
+        user("AUTH", "someone", "pw")
+        for words, may in (("BF.EXISTS f a", may_read), ("BF.INFO f", may_read), ("BF.SCANDUMP f 0", may_read),
+                           ("BF.ADD f b", may_add), ("CF.ADD c b", may_add), ("CF.DEL c b", may_add)):
+            (reply,) = user.pipeline([words])
+            same("NOPERM" not in str(reply), may, f"{rules}: {words}")
+        user.close()
+    client("ACL", "DELUSER", "someone")
+
+
+def text(word):
+    return word.decode() if isinstance(word, bytes) else word
+
+
+def figures(client):
+    lines = client("INFO", "tamis").decode().splitlines()
+    return {name: value for name, _, value in (line.partition(":") for line in lines if ":" in line)}
+
+
+def test_info_of_all(context):
+    """INFO tamis: what there is, and what has happened, in all filters together."""
+    server = context.start()
+    empty = figures(server)
+    same([empty[f"tamis_{name}"] for name in ("bloom_filters", "cuckoo_filters", "foreign_filters", "adds")], ["0"] * 4)
+    assert empty["tamis_version"].count(".") == 2 and empty["tamis_build"].startswith("compiler")
+    server("BF.RESERVE", "b", "0.01", "100", "NONSCALING")
+    server("BF.MADD", "b", *range(150))
+    server("CF.INSERT", "c", "ITEMS", *range(50000))
+    server("COPY", "c", "d")
+    server("BF.MADD", "b", "refused")
+    now = figures(server)
+    same([now[f"tamis_{name}"] for name in ("bloom_filters", "cuckoo_filters", "adds")], ["1", "2", "50100"])
+    same(int(now["tamis_refused_adds"]), 2)
+    used = sum(server("MEMORY", "USAGE", key, "SAMPLES", "0") for key in "bcd")
+    assert 0.9 * used < int(now["tamis_bytes"]) < 1.3 * used + 20000, (used, now)
+    now = figures(server)
+    assert int(now["tamis_largest_filter_bytes"]) >= server("MEMORY", "USAGE", "c") - 200 > 50000
+    assert int(now["tamis_longest_growth_step_microseconds"]) > 0
+    server("DEL", "b", "c")
+    server("UNLINK", "d")
+    wait_until(lambda: figures(server)["tamis_cuckoo_filters"] == "0", "all are gone")
+    wait_until(lambda: int(figures(server)["tamis_bytes"]) < int(empty["tamis_bytes"]) + 5000, "all memory is back")
+    (module,) = server("MODULE", "LIST")
+    module = {text(name): value for name, value in zip(module[::2], module[1::2])}
+    same("%d.%d.%d" % (module["ver"] // 10000, module["ver"] // 100 % 100, module["ver"] % 100), now["tamis_version"])
+
+
+def test_advice(context):
+    """Sentences about what to change, for each reason one."""
+    for client, _, _ in protocols(context):
+        client("BF.RESERVE", "fine", "0.01", "100")
+        client("BF.MADD", "fine", *range(60))
+        client("BF.MADD", "layers", *range(5000))
+        client("BF.RESERVE", "empty", "0.001", "1000000")
+        client("BF.RESERVE", "full", "0.01", "100", "NONSCALING")
+        client.pipeline([["BF.MADD", "full", *range(150)]])
+        client("BF.RESERVE", "nearly", "0.01", "100", "NONSCALING")
+        client("BF.MADD", "nearly", *range(96))
+        client("CF.RESERVE", "bytes", "1000", "MAXBYTES", "50000")
+        client.pipeline([["CF.INSERT", "bytes", "ITEMS", *range(i, i + 1000)] for i in range(0, 60000, 1000)])
+        for kind, key, word in (("BF", "fine", "nothing to say"), ("BF", "layers", "layers"), ("BF", "empty", "Less than a tenth"),
+                                ("BF", "full", "is full"), ("BF", "nearly", "has room for"), ("CF", "bytes", "MAXBYTES")):
+            advice = [text(sentence) for sentence in client(f"{kind}.INFO", key, "ADVICE")]
+            assert any(word in sentence for sentence in advice), (key, advice)
+            assert all(sentence.endswith(".") for sentence in advice), advice
+            same(len(advice), 1, key)
+        error_has(client, "BF.INFO missing ADVICE", "not found")
+        error_has(client, "CF.INFO bytes SIZE", "wrong number")
+
+
+def test_time_to_live(context):
+    """RESERVE with TTL: the key expires, here and on whoever follows."""
+    server = context.start("--notify-keyspace-events", "KEA", "--appendonly", "yes")
+    for kind, reserve in (("BF", ("0.01", "100")), ("CF", ("100",))):
+        same(server(f"{kind}.RESERVE", "f", *reserve, "TTL", "1000"), "OK")
+        assert 990 < server("TTL", "f") <= 1000
+        for ttl in ("0", "-1", "x", str(2**62)):
+            assert "TTL" in server.error(f"{kind}.RESERVE", "g", *reserve, "TTL", ttl)
+        same(server("EXISTS", "g"), 0)
+        assert "wrong number" in server.error(f"{kind}.RESERVE", "g", *reserve, "TTL")
+        assert "exists" in server.error(f"{kind}.RESERVE", "f", *reserve, "TTL", "1")
+        server("DEBUG", "LOADAOF")
+        assert 980 < server("TTL", "f") <= 1000
+        listener = server.connect()
+        listener("SUBSCRIBE", "__keyspace@0__:h")
+        server(f"{kind}.RESERVE", "h", *reserve, "TTL", "1")
+        events = [listener.receive()[2].decode() for _ in range(2)]
+        assert events[-1] == "expire" and events[-2].endswith(".reserve"), events
+        wait_until(lambda: not server("EXISTS", "h"), "it expires")
+        server("DEL", "f")
+
+
+def test_exists_with_key(context):
+    """WITHKEY tells a key that does not exist from an item that is not in."""
+    for client, yes, no in protocols(context):
+        for kind in ("BF", "CF"):
+            client(f"{kind}.ADD", f"{kind} f", "a")
+            same(client(f"{kind}.EXISTS", f"{kind} f", "a", "WITHKEY"), yes)
+            same(client(f"{kind}.EXISTS", f"{kind} f", "b", "withkey"), no)
+            same(client(f"{kind}.EXISTS", "missing", "b", "WITHKEY"), None)
+            same(client(f"{kind}.EXISTS", "missing", "b"), no)
+            error_has(client, f"{kind}.EXISTS missing b KEY", "wrong number")
+        client("FLUSHALL")
+
+
+def test_repeated_options(context):
+    """The first one counts, as in RedisBloom, whatever a second one says."""
+    client = context.server().connect()
+    same(client("CF.RESERVE", "c", "1000", "BUCKETSIZE", "4", "BUCKETSIZE", "2", "EXPANSION", "2", "EXPANSION", "x"), "OK")
+    info = client("CF.INFO", "c")
+    same([info[info.index(name) + 1] for name in ("Bucket size", "Expansion rate")], [4, 2])
+    client("BF.INSERT", "b", "CAPACITY", "500", "CAPACITY", "9000", "EXPANSION", "3", "EXPANSION", "4", "ITEMS", "a")
+    same(client("BF.INFO", "b", "CAPACITY") + client("BF.INFO", "b", "EXPANSION"), [500, 3])
+    assert "wrong number" in client.error("CF.RESERVE", "x", "1000", "BUCKETSIZE", "4", "BUCKETSIZE")
 
 
 def test_cluster_slots(context):

@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 
+import redisbloom
 import server as servers
 from filters import chunks
 from server import ReplyError, same
@@ -158,6 +159,93 @@ def test_a_wrong_chunk_changes_nothing(context):
             same(server(f"{kind}.LOADCHUNK", "again", cursor, data), "OK")
         same(server(f"{kind}.MEXISTS", "again", *range(1000)).count(1), 1000)
         server("DEL", "large", "again")
+
+
+# ---- filters that RedisBloom wrote: their data has no sums, so much that is changed is a filter, too ----
+
+EXTREMES = (0, 1, 2, 3, 255, 1 << 15, 1 << 31, (1 << 32) - 1, 1 << 60, (1 << 63) - 1, (1 << 64) - 1)
+
+
+def foreign_filters():
+    """Of each form; the last one is so full that it has a filter of the library's own on top soon."""
+    made = [redisbloom.Bloom(0.02, 60), redisbloom.Bloom(0.02, 60, 2, 0), redisbloom.Cuckoo(64, 2, 20, 2),
+            redisbloom.Cuckoo(16, 3, 20, 0), redisbloom.Bloom(0.1, 10)]
+    for model in made:
+        for i in range(40):
+            model.add(b"%d" % i)
+    return made
+
+
+def with_numbers(data, generator, size):
+    """Each number of a head in turn is one that is at an end of some range."""
+    for at in range(0, len(data) - size + 1):
+        number = generator.choice(EXTREMES)
+        yield data[:at] + number.to_bytes(8, "little")[:size] + data[at + size :]
+
+
+def go_on(server, kind, key):
+    """Uses a filter that was accepted until it has grown, and then as any other one."""
+    payload = server("DUMP", key)
+    server("RESTORE", "again", "0", payload)
+    same(server("DUMP", "again"), payload)
+    for start in range(0, 400, 100):
+        server.client.pipeline([[f"{kind}.INSERT", key, "ITEMS", *range(start, start + 100)]])
+    server.client.pipeline([["CF.DEL", key, i] for i in range(0, 400, 7)] + [["CF.COUNT", key, "1"]])
+    server("COPY", key, "copy")
+    server("DEL", "again", "copy")
+    use(server, kind, key)
+
+
+def test_foreign_payloads(context):
+    server = hostile_server(context)
+    server("CONFIG", "SET", "rdbcompression", "no", "tamis.max-bytes", "1000000")
+    footer = server("DUMP", "bloom")[-FOOTER:]
+    generator = random.Random(6)
+    accepted = refused = 0
+    for model in foreign_filters():
+        payload = redisbloom.payload(model, footer)
+        same(server("RESTORE", "victim", "0", payload), "OK")
+        go_on(server, model.kind, "victim")
+        for hostile in payloads(payload, generator, 300):
+            (reply,) = server.client.pipeline([["RESTORE", "victim", "0", hostile]])
+            if isinstance(reply, ReplyError):
+                refused += 1
+                continue
+            accepted += 1
+            go_on(server, model.kind, "victim")
+    assert accepted > 100 and refused > 100, (accepted, refused)
+    same(server("BF.MEXISTS", "bloom", *range(10)), [1] * 10)
+
+
+def test_foreign_chunks(context):
+    server = hostile_server(context)
+    server("CONFIG", "SET", "tamis.max-bytes", "1000000")
+    generator = random.Random(7)
+    accepted = refused = 0
+    for model in foreign_filters():
+        (_, head), *rest = redisbloom.chunks(model)
+        heads = [*changed(head, generator, 60)]
+        for size in (2, 8):
+            heads += with_numbers(head, generator, size)
+        for hostile in heads:
+            (reply,) = server.client.pipeline([[f"{model.kind}.LOADCHUNK", "victim", 1, hostile]])
+            refused += isinstance(reply, ReplyError)
+            server.client.pipeline([[f"{model.kind}.LOADCHUNK", "victim", *chunk] for chunk in rest])
+            if server("EXISTS", "victim"):
+                server("COPY", "victim", "copy")  # also one that is half restored
+                server("RESTORE", "again", "0", server("DUMP", "victim"))
+            if whole(server, model.kind, "victim"):
+                accepted += 1
+                server("DEL", "again")
+                go_on(server, model.kind, "victim")
+            server("DEL", "victim", "copy", "again")
+        for _ in range(50):
+            cursor = generator.choice([*EXTREMES, *range(1, 200)]) * generator.choice([1, 1, -1]) % (1 << 63)
+            data = bytes(generator.randrange(256) for _ in range(generator.randrange(0, 200)))
+            server.client.pipeline([[f"{model.kind}.LOADCHUNK", "victim", 1, head],
+                                    [f"{model.kind}.LOADCHUNK", "victim", cursor, data]])
+            server("DEL", "victim")
+    assert accepted > 20 and refused > 50, (accepted, refused)
 
 
 # ---- saved filters of the fuzzer's corpus, where a filter is expected ----

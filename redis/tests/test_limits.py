@@ -200,6 +200,52 @@ def test_settings(context):
         raise AssertionError(f"the module loads with {arguments}")
 
 
+def page_faults(server):
+    """How often the server has touched a page of memory that was not there."""
+    with open(f"/proc/{server.process.pid}/stat", encoding="ascii") as file:
+        return int(file.read().rsplit(")", 1)[1].split()[7])
+
+
+def test_large_filters_are_freed_by_use(context):
+    """DEL and FLUSHALL of a filter for 10^12 items with a thousand in touch what these have used."""
+    server = context.start(arguments=("max-bytes", "0"))
+    for kind, *reserve in (("CF", 10**12), ("CF", 10**11, "EXPANSION", "0"), ("BF", "0.01", 10**11),
+                           ("BF", "0.01", 10**10, "WINDOW", "3"), ("CF", 10**10, "WINDOW", "3")):
+        for free in (("DEL", "f"), ("FLUSHALL", "SYNC"), ("UNLINK", "f")):
+            (reply,) = server.client.pipeline([[f"{kind}.RESERVE", "f", *reserve]])
+            if isinstance(reply, ReplyError):
+                assert "memory" in str(reply), reply  # a machine that promises no more than it has
+                continue
+            insert(server, kind, "f", range(1000))
+            before = page_faults(server)
+            server(*free)
+            assert page_faults(server) - before < 20000, (kind, reserve, free, page_faults(server) - before)
+
+
+def test_ranges_hold_without_a_limit(context):
+    """Capacities up to 2^40 and rates between 0 and 1, whatever max-bytes says."""
+    server = context.start(arguments=("max-bytes", "0"))
+    for capacity in (2**40 + 1, 9 * 10**12, 2**62):
+        for words in (("BF.RESERVE", "f", "0.01", capacity), ("CF.RESERVE", "f", capacity),
+                      ("BF.INSERT", "f", "CAPACITY", capacity, "ITEMS", "a"),
+                      ("CF.INSERT", "f", "CAPACITY", capacity, "ITEMS", "a")):
+            same(server.error(*words), "ERR (capacity should be at most 1099511627776, which is 2^40)", words)
+    for rate in ("0", "1", "1.5", "-0.1", "nan", "inf"):
+        for words in (("BF.RESERVE", "f", rate, "100"), ("CF.RESERVE", "f", "100", "ERROR", rate),
+                      ("BF.INSERT", "f", "ERROR", rate, "ITEMS", "a")):
+            assert "error rate" in server.error(*words), words
+    same(server("EXISTS", "f"), 0)
+
+
+def test_the_setting_is_named(context):
+    """Who meets the limit is told which setting it is."""
+    server = context.server()
+    error = server.error("BF.RESERVE", "f", "0.01", 10**10)
+    assert "tamis.max-bytes is 536870912" in error and "max_bytes" not in error, error
+    error = server.error("CF.RESERVE", "f", 10**7, "MAXBYTES", "100000")
+    assert "MAXBYTES is 100000" in error and "max_bytes" not in error, error
+
+
 def test_settings_are_rewritten(context):
     """CONFIG REWRITE keeps what was set, and a module with data is not unloaded."""
     server = servers.Server(context.kind, "", "--enable-module-command", "yes", start=False)

@@ -27,7 +27,7 @@ static int flush_it(void **state)
   (void) state;
   fake.refused_from = -1;
   fake.missing = NULL;
-  fake.lacks_all_optional = fake.loads = false;
+  fake.lacks_all_optional = fake.loads = fake.moves = false;
   fake_flush();
   return 0;
 }
@@ -101,6 +101,7 @@ static void every_command_works(void)
     free(io.data);
     assert_true(fake_rewrite(key) && fake_copy(key, "copy"));
     assert_true(fake_memory_usage(key) > 100);
+    fake_defrag(key);
     assert_in_range(found(family_of(key), "copy", 0, ITEMS), ITEMS - 1, ITEMS);
   }
 }
@@ -138,6 +139,81 @@ static void without_other_functions_it_does_not_load(void **state)
   assert_int_equal(fake_load("max-bytes"), SERVER_ERR);
   assert_int_equal(fake_load("bf-error-rate 2"), SERVER_ERR);
   assert_int_equal(fake_load("max-bytes 64mb bf-error-rate 0.01 bf-initial-size 100"), SERVER_OK);
+}
+
+/* Memory that is defragmented: all answers stay, and so do the bytes of DUMP, also where memory is
+ * refused; and a filter has other memory then. */
+static void filters_bear_that_memory_moves(void **state)
+{
+  (void) state;
+  make_samples();
+  for (unsigned i = 0; i < sizeof samples / sizeof *samples; i++) {
+    const char *key = samples[i], *family = family_of(key);
+    server_io before, after;
+    fake_dump(key, &before);
+    for (unsigned trial = 0; trial < 3; trial++) {
+      const void *value = fake_value(key);
+      fake.moves = trial > 0;
+      fake.refused_from = trial == 2 ? 0 : -1;
+      fake_defrag(key);
+      fake.refused_from = -1;
+      assert_true((fake_value(key) != value) == (trial > 0));
+      fake_dump(key, &after);
+      assert_int_equal(after.size, before.size);
+      assert_memory_equal(after.data, before.data, before.size);
+      free(after.data);
+      assert_int_equal(found(family, key, 0, ITEMS), ITEMS);
+    }
+    free(before.data);
+  }
+  (void) flush_it(NULL);
+  assert_int_equal(fake.blocks, 0);
+}
+
+static void commands_have_categories(void **state)
+{
+  (void) state;
+  assert_string_equal(fake_categories("bf.add"), "write fast bloom");
+  assert_string_equal(fake_categories("cf.add"), "write slow cuckoo");
+  assert_string_equal(fake_categories("bf.merge"), "write slow bloom");
+  assert_string_equal(fake_categories("cf.exists"), "read fast cuckoo");
+  assert_string_equal(fake_categories("tamis.bf.scandump"), "read slow bloom");
+}
+
+/* The head of a chain that RedisBloom wrote: one layer of 64 bytes, with one number changed. */
+static const char *load_head(unsigned at, unsigned size, uint64_t number)
+{
+  unsigned char head[73] = {0};
+  const double rate = 0.01, bits_per_entry = 9.6;
+  put_u64(head + 8, UINT64_C(5) << 32 | 1); /* layers, options */
+  put_u64(head + 16, 2);                    /* growth; the bytes of the layer follow */
+  put_u64(head + 20, 64);
+  put_u64(head + 28, 512);
+  memcpy(head + 44, &rate, 8);
+  memcpy(head + 52, &bits_per_entry, 8);
+  put_u64(head + 60, 7); /* hashes */
+  put_u64(head + 64, 50);
+  for (unsigned i = 0; i < size; i++)
+    head[at + i] = (unsigned char) (number >> 8 * i);
+  return fake_call_with("BF.LOADCHUNK foreign 1", head, sizeof head);
+}
+
+static void foreign_data_is_checked(void **state)
+{
+  (void) state;
+  static const struct {
+    unsigned at, size;
+    uint64_t number;
+  } wrong[] = {{8, 4, 0},           {8, 4, 2},           {12, 4, 16},         {0, 8, UINT64_MAX},
+               {20, 8, 0},          {20, 8, 63},         {20, 8, UINT64_MAX}, {28, 8, 0},
+               {28, 8, 513},        {28, 8, UINT64_MAX}, {36, 8, UINT64_MAX}, {44, 8, 0},
+               {44, 8, UINT64_MAX}, {52, 8, 0},          {52, 8, UINT64_MAX}, {60, 4, 0},
+               {60, 4, UINT32_MAX}, {64, 8, UINT64_MAX}, {72, 1, 10},         {72, 1, 64}};
+  for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    assert_string_equal(load_head(wrong[i].at, wrong[i].size, wrong[i].number),
+                        "-ERR received bad data ");
+  assert_false(fake_exists("foreign"));
+  assert_string_equal(load_head(72, 1, 9), "+OK "); /* the whole of 512 bits, as a power of two */
 }
 
 /* Each command with the first allocations granted and all later ones refused: the filters have what
@@ -327,6 +403,9 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(what_a_server_may_lack_is_not_needed, flush_it),
       cmocka_unit_test_teardown(without_other_functions_it_does_not_load, flush_it),
+      cmocka_unit_test_setup_teardown(commands_have_categories, load_it, flush_it),
+      cmocka_unit_test_setup_teardown(foreign_data_is_checked, load_it, flush_it),
+      cmocka_unit_test_setup_teardown(filters_bear_that_memory_moves, load_it, flush_it),
       cmocka_unit_test_setup_teardown(commands_bear_that_memory_is_refused, load_it, flush_it),
       cmocka_unit_test_setup_teardown(reading_bears_errors, load_it, flush_it),
       cmocka_unit_test_setup_teardown(hostile_data_is_refused, load_it, flush_it),

@@ -441,6 +441,9 @@ class Run:
             loaded = value.loaded if isinstance(value, Restoring) else 0
             if value is not None and value.kind != family:
                 return same_error(reply, WRONG_TYPE)
+            again = value is not None and value.whole and getattr(value, "pieces", None) is dump.pieces
+            if again and sound and number == len(dump.pieces) - 1 and reply == "OK":
+                return None  # unless it has been a copy or in an RDB file since
             if not sound or family != dump.kind or value is not None and value.whole:
                 return same_error(reply, "ERR")
             if isinstance(value, Restoring) and value.dump.pieces != dump.pieces or number > loaded:
@@ -448,6 +451,7 @@ class Run:
             same(reply, "OK", f"chunk {number} after {loaded}")
             if number == len(dump.pieces) - 1:
                 self.put(key, dump.filter.copy(), self.ends.get(key))
+                self.keys[key].pieces = dump.pieces
             elif number == loaded:
                 self.put(key, Restoring(dump, loaded + 1), self.ends.get(key))
             if number == loaded:

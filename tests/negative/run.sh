@@ -100,7 +100,7 @@ output=$work/$name.out
 
 # ---- the check ----
 
-program() { find "build/$build/tests" "build/$build/stress" -maxdepth 1 -type f -name "$1" -perm -u+x; }
+program() { find "build/$build"/{tests,stress,redis/tests} -maxdepth 1 -type f -name "$1" -perm -u+x; }
 # A check that hangs is ended, however busy the machine is.
 run_check() { # NUMBER
   local -x TAMIS_SEEDED_BUG=$1

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT */
+#include "foreign_data.h"
+
+#include "bytes.h"
+#include "memory.h"
+
+enum {
+  BLOOM_HEAD = 20,
+  BLOOM_HEAD_1 = 16, /* without growth */
+  BLOOM_LAYER = 53,
+  CUCKOO_HEAD = 38,
+  CUCKOO_HEAD_2_2 = 46,
+  PREFIX = 16, /* before the head in an image */
+};
+
+/* What filters of old encodings leave open. */
+enum { OLD_GROWTH = 2, OLD_BUCKET_SIZE = 2, OLD_MAX_ITERATIONS = 20, OLD_EXPANSION = 1 };
+
+/* ---- numbers ---- */
+
+static uint64_t get(const unsigned char **from, unsigned size)
+{
+  uint64_t number = 0;
+  for (unsigned i = 0; i < size; i++)
+    number |= (uint64_t) (*from)[i] << 8 * i;
+  *from += size;
+  return number;
+}
+
+static double get_real(const unsigned char **from)
+{
+  const uint64_t bits = get(from, 8);
+  double real;
+  memcpy(&real, &bits, sizeof real);
+  return real;
+}
+
+static void put(unsigned char **to, uint64_t number, unsigned size)
+{
+  for (unsigned i = 0; i < size; i++)
+    (*to)[i] = (unsigned char) (number >> 8 * i);
+  *to += size;
+}
+
+static void put_real(unsigned char **to, double real)
+{
+  uint64_t bits;
+  memcpy(&bits, &real, sizeof bits);
+  put(to, bits, 8);
+}
+
+/* ---- heads ---- */
+
+static int read_bloom_head(const unsigned char *at, size_t size, struct foreign *f)
+{
+  if (size < BLOOM_HEAD_1)
+    return TAMIS_ECORRUPT;
+  f->count = get(&at, 8);
+  const uint64_t layers = get(&at, 4);
+  f->options = get(&at, 4);
+  const bool older = size == BLOOM_HEAD_1 + layers * BLOOM_LAYER;
+  if (!older && size != BLOOM_HEAD + layers * BLOOM_LAYER)
+    return TAMIS_ECORRUPT;
+  f->growth = older ? OLD_GROWTH : get(&at, 4);
+  for (uint64_t i = 0; i < layers; i++) {
+    struct foreign_layer *l = foreign_open_layer(f);
+    if (!l)
+      return i < FOREIGN_MOST_LAYERS ? TAMIS_ENOMEM : TAMIS_ECORRUPT;
+    l->bytes = get(&at, 8);
+    l->bits = get(&at, 8);
+    l->size = get(&at, 8);
+    l->rate = get_real(&at);
+    l->bits_per_entry = get_real(&at);
+    l->hashes = get(&at, 4);
+    l->entries = get(&at, 8);
+    l->log2_bits = get(&at, 1);
+  }
+  return TAMIS_OK;
+}
+
+static int read_cuckoo_head(const unsigned char *at, size_t size, struct foreign *f)
+{
+  if (size != CUCKOO_HEAD && size != CUCKOO_HEAD_2_2)
+    return TAMIS_ECORRUPT;
+  f->count = get(&at, 8);
+  f->buckets = get(&at, 8);
+  f->deleted = get(&at, 8);
+  const uint64_t tables = get(&at, 8);
+  f->bucket_size = get(&at, 2);
+  f->max_iterations = get(&at, 2);
+  f->expansion = get(&at, 2);
+  uint64_t buckets = f->buckets;
+  for (uint64_t i = 0; i < tables; i++) {
+    struct foreign_layer *l = buckets ? foreign_open_layer(f) : NULL;
+    if (!l)
+      return buckets && i < FOREIGN_MOST_TABLES ? TAMIS_ENOMEM : TAMIS_ECORRUPT;
+    l->buckets = buckets;
+    if (__builtin_mul_overflow(buckets, f->bucket_size, &l->bytes) ||
+        __builtin_mul_overflow(buckets, f->expansion, &buckets))
+      return TAMIS_ECORRUPT;
+  }
+  return TAMIS_OK;
+}
+
+/* What is known of a filter, whatever said it. */
+static int check(struct foreign *f, uint64_t limit)
+{
+  if (!foreign_is_possible(f))
+    return TAMIS_ECORRUPT;
+  return limit && f->bytes > limit ? TAMIS_EFULL : TAMIS_OK;
+}
+
+static int finish(struct foreign *f, int result, struct foreign **out)
+{
+  if (result != TAMIS_OK) {
+    foreign_free(f);
+    f = NULL;
+  }
+  *out = f;
+  return result;
+}
+
+int foreign_read_head(tamis_kind kind, const void *data, size_t size, uint64_t limit,
+                      struct foreign **out)
+{
+  struct foreign *f = foreign_create(kind);
+  if (!f)
+    return finish(NULL, TAMIS_ENOMEM, out);
+  int result =
+      kind == TAMIS_CUCKOO ? read_cuckoo_head(data, size, f) : read_bloom_head(data, size, f);
+  if (result == TAMIS_OK)
+    result = check(f, limit);
+  if (result == TAMIS_OK && !foreign_allocate(f))
+    result = TAMIS_ENOMEM;
+  return finish(f, result, out);
+}
+
+static size_t head_size(const struct foreign *f)
+{
+  return f->kind == TAMIS_CUCKOO ? CUCKOO_HEAD : BLOOM_HEAD + f->layers * BLOOM_LAYER;
+}
+
+static void write_head(const struct foreign *f, unsigned char *to)
+{
+  put(&to, f->count, 8);
+  if (f->kind == TAMIS_CUCKOO) {
+    put(&to, f->buckets, 8);
+    put(&to, f->deleted, 8);
+    put(&to, f->layers, 8);
+    put(&to, f->bucket_size, 2);
+    put(&to, f->max_iterations, 2);
+    put(&to, f->expansion, 2);
+    return;
+  }
+  put(&to, f->layers, 4);
+  put(&to, f->options, 4);
+  put(&to, f->growth, 4);
+  for (size_t i = 0; i < f->layers; i++) {
+    const struct foreign_layer *l = &f->layer[i];
+    put(&to, l->bytes, 8);
+    put(&to, l->bits, 8);
+    put(&to, l->size, 8);
+    put_real(&to, l->rate);
+    put_real(&to, l->bits_per_entry);
+    put(&to, l->hashes, 4);
+    put(&to, l->entries, 8);
+    put(&to, l->log2_bits, 1);
+  }
+}
+
+/* ---- chunks ---- */
+
+bool foreign_is_head(const struct foreign *f, const void *data, size_t size)
+{
+  struct foreign *other;
+  bool same = foreign_read_head(f->kind, data, size, 0, &other) == TAMIS_OK &&
+              head_size(f) == head_size(other);
+  unsigned char *heads = same ? memory_take(2 * head_size(f)) : NULL;
+  if (heads) {
+    write_head(f, heads);
+    write_head(other, heads + head_size(f));
+    same = memcmp(heads, heads + head_size(f), head_size(f)) == 0;
+  }
+  memory_free(heads);
+  foreign_free(other);
+  return same && heads;
+}
+
+/* The layer that has this byte, and the byte's place in it. */
+static struct foreign_layer *layer_at(const struct foreign *f, uint64_t *at)
+{
+  for (size_t i = 0; i < f->layers; i++) {
+    if (*at < f->layer[i].bytes)
+      return &f->layer[i];
+    *at -= f->layer[i].bytes;
+  }
+  return NULL;
+}
+
+int foreign_take_chunk(struct foreign *f, long long cursor, const void *data, size_t size)
+{
+  if (!size || cursor < 1 || (uint64_t) cursor - 1 < size)
+    return TAMIS_EINVAL;
+  const uint64_t from = (uint64_t) cursor - 1 - size;
+  uint64_t at = from;
+  struct foreign_layer *l = layer_at(f, &at);
+  if (from > f->arrived || !l || size > l->bytes - at)
+    return TAMIS_EINVAL;
+  if (from < f->arrived)
+    return from + size <= f->arrived && memcmp(l->data + at, data, size) == 0 ? TAMIS_PRESENT
+                                                                              : TAMIS_ECORRUPT;
+  memcpy(l->data + at, data, size);
+  f->arrived += size;
+  return TAMIS_OK;
+}
+
+/* ---- images ---- */
+
+int foreign_write(const struct foreign *f, tamis_write_function write, void *context)
+{
+  const size_t size = PREFIX + head_size(f);
+  unsigned char *head = memory_take(size);
+  if (!head)
+    return TAMIS_ENOMEM;
+  put_u64(head, size - PREFIX);
+  put_u64(head + 8, f->arrived);
+  write_head(f, head + PREFIX);
+  bool failed = write(context, head, size) != 0;
+  memory_free(head);
+  uint64_t left = f->arrived;
+  for (size_t i = 0; i < f->layers && left && !failed; i++) {
+    const uint64_t part = f->layer[i].bytes < left ? f->layer[i].bytes : left;
+    failed = write(context, f->layer[i].data, part) != 0;
+    left -= part;
+  }
+  return failed ? TAMIS_EIO : TAMIS_OK;
+}
+
+static bool read_layers(struct foreign *f, uint64_t arrived, tamis_read_function read,
+                        void *context)
+{
+  f->arrived = arrived;
+  for (size_t i = 0; i < f->layers && arrived; i++) {
+    const uint64_t part = f->layer[i].bytes < arrived ? f->layer[i].bytes : arrived;
+    if (!bytes_read(read, context, f->layer[i].data, part))
+      return false;
+    arrived -= part;
+  }
+  return !arrived;
+}
+
+int foreign_read(tamis_kind kind, uint64_t limit, tamis_read_function read, void *context,
+                 struct foreign **out)
+{
+  unsigned char prefix[PREFIX];
+  *out = NULL;
+  if (!bytes_read(read, context, prefix, PREFIX))
+    return TAMIS_ECORRUPT;
+  const uint64_t size = get_u64(prefix), arrived = get_u64(prefix + 8);
+  if (size > BLOOM_HEAD + FOREIGN_MOST_LAYERS * BLOOM_LAYER)
+    return TAMIS_ECORRUPT;
+  unsigned char *head = memory_take(size + 1);
+  if (!head)
+    return TAMIS_ENOMEM;
+  int result = TAMIS_ECORRUPT;
+  if (bytes_read(read, context, head, size))
+    result = foreign_read_head(kind, head, size, limit, out);
+  memory_free(head);
+  if (result != TAMIS_OK)
+    return result;
+  /* There is one sequence of bytes for each filter. */
+  if (size != head_size(*out) || !read_layers(*out, arrived, read, context))
+    return finish(*out, TAMIS_ECORRUPT, out);
+  return TAMIS_OK;
+}
+
+/* ---- RDB ---- */
+
+void foreign_rdb_save(server_io *io, const struct foreign *f)
+{
+  const bool cuckoo = f->kind == TAMIS_CUCKOO;
+  server.SaveUnsigned(io, cuckoo ? f->layers : f->count);
+  server.SaveUnsigned(io, cuckoo ? f->buckets : f->layers);
+  server.SaveUnsigned(io, cuckoo ? f->count : f->options);
+  server.SaveUnsigned(io, cuckoo ? f->deleted : f->growth);
+  if (cuckoo) {
+    server.SaveUnsigned(io, f->bucket_size);
+    server.SaveUnsigned(io, f->max_iterations);
+    server.SaveUnsigned(io, f->expansion);
+  }
+  for (size_t i = 0; i < f->layers; i++) {
+    const struct foreign_layer *l = &f->layer[i];
+    if (cuckoo) {
+      server.SaveUnsigned(io, l->buckets);
+    } else {
+      server.SaveUnsigned(io, l->entries);
+      server.SaveDouble(io, l->rate);
+      server.SaveUnsigned(io, l->hashes);
+      server.SaveDouble(io, l->bits_per_entry);
+      server.SaveUnsigned(io, l->bits);
+      server.SaveUnsigned(io, l->log2_bits);
+    }
+    server.SaveStringBuffer(io, (const char *) l->data, l->bytes);
+    if (!cuckoo)
+      server.SaveUnsigned(io, l->size);
+  }
+}
+
+static bool load_data(server_io *io, struct foreign_layer *l)
+{
+  size_t size = 0;
+  if (server.IsIOError(io))
+    return false;
+  l->data = memory_adopt(server.LoadStringBuffer(io, &size));
+  l->bytes = size;
+  return !server.IsIOError(io) && l->data;
+}
+
+/* Before encoding 1, the number of bits followed from the other numbers, rounded down. */
+static uint64_t old_bits(const struct foreign_layer *l)
+{
+  const double bits = (double) l->entries * l->bits_per_entry;
+  return bits >= 1 && bits < 0x1p62 ? (uint64_t) bits : 0;
+}
+
+static bool load_bloom_layer(server_io *io, int version, struct foreign_layer *l)
+{
+  l->entries = server.LoadUnsigned(io);
+  l->rate = server.LoadDouble(io);
+  l->hashes = server.LoadUnsigned(io);
+  l->bits_per_entry = server.LoadDouble(io);
+  l->bits = version ? server.LoadUnsigned(io) : old_bits(l);
+  l->log2_bits = version ? server.LoadUnsigned(io) : 0;
+  if (!load_data(io, l))
+    return false;
+  l->size = server.LoadUnsigned(io);
+  return true;
+}
+
+static uint64_t load_bloom_numbers(server_io *io, int version, uint64_t first, struct foreign *f)
+{
+  f->count = first;
+  const uint64_t layers = server.LoadUnsigned(io);
+  f->options = version >= 2 ? server.LoadUnsigned(io) : 0;
+  f->growth = version >= 4 ? server.LoadUnsigned(io) : OLD_GROWTH;
+  return layers;
+}
+
+static uint64_t load_cuckoo_numbers(server_io *io, int version, uint64_t first, struct foreign *f)
+{
+  const bool older = version < 4;
+  f->buckets = server.LoadUnsigned(io);
+  f->count = server.LoadUnsigned(io);
+  f->deleted = older ? 0 : server.LoadUnsigned(io);
+  f->bucket_size = older ? OLD_BUCKET_SIZE : server.LoadUnsigned(io);
+  f->max_iterations = older ? OLD_MAX_ITERATIONS : server.LoadUnsigned(io);
+  f->expansion = older ? OLD_EXPANSION : server.LoadUnsigned(io);
+  return first;
+}
+
+int foreign_rdb_load(server_io *io, int version, tamis_kind kind, uint64_t first, uint64_t limit,
+                     struct foreign **out)
+{
+  const bool cuckoo = kind == TAMIS_CUCKOO;
+  struct foreign *f = foreign_create(kind);
+  if (!f)
+    return finish(NULL, TAMIS_ENOMEM, out);
+  const uint64_t layers = cuckoo ? load_cuckoo_numbers(io, version, first, f)
+                                 : load_bloom_numbers(io, version, first, f);
+  int result = TAMIS_OK;
+  for (uint64_t i = 0; i < layers && result == TAMIS_OK; i++) {
+    struct foreign_layer *l = server.IsIOError(io) ? NULL : foreign_open_layer(f);
+    if (l && cuckoo)
+      l->buckets = version < 4 ? f->buckets : server.LoadUnsigned(io);
+    if (!l || !(cuckoo ? load_data(io, l) : load_bloom_layer(io, version, l)))
+      result = TAMIS_ECORRUPT;
+  }
+  if (result == TAMIS_OK)
+    result = server.IsIOError(io) ? TAMIS_ECORRUPT : check(f, limit);
+  f->arrived = f->bytes;
+  return finish(f, result, out);
+}

@@ -1,0 +1,506 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Filters that RedisBloom wrote: taken over from RDB files, AOF files, payloads of DUMP and chunks, they answer as
+they did there, take further items, and go through everything that other filters go through.
+
+    test_redisbloom.py --server redis|valkey --module PATH [WORD ...]
+"""
+import pathlib
+import random
+import re
+import socket
+import subprocess
+import threading
+
+import redisbloom
+import server as servers
+from filters import chunks
+from redisbloom import HASH_64, NONSCALING, NOROUND, Bloom, Cuckoo
+from server import same, wait_until
+
+FOOTER = 10
+TOOL = pathlib.Path(__file__).resolve().parents[1] / "tamis-redis-import"
+
+
+def ask(server, kind, key, probes):
+    found = []
+    for start in range(0, len(probes), 5000):
+        found += server(f"{kind}.MEXISTS", key, *probes[start : start + 5000])
+    return "".join(map(str, found))
+
+
+def trusting(context, *options):
+    """A server that does not look at the checksums of RESTORE, and the footer that it wants."""
+    server = context.start(*options)
+    server("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", "1")
+    server("CONFIG", "SET", "rdbcompression", "no")
+    server("SET", "x", "x")
+    footer = server("DUMP", "x")[-FOOTER:]
+    server("DEL", "x")
+    return server, footer
+
+
+def check_sample(server, sample, key):
+    assert ask(server, sample.kind, key, sample.probes) == sample.exists, f"other answers: {key}"
+    if sample.kind == "CF":
+        same([server("CF.COUNT", key, probe) for probe in sample.probes[:500]], sample.count, key)
+    info = dict(zip(*[iter(sample.info)] * 2))
+    ours = [text.decode() if isinstance(text, bytes) else text for text in server(f"{sample.kind}.INFO", key)]
+    for name, value in zip(*[iter(ours)] * 2):
+        assert name == "Size" or value == info[name], (key, name, value, info[name])
+
+
+def through_everything(server, sample, key):
+    """COPY, our own dump in chunks, DUMP and RESTORE, RDB and AOF."""
+    server("COPY", key, "copy")
+    for cursor, data in chunks(server, sample.kind, key):
+        same(server(f"{sample.kind}.LOADCHUNK", "chunks", cursor, data), "OK")
+    server("RESTORE", "restored", "0", server("DUMP", key))
+    keys = (key, "copy", "chunks", "restored")
+    (digest,) = {server("DEBUG", "DIGEST-VALUE", each)[0] for each in keys}
+    server("DEBUG", "RELOAD")
+    same({server("DEBUG", "DIGEST-VALUE", each)[0] for each in keys} == {digest}, True, "RDB")
+    server("CONFIG", "SET", "aof-use-rdb-preamble", "no", "appendonly", "yes")
+    wait_until(lambda: server.client.info("persistence", "aof_rewrite_in_progress") == 0, "the AOF is written")
+    server("DEBUG", "LOADAOF")
+    same({server("DEBUG", "DIGEST-VALUE", each)[0] for each in keys} == {digest}, True, "AOF")
+    check_sample(server, sample, "chunks")
+    server("CONFIG", "SET", "appendonly", "no")
+    server("FLUSHALL")
+
+
+def test_chunks(context):
+    server = context.start()
+    for sample in redisbloom.samples():
+        for cursor, data in sample.chunks:
+            same(server(f"{sample.kind}.LOADCHUNK", sample.name, cursor, data), "OK")
+        check_sample(server, sample, sample.name)
+        same(server(f"{sample.kind}.LOADCHUNK", sample.name, *sample.chunks[-1]), "OK", "the last one again")
+        through_everything(server, sample, sample.name)
+
+
+def test_payloads(context):
+    """What DUMP gives again is what RedisBloom gave, byte for byte: the way back is open."""
+    server, footer = trusting(context)
+    for sample in redisbloom.samples():
+        same(server("RESTORE", sample.name, "0", sample.dump[:-FOOTER] + footer), "OK")
+        server("CONFIG", "SET", "rdbcompression", "yes")
+        same(server("DUMP", sample.name)[:-FOOTER], sample.dump[:-FOOTER])
+        server("CONFIG", "SET", "rdbcompression", "no")
+        check_sample(server, sample, sample.name)
+        through_everything(server, sample, sample.name)
+
+
+def test_rdb_file(context):
+    """A server starts on RedisBloom's RDB file."""
+    server = servers.Server(context.kind, context.module, start=False)
+    context.started.append(server)
+    data = (redisbloom.SAMPLES / "all.rdb").read_bytes()
+    if context.kind == "redis":  # an older RDB version, without a checksum; nothing in the file is newer
+        data = b"REDIS0010" + data[9:-8] + bytes(8)
+    (server.folder / "dump.rdb").write_bytes(data)
+    server.start()
+    for _ in range(2):
+        for sample in redisbloom.samples():
+            check_sample(server, sample, f"saved:{sample.name}")
+        server("SAVE")
+        server.kill()
+        server.start()
+
+
+def test_aof_file(context):
+    """A server starts on an AOF as RedisBloom writes one, with commands after it."""
+    server = context.start("--appendonly", "yes", "--aof-use-rdb-preamble", "no")
+    sample, added = redisbloom.samples()[-1], ["after 1", "after 2"]
+    commands = [[f"{sample.kind}.LOADCHUNK", "f", *chunk] for chunk in sample.chunks]
+    commands += [["BF.RESERVE", "g", "0.01", "1000"], ["BF.MADD", "g", *added], ["BF.ADD", "f", added[0]]]
+    server.kill()
+    parts = list((server.folder / "appendonlydir").glob("*.incr.aof"))
+    assert len(parts) == 1
+    parts[0].write_bytes(b"".join(map(servers.encode, [["SELECT", "0"], *commands])))
+    server.start("--appendonly", "yes")
+    same(server("BF.MEXISTS", "g", *added), [1, 1])
+    same(server("BF.EXISTS", "f", added[0]), 1)
+    same(ask(server, "BF", "f", sample.probes).count("1") >= sample.exists.count("1"), True)
+
+
+def models():
+    """Filters of all forms, filled; what they are, and the encodings of RDB that can have them."""
+    words = [f"key {i}".encode() for i in range(4000)] + [b"", b"\0" * 7, b"x" * 1000]
+    made = []
+    for options in (NOROUND | HASH_64, NOROUND, HASH_64, 0, NONSCALING, NONSCALING | HASH_64 | NOROUND):
+        made.append((f"Bloom {options}", Bloom(0.02, 5000 if options & NONSCALING else 600, 2, options), range(2, 5)))
+    made.append(("Bloom 0.5", Bloom(0.5, 10, 1), (4, )))
+    for size in (1, 2, 3, 4, 7):
+        made.append((f"Cuckoo {size}", Cuckoo(1000, size, 20, 2), (4, )))
+    made.append(("Cuckoo 500 times", Cuckoo(500, 2, 500, 1), range(5)))
+    made.append(("Cuckoo fixed", Cuckoo(8192, 4, 100, 0), (4, )))
+    made.append(("Cuckoo small", Cuckoo(8, 2, 20, 4), (4, )))
+    made.append(("Bloom of old", Bloom(0.02, 600, 2, 0), (0, 1)))  # its bits are counted anew in encoding 0
+    for _, model, _ in made:
+        few = words[:40] if len(model.tables()[0]) < 64 else words
+        for word in few:
+            model.add(word)
+        if model.kind == "CF":
+            for word in few[::5]:
+                model.remove(word)
+    return made, words + [f"absent {i}".encode() for i in range(4000)]
+
+
+def agrees(server, model, key, words):
+    kind = model.kind
+    assert ask(server, kind, key, words) == "".join(str(int(model.has(word))) for word in words), key
+    if kind == "CF":
+        same([server("CF.COUNT", key, word) for word in words[:200]], [model.copies(word) for word in words[:200]])
+        same(dict(zip(*[iter(server("CF.INFO", key))] * 2))["Number of items inserted"], model.count)
+    else:
+        same(server("BF.CARD", key), model.count)
+
+
+def test_all_forms(context):
+    """Hashes of 32 and 64 bits, sizes that are powers of two and others, all encodings, buckets of all sizes."""
+    server, footer = trusting(context)
+    made, words = models()
+    for name, model, versions in made:
+        for version in versions:
+            if name == "Bloom of old":
+                old_bits(model, version)
+            key = f"{name} {version}"
+            same(server("RESTORE", key, "0", redisbloom.payload(model, footer, version)), "OK", key)
+            agrees(server, model, key, words)
+        for number, most in enumerate((1 << 24, 300)):
+            if name == "Bloom of old":
+                continue
+            for cursor, data in redisbloom.chunks(model, most):
+                same(server(f"{model.kind}.LOADCHUNK", f"chunk {number}", cursor, data), "OK")
+            agrees(server, model, f"chunk {number}", words)
+        server("FLUSHALL")
+
+
+def old_bits(model, version):
+    """Encoding 0 has no number of bits: it follows from the entries.  So has the first module's data."""
+    for layer in model.layers:
+        layer.size, layer.data = 0, bytearray(len(layer.data))
+        layer.log2_bits = 0
+        layer.bits = int(layer.entries * layer.bits_per_entry) if version == 0 else len(layer.data) * 8
+    last, model.layers, model.count = model.layers[-1], model.layers[-1:], 0
+    last.entries, model.growth = 10**5, 2
+    last.bits_per_entry = last.bits / 10**5 if version == 0 else last.bits_per_entry
+    if version == 0:
+        last.bits = int(last.entries * last.bits_per_entry)
+    for i in range(1000):
+        model.add(b"old %d" % i)
+
+
+def test_cuckoo_goes_on(context):
+    """Adds, copies and removes after the import are those of RedisBloom, byte for byte, until the table is full and
+    beyond."""
+    server, footer = trusting(context)
+    for expansion in (0, 1, 4):
+        model = Cuckoo(600, 2, 20, expansion)
+        for i in range(300):
+            model.add(b"%d" % i)
+        server("RESTORE", "f", "0", redisbloom.payload(model, footer))
+        generator = random.Random(expansion)
+        for _ in range(4000):
+            word = b"%d" % generator.randrange(2000)
+            what = generator.choice(["ADD", "ADDNX", "ADD", "DEL"])
+            if what == "ADD":
+                expected = model.add(word)
+            elif what == "ADDNX":
+                expected = 0 if model.has(word) else model.add(word)
+            else:
+                expected = model.remove(word)
+            if expected is None:
+                assert "Filter is full" in server.error(f"CF.{what}", "f", word)
+            else:
+                same(server(f"CF.{what}", "f", word), expected, what)
+        same(server("DUMP", "f")[:-FOOTER], redisbloom.payload(model, footer)[:-FOOTER])
+        agrees(server, model, "f", [b"%d" % i for i in range(2500)])
+        server("DEL", "f")
+
+
+def test_bloom_goes_on(context):
+    """Adds fill the last layer as RedisBloom's do; what comes after that goes into a filter on top, and the rate holds."""
+    server, footer = trusting(context)
+    for options in (NOROUND | HASH_64, 0):
+        model = Bloom(0.02, 1000, 2, options)
+        for i in range(1500):
+            model.add(b"%d" % i)
+        server("RESTORE", "f", "0", redisbloom.payload(model, footer))
+        last, number = model.layers[-1], 1500
+        while last.size < last.entries:
+            word = b"%d" % number
+            same(server("BF.ADD", "f", word), model.add(word))
+            number += 1
+        restored = server("RESTORE", "same", "0", redisbloom.payload(model, footer))
+        same(server("DUMP", "f"), server("DUMP", "same"), restored)
+        same(server("BF.INFO", "f", "FILTERS"), [len(model.layers)])
+        before = server("BF.CARD", "f")
+        new = sum(server("BF.MADD", "f", *range(number, number + 20000)))
+        same(server("BF.CARD", "f"), before + new)
+        same(server("BF.MEXISTS", "f", *range(number + 20000)).count(0), 0)
+        found = sum(server("BF.MEXISTS", "f", *[f"absent {i}" for i in range(20000)]))
+        assert found < 0.02 * 20000 * 1.2, found
+        for what in (("DEBUG", "RELOAD"), ("COPY", "f", "g"), ("RESTORE", "h", "0", server("DUMP", "f"))):
+            digest = server("DEBUG", "DIGEST-VALUE", "f")
+            server(*what)
+            same(server("DEBUG", "DIGEST-VALUE", "f"), digest)
+        same(server("DEBUG", "DIGEST-VALUE", "g"), server("DEBUG", "DIGEST-VALUE", "h"))
+        same(server("BF.MEXISTS", "h", *range(number + 20000)).count(0), 0)
+        server("FLUSHALL")
+    model = Bloom(0.02, 500, 2, NOROUND | HASH_64 | NONSCALING)
+    server("RESTORE", "f", "0", redisbloom.payload(model, footer))
+    replies = server("BF.MADD", "f", *range(1000))
+    same(server("BF.CARD", "f"), 500)
+    assert isinstance(replies[-1], servers.ReplyError) and "non scaling filter is full" in str(replies[-1])
+    assert "no union" in server.error("BF.MERGE", "f", "f")
+
+
+def test_replica(context):
+    """What a master adds to filters of RedisBloom's, its replica adds alike, whatever its own limit."""
+    master, footer = trusting(context)
+    replica = context.start("--replicaof", servers.HOST, master.port, arguments=("max-bytes", "20kb"))
+    replica("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", "1")
+    wait_until(lambda: replica.client.info("replication", "master_link_status") == "up", "the replica is connected")
+    bloom, cuckoo = Bloom(0.01, 300), Cuckoo(500, 2, 20, 2)
+    for i in range(400):
+        bloom.add(b"%d" % i)
+        cuckoo.add(b"%d" % i)
+    for model in (bloom, cuckoo):
+        master("RESTORE", model.kind, "0", redisbloom.payload(model, footer))
+        for chunk in redisbloom.chunks(model):
+            master(f"{model.kind}.LOADCHUNK", f"{model.kind} chunks", *chunk)
+    for kind in ("BF", "CF"):
+        for key in (kind, f"{kind} chunks"):
+            master(f"{kind}.INSERT", key, "ITEMS", *range(1000, 21000))
+    same(master("WAIT", "1", "20000"), 1)
+    for key in ("BF", "BF chunks", "CF", "CF chunks"):
+        same(replica("DEBUG", "DIGEST-VALUE", key), master("DEBUG", "DIGEST-VALUE", key), key)
+
+
+def test_limits(context):
+    """The most bytes hold for what is taken over, and for what comes after."""
+    server, footer = trusting(context)
+    server("CONFIG", "SET", "tamis.max-bytes", "100000")
+    assert "Bad data format" in server.error("RESTORE", "f", "0", redisbloom.payload(Bloom(0.01, 200000), footer))
+    (_, head), *_ = redisbloom.chunks(Bloom(0.01, 200000))
+    assert "tamis.max-bytes" in server.error("BF.LOADCHUNK", "f", 1, head)
+    for model in (Bloom(0.01, 5000), Cuckoo(4000, 2, 20, 1)):
+        server("RESTORE", model.kind, "0", redisbloom.payload(model, footer))
+        for start in range(0, 200000, 1000):
+            server(f"{model.kind}.INSERT", model.kind, "ITEMS", *range(start, start + 1000))
+        same(server("MEMORY", "USAGE", model.kind) < 110000, True)
+        assert "full" in server.error(f"{model.kind}.ADD", model.kind, "one more")
+        server("CONFIG", "SET", "tamis.max-bytes", "1000000")
+        same(server(f"{model.kind}.ADD", model.kind, "one more"), 1)
+        server("CONFIG", "SET", "tamis.max-bytes", "100000")
+        server("DEBUG", "RELOAD")
+        same(server(f"{model.kind}.EXISTS", model.kind, "one more"), 1)
+
+
+def test_half(context):
+    """A dump that has not come to its end: errors, and the state goes through restarts."""
+    server = context.start("--appendonly", "yes", "--aof-use-rdb-preamble", "no")
+    for sample in redisbloom.samples():
+        kind, name = sample.kind, sample.name
+        pieces = [sample.chunks[0]]
+        for cursor, data in sample.chunks[1:]:  # in smaller parts, as any place may be an end
+            at = len(data) // 3
+            pieces += [(cursor - len(data) + at, data[:at]), (cursor, data[at:])]
+        assert "cursor 1" in server.error(f"{kind}.LOADCHUNK", name, *pieces[1])
+        for number, (cursor, data) in enumerate(pieces):
+            same(server(f"{kind}.LOADCHUNK", name, cursor, data), "OK")
+            same(server(f"{kind}.LOADCHUNK", name, cursor, data), "OK", "again")
+            if number + 1 < len(pieces):
+                assert "being restored" in server.error(f"{kind}.EXISTS", name, "x")
+                assert "another dump" in server.error(f"{kind}.LOADCHUNK", name, 1, b"x" + sample.chunks[0][1][1:])
+                error = server.error(f"{kind}.LOADCHUNK", name, cursor + len(data) + 9, b"x" * 8)
+                assert re.search("RedisBloom made, .* comes next", error), error
+        check_sample(server, sample, name)
+    server("FLUSHALL")
+    for sample in redisbloom.samples():
+        for chunk in sample.chunks[:2]:
+            server(f"{sample.kind}.LOADCHUNK", sample.name, *chunk)
+    server("BGREWRITEAOF")
+    wait_until(lambda: server.client.info("persistence", "aof_rewrite_in_progress") == 0, "the AOF is written")
+    for what in ("DEBUG RELOAD", "DEBUG LOADAOF"):
+        server(*what.split())
+    server.kill()
+    server.start("--appendonly", "yes")
+    for sample in redisbloom.samples():
+        for chunk in sample.chunks[2:]:
+            same(server(f"{sample.kind}.LOADCHUNK", sample.name, *chunk), "OK")
+        check_sample(server, sample, sample.name)
+
+
+def test_keys_of_both_types(context):
+    """A key keeps the type that the file names; commands take either, and the other family's neither."""
+    server, footer = trusting(context)
+    server("RESTORE", "b", "0", redisbloom.payload(Bloom(0.01, 100), footer))
+    server("RESTORE", "c", "0", redisbloom.payload(Cuckoo(100), footer))
+    same([server("TYPE", key) for key in "bc"], ["MBbloom--", "MBbloomCF"])
+    server("BF.ADD", "own", "a")
+    same(server("TYPE", "own"), "tamis--bf")
+    assert server.error("BF.ADD", "c", "a").startswith("WRONGTYPE")
+    assert server.error("CF.ADD", "b", "a").startswith("WRONGTYPE")
+    same(server("BF.EXISTS", "c", "a"), 0)
+    assert "exists" in server.error("BF.RESERVE", "b", "0.01", "100")
+    for key in "bc":
+        assert server("MEMORY", "USAGE", key) > 100
+        server("EXPIRE", key, "100")
+    server("BF.ADD", "b", "a")
+    assert server("TTL", "b") > 90
+
+
+# ---- beside another module ----
+
+
+def test_names_that_are_taken(context):
+    """Beside a module that has BF.* and RedisBloom's type: the commands are TAMIS.BF.*, here, in files and on replicas,
+    which need not have that module.  CF.* is as ever."""
+    other = pathlib.Path(context.module).parent / "tests" / "other_module.so"
+    if not other.exists():
+        raise servers.Skip("other_module.so is not built")
+    options = ("--appendonly", "yes", "--aof-use-rdb-preamble", "no", "--loadmodule", str(other))
+    server = context.start(*options)
+    replica = context.start("--replicaof", servers.HOST, server.port)
+    assert "another module has bf.*" in server.log() and "reads its files" in server.log()
+    wait_until(lambda: replica.client.info("replication", "master_link_status") == "up", "the replica is connected")
+    same(server("BF.ADD", "f", "a"), "other")
+    same(server("TAMIS.BF.RESERVE", "f", "0.01", "100"), "OK")
+    same(server("TAMIS.BF.MADD", "f", *range(300)).count(1) > 290, True)
+    same(server("TAMIS.BF.ADD", "f", "a"), 1)
+    same(server("TAMIS.BF.RESERVE", "w", "0.01", "100", "WINDOW", "2", "TTL", "1000"), "OK")
+    same(server("TAMIS.BF.ADVANCE", "w"), "OK")
+    same(server("CF.ADD", "c", "a"), 1)
+    same(server("TAMIS.CF.EXISTS", "c", "a"), 1)
+    for sample in redisbloom.samples()[:6]:
+        for chunk in sample.chunks:
+            same(server(f"TAMIS.{sample.kind}.LOADCHUNK", sample.name, *chunk), "OK")
+    same(server("WAIT", "1", "20000"), 1)
+    keys = ["f", "w", "c", *(sample.name for sample in redisbloom.samples()[:6])]
+    digests = [server("DEBUG", "DIGEST-VALUE", key) for key in keys]
+    same([replica("DEBUG", "DIGEST-VALUE", key) for key in keys], digests)
+    same(replica("BF.EXISTS", "f", "a"), 1)
+    server("DEBUG", "LOADAOF")
+    same([server("DEBUG", "DIGEST-VALUE", key) for key in keys], digests)
+    server("BGREWRITEAOF")
+    wait_until(lambda: server.client.info("persistence", "aof_rewrite_in_progress") == 0, "the AOF is written")
+    server.kill()
+    server.start()
+    same([server("DEBUG", "DIGEST-VALUE", key) for key in keys], digests)
+
+
+# ---- the tool that moves a server ----
+
+
+class Pretender:
+    """A server with RedisBloom, as far as the tool asks it: answers come from the models."""
+
+    def __init__(self, models):
+        self.models, self.dumped, self.breaks_after = models, [], None
+        self.listener = socket.create_server((servers.HOST, 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            connection, _ = self.listener.accept()
+            threading.Thread(target=self.converse, args=(connection, ), daemon=True).start()
+
+    def converse(self, connection):
+        with connection, connection.makefile("rb") as reader:
+            while line := reader.readline():
+                words = [reader.read(int(reader.readline()[1:]) + 2)[:-2] for _ in range(int(line[1:]))]
+                reply = self.answer(*words)
+                if reply is None:
+                    return
+                connection.sendall(reply)
+
+    def answer(self, command, *words):
+        command = command.decode().upper()
+        family, _, name = command.rpartition(".")
+        model = self.models.get(words[0]) if words else None
+        if command == "SCAN":
+            return resp([b"0", list(self.models) + [b"a string"]])
+        if command == "TYPE":
+            return b"+%s\r\n" % (model.type_name.encode() if model else b"string")
+        if command == "PTTL":
+            return resp(50000 if words[0] == b"expires" else -1)
+        if name == "MEXISTS":
+            return resp([int(model.has(word)) for word in words[1:]])
+        if name == "INFO" and family == "CF":
+            return resp([b"Number of buckets", model.buckets, b"Number of items inserted", model.count, b"Bucket size",
+                         model.bucket_size, b"Expansion rate", model.expansion, b"Max iterations", model.max_iterations])
+        if name == "INFO" and family:
+            return resp([b"Number of items inserted", model.count])
+        if name == "SCANDUMP":
+            self.dumped.append(words[0])
+            if self.breaks_after is not None and len(self.dumped) > self.breaks_after:
+                return None
+            pieces = [*redisbloom.chunks(model, 1500), (0, b"")] if model.count else [(0, None)]
+            place = [0, *(cursor for cursor, _ in pieces)].index(int(words[1]))
+            return resp(list(pieces[place]))
+        return b"+PONG\r\n"
+
+
+def resp(value):
+    if isinstance(value, list):
+        return b"*%d\r\n" % len(value) + b"".join(map(resp, value))
+    if isinstance(value, int):
+        return b":%d\r\n" % value
+    return b"$-1\r\n" if value is None else b"$%d\r\n%s\r\n" % (len(value), value)
+
+
+def test_import(context):
+    """The tool moves all filters, goes on after it was interrupted, and finds out if an answer is wrong."""
+    if subprocess.run(["/usr/bin/python3", "-c", "import redis"], capture_output=True).returncode:
+        raise servers.Skip("no redis for Python")
+    made, words = models()
+    sources = {name.encode(): model for name, model, _ in made if name != "Bloom of old"}
+    sources[b"expires"] = sources[b"Cuckoo 2"]
+    sources[b"empty"] = Cuckoo(1000, 4, 20, 2)
+    pretender, server = Pretender(sources), context.start()
+    state = server.folder / "state"
+
+    def run(*options):
+        return subprocess.run(["/usr/bin/python3", str(TOOL), f"redis://{servers.HOST}:{pretender.port}",
+                               f"redis://{servers.HOST}:{server.port}", "--sample", "200", *options], capture_output=True, text=True)
+
+    server("BF.ADD", "Bloom 0.5", "is here already")
+    server("SET", "Cuckoo 3", "of another type")
+    pretender.breaks_after = 12
+    first = run("--state", state)
+    assert first.returncode == 1 and "start it again to go on" in first.stderr, first
+    before, pretender.breaks_after = set(pretender.dumped[:-1]), None
+    half = pretender.dumped[-1]
+    pretender.dumped.clear()
+    second = run("--state", state)
+    assert second.returncode == 1 and "Cuckoo 3" in second.stderr, second
+    assert set(pretender.dumped) & before <= {half}, "what was done is not fetched again"
+    same(server("DEL", "Cuckoo 3"), 1)
+    pretender.dumped.clear()
+    third = run("--state", state)
+    assert third.returncode == 0 and third.stdout.startswith("1 moved"), third
+    same(set(pretender.dumped), {b"Cuckoo 3"})
+    for key, model in sources.items():
+        if key == b"empty":
+            same(server("CF.EXISTS", key, "x"), 0)
+        elif key != b"Bloom 0.5":
+            agrees(server, model, key.decode(), words)
+    assert 40 < server("TTL", "expires") <= 50 and server("TTL", "Cuckoo 1") == -1
+    same(server("BF.CARD", "Bloom 0.5"), 1)
+    replaced = run("--replace", "--match", "*", "--quiet")
+    assert replaced.returncode == 0 and not replaced.stderr, replaced
+    agrees(server, sources[b"Bloom 0.5"], "Bloom 0.5", words)
+    liar = sources[b"Bloom 5"]
+    liar.has = lambda word: False  # noqa: E731
+    lied = run("--replace")
+    assert lied.returncode == 1 and "Bloom 5" in lied.stderr and "not equal" in lied.stderr, lied
+    same(server("EXISTS", "Bloom 5"), 0)
+    pretender.listener.close()
+
+
+if __name__ == "__main__":
+    servers.run(globals(), __doc__)
