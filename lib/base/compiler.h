@@ -37,8 +37,10 @@ __extension__ typedef unsigned __int128 uint128;
 #define NEVER_INLINE __attribute__((noinline))
 #define RARELY_CALLED __attribute__((cold)) /* so callers keep their registers for other paths */
 
-/* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8. */
+/* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8.  The same
+ * loop may have other callers, for which the number is none, and clang would warn of it. */
 #if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define UNROLL _Pragma("GCC unroll 8")

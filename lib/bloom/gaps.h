@@ -13,12 +13,6 @@
 #include "base/hook.h"
 #include "bloom/capacity.h"
 
-/* Loops over the probes of a section are unrolled.  The number of sections may be no constant, and
- * clang would warn of it. */
-#ifdef __clang__
-#pragma clang diagnostic ignored "-Wpass-failed"
-#endif
-
 /* What every call needs of a key.  (The adds take its hash as well, for the calls in layers.c.
  * They still have it in a register where they need it, and a copy of the mixed one would cost them
  * another register.) */
