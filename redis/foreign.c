@@ -123,8 +123,11 @@ bool foreign_allocate(struct foreign *f)
 
 void foreign_move(struct foreign *f, void *(*move)(void *context, void *block), void *context)
 {
-  void *moved = f->layer ? move(context, f->layer) : NULL;
-  f->layer = moved ? moved : f->layer;
+  if (!f->layer)
+    return;
+  void *moved = move(context, f->layer);
+  if (moved)
+    f->layer = moved;
   for (size_t i = 0; i < f->layers; i++) {
     moved = move(context, f->layer[i].data);
     f->layer[i].data = moved ? moved : f->layer[i].data;

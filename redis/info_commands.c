@@ -43,7 +43,7 @@ static tamis_stats stats_of(const struct value *v)
 static long long filters_of(const struct value *v, const tamis_stats *stats)
 {
   if (v->foreign)
-    return (long long) (v->foreign->layers + stats->layers);
+    return (long long) v->foreign->layers + stats->layers;
   return v->traits.window || v->kind != TAMIS_CUCKOO ? stats->layers : stats->generations;
 }
 
