@@ -23,6 +23,51 @@ static struct {
   bool all;
 } options = {.plan = {".", 100000, 0.01}, .database = ""};
 
+/* ---- text ---- */
+
+/* An array, as PostgreSQL writes it. */
+struct array {
+  char text[BATCH * (ID_BYTES + 4) > MOST_DAYS * 12 ? BATCH *(ID_BYTES + 4) : MOST_DAYS * 12];
+  size_t length;
+  unsigned count;
+};
+
+static void put(struct array *a, const char *value)
+{
+  int n = snprintf(a->text + a->length, sizeof a->text - a->length, "%s%s",
+                   a->count++ > 0 ? "," : "{", value);
+  a->length += n > 0 ? (size_t) n : 0;
+}
+
+static void put_day(struct array *a, int day)
+{
+  char text[16];
+  snprintf(text, sizeof text, "%d", day);
+  put(a, text);
+}
+
+static const char *end_array(struct array *a)
+{
+  snprintf(a->text + a->length, sizeof a->text - a->length, "%s", a->count > 0 ? "}" : "{}");
+  return a->text;
+}
+
+/* A day is a number above 0; 0: there is none. */
+static int parse_day(const char *text, const char **rest)
+{
+  char *end;
+  long day = strtol(text, &end, 10);
+  *rest = end;
+  return day > 0 && day < 1000000000 ? (int) day : 0;
+}
+
+static int day_of(const char *text)
+{
+  const char *rest;
+  int day = parse_day(text, &rest);
+  return *rest == '\0' ? day : 0;
+}
+
 /* ---- the database ---- */
 
 static PGconn *connect_database(void)
@@ -116,9 +161,7 @@ static bool attach_day(PGconn *c, int day)
 /* ---- insert ---- */
 
 struct batch {
-  unsigned rows;
-  char ids[BATCH * (ID_BYTES + 4) + 4],
-      days[BATCH * 12 + 4]; /* arrays, as PostgreSQL writes them */
+  struct array ids, days;
 };
 
 static struct partition inserting[MOST_DAYS];
@@ -141,15 +184,14 @@ static bool put_row(struct batch *b, const char *id, int day)
   struct partition *p = partition_of(day);
   if (p->lock < 0 && !bank_begin_insert(&options.plan, day, p))
     return false;
-  sprintf(b->ids + strlen(b->ids), "%s\"%s\"", b->rows ? "," : "{", id);
-  sprintf(b->days + strlen(b->days), "%s%d", b->rows ? "," : "{", day);
-  b->rows++;
+  put(&b->ids, id);
+  put_day(&b->days, day);
   return bank_add(p, id);
 }
 
 static bool insert_batch(PGconn *c, struct batch *b)
 {
-  const char *values[] = {strcat(b->days, "}"), strcat(b->ids, "}")};
+  const char *values[] = {end_array(&b->days), end_array(&b->ids)};
   PGresult *r = query(c,
                       "INSERT INTO orders (day, id, payload) SELECT d, i, repeat(i, 3)"
                       " FROM unnest($1::int[], $2::text[]) AS r (d, i)",
@@ -158,28 +200,42 @@ static bool insert_batch(PGconn *c, struct batch *b)
     if (inserting[i].lock >= 0)
       bank_end_insert(&inserting[i]);
   if (r)
-    printf("%u\n", b->rows), fflush(stdout);
+    printf("%u\n", b->ids.count), fflush(stdout);
   PQclear(r);
   return r;
+}
+
+/* An id has letters, digits and hyphens: it needs no quotes in an array. */
+static bool good_id(const char *id)
+{
+  size_t length = strspn(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-");
+  return length > 0 && length <= ID_BYTES && id[length] == '\0';
 }
 
 /* Rows come as "DAY ID"; for each transaction that is committed, the number of its rows is printed. */
 static bool insert_rows(PGconn *c)
 {
   static struct batch b;
-  char line[256], id[ID_BYTES + 1];
-  int day;
-  b = (struct batch){0};
+  char line[256];
+  b = (struct batch){.ids = {.count = 0}};
   while (fgets(line, sizeof line, stdin)) {
-    if (sscanf(line, "%d %64[0-9a-zA-Z-]", &day, id) != 2 || !put_row(&b, id, day))
+    const char *id;
+    int day = parse_day(line, &id);
+    line[strcspn(line, "\n")] = '\0';
+    id += *id == ' ';
+    if (day == 0 || !good_id(id)) {
+      fprintf(stderr, "partitions: '%s' is not 'DAY ID'\n", line);
       return false;
-    if (b.rows == BATCH) {
+    }
+    if (!put_row(&b, id, day))
+      return false;
+    if (b.ids.count == BATCH) {
       if (!insert_batch(c, &b))
         return false;
-      b = (struct batch){0};
+      b = (struct batch){.ids = {.count = 0}};
     }
   }
-  return !b.rows || insert_batch(c, &b);
+  return b.ids.count == 0 || insert_batch(c, &b);
 }
 
 /* ---- find ---- */
@@ -206,7 +262,7 @@ static bool load_bank(PGconn *c)
                       0, NULL);
   for (int i = 0; r && i < PQntuples(r) && i < MOST_DAYS; i++) {
     struct partition *p = &bank.partitions[i];
-    if (!bank_open(&options.plan, atoi(PQgetvalue(r, i, 0)), p))
+    if (!bank_open(&options.plan, day_of(PQgetvalue(r, i, 0)), p))
       return false;
     bank.filters[2 * i] = p->filter;
     bank.filters[2 * i + 1] = p->late;
@@ -226,33 +282,30 @@ static bool is_current(void)
 }
 
 /* The partitions that may have the id, as an array; returns how many. */
-static int choose(const char *id, char *days)
+static int choose(const char *id, struct array *days)
 {
   static bool found[2 * MOST_DAYS];
-  int n = 0;
-  char *at = days;
+  *days = (struct array){.count = 0};
   if (options.all)
     memset(found, 1, sizeof found);
   else
     tamis_contains_each(bank.filters, 2 * (size_t) bank.count, id, strlen(id), found);
-  *at++ = '{';
   for (int i = 0; i < bank.count; i++)
     if (!bank.filters[2 * i] || found[2 * i] || found[2 * i + 1])
-      at += sprintf(at, "%s%d", n++ ? "," : "", bank.partitions[i].day);
-  strcpy(at, "}");
-  return n;
+      put_day(days, bank.partitions[i].day);
+  return (int) days->count;
 }
 
 /* The rows of an id; NULL after a message.  The catalogue is read in the same snapshot as the rows: if
  * it is not as it was, a partition may have been left out. */
 static PGresult *find_id(PGconn *c, const char *id, int *touched)
 {
-  static char days[MOST_DAYS * 12];
-  const char *values[] = {id, days};
+  static struct array days;
   for (;;) {
     if (!is_current() && !load_bank(c))
       return NULL;
-    *touched = choose(id, days);
+    *touched = choose(id, &days);
+    const char *values[] = {id, end_array(&days)};
     PGresult *r = query(c,
                         "SELECT 'known', " KNOWN " UNION ALL SELECT 'day', day::text"
                         " FROM orders WHERE id = $1 AND day = ANY ($2::int[])",
@@ -261,7 +314,8 @@ static PGresult *find_id(PGconn *c, const char *id, int *touched)
       return NULL;
     bool same = false;
     for (int i = 0; i < PQntuples(r); i++)
-      same |= !strcmp(PQgetvalue(r, i, 0), "known") && !strcmp(PQgetvalue(r, i, 1), bank.known);
+      same |=
+          strcmp(PQgetvalue(r, i, 0), "known") == 0 && strcmp(PQgetvalue(r, i, 1), bank.known) == 0;
     if (same)
       return r;
     PQclear(r);
@@ -301,7 +355,7 @@ static bool find_ids(PGconn *c)
     touched_in_all += touched;
     printf("%s", id);
     for (int i = 0; i < PQntuples(r); i++)
-      if (!strcmp(PQgetvalue(r, i, 0), "day"))
+      if (strcmp(PQgetvalue(r, i, 0), "day") == 0)
         printf(" %s", PQgetvalue(r, i, 1));
     putchar('\n'), fflush(stdout);
     PQclear(r);
@@ -376,6 +430,13 @@ static const struct argp argp = {
     NULL,
     NULL};
 
+static bool is_day(const char *text)
+{
+  if (day_of(text) == 0)
+    fprintf(stderr, "partitions: '%s' is no day: a number above 0\n", text);
+  return day_of(text) > 0;
+}
+
 static bool run(PGconn *c)
 {
   static const struct {
@@ -386,13 +447,13 @@ static bool run(PGconn *c)
                   {"attach", attach_day, NULL},  {"rebuild", rebuild_day, NULL},
                   {"insert", NULL, insert_rows}, {"find", NULL, find_ids}};
   for (size_t k = 0; k < sizeof commands / sizeof commands[0]; k++) {
-    if (strcmp(options.command, commands[k].name))
+    if (strcmp(options.command ? options.command : "", commands[k].name) != 0)
       continue;
     if (commands[k].of_input)
       return commands[k].of_input(c);
     bool done = options.day_count > 0;
     for (int i = 0; done && i < options.day_count; i++)
-      done = commands[k].of_day(c, atoi(options.days[i]));
+      done = is_day(options.days[i]) && commands[k].of_day(c, day_of(options.days[i]));
     return done;
   }
   fprintf(stderr, "partitions: no command '%s'\n", options.command);
