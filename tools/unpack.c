@@ -15,8 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
 /* ---- stamps ---- */
 
 static int64_t nanoseconds(struct timespec t)

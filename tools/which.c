@@ -24,6 +24,7 @@ struct which_options {
 
 static const struct argp_child children[] = {{&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): argp defines the type */
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   struct which_options *options = state->input;
