@@ -44,6 +44,10 @@ __extension__ typedef unsigned __int128 uint128;
 #define UNROLL _Pragma("GCC unroll 8")
 #endif
 
+/* Of pointers in what filters consist of: they take eight bytes on every machine, so that a filter,
+ * and the plan of one, is as large everywhere. */
+#define WIDE _Alignas(8)
+
 /* A shift count, held in a whole register.  clang 14 would load one that is used in shifts only as
  * a byte, into a register whose other bytes remain.  So the load would wait for whatever the
  * register held before, such as a word of the previous look-up: look-ups took 1.6 times as long. */

@@ -32,8 +32,8 @@ struct counter_shard {
 };
 
 struct counters {
-  struct counter_shard *shards;
-  unsigned mask; /* number of shards - 1; a power of two - 1 */
+  WIDE struct counter_shard *shards;
+  WIDE unsigned mask; /* number of shards - 1; a power of two - 1 */
 };
 
 /* The number of shards that suits this machine and a filter of `bytes` bytes, of which the shards

@@ -112,6 +112,11 @@ int tamis__refuse_rate(const struct refusal *why, const tamis_options *options, 
 
 int tamis__check_max_bytes(const struct refusal *why, const tamis_options *options, uint64_t bytes)
 {
+  if (bytes > PTRDIFF_MAX)
+    return tamis__refuse(why, TAMIS_EINVAL,
+                         "capacity is %" PRIu64 "; a filter of %" PRIu64
+                         " bytes is larger than the %" PRIu64 " that this machine can address",
+                         options->capacity, bytes, (uint64_t) PTRDIFF_MAX);
   if (!options->max_bytes || bytes <= options->max_bytes)
     return TAMIS_OK;
   return tamis__refuse(why, TAMIS_EFULL,

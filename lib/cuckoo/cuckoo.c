@@ -61,7 +61,7 @@ static struct cuckoo_spec spec_of(const tamis_options *o)
 
 /* ---- sizes ---- */
 
-static size_t more_bytes(const tamis_options *o)
+static uint64_t more_bytes(const tamis_options *o)
 {
   return tamis__cuckoo_more_bytes(o->allocator, o->hash);
 }
