@@ -20,6 +20,7 @@
 #endif
 
 #include "base/compiler.h"
+#include "base/parts.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -158,9 +159,10 @@ static inline bool owned_held(const struct owned_lock *lock)
 #define TAMIS_LIB_STRIPE_H
 #define TSAN(call) ((void) 0)
 
+/* As the real one: a filter that is saved, and does not grow, has them in the file. */
 struct stripe {
+  uint32_t lock; /* which nobody takes */
   uint32_t used;
-  uint32_t unused;
   _Atomic uint64_t version;
 };
 
@@ -175,8 +177,6 @@ struct stripes {
   struct padded_stripe *all;
   uint64_t mask;
 };
-
-unsigned tamis__stripe_count(void);
 
 static inline void stripe_init(struct stripe *stripe)
 {
@@ -288,12 +288,6 @@ struct counters {
   WIDE struct counter_shard *shards;
   WIDE unsigned mask;
 };
-
-static inline unsigned tamis__counter_shards(uint64_t bytes)
-{
-  (void) bytes;
-  return 2; /* one of them is for the owner */
-}
 
 static inline uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind)
 {

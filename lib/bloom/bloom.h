@@ -57,8 +57,9 @@ struct bloom_row {
   WIDE const word *words;
   uint64_t section_words; /* of each section */
   WIDE const struct bloom_calls *calls;
-  uint16_t sections;
-  uint16_t probes;
+  uint8_t sections;
+  uint8_t probes;
+  uint8_t layout, bits_per_probe;
   unsigned alike; /* so many rows from this one on are searched by one call */
 };
 
@@ -456,7 +457,15 @@ static inline struct bloom_row bloom_row_of(const struct bloom *b)
                             .calls = bloom_calls_of(b),
                             .sections = b->sections,
                             .probes = b->probes,
+                            .layout = b->layout,
+                            .bits_per_probe = b->bits_per_probe,
                             .alike = 1};
+}
+
+FORCE_INLINE struct bloom_shape bloom_shape_of_row(const struct bloom_row *row)
+{
+  return (struct bloom_shape){(tamis_layout) row->layout, row->probes, row->bits_per_probe,
+                              row->sections};
 }
 
 /* The number of set bits from which on a filter that is not growable is full; at_capacity() checks

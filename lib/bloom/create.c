@@ -3,6 +3,7 @@
  * Layer 2: the memory of a Bloom filter, and its creation from a plan.
  */
 #include "base/memory.h"
+#include "base/parts.h"
 #include "base/vector.h"
 #include "bloom/bloom.h"
 
