@@ -81,29 +81,19 @@ EXPORT(destroy) void core_destroy(tamis_filter *f)
 
 static tamis_stats stats = TAMIS_STATS_INIT;
 
-/* Of a filter. */
-EXPORT(stats) int core_stats(const tamis_filter *f)
-{
-  return tamis_get_stats(f, &stats);
-}
-
 /* Of a saved one, of which only the beginning is read. */
 EXPORT(info) int core_info(void)
 {
   return tamis_saved_info(read_some, NULL, &stats);
 }
 
-#ifdef TAMIS_READER
+#ifndef TAMIS_READER
 
-/* As their numbers in src/reader.js. */
-EXPORT(figure) double core_figure(int which)
+/* Of a filter. */
+EXPORT(stats) int core_stats(const tamis_filter *f)
 {
-  const double figures[] = {(double) stats.count, (double) stats.capacity, (double) stats.bytes,
-                            stats.fpp, stats.kind};
-  return figures[which];
+  return tamis_get_stats(f, &stats);
 }
-
-#else
 
 /* As their names in src/stats.js. */
 EXPORT(figures) const double *core_figures(void)
@@ -139,23 +129,18 @@ EXPORT(figures) const double *core_figures(void)
   return figures;
 }
 
-#endif
-
 EXPORT(seed) uint64_t core_seed(void)
 {
   return stats.seed;
 }
+
+#endif
 
 /* ---- the calls with one key, which lies in the buffer ---- */
 
 EXPORT(has) int core_has(const tamis_filter *f, size_t len)
 {
   return tamis_contains(f, buffer.at, len);
-}
-
-EXPORT(count) double core_count(const tamis_filter *f, size_t len)
-{
-  return (double) tamis_count(f, buffer.at, len);
 }
 
 #ifndef TAMIS_READER
@@ -227,7 +212,12 @@ EXPORT(fpp_for) int core_fpp_for(uint64_t bytes)
   return tamis_fpp_for(&options, bytes, &last_rate);
 }
 
-/* ---- calls that change a filter ---- */
+/* ---- calls that change a filter, or read all of it ---- */
+
+EXPORT(count) double core_count(const tamis_filter *f, size_t len)
+{
+  return (double) tamis_count(f, buffer.at, len);
+}
 
 EXPORT(add) int core_add(tamis_filter *f, size_t len)
 {

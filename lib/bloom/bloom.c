@@ -421,14 +421,14 @@ static int sync(const tamis_filter *f)
 }
 
 /* What both kinds have, and further members. */
-#define KIND(of_kind, ...)                                                                      \
-  {                                                                                             \
-    .kind = (of_kind), .name = #of_kind, .bytes_for = NOT_IN_READER(bytes_for),                 \
-    .fpp_for = NOT_IN_READER(fpp_for), .create = NOT_IN_READER(create), .destroy = destroy,     \
-    .stats = stats, .validate = NOT_COMPACT(validate), .describe = tamis__bloom_describe,       \
-    .figures = tamis__bloom_figures, .bytes_beside = tamis__bloom_saved_beside,                 \
-    .save = NOT_IN_READER(tamis__bloom_save), .load = tamis__bloom_load, .mapping = mapping_of, \
-    __VA_ARGS__                                                                                 \
+#define KIND(of_kind, ...)                                                                  \
+  {                                                                                         \
+    .kind = (of_kind), .name = #of_kind, .bytes_for = NOT_IN_READER(bytes_for),             \
+    .fpp_for = NOT_IN_READER(fpp_for), .create = NOT_IN_READER(create), .destroy = destroy, \
+    .stats = NOT_IN_READER(stats), .validate = NOT_COMPACT(validate),                       \
+    .describe = NOT_IN_READER(tamis__bloom_describe), .figures = tamis__bloom_figures,      \
+    .bytes_beside = tamis__bloom_saved_beside, .save = NOT_IN_READER(tamis__bloom_save),    \
+    .load = tamis__bloom_load, .mapping = mapping_of, __VA_ARGS__                           \
   }
 
 const struct filter_kind tamis__bloom_kind = KIND(

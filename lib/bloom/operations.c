@@ -495,7 +495,7 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
   ADDS(name, shape)                                                                            \
   static const struct bloom_calls name##_calls = {ALONE(                                       \
       name, name, .kind = &tamis__counting_bloom_kind, .remove = NOT_IN_READER(name##_remove), \
-      .count = name##_count, .count_many = NOT_COMPACT(name##_count_many))};
+      .count = NOT_IN_READER(name##_count), .count_many = NOT_COMPACT(name##_count_many))};
 
 #ifdef TAMIS_COMPACT
 

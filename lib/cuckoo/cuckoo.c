@@ -22,15 +22,15 @@
 
 /* ---- operations ---- */
 
-#define TABLE(sort, many)                                                               \
-  {                                                                                     \
-    .kind = &tamis__cuckoo_kind, .contains = tamis__cuckoo_contains_##sort,             \
-    .contains_many = NOT_COMPACT(many), .add = NOT_IN_READER(tamis__cuckoo_add_##sort), \
-    .add_unique = NOT_IN_READER(tamis__cuckoo_add_unique_##sort),                       \
-    .add_many = NOT_COMPACT(tamis__cuckoo_add_many_##sort),                             \
-    .add_unique_many = NOT_COMPACT(tamis__cuckoo_add_unique_many_##sort),               \
-    .remove = NOT_IN_READER(tamis__cuckoo_remove), .count = tamis__cuckoo_count,        \
-    .count_many = NOT_COMPACT(tamis__cuckoo_count_many),                                \
+#define TABLE(sort, many)                                                                       \
+  {                                                                                             \
+    .kind = &tamis__cuckoo_kind, .contains = tamis__cuckoo_contains_##sort,                     \
+    .contains_many = NOT_COMPACT(many), .add = NOT_IN_READER(tamis__cuckoo_add_##sort),         \
+    .add_unique = NOT_IN_READER(tamis__cuckoo_add_unique_##sort),                               \
+    .add_many = NOT_COMPACT(tamis__cuckoo_add_many_##sort),                                     \
+    .add_unique_many = NOT_COMPACT(tamis__cuckoo_add_unique_many_##sort),                       \
+    .remove = NOT_IN_READER(tamis__cuckoo_remove), .count = NOT_IN_READER(tamis__cuckoo_count), \
+    .count_many = NOT_COMPACT(tamis__cuckoo_count_many),                                        \
   }
 
 /* Those of processors that can compute with vectors come second. */
@@ -282,10 +282,10 @@ const struct filter_kind tamis__cuckoo_kind = {
     .fpp_for = NOT_IN_READER(fpp_for),
     .create = NOT_IN_READER(create),
     .destroy = destroy,
-    .stats = stats,
+    .stats = NOT_IN_READER(stats),
     .validate = NOT_COMPACT(tamis__cuckoo_validate),
     .merge = NOT_IN_READER(tamis__cuckoo_merge),
-    .describe = tamis__cuckoo_describe,
+    .describe = NOT_IN_READER(tamis__cuckoo_describe),
     .bytes_beside = tamis__cuckoo_saved_beside,
     .mapping = mapping_of,
     .save = NOT_IN_READER(tamis__cuckoo_save),

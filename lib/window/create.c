@@ -114,7 +114,7 @@ static struct filter_operations operations_for(const struct window_calls *calls,
                                       .add_unique_many =
                                           NOT_COMPACT(tamis__window_add_first_copy_many),
                                       .remove = NOT_IN_READER(tamis__window_remove),
-                                      .count = tamis__window_count_copies,
+                                      .count = NOT_IN_READER(tamis__window_count_copies),
                                       .count_many = NOT_COMPACT(tamis__window_count_copies_many)};
   return (struct filter_operations){.kind = &tamis__window_bloom_kind,
                                     .contains = calls->contains,
