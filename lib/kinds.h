@@ -34,6 +34,13 @@ void tamis__fill_stats(const tamis_filter *f, tamis_stats *out);
 /* Copies figures to a struct of the caller's, as far as both know them. */
 void tamis__give_stats(tamis_stats *filled, tamis_stats *out);
 
+/* What the calls that save and load have in common: saved.c.  The options of a load are checked, and
+ * copied as far as both know them. */
+struct saved_reader;
+int tamis__read_load_options(const tamis_load_options *options, tamis_load_options *known);
+int tamis__load(const tamis_load_options *options, struct saved_reader *r, tamis_filter **out);
+int tamis__save(const tamis_filter *f, tamis_write_function write, void *context);
+
 /* Whether a pointer to an allocator can be used. */
 static inline bool good_allocator(const tamis_allocator *a)
 {

@@ -5,17 +5,16 @@
  */
 #include "base/cancel.h"
 #include "base/filter.h"
+#include "base/random.h"
 #include "base/refusal.h"
 #include "bloom/bloom.h"
 #include "cuckoo/cuckoo.h"
 #include "kinds.h"
 #include "window/create.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -210,17 +209,13 @@ static int read_options(const struct refusal *why, const tamis_options *options,
 
 static int random_seed(const struct refusal *why, uint64_t *seed)
 {
-  do {
-    int cancellation = cancellation_disable();
-    ssize_t got = getrandom(seed, sizeof *seed, 0);
-    cancellation_restore(cancellation);
-    if (got != (ssize_t) sizeof *seed && !(got < 0 && errno == EINTR))
-      /* a kernel older than 3.17, or a sandbox that forbids it */
+  do
+    if (!random_bytes(seed, sizeof *seed))
       return tamis__refuse(
           why, TAMIS_EUNSUPPORTED,
           "seed is 0, which asks for a random one, and getrandom(2) gives none; it "
           "must be any other number");
-  } while (*seed == 0);
+  while (*seed == 0);
   return TAMIS_OK;
 }
 

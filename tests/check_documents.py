@@ -102,7 +102,7 @@ def main(tree):
         if folder == str(tree):
             folders[:] = [name for name in folders
                           if name != "build" and (name == ".ci" or not name.startswith("."))]
-        folders[:] = [name for name in folders if name != "__pycache__"]
+        folders[:] = [name for name in folders if name not in ("__pycache__", "node_modules", "wasm")]
         path = pathlib.Path(folder).relative_to(tree).as_posix()
         inner |= {path} if files and path != "." and path.count("/") < 2 else set()
         names += [(pathlib.Path(folder) / name).relative_to(tree).as_posix() for name in files

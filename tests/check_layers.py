@@ -50,7 +50,7 @@ def read(tree):
         if top.name in ("build", ".git"):
             continue
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
-            if path.is_file() and "__pycache__" not in path.parts:
+            if path.is_file() and not {"__pycache__", "node_modules"} & set(path.parts):
                 data = path.read_bytes()
                 try:
                     data = data.decode()

@@ -40,7 +40,7 @@ def read(tree):
     files = {}
     for path in sorted(tree.rglob("*")):
         parts = path.relative_to(tree).parts
-        if parts[0] in ("build", ".git") or "__pycache__" in parts or not path.is_file():
+        if parts[0] in ("build", ".git") or {"__pycache__", "node_modules", "wasm"} & set(parts) or not path.is_file():
             continue
         try:
             files["/".join(parts)] = path.read_text()

@@ -2,13 +2,15 @@
  *
  * Saved filters that were made to do harm: the files of the corpus, and changes of them.
  *
- *   test_hostile [--mutations N] [--only NUMBER] [--keep FILE] [--verbose] [--all-load]
- *                FOLDER|FILE...
+ *   test_hostile [--mutations N] [--only NUMBER] [--keep FILE] [--record FILE] [--verbose]
+ *                [--all-load] FOLDER|FILE...
  *
  * Every file is tried as it is, and then N changes of it (default 300), of which each may follow
  * another one.  --verbose says what is tried, before it is; --only tries one change, which --keep
  * writes to a file: so it can be tried again by itself.  With --all-load each file
- * must load, but for those whose names begin with "found-".  The same is done in every run.
+ * must load, but for those whose names begin with "found-".  --record writes all that is tried to a
+ * file, each after its size and after the result of a load by default options that may take
+ * RECORD_MOST bytes: for other runtimes, which must say the same.  The same is done in every run.
  */
 #include "base/hash.h"
 #include "fuzz/hostile.h"
@@ -21,14 +23,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 1 << 18 };
+enum { MOST = 1 << 18, RECORD_MOST = 1 << 25 };
 
 struct run {
   unsigned long mutations, only;
   bool verbose, all_load;
   const char *keep;
+  FILE *record;
   unsigned long files, tried, accepted;
 };
+
+struct source {
+  const unsigned char *at;
+  size_t left;
+};
+
+static int64_t read_source(void *context, void *data, size_t size)
+{
+  struct source *s = context;
+  size = size < s->left ? size : s->left;
+  memcpy(data, s->at, size);
+  s->at += size;
+  s->left -= size;
+  return (int64_t) size;
+}
+
+/* What follows a filter makes it none, as in a file. */
+static void record(const struct run *r, const unsigned char *data, size_t size)
+{
+  struct source s = {data, size};
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  options.max_bytes = RECORD_MOST;
+  tamis_filter *f;
+  int result = tamis_load(&options, read_source, &s, &f);
+  if (result == TAMIS_OK && s.left)
+    result = TAMIS_ECORRUPT;
+  tamis_destroy(f);
+  const int32_t head[] = {(int32_t) size, result};
+  if (fwrite(head, sizeof head, 1, r->record) != 1 || fwrite(data, 1, size, r->record) != size)
+    exit(2);
+}
 
 static void try(struct run *r, const char *path, unsigned long number, const unsigned char *data,
                 size_t size)
@@ -45,6 +79,8 @@ static void try(struct run *r, const char *path, unsigned long number, const uns
     if (!file || fwrite(data, 1, size, file) != size || fclose(file))
       exit(2);
   }
+  if (r->record)
+    record(r, data, size);
   int result = hostile_try(block, size);
   if (r->verbose)
     (void) fprintf(stderr, "  %s\n", tamis_strerror(result));
@@ -118,11 +154,14 @@ int main(int argc, char **argv)
       r.mutations = strtoul(argv[++i], NULL, 10);
     else if (!strcmp(argv[i], "--only") && i + 1 < argc)
       r.only = strtoul(argv[++i], NULL, 10);
+    else if (!strcmp(argv[i], "--record") && i + 1 < argc)
+      r.record =
+          fopen(argv[++i], "wb"); /* NULL: it is not recorded, and whoever reads it sees that */
     else if (!strcmp(argv[i], "--keep") && i + 1 < argc)
       r.keep = argv[++i];
     else
       try_path(&r, argv[i]);
   }
   (void) printf("%lu files, %lu tried, %lu accepted\n", r.files, r.tried, r.accepted);
-  return r.files ? 0 : 2;
+  return r.files && (!r.record || fclose(r.record) == 0) ? 0 : 2;
 }

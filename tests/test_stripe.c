@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
+#include "base/parts.h"
 #include "base/stripe.h"
 #include "harness.h"
 

@@ -26,11 +26,28 @@ __extension__ typedef unsigned __int128 uint128;
 #define HAS_FEATURE(feature) 0
 #endif
 #if defined(__OPTIMIZE__) && !defined(TAMIS_COVERAGE) && !defined(TAMIS_ONE_COPY) && \
+    !defined(TAMIS_COMPACT) && \
     !defined(__SANITIZE_ADDRESS__) && !HAS_FEATURE(address_sanitizer)
 #define FORCE_INLINE static inline __attribute__((always_inline))
 #else
 #define FORCE_INLINE static inline
 #endif
+
+/* Builds for where the size of the code counts (js/).  TAMIS_COMPACT: one copy of each function for all
+ * shapes, no batches, nothing that is for tests, and no filters that processes share.  TAMIS_READER,
+ * beside it: only what asks a saved filter.  The members of a table that a build leaves out are NULL. */
+#ifdef TAMIS_COMPACT
+#define IN_COMPACT 1
+#else
+#define IN_COMPACT 0
+#endif
+#ifdef TAMIS_READER
+#define IN_READER 1
+#else
+#define IN_READER 0
+#endif
+#define NOT_COMPACT(function) (IN_COMPACT ? NULL : (function))
+#define NOT_IN_READER(function) (IN_READER ? NULL : (function))
 
 /* A function that is rarely called from a hot one, which would need more registers with it
  * inside. */
@@ -45,6 +62,10 @@ __extension__ typedef unsigned __int128 uint128;
 #else
 #define UNROLL _Pragma("GCC unroll 8")
 #endif
+
+/* Of pointers in what filters consist of: they take eight bytes on every machine, so that a filter,
+ * and the plan of one, is as large everywhere. */
+#define WIDE _Alignas(8)
 
 /* A shift count, held in a whole register.  clang 14 would load one that is used in shifts only as
  * a byte, into a register whose other bytes remain.  So the load would wait for whatever the

@@ -1,32 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/counter.h"
 
-#include "base/cores.h"
 #include "base/hook.h"
 
 #include <pthread.h>
 #include <stdbool.h>
-
-/* ---- shards ---- */
-
-enum { MIN_SHARDS = 2, USUAL_SHARDS = 64, MAX_SHARDS = 256, BYTES_PER_SHARD = 512 };
-
-/* Several times the threads that can run at once, as threads that wait own shards too; but of more
- * than 64 only twice as many, as each sum reads all of them. */
-static unsigned shards_of_machine(void)
-{
-  unsigned usual = tamis__power_of_two_per_core(16, 32, USUAL_SHARDS);
-  unsigned least = tamis__power_of_two_per_core(2, 32, MAX_SHARDS);
-  return usual > least ? usual : least;
-}
-
-unsigned tamis__counter_shards(uint64_t bytes)
-{
-  unsigned n = shards_of_machine();
-  while (n > MIN_SHARDS && n > bytes / BYTES_PER_SHARD)
-    n /= 2;
-  return n;
-}
 
 /* ---- thread indices ----
  *
@@ -41,11 +19,11 @@ unsigned tamis__counter_shards(uint64_t bytes)
  * index.  Nothing is miscounted then; one more thread has to share shard 0.) */
 
 /* More than the mask of any set: the thread is never to have an index. */
-enum { NEVER = MAX_SHARDS };
+enum { NEVER = COUNTER_MOST_SHARDS };
 
 _Thread_local unsigned tamis__thread_index = 0;
 
-enum { INDICES_PER_WORD = 64, INDEX_WORDS = MAX_SHARDS / INDICES_PER_WORD };
+enum { INDICES_PER_WORD = 64, INDEX_WORDS = COUNTER_MOST_SHARDS / INDICES_PER_WORD };
 
 /* Bit n of word m is set if index 64 m + n is in use.  Index 0 always is, as no thread owns shard
  * 0.  Before the key exists, all are. */

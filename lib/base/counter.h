@@ -18,6 +18,7 @@
 #define TAMIS_LIB_COUNTER_H
 
 #include "base/compiler.h"
+#include "base/parts.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -32,13 +33,9 @@ struct counter_shard {
 };
 
 struct counters {
-  struct counter_shard *shards;
-  unsigned mask; /* number of shards - 1; a power of two - 1 */
+  WIDE struct counter_shard *shards;
+  WIDE unsigned mask; /* number of shards - 1; a power of two - 1 */
 };
-
-/* The number of shards that suits this machine and a filter of `bytes` bytes, of which the shards
- * should be a small part: a power of two from 2 to 256. */
-unsigned tamis__counter_shards(uint64_t bytes);
 
 /* The index of the calling thread, from 1 on.  0: it has none yet.  Larger than any shard's index:
  * it will never get one. */

@@ -16,8 +16,6 @@
 
 #include <stdatomic.h>
 
-_Static_assert(sizeof(size_t) == 8, "sizes are computed in 64 bits");
-
 enum {
   /* Keys that a batch is divided into.  tamis.c hashes a group before the filter works on it. */
   FILTER_GROUP = SMALL(64, 8),
@@ -33,26 +31,28 @@ struct wanted;
 /* The calls on keys, with arguments that have been checked.  A hash is what tamis_hash() returns;
  * the filter mixes it with its seed. */
 struct filter_operations {
-  const struct filter_kind *kind;
-  bool (*contains)(const tamis_filter *f, uint64_t hash);
+  WIDE const struct filter_kind *kind;
+  WIDE bool (*contains)(const tamis_filter *f, uint64_t hash);
   /* Returns how many hits there are; found[i], if found is not NULL, says which. */
-  size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
+  WIDE size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                               bool *found);
   /* Fetches the memory that `contains` will read.  It decides nothing. */
-  void (*prefetch)(const tamis_filter *f, uint64_t hash);
+  WIDE void (*prefetch)(const tamis_filter *f, uint64_t hash);
   /* `contains` of a key in n filters of any kinds, of which this is the first: see each.h.  NULL:
    * lib/each.c does it. */
-  size_t (*contains_each)(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
-                          bool *found);
-  int (*add)(tamis_filter *f, uint64_t hash);
-  int (*add_unique)(tamis_filter *f, uint64_t hash);
+  WIDE size_t (*contains_each)(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
+                               bool *found);
+  WIDE int (*add)(tamis_filter *f, uint64_t hash);
+  WIDE int (*add_unique)(tamis_filter *f, uint64_t hash);
   /* Each of at most FILTER_GROUP hashes is added, in their order (count_many gets as many, too). */
-  void (*add_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
-  void (*add_unique_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
-  int (*remove)(tamis_filter *f, uint64_t hash); /* NULL: not supported */
+  WIDE void (*add_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
+  WIDE void (*add_unique_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
+  WIDE int (*remove)(tamis_filter *f, uint64_t hash); /* NULL: not supported */
   /* How many copies there are.  Both NULL: one, if `contains` is true. */
-  uint64_t (*count)(const tamis_filter *f, uint64_t hash);
-  void (*count_many)(const tamis_filter *f, const uint64_t *hashes, size_t n, uint64_t *counts);
-  bool read_only; /* the filter is mapped: saved.h */
+  WIDE uint64_t (*count)(const tamis_filter *f, uint64_t hash);
+  WIDE void (*count_many)(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                          uint64_t *counts);
+  WIDE bool read_only; /* the filter is mapped: saved.h */
 };
 
 struct saved_head;
@@ -119,23 +119,26 @@ struct filter_kind {
 
 /* What few calls need. */
 struct filter_more {
-  tamis_allocator allocator; /* allocate == NULL: the system's */
+  union {
+    tamis_allocator allocator;  /* allocate == NULL: the system's */
+    uint64_t allocator_room[3]; /* as much as on other machines: see WIDE */
+  };
   /* What follows may be left out where there is neither a hash function nor a secret: see
    * filter_set_allocator(). */
-  tamis_hash_function hash; /* NULL: XXH3 */
-  void *hash_context;
-  const unsigned char *secret; /* for long keys (hash.h); NULL: there is none */
+  WIDE tamis_hash_function hash; /* NULL: XXH3 */
+  WIDE void *hash_context;
+  WIDE const unsigned char *secret; /* for long keys (hash.h); NULL: there is none */
 };
 
 /* The head of every filter.  Nothing in it changes after creation but the operations: a filter that
  * changes its form may get others, which work on all forms that it has had (bloom/layers.c). */
 struct tamis_filter {
-  const struct filter_operations *_Atomic operations;
+  WIDE const struct filter_operations *_Atomic operations;
   struct hash_keys keys;
   /* The address of a struct filter_more, plus FILTER_OWN_HASH if that has a hash function: so the
    * calls need not look there; plus FILTER_SECRET if it has a secret.  NULL: all of it is as usual,
    * which saves a small filter the memory. */
-  const char *more;
+  WIDE const char *more;
 };
 
 enum { FILTER_OWN_HASH = 1, FILTER_SECRET = 2, FILTER_BITS = 3 };

@@ -13,29 +13,29 @@
  * touched, so creating a large filter costs nothing in advance.  From 2 MiB on it comes straight
  * from mmap.  The pages are requested as huge pages: in a filter larger than the TLB covers, these
  * save a TLB miss on most accesses. */
-void *tamis__memory_allocate(const tamis_allocator *from, size_t size);
+void *tamis__memory_allocate(const tamis_allocator *from, uint64_t size);
 
 /* The same, but only the first `cleared` bytes need be zero: for a block that is too large to be
  * touched all at once. */
-void *tamis__memory_allocate_cleared(const tamis_allocator *from, size_t size, size_t cleared);
+void *tamis__memory_allocate_cleared(const tamis_allocator *from, uint64_t size, uint64_t cleared);
 
 /* The same, for a small block, of which there may be millions.  From the system it is aligned to 16
  * only: malloc() takes another hundred bytes for an alignment to 64, and the words of a line that
  * lie in two lines are soon in the cache. */
-void *tamis__memory_allocate_dense(const tamis_allocator *from, size_t size);
+void *tamis__memory_allocate_dense(const tamis_allocator *from, uint64_t size);
 
 /* Returns a larger block with the contents of `block`, which it releases; what comes after them is
  * undefined.  NULL: there is no memory, and `block` is as it was.  `block` may be NULL, with a size
  * of 0.  Large blocks of the system are not copied: their pages move. */
-void *tamis__memory_grow(const tamis_allocator *from, void *block, size_t size, size_t larger);
+void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size, uint64_t larger);
 
 /* For a new block that gets its pages while other calls wait for them: a huge page is cleared at
  * once, which takes 0.1 ms, or 10 ms on a virtual machine whose host has yet to find the memory.
  * Does nothing to a block of 32 MiB or more, to which huge pages are worth that, nor to one of a
  * user's allocator. */
-void tamis__memory_use_small_pages(const tamis_allocator *from, void *block, size_t size);
+void tamis__memory_use_small_pages(const tamis_allocator *from, void *block, uint64_t size);
 
 /* Releases a block; `size` is the size that it was allocated with.  NULL is fine. */
-void tamis__memory_release(const tamis_allocator *from, void *block, size_t size);
+void tamis__memory_release(const tamis_allocator *from, void *block, uint64_t size);
 
 #endif

@@ -13,8 +13,7 @@
  *     few steps.  Nothing is called with it that could wait, take another lock or enter the kernel:
  *     not liburcu, not malloc (and so not pthread_create), no callback, no signal to a condition.
  *     A signal after the lock has been released is not lost: what it tells of was written under the
- *     lock, so the thread sees it before it sleeps, or sleeps when the signal comes.  One that comes
- *     late only makes the thread look again.
+ *     lock, so the thread sees it before it sleeps, or sleeps when it comes.  A late one is fine.
  * R3  A fork waits for nothing: there is no handler in the parent.  In the child, the other threads
  *     have vanished at an arbitrary step, and may have held any lock.  So the child's handler makes
  *     our lock anew, and no function of liburcu that takes a lock is called again: its locks may be
@@ -450,7 +449,7 @@ bool tamis__backlog_init(struct backlog *backlog, backlog_release *release, void
 static void release_first(struct backlog *backlog, struct retired **list)
 {
   struct retired *block = *list;
-  size_t size = block->size;
+  const uint64_t size = block->size;
   *list = block->next;
   backlog->release(backlog->owner, block, size);
   atomic_fetch_sub_explicit(&backlog->held, size, memory_order_relaxed); /* a figure */
@@ -562,7 +561,7 @@ static bool release_elapsed(struct backlog *backlog, struct retired *block, bool
 }
 
 /* Whether `times` the backlog is large in comparison with the filter, and with a block. */
-static bool backlog_is_large(const struct backlog *backlog, size_t size, unsigned times)
+static bool backlog_is_large(const struct backlog *backlog, uint64_t size, unsigned times)
 {
   uint64_t held = times * atomic_load_explicit(&backlog->held, memory_order_relaxed);
   return held > SMALL_BACKLOG && held > 3 * size &&
@@ -571,7 +570,8 @@ static bool backlog_is_large(const struct backlog *backlog, size_t size, unsigne
 
 /* If the backlog is large, the waiting thread or a reader lacks a core, and a short pause of the
  * caller gives it one. */
-void tamis__backlog_retire(struct backlog *backlog, struct retired *block, size_t size, bool hurry)
+void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint64_t size,
+                           bool hurry)
 {
   block->size = size;
   atomic_fetch_add_explicit(&backlog->held, size, memory_order_relaxed);

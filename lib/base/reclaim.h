@@ -150,12 +150,12 @@ void tamis__reader_resume(enum reader_pause pause);
 /* The first member of every block that is retired.  Readers do not look at it. */
 struct retired {
   struct retired *next;
-  size_t size;
+  uint64_t size;
 };
 
 /* Takes a block that no reader can see any more.  Called from the calls below, without any lock of
  * theirs. */
-typedef void backlog_release(void *owner, struct retired *block, size_t size);
+typedef void backlog_release(void *owner, struct retired *block, uint64_t size);
 
 /* Whether a block is still in use after its grace period, by a thread that has paused its section.
  * Then it stays in the backlog. */
@@ -186,7 +186,8 @@ void tamis__backlog_destroy(struct backlog *backlog);
 
 /* The block is out of reach for readers that enter from now on.  `hurry`: its memory will be needed
  * soon. */
-void tamis__backlog_retire(struct backlog *backlog, struct retired *block, size_t size, bool hurry);
+void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint64_t size,
+                           bool hurry);
 
 /* Releases what no reader can see any more.  True if it has released something. */
 bool tamis__backlog_drain(struct backlog *backlog);

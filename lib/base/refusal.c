@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/refusal.h"
 
+#include "base/reals.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -45,7 +47,8 @@ struct rate_text tamis__rate_text(double rate)
 static struct rate_text text_of_bound(double rate)
 {
   struct rate_text out;
-  double step = pow(10, floor(log10(rate)) - 2), n = floor(rate / step);
+  double digits = 2 - floor(real_log(rate) / real_log(10)); /* behind the point: at least 2 */
+  double step = 1 / real_power(10, (unsigned) digits), n = floor(rate / step);
   do
     (void) snprintf(out.text, sizeof out.text, "%.3g", n++ * step);
   while (strtod(out.text, NULL) < rate);
@@ -59,7 +62,7 @@ static int refuse_all_capacities(const struct refusal *why, const tamis_options 
                                  int (*bytes_for)(const tamis_options *, uint64_t *))
 {
   tamis_options trial = *options;
-  double refused = log(options->fpp), legal = log(0.5);
+  double refused = real_log(options->fpp), legal = real_log(0.5);
   uint64_t bytes;
   trial.capacity = 1;
   trial.fpp = 0.5;
@@ -68,16 +71,16 @@ static int refuse_all_capacities(const struct refusal *why, const tamis_options 
                          options->capacity);
   for (unsigned i = 0; i < 40; i++) {
     double middle = refused + (legal - refused) / 2;
-    trial.fpp = exp(middle);
+    trial.fpp = real_exp(middle);
     *(bytes_for(&trial, &bytes) == TAMIS_OK ? &legal : &refused) = middle;
   }
   legal -= 1e-9; /* more than the halves leave: a round number may be the lowest rate */
-  trial.fpp = strtod(text_of_bound(exp(legal)).text, NULL);
+  trial.fpp = strtod(text_of_bound(real_exp(legal)).text, NULL);
   if (bytes_for(&trial, &bytes) != TAMIS_OK)
     legal += 1e-9;
   return tamis__refuse(why, TAMIS_EINVAL,
                        "fpp is %s; with this kind and layout it must be at least %s, and below 1",
-                       tamis__rate_text(options->fpp).text, text_of_bound(exp(legal)).text);
+                       tamis__rate_text(options->fpp).text, text_of_bound(real_exp(legal)).text);
 }
 
 int tamis__refuse_capacity(const struct refusal *why, const tamis_options *options,
@@ -112,6 +115,11 @@ int tamis__refuse_rate(const struct refusal *why, const tamis_options *options, 
 
 int tamis__check_max_bytes(const struct refusal *why, const tamis_options *options, uint64_t bytes)
 {
+  if (bytes > PTRDIFF_MAX)
+    return tamis__refuse(why, TAMIS_EINVAL,
+                         "capacity is %" PRIu64 "; a filter of %" PRIu64
+                         " bytes is larger than the %" PRIu64 " that this machine can address",
+                         options->capacity, bytes, (uint64_t) PTRDIFF_MAX);
   if (!options->max_bytes || bytes <= options->max_bytes)
     return TAMIS_OK;
   return tamis__refuse(why, TAMIS_EFULL,

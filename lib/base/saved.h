@@ -190,7 +190,7 @@ struct saved_writer {
   uint64_t totals[SAVED_TOTALS]; /* for the kind to set */
   /* The array that is being written: */
   unsigned char *sums; /* of its chunks */
-  size_t sums_bytes;   /* that are allocated */
+  uint64_t sums_bytes; /* that are allocated */
   uint64_t array_at;   /* bytes of the array so far, */
   uint64_t array_size; /* and in all */
   size_t chunk;        /* where in the buffer the chunk that is not full begins */
@@ -306,7 +306,7 @@ void tamis__saved_close(struct saved_reader *r);
  * the mapping, which it unmaps when the filter is destroyed.  After an error the mapping stays. */
 
 struct saved_mapping {
-  const void *at; /* NULL: none */
+  WIDE const void *at; /* NULL: none */
   uint64_t size : 62;
   uint64_t checked : 1, borrowed : 1; /* as in the reader */
 };

@@ -8,9 +8,9 @@
 #include "base/saved.h"
 
 #include "base/memory.h"
+#include "base/pages.h"
 
 #include <errno.h>
-#include <sys/mman.h>
 
 enum {
   FIRST_PART = SMALL(1 << 16, 256), /* of a payload: more memory is asked for when this has come */
@@ -456,7 +456,7 @@ void tamis__saved_close(struct saved_reader *r)
 void tamis__saved_unmap(const struct saved_mapping *mapping)
 {
   if (mapping->at && !mapping->borrowed)
-    munmap((void *) mapping->at, (size_t) mapping->size);
+    pages_unmap((void *) mapping->at, (size_t) mapping->size);
 }
 
 static int refuse(tamis_filter *f, uint64_t hash)

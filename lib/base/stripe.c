@@ -2,19 +2,12 @@
 #include "base/stripe.h"
 
 #include "base/cancel.h"
-#include "base/cores.h"
 #include "base/hook.h"
 
 #include <sched.h>
 
 /* A sleep lets a holder of lower real-time priority run, which a yield does not. */
 enum { SLEEP_NANOSECONDS = 50 * 1000 };
-
-unsigned tamis__stripe_count(void)
-{
-  /* With 32 stripes for each core two running threads rarely need the same one. */
-  return tamis__power_of_two_per_core(32, 64, 1024);
-}
 
 void tamis__stripes_init(const struct stripes *stripes)
 {

@@ -56,9 +56,6 @@ struct stripes {
   uint64_t mask; /* number of stripes - 1; a power of two - 1 */
 };
 
-/* The number of stripes that suits this machine: a power of two. */
-unsigned tamis__stripe_count(void);
-
 /* A stripe that is all zeros is ready for use, but TSan must be told of it. */
 static inline void stripe_init(struct stripe *stripe)
 {

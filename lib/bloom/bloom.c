@@ -421,20 +421,22 @@ static int sync(const tamis_filter *f)
 }
 
 /* What both kinds have, and further members. */
-#define KIND(of_kind, ...)                                                           \
-  {                                                                                  \
-    .kind = (of_kind), .name = #of_kind, .bytes_for = bytes_for, .fpp_for = fpp_for, \
-    .create = create, .destroy = destroy, .stats = stats, .validate = validate,      \
-    .describe = tamis__bloom_describe, .figures = tamis__bloom_figures,              \
-    .bytes_beside = tamis__bloom_saved_beside, .save = tamis__bloom_save,            \
-    .load = tamis__bloom_load, .mapping = mapping_of, __VA_ARGS__                    \
+#define KIND(of_kind, ...)                                                                  \
+  {                                                                                         \
+    .kind = (of_kind), .name = #of_kind, .bytes_for = NOT_IN_READER(bytes_for),             \
+    .fpp_for = NOT_IN_READER(fpp_for), .create = NOT_IN_READER(create), .destroy = destroy, \
+    .stats = NOT_IN_READER(stats), .validate = NOT_COMPACT(validate),                       \
+    .describe = NOT_IN_READER(tamis__bloom_describe), .figures = tamis__bloom_figures,      \
+    .bytes_beside = tamis__bloom_saved_beside, .save = NOT_IN_READER(tamis__bloom_save),    \
+    .load = tamis__bloom_load, .mapping = mapping_of, __VA_ARGS__                           \
   }
 
-const struct filter_kind tamis__bloom_kind =
-    KIND(TAMIS_BLOOM, .features = SAVED_LAYERS | SAVED_LIVE,
-         .live_figures = tamis__bloom_live_figures, .share_new = tamis__bloom_share_new,
-         .share_open = tamis__bloom_share_open, .sync = sync, .merge = tamis__bloom_merge,
-         .intersect = tamis__bloom_intersect, .similarity = tamis__bloom_similarity);
+const struct filter_kind tamis__bloom_kind = KIND(
+    TAMIS_BLOOM, .features = SAVED_LAYERS | SAVED_LIVE, .live_figures = tamis__bloom_live_figures,
+    .share_new = NOT_COMPACT(tamis__bloom_share_new),
+    .share_open = NOT_COMPACT(tamis__bloom_share_open), .sync = NOT_COMPACT(sync),
+    .merge = NOT_IN_READER(tamis__bloom_merge), .intersect = NOT_COMPACT(tamis__bloom_intersect),
+    .similarity = NOT_COMPACT(tamis__bloom_similarity));
 
 const struct filter_kind tamis__counting_bloom_kind =
-    KIND(TAMIS_COUNTING_BLOOM, .merge = tamis__counting_merge);
+    KIND(TAMIS_COUNTING_BLOOM, .merge = NOT_IN_READER(tamis__counting_merge));

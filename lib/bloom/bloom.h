@@ -54,11 +54,12 @@ struct bloom_calls;
  * table of such rows, of itself and of those before it, down to the first: a search that went from
  * layer to layer would find each of them at the end of the one before. */
 struct bloom_row {
-  const word *words;
+  WIDE const word *words;
   uint64_t section_words; /* of each section */
-  const struct bloom_calls *calls;
-  uint16_t sections;
-  uint16_t probes;
+  WIDE const struct bloom_calls *calls;
+  uint8_t sections;
+  uint8_t probes;
+  uint8_t layout, bits_per_probe;
   unsigned alike; /* so many rows from this one on are searched by one call */
 };
 
@@ -88,17 +89,17 @@ struct bloom_calls {
  * all of them add to it atomically. */
 struct bloom {
   struct tamis_filter head; /* `more` is NULL if the filter is short */
-  word *words;
+  WIDE word *words;
   uint64_t word_count;
   union {
-    struct stripe *stripes; /* the first one; only filters with counters have any */
-    uint64_t section_words; /* of the others */
+    WIDE struct stripe *stripes; /* the first one; only filters with counters have any */
+    uint64_t section_words;      /* of the others */
   };
   union {
     /* In the first layer: the newest one, or NULL if that is the first; or the first one itself, if
      * it is the last one, too ([C] in layers.c). */
-    struct bloom *_Atomic newest;
-    struct bloom *older; /* in the others: the layer before */
+    WIDE struct bloom *_Atomic newest;
+    WIDE struct bloom *older; /* in the others: the layer before */
   };
   double fpp;
   /* LOCK bloom.stripes (order 1): order the unique adds and removes of a line of counters; held for
@@ -131,8 +132,8 @@ _Static_assert(offsetof(struct bloom, counts) == 96 && sizeof(struct bloom) == 1
 /* None of it changes but `copies`, and of a first layer `closes_at`, before it is shared. */
 struct bloom_long {
   struct bloom b;
-  const struct bloom_calls *calls;
-  const struct bloom_row *rows; /* of a further layer; as many as its number says */
+  WIDE const struct bloom_calls *calls;
+  WIDE const struct bloom_row *rows; /* of a further layer; as many as its number says */
   uint64_t capacity;
   uint64_t closes_at; /* growable: counted keys after which the next layer is opened */
   double max_bits;    /* limited: more bits mean that more than `capacity` distinct keys are in */
@@ -140,16 +141,16 @@ struct bloom_long {
   union {
     struct saved_mapping mapping; /* where the words are; at == NULL: not in a mapped file */
     struct {
-      const void *none;            /* mapping.at */
-      struct bloom_shared *shared; /* if the filter is live */
+      WIDE const void *none;            /* mapping.at */
+      WIDE struct bloom_shared *shared; /* if the filter is live */
     };
   };
   unsigned stripes_wanted; /* by the user; 0: chosen by the library */
   uint32_t cleared_from;   /* blocks of so many bytes and more come cleared; 0: none do */
   struct filter_more more;
   union {
-    word copies;               /* that are in a limited filter with counters */
-    struct bloom_tally *tally; /* of a live one */
+    word copies;                    /* that are in a limited filter with counters */
+    WIDE struct bloom_tally *tally; /* of a live one */
   };
 };
 
@@ -456,7 +457,15 @@ static inline struct bloom_row bloom_row_of(const struct bloom *b)
                             .calls = bloom_calls_of(b),
                             .sections = b->sections,
                             .probes = b->probes,
+                            .layout = b->layout,
+                            .bits_per_probe = b->bits_per_probe,
                             .alike = 1};
+}
+
+FORCE_INLINE struct bloom_shape bloom_shape_of_row(const struct bloom_row *row)
+{
+  return (struct bloom_shape){(tamis_layout) row->layout, row->probes, row->bits_per_probe,
+                              row->sections};
 }
 
 /* The number of set bits from which on a filter that is not growable is full; at_capacity() checks
@@ -495,7 +504,7 @@ struct bloom_plan {
   bool is_mapped;
   bool closes_early;         /* or may do so: see tamis__layers_limit_first() */
   bool is_unusual;           /* it has an allocator or a hash function of the user's */
-  size_t cleared_from;       /* of the options */
+  uint64_t cleared_from;     /* of the options */
   struct bloom_tally *tally; /* of a live filter; NULL: it is none */
 };
 

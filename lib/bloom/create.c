@@ -3,6 +3,7 @@
  * Layer 2: the memory of a Bloom filter, and its creation from a plan.
  */
 #include "base/memory.h"
+#include "base/parts.h"
 #include "base/vector.h"
 #include "bloom/bloom.h"
 
@@ -24,10 +25,10 @@ enum {
 struct sizes {
   unsigned shards; /* 0: the counters are in the struct */
   unsigned stripes;
-  bool own_stripe;    /* in the struct; there are no others then */
-  size_t words_bytes; /* in either block; 0: they are mapped */
-  size_t before;      /* of these, in the block of the struct */
-  size_t struct_bytes, rows_bytes, all_bytes;
+  bool own_stripe;      /* in the struct; there are no others then */
+  uint64_t words_bytes; /* in either block; 0: they are mapped */
+  uint64_t before;      /* of these, in the block of the struct */
+  uint64_t struct_bytes, rows_bytes, all_bytes;
 };
 
 static unsigned power_of_two_up(unsigned n)
@@ -90,7 +91,7 @@ static unsigned stripes_for(const struct bloom_plan *plan, bool small)
                               : most;
 }
 
-static size_t bytes_of_rows(unsigned number)
+static uint64_t bytes_of_rows(unsigned number)
 {
   return number > 1 ? number * sizeof(struct bloom_row) : 0;
 }

@@ -589,10 +589,10 @@ static void layered_add_unique_many(tamis_filter *f, const uint64_t *hashes, siz
 const struct filter_operations tamis__bloom_layered = {
     .kind = &tamis__bloom_kind,
     .contains = tamis__layered_contains,
-    .contains_many = tamis__layered_contains_many,
-    .prefetch = tamis__layered_prefetch,
-    .add = tamis__layered_add,
-    .add_unique = tamis__layered_add_unique,
-    .add_many = layered_add_many,
-    .add_unique_many = layered_add_unique_many,
+    .contains_many = NOT_COMPACT(tamis__layered_contains_many),
+    .prefetch = NOT_COMPACT(tamis__layered_prefetch),
+    .add = NOT_IN_READER(tamis__layered_add),
+    .add_unique = NOT_IN_READER(tamis__layered_add_unique),
+    .add_many = NOT_COMPACT(layered_add_many),
+    .add_unique_many = NOT_COMPACT(layered_add_unique_many),
 };

@@ -372,23 +372,24 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
   }
 
 /* What differs between the kinds stands behind the names. */
-#define ALONE_WITH(name, many, adds, ...)              \
-  .alone = {.contains = name##_contains,               \
-            .contains_many = (many),                   \
-            .prefetch = tamis__bloom_prefetch,         \
-            .contains_each = name##_contains_each,     \
-            .add = adds##_add,                         \
-            .add_unique = adds##_add_unique,           \
-            .add_many = adds##_add_many,               \
-            .add_unique_many = adds##_add_unique_many, \
+#define ALONE_WITH(name, many, adds, ...)                           \
+  .alone = {.contains = name##_contains,                            \
+            .contains_many = NOT_COMPACT(many),                     \
+            .prefetch = NOT_COMPACT(tamis__bloom_prefetch),         \
+            .contains_each = NOT_COMPACT(name##_contains_each),     \
+            .add = NOT_IN_READER(adds##_add),                       \
+            .add_unique = NOT_IN_READER(adds##_add_unique),         \
+            .add_many = NOT_COMPACT(adds##_add_many),               \
+            .add_unique_many = NOT_COMPACT(adds##_add_unique_many), \
             __VA_ARGS__}
 
 #define ALONE(name, adds, ...) ALONE_WITH(name, name##_contains_many, adds, __VA_ARGS__)
 
-#define TABLE(name, many, adds, finder)                                                  \
-  {                                                                                      \
-    ALONE_WITH(name, many, adds, .kind = &tamis__bloom_kind),                            \
-        .live_contains = name##_live_contains, .find = (finder), .insert = adds##_insert \
+#define TABLE(name, many, adds, finder)                                       \
+  {                                                                           \
+    ALONE_WITH(name, many, adds, .kind = &tamis__bloom_kind),                 \
+        .live_contains = NOT_COMPACT(name##_live_contains), .find = (finder), \
+        .insert = NOT_IN_READER(adds##_insert)                                \
   }
 
 /* `adds` names the adds to a filter that is limited, or that is not; its look-ups are those of
@@ -428,6 +429,70 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
   CALLS_WITH(name, by_vectors, name, shape, false, finder) \
   CALLS_WITH(name, by_vectors, limited_##name, shape, true, finder)
 
+#define COUNTING_CALLS_WITH(name, shape, ...)                                                  \
+  static int name##_remove(tamis_filter *f, uint64_t hash)                                     \
+  {                                                                                            \
+    struct bloom *b = bloom_of(f);                                                             \
+    const struct bloom_key key = key_of(b, hash, shape);                                       \
+    return counting_remove(b, key.hash, key.first, shape);                                     \
+  }                                                                                            \
+  static uint64_t name##_count(const tamis_filter *f, uint64_t hash)                           \
+  {                                                                                            \
+    const struct bloom *b = const_bloom_of(f);                                                 \
+    const struct bloom_key key = key_of(b, hash, shape);                                       \
+    return counting_copies(b, key.hash, key.first, shape);                                     \
+  }                                                                                            \
+  static void name##_count_many(const tamis_filter *f, const uint64_t *hashes, size_t n,       \
+                                uint64_t *counts)                                              \
+  {                                                                                            \
+    const struct bloom *b = const_bloom_of(f);                                                 \
+    count_many(b, hashes, n, counts, shape);                                                   \
+  }                                                                                            \
+  static NEVER_INLINE int name##_missing(struct bloom *b, struct bloom_key key)                \
+  {                                                                                            \
+    return count_missing(b, key, shape);                                                       \
+  }                                                                                            \
+  FORCE_INLINE int name##_add_key(struct bloom *b, uint64_t hash, struct bloom_key key,        \
+                                  bool unique)                                                 \
+  {                                                                                            \
+    (void) hash;                                                                               \
+    if (!unique)                                                                               \
+      return counting_add(b, key.hash, key.first, shape);                                      \
+    if (lookup(b, key, shape))                                                                 \
+      return TAMIS_PRESENT;                                                                    \
+    HOOK(bloom_key_missed);                                                                    \
+    return name##_missing(b, key);                                                             \
+  }                                                                                            \
+  LOOK_UPS(name, shape)                                                                        \
+  __VA_ARGS__                                                                                  \
+  ADDS(name, shape)                                                                            \
+  static const struct bloom_calls name##_calls = {ALONE(                                       \
+      name, name, .kind = &tamis__counting_bloom_kind, .remove = NOT_IN_READER(name##_remove), \
+      .count = NOT_IN_READER(name##_count), .count_many = NOT_COMPACT(name##_count_many))};
+
+#ifdef TAMIS_COMPACT
+
+/* Of a filter, or of the row of a layer. */
+#define SHAPE_OF(b) \
+  _Generic((b), struct bloom *                                                 \
+           : bloom_shape_of, const struct bloom *                              \
+           : bloom_shape_of, const struct bloom_row *                          \
+           : bloom_shape_of_row)(b)
+#define any_contains_each NULL
+#define any_counting_contains_each NULL
+LOOK_UPS_AND_FIND(any, SHAPE_OF(b))
+CALLS(any, any_contains_many, SHAPE_OF(b), any_find)
+COUNTING_CALLS_WITH(any_counting, SHAPE_OF(b), )
+
+const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited)
+{
+  if (shape.layout == BLOOM_LAYOUT_COUNTING)
+    return &any_counting_calls;
+  return limited ? limited_any_calls : any_calls;
+}
+
+#else
+
 #define BLOCKED_SHAPE(probes, bits) ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, probes, bits, 1})
 #define BLOCKED_CALLS(probes, bits)                                         \
   LOOK_UPS_AND_FIND(blocked_##probes##x##bits, BLOCKED_SHAPE(probes, bits)) \
@@ -438,45 +503,9 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
         (bits) == COMMON_BITS ? find_in_common : blocked_##probes##x##bits##_find)
 BLOOM_BLOCKED_SHAPES(BLOCKED_CALLS)
 #define COUNTING_SHAPE(probes, bits) ((struct bloom_shape){BLOOM_LAYOUT_COUNTING, probes, bits, 1})
-#define COUNTING_CALLS(probes, bits)                                                               \
-  static int counting_##probes##x##bits##_remove(tamis_filter *f, uint64_t hash)                   \
-  {                                                                                                \
-    const struct bloom_key key = key_of(bloom_of(f), hash, COUNTING_SHAPE(probes, bits));          \
-    return counting_remove(bloom_of(f), key.hash, key.first, COUNTING_SHAPE(probes, bits));        \
-  }                                                                                                \
-  static uint64_t counting_##probes##x##bits##_count(const tamis_filter *f, uint64_t hash)         \
-  {                                                                                                \
-    const struct bloom_key key = key_of(const_bloom_of(f), hash, COUNTING_SHAPE(probes, bits));    \
-    return counting_copies(const_bloom_of(f), key.hash, key.first, COUNTING_SHAPE(probes, bits));  \
-  }                                                                                                \
-  static void counting_##probes##x##bits##_count_many(                                             \
-      const tamis_filter *f, const uint64_t *hashes, size_t n, uint64_t *counts)                   \
-  {                                                                                                \
-    count_many(const_bloom_of(f), hashes, n, counts, COUNTING_SHAPE(probes, bits));                \
-  }                                                                                                \
-  static NEVER_INLINE int counting_##probes##x##bits##_missing(struct bloom *b,                    \
-                                                               struct bloom_key key)               \
-  {                                                                                                \
-    return count_missing(b, key, COUNTING_SHAPE(probes, bits));                                    \
-  }                                                                                                \
-  FORCE_INLINE int counting_##probes##x##bits##_add_key(struct bloom *b, uint64_t hash,            \
-                                                        struct bloom_key key, bool unique)         \
-  {                                                                                                \
-    (void) hash;                                                                                   \
-    if (!unique)                                                                                   \
-      return counting_add(b, key.hash, key.first, COUNTING_SHAPE(probes, bits));                   \
-    if (lookup(b, key, COUNTING_SHAPE(probes, bits)))                                              \
-      return TAMIS_PRESENT;                                                                        \
-    HOOK(bloom_key_missed);                                                                        \
-    return counting_##probes##x##bits##_missing(b, key);                                           \
-  }                                                                                                \
-  LOOK_UPS(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits))                               \
-  EACH(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits))                                   \
-  ADDS(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits))                                   \
-  static const struct bloom_calls counting_##probes##x##bits##_calls = {ALONE(                     \
-      counting_##probes##x##bits, counting_##probes##x##bits, .kind = &tamis__counting_bloom_kind, \
-      .remove = counting_##probes##x##bits##_remove, .count = counting_##probes##x##bits##_count,  \
-      .count_many = counting_##probes##x##bits##_count_many)};
+#define COUNTING_CALLS(probes, bits)                                            \
+  COUNTING_CALLS_WITH(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits), \
+                      EACH(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits)))
 BLOOM_COUNTING_SHAPES(COUNTING_CALLS)
 #define WORD_SHAPE(bits) ((struct bloom_shape){TAMIS_LAYOUT_WORD, 1, bits, 1})
 #define MARKED_SHAPE(bits) ((struct bloom_shape){BLOOM_LAYOUT_MARKED, 1, bits, 1})
@@ -522,6 +551,8 @@ const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limi
   BLOOM_COUNTING_SHAPES(CHOOSE_COUNTING)
   return limited ? limited_sections_calls : sections_calls;
 }
+
+#endif
 
 const struct bloom_calls *tamis__bloom_calls_by_vectors(struct bloom_shape shape, bool limited)
 {

@@ -125,11 +125,11 @@ static void save_words(const struct bloom *b, uint64_t kept, struct saved_writer
   tamis__saved_array_begin(w, b->word_count * sizeof(word));
   for (uint64_t done = 0, n; done < b->word_count; done += n) {
     n = b->word_count - done < CHUNK_WORDS ? b->word_count - done : CHUNK_WORDS;
-    uint64_t *room = tamis__saved_array_room(w, n * 8);
+    uint64_t *room = tamis__saved_array_room(w, (size_t) n * 8);
     if (!room)
       return;
     copy_words(b, done, n, kept, room, census);
-    tamis__saved_array(w, n * 8);
+    tamis__saved_array(w, (size_t) n * 8);
   }
   tamis__saved_array_end(w);
 }

@@ -26,10 +26,10 @@ enum { HOME_COUNTERS_BYTES = (LONGEST_GROWTH + 1) * sizeof(uint64_t) };
 
 /* What the block consists of, in this order. */
 struct block {
-  size_t home, filter, counters, more, secret;
+  uint64_t home, filter, counters, more, secret;
 };
 
-static struct block block_of(const struct cuckoo_geometry *g, bool home, size_t more_bytes)
+static struct block block_of(const struct cuckoo_geometry *g, bool home, uint64_t more_bytes)
 {
   bool has_slabs = g->shape.ages && !home;
   struct block b = {.filter = sizeof(struct cuckoo) + tamis__generation_tail_bytes(g, has_slabs),
@@ -44,7 +44,7 @@ static struct block block_of(const struct cuckoo_geometry *g, bool home, size_t 
   return b;
 }
 
-static size_t block_bytes(const struct block *b)
+static uint64_t block_bytes(const struct block *b)
 {
   return b->home + b->filter + b->counters + b->more + b->secret;
 }
@@ -54,17 +54,17 @@ static bool is_small(const struct cuckoo_geometry *g)
   return cuckoo_roots(g) == 1 && cuckoo_buckets(g) <= MOST_HOME_BUCKETS;
 }
 
-size_t tamis__cuckoo_more_bytes(bool own_allocator, bool own_hash)
+uint64_t tamis__cuckoo_more_bytes(bool own_allocator, bool own_hash)
 {
   return own_hash ? sizeof(struct filter_more) : own_allocator ? sizeof(tamis_allocator) : 0;
 }
 
-static size_t more_bytes_of(const struct tamis_filter *head)
+static uint64_t more_bytes_of(const struct tamis_filter *head)
 {
   return tamis__cuckoo_more_bytes(filter_allocator(head)->allocate, filter_has_own_hash(head));
 }
 
-uint64_t tamis__cuckoo_total_bytes(const struct cuckoo_geometry *g, size_t more_bytes)
+uint64_t tamis__cuckoo_total_bytes(const struct cuckoo_geometry *g, uint64_t more_bytes)
 {
   const struct block b = block_of(g, is_small(g), more_bytes);
   uint64_t bytes = block_bytes(&b), roots = cuckoo_roots(g);
@@ -84,9 +84,9 @@ static void begin_more(struct cuckoo *c, const struct tamis_filter *head, const 
   if (b->secret)
     filter_begin(&c->head, head, (struct filter_more *) at, (unsigned char *) at + b->more);
   else if (b->more == sizeof(struct filter_more))
-    filter_set_more(&c->head, memcpy(at, filter_more(head), b->more));
+    filter_set_more(&c->head, memcpy(at, filter_more(head), (size_t) b->more));
   else if (b->more)
-    filter_set_allocator(&c->head, memcpy(at, filter_allocator(head), b->more));
+    filter_set_allocator(&c->head, memcpy(at, filter_allocator(head), (size_t) b->more));
 }
 
 struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const struct cuckoo_spec *spec,

@@ -8,10 +8,10 @@
 #include "cuckoo/table.h"
 
 /* The bytes that a filter takes for what few filters have: struct filter_more, or its beginning. */
-size_t tamis__cuckoo_more_bytes(bool own_allocator, bool own_hash);
+uint64_t tamis__cuckoo_more_bytes(bool own_allocator, bool own_hash);
 
 /* The bytes of a filter whose first generation has a segment at each root. */
-uint64_t tamis__cuckoo_total_bytes(const struct cuckoo_geometry *g, size_t more_bytes);
+uint64_t tamis__cuckoo_total_bytes(const struct cuckoo_geometry *g, uint64_t more_bytes);
 
 /* A filter whose first generation has no segments, and not even a directory if it is to have
  * several roots; or NULL with the reason in *result.  `apart`: its segments are part of a file

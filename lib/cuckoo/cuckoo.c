@@ -22,13 +22,16 @@
 
 /* ---- operations ---- */
 
-#define TABLE(sort, many)                                                                         \
-  {                                                                                               \
-    .kind = &tamis__cuckoo_kind, .contains = tamis__cuckoo_contains_##sort,                       \
-    .contains_many = (many), .prefetch = tamis__cuckoo_prefetch, .add = tamis__cuckoo_add_##sort, \
-    .add_unique = tamis__cuckoo_add_unique_##sort, .add_many = tamis__cuckoo_add_many_##sort,     \
-    .add_unique_many = tamis__cuckoo_add_unique_many_##sort, .remove = tamis__cuckoo_remove,      \
-    .count = tamis__cuckoo_count, .count_many = tamis__cuckoo_count_many,                         \
+#define TABLE(sort, many)                                                                       \
+  {                                                                                             \
+    .kind = &tamis__cuckoo_kind, .contains = tamis__cuckoo_contains_##sort,                     \
+    .contains_many = NOT_COMPACT(many), .prefetch = NOT_COMPACT(tamis__cuckoo_prefetch),        \
+    .add = NOT_IN_READER(tamis__cuckoo_add_##sort),                                             \
+    .add_unique = NOT_IN_READER(tamis__cuckoo_add_unique_##sort),                               \
+    .add_many = NOT_COMPACT(tamis__cuckoo_add_many_##sort),                                     \
+    .add_unique_many = NOT_COMPACT(tamis__cuckoo_add_unique_many_##sort),                       \
+    .remove = NOT_IN_READER(tamis__cuckoo_remove), .count = NOT_IN_READER(tamis__cuckoo_count), \
+    .count_many = NOT_COMPACT(tamis__cuckoo_count_many),                                        \
   }
 
 /* Those of processors that can compute with vectors come second. */
@@ -61,7 +64,7 @@ static struct cuckoo_spec spec_of(const tamis_options *o)
 
 /* ---- sizes ---- */
 
-static size_t more_bytes(const tamis_options *o)
+static uint64_t more_bytes(const tamis_options *o)
 {
   return tamis__cuckoo_more_bytes(o->allocator, o->hash);
 }
@@ -276,16 +279,16 @@ static struct saved_mapping mapping_of(const tamis_filter *f)
 const struct filter_kind tamis__cuckoo_kind = {
     .kind = TAMIS_CUCKOO,
     .name = "TAMIS_CUCKOO",
-    .bytes_for = bytes_for,
-    .fpp_for = fpp_for,
-    .create = create,
+    .bytes_for = NOT_IN_READER(bytes_for),
+    .fpp_for = NOT_IN_READER(fpp_for),
+    .create = NOT_IN_READER(create),
     .destroy = destroy,
-    .stats = stats,
-    .validate = tamis__cuckoo_validate,
-    .merge = tamis__cuckoo_merge,
-    .describe = tamis__cuckoo_describe,
+    .stats = NOT_IN_READER(stats),
+    .validate = NOT_COMPACT(tamis__cuckoo_validate),
+    .merge = NOT_IN_READER(tamis__cuckoo_merge),
+    .describe = NOT_IN_READER(tamis__cuckoo_describe),
     .bytes_beside = tamis__cuckoo_saved_beside,
     .mapping = mapping_of,
-    .save = tamis__cuckoo_save,
+    .save = NOT_IN_READER(tamis__cuckoo_save),
     .load = load,
 };

@@ -108,7 +108,8 @@ static inline struct stripe *growth_stripe(struct generation *generation, uint64
 /* NULL: segments have no slots. */
 static inline struct slabs *generation_slabs(const struct generation *generation)
 {
-  size_t before = generation_has_one_root(generation) ? 0 : GROWTH_STRIPES * sizeof(struct stripe);
+  uint64_t before =
+      generation_has_one_root(generation) ? 0 : GROWTH_STRIPES * sizeof(struct stripe);
   return generation->has_slabs ? (struct slabs *) ((char *) (generation + 1) + before) : NULL;
 }
 

@@ -33,9 +33,9 @@ static void release_block(struct cuckoo *c, struct generation *generation)
                           cuckoo_roots(g) * cuckoo_segment_bytes(g));
 }
 
-static size_t others_bytes(const struct cuckoo_geometry *g)
+static uint64_t others_bytes(const struct cuckoo_geometry *g)
 {
-  return ((UINT64_C(1) << g->depth_limit) - 1) * sizeof(directory_entry);
+  return ((UINT64_C(1) << g->depth_limit) - 1) * DIRECTORY_ENTRY_BYTES;
 }
 
 static void release_directory(struct cuckoo *c, struct generation *generation)
@@ -74,10 +74,10 @@ void tamis__generation_destroy(struct cuckoo *c, struct generation *generation)
 
 /* ---- beginning ---- */
 
-size_t tamis__generation_tail_bytes(const struct cuckoo_geometry *g, bool has_slabs)
+uint64_t tamis__generation_tail_bytes(const struct cuckoo_geometry *g, bool has_slabs)
 {
   return growth_stripes(g) * sizeof(struct stripe) + (has_slabs ? sizeof(struct slabs) : 0) +
-         (cuckoo_roots(g) == 1 ? sizeof(directory_entry) : 0);
+         (cuckoo_roots(g) == 1 ? DIRECTORY_ENTRY_BYTES : 0);
 }
 
 /* Its memory is zero. */
@@ -162,7 +162,7 @@ uint64_t tamis__generation_others_bytes(const struct generation *generation)
 
 int tamis__generation_provide_others(struct cuckoo *c, struct generation *generation)
 {
-  size_t bytes = others_bytes(&generation->geometry);
+  uint64_t bytes = others_bytes(&generation->geometry);
   int result;
   if (generation_others(generation))
     return TAMIS_OK;
@@ -175,7 +175,7 @@ int tamis__generation_provide_others(struct cuckoo *c, struct generation *genera
     return result;
   }
   directory_value value = directory_load(generation->directory);
-  for (size_t i = 0; i < bytes / sizeof *others; i++)
+  for (size_t i = 0; i < bytes / DIRECTORY_ENTRY_BYTES; i++)
     directory_publish(&others[i], value);
   /* Relaxed: see struct generation.  The first split publishes them, by directory.publish. */
   atomic_store_explicit(&generation->others, others, memory_order_relaxed);

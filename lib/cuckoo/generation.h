@@ -10,7 +10,7 @@
 /* ---- the first generation, which is in the filter's block ---- */
 
 /* The bytes that follow a generation in its block. */
-size_t tamis__generation_tail_bytes(const struct cuckoo_geometry *g, bool has_slabs);
+uint64_t tamis__generation_tail_bytes(const struct cuckoo_geometry *g, bool has_slabs);
 
 /* Begins it, without a directory (but for that of a single root) and segments.  `counters` is
  * memory for a single shard; NULL: it gets shards of its own.  Whatever the result, it can be

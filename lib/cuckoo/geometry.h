@@ -85,10 +85,10 @@ struct cuckoo_spec {
 };
 
 /* What cleared_from says (tamis_options), rounded up to a power of two. */
-static inline unsigned char cuckoo_cleared_bits(size_t cleared_from)
+static inline unsigned char cuckoo_cleared_bits(uint64_t cleared_from)
 {
   unsigned char bits = 1;
-  while (bits < 63 && cleared_from > (size_t) 1 << bits)
+  while (bits < 63 && cleared_from > UINT64_C(1) << bits)
     bits++;
   return cleared_from ? bits : 0;
 }
@@ -127,19 +127,19 @@ static inline uint64_t cuckoo_buckets(const struct cuckoo_geometry *g)
 }
 
 /* Of a segment, with its buckets, without what would round it up. */
-static inline size_t cuckoo_used_bytes(const struct cuckoo_geometry *g)
+static inline uint64_t cuckoo_used_bytes(const struct cuckoo_geometry *g)
 {
   return g->words_offset + cuckoo_buckets(g) * sizeof(uint64_t);
 }
 
 /* Of a segment that is not alone: cache lines stay aligned. */
-static inline size_t cuckoo_segment_bytes(const struct cuckoo_geometry *g)
+static inline uint64_t cuckoo_segment_bytes(const struct cuckoo_geometry *g)
 {
   return (cuckoo_used_bytes(g) + 63) & ~(size_t) 63;
 }
 
 /* Of the home of a small filter.  What is loaded of one that does not grow comes rounded. */
-static inline size_t cuckoo_home_bytes(const struct cuckoo_geometry *g)
+static inline uint64_t cuckoo_home_bytes(const struct cuckoo_geometry *g)
 {
   return g->shape.ages ? cuckoo_used_bytes(g) : cuckoo_segment_bytes(g);
 }

@@ -171,7 +171,7 @@ static uint64_t most_bytes_of_split(const struct generation *generation, struct 
  * released, and another call could be refused because of them.) */
 static int try_counts(struct cuckoo *c, struct segment *parent)
 {
-  size_t bytes = c->max_bytes ? 0 : tamis__segment_counts_bytes(parent);
+  uint64_t bytes = c->max_bytes ? 0 : tamis__segment_counts_bytes(parent);
   void *blocks[2] = {NULL, NULL};
   int result = TAMIS_OK;
   for (unsigned i = 0; bytes && i < 2 && result == TAMIS_OK; i++)

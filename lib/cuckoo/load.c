@@ -353,7 +353,7 @@ static bool segment_is_whole(const struct cuckoo_geometry *g, const unsigned cha
     return false;
   put_segment_head(g, copying, used, head);
   unsigned char after = 0;
-  for (size_t i = g->words_offset + cuckoo_buckets(g) * 8; i < cuckoo_segment_bytes(g); i++)
+  for (uint64_t i = g->words_offset + cuckoo_buckets(g) * 8; i < cuckoo_segment_bytes(g); i++)
     after |= at[i];
   return memcmp(at, head, g->words_offset) == 0 && !after;
 }

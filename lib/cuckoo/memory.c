@@ -3,14 +3,14 @@
 
 #include "base/memory.h"
 
-bool tamis__cuckoo_fits(const struct cuckoo *c, size_t size)
+bool tamis__cuckoo_fits(const struct cuckoo *c, uint64_t size)
 {
   uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed);
   return !c->max_bytes || (size <= c->max_bytes && bytes <= c->max_bytes - size);
 }
 
 /* Relaxed: the sum only limits itself, and no other data hangs on it. */
-static bool count_bytes(struct cuckoo *c, size_t size)
+static bool count_bytes(struct cuckoo *c, uint64_t size)
 {
   uint64_t limit = c->max_bytes ? c->max_bytes : UINT64_MAX;
   uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed);
@@ -22,7 +22,7 @@ static bool count_bytes(struct cuckoo *c, size_t size)
   return true;
 }
 
-static void *try_allocate(struct cuckoo *c, size_t size, size_t cleared, int *result)
+static void *try_allocate(struct cuckoo *c, uint64_t size, uint64_t cleared, int *result)
 {
   *result = TAMIS_EFULL;
   if (!count_bytes(c, size))
@@ -43,12 +43,12 @@ static bool release_retired(struct cuckoo *c)
   return growth && tamis__backlog_hurry(&growth->backlog);
 }
 
-bool tamis__cuckoo_makes_room(struct cuckoo *c, size_t size)
+bool tamis__cuckoo_makes_room(struct cuckoo *c, uint64_t size)
 {
   return tamis__cuckoo_fits(c, size) || (release_retired(c) && tamis__cuckoo_fits(c, size));
 }
 
-void *tamis__cuckoo_allocate_cleared(struct cuckoo *c, size_t size, size_t cleared, int *result)
+void *tamis__cuckoo_allocate_cleared(struct cuckoo *c, uint64_t size, uint64_t cleared, int *result)
 {
   void *block = try_allocate(c, size, cleared, result);
   if (!block && release_retired(c))
@@ -56,12 +56,12 @@ void *tamis__cuckoo_allocate_cleared(struct cuckoo *c, size_t size, size_t clear
   return block;
 }
 
-void *tamis__cuckoo_allocate(struct cuckoo *c, size_t size, int *result)
+void *tamis__cuckoo_allocate(struct cuckoo *c, uint64_t size, int *result)
 {
   return tamis__cuckoo_allocate_cleared(c, size, size, result);
 }
 
-void tamis__cuckoo_release(struct cuckoo *c, void *block, size_t size)
+void tamis__cuckoo_release(struct cuckoo *c, void *block, uint64_t size)
 {
   if (!block)
     return;

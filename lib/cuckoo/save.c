@@ -98,11 +98,11 @@ static uint64_t save_array(struct saved_writer *w, const struct snapshot_piece *
   const uint64_t head = g->words_offset, buckets = cuckoo_buckets(g);
   tamis__saved_array_begin(w, cuckoo_segment_bytes(g));
   uint64_t begin = w->at;
-  unsigned char *room = tamis__saved_array_room(w, head);
+  unsigned char *room = tamis__saved_array_room(w, (size_t) head);
   if (!room)
     return 0;
   put_segment_head(g, piece->copying, piece->used, room);
-  tamis__saved_array(w, head);
+  tamis__saved_array(w, (size_t) head);
   tamis__image_add(w, piece->words, buckets);
   tamis__image_add(w, NULL, (cuckoo_segment_bytes(g) - head) / 8 - buckets);
   tamis__saved_array_end(w);

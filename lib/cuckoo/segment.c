@@ -17,7 +17,7 @@ struct request {
   bool released; /* memory has come free */
 };
 
-static bool fits(void *context, size_t size)
+static bool fits(void *context, uint64_t size)
 {
   struct request *request = context;
   bool fits = tamis__cuckoo_makes_room(request->c, size);
@@ -26,13 +26,13 @@ static bool fits(void *context, size_t size)
   return fits;
 }
 
-static void *allocate(void *context, size_t size)
+static void *allocate(void *context, uint64_t size)
 {
   struct request *request = context;
   return tamis__cuckoo_allocate(request->c, size, &request->result);
 }
 
-static void release(void *context, void *block, size_t size)
+static void release(void *context, void *block, uint64_t size)
 {
   struct request *request = context;
   tamis__cuckoo_release(request->c, block, size);
@@ -80,7 +80,7 @@ void tamis__segment_close(struct cuckoo *c, const struct cuckoo_geometry *g,
   destroy_stripes(g->stripe_mask, segment);
 }
 
-static struct segment *create(struct cuckoo *c, struct generation *generation, size_t cleared,
+static struct segment *create(struct cuckoo *c, struct generation *generation, uint64_t cleared,
                               uint64_t prefix, unsigned depth, int *result)
 {
   struct segment *segment = tamis__segment_memory_allocate(c, generation, cleared, result);
@@ -193,7 +193,7 @@ void tamis__segment_wait_for_counts(struct segment *segment, bool inside)
   wait_outside(&segment->duplicates_lock, inside);
 }
 
-void tamis__segment_reclaim(void *owner, struct retired *block, size_t size)
+void tamis__segment_reclaim(void *owner, struct retired *block, uint64_t size)
 {
   struct cuckoo *c = owner;
   struct segment *segment = (struct segment *) block;

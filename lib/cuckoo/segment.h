@@ -35,7 +35,7 @@ void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
                            struct segment *segment);
 
 /* What the backlog calls for a retired segment after the grace period. */
-void tamis__segment_reclaim(void *owner, struct retired *block, size_t size);
+void tamis__segment_reclaim(void *owner, struct retired *block, uint64_t size);
 
 /* Whether a call waits for one of its stripes. */
 bool tamis__segment_in_use(const struct retired *block);

@@ -53,7 +53,7 @@ static unsigned slots_of(const struct cuckoo_geometry *g)
   return (unsigned) ((SLAB_BYTES + cuckoo_segment_bytes(g) - 1) / cuckoo_segment_bytes(g));
 }
 
-static size_t slab_bytes(const struct slabs *slabs)
+static uint64_t slab_bytes(const struct slabs *slabs)
 {
   return sizeof(struct slab) + slabs->slots * slabs->slot_bytes;
 }
@@ -154,7 +154,7 @@ static bool slabs_are_clear(const struct cuckoo *c, const struct slabs *slabs)
 /* Takes a slot of a slab in the list.  If the list is empty, `new` (unless NULL) becomes its first
  * slab; otherwise it is released, as another thread has been faster. */
 static struct segment *take_slot(struct cuckoo *c, struct slabs *slabs, struct slab *new,
-                                 size_t cleared)
+                                 uint64_t cleared)
 {
   struct slab *slab;
   bool fresh = false;
@@ -169,7 +169,7 @@ static struct segment *take_slot(struct cuckoo *c, struct slabs *slabs, struct s
   stripe_unlock(&slabs->lock);
   tamis__cuckoo_release(c, new, slab_bytes(slabs));
   if (segment && !(fresh && slabs_are_clear(c, slabs)))
-    memset((void *) segment, 0, cleared);
+    memset((void *) segment, 0, (size_t) cleared);
   if (segment)
     segment->slab = slab;
   return segment;
@@ -207,15 +207,15 @@ static bool may_allocate_slab(const struct cuckoo *c, const struct generation *g
  * just allocating a slab: that slab's bytes are counted before its slots are in the list, so a
  * thread that finds no bytes left must not be refused before that. */
 static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *generation,
-                                         size_t cleared, bool may_allocate)
+                                         uint64_t cleared, bool may_allocate)
 {
   int result;
   struct slabs *slabs = generation_slabs(generation);
   stripe_lock(&slabs->allocating);
   struct segment *segment = take_slot(c, slabs, NULL, cleared);
   if (!segment && may_allocate && may_allocate_slab(c, generation)) {
-    size_t size = slab_bytes(slabs);
-    size_t cleared_first = slabs_are_clear(c, slabs) ? size : sizeof(struct slab);
+    uint64_t size = slab_bytes(slabs);
+    uint64_t cleared_first = slabs_are_clear(c, slabs) ? size : sizeof(struct slab);
     struct slab *slab = tamis__cuckoo_allocate_cleared(c, size, cleared_first, &result);
     segment = slab ? take_slot(c, slabs, slab, cleared) : NULL;
   }
@@ -226,7 +226,7 @@ static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *ge
 /* ---- segments ---- */
 
 static struct segment *allocate_with_slabs(struct cuckoo *c, struct generation *generation,
-                                           size_t cleared, int *result)
+                                           uint64_t cleared, int *result)
 {
   struct slabs *slabs = generation_slabs(generation);
   struct segment *segment = take_slot(c, slabs, NULL, cleared);
@@ -251,7 +251,7 @@ static struct segment *take_home(const struct cuckoo *c, const struct generation
 }
 
 struct segment *tamis__segment_memory_allocate(struct cuckoo *c, struct generation *generation,
-                                               size_t cleared, int *result)
+                                               uint64_t cleared, int *result)
 {
   struct segment *segment = take_home(c, generation);
   if (!segment && generation->has_slabs)
@@ -264,7 +264,7 @@ struct segment *tamis__segment_memory_allocate(struct cuckoo *c, struct generati
   return segment;
 }
 
-void tamis__segment_memory_release(struct cuckoo *c, struct segment *segment, size_t size)
+void tamis__segment_memory_release(struct cuckoo *c, struct segment *segment, uint64_t size)
 {
   if (segment->slab)
     release_slot(c, segment);

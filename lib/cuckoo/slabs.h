@@ -23,7 +23,7 @@ void tamis__slabs_plan(struct generation *first, uint64_t planned);
 /* Memory for a segment, in a slab or in a block of its own, whose first `cleared` bytes are zero;
  * or NULL with the reason in *result. */
 struct segment *tamis__segment_memory_allocate(struct cuckoo *c, struct generation *generation,
-                                               size_t cleared, int *result);
-void tamis__segment_memory_release(struct cuckoo *c, struct segment *segment, size_t size);
+                                               uint64_t cleared, int *result);
+void tamis__segment_memory_release(struct cuckoo *c, struct segment *segment, uint64_t size);
 
 #endif

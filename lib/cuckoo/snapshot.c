@@ -229,7 +229,7 @@ bool tamis__snapshot_lets_join(struct cuckoo *c, const struct generation *genera
 
 enum { SPARE_NOTES = 2 };
 
-static void release(struct cuckoo_snapshot *s, void *block, size_t size)
+static void release(struct cuckoo_snapshot *s, void *block, uint64_t size)
 {
   tamis__memory_release(filter_allocator(&s->c->head), block, size);
 }
@@ -258,7 +258,7 @@ static void release_all(struct cuckoo_snapshot *s)
 /* Room for the segments of a generation. */
 static bool provide_words(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g)
 {
-  size_t bytes = cuckoo_buckets(g) * sizeof(uint64_t);
+  uint64_t bytes = cuckoo_buckets(g) * sizeof(uint64_t);
   if (bytes <= s->words_bytes)
     return true;
   release(s, s->words, s->words_bytes);
@@ -271,7 +271,7 @@ static bool provide_words(struct cuckoo_snapshot *s, const struct cuckoo_geometr
   return s->words && (s->part || !g->shape.ages);
 }
 
-static bool provide_duplicates(struct cuckoo_snapshot *s, size_t bytes)
+static bool provide_duplicates(struct cuckoo_snapshot *s, uint64_t bytes)
 {
   if (bytes <= s->duplicates_bytes)
     return true;
@@ -368,13 +368,13 @@ static struct segment *segment_at_cursor(const struct cuckoo_snapshot *s,
 }
 
 /* Copies a segment whose stripes are held.  0, or the room that its duplicate counts need. */
-static size_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
-                          struct segment *segment)
+static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
+                            struct segment *segment)
 {
   const word *words = segment_words(g, segment);
   stripe_lock(&segment->duplicates_lock);
   const struct table_counts *d = plane_counts(&segment->duplicates);
-  size_t bytes = d ? tamis__counts_copy_bytes(d) : 0;
+  uint64_t bytes = d ? tamis__counts_copy_bytes(d) : 0;
   bool fits = bytes <= s->duplicates_bytes;
   if (d && fits)
     tamis__counts_copy(d, s->duplicates);
@@ -397,12 +397,12 @@ static size_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geometr
 
 /* Copies the segment at the cursor, and moves the cursor beyond it.  0, or the room that duplicate
  * counts need: then nothing has changed. */
-static size_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *generation)
+static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
   struct stripe *growth = growth_stripe(generation, s->index);
   struct directory_range range;
-  size_t needed = 0;
+  uint64_t needed = 0;
   stripe_lock(growth);
   struct segment *segment = segment_at_cursor(s, generation, &range);
   if (segment) {
@@ -552,7 +552,7 @@ int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece
       s->result = tamis__snapshot_copy_mapped(s, generation);
       continue;
     }
-    size_t needed = copy_at_cursor(s, generation);
+    uint64_t needed = copy_at_cursor(s, generation);
     if (needed && !provide_duplicates(s, needed))
       s->result = TAMIS_ENOMEM;
     else if (!needed && s->copied.at < s->copied.end)

@@ -51,9 +51,9 @@ struct cuckoo_snapshot {
   /* Of the thread that takes the snapshot: */
   struct snapshot_note *given; /* to the caller, until the next call */
   uint64_t *words, *part;      /* of the segment, and of a piece that is less than it */
-  size_t words_bytes;          /* of each */
+  uint64_t words_bytes;        /* of each */
   struct table_counts *duplicates;
-  size_t duplicates_bytes;
+  uint64_t duplicates_bytes;
   struct table_counts *read; /* of a mapped filter: those of the segment */
   struct {
     uint64_t at, end; /* the directory entries of which no piece has been given yet */

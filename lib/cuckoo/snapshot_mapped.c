@@ -24,13 +24,13 @@ int tamis__mapped_counts(struct saved_reader *r, const struct saved_mapping *fil
   return result;
 }
 
-static void *allocate_counts(void *context, size_t size)
+static void *allocate_counts(void *context, uint64_t size)
 {
   struct cuckoo_snapshot *s = context;
   return tamis__memory_allocate(filter_allocator(&s->c->head), size);
 }
 
-static void release_counts(void *context, void *block, size_t size)
+static void release_counts(void *context, void *block, uint64_t size)
 {
   struct cuckoo_snapshot *s = context;
   tamis__memory_release(filter_allocator(&s->c->head), block, size);
@@ -88,7 +88,7 @@ int tamis__snapshot_copy_mapped(struct cuckoo_snapshot *s, const struct generati
   const struct cuckoo_geometry *g = &generation->geometry;
   const struct segment *segment =
       directory_segment(directory_load(generation_directory_entry(generation, s->index)));
-  memcpy(s->words, segment_words(g, segment), cuckoo_buckets(g) * sizeof(uint64_t));
+  memcpy(s->words, segment_words(g, segment), (size_t) cuckoo_buckets(g) * sizeof(uint64_t));
   tamis__snapshot_release_read(s);
   s->copied.first = s->copied.at = s->index;
   s->copied.end = ++s->index;

@@ -75,6 +75,7 @@ _Static_assert(sizeof(struct stripe) == CUCKOO_STRIPE_BYTES, "the geometry count
  * segment. */
 typedef char *directory_value;
 typedef _Atomic(directory_value) directory_entry;
+enum { DIRECTORY_ENTRY_BYTES = 8 }; /* that are allocated for it, on every machine: see WIDE */
 
 enum { GROWTH_STRIPES = 16 };
 
@@ -112,7 +113,7 @@ struct slabs {
   struct slab *open;  /* slabs with a free slot */
   uint64_t allocated; /* slabs so far */
   /* These do not change: */
-  size_t slot_bytes;    /* of a segment */
+  uint64_t slot_bytes;  /* of a segment */
   unsigned slots;       /* in a slab; 0: segments have no slots */
   uint32_t stripe_mask; /* of a segment */
   uint64_t planned; /* bytes of the filter, as tamis_bytes_for() says; 0 if it has outgrown them */
@@ -124,12 +125,12 @@ struct slabs {
  * the slabs, if the generation has any; then the only root's directory entry. */
 struct generation {
   struct cuckoo_geometry geometry;
-  directory_entry *directory; /* the first entries of all roots */
+  WIDE directory_entry *directory; /* the first entries of all roots */
   /* The other entries, root by root.  With a single root, which may never split, they are allocated
    * before its first split: NULL until then.  Relaxed: whoever reads an entry there has read a
    * first entry that says that the root has split, or holds the growth stripe. */
-  _Atomic(directory_entry *) others;
-  struct counter_shard *shards;
+  WIDE _Atomic(directory_entry *) others;
+  WIDE struct counter_shard *shards;
   _Atomic uint64_t segments;
   /* LOCK cuckoo.growth (order 1): protects the directory entries of a root, and keeps their
    * segments; held for a step of growth, or the copy of a segment.
@@ -156,7 +157,10 @@ struct mapped {
 struct cuckoo_growth {
   /* Generations are only ever appended.  Those below the count are complete.  The first one is
    * where struct cuckoo says. */
-  struct generation *generation[CUCKOO_MAX_GENERATIONS];
+  union {
+    struct generation *generation[CUCKOO_MAX_GENERATIONS];
+    uint64_t generation_room[CUCKOO_MAX_GENERATIONS]; /* as much as on other machines: see WIDE */
+  };
   /* LOCK cuckoo.opening (order 2): protects the list of generations, and what unions take of the
    * rate; held while a generation is opened, or the first segment of a root is published. */
   struct stripe opening;
@@ -179,10 +183,11 @@ struct cuckoo {
   uint64_t max_bytes; /* 0: no limit */
   _Atomic uint64_t bytes;
   union {
-    _Atomic(struct cuckoo_growth *) growth; /* of a filter that grows; see cuckoo_growth() */
-    struct mapped *mapped;                  /* of one that does not; NULL: it is not mapped */
+    WIDE _Atomic(struct cuckoo_growth *) growth; /* of a filter that grows; see cuckoo_growth() */
+    WIDE struct mapped *mapped;                  /* of one that does not; NULL: it is not mapped */
   };
-  _Atomic(struct cuckoo_snapshot *) snapshots; /* that are being taken; changed under the lock */
+  WIDE _Atomic(struct cuckoo_snapshot *)
+      snapshots; /* that are being taken; changed under the lock */
   _Atomic unsigned generations;
   fullness_rooms rooms; /* how often memory has come free */
   /* LOCK cuckoo.snapshots_lock (order 5): protects the list of snapshots, their cursors and notes;
@@ -466,7 +471,7 @@ static inline bool has_duplicates(const struct segment *segment)
 /* Called after an entry has left a bucket. */
 static inline void segment_has_room(const struct cuckoo_geometry *g, struct segment *segment)
 {
-  if (__builtin_expect(fullness_state(&segment->fullness), 0))
+  if (__builtin_expect(fullness_state(&segment->fullness) != 0, 0))
     fullness_has_room(&segment->fullness, &segment->vacated, cuckoo_buckets(g));
 }
 

@@ -22,7 +22,7 @@ struct frame {
 
 static size_t positions_of(const struct table_counts *d)
 {
-  size_t buckets = d->buckets < COUNTS_BUCKETS ? d->buckets : COUNTS_BUCKETS;
+  size_t buckets = d->buckets < COUNTS_BUCKETS ? (size_t) d->buckets : COUNTS_BUCKETS;
   return buckets * d->lanes;
 }
 
@@ -313,7 +313,7 @@ static unsigned blocks_for(uint64_t buckets)
   return (unsigned) ((buckets + COUNTS_BUCKETS - 1) / COUNTS_BUCKETS);
 }
 
-size_t tamis__counts_bytes(uint64_t buckets)
+uint64_t tamis__counts_bytes(uint64_t buckets)
 {
   return sizeof(struct table_counts) + blocks_for(buckets) * sizeof(struct count_block *);
 }
@@ -354,9 +354,9 @@ void tamis__counts_read(const struct table_counts *d, unsigned block,
     counts[slot_position(b, slots, j)] = slot_count(b, slots, j);
 }
 
-size_t tamis__counts_copy_bytes(const struct table_counts *d)
+uint64_t tamis__counts_copy_bytes(const struct table_counts *d)
 {
-  size_t bytes = tamis__counts_bytes(d->buckets);
+  uint64_t bytes = tamis__counts_bytes(d->buckets);
   for (unsigned i = 0; i < tamis__counts_blocks(d); i++)
     bytes += d->block[i] ? d->block[i]->bytes : 0;
   return bytes;
@@ -364,8 +364,8 @@ size_t tamis__counts_copy_bytes(const struct table_counts *d)
 
 void tamis__counts_copy(const struct table_counts *d, struct table_counts *to)
 {
-  size_t bytes = tamis__counts_bytes(d->buckets);
-  memcpy(to, d, bytes);
+  uint64_t bytes = tamis__counts_bytes(d->buckets);
+  memcpy(to, d, (size_t) bytes);
   for (unsigned i = 0; i < tamis__counts_blocks(d); i++) {
     if (!d->block[i])
       continue;

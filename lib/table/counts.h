@@ -49,14 +49,14 @@ struct table_counts {
 /* Where blocks come from: zeroed memory, or NULL.  What does not fit is refused in any case; `fits`
  * may be NULL, if that cannot be said beforehand. */
 struct counts_memory {
-  bool (*fits)(void *context, size_t size);
-  void *(*allocate)(void *context, size_t size);
-  void (*release)(void *context, void *block, size_t size);
+  bool (*fits)(void *context, uint64_t size);
+  void *(*allocate)(void *context, uint64_t size);
+  void (*release)(void *context, void *block, uint64_t size);
   void *context;
 };
 
 /* The size of the object for a segment, without its blocks. */
-size_t tamis__counts_bytes(uint64_t buckets);
+uint64_t tamis__counts_bytes(uint64_t buckets);
 
 /* Makes an object without counts of zeroed memory of that size. */
 void tamis__counts_init(struct table_counts *d, uint64_t buckets, uint32_t lanes);
@@ -86,7 +86,7 @@ bool tamis__counts_write(struct table_counts *d, const struct counts_memory *mem
 
 /* A copy of the object, blocks included, in one piece of memory of that size.  It is only to be
  * read. */
-size_t tamis__counts_copy_bytes(const struct table_counts *d);
+uint64_t tamis__counts_copy_bytes(const struct table_counts *d);
 void tamis__counts_copy(const struct table_counts *d, struct table_counts *to);
 
 /* Whether the object is whole; for tests. */

@@ -14,25 +14,25 @@ void tamis__image_add(struct saved_writer *w, const uint64_t *words, uint64_t n)
 {
   for (uint64_t done = 0, part; done < n; done += part) {
     part = least_of(n - done, SAVED_CHUNK / 8);
-    unsigned char *room = tamis__saved_array_room(w, part * 8);
+    unsigned char *room = tamis__saved_array_room(w, (size_t) part * 8);
     if (!room)
       return;
     if (words)
       image_put(room, words + done, part);
     else
-      memset(room, 0, part * 8);
-    tamis__saved_array(w, part * 8);
+      memset(room, 0, (size_t) part * 8);
+    tamis__saved_array(w, (size_t) part * 8);
   }
 }
 
 void tamis__image_block(struct saved_writer *w, uint32_t type,
                         const uint64_t meanings[SAVED_MEANINGS], const uint64_t *words, uint64_t n)
 {
-  unsigned char *room = tamis__saved_block_room(w, n * 8);
+  unsigned char *room = tamis__saved_block_room(w, (size_t) n * 8);
   if (!room)
     return;
   image_put(room, words, n);
-  tamis__saved_block(w, type, meanings, n * 8);
+  tamis__saved_block(w, type, meanings, (size_t) n * 8);
 }
 
 bool tamis__image_is(const struct saved_block *block, uint32_t type,
@@ -107,7 +107,7 @@ static void begin_block(struct image_counts *to, uint64_t first)
   const uint64_t words = least_of(to->words - first, IMAGE_COUNTED);
   to->first = first;
   to->counts = (struct lane_counts){
-      .bytes = tamis__saved_block_room(to->w, words * to->lanes * IMAGE_COUNT_IN_BLOCK),
+      .bytes = tamis__saved_block_room(to->w, (size_t) words * to->lanes * IMAGE_COUNT_IN_BLOCK),
       .next = first * to->lanes};
 }
 

@@ -47,12 +47,12 @@ void tamis__window_begin_planes(struct window_layer *layer, struct window_plane 
 /* A piece of memory, which says so itself. */
 struct window_piece {
   struct window_piece *next;
-  size_t size;
+  uint64_t size;
 };
 
 /* A block that was refused memory asks before it works out how much it needs now.  Whatever was
  * fetched is an answer: take() says if another size is wanted. */
-static bool fits(void *context, size_t size)
+static bool fits(void *context, uint64_t size)
 {
   struct window_memory *m = context;
   if (!m->fetched)
@@ -60,7 +60,7 @@ static bool fits(void *context, size_t size)
   return m->fetched;
 }
 
-static void *take(void *context, size_t size)
+static void *take(void *context, uint64_t size)
 {
   struct window_memory *m = context;
   struct window_piece **link = &m->pieces;
@@ -72,10 +72,10 @@ static void *take(void *context, size_t size)
     return NULL;
   }
   *link = piece->next;
-  return memset(piece, 0, size);
+  return memset(piece, 0, (size_t) size);
 }
 
-static void keep(void *context, void *block, size_t size)
+static void keep(void *context, void *block, uint64_t size)
 {
   struct window_memory *m = context;
   struct window_piece *piece = block;

@@ -53,11 +53,11 @@ static inline bool window_has_counts(const struct window_layer *layer, uint64_t 
 struct window_memory {
   struct window *w;
   struct window_piece *pieces; /* that have been fetched, or have come free */
-  size_t wanted;               /* bytes that a count lacked; 0: none did */
+  uint64_t wanted;             /* bytes that a count lacked; 0: none did */
   bool fetched;                /* some have been */
   /* A block of counts that would take less, in so many bytes; 0: there is none.  As its layer may
    * leave, it is known by the layer's number, a word of it, and that word's stripe. */
-  size_t shrunk;
+  uint64_t shrunk;
   uint64_t number, index;
   struct window_stripe *stripe;
 };

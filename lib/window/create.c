@@ -2,6 +2,7 @@
 #include "window/create.h"
 
 #include "base/memory.h"
+#include "base/parts.h"
 #include "window/copies.h"
 #include "window/insert.h"
 #include "window/layers.h"
@@ -106,23 +107,24 @@ static struct filter_operations operations_for(const struct window_calls *calls,
   if (copies)
     return (struct filter_operations){.kind = &tamis__window_cuckoo_kind,
                                       .contains = calls->contains,
-                                      .contains_many = calls->contains_many,
-                                      .prefetch = tamis__window_prefetch,
-                                      .add = tamis__window_add_copy,
-                                      .add_unique = tamis__window_add_first_copy,
-                                      .add_many = tamis__window_add_copy_many,
-                                      .add_unique_many = tamis__window_add_first_copy_many,
-                                      .remove = tamis__window_remove,
-                                      .count = tamis__window_count_copies,
-                                      .count_many = tamis__window_count_copies_many};
+                                      .contains_many = NOT_COMPACT(calls->contains_many),
+                                      .prefetch = NOT_COMPACT(tamis__window_prefetch),
+                                      .add = NOT_IN_READER(tamis__window_add_copy),
+                                      .add_unique = NOT_IN_READER(tamis__window_add_first_copy),
+                                      .add_many = NOT_COMPACT(tamis__window_add_copy_many),
+                                      .add_unique_many =
+                                          NOT_COMPACT(tamis__window_add_first_copy_many),
+                                      .remove = NOT_IN_READER(tamis__window_remove),
+                                      .count = NOT_IN_READER(tamis__window_count_copies),
+                                      .count_many = NOT_COMPACT(tamis__window_count_copies_many)};
   return (struct filter_operations){.kind = &tamis__window_bloom_kind,
                                     .contains = calls->contains,
-                                    .contains_many = calls->contains_many,
-                                    .prefetch = tamis__window_prefetch,
-                                    .add = tamis__window_add,
-                                    .add_unique = tamis__window_add_unique,
-                                    .add_many = tamis__window_add_many,
-                                    .add_unique_many = tamis__window_add_unique_many};
+                                    .contains_many = NOT_COMPACT(calls->contains_many),
+                                    .prefetch = NOT_COMPACT(tamis__window_prefetch),
+                                    .add = NOT_IN_READER(tamis__window_add),
+                                    .add_unique = NOT_IN_READER(tamis__window_add_unique),
+                                    .add_many = NOT_COMPACT(tamis__window_add_many),
+                                    .add_unique_many = NOT_COMPACT(tamis__window_add_unique_many)};
 }
 
 struct window *tamis__window_create(const struct tamis_filter *head, const struct window_plan *plan)

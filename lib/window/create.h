@@ -21,8 +21,8 @@ struct window_plan {
   bool renews;
   unsigned stripes_wanted;
   uint64_t max_bytes;
-  size_t cleared_from; /* as in tamis_options; 0 without an allocator of the user's */
-  word *words;         /* of the first layer, which become the filter's; NULL: they are allocated */
+  uint64_t cleared_from; /* as in tamis_options; 0 without an allocator of the user's */
+  word *words; /* of the first layer, which become the filter's; NULL: they are allocated */
   /* NULL: what changes is allocated, but for `words`; otherwise these are in a file.  The filter then
    * has `shared`, and `words` are not its own. */
   const struct window_parts *parts;

@@ -55,7 +55,8 @@ uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer
   return window_bytes(g);
 }
 
-word *tamis__window_allocate_words(const tamis_allocator *from, uint64_t bytes, size_t cleared_from)
+word *tamis__window_allocate_words(const tamis_allocator *from, uint64_t bytes,
+                                   uint64_t cleared_from)
 {
   const bool comes_cleared = cleared_from && bytes >= cleared_from;
   return tamis__memory_allocate_cleared(from, bytes, comes_cleared ? 0 : bytes);
@@ -168,7 +169,7 @@ static void release_layer(struct window *w, struct window_layer *layer)
   tamis__memory_release(from, later_of(layer), window_layer_bytes(window_counts_copies(w)));
 }
 
-void tamis__window_reclaim(void *owner, struct retired *block, size_t size)
+void tamis__window_reclaim(void *owner, struct retired *block, uint64_t size)
 {
   struct window *w = owner;
   struct window_later_layer *later = (struct window_later_layer *) (void *) block, *also;
@@ -376,7 +377,7 @@ static void wait_for_holders_of_stripes(struct window *w)
 static void retire(struct window *w, struct window_layer *const *empty, unsigned n)
 {
   struct window_later_layer *all = NULL;
-  size_t size = 0;
+  uint64_t size = 0;
   for (unsigned i = 0; i < n; i++)
     if (empty[i] != &w->first) {
       later_of(empty[i])->also = all;

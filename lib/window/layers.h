@@ -39,7 +39,7 @@ void tamis__window_open_smaller(struct window *w, uint64_t most);
 void tamis__window_let_leave(struct window *w, struct window_layer *const *empty, unsigned n);
 
 /* The backlog_release() of a filter's layers. */
-void tamis__window_reclaim(void *owner, struct retired *block, size_t size);
+void tamis__window_reclaim(void *owner, struct retired *block, uint64_t size);
 
 /* Releases all layers but the first, which is a part of the filter. */
 void tamis__window_destroy_layers(struct window *w);
@@ -47,6 +47,6 @@ void tamis__window_destroy_layers(struct window *w);
 /* The words of a layer, all zero; NULL: no memory.  Those that come cleared from the allocator are
  * not touched. */
 word *tamis__window_allocate_words(const tamis_allocator *from, uint64_t bytes,
-                                   size_t cleared_from);
+                                   uint64_t cleared_from);
 
 #endif

@@ -183,6 +183,29 @@ FORCE_INLINE size_t contains_many(const struct window *w, const struct window_ge
 
 /* ---- the calls of each shape ---- */
 
+#ifdef TAMIS_COMPACT
+
+static enum window_answer find_in_any(const struct window *w, const struct window_layer *layer,
+                                      uint64_t mixed, unsigned dead)
+{
+  return find(w, layer, &layer->geometry, mixed, dead, layer->geometry.segments > 1);
+}
+
+static bool contains_of_any(const tamis_filter *f, uint64_t hash)
+{
+  const struct window *w = const_window_of(f);
+  return contains(w, &w->first.geometry, hash, w->first.geometry.segments > 1);
+}
+
+const struct window_calls *tamis__window_calls(const struct window_geometry *g)
+{
+  static const struct window_calls calls = {.contains = contains_of_any, .find = find_in_any};
+  (void) g;
+  return &calls;
+}
+
+#else
+
 #define FUNCTIONS(INDEX, WIDTH, LANES, SUFFIX, SEGMENTED)                                      \
   static enum window_answer find_##INDEX##SUFFIX(                                              \
       const struct window *w, const struct window_layer *layer, uint64_t mixed, unsigned dead) \
@@ -225,3 +248,5 @@ const struct window_calls *tamis__window_calls(const struct window_geometry *g)
 {
   return &calls[g->shape_index][g->segments > 1];
 }
+
+#endif

@@ -209,7 +209,7 @@ int tamis__window_copy_segment(struct window *w, const struct window_copied_laye
       return TAMIS_ENOMEM;
   }
   if (!found)
-    memset(words, 0, window_segment_words(g) * sizeof *words);
+    memset(words, 0, (size_t) window_segment_words(g) * sizeof *words);
   if (window_counts_copies(w)) {
     clear_twins(g, words);
     drop_counts(g, words, segment * window_segment_words(g), &begin, counts);
@@ -262,8 +262,8 @@ static void save_words(struct copy *copy, const struct window_copied_layer *laye
 static void save_layer(struct copy *copy, const struct window_copied_layer *layer, unsigned number)
 {
   tamis_allocator *allocator = &copy->w->allocator;
-  size_t of_words = window_segment_words(&layer->geometry) * 8,
-         of_copied = layer->geometry.segments * 8;
+  uint64_t of_words = window_segment_words(&layer->geometry) * 8,
+           of_copied = layer->geometry.segments * 8;
   copy->words = tamis__memory_allocate_cleared(allocator, of_words, 0);
   uint64_t *copied = tamis__memory_allocate_cleared(allocator, of_copied, 0);
   if (copy->words && copied)

@@ -179,11 +179,11 @@ struct window_plane {
 
 struct window_layer {
   struct window_geometry geometry;
-  word *words;
-  const struct window_calls *calls; /* for the geometry's shape */
-  struct window_plane *planes;      /* WINDOW_PLANES; NULL: it is not of the cuckoo kind */
+  WIDE word *words;
+  WIDE const struct window_calls *calls; /* for the geometry's shape */
+  WIDE struct window_plane *planes;      /* WINDOW_PLANES; NULL: it is not of the cuckoo kind */
   /* NULL: this is the oldest one.  A layer that has left keeps it, for readers that are there. */
-  struct window_layer *_Atomic older;
+  WIDE struct window_layer *_Atomic older;
   /* The changes of the list with the one that opened it: no other layer ever has the number.
    * (Relaxed: the first layer may be opened again, with another one.) */
   _Atomic uint64_t number;
@@ -204,7 +204,7 @@ struct window_later_layer {
 };
 
 /* What such a layer takes beside its words; its planes follow it in memory. */
-static inline size_t window_layer_bytes(bool copies)
+static inline uint64_t window_layer_bytes(bool copies)
 {
   return sizeof(struct window_later_layer) +
          (copies ? WINDOW_PLANES * sizeof(struct window_plane) : 0);
@@ -242,7 +242,7 @@ struct window_stripe {
 };
 
 struct window_stripes {
-  struct window_stripe *all;
+  WIDE struct window_stripe *all;
   uint64_t mask; /* number of stripes - 1; a power of two - 1 */
 };
 
@@ -252,7 +252,7 @@ struct window {
   struct tamis_filter head;
   struct filter_operations operations; /* those of the first layer's shape */
   struct window_layer first;
-  struct window_state *state;
+  WIDE struct window_state *state;
   unsigned
       version_shift; /* of a fingerprint at the top of a word; the rest is the counter's number */
   unsigned stamps;   /* G + 2 */
@@ -264,17 +264,17 @@ struct window {
    * these, and are taken by their addresses; held for a change of the buckets of a key, or the
    * sweep of a block. */
   struct window_stripes stripes;
-  struct owner owner;           /* of the locks that this process takes */
-  struct window_shared *shared; /* NULL: no other process has it */
+  struct owner owner;                /* of the locks that this process takes */
+  WIDE struct window_shared *shared; /* NULL: no other process has it */
   struct counters counters;
   /* LOCK window.opening (order 3): protects the list of layers and the marks of full segments; held
    * for a search for room, with its new layer. */
   struct stripe opening;
   _Atomic uint64_t bytes; /* everything; relaxed: it publishes nothing */
   fullness_rooms rooms;   /* how often memory has come free, or an index for a layer */
-  size_t cleared_from;    /* as in struct window_plan */
+  uint64_t cleared_from;  /* as in struct window_plan */
   /* The layer that was opened last.  The epoch word may not name it yet. */
-  struct window_layer *_Atomic newest;
+  WIDE struct window_layer *_Atomic newest;
   uint64_t changes;         /* of the list; by `opening`.  The epoch word has the lowest bits */
   uint64_t used_before;     /* lanes in use when the last period but one ended; by `advancing` */
   _Atomic uint64_t growths; /* layers that were opened, with those before a load; relaxed */
@@ -453,7 +453,7 @@ static inline unsigned window_mark_of(const struct window_layer *layer, uint64_t
 static inline void window_has_room(struct window_layer *layer, uint64_t bucket)
 {
   unsigned mark = window_mark_of(layer, bucket);
-  if (__builtin_expect(fullness_state(&layer->full[mark]), 0))
+  if (__builtin_expect(fullness_state(&layer->full[mark]) != 0, 0))
     fullness_has_room(&layer->full[mark], &layer->vacated[mark],
                       (layer->geometry.segments / WINDOW_MARKS + 1) *
                           window_segment_buckets(&layer->geometry));

@@ -303,7 +303,7 @@ int tamis__window_merge(tamis_filter *into, const tamis_filter *from)
   if (result != TAMIS_OK)
     return result;
   b.layer = address_of_newest(b.into, &b.to);
-  size_t bytes = window_segment_words(&b.of.geometry) * 8;
+  uint64_t bytes = window_segment_words(&b.of.geometry) * 8;
   b.words = tamis__memory_allocate_cleared(filter_allocator(into), bytes, 0);
   if (!b.words)
     return TAMIS_ENOMEM;

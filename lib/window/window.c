@@ -268,19 +268,21 @@ static bool validate(const tamis_filter *f, const char **reason)
   return !*reason;
 }
 
-#define WINDOW_KIND(KIND_, ...)                                                                    \
-  {                                                                                                \
-    .kind = (KIND_), .name = #KIND_, .bytes_for = bytes_for, .fpp_for = fpp_for, .create = create, \
-    .destroy = tamis__window_destroy, .stats = stats, .validate = validate,                        \
-    .advance = tamis__window_advance, .describe = tamis__window_describe,                          \
-    .own_options = tamis__window_own_options, .figures = tamis__window_figures,                    \
-    .bytes_beside = tamis__window_saved_beside, .save = tamis__window_save,                        \
-    .load = tamis__window_load, .merge = tamis__window_merge, __VA_ARGS__                          \
+#define WINDOW_KIND(KIND_, ...)                                                                  \
+  {                                                                                              \
+    .kind = (KIND_), .name = #KIND_, .bytes_for = NOT_IN_READER(bytes_for),                      \
+    .fpp_for = NOT_IN_READER(fpp_for), .create = NOT_IN_READER(create),                          \
+    .destroy = tamis__window_destroy, .stats = NOT_IN_READER(stats),                             \
+    .validate = NOT_COMPACT(validate), .advance = NOT_IN_READER(tamis__window_advance),          \
+    .describe = NOT_IN_READER(tamis__window_describe), .own_options = tamis__window_own_options, \
+    .figures = tamis__window_figures, .bytes_beside = tamis__window_saved_beside,                \
+    .save = NOT_IN_READER(tamis__window_save), .load = tamis__window_load,                       \
+    .merge = NOT_IN_READER(tamis__window_merge), __VA_ARGS__                                     \
   }
 
-const struct filter_kind tamis__window_bloom_kind =
-    WINDOW_KIND(TAMIS_BLOOM, .features = SAVED_WINDOW | SAVED_LIVE,
-                .live_figures = tamis__window_live_figures, .share_new = tamis__window_share_new,
-                .share_open = tamis__window_share_open, .sync = tamis__window_sync);
+const struct filter_kind tamis__window_bloom_kind = WINDOW_KIND(
+    TAMIS_BLOOM, .features = SAVED_WINDOW | SAVED_LIVE, .live_figures = tamis__window_live_figures,
+    .share_new = NOT_COMPACT(tamis__window_share_new),
+    .share_open = NOT_COMPACT(tamis__window_share_open), .sync = NOT_COMPACT(tamis__window_sync));
 const struct filter_kind tamis__window_cuckoo_kind =
     WINDOW_KIND(TAMIS_CUCKOO, .features = SAVED_WINDOW);

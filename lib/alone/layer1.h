@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * Question: what does concurrency cost?
+ * Layer 1: the library for a single thread: no locks, no versions, no RCU, no thread indices, plain
+ * words.  bench/ is built on it, to measure what concurrency costs, and so is the WebAssembly of js/.
  *
- * This header replaces layer 1 of the library by one for a single thread: no locks, no versions, no
- * RCU, no thread indices, plain words.  It is included before each source of lib/ (-include), and
- * defines the include guards of the headers that it replaces, so that the layers above are compiled
- * from the same sources.  A new function of layer 1 has to be added here, or the build fails.
+ * This header is included before each source of lib/ (-include), and defines the include guards of
+ * the headers that it replaces, so that the layers above are compiled from the same sources.  A new
+ * function of layer 1 has to be added here, or the build fails.
  *
  * The steps that the layers above take because of other threads remain, as they are part of the
  * algorithm: for instance, an add to a cuckoo filter plans a cuckoo path, then checks the plan.
  */
-#ifndef TAMIS_BENCH_LAYER1_H
-#define TAMIS_BENCH_LAYER1_H
+#ifndef TAMIS_LIB_ALONE_LAYER1_H
+#define TAMIS_LIB_ALONE_LAYER1_H
 
+#ifdef TAMIS_WITHOUT_SYSTEM
+#include "alone/system.h"
+#else
 #include "base/cores.h"
-#include "cuckoo/bucket.h" /* before the name `word` is defined here */
+#endif
+
+#include "base/compiler.h"
+#include "base/parts.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -95,9 +101,11 @@ struct owned_lock {
   uint64_t owner;
 };
 
+/* As large as the real one, as are the next two, so that filters are of the same size. */
 struct owner {
   uint64_t name;
   int file;
+  uint64_t unused[4];
 };
 
 static inline void tamis__owner_begin_alone(struct owner *owner)
@@ -151,10 +159,10 @@ static inline bool owned_held(const struct owned_lock *lock)
 #define TAMIS_LIB_STRIPE_H
 #define TSAN(call) ((void) 0)
 
-/* As large as the real one, so that filters are of the same size. */
+/* As the real one: a filter that is saved, and does not grow, has them in the file. */
 struct stripe {
+  uint32_t lock; /* which nobody takes */
   uint32_t used;
-  uint32_t unused;
   _Atomic uint64_t version;
 };
 
@@ -169,8 +177,6 @@ struct stripes {
   struct padded_stripe *all;
   uint64_t mask;
 };
-
-unsigned tamis__stripe_count(void);
 
 static inline void stripe_init(struct stripe *stripe)
 {
@@ -279,15 +285,9 @@ struct counter_shard {
 };
 
 struct counters {
-  struct counter_shard *shards;
-  unsigned mask;
+  WIDE struct counter_shard *shards;
+  WIDE unsigned mask;
 };
-
-static inline unsigned tamis__counter_shards(uint64_t bytes)
-{
-  (void) bytes;
-  return 2; /* one of them is for the owner */
-}
 
 static inline uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind)
 {
@@ -382,17 +382,18 @@ static inline void tamis__reader_resume(enum reader_pause pause)
 
 struct retired {
   struct retired *next;
-  size_t size;
+  uint64_t size;
 };
 
-typedef void backlog_release(void *owner, struct retired *block, size_t size);
+typedef void backlog_release(void *owner, struct retired *block, uint64_t size);
 typedef bool backlog_in_use(const struct retired *block);
 
 struct backlog {
-  backlog_release *release;
-  backlog_in_use *in_use;
-  void *owner;
+  WIDE backlog_release *release;
+  WIDE backlog_in_use *in_use;
+  WIDE void *owner;
   _Atomic uint64_t held; /* always 0 */
+  uint64_t unused[4];
 };
 
 static inline bool tamis__readers_init(void)
@@ -415,7 +416,7 @@ static inline void tamis__backlog_destroy(struct backlog *backlog)
 
 /* There are no other threads, so the block is released at once. */
 static inline void tamis__backlog_retire(struct backlog *backlog, struct retired *block,
-                                         size_t size, bool hurry)
+                                         uint64_t size, bool hurry)
 {
   (void) hurry;
   backlog->release(backlog->owner, block, size);

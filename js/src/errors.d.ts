@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+
+/** What calls throw when the library refuses something.  The message is the library's own. */
+export class TamisError extends Error {
+  /** The name of the result in C, without TAMIS_: for example 'EFULL'. */
+  readonly code: 'EINVAL' | 'ENOMEM' | 'EFULL' | 'EUNSUPPORTED' | 'EIO' | 'ECORRUPT';
+}
+/** An option or an argument is outside its range, or two filters do not fit together. */
+export class InvalidError extends TamisError {}
+/** Memory was refused. */
+export class MemoryError extends TamisError {}
+/** A limit is reached: the capacity of a filter that does not grow, or maxBytes. */
+export class FullError extends TamisError {}
+/** The kind of filter, or the version of the library, cannot do that. */
+export class UnsupportedError extends TamisError {}
+/** What was to be loaded is no saved filter, or not all of one. */
+export class CorruptError extends TamisError {}

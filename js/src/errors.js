@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+/** What calls throw when the library refuses something.  `code` is the name of its result, as in C. */
+export class TamisError extends Error {
+  /** @param {string} message @param {string} code */
+  constructor(message, code) {
+    super(message);
+    this.name = new.target.name;
+    this.code = code;
+  }
+}
+
+/** An option or an argument is outside its range, or filters do not fit together. */
+export class InvalidError extends TamisError {}
+/** Memory was refused. */
+export class MemoryError extends TamisError {}
+/** A limit is reached: the capacity of a filter that does not grow, or maxBytes. */
+export class FullError extends TamisError {}
+/** The kind of filter, or the version of the library, cannot do that. */
+export class UnsupportedError extends TamisError {}
+/** What was to be loaded is no saved filter, or not all of one. */
+export class CorruptError extends TamisError {}
+
+const classes = {
+  '-1': [InvalidError, 'EINVAL'],
+  '-2': [MemoryError, 'ENOMEM'],
+  '-3': [FullError, 'EFULL'],
+  '-4': [UnsupportedError, 'EUNSUPPORTED'],
+  '-5': [TamisError, 'EIO'],
+  '-6': [CorruptError, 'ECORRUPT'],
+};
+
+/** The error for a result below 0. */
+export function errorOf(result, message) {
+  const [Class, code] = classes[result] ?? [TamisError, 'EINVAL'];
+  return new Class(message, code);
+}

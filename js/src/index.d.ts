@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+
+/** What a filter can hold: text, which counts as its bytes in UTF-8, or bytes. */
+export type Key = string | ArrayBufferView | ArrayBuffer;
+
+export type Kind = 'bloom' | 'cuckoo' | 'counting_bloom';
+export type Layout = 'blocked' | 'classic' | 'word';
+
+/** What to create.  The fields are those of tamis_options in C. */
+export interface Options {
+  /** Distinct keys expected, from 1 on. */
+  capacity: number | bigint;
+  /** False-positive probability with `capacity` keys in, above 0 and below 1; default 0.01. */
+  fpp?: number;
+  /** Default 'bloom'.  'cuckoo' and 'counting_bloom' have remove(). */
+  kind?: Kind;
+  /** Of a Bloom filter; default 'blocked'. */
+  layout?: Layout;
+  /** 0 (default): keys stay.  Otherwise the periods, at most 64, for which a key is remembered: see advance(). */
+  window?: number;
+  /** With a window: whether an add() of a key that is in renews the key's time; default false. */
+  windowRenews?: boolean;
+  /** Whether keys past `capacity` are taken, at the same rate; default true. */
+  growable?: boolean;
+  /** The bytes that the filter never exceeds; 0 (default): no limit. */
+  maxBytes?: number | bigint;
+  /** A number of 64 bits that the hashes depend on; 0 (default): a random one. */
+  seed?: number | bigint;
+}
+
+export interface LoadOptions {
+  /** The bytes that the filter may take, from 1 on.  Set it for files that you do not trust. */
+  maxBytes?: number;
+}
+
+/** Figures of a filter, which are those of tamis_stats in C. */
+export interface Stats {
+  count: number;
+  capacity: number;
+  bytes: number;
+  growths: number;
+  load: number;
+  fppEstimate: number;
+  fpp: number;
+  estimatedCount: number;
+  bits: number;
+  bitsSet: number;
+  bitsPerKey: number;
+  kind: Kind;
+  layout: Layout | null;
+  segments: number;
+  joins: number;
+  generations: number;
+  fingerprintBits: number;
+  occupancy: number;
+  evictions: number;
+  failedSearches: number;
+  refusedAdds: number;
+  longestGrowthNs: number;
+  layers: number;
+  parts: number;
+  oldestPartAge: number;
+  unitedCount: number;
+}
+
+/** Bytes of a saved filter that come one part after the other. */
+export type Source = Uint8Array | ArrayBufferView | ArrayBuffer | Blob | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>;
+
+/**
+ * A filter: answers "have I seen this key?".  "No" is always true; "yes" is wrong with a small probability.
+ *
+ * A filter belongs to one thread: a worker has its own copy of the library.  No call waits but load().
+ */
+export class Filter {
+  /** Throws a TamisError that says which option is refused, and why; RangeError or TypeError for other values. */
+  constructor(options: Options);
+
+  /** Loads a saved filter, and checks every sum.  Throws CorruptError, UnsupportedError, FullError or MemoryError. */
+  static load(data: Source, options?: LoadOptions): Promise<Filter>;
+  /** The same with bytes that are there. */
+  static loadSync(data: ArrayBufferView | ArrayBuffer, options?: LoadOptions): Filter;
+
+  /** Adds a key unless it is in, and returns whether it was new.  Throws FullError, MemoryError. */
+  add(key: Key): boolean;
+  /** Adds a key even if it is in: one copy more, but of a Bloom filter; with a window, the key's time begins anew. */
+  addCopy(key: Key): void;
+  /** Whether the key was added; true also for other keys, with the filter's false-positive probability. */
+  has(key: Key): boolean;
+  /** Removes one copy of a key that was added, and returns false if there is none.  UnsupportedError: a Bloom filter. */
+  remove(key: Key): boolean;
+  /** How many copies of a key are in; of a Bloom filter 1 or 0. */
+  count(key: Key): number;
+  /** The hash of a key under the filter's seed: 64 bits, as tamis_hash in C. */
+  hash(key: Key): bigint;
+  /** Ends a period of a filter with a window. */
+  advance(): void;
+  /** Ends periods until the one with this number runs, which may be of 36 bits. */
+  advanceTo(period: number | bigint): void;
+  /** Adds all keys of another filter, of the same options and seed; returns this one. */
+  merge(other: Filter): this;
+  /** The filter as bytes, which all programs with tamis load: 512 bytes and more than the filter's own memory. */
+  save(): Uint8Array;
+  /** The same in parts of some MiB.  The filter may be changed meanwhile: the stream has it as it was at the call. */
+  saveStream(): ReadableStream<Uint8Array>;
+  stats(): Stats;
+  /** The seed, of 64 bits.  It is a secret: whoever knows it can choose keys that collide. */
+  readonly seed: bigint;
+  /** Gives the memory back at once; no other call may follow.  A filter that is forgotten gives it back by itself. */
+  free(): void;
+  /** The same, where the runtime has Symbol.dispose: for `using`. */
+  [Symbol.dispose](): void;
+}
+
+/** The bytes that a filter with these options takes, everything included. */
+export function bytesFor(options: Options): number;
+/** The lowest rate, to 1 %, that so many bytes allow with these options, whose `fpp` is ignored. */
+export function fppFor(options: Omit<Options, 'fpp'>, bytes: number | bigint): number;
+/** Why options would be refused: an English sentence; null if they would not. */
+export function whyRefused(options: Options): string | null;
+/** The figures of a saved filter, as they were when its save began; needs only its first 512 bytes, in most files. */
+export function info(data: ArrayBufferView | ArrayBuffer): Stats;
+/** The version of the library. */
+export const version: string;
+
+export * from './errors.js';

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// Loading, for both the whole package and the reader.
+import { errorOf } from './errors.js';
+import { bytesIn, readParts, sourceOf } from './source.js';
+
+const HEADER = 512; // bytes
+
+/** Calls `work` with a source of bytes. */
+function withSource(core, source, work) {
+  core.source = source;
+  try {
+    return work();
+  } finally {
+    core.source = null;
+  }
+}
+
+function limitOf(maxBytes) {
+  if (maxBytes === undefined)
+    return 0n;
+  if (!Number.isSafeInteger(maxBytes) || maxBytes < 1)
+    throw new RangeError(`maxBytes is ${maxBytes}; it must be a whole number from 1 on`);
+  return BigInt(maxBytes);
+}
+
+function refuse(core, result) {
+  throw errorOf(result, core.text(core.exports.phrase(result)));
+}
+
+function loadFrom(core, source, limit) {
+  const filter = withSource(core, source, () => core.exports.load(limit));
+  if (!filter)
+    refuse(core, core.exports.result());
+  if (!source.ended()) {
+    core.exports.destroy(filter);
+    refuse(core, -6);
+  }
+  return filter;
+}
+
+/** A file takes less than this for each byte of a filter's memory, and something beside. */
+const mostInFile = (limit) => 4 * Number(limit) + 2 ** 20;
+
+/** Refuses what does not begin as a saved filter, before all of it has come. */
+function checkHeader(core, header) {
+  const isLive = header[16] & 4; // the figures of which stand behind the header
+  const result = withSource(core, sourceOf([header]), () => core.exports.info());
+  if (result < 0 && !isLive)
+    refuse(core, result);
+}
+
+/** Loads a filter; returns where it lies. */
+export async function load(core, data, { maxBytes } = {}) {
+  const limit = limitOf(maxBytes);
+  const bytes = bytesIn(data);
+  if (bytes)
+    return loadFrom(core, sourceOf([bytes]), limit);
+  const parts = await readParts(data, {
+    headerBytes: HEADER,
+    checkHeader: (header) => checkHeader(core, header),
+    most: limit ? mostInFile(limit) : Infinity,
+    tooMany: () => refuse(core, -3),
+  });
+  return loadFrom(core, sourceOf(parts), limit);
+}
+
+export function loadSync(core, bytes, { maxBytes } = {}) {
+  return loadFrom(core, sourceOf([bytes]), limitOf(maxBytes));
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// The filters that are kept in tests/vectors have the answers that other runtimes give: tests/test_vectors.py.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { Filter, info } from '../src/index.js';
+import { Reader } from '../src/reader.js';
+
+const folder = new URL('../../tests/vectors/', import.meta.url);
+const vectors = JSON.parse(readFileSync(new URL('vectors.json', folder), 'utf8'));
+const keys = vectors.keys.map((key) => Buffer.from(key, 'hex'));
+
+for (const [name, known] of Object.entries(vectors.filters)) {
+  const bytes = readFileSync(new URL(`${name}.tamis`, folder));
+  test(`${name}: as in C`, async () => {
+    const filter = await Filter.load(new Blob([bytes]));
+    assert.equal(keys.map((key) => filter.count(key)).join(''), known.counts);
+    assert.equal(info(bytes).kind, known.kind);
+    assert.equal(Buffer.compare(filter.save(), bytes), 0, 'it is saved to the same bytes');
+    assert.equal(keys.slice(-vectors.later).map((key) => Number(filter.add(key))).join(''), known.new);
+    assert.equal(createHash('sha256').update(filter.save()).digest('hex'), known.sha256);
+    filter.free();
+  });
+  test(`${name}: the reader`, () => {
+    const reader = Reader.loadSync(bytes);
+    assert.equal(keys.map((key) => Number(reader.has(key))).join(''), known.counts.replace(/[2-9]/g, '1'));
+  });
+  test(`${name}: text`, () => {
+    const filter = Filter.loadSync(bytes);
+    for (const key of keys)
+      assert.equal(filter.has(key.toString('utf8')), filter.has(key));
+  });
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 1: for a machine that has memory, a clock and random bytes, and nothing else: no threads, no
+ * processes and no files, as in WebAssembly.
+ *
+ * As layer1.h, it defines the include guards of the headers that it replaces.
+ */
+#ifndef TAMIS_LIB_ALONE_SYSTEM_H
+#define TAMIS_LIB_ALONE_SYSTEM_H
+
+#include "tamis/tamis.h"
+
+#include <unistd.h>
+
+/* ---- cores.h ---- */
+
+#define TAMIS_LIB_CORES_H
+
+/* What it is for a process that may use one core. */
+static inline unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max)
+{
+  unsigned n = min;
+  while (n < max && n < per_core)
+    n *= 2;
+  return n;
+}
+
+static inline unsigned current_core(void)
+{
+  return 0;
+}
+
+/* ---- cancel.h ---- */
+
+#define TAMIS_LIB_CANCEL_H
+
+static inline int cancellation_disable(void)
+{
+  return 0;
+}
+
+static inline void cancellation_restore(int before)
+{
+  (void) before;
+}
+
+/* ---- random.h ---- */
+
+#define TAMIS_LIB_RANDOM_H
+
+static inline bool random_bytes(void *to, size_t size)
+{
+  return getentropy(to, size) == 0;
+}
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 1: large blocks of memory as the system gives them, in huge pages.
+ *
+ * Where there is no such system (TAMIS_WITHOUT_SYSTEM), all blocks come from the C library.
+ */
+#ifndef TAMIS_LIB_PAGES_H
+#define TAMIS_LIB_PAGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef TAMIS_WITHOUT_SYSTEM
+
+static inline bool pages_hold(size_t size)
+{
+  (void) size;
+  return false;
+}
+
+static inline void *pages_map(size_t size)
+{
+  (void) size;
+  return NULL;
+}
+
+static inline void pages_unmap(void *block, size_t size)
+{
+  (void) block, (void) size;
+}
+
+static inline bool pages_move(void *block, size_t size, void *larger)
+{
+  (void) block, (void) size, (void) larger;
+  return false;
+}
+
+static inline void pages_use_small(void *block, size_t size)
+{
+  (void) block, (void) size;
+}
+
+#else
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* The size of a huge page.  From this size on a block is mapped rather than malloc'ed. */
+static const size_t pages_huge = (size_t) 2 << 20;
+
+static inline bool pages_hold(size_t size)
+{
+  return size >= pages_huge;
+}
+
+static inline size_t pages_round(size_t size)
+{
+  size_t page_size = (size_t) sysconf(_SC_PAGESIZE);
+  return (size + page_size - 1) & ~(page_size - 1);
+}
+
+/* Returns a mapping that starts on a huge page, or NULL.  The kernel aligns mappings to small pages
+ * only, so this one maps a huge page more than it needs, and unmaps what is before and after the
+ * block.  munmap() gets the block's size later, which need not be a multiple of the page size. */
+static inline void *pages_map(size_t size)
+{
+  if (size > SIZE_MAX - 2 * pages_huge)
+    return NULL;
+  size_t length = pages_round(size);
+  char *start =
+      mmap(NULL, length + pages_huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (start == MAP_FAILED) { /* there may still be room for the block alone, unaligned */
+    start = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return start == MAP_FAILED ? NULL : start;
+  }
+  size_t before = (pages_huge - (uintptr_t) start % pages_huge) % pages_huge;
+  if (before)
+    munmap(start, before);
+  munmap(start + before + length, pages_huge - before);
+#ifdef MADV_HUGEPAGE
+  (void) madvise(start + before, length, MADV_HUGEPAGE); /* only advice: it may fail */
+#endif
+  return start + before;
+}
+
+static inline void pages_unmap(void *block, size_t size)
+{
+  munmap(block, size);
+}
+
+/* Moves the pages of a mapping to the beginning of another one, which keeps its alignment. */
+static inline bool pages_move(void *block, size_t size, void *larger)
+{
+  size_t length = pages_round(size);
+  return mremap(block, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, larger) == larger;
+}
+
+/* Below 32 MiB, small pages will do: the TLB of a processor covers 8 to 16 MiB of them. */
+static inline void pages_use_small(void *block, size_t size)
+{
+#ifdef MADV_NOHUGEPAGE
+  if (pages_hold(size) && size < (size_t) 32 << 20)
+    (void) madvise(block, size, MADV_NOHUGEPAGE); /* only advice, as above */
+#else
+  (void) block, (void) size;
+#endif
+}
+
+#endif
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/parts.h"
+
+#include "base/cores.h"
+
+unsigned tamis__stripe_count(void)
+{
+  /* With 32 stripes for each core two running threads rarely need the same one. */
+  return tamis__power_of_two_per_core(32, 64, 1024);
+}
+
+enum { MIN_SHARDS = 2, USUAL_SHARDS = 64, BYTES_PER_SHARD = 512 };
+
+/* Several times the threads that can run at once, as threads that wait own shards too; but of more
+ * than 64 only twice as many, as each sum reads all of them. */
+static unsigned shards_of_machine(void)
+{
+  unsigned usual = tamis__power_of_two_per_core(16, 32, USUAL_SHARDS);
+  unsigned least = tamis__power_of_two_per_core(2, 32, COUNTER_MOST_SHARDS);
+  return usual > least ? usual : least;
+}
+
+unsigned tamis__counter_shards(uint64_t bytes)
+{
+  unsigned n = shards_of_machine();
+  while (n > MIN_SHARDS && n > bytes / BYTES_PER_SHARD)
+    n /= 2;
+  return n;
+}

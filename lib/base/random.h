@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 1: random bytes from the system.
+ */
+#ifndef TAMIS_LIB_RANDOM_H
+#define TAMIS_LIB_RANDOM_H
+
+#include "base/cancel.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/random.h>
+
+/* False: there are none, as with a kernel older than 3.17, or in a sandbox that forbids the call.
+ *   Blocks  until the system has been given enough randomness after its start */
+static inline bool random_bytes(void *to, size_t size)
+{
+  ssize_t got;
+  do {
+    int cancellation = cancellation_disable();
+    got = getrandom(to, size, 0);
+    cancellation_restore(cancellation);
+  } while (got < 0 && errno == EINTR);
+  return got == (ssize_t) size;
+}
+
+#endif

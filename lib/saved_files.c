@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 3: the public functions that save filters to files, load them from there, and map files.
+ *
+ * Cancellation is disabled in all of each, as in saved.c: system calls may be cancellation points.
+ */
+#include "base/cancel.h"
+#include "base/file.h"
+#include "base/saved.h"
+#include "base/shared_file.h"
+#include "kinds.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- saving ---- */
+
+static int write_to_file(void *file, const void *data, size_t size)
+{
+  return tamis__file_write(file, data, size);
+}
+
+static int save_file(const tamis_filter *f, const char *path)
+{
+  struct new_file file;
+  int result = tamis__file_begin(&file, path, FILE_OWNER_ONLY);
+  if (result != TAMIS_OK)
+    return result;
+  result = tamis__save(f, write_to_file, &file);
+  if (result == TAMIS_OK)
+    result = tamis__file_commit(&file);
+  if (result != TAMIS_OK)
+    tamis__file_abandon(&file);
+  return result;
+}
+
+int tamis_save_file(const tamis_filter *f, const char *path)
+{
+  if (!f || !path)
+    return TAMIS_EINVAL;
+  int cancellation = cancellation_disable();
+  int result = save_file(f, path);
+  cancellation_restore(cancellation);
+  return result;
+}
+
+/* ---- loading ---- */
+
+static int64_t read_from_file(void *fd, void *data, size_t size)
+{
+  ssize_t got;
+  do
+    got = read(*(const int *) fd, data, size);
+  while (got < 0 && tamis__file_again(*(const int *) fd, POLLIN));
+  return got;
+}
+
+/* A filter that processes share, and that cannot be read byte by byte while they change it: it is
+ * opened, and saved to memory. */
+static int load_by_a_copy(const tamis_load_options *options, int fd, tamis_filter **out)
+{
+  tamis_filter *shared;
+  struct shared_file copy;
+  int result = tamis_open_shared_fd(NULL, fd, &shared);
+  if (result != TAMIS_OK)
+    return result;
+  struct file_part to = {.file = &copy, .end = INT64_MAX}, from = to;
+  struct saved_reader r = {.read = tamis__file_part_read, .context = &from};
+  result = tamis__shared_file_in_memory(&copy);
+  if (result == TAMIS_OK)
+    result = tamis__save(shared, tamis__file_part_write, &to);
+  tamis_destroy(shared);
+  from.end = to.at;
+  if (result == TAMIS_OK)
+    result = tamis__load(options, &r, out);
+  tamis__shared_file_close(&copy);
+  return result;
+}
+
+static int load_open_file(const tamis_load_options *options, int fd, tamis_filter **out)
+{
+  struct saved_reader r = {.read = read_from_file, .context = &fd};
+  int result = tamis__load(options, &r, out);
+  if (result == TAMIS_EUNSUPPORTED && r.live)
+    return load_by_a_copy(options, fd, out);
+  char more;
+  int64_t follows = result == TAMIS_OK && !r.live ? read_from_file(&fd, &more, 1) : 0;
+  return follows ? follows < 0 ? TAMIS_EIO : TAMIS_ECORRUPT : result;
+}
+
+/* The size of a regular file; -1: it is none. */
+static int64_t size_of(int fd)
+{
+  struct stat status;
+  if (fstat(fd, &status))
+    return -1;
+  errno = ENODEV; /* as mmap() says it */
+  return S_ISREG(status.st_mode) ? status.st_size : -1;
+}
+
+static int map_open_file(const tamis_load_options *options, int fd, tamis_filter **out)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  (void) options, (void) fd, (void) out;
+  return TAMIS_EUNSUPPORTED;
+#else
+  int64_t size = size_of(fd);
+  if (size <= 0)
+    return size ? TAMIS_EIO : TAMIS_ECORRUPT;
+  void *mapping = mmap(NULL, (size_t) size, PROT_READ, MAP_SHARED, fd, 0);
+  if (mapping == MAP_FAILED)
+    return errno == ENOMEM ? TAMIS_ENOMEM : TAMIS_EIO;
+  struct saved_reader r = {
+      .mapping = mapping, .mapping_size = (uint64_t) size, .check_all = options->check_all};
+  int result = tamis__load(options, &r, out);
+  if (result != TAMIS_OK)
+    munmap(mapping, (size_t) size);
+  else if (r.at != r.mapping_size && !r.live)
+    result = TAMIS_ECORRUPT; /* the filter has the mapping now */
+  return result;
+#endif
+}
+
+static int with_file(const tamis_load_options *options, const char *path, tamis_filter **out,
+                     int (*do_it)(const tamis_load_options *, int, tamis_filter **))
+{
+  int fd;
+  do
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+  while (fd < 0 && errno == EINTR);
+  if (fd < 0)
+    return TAMIS_EIO;
+  int result = do_it(options, fd, out), error = errno;
+  if (result != TAMIS_OK) {
+    tamis_destroy(*out); /* something follows the filter */
+    *out = NULL;
+  }
+  close(fd);
+  errno = error;
+  return result;
+}
+
+static int open_file(const tamis_load_options *options, const char *path, tamis_filter **out,
+                     int (*do_it)(const tamis_load_options *, int, tamis_filter **))
+{
+  tamis_load_options known;
+  if (!out)
+    return TAMIS_EINVAL;
+  *out = NULL;
+  int result = path ? tamis__read_load_options(options, &known) : TAMIS_EINVAL;
+  if (result != TAMIS_OK)
+    return result;
+  int cancellation = cancellation_disable();
+  result = with_file(&known, path, out, do_it);
+  cancellation_restore(cancellation);
+  return result;
+}
+
+int tamis_load_file(const tamis_load_options *options, const char *path, tamis_filter **out)
+{
+  return open_file(options, path, out, load_open_file);
+}
+
+int tamis_map_file(const tamis_load_options *options, const char *path, tamis_filter **out)
+{
+  return open_file(options, path, out, map_open_file);
+}
