@@ -194,6 +194,9 @@ def steps(scene):
     clear(scene)
 
 
+MOST_CHECKED = 20000  # rows at the end, which takes a minute or two
+
+
 class Shop:
     """Inserts rows, and knows which were acknowledged."""
 
@@ -319,10 +322,9 @@ class Shop:
         if self.detached is not None:
             self.attach()
         reader = Client(self.scene, "find")
-        check(self.check(reader, list(self.acknowledged)), "the database is there")
-        for day in self.days:
-            check(any((self.scene.bank / f"{day}.{what}").exists() for what in ("open", "closed")) or
-                  day in self.days, "a partition is known, or searched always")
+        ids = list(self.acknowledged)
+        ids = self.scene.random.sample(ids, min(len(ids), MOST_CHECKED))
+        check(self.check(reader, ids), "the database is there")
         reader.end()
 
 
