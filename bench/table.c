@@ -426,7 +426,7 @@ static void growth(uint64_t to, const struct settings *settings)
   add_row(1e-3 * times[0].p9999, AT_MOST, 20, "  99.99th percentile of the adds, in microseconds");
   add_row(1e-6 * times[0].longest, AT_MOST, 0.5, "  the longest add, in milliseconds");
   add_row(ratio(&x, hit_grown, hit_right), AT_MOST, 1.6, "  hits after it, over the right size");
-  add_row(ratio(&x, miss_grown, miss_right), AT_MOST, 2.5,
+  add_row(ratio(&x, miss_grown, miss_right), AT_MOST, 1.6,
           "  misses after it, over the right size");
   add_row(ratio(&x, batch_grown, hit_grown), AT_MOST, 0.5,
           "  hits after it, in batches over single calls");
