@@ -26,8 +26,7 @@ __extension__ typedef unsigned __int128 uint128;
 #define HAS_FEATURE(feature) 0
 #endif
 #if defined(__OPTIMIZE__) && !defined(TAMIS_COVERAGE) && !defined(TAMIS_ONE_COPY) && \
-    !defined(TAMIS_COMPACT) && \
-    !defined(__SANITIZE_ADDRESS__) && !HAS_FEATURE(address_sanitizer)
+    !defined(TAMIS_COMPACT) && !defined(__SANITIZE_ADDRESS__) && !HAS_FEATURE(address_sanitizer)
 #define FORCE_INLINE static inline __attribute__((always_inline))
 #else
 #define FORCE_INLINE static inline
