@@ -132,7 +132,8 @@ static inline struct directory_range directory_range_of(const struct cuckoo_geom
 static inline _Atomic uint64_t *generation_mark(const struct generation *generation, uint64_t root)
 {
   _Atomic uint64_t *marks =
-      (_Atomic uint64_t *) (void *) (generation->directory + cuckoo_roots(&generation->geometry));
+      (_Atomic uint64_t *) (void *) ((char *) generation->directory +
+                                     cuckoo_roots(&generation->geometry) * DIRECTORY_ENTRY_BYTES);
   return &marks[root / (MARKED_ROOTS * 64)];
 }
 

@@ -14,7 +14,7 @@ static void destroy_segments(struct cuckoo *c, struct generation *generation)
 #ifndef TAMIS_TSAN
   /* What one that does not grow has beside its block are counts, which are gone with the last copy:
    * so its segments are not touched for them. */
-  if (!c->growable && !cuckoo_count(generation, DUPLICATES))
+  if (!c->growable && (!generation->shards || !cuckoo_count(generation, DUPLICATES)))
     return;
 #endif
   while ((segment = segment_next(generation, &cursor)))
@@ -132,13 +132,13 @@ struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo
 
 /* ---- directories ---- */
 
-/* Only the first entries of the roots and the marks need be clear, which are few.  The others of a root are not
- * read until the root has a segment, and then they lead to it: so a new generation does not pause a
+/* Only the first entries of the roots and the marks need be clear, which are few.  The others of a
+ * root are not read until the root has a segment, and then they lead to it: so a new generation does not pause a
  * call for as long as it takes to clear all of its directory. */
 int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  const size_t beginning = (cuckoo_roots(g) + cuckoo_mark_words(g)) * sizeof(directory_entry);
+  const uint64_t beginning = (cuckoo_roots(g) + cuckoo_mark_words(g)) * DIRECTORY_ENTRY_BYTES;
   int result;
   if (generation_has_one_root(generation))
     return TAMIS_OK;
@@ -148,7 +148,7 @@ int tamis__generation_provide_directory(struct cuckoo *c, struct generation *gen
     return result;
   /* Relaxed: the generation is not shared yet. */
   atomic_store_explicit(&generation->others,
-                        generation->directory + beginning / sizeof(directory_entry),
+                        (directory_entry *) (void *) ((char *) generation->directory + beginning),
                         memory_order_relaxed);
   return TAMIS_OK;
 }

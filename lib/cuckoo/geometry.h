@@ -187,7 +187,7 @@ static inline uint64_t cuckoo_mark_words(const struct cuckoo_geometry *g)
   return g->shape.ages && roots > FEW_ROOTS ? (roots - 1) / (MARKED_ROOTS * 64) + 1 : 0;
 }
 
-static inline size_t cuckoo_directory_bytes(const struct cuckoo_geometry *g)
+static inline uint64_t cuckoo_directory_bytes(const struct cuckoo_geometry *g)
 {
   return (cuckoo_directory_size(g) + cuckoo_mark_words(g)) * sizeof(uint64_t);
 }
