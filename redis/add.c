@@ -88,8 +88,8 @@ static bool may_grow(struct value *v, uint64_t limit)
   if (!limit)
     return true;
   if (!v->unwatched) {
-    const uint64_t room = value_capacity(v) > v->count ? value_capacity(v) - v->count : 0;
     (void) tamis_get_stats(v->filter, &stats);
+    const uint64_t room = stats.capacity > stats.count ? stats.capacity - stats.count : 0;
     v->at_limit = !room && value_memory(v) + stats.bytes + stats.bytes / 2 > limit;
     v->unwatched = at_most_32_bits(room);
   }

@@ -14,7 +14,7 @@ enum {
 };
 
 /* What filters of old encodings leave open. */
-enum { OLD_GROWTH = 2, OLD_BUCKET_SIZE = 2, OLD_MAX_ITERATIONS = 20, OLD_EXPANSION = 1 };
+enum { OLD_GROWTH = 2 };
 
 /* ---- numbers ---- */
 
@@ -316,25 +316,14 @@ static bool load_data(server_io *io, struct foreign_layer *l)
   return !server.IsIOError(io) && l->data;
 }
 
-/* Before encoding 1, the number of bits followed from the other numbers, rounded down. */
-static uint64_t old_bits(const struct foreign_layer *l)
-{
-  const double bits = (double) l->entries * l->bits_per_entry;
-  return bits >= 1 && bits < 0x1p62 ? (uint64_t) bits : 0;
-}
-
-static bool load_bloom_layer(server_io *io, int version, struct foreign_layer *l)
+static void load_bloom_layer(server_io *io, struct foreign_layer *l)
 {
   l->entries = server.LoadUnsigned(io);
   l->rate = server.LoadDouble(io);
   l->hashes = server.LoadUnsigned(io);
   l->bits_per_entry = server.LoadDouble(io);
-  l->bits = version ? server.LoadUnsigned(io) : old_bits(l);
-  l->log2_bits = version ? server.LoadUnsigned(io) : 0;
-  if (!load_data(io, l))
-    return false;
-  l->size = server.LoadUnsigned(io);
-  return true;
+  l->bits = server.LoadUnsigned(io);
+  l->log2_bits = server.LoadUnsigned(io);
 }
 
 static uint64_t load_bloom_numbers(server_io *io, int version, uint64_t first, struct foreign *f)
@@ -346,16 +335,52 @@ static uint64_t load_bloom_numbers(server_io *io, int version, uint64_t first, s
   return layers;
 }
 
-static uint64_t load_cuckoo_numbers(server_io *io, int version, uint64_t first, struct foreign *f)
+static uint64_t load_cuckoo_numbers(server_io *io, uint64_t first, struct foreign *f)
 {
-  const bool older = version < 4;
   f->buckets = server.LoadUnsigned(io);
   f->count = server.LoadUnsigned(io);
-  f->deleted = older ? 0 : server.LoadUnsigned(io);
-  f->bucket_size = older ? OLD_BUCKET_SIZE : server.LoadUnsigned(io);
-  f->max_iterations = older ? OLD_MAX_ITERATIONS : server.LoadUnsigned(io);
-  f->expansion = older ? OLD_EXPANSION : server.LoadUnsigned(io);
+  f->deleted = server.LoadUnsigned(io);
+  f->bucket_size = server.LoadUnsigned(io);
+  f->max_iterations = server.LoadUnsigned(io);
+  f->expansion = server.LoadUnsigned(io);
   return first;
+}
+
+/* The hash functions have changed: that of cuckoo filters after encoding 3, and that of Bloom filters
+ * after encoding 0, and after encoding 1 where the size is no power of two. */
+static bool has_an_old_hash(const struct foreign *f, int version)
+{
+  return f->kind == TAMIS_CUCKOO
+             ? version < 4
+             : version < 1 || (version == 1 && !f->layer[f->layers - 1].log2_bits);
+}
+
+/* Reads a layer.  Its size is compared with what the limit leaves before it is read. */
+static int load_layer(server_io *io, int version, uint64_t limit, struct foreign *f)
+{
+  const bool cuckoo = f->kind == TAMIS_CUCKOO;
+  const uint64_t before = f->bytes;
+  struct foreign_layer *l = server.IsIOError(io) ? NULL : foreign_open_layer(f);
+  if (!l)
+    return TAMIS_ECORRUPT;
+  if (cuckoo)
+    l->buckets = server.LoadUnsigned(io);
+  else
+    load_bloom_layer(io, l);
+  if (server.IsIOError(io))
+    return TAMIS_ECORRUPT;
+  if (has_an_old_hash(f, version))
+    return TAMIS_EUNSUPPORTED;
+  const uint64_t left = limit > before ? limit - before : 0;
+  if (limit &&
+      (cuckoo ? l->buckets > left / (f->bucket_size + !f->bucket_size) : l->bits / 8 > left))
+    return TAMIS_EFULL;
+  if (!load_data(io, l))
+    return TAMIS_ECORRUPT;
+  f->bytes += l->bytes;
+  if (!cuckoo)
+    l->size = server.LoadUnsigned(io);
+  return TAMIS_OK;
 }
 
 int foreign_rdb_load(server_io *io, int version, tamis_kind kind, uint64_t first, uint64_t limit,
@@ -365,16 +390,13 @@ int foreign_rdb_load(server_io *io, int version, tamis_kind kind, uint64_t first
   struct foreign *f = foreign_create(kind);
   if (!f)
     return finish(NULL, TAMIS_ENOMEM, out);
-  const uint64_t layers = cuckoo ? load_cuckoo_numbers(io, version, first, f)
-                                 : load_bloom_numbers(io, version, first, f);
+  if (cuckoo && has_an_old_hash(f, version))
+    return finish(f, TAMIS_EUNSUPPORTED, out);
+  const uint64_t layers =
+      cuckoo ? load_cuckoo_numbers(io, first, f) : load_bloom_numbers(io, version, first, f);
   int result = TAMIS_OK;
-  for (uint64_t i = 0; i < layers && result == TAMIS_OK; i++) {
-    struct foreign_layer *l = server.IsIOError(io) ? NULL : foreign_open_layer(f);
-    if (l && cuckoo)
-      l->buckets = version < 4 ? f->buckets : server.LoadUnsigned(io);
-    if (!l || !(cuckoo ? load_data(io, l) : load_bloom_layer(io, version, l)))
-      result = TAMIS_ECORRUPT;
-  }
+  for (uint64_t i = 0; i < layers && result == TAMIS_OK; i++)
+    result = load_layer(io, version, limit, f);
   if (result == TAMIS_OK)
     result = server.IsIOError(io) ? TAMIS_ECORRUPT : check(f, limit);
   f->arrived = f->bytes;

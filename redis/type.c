@@ -83,7 +83,7 @@ static void rdb_save(server_io *io, void *value)
 static void rdb_save_foreign(server_io *io, void *value)
 {
   const struct value *v = value;
-  if (v->foreign && !v->filter) {
+  if (v->foreign && foreign_is_whole(v->foreign) && !v->filter) {
     foreign_rdb_save(io, v->foreign);
     return;
   }
