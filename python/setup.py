@@ -39,7 +39,8 @@ class Build(build_ext):
         self.check_headers()
         if self.can_compile((LIBRARY / "cmake/inline_readers.c").read_text()) and self.urcu_is_known():
             ext.define_macros.append(("TAMIS_INLINE_READERS", None))
-        sources = sorted(str(path) for path in (LIBRARY / "lib").rglob("*.c"))
+        # lib/alone/ takes the place of others, for machines without threads.
+        sources = sorted(str(path) for path in (LIBRARY / "lib").rglob("*.c") if path.parent.name != "alone")
         jobs = len(os.sched_getaffinity(0))
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
             ext.extra_objects += [objects[0] for objects in pool.map(lambda one: self.compile(ext, one), sources)]

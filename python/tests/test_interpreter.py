@@ -94,15 +94,22 @@ def test_nothing_leaks(tmp_path):
             except (TypeError, ValueError, OverflowError, KeyError, OSError, ZeroDivisionError, tamis.Error):
                 pass
 
+    def growth(call):
+        before = figures()
+        repeat(call)
+        return [b - a for a, b in zip(before, figures())]
+
+    def is_leak(grown):
+        return max(map(abs, grown[:1] + grown[2:])) > calls // 2 or grown[1] > 100 * calls
+
     kept = []
     for name, call in {**operations(tmp_path), "a leak": lambda: kept.append(object())}.items():
         repeat(call)
-        before = figures()
-        repeat(call)
-        after = figures()
-        grown = [b - a for a, b in zip(before, after)]
-        if max(map(abs, grown[:1] + grown[2:])) > calls // 2 or grown[1] > 100 * calls:
-            leaks[name] = grown
+        each = []
+        while len(each) < 3 and is_leak(grown := growth(call)):  # a leak grows each time, what is kept once does not
+            each.append(grown)
+        if len(each) == 3:
+            leaks[name] = each
     assert list(leaks) == ["a leak"], "".join(f"{name} leaks: {grown}\n" for name, grown in leaks.items())
 
 
