@@ -22,7 +22,7 @@ static const struct format {
     {"lz4", "lz4cat", 4, "\x04\x22\x4d\x18"},
     {"compress", "zcat", 3, "\x1f\x9d\x90"},
     {"lzip", "lzip -dc", 5, "LZIP\x01"},
-    {"zip", "funzip", 4, "PK\x03\x04"},
+    {"zip", "funzip", 4, "PK\x03\x04"}, /* the first of the files in it alone */
 };
 
 static bool begins_with(const char *first, size_t size, const struct format *format)
@@ -47,6 +47,12 @@ const char *compressed_program(const char *first, size_t size)
 {
   const struct format *format = format_of(first, size);
   return format != NULL ? format->reader : NULL;
+}
+
+bool compressed_is_archive(const char *first, size_t size)
+{
+  const struct format *format = format_of(first, size);
+  return format != NULL && strcmp(format->name, "zip") == 0;
 }
 
 bool compressed_refused(const struct input *input, const char *first, size_t size)

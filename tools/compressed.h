@@ -18,4 +18,7 @@ bool compressed_refused(const struct input *input, const char *first, size_t siz
  * of a compressed file.  NULL: they are not. */
 const char *compressed_program(const char *first, size_t size);
 
+/* Whether these are the first bytes of an archive, of which that program gives the first file alone. */
+bool compressed_is_archive(const char *first, size_t size);
+
 #endif

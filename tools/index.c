@@ -398,6 +398,12 @@ static void update(const struct index_options *options, struct index_file *index
   struct work work = {.index = index, .lock = PTHREAD_MUTEX_INITIALIZER};
   double begin = now_seconds();
   uint64_t dropped = drop_lost_files(index);
+  if (dropped > 0 && index->count == 0 && options->file_count == 0) {
+    fail("none of the files of '%s' is there, so it stays as it is; their names begin in this "
+         "folder",
+         options->shared.output);
+    return;
+  }
   tamis_filter *hasher = create_filter(index, 1);
   work.hasher = hasher;
   if (hasher != NULL && add_files(index, options->files, options->file_count)) {

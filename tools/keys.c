@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "keys.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool key_rules_equal(const struct key_rule *a, const struct key_rule *b)
@@ -17,6 +18,11 @@ bool key_finder_init(struct key_finder *finder, const struct key_rule *rule, cha
   finder->rule = *rule;
   if (rule->mode != KEY_REGEX)
     return true;
+  /* The C library's parser calls itself for each parenthesis. */
+  if (strlen(rule->regex) > KEY_REGEX_MOST) {
+    (void) snprintf(why, size, "it is longer than %d bytes", KEY_REGEX_MOST);
+    return false;
+  }
   int error = regcomp(&finder->compiled, rule->regex, REG_EXTENDED);
   if (error != 0)
     regerror(error, &finder->compiled, why, size);

@@ -13,6 +13,8 @@
 
 enum key_mode { KEY_LINE, KEY_FIELD, KEY_REGEX, KEY_MODES };
 
+enum { KEY_REGEX_MOST = 4096 }; /* bytes of an expression */
+
 struct key_rule {
   enum key_mode mode;
   uint64_t field;    /* from 1 on; fields are separated by blanks */

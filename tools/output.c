@@ -280,7 +280,7 @@ void output_close(struct output *output)
     chunk_free(&output->spare[--output->spares]);
   pthread_cond_destroy(&output->room);
   pthread_mutex_destroy(&output->lock);
-  if (output->fd >= 0 && output->durable && !failed())
+  if (output->fd >= 0 && output->durable && (!failed() || output->keeps))
     output_sync(output);
   if (output->fd >= 0 && close(output->fd) != 0)
     cannot_write(output->name, errno);

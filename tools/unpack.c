@@ -104,6 +104,10 @@ static bool open_lines(struct unpacked *u)
   char magic[COMPRESSED_MAGIC];
   ssize_t got = pread(u->fd, magic, sizeof magic, 0);
   int lines;
+  if (got > 0 && compressed_is_archive(magic, (size_t) got)) {
+    fail("cannot read '%s': it is an archive of files; unpack it", u->path);
+    return false;
+  }
   u->program = got > 0 ? compressed_program(magic, (size_t) got) : NULL;
   if (u->program != NULL && !open_pipe(u, &lines))
     return false;
@@ -148,8 +152,10 @@ bool unpacked_is_settled(const struct unpacked *u, const struct stamp *stamp)
 char *unpacked_line(struct unpacked *u, size_t *length)
 {
   ssize_t got = getline(&u->line, &u->room, u->lines);
-  if (got <= 0)
+  if (got <= 0) {
+    u->error = errno;
     return NULL;
+  }
   if (u->line[got - 1] == '\n')
     u->line[--got] = '\0';
   *length = (size_t) got;
@@ -168,8 +174,9 @@ static bool has_ended_well(const struct unpacked *u)
 
 bool unpacked_close(struct unpacked *u, bool whole)
 {
-  bool failed_to_read = ferror(u->lines) != 0;
-  int error = errno;
+  /* A line that finds no memory ends the reading without an error of the stream. */
+  bool failed_to_read = ferror(u->lines) || !feof(u->lines);
+  int error = u->error;
   fclose(u->lines);
   close(u->fd);
   free(u->line);

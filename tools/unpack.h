@@ -31,6 +31,7 @@ struct unpacked {
   pid_t child;
   char *line; /* for unpacked_line() */
   size_t room;
+  int error; /* errno, where unpacked_line() has found no further line */
 };
 
 /* Opens a regular file.  False after fail(). */

@@ -188,13 +188,17 @@ static uint64_t search_file(const struct search *search, const char *path)
   size_t length;
   if (!unpacked_open(&u, path))
     return 0;
-  for (char *line; !(list && found > 0) && (line = unpacked_line(&u, &length)) != NULL;)
-    if (is_chosen(search, line, length)) {
-      found++;
-      if (prints)
-        print_line(search, path, line, length);
-    }
-  unpacked_close(&u, !(list && found > 0));
+  char *line = NULL;
+  bool enough = false; /* the first line of a list was found, or nobody reads the output */
+  while (!enough && (line = unpacked_line(&u, &length)) != NULL) {
+    if (!is_chosen(search, line, length))
+      continue;
+    found++;
+    if (prints)
+      print_line(search, path, line, length);
+    enough = list || ferror(stdout);
+  }
+  unpacked_close(&u, !enough);
   if (list && found > 0)
     puts(path);
   else if (search->options->count && search->names)
@@ -215,7 +219,7 @@ static bool search_files(const struct index_file *index, const struct which_opti
     return false;
   }
   struct search search = {options, &finder, index->count > 1};
-  for (size_t i = 0; i < index->count; i++)
+  for (size_t i = 0; i < index->count && !ferror(stdout); i++)
     if (may[i])
       found |= search_file(&search, index->entries[i].path) > 0;
   key_finder_free(&finder);

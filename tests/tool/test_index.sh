@@ -251,6 +251,22 @@ for bytes in 0 11 35 $((head - 1)) $((head + 40)) $((size - 1)); do
 done
 check "an index that is cut off is an error" test -z "${cut_off:-}"
 
+# ---- what would lose keys in silence ----
+
+printf 'PK\003\004 and more' >archive.zip
+run index -o archives archive.zip
+check "an archive of files is not read as its first one" one_line 1 "cannot read 'archive.zip': it is an archive"
+run which archives anything
+check "and may hold any key" output_is archive.zip
+mkdir elsewhere
+cp ids kept
+(cd elsewhere && "$tamis" index -o ../kept >../out 2>../err)
+status=$?
+check "an index stays that is asked for in another folder" one_line 1 "none of the files of '../kept' is there"
+check "as it was" cmp ids kept
+run index --regex "$(printf '(%.0s' $(seq 5000))" -o none.idx 1.log
+check "an expression that is too long" one_line 2 "--regex: it is longer than 4096 bytes"
+
 if [ "$(id -u)" -ne 0 ]; then
   mkdir closed && cp ids closed && chmod 500 closed
   run index -o closed/ids 1.log
