@@ -96,17 +96,17 @@ void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size
   return grown;
 }
 
-void tamis__memory_release(const tamis_allocator *from, void *block, uint64_t bytes)
+void tamis__memory_release(const tamis_allocator *from, void *block, uint64_t size)
 {
-  const size_t size = (size_t) bytes; /* as it was allocated */
+  const size_t bytes = (size_t) size; /* as it was allocated */
   if (!block)
     return;
   if (from->release)
-    release_to(from, block, size);
-  else if (pages_hold(size))
-    pages_unmap(block, size);
+    release_to(from, block, bytes);
+  else if (pages_hold(bytes))
+    pages_unmap(block, bytes);
   else
-    free(size >= untouched ? ((void **) block)[-1] : block);
+    free(bytes >= untouched ? ((void **) block)[-1] : block);
 }
 
 void tamis__memory_use_small_pages(const tamis_allocator *from, void *block, uint64_t size)
