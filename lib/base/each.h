@@ -66,8 +66,7 @@ FORCE_INLINE void each_fetch_heads(const tamis_filter *const *filters, size_t st
   UNROLL
   for (unsigned i = 0; i < EACH_BLOCK; i++) {
     __builtin_prefetch(next[i]);
-    __builtin_prefetch(
-        (const void *) ((uintptr_t) next[i] + EACH_HEAD_BYTES - 1)); /* of NULL, too */
+    __builtin_prefetch(next[i] ? (const char *) next[i] + EACH_HEAD_BYTES - 1 : NULL);
   }
 }
 
