@@ -169,7 +169,7 @@ static void a_process_that_lags_sets_no_bits(void **state)
                      OPEN); /* so it does not look at each key */
     uint64_t key = 1;
     int result = TAMIS_OK;
-    for (; result != TAMIS_EFULL && stats_of(pair.a).layers < 4; key++)
+    for (; result != TAMIS_EFULL && newest_layer(const_bloom_of(pair.a))->number < 4; key++)
       result = tamis_add_unique_hash(pair.a, key * HASH_MULTIPLIER);
     assert_int_equal(result == TAMIS_EFULL, i < 6);
     const unsigned closed = i < 6 ? UINT_MAX : newest_layer(const_bloom_of(pair.a))->number;
