@@ -6,6 +6,7 @@
 
 #include "cuckoo/generation.h"
 #include "cuckoo/segment.h"
+#include "saved_unit.h"
 
 #include <sys/mman.h>
 
@@ -96,6 +97,28 @@ static void a_new_generation_touches_little_of_its_directory(void **state)
   tamis_destroy(f);
 }
 
+/* Each walk of a large directory finds all segments: those that keys have created, and those that a file
+ * has brought. */
+static void segments_of_a_large_directory_are_found(void **state)
+{
+  (void) state;
+  enum { KEYS = 300 };
+  const tamis_options options = options_for(1000000000, 0.01);
+  tamis_filter *f = make_with(&options);
+  assert_true(cuckoo_mark_words(&cuckoo_generation(cuckoo_of(f), 0)->geometry) > 0);
+  add_range(f, 0, KEYS);
+  assert_valid(f);
+  struct bytes bytes = saved_bytes(f);
+  struct source source = source_of(&bytes);
+  tamis_filter *loaded;
+  assert_int_equal(tamis_load(NULL, read_source, &source, &loaded), TAMIS_OK);
+  assert_valid(loaded);
+  assert_int_equal(stats_of(loaded).count, KEYS);
+  free(bytes.data);
+  tamis_destroy(loaded);
+  tamis_destroy(f);
+}
+
 static void a_new_slab_is_touched_slot_by_slot(void **state)
 {
   (void) state;
@@ -144,6 +167,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_new_generation_touches_little_of_its_directory),
+      cmocka_unit_test(segments_of_a_large_directory_are_found),
       cmocka_unit_test(a_new_slab_is_touched_slot_by_slot),
       cmocka_unit_test(dirty_directories_do_no_harm),
   };

@@ -3,6 +3,7 @@
 
 #include "base/cancel.h"
 #include "base/hook.h"
+#include "base/random.h"
 #include "base/shared_file.h"
 #include "base/stripe.h"
 #include "tamis/tamis.h"
@@ -10,7 +11,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 /* ---- all owners of the process ----
@@ -91,12 +91,9 @@ static bool is_name(uint64_t name)
 
 static int random_name(uint64_t *name)
 {
-  ssize_t got;
-  do
-    got = getrandom(name, sizeof *name, 0);
-  while (got < 0 && errno == EINTR);
+  const bool random = random_bytes(name, sizeof *name);
   *name = name_bit | (*name & (name_bit - 1));
-  return got == (ssize_t) sizeof *name ? TAMIS_OK : TAMIS_EIO;
+  return random ? TAMIS_OK : TAMIS_EIO;
 }
 
 static int open_alive(struct owner *owner)

@@ -13,7 +13,8 @@ static void destroy_segments(struct cuckoo *c, struct generation *generation)
   struct segment *segment;
 #ifndef TAMIS_TSAN
   /* What one that does not grow has beside its block are counts, which are gone with the last copy:
-   * so its segments are not touched for them. */
+   * so its segments are not touched for them.  (ThreadSanitizer is told of each stripe that it
+   * ends.) */
   if (!c->growable && (!generation->shards || !cuckoo_count(generation, DUPLICATES)))
     return;
 #endif
@@ -133,8 +134,8 @@ struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo
 /* ---- directories ---- */
 
 /* Only the first entries of the roots and the marks need be clear, which are few.  The others of a
- * root are not read until the root has a segment, and then they lead to it: so a new generation does not pause a
- * call for as long as it takes to clear all of its directory. */
+ * root are not read until the root has a segment, and then they lead to it: so a new generation does
+ * not pause a call for as long as it takes to clear all of its directory. */
 int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;

@@ -237,6 +237,8 @@ bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash)
   return tamis__contains_mixed_any(const_cuckoo_of(f), hash_mix(&f->keys, hash));
 }
 
+/* In no read section: generations and their directories stay as long as the filter, and of a segment
+ * only the address is used, which may be out of date. */
 void tamis__cuckoo_prefetch(const tamis_filter *f, uint64_t hash)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
