@@ -14,10 +14,11 @@
 
 enum { FILTERS = 2, THREADS = 2, MOST_STEPS = 1024, MOST_CHANGES = 24 };
 
-enum op { ADD, UNIQUE, REMOVE, CONTAINS, COUNT, ADVANCE, MERGE, SAVE, FIGURES, OPS };
+enum op { ADD, UNIQUE, REMOVE, CONTAINS, EACH, COUNT, ADVANCE, MERGE, SAVE, FIGURES, OPS };
 
-static const char *const op_names[OPS] = {"add",     "add_unique", "remove", "contains", "count",
-                                          "advance", "merge",      "save",   "get_stats"};
+static const char *const op_names[OPS] = {"add",           "add_unique", "remove",  "contains",
+                                          "contains_each", "count",      "advance", "merge",
+                                          "save",          "get_stats"};
 
 /* A call on filter `at`, which a merge changes; it reads the other one. */
 struct step {
@@ -155,6 +156,7 @@ static inline bool may_come(const struct model *m, struct key_state *k, const st
   case REMOVE:
     return may_remove(in, c->result);
   case CONTAINS:
+  case EACH:
     return c->result == (in->n > 0);
   case COUNT:
     return c->result == (int) counted(m, *in);

@@ -225,6 +225,16 @@ static int read_figures(const tamis_filter *f, const tamis_filter *other)
   return result;
 }
 
+/* A filter several times over: the answer is that of the last look-up. */
+static int contains_each(const tamis_filter *f, uint64_t hash)
+{
+  enum { N = 8 };
+  const tamis_filter *all[N] = {f, f, f, f, f, f, f, f};
+  bool found[N];
+  (void) tamis_contains_each_hash(all, N, hash, found);
+  return found[N - 1];
+}
+
 static int make_step(const struct step *step, unsigned thread)
 {
   tamis_filter *f = filters[step->at], *other = filters[1 - step->at];
@@ -238,6 +248,8 @@ static int make_step(const struct step *step, unsigned thread)
     return tamis_remove_hash(f, hash);
   case CONTAINS:
     return tamis_contains_hash(f, hash);
+  case EACH:
+    return contains_each(f, hash);
   case COUNT:
     return (int) tamis_count_hash(f, hash);
   case ADVANCE:
@@ -306,6 +318,7 @@ static void write_script(void)
   append(s, MERGE, 0, 0);
   append(s, UNIQUE, 0, 3);
   append(s, CONTAINS, 0, 100);
+  append(s, EACH, 0, 100);
   append(s, REMOVE, 0, 9); /* its only copy */
   append(s, REMOVE, 0, 3);
   append(s, SAVE, 0, 0);
@@ -327,6 +340,7 @@ static void write_script(void)
       append(s, REMOVE, 0, key - 10);
   }
   append_some(s, CONTAINS, 0, added - 4, added + 4);
+  append_some(s, EACH, 0, added - 1, added + 1);
   append_some(s, COUNT, 0, added - 4, added + 2);
   append(s, SAVE, 0, 0);
   append_some(s, ADD, 1, 8, 12);
@@ -479,7 +493,7 @@ static void add_case(struct pause p)
 static void add_cases(unsigned step, unsigned tried[MOST_HOOKS])
 {
   const enum op op = script.all[step].op;
-  const bool reads = step >= late && (op == CONTAINS || op == COUNT);
+  const bool reads = step >= late && (op == CONTAINS || op == EACH || op == COUNT);
   unsigned times[MOST_HOOKS] = {0};
   for (unsigned i = 0; i < passed_count; i++)
     times[passed[i]]++;

@@ -300,7 +300,7 @@ static void a_lock_is_not_taken_from_the_living(void **state)
     window_lock(w, stripe);
     schedule_stop_at("nowhere");
     start(&add);
-    schedule_wait_either("owner_asked_for", ASKED, "call_returned", 1);
+    schedule_wait_either("shared_owner_asked_for", ASKED, "call_returned", 1);
     assert_int_equal(schedule_reached("call_returned"), 0);
     assert_int_equal(atomic_load(&stripe->lock.owner), owner_name(&w->owner));
     window_unlock(w, stripe);

@@ -232,7 +232,7 @@ bool tamis__owned_wait(struct owned_lock *wanted, const struct owner *owner)
     if (!holder && owned_trylock(wanted, owner))
       return false;
     if (stripe_wait_is_long(round))
-      HOOK(owner_asked_for);
+      HOOK(shared_owner_asked_for);
     if (holder && stripe_wait_is_long(round) && is_dead(owner, holder) &&
         take_over(wanted, holder, owner))
       return true;
