@@ -18,8 +18,8 @@ __extension__ typedef unsigned __int128 uint128;
  * a register.  The same holds for what such a function calls with its constant, as clang inlines
  * less than gcc does, and a call would copy the geometry.  Without optimisation there are no
  * constants to gain from.  Sanitizers check each copy of an access, and make large functions of them,
- * which take long to compile, and so do the counters of coverage: one copy shows as much.  (The build
- * says so for ThreadSanitizer, as the model is instrumented for it, too, and runs the copies.) */
+ * which take long to compile, and so do the counters of coverage: one copy shows as much.
+ * TAMIS_ONE_COPY asks for one copy, too: of builds for tests that replay races. */
 #if defined(__has_feature)
 #define HAS_FEATURE(feature) __has_feature(feature)
 #else
