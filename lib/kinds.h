@@ -28,6 +28,18 @@ const struct filter_kind *tamis__kind_of_saved(const struct saved_head *saved);
 int tamis__prepare(const struct refusal *why, const tamis_options *options, tamis_options *known,
                    struct filter_more *more, struct tamis_filter *head);
 
+/* Whether these are the options of a filter that this build cannot have: without liburcu, which the library
+ * as one file may leave out (script/amalgamate), no table grows. */
+static inline bool left_out(const tamis_options *o)
+{
+#ifdef TAMIS_WITHOUT_CUCKOO_GROWTH
+  return o->growable && (o->kind == TAMIS_CUCKOO || o->window);
+#else
+  (void) o;
+  return false;
+#endif
+}
+
 /* Fills all of *out. */
 void tamis__fill_stats(const tamis_filter *f, tamis_stats *out);
 

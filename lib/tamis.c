@@ -56,8 +56,11 @@ static const struct filter_kind *const kinds[] = {&tamis__bloom_kind, &tamis__cu
                                                   &tamis__counting_bloom_kind, NULL};
 
 /* Those with a sliding window. */
-static const struct filter_kind *const window_kinds[] = {&tamis__window_bloom_kind,
-                                                         &tamis__window_cuckoo_kind, NULL};
+static const struct filter_kind *const window_kinds[] = {
+#ifndef TAMIS_WITHOUT_WINDOWS
+    &tamis__window_bloom_kind, &tamis__window_cuckoo_kind,
+#endif
+    NULL};
 
 const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window)
 {
@@ -167,6 +170,11 @@ static int check_fields(const struct refusal *why, const tamis_options *o)
   int result = check_window(why, o);
   if (result != TAMIS_OK)
     return result;
+  if (left_out(o))
+    return tamis__refuse(
+        why, TAMIS_EUNSUPPORTED,
+        "growable is 1; in this build, which has no liburcu, it must be 0 (false) for "
+        "cuckoo filters and windows");
   if (o->layout != TAMIS_LAYOUT_BLOCKED && o->layout != TAMIS_LAYOUT_CLASSIC &&
       o->layout != TAMIS_LAYOUT_WORD)
     return tamis__refuse(why, TAMIS_EINVAL,

@@ -414,7 +414,7 @@ static struct saved_mapping mapping_of(const tamis_filter *f)
   return bloom_mapping(const_bloom_of(f));
 }
 
-static int sync(const tamis_filter *f)
+static int sync_live(const tamis_filter *f)
 {
   const struct bloom *b = const_bloom_of(f);
   return b->live ? tamis__live_sync(b) : TAMIS_EUNSUPPORTED;
@@ -434,7 +434,7 @@ static int sync(const tamis_filter *f)
 const struct filter_kind tamis__bloom_kind = KIND(
     TAMIS_BLOOM, .features = SAVED_LAYERS | SAVED_LIVE, .live_figures = tamis__bloom_live_figures,
     .share_new = NOT_COMPACT(tamis__bloom_share_new),
-    .share_open = NOT_COMPACT(tamis__bloom_share_open), .sync = NOT_COMPACT(sync),
+    .share_open = NOT_COMPACT(tamis__bloom_share_open), .sync = NOT_COMPACT(sync_live),
     .merge = NOT_IN_READER(tamis__bloom_merge), .intersect = NOT_COMPACT(tamis__bloom_intersect),
     .similarity = NOT_COMPACT(tamis__bloom_similarity));
 

@@ -147,19 +147,19 @@ FORCE_INLINE void write_entry_locked(const struct bucket_pair *pair,
 }
 
 /* A key that neither bucket has, or a copy that is to have a lane.  Returns TAMIS_OK, NO_ROOM or
- * FULL.  The caller holds the stripes of the pair; so with the next. */
+ * MARKED_FULL.  The caller holds the stripes of the pair; so with the next. */
 FORCE_INLINE int insert_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                      const struct cuckoo_geometry *g, struct pair_words words)
 {
   assert(stripe_held(stripe_of_bucket(g, pair->segment, pair->lower)));
   if (!pair_has_room(words))
-    return segment_is_full(c, pair->segment) ? FULL : NO_ROOM;
+    return segment_is_full(c, pair->segment) ? MARKED_FULL : NO_ROOM;
   write_entry_locked(pair, g, choose_place(pair, &g->shape, words));
   return TAMIS_OK;
 }
 
 /* `no_path`: no eviction will make room, so a key that is in is counted.  Returns a result, NO_ROOM
- * or FULL. */
+ * or MARKED_FULL. */
 FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                const struct cuckoo_geometry *g, bool no_path)
 {
@@ -169,7 +169,7 @@ FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
     if (settle_duplicate_locked(c, pair, pair_has_room(words), no_path, &result))
       return result;
     if (!pair_has_room(words) && segment_refuses_copies(c, pair->segment))
-      return FULL;
+      return MARKED_FULL;
   }
   return insert_entry_locked(c, pair, g, words);
 }
@@ -243,7 +243,7 @@ static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct at
 }
 
 /* With the stripes of both buckets.  `n` is the number of generations before the pair was found.
- * Returns a result, NO_ROOM, FULL or RETRY. */
+ * Returns a result, NO_ROOM, MARKED_FULL or RETRY. */
 static NEVER_INLINE int add_with_both_stripes(struct cuckoo *c, const struct bucket_pair *pair,
                                               unsigned n, bool no_path)
 {
@@ -253,7 +253,7 @@ static NEVER_INLINE int add_with_both_stripes(struct cuckoo *c, const struct buc
   /* Once a generation is open, no thread that does not know of it may put an entry into an older
    * one. */
   int result = cuckoo_generations(c) != n   ? RETRY
-               : !pair_lets_add(c, pair, n) ? FULL
+               : !pair_lets_add(c, pair, n) ? MARKED_FULL
                                             : insert_locked(c, pair, g, no_path);
   pair_unlock(pair, g);
   return result;
@@ -278,7 +278,7 @@ FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
 }
 
 /* One try, in a read section.  *pair is where it was made.  Returns a result, NO_ROOM,
- * FULL or RETRY. */
+ * MARKED_FULL or RETRY. */
 typedef int try_call(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                      struct bucket_pair *pair);
 
@@ -317,7 +317,7 @@ static int try_all(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
     tamis__note_copy_without_room(c, &pair->generation->geometry, pair->segment);
   if (result == NO_ROOM && pair->segment)
     result = insert_locked(c, pair, &pair->generation->geometry, attempt->no_path);
-  while (result == FULL && own > 0) {
+  while (result == MARKED_FULL && own > 0) {
     *pair = locked.pair[--own];
     attempt->older++;
     if (pair->segment && pair_lets_add(c, pair, locked.n))
@@ -358,7 +358,7 @@ static int try_add_unique(struct cuckoo *c, uint64_t hash, struct attempt *attem
   HOOK(cuckoo_unique_checked);
   if (result == TAMIS_OK)
     result = pair_lets_add(c, pair, locked.n) ? insert_entry_locked(c, pair, g, pair_load(pair, g))
-                                              : FULL;
+                                              : MARKED_FULL;
   tamis__unlock_pairs(&locked);
   return result;
 }
@@ -392,7 +392,7 @@ static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
     cuckoo_leave(c, token);
     if (result == NO_ROOM)
       result = make_room(c, &pair, &attempt);
-    else if (result == FULL)
+    else if (result == MARKED_FULL)
       result = try_older(c, &attempt);
   } while (result == RETRY);
   return result < 0 ? refuse(c, result) : result;
@@ -446,7 +446,7 @@ FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growabl
   }
   if ((unsigned) result < NO_ROOM) /* and it is no failure, which is below 0 */
     return result;
-  if (result < 0 || (result == FULL && (!growable || cuckoo_generations(c) == 1)))
+  if (result < 0 || (result == MARKED_FULL && (!growable || cuckoo_generations(c) == 1)))
     return refuse(c, result < 0 ? result : TAMIS_EFULL); /* there is no other generation */
   return insert(c, hash, unique ? try_add_unique : try_add);
 }
