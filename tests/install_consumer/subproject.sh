@@ -39,5 +39,10 @@ done
   grep -v '=OFF$' || fail "tamis changes the parent's settings"
 
 echo "a build type that the parent sets, ${compilers[-1]}"
-built "$work/debug" "${compilers[-1]}" -DCMAKE_BUILD_TYPE=Debug
+built "$work/debug" "${compilers[-1]}" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_UNITY_BUILD=ON
 ! commands "$work/debug" | grep -e ' -O' || fail "tamis overrides the parent's build type"
+
+echo "what the parent exports and installs"
+grep -q 'tamis::static' "$tree/exported.cmake" || fail "what the parent exports does not name the library"
+quiet cmake --install "$tree" --prefix "$work/installed"
+[ -z "$(find "$work/installed" -name '*tamis*')" ] || fail "tamis installs itself below a parent unasked"

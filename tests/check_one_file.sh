@@ -1,0 +1,57 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The library as one file compiles, by gcc and clang, without a warning; programs in C and C++ use it; and each
+# define leaves out what it says, and nothing else.
+#
+#   check_one_file.sh SOURCE_DIR
+set -eu
+source=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+fail() { echo "$1"; exit 1; }
+"$source/script/amalgamate" one
+[ "$(ls one | xargs)" = "tamis.c tamis.h" ] || fail "there is more or less than tamis.c and tamis.h"
+# A program takes the two files and nothing else.
+sed 's,<tamis/tamis.h>,"tamis.h",' "$source/tests/one_file.c" >program.c
+
+# tried COMPILER DEFINE...: compiles the library and the program, and runs it.
+tried() {
+  local object=lib-$1.o
+  "$1" -std=gnu11 -O0 -Wall -Wextra -Werror -Ione "${@:2}" -c one/tamis.c -o "$object"
+  local libraries=(-lm -lpthread)
+  case " ${*:2} " in
+  *WITHOUT_CUCKOO_GROWTH*) ! nm -u "$object" | grep urcu || fail "it needs liburcu with ${*:2}" ;;
+  *) libraries+=(-lurcu-bp) ;;
+  esac
+  case " ${*:2} " in
+  *WITHOUT_FILES*) ! nm "$object" | grep -E ' T tamis_(save_file|load_file|map_file|open_shared)$' || fail "files with ${*:2}" ;;
+  esac
+  "$1" -std=c11 -Wall -Wextra -Werror -Ione "${@:2}" program.c "$object" "${libraries[@]}" -o program
+  ./program grown.tamis
+}
+none=1
+for compiler in gcc clang; do
+  command -v $compiler >/dev/null || continue
+  none=
+  echo "$compiler"
+  tried $compiler
+done
+[ -z "$none" ] || fail "neither gcc nor clang was found"
+compiler=gcc
+command -v gcc >/dev/null || compiler=clang
+if command -v g++ >/dev/null; then
+  echo "C++"
+  cp program.c program.cpp
+  g++ -std=c++11 -Wall -Wextra -Werror -Ione program.cpp lib-$compiler.o -lurcu-bp -lm -lpthread -o program
+  ./program
+fi
+all=()
+for define in TAMIS_WITHOUT_CUCKOO_GROWTH TAMIS_WITHOUT_WINDOWS TAMIS_WITHOUT_FILES; do
+  all+=("-D$define")
+done
+for define in "${all[@]}" "${all[*]}"; do
+  echo "$define"
+  read -ra defines <<<"$define"
+  tried $compiler "${defines[@]}"
+done
