@@ -22,6 +22,10 @@ if [ "$listed" != "$exported" ]; then
   echo "$4 has" $listed "but these are exported:" $exported
   exit 1
 fi
+# Of the memory for each thread that a program has room for when it loads plugins, each that contains the
+# library takes a little.
+memory=$(readelf -lW "$1" | awk '$1 == "TLS" { print $6 }')
+[ $((memory)) -le 64 ] || { echo "the library takes $((memory)) bytes of each thread"; exit 1; }
 # Printing and ending the process are the program's business.
 calls=$("$2" -D --undefined-only "$1" | awk '{ print $2 }' |
         grep -E '^(f?printf|puts|fputs|fwrite|perror|abort|exit|_exit)(@|$)' ; true)

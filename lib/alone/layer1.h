@@ -37,6 +37,7 @@
 
 #undef atomic_load_explicit
 #undef atomic_store_explicit
+#undef atomic_exchange_explicit
 #undef atomic_fetch_add_explicit
 #undef atomic_fetch_sub_explicit
 #undef atomic_fetch_or_explicit
@@ -45,6 +46,7 @@
 #undef atomic_compare_exchange_weak_explicit
 #define atomic_load_explicit(object, order) PLAIN(object)
 #define atomic_store_explicit(object, value, order) ((void) (PLAIN(object) = (value)))
+#define atomic_exchange_explicit(object, value, order) PLAIN_CHANGE(object, value)
 #define atomic_fetch_add_explicit(object, value, order) PLAIN_CHANGE(object, before + (value))
 #define atomic_fetch_sub_explicit(object, value, order) PLAIN_CHANGE(object, before - (value))
 #define atomic_fetch_or_explicit(object, value, order) PLAIN_CHANGE(object, before | (value))

@@ -4,7 +4,10 @@
  */
 #include "bloom/bloom.h"
 
+#include "base/memo.h"
+
 #include <math.h>
+#include <string.h>
 
 /* ---- sizes ---- */
 
@@ -20,42 +23,22 @@ static int plan_anew(const tamis_options *options, struct bloom_geometry *out)
 }
 
 /* To plan a small filter takes twenty times as long as the rest of its creation, and whoever has
- * thousands of them creates them alike: so each thread remembers what it has planned last. */
+ * thousands of them creates them alike. */
 static int plan_geometry(const tamis_options *options, struct bloom_geometry *out)
 {
-  static _Thread_local struct {
-    uint64_t capacity; /* 0: none */
-    double fpp;
-    uint64_t words;
-    uint8_t kind, layout, growable; /* nothing else has a bearing on it */
-    uint8_t planned_layout, probes, bits_per_probe, sections;
-  } last DIRECT_TLS;
-  if (last.capacity == options->capacity && last.fpp == options->fpp &&
-      last.kind == options->kind && last.layout == options->layout &&
-      last.growable == options->growable) {
-    *out = (struct bloom_geometry){.shape = {(tamis_layout) last.planned_layout, last.probes,
-                                             last.bits_per_probe, last.sections},
-                                   .lines = last.words / LINE_WORDS,
-                                   .capacity = last.capacity,
-                                   .fpp = last.fpp,
-                                   .words = last.words};
+  static struct memo memo;
+  /* Nothing else has a bearing on the plan. */
+  uint64_t question[MEMO_QUESTION] = {options->capacity, 0, options->kind, options->layout,
+                                      options->growable};
+  memcpy(&question[1], &options->fpp, sizeof question[1]);
+  if (tamis__memo_recall(&memo, question, out, sizeof *out))
     return TAMIS_OK;
-  }
   int result = plan_anew(options, out);
-  if (result == TAMIS_OK) {
-    last.capacity = options->capacity;
-    last.fpp = options->fpp;
-    last.words = out->words;
-    last.kind = (uint8_t) options->kind;
-    last.layout = (uint8_t) options->layout;
-    last.growable = options->growable;
-    last.planned_layout = (uint8_t) out->shape.layout;
-    last.probes = (uint8_t) out->shape.probes;
-    last.bits_per_probe = (uint8_t) out->shape.bits_per_probe;
-    last.sections = (uint8_t) out->shape.sections;
-  }
+  if (result == TAMIS_OK)
+    tamis__memo_keep(&memo, question, out, sizeof *out);
   return result;
 }
+_Static_assert(sizeof(struct bloom_geometry) <= MEMO_ANSWER, "a memo holds a plan");
 
 static int make_plan(const tamis_options *options, struct bloom_plan *plan)
 {

@@ -114,11 +114,13 @@
 
 #include "base/compiler.h"
 #include "base/hook.h"
+#include "base/memo.h"
 #include "bloom/capacity.h"
 #include "bloom/each.h"
 #include "bloom/live.h"
 
 #include <sched.h>
+#include <string.h>
 
 enum { MOST_OPENERS = 2 };
 
@@ -151,28 +153,19 @@ int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
 }
 
 /* The same.  Where there is no memory for that layer, each further key that has no room asks again,
- * and a plan takes thousands of times as long as an add: so each thread remembers some of the last
- * ones, of several filters. */
+ * and a plan takes thousands of times as long as an add. */
 static int plan_next(const struct bloom *first, unsigned number,
                      const struct bloom_geometry *before, struct bloom_geometry *out)
 {
-  enum { REMEMBERED = 4 };
-  static _Thread_local struct plan {
-    uint64_t capacity; /* of the layer before; 0: none */
-    double fpp;
-    struct bloom_geometry next;
-    uint8_t number, layout;
-  } remembered[REMEMBERED] DIRECT_TLS;
-  struct plan *last = &remembered[before->capacity * HASH_MULTIPLIER >> 32 & (REMEMBERED - 1)];
-  if (last->capacity != before->capacity || last->fpp != first->fpp || last->number != number ||
-      last->layout != first->layout) {
-    int result = tamis__layers_plan_after(first->layout, first->fpp, number, before, out);
-    if (result != TAMIS_OK)
-      return result;
-    *last = (struct plan){before->capacity, first->fpp, *out, (uint8_t) number, first->layout};
-  }
-  *out = last->next;
-  return TAMIS_OK;
+  static struct memo memo;
+  uint64_t question[MEMO_QUESTION] = {before->capacity, 0, number, first->layout};
+  memcpy(&question[1], &first->fpp, sizeof question[1]);
+  if (tamis__memo_recall(&memo, question, out, sizeof *out))
+    return TAMIS_OK;
+  int result = tamis__layers_plan_after(first->layout, first->fpp, number, before, out);
+  if (result == TAMIS_OK)
+    tamis__memo_keep(&memo, question, out, sizeof *out);
+  return result;
 }
 
 bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *others, unsigned n)

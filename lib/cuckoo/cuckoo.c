@@ -5,6 +5,7 @@
  */
 #include "cuckoo/cuckoo.h"
 
+#include "base/memo.h"
 #include "base/reals.h"
 #include "cuckoo/copies.h"
 #include "cuckoo/create.h"
@@ -19,6 +20,7 @@
 #include "cuckoo/vectors.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- operations ---- */
 
@@ -70,28 +72,24 @@ static uint64_t more_bytes(const tamis_options *o)
 }
 
 /* To plan a small filter takes far longer than the rest of its creation, and whoever has thousands
- * of them creates them alike: so each thread remembers what it has planned last. */
+ * of them creates them alike. */
 static int plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out)
 {
-  static _Thread_local struct {
-    struct cuckoo_spec spec; /* capacity == 0: none */
-    struct cuckoo_geometry geometry;
-  } last DIRECT_TLS;
-  if (last.spec.capacity == spec->capacity && last.spec.fpp == spec->fpp &&
-      last.spec.growable == spec->growable && last.spec.stripes == spec->stripes) {
-    *out = last.geometry;
+  static struct memo memo;
+  uint64_t question[MEMO_QUESTION] = {spec->capacity, 0, spec->growable, spec->stripes};
+  memcpy(&question[1], &spec->fpp, sizeof question[1]);
+  if (tamis__memo_recall(&memo, question, out, sizeof *out))
     return TAMIS_OK;
-  }
   int result = cuckoo_geometry_plan(spec, out);
   if (result == TAMIS_OK) {
-    last.spec = *spec;
-    last.geometry = *out;
+    tamis__memo_keep(&memo, question, out, sizeof *out);
     /* The first question for shards reads files about the system's cores.  That would be the longest
      * step of growth, if a small filter asked for them when it grows. */
     (void) cuckoo_shards(out);
   }
   return result;
 }
+_Static_assert(sizeof(struct cuckoo_geometry) <= MEMO_ANSWER, "a memo holds a plan");
 
 static int bytes_for(const tamis_options *options, uint64_t *bytes)
 {

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What has been worked out last, which threads share.
+ */
+#include "unit.h"
+
+#include "base/memo.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { ANSWER = 16 }; /* words of one */
+
+static struct memo memo;
+
+static void ask(uint64_t number, uint64_t question[MEMO_QUESTION])
+{
+  for (unsigned i = 0; i < MEMO_QUESTION; i++)
+    question[i] = number + i;
+}
+
+static bool recalls(uint64_t number, uint64_t answer[ANSWER])
+{
+  uint64_t question[MEMO_QUESTION];
+  ask(number, question);
+  return tamis__memo_recall(&memo, question, answer, ANSWER * sizeof *answer);
+}
+
+static void keep(uint64_t number)
+{
+  uint64_t question[MEMO_QUESTION], answer[ANSWER];
+  ask(number, question);
+  for (unsigned i = 0; i < ANSWER; i++)
+    answer[i] = number;
+  tamis__memo_keep(&memo, question, answer, sizeof answer);
+}
+
+static void nothing_is_known_at_first(void **state)
+{
+  (void) state;
+  memset(&memo, 0, sizeof memo);
+  uint64_t answer[ANSWER];
+  for (uint64_t number = 1; number < 1000; number++)
+    assert_false(recalls(number, answer));
+}
+
+static void what_is_kept_is_recalled(void **state)
+{
+  (void) state;
+  for (uint64_t number = 1; number <= 100; number++) {
+    uint64_t answer[ANSWER];
+    keep(number);
+    assert_true(recalls(number, answer));
+    for (unsigned i = 0; i < ANSWER; i++)
+      assert_int_equal(answer[i], number);
+  }
+}
+
+/* An entry that somebody has is not waited for. */
+static void an_entry_that_is_taken_is_passed_over(void **state)
+{
+  (void) state;
+  uint64_t answer[ANSWER];
+  keep(1);
+  for (unsigned i = 0; i < MEMO_ENTRIES; i++)
+    atomic_store(&memo.entries[i].taken, 1);
+  assert_false(recalls(1, answer));
+  keep(2);
+  for (unsigned i = 0; i < MEMO_ENTRIES; i++)
+    atomic_store(&memo.entries[i].taken, 0);
+  assert_false(recalls(2, answer));
+}
+
+static void *ask_and_keep(void *wrong)
+{
+  for (uint64_t i = 0; i < 20000; i++) {
+    const uint64_t number = 1 + i % 3;
+    uint64_t answer[ANSWER];
+    if (!recalls(number, answer))
+      keep(number);
+    else
+      for (unsigned k = 0; k < ANSWER; k++)
+        *(bool *) wrong |= answer[k] != number;
+  }
+  return NULL;
+}
+
+static void threads_get_whole_answers(void **state)
+{
+  (void) state;
+  enum { THREADS = 4 };
+  pthread_t threads[THREADS];
+  bool wrong[THREADS] = {false};
+  memset(&memo, 0, sizeof memo);
+  for (unsigned i = 0; i < THREADS; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, ask_and_keep, &wrong[i]), 0);
+  for (unsigned i = 0; i < THREADS; i++) {
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_false(wrong[i]);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(nothing_is_known_at_first),
+      cmocka_unit_test(what_is_kept_is_recalled),
+      cmocka_unit_test(an_entry_that_is_taken_is_passed_over),
+      TEST_WITH_THREADS(threads_get_whole_answers),
+  };
+  return cmocka_run_group_tests_name("memo", tests, NULL, NULL);
+}
