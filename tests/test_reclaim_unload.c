@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -186,6 +187,30 @@ static void a_fork_may_come_after_the_plugin(void **state)
 }
 
 /* The shared library stays loaded. */
+/* glibc keeps some hundred bytes in each thread for libraries that are loaded later, and each plugin takes of
+ * them. */
+static void many_plugins_are_loaded_at_a_time(void **state)
+{
+  (void) state;
+  enum { PLUGINS = 10 };
+  void *handles[PLUGINS];
+  char path[] = "/tmp/plugin-XXXXXX.so", command[sizeof PLUGIN + 100];
+  for (unsigned i = 0; i < PLUGINS; i++) {
+    memcpy(path, "/tmp/plugin-XXXXXX.so", sizeof path);
+    int fd = mkstemps(path, 3);
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(command, sizeof command, "cp '%s' %s", PLUGIN, path);
+    assert_int_equal(system(command), 0);
+    handles[i] = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    unlink(path);
+    if (!handles[i])
+      fail_msg("plugin %u: %s", i, dlerror());
+  }
+  for (unsigned i = 0; i < PLUGINS; i++)
+    assert_int_equal(dlclose(handles[i]), 0);
+}
+
 static void a_plugin_on_the_shared_library_goes(void **state)
 {
   (void) state;
@@ -211,6 +236,7 @@ int main(void)
       cmocka_unit_test(a_process_with_a_plugin_ends),
       cmocka_unit_test(a_thread_may_end_after_the_plugin),
       cmocka_unit_test(a_fork_may_come_after_the_plugin),
+      cmocka_unit_test(many_plugins_are_loaded_at_a_time),
       cmocka_unit_test(a_plugin_on_the_shared_library_goes),
   };
   return cmocka_run_group_tests_name("reclaim_unload", tests, NULL, NULL);
