@@ -1,11 +1,12 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: MIT
-// Measures the package next to two others of npm's, and next to the library in C: in one run, in interleaved rounds, of
+// Measures the package, in WebAssembly and with the addon if that was built, next to two others of npm's: in one run, in interleaved rounds, of
 // which the medians are printed.
 //
-//   node bench/compare.mjs [--keys N] [--rounds N] [--load-bytes N] [--bench-c PROGRAM]
+//   node bench/compare.mjs [--keys N] [--rounds N]
 //
 // Keys are texts, made before.  bloom-filters and bloomfilter are dev dependencies: npm ci.
+import { isBuilt } from '../src/addon.js';
 import { Filter } from '../src/index.js';
 import { Reader } from '../src/reader.js';
 import bloomFilters from 'bloom-filters';
@@ -22,19 +23,21 @@ const keys = Array.from({ length: 2 * n }, (_, i) => `https://example.org/page/$
 /** The bits and probes that bloomfilter wants from its user: the textbook's. */
 const bits = Math.ceil((n * -Math.log(fpp)) / Math.LN2 ** 2);
 
+/** A core of the package: a plain filter, one that says what is new, and one of the cuckoo kind. */
+const subjectsOf = (name, Filter) => {
+  const subject = (options, add) => () => {
+    const f = new Filter({ capacity: n, fpp, growable: false, ...options });
+    return { add: (key) => f[add](key), has: (key) => f.has(key), end: () => f.free() };
+  };
+  return {
+    [name]: subject({}, 'addCopy'),
+    [`${name}, unique`]: subject({}, 'add'),
+    [`${name}, cuckoo`]: subject({ kind: 'cuckoo' }, 'add'),
+  };
+};
 const subjects = {
-  'tamis': () => {
-    const f = new Filter({ capacity: n, fpp, growable: false });
-    return { add: (key) => f.addCopy(key), has: (key) => f.has(key), end: () => f.free() };
-  },
-  'tamis, unique': () => {
-    const f = new Filter({ capacity: n, fpp, growable: false });
-    return { add: (key) => f.add(key), has: (key) => f.has(key), end: () => f.free() };
-  },
-  'tamis, cuckoo': () => {
-    const f = new Filter({ capacity: n, fpp, growable: false, kind: 'cuckoo' });
-    return { add: (key) => f.add(key), has: (key) => f.has(key), end: () => f.free() };
-  },
+  ...subjectsOf('tamis', Filter),
+  ...(isBuilt() ? subjectsOf('tamis, addon', (await import('../src/native.js')).Filter) : {}),
   'tamis/reader': () => {
     const f = new Filter({ capacity: n, fpp, growable: false });
     let reader = null;
