@@ -3,8 +3,9 @@
 // Measures the package, in WebAssembly and with the addon if that was built, next to two others of npm's: in one run, in interleaved rounds, of
 // which the medians are printed.
 //
-//   node bench/compare.mjs [--keys N] [--rounds N]
+//   node bench/compare.mjs [--keys N] [--rounds N] [--load-keys N]
 //
+// At the end, how long a filter for --load-keys keys takes to be loaded: by the addon, that is in C, and in WebAssembly.
 // Keys are texts, made before.  bloom-filters and bloomfilter are dev dependencies: npm ci.
 import { isBuilt } from '../src/addon.js';
 import { Filter } from '../src/index.js';
@@ -92,3 +93,18 @@ console.log(`${n} keys of about 33 characters, rate ${fpp}; ns a call, medians o
 console.log('| | add | hit | miss | wrong |\n|---|---|---|---|---|');
 for (const [name, t] of Object.entries(times))
   console.log(`| ${name} | ${['add', 'hit', 'miss'].map((what) => median(t[what]).toFixed(0)).join(' | ')} | ${(100 * t.wrong).toFixed(2)} % |`);
+
+if (isBuilt()) {
+  const { Filter: FilterInC } = await import('../src/native.js');
+  const saved = new FilterInC({ capacity: number('--load-keys', 8.3e7), fpp, growable: false }).save();
+  const loads = { addon: FilterInC, tamis: Filter, 'tamis/reader': Reader };
+  const milliseconds = Object.fromEntries(Object.keys(loads).map((name) => [name, []]));
+  for (let round = 0; round < rounds; round++)
+    for (const [name, Class] of Object.entries(loads)) {
+      const begin = performance.now(), f = Class.loadSync(saved);
+      milliseconds[name].push(performance.now() - begin);
+      f.free();
+    }
+  console.log(`\nTo load ${saved.length} bytes, ms:`, Object.entries(milliseconds)
+    .map(([name, t]) => `${name} ${median(t).toFixed(0)}`).join(', '));
+}

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,6 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { isBuilt } from '../src/addon.js';
 import { Filter as FilterInWasm } from '../src/index.js';
+import { Reader } from '../src/reader.js';
 
 const skip = isBuilt() ? false : 'the addon has not been built';
 const tamis = skip ? {} : await import('../src/native.js');
@@ -191,6 +192,23 @@ test('the command reads the file, and WebAssembly a copy', { skip: skip || (comm
     const inWasm = FilterInWasm.loadSync(f.save());
     assert.deepEqual([inWasm.has('key 499'), inWasm.stats().count, inWasm.hash('x')], [true, f.stats().count, f.hash('x')]);
   });
+
+test('the file of a shared filter loads as a copy, with room for more behind it', { skip }, async () => {
+  const path = join(folder, 'live');
+  const f = Filter.shared(path, { capacity: 1000, fpp: 0.01, maxBytes: 1e6 });
+  for (const keys of [0, 500, 5000]) {
+    for (let i = 0; i < keys; i++)
+      f.add(`key ${i}`);
+    const bytes = readFileSync(path);
+    for (const Class of [Filter, FilterInWasm, Reader])
+      for (const copy of [Class.loadSync(bytes), await Class.load(new Blob([bytes]))])
+        for (let i = 0; i < 10000; i++)
+          assert.equal(copy.has(`key ${i}`), f.has(`key ${i}`));
+  }
+  const cut = readFileSync(path).subarray(0, 5000);
+  for (const Class of [Filter, FilterInWasm, Reader])
+    assert.throws(() => Class.loadSync(cut), { code: 'ECORRUPT' });
+});
 
 // ---- arguments ----
 
