@@ -535,7 +535,7 @@ static napi_value phrase(napi_env env, napi_callback_info info)
   if (result != TAMIS_EIO)
     return text(env, tamis_strerror(result));
   (void) snprintf(sentence_with_reason, sizeof sentence_with_reason, "%s: %s",
-                  tamis_strerror(result), strerrordesc_np(last_error));
+                  tamis_strerror(result), strerror(last_error));
   return text(env, sentence_with_reason);
 }
 

@@ -177,7 +177,7 @@ test('kill -9 loses no key that was acknowledged', { skip }, async () => {
   }
 });
 
-test('the command reads the file, and WebAssembly a copy', { skip: skip || (command ? false : 'TAMIS_COMMAND names no program') },
+test('the command reads the file and adds to it, and WebAssembly reads a copy', { skip: skip || (command ? false : 'TAMIS_COMMAND names no program') },
   async () => {
     const path = join(folder, 'command');
     const f = Filter.shared(path, { capacity: 1000, fpp: 1e-3, growable: false, layout: 'word', seed: 1 });
@@ -187,6 +187,8 @@ test('the command reads the file, and WebAssembly a copy', { skip: skip || (comm
     const found = execFileSync(command, ['query', '--quiet', path], { input, encoding: 'utf8' });
     assert.equal(found, input.split('\n').filter((key) => key && f.has(key)).join('\n') + '\n');
     assert.ok(found.startsWith(input.slice(0, input.indexOf('key 500\n'))) && found.length < input.length * 0.6);
+    execFileSync(command, ['build', '--quiet', `--shared=${path}`], { input: 'of the command\n' });
+    assert.ok(f.has('of the command') && !f.add('of the command'));
     const figures = execFileSync(command, ['info', path], { encoding: 'utf8' });
     assert.match(figures, /^shared +by processes$/m);
     const inWasm = FilterInWasm.loadSync(f.save());
