@@ -155,9 +155,9 @@ test('one winner among four processes', { skip }, async () => {
 test('kill -9 loses no key that was acknowledged', { skip }, async () => {
   for (const options of [{ growable: false }, { growable: true, maxBytes: 1e7, capacity: 1000 }, { growable: false, window: 2 }]) {
     const path = join(folder, `kill ${JSON.stringify(options).replaceAll(/\W/g, '')}`), of = 4;
-    const f = Filter.shared(path, { capacity: 100_000, fpp: 1e-4, ...options });
+    const f = Filter.shared(path, { capacity: 1e6, fpp: 1e-4, ...options });
     for (let index = 0; index < of; index += 2) {
-      const pair = [index, index + 1].map((i) => child('addForever', path, i));
+      const pair = [index, index + 1].map((i) => child('addUntilKilled', path, i));
       const lines = pair.map(linesOf);
       await Promise.all(pair.map((process) => once(process.stdout, 'data')));
       await new Promise((resolve) => setTimeout(resolve, 50 * (index + 1)));

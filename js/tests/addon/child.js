@@ -21,12 +21,13 @@ const tasks = {
       process.stdout.write(`${won.join(' ')}\n`, () => process.exit());
     });
   },
-  /** Adds keys until it is killed, and writes the number of each when its add has returned. */
-  addForever() {
-    for (let i = 0; ; i++) {
+  /** Adds keys, writes the number of each when its add has returned, and waits until it is killed. */
+  addUntilKilled() {
+    for (let i = 0; i < 50_000; i++) {
       f.addCopy(`${index} ${i}`);
       writeSync(1, `${i}\n`);
     }
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
   },
 };
 tasks[task]();
