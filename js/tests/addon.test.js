@@ -120,6 +120,25 @@ test('filters are freed in any order', { skip }, async () => {
   }
 });
 
+test('only workers load the addon, one after the other', { skip }, () => {
+  const worker = `import(${JSON.stringify(new URL('../src/native.js', import.meta.url))}).then(({ Filter }) => {
+      const f = new Filter({ capacity: 100, kind: 'cuckoo', fpp: 1e-4 });
+      const keys = Array.from({ length: 5000 }, (_, i) => 'key ' + i);
+      for (const key of keys) f.addCopy(key);
+      require('node:worker_threads').parentPort.postMessage(keys.filter((key) => f.has(key)).length);
+      for (let i = 0; ; i++) f.addCopy('later ' + i);
+    })`;
+  const code = `const { Worker } = require('node:worker_threads');
+    (async () => {
+      for (let i = 0; i < 10; i++) {
+        const worker = new Worker(${JSON.stringify(worker)}, { eval: true });
+        console.log(await new Promise((resolve) => worker.once('message', resolve)));
+        await worker.terminate();
+      }
+    })();`;
+  assert.equal(execFileSync(process.execPath, ['-e', code], { encoding: 'utf8' }), '5000\n'.repeat(10));
+});
+
 test('a worker ends in the midst of a load and of a save', { skip }, async () => {
   const bytes = new Filter({ capacity: 1e7 }).save();
   const code = `
