@@ -1,11 +1,13 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: MIT
-// Measures the package next to two others of npm's, and next to the library in C: in one run, in interleaved rounds, of
+// Measures the package, in WebAssembly and with the addon if that was built, next to two others of npm's: in one run, in interleaved rounds, of
 // which the medians are printed.
 //
-//   node bench/compare.mjs [--keys N] [--rounds N] [--load-bytes N] [--bench-c PROGRAM]
+//   node bench/compare.mjs [--keys N] [--rounds N] [--load-keys N]
 //
+// At the end, how long a filter for --load-keys keys takes to be loaded: by the addon, that is in C, and in WebAssembly.
 // Keys are texts, made before.  bloom-filters and bloomfilter are dev dependencies: npm ci.
+import { isBuilt } from '../src/addon.js';
 import { Filter } from '../src/index.js';
 import { Reader } from '../src/reader.js';
 import bloomFilters from 'bloom-filters';
@@ -22,19 +24,21 @@ const keys = Array.from({ length: 2 * n }, (_, i) => `https://example.org/page/$
 /** The bits and probes that bloomfilter wants from its user: the textbook's. */
 const bits = Math.ceil((n * -Math.log(fpp)) / Math.LN2 ** 2);
 
+/** A core of the package: a plain filter, one that says what is new, and one of the cuckoo kind. */
+const subjectsOf = (name, Filter) => {
+  const subject = (options, add) => () => {
+    const f = new Filter({ capacity: n, fpp, growable: false, ...options });
+    return { add: (key) => f[add](key), has: (key) => f.has(key), end: () => f.free() };
+  };
+  return {
+    [name]: subject({}, 'addCopy'),
+    [`${name}, unique`]: subject({}, 'add'),
+    [`${name}, cuckoo`]: subject({ kind: 'cuckoo' }, 'add'),
+  };
+};
 const subjects = {
-  'tamis': () => {
-    const f = new Filter({ capacity: n, fpp, growable: false });
-    return { add: (key) => f.addCopy(key), has: (key) => f.has(key), end: () => f.free() };
-  },
-  'tamis, unique': () => {
-    const f = new Filter({ capacity: n, fpp, growable: false });
-    return { add: (key) => f.add(key), has: (key) => f.has(key), end: () => f.free() };
-  },
-  'tamis, cuckoo': () => {
-    const f = new Filter({ capacity: n, fpp, growable: false, kind: 'cuckoo' });
-    return { add: (key) => f.add(key), has: (key) => f.has(key), end: () => f.free() };
-  },
+  ...subjectsOf('tamis', Filter),
+  ...(isBuilt() ? subjectsOf('tamis, addon', (await import('../src/native.js')).Filter) : {}),
   'tamis/reader': () => {
     const f = new Filter({ capacity: n, fpp, growable: false });
     let reader = null;
@@ -89,3 +93,18 @@ console.log(`${n} keys of about 33 characters, rate ${fpp}; ns a call, medians o
 console.log('| | add | hit | miss | wrong |\n|---|---|---|---|---|');
 for (const [name, t] of Object.entries(times))
   console.log(`| ${name} | ${['add', 'hit', 'miss'].map((what) => median(t[what]).toFixed(0)).join(' | ')} | ${(100 * t.wrong).toFixed(2)} % |`);
+
+if (isBuilt()) {
+  const { Filter: FilterInC } = await import('../src/native.js');
+  const saved = new FilterInC({ capacity: number('--load-keys', 8.3e7), fpp, growable: false }).save();
+  const loads = { addon: FilterInC, tamis: Filter, 'tamis/reader': Reader };
+  const milliseconds = Object.fromEntries(Object.keys(loads).map((name) => [name, []]));
+  for (let round = 0; round < rounds; round++)
+    for (const [name, Class] of Object.entries(loads)) {
+      const begin = performance.now(), f = Class.loadSync(saved);
+      milliseconds[name].push(performance.now() - begin);
+      f.free();
+    }
+  console.log(`\nTo load ${saved.length} bytes, ms:`, Object.entries(milliseconds)
+    .map(([name, t]) => `${name} ${median(t).toFixed(0)}`).join(', '));
+}

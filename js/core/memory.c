@@ -7,6 +7,7 @@
  * Source: the list is that of Kernighan and Ritchie, "The C Programming Language" (1988), 8.7
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,95 @@ void free(void *block)
 {
   if (block)
     give((struct head *) block - 1);
+}
+
+/* ---- blocks that grow ----
+ *
+ * A filter that is loaded grows as its bytes come.  If each step took a new block, the old ones would lie about, and
+ * the memory would be twice as large as the filter. */
+
+/* The free block before that at `h` in the list; NULL: nothing free begins there. */
+static struct head *before(const struct head *h)
+{
+  struct head *p = last;
+  do
+    if (p->next == h)
+      return p;
+  while ((p = p->next) != last);
+  return NULL;
+}
+
+/* The free block that ends at `h`, or NULL. */
+static struct head *below(const struct head *h)
+{
+  struct head *p = last;
+  do
+    if (p->units && p + p->units == h)
+      return p;
+  while ((p = p->next) != last);
+  return NULL;
+}
+
+static void take_out(struct head *free_block)
+{
+  last = before(free_block);
+  last->next = free_block->next;
+}
+
+/* Gives back what is more than `units` of a block that is in no list. */
+static void cut(struct head *h, size_t units)
+{
+  if (h->units > units) {
+    struct head *rest = h + units;
+    rest->units = h->units - units;
+    h->units = units;
+    give(rest);
+  }
+}
+
+/* Makes a block larger by what is free behind it and, if that is too little, before it, or by new memory if
+ * nothing else is behind.  The block may move to lower addresses.  NULL: there is not as much. */
+static struct head *extend(struct head *h, size_t units)
+{
+  const size_t missing = units - h->units, used = h->units - 1;
+  struct head *behind = h + h->units, *low = below(h);
+  size_t free_behind = before(behind) ? behind->units : 0;
+  bool moves = free_behind < missing && low && low->units + free_behind >= missing;
+  if (free_behind < missing && !moves) {
+    if ((uintptr_t) (behind + free_behind) != end || !more(missing - free_behind))
+      return NULL;
+    free_behind = behind->units;
+  }
+  if (free_behind)
+    take_out(behind);
+  h->units += free_behind;
+  if (moves) {
+    take_out(low);
+    low->units += h->units;
+    memmove(low->block, h->block, used * sizeof *h); /* which may go over the old head */
+    h = low;
+  }
+  cut(h, units);
+  return h;
+}
+
+/* Never makes a block smaller. */
+void *realloc(void *block, size_t size)
+{
+  if (!block || size > PTRDIFF_MAX)
+    return block ? NULL : malloc(size);
+  struct head *h = (struct head *) block - 1;
+  if (units_for(size) <= h->units)
+    return block;
+  struct head *extended = extend(h, units_for(size));
+  if (extended)
+    return extended->block;
+  void *larger = malloc(size);
+  if (larger) {
+    memcpy(larger, block, (h->units - 1) * sizeof *h);
+    free(block);
+  }
+  return larger;
 }
 
 void *calloc(size_t n, size_t size)

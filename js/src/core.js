@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The WebAssembly: how it is found, and how bytes and text go in and come out.
 
+import { bytesOfKey } from './source.js';
+
 /** Node 18 has it in a module only. */
 const crypto = globalThis.crypto ?? (await import('node:crypto')).webcrypto;
 
@@ -29,12 +31,19 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
 export class Core {
+  isNative = false;
+
   constructor() {
     this.bytes = new Uint8Array(0); // all memory; another object when memory has grown
     this.buffer = 0; // where keys are put
     this.room = 0;
     this.source = null; // gives load() and info() bytes: (size) => Uint8Array
     this.sink = null; // gets the bytes of save()
+  }
+
+  /** That of the whole package. */
+  static whole() {
+    return Core.create(new URL('../wasm/tamis.wasm', import.meta.url));
   }
 
   /** Ready to be called. */
@@ -140,14 +149,10 @@ export class Core {
     at >>>= 0;
     return decoder.decode(bytes.subarray(at, bytes.indexOf(0, at)));
   }
-}
 
-function bytesOfKey(key) {
-  if (key instanceof Uint8Array)
-    return key;
-  if (ArrayBuffer.isView(key))
-    return new Uint8Array(key.buffer, key.byteOffset, key.byteLength);
-  if (key instanceof ArrayBuffer)
-    return new Uint8Array(key);
-  throw new TypeError('a key must be a string, a Uint8Array, another view, or an ArrayBuffer');
+  /** The figures that were read last, so many of them. */
+  figures(count) {
+    const view = new DataView(this.memory().buffer, this.exports.figures() >>> 0);
+    return Array.from({ length: count }, (_, i) => view.getFloat64(8 * i, true));
+  }
 }

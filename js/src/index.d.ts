@@ -69,7 +69,13 @@ export type Source = Uint8Array | ArrayBufferView | ArrayBuffer | Blob | Readabl
 /**
  * A filter: answers "have I seen this key?".  "No" is always true; "yes" is wrong with a small probability.
  *
- * A filter belongs to one thread: a worker has its own copy of the library.  No call waits but load().
+ * In WebAssembly a filter belongs to one thread: a worker has its own copy of the library, and no call waits but load().
+ *
+ * With the addon, in Node, all workers may use one filter at the same time, by handle() and attach(), and all
+ * processes that open one file by shared().  What C guarantees holds for all of them together: no false negative, and one
+ * winner for each key.  A call blocks its thread until it is done.  add(), addCopy(), remove() and advance() may wait for
+ * locks of other threads; those that read or write all of a filter, or a file, take a time that grows with it:
+ * load(), loadSync(), save(), saveStream(), merge(), shared() and sync().  Call these in a worker where that matters.
  */
 export class Filter {
   /** Throws a TamisError that says which option is refused, and why; RangeError or TypeError for other values. */
@@ -79,6 +85,32 @@ export class Filter {
   static load(data: Source, options?: LoadOptions): Promise<Filter>;
   /** The same with bytes that are there. */
   static loadSync(data: ArrayBufferView | ArrayBuffer, options?: LoadOptions): Filter;
+
+  /**
+   * With the addon: opens the filter in a file that processes share, Node's and others with the library; if the file is
+   * not there or empty, creates it with these options, of which a filter that grows needs `maxBytes`.  Without options:
+   * what is in the file.  Only Bloom filters, and windows of that kind with `growable: false`.  All that was added stays if
+   * a process is killed.  Blocks for the disk.  Throws InvalidError: the file has other options; UnsupportedError: such a
+   * filter cannot be shared, or there is no addon; CorruptError; FullError; MemoryError; TamisError 'EIO': the system has
+   * refused the file.
+   */
+  static shared(path: string, options?: Options): Filter;
+  /**
+   * With the addon: the filter of this process that has a handle, for a worker.  Each object is freed, or forgotten, by
+   * itself, in any order; the memory is given back with the last one.  Throws ReferenceError: no object has that
+   * filter any more; UnsupportedError.
+   */
+  static attach(handle: bigint): Filter;
+  /**
+   * With the addon: a number that stands for the filter in this process, to be sent to workers.  It keeps nothing alive:
+   * keep this object until the worker has attached.  Throws UnsupportedError.
+   */
+  handle(): bigint;
+  /**
+   * With the addon: returns when all that was added to a shared filter survives a failure of power.  Blocks for the disk.
+   * Throws UnsupportedError: the filter is not shared, or there is no addon; TamisError 'EIO'.
+   */
+  sync(): void;
 
   /** Adds a key unless it is in, and returns whether it was new.  Throws FullError, MemoryError. */
   add(key: Key): boolean;
@@ -119,6 +151,8 @@ export function fppFor(options: Omit<Options, 'fpp'>, bytes: number | bigint): n
 export function whyRefused(options: Options): string | null;
 /** The figures of a saved filter, as they were when its save began; needs only its first 512 bytes, in most files. */
 export function info(data: ArrayBufferView | ArrayBuffer): Stats;
+/** Whether the package has the addon here. */
+export const isNative: boolean;
 /** The version of the library. */
 export const version: string;
 

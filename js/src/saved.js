@@ -27,11 +27,14 @@ function refuse(core, result) {
   throw errorOf(result, core.text(core.exports.phrase(result)));
 }
 
-function loadFrom(core, source, limit) {
+/** Whether a filter is in the file of a shared one, which has room for more behind it. */
+const isLive = (header) => header.length > 16 && (header[16] & 4) !== 0;
+
+function loadFrom(core, source, limit, live) {
   const filter = withSource(core, source, () => core.exports.load(limit));
   if (!filter)
     refuse(core, core.exports.result());
-  if (!source.ended()) {
+  if (!live && !source.ended()) {
     core.exports.destroy(filter);
     refuse(core, -6);
   }
@@ -43,9 +46,8 @@ const mostInFile = (limit) => 4 * Number(limit) + 2 ** 20;
 
 /** Refuses what does not begin as a saved filter, before all of it has come. */
 function checkHeader(core, header) {
-  const isLive = header[16] & 4; // the figures of which stand behind the header
   const result = withSource(core, sourceOf([header]), () => core.exports.info());
-  if (result < 0 && !isLive)
+  if (result < 0 && !isLive(header)) // the figures of which stand behind the header
     refuse(core, result);
 }
 
@@ -54,16 +56,20 @@ export async function load(core, data, { maxBytes } = {}) {
   const limit = limitOf(maxBytes);
   const bytes = bytesIn(data);
   if (bytes)
-    return loadFrom(core, sourceOf([bytes]), limit);
+    return loadFrom(core, sourceOf([bytes]), limit, isLive(bytes));
+  let live = false;
   const parts = await readParts(data, {
     headerBytes: HEADER,
-    checkHeader: (header) => checkHeader(core, header),
+    checkHeader: (header) => {
+      live = isLive(header);
+      checkHeader(core, header);
+    },
     most: limit ? mostInFile(limit) : Infinity,
     tooMany: () => refuse(core, -3),
   });
-  return loadFrom(core, sourceOf(parts), limit);
+  return loadFrom(core, sourceOf(parts), limit, live);
 }
 
 export function loadSync(core, bytes, { maxBytes } = {}) {
-  return loadFrom(core, sourceOf([bytes]), limitOf(maxBytes));
+  return loadFrom(core, sourceOf([bytes]), limitOf(maxBytes), isLive(bytes));
 }

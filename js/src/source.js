@@ -30,6 +30,14 @@ export function bytesIn(data) {
   return data instanceof ArrayBuffer ? new Uint8Array(data) : null;
 }
 
+/** The bytes of a key that is no string. */
+export function bytesOfKey(key) {
+  const bytes = bytesIn(key);
+  if (!bytes)
+    throw new TypeError('a key must be a string, a Uint8Array, another view, or an ArrayBuffer');
+  return bytes;
+}
+
 /**
  * All parts of a stream or a Blob.  `checkHeader` gets the first `headerBytes` bytes as soon as they have come, and
  * `tooMany` is called when there are more than `most`; both may throw, and then no more are read.

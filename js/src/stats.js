@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The figures of tamis_stats, in the order of core_figures() in core/core.c.
+// The figures of tamis_stats, in the order of core_figures() in core/core.h.
 
 export const kinds = { bloom: 1, cuckoo: 2, counting_bloom: 3 };
 export const layouts = { blocked: 0, classic: 1, word: 2 };
@@ -14,9 +14,8 @@ const figures = [
 
 /** The figures that were read last, as an object; without the seed, which is a secret. */
 export function statsOf(core) {
-  const at = core.exports.figures() >>> 0;
-  const view = new DataView(core.memory().buffer);
-  const stats = Object.fromEntries(figures.map((name, i) => [name, view.getFloat64(at + 8 * i, true)]));
+  const numbers = core.figures(figures.length);
+  const stats = Object.fromEntries(figures.map((name, i) => [name, numbers[i]]));
   stats.kind = nameIn(kinds, stats.kind);
   stats.layout = stats.kind === 'bloom' ? nameIn(layouts, stats.layout) : null;
   return stats;

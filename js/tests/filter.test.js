@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What the calls do, throw, and give back.
+// What the calls do, throw, and give back; in WebAssembly, or with the addon (package.js).
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import * as tamis from '../src/index.js';
 import { Reader } from '../src/reader.js';
+import * as tamis from './package.js';
 
 const { Filter } = tamis;
 const keys = (n, prefix = 'key') => Array.from({ length: n }, (_, i) => `${prefix} ${i}`);
@@ -89,7 +89,7 @@ test('options that are refused', () => {
     [{ capacity: 5, fpp: 1e-30 }, tamis.UnsupportedError,
       'fpp is 1e-30; a Bloom filter for 5 keys needs at least 1.09e-18, and below 1', 'EUNSUPPORTED'],
     [{ capacity: 100, maxBytes: 3 }, tamis.FullError,
-      'max_bytes is 3; it must be at least 312, which these options need, or 0 for no limit', 'EFULL'],
+      /^max_bytes is 3; it must be at least \d+, which these options need, or 0 for no limit$/, 'EFULL'],
     [{ capacity: 1e11 }, tamis.InvalidError, undefined, 'EINVAL'],
     [{ capacity: 2e9, growable: false }, tamis.MemoryError, undefined, 'ENOMEM'],
   ];
@@ -101,7 +101,8 @@ test('options that are refused', () => {
       assert.ok(error instanceof tamis.TamisError && error instanceof Error, String(error));
       if (message) {
         assert.ok(error instanceof Class);
-        assert.deepEqual([error.message, error.code, error.name], [message, code, Class.name]);
+        assert.deepEqual([error.code, error.name], [code, Class.name]);
+        assert[message instanceof RegExp ? 'match' : 'equal'](error.message, message);
       }
       return true;
     });

@@ -4,8 +4,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { Filter, TamisError } from '../src/index.js';
 import { Reader } from '../src/reader.js';
+import { Filter, TamisError } from './package.js';
 
 const recorded = process.env.TAMIS_HOSTILE;
 const maxBytes = 2 ** 25; // RECORD_MOST in test_hostile.c

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { Filter, info } from '../src/index.js';
 import { Reader } from '../src/reader.js';
+import { Filter, info } from './package.js';
 
 const folder = new URL('../../tests/vectors/', import.meta.url);
 const vectors = JSON.parse(readFileSync(new URL('vectors.json', folder), 'utf8'));

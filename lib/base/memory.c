@@ -19,14 +19,35 @@ static const size_t untouched = (size_t) 4 << 10;
 
 /* calloc() knows which of its memory is as the kernel gave it, and touches none of that.  But it
  * aligns to 16 only.  So where its block begins is noted before the one that it is to be. */
+static void **align_untouched(char *start)
+{
+  return (void **) (start + ALIGNMENT - (uintptr_t) start % ALIGNMENT);
+}
+
 static void *allocate_untouched(size_t size)
 {
   char *start = calloc(1, size + ALIGNMENT);
   if (!start)
     return NULL;
-  void **block = (void **) (start + ALIGNMENT - (uintptr_t) start % ALIGNMENT);
+  void **block = align_untouched(start);
   block[-1] = start;
   return block;
+}
+
+/* The C library may have room behind the block.  If it moves the block, that may be aligned in another
+ * way than before. */
+static void *grow_untouched(void *block, size_t size, size_t larger)
+{
+  char *start = ((void **) block)[-1];
+  const size_t offset = (size_t) ((char *) block - start);
+  start = realloc(start, larger + ALIGNMENT);
+  if (!start)
+    return NULL;
+  void **grown = align_untouched(start);
+  if ((char *) grown != start + offset)
+    memmove(grown, start + offset, size);
+  grown[-1] = start;
+  return grown;
 }
 
 /* The user's functions may contain cancellation points, and are called with locks held.  But they
@@ -84,8 +105,12 @@ void *tamis__memory_allocate(const tamis_allocator *from, uint64_t size)
   return tamis__memory_allocate_cleared(from, size, size);
 }
 
+/* Where no pages move, a large block would be copied each time, and its old places stay free in between. */
 void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size, uint64_t larger)
 {
+  if (!pages_hold(SIZE_MAX) && !from->allocate && block && size >= untouched &&
+      is_addressable(larger))
+    return grow_untouched(block, (size_t) size, (size_t) larger);
   void *grown = tamis__memory_allocate_cleared(from, larger, 0);
   if (!grown || !block)
     return grown;

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+import { Known } from './known.js';
+
+const settings = new URLSearchParams(location.search);
+const seconds = Number(settings.get('every') ?? 3600); // between two looks for another list
+const [password, answer, state] = ['password', 'answer', 'state'].map((id) => document.getElementById(id));
+const known = new Known('known.tamis', { maxBytes: 256 * 2 ** 20 });
+
+let lists = 0; // that were loaded
+async function refresh() {
+  try {
+    if (await known.refresh())
+      lists++;
+    state.dataset.failed = '';
+  } catch (error) {
+    state.dataset.failed = String(error);
+  }
+  state.dataset.lists = lists;
+  state.textContent = known.isLoaded ? 'No password leaves this page.' : 'The list could not be loaded.';
+  password.disabled = !known.isLoaded;
+  setTimeout(refresh, seconds * 1000);
+}
+
+password.addEventListener('input', () => {
+  if (!password.value)
+    answer.textContent = '';
+  else
+    answer.textContent = known.has(password.value) ? 'Others know this password. Take another one.' : 'Not in the list.';
+});
+globalThis.known = known; // for the console, and for scenario.py
+refresh();

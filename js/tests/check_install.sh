@@ -1,0 +1,41 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Packs the npm package, installs it where nothing of the tree is, and builds the addon from it.
+#
+#   check_install.sh SOURCE PACKAGE    PACKAGE: a folder in which the build has put the package, with its WebAssembly
+set -eu
+source=$1 package=$2
+work=$(mktemp -d)
+export CCACHE_BASEDIR=$work # if a cache of compilations is used, it looks at no path of this folder
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' HUP INT TERM
+fail() { echo "$*" >&2; exit 1; }
+
+mkdir "$work/package" "$work/user"
+cp -r "$package"/{src,wasm,package.json} "$source"/{addon,core,README.md} "$source/../LICENSE" "$work/package"
+"$source/gather" "$work/package"
+cd "$work/package"
+npm pack --ignore-scripts --silent >../packed
+cd "$work/user"
+npm init -y >/dev/null
+npm install --offline --no-audit --no-fund --silent ../package/"$(tail -n 1 ../packed)"
+rm -rf "$work/package"
+
+cat >check.mjs <<'END'
+import { Filter, isNative } from 'tamis';
+import { Filter as InWasm, isNative as never } from 'tamis/wasm';
+import { Reader } from 'tamis/reader';
+const f = new Filter({ capacity: 1000, fpp: 1e-6 });
+f.add('apple');
+for (const loaded of [InWasm.loadSync(f.save()), Reader.loadSync(f.save())])
+  if (!loaded.has('apple') || loaded.has('fig'))
+    throw new Error('another answer');
+console.log(isNative, never);
+END
+[ "$(node check.mjs)" = "false false" ] || fail "the package does not work without the addon"
+! node -e "import('tamis/native')" 2>errors || fail "there is an addon already"
+grep -q 'npm run addon' errors || fail "the error does not say how the addon is built"
+npm explore tamis -- npm run addon >log 2>&1 || { cat log; fail "the addon does not build"; }
+[ "$(node check.mjs)" = "true false" ] || fail "the package does not take the addon"
+exports=$(nm -D --defined-only node_modules/tamis/addon/tamis.node | awk '{ print $3 }' | grep -v '^napi_\|^node_api_' | xargs)
+[ -z "$exports" ] || fail "the addon exports $exports"

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""Saved filters in a server, and those of a server as saved ones.
+
+A filter comes into a server, and out of it, in the chunks of LOADCHUNK and SCANDUMP.  Each chunk has a head of 64
+bytes, and together they have a head of 128 bytes and the filter as tamis_save writes it (redis/chunks.h, redis/image.h).
+"""
+import struct
+
+MASK = 2**64 - 1
+CHUNK = (1 << 20) - 64
+BLOOM, CUCKOO = 1, 2
+FAMILIES = {BLOOM: "BF", CUCKOO: "CF"}
+
+
+def step(sum_, word):
+    sum_ = (sum_ ^ word) * 0x9E3779B97F4A7C15 & MASK
+    return sum_ ^ sum_ >> 29
+
+
+def sum_of(data, seed=0):
+    sum_ = step(seed, len(data))
+    data = data + bytes(-len(data) % 8)
+    for word in struct.unpack(f"<{len(data) // 8}Q", data):
+        sum_ = step(sum_, word)
+    return step(sum_, 0)
+
+
+def chunks_of(saved, kind, window=0):
+    """What LOADCHUNK takes for a filter: pairs of a cursor and a chunk."""
+    traits = [2, 0, 0] if kind == BLOOM else [1, 2, 20]  # EXPANSION, BUCKETSIZE, MAXITERATIONS: as RESERVE has them
+    head = struct.pack("<8s14Q", b"TAMISKEY", 1, kind, *traits, 0, 0, window, *[0] * 6)
+    image = head + struct.pack("<Q", sum_of(head)) + saved
+    contents = [image[i:i + CHUNK] for i in range(0, len(image), CHUNK)]
+    id_ = 0
+    for content in contents:
+        id_ = sum_of(content, id_)
+    for number, content in enumerate(contents):
+        head = struct.pack("<8s6Q", b"TAMISCHK", 1, kind, id_, number, number == len(contents) - 1, len(content))
+        cursor = (id_ >> 33 << 20 | number + 1) | 1 << 50
+        yield cursor, head + struct.pack("<Q", sum_of(content, sum_of(head))) + content
+
+
+def load(client, key, saved, kind, window=0):
+    for cursor, chunk in chunks_of(saved, kind, window):
+        reply = client(f"{FAMILIES[kind]}.LOADCHUNK", key, cursor, chunk)
+        assert reply == "OK", reply
+
+
+def saved_of(client, key, kind):
+    """The filter as tamis_save writes it."""
+    cursor, image = 0, b""
+    while True:
+        cursor, chunk = client(f"{FAMILIES[kind]}.SCANDUMP", key, cursor)
+        if cursor == 0:
+            return image[128:]
+        image += chunk[64:]

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The filters in tests/vectors have the answers here that they have in C, Python and JavaScript, false positives among
+them, and take the same keys for new.
+
+    test_vectors.py --server redis|valkey --module PATH [WORD ...]
+"""
+import json
+import pathlib
+
+import image
+import server as servers
+from server import ReplyError, same
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests/vectors"
+VECTORS = json.loads((FOLDER / "vectors.json").read_text())
+KEYS = [bytes.fromhex(key) for key in VECTORS["keys"]]
+KINDS = {"bloom": image.BLOOM, "cuckoo": image.CUCKOO}
+
+
+def saved(name):
+    return (FOLDER / f"{name}.tamis").read_bytes()
+
+
+def counts(server, name, kind):
+    if kind == image.CUCKOO:
+        return [server("CF.COUNT", name, key) for key in KEYS]
+    return server("BF.MEXISTS", name, *KEYS)
+
+
+def add_later_keys(server, name, kind):
+    command = "BF.ADD" if kind == image.BLOOM else "CF.ADDNX"
+    return "".join(str(int(server(command, name, key))) for key in KEYS[-VECTORS["later"]:])
+
+
+def test_vectors(context):
+    server = context.start()
+    false_positives = 0
+    for name, known in VECTORS["filters"].items():
+        if known["kind"] not in KINDS:
+            continue
+        kind = KINDS[known["kind"]]
+        image.load(server, name, saved(name), kind, known["window"])
+        expected = [int(count) for count in known["counts"]]
+        same(counts(server, name, kind), expected, f"{name}: counts")
+        image.load(server, f"{name} again", image.saved_of(server, name, kind), kind, known["window"])
+        same(counts(server, f"{name} again", kind), expected, f"{name}: what comes out again")
+        same(add_later_keys(server, name, kind), known["new"], f"{name}: what is new")
+        assert all(counts(server, name, kind)[-VECTORS["later"]:]), f"{name}: what was added"
+        false_positives += sum(expected[150:]) > 0
+    assert false_positives >= 8
+
+
+def test_what_the_module_does_not_have(context):
+    """A counting filter is refused by both families, and leaves nothing behind."""
+    server = context.start()
+    for kind in image.BLOOM, image.CUCKOO:
+        try:
+            image.load(server, "counting", saved("counting"), kind)
+        except ReplyError:
+            pass
+        else:
+            raise AssertionError("a counting filter was loaded")
+        same(server("EXISTS", "counting"), 0)
+
+
+if __name__ == "__main__":
+    servers.run(globals(), __doc__)
