@@ -9,7 +9,7 @@ const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-
 const places = [
   ['index.html', 'tamis'],
   ['planner.html', 'Which filter?'],
-  // ['file.html', 'Open a file'],
+  ['file.html', 'Open a file'],
   // ['watch.html', 'See it work'],
   ['docs/index.html', 'Documents'],
   ['reference/index.html', 'Reference'],

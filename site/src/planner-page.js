@@ -2,20 +2,14 @@
 // The page "Which filter, what size?".
 import { bytesFor } from '../../js/src/index.js';
 import { draw, rates } from './chart.js';
+import { at, element } from './elements.js';
 import { parseCount, parseRate, rateText, shortBytes, significant, whole } from './numbers.js';
 import { others } from './others.js';
 import { nameOf, optionsFor, plan } from './planner.js';
 import { snippets } from './snippets.js';
 
-const at = (id) => document.getElementById(id);
 const form = at('need');
 const fields = form.elements;
-
-const element = (name, properties = {}, ...children) => {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
-};
 
 let need = null; // the last one that was whole
 let chosen = null; // the name of the row that the user prefers to what is advised

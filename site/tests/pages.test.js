@@ -50,7 +50,7 @@ test('from a server', { skip: missing }, async () => {
         assert.notEqual(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), 'rgb(253, 252, 250)', 'it is dark');
       }
       await page.goto(`${server.origin}/planner.html#keys=5&rate=0.5`);
-      await page.waitForFunction(() => document.getElementById('bytes')?.textContent.includes('bytes'));
+      await page.locator('#bytes', { hasText: 'bytes' }).waitFor();
     });
   } finally {
     server.close();
