@@ -111,6 +111,7 @@ export function sourcePage(file, text) {
 const introduction = `<section class="tools" aria-label="Tools on this site">
 <a href="planner.html"><strong>Which filter, what size?</strong> Keys and a rate in; the kind, the bytes and the code out. The library itself computes them.</a>
 <a href="file.html"><strong>Open a file</strong> Its figures and its fill, and a box that asks it for keys. The file stays on your machine.</a>
+<a href="watch.html"><strong>See it work</strong> Adds, evictions, splits and forgetting, in a table small enough to see.</a>
 </section>
 `;
 

@@ -10,7 +10,7 @@ const places = [
   ['index.html', 'tamis'],
   ['planner.html', 'Which filter?'],
   ['file.html', 'Open a file'],
-  // ['watch.html', 'See it work'],
+  ['watch.html', 'See it work'],
   ['docs/index.html', 'Documents'],
   ['reference/index.html', 'Reference'],
   ['search.html', 'Search'],

@@ -117,7 +117,7 @@ async function fillsOfBloom({ layers }, container) {
   const what = layers.length > 1 ? 'a layer' : 'it';
   return {
     pictures, rate: Math.min(1, sum), table: { head: ['Layer', 'Keys', 'Bytes', 'Bits set', 'Rate, about'], rows },
-    text: `The keys of a Bloom filter are spread evenly, so all of ${what} is about equally full. About half of the bits are set when as many keys are in as ${what} was made for.`,
+    text: `The keys of a Bloom filter are spread evenly, so all of ${what} is about equally full. It is full when as many keys are in as it was made for; then about half of the bits are set, or fewer.`,
   };
 }
 
