@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Builds the site: a folder of static pages that any server, or the disk, can give to a browser.
 //
-//   node site/build.mjs --out FOLDER --wasm FOLDER [--manual FOLDER]
+//   node site/build.mjs --out FOLDER --wasm FOLDER [--manual FOLDER] [--python FOLDER]
 //
-// --wasm has tamis.wasm, which js/build makes, and --manual the manual pages, below man1, man3 and man5; without them
-// the site has none.  TAMIS_NODE_MODULES names the folder above node_modules, if that is not js/.
+// --wasm has tamis.wasm, which js/build makes; --manual has the manual pages, below man1, man3 and man5; and --python
+// the package tamis, as Python imports it.  Without the last two, the site has no reference of C or Python.  TAMIS_NODE_MODULES names the folder above node_modules, if that is not js/.
 import { copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -18,9 +18,9 @@ import { searchData } from './make/search.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const tree = dirname(here);
-const { values: asked } = parseArgs({ options: { out: { type: 'string' }, wasm: { type: 'string' }, manual: { type: 'string' } } });
+const { values: asked } = parseArgs({ options: { out: { type: 'string' }, wasm: { type: 'string' }, manual: { type: 'string' }, python: { type: 'string' } } });
 if (!asked.out || !asked.wasm) {
-  console.error('usage: node site/build.mjs --out FOLDER --wasm FOLDER [--manual FOLDER]');
+  console.error('usage: node site/build.mjs --out FOLDER --wasm FOLDER [--manual FOLDER] [--python FOLDER]');
   process.exit(2);
 }
 const modulesFolder = process.env.TAMIS_NODE_MODULES ?? join(tree, 'js/');
@@ -93,7 +93,7 @@ for (const name of ['planner', 'file', 'watch', 'search']) {
   put({ path: `${name}.html`, title, body: text, scripts, tool: true });
 }
 const pages = { tree, modules, put, write, copy: (from, to) => cpSync(from, join(out, to)) };
-const manuals = asked.manual ? await manual(pages, asked.manual) : new Map();
-await references(pages, manuals);
-await documents(pages, manuals);
+const manuals = asked.manual && manual(pages, asked.manual);
+references(pages, { manuals, python: asked.python });
+documents(pages, manuals?.pageOfName ?? new Map());
 write('assets/search-data.js', searchData(modules, found));

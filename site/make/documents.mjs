@@ -115,7 +115,7 @@ const introduction = `<section class="tools" aria-label="Tools on this site">
 </section>
 `;
 
-export async function documents(pages, manuals) {
+export function documents(pages, manuals) {
   const { tree, put, copy } = pages;
   const begin = groups.flatMap(([, files]) => files);
   const more = readdirSync(join(tree, 'docs')).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`)
