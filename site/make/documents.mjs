@@ -98,7 +98,7 @@ function convert({ tree, modules }, manuals, file, text) {
   // The text of each section, for the search.
   const parts = html.split(/(?=<h[1-6] id=")/).filter((part) => part.startsWith('<h'));
   const title = headings.find(({ level }) => level === 1)?.text ?? file;
-  parts.forEach((part, i) => Object.assign(sections[i], { title, text: plainOf(part.replace(/^<h.*?<\/h\d>/s, '')).replace(/\s+/g, ' ').trim() }));
+  parts.forEach((part, i) => Object.assign(sections[i], { title, text: plainOf(part.replace(/^<h.*?<\/h\d>/s, '').replace(/<\/(td|th|li|p|pre)>/g, ' ')).replace(/\s+/g, ' ').trim() }));
   return { path, title, html, headings, sections, links };
 }
 

@@ -32,7 +32,7 @@ function contentsOf(headings) {
   if (listed.length < 3)
     return '';
   const items = listed.map(({ id, text, level }) => `<li class="level${level}"><a href="#${escape(id)}">${escape(text)}</a></li>`);
-  return `<nav class="contents" aria-label="On this page"><details open><summary>On this page</summary><ul>${items.join('')}</ul></details></nav>`;
+  return `<nav class="contents" id="contents" aria-label="On this page"><div><p>On this page</p><ul>${items.join('')}</ul></div></nav>`;
 }
 
 /**
@@ -46,6 +46,7 @@ export function pageOf({ path, title, body, headings = [], scripts = [], tool = 
     const current = to === here ? ` aria-current="${to === path ? 'page' : 'true'}"` : '';
     return `<li><a href="${up}${to}"${current}>${name}</a></li>`;
   });
+  const contents = tool ? '' : contentsOf(headings);
   const plain = title.replace(/<[^>]*>/g, '');
   return `<!doctype html>
 <html lang="en">
@@ -61,11 +62,11 @@ ${scripts.map((name) => `<script defer src="${up}assets/${name}.js"></script>\n`
 <body>
 <a class="skip" href="#main">Skip to the content</a>
 <header><nav aria-label="Site"><ul>${links.join('')}</ul></nav></header>
-<div class="${tool ? 'tool' : 'text'}">${tool ? '' : contentsOf(headings)}
+<div class="${tool ? 'tool' : contents ? 'text' : 'text wide'}">
 <main id="main" tabindex="-1">
-${tool ? '<noscript><p class="notice">This page needs JavaScript and WebAssembly. The documents do not.</p></noscript>\n<p class="notice" data-failed hidden>This page does not work here: </p>\n' : ''}${body}
+${contents && '<p class="to-contents"><a href="#contents">On this page</a></p>\n'}${tool ? '<noscript><p class="notice">This page needs JavaScript and WebAssembly. The documents do not.</p></noscript>\n<p class="notice" data-failed hidden>This page does not work here: </p>\n' : ''}${body}
 </main>
-</div>
+${contents}</div>
 <footer><p>tamis ${version}, MIT licence. This page asks nobody for anything: all it needs lies beside it.</p></footer>
 </body>
 </html>

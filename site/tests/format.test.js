@@ -58,6 +58,22 @@ test('saved filters of all versions, and the corpus of the fuzzers', async () =>
   assert.ok(compared > 60, `${compared} files were compared`);
 });
 
+test('keys that were removed while the filter was saved', async () => {
+  // As in tests/fuzz/hostile.h and seeds.c: the hashes of the corpus, and which keys were removed.
+  const hashOf = (key) => BigInt.asUintN(64, BigInt(key) * 0x9E3779B97F4A7C15n + 1n);
+  for (const [name, first, end] of [['cuckoo-split', 0, 300], ['cuckoo-generations-2', 1450, 1500]]) {
+    const [whole, less] = await Promise.all(['', '-removed'].map((part) => SavedFilter.open(sourceOfBytes(readFileSync(new URL(`fuzz/corpus/${name}${part}.tamis`, tests))))));
+    let gone = 0;
+    for (let key = first; key < end; key++) {
+      const { copies: before } = await whole.count(hashOf(key)), { copies: after } = await less.count(hashOf(key));
+      assert.ok(before >= 1, `${name}: key ${key} is in`);
+      assert.ok(after <= before && (key >= first + 8 ? after >= 1 : true), `${name}: key ${key}: ${before}, ${after}`);
+      gone += before - after;
+    }
+    assert.ok(gone >= 8, `${name}: ${gone} copies are gone`);
+  }
+});
+
 test('filters that have grown', async () => {
   const all = [{ kind: 'cuckoo', capacity: 100 }, { kind: 'cuckoo', capacity: 100, fpp: 1e-6 }, { kind: 'cuckoo', capacity: 3000, growable: false },
     { capacity: 100 }, { capacity: 100, layout: 'classic', fpp: 1e-7 }, { capacity: 5000, fpp: 1e-8, growable: false },
