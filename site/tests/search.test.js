@@ -18,6 +18,8 @@ test('search', { skip: missing }, () => withChromium(async (newPage) => {
   assert.ok((await found('Filter.addCopy')).includes('reference/javascript.html#Filter.addCopy'));
   assert.deepEqual(await found('xyzzyq'), []);
   assert.equal(await page.textContent('#said'), 'Nothing was found.');
+  await page.fill('#q', '');
+  await page.locator('#said', { hasText: 'sections of the documents' }).waitFor();
   // The address keeps the words; a result is reached by the keyboard.
   await found('eviction');
   const address = page.url();
