@@ -270,6 +270,7 @@ at('check').addEventListener('click', async () => {
 
 at('file').addEventListener('change', () => {
   const [file] = at('file').files;
+  at('file').value = ''; // so that the same file can be chosen again when it has changed
   if (file)
     open(file, file.name);
 });

@@ -620,10 +620,13 @@ class Cuckoo {
   async openBlocks(container, progress) {
     let at = HEADER, generation = this.generations[0], segment = null, stride = 0;
     const removed = [];
-    let ahead = new Map();
+    let ahead = new Map(), together = 4, expected = 0;
     const headAt = async (place) => {
       if (!ahead.has(place)) {
-        const places = stride ? Array.from({ length: 64 }, (_, i) => place + i * stride).filter((next) => next + UNIT <= container.source.size) : [place];
+        // As long as they lie where they should, more and more are read at a time.
+        together = place === expected ? Math.min(512, 2 * together) : 4;
+        expected = place + together * stride;
+        const places = Array.from({ length: together }, (_, i) => place + i * stride).filter((next) => next + UNIT <= container.source.size);
         const heads = await Promise.all(places.map((next) => container.head(next).catch(() => undefined)));
         ahead = new Map(places.map((next, i) => [next, heads[i]]));
         progress?.(place);

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import { fileAddress, missing, withChromium } from './chromium.js';
 
@@ -35,6 +35,7 @@ function countBytes() {
 async function openFile(page, path) {
   await page.setInputFiles('#file', path);
   await page.waitForSelector('#opened:not([hidden])', { timeout: 120000 });
+  assert.equal(await page.textContent('#name'), basename(path));
 }
 
 async function ask(page, text, form) {
@@ -56,7 +57,6 @@ test('its answers', { skip: missing }, () => withChromium(async (newPage) => {
   const countsIn = (known) => some.map(([, i]) => Number(known.counts[i]));
   for (const [name, known] of Object.entries(vectors.filters)) {
     await openFile(page, join(folder, `${name}.tamis`));
-    assert.equal(await page.textContent('#name'), `${name}.tamis`);
     assert.deepEqual(await ask(page, keys.join('\n'), 'hex'), countsIn(known), name);
   }
   const texts = keys.map((key) => Buffer.from(key, 'hex').toString('utf8'));
@@ -96,7 +96,7 @@ test('of a large file, slices', { skip: missing || (command ? false : 'TAMIS_COM
   const kinds = [['bloom', bits / 11.6, 0], ['cuckoo', bits / 20, 1 / 200], ['cuckoo --fixed', bits / 13.5, 0]];
   try {
     for (const [kind, capacity, part] of kinds) {
-      const path = join(place, 'large.tamis');
+      const path = join(place, `${kind}.tamis`);
       const fpp = kind === 'cuckoo' ? '1e-6' : '0.01';
       execFileSync(command, ['build', '--seed=5', `--capacity=${Math.round(capacity)}`, `--fpp=${fpp}`, ...`--kind ${kind}`.split(' '), keys, '-o', path], { stdio: 'pipe' });
       const { size } = statSync(path);
@@ -105,10 +105,11 @@ test('of a large file, slices', { skip: missing || (command ? false : 'TAMIS_COM
         globalThis.bytesRead = 0;
       });
       await openFile(page, path);
+      assert.match(await page.textContent('#figures'), kind === 'bloom' ? /Bloom filter/ : /Cuckoo filter/);
       const answers = await ask(page, 'key 0\nkey 999\nabsent 1\nabsent 2', 'text');
       assert.deepEqual(answers, [1, 1, 0, 0], kind);
       const read = await page.evaluate(() => globalThis.bytesRead);
-      assert.ok(read < 2.5e6 + part * size, `${kind}: ${read} of ${size} bytes were read`);
+      assert.ok(read > 1000 && read < 2.5e6 + part * size, `${kind}: ${read} of ${size} bytes were read`);
       rmSync(path);
     }
   } finally {
