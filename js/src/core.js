@@ -1,22 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The WebAssembly: how it is found, and how bytes and text go in and come out.
+// The WebAssembly: how bytes and text go in and come out.
+import { bytesOf } from './bytes.js';
 
 import { bytesOfKey } from './source.js';
 
 /** Node 18 has it in a module only. */
 const crypto = globalThis.crypto ?? (await import('node:crypto')).webcrypto;
-
-/** The bytes of a file beside this module, in any runtime. */
-async function bytesOf(url) {
-  if (url.protocol === 'file:' && globalThis.process?.versions?.node) {
-    const { readFile } = await import('node:fs/promises');
-    return readFile(url);
-  }
-  const response = await fetch(url);
-  if (!response.ok)
-    throw new Error(`${url}: ${response.status} ${response.statusText}`);
-  return response.arrayBuffer();
-}
 
 /** A number as "%.*g" of C writes it. */
 function formatted(number, digits) {

@@ -32,10 +32,10 @@ target=${check[0]}
 [[ $target != examples/* ]] || target=$(dirname "$target")/all
 [[ $target != tests/tool/* ]] || target=tamis-tool
 [[ $target != python/* ]] || target=python-tests
-[[ $target != js/* ]] || target=js-tests
+[[ $target != js/* && $target != site/* ]] || target=js-tests
 [ -z "$list" ] || target=all
 
-copied=(CHANGELOG.md CMakeLists.txt CMakePresets.json include lib cmake docs examples js nginx python redis stress tests tools)
+copied=(CHANGELOG.md CMakeLists.txt CMakePresets.json include lib cmake docs examples js nginx python redis site stress tests tools)
 make_target() {
   cmake --build "build/$build" --target "$target" >"build.$build.log" 2>&1 ||
     { tail -n 30 "build.$build.log"; return 1; }
@@ -123,6 +123,10 @@ run_check() { # NUMBER
     "build/$build/tests/test_hostile" --mutations 30 --record hostile tests/fuzz/corpus >/dev/null &&
       TAMIS_HOSTILE=$PWD/hostile TAMIS_COMMAND=$PWD/build/$build/tools/tamis \
         timeout 600 node --test ${test:+--test-name-pattern="$test"} "build/$build/js/tree/${check[0]}"
+    ;;
+  site/*)
+    TAMIS_PACKAGE=file://$PWD/build/$build/js/tree/js/src/index.js \
+      timeout 600 node --test ${test:+--test-name-pattern="$test"} "${check[0]}"
     ;;
   tests/tool/*) timeout 600 "${check[0]}" "build/$build/tools/tamis" "${check[@]:1}" ;;
   *) timeout 600 "$(program "${check[0]}")" "${check[@]:1}" ;;
