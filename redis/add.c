@@ -69,7 +69,6 @@ static int open_own(struct value *v, uint64_t limit)
   options.capacity = last->entries < most_capacity ? last->entries : most_capacity;
   options.capacity += !options.capacity;
   options.fpp = last->rate > lowest_rate ? last->rate : lowest_rate;
-  options.seed = sum_bytes(last->data, last->bytes < SEED_BYTES ? last->bytes : SEED_BYTES, 1) | 1;
   options.stripes = 1;
   options.allocator = memory_of_filters();
   options.cleared_from = MEMORY_CLEARED_FROM;
@@ -77,11 +76,13 @@ static int open_own(struct value *v, uint64_t limit)
   if (limit && (tamis_bytes_for(&options, &bytes) != TAMIS_OK || v->foreign->bytes > limit ||
                 bytes > limit - v->foreign->bytes))
     return TAMIS_EFULL;
+  options.seed = sum_bytes(last->data, last->bytes < SEED_BYTES ? last->bytes : SEED_BYTES, 1) | 1;
   return tamis_create(&options, &v->filter);
 }
 
 /* The filter on top has no limit of its own, as a replica must open the same one.  Its next layer
- * takes about as much as all before it. */
+ * takes about as much as all before it.  To look at the figures of a filter takes a thousand times as
+ * long as an add, so that is done where its layers are full. */
 static bool may_grow(struct value *v, uint64_t limit)
 {
   tamis_stats stats = TAMIS_STATS_INIT;
@@ -89,35 +90,51 @@ static bool may_grow(struct value *v, uint64_t limit)
     return true;
   if (!v->unwatched) {
     (void) tamis_get_stats(v->filter, &stats);
-    const uint64_t room = stats.capacity > stats.count ? stats.capacity - stats.count : 0;
-    v->at_limit = !room && value_memory(v) + stats.bytes + stats.bytes / 2 > limit;
+    const uint64_t capacity = value_capacity_of_layers(&stats);
+    const uint64_t room = capacity > stats.count ? capacity - stats.count : 0;
+    if (!room && value_memory(v) + stats.bytes + stats.bytes / 2 > limit)
+      return false;
     v->unwatched = at_most_32_bits(room);
   }
   v->unwatched -= v->unwatched > 0;
-  return !v->at_limit;
+  return true;
 }
 
-static int add_foreign(struct value *v, const tamis_key *item, bool unique, uint64_t limit)
+/* What has been found out about a limit once is not found out again with each item that it refuses. */
+static int add_on_top(struct value *v, const tamis_key *item, uint64_t limit)
+{
+  if (limit && limit <= v->foreign->full_at)
+    return TAMIS_EFULL;
+  int result = v->filter ? TAMIS_OK : open_own(v, limit);
+  if (result == TAMIS_OK && may_grow(v, limit))
+    return tamis_add_unique(v->filter, item->data, item->len);
+  if (result == TAMIS_OK || result == TAMIS_EFULL)
+    v->foreign->full_at = limit;
+  return result == TAMIS_OK ? TAMIS_EFULL : result;
+}
+
+static int add_foreign(struct value *v, const tamis_key *item, bool unique, bool obeys)
 {
   struct foreign *f = v->foreign;
-  const bool grows = f->kind != TAMIS_CUCKOO && !(f->options & FOREIGN_NONSCALING);
+  struct foreign_limits limits = {0};
+  if (!obeys) {
+    limits.bytes = (uint64_t) settings.max_bytes;
+    limits.tables = (uint64_t) settings.cf_max_expansions;
+  }
   if (v->filter && tamis_contains(v->filter, item->data, item->len))
     return TAMIS_PRESENT;
-  int result = foreign_add(f, item->data, item->len, unique, limit);
-  if (result != TAMIS_EFULL || !grows)
-    return result;
-  result = v->filter ? TAMIS_OK : open_own(v, limit);
-  if (result != TAMIS_OK)
-    return result;
-  return may_grow(v, limit) ? tamis_add_unique(v->filter, item->data, item->len) : TAMIS_EFULL;
+  int result = foreign_add(f, item->data, item->len, unique, limits);
+  const bool goes_on = result == TAMIS_EFULL && f->kind != TAMIS_CUCKOO && v->traits.expansion;
+  return goes_on ? add_on_top(v, item, limits.bytes) : result;
 }
 
 /* ---- all ---- */
 
-static int add_one(struct value *v, const tamis_key *item, bool unique, uint64_t limit)
+/* `obeys`: the item comes from a server that this one follows, or from a file. */
+static int add_one(struct value *v, const tamis_key *item, bool unique, bool obeys)
 {
   if (v->foreign)
-    return add_foreign(v, item, unique, limit);
+    return add_foreign(v, item, unique, obeys);
   if (is_full(v))
     return unique && tamis_contains(v->filter, item->data, item->len) ? TAMIS_PRESENT : TAMIS_EFULL;
   return unique ? tamis_add_unique(v->filter, item->data, item->len)
@@ -128,11 +145,11 @@ static int add_one(struct value *v, const tamis_key *item, bool unique, uint64_t
  * when memory came back, so this server may meet the limit where the other one did not. */
 static int add_one_obeying(struct value *v, const tamis_key *item, bool unique)
 {
-  int result = add_one(v, item, unique, 0);
+  int result = add_one(v, item, unique, true);
   const bool limited = v->foreign ? v->filter != NULL : v->traits.max_bytes != 0;
   if (result == TAMIS_EFULL && (v->traits.expansion || v->traits.window) && limited &&
       image_lift_limit(v) == TAMIS_OK)
-    result = add_one(v, item, unique, 0);
+    result = add_one(v, item, unique, true);
   return result;
 }
 
@@ -154,7 +171,7 @@ static bool add_at_once(server_ctx *ctx, struct value *v, const tamis_key *item,
   if (v->foreign || v->at_limit || v->unwatched < watched)
     return false;
   v->unwatched -= watched;
-  *result = add_one(v, item, unique, 0);
+  *result = add_one(v, item, unique, false);
   if (*result == TAMIS_EFULL && must_obey(ctx))
     *result = add_one_obeying(v, item, unique);
   v->count += *result == TAMIS_OK;
@@ -167,7 +184,6 @@ static int add_batch(server_ctx *ctx, struct value *v, const tamis_key *items, i
   if (n == 1 && add_at_once(ctx, v, items, unique, results))
     return 1;
   bool obeys = must_obey(ctx);
-  const uint64_t limit = (uint64_t) settings.max_bytes;
   if (obeys)
     v->at_limit = false;
   else
@@ -183,7 +199,7 @@ static int add_batch(server_ctx *ctx, struct value *v, const tamis_key *items, i
   }
   for (int i = 0; i < n; i++) {
     results[i] =
-        obeys ? add_one_obeying(v, &items[i], unique) : add_one(v, &items[i], unique, limit);
+        obeys ? add_one_obeying(v, &items[i], unique) : add_one(v, &items[i], unique, false);
     v->count += results[i] == TAMIS_OK;
     if (results[i] < 0 && stops)
       return i + 1;
@@ -246,6 +262,9 @@ const char *add_error(const struct value *v, int result)
 {
   if (result != TAMIS_EFULL)
     return result == TAMIS_ENOMEM ? "ERR Insufficient memory" : "ERR problem inserting into filter";
+  if (v->foreign && v->kind == TAMIS_CUCKOO && v->traits.expansion &&
+      v->foreign->layers >= (size_t) settings.cf_max_expansions)
+    return "ERR Maximum expansions reached";
   if (v->kind == TAMIS_CUCKOO)
     return v->traits.expansion
                ? "ERR Filter is full: it has reached the most bytes that it may take"

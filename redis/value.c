@@ -118,23 +118,20 @@ bool value_has_image(const struct value *v)
   return v->foreign || v->filter;
 }
 
-/* Layers of the library's own double, so the first one and what came after it hold this many
- * items. */
-static uint64_t capacity_of_own(const tamis_filter *filter)
+uint64_t value_capacity_of_layers(const tamis_stats *stats)
 {
-  tamis_stats stats = TAMIS_STATS_INIT;
-  (void) tamis_get_stats(filter, &stats);
-  const unsigned doublings = stats.layers ? stats.layers - 1 : 0;
-  return doublings < 62 && stats.capacity <= (uint64_t) INT64_MAX >> doublings
-             ? stats.capacity << doublings
+  const unsigned doublings = stats->layers ? stats->layers - 1 : 0;
+  return doublings < 62 && stats->capacity <= (uint64_t) INT64_MAX >> doublings
+             ? stats->capacity << doublings
              : INT64_MAX;
 }
 
 uint64_t value_capacity(const struct value *v)
 {
   uint64_t capacity = v->foreign ? foreign_capacity(v->foreign) : 0;
-  if (v->filter)
-    capacity += capacity_of_own(v->filter);
+  tamis_stats stats = TAMIS_STATS_INIT;
+  if (v->filter && tamis_get_stats(v->filter, &stats) == TAMIS_OK)
+    capacity += value_capacity_of_layers(&stats);
   return capacity < INT64_MAX ? capacity : INT64_MAX;
 }
 

@@ -66,6 +66,9 @@ bool value_is_whole(const struct value *v);
 /* Whether the value has an image (image.h): all but one whose chunks are still apart. */
 bool value_has_image(const struct value *v);
 
+/* How many items the layers of one of the library's own filters are for: each further layer holds as
+ * many as all before it. */
+uint64_t value_capacity_of_layers(const tamis_stats *stats);
 /* How many items all layers are for. */
 uint64_t value_capacity(const struct value *v);
 

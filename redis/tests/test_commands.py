@@ -681,6 +681,8 @@ def test_acl_categories(context):
         expected = {"@write" if "write" in flags else "@read", "@fast" if "fast" in flags else "@slow",
                     "@bloom" if name[0] == "b" else "@cuckoo"}
         same(sorted(listed), sorted(expected), name)
+    commands = {category: client("COMMAND", "LIST", "FILTERBY", "ACLCAT", category) for category in ("bloom", "cuckoo", "write")}
+    assert b"tamis.bf.add" in commands["bloom"] and b"cf.del" in commands["cuckoo"] and b"bf.card" not in commands["write"]
     client("BF.ADD", "f", "a")
     for rules, may_read, may_add in (("+@all -@write", True, False), ("+@read +@write", True, True), ("+@read", True, False),
                                      ("+@all -@read", False, True), ("+@write", False, True)):

@@ -240,18 +240,22 @@ def test_bloom_goes_on(context):
         same(server("DEBUG", "DIGEST-VALUE", "g"), server("DEBUG", "DIGEST-VALUE", "h"))
         same(server("BF.MEXISTS", "h", *range(number + 20000)).count(0), 0)
         server("FLUSHALL")
-    model = Bloom(0.02, 500, 2, NOROUND | HASH_64 | NONSCALING)
-    server("RESTORE", "f", "0", redisbloom.payload(model, footer))
-    replies = server("BF.MADD", "f", *range(1000))
-    same(server("BF.CARD", "f"), 500)
-    assert isinstance(replies[-1], servers.ReplyError) and "non scaling filter is full" in str(replies[-1])
-    assert "no union" in server.error("BF.MERGE", "f", "f")
+    # A growth of 0 is that of a filter whose further layers would be for no items.
+    for model in (Bloom(0.02, 500, 2, NOROUND | HASH_64 | NONSCALING), Bloom(0.02, 500, 0)):
+        server("RESTORE", "f", "0", redisbloom.payload(model, footer))
+        replies = server("BF.MADD", "f", *range(1000))
+        same(server("BF.CARD", "f"), 500)
+        assert isinstance(replies[-1], servers.ReplyError) and "non scaling filter is full" in str(replies[-1])
+        same(server("BF.INFO", "f", "FILTERS"), [1])
+        assert any(b"does not grow" in sentence for sentence in server("BF.INFO", "f", "ADVICE"))
+        assert "no union" in server.error("BF.MERGE", "f", "f")
+        server("DEL", "f")
 
 
 def test_replica(context):
     """What a master adds to filters of RedisBloom's, its replica adds alike, whatever its own limit."""
     master, footer = trusting(context)
-    replica = context.start("--replicaof", servers.HOST, master.port, arguments=("max-bytes", "20kb"))
+    replica = context.start("--replicaof", servers.HOST, master.port, arguments=("max-bytes", "20kb", "cf-max-expansions", "2"))
     replica("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", "1")
     wait_until(lambda: replica.client.info("replication", "master_link_status") == "up", "the replica is connected")
     bloom, cuckoo = Bloom(0.01, 300), Cuckoo(500, 2, 20, 2)
@@ -288,6 +292,25 @@ def test_limits(context):
         server("CONFIG", "SET", "tamis.max-bytes", "100000")
         server("DEBUG", "RELOAD")
         same(server(f"{model.kind}.EXISTS", model.kind, "one more"), 1)
+
+
+def test_most_tables(context):
+    """A cuckoo filter has as many tables as cf-max-expansions says; while they have room, items go in."""
+    server, footer = trusting(context)
+    server("RESTORE", "f", "0", redisbloom.payload(Cuckoo(128, 2, 20, 1), footer))
+    for most in (3, 5):
+        server("CONFIG", "SET", "tamis.cf-max-expansions", most)
+        items, added = [f"{most} {i}" for i in range(2000)], 0
+        while (reply := server.client.pipeline([["CF.ADD", "f", items[added]]])[0]) == 1:
+            added += 1
+        assert "Maximum expansions reached" in str(reply) and added, reply
+        figures = dict(zip(*[iter(server("CF.INFO", "f"))] * 2))
+        same(figures["Number of filters"], most)
+        same(server("CF.INSERT", "f", "ITEMS", items[added]), [-1])
+        same(server("CF.ADDNX", "f", items[0]), 0)
+        for item in items[:40]:
+            same(server("CF.DEL", "f", item), 1)
+        same(server("CF.ADD", "f", items[added]), 1)
 
 
 def test_half(context):
