@@ -181,8 +181,6 @@ static bool add_at_once(server_ctx *ctx, struct value *v, const tamis_key *item,
 static int add_batch(server_ctx *ctx, struct value *v, const tamis_key *items, int n, bool unique,
                      bool stops, int *results)
 {
-  if (n == 1 && add_at_once(ctx, v, items, unique, results))
-    return 1;
   bool obeys = must_obey(ctx);
   if (obeys)
     v->at_limit = false;
@@ -234,10 +232,36 @@ static const char *event_of(tamis_kind kind, bool stops)
   return "bloom.add";
 }
 
+static bool has_changed(const struct value *v, int result)
+{
+  return result == TAMIS_OK || (result == TAMIS_PRESENT && v->traits.renews);
+}
+
+/* Most commands add one item. */
+static void add_item(server_ctx *ctx, server_string *key, struct value *v, server_string **item,
+                     struct add_mode mode, int *result)
+{
+  const tamis_key only = item_of(*item);
+  if (!add_at_once(ctx, v, &only, mode.unique, result))
+    (void) add_batch(ctx, v, &only, 1, mode.unique, mode.stops, result);
+  figures_note_adds(v, result, 1);
+  if (!has_changed(v, *result))
+    return;
+  if (mode.verbatim)
+    server.ReplicateVerbatim(ctx);
+  else
+    replicate(ctx, key, v, item, 1, mode.unique);
+  key_changed(ctx, key, event_of(v->kind, mode.stops));
+}
+
 /* A command that the server has to make takes more of its time than a filter takes for an add. */
 int add_items(server_ctx *ctx, server_string *key, struct value *v, server_string **items, int n,
               struct add_mode mode, int *results)
 {
+  if (n == 1) {
+    add_item(ctx, key, v, items, mode, results);
+    return 1;
+  }
   tamis_key keys[ADD_BATCH];
   server_string *added[ADD_BATCH];
   size_t n_added = 0;
@@ -246,7 +270,7 @@ int add_items(server_ctx *ctx, server_string *key, struct value *v, server_strin
   int tried = add_batch(ctx, v, keys, n, mode.unique, mode.stops, results);
   figures_note_adds(v, results, tried);
   for (int i = 0; i < tried; i++)
-    if (results[i] == TAMIS_OK || (results[i] == TAMIS_PRESENT && v->traits.renews))
+    if (has_changed(v, results[i]))
       added[n_added++] = items[i];
   if (n_added) {
     if (mode.verbatim && n_added == (size_t) n)

@@ -40,19 +40,20 @@ static enum form form_of(const struct value *v)
 
 static void write_head(const struct value *v, unsigned char head[HEAD])
 {
+  const struct traits traits = value_traits(v);
   memset(head, 0, HEAD);
   memcpy(head, magic, sizeof magic);
   put_u64(head + AT_VERSION, VERSION);
   put_u64(head + AT_KIND, (uint64_t) v->kind);
-  put_u64(head + AT_EXPANSION, v->traits.expansion);
-  put_u64(head + AT_BUCKET_SIZE, v->traits.bucket_size);
-  put_u64(head + AT_MAX_ITERATIONS, v->traits.max_iterations);
-  put_u64(head + AT_MAX_BYTES, v->traits.max_bytes);
-  put_u64(head + AT_DELETED, v->traits.deleted);
-  put_u64(head + AT_WINDOW, v->traits.window);
-  put_u64(head + AT_RENEWS, v->traits.renews);
-  put_u64(head + AT_EVERY, v->traits.every);
-  put_u64(head + AT_NEXT, v->traits.next);
+  put_u64(head + AT_EXPANSION, traits.expansion);
+  put_u64(head + AT_BUCKET_SIZE, traits.bucket_size);
+  put_u64(head + AT_MAX_ITERATIONS, traits.max_iterations);
+  put_u64(head + AT_MAX_BYTES, traits.max_bytes);
+  put_u64(head + AT_DELETED, traits.deleted);
+  put_u64(head + AT_WINDOW, traits.window);
+  put_u64(head + AT_RENEWS, traits.renews);
+  put_u64(head + AT_EVERY, traits.every);
+  put_u64(head + AT_NEXT, traits.next);
   put_u64(head + AT_FORM, (uint64_t) form_of(v));
   put_u64(head + AT_SUM, sum_bytes(head, AT_SUM, 0));
 }
@@ -277,11 +278,12 @@ struct value *image_copy(const struct value *v, uint64_t max_bytes, int *result)
 void image_renew(struct value *v)
 {
   int result;
-  const uint64_t id = v->id;
+  const uint64_t id = value_id(v);
   struct value *copy = image_copy(v, 0, &result);
   if (copy)
     value_complete(v, copy);
-  v->id = id;
+  if (id)
+    v->id = id;
 }
 
 int image_lift_limit(struct value *v)

@@ -52,7 +52,7 @@ enum { MOST_FIGURES = 8 };
 static int figures_of(const struct value *v, struct figure *f)
 {
   const tamis_stats stats = stats_of(v);
-  const struct traits *t = &v->traits;
+  const struct traits traits = value_traits(v), *t = &traits;
   const struct figure size = {"Size", "SIZE", (long long) value_memory(v), false};
   const struct figure items = {"Number of items inserted", "ITEMS", (long long) v->count, false};
   if (v->kind == TAMIS_CUCKOO) {
@@ -166,7 +166,8 @@ static void advise_on_rate(struct advice *a, const struct value *v, const tamis_
   else if (!f && stats->fpp_estimate > 1.5 * stats->fpp)
     advise(a, "The rate of false positives is about %.2g, above the %.2g that was asked for.",
            stats->fpp_estimate, stats->fpp);
-  if (v->traits.every && v->traits.next + 2 * v->traits.every < (uint64_t) server.Milliseconds())
+  if (v->traits.window && v->traits.every &&
+      v->traits.next + 2 * v->traits.every < (uint64_t) server.Milliseconds())
     advise(a, "No item has come for more than two periods, so their ends are overdue: the filter "
               "forgets with the next add, or with ADVANCE.");
 }
