@@ -143,7 +143,9 @@ static void advise_on_size(struct advice *a, const struct value *v, const tamis_
   else if (fixed && capacity - v->count < capacity / ALMOST)
     advise(a, "The filter does not grow, and has room for %" PRIu64 " more items.",
            capacity - v->count);
-  if (!fixed && limit && (v->at_limit || bytes > limit - limit / 4))
+  /* A further layer of a Bloom filter takes about as much as all before it, and the bytes of a cuckoo
+   * filter rise and fall by as much while it grows. */
+  if (!fixed && limit && (v->at_limit || bytes > limit / 2))
     advise(a,
            "The filter has %" PRIu64 " of the %" PRIu64
            " bytes that it may take (%s). Adds will get errors when it has them all.",
