@@ -69,7 +69,6 @@ static int open_own(struct value *v, uint64_t limit)
   options.capacity = last->entries < most_capacity ? last->entries : most_capacity;
   options.capacity += !options.capacity;
   options.fpp = last->rate > lowest_rate ? last->rate : lowest_rate;
-  options.seed = sum_bytes(last->data, last->bytes < SEED_BYTES ? last->bytes : SEED_BYTES, 1) | 1;
   options.stripes = 1;
   options.allocator = memory_of_filters();
   options.cleared_from = MEMORY_CLEARED_FROM;
@@ -77,11 +76,13 @@ static int open_own(struct value *v, uint64_t limit)
   if (limit && (tamis_bytes_for(&options, &bytes) != TAMIS_OK || v->foreign->bytes > limit ||
                 bytes > limit - v->foreign->bytes))
     return TAMIS_EFULL;
+  options.seed = sum_bytes(last->data, last->bytes < SEED_BYTES ? last->bytes : SEED_BYTES, 1) | 1;
   return tamis_create(&options, &v->filter);
 }
 
 /* The filter on top has no limit of its own, as a replica must open the same one.  Its next layer
- * takes about as much as all before it. */
+ * takes about as much as all before it.  To look at the figures of a filter takes a thousand times as
+ * long as an add, so that is done where its layers are full. */
 static bool may_grow(struct value *v, uint64_t limit)
 {
   tamis_stats stats = TAMIS_STATS_INIT;
@@ -89,35 +90,51 @@ static bool may_grow(struct value *v, uint64_t limit)
     return true;
   if (!v->unwatched) {
     (void) tamis_get_stats(v->filter, &stats);
-    const uint64_t room = stats.capacity > stats.count ? stats.capacity - stats.count : 0;
-    v->at_limit = !room && value_memory(v) + stats.bytes + stats.bytes / 2 > limit;
+    const uint64_t capacity = value_capacity_of_layers(&stats);
+    const uint64_t room = capacity > stats.count ? capacity - stats.count : 0;
+    if (!room && value_memory(v) + stats.bytes + stats.bytes / 2 > limit)
+      return false;
     v->unwatched = at_most_32_bits(room);
   }
   v->unwatched -= v->unwatched > 0;
-  return !v->at_limit;
+  return true;
 }
 
-static int add_foreign(struct value *v, const tamis_key *item, bool unique, uint64_t limit)
+/* What has been found out about a limit once is not found out again with each item that it refuses. */
+static int add_on_top(struct value *v, const tamis_key *item, uint64_t limit)
+{
+  if (limit && limit <= v->foreign->full_at)
+    return TAMIS_EFULL;
+  int result = v->filter ? TAMIS_OK : open_own(v, limit);
+  if (result == TAMIS_OK && may_grow(v, limit))
+    return tamis_add_unique(v->filter, item->data, item->len);
+  if (result == TAMIS_OK || result == TAMIS_EFULL)
+    v->foreign->full_at = limit;
+  return result == TAMIS_OK ? TAMIS_EFULL : result;
+}
+
+static int add_foreign(struct value *v, const tamis_key *item, bool unique, bool obeys)
 {
   struct foreign *f = v->foreign;
-  const bool grows = f->kind != TAMIS_CUCKOO && !(f->options & FOREIGN_NONSCALING);
+  struct foreign_limits limits = {0};
+  if (!obeys) {
+    limits.bytes = (uint64_t) settings.max_bytes;
+    limits.tables = (uint64_t) settings.cf_max_expansions;
+  }
   if (v->filter && tamis_contains(v->filter, item->data, item->len))
     return TAMIS_PRESENT;
-  int result = foreign_add(f, item->data, item->len, unique, limit);
-  if (result != TAMIS_EFULL || !grows)
-    return result;
-  result = v->filter ? TAMIS_OK : open_own(v, limit);
-  if (result != TAMIS_OK)
-    return result;
-  return may_grow(v, limit) ? tamis_add_unique(v->filter, item->data, item->len) : TAMIS_EFULL;
+  int result = foreign_add(f, item->data, item->len, unique, limits);
+  const bool goes_on = result == TAMIS_EFULL && f->kind != TAMIS_CUCKOO && v->traits.expansion;
+  return goes_on ? add_on_top(v, item, limits.bytes) : result;
 }
 
 /* ---- all ---- */
 
-static int add_one(struct value *v, const tamis_key *item, bool unique, uint64_t limit)
+/* `obeys`: the item comes from a server that this one follows, or from a file. */
+static int add_one(struct value *v, const tamis_key *item, bool unique, bool obeys)
 {
   if (v->foreign)
-    return add_foreign(v, item, unique, limit);
+    return add_foreign(v, item, unique, obeys);
   if (is_full(v))
     return unique && tamis_contains(v->filter, item->data, item->len) ? TAMIS_PRESENT : TAMIS_EFULL;
   return unique ? tamis_add_unique(v->filter, item->data, item->len)
@@ -128,11 +145,11 @@ static int add_one(struct value *v, const tamis_key *item, bool unique, uint64_t
  * when memory came back, so this server may meet the limit where the other one did not. */
 static int add_one_obeying(struct value *v, const tamis_key *item, bool unique)
 {
-  int result = add_one(v, item, unique, 0);
+  int result = add_one(v, item, unique, true);
   const bool limited = v->foreign ? v->filter != NULL : v->traits.max_bytes != 0;
   if (result == TAMIS_EFULL && (v->traits.expansion || v->traits.window) && limited &&
       image_lift_limit(v) == TAMIS_OK)
-    result = add_one(v, item, unique, 0);
+    result = add_one(v, item, unique, true);
   return result;
 }
 
@@ -154,7 +171,7 @@ static bool add_at_once(server_ctx *ctx, struct value *v, const tamis_key *item,
   if (v->foreign || v->at_limit || v->unwatched < watched)
     return false;
   v->unwatched -= watched;
-  *result = add_one(v, item, unique, 0);
+  *result = add_one(v, item, unique, false);
   if (*result == TAMIS_EFULL && must_obey(ctx))
     *result = add_one_obeying(v, item, unique);
   v->count += *result == TAMIS_OK;
@@ -164,10 +181,7 @@ static bool add_at_once(server_ctx *ctx, struct value *v, const tamis_key *item,
 static int add_batch(server_ctx *ctx, struct value *v, const tamis_key *items, int n, bool unique,
                      bool stops, int *results)
 {
-  if (n == 1 && add_at_once(ctx, v, items, unique, results))
-    return 1;
   bool obeys = must_obey(ctx);
-  const uint64_t limit = (uint64_t) settings.max_bytes;
   if (obeys)
     v->at_limit = false;
   else
@@ -183,7 +197,7 @@ static int add_batch(server_ctx *ctx, struct value *v, const tamis_key *items, i
   }
   for (int i = 0; i < n; i++) {
     results[i] =
-        obeys ? add_one_obeying(v, &items[i], unique) : add_one(v, &items[i], unique, limit);
+        obeys ? add_one_obeying(v, &items[i], unique) : add_one(v, &items[i], unique, false);
     v->count += results[i] == TAMIS_OK;
     if (results[i] < 0 && stops)
       return i + 1;
@@ -218,10 +232,36 @@ static const char *event_of(tamis_kind kind, bool stops)
   return "bloom.add";
 }
 
+static bool has_changed(const struct value *v, int result)
+{
+  return result == TAMIS_OK || (result == TAMIS_PRESENT && v->traits.renews);
+}
+
+/* Most commands add one item. */
+static void add_item(server_ctx *ctx, server_string *key, struct value *v, server_string **item,
+                     struct add_mode mode, int *result)
+{
+  const tamis_key only = item_of(*item);
+  if (!add_at_once(ctx, v, &only, mode.unique, result))
+    (void) add_batch(ctx, v, &only, 1, mode.unique, mode.stops, result);
+  figures_note_adds(v, result, 1);
+  if (!has_changed(v, *result))
+    return;
+  if (mode.verbatim)
+    server.ReplicateVerbatim(ctx);
+  else
+    replicate(ctx, key, v, item, 1, mode.unique);
+  key_changed(ctx, key, event_of(v->kind, mode.stops));
+}
+
 /* A command that the server has to make takes more of its time than a filter takes for an add. */
 int add_items(server_ctx *ctx, server_string *key, struct value *v, server_string **items, int n,
               struct add_mode mode, int *results)
 {
+  if (n == 1) {
+    add_item(ctx, key, v, items, mode, results);
+    return 1;
+  }
   tamis_key keys[ADD_BATCH];
   server_string *added[ADD_BATCH];
   size_t n_added = 0;
@@ -230,7 +270,7 @@ int add_items(server_ctx *ctx, server_string *key, struct value *v, server_strin
   int tried = add_batch(ctx, v, keys, n, mode.unique, mode.stops, results);
   figures_note_adds(v, results, tried);
   for (int i = 0; i < tried; i++)
-    if (results[i] == TAMIS_OK || (results[i] == TAMIS_PRESENT && v->traits.renews))
+    if (has_changed(v, results[i]))
       added[n_added++] = items[i];
   if (n_added) {
     if (mode.verbatim && n_added == (size_t) n)
@@ -246,6 +286,9 @@ const char *add_error(const struct value *v, int result)
 {
   if (result != TAMIS_EFULL)
     return result == TAMIS_ENOMEM ? "ERR Insufficient memory" : "ERR problem inserting into filter";
+  if (v->foreign && v->kind == TAMIS_CUCKOO && v->traits.expansion &&
+      v->foreign->layers >= (size_t) settings.cf_max_expansions)
+    return "ERR Maximum expansions reached";
   if (v->kind == TAMIS_CUCKOO)
     return v->traits.expansion
                ? "ERR Filter is full: it has reached the most bytes that it may take"

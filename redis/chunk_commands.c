@@ -202,7 +202,7 @@ static int reply_out_of_order(server_ctx *ctx, tamis_kind kind, const struct val
                     v->foreign->arrived, v->foreign->bytes);
   else
     (void) snprintf(reason, sizeof reason, "chunk number %zu comes next, from 0",
-                    v && v->chunks ? v->chunks->count : 0);
+                    v && value_chunks(v) ? v->chunks->count : 0);
   return reply_bad(ctx, kind, reason);
 }
 

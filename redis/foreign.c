@@ -302,12 +302,13 @@ static bool push_aside(const struct foreign *f, uint64_t hash)
   return false;
 }
 
-static int open_table(struct foreign *f, uint64_t limit)
+static int open_table(struct foreign *f, struct foreign_limits limits)
 {
   const uint64_t buckets = buckets_of_table(f, f->layers);
   uint64_t bytes, all;
   if (!buckets || !multiply(buckets, f->bucket_size, &bytes) ||
-      __builtin_add_overflow(f->bytes, bytes, &all) || all > INT64_MAX || (limit && all > limit) ||
+      __builtin_add_overflow(f->bytes, bytes, &all) || all > INT64_MAX ||
+      (limits.bytes && all > limits.bytes) || (limits.tables && f->layers >= limits.tables) ||
       f->layers == most_layers(f))
     return TAMIS_EFULL;
   unsigned char *data = memory_take_cleared(bytes);
@@ -321,13 +322,13 @@ static int open_table(struct foreign *f, uint64_t limit)
   return TAMIS_OK;
 }
 
-static int cuckoo_add(struct foreign *f, uint64_t hash, bool unique, uint64_t limit)
+static int cuckoo_add(struct foreign *f, uint64_t hash, bool unique, struct foreign_limits limits)
 {
   if (unique && find_in_all(f, hash, fingerprint_of(hash)))
     return TAMIS_PRESENT;
   unsigned char *slot = find_in_all(f, hash, 0);
   if (!slot && !push_aside(f, hash)) {
-    const int result = f->expansion ? open_table(f, limit) : TAMIS_EFULL;
+    const int result = f->expansion ? open_table(f, limits) : TAMIS_EFULL;
     if (result != TAMIS_OK)
       return result;
     slot = find_in_all(f, hash, 0);
@@ -361,9 +362,10 @@ uint64_t foreign_count(const struct foreign *f, const void *item, size_t size)
   return n;
 }
 
-int foreign_add(struct foreign *f, const void *item, size_t size, bool unique, uint64_t limit)
+int foreign_add(struct foreign *f, const void *item, size_t size, bool unique,
+                struct foreign_limits limits)
 {
-  return f->kind == TAMIS_CUCKOO ? cuckoo_add(f, cuckoo_hash(item, size), unique, limit)
+  return f->kind == TAMIS_CUCKOO ? cuckoo_add(f, cuckoo_hash(item, size), unique, limits)
                                  : bloom_add(f, bloom_hashes(f, item, size));
 }
 

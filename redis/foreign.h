@@ -57,6 +57,9 @@ struct foreign {
   uint64_t buckets, deleted, bucket_size, max_iterations, expansion; /* cuckoo */
   uint64_t bytes;                                                    /* of all layers */
   uint64_t arrived; /* of these, in order; the filter is whole when all have */
+  /* Bloom: the largest limit of bytes that has refused an item.  It refuses all further ones, as a
+   * filter that is full stays full. */
+  uint64_t full_at;
   size_t layers, room;
   struct foreign_layer *layer;
 };
@@ -86,9 +89,15 @@ bool foreign_contains(const struct foreign *f, const void *item, size_t size);
 /* As RedisBloom counts: an item whose two buckets are one is counted twice. */
 uint64_t foreign_count(const struct foreign *f, const void *item, size_t size);
 
-/* TAMIS_OK, TAMIS_PRESENT (`unique`, or a Bloom filter), TAMIS_EFULL or TAMIS_ENOMEM.  A cuckoo
- * filter grows by another table as long as all have no more than `limit` bytes; 0: any number. */
-int foreign_add(struct foreign *f, const void *item, size_t size, bool unique, uint64_t limit);
+/* How far a cuckoo filter grows by further tables; 0: any number. */
+struct foreign_limits {
+  uint64_t bytes; /* of all tables */
+  uint64_t tables;
+};
+
+/* TAMIS_OK, TAMIS_PRESENT (`unique`, or a Bloom filter), TAMIS_EFULL or TAMIS_ENOMEM. */
+int foreign_add(struct foreign *f, const void *item, size_t size, bool unique,
+                struct foreign_limits limits);
 
 /* Cuckoo: TAMIS_OK or TAMIS_ABSENT. */
 int foreign_remove(struct foreign *f, const void *item, size_t size);

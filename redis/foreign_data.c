@@ -140,7 +140,7 @@ static size_t head_size(const struct foreign *f)
   return f->kind == TAMIS_CUCKOO ? CUCKOO_HEAD : BLOOM_HEAD + f->layers * BLOOM_LAYER;
 }
 
-static void write_head(const struct foreign *f, unsigned char *to)
+static void write_numbers(const struct foreign *f, unsigned char *to)
 {
   put(&to, f->count, 8);
   if (f->kind == TAMIS_CUCKOO) {
@@ -155,35 +155,48 @@ static void write_head(const struct foreign *f, unsigned char *to)
   put(&to, f->layers, 4);
   put(&to, f->options, 4);
   put(&to, f->growth, 4);
-  for (size_t i = 0; i < f->layers; i++) {
-    const struct foreign_layer *l = &f->layer[i];
-    put(&to, l->bytes, 8);
-    put(&to, l->bits, 8);
-    put(&to, l->size, 8);
-    put_real(&to, l->rate);
-    put_real(&to, l->bits_per_entry);
-    put(&to, l->hashes, 4);
-    put(&to, l->entries, 8);
-    put(&to, l->log2_bits, 1);
-  }
+}
+
+static void write_layer(const struct foreign_layer *l, unsigned char *to)
+{
+  put(&to, l->bytes, 8);
+  put(&to, l->bits, 8);
+  put(&to, l->size, 8);
+  put_real(&to, l->rate);
+  put_real(&to, l->bits_per_entry);
+  put(&to, l->hashes, 4);
+  put(&to, l->entries, 8);
+  put(&to, l->log2_bits, 1);
+}
+
+static void write_head(const struct foreign *f, unsigned char *to)
+{
+  write_numbers(f, to);
+  for (size_t i = 0; i < f->layers && f->kind != TAMIS_CUCKOO; i++)
+    write_layer(&f->layer[i], to + BLOOM_HEAD + i * BLOOM_LAYER);
 }
 
 /* ---- chunks ---- */
 
+/* It is compared with what the filter's own head would be, piece by piece: a chunk that only says again
+ * what is known takes no memory, whatever it claims. */
 bool foreign_is_head(const struct foreign *f, const void *data, size_t size)
 {
-  struct foreign *other;
-  bool same = foreign_read_head(f->kind, data, size, 0, &other) == TAMIS_OK &&
-              head_size(f) == head_size(other);
-  unsigned char *heads = same ? memory_take(2 * head_size(f)) : NULL;
-  if (heads) {
-    write_head(f, heads);
-    write_head(other, heads + head_size(f));
-    same = memcmp(heads, heads + head_size(f), head_size(f)) == 0;
+  unsigned char own[BLOOM_LAYER];
+  const unsigned char *at = data;
+  const size_t missing = head_size(f) - size;
+  write_numbers(f, own);
+  if (f->kind == TAMIS_CUCKOO)
+    return (size == CUCKOO_HEAD || size == CUCKOO_HEAD_2_2) && memcmp(at, own, CUCKOO_HEAD) == 0;
+  const bool older = missing == BLOOM_HEAD - BLOOM_HEAD_1 && f->growth == OLD_GROWTH;
+  const size_t numbers = older ? BLOOM_HEAD_1 : BLOOM_HEAD;
+  bool same = (older || !missing) && memcmp(at, own, numbers) == 0;
+  at += numbers;
+  for (size_t i = 0; i < f->layers && same; i++, at += BLOOM_LAYER) {
+    write_layer(&f->layer[i], own);
+    same = memcmp(at, own, BLOOM_LAYER) == 0;
   }
-  memory_free(heads);
-  foreign_free(other);
-  return same && heads;
+  return same;
 }
 
 /* The layer that has this byte, and the byte's place in it. */

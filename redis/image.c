@@ -40,19 +40,20 @@ static enum form form_of(const struct value *v)
 
 static void write_head(const struct value *v, unsigned char head[HEAD])
 {
+  const struct traits traits = value_traits(v);
   memset(head, 0, HEAD);
   memcpy(head, magic, sizeof magic);
   put_u64(head + AT_VERSION, VERSION);
   put_u64(head + AT_KIND, (uint64_t) v->kind);
-  put_u64(head + AT_EXPANSION, v->traits.expansion);
-  put_u64(head + AT_BUCKET_SIZE, v->traits.bucket_size);
-  put_u64(head + AT_MAX_ITERATIONS, v->traits.max_iterations);
-  put_u64(head + AT_MAX_BYTES, v->traits.max_bytes);
-  put_u64(head + AT_DELETED, v->traits.deleted);
-  put_u64(head + AT_WINDOW, v->traits.window);
-  put_u64(head + AT_RENEWS, v->traits.renews);
-  put_u64(head + AT_EVERY, v->traits.every);
-  put_u64(head + AT_NEXT, v->traits.next);
+  put_u64(head + AT_EXPANSION, traits.expansion);
+  put_u64(head + AT_BUCKET_SIZE, traits.bucket_size);
+  put_u64(head + AT_MAX_ITERATIONS, traits.max_iterations);
+  put_u64(head + AT_MAX_BYTES, traits.max_bytes);
+  put_u64(head + AT_DELETED, traits.deleted);
+  put_u64(head + AT_WINDOW, traits.window);
+  put_u64(head + AT_RENEWS, traits.renews);
+  put_u64(head + AT_EVERY, traits.every);
+  put_u64(head + AT_NEXT, traits.next);
   put_u64(head + AT_FORM, (uint64_t) form_of(v));
   put_u64(head + AT_SUM, sum_bytes(head, AT_SUM, 0));
 }
@@ -150,14 +151,54 @@ static int read_filter(tamis_kind kind, struct traits *traits, uint64_t max_byte
   return *out ? TAMIS_OK : TAMIS_ENOMEM;
 }
 
-/* The two filters together obey the limit.  That on top has none of its own (see add.c). */
+/* Reads no more than a number of bytes. */
+struct bounded {
+  tamis_read_function read;
+  void *context;
+  uint64_t left;
+  bool ended; /* there was more */
+};
+
+static int64_t read_bounded(void *bounded, void *data, size_t size)
+{
+  struct bounded *b = bounded;
+  if (!b->left) {
+    b->ended = true;
+    return -1;
+  }
+  const int64_t got = b->read(b->context, data, size < b->left ? size : (size_t) b->left);
+  b->left -= got > 0 ? (uint64_t) got : 0;
+  return got;
+}
+
+/* A filter that has no limit of its own later, as that on top of a foreign one (see add.c), and takes
+ * `most` bytes at most; 0: any number.  Saved, a filter has few bytes beside those of its memory: what
+ * has more is refused before all of it has been read. */
+static int read_without_limit(tamis_kind kind, uint64_t most, tamis_read_function read,
+                              void *context, struct value **out)
+{
+  enum { BESIDE = 64 << 10 };
+  struct traits traits = {.expansion = 1};
+  const bool bounds = most && most < UINT64_MAX / 2;
+  struct bounded bounded = {read, context, bounds ? most + most / 8 + BESIDE : UINT64_MAX, false};
+  int result = read_filter(kind, &traits, 0, read_bounded, &bounded, out);
+  if (bounded.ended)
+    return TAMIS_EFULL;
+  if (result == TAMIS_OK && most && value_memory(*out) > most) {
+    value_free(*out);
+    *out = NULL;
+    return TAMIS_EFULL;
+  }
+  return result;
+}
+
+/* The two filters together obey the limit. */
 static int read_both(tamis_kind kind, const struct traits *traits, enum form form,
                      uint64_t max_bytes, tamis_read_function read, void *context,
                      struct value **out)
 {
   struct foreign *foreign;
   struct value *own = NULL;
-  struct traits of_own = {.expansion = 1};
   int result = foreign_read(kind, max_bytes, read, context, &foreign);
   if (result != TAMIS_OK)
     return result;
@@ -167,9 +208,7 @@ static int read_both(tamis_kind kind, const struct traits *traits, enum form for
       (form == FORM_FOREIGN_AND_OWN && !foreign_is_whole(foreign)))
     result = TAMIS_ECORRUPT;
   else if (form == FORM_FOREIGN_AND_OWN)
-    result = read_filter(kind, &of_own, 0, read, context, &own);
-  if (own && max_bytes && value_memory(own) > rest)
-    result = TAMIS_EFULL;
+    result = read_without_limit(kind, max_bytes ? rest : 0, read, context, &own);
   if (result == TAMIS_OK) {
     *out = value_of_foreign(foreign, own ? own->filter : NULL);
     if (own)
@@ -239,11 +278,12 @@ struct value *image_copy(const struct value *v, uint64_t max_bytes, int *result)
 void image_renew(struct value *v)
 {
   int result;
-  const uint64_t id = v->id;
+  const uint64_t id = value_id(v);
   struct value *copy = image_copy(v, 0, &result);
   if (copy)
     value_complete(v, copy);
-  v->id = id;
+  if (id)
+    v->id = id;
 }
 
 int image_lift_limit(struct value *v)

@@ -52,7 +52,7 @@ enum { MOST_FIGURES = 8 };
 static int figures_of(const struct value *v, struct figure *f)
 {
   const tamis_stats stats = stats_of(v);
-  const struct traits *t = &v->traits;
+  const struct traits traits = value_traits(v), *t = &traits;
   const struct figure size = {"Size", "SIZE", (long long) value_memory(v), false};
   const struct figure items = {"Number of items inserted", "ITEMS", (long long) v->count, false};
   if (v->kind == TAMIS_CUCKOO) {
@@ -143,7 +143,9 @@ static void advise_on_size(struct advice *a, const struct value *v, const tamis_
   else if (fixed && capacity - v->count < capacity / ALMOST)
     advise(a, "The filter does not grow, and has room for %" PRIu64 " more items.",
            capacity - v->count);
-  if (!fixed && limit && bytes > limit - limit / 4)
+  /* A further layer of a Bloom filter takes about as much as all before it, and the bytes of a cuckoo
+   * filter rise and fall by as much while it grows. */
+  if (!fixed && limit && (v->at_limit || bytes > limit / 2))
     advise(a,
            "The filter has %" PRIu64 " of the %" PRIu64
            " bytes that it may take (%s). Adds will get errors when it has them all.",
@@ -166,7 +168,8 @@ static void advise_on_rate(struct advice *a, const struct value *v, const tamis_
   else if (!f && stats->fpp_estimate > 1.5 * stats->fpp)
     advise(a, "The rate of false positives is about %.2g, above the %.2g that was asked for.",
            stats->fpp_estimate, stats->fpp);
-  if (v->traits.every && v->traits.next + 2 * v->traits.every < (uint64_t) server.Milliseconds())
+  if (v->traits.window && v->traits.every &&
+      v->traits.next + 2 * v->traits.every < (uint64_t) server.Milliseconds())
     advise(a, "No item has come for more than two periods, so their ends are overdue: the filter "
               "forgets with the next add, or with ADVANCE.");
 }

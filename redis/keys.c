@@ -13,12 +13,13 @@ enum key_state key_find(server_ctx *ctx, server_string *name, int mode, tamis_ki
 {
   enum key_state state = KEY_OTHER_TYPE;
   server_key *key = server.OpenKey(ctx, name, mode);
+  const server_type *type = key ? server.ModuleTypeGetType(key) : NULL;
   *out = NULL;
-  if (!key || server.KeyType(key) == KEY_TYPE_EMPTY) {
-    state = KEY_EMPTY;
-  } else if (type_is_of(server.ModuleTypeGetType(key), kind)) {
+  if (type && type_is_of(type, kind)) {
     *out = server.ModuleTypeGetValue(key);
     state = value_is_whole(*out) ? KEY_WHOLE : KEY_RESTORING;
+  } else if (!key || server.KeyType(key) == KEY_TYPE_EMPTY) {
+    state = KEY_EMPTY;
   }
   if (key)
     server.CloseKey(key); /* the value stays where it is as long as the command runs */

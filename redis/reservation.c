@@ -282,7 +282,7 @@ int reservation_reply_error(server_ctx *ctx, const char *error)
 static void replicate(server_ctx *ctx, server_string *key, const struct value *v,
                       const tamis_options *options)
 {
-  const struct traits *t = &v->traits;
+  const struct traits traits = value_traits(v), *t = &traits;
   const bool cuckoo = v->kind == TAMIS_CUCKOO;
   char rate[32], seed[24], format[40];
   (void) snprintf(rate, sizeof rate, "%.17g", options->fpp);
@@ -368,7 +368,12 @@ struct value *reservation_create(server_ctx *ctx, server_string *key, struct res
   options.window_renews = w->traits.renews;
   options.max_bytes = w->traits.max_bytes;
   options.seed = w->seed ? w->seed : draw_seed();
-  options.stripes = w->kind == TAMIS_CUCKOO ? 0 : 1; /* commands come one at a time */
+  if (w->kind != TAMIS_CUCKOO) {
+    options.stripes = 1; /* commands come one at a time */
+    if (!w->traits.window)
+      options.layout =
+          TAMIS_LAYOUT_CLASSIC; /* a command takes longer than the memory that it saves */
+  }
   options.allocator = memory_of_filters();
   options.cleared_from = MEMORY_CLEARED_FROM;
   int result = tamis_create(&options, &filter);

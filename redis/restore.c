@@ -118,6 +118,6 @@ bool restore_had(const struct value *v, long long cursor, const void *data, size
   struct chunk chunk;
   if (v->foreign)
     return v->id && v->id == foreign_id(cursor, data, size);
-  return chunk_parse(data, size, &chunk) && chunk.last && chunk.id == v->id &&
+  return chunk_parse(data, size, &chunk) && chunk.last && chunk.id == value_id(v) &&
          cursor == chunk_cursor(chunk.id, chunk.number);
 }

@@ -21,6 +21,16 @@ def theirs(items, rate, grows):
     return 96 + (bits + 63) // 64 * 8
 
 
+def measure(server, items, rate, grows):
+    """The bytes of a key with a filter that is full, and those of RedisBloom."""
+    server("DEL", "f")
+    server("BF.RESERVE", "f", repr(rate), items, *([] if grows else ["NONSCALING"]))
+    for start in range(0, items, 1000):
+        server("BF.MADD", "f", *range(start, min(items, start + 1000)))
+    usage, (own,) = server("MEMORY", "USAGE", "f"), server("BF.INFO", "f", "SIZE")
+    return usage, theirs(items, rate, grows) + usage - own
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--server", choices=servers.KINDS, default="valkey")
@@ -33,13 +43,8 @@ def main():
         for rate in (0.01, 0.001, 1e-6, 1e-8):
             row = f"| {items:,} | {rate:g} |"
             for grows in (True, False):
-                server("BF.RESERVE", "f", repr(rate), items, *([] if grows else ["NONSCALING"]))
-                for start in range(0, items, 1000):
-                    server("BF.MADD", "f", *range(start, min(items, start + 1000)))
-                usage, (own,) = server("MEMORY", "USAGE", "f"), server("BF.INFO", "f", "SIZE")
-                other = theirs(items, rate, grows) + usage - own
+                usage, other = measure(server, items, rate, grows)
                 row += f" {8 * usage / items:.1f} | {8 * other / items:.1f} | {usage / other:.2f} |"
-                server("DEL", "f")
             print(row, flush=True)
 
 

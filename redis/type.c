@@ -70,7 +70,7 @@ static void rdb_save(server_io *io, void *value)
     result = image_cut(v, save_piece, io);
     memory_end_save();
   }
-  for (size_t i = 0; v->chunks && i < v->chunks->count; i++) {
+  for (size_t i = 0; value_chunks(v) && i < v->chunks->count; i++) {
     server.SaveUnsigned(io, 1);
     server.SaveStringBuffer(io, (const char *) v->chunks->chunk[i],
                             CHUNK_HEAD + chunks_size_of(v->chunks, i));
@@ -246,7 +246,7 @@ static int emit_piece(void *writer, unsigned char *with_head, size_t size, bool 
 static void aof_rewrite(server_io *io, server_string *key, void *value)
 {
   const struct value *v = value;
-  struct aof_writer w = {.io = io, .key = key, .kind = v->kind, .id = v->id};
+  struct aof_writer w = {.io = io, .key = key, .kind = v->kind, .id = value_id(v)};
   if (value_has_image(v)) {
     memory_begin_save();
     int result = image_cut(v, emit_piece, &w);
@@ -254,7 +254,7 @@ static void aof_rewrite(server_io *io, server_string *key, void *value)
     if (result != TAMIS_OK)
       server.LogIOError(io, "warning", "a filter could not be saved: %s", tamis_strerror(result));
   }
-  for (; v->chunks && w.number < v->chunks->count; w.number++)
+  for (; value_chunks(v) && w.number < v->chunks->count; w.number++)
     emit_chunk(&w, v->chunks->chunk[w.number], CHUNK_HEAD + chunks_size_of(v->chunks, w.number));
 }
 
@@ -286,7 +286,7 @@ static void digest(server_digest *out, void *value)
   const struct value *v = value;
   if (value_has_image(v))
     (void) image_cut(v, add_to_digest, out);
-  for (size_t i = 0; v->chunks && i < v->chunks->count; i++)
+  for (size_t i = 0; value_chunks(v) && i < v->chunks->count; i++)
     server.DigestAddStringBuffer(out, (const char *) v->chunks->chunk[i],
                                  CHUNK_HEAD + chunks_size_of(v->chunks, i));
   server.DigestEndSequence(out);

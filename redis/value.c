@@ -4,29 +4,56 @@
 #include "figures.h"
 #include "memory.h"
 
-static struct value *create(tamis_kind kind)
+#include <string.h>
+
+static size_t size_of(const struct value *v)
 {
-  struct value *v = memory_take(sizeof *v);
+  return v->is_short ? (size_t) VALUE_SHORT_BYTES : sizeof *v;
+}
+
+/* What is in a value, with zeros for what a short one does not have. */
+static struct value contents(const struct value *v)
+{
+  struct value all = {0};
+  memcpy(&all, v, size_of(v));
+  return all;
+}
+
+static struct value *create(const struct value *like)
+{
+  struct value *v = memory_take(size_of(like));
   if (!v)
     return NULL;
-  *v = (struct value){.kind = kind};
+  memcpy(v, like, size_of(like));
   figures_begin(v);
   return v;
+}
+
+/* Takes over what the value holds. */
+static struct value *create_or_release(const struct value *like)
+{
+  struct value *v = create(like);
+  if (v)
+    return v;
+  tamis_destroy(like->filter);
+  foreign_free(like->foreign);
+  return NULL;
 }
 
 struct value *value_of_filter(tamis_kind kind, tamis_filter *filter, const struct traits *traits,
                               uint64_t capacity, uint64_t count)
 {
-  struct value *v = create(kind);
-  if (!v) {
-    tamis_destroy(filter);
-    return NULL;
-  }
-  v->filter = filter;
-  v->traits = *traits;
-  v->capacity = capacity;
-  v->count = count;
-  return v;
+  return create_or_release(&(struct value){.kind = kind,
+                                           .filter = filter,
+                                           .traits = *traits,
+                                           .capacity = capacity,
+                                           .count = count,
+                                           .is_short = kind == TAMIS_BLOOM && !traits->window});
+}
+
+struct traits value_traits(const struct value *v)
+{
+  return contents(v).traits;
 }
 
 struct traits value_traits_of_foreign(const struct foreign *f)
@@ -48,21 +75,17 @@ struct value *value_of_foreign(struct foreign *foreign, tamis_filter *own)
   tamis_stats stats = TAMIS_STATS_INIT;
   if (own)
     (void) tamis_get_stats(own, &stats);
-  struct value *v = value_of_filter(foreign->kind, own, &traits, foreign_capacity(foreign),
-                                    foreign->count + stats.count);
-  if (!v) {
-    foreign_free(foreign);
-    return NULL;
-  }
-  figures_end(v);
-  v->foreign = foreign;
-  figures_begin(v);
-  return v;
+  return create_or_release(&(struct value){.kind = foreign->kind,
+                                           .filter = own,
+                                           .foreign = foreign,
+                                           .traits = traits,
+                                           .capacity = foreign_capacity(foreign),
+                                           .count = foreign->count + stats.count});
 }
 
 struct value *value_to_restore(tamis_kind kind)
 {
-  struct value *v = create(kind);
+  struct value *v = create(&(struct value){.kind = kind});
   if (!v)
     return NULL;
   v->chunks = memory_take(sizeof *v->chunks);
@@ -74,26 +97,34 @@ struct value *value_to_restore(tamis_kind kind)
   return NULL;
 }
 
-void value_free(void *value)
+/* What the value holds.  Its own block stays. */
+static void release(const struct value *v)
 {
-  struct value *v = value;
-  if (!v)
-    return;
   figures_end(v);
   tamis_destroy(v->filter);
   foreign_free(v->foreign);
   if (v->chunks)
     chunks_clear(v->chunks);
   memory_free(v->chunks);
-  memory_free(v);
+}
+
+void value_free(void *value)
+{
+  if (!value)
+    return;
+  const struct value all = contents(value);
+  release(&all);
+  memory_free(value);
 }
 
 void value_complete(struct value *v, struct value *whole)
 {
-  const struct value old = *v;
-  *v = *whole;
-  *whole = old;
-  value_free(whole);
+  const struct value old = contents(v);
+  struct value now = contents(whole);
+  now.is_short = old.is_short; /* as its block is */
+  memcpy(v, &now, size_of(&now));
+  memory_free(whole);
+  release(&old);
 }
 
 size_t value_memory(const struct value *v)
@@ -101,8 +132,9 @@ size_t value_memory(const struct value *v)
   tamis_stats stats = TAMIS_STATS_INIT;
   if (v->filter)
     (void) tamis_get_stats(v->filter, &stats);
-  const size_t bytes = sizeof *v + (size_t) stats.bytes +
-                       (v->chunks ? sizeof *v->chunks + chunks_memory(v->chunks) : 0) +
+  const struct chunks *chunks = value_chunks(v);
+  const size_t bytes = size_of(v) + (size_t) stats.bytes +
+                       (chunks ? sizeof *chunks + chunks_memory(chunks) : 0) +
                        (v->foreign ? foreign_memory(v->foreign) : 0);
   figures_note_stats(&stats, bytes);
   return bytes;
@@ -118,23 +150,20 @@ bool value_has_image(const struct value *v)
   return v->foreign || v->filter;
 }
 
-/* Layers of the library's own double, so the first one and what came after it hold this many
- * items. */
-static uint64_t capacity_of_own(const tamis_filter *filter)
+uint64_t value_capacity_of_layers(const tamis_stats *stats)
 {
-  tamis_stats stats = TAMIS_STATS_INIT;
-  (void) tamis_get_stats(filter, &stats);
-  const unsigned doublings = stats.layers ? stats.layers - 1 : 0;
-  return doublings < 62 && stats.capacity <= (uint64_t) INT64_MAX >> doublings
-             ? stats.capacity << doublings
+  const unsigned doublings = stats->layers ? stats->layers - 1 : 0;
+  return doublings < 62 && stats->capacity <= (uint64_t) INT64_MAX >> doublings
+             ? stats->capacity << doublings
              : INT64_MAX;
 }
 
 uint64_t value_capacity(const struct value *v)
 {
   uint64_t capacity = v->foreign ? foreign_capacity(v->foreign) : 0;
-  if (v->filter)
-    capacity += capacity_of_own(v->filter);
+  tamis_stats stats = TAMIS_STATS_INIT;
+  if (v->filter && tamis_get_stats(v->filter, &stats) == TAMIS_OK)
+    capacity += value_capacity_of_layers(&stats);
   return capacity < INT64_MAX ? capacity : INT64_MAX;
 }
 

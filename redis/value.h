@@ -14,36 +14,57 @@
 /* What commands have said of a filter that the filter itself does not know. */
 struct traits {
   uint64_t max_bytes;      /* the limit that it was created with; 0: none */
-  uint64_t deleted;        /* cuckoo: how many removes have found their key */
-  uint64_t every;          /* milliseconds after which a period ends by itself; 0: it does not */
-  uint64_t next;           /* when the next one does, in milliseconds since 1970 */
   uint32_t expansion;      /* as asked; 0: the filter does not grow */
   uint16_t max_iterations; /* cuckoo: as asked; BF: 0 */
   uint8_t bucket_size;     /* cuckoo: as asked; BF: 0 */
   uint8_t window : 7;      /* periods of a sliding window; 0: there is none */
   uint8_t renews : 1;      /* whether an add of an item that is in renews it */
+  /* These are 0 in a Bloom filter without a window, which has no room for them. */
+  uint64_t deleted; /* cuckoo: how many removes have found their key */
+  uint64_t every;   /* milliseconds after which a period ends by itself; 0: it does not */
+  uint64_t next;    /* when the next one does, in milliseconds since 1970 */
 };
 
 _Static_assert(sizeof(struct traits) == 40, "traits are compared as bytes");
 
-/* A server may have one for each of a million users. */
+/* A server may have one for each of a million users, most of them a Bloom filter that a command has
+ * created.  That one is *short*: its block ends after `renews` in its traits. */
 struct value {
   tamis_filter *filter;    /* NULL while it is being restored, and where a foreign one has none */
   struct foreign *foreign; /* NULL: the filter is not of a foreign form */
-  struct chunks *chunks;   /* while it is being restored: those so far; else NULL */
-  struct traits traits;
-  uint64_t capacity; /* as asked */
-  uint64_t count;    /* adds that changed the filter, less removes */
-  /* That in the heads of the chunks so far.  It stays, so that the last chunk may be sent again. */
-  uint64_t id;
+  uint64_t capacity;       /* as asked */
+  uint64_t count;          /* adds that changed the filter, less removes */
   /* Of a cuckoo filter with a limit, and of a foreign filter: adds until its bytes are looked at
    * again, and what was seen. */
   uint32_t unwatched;
   tamis_kind kind : 8;
   bool at_limit;
+  bool is_short;
+  struct traits traits;
+  /* What follows is read by value_chunks() and value_id(). */
+  struct chunks *chunks; /* while it is being restored: those so far; else NULL */
+  /* That in the heads of the chunks so far.  It stays, so that the last chunk may be sent again. */
+  uint64_t id;
 };
 
-_Static_assert(sizeof(struct value) == 96, "a size class of the server's allocator");
+enum { VALUE_SHORT_BYTES = offsetof(struct value, traits) + offsetof(struct traits, deleted) };
+
+_Static_assert(sizeof(struct value) == 96 && VALUE_SHORT_BYTES == 56,
+               "size classes of the server's allocator have these, or few more");
+
+/* What a short value does not have. */
+static inline struct chunks *value_chunks(const struct value *v)
+{
+  return v->is_short ? NULL : v->chunks;
+}
+
+static inline uint64_t value_id(const struct value *v)
+{
+  return v->is_short ? 0 : v->id;
+}
+
+/* All traits. */
+struct traits value_traits(const struct value *v);
 
 /* Takes the filter over.  NULL: no memory; the filter is destroyed then. */
 struct value *value_of_filter(tamis_kind kind, tamis_filter *filter, const struct traits *traits,
@@ -55,7 +76,8 @@ struct traits value_traits_of_foreign(const struct foreign *foreign);
 /* By any thread. */
 void value_free(void *value);
 
-/* Makes a value that is being restored a whole one, from another that is whole, and frees that. */
+/* Gives a value what another one has, which is whole, and frees that one.  The value is being restored,
+ * or has a filter of the same kind. */
 void value_complete(struct value *v, struct value *whole);
 
 /* All memory of the value.  Only the main thread asks. */
@@ -66,6 +88,9 @@ bool value_is_whole(const struct value *v);
 /* Whether the value has an image (image.h): all but one whose chunks are still apart. */
 bool value_has_image(const struct value *v);
 
+/* How many items the layers of one of the library's own filters are for: each further layer holds as
+ * many as all before it. */
+uint64_t value_capacity_of_layers(const tamis_stats *stats);
 /* How many items all layers are for. */
 uint64_t value_capacity(const struct value *v);
 

@@ -34,6 +34,8 @@ static void replicate(server_ctx *ctx, server_string *key, const struct value *v
 void window_tick(server_ctx *ctx, server_string *key, struct value *v)
 {
   struct traits *t = &v->traits;
+  if (!t->window)
+    return;
   uint64_t now = t->every ? (uint64_t) server.Milliseconds() : 0;
   if (!t->every || now < t->next || must_obey(ctx))
     return;

@@ -31,16 +31,20 @@ int command_reserve(server_ctx *ctx, tamis_kind kind, server_string **argv, int 
 
 /* ---- adding ---- */
 
-/* The filter of a command that adds, created where there is none.  NULL: the command was answered.
- */
-static struct value *filter_to_fill(server_ctx *ctx, server_string *key, struct reservation *w)
+/* The filter of a command that adds, created where there is none: as `w` says or, where that is NULL, as
+ * the settings say.  NULL: the command was answered. */
+static struct value *filter_to_fill(server_ctx *ctx, tamis_kind kind, server_string *key,
+                                    struct reservation *w)
 {
   struct value *v;
-  enum key_state state = key_find(ctx, key, KEY_READ | KEY_WRITE, w->kind, &v);
+  struct reservation usual;
+  enum key_state state = key_find(ctx, key, KEY_READ | KEY_WRITE, kind, &v);
   if (state == KEY_WHOLE) {
     window_tick(ctx, key, v);
     return v;
   }
+  if (!w)
+    reservation_init(w = &usual, kind);
   if (state == KEY_EMPTY && !w->no_create)
     return reservation_create(ctx, key, w);
   reply_state(ctx, state);
@@ -50,12 +54,10 @@ static struct value *filter_to_fill(server_ctx *ctx, server_string *key, struct 
 static int add_single(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc, bool unique,
                       bool verbatim)
 {
-  struct reservation w;
   int result;
   if (argc != 3)
     return server.WrongArity(ctx);
-  reservation_init(&w, kind);
-  struct value *v = filter_to_fill(ctx, argv[1], &w);
+  struct value *v = filter_to_fill(ctx, kind, argv[1], NULL);
   if (!v)
     return SERVER_OK;
   add_items(ctx, argv[1], v, &argv[2], 1, (struct add_mode){unique, true, verbatim}, &result);
@@ -98,7 +100,7 @@ static int add_several(server_ctx *ctx, struct reservation *w, server_string *ke
   const bool stops = w->kind == TAMIS_BLOOM;
   const struct add_mode mode = {unique, stops, verbatim && n <= ADD_BATCH};
   int results[ADD_BATCH];
-  struct value *v = filter_to_fill(ctx, key, w);
+  struct value *v = filter_to_fill(ctx, w->kind, key, w);
   if (!v)
     return SERVER_OK;
   long replied = 0;

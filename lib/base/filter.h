@@ -182,6 +182,17 @@ static inline const tamis_allocator *filter_allocator(const tamis_filter *f)
   return &filter_more(f)->allocator;
 }
 
+/* A copy of what there is, also where it is as large as an allocator only. */
+static inline struct filter_more filter_more_of(const tamis_filter *f)
+{
+  struct filter_more more = {.allocator = *filter_allocator(f)};
+  if (filter_has_own_hash(f)) {
+    more.hash = filter_own_more(f)->hash;
+    more.hash_context = filter_own_more(f)->hash_context;
+  }
+  return more;
+}
+
 /* Fills `f` from `head`, all but the operations.  `more` and `secret`, which are in the filter's own
  * memory, are filled, too. */
 static inline void filter_begin(tamis_filter *f, const tamis_filter *head, struct filter_more *more,

@@ -45,7 +45,8 @@ static int make_plan(const tamis_options *options, struct bloom_plan *plan)
   *plan = (struct bloom_plan){.stripes_wanted = options->stripes,
                               .max_bytes = options->max_bytes,
                               .limited = !options->growable,
-                              .is_unusual = options->allocator || options->hash,
+                              .has_allocator = options->allocator != NULL,
+                              .is_unusual = options->hash != NULL,
                               .cleared_from = options->allocator ? options->cleared_from : 0};
   int result = plan_geometry(options, &plan->geometry);
   plan->closes_early = options->growable && bloom_shape_is_word(plan->geometry.shape);

@@ -3,7 +3,8 @@
  * Layer 2: what a Bloom filter consists of.
  *
  *    bloom.c        the kind: plans, figures, validation
- *    create.c       its memory, and creation from a plan
+ *    structs.h      what is in its memory
+ *    create.c       that memory, and creation from a plan
  *    operations.c   look-up, add and unique add; the essay on why they are correct is there
  *    vectors.h      batches of look-ups on processors that can compute with vectors
  *    word_layout.h  what is different in the layout of one word, with an essay of its own
@@ -20,171 +21,12 @@
 #ifndef TAMIS_LIB_BLOOM_H
 #define TAMIS_LIB_BLOOM_H
 
-#include "base/counter.h"
-#include "base/filter.h"
-#include "base/saved.h"
-#include "base/shared_file.h"
-#include "base/stripe.h"
-#include "base/word.h"
 #include "bloom/geometry.h"
+#include "bloom/structs.h"
 
 #include <assert.h>
-#include <stddef.h>
 
 extern const struct filter_kind tamis__bloom_kind, tamis__counting_bloom_kind;
-
-/* KEYS: adds that set bits in their last gap.  BITS: bits set; counted if the filter is limited.
- * UNITED: further keys, which a union or an intersection has brought, as unite.c estimates them.
- * REFUSED: adds that were refused.
- * With counters in the place of bits: KEYS are copies, if the filter is not limited; UNITED is the
- * rest (counting.c). */
-enum bloom_counter { KEYS, UNITED, REFUSED, BITS, BLOOM_COUNTERS };
-
-/* Whether a layer comes near to the number of keys that it may take.  It only goes up.  LAST: it is
- * full, and no other layer can follow. */
-enum bloom_fullness { OPEN, NEAR, FULL, LAST };
-
-/* More than any address space holds. */
-enum { BLOOM_MOST_LAYERS = 64 };
-
-struct bloom;
-struct bloom_calls;
-
-/* A layer, as a look-up in a filter that has several of them needs it.  Each further layer has a
- * table of such rows, of itself and of those before it, down to the first: a search that went from
- * layer to layer would find each of them at the end of the one before. */
-struct bloom_row {
-  WIDE const word *words;
-  uint64_t section_words; /* of each section */
-  WIDE const struct bloom_calls *calls;
-  uint8_t sections;
-  uint8_t probes;
-  uint8_t layout, bits_per_probe;
-  unsigned alike; /* so many rows from this one on are searched by one call */
-};
-
-/* What is made for each shape (operations.c). */
-struct bloom_calls {
-  struct filter_operations alone; /* for a filter of one layer */
-  /* `contains` of a growable filter that other processes share. */
-  bool (*live_contains)(const tamis_filter *f, uint64_t hash);
-  /* For some of several layers, which those with counters never are.  Both take mixed hashes.
-   * The first one searches n rows, of which none has fewer probes than one that comes later. */
-  bool (*find)(const struct bloom_row *rows, unsigned n, uint64_t mixed);
-  /* Adds a key, unless the layer is full and the call is not late: TAMIS_OK, if it has completed the
-   * key, but has not counted it; TAMIS_PRESENT or TAMIS_EFULL. */
-  int (*insert)(struct bloom *b, uint64_t mixed, bool late);
-};
-
-/* A filter, and each further layer of one: then the head only has what all layers need.
- *
- * A server may keep a filter for each of a million users.  So that a small one takes little, this
- * is all that there is of a filter with the usual options (*short*), in one block with its words:
- *
- *    [words] struct bloom, without its last counter
- *    [words] struct bloom_long [rows]                        another small one
- *    struct bloom_large, with its shards [stripes] [rows]    a large one: its words are elsewhere
- *
- * A small one has a stripe, and one shard of counters, within the struct.  No thread owns that, so
- * all of them add to it atomically. */
-struct bloom {
-  struct tamis_filter head; /* `more` is NULL if the filter is short */
-  WIDE word *words;
-  uint64_t word_count;
-  union {
-    WIDE struct stripe *stripes; /* the first one; only filters with counters have any */
-    uint64_t section_words;      /* of the others */
-  };
-  union {
-    /* In the first layer: the newest one, or NULL if that is the first; or the first one itself, if
-     * it is the last one, too ([C] in layers.c). */
-    WIDE struct bloom *_Atomic newest;
-    WIDE struct bloom *older; /* in the others: the layer before */
-  };
-  double fpp;
-  /* LOCK bloom.stripes (order 1): order the unique adds and removes of a line of counters; held for
-   * one of them.
-   * This one is that of a small filter: the lock of a stripe, without what follows it in struct
-   * stripe, which nobody uses here. */
-  _Alignas(8) char own_stripe[STRIPE_LOCK_BYTES];
-  uint16_t few_keys;           /* short: the capacity */
-  uint16_t stripe_mask : 13;   /* number of stripes - 1 */
-  uint16_t probes : 3;         /* these four: the shape */
-  _Atomic uint16_t watch_mask; /* the period of looks at the counters (capacity.h), less 1 */
-  uint8_t counter_mask;        /* number of shards - 1; 0: they are `counts` */
-  uint8_t number : 7;          /* of the layer, from 1 on */
-  uint8_t one_stripe : 1;      /* the user has asked for one */
-  uint8_t sections : 7;
-  uint8_t live : 1; /* its words and counters are in a file that other processes share */
-  uint8_t layout : 3;
-  uint8_t bits_per_probe : 3;
-  uint8_t limited : 1;                     /* not growable: keys past the capacity are refused */
-  uint8_t bounded : 1;                     /* short: max_bytes leaves no room for another layer */
-  _Atomic unsigned char fullness;          /* enum bloom_fullness; written at most thrice */
-  _Atomic unsigned char openers;           /* threads that create a further layer */
-  _Atomic uint64_t counts[BLOOM_COUNTERS]; /* only limited filters, which are long, have the last */
-};
-
-enum { BLOOM_SHORT_BYTES = sizeof(struct bloom) - sizeof(uint64_t) };
-_Static_assert(offsetof(struct bloom, counts) == 96 && sizeof(struct bloom) == 128,
-               "no byte is unused");
-
-/* None of it changes but `copies`, and of a first layer `closes_at`, before it is shared. */
-struct bloom_long {
-  struct bloom b;
-  WIDE const struct bloom_calls *calls;
-  WIDE const struct bloom_row *rows; /* of a further layer; as many as its number says */
-  uint64_t capacity;
-  uint64_t closes_at; /* growable: counted keys after which the next layer is opened */
-  double max_bits;    /* limited: more bits mean that more than `capacity` distinct keys are in */
-  uint64_t max_bytes; /* of the options */
-  union {
-    struct saved_mapping mapping; /* where the words are; at == NULL: not in a mapped file */
-    struct {
-      WIDE const void *none;            /* mapping.at */
-      WIDE struct bloom_shared *shared; /* if the filter is live */
-    };
-  };
-  unsigned stripes_wanted; /* by the user; 0: chosen by the library */
-  uint32_t cleared_from;   /* blocks of so many bytes and more come cleared; 0: none do */
-  struct filter_more more;
-  union {
-    word copies;                    /* that are in a limited filter with counters */
-    WIDE struct bloom_tally *tally; /* of a live one */
-  };
-};
-
-/* What is counted in a layer of a live filter, in the file: docs/format.md has the bytes. */
-enum { BLOOM_TALLY_SHARDS = 32 };
-struct bloom_tally {
-  _Atomic uint64_t state;     /* in that of the first layer: see bloom_live_state() */
-  _Atomic uint64_t unwatched; /* the complement of a watch_mask; bits are only added */
-  _Atomic uint64_t boot;      /* in that of the first layer: of the system that has counted */
-  uint64_t unused[5];
-  struct counter_shard shards[BLOOM_TALLY_SHARDS];
-};
-_Static_assert(sizeof(struct bloom_tally) == (1 + BLOOM_TALLY_SHARDS) * LINE_BYTES,
-               "a shard is a cache line");
-
-/* What a process knows of a live filter. */
-struct bloom_shared {
-  tamis_allocator allocator;
-  struct filter_operations operations; /* while it knows a single layer */
-  struct shared_file file;
-  unsigned planned;       /* layers, with those that are not open yet */
-  _Atomic unsigned known; /* to be open: no layer is ever forgotten */
-  struct bloom *layers[BLOOM_MOST_LAYERS];
-  uint64_t ends[BLOOM_MOST_LAYERS]; /* where they end in the file */
-};
-
-struct bloom_large {
-  struct bloom_long l;
-  unsigned char secret[HASH_SECRET_BYTES];
-  struct counter_shard shards[];
-};
-
-_Static_assert(offsetof(struct bloom_large, shards) % sizeof(struct counter_shard) == 0,
-               "a shard is a cache line");
 
 static inline struct bloom *bloom_of(tamis_filter *f)
 {
@@ -200,7 +42,12 @@ static inline const struct bloom *const_bloom_of(const tamis_filter *f)
 
 static inline bool bloom_is_long(const struct bloom *b)
 {
-  return b->head.more != NULL;
+  return b->is_long;
+}
+
+static inline bool bloom_is_medium(const struct bloom *b)
+{
+  return b->is_medium;
 }
 
 /* Of a filter that is long. */
@@ -235,6 +82,20 @@ static inline struct bloom_geometry bloom_geometry_of(const struct bloom *b)
                                  .words = b->word_count};
 }
 
+/* Of a filter that is medium. */
+static inline const struct bloom_medium *const_bloom_medium_of(const struct bloom *b)
+{
+  assert(bloom_is_medium(b));
+  return (const struct bloom_medium *) b;
+}
+
+/* Of a filter that is limited: more bits mean that more than `capacity` distinct keys are in. */
+static inline double bloom_max_bits(const struct bloom *limited)
+{
+  return bloom_is_long(limited) ? const_bloom_long_of(limited)->max_bits
+                                : const_bloom_medium_of(limited)->max_bits;
+}
+
 static inline uint64_t bloom_closes_at(const struct bloom *b)
 {
   return bloom_is_long(b) ? const_bloom_long_of(b)->closes_at : b->few_keys;
@@ -247,7 +108,9 @@ static inline unsigned bloom_stripes_wanted(const struct bloom *b)
 
 static inline uint32_t bloom_cleared_from(const struct bloom *b)
 {
-  return bloom_is_long(b) ? const_bloom_long_of(b)->cleared_from : 0;
+  return bloom_is_long(b)     ? const_bloom_long_of(b)->cleared_from
+         : bloom_is_medium(b) ? b->blocks_cleared_from
+                              : 0;
 }
 
 static inline struct saved_mapping bloom_mapping(const struct bloom *b)
@@ -441,12 +304,12 @@ const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limi
 /* The same, where vectors_usable(). */
 const struct bloom_calls *tamis__bloom_calls_by_vectors(struct bloom_shape shape, bool limited);
 
-/* Layers after the first one are long.  (If the first one is short, a batch in several layers is not
+/* Layers after the first one are long.  (If the first one is not, a batch in several layers is not
  * computed with vectors there.  To ask for the processor would slow down each single call.) */
 static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
 {
   return bloom_is_long(b) ? const_bloom_long_of(b)->calls
-                          : tamis__bloom_calls(bloom_shape_of(b), false);
+                          : tamis__bloom_calls(bloom_shape_of(b), b->limited);
 }
 
 /* The row of a layer alone. */
@@ -472,7 +335,7 @@ FORCE_INLINE struct bloom_shape bloom_shape_of_row(const struct bloom_row *row)
  * it. */
 double tamis__bloom_limit_of_bits(const struct bloom_geometry *g);
 
-/* bloom_long.max_bits, also of a filter that is short. */
+/* The same, of any filter. */
 double tamis__bloom_max_bits(const struct bloom *b);
 
 /* The lowest rate that is planned for: the one that 64-bit hashes can give or, in the counting
@@ -486,9 +349,10 @@ uint64_t tamis__bloom_bytes(const struct bloom *b);
 /* That of the options, or a lower one that is as good: see `bounded`. */
 static inline uint64_t bloom_max_bytes(const struct bloom *b)
 {
-  return bloom_is_long(b) ? const_bloom_long_of(b)->max_bytes
-         : b->bounded     ? tamis__bloom_bytes(b)
-                          : 0;
+  return bloom_is_long(b)     ? const_bloom_long_of(b)->max_bytes
+         : bloom_is_medium(b) ? const_bloom_medium_of(b)->max_bytes
+         : b->bounded         ? tamis__bloom_bytes(b)
+                              : 0;
 }
 
 /* What a filter is made of. */
@@ -503,7 +367,8 @@ struct bloom_plan {
   unsigned number;     /* of the layer; 0 or 1: the first */
   bool is_mapped;
   bool closes_early;         /* or may do so: see tamis__layers_limit_first() */
-  bool is_unusual;           /* it has an allocator or a hash function of the user's */
+  bool has_allocator;        /* of the user's */
+  bool is_unusual;           /* it has a hash function of the user's, or is a further layer */
   uint64_t cleared_from;     /* of the options */
   struct bloom_tally *tally; /* of a live filter; NULL: it is none */
 };

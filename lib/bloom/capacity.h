@@ -28,7 +28,7 @@ static inline bool at_capacity(const struct bloom *b)
   if (!b->limited)
     return counted_keys(b) >= bloom_closes_at(b);
   return bloom_counted(b, KEYS) >= bloom_capacity(b) ||
-         (double) bloom_counted(b, BITS) >= const_bloom_long_of(b)->max_bits;
+         (double) bloom_counted(b, BITS) >= bloom_max_bits(b);
 }
 
 /* The keys that there is room for, at least; 0 if there may be none. */
@@ -39,7 +39,7 @@ static inline uint64_t room_for_keys(const struct bloom *b)
   uint64_t room = keys < most ? most - keys : 0;
   if (!b->limited)
     return room;
-  double bits = const_bloom_long_of(b)->max_bits - (double) bloom_counted(b, BITS);
+  double bits = bloom_max_bits(b) - (double) bloom_counted(b, BITS);
   double of_bits = bits / bloom_shape_bits_per_key(bloom_shape_of(b));
   return of_bits < (double) room ? (of_bits > 0 ? (uint64_t) of_bits : 0) : room;
 }

@@ -18,7 +18,7 @@ enum {
   MOST_SMALL_BYTES = SMALL(1024, 128),
   /* The same where the user has asked for a single stripe, as one does whose threads take turns: they
    * do not meet at the counters. */
-  MOST_SMALL_BYTES_ALONE = SMALL(8192, 128)
+  MOST_SMALL_BYTES_ALONE = SMALL(64 << 10, 128)
 };
 
 /* What a filter consists of.  A large one has two blocks, as only its words need huge pages. */
@@ -49,22 +49,43 @@ static bool plan_is_small(const struct bloom_plan *plan)
   return is_small(plan->geometry.words, plan->stripes_wanted == 1);
 }
 
-/* What a short filter has no room for.  (With a limit below that of the smallest long one, it is
- * short.  It cannot grow then, as a layer takes more than the difference.) */
-static bool is_long(const struct bloom_plan *plan)
+/* What a short filter has no room for, and a medium one has.  (With a limit below that of the smallest
+ * medium one, it is short.  It cannot grow then, as a layer takes more than the difference.) */
+static bool is_more_than_short(const struct bloom_plan *plan)
 {
-  return !plan_is_small(plan) || plan->limited || plan->older ||
-         plan->max_bytes >= plan->geometry.words * sizeof(word) + sizeof(struct bloom_long) ||
-         plan->closes_early || plan->is_mapped || plan->is_unusual || plan->cleared_from ||
-         plan->stripes_wanted > 1 || plan->tally || plan->geometry.capacity > UINT16_MAX;
+  return plan->limited || plan->has_allocator || plan->cleared_from ||
+         plan->max_bytes >= plan->geometry.words * sizeof(word) + BLOOM_MEDIUM_BYTES;
 }
 
-static struct sizes add_up(struct sizes s, bool small, bool is_long)
+/* What a medium filter has no room for. */
+static bool is_long(const struct bloom_plan *plan)
+{
+  const bool counts = plan->geometry.shape.layout == BLOOM_LAYOUT_COUNTING;
+  return !plan_is_small(plan) || plan->older || plan->closes_early || plan->is_mapped ||
+         plan->is_unusual || plan->stripes_wanted > 1 || plan->tally ||
+         plan->geometry.capacity > UINT16_MAX || (counts && is_more_than_short(plan));
+}
+
+enum form { FORM_SHORT, FORM_MEDIUM, FORM_LONG };
+
+static enum form form_of(const struct bloom_plan *plan)
+{
+  return is_long(plan) ? FORM_LONG : is_more_than_short(plan) ? FORM_MEDIUM : FORM_SHORT;
+}
+
+static size_t bytes_of_struct(enum form form, bool limited)
+{
+  return form == FORM_LONG    ? sizeof(struct bloom_long)
+         : form == FORM_SHORT ? (size_t) BLOOM_SHORT_BYTES
+         : limited            ? sizeof(struct bloom_medium)
+                              : (size_t) BLOOM_MEDIUM_BYTES;
+}
+
+static struct sizes add_up(struct sizes s, bool small, enum form form, bool limited)
 {
   s.before = small ? s.words_bytes : 0;
-  s.struct_bytes = !small    ? sizeof(struct bloom_large) + s.shards * sizeof(struct counter_shard)
-                   : is_long ? sizeof(struct bloom_long)
-                             : (size_t) BLOOM_SHORT_BYTES;
+  s.struct_bytes = small ? bytes_of_struct(form, limited)
+                         : sizeof(struct bloom_large) + s.shards * sizeof(struct counter_shard);
   s.all_bytes = s.before + s.struct_bytes + s.stripes * sizeof(struct padded_stripe) + s.rows_bytes;
   return s;
 }
@@ -107,7 +128,7 @@ static struct sizes sizes_for(const struct bloom_plan *plan)
   s.own_stripe = small && s.stripes == 1;
   s.stripes -= s.own_stripe;
   s.shards = small || plan->tally ? 0 : tamis__counter_shards(g->lines * LINE_BYTES);
-  return add_up(s, small, is_long(plan));
+  return add_up(s, small, form_of(plan), plan->limited);
 }
 
 /* Those of a layer that is there. */
@@ -119,7 +140,10 @@ static struct sizes sizes_of(const struct bloom *b)
                     .rows_bytes = bytes_of_rows(b->number)};
   s.own_stripe = bloom_stripe_count(b) && (char *) b->stripes == b->own_stripe;
   s.stripes = s.own_stripe ? 0 : bloom_stripe_count(b);
-  s = add_up(s, is_small(b->word_count, bloom_stripes_wanted(b) == 1), bloom_is_long(b));
+  const enum form form = bloom_is_long(b)     ? FORM_LONG
+                         : bloom_is_medium(b) ? FORM_MEDIUM
+                                              : FORM_SHORT;
+  s = add_up(s, is_small(b->word_count, bloom_stripes_wanted(b) == 1), form, b->limited);
   return (char *) b->words + s.before == (char *) b ? s : words_apart(s);
 }
 
@@ -195,7 +219,9 @@ double tamis__bloom_limit_of_bits(const struct bloom_geometry *g)
 double tamis__bloom_max_bits(const struct bloom *b)
 {
   const struct bloom_geometry g = bloom_geometry_of(b);
-  return bloom_is_long(b) ? const_bloom_long_of(b)->max_bits : tamis__bloom_limit_of_bits(&g);
+  if (bloom_is_long(b))
+    return const_bloom_long_of(b)->max_bits;
+  return b->limited ? bloom_max_bits(b) : tamis__bloom_limit_of_bits(&g);
 }
 
 static const struct bloom_calls *calls_for(const struct bloom_plan *plan)
@@ -228,6 +254,29 @@ static void begin_stripes(struct bloom *b, const struct sizes *s)
     stripe_init(bloom_stripe(b, i));
 }
 
+static double max_bits_for(const struct bloom_plan *plan)
+{
+  return plan->max_bits > 0 ? plan->max_bits : tamis__bloom_limit_of_bits(&plan->geometry);
+}
+
+/* A larger number is as good as none. */
+static uint32_t cleared_from_32(const struct bloom_plan *plan)
+{
+  return plan->cleared_from <= UINT32_MAX ? (uint32_t) plan->cleared_from : 0;
+}
+
+static void begin_medium(struct bloom_medium *m, const struct tamis_filter *head,
+                         const struct bloom_plan *plan)
+{
+  m->b.blocks_cleared_from = cleared_from_32(plan);
+  m->allocator = *filter_allocator(head);
+  m->max_bytes = plan->max_bytes;
+  if (plan->limited)
+    m->max_bits = max_bits_for(plan);
+  if (m->allocator.allocate)
+    filter_set_allocator(&m->b.head, &m->allocator);
+}
+
 static void begin_long(struct bloom_long *l, const struct tamis_filter *head,
                        const struct bloom_plan *plan, const struct bloom_calls *calls)
 {
@@ -235,11 +284,11 @@ static void begin_long(struct bloom_long *l, const struct tamis_filter *head,
   l->calls = calls;
   l->capacity = g->capacity;
   l->closes_at = plan->closes_at ? plan->closes_at : g->capacity;
-  l->max_bits = plan->max_bits > 0 ? plan->max_bits : tamis__bloom_limit_of_bits(g);
+  l->max_bits = max_bits_for(plan);
   l->max_bytes = plan->max_bytes;
   l->stripes_wanted = plan->stripes_wanted;
-  l->cleared_from = plan->cleared_from <= UINT32_MAX ? (uint32_t) plan->cleared_from : 0;
-  l->more = *filter_more(head);
+  l->cleared_from = cleared_from_32(plan);
+  l->more = filter_more_of(head);
   l->more.secret = NULL;
   if (!plan_is_small(plan)) {
     struct bloom_large *large = (struct bloom_large *) l;
@@ -262,12 +311,14 @@ static void begin(struct bloom *b, const struct tamis_filter *head, const struct
   b->one_stripe = plan->stripes_wanted == 1;
   b->number = plan->older ? (plan->older->number + 1) & 127 : 1;
   b->probes = g->shape.probes & 7;
-  b->sections = g->shape.sections & 127;
+  b->sections = g->shape.sections & 63;
   b->live = plan->tally != NULL;
   b->layout = g->shape.layout & 7;
   b->bits_per_probe = g->shape.bits_per_probe & 7;
   b->limited = plan->limited;
-  b->bounded = plan->max_bytes && !is_long(plan);
+  b->is_long = form_of(plan) == FORM_LONG;
+  b->is_medium = form_of(plan) == FORM_MEDIUM;
+  b->bounded = plan->max_bytes && form_of(plan) == FORM_SHORT;
   b->few_keys = (uint16_t) g->capacity;
   b->counter_mask = (uint8_t) (s->shards ? s->shards - 1 : 0);
   if (g->shape.layout == BLOOM_LAYOUT_COUNTING)
@@ -306,9 +357,11 @@ struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct 
   }
   struct bloom *b = (struct bloom *) (block + s.before);
   begin(b, head, plan, &s);
-  if (is_long(plan)) {
+  if (b->is_long) {
     begin_long((struct bloom_long *) b, head, plan, calls);
     bloom_long_of(b)->mapping = *mapping;
+  } else if (b->is_medium) {
+    begin_medium((struct bloom_medium *) b, head, plan);
   }
   operations_begin(&b->head, operations);
   b->words = words ? words : (word *) block;
@@ -342,7 +395,6 @@ int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloo
 
 int tamis__bloom_create_like(const struct bloom *model, struct bloom **out)
 {
-  const struct filter_more *more = filter_more(&model->head);
   const struct bloom_plan plan = {.geometry = bloom_geometry_of(model),
                                   .stripes_wanted = bloom_stripes_wanted(model),
                                   .max_bytes = bloom_max_bytes(model),
@@ -351,6 +403,7 @@ int tamis__bloom_create_like(const struct bloom *model, struct bloom **out)
                                   .cleared_from = bloom_cleared_from(model),
                                   .closes_at = bloom_closes_at(model),
                                   .closes_early = bloom_closes_at(model) != bloom_capacity(model),
-                                  .is_unusual = more->allocator.allocate || more->hash};
+                                  .has_allocator = filter_allocator(&model->head)->allocate != NULL,
+                                  .is_unusual = filter_has_own_hash(&model->head)};
   return tamis__bloom_create_empty(&model->head, &plan, out);
 }

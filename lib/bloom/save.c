@@ -255,11 +255,11 @@ static void restore(struct bloom *b, const struct content *content)
 {
   bloom_count(b, KEYS, content->keys);
   bloom_count(b, UNITED, content->united);
-  if (b->limited) {
+  if (b->limited && has_counters(b))
     atomic_store_explicit(&bloom_long_of(b)->copies, content->keys,
                           memory_order_relaxed); /* not shared yet */
+  if (b->limited)
     bloom_count(b, BITS, content->bits);
-  }
   if (content->full)
     atomic_store_explicit(&b->fullness, FULL, memory_order_relaxed); /* not shared yet */
   else if (!bloom_mapping(b).at)
@@ -285,7 +285,7 @@ static int load_words(struct loading *l)
   uint64_t array = c->plan.geometry.lines * LINE_BYTES, bytes = mapped ? 0 : array;
   c->plan.is_mapped = mapped;
   c->plan.number = l->n ? l->n + 1 : 0;
-  c->plan.is_unusual |= filter_allocator(l->head)->allocate != NULL;
+  c->plan.has_allocator = filter_allocator(l->head)->allocate != NULL;
   uint64_t beside = tamis__bloom_bytes_beside(&c->plan) +
                     (mapped && !l->n ? sizeof(struct filter_operations) : 0);
   const uint64_t limit = l->saved->limit;

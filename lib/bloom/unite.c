@@ -198,7 +198,7 @@ static bool has_room(struct bloom *into, const struct bloom *from, const struct 
     added += count_added(a, b);
   }
   return !added || (!refuses(into) && !at_capacity(into) &&
-                    (double) (bloom_counted(into, BITS) + added) <= bloom_long_of(into)->max_bits &&
+                    (double) (bloom_counted(into, BITS) + added) <= bloom_max_bits(into) &&
                     certain_after(into, certain, added) <= bloom_capacity(into));
 }
 

@@ -5,8 +5,14 @@ for takes the server down, rates hold when filters grow a thousandfold, and copi
 
     test_limits.py --server redis|valkey --module PATH [WORD ...]
 """
+import pathlib
+import sys
+
 import server as servers
 from server import ReplyError, same, wait_until
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import small
 
 MILLION = 1_000_000
 
@@ -54,6 +60,18 @@ def info_size(server, kind, key):
     reply = server(f"{kind}.INFO", key)
     names = [name if isinstance(name, str) else name.decode() for name in reply[::2]]
     return dict(zip(names, reply[1::2]))["Size"]
+
+
+def test_small_filters(context):
+    """What small filters take, in multiples of what RedisBloom takes for them: docs/redis.md has the table."""
+    server = context.server()
+    most = {(100, True): (1.63, 1.54, 1.37, 1.31), (100, False): (1.82, 1.65, 1.45, 1.38),
+            (1000, True): (1.1, 1.1, 1.07, 1.06), (1000, False): (1.17, 1.1, 1.08, 1.07),
+            (10000, True): (1.02, 1.02, 1.02, 1.02), (10000, False): (1.04, 1.03, 1.03, 1.03)}
+    for (items, grows), ratios in most.items():
+        for rate, ratio in zip((0.01, 0.001, 1e-6, 1e-8), ratios):
+            usage, other = small.measure(server, items, rate, grows)
+            assert usage <= ratio * other, (items, rate, grows, usage, other)
 
 
 def test_freed_in_background(context):

@@ -11,10 +11,14 @@
 
 #include "bytes.h"
 #include "fake_server.h"
+#include "value.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static int load_it(void **state)
 {
@@ -216,6 +220,121 @@ static void foreign_data_is_checked(void **state)
   assert_string_equal(load_head(72, 1, 9), "+OK "); /* the whole of 512 bits, as a power of two */
 }
 
+/* A chunk that says again what the filter has takes no memory, whatever it claims. */
+static void repeated_heads_take_no_memory(void **state)
+{
+  (void) state;
+  assert_string_equal(load_head(0, 0, 0), "+OK ");
+  fake.refused_from = 0;
+  assert_string_equal(load_head(0, 0, 0), "+OK ");
+  assert_non_null(strstr(load_head(20, 8, UINT64_C(1) << 40), "another dump"));
+  fake.refused_from = -1;
+}
+
+enum { FOREIGN_BYTES = 1 << 20 };
+
+/* A chain that RedisBloom wrote, whose only layer is full, and what comes on top of which takes about
+ * 2 MiB. */
+static const struct foreign_layer *load_full_layer(void)
+{
+  enum { ITEMS_IN = 500000, AT_BYTES = 20, AT_BITS = 28, AT_SIZE = 36, AT_RATE = 44, AT_FOR = 64 };
+  static unsigned char head[73], zeros[FOREIGN_BYTES];
+  const double rate = 1e-6, bits_per_entry = 28.8;
+  put_u64(head, ITEMS_IN);
+  put_u64(head + 8, UINT64_C(5) << 32 | 1);
+  put_u64(head + 16, 2);
+  put_u64(head + AT_BYTES, FOREIGN_BYTES);
+  put_u64(head + AT_BITS, 8 * (uint64_t) FOREIGN_BYTES);
+  put_u64(head + AT_SIZE, ITEMS_IN);
+  memcpy(head + AT_RATE, &rate, 8);
+  memcpy(head + 52, &bits_per_entry, 8);
+  put_u64(head + 60, 20);
+  put_u64(head + AT_FOR, ITEMS_IN);
+  assert_string_equal(fake_call_with("BF.LOADCHUNK foreign 1", head, sizeof head), "+OK ");
+  char last[64];
+  (void) snprintf(last, sizeof last, "BF.LOADCHUNK foreign %d", FOREIGN_BYTES + 1);
+  assert_string_equal(fake_call_with(last, zeros, sizeof zeros), "+OK ");
+  return ((const struct value *) fake_value("foreign"))->foreign->layer;
+}
+
+static volatile sig_atomic_t pages_touched;
+
+static void open_page(int signal, siginfo_t *what, void *context)
+{
+  const uintptr_t size = (uintptr_t) sysconf(_SC_PAGESIZE);
+  (void) signal, (void) context;
+  pages_touched++;
+  if (mprotect((void *) ((uintptr_t) what->si_addr & ~(size - 1)), size, PROT_READ | PROT_WRITE))
+    _exit(1);
+}
+
+/* A full filter reads the bits of an item that it refuses, and nothing else: all further pages of its
+ * bits stay closed. */
+static void refusals_read_no_more_than_an_item(void **state)
+{
+  (void) state;
+  struct sigaction before, action = {.sa_sigaction = open_page, .sa_flags = SA_SIGINFO};
+  const uintptr_t size = (uintptr_t) sysconf(_SC_PAGESIZE);
+  assert_int_equal(fake_load("max-bytes 2mb"), SERVER_OK);
+  const struct foreign_layer *layer = load_full_layer();
+  unsigned char *begin = (unsigned char *) (((uintptr_t) layer->data + size - 1) & ~(size - 1));
+  const size_t inside = (size_t) (layer->data + layer->bytes - begin) & ~(size - 1);
+  expect("BF.ADD foreign 1", "-ERR the filter is full: it has reached the most bytes that it may "
+                             "take ");
+  (void) sigaction(SIGSEGV, &action, &before);
+  for (unsigned i = 0; i < 100; i++) {
+    char words[32];
+    pages_touched = 0;
+    assert_int_equal(mprotect(begin, inside, PROT_NONE), 0);
+    (void) snprintf(words, sizeof words, "BF.ADD foreign %u", i);
+    (void) fake_call(words);
+    assert_int_equal(mprotect(begin, inside, PROT_READ | PROT_WRITE), 0);
+    assert_in_range(pages_touched, 0, layer->hashes);
+    assert_non_null(strstr(fake.reply, "is full"));
+  }
+  (void) sigaction(SIGSEGV, &before, NULL);
+  assert_int_equal(fake_load("max-bytes 64mb"), SERVER_OK);
+  expect("BF.ADD foreign 1", ":1 "); /* a higher limit is another one */
+}
+
+/* An add to the filter on top looks at its figures, which takes long, only where its layers are full. */
+static void filters_on_top_are_looked_at_seldom(void **state)
+{
+  (void) state;
+  enum { AT_SIZE = 36, ADDS = 2000 };
+  static const unsigned char zeros[64];
+  unsigned looks = 0;
+  assert_string_equal(load_head(AT_SIZE, 8, 50), "+OK "); /* it is full */
+  assert_string_equal(fake_call_with("BF.LOADCHUNK foreign 65", zeros, sizeof zeros), "+OK ");
+  const struct value *v = fake_value("foreign");
+  for (unsigned i = 0; i < ADDS; i++) {
+    char words[32];
+    (void) snprintf(words, sizeof words, "BF.ADD foreign %u", i);
+    (void) fake_call(words);
+    looks += !v->unwatched;
+  }
+  assert_in_range(v->count, ADDS - 40, ADDS + 50);
+  assert_in_range(looks, 1, 60);
+}
+
+/* What is on top of a filter that RedisBloom wrote is refused by the limit before all of it is read. */
+static void the_limit_holds_while_both_are_read(void **state)
+{
+  (void) state;
+  server_io io;
+  (void) load_full_layer();
+  expect("BF.ADD foreign 1", ":1 ");
+  expect("BF.RESERVE like 0.01 100", "+OK ");
+  fake_dump("foreign", &io);
+  assert_true(io.size > 5 * (size_t) FOREIGN_BYTES / 2);
+  assert_true(fake_restore("copy", "like", &io));
+  assert_int_equal(fake_load("max-bytes 1100kb"), SERVER_OK);
+  expect("BF.RESERVE like 0.01 100", "-ERR item exists ");
+  assert_false(fake_restore("copy", "like", &io));
+  assert_true(io.at <= 2 * (size_t) FOREIGN_BYTES + 100);
+  free(io.data);
+}
+
 /* Each command with the first allocations granted and all later ones refused: the filters have what
  * they had, and with memory again the command works. */
 static void commands_bear_that_memory_is_refused(void **state)
@@ -405,6 +524,10 @@ int main(void)
       cmocka_unit_test_teardown(without_other_functions_it_does_not_load, flush_it),
       cmocka_unit_test_setup_teardown(commands_have_categories, load_it, flush_it),
       cmocka_unit_test_setup_teardown(foreign_data_is_checked, load_it, flush_it),
+      cmocka_unit_test_setup_teardown(repeated_heads_take_no_memory, load_it, flush_it),
+      cmocka_unit_test_setup_teardown(refusals_read_no_more_than_an_item, load_it, flush_it),
+      cmocka_unit_test_setup_teardown(filters_on_top_are_looked_at_seldom, load_it, flush_it),
+      cmocka_unit_test_setup_teardown(the_limit_holds_while_both_are_read, load_it, flush_it),
       cmocka_unit_test_setup_teardown(filters_bear_that_memory_moves, load_it, flush_it),
       cmocka_unit_test_setup_teardown(commands_bear_that_memory_is_refused, load_it, flush_it),
       cmocka_unit_test_setup_teardown(reading_bears_errors, load_it, flush_it),

@@ -5,6 +5,7 @@ they did there, take further items, and go through everything that other filters
 
     test_redisbloom.py --server redis|valkey --module PATH [WORD ...]
 """
+import fnmatch
 import pathlib
 import random
 import re
@@ -240,18 +241,22 @@ def test_bloom_goes_on(context):
         same(server("DEBUG", "DIGEST-VALUE", "g"), server("DEBUG", "DIGEST-VALUE", "h"))
         same(server("BF.MEXISTS", "h", *range(number + 20000)).count(0), 0)
         server("FLUSHALL")
-    model = Bloom(0.02, 500, 2, NOROUND | HASH_64 | NONSCALING)
-    server("RESTORE", "f", "0", redisbloom.payload(model, footer))
-    replies = server("BF.MADD", "f", *range(1000))
-    same(server("BF.CARD", "f"), 500)
-    assert isinstance(replies[-1], servers.ReplyError) and "non scaling filter is full" in str(replies[-1])
-    assert "no union" in server.error("BF.MERGE", "f", "f")
+    # A growth of 0 is that of a filter whose further layers would be for no items.
+    for model in (Bloom(0.02, 500, 2, NOROUND | HASH_64 | NONSCALING), Bloom(0.02, 500, 0)):
+        server("RESTORE", "f", "0", redisbloom.payload(model, footer))
+        replies = server("BF.MADD", "f", *range(1000))
+        same(server("BF.CARD", "f"), 500)
+        assert isinstance(replies[-1], servers.ReplyError) and "non scaling filter is full" in str(replies[-1])
+        same(server("BF.INFO", "f", "FILTERS"), [1])
+        assert any(b"does not grow" in sentence for sentence in server("BF.INFO", "f", "ADVICE"))
+        assert "no union" in server.error("BF.MERGE", "f", "f")
+        server("DEL", "f")
 
 
 def test_replica(context):
     """What a master adds to filters of RedisBloom's, its replica adds alike, whatever its own limit."""
     master, footer = trusting(context)
-    replica = context.start("--replicaof", servers.HOST, master.port, arguments=("max-bytes", "20kb"))
+    replica = context.start("--replicaof", servers.HOST, master.port, arguments=("max-bytes", "20kb", "cf-max-expansions", "2"))
     replica("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", "1")
     wait_until(lambda: replica.client.info("replication", "master_link_status") == "up", "the replica is connected")
     bloom, cuckoo = Bloom(0.01, 300), Cuckoo(500, 2, 20, 2)
@@ -288,6 +293,25 @@ def test_limits(context):
         server("CONFIG", "SET", "tamis.max-bytes", "100000")
         server("DEBUG", "RELOAD")
         same(server(f"{model.kind}.EXISTS", model.kind, "one more"), 1)
+
+
+def test_most_tables(context):
+    """A cuckoo filter has as many tables as cf-max-expansions says; while they have room, items go in."""
+    server, footer = trusting(context)
+    server("RESTORE", "f", "0", redisbloom.payload(Cuckoo(128, 2, 20, 1), footer))
+    for most in (3, 5):
+        server("CONFIG", "SET", "tamis.cf-max-expansions", most)
+        items, added = [f"{most} {i}" for i in range(2000)], 0
+        while (reply := server.client.pipeline([["CF.ADD", "f", items[added]]])[0]) == 1:
+            added += 1
+        assert "Maximum expansions reached" in str(reply) and added, reply
+        figures = dict(zip(*[iter(server("CF.INFO", "f"))] * 2))
+        same(figures["Number of filters"], most)
+        same(server("CF.INSERT", "f", "ITEMS", items[added]), [-1])
+        same(server("CF.ADDNX", "f", items[0]), 0)
+        for item in items[:40]:
+            same(server("CF.DEL", "f", item), 1)
+        same(server("CF.ADD", "f", items[added]), 1)
 
 
 def test_half(context):
@@ -390,7 +414,7 @@ class Pretender:
     """A server with RedisBloom, as far as the tool asks it: answers come from the models."""
 
     def __init__(self, models):
-        self.models, self.dumped, self.breaks_after = models, [], None
+        self.models, self.dumped, self.breaks_after, self.lies = models, [], None, {}
         self.listener = socket.create_server((servers.HOST, 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.serve, daemon=True).start()
@@ -414,18 +438,20 @@ class Pretender:
         family, _, name = command.rpartition(".")
         model = self.models.get(words[0]) if words else None
         if command == "SCAN":
-            return resp([b"0", list(self.models) + [b"a string"]])
+            pattern = words[words.index(b"MATCH") + 1]
+            return resp([b"0", [key for key in [*self.models, b"a string"] if fnmatch.fnmatchcase(key, pattern)]])
         if command == "TYPE":
             return b"+%s\r\n" % (model.type_name.encode() if model else b"string")
         if command == "PTTL":
             return resp(10**9 if words[0] == b"expires" else -1)
         if name == "MEXISTS":
             return resp([int(model.has(word)) for word in words[1:]])
-        if name == "INFO" and family == "CF":
-            return resp([b"Number of buckets", model.buckets, b"Number of items inserted", model.count, b"Bucket size",
-                         model.bucket_size, b"Expansion rate", model.expansion, b"Max iterations", model.max_iterations])
         if name == "INFO" and family:
-            return resp([b"Number of items inserted", model.count])
+            figures = {b"Number of items inserted": model.count, b"Number of filters": len(model.layers)}
+            if family == "CF":
+                figures |= {b"Number of buckets": model.buckets, b"Number of items deleted": model.deleted, b"Bucket size":
+                            model.bucket_size, b"Expansion rate": model.expansion, b"Max iterations": model.max_iterations}
+            return resp([word for figure, value in figures.items() for word in (figure, self.lies.get(figure, value))])
         if name == "SCANDUMP":
             self.dumped.append(words[0])
             if self.breaks_after is not None and len(self.dumped) > self.breaks_after:
@@ -445,7 +471,8 @@ def resp(value):
 
 
 def test_import(context):
-    """The tool moves all filters, goes on after it was interrupted, and finds out if an answer is wrong."""
+    """The tool moves all filters, goes on after it was interrupted, and finds out if an answer or a figure is wrong:
+    then the target has what it had."""
     if subprocess.run(["/usr/bin/python3", "-c", "import redis"], capture_output=True).returncode:
         raise servers.Skip("no redis for Python")
     made, words = models()
@@ -455,10 +482,14 @@ def test_import(context):
     pretender, server = Pretender(sources), context.start()
     state = server.folder / "state"
 
-    def run(*options):
+    def run(*options, to=server):
         return subprocess.run(["/usr/bin/python3", str(TOOL), f"redis://{servers.HOST}:{pretender.port}",
-                               f"redis://{servers.HOST}:{server.port}", "--sample", "200", *options], capture_output=True, text=True)
+                               f"redis://{servers.HOST}:{to.port}", "--sample", "200", *options], capture_output=True, text=True)
 
+    def temporary():
+        return server("KEYS", "tamis-redis-import:*")
+
+    sources[b"{tag}: with braces"] = sources[b"gone"] = sources[b"Bloom 1"]
     server("BF.ADD", "Bloom 0.5", "is here already")
     server("SET", "Cuckoo 3", "of another type")
     pretender.breaks_after = 12
@@ -466,10 +497,16 @@ def test_import(context):
     assert first.returncode == 1 and "start it again to go on" in first.stderr, first
     before, pretender.breaks_after = set(pretender.dumped[:-1]), None
     half = pretender.dumped[-1]
+    same([name.endswith(b":{%s}" % half) for name in temporary()], [True], "it has no name before it is whole")
+    same(server("EXISTS", half), 0)
+    server("SET", temporary()[0].replace(half, b"gone"), "of an earlier run")
+    server("SET", b"tamis-redis-import:another:{gone}", "of another server's")
+    del sources[b"gone"]
     pretender.dumped.clear()
     second = run("--state", state)
     assert second.returncode == 1 and "Cuckoo 3" in second.stderr, second
     assert set(pretender.dumped) & before <= {half}, "what was done is not fetched again"
+    same(temporary(), [b"tamis-redis-import:another:{gone}"])
     same(server("DEL", "Cuckoo 3"), 1)
     pretender.dumped.clear()
     third = run("--state", state)
@@ -487,9 +524,20 @@ def test_import(context):
     agrees(server, sources[b"Bloom 0.5"], "Bloom 0.5", words)
     liar = sources[b"Bloom 5"]
     liar.has = lambda word: True  # noqa: E731
-    lied = run("--replace")
+    lied = run("--replace", "--match", "Bloom 5")
     assert lied.returncode == 1 and "Bloom 5" in lied.stderr and "not equal" in lied.stderr, lied
-    same(server("EXISTS", "Bloom 5"), 0)
+    del liar.has
+    for figure in (b"Number of items inserted", b"Number of items deleted", b"Number of filters"):
+        pretender.lies = {figure: 77}
+        lied = run("--replace", "--match", "Cuckoo 7")
+        assert lied.returncode == 1 and "0 moved" in lied.stdout and "not equal" in lied.stderr, (figure, lied)
+    for key in ("Bloom 5", "Cuckoo 7"):
+        agrees(server, sources[key.encode()], key, words)
+    same(temporary(), [b"tamis-redis-import:another:{gone}"])
+    without = servers.Server(context.kind, "")
+    context.started.append(without)
+    refused = run(to=without)
+    assert refused.returncode == 2 and "has no module tamis" in refused.stderr, refused
     pretender.listener.close()
 
 
