@@ -483,21 +483,6 @@ static void a_key_goes_to_a_generation_that_is_new(void **state)
   finish_tiny(&a.t);
 }
 
-/* The same in a segment that has not split, by a look-up in many filters. */
-static void a_generation_opens_under_a_look_up_in_many_filters(void **state)
-{
-  (void) state;
-  struct tiny t = make_tiny(32);
-  uint64_t key = hash_at(&t, HOME, OTHER_UPPER);
-  struct call reader = call_of(&t, contains_in_many_filters, key);
-  add(&t, key);
-  stop_at(&reader, "cuckoo_versions_read");
-  open_generation(&t);
-  replace_by_a_younger_copy(&t, key, HOME);
-  assert_true(go_on(&reader));
-  finish_tiny(&t);
-}
-
 /* ---- batches ---- */
 
 /* Bit 0: whether the first of two keys is found; bit 1: whether the second one is. */
@@ -630,7 +615,6 @@ int main(void)
       in_either_bucket_on_either_path(a_copy_changes_generations),
       cmocka_unit_test(a_generation_opens_under_a_reader),
       cmocka_unit_test(a_key_goes_to_a_generation_that_is_new),
-      cmocka_unit_test(a_generation_opens_under_a_look_up_in_many_filters),
       cmocka_unit_test(a_batch_answers_in_order),
       cmocka_unit_test(a_batch_answers_in_order_with_two_generations),
       cmocka_unit_test(a_batch_asks_again_where_there_was_no_segment),
