@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 enum {
-  LET_GO_FROM = 256,      /* keys: for fewer, to let the GIL go costs more than others gain */
+  LET_GO_FROM = 256,      /* answers: for fewer, to let the GIL go costs more than others gain */
   SIGNALS_EACH = 1 << 22, /* keys, between two looks for Ctrl-C */
   PART = 2048             /* objects */
 };
@@ -116,8 +116,7 @@ static bool do_source(struct batch *b, const struct source *from)
   for (size_t at = 0; at < from->n; at += SIGNALS_EACH) {
     size_t n = from->n - at < SIGNALS_EACH ? from->n - at : SIGNALS_EACH;
     char *to = answers != NULL ? answers + at * b->width : NULL;
-    PyThreadState *thread =
-        n >= LET_GO_FROM || b->width >= LET_GO_FROM ? PyEval_SaveThread() : NULL;
+    PyThreadState *thread = n * b->width >= LET_GO_FROM ? PyEval_SaveThread() : NULL;
     if (from->keys != NULL)
       do_keys(b, from->keys + at, n, to);
     else
