@@ -79,7 +79,7 @@ static size_t count(const bool *found, size_t n)
   for (; i + sizeof(uint64_t) <= n; i += sizeof(uint64_t)) {
     uint64_t answers;
     memcpy(&answers, found + i, sizeof answers);
-    hits += answers * UINT64_C(0x0101010101010101) >> 56;
+    hits += (size_t) (answers * UINT64_C(0x0101010101010101) >> 56);
   }
   for (; i < n; i++)
     hits += found[i];
