@@ -83,10 +83,11 @@ FORCE_INLINE bool each_is_alike(const tamis_filter *f, uint64_t seed,
 /* The heads of a block, of which look-ups read so many bytes. */
 FORCE_INLINE void each_fetch_heads(const tamis_filter *const *filters, unsigned bytes)
 {
+  enum { LINE = 64 };
   UNROLL
   for (unsigned i = 0; i < EACH_BLOCK; i++) {
     const uintptr_t head = (uintptr_t) filters[i]; /* that of NULL does no harm */
-    for (unsigned at = 0; at < bytes - 1; at += 64)
+    for (unsigned at = 0; at < bytes - 1; at += LINE)
       __builtin_prefetch((const void *) (head + at));      /* NOLINT(performance-no-int-to-ptr) */
     __builtin_prefetch((const void *) (head + bytes - 1)); /* NOLINT(performance-no-int-to-ptr) */
   }

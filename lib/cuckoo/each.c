@@ -60,11 +60,13 @@ FORCE_INLINE bool prefetch_alike(const tamis_filter *const *filters, const void 
     if (!each_is_alike(f, alike.seed, alike.contains) || !has_geometry(c, &alike.g))
       return false;
     const char *segment = whole_segment(c, alike.root, growable);
+    if (__builtin_expect(!segment || (growable && cuckoo_generations(c) != 1), 0)) {
+      tamis__cuckoo_prefetch(f, alike.hash);
+      continue;
+    }
     __builtin_prefetch(segment + alike.stripe);
     __builtin_prefetch(segment + alike.lower);
     __builtin_prefetch(segment + alike.upper);
-    if (__builtin_expect(!segment || (growable && cuckoo_generations(c) != 1), 0))
-      tamis__cuckoo_prefetch(f, alike.hash);
   }
   return true;
 }
