@@ -8,25 +8,6 @@
 
 #include <string.h>
 
-/* In filters of any kinds. */
-static size_t find_in_any(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
-                          bool *found)
-{
-  struct each_block blocks[2];
-  size_t hits = 0;
-  for (size_t i = 0, turn = 0; i < n + EACH_BLOCK; i += EACH_BLOCK, turn = !turn) {
-    if (i < n) {
-      each_fetch_heads(filters, i, n);
-      each_prefetch(filters + i, each_length(i, n), wanted, &blocks[turn]);
-    }
-    if (i >= EACH_BLOCK) {
-      const size_t at = i - EACH_BLOCK;
-      hits += each_contains(filters + at, each_length(at, n), &blocks[!turn], found + at);
-    }
-  }
-  return hits;
-}
-
 /* The first filter decides: filters that are looked up together are usually alike.  (What is done for
  * several at once takes the library's hash for granted.) */
 static size_t find_in_each(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
@@ -35,7 +16,7 @@ static size_t find_in_each(const tamis_filter *const *filters, size_t n, struct 
   const tamis_filter *first = n >= EACH_BLOCK ? filters[0] : NULL;
   if (first && !filter_has_own_hash(first) && operations_of(first)->contains_each)
     return operations_of(first)->contains_each(filters, n, wanted, found);
-  return find_in_any(filters, n, wanted, found);
+  return tamis__each_search(filters, n, wanted, found, NULL, NULL);
 }
 
 /* Who wants only the number gets it in parts, of which each has room here. */

@@ -38,6 +38,18 @@ static void a_move_between_two_reads_of_a_batch(void **state)
   move_between_two_reads(state, contains_in_a_batch);
 }
 
+/* The same filter eight times, in each of which the key must be. */
+static int contains_in_many_filters(tamis_filter *f, uint64_t hash)
+{
+  const tamis_filter *const filters[] = {f, f, f, f, f, f, f, f};
+  return tamis_contains_each_hash(filters, 8, hash, NULL) == 8;
+}
+
+static void a_move_between_two_reads_in_many_filters(void **state)
+{
+  move_between_two_reads(state, contains_in_many_filters);
+}
+
 static void a_move_before_the_first_read(void **state)
 {
   struct pushed p = make_pushed_in(*(const unsigned *) *state);
@@ -589,6 +601,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       in_either_generation(a_move_between_two_reads),
       in_either_generation(a_move_between_two_reads_of_a_batch),
+      in_either_generation(a_move_between_two_reads_in_many_filters),
       in_either_generation(a_move_before_the_first_read),
       in_either_generation(moves_there_and_back),
       cmocka_unit_test(a_split_under_a_reader),

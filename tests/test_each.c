@@ -46,16 +46,22 @@ static uint64_t own_hash(void *context, const void *key, size_t len, uint64_t se
 
 static uint64_t contexts[2] = {1, 2};
 
-static tamis_filter *make(const struct form *form, uint64_t seed, uint64_t *context)
+static tamis_filter *make_for(const struct form *form, uint64_t seed, uint64_t *context,
+                              uint64_t capacity)
 {
   tamis_options o = TAMIS_OPTIONS_INIT;
   o.kind = form->kind, o.layout = form->layout, o.fpp = form->fpp, o.growable = form->growable;
-  o.window = form->window, o.seed = seed, o.capacity = KEYS;
+  o.window = form->window, o.seed = seed, o.capacity = capacity;
   if (context)
     o.hash = own_hash, o.hash_context = context;
   tamis_filter *f = NULL;
   assert_int_equal(tamis_create(&o, &f), TAMIS_OK);
   return f;
+}
+
+static tamis_filter *make(const struct form *form, uint64_t seed, uint64_t *context)
+{
+  return make_for(form, seed, context, KEYS);
 }
 
 /* Every third number, beginning with the filter's, is a key of it. */
@@ -140,26 +146,47 @@ static void forms_seeds_and_gaps_are_mixed(void **state)
   }
 }
 
-/* All but one filter of a block are alike, and so are their words. */
+/* All but one filter of a block are alike.  (Words of filters of one form are alike, too.) */
+static tamis_filter *make_other(const struct form *usual, unsigned what, bool is_other)
+{
+  struct form wide = *usual;
+  wide.fpp = 0.2;
+  switch (what) {
+  case 0:
+    return make(usual, 42 + is_other, NULL);
+  case 1:
+    return make(is_other ? &wide : usual, 42, NULL);
+  case 2:
+    return make(usual, 42, is_other ? &contexts[0] : NULL);
+  case 3:
+    return make(usual, 42, &contexts[is_other]);
+  case 4:
+    return is_other ? NULL : make(usual, 42, NULL);
+  case 5:
+    return make_for(usual, 42, NULL, is_other ? 100 * KEYS : KEYS);
+  default:
+    return make(&forms[is_other], 42, NULL);
+  }
+}
+
 static void one_filter_of_a_block_is_another(void **state)
 {
   (void) state;
-  static const struct form usual = {TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, 0.01, true, 0};
-  for (unsigned what = 0; what < 4; what++)
-    for (size_t other = 0; other < 2 * EACH_BLOCK; other++) {
-      tamis_filter *filters[2 * EACH_BLOCK];
-      for (size_t i = 0; i < 2 * EACH_BLOCK; i++) {
-        bool is_other = i == other;
-        filters[i] = is_other && what == 0   ? make(&usual, 43, NULL)
-                     : is_other && what == 1 ? make(&forms[0], 42, NULL)
-                     : is_other && what == 2 ? make(&usual, 42, &contexts[0])
-                     : what == 3             ? make(&usual, 42, &contexts[is_other])
-                                             : make(&usual, 42, NULL);
-        fill(filters[i], i % 3, 20);
+  static const struct form usual[] = {{TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, 0.01, true, 0},
+                                      {TAMIS_CUCKOO, TAMIS_LAYOUT_BLOCKED, 0.01, true, 0},
+                                      {TAMIS_CUCKOO, TAMIS_LAYOUT_BLOCKED, 0.01, false, 0}};
+  for (unsigned form = 0; form < 3; form++)
+    for (unsigned what = 0; what < 7; what++)
+      for (size_t other = 0; other < 2 * EACH_BLOCK; other++) {
+        tamis_filter *filters[2 * EACH_BLOCK];
+        for (size_t i = 0; i < 2 * EACH_BLOCK; i++) {
+          filters[i] = make_other(&usual[form], what, i == other);
+          if (filters[i])
+            fill(filters[i], i % 3, 20);
+        }
+        assert_answers_of_all(filters, 2 * EACH_BLOCK);
+        destroy(filters, 2 * EACH_BLOCK);
       }
-      assert_answers_of_all(filters, 2 * EACH_BLOCK);
-      destroy(filters, 2 * EACH_BLOCK);
-    }
 }
 
 static void filters_that_are_mapped_and_shared(void **state)

@@ -22,6 +22,7 @@
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct index_options {
   struct shared_options shared;
@@ -194,22 +195,26 @@ static bool make_filter(const struct index_file *index, struct index_entry *entr
 }
 
 /* Whether all of the file was read, and it has not changed since. */
-static bool read_keys(struct work *work, const struct key_finder *finder,
-                      const struct index_entry *entry, struct hashes *h)
+static bool read_keys(struct work *work, struct key_finder *finder, const struct index_entry *entry,
+                      struct hashes *h)
 {
   struct unpacked u;
   uint64_t bytes = 0, lines = 0;
   size_t length;
   if (!unpacked_open(&u, entry->path))
     return false;
-  for (char *line; !h->failed && (line = unpacked_line(&u, &length)) != NULL; lines++) {
+  finder->failed = false;
+  for (char *line; !h->failed && !finder->failed && (line = unpacked_line(&u, &length)) != NULL;
+       lines++) {
     key_finder_each(finder, line, length, take_hash, h);
     bytes += length + 1;
   }
   bool settled = unpacked_is_settled(&u, &entry->stamp);
-  bool whole = unpacked_close(&u, true);
+  bool failed = h->failed || finder->failed, whole = unpacked_close(&u, !failed);
   if (h->failed)
     fail("out of memory for the keys of '%s'", entry->path);
+  else if (finder->failed)
+    fail(KEY_FAILED, entry->path);
   else if (whole && !settled)
     note("'%s' changes; it will be searched for any key", entry->path);
   pthread_mutex_lock(&work->lock);
@@ -217,10 +222,10 @@ static bool read_keys(struct work *work, const struct key_finder *finder,
   work->lines += lines;
   work->read++;
   pthread_mutex_unlock(&work->lock);
-  return whole && settled && !h->failed;
+  return whole && settled && !failed;
 }
 
-static void read_file(struct work *work, const struct key_finder *finder, struct index_entry *entry)
+static void read_file(struct work *work, struct key_finder *finder, struct index_entry *entry)
 {
   struct hashes h = {.hasher = work->hasher};
   if (entry->owned)
@@ -278,13 +283,19 @@ static void run_threads(struct work *work, unsigned n)
 
 /* ---- the index ---- */
 
-/* Leaves out files that are gone, and says which are to be read. */
+/* Whether there is no regular file any more, by why stamp_of_path() has failed. */
+static bool is_gone(int error)
+{
+  return error == ENOENT || error == ENOTDIR || error == EISDIR || error == EINVAL;
+}
+
+/* Leaves out files that are gone.  Returns how many. */
 static uint64_t drop_lost_files(struct index_file *index)
 {
   size_t kept = 0;
   struct stamp stamp;
   for (size_t i = 0; i < index->count; i++) {
-    if (!stamp_of_path(index->entries[i].path, &stamp) && (errno == ENOENT || errno == ENOTDIR))
+    if (!stamp_of_path(index->entries[i].path, &stamp) && is_gone(errno))
       free(index->entries[i].path);
     else
       index->entries[kept++] = index->entries[i];
@@ -302,6 +313,21 @@ static int compare_paths(const void *a, const void *b)
 static void keep_path(void *path)
 {
   (void) path;
+}
+
+static bool is_same_file(const char *a, const char *b)
+{
+  struct stat of_a, of_b;
+  return stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+         of_a.st_ino == of_b.st_ino;
+}
+
+/* An index of itself would change with each run. */
+static void check_files(const struct index_options *options)
+{
+  for (size_t i = 0; i < options->file_count; i++)
+    if (is_same_file(options->files[i], options->shared.output))
+      usage_error("'%s' is INDEX itself, and cannot be one of its files", options->files[i]);
 }
 
 /* Adds a named file, unless it is known.  False after fail(): there is no memory. */
@@ -445,6 +471,7 @@ int index_main(int argc, char **argv)
   if (options.shared.output == NULL)
     usage_error("index needs -o INDEX; see 'tamis index --help'");
   check_regex(&options.rule);
+  check_files(&options);
 
   bool exists = stamp_of_path(options.shared.output, &stamp) || errno != ENOENT;
   bool begun = exists ? index_read(&index, options.shared.output) : begin_index(&options, &index);

@@ -119,7 +119,7 @@ static bool unusable(const char *path, const char *why)
 static bool read_file(const char *path, unsigned char **data, size_t *size)
 {
   struct stat status;
-  int fd = (int) TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  int fd = (int) TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   size_t got = 0;
   ssize_t part = 1;
   *data = NULL;
@@ -164,8 +164,14 @@ struct index_entry *index_append(struct index_file *index, const char *path)
   return &index->entries[index->count++];
 }
 
-static void read_entry(struct index_file *index, struct cursor *c, unsigned char *filters,
-                       uint64_t bytes)
+/* The filters of entries that have been read, and of those that come. */
+struct filters {
+  uint64_t before, left; /* bytes */
+  unsigned char *at;
+};
+
+/* Filters stand one after the other, so all together take no more bytes than the file. */
+static void read_entry(struct index_file *index, struct cursor *c, struct filters *filters)
 {
   char *path = get_text(c);
   struct stamp stamp;
@@ -176,14 +182,14 @@ static void read_entry(struct index_file *index, struct cursor *c, unsigned char
   uint64_t keys = get64(c);
   uint64_t at = get64(c);
   uint64_t size = get64(c);
-  if (at > bytes || size > bytes - at)
-    c->wrong = true;
+  c->wrong |= at != filters->before || size > filters->left;
   struct index_entry *entry = c->wrong || path == NULL ? NULL : index_append(index, path);
   if (entry != NULL) {
     entry->stamp = stamp;
     entry->keys = keys;
     entry->filter_bytes = size;
-    entry->filter = size > 0 ? filters + at : NULL;
+    entry->filter = size > 0 ? filters->at : NULL;
+    filters->before += size, filters->left -= size, filters->at += size;
   }
   c->wrong |= entry == NULL;
   free(path);
@@ -193,6 +199,7 @@ static void read_entry(struct index_file *index, struct cursor *c, unsigned char
 static bool read_head(struct index_file *index, size_t head, size_t size)
 {
   struct cursor c = {index->data + HEAD_AT, index->data + HEAD_AT + head, false};
+  struct filters filters = {0, size - HEAD_AT - head, index->data + HEAD_AT + head};
   uint64_t mode = get64(&c);
   index->rule.mode = mode < KEY_MODES ? (enum key_mode) mode : KEY_LINE;
   index->rule.field = get64(&c);
@@ -204,7 +211,7 @@ static bool read_head(struct index_file *index, size_t head, size_t size)
   c.wrong |= mode >= KEY_MODES || index->regex == NULL || index->seed == 0 ||
              !(index->fpp > 0 && index->fpp < 1);
   for (uint64_t i = 0; i < count && !c.wrong; i++)
-    read_entry(index, &c, index->data + HEAD_AT + head, size - HEAD_AT - head);
+    read_entry(index, &c, &filters);
   return !c.wrong && c.at == c.end;
 }
 
@@ -260,13 +267,17 @@ static int64_t read_part(void *context, void *data, size_t size)
   return (int64_t) given;
 }
 
+/* Half of a filter's bits are 0, so it takes at most twice what is written of it, and so much more: the
+ * least filters have more zeros. */
+enum { FILTER_BESIDE = 4096 };
+
 tamis_filter *index_load(const struct index_entry *entry, int *result)
 {
   struct part part = {.rest = {entry->filter, entry->filter + entry->filter_bytes, false}};
   tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
   tamis_filter *filter;
   char more;
-  options.max_bytes = 2 * entry->filter_bytes + (1 << 20);
+  options.max_bytes = 2 * entry->filter_bytes + FILTER_BESIDE;
   *result = tamis_load(&options, read_part, &part, &filter);
   if (*result == TAMIS_OK && read_part(&part, &more, 1) != 0) {
     tamis_destroy(filter);

@@ -88,6 +88,8 @@ void interrupt_init(void)
   pipe_ends = signal(SIGPIPE, SIG_IGN) != SIG_IGN;
   /* A limit on the size of files is an error to report; it should not kill the process. */
   signal(SIGXFSZ, SIG_IGN);
+  /* Where the parent process ignores it, children could not be waited for. */
+  signal(SIGCHLD, SIG_DFL);
   for (int i = 0; i < ENDING; i++)
     handle_unless_ignored(ending[i]);
 }

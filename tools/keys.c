@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "keys.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ bool key_rules_equal(const struct key_rule *a, const struct key_rule *b)
 
 bool key_finder_init(struct key_finder *finder, const struct key_rule *rule, char *why, size_t size)
 {
-  finder->rule = *rule;
+  *finder = (struct key_finder){.rule = *rule};
   if (rule->mode != KEY_REGEX)
     return true;
   /* The C library's parser calls itself for each parenthesis. */
@@ -58,12 +59,16 @@ static bool take_field(uint64_t field, const char *line, size_t length, key_take
 }
 
 /* Matches do not overlap, and empty ones are no keys: as those of grep -o. */
-static bool take_matches(const regex_t *regex, const char *line, size_t length, key_taker take,
+static bool take_matches(struct key_finder *finder, const char *line, size_t length, key_taker take,
                          void *context)
 {
   regmatch_t match = {.rm_so = 0, .rm_eo = (regoff_t) length};
-  int flags = REG_STARTEND;
-  while (regexec(regex, line, 1, &match, flags) == 0) {
+  int flags = REG_STARTEND, result;
+  if (length >= INT_MAX) { /* regoff_t is an int */
+    finder->failed = true;
+    return false;
+  }
+  while ((result = regexec(&finder->compiled, line, 1, &match, flags)) == 0) {
     bool is_empty = match.rm_so == match.rm_eo;
     if (!is_empty && take(context, line + match.rm_so, (size_t) (match.rm_eo - match.rm_so)))
       return true;
@@ -73,17 +78,18 @@ static bool take_matches(const regex_t *regex, const char *line, size_t length, 
       return false;
     flags = REG_STARTEND | REG_NOTBOL;
   }
+  finder->failed |= result != REG_NOMATCH;
   return false;
 }
 
-bool key_finder_each(const struct key_finder *finder, const char *line, size_t length,
-                     key_taker take, void *context)
+bool key_finder_each(struct key_finder *finder, const char *line, size_t length, key_taker take,
+                     void *context)
 {
   switch (finder->rule.mode) {
   case KEY_FIELD:
     return take_field(finder->rule.field, line, length, take, context);
   case KEY_REGEX:
-    return take_matches(&finder->compiled, line, length, take, context);
+    return take_matches(finder, line, length, take, context);
   default:
     return take(context, line, length);
   }

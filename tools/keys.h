@@ -27,7 +27,13 @@ bool key_rules_equal(const struct key_rule *a, const struct key_rule *b);
 struct key_finder {
   struct key_rule rule;
   regex_t compiled;
+  bool failed; /* a line could not be searched, as it is too long or there is no memory: it may have
+                  keys that were not handed out */
 };
+
+/* What fail() says of such a file, whose name it gets. */
+#define KEY_FAILED \
+  "cannot search '%s' for the regular expression: a line has 2 GiB or more, or there is no memory"
 
 /* False: the expression is wrong, and `why` has a sentence of libc. */
 bool key_finder_init(struct key_finder *finder, const struct key_rule *rule, char *why,
@@ -39,7 +45,7 @@ typedef bool (*key_taker)(void *context, const char *key, size_t length);
 
 /* Hands out the keys of a line, which ends with a 0 that is not counted, until one call of `take`
  * returns true; returns whether one has. */
-bool key_finder_each(const struct key_finder *finder, const char *line, size_t length,
-                     key_taker take, void *context);
+bool key_finder_each(struct key_finder *finder, const char *line, size_t length, key_taker take,
+                     void *context);
 
 #endif

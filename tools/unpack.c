@@ -99,6 +99,16 @@ static bool open_pipe(struct unpacked *u, int *output)
   return started;
 }
 
+/* Waits for the program, if there is one.  Whether it has read all of the file. */
+static bool has_ended_well(const struct unpacked *u)
+{
+  int status;
+  if (u->program == NULL)
+    return true;
+  return TEMP_FAILURE_RETRY(waitpid(u->child, &status, 0)) == u->child && WIFEXITED(status) &&
+         WEXITSTATUS(status) == 0;
+}
+
 static bool open_lines(struct unpacked *u)
 {
   char magic[COMPRESSED_MAGIC];
@@ -114,9 +124,13 @@ static bool open_lines(struct unpacked *u)
   if (u->program == NULL)
     lines = fcntl(u->fd, F_DUPFD_CLOEXEC, 0);
   u->lines = lines < 0 ? NULL : fdopen(lines, "r");
-  if (u->lines == NULL)
-    fail("cannot read '%s': %s", u->path, strerror(errno));
-  return u->lines != NULL;
+  if (u->lines != NULL)
+    return true;
+  fail("cannot read '%s': %s", u->path, strerror(errno));
+  if (lines >= 0)
+    close(lines);
+  has_ended_well(u);
+  return false;
 }
 
 bool unpacked_open(struct unpacked *u, const char *path)
@@ -160,16 +174,6 @@ char *unpacked_line(struct unpacked *u, size_t *length)
     u->line[--got] = '\0';
   *length = (size_t) got;
   return u->line;
-}
-
-/* Whether the program has read all of the file. */
-static bool has_ended_well(const struct unpacked *u)
-{
-  int status;
-  if (u->program == NULL)
-    return true;
-  return TEMP_FAILURE_RETRY(waitpid(u->child, &status, 0)) == u->child && WIFEXITED(status) &&
-         WEXITSTATUS(status) == 0;
 }
 
 bool unpacked_close(struct unpacked *u, bool whole)

@@ -142,7 +142,7 @@ static bool find_files(const struct index_file *index, const struct which_option
 
 struct search {
   const struct which_options *options;
-  const struct key_finder *finder;
+  struct key_finder *finder;
   bool names; /* there are several files */
 };
 
@@ -189,6 +189,7 @@ static uint64_t search_file(const struct search *search, const char *path)
   if (!unpacked_open(&u, path))
     return 0;
   char *line = NULL;
+  search->finder->failed = false;
   bool enough = false; /* the first line of a list was found, or nobody reads the output */
   while (!enough && (line = unpacked_line(&u, &length)) != NULL) {
     if (!is_chosen(search, line, length))
@@ -199,6 +200,8 @@ static uint64_t search_file(const struct search *search, const char *path)
     enough = list || ferror(stdout);
   }
   unpacked_close(&u, !enough);
+  if (search->finder->failed)
+    fail(KEY_FAILED, path);
   if (list && found > 0)
     puts(path);
   else if (search->options->count && search->names)

@@ -8,14 +8,18 @@
  *                  └ each filter is looked up
  *
  * So no filter waits for another one's memory.  A filter may change after its memory was fetched.
- * This makes the fetch useless, and nothing else: the look-up reads the filter's operations again, and
- * is what a single call does at that moment, in a read section of its own where the kind needs one.
- * So the answer for each filter is that of a single call, these calls take effect in the order of the
- * filters, and no read section outlasts one look-up.
+ * This makes the fetch useless, and nothing else: the look-up reads again what may have changed, and
+ * is what a single call does at that moment.  So the answer for each filter is that of a single call,
+ * and these calls take effect in the order of the filters.
+ *
+ * Filters of one call are usually *alike*: of one kind, seed and shape.  What a key has in common in
+ * all of them is worked out once, and a block of such filters is searched by two calls.  All other
+ * blocks are searched filter by filter.
  */
 #ifndef TAMIS_LIB_EACH_H
 #define TAMIS_LIB_EACH_H
 
+#include "base/compiler.h"
 #include "base/filter.h"
 
 /* Filters of one size often have a key's line, and their heads, at the same place of a page each.
@@ -49,62 +53,44 @@ static inline uint64_t wanted_hash(struct wanted *wanted, const tamis_filter *f)
   return wanted->hash;
 }
 
-/* A head is at most so large, and look-ups read little more of a filter itself. */
-enum { EACH_HEAD_BYTES = 64 };
-
-static inline size_t each_length(size_t start, size_t n)
-{
-  return n - start < EACH_BLOCK ? n - start : EACH_BLOCK;
-}
-
-/* Those of the next block, or of no filter. */
-FORCE_INLINE void each_fetch_heads(const tamis_filter *const *filters, size_t start, size_t n)
-{
-  const tamis_filter *const *next = filters + start + EACH_BLOCK;
-  if (n - start < 2 * EACH_BLOCK)
-    return;
-  UNROLL
-  for (unsigned i = 0; i < EACH_BLOCK; i++) {
-    __builtin_prefetch(next[i]);
-    __builtin_prefetch(next[i] ? (const char *) next[i] + EACH_HEAD_BYTES - 1 : NULL);
-  }
-}
-
-/* ---- a block of filters of any kinds; some may be NULL ---- */
-
-/* The hash of the key in each filter. */
-struct each_block {
-  uint64_t hash[EACH_BLOCK];
+/* How a kind searches a block of filters that are alike.  `common` is what it has worked out for
+ * them, by the first of all filters, which has the library's hash. */
+struct each_way {
+  /* Fetches what look-ups in a block will read, and the heads of the block after it if `more`.  False:
+   * not all filters of the block are alike.  A member of `places` is for what is worth keeping of a
+   * filter until it is looked up. */
+  bool (*prefetch)(const tamis_filter *const *filters, const void *common,
+                   uint64_t places[EACH_BLOCK], bool more);
+  /* Looks up in a block.  False: they are not alike any more, and `found` means nothing. */
+  bool (*contains)(const tamis_filter *const *filters, const void *common,
+                   const uint64_t places[EACH_BLOCK], bool *found);
 };
 
-static inline void each_hashed(struct each_block *block, uint64_t hash)
+/* Looks up in n filters of any kinds, of which some may be NULL.  Returns how many hits there are.
+ * `way` NULL: nothing is known to be in common. */
+size_t tamis__each_search(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
+                          bool *found, const struct each_way *way, const void *common);
+
+/* Whether a filter is one of those that are alike, as far as all kinds go: it hashes by the library's
+ * hash and this seed, and has this `contains`.  It may be NULL. */
+FORCE_INLINE bool each_is_alike(const tamis_filter *f, uint64_t seed,
+                                bool (*contains)(const tamis_filter *, uint64_t))
 {
-  for (unsigned i = 0; i < EACH_BLOCK; i++)
-    block->hash[i] = hash;
+  return f && f->keys.seed == seed && !filter_has_own_hash(f) &&
+         operations_of(f)->contains == contains;
 }
 
-__attribute__((unused)) NEVER_INLINE static void each_prefetch(const tamis_filter *const *filters,
-                                                               size_t n, struct wanted *wanted,
-                                                               struct each_block *block)
+/* The heads of a block, of which look-ups read so many bytes. */
+FORCE_INLINE void each_fetch_heads(const tamis_filter *const *filters, unsigned bytes)
 {
-  for (size_t i = 0; i < n; i++)
-    if (filters[i]) {
-      block->hash[i] = wanted_hash(wanted, filters[i]);
-      operations_of(filters[i])->prefetch(filters[i], block->hash[i]);
-    }
-}
-
-__attribute__((unused)) NEVER_INLINE static size_t each_contains(const tamis_filter *const *filters,
-                                                                 size_t n,
-                                                                 const struct each_block *block,
-                                                                 bool *found)
-{
-  size_t hits = 0;
-  for (size_t i = 0; i < n; i++) {
-    found[i] = filters[i] && operations_of(filters[i])->contains(filters[i], block->hash[i]);
-    hits += found[i];
+  enum { LINE = 64 };
+  UNROLL
+  for (unsigned i = 0; i < EACH_BLOCK; i++) {
+    const uintptr_t head = (uintptr_t) filters[i]; /* that of NULL does no harm */
+    for (unsigned at = 0; at < bytes - 1; at += LINE)
+      __builtin_prefetch((const void *) (head + at));      /* NOLINT(performance-no-int-to-ptr) */
+    __builtin_prefetch((const void *) (head + bytes - 1)); /* NOLINT(performance-no-int-to-ptr) */
   }
-  return hits;
 }
 
 #endif

@@ -25,3 +25,21 @@ void tamis__layered_prefetch(const tamis_filter *f, uint64_t hash)
   for (unsigned i = 0; i < newest->number && i < LAYERS_AHEAD; i++, row++)
     __builtin_prefetch(&row->words[bloom_first_word(row->section_words, mixed)]);
 }
+
+bool tamis__bloom_prefetch_alike(const tamis_filter *const *filters, const void *alike,
+                                 uint64_t places[EACH_BLOCK], bool more)
+{
+  enum { HEAD_BYTES = offsetof(struct bloom, word_count) + sizeof(uint64_t) };
+  const struct bloom_alike a = *(const struct bloom_alike *) alike;
+  if (more)
+    each_fetch_heads(filters + EACH_BLOCK, HEAD_BYTES);
+  UNROLL
+  for (unsigned i = 0; i < EACH_BLOCK; i++) {
+    const struct bloom *b = const_bloom_of(filters[i]);
+    if (!each_is_alike(filters[i], a.seed, a.contains))
+      return false;
+    places[i] = hash_to_range(a.product, b->word_count);
+    __builtin_prefetch(&b->words[places[i]]);
+  }
+  return true;
+}

@@ -60,84 +60,49 @@ FORCE_INLINE bool common_matches(const word *words, uint64_t first, const struct
   return !~in;
 }
 
-/* Whether a block of filters can be searched for what a key has in common, as filter_operations that
- * have the shape's `contains` say.  0: yes.  One cannot if it has grown, is shared by processes, is of
- * another shape or kind, or hashes otherwise.  The words that look-ups will read are fetched. */
-FORCE_INLINE uint64_t common_prefetch(const tamis_filter *const *filters, const struct common *c,
-                                      uint64_t first[EACH_BLOCK], uint64_t seed,
-                                      bool (*contains)(const tamis_filter *, uint64_t))
-{
-  uint64_t other = 0;
-  UNROLL
-  for (unsigned i = 0; i < EACH_BLOCK; i++) {
-    const struct bloom *b = const_bloom_of(filters[i]);
-    if (!b)
-      return 1;
-    other |= (b->head.keys.seed ^ seed) | filter_has_own_hash(&b->head) |
-             ((uintptr_t) operations_of(&b->head)->contains ^ (uintptr_t) contains);
-    if (__builtin_expect(other != 0, 0))
-      return other;
-    first[i] = bloom_first_word(b->word_count, c->mixed);
-    __builtin_prefetch(&b->words[first[i]]);
-  }
-  return other;
-}
+/* What a call with many filters has worked out for those that are alike.  Others have grown, are shared
+ * by processes, or are of another shape or kind. */
+struct bloom_alike {
+  bool (*contains)(const tamis_filter *f, uint64_t hash); /* of the shape */
+  uint64_t seed;
+  uint64_t product; /* of the mixed hash: see bloom_first_word() */
+  struct common common;
+};
 
-/* Looks up a block whose words have been fetched.  The operations of each filter are read again
- * before its words.  If they are not all those that common_prefetch() has seen, the answers mean
- * nothing, and *other is not 0. */
-FORCE_INLINE size_t common_contains(const tamis_filter *const *filters, const struct common *c,
-                                    const uint64_t first[EACH_BLOCK], bool *found,
-                                    struct bloom_shape shape, uint64_t *other,
-                                    bool (*contains)(const tamis_filter *, uint64_t))
+/* That of struct each_way, for all shapes.  A place is the key's first word. */
+bool tamis__bloom_prefetch_alike(const tamis_filter *const *filters, const void *alike,
+                                 uint64_t places[EACH_BLOCK], bool more);
+
+/* That of a shape.  The operations of each filter are read again before its words. */
+FORCE_INLINE bool bloom_contains_alike(const tamis_filter *const *filters,
+                                       const struct bloom_alike *alike,
+                                       const uint64_t places[EACH_BLOCK], bool *found,
+                                       struct bloom_shape shape)
 {
-  size_t hits = 0;
+  const struct common c = alike->common;
+  bool (*const contains)(const tamis_filter *, uint64_t) = alike->contains;
   HOOK(each_fetched);
   UNROLL
   for (unsigned i = 0; i < EACH_BLOCK; i++) {
     const struct bloom *b = const_bloom_of(filters[i]);
-    *other |= (uintptr_t) operations_of(&b->head)->contains ^ (uintptr_t) contains;
-    found[i] = common_matches(b->words, first[i], c, shape.probes, shape.layout);
-    hits += found[i];
+    if (operations_of(&b->head)->contains != contains)
+      return false;
+    found[i] = common_matches(b->words, places[i], &c, shape.probes, shape.layout);
   }
-  return hits;
+  return true;
 }
 
-/* The `contains_each` of a shape, whose `contains` this is. */
+/* The `contains_each` of a shape. */
 FORCE_INLINE size_t bloom_contains_each(const tamis_filter *const *filters, size_t n,
                                         struct wanted *wanted, bool *found,
-                                        struct bloom_shape shape,
+                                        const struct each_way *way, struct bloom_shape shape,
                                         bool (*contains)(const tamis_filter *, uint64_t))
 {
-  const uint64_t seed = filters[0]->keys.seed, hash = wanted_hash(wanted, filters[0]);
-  const struct common c = common_of(hash_mix(&filters[0]->keys, hash), shape);
-  uint64_t first[2][EACH_BLOCK], other[2];
-  struct each_block blocks[2];
-  size_t hits = 0;
-  for (size_t i = 0, turn = 0; i < n + EACH_BLOCK; i += EACH_BLOCK, turn = !turn) {
-    if (i < n) {
-      each_fetch_heads(filters, i, n);
-      other[turn] = each_length(i, n) < EACH_BLOCK ||
-                    common_prefetch(filters + i, &c, first[turn], seed, contains);
-      if (__builtin_expect(other[turn] != 0, 0))
-        each_prefetch(filters + i, each_length(i, n), wanted, &blocks[turn]);
-    }
-    if (i < EACH_BLOCK)
-      continue;
-    const size_t at = i - EACH_BLOCK;
-    uint64_t changed = other[!turn];
-    size_t of_block = 0;
-    if (__builtin_expect(!changed, 1)) {
-      of_block =
-          common_contains(filters + at, &c, first[!turn], found + at, shape, &changed, contains);
-      if (__builtin_expect(changed != 0, 0))
-        each_hashed(&blocks[!turn], hash);
-    }
-    if (__builtin_expect(changed != 0, 0))
-      of_block = each_contains(filters + at, each_length(at, n), &blocks[!turn], found + at);
-    hits += of_block;
-  }
-  return hits;
+  const struct hash_keys *keys = &filters[0]->keys;
+  const uint64_t mixed = hash_mix(keys, wanted_hash(wanted, filters[0]));
+  const struct bloom_alike alike = {contains, keys->seed, mixed * HASH_MULTIPLIER,
+                                    common_of(mixed, shape)};
+  return tamis__each_search(filters, n, wanted, found, way, &alike);
 }
 
 #endif

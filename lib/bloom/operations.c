@@ -316,11 +316,17 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
   }
 
 /* Of those with one section. */
-#define EACH(name, shape)                                                          \
-  static size_t name##_contains_each(const tamis_filter *const *filters, size_t n, \
-                                     struct wanted *wanted, bool *found)           \
-  {                                                                                \
-    return bloom_contains_each(filters, n, wanted, found, shape, name##_contains); \
+#define EACH(name, shape)                                                                    \
+  static bool name##_contains_alike(const tamis_filter *const *filters, const void *alike,   \
+                                    const uint64_t places[EACH_BLOCK], bool *found)          \
+  {                                                                                          \
+    return bloom_contains_alike(filters, alike, places, found, shape);                       \
+  }                                                                                          \
+  static size_t name##_contains_each(const tamis_filter *const *filters, size_t n,           \
+                                     struct wanted *wanted, bool *found)                     \
+  {                                                                                          \
+    static const struct each_way way = {tamis__bloom_prefetch_alike, name##_contains_alike}; \
+    return bloom_contains_each(filters, n, wanted, found, &way, shape, name##_contains);     \
   }
 #define sections_contains_each NULL
 #define classic_contains_each NULL

@@ -59,13 +59,6 @@
 
 /* ---- the last, or only, generation ---- */
 
-/* A look-up whose memory is known, and may be fetched before it is read. */
-struct lookup {
-  const struct stripe *stripe; /* of the upper bucket; NULL: there is no segment */
-  const word *lower, *upper;
-  uint64_t entry;
-};
-
 /* (`g`, here and below: the geometry of the pair's generation, of which parts may be constants.) */
 FORCE_INLINE struct lookup lookup_prepare(const struct cuckoo_geometry *g,
                                           const struct bucket_pair *pair)
@@ -87,28 +80,6 @@ static inline void lookup_prefetch(const struct lookup *lookup)
   __builtin_prefetch(lookup->stripe);
   __builtin_prefetch(lookup->lower);
   __builtin_prefetch(lookup->upper);
-}
-
-struct lookup_result {
-  bool hit;   /* it holds, but for a batch if it is stale: see finish_group() */
-  bool moved; /* an entry has left a bucket meanwhile, or the segment was marked: a miss does not
-                 hold */
-  bool stale; /* the segment had been marked before, or there was none */
-};
-
-FORCE_INLINE struct lookup_result lookup_finish(const struct lookup *lookup,
-                                                const struct cuckoo_geometry *g)
-{
-  if (!lookup->stripe)
-    return (struct lookup_result){.stale = true};
-  uint64_t version = version_before(lookup->stripe);
-  HOOK(cuckoo_versions_read);
-  uint64_t lower = word_load(lookup->lower);
-  HOOK(cuckoo_lower_read);
-  uint64_t upper = word_load(lookup->upper);
-  bool moved = version_after(lookup->stripe) != version;
-  return (struct lookup_result){match_either(g, lower, upper, lookup->entry), moved,
-                                version_has_left(version)};
 }
 
 /* ---- older generations ---- */
@@ -220,8 +191,7 @@ bool tamis__contains_mixed_any(const struct cuckoo *c, uint64_t hash)
 /* MOVED: something has moved.  UNSURE: there is no segment, or it was marked before. */
 enum answer { MISS, HIT, UNSURE, MOVED };
 
-/* After a look-up that was made under something that moved. */
-static NEVER_INLINE bool contains_again(const struct cuckoo *c, uint64_t hash)
+NEVER_INLINE bool tamis__contains_again(const struct cuckoo *c, uint64_t hash)
 {
   cuckoo_note(c, LOOKUP_RETRIES);
   return tamis__contains_mixed_any(c, hash);
@@ -229,7 +199,7 @@ static NEVER_INLINE bool contains_again(const struct cuckoo *c, uint64_t hash)
 
 static NEVER_INLINE bool contains_after(const struct cuckoo *c, uint64_t hash, enum answer answer)
 {
-  return answer == MOVED ? contains_again(c, hash) : tamis__contains_mixed_any(c, hash);
+  return answer == MOVED ? tamis__contains_again(c, hash) : tamis__contains_mixed_any(c, hash);
 }
 
 bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash)
@@ -397,14 +367,14 @@ FORCE_INLINE bool contains_growable(const struct cuckoo *c, uint64_t hash)
   struct lookup_result result = first_lookup(first, hash, true);
   bool sure = result.hit | (!result.moved & (cuckoo_generations(c) == 1));
   registered_reader_leave(token);
-  return __builtin_expect(sure, 1) ? result.hit : contains_again(c, hash);
+  return __builtin_expect(sure, 1) ? result.hit : tamis__contains_again(c, hash);
 }
 
 FORCE_INLINE bool contains_fixed(const struct cuckoo *c, uint64_t hash)
 {
   struct lookup_result result = first_lookup(cuckoo_generation(c, 0), hash, false);
   bool sure = result.hit | !result.moved;
-  return __builtin_expect(sure, 1) ? result.hit : contains_again(c, hash);
+  return __builtin_expect(sure, 1) ? result.hit : tamis__contains_again(c, hash);
 }
 
 bool tamis__cuckoo_contains_growable(const tamis_filter *f, uint64_t hash)
@@ -449,7 +419,7 @@ static NEVER_INLINE bool contains_late(const struct cuckoo *c, uint64_t hash)
   reader_token token = cuckoo_enter(c);
   bool missed = !pair_find(cuckoo_generation(c, 0), mixed).segment;
   cuckoo_leave(c, token);
-  return missed ? tamis__contains_mixed_any(c, mixed) : contains_again(c, mixed);
+  return missed ? tamis__contains_mixed_any(c, mixed) : tamis__contains_again(c, mixed);
 }
 
 /* Finishes look-ups that were prepared FILTER_AHEAD keys earlier.  By now a segment may have left

@@ -10,7 +10,9 @@
 #ifndef TAMIS_LIB_CUCKOO_LOOKUP_H
 #define TAMIS_LIB_CUCKOO_LOOKUP_H
 
+#include "base/each.h"
 #include "cuckoo/directory.h"
+#include "cuckoo/pair.h"
 
 /* Keys of a batch that are looked up inside one read section.  Grace periods pass quickly only
  * while all read sections are short. */
@@ -28,9 +30,50 @@ size_t tamis__cuckoo_contains_many_growable(const tamis_filter *f, const uint64_
 size_t tamis__cuckoo_contains_many_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                          bool *found);
 
+/* `contains_each`: cuckoo/each.c. */
+size_t tamis__cuckoo_contains_each_growable(const tamis_filter *const *filters, size_t n,
+                                            struct wanted *wanted, bool *found);
+size_t tamis__cuckoo_contains_each_fixed(const tamis_filter *const *filters, size_t n,
+                                         struct wanted *wanted, bool *found);
+
 /* The same for hashes that are mixed, for unique adds. */
 bool tamis__contains_mixed_any(const struct cuckoo *c, uint64_t hash);
 bool tamis__contains_mixed_growable(const struct cuckoo *c, uint64_t hash);
 bool tamis__contains_mixed_fixed(const struct cuckoo *c, uint64_t hash);
+
+/* The same after a look-up that was made under something that moved. */
+bool tamis__contains_again(const struct cuckoo *c, uint64_t hash);
+
+/* ---- in one bucket pair, of the last, or only, generation ---- */
+
+/* A look-up whose memory is known, and may be fetched before it is read. */
+struct lookup {
+  const struct stripe *stripe; /* of the upper bucket; NULL: there is no segment */
+  const word *lower, *upper;
+  uint64_t entry;
+};
+
+struct lookup_result {
+  bool hit;   /* it holds, but for a batch if it is stale: see finish_group() */
+  bool moved; /* an entry has left a bucket meanwhile, or the segment was marked: a miss does not
+                 hold */
+  bool stale; /* the segment had been marked before, or there was none */
+};
+
+/* `g`: the geometry of the pair's generation, of which parts may be constants. */
+FORCE_INLINE struct lookup_result lookup_finish(const struct lookup *lookup,
+                                                const struct cuckoo_geometry *g)
+{
+  if (!lookup->stripe)
+    return (struct lookup_result){.stale = true};
+  uint64_t version = version_before(lookup->stripe);
+  HOOK(cuckoo_versions_read);
+  uint64_t lower = word_load(lookup->lower);
+  HOOK(cuckoo_lower_read);
+  uint64_t upper = word_load(lookup->upper);
+  bool moved = version_after(lookup->stripe) != version;
+  return (struct lookup_result){match_either(g, lower, upper, lookup->entry), moved,
+                                version_has_left(version)};
+}
 
 #endif

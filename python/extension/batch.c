@@ -15,18 +15,27 @@
 #include <stdlib.h>
 
 enum {
-  LET_GO_FROM = 256,      /* keys: for fewer, to let the GIL go costs more than others gain */
+  LET_GO_FROM = 256,      /* answers: for fewer, to let the GIL go costs more than others gain */
   SIGNALS_EACH = 1 << 22, /* keys, between two looks for Ctrl-C */
   PART = 2048             /* objects */
 };
 
-enum batch_call { UPDATE, ADD_MANY, CONTAINS_MANY };
+enum batch_call { UPDATE, ADD_MANY, CONTAINS_MANY, CONTAINS_EACH };
+
+/* Filters that are asked together.  Some may be NULL. */
+struct filters {
+  PyObject *objects; /* a tuple */
+  const tamis_filter **raw;
+  size_t n;
+};
 
 struct batch {
   filter_object *f;
+  struct filters filters; /* of CONTAINS_EACH, in place of `f` */
   enum batch_call call;
-  PyObject *answers; /* a bytearray, with a byte for each key; NULL for UPDATE */
-  size_t done;       /* keys that have their answer there */
+  PyObject *answers; /* a bytearray; NULL for UPDATE */
+  size_t width;      /* bytes there for each key */
+  size_t done;       /* keys that have their answers there */
   int failure;       /* of the first key that failed, or TAMIS_OK */
   int error;         /* and its errno */
 };
@@ -57,6 +66,8 @@ static void do_piece(struct batch *b, const tamis_key *keys, size_t n, char *ans
 {
   if (b->call == CONTAINS_MANY)
     tamis_contains_many(b->f->raw, keys, n, (bool *) answers);
+  else if (b->call == CONTAINS_EACH)
+    tamis_contains_each_many(b->filters.raw, b->filters.n, keys, n, (bool *) answers);
   else
     add_piece(b, keys, n, answers);
 }
@@ -64,7 +75,8 @@ static void do_piece(struct batch *b, const tamis_key *keys, size_t n, char *ans
 static void do_keys(struct batch *b, const tamis_key *keys, size_t n, char *answers)
 {
   for (size_t at = 0; at < n; at += PIECE)
-    do_piece(b, keys + at, n - at < PIECE ? n - at : PIECE, answers != NULL ? answers + at : NULL);
+    do_piece(b, keys + at, n - at < PIECE ? n - at : PIECE,
+             answers != NULL ? answers + at * b->width : NULL);
 }
 
 static void do_column(struct batch *b, const struct column *column, size_t from, size_t n,
@@ -74,7 +86,7 @@ static void do_column(struct batch *b, const struct column *column, size_t from,
   for (size_t at = 0; at < n; at += step) {
     size_t here = n - at < step ? n - at : step;
     column_keys(column, from + at, here, piece);
-    do_piece(b, piece->keys, here, answers != NULL ? answers + at : NULL);
+    do_piece(b, piece->keys, here, answers != NULL ? answers + at * b->width : NULL);
   }
 }
 
@@ -92,18 +104,19 @@ static bool do_source(struct batch *b, const struct source *from)
 {
   char *answers = NULL;
   if (b->answers != NULL) {
-    if (from->n > (size_t) PY_SSIZE_T_MAX - b->done) {
+    size_t most = b->width > 0 ? (size_t) PY_SSIZE_T_MAX / b->width : (size_t) PY_SSIZE_T_MAX;
+    if (from->n > most - b->done) {
       PyErr_NoMemory();
       return false;
     }
-    if (PyByteArray_Resize(b->answers, (Py_ssize_t) (b->done + from->n)) < 0)
+    if (PyByteArray_Resize(b->answers, (Py_ssize_t) ((b->done + from->n) * b->width)) < 0)
       return false;
-    answers = PyByteArray_AsString(b->answers) + b->done;
+    answers = PyByteArray_AsString(b->answers) + b->done * b->width;
   }
   for (size_t at = 0; at < from->n; at += SIGNALS_EACH) {
     size_t n = from->n - at < SIGNALS_EACH ? from->n - at : SIGNALS_EACH;
-    char *to = answers != NULL ? answers + at : NULL;
-    PyThreadState *thread = n >= LET_GO_FROM ? PyEval_SaveThread() : NULL;
+    char *to = answers != NULL ? answers + at * b->width : NULL;
+    PyThreadState *thread = n * b->width >= LET_GO_FROM ? PyEval_SaveThread() : NULL;
     if (from->keys != NULL)
       do_keys(b, from->keys + at, n, to);
     else
@@ -339,14 +352,30 @@ static bool use_keys(struct batch *b, PyObject *keys)
 
 /* ---- answers ---- */
 
-static PyObject *list_of_answers(const struct batch *b)
+static PyObject *list_of(const char *answers, size_t n)
 {
   PyObject *const objects[] = {
       [ANSWER_NO] = Py_False, [ANSWER_YES] = Py_True, [ANSWER_REFUSED] = Py_None};
-  const char *answers = PyByteArray_AsString(b->answers);
-  PyObject *list = PyList_New((Py_ssize_t) b->done);
-  for (size_t i = 0; list != NULL && i < b->done; i++)
+  PyObject *list = PyList_New((Py_ssize_t) n);
+  for (size_t i = 0; list != NULL && i < n; i++)
     PyList_SetItem(list, (Py_ssize_t) i, Py_NewRef(objects[(unsigned char) answers[i]]));
+  return list;
+}
+
+/* Of CONTAINS_EACH, a list for each key. */
+static PyObject *list_of_answers(const struct batch *b)
+{
+  const char *answers = PyByteArray_AsString(b->answers);
+  if (b->call != CONTAINS_EACH)
+    return list_of(answers, b->done);
+  PyObject *list = PyList_New((Py_ssize_t) b->done);
+  for (size_t i = 0; list != NULL && i < b->done; i++) {
+    PyObject *row = list_of(answers + i * b->width, b->width);
+    if (row == NULL)
+      Py_CLEAR(list);
+    else
+      PyList_SetItem(list, (Py_ssize_t) i, row);
+  }
   return list;
 }
 
@@ -374,6 +403,12 @@ static PyObject *answers_for(const struct batch *b, PyObject *keys)
                         ? PyObject_CallMethod(numpy, "frombuffer", "Os", b->answers, "?")
                         : PyObject_CallMethod(numpy, "zeros", "is", 0, "?");
   Py_DECREF(numpy);
+  if (array != NULL && b->call == CONTAINS_EACH) {
+    PyObject *rows =
+        PyObject_CallMethod(array, "reshape", "nn", (Py_ssize_t) b->done, (Py_ssize_t) b->width);
+    Py_DECREF(array);
+    array = rows;
+  }
   return array;
 }
 
@@ -392,7 +427,7 @@ static void give_results(const struct batch *b)
 
 static PyObject *many(PyObject *self, PyObject *keys, enum batch_call call)
 {
-  struct batch b = {.f = as_filter(self), .call = call};
+  struct batch b = {.f = as_filter(self), .call = call, .width = 1};
   PyObject *result = NULL;
   if (call != UPDATE && (b.answers = PyByteArray_FromStringAndSize(NULL, 0)) == NULL)
     return NULL;
@@ -428,4 +463,84 @@ PyObject *filter_add_many(PyObject *self, PyObject *keys)
 PyObject *filter_contains_many(PyObject *self, PyObject *keys)
 {
   return many(self, keys, CONTAINS_MANY);
+}
+
+/* ---- many filters ---- */
+
+static void filters_close(struct filters *filters)
+{
+  free(filters->raw);
+  Py_XDECREF(filters->objects);
+}
+
+static bool filters_open(const module_state *state, PyObject *from, struct filters *filters)
+{
+  *filters = (struct filters){.objects = PySequence_Tuple(from)};
+  if (filters->objects == NULL)
+    return false;
+  filters->n = (size_t) PyTuple_Size(filters->objects);
+  filters->raw = calloc(filters->n + 1, sizeof(tamis_filter *));
+  if (filters->raw == NULL) {
+    PyErr_NoMemory();
+    return false;
+  }
+  for (size_t i = 0; i < filters->n; i++) {
+    PyObject *object = PyTuple_GetItem(filters->objects, (Py_ssize_t) i);
+    if (object == Py_None)
+      continue;
+    if (!PyObject_TypeCheck(object, state->filter)) {
+      PyErr_Format(PyExc_TypeError, "filters must be filters or None, not %R", Py_TYPE(object));
+      return false;
+    }
+    filters->raw[i] = as_filter(object)->raw;
+  }
+  return true;
+}
+
+static PyObject *contains_each(const struct filters *filters, PyObject *object)
+{
+  struct key key;
+  bool *found = calloc(filters->n + 1, sizeof *found);
+  if (found == NULL)
+    return PyErr_NoMemory();
+  PyObject *list = NULL;
+  if (key_read(object, &key)) {
+    PyThreadState *thread = filters->n >= LET_GO_FROM ? PyEval_SaveThread() : NULL;
+    tamis_contains_each(filters->raw, filters->n, key.data, key.len, found);
+    if (thread != NULL)
+      PyEval_RestoreThread(thread);
+    key_release(&key);
+    list = list_of((const char *) found, filters->n);
+  }
+  free(found);
+  return list;
+}
+
+PyObject *module_contains_each(PyObject *module, PyObject *arguments)
+{
+  PyObject *from, *key, *result = NULL;
+  struct filters filters;
+  if (!PyArg_ParseTuple(arguments, "OO:contains_each", &from, &key))
+    return NULL;
+  if (filters_open(state_of_module(module), from, &filters))
+    result = contains_each(&filters, key);
+  filters_close(&filters);
+  return result;
+}
+
+PyObject *module_contains_each_many(PyObject *module, PyObject *arguments)
+{
+  PyObject *from, *keys, *result = NULL;
+  struct batch b = {.call = CONTAINS_EACH};
+  if (!PyArg_ParseTuple(arguments, "OO:contains_each_many", &from, &keys))
+    return NULL;
+  if (filters_open(state_of_module(module), from, &b.filters) &&
+      (b.answers = PyByteArray_FromStringAndSize(NULL, 0)) != NULL) {
+    b.width = b.filters.n;
+    if (use_keys(&b, keys))
+      result = answers_for(&b, keys);
+  }
+  Py_XDECREF(b.answers);
+  filters_close(&b.filters);
+  return result;
 }

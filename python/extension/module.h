@@ -4,7 +4,7 @@
  *
  *   key.c      what is a key: one Python object becomes bytes
  *   filter.c   the types, and the calls with one key
- *   batch.c    the calls with many keys, with the GIL let go
+ *   batch.c    the calls with many keys or filters, with the GIL let go
  *   column.c   arrays of keys that are read without the GIL: buffers (numpy), Arrow
  *   files.c    save, load, map, share, pickle
  *   figures.c  statistics
@@ -123,11 +123,13 @@ bool read_number(PyObject *object, const char *what, uint64_t *out);
  * number. */
 bool read_positive(PyObject *object, const char *what, uint64_t *out);
 
-/* ---- batch.c: methods ---- */
+/* ---- batch.c: methods, and functions of the module ---- */
 
 PyObject *filter_update(PyObject *self, PyObject *const *arguments, Py_ssize_t n);
 PyObject *filter_add_many(PyObject *self, PyObject *keys);
 PyObject *filter_contains_many(PyObject *self, PyObject *keys);
+PyObject *module_contains_each(PyObject *module, PyObject *arguments);
+PyObject *module_contains_each_many(PyObject *module, PyObject *arguments);
 
 /* ---- files.c: methods, and functions of the module ---- */
 

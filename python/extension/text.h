@@ -280,6 +280,29 @@
   "The filter that to_bytes has made, or that a file holds, from bytes or another buffer.\n" \
   "Exceptions are those of load."
 
+#define CONTAINS_EACH_TEXT                                                                   \
+  "contains_each($module, filters, key, /)\n--\n\n"                                          \
+  "Which of many filters may hold a key: a list of bools, one for each filter.\n\n"          \
+  "The filters may be of any kinds, and None holds no key.  It takes about a third of the\n" \
+  "time of asking one after the other in C; any number of threads may ask.\n\n"              \
+  ">>> import tamis\n"                                                                       \
+  ">>> days = [tamis.Bloom(1000, 1e-9), tamis.Cuckoo(1000, 1e-6)]\n"                         \
+  ">>> days[1].add(7)\n"                                                                     \
+  "True\n"                                                                                   \
+  ">>> tamis.contains_each(days, 7)\n"                                                       \
+  "[False, True]"
+
+#define CONTAINS_EACH_MANY_TEXT                                                                 \
+  "contains_each_many($module, filters, keys, /)\n--\n\n"                                       \
+  "contains_each for each of the keys: a list of such lists or, for a numpy array of keys, a\n" \
+  "numpy array of bools with a row for each key.  keys is what update takes.\n\n"               \
+  ">>> import tamis\n"                                                                          \
+  ">>> days = [tamis.Bloom(1000, 1e-9), tamis.Cuckoo(1000, 1e-6)]\n"                            \
+  ">>> days[1].add(7)\n"                                                                        \
+  "True\n"                                                                                      \
+  ">>> tamis.contains_each_many(days, [7, 8])\n"                                                \
+  "[[False, True], [False, False]]"
+
 #define PAGE_TEXT                                                                               \
   "to_prometheus($module, filters, /)\n--\n\n"                                                  \
   "One page in Prometheus' text format, with the figures of several filters: a dict that has\n" \

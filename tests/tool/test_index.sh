@@ -267,6 +267,96 @@ check "as it was" cmp ids kept
 run index --regex "$(printf '(%.0s' $(seq 5000))" -o none.idx 1.log
 check "an expression that is too long" one_line 2 "--regex: it is longer than 4096 bytes"
 
+
+run index -o ids 1.log ids
+check "an index of itself" one_line 2 "'ids' is INDEX itself"
+ln ids hard
+run index -o ids hard
+check "also by another name" one_line 2 "'hard' is INDEX itself"
+mkfifo index.fifo
+check "a FIFO for an index" refuses 2 "cannot read 'index.fifo'" which index.fifo x
+check "also of index" refuses 2 "cannot read 'index.fifo'" index -o index.fifo 1.txt
+cp 1.txt becomes && run index -o become becomes 2.txt
+rm becomes && mkdir becomes
+run index -o become --stats
+check "a file that became a folder is dropped" figure_is "files dropped" 1
+run which become one
+check "and not named any more" nothing_said 1
+env --ignore-signal=CHLD "$tamis" index -o ignored 8.log.gz >out 2>err
+status=$?
+check "children are waited for also where SIGCHLD was ignored" nothing_said 0
+
+# ---- memory and descriptors ----
+
+if ! { (ulimit -v 25000; "$tamis" --version) >version; } 2>/dev/null; then
+  skip "keys that find no memory" "the program does not run in so little memory"
+else
+  seq 4000000 >numbers
+  (ulimit -v 25000 && exec "$tamis" index -o starved numbers) >out 2>err
+  status=$?
+  check "keys that find no memory" one_line 1 "out of memory for the keys of 'numbers'"
+  run which starved 5
+  check "may be in the file" output_is numbers
+fi
+# The stream of a pipe cannot be made: its end and the child must not be left behind.
+if strace -o trace -e trace=none true 2>/dev/null; then
+  for i in $(seq 60); do cp 2.log.gz "leak$i.gz"; done
+  (ulimit -n 40; exec strace -qq -o trace -e trace=fcntl -e inject=fcntl:error=EBADF:when=3+ "$tamis" index -o leaks leak*.gz) 2>err
+  check "descriptors are closed where no stream can be made" test "$(grep -c 'F_GETFL.*INJECTED' trace)" -eq 60
+else
+  skip "descriptors are closed where no stream can be made" "strace does not run"
+fi
+# forge INDEX COPY CODE: changes what an index of two files has, and makes its sum right.  CODE has the names
+# `head`, `filters`, and `places`, where the head says of each entry where its filter is.
+forge() {
+  /usr/bin/python3 - "$@" <<'END'
+import struct
+import sys
+
+data = bytearray(open(sys.argv[1], "rb").read())
+size, = struct.unpack_from("<Q", data, 20)
+head, filters = data[36:36 + size], data[36 + size:]
+entry, places = 48 + struct.unpack_from("<Q", head, 16)[0], []
+for _ in range(2):
+    places.append(entry + 8 + struct.unpack_from("<Q", head, entry)[0] + 40)
+    entry = places[-1] + 16
+exec(sys.argv[3])
+total = 0xCBF29CE484222325
+for byte in head:
+    total = (total ^ byte) * 0x100000001B3 % 2**64
+open(sys.argv[2], "wb").write(data[:20] + struct.pack("<QQ", len(head), total) + head + filters)
+END
+}
+run index -o two 1.txt 2.txt
+forge two same 'pass'
+check "a forged index is as it was" cmp two same
+# Both entries name one filter: a thousand of them could, and each would take memory.
+forge two twice 'struct.pack_into("<Q", head, places[1], 0)'
+check "filters of which two are in one place" refuses 2 "is damaged, or not complete" grep twice one
+# A filter for 10^5 keys, of which it has none, is little more than runs of zeros.
+run build --capacity 100000 --fpp 0.01 -o none.tamis 3.txt
+forge two zeros 'saved, filters = open("none.tamis", "rb").read(), b""
+while saved:
+    end = saved.find(bytes(64)) if bytes(64) in saved else len(saved)
+    rest = saved[end:].lstrip(bytes(1))
+    filters += struct.pack("<QQ", end, len(saved) - end - len(rest)) + saved[:end]
+    saved = rest
+struct.pack_into("<QQ", head, places[0], 0, len(filters))
+struct.pack_into("<QQ", head, places[1], len(filters), 0)'
+check "the filter of so many zeros is small" test "$(stat -c %s zeros)" -lt 4096
+check "and takes no memory" refuses 2 "the filter of '1.txt' in the index is damaged" which zeros nothing
+
+if [ "${TAMIS_LONG:-}" ]; then
+  { truncate -s 2200M giant && echo " key7" >>giant; } || exit 1
+  run index --regex 'key[0-9]' -o giants giant
+  check "a line of more than 2 GiB is not searched in part" one_line 1 "cannot search 'giant' for the regular expression"
+  run grep giants key7
+  check "nor in silence" one_line 2 "cannot search 'giant' for the regular expression"
+  rm giant
+else
+  skip "a line of more than 2 GiB" "TAMIS_LONG is not set"
+fi
+
 if [ "$(id -u)" -ne 0 ]; then
   mkdir closed && cp ids closed && chmod 500 closed
   run index -o closed/ids 1.log

@@ -18,6 +18,7 @@ Cuckoo         also removes keys, and grows in small steps
 CountingBloom  a Bloom filter that removes keys; Cuckoo is nearly always the better choice
 load, open, shared, from_bytes
                a saved filter; one that is mapped for look-ups; one that processes change
+contains_each  which of many filters may hold a key
 Ticker         ends the periods of a filter with a window
 Once           work each message of a queue once
 tamis.scrapy   a duplicate filter for Scrapy
@@ -28,10 +29,10 @@ are the same in each run.
 from ._figures import Similarity, Stats
 from ._once import Once
 from ._tamis import (
-    Bloom, CorruptError, CountingBloom, Cuckoo, Error, Filter, FullError, from_bytes, load, open, shared,
-    to_prometheus)
+    Bloom, CorruptError, CountingBloom, Cuckoo, Error, Filter, FullError, contains_each, contains_each_many,
+    from_bytes, load, open, shared, to_prometheus)
 from ._tamis import version as __version__
 from ._ticker import Ticker
 
 __all__ = ["Bloom", "CorruptError", "CountingBloom", "Cuckoo", "Error", "Filter", "FullError", "Once", "Similarity",
-           "Stats", "Ticker", "from_bytes", "load", "open", "shared", "to_prometheus"]
+           "Stats", "Ticker", "contains_each", "contains_each_many", "from_bytes", "load", "open", "shared", "to_prometheus"]

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: one key in many cuckoo filters of one seed and geometry.
+ *
+ *    hash ──► struct cuckoo_alike: root, entry, and where its stripe and its buckets are in a segment
+ *                │
+ *                ├─► filter 1: directory ──► segment ──► stripe, lower bucket, upper bucket
+ *                ├─► filter 2: directory ──► segment ──► ...       (no filter waits for another one)
+ *                └─► ...
+ *
+ * What is fetched decides nothing: the look-up in each filter reads the number of generations, the
+ * directory, and what they lead to, in the order of the straight path in lookup.c.  A filter of several
+ * generations, or whose key may be in a segment that has split, is looked up by a single call.
+ *
+ * The look-ups of a block are in one read section: it is short, and none calls what could block.
+ */
+#include "cuckoo/lookup.h"
+
+#include "base/compiler.h"
+
+/* What a key has in common in filters that are alike: of one sort, which `contains` says, of one seed,
+ * and whose first generations have one geometry. */
+struct cuckoo_alike {
+  bool (*contains)(const tamis_filter *f, uint64_t hash);
+  uint64_t seed;
+  uint64_t hash;  /* not mixed */
+  uint64_t mixed; /* hash_mix() */
+  struct cuckoo_geometry g;
+  uint64_t root;
+  uint64_t entry;                /* in a segment of depth 0 */
+  uint64_t stripe, lower, upper; /* where they are in a segment, in bytes */
+};
+
+/* Of the first generation: the rest of a geometry follows, or does not matter here. */
+FORCE_INLINE bool has_geometry(const struct cuckoo *c, const struct cuckoo_geometry *g)
+{
+  const struct cuckoo_geometry *own = &c->first.geometry;
+  return own->shape.low == g->shape.low && own->first_roots == g->first_roots &&
+         own->pair_bits == g->pair_bits && own->stripe_mask == g->stripe_mask;
+}
+
+/* The segment of the key, if it has not split; otherwise NULL. */
+FORCE_INLINE char *whole_segment(const struct cuckoo *c, uint64_t root, bool growable)
+{
+  directory_value value = directory_load(&c->first.directory[root]);
+  return growable && directory_depth(value) > 0 ? NULL : value;
+}
+
+FORCE_INLINE bool prefetch_alike(const tamis_filter *const *filters, const void *common, bool more,
+                                 bool growable)
+{
+  enum { HEAD_BYTES = offsetof(struct cuckoo, first.directory) + sizeof(uint64_t) };
+  const struct cuckoo_alike alike = *(const struct cuckoo_alike *) common;
+  if (more)
+    each_fetch_heads(filters + EACH_BLOCK, HEAD_BYTES);
+  UNROLL
+  for (unsigned i = 0; i < EACH_BLOCK; i++) {
+    const tamis_filter *f = filters[i];
+    const struct cuckoo *c = const_cuckoo_of(f);
+    if (!each_is_alike(f, alike.seed, alike.contains) || !has_geometry(c, &alike.g))
+      return false;
+    const char *segment = whole_segment(c, alike.root, growable);
+    if (__builtin_expect(!segment || (growable && cuckoo_generations(c) != 1), 0)) {
+      tamis__cuckoo_prefetch(f, alike.hash);
+      continue;
+    }
+    __builtin_prefetch(segment + alike.stripe);
+    __builtin_prefetch(segment + alike.lower);
+    __builtin_prefetch(segment + alike.upper);
+  }
+  return true;
+}
+
+FORCE_INLINE bool contains_alike(const struct cuckoo *c, const struct cuckoo_alike *alike,
+                                 bool growable)
+{
+  const unsigned generations = growable ? cuckoo_generations(c) : 1;
+  const char *segment = whole_segment(c, alike->root, growable);
+  if (__builtin_expect(!segment || generations != 1, 0))
+    return alike->contains(&c->head, alike->hash);
+  struct cuckoo_geometry g = cuckoo_first_geometry(&alike->g, growable);
+  g.shape.ages = false; /* nothing has, in a segment of depth 0 */
+  const struct lookup lookup = {(const struct stripe *) (const void *) (segment + alike->stripe),
+                                (const word *) (const void *) (segment + alike->lower),
+                                (const word *) (const void *) (segment + alike->upper),
+                                alike->entry};
+  const struct lookup_result result = lookup_finish(&lookup, &g);
+  const bool sure = result.hit | (!result.moved & (!growable || cuckoo_generations(c) == 1));
+  return __builtin_expect(sure, 1) ? result.hit : tamis__contains_again(c, alike->mixed);
+}
+
+FORCE_INLINE size_t contains_each(const tamis_filter *const *filters, size_t n,
+                                  struct wanted *wanted, bool *found, const struct each_way *way,
+                                  bool growable)
+{
+  const struct cuckoo *c = const_cuckoo_of(filters[0]);
+  struct cuckoo_alike alike = {.contains = operations_of(&c->head)->contains,
+                               .seed = c->head.keys.seed,
+                               .hash = wanted_hash(wanted, filters[0]),
+                               .g = cuckoo_first_geometry(&c->first.geometry, growable)};
+  alike.mixed = hash_mix(&c->head.keys, alike.hash);
+  const struct cuckoo_address address = cuckoo_address(&alike.g, alike.mixed);
+  alike.root = address.root;
+  alike.entry = bucket_entry(&alike.g.shape, address.fingerprint);
+  alike.stripe =
+      sizeof(struct segment) + (address.upper & alike.g.stripe_mask) * sizeof(struct stripe);
+  alike.lower = alike.g.words_offset + address.lower * sizeof(word);
+  alike.upper = alike.g.words_offset + address.upper * sizeof(word);
+  return tamis__each_search(filters, n, wanted, found, way, &alike);
+}
+
+/* ---- filters that grow ---- */
+
+static bool prefetch_growable(const tamis_filter *const *filters, const void *common,
+                              uint64_t places[EACH_BLOCK], bool more)
+{
+  (void) places;
+  return prefetch_alike(filters, common, more, true);
+}
+
+static bool contains_growable(const tamis_filter *const *filters, const void *common,
+                              const uint64_t places[EACH_BLOCK], bool *found)
+{
+  const struct cuckoo_alike alike = *(const struct cuckoo_alike *) common;
+  (void) places;
+  reader_token token = reader_enter();
+  UNROLL
+  for (unsigned i = 0; i < EACH_BLOCK; i++)
+    found[i] = contains_alike(const_cuckoo_of(filters[i]), &alike, true);
+  reader_leave(token);
+  return true;
+}
+
+size_t tamis__cuckoo_contains_each_growable(const tamis_filter *const *filters, size_t n,
+                                            struct wanted *wanted, bool *found)
+{
+  static const struct each_way way = {prefetch_growable, contains_growable};
+  return contains_each(filters, n, wanted, found, &way, true);
+}
+
+/* ---- filters that do not ---- */
+
+static bool prefetch_fixed(const tamis_filter *const *filters, const void *common,
+                           uint64_t places[EACH_BLOCK], bool more)
+{
+  (void) places;
+  return prefetch_alike(filters, common, more, false);
+}
+
+static bool contains_fixed(const tamis_filter *const *filters, const void *common,
+                           const uint64_t places[EACH_BLOCK], bool *found)
+{
+  const struct cuckoo_alike alike = *(const struct cuckoo_alike *) common;
+  (void) places;
+  UNROLL
+  for (unsigned i = 0; i < EACH_BLOCK; i++)
+    found[i] = contains_alike(const_cuckoo_of(filters[i]), &alike, false);
+  return true;
+}
+
+size_t tamis__cuckoo_contains_each_fixed(const tamis_filter *const *filters, size_t n,
+                                         struct wanted *wanted, bool *found)
+{
+  static const struct each_way way = {prefetch_fixed, contains_fixed};
+  return contains_each(filters, n, wanted, found, &way, false);
+}
