@@ -8,7 +8,7 @@
 
 enum {
   NO_ROOM = 100, /* both buckets are full; moves, or growth, may make room */
-  MARKED_FULL,          /* both are, and the segment is known to have no room */
+  MARKED_FULL,   /* both are, and the segment is known to have no room */
   RETRY,         /* what the try relied on has changed, or room was made */
   LEFT,          /* the segment has left the directory, and must not be touched any more */
   NO_MEMORY,     /* windows: a count of copies needs some, which is fetched without locks */
