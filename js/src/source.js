@@ -30,11 +30,22 @@ export function bytesIn(data) {
   return data instanceof ArrayBuffer ? new Uint8Array(data) : null;
 }
 
+/** As ArrayBuffer's own `detached`, which Node 20 and older browsers lack. */
+function isDetached(buffer) {
+  try {
+    return !new Uint8Array(buffer);
+  } catch {
+    return true;
+  }
+}
+
 /** The bytes of a key that is no string. */
 export function bytesOfKey(key) {
   const bytes = bytesIn(key);
   if (!bytes)
     throw new TypeError('a key must be a string, a Uint8Array, another view, or an ArrayBuffer');
+  if (bytes.length === 0 && isDetached(bytes.buffer))
+    throw new TypeError('the bytes of this key are not here any more: they were transferred to another thread');
   return bytes;
 }
 
