@@ -30,10 +30,10 @@ export function bytesIn(data) {
   return data instanceof ArrayBuffer ? new Uint8Array(data) : null;
 }
 
-/** As ArrayBuffer's own `detached`, which Node 20 and older browsers lack. */
-function isDetached(buffer) {
+/** Whether the memory of a view was transferred, or made too small for it: its length is 0 then, as that of no bytes. */
+function isGone(bytes) {
   try {
-    return !new Uint8Array(buffer);
+    return !new Uint8Array(bytes);
   } catch {
     return true;
   }
@@ -44,8 +44,8 @@ export function bytesOfKey(key) {
   const bytes = bytesIn(key);
   if (!bytes)
     throw new TypeError('a key must be a string, a Uint8Array, another view, or an ArrayBuffer');
-  if (bytes.length === 0 && isDetached(bytes.buffer))
-    throw new TypeError('the bytes of this key are not here any more: they were transferred to another thread');
+  if (bytes.length === 0 && isGone(bytes))
+    throw new TypeError('the bytes of this key are not here any more: their memory was transferred, or made smaller');
   return bytes;
 }
 

@@ -286,11 +286,14 @@ test('keys around the length that the stack has room for', { skip }, () => {
       }
 });
 
-test('a key whose bytes were transferred to another thread is not the empty key', { skip }, () => {
+test('a key whose bytes are gone is not the empty key', { skip }, () => {
   const f = new Filter({ capacity: 10 }), gone = new Uint8Array(8);
+  const resizable = new ArrayBuffer(8, { maxByteLength: 8 }), cut = new Uint8Array(resizable, 4, 4);
   f.add('');
   structuredClone(gone.buffer, { transfer: [gone.buffer] });
-  assert.throws(() => f.has(gone), /transferred/);
+  resizable.resize?.(4); // not in Node 18
+  for (const key of resizable.resize ? [gone, cut] : [gone])
+    assert.throws(() => f.has(key), /transferred/);
   assert.ok(f.has(new Uint8Array(0)));
 });
 
