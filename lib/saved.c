@@ -72,6 +72,8 @@ static int load_from(struct saved_reader *r, const tamis_load_options *options, 
   const struct filter_kind *kind = tamis__kind_of_saved(&saved);
   if (!kind)
     return TAMIS_ECORRUPT;
+  if (kind->own_options)
+    kind->own_options(&saved);
   if (!kind->load || saved.features & ~kind->features || left_out(&saved.options))
     return TAMIS_EUNSUPPORTED;
   const struct filter_more more = {

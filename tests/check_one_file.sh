@@ -28,7 +28,7 @@ tried() {
   *WITHOUT_FILES*) ! nm "$object" | grep -E ' T tamis_(save_file|load_file|map_file|open_shared)$' || fail "files with ${*:2}" ;;
   esac
   "$1" -std=c11 -Wall -Wextra -Werror -Ione "${@:2}" program.c "$object" "${libraries[@]}" -o program
-  ./program grown.tamis
+  ./program grown.tamis window.tamis window_of_copies.tamis
 }
 none=1
 for compiler in gcc clang; do

@@ -14,8 +14,8 @@
 struct filter {
   tamis_filter *f;
   size_t references;
-  uint64_t handle; /* 0: nobody has asked for it */
-  struct filter *next;
+  uint64_t handle;     /* 0: nobody has asked for it */
+  struct filter *next; /* of those with a handle: a program may have thousands of others */
 };
 
 /* Takes a filter over, with one reference.  NULL: no memory; the filter is destroyed. */

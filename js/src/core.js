@@ -83,9 +83,9 @@ export class Core {
     return this.bytes;
   }
 
-  /** Makes the buffer as large as that. */
+  /** Makes the buffer as large as that.  (WebAssembly would take a larger number modulo 2^32.) */
   makeRoom(size) {
-    const at = this.exports.buffer(size) >>> 0;
+    const at = size < 2 ** 31 ? this.exports.buffer(size) >>> 0 : 0;
     if (!at) {
       this.room = 0;
       return false;

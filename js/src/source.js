@@ -30,11 +30,22 @@ export function bytesIn(data) {
   return data instanceof ArrayBuffer ? new Uint8Array(data) : null;
 }
 
+/** Whether the memory of a view was transferred, or made too small for it: its length is 0 then, as that of no bytes. */
+function isGone(bytes) {
+  try {
+    return !new Uint8Array(bytes);
+  } catch {
+    return true;
+  }
+}
+
 /** The bytes of a key that is no string. */
 export function bytesOfKey(key) {
   const bytes = bytesIn(key);
   if (!bytes)
     throw new TypeError('a key must be a string, a Uint8Array, another view, or an ArrayBuffer');
+  if (bytes.length === 0 && isGone(bytes))
+    throw new TypeError('the bytes of this key are not here any more: their memory was transferred, or made smaller');
   return bytes;
 }
 

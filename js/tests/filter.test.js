@@ -77,7 +77,9 @@ test('keys', () => {
   f.add(bytes.subarray(2, 6));
   assert.ok(f.has(bytes.slice(2, 6)) && f.has(bytes.slice(2, 6).buffer) && f.has(new DataView(bytes.buffer, 2, 4)));
   assert.ok(f.has(new Uint16Array(bytes.buffer, 2, 2)) && !f.has(bytes));
-  for (const bad of [5, null, undefined, {}, [1], 5n, true])
+  const gone = new Uint8Array(8);
+  structuredClone(gone.buffer, { transfer: [gone.buffer] });
+  for (const bad of [5, null, undefined, {}, [1], 5n, true, gone, gone.buffer])
     assert.throws(() => f.has(bad), TypeError);
   assert.equal(f.hash(text), f.hash(new TextEncoder().encode(text)));
   assert.equal(typeof f.hash(''), 'bigint');

@@ -2,6 +2,7 @@
 // What a load takes of WebAssembly's memory: the filter, and little beside it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { inflateRawSync } from 'node:zlib';
 import { Core } from '../src/core.js';
 import { Filter } from '../src/index.js';
 import { loadSync } from '../src/saved.js';
@@ -30,3 +31,27 @@ for (const [name, options] of [['bloom', { growable: false }], ['classic', { lay
     assert.ok(taken < bytes * 1.05 + BESIDE, `${taken} for ${bytes}`);
     assert.equal(again, taken, 'what was freed is used again');
   });
+
+test('a filter that is larger than all memory is refused, whatever limit the caller has set', () => {
+  const f = new Filter({ capacity: 1000, seed: 1 });
+  for (let i = 0; i < 1000; i++)
+    f.add(`key ${i}`);
+  // The beginning of a Bloom filter of 2^32 + 2^21 bytes and some, as tamis_save() writes it.
+  const header = inflateRawSync(Buffer.from('6wxx9PUM5uViZGBgYGBiwACMSBgEWKG0Su2VnREr1l47MGPycRC/WmSd+8OqFnsGnEABbgYBwMiBxGFjo' +
+    'A+AeZ0ZJtDAwMKA5O+yHWZzd4TxODEME3Dnz7WCiA6HAgA=', 'base64'));
+  const file = new Uint8Array(2 ** 23);
+  file.set(header);
+  for (const beside of [2 ** 21 + 2 ** 17, 2 ** 22, 2 ** 23])
+    assert.throws(() => Filter.loadSync(file, { maxBytes: 2 ** 32 + beside }), { code: 'ENOMEM' });
+  for (let i = 0; i < 1000; i++)
+    assert.ok(f.has(`key ${i}`), 'other filters are as they were');
+});
+
+test('a key for which no number of WebAssembly is large enough is refused', async () => {
+  const core = await Core.whole();
+  for (const size of [2 ** 31, 2 ** 32 - 1, 2 ** 32, 2 ** 32 + 1, 2 ** 53]) {
+    assert.throws(() => core.makeRoomOrThrow(size), RangeError);
+    assert.ok(core.room >= 4096 && core.room < 2 ** 31, `${size}: ${core.room}`);
+  }
+  assert.equal(core.put(new Uint8Array(100_000)), 100_000);
+});

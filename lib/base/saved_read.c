@@ -281,7 +281,7 @@ static int grow(struct saved_reader *r, struct saved_memory *m)
     next = m->all;
   if (m->limit && next > m->limit - m->bytes)
     return TAMIS_EFULL;
-  void *larger = tamis__memory_grow(&r->allocator, m->block, (size_t) m->bytes, (size_t) next);
+  void *larger = tamis__memory_grow(&r->allocator, m->block, m->bytes, next);
   if (!larger)
     return TAMIS_ENOMEM;
   m->block = larger;
