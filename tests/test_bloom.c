@@ -323,6 +323,28 @@ static void validate_notices_a_mark(void **state)
   tamis_destroy(f);
 }
 
+/* What a filter takes is enough as its limit, and buys the rate that it was planned for. */
+static void the_bytes_of_a_filter_may_be_its_limit(void **state)
+{
+  (void) state;
+  const tamis_kind kinds[] = {TAMIS_BLOOM, TAMIS_COUNTING_BLOOM, TAMIS_CUCKOO};
+  for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    for (uint64_t capacity = 1; capacity < 1000; capacity = capacity * 5 / 4 + 1)
+      for (unsigned growable = 0; growable < 2; growable++) {
+        tamis_options options = TAMIS_OPTIONS_INIT;
+        options.kind = kinds[i];
+        options.capacity = capacity;
+        options.growable = growable;
+        double fpp;
+        tamis_filter *f;
+        assert_int_equal(tamis_bytes_for(&options, &options.max_bytes), TAMIS_OK);
+        assert_int_equal(tamis_fpp_for(&options, options.max_bytes, &fpp), TAMIS_OK);
+        assert_true(fpp <= options.fpp * 1.01);
+        assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+        tamis_destroy(f);
+      }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -335,6 +357,7 @@ int main(void)
       cmocka_unit_test(a_small_filter_keeps_to_max_bytes),
       cmocka_unit_test(no_layout_has_stripes),
       cmocka_unit_test(validate_notices_a_mark),
+      cmocka_unit_test(the_bytes_of_a_filter_may_be_its_limit),
   };
   return cmocka_run_group_tests_name("bloom", tests, NULL, NULL);
 }

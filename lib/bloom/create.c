@@ -49,21 +49,27 @@ static bool plan_is_small(const struct bloom_plan *plan)
   return is_small(plan->geometry.words, plan->stripes_wanted == 1);
 }
 
-/* What a short filter has no room for, and a medium one has.  (With a limit below that of the smallest
- * medium one, it is short.  It cannot grow then, as a layer takes more than the difference.) */
+static bool plan_counts(const struct bloom_plan *plan)
+{
+  return plan->geometry.shape.layout == BLOOM_LAYOUT_COUNTING;
+}
+
+/* What a short filter has no room for, and a medium one has; one that counts is long then.  (With a
+ * limit below that of the smallest such one, it is short.  It cannot grow then, as a layer takes more
+ * than the difference.) */
 static bool is_more_than_short(const struct bloom_plan *plan)
 {
+  const size_t next = plan_counts(plan) ? sizeof(struct bloom_long) : BLOOM_MEDIUM_BYTES;
   return plan->limited || plan->has_allocator || plan->cleared_from ||
-         plan->max_bytes >= plan->geometry.words * sizeof(word) + BLOOM_MEDIUM_BYTES;
+         plan->max_bytes >= plan->geometry.words * sizeof(word) + next;
 }
 
 /* What a medium filter has no room for. */
 static bool is_long(const struct bloom_plan *plan)
 {
-  const bool counts = plan->geometry.shape.layout == BLOOM_LAYOUT_COUNTING;
   return !plan_is_small(plan) || plan->older || plan->closes_early || plan->is_mapped ||
          plan->is_unusual || plan->stripes_wanted > 1 || plan->tally ||
-         plan->geometry.capacity > UINT16_MAX || (counts && is_more_than_short(plan));
+         plan->geometry.capacity > UINT16_MAX || (plan_counts(plan) && is_more_than_short(plan));
 }
 
 enum form { FORM_SHORT, FORM_MEDIUM, FORM_LONG };

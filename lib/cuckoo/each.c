@@ -111,8 +111,10 @@ FORCE_INLINE size_t contains_each(const tamis_filter *const *filters, size_t n,
 
 /* ---- filters that grow ---- */
 
-static bool prefetch_growable(const tamis_filter *const *filters, const void *common,
-                              uint64_t places[EACH_BLOCK], bool more)
+static bool
+prefetch_growable(const tamis_filter *const *filters, const void *common,
+                  uint64_t places[EACH_BLOCK], /* NOLINT(readability-non-const-parameter) */
+                  bool more)
 {
   (void) places;
   return prefetch_alike(filters, common, more, true);
@@ -140,8 +142,10 @@ size_t tamis__cuckoo_contains_each_growable(const tamis_filter *const *filters, 
 
 /* ---- filters that do not ---- */
 
-static bool prefetch_fixed(const tamis_filter *const *filters, const void *common,
-                           uint64_t places[EACH_BLOCK], bool more)
+static bool
+prefetch_fixed(const tamis_filter *const *filters, const void *common,
+               uint64_t places[EACH_BLOCK], /* NOLINT(readability-non-const-parameter) */
+               bool more)
 {
   (void) places;
   return prefetch_alike(filters, common, more, false);
