@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 /* What the caller wants. */
 struct wanted {
@@ -43,8 +44,8 @@ static int refuse_file(const struct wanted *w, int result, const char *what)
 static int refuse_call(const struct wanted *w, const char *what)
 {
   int error = errno;
-  (void) tamis__refuse(w->why, TAMIS_EIO, "%s cannot be %s: %m", w->path ? w->path : "the file",
-                       what);
+  (void) tamis__refuse(w->why, TAMIS_EIO, "%s cannot be %s: %s", w->path ? w->path : "the file",
+                       what, strerror(error)); /* glibc's and musl's may be called by any thread */
   errno = error;
   return TAMIS_EIO;
 }

@@ -18,7 +18,7 @@ sed 's,<tamis/tamis.h>,"tamis.h",' "$source/tests/one_file.c" >program.c
 # tried COMPILER DEFINE...: compiles the library and the program, and runs it.
 tried() {
   local object=lib-$1.o
-  "$1" -std=gnu11 -O0 -Wall -Wextra -Werror -Ione "${@:2}" -c one/tamis.c -o "$object"
+  "$1" -std=c11 -O0 -Wall -Wextra -Wpedantic -Werror -Ione "${@:2}" -c one/tamis.c -o "$object"
   local libraries=(-lm -lpthread)
   case " ${*:2} " in
   *WITHOUT_CUCKOO_GROWTH*) ! nm -u "$object" | grep urcu || fail "it needs liburcu with ${*:2}" ;;

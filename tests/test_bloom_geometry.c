@@ -612,6 +612,19 @@ static void a_word_takes_at_most_twice_what_blocked_takes(void **state)
     }
 }
 
+/* Saved filters have such figures, and are the same from every compiler. */
+static void an_empty_filter_has_no_negative_zeros(void **state)
+{
+  (void) state;
+  const tamis_layout layouts[] = {TAMIS_LAYOUT_BLOCKED, TAMIS_LAYOUT_CLASSIC, TAMIS_LAYOUT_WORD};
+  for (unsigned i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    struct bloom_geometry g;
+    assert_int_equal(bloom_geometry_plan(layouts[i], 1000, 0.01, &g), TAMIS_OK);
+    assert_true(bloom_geometry_bits_set(&g, 0) == 0 && !signbit(bloom_geometry_bits_set(&g, 0)));
+    assert_true(!signbit(bloom_geometry_rate(&g, 0)));
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -630,6 +643,7 @@ int main(void)
       cmocka_unit_test(classic_is_the_textbook_filter),
       cmocka_unit_test(impossible_plans_are_refused),
       cmocka_unit_test(a_word_takes_at_most_twice_what_blocked_takes),
+      cmocka_unit_test(an_empty_filter_has_no_negative_zeros),
   };
   return cmocka_run_group_tests_name("bloom_geometry", tests, NULL, NULL);
 }

@@ -84,7 +84,7 @@ static inline void tamis__backlog_destroy(struct backlog *backlog)
   (void) backlog;
 }
 
-/* There are no other threads, so the block is released at once. */
+/* Released at once: there are no other threads, or no table grows, and then nothing is ever retired. */
 static inline void tamis__backlog_retire(struct backlog *backlog, struct retired *block,
                                          uint64_t size, bool hurry)
 {

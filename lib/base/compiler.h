@@ -19,7 +19,8 @@ __extension__ typedef unsigned __int128 uint128;
  * less than gcc does, and a call would copy the geometry.  Without optimisation there are no
  * constants to gain from.  Sanitizers check each copy of an access, and make large functions of them,
  * which take long to compile, and so do the counters of coverage: one copy shows as much.
- * TAMIS_ONE_COPY asks for one copy, too: of builds for tests that replay races. */
+ * TAMIS_ONE_COPY asks for one copy in other builds: where tests replay races, for ThreadSanitizer, and
+ * where a program wants the library small (script/amalgamate). */
 #if defined(__has_feature)
 #define HAS_FEATURE(feature) __has_feature(feature)
 #else
@@ -36,17 +37,15 @@ __extension__ typedef unsigned __int128 uint128;
  * shapes, no batches, nothing that is for tests, and no filters that processes share.  TAMIS_READER,
  * beside it: only what asks a saved filter.  The members of a table that a build leaves out are NULL. */
 #ifdef TAMIS_COMPACT
-#define IN_COMPACT 1
+#define NOT_COMPACT(function) NULL
 #else
-#define IN_COMPACT 0
+#define NOT_COMPACT(function) (function)
 #endif
 #ifdef TAMIS_READER
-#define IN_READER 1
+#define NOT_IN_READER(function) NULL
 #else
-#define IN_READER 0
+#define NOT_IN_READER(function) (function)
 #endif
-#define NOT_COMPACT(function) (IN_COMPACT ? NULL : (function))
-#define NOT_IN_READER(function) (IN_READER ? NULL : (function))
 
 /* A function that is rarely called from a hot one, which would need more registers with it
  * inside. */

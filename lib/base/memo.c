@@ -22,7 +22,8 @@ _Static_assert(MEMO_ENTRIES == 16, "four bits choose an entry");
  *   checked by     negative/memo_taken_relaxed */
 static bool take(struct memo_entry *entry)
 {
-  for (unsigned looks = 0; looks < 100; looks++)
+  enum { MOST_LOOKS = 100 }; /* longer than another thread needs it, unless that has been stopped */
+  for (unsigned looks = 0; looks < MOST_LOOKS; looks++)
     if (!atomic_exchange_explicit(&entry->taken, 1, memory_order_acquire))
       return true;
   return false;

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MEMO_ENTRIES = 16, MEMO_QUESTION = 5, MEMO_ANSWER = 176 };
+enum { MEMO_ENTRIES = 16, MEMO_QUESTION = 5, MEMO_ANSWER = 176 }; /* the last two: words; bytes */
 
 /* All zeros: nothing is known. */
 struct memo {
@@ -25,10 +25,13 @@ struct memo {
   } entries[MEMO_ENTRIES];
 };
 
-/* Both take a question that is not all zeros, and `size`, at most MEMO_ANSWER, bytes of an answer.  False:
- * the answer is not known, or somebody has its entry. */
+/* Both take a question that is not all zeros, and an answer of `size` bytes, which are at most MEMO_ANSWER.
+ *
+ * False: the answer is not known, or another thread has its entry. */
 bool tamis__memo_recall(struct memo *memo, const uint64_t question[MEMO_QUESTION], void *answer,
                         size_t size);
+
+/* Takes the place of what the entry has had.  If another thread has the entry, nothing is kept. */
 void tamis__memo_keep(struct memo *memo, const uint64_t question[MEMO_QUESTION], const void *answer,
                       size_t size);
 

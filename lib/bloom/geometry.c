@@ -317,7 +317,7 @@ double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
 
 double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys)
 {
-  return bloom_geometry_usable_bits(g) * -real_expm1(keys * log_miss(g));
+  return bloom_geometry_usable_bits(g) * (0 - real_expm1(keys * log_miss(g))); /* 0, and not -0 */
 }
 
 double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set)

@@ -283,8 +283,8 @@
 #define CONTAINS_EACH_TEXT                                                                   \
   "contains_each($module, filters, key, /)\n--\n\n"                                          \
   "Which of many filters may hold a key: a list of bools, one for each filter.\n\n"          \
-  "The filters may be of any kinds, and None holds no key.  It takes about a third of the\n" \
-  "time of asking one after the other in C; any number of threads may ask.\n\n"              \
+  "The filters may be of any kinds, and None holds no key.  It takes a third to a half of\n" \
+  "the time in which C asks one after the other.  Any number of threads may ask.\n\n"        \
   ">>> import tamis\n"                                                                       \
   ">>> days = [tamis.Bloom(1000, 1e-9), tamis.Cuckoo(1000, 1e-6)]\n"                         \
   ">>> days[1].add(7)\n"                                                                     \
