@@ -108,31 +108,45 @@ static napi_value nothing(napi_env env)
 /* What an External points to. */
 struct reference {
   struct filter *filter; /* NULL: it was given back */
+  int64_t bytes;         /* what the garbage collector was told that goes with it */
 };
 
-static void give_back(struct reference *reference)
+/* The garbage collector does not see what an External points to.  It runs when much has been made, so it must be
+ * told, or a loop that makes filters takes all memory.  (A filter counts with what it takes when it is made.) */
+static void tell_bytes(napi_env env, struct reference *reference, int64_t bytes)
+{
+  int64_t all;
+  napi_adjust_external_memory(env, bytes - reference->bytes, &all);
+  reference->bytes = bytes;
+}
+
+static void give_back(napi_env env, struct reference *reference)
 {
   if (reference->filter)
     filter_release(reference->filter);
   reference->filter = NULL;
+  tell_bytes(env, reference, 0);
 }
 
 static void finalize(napi_env env, void *data, void *hint)
 {
-  (void) env, (void) hint;
-  give_back(data);
+  (void) hint;
+  give_back(env, data);
   free(data);
 }
 
-/* Passes one reference on to JavaScript.  NULL stands for a filter that there was no memory for. */
-static napi_value external(napi_env env, struct filter *filter)
+/* Passes one reference on to JavaScript, with which `bytes` of memory go.  NULL stands for a filter that there was
+ * no memory for. */
+static napi_value external(napi_env env, struct filter *filter, uint64_t bytes)
 {
   struct reference *reference = filter ? malloc(sizeof *reference) : NULL;
   napi_value value = NULL;
   if (reference) {
-    reference->filter = filter;
-    if (napi_create_external(env, reference, finalize, NULL, &value) == napi_ok)
+    *reference = (struct reference){.filter = filter};
+    if (napi_create_external(env, reference, finalize, NULL, &value) == napi_ok) {
+      tell_bytes(env, reference, (int64_t) bytes);
       return value;
+    }
     free(reference);
   }
   if (filter)
@@ -144,7 +158,11 @@ static napi_value external(napi_env env, struct filter *filter)
 /* NULL if there is none. */
 static napi_value new_filter(napi_env env, tamis_filter *f)
 {
-  return f ? external(env, filter_own(f)) : nothing(env);
+  if (!f)
+    return nothing(env);
+  tamis_stats stats = TAMIS_STATS_INIT;
+  tamis_get_stats(f, &stats);
+  return external(env, filter_own(f), stats.bytes);
 }
 
 /* NULL: it is none, and an exception is pending. */
@@ -176,7 +194,7 @@ static napi_value destroy(napi_env env, napi_callback_info info)
   struct arguments a = arguments_of(env, info);
   struct reference *reference = reference_at(&a, 0);
   if (reference)
-    give_back(reference);
+    give_back(env, reference);
   return NULL;
 }
 
@@ -192,7 +210,7 @@ static napi_value attach(napi_env env, napi_callback_info info)
 {
   struct arguments a = arguments_of(env, info);
   struct filter *filter = filter_find(whole_number_at(&a, 0));
-  return filter ? external(env, filter) : nothing(env);
+  return filter ? external(env, filter, 0) : nothing(env); /* whoever made it has told */
 }
 
 /* open_shared(path, withOptions) */
@@ -205,12 +223,12 @@ static napi_value open_shared(napi_env env, napi_callback_info info)
   napi_get_value_string_utf8(env, a.value[0], NULL, 0, &size);
   char *path = malloc(size + 1);
   if (!path)
-    return external(env, NULL);
+    return external(env, NULL, 0);
   path[0] = '\0';
   napi_get_value_string_utf8(env, a.value[0], path, size + 1, &size);
   tamis_filter *f = core_open_shared(path, with_options);
   free(path);
-  return new_filter(env, f);
+  return f ? external(env, filter_own(f), 0) : nothing(env); /* its memory is the file's */
 }
 
 /* ---- the calls with one key ---- */

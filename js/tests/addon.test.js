@@ -8,6 +8,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { isBuilt } from '../src/addon.js';
@@ -295,6 +296,18 @@ test('a key whose bytes are gone is not the empty key', { skip }, () => {
   for (const key of resizable.resize ? [gone, cut] : [gone])
     assert.throws(() => f.has(key), /transferred/);
   assert.ok(f.has(new Uint8Array(0)));
+});
+
+test('filters that nobody has any more are freed before they take all memory', { skip }, async () => {
+  const mapped = () => Number(readFileSync('/proc/self/statm', 'latin1').split(' ')[0]) * 4096; // pages of 4 KiB
+  const before = mapped(), rounds = 300;
+  let bytes, most = 0;
+  for (let i = 0; i < rounds; i++) {
+    ({ bytes } = new Filter({ capacity: 8_000_000 }).stats());
+    await setImmediate(); // Node finalizes between two turns
+    most = Math.max(most, mapped() - before);
+  }
+  assert.ok(most < rounds * bytes / 3, `${most} of ${rounds * bytes}`);
 });
 
 test('no arguments of the functions themselves do harm', { skip }, () => {
