@@ -73,16 +73,16 @@ static const struct argp_option entries[] = {
     {"show-seed", KEY_SEED, NULL, 0,
      "Print the seed, which is a secret: whoever knows it can choose lines that collide", 1},
     {"report", KEY_REPORT, NULL, 0,
-     "Print what the report of a bug needs of this program, the machine and the files, for an "
-     "issue: no "
-     "seeds, no names, no lines",
+     "Print what the report of a bug needs of this program, the machine and each LIST (there may "
+     "be none), for an "
+     "issue: no seeds, no names, no lines",
      1},
     {NULL, 0, NULL, 0, NULL, 0}};
 
 static const struct argp info_argp = {
     entries,
     parse,
-    "LIST...\n--report [LIST...]",
+    "LIST...",
     "Print the figures of saved filters.\v"
     "They are read from the beginning of each file, and tell what the filter was when its save "
     "began.  Only --check reads the rest.  With - for LIST, read standard input.\n\n"
