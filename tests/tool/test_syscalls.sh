@@ -215,7 +215,7 @@ judge() {
     echo "# the output so far is wrong"
   elif grep -q 'write(2,' <<<"$injected" ||
     { [ "$(grep -vc 'false-positive rate of' err)" -eq 1 ] &&
-      grep -q "^tamis: .*\('\|memory\|filter\)" err; }; then
+      grep -q "^tamis: .*\('\|memory\|filter\|signal\)" err; }; then
     return
   else
     echo "# not one line that gives the reason"
