@@ -62,7 +62,7 @@ fi
 
 if command -v valgrind >/dev/null; then
   program "${CC:-cc}" "" -DWITH_VALGRIND "${shared[@]}"
-  for tool in helgrind drd; do
+  for tool in memcheck helgrind drd; do
     for filter in layers cuckoo; do # those that grow at other times do other things in each run
       silent "$tool, the plain library, $filter" \
         valgrind -q --tool=$tool --error-exitcode=1 --suppressions="$source/cmake/tamis.supp" ./program $filter
