@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The reader in Python gives the answers of the library, false positives too.  The files that are kept
-in tests/saved load in both, and the library saves them again to the same bytes.
+in tests/saved load in both, and the library saves them again to the same bytes; those that processes share
+it opens, and changes a copy.  They are the files that tests/saved/sums names, unchanged.
 
     test_reader.py LIBRARY
     test_reader.py LIBRARY --keep FOLDER    writes the files that are kept, for a new format
 """
 import ctypes
+import hashlib
 import itertools
 import os
 import pathlib
+import shutil
 import sys
 import tempfile
 from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint64, c_void_p
@@ -20,6 +23,7 @@ import tamis_reader
 from test_ctypes import Options
 
 WRITE = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(ctypes.c_ubyte), c_size_t)
+SAVED = pathlib.Path(__file__).resolve().parent / "saved"
 KEYS, ABSENT = 300, 3000 if os.environ.get("TAMIS_LONG") else 500
 CHANGES = 500 if os.environ.get("TAMIS_LONG") else 100  # of a file, each of which is noticed
 
@@ -186,8 +190,50 @@ def keep(tamis, folder):
         (pathlib.Path(folder) / f"window-{name}.tamis").write_bytes(save(tamis, filter_))
 
 
+def keep_shared(tamis, folder):
+    folder.mkdir(exist_ok=True)
+    for name, window, growable, capacity in (("bloom", 0, False, 100), ("layers", 0, True, 20), ("window", 3, False, 100)):
+        o, filter_ = windows(tamis, window, 0.01, growable, capacity), c_void_p()
+        o.seed, o.max_bytes = 12345, growable << 15
+        path = folder / f"{name}.tamis"
+        path.unlink(missing_ok=True)
+        check(tamis.tamis_open_shared(byref(o), str(path).encode(), byref(filter_)) == 0, f"{path}: create")
+        for i in range(100):
+            if i % 40 == 39:
+                tamis.tamis_advance(filter_)
+            check(tamis.tamis_add(filter_, b"key %d" % i, len(b"key %d" % i)) == 0, f"{path}: add {i}")
+        tamis.tamis_destroy(filter_)
+
+
+def check_kept_shared(tamis, folder):
+    """A later version opens what processes share, has its keys, and goes on adding to it."""
+    def has(filter_, i):
+        return tamis.tamis_contains(filter_, b"key %d" % i, len(b"key %d" % i))
+
+    for path in sorted(SAVED.glob("shared/*/*.tamis")):
+        copy, loaded, filter_ = os.path.join(folder, path.name), c_void_p(), c_void_p()
+        shutil.copyfile(path, copy)
+        check(tamis.tamis_load_file(None, copy.encode(), byref(loaded)) == 0, f"{path}: load")
+        check(tamis.tamis_open_shared(None, copy.encode(), byref(filter_)) == 0, f"{path}: open")
+        check(all(has(loaded, i) and has(filter_, i) for i in range(100)), f"{path}: keys")
+        check(any(not has(filter_, i) for i in range(100, 110)), f"{path}: other keys")
+        for i in range(100, 110):
+            tamis.tamis_add(filter_, b"key %d" % i, len(b"key %d" % i))  # one that is full may refuse it
+        check(all(has(filter_, i) for i in range(100)), f"{path}: keys after adds")
+        tamis.tamis_destroy(loaded), tamis.tamis_destroy(filter_)
+
+
+def check_sums():
+    """No file that is kept has changed, is gone, or is not named."""
+    named = dict(line.split("  ")[::-1] for line in (SAVED / "sums").read_text().splitlines())
+    found = {path.relative_to(SAVED).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+             for path in SAVED.rglob("*.tamis")}
+    for name in sorted(named.keys() | found.keys()):
+        check(named.get(name) == found.get(name), f"tests/saved/{name} is not what tests/saved/sums says")
+
+
 def check_kept(tamis):
-    files = sorted(pathlib.Path(__file__).parent.glob("saved/*/*.tamis"))
+    files = sorted(SAVED.glob("*/*.tamis"))
     check(len(files) >= len(list(kept())), "files that are kept")
     for path in files:
         filter_ = c_void_p()
@@ -202,9 +248,12 @@ def check_kept(tamis):
 def main(path, *arguments):
     tamis = load(path)
     if arguments:
-        return keep(tamis, arguments[1])
+        keep(tamis, arguments[1])
+        return keep_shared(tamis, pathlib.Path(arguments[1]) / "shared")
+    check_sums()
     check_kept(tamis)
     with tempfile.TemporaryDirectory() as folder:
+        check_kept_shared(tamis, folder)
         compare_live(tamis, folder)
     for what, o in options_of_all_sorts(tamis):
         filter_ = c_void_p()

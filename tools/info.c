@@ -3,18 +3,21 @@
  * tamis info: the figures of saved filters.
  */
 #include "commands.h"
+#include "machine.h"
 #include "options.h"
 #include "report.h"
 #include "saved.h"
 #include "summary.h"
+#include "version.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { KEY_JSON = 0x200, KEY_CHECK, KEY_SEED };
+enum { KEY_JSON = 0x200, KEY_CHECK, KEY_SEED, KEY_REPORT };
 
 struct info_options {
   struct shared_options shared;
@@ -23,6 +26,7 @@ struct info_options {
   bool json;
   bool check;
   bool seed;
+  bool report;
 };
 
 static const struct argp_child children[] = {{&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
@@ -45,12 +49,19 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   case KEY_SEED:
     options->seed = true;
     return 0;
+  case KEY_REPORT:
+    options->report = true;
+    return 0;
   case ARGP_KEY_ARGS:
     options->files = state->argv + state->next;
     options->file_count = (size_t) (state->argc - state->next);
     return 0;
-  case ARGP_KEY_NO_ARGS:
-    usage_error("info takes saved filters; see 'tamis info --help'");
+  case ARGP_KEY_END:
+    if (options->report && (options->json || options->check || options->seed))
+      usage_error("--report goes with no other option");
+    if (!options->report && options->file_count == 0)
+      usage_error("info takes saved filters; see 'tamis info --help'");
+    return 0;
   default:
     return ARGP_ERR_UNKNOWN;
   }
@@ -61,6 +72,11 @@ static const struct argp_option entries[] = {
     {"check", KEY_CHECK, NULL, 0, "Read all of each file, to see that it is not damaged", 1},
     {"show-seed", KEY_SEED, NULL, 0,
      "Print the seed, which is a secret: whoever knows it can choose lines that collide", 1},
+    {"report", KEY_REPORT, NULL, 0,
+     "Print what the report of a bug needs of this program, the machine and each LIST (there may "
+     "be none), for an "
+     "issue: no seeds, no names, no lines",
+     1},
     {NULL, 0, NULL, 0, NULL, 0}};
 
 static const struct argp info_argp = {
@@ -79,11 +95,14 @@ static const struct argp info_argp = {
     "are two, also if it came from both filters of a union.  (The commands add a line to a cuckoo "
     "filter once.)  --json has them as count, united_count (of count, how many unions have "
     "brought) and estimated_count (what the bits say).\n\n"
-    "The exit status is 0 on success, and 2 if a file is damaged, or is not a saved filter.\n\n"
+    "The exit status is 0 on success, and 2 if a file is damaged, or is not a saved filter.  "
+    "--report says of each file whether it is, after it has read all of it; the status is then "
+    "0.\n\n"
     "Examples:\n"
     "  tamis info known.tamis\n"
     "  tamis info --check *.tamis\n"
-    "  tamis info --json known.tamis | jq .fpp_estimate",
+    "  tamis info --json known.tamis | jq .fpp_estimate\n"
+    "  tamis info --report known.tamis",
     children,
     NULL,
     NULL};
@@ -141,7 +160,7 @@ static void print_text(const struct info_options *options, const char *path,
   bool cuckoo = stats->kind == TAMIS_CUCKOO;
   uint64_t size = file_size(path);
   bool live = saved_is_live(path);
-  if (options->file_count > 1)
+  if (options->file_count > 1 && !options->report)
     printf("file          %s\n", path);
   bool bloom = stats->kind == TAMIS_BLOOM, window = stats->parts > 1;
   printf("kind          %s%s%s\n", kind_word(stats->kind), bloom ? ", " : "",
@@ -271,6 +290,63 @@ static void print_json(const struct info_options *options, const char *path,
   puts("}");
 }
 
+/* ---- the report of a bug ---- */
+
+static const char *state_of_file(const struct saved_report *report)
+{
+  switch (report->checked) {
+  case TAMIS_OK:
+    return "whole, all sums are right";
+  case TAMIS_EIO:
+    return report->error == ESPIPE ? "not a regular file" : strerror(report->error);
+  case TAMIS_EINVAL:
+    return "not checked, as it has a hash function of its own";
+  case TAMIS_EUNSUPPORTED:
+    return "needs a later version";
+  default:
+    return tamis_strerror(report->checked);
+  }
+}
+
+static void print_header(const struct saved_report *report)
+{
+  printf("format        version %" PRIu32 ", features 0x%" PRIx64 "\n", report->version,
+         report->features);
+  printf("options       %s, hash %" PRIu32 ", stripes %" PRIu32 ", max_bytes %" PRIu64 "\n",
+         report->growable ? "growable" : "not growable", report->hash, report->stripes,
+         report->max_bytes);
+}
+
+/* A file has a number in place of its name. */
+static void report_file(const struct info_options *options, size_t i)
+{
+  const char *path = options->files[i];
+  tamis_stats stats = TAMIS_STATS_INIT;
+  struct saved_report report;
+  saved_examine(path, &stats, &report);
+  printf("\nfile          %zu\nstate         %s\n", i + 1, state_of_file(&report));
+  if (report.magic)
+    print_header(&report);
+  if (report.described == TAMIS_OK)
+    print_text(options, path, &stats);
+  else
+    printf("bytes         %" PRIu64 "\n", file_size(path));
+  if (report.described == TAMIS_OK && stats.segments > 0)
+    printf("segments      %" PRIu64 ", fingerprints of %u bits\n", stats.segments,
+           stats.fingerprint_bits);
+}
+
+static void print_report(const struct info_options *options)
+{
+  saved_watch_files();
+  puts("```");
+  version_print();
+  machine_print();
+  for (size_t i = 0; i < options->file_count; i++)
+    report_file(options, i);
+  puts("```");
+}
+
 /* Standard input can be read only once: its figures are then those of the filter. */
 static bool find_figures(const struct info_options *options, const char *path, tamis_stats *stats)
 {
@@ -305,6 +381,9 @@ int info_main(int argc, char **argv)
   struct info_options options = {.shared = SHARED_OPTIONS_INIT};
   options.shared.command = name;
   parse_command_line(&info_argp, argc, argv, &options.shared, &options);
-  run(&options);
+  for (size_t i = 0; i < options.file_count && options.report; i++)
+    if (strcmp(options.files[i], "-") == 0)
+      usage_error("--report takes files, and not standard input");
+  (options.report ? print_report : run)(&options);
   return finish();
 }

@@ -104,9 +104,18 @@ static bool is_begun(const char *path)
   return begun;
 }
 
-/* The required features are a number of the header, and a bit says that processes share the filter:
+/* Numbers of the header, and the bit of the required features that says that processes share the filter:
  * docs/format.md. */
-enum { FEATURES_AT = 16, LIVE = 4 };
+enum {
+  VERSION_AT = 8,
+  FEATURES_AT = 16,
+  HASH_AT = 36,
+  GROWABLE_AT = 44,
+  MAX_BYTES_AT = 80,
+  STRIPES_AT = 88,
+  HEADER_USED = 92,
+  LIVE = 4
+};
 
 struct stream {
   int fd;
@@ -161,6 +170,15 @@ tamis_filter *saved_load(const char *path, uint64_t max_bytes)
   return load(path, &options);
 }
 
+/* A cuckoo filter that grows cannot be mapped, and some file systems map no files. */
+static int map_or_load(const char *path, const tamis_load_options *options, tamis_filter **filter)
+{
+  int result = tamis_map_file(options, path, filter);
+  if (result == TAMIS_EUNSUPPORTED || (result == TAMIS_EIO && errno == ENODEV))
+    return tamis_load_file(options, path, filter);
+  return result;
+}
+
 tamis_filter *saved_map(const char *path, bool check_all)
 {
   tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
@@ -169,10 +187,7 @@ tamis_filter *saved_map(const char *path, bool check_all)
   options.check_all = check_all;
   if (is_standard(path) || (stat(path, &status) == 0 && !S_ISREG(status.st_mode)))
     return load(path, &options);
-  int result = tamis_map_file(&options, path, &filter);
-  /* A cuckoo filter that grows cannot be mapped, and some file systems map no files. */
-  if (result == TAMIS_EUNSUPPORTED || (result == TAMIS_EIO && errno == ENODEV))
-    return load(path, &options);
+  int result = map_or_load(path, &options, &filter);
   if (result != TAMIS_OK)
     fail_to_read(path, result, result == TAMIS_ECORRUPT && is_begun(path));
   return filter;
@@ -202,6 +217,53 @@ bool saved_is_live(const char *path)
   bool read = fd >= 0 && pread(fd, &lowest, 1, FEATURES_AT) == 1;
   close_saved(path, fd);
   return read && (lowest & LIVE) != 0;
+}
+
+static uint64_t number_at(const unsigned char *header, size_t at, size_t size)
+{
+  uint64_t number = 0;
+  for (size_t i = size; i > 0; i--)
+    number = number << 8 | header[at + i - 1];
+  return number;
+}
+
+static void examine_header(int fd, struct saved_report *report)
+{
+  static const unsigned char magic[8] = "\x89TAMIS\r\n";
+  unsigned char header[HEADER_USED];
+  if (pread(fd, header, sizeof header, 0) != sizeof header ||
+      memcmp(header, magic, sizeof magic) != 0)
+    return;
+  report->magic = true;
+  report->version = (uint32_t) number_at(header, VERSION_AT, 4);
+  report->features = number_at(header, FEATURES_AT, 8);
+  report->hash = (uint32_t) number_at(header, HASH_AT, 4);
+  report->growable = (uint32_t) number_at(header, GROWABLE_AT, 4);
+  report->max_bytes = number_at(header, MAX_BYTES_AT, 8);
+  report->stripes = (uint32_t) number_at(header, STRIPES_AT, 4);
+}
+
+void saved_examine(const char *path, tamis_stats *stats, struct saved_report *report)
+{
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  tamis_filter *filter = NULL;
+  options.check_all = true;
+  *report = (struct saved_report){0};
+  struct stat status;
+  bool other = stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+  int fd = other ? -1 : open_saved(path);
+  errno = other ? ESPIPE : errno; /* it could be read once only, or might wait */
+  report->described = fd < 0 ? TAMIS_EIO : tamis_saved_info(read_bytes, &fd, stats);
+  report->checked = report->described;
+  report->error = errno;
+  if (fd >= 0)
+    examine_header(fd, report);
+  close_saved(path, fd);
+  if (report->described != TAMIS_OK)
+    return;
+  report->checked = map_or_load(path, &options, &filter);
+  report->error = errno;
+  tamis_destroy(filter);
 }
 
 static int write_bytes(void *context, const void *data, size_t size)

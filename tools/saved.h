@@ -28,6 +28,19 @@ void saved_watch_files(void);
  * unknown, as of standard input. */
 bool saved_is_live(const char *path);
 
+/* What is wrong with a file, if anything, and what its header says beside the figures. */
+struct saved_report {
+  int described; /* the result of reading the figures */
+  int checked;   /* that of reading all of the file, if that was possible */
+  int error;     /* errno, of TAMIS_EIO */
+  bool magic;    /* whether the file begins as a saved filter does; if not, the rest is 0 */
+  uint32_t version, hash, growable, stripes;
+  uint64_t features, max_bytes;
+};
+
+/* Finds this out of a file that is not standard input, without a message. */
+void saved_examine(const char *path, tamis_stats *stats, struct saved_report *report);
+
 /* Writes the filter to the output.  False after fail(). */
 bool saved_write(struct output *output, const tamis_filter *filter);
 

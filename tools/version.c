@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The build passes LIBRARIES and SANITIZERS.
+ * The build passes LIBRARIES and SANITIZERS, and writes COMMIT into a header.
  */
 #include "version.h"
 
+#include <commit.h>
 #include <tamis/tamis.h>
 
 #include <stdio.h>
@@ -39,4 +40,6 @@ void version_print(void)
          "compiled   by " COMPILER __VERSION__ " for " PROCESSOR ", " OPTIMISED ", " ASSERTIONS
          "%s\n",
          tamis_version(), LIBRARIES, SANITIZERS);
+  if (COMMIT[0] != '\0')
+    puts("commit     " COMMIT);
 }

@@ -55,3 +55,10 @@ rm "$libdir"/libtamis.so*
 read -r -a flags <<<"$(pkg-config --static --cflags --libs tamis)"
 cc -std=c11 "$here/consumer.c" "${flags[@]}" -o "$work/static"
 "$work/static"
+
+[ -e "$libdir/pkgconfig/tamis-tsan.pc" ] || exit 0
+echo "pkg-config, for ThreadSanitizer"
+rm "$libdir/libtamis.a"
+read -r -a flags <<<"$(pkg-config --cflags --libs tamis-tsan)"
+cc -std=c11 "$here/consumer.c" "${flags[@]}" -o "$work/tsan"
+"$work/tsan"

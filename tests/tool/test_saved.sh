@@ -223,6 +223,30 @@ check "info --check: standard input" good
 run info list.tamis list2.tamis
 check "info: several files are named" test "$(grep -c '^file ' out)" -eq 2
 
+# ---- the report of a bug ----
+
+mkdir of-a-client
+cp seeded.tamis of-a-client/secret.tamis
+head -c 3000 list.tamis >cut.tamis
+run info --report of-a-client/secret.tamis list.tamis "$saved"/../vectors/window.tamis cut.tamis paths . nowhere
+check "info --report" good
+check "info --report: a block of code" test "$(grep -n '^```$' out | cut -d: -f1 | xargs)" = "1 $(wc -l <out)"
+check "info --report: the program" grep -q "^$("$tamis" --version | sed -n 3p)" out
+check "info --report: the machine" test "$(grep -cE "^(system +$(uname -sr), |processors +$(getconf _NPROCESSORS_ONLN) |pages +$(getconf PAGESIZE) |membarrier +(yes|no)$|rseq +[a-z])" out)" -eq 5
+check "info --report: the state of each file" test "$(sed -n 's/^state  *//p' out | xargs -d '\n' printf '%s;')" = \
+  "whole, all sums are right;whole, all sums are right;whole, all sums are right;$("$tamis" info --check cut.tamis 2>&1 >/dev/null | sed "s/.*'.*' is damaged, or not complete/not a saved filter, or damaged/");not a saved filter, or damaged;Is a directory;No such file or directory;"
+check "info --report: the format" grep -qx 'format  *version 1, features 0x2' out
+check "info --report: the figures" test "$(grep -c '^kind ' out)" -ge 3
+seed=$("$tamis" info --show-seed seeded.tamis | row seed /dev/stdin)
+check "info --report: neither seeds nor names" \
+  test -n "$seed" -a -z "$(grep -iE "seed|${seed#0x}|secret|client|tamis\.|$(uname -n)" out)"
+mkfifo waiting
+timeout 60 "$tamis" info --report waiting >out 2>err
+check "info --report does not wait" grep -qx 'state  *not a regular file' out
+run info --report
+check "info --report without files" test "$status" -eq 0 -a "$(wc -l <out)" -ge 9
+rm -f waiting cut.tamis
+
 # ---- merge ----
 
 head -n 100000 paths >half.a
@@ -356,6 +380,8 @@ usage "query takes a saved filter" query
 usage "LIST is standard input" query -
 usage "only one of LIST and FILE" query - paths -
 usage "info takes saved filters" info
+usage "--report goes with no other option" info --report --show-seed list.tamis
+usage "--report takes files" info --report -
 usage "two saved filters at least" merge list.tamis -o result
 usage "merge needs -o FILE" merge list.tamis list2.tamis
 usage "only one LIST" merge - - -o result
