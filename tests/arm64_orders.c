@@ -6,9 +6,14 @@
  */
 #include "base/counted.h"
 #include "base/counter.c"
+#include "base/live_file.c"
+#include "base/memo.c"
+#include "base/owned.c"
 #include "base/stripe.c"
 #include "bloom/layers.c"
+#include "bloom/live.c"
 #include "cuckoo/generation.c"
+#include "cuckoo/segment.c"
 #include "window/layers.c"
 
 /* `plain` is what the stripe protects. */
@@ -222,4 +227,84 @@ void change__window_version_bump(version_counter *version)
 uint64_t load__window_version_before(const version_counter *version)
 {
   return window_version_before(version);
+}
+
+uint64_t load__live_boot(const _Atomic uint64_t *boot)
+{
+  return mended_at(boot);
+}
+
+void store__live_counted(_Atomic uint64_t *boot, uint64_t now)
+{
+  set_mended_at(boot, now);
+}
+
+bool change__memo_take(struct memo_entry *entry)
+{
+  return take(entry);
+}
+
+void store__memo_give_back(struct memo_entry *entry)
+{
+  give_back(entry);
+}
+
+bool load__owner_name(const struct owner *owner)
+{
+  return owner_has_name(owner);
+}
+
+int store__owner_named(struct owner *owner, const struct shared_file *alive, bool *alone)
+{
+  return claim_locked(owner, alive, alone);
+}
+
+bool change__owned_lock(struct owned_lock *lock, const struct owner *owner)
+{
+  return owned_trylock(lock, owner);
+}
+
+void store__owned_unlock(struct owned_lock *lock, const struct owner *owner)
+{
+  owned_unlock(lock, owner);
+}
+
+uint64_t load__live_state(const struct bloom *first)
+{
+  return bloom_live_state(first);
+}
+
+struct bloom *change__live_known(const struct bloom *first)
+{
+  return bloom_live_newest(first);
+}
+
+void change__live_publish(struct bloom *first, const struct bloom *full, unsigned number)
+{
+  publish(first, full, number);
+}
+
+void change__live_end(struct bloom *b)
+{
+  end_live(b);
+}
+
+void change__layer_end(struct bloom *b)
+{
+  raise_fullness(b, OPEN + 1);
+}
+
+bool load__layer_ended(const struct bloom *b)
+{
+  return has_ended(b);
+}
+
+bool change__segment_waited(struct segment *segment, struct stripe *stripe)
+{
+  return tamis__segment_wait(false, segment, stripe);
+}
+
+bool load__segment_in_use(const struct retired *block)
+{
+  return tamis__segment_in_use(block);
 }

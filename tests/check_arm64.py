@@ -34,7 +34,11 @@ BUGS = {"stripe_unlocked_without_barrier": "stripe.unlock", "stripe_locked_witho
         "rooms_counted_relaxed": "fullness.count", "rooms_read_relaxed": "fullness.counted",
         "epoch_before_relaxed": "epoch.before",
         "window_layer_opened_relaxed": "layer.opened", "window_version_bump_relaxed": "window.version_bump",
-        "window_version_before_relaxed": "window.version_before"}
+        "window_version_before_relaxed": "window.version_before",
+        "memo_taken_relaxed": "memo.take", "memo_given_back_relaxed": "memo.give_back",
+        "owned_lock_relaxed": "owned.lock", "owned_unlock_relaxed": "owned.unlock",
+        "end_set_relaxed": "layer.end",
+        "waiting_ends_relaxed": "segment.waited", "waiting_calls_read_relaxed": "segment.in_use"}
 
 # Mnemonics of accesses, as far as compilers make use of them, with their order.
 LSE = r"(?:cas|swp|ldadd|ldclr|ldset|ldeor)"
@@ -59,6 +63,9 @@ def functions(objdump, binary):
             code[-1] = f"bl <{call[1]}>"
         elif instruction := re.match(r"\s+[0-9a-f]+:\s+(.*)", line):
             code.append(instruction[1])
+    for name, code in found.items():
+        if tail := re.match(r"bl?\s.*<(\w+)>", code[-1]) if code else None:  # another function is the rest of it
+            found[name] = code + found.get(tail[1], [])
     return found
 
 
