@@ -37,9 +37,10 @@ touch more && lacks "is committed" && rm more
 git tag "v$version" && lacks "annotated" && git tag -d "v$version" >/dev/null
 echo . >tests/abi/changes.txt && git commit -qam "A change" && pass && lacks "tests/abi"
 quiet git revert --no-edit HEAD
-sed -i "s/^## \[$version\].*/## [$version] - unreleased/" CHANGELOG.md && git commit -qam "Not yet" && pass && lacks "a date"
-quiet git revert --no-edit HEAD
 pass
+sed -i "s/^## \[$version\].*/## [$version] - unreleased/" CHANGELOG.md && git commit -qam "Not yet" && lacks "a date"
+quiet git revert --no-edit HEAD
+echo >>README.md && git commit -qam "Untested" && lacks "script/test --all" && pass
 release --tag --url https://example.org/tamis || { cat "$work/said"; fail "no release, though nothing is lacking"; }
 [ "$(git cat-file -t "v$version")" = tag ] || fail "the tag is not annotated"
 release || { cat "$work/said"; fail "the release cannot be made again"; }
@@ -91,7 +92,7 @@ cp "$recipes/arch/PKGBUILD" "$dist/tamis-$version.tar.gz" "$work/arch/"
 # It refuses to run as root; and pacman, which is not here, is asked for versions only.
 as=()
 [ "$(id -u)" -ne 0 ] || as=(setpriv --reuid=nobody --regid=nogroup --clear-groups)
-(cd "$work/arch" && quiet env HOME="$work/arch" PACMAN=true "${as[@]}" makepkg --nodeps --noconfirm)
+(cd "$work/arch" && quiet env -u CMAKE_C_COMPILER_LAUNCHER HOME="$work/arch" PACMAN=true "${as[@]}" makepkg --nodeps --noconfirm)
 bsdtar -C "$work/arch/all" -xf "$work"/arch/*.pkg.tar*
 used "$work/arch/all/usr"
 
