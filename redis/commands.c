@@ -136,7 +136,7 @@ static bool describe(server_command *command, const struct command *c)
     keys[1] = keys_from(2, -1, READS);
   const server_command_info info = {.version = &version,
                                     .summary = c->summary,
-                                    .since = "0.1.0",
+                                    .since = "0.9.0",
                                     .arity = c->arity,
                                     .key_specs = keys};
   return server.SetCommandInfo(command, &info) == SERVER_OK;

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # The library compiles with musl, runs in a static program, and can be loaded at run time.  Debian's
 # liburcu is used, which was built with glibc: it needs one function that musl does not have, and, as a
-# shared library, a file with the name of glibc's loader.
+# shared library, a file with the name of glibc's loader.  The command compiles, too, and lacks nothing but argp,
+# which systems with musl have as argp-standalone; Debian does not have that.
 #
 #   check_musl.sh SOURCE_DIR MUSL_GCC LIBURCU_BP.a LIBURCU_COMMON.a SOURCE...
 set -eu
@@ -15,7 +16,7 @@ cd "$work"
 # The headers of the dependencies, without those of glibc beside them.
 mkdir headers
 for folder in /usr/include "$(dirname "${urcu_bp/\/lib\//\/include\/}")"; do
-  for header in "$folder"/{ck_*.h,gcc,spinlock,urcu,urcu*.h,xxh*.h}; do
+  for header in "$folder"/{asm,asm-generic,ck_*.h,gcc,linux,spinlock,urcu,urcu*.h,xxh*.h}; do
     [ ! -e "$header" ] || ln -sf "$header" headers/
   done
 done
@@ -49,6 +50,24 @@ wait
 echo "a static program"
 "$cc" -static -o program program.o lib-*.o missing.o "$urcu_bp" "$urcu_common" -lm
 ./program
+
+echo "the command, without argp"
+mkdir headers/bits && : >headers/bits/floatn.h
+cat >headers/argp.h <<'END'
+#define __BEGIN_DECLS
+#define __END_DECLS
+#define __THROW
+#define __NTH(function) function
+#include "/usr/include/argp.h"
+END
+for file in "$source"/tools/*.c; do
+  compile "tool-$(basename "$file").o" "$file" -DLIBRARIES='""' -DSANITIZERS='""' &
+  [ "$(jobs -rp | wc -l)" -lt 2 ] || wait -n
+done
+wait
+! "$cc" -static -o command tool-*.o lib-*.o missing.o "$urcu_bp" "$urcu_common" -lm 2>log || { echo "musl has argp"; exit 1; }
+lacking=$(sed -n "s/.*undefined reference to \`\(.*\)'.*/\1/p" log | sort -u)
+[[ $lacking = *argp_parse* ]] && ! grep -v '^argp_' <<<"$lacking" || { echo "the command lacks these functions"; exit 1; }
 
 echo "a plugin"
 "$cc" -I "$source/include" -DLOADER -o loader "$program"

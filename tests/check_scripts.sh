@@ -77,6 +77,17 @@ for package in build-essential ${needed//debhelper-compat/debhelper}; do
   [[ " $deb " = *" $package "* ]] || fail "script/deb does not install $package"
 done
 
+# ---- the version, where it is written down beside the header ----
+
+version=$(sed -En 's/^#define TAMIS_VERSION_(MAJOR|MINOR|PATCH) //p' "$source/include/tamis/tamis.h" | paste -sd .)
+case $version in 0.*) so=${version%.*} ;; *) so=${version%%.*} ;; esac
+other_than() { ! grep -vF "$1" || fail "the version of the header is $version"; } # what is on standard input
+(cd "$source" && {
+  grep -rnoE 'find_package\(tamis [0-9.]+' README.md docs examples tests | other_than "tamis ${version%.*}"
+  grep -rnoP '(libtamis\.so\.|libtamis(?=[0-9])|What holds in version )[0-9.]*[0-9](?!\.?[A-Z0-9])' README.md docs examples | other_than "$so"
+  grep -nE '^(  |      )"version":' js/package.json js/package-lock.json | grep -E 'package.json:|package-lock.json:[39]:' | other_than "\"$version\""
+})
+
 # ---- Python leaves no compiled files in the tree ----
 
 ! grep -n 'COMMAND ${PYTHON_WITH_' "$source/tests/CMakeLists.txt" | grep -v ' -B' || fail "a test in Python without -B"

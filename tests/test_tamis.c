@@ -460,7 +460,7 @@ static void results_have_names(void **state)
     for (int other = -5; other < result; other++)
       assert_true(strcmp(text, tamis_strerror(other)) != 0 || (other == -5 && result == 3));
   }
-  assert_string_equal(tamis_version(), "0.1.0");
+  assert_string_equal(tamis_version(), "0.9.0");
 }
 
 int main(void)

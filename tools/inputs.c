@@ -3,6 +3,7 @@
 
 #include "compressed.h"
 #include "report.h"
+#include "retry.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -58,17 +58,46 @@ static bool take_field(uint64_t field, const char *line, size_t length, key_take
   }
 }
 
+/* Searches the part of a line that `match` tells.  musl has no REG_STARTEND: there a byte 0 ends the line, and so a
+ * line that has one in it cannot be searched. */
+#ifdef REG_STARTEND
+static bool can_search(const char *line, size_t length)
+{
+  (void) line, (void) length;
+  return true;
+}
+
+static int search(const regex_t *regex, const char *line, regmatch_t *match, int flags)
+{
+  return regexec(regex, line, 1, match, flags | REG_STARTEND);
+}
+#else
+static bool can_search(const char *line, size_t length)
+{
+  return memchr(line, 0, length) == NULL;
+}
+
+static int search(const regex_t *regex, const char *line, regmatch_t *match, int flags)
+{
+  regoff_t from = match->rm_so;
+  int result = regexec(regex, line + from, 1, match, flags);
+  match->rm_so += from;
+  match->rm_eo += from;
+  return result;
+}
+#endif
+
 /* Matches do not overlap, and empty ones are no keys: as those of grep -o. */
 static bool take_matches(struct key_finder *finder, const char *line, size_t length, key_taker take,
                          void *context)
 {
   regmatch_t match = {.rm_so = 0, .rm_eo = (regoff_t) length};
-  int flags = REG_STARTEND, result;
-  if (length >= INT_MAX) { /* regoff_t is an int */
+  int flags = 0, result;
+  if (length >= INT_MAX || !can_search(line, length)) { /* regoff_t is an int */
     finder->failed = true;
     return false;
   }
-  while ((result = regexec(&finder->compiled, line, 1, &match, flags)) == 0) {
+  while ((result = search(&finder->compiled, line, &match, flags)) == 0) {
     bool is_empty = match.rm_so == match.rm_eo;
     if (!is_empty && take(context, line + match.rm_so, (size_t) (match.rm_eo - match.rm_so)))
       return true;
@@ -76,7 +105,7 @@ static bool take_matches(struct key_finder *finder, const char *line, size_t len
     match.rm_eo = (regoff_t) length;
     if ((size_t) match.rm_so >= length)
       return false;
-    flags = REG_STARTEND | REG_NOTBOL;
+    flags = REG_NOTBOL;
   }
   finder->failed |= result != REG_NOMATCH;
   return false;

@@ -32,8 +32,13 @@ struct key_finder {
 };
 
 /* What fail() says of such a file, whose name it gets. */
+#ifdef REG_STARTEND
+#define KEY_TOO_MUCH "a line has 2 GiB or more"
+#else
+#define KEY_TOO_MUCH "a line has a byte 0, or 2 GiB or more"
+#endif
 #define KEY_FAILED \
-  "cannot search '%s' for the regular expression: a line has 2 GiB or more, or there is no memory"
+  "cannot search '%s' for the regular expression: " KEY_TOO_MUCH ", or there is no memory"
 
 /* False: the expression is wrong, and `why` has a sentence of libc. */
 bool key_finder_init(struct key_finder *finder, const struct key_rule *rule, char *why,

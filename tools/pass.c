@@ -7,6 +7,7 @@
 #include "report.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -104,15 +105,15 @@ static void work(struct worker *worker)
 {
   struct pool *pool = worker->pool;
   struct chunk chunk = {0};
-  pthread_rwlock_t *gate = pool->pass->gate;
+  struct gate *gate = pool->pass->gate;
   while (source_next(&pool->source, &chunk)) {
     if (gate != NULL)
-      pthread_rwlock_rdlock(gate);
+      gate_enter(gate);
     chunk.length = keep_chosen_lines(worker, &chunk);
     if (chunk.length > 0 && pool->pass->output != NULL)
       output_write(pool->pass->output, &chunk);
     if (gate != NULL)
-      pthread_rwlock_unlock(gate);
+      gate_leave(gate);
   }
   chunk_free(&chunk);
 }

@@ -7,13 +7,12 @@
 #ifndef TAMIS_TOOL_PASS_H
 #define TAMIS_TOOL_PASS_H
 
+#include "gate.h"
 #include "inputs.h"
 #include "output.h"
 #include "progress.h"
 
 #include <tamis/tamis.h>
-
-#include <pthread.h>
 
 /* Chooses which of n <= BATCH lines, given by their hashes, to write.  Several threads call it at
  * once.  False after fail(): then it has chosen none from the first line on that it could not
@@ -29,9 +28,9 @@ struct pass {
   void *context;
   struct output *output; /* NULL: nothing is written */
   bool show_progress;
-  /* NULL, or held for reading from the first add of a chunk until its lines are written.  So while
-   * it is held for writing, all lines that were chosen have been written. */
-  pthread_rwlock_t *gate;
+  /* NULL, or each thread is in it from the first add of a chunk until its lines are written.  So when
+   * it is empty, all lines that were chosen have been written. */
+  struct gate *gate;
   void (*tick)(void *context); /* NULL, or called by the main thread again and again */
   double tick_every;           /* seconds; 0: as often as the progress is drawn */
   bool tick_needed;            /* without ticks, the pass fails */

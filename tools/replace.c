@@ -2,6 +2,7 @@
 #include "replace.h"
 
 #include "interrupt.h"
+#include "mount.h"
 
 #include "tamis/tamis.h"
 
@@ -71,14 +72,6 @@ static bool resolve(struct replacement *r)
     r->path = next;
   }
   return false;
-}
-
-/* A file that is mounted over another one, as containers have them, cannot be renamed over. */
-static bool is_mount_point(const char *path)
-{
-  struct statx status;
-  return statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, 0, &status) == 0 &&
-         (status.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
 /* In a folder with the sticky bit, only the owner of a file or of the folder may rename over it. */

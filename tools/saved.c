@@ -3,6 +3,7 @@
 
 #include "commands.h"
 #include "report.h"
+#include "retry.h"
 
 #include <errno.h>
 #include <fcntl.h>

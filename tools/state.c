@@ -3,6 +3,7 @@
 
 #include "commands.h"
 #include "report.h"
+#include "retry.h"
 #include "saved.h"
 
 #include <errno.h>
@@ -78,12 +79,7 @@ bool state_open(struct state *state, const char *path, const struct inputs *inpu
 {
   struct stat status;
   *state = (struct state){.path = path, .lock = -1};
-  pthread_rwlockattr_t attributes;
-  pthread_rwlockattr_init(&attributes);
-  /* Otherwise threads that hold the gate in turns could keep a save waiting. */
-  pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-  pthread_rwlock_init(&state->gate, &attributes);
-  pthread_rwlockattr_destroy(&attributes);
+  gate_init(&state->gate);
 
   state->exists = stat(path, &status) == 0;
   if (!state->exists && errno != ENOENT) {
@@ -188,8 +184,7 @@ static void save(struct state *state, bool lines_open)
   uint64_t count = key_count(state); /* at most the number that is saved */
   bool good = output_open_filter(&file, state->path, &none) && saved_write(&file, state->filter);
   if (good && lines_open) {
-    pthread_rwlock_wrlock(&state->gate);
-    pthread_rwlock_unlock(&state->gate);
+    gate_wait_until_empty(&state->gate);
     if (!failed())
       output_sync(state->lines);
   }
@@ -222,5 +217,5 @@ void state_close(struct state *state)
 {
   unlock(state);
   replace_end(&state->place);
-  pthread_rwlock_destroy(&state->gate);
+  gate_destroy(&state->gate);
 }

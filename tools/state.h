@@ -9,9 +9,9 @@
  * How.  A line gets into the filter before it is written.  A save while the run goes on therefore
  * has three steps:
  *   1. The filter is saved to a new file beside the state.
- *   2. The gate is held for writing, for a moment.  Each thread holds it for reading from the first
- *      add of a chunk until the chunk's lines are written.  So by now the lines of all keys that
- *      the new file can contain have been written, or fail() was called.
+ *   2. The thread that saves waits until the gate is empty.  Each other one is in from the first add
+ *      of a chunk until the chunk's lines are written.  So by now the lines of all keys that the new
+ *      file can contain have been written, or fail() was called.
  *   3. The output is synchronised, then the new file, which then takes the place of the state.
  * An output file that is replaced at the end has its name before the state is saved, and only then
  * is the state saved at all.
@@ -23,6 +23,7 @@
 #define TAMIS_TOOL_STATE_H
 
 #include "chain.h"
+#include "gate.h"
 #include "options.h"
 #include "output.h"
 
@@ -32,7 +33,7 @@ struct state {
   char *lock_path;
   int lock; /* -1: not held */
   bool exists;
-  pthread_rwlock_t gate;
+  struct gate gate;
   double every; /* seconds between saves; 0: only at the end */
   double next;
   uint64_t saved_count;       /* the keys in the file */
@@ -55,7 +56,7 @@ void state_begin(struct state *state, const tamis_filter *filter, struct output 
                  double every);
 
 /* Saves the state, which is the argument, if it is time for it.  Threads may go on to add, and to
- * write while they hold the gate. */
+ * write while they are in the gate. */
 void state_tick(void *argument);
 
 /* Saves the state if there is something new, after the lines were written and the output closed. */

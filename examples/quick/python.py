@@ -8,7 +8,7 @@ import ctypes
 import os
 import sys
 
-tamis = ctypes.CDLL(sys.argv[1] if len(sys.argv) > 1 else "libtamis.so.0.1")
+tamis = ctypes.CDLL(sys.argv[1] if len(sys.argv) > 1 else "libtamis.so.0.9")
 tamis.tamis_strerror.restype = ctypes.c_char_p
 tamis.tamis_contains.restype = ctypes.c_bool
 for call in tamis.tamis_add_unique, tamis.tamis_contains:

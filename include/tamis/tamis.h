@@ -55,7 +55,7 @@ extern "C" {
 #endif
 
 #define TAMIS_VERSION_MAJOR 0
-#define TAMIS_VERSION_MINOR 1
+#define TAMIS_VERSION_MINOR 9
 #define TAMIS_VERSION_PATCH 0
 
 /* Marks the public functions.  The library exports nothing else. */

@@ -46,3 +46,13 @@ echo "what the parent exports and installs"
 grep -q 'tamis::static' "$tree/exported.cmake" || fail "what the parent exports does not name the library"
 quiet cmake --install "$tree" --prefix "$work/installed"
 [ -z "$(find "$work/installed" -name '*tamis*')" ] || fail "tamis installs itself below a parent unasked"
+
+echo "liburcu in a prefix of its own"
+prefix=$work/prefix libdir=$(pkg-config --variable=libdir liburcu-bp)
+mkdir -p "$prefix/lib/pkgconfig"
+cp "$libdir"/liburcu-{bp,common}.so "$prefix/lib/"
+sed "s,$libdir,$prefix/lib,; s,^libdir=.*,libdir=$prefix/lib," "$libdir/pkgconfig/liburcu-bp.pc" >"$prefix/lib/pkgconfig/liburcu-bp.pc"
+PKG_CONFIG_PATH=$prefix/lib/pkgconfig quiet cmake -S "$here" -B "$work/own" -G Ninja -DTAMIS_SOURCE="$source"
+for program in consumer_c consumer_static; do
+  ninja -C "$work/own" -t commands "$program" | tail -n 1 | grep -qe "-L$prefix/lib " || fail "liburcu is not looked for where it is"
+done
