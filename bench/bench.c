@@ -319,6 +319,7 @@ static void run_growth(const struct arguments *a)
   struct growth g = {.from = a->from > 0 ? (uint64_t) a->from : 1000,
                      .to = (uint64_t) a->keys[0],
                      .rounds = a->settings.rounds ? a->settings.rounds : 1,
+                     .cpu_time = a->settings.cpu_time,
                      .times = open_csv(a->times),
                      .rates = open_csv(a->rates),
                      .calls = open_csv(a->calls),

@@ -18,6 +18,7 @@ struct growth {
   FILE *rates;
   FILE *calls;     /* a histogram of single calls */
   FILE *quantiles; /* of the single calls */
+  bool cpu_time;   /* of a call: the time for which the thread had a core */
   bool quiet;      /* print nothing */
 };
 

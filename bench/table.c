@@ -413,8 +413,12 @@ static void growth(uint64_t to, const struct settings *settings)
   experiment_run(&x, &half);
 
   const struct subject *subjects[] = {subject_find("cuckoo"), subject_find("libcuckoo")};
-  const struct growth g = {
-      .from = FROM, .to = to, .fpp = 0.001, .rounds = half.rounds, .quiet = settings->quiet};
+  const struct growth g = {.from = FROM,
+                           .to = to,
+                           .fpp = 0.001,
+                           .rounds = half.rounds,
+                           .cpu_time = settings->cpu_time,
+                           .quiet = settings->quiet};
   struct growth_times times[2];
   growth_times(&g, subjects, 2, times);
   const struct growth_bits bits = growth_rates(&g, subjects[0]);

@@ -31,6 +31,8 @@ disk_free_limit.absolute = 100MB
 log.console = false
 log.file.level = warning
 """)
+        # Not every bare system knows localhost.
+        (folder / "inetrc").write_text('{host, {127,0,0,1}, ["localhost"]}.\n{lookup, [file, native]}.\n')
         environment = self._environment(folder)
         self.epmd = Process(["epmd", "-address", HOST, "-port", self.epmd_port], folder / "epmd", **environment)
         self.node = Process([program()], folder, **environment)
@@ -41,6 +43,7 @@ log.file.level = warning
     def _environment(self, folder):
         return {
             "HOME": str(folder),  # Erlang's cookie
+            "ERL_INETRC": f"{folder}/inetrc",
             "ERL_EPMD_ADDRESS": HOST,
             "ERL_EPMD_PORT": str(self.epmd_port),
             "RABBITMQ_NODENAME": "rabbit@localhost",

@@ -13,9 +13,11 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -42,6 +44,11 @@ class Browser:
     """A page in Chromium without a window, by the WebDriver protocol of chromedriver."""
 
     def __init__(self, folder):
+        try:
+            socket.gethostbyname("localhost")
+        except OSError as error:
+            raise Failed("chromedriver looks for its browser on localhost, which has no address here: "
+                         "/etc/hosts needs the line 127.0.0.1 localhost") from error
         while True:
             port = free_port()
             self.address = f"http://{HOST}:{port}"
@@ -55,8 +62,11 @@ class Browser:
 
     def post(self, path, **body):
         request = urllib.request.Request(self.address + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=600) as response:
-            return json.load(response)["value"]
+        try:
+            with urllib.request.urlopen(request, timeout=600) as response:
+                return json.load(response)["value"]
+        except urllib.error.HTTPError as error:
+            raise Failed(f"chromedriver: {json.load(error)['value']['message']}") from error
 
     def open(self, url):
         self.post(f"{self.session}/url", url=url)
