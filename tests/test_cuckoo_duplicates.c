@@ -181,9 +181,8 @@ static void counts_fall_without_memory(void **state)
             assert_true(set_count(&m, i, count));
             left++;
           }
-        uint64_t counts[COUNTS_POSITIONS];
-        tamis__counts_read(m.d, 0, counts);
-        assert_true(tamis__counts_write(m.d, &m.memory, 0, counts, false));
+        const struct counts_source from = {.block = m.d->block[0]};
+        assert_true(tamis__counts_write(m.d, &m.memory, 0, &from, false));
         m.refused = true;
         while (left > 0) {
           uint32_t i = (uint32_t) (random_next(&random) % positions);
@@ -270,13 +269,12 @@ static void blocks_are_read_and_written(void **state)
     for (uint32_t i = 0; i < m.buckets * m.lanes; i++)
       assert_true(set_count(&m, i, random_next(&random) % 3 ? 500 + random_next(&random) % 20 : 0));
     for (unsigned block = 0; block < tamis__counts_blocks(m.d); block++) {
-      uint64_t counts[COUNTS_POSITIONS];
-      tamis__counts_read(m.d, block, counts);
+      const struct counts_source from = {.block = m.d->block[block]};
       other.refused = true;
-      assert_false(tamis__counts_write(other.d, &other.memory, block, counts, true));
+      assert_false(tamis__counts_write(other.d, &other.memory, block, &from, true));
       assert_null(other.d->block[block]);
       other.refused = false;
-      assert_true(tamis__counts_write(other.d, &other.memory, block, counts, true));
+      assert_true(tamis__counts_write(other.d, &other.memory, block, &from, true));
     }
     memcpy(other.counts, m.counts, m.buckets * m.lanes * sizeof *m.counts);
     assert_same(&other);
