@@ -15,23 +15,21 @@
 
 /* ---- the quota of control groups ---- */
 
-/* Of a path, without the name of a file in that folder, which has room after it: an add may be the
- * first to ask, and its stack may be small. */
-enum { MAX_MEMBERSHIP = 4096, MAX_NUMBERS = 64, MAX_PATH = 1024, MAX_NAME = 32 };
+enum { MAX_NUMBERS = 64, MAX_PATH = 1024, MAX_NAME = 32 /* of a file in a folder */ };
 
 struct folder {
   size_t length;
   char path[MAX_PATH + MAX_NAME];
 };
 
-/* Reads the beginning of a file.  Nothing in it can be trusted: in a container its owner may have
+/* Reads a file from an offset on.  Nothing in it can be trusted: in a container its owner may have
  * put it there.  It may even be a pipe, which must not be waited for. */
-static bool read_text(const char *path, char text[], size_t size)
+static bool read_text(const char *path, off_t at, char text[], size_t size)
 {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0)
     return false;
-  ssize_t length = read(fd, text, size - 1);
+  ssize_t length = pread(fd, text, size - 1, at);
   close(fd);
   if (length < 0)
     return false;
@@ -43,7 +41,7 @@ static bool read_in(struct folder *folder, const char *name, char text[], size_t
 {
   assert(strlen(name) < MAX_NAME);
   memcpy(folder->path + folder->length, name, strlen(name) + 1);
-  return read_text(folder->path, text, size);
+  return read_text(folder->path, 0, text, size);
 }
 
 /* A number above 0, or 0 if there is none at `text`.  *end is where it ends. */
@@ -127,26 +125,33 @@ static bool has_name(const char *list, const char *name)
   return false;
 }
 
-/* Each line is "NUMBER:CONTROLLERS:GROUP".  Without controllers it is version 2. */
+/* A line is "NUMBER:CONTROLLERS:GROUP".  Without controllers it is version 2. */
+static unsigned quota_of_line(char *line, const char *root)
+{
+  char *controllers = strchr(line, ':');
+  char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+  if (!group)
+    return UINT_MAX;
+  controllers++;
+  *group++ = '\0';
+  if (*controllers != '\0' && !has_name(controllers, "cpu"))
+    return UINT_MAX;
+  return least_quota(root, controllers, group, *controllers ? quota_v1 : quota_v2);
+}
+
+/* Line by line, as an add may be the first to ask, and have a small stack.  A line that is longer
+ * than any path here says nothing, and ends the list. */
 unsigned tamis__quota_cores(const char *membership, const char *root)
 {
-  char text[MAX_MEMBERSHIP], *next;
+  char line[MAX_PATH];
   unsigned least = UINT_MAX;
-  if (!read_text(membership, text, sizeof text))
-    return UINT_MAX;
-  for (char *line = text; line; line = next) {
-    next = strchr(line, '\n');
-    if (next)
-      *next++ = '\0';
-    char *controllers = strchr(line, ':');
-    char *group = controllers ? strchr(controllers + 1, ':') : NULL;
-    if (!group)
-      continue;
-    controllers++;
-    *group++ = '\0';
-    unsigned quota = UINT_MAX;
-    if (*controllers == '\0' || has_name(controllers, "cpu"))
-      quota = least_quota(root, controllers, group, *controllers ? quota_v1 : quota_v2);
+  for (off_t at = 0; read_text(membership, at, line, sizeof line);) {
+    size_t length = strcspn(line, "\n");
+    if (length == 0 || length + 1 == sizeof line)
+      break;
+    line[length] = '\0';
+    at += (off_t) length + 1;
+    unsigned quota = quota_of_line(line, root);
     least = quota < least ? quota : least;
   }
   return least;

@@ -12,7 +12,7 @@ enum {
   FEWEST_SLOTS = SMALL(8, 1), /* exceptions for which a new block has room */
   SPARSE_PART =
       SMALL(32, 4), /* up to this part of the lanes, counts are exceptions without a choice */
-  MOST_COPIED = 4096 /* bytes of a block that is encoded anew in its place */
+  MOST_COPIED = 2048 /* bytes of a block that is encoded anew in its place */
 };
 
 /* How a block's counts are stored. */
@@ -127,7 +127,7 @@ static void encode(struct count_block *b, size_t positions, const struct frame *
 }
 
 /* Whether a block can be encoded anew where it is: the copy must not take much of a small stack.
- * Counts up to 2^15 or so fit. */
+ * Counts below 2^7 fit in any case. */
 static bool can_stay(const struct count_block *b, const struct counts_source *from)
 {
   return from->block != b || b->bytes <= MOST_COPIED;
