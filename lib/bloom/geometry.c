@@ -41,7 +41,7 @@ static unsigned ranges_of(tamis_layout layout, const struct shape_range **ranges
 }
 
 enum {
-  MAX_DRAWS = 14, /* bits that two keys of the word layout have together */
+  MAX_DRAWS = 14,  /* bits that two keys of the word layout have together */
   MAX_TERMS = 256, /* blocked: four probes with three bits; five with two have fewer */
   SPREADS = 4
 };

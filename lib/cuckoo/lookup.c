@@ -455,8 +455,8 @@ FORCE_INLINE size_t contains_few(const struct cuckoo *c, const uint64_t *hashes,
   for (size_t i = 0; i < n; i += LOOKUP_GROUP) {
     struct lookup lookups[LOOKUP_GROUP];
     prepare_group(c, hashes + i, group_size(i, n), lookups, growable);
-    hits += finish_group(c, hashes + i, group_size(i, n), lookups, found ? found + i : NULL,
-                         growable);
+    hits +=
+        finish_group(c, hashes + i, group_size(i, n), lookups, found ? found + i : NULL, growable);
   }
   return hits;
 }

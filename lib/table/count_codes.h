@@ -239,10 +239,8 @@ struct count_reader {
 
 static inline struct count_reader count_reader_begin(const struct count_block *b, size_t positions)
 {
-  return (struct count_reader){.b = b,
-                               .slots = slots_of(b, positions),
-                               .codes = {.next = b->words},
-                               .positions = positions};
+  return (struct count_reader){
+      .b = b, .slots = slots_of(b, positions), .codes = {.next = b->words}, .positions = positions};
 }
 
 /* Reads the next counts.  Returns how many they are; 0: none is left. */

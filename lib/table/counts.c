@@ -11,7 +11,7 @@ enum {
   MAX_BITS = SMALL(21, 2),    /* of a code; larger counts are exceptions */
   FEWEST_SLOTS = SMALL(8, 1), /* exceptions for which a new block has room */
   SPARSE_PART =
-      SMALL(32, 4), /* up to this part of the lanes, counts are exceptions without a choice */
+      SMALL(32, 4),  /* up to this part of the lanes, counts are exceptions without a choice */
   MOST_COPIED = 2048 /* bytes of a block that is encoded anew in its place */
 };
 
@@ -135,7 +135,8 @@ static bool can_stay(const struct count_block *b, const struct counts_source *fr
 
 /* Encodes a block in its own memory. */
 static NEVER_INLINE void encode_in_place(struct count_block *b, size_t positions,
-                                      const struct frame *frame, const struct counts_source *from)
+                                         const struct frame *frame,
+                                         const struct counts_source *from)
 {
   uint64_t copy[MOST_COPIED / sizeof(uint64_t)];
   struct counts_source copied = *from;
@@ -202,8 +203,8 @@ static bool extend(struct table_counts *d, const struct counts_memory *memory, u
 {
   const struct count_block *old = d->block[block] ? d->block[block] : &no_counts;
   struct frame frame = {.bits = old->bits, .wide = old->wide, .exceptions = old->exceptions};
-  size_t slots =
-      frame.bits ? slots_for(counts_positions(d), &frame, true) : frame.exceptions * 2 + FEWEST_SLOTS;
+  size_t slots = frame.bits ? slots_for(counts_positions(d), &frame, true)
+                            : frame.exceptions * 2 + FEWEST_SLOTS;
   size_t bytes = bytes_for(counts_positions(d), frame.bits, frame.wide, slots);
   struct count_block *new = memory->allocate(memory->context, bytes);
   if (!new)
@@ -346,7 +347,8 @@ bool tamis__counts_step(struct table_counts *d, uint64_t bucket, unsigned lane, 
 uint64_t tamis__counts_get(const struct table_counts *d, uint64_t bucket, unsigned lane)
 {
   const struct count_block *b = d->block[bucket / COUNTS_BUCKETS];
-  return b ? count_at(b, counts_positions(d), bucket % COUNTS_BUCKETS * (size_t) d->lanes + lane) : 0;
+  return b ? count_at(b, counts_positions(d), bucket % COUNTS_BUCKETS * (size_t) d->lanes + lane)
+           : 0;
 }
 
 /* ---- the object ---- */

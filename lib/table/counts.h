@@ -91,7 +91,7 @@ static inline size_t counts_positions(const struct table_counts *d)
 struct counts_source {
   const uint64_t *array;           /* NULL: they are those of a block, of this object or another */
   const struct count_block *block; /* NULL: none */
-  const uint64_t *kept; /* NULL, or a bit for each lane: others lose the counts of the block */
+  const uint64_t *kept;  /* NULL, or a bit for each lane: others lose the counts of the block */
   const uint64_t *count; /* NULL, or the count of the lane `at`, whatever it is in the block */
   size_t at;
 };

@@ -134,7 +134,8 @@ FORCE_INLINE void search_follow(const struct search_kind *k, const struct search
 {
   for (unsigned lane = 0; lane < t->shape->lanes && search->count < limit; lane++) {
     uint32_t other = k->other(t, search->bucket[at], lane_get(t->shape, value, lane));
-    if (other == search->bucket[search_parent(search, at)]) /* not back to where the path came from */
+    if (other ==
+        search->bucket[search_parent(search, at)]) /* not back to where the path came from */
       continue;
     k->prefetch(t, other);
     search_note(search, search->count++, other, at, lane);

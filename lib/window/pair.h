@@ -19,8 +19,7 @@ static inline struct pair pair_in(struct window_layer *layer, uint64_t mixed)
 {
   const struct window_geometry *g = &layer->geometry;
   const struct window_place place = window_place_of(g, mixed, g->segments > 1);
-  return (struct pair){
-      layer, {place.lower, place.upper}, window_fingerprint(&g->shape, &place)};
+  return (struct pair){layer, {place.lower, place.upper}, window_fingerprint(&g->shape, &place)};
 }
 
 /* What the two buckets hold. */

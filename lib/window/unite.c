@@ -166,8 +166,7 @@ static struct united united_of(const struct both *b, const struct lane_place *at
   struct united u = {.copies = 1, .number = b->to.number};
   u.pair.layer = b->layer;
   u.pair.fingerprint = window_fingerprint_of(&g->shape, at->entry);
-  u.pair.place =
-      (struct window_buckets){at->lower, window_other_bucket(g, at->lower, at->entry)};
+  u.pair.place = (struct window_buckets){at->lower, window_other_bucket(g, at->lower, at->entry)};
   u.age = age_of(window_stamp_of(&g->shape, at->entry), epoch, b->from->stamps);
   return u;
 }
