@@ -85,18 +85,25 @@ static void *do_job(void *context)
   return NULL;
 }
 
-/* In a thread of its own.  words: of a stack that is measured; 0: the thread has the smallest one. */
-static void run(size_t words, void (*function)(void *), void *context)
+/* Of a thread. */
+struct stack {
+  size_t words; /* 0: of the least size */
+  bool measured;
+};
+
+/* Calls a function in a thread of its own. */
+static void run(struct stack stack, void (*function)(void *), void *context)
 {
   struct job job = {function, context};
+  uint64_t *low = memory + MEMORY - stack.words;
   pthread_attr_t attributes;
   pthread_t thread;
   pthread_attr_init(&attributes);
-  lowest = words ? memory + MEMORY - words : NULL;
-  if (words)
-    pthread_attr_setstack(&attributes, lowest, words * sizeof *lowest);
+  if (stack.words)
+    pthread_attr_setstack(&attributes, low, stack.words * sizeof *low);
   else
     assert_int_equal(pthread_attr_setstacksize(&attributes, (size_t) PTHREAD_STACK_MIN), 0);
+  lowest = stack.measured ? low : NULL;
   assert_int_equal(pthread_create(&thread, &attributes, do_job, &job), 0);
   pthread_join(thread, NULL);
   pthread_attr_destroy(&attributes);
@@ -355,11 +362,11 @@ static tamis_filter *open_filter(const struct shape *s)
 }
 
 /* Each filter is used in a thread of its own, whose first call registers it as a reader. */
-static void use_all(size_t words)
+static void use_all(struct stack stack)
 {
   for (const struct shape *s = shapes; s < shapes + SHAPES; s++) {
     struct use use = {s, open_filter(s), of_keys[s - shapes]};
-    run(words, use_filter, &use);
+    run(stack, use_filter, &use);
     tamis_destroy(use.filter);
     unlink(shared_path);
   }
@@ -475,7 +482,7 @@ static void a_thread_of_the_least_size_calls(void **state)
   fflush(stdout);
   pid_t child = fork();
   if (child == 0) {
-    use_all(0);
+    use_all((struct stack){0, false});
     _exit(0);
   }
   int status;
@@ -488,8 +495,8 @@ static void a_thread_of_the_least_size_calls(void **state)
 static void calls_on_keys_take_little_stack(void **state)
 {
   (void) state;
-  use_all(0); /* binds all functions */
-  use_all(FOR_KEYS);
+  use_all((struct stack){MEMORY, false}); /* binds all functions */
+  use_all((struct stack){FOR_KEYS, true});
   print_table("bytes of stack", key_calls, KEY_CALLS, &of_keys[0][0]);
   for (unsigned s = 0; s < SHAPES; s++)
     for (unsigned c = 0; c < KEY_CALLS; c++)
@@ -501,7 +508,7 @@ static void other_calls_are_measured(void **state)
 {
   (void) state;
   for (const struct shape *s = shapes; s < shapes + SHAPES; s++)
-    run(FOR_OTHERS, use_others, (void *) s);
+    run((struct stack){FOR_OTHERS, true}, use_others, (void *) s);
   print_table("bytes of stack", other_calls, OTHER_CALLS, &of_others[0][0]);
 }
 
@@ -512,5 +519,6 @@ int main(void)
       TEST_WITH_THREADS_BETWEEN(calls_on_keys_take_little_stack, set_up, tear_down),
       TEST_WITH_THREADS_BETWEEN(other_calls_are_measured, set_up, tear_down),
   };
+  in_memory = true; /* nothing here waits for the disk */
   return cmocka_run_group_tests_name("stack", tests, NULL, NULL);
 }
