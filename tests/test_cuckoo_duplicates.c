@@ -199,6 +199,27 @@ static void counts_fall_without_memory(void **state)
       }
 }
 
+/* A block that is larger than what is copied to the stack is encoded anew in other memory only. */
+static void large_blocks_fall_without_memory(void **state)
+{
+  (void) state;
+  struct model m;
+  begin_model(&m, 256, 8);
+  const uint32_t positions = 256 * 8;
+  for (uint32_t i = 0; i < positions; i++)
+    assert_true(set_count(&m, i, 5000 + i % 3000));
+  assert_true(m.d->block[0]->bytes > 2048);
+  m.refused = true;
+  for (uint32_t i = 0; i < 3 * positions; i++)
+    assert_true(set_count(&m, i % positions, m.counts[i % positions] - 1));
+  assert_same(&m);
+  m.refused = false;
+  for (uint32_t i = 0; i < positions; i++)
+    assert_true(set_count(&m, i, m.counts[i] * 9));
+  assert_same(&m);
+  end_model(&m);
+}
+
 /* Counts that are alike take as many bits as the most frequent of them has: counted in passes, or
  * key by key, and one lane in fifty with twice the count. */
 static void equal_counts_take_few_bits(void **state)
@@ -666,6 +687,7 @@ int main(void)
       cmocka_unit_test(counts_are_those_of_a_plain_array),
       cmocka_unit_test(memory_goes_with_the_last_count),
       cmocka_unit_test(counts_fall_without_memory),
+      cmocka_unit_test(large_blocks_fall_without_memory),
       cmocka_unit_test(equal_counts_take_few_bits),
       cmocka_unit_test(a_refused_block_is_not_encoded_again),
       cmocka_unit_test(blocks_are_read_and_written),

@@ -76,7 +76,8 @@ static size_t frame_bytes(size_t positions, const struct frame *frame, bool spar
 }
 
 /* The frame that takes the fewest bytes: a code of n bits serves the counts of up to n bits. */
-static struct frame choose_frame(size_t positions, const struct counts_source *from, bool spare)
+static NEVER_INLINE struct frame choose_frame(size_t positions, const struct counts_source *from,
+                                              bool spare)
 {
   struct source_reader source;
   struct frame best = {0};
@@ -101,9 +102,10 @@ static struct frame choose_frame(size_t positions, const struct counts_source *f
 
 /* ---- blocks ---- */
 
-/* The counts must not come from the block itself. */
-static void encode(struct count_block *b, size_t positions, const struct frame *frame,
-                   const struct counts_source *from)
+/* The counts must not come from the block itself.  (Never inlined, as choose_frame(): so the arrays of
+ * the two are not on the stack at the same time.) */
+static NEVER_INLINE void encode(struct count_block *b, size_t positions, const struct frame *frame,
+                                const struct counts_source *from)
 {
   struct source_reader source;
   read_source(&source, from, positions);
