@@ -181,9 +181,8 @@ static void counts_fall_without_memory(void **state)
             assert_true(set_count(&m, i, count));
             left++;
           }
-        uint64_t counts[COUNTS_POSITIONS];
-        tamis__counts_read(m.d, 0, counts);
-        assert_true(tamis__counts_write(m.d, &m.memory, 0, counts, false));
+        const struct counts_source from = {.block = m.d->block[0]};
+        assert_true(tamis__counts_write(m.d, &m.memory, 0, &from, false));
         m.refused = true;
         while (left > 0) {
           uint32_t i = (uint32_t) (random_next(&random) % positions);
@@ -198,6 +197,27 @@ static void counts_fall_without_memory(void **state)
         assert_int_equal(m.bytes, 0);
         end_model(&m);
       }
+}
+
+/* A block that is larger than what is copied to the stack is encoded anew in other memory only. */
+static void large_blocks_fall_without_memory(void **state)
+{
+  (void) state;
+  struct model m;
+  begin_model(&m, 256, 8);
+  const uint32_t positions = 256 * 8;
+  for (uint32_t i = 0; i < positions; i++)
+    assert_true(set_count(&m, i, 5000 + i % 3000));
+  assert_true(m.d->block[0]->bytes > 2048);
+  m.refused = true;
+  for (uint32_t i = 0; i < 3 * positions; i++)
+    assert_true(set_count(&m, i % positions, m.counts[i % positions] - 1));
+  assert_same(&m);
+  m.refused = false;
+  for (uint32_t i = 0; i < positions; i++)
+    assert_true(set_count(&m, i, m.counts[i] * 9));
+  assert_same(&m);
+  end_model(&m);
 }
 
 /* Counts that are alike take as many bits as the most frequent of them has: counted in passes, or
@@ -270,13 +290,12 @@ static void blocks_are_read_and_written(void **state)
     for (uint32_t i = 0; i < m.buckets * m.lanes; i++)
       assert_true(set_count(&m, i, random_next(&random) % 3 ? 500 + random_next(&random) % 20 : 0));
     for (unsigned block = 0; block < tamis__counts_blocks(m.d); block++) {
-      uint64_t counts[COUNTS_POSITIONS];
-      tamis__counts_read(m.d, block, counts);
+      const struct counts_source from = {.block = m.d->block[block]};
       other.refused = true;
-      assert_false(tamis__counts_write(other.d, &other.memory, block, counts, true));
+      assert_false(tamis__counts_write(other.d, &other.memory, block, &from, true));
       assert_null(other.d->block[block]);
       other.refused = false;
-      assert_true(tamis__counts_write(other.d, &other.memory, block, counts, true));
+      assert_true(tamis__counts_write(other.d, &other.memory, block, &from, true));
     }
     memcpy(other.counts, m.counts, m.buckets * m.lanes * sizeof *m.counts);
     assert_same(&other);
@@ -668,6 +687,7 @@ int main(void)
       cmocka_unit_test(counts_are_those_of_a_plain_array),
       cmocka_unit_test(memory_goes_with_the_last_count),
       cmocka_unit_test(counts_fall_without_memory),
+      cmocka_unit_test(large_blocks_fall_without_memory),
       cmocka_unit_test(equal_counts_take_few_bits),
       cmocka_unit_test(a_refused_block_is_not_encoded_again),
       cmocka_unit_test(blocks_are_read_and_written),

@@ -668,7 +668,8 @@ static int call_evict(struct call *call)
   const uint64_t epoch = epoch_before(&w->state->epoch), paths = stats_of(call->filter).evictions;
   for (uint64_t key = 1000; stats_of(call->filter).evictions == paths; key++) {
     struct window_place place = window_place_of(g, window_mixed(w, key), g->segments > 1);
-    if (tamis__window_evict(w, &w->first, &place, epoch, true) == TAMIS_ABSENT)
+    struct window_buckets full = {place.lower, place.upper};
+    if (tamis__window_evict(w, &w->first, &full, epoch, true) == TAMIS_ABSENT)
       break;
   }
   return TAMIS_OK;

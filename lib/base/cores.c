@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/cores.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -8,28 +9,39 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* ---- the quota of control groups ---- */
 
-enum { MAX_MEMBERSHIP = 4096, MAX_NUMBERS = 64, MAX_PATH = 1024 };
+enum { MAX_NUMBERS = 64, MAX_PATH = 1024, MAX_NAME = 32 /* of a file in a folder */ };
 
-/* Reads the beginning of a file.  Nothing in it can be trusted: in a container its owner may have
+struct folder {
+  size_t length;
+  char path[MAX_PATH + MAX_NAME];
+};
+
+/* Reads a file from an offset on.  Nothing in it can be trusted: in a container its owner may have
  * put it there.  It may even be a pipe, which must not be waited for. */
-static bool read_text(const char *path, char text[], size_t size)
+static bool read_text(const char *path, off_t at, char text[], size_t size)
 {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0)
     return false;
-  ssize_t length = read(fd, text, size - 1);
+  ssize_t length = pread(fd, text, size - 1, at);
   close(fd);
   if (length < 0)
     return false;
   text[length] = '\0';
   return true;
+}
+
+static bool read_in(struct folder *folder, const char *name, char text[], size_t size)
+{
+  assert(strlen(name) < MAX_NAME);
+  memcpy(folder->path + folder->length, name, strlen(name) + 1);
+  return read_text(folder->path, 0, text, size);
 }
 
 /* A number above 0, or 0 if there is none at `text`.  *end is where it ends. */
@@ -53,27 +65,23 @@ static unsigned cores_for(uint64_t quota, uint64_t period)
 }
 
 /* Version 2: "QUOTA PERIOD", in microseconds; the quota may be "max". */
-static unsigned quota_v2(const char *folder)
+static unsigned quota_v2(struct folder *folder)
 {
-  char path[2 * MAX_PATH], text[MAX_NUMBERS];
+  char text[MAX_NUMBERS];
   const char *rest;
-  (void) snprintf(path, sizeof path, "%s/cpu.max", folder);
-  if (!read_text(path, text, sizeof text))
+  if (!read_in(folder, "/cpu.max", text, sizeof text))
     return UINT_MAX;
   uint64_t quota = positive_number(text, &rest);
   return *rest == ' ' ? cores_for(quota, positive_number(rest + 1, &rest)) : UINT_MAX;
 }
 
 /* Version 1: two files; a quota of -1 is none. */
-static unsigned quota_v1(const char *folder)
+static unsigned quota_v1(struct folder *folder)
 {
-  char path[2 * MAX_PATH], quota[MAX_NUMBERS], period[MAX_NUMBERS];
+  char quota[MAX_NUMBERS], period[MAX_NUMBERS];
   const char *rest;
-  (void) snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
-  if (!read_text(path, quota, sizeof quota))
-    return UINT_MAX;
-  (void) snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
-  if (!read_text(path, period, sizeof period))
+  if (!read_in(folder, "/cpu.cfs_quota_us", quota, sizeof quota) ||
+      !read_in(folder, "/cpu.cfs_period_us", period, sizeof period))
     return UINT_MAX;
   return cores_for(positive_number(quota, &rest), positive_number(period, &rest));
 }
@@ -81,26 +89,28 @@ static unsigned quota_v1(const char *folder)
 /* The least quota of a group and those above it, up to the root.  A container may see its own group
  * as the root, or the path that the group has outside, which does not exist inside: so all folders
  * are tried. */
-static unsigned least_quota(const char *root, const char *group, unsigned (*quota_of)(const char *))
+static unsigned least_quota(const char *root, const char *controllers, const char *group,
+                            unsigned (*quota_of)(struct folder *))
 {
-  char folder[MAX_PATH];
+  struct folder folder;
   if (group[0] != '/' || strstr(group, "/..")) /* which is a group outside of what can be seen */
     group = "/";
-  size_t root_length = strlen(root), length = root_length + strlen(group);
-  if (length >= sizeof folder)
+  const size_t root_length = strlen(root) + (*controllers != '\0') + strlen(controllers);
+  folder.length = root_length + strlen(group);
+  if (folder.length >= MAX_PATH)
     return UINT_MAX;
-  memcpy(folder, root, root_length);
-  memcpy(folder + root_length, group, length - root_length + 1);
+  char *end = stpcpy(stpcpy(folder.path, root), *controllers ? "/" : ""); /* printf takes stack */
+  (void) stpcpy(stpcpy(end, controllers), group);
   unsigned least = UINT_MAX;
-  for (; length > root_length; length--)
-    if (folder[length] == '\0' || folder[length] == '/') {
-      folder[length] = '\0';
-      unsigned quota = quota_of(folder);
+  for (;; folder.length--) {
+    const char at = folder.path[folder.length];
+    if (at == '\0' || at == '/' || folder.length == root_length) {
+      unsigned quota = quota_of(&folder);
       least = quota < least ? quota : least;
     }
-  folder[root_length] = '\0';
-  unsigned quota = quota_of(folder);
-  return quota < least ? quota : least;
+    if (folder.length == root_length)
+      return least;
+  }
 }
 
 /* Whether a list such as "cpu,cpuacct" has the name. */
@@ -115,30 +125,33 @@ static bool has_name(const char *list, const char *name)
   return false;
 }
 
-/* Each line is "NUMBER:CONTROLLERS:GROUP".  Without controllers it is version 2. */
+/* A line is "NUMBER:CONTROLLERS:GROUP".  Without controllers it is version 2. */
+static unsigned quota_of_line(char *line, const char *root)
+{
+  char *controllers = strchr(line, ':');
+  char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+  if (!group)
+    return UINT_MAX;
+  controllers++;
+  *group++ = '\0';
+  if (*controllers != '\0' && !has_name(controllers, "cpu"))
+    return UINT_MAX;
+  return least_quota(root, controllers, group, *controllers ? quota_v1 : quota_v2);
+}
+
+/* Line by line, as an add may be the first to ask, and have a small stack.  A line that is longer
+ * than any path here says nothing, and ends the list. */
 unsigned tamis__quota_cores(const char *membership, const char *root)
 {
-  char text[MAX_MEMBERSHIP], version_1[2 * MAX_PATH], *next;
+  char line[MAX_PATH];
   unsigned least = UINT_MAX;
-  if (!read_text(membership, text, sizeof text))
-    return UINT_MAX;
-  for (char *line = text; line; line = next) {
-    next = strchr(line, '\n');
-    if (next)
-      *next++ = '\0';
-    char *controllers = strchr(line, ':');
-    char *group = controllers ? strchr(controllers + 1, ':') : NULL;
-    if (!group)
-      continue;
-    controllers++;
-    *group++ = '\0';
-    unsigned quota = UINT_MAX;
-    if (*controllers == '\0') {
-      quota = least_quota(root, group, quota_v2);
-    } else if (has_name(controllers, "cpu") && strlen(root) + strlen(controllers) < MAX_PATH) {
-      (void) snprintf(version_1, sizeof version_1, "%s/%s", root, controllers);
-      quota = least_quota(version_1, group, quota_v1);
-    }
+  for (off_t at = 0; read_text(membership, at, line, sizeof line);) {
+    size_t length = strcspn(line, "\n");
+    if (length == 0 || length + 1 == sizeof line)
+      break;
+    line[length] = '\0';
+    at += (off_t) length + 1;
+    unsigned quota = quota_of_line(line, root);
     least = quota < least ? quota : least;
   }
   return least;

@@ -41,8 +41,8 @@ static unsigned ranges_of(tamis_layout layout, const struct shape_range **ranges
 }
 
 enum {
-  MAX_DRAWS = 14, /* bits that two keys of the word layout have together */
-  MAX_TERMS = 1024,
+  MAX_DRAWS = 14,  /* bits that two keys of the word layout have together */
+  MAX_TERMS = 256, /* blocked: four probes with three bits; five with two have fewer */
   SPREADS = 4
 };
 
@@ -67,7 +67,6 @@ static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a pr
  * distances of the bits and on the key's spread.  It is averaged over these.  So subsets with the
  * same counts of bits in the words are one term of the sum. */
 struct terms {
-  unsigned count;
   double hit[MAX_TERMS]; /* 1 - q; blocked: in the order of next_counts() */
   /* By the number of bits in one word.  Blocked: a term's weight is the product of those of its
    * words.  Word: for one absent key, and for two. */
@@ -169,9 +168,9 @@ static void blocked_terms(struct bloom_shape shape, struct terms *terms)
 {
   for (unsigned a = 0; a <= shape.bits_per_probe; a++)
     terms->weight[a] = choose(shape.bits_per_probe, a) * (a % 2 ? -1 : 1);
-  double shared[1 << BLOOM_MAX_PROBES], q[MAX_TERMS] = {0};
+  double shared[1 << BLOOM_MAX_PROBES], *q = terms->hit, *q_end = q;
   shared_words(shape, shared);
-  terms->count = 0;
+  memset(terms->hit, 0, sizeof terms->hit);
   const bool counting = shape.layout == BLOOM_LAYOUT_COUNTING;
   const struct overlap *o = (counting ? counting_overlaps : overlaps)[shape.bits_per_probe - 1];
   for (const struct overlap *end = o + OVERLAPS; o < end; o++) {
@@ -181,11 +180,11 @@ static void blocked_terms(struct bloom_shape shape, struct terms *terms)
     for (unsigned m = 0; m < 1u << shape.probes; m++)
       coefficient[m] = o->probability * shared[m];
     if (o->probability > 0)
-      terms->count =
-          (unsigned) (add_misses(shape.probes, shape.bits_per_probe, miss, coefficient, q) - q);
+      q_end = add_misses(shape.probes, shape.bits_per_probe, miss, coefficient, q);
   }
-  for (unsigned i = 0; i < terms->count; i++)
-    terms->hit[i] = 1 - q[i];
+  assert(q_end - q <= MAX_TERMS);
+  for (; q < q_end; q++)
+    *q = 1 - *q;
 }
 
 /* Of one section.  `lines` need not be whole, if a key has one word. */
@@ -259,8 +258,7 @@ static void word_terms(struct bloom_shape shape, struct terms *terms)
               both);
   subset_weights(size, bits_per_key, terms->weight);
   subset_weights(both, 2 * bits_per_key, terms->weight_of_two);
-  terms->count = 2 * bits_per_key + 1;
-  for (unsigned a = 0; a < terms->count; a++)
+  for (unsigned a = 0; a <= 2 * bits_per_key; a++)
     terms->hit[a] = word_hit(shape, a);
 }
 
@@ -268,7 +266,7 @@ static double word_rate(struct bloom_shape shape, const struct terms *terms, dou
                         double words, double *relative_deviation)
 {
   double rate = 0, slope = 0, square = 0;
-  for (unsigned a = 0; a < terms->count; a++) {
+  for (unsigned a = 0; a <= 2 * shape.bits_per_probe; a++) {
     double hit = terms->hit[a] / words;
     double none_set = real_exp(keys * real_log1p(-hit));
     square += terms->weight_of_two[a] * none_set;

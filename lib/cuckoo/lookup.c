@@ -448,6 +448,31 @@ static inline size_t group_size(size_t i, size_t n)
   return n - i < LOOKUP_GROUP ? n - i : LOOKUP_GROUP;
 }
 
+FORCE_INLINE size_t contains_few(const struct cuckoo *c, const uint64_t *hashes, size_t n,
+                                 bool *found, bool growable)
+{
+  size_t hits = 0;
+  for (size_t i = 0; i < n; i += LOOKUP_GROUP) {
+    struct lookup lookups[LOOKUP_GROUP];
+    prepare_group(c, hashes + i, group_size(i, n), lookups, growable);
+    hits +=
+        finish_group(c, hashes + i, group_size(i, n), lookups, found ? found + i : NULL, growable);
+  }
+  return hits;
+}
+
+size_t tamis__cuckoo_contains_few_growable(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                           bool *found)
+{
+  return contains_few(const_cuckoo_of(f), hashes, n, found, true);
+}
+
+size_t tamis__cuckoo_contains_few_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                        bool *found)
+{
+  return contains_few(const_cuckoo_of(f), hashes, n, found, false);
+}
+
 /* The misses hold if there is still one generation after the last of them. */
 FORCE_INLINE size_t contains_many_in_first(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                                            bool *found, bool growable)
@@ -468,6 +493,9 @@ FORCE_INLINE size_t contains_many_in_first(const struct cuckoo *c, const uint64_
              : contains_many(c, hashes, n, found, tamis__contains_mixed_growable);
 }
 
+/* Keys of a group in two generations, each of which takes 80 bytes of stack. */
+enum { GROUP_IN_TWO = SMALL(32, 8) };
+
 /* The same with two generations.  Each step is done for a group of keys before the next one is, but
  * for the last, in which each key is a call of its own. */
 static size_t contains_many_in_two(const struct cuckoo *c, const uint64_t *hashes, size_t n,
@@ -475,9 +503,9 @@ static size_t contains_many_in_two(const struct cuckoo *c, const uint64_t *hashe
 {
   size_t hits = 0;
   for (size_t start = 0, length; start < n; start += length) {
-    uint64_t mixed[FILTER_GROUP];
-    struct lookup_of_two two[FILTER_GROUP];
-    length = n - start < FILTER_GROUP ? n - start : FILTER_GROUP;
+    uint64_t mixed[GROUP_IN_TWO];
+    struct lookup_of_two two[GROUP_IN_TWO];
+    length = n - start < GROUP_IN_TWO ? n - start : GROUP_IN_TWO;
     for (size_t i = 0; i < length; i++) {
       mixed[i] = hash_mix(&c->head.keys, hashes[start + i]);
       two[i].newest = newest_of_two(c, mixed[i]);

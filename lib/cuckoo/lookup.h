@@ -30,6 +30,13 @@ size_t tamis__cuckoo_contains_many_growable(const tamis_filter *f, const uint64_
 size_t tamis__cuckoo_contains_many_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                          bool *found);
 
+/* A few keys of a batch, on less stack.  If the filter grows, the caller is a reader, and the misses
+ * hold if there is still one generation after the last of them. */
+size_t tamis__cuckoo_contains_few_growable(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                           bool *found);
+size_t tamis__cuckoo_contains_few_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                        bool *found);
+
 /* `contains_each`: cuckoo/each.c. */
 size_t tamis__cuckoo_contains_each_growable(const tamis_filter *const *filters, size_t n,
                                             struct wanted *wanted, bool *found);

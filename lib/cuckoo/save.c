@@ -3,10 +3,23 @@
 
 #include "base/memory.h"
 #include "cuckoo/snapshot.h"
+#include "table/count_codes.h"
 
 #include <errno.h>
 
 /* Counts of lanes without an entry do not belong to the piece. */
+static void save_block(struct image_counts *to, const struct snapshot_piece *piece, unsigned block)
+{
+  const struct lane_shape *s = &piece->generation->geometry.shape;
+  const struct table_counts *d = piece->duplicates;
+  struct count_reader r = count_reader_begin(d->block[block], counts_positions(d));
+  uint64_t counts[COUNTS_AT_ONCE], lane = (uint64_t) block * COUNTS_BUCKETS * s->lanes;
+  for (size_t n; (n = counts_read(&r, counts)) > 0;)
+    for (size_t i = 0; i < n && lane < to->words * s->lanes; i++, lane++)
+      if (counts[i] && lane_get(s, piece->words[lane / s->lanes], (unsigned) (lane % s->lanes)))
+        tamis__image_count(to, lane, counts[i]);
+}
+
 static void save_counts(struct saved_writer *w, const struct snapshot_piece *piece)
 {
   const struct cuckoo_geometry *g = &piece->generation->geometry;
@@ -14,14 +27,9 @@ static void save_counts(struct saved_writer *w, const struct snapshot_piece *pie
   const struct table_counts *d = piece->duplicates;
   struct image_counts to = {
       .w = w, .table = piece->index, .words = cuckoo_buckets(g), .lanes = s->lanes};
-  for (unsigned block = 0; d && block < tamis__counts_blocks(d); block++) {
-    uint64_t counts[COUNTS_POSITIONS], first = (uint64_t) block * COUNTS_BUCKETS, left;
-    tamis__counts_read(d, block, counts);
-    left = (to.words - first) * s->lanes;
-    for (unsigned i = 0; i < COUNTS_BUCKETS * s->lanes && i < left; i++)
-      if (counts[i] && lane_get(s, piece->words[first + i / s->lanes], i % s->lanes))
-        tamis__image_count(&to, first * s->lanes + i, counts[i]);
-  }
+  for (unsigned block = 0; d && block < tamis__counts_blocks(d); block++)
+    if (d->block[block])
+      save_block(&to, piece, block);
   tamis__image_counts_end(&to);
   w->totals[TOTAL_COPIES] += to.copies;
 }

@@ -315,8 +315,9 @@ int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
 {
   struct request request = {.c = c};
   struct counts_memory memory = memory_of(&request);
-  bool written = tamis__plane_write(&segment->duplicates, size_of(g), &memory,
-                                    first_bucket / COUNTS_BUCKETS, counts, spare);
+  bool written =
+      tamis__plane_write(&segment->duplicates, size_of(g), &memory, first_bucket / COUNTS_BUCKETS,
+                         &(struct counts_source){.array = counts}, spare);
   return written ? TAMIS_OK : request.result;
 }
 
@@ -330,16 +331,15 @@ int tamis__segment_inherit_copies(struct cuckoo *c, const struct cuckoo_geometry
   for (unsigned block = 0; theirs && block < tamis__counts_blocks(theirs); block++) {
     if (!theirs->block[block])
       continue;
-    uint64_t counts[COUNTS_POSITIONS];
-    tamis__counts_read(theirs, block, counts);
+    uint64_t kept[(COUNTS_POSITIONS + 63) / 64] = {0};
     uint32_t first = block * COUNTS_BUCKETS;
-    for (uint32_t i = 0; i < COUNTS_BUCKETS && first + i < theirs->buckets; i++) {
+    for (uint32_t i = 0, at = 0; i < COUNTS_BUCKETS && first + i < theirs->buckets; i++) {
       uint64_t value = word_load(&segment_words(g, to)[first + i]);
-      for (unsigned lane = 0; lane < theirs->lanes; lane++)
-        if (!lane_get(&g->shape, value, lane))
-          counts[i * theirs->lanes + lane] = 0;
+      for (unsigned lane = 0; lane < theirs->lanes; lane++, at++)
+        kept[at / 64] |= (uint64_t) (lane_get(&g->shape, value, lane) != 0) << at % 64;
     }
-    if (!tamis__plane_write(&to->duplicates, size_of(g), &memory, block, counts, true))
+    const struct counts_source counts = {.block = theirs->block[block], .kept = kept};
+    if (!tamis__plane_write(&to->duplicates, size_of(g), &memory, block, &counts, true))
       return request.result;
   }
   return TAMIS_OK;

@@ -171,28 +171,25 @@ VECTOR_CODE FORCE_INLINE size_t vector_contains_many(const struct cuckoo *c, con
   return hits;
 }
 
-/* In a read section of their own.  The misses hold if there is still one generation after the last
- * of them. */
-VECTOR_CODE static size_t contains_some_growable(const tamis_filter *f, const uint64_t *hashes,
-                                                 size_t n, bool *found)
+/* In a read section of their own.  False: the misses do not hold, as there is not one generation, or
+ * not any more after the last of them. */
+VECTOR_CODE static bool contains_some_growable(const struct cuckoo *c, const uint64_t *hashes,
+                                               size_t n, bool *found, size_t *hits)
 {
-  const struct cuckoo *c = const_cuckoo_of(f);
-  bool holds = false;
-  size_t hits = 0;
-  if (cuckoo_generations(c) == 1) {
-    reader_token token = reader_enter();
-    hits = vector_contains_many(c, hashes, n, found, true, tamis__cuckoo_contains_many_growable);
-    holds = cuckoo_generations(c) == 1;
-    reader_leave(token);
-  }
-  return holds ? hits : tamis__cuckoo_contains_many_growable(f, hashes, n, found);
+  if (cuckoo_generations(c) != 1)
+    return false;
+  reader_token token = reader_enter();
+  *hits = vector_contains_many(c, hashes, n, found, true, tamis__cuckoo_contains_few_growable);
+  bool holds = cuckoo_generations(c) == 1;
+  reader_leave(token);
+  return holds;
 }
 
 VECTOR_CODE static size_t contains_many_fixed(const tamis_filter *f, const uint64_t *hashes,
                                               size_t n, bool *found)
 {
   return vector_contains_many(const_cuckoo_of(f), hashes, n, found, false,
-                              tamis__cuckoo_contains_many_fixed);
+                              tamis__cuckoo_contains_few_fixed);
 }
 
 /* A few keys are looked up faster one by one, without what a function that has vectors does
@@ -205,9 +202,12 @@ size_t tamis__cuckoo_contains_many_growable_by_vectors(const tamis_filter *f,
   size_t hits = 0;
   for (size_t start = 0, length; start < n; start += length) {
     length = n - start < READER_BATCH ? n - start : READER_BATCH;
-    batch some =
-        length < VECTOR_LANES ? tamis__cuckoo_contains_many_growable : contains_some_growable;
-    hits += some(f, hashes + start, length, found ? found + start : NULL);
+    bool *answers = found ? found + start : NULL;
+    size_t some;
+    if (length < VECTOR_LANES ||
+        !contains_some_growable(const_cuckoo_of(f), hashes + start, length, answers, &some))
+      some = tamis__cuckoo_contains_many_growable(f, hashes + start, length, answers);
+    hits += some;
   }
   return hits;
 }

@@ -91,36 +91,45 @@ struct code_reader {
   unsigned left;
 };
 
-static inline uint64_t code_read(const struct count_block *b, struct code_reader *r)
+static inline void codes_read(const struct count_block *b, struct code_reader *r, uint64_t codes[],
+                              size_t n)
 {
-  uint64_t code = r->rest & code_mask(b);
-  if (r->left >= b->bits) {
-    r->rest >>= b->bits;
-    r->left -= b->bits;
-    return code;
+  const uint64_t mask = code_mask(b);
+  const unsigned bits = b->bits;
+  struct code_reader at = *r;
+  while (bits && n > 0) {
+    size_t whole = at.left / bits < n ? at.left / bits : n;
+    at.left -= (unsigned) whole * bits;
+    n -= whole;
+    for (; whole > 0; whole--, at.rest >>= bits)
+      *codes++ = at.rest & mask;
+    if (!n)
+      break;
+    uint64_t following = *at.next++;
+    *codes++ = (at.rest | following << at.left) & mask;
+    at.rest = following >> (bits - at.left);
+    at.left += 64 - bits;
+    n--;
   }
-  uint64_t following = *r->next++;
-  code = (code | following << r->left) & code_mask(b);
-  r->rest = following >> (b->bits - r->left);
-  r->left += 64 - b->bits;
-  return code;
+  memset(codes, 0, n * sizeof *codes);
+  *r = at;
 }
 
 struct code_writer {
   uint64_t *next;
   uint64_t begun; /* what comes there, of which `used` bits are known */
-  unsigned used;
+  unsigned used, bits;
 };
 
-static inline void code_write(const struct count_block *b, struct code_writer *w, uint64_t code)
+static inline void code_write(struct code_writer *w, uint64_t code)
 {
   w->begun |= code << w->used;
-  w->used += b->bits;
+  w->used += w->bits;
   if (w->used < 64)
     return;
   *w->next++ = w->begun;
   w->used -= 64;
-  w->begun = w->used ? code >> (b->bits - w->used) : 0;
+  w->begun = w->used ? code >> (w->bits - w->used) : 0;
 }
 
 static inline void code_write_rest(const struct code_writer *w)
@@ -215,6 +224,38 @@ static inline uint64_t count_at(const struct count_block *b, size_t positions, s
   const void *slots = slots_of(b, positions);
   size_t j = slot_seek(b, slots, i);
   return slot_is_at(b, slots, j, i) ? slot_count(b, slots, j) : 0;
+}
+
+/* ---- all counts, a few at a time ---- */
+
+enum { COUNTS_AT_ONCE = 64 };
+
+struct count_reader {
+  const struct count_block *b;
+  const void *slots;
+  struct code_reader codes;
+  size_t exception, at, positions; /* the next ones, and how many lanes there are */
+};
+
+static inline struct count_reader count_reader_begin(const struct count_block *b, size_t positions)
+{
+  return (struct count_reader){
+      .b = b, .slots = slots_of(b, positions), .codes = {.next = b->words}, .positions = positions};
+}
+
+/* Reads the next counts.  Returns how many they are; 0: none is left. */
+static inline size_t counts_read(struct count_reader *r, uint64_t counts[COUNTS_AT_ONCE])
+{
+  size_t left = r->positions - r->at, n = left < COUNTS_AT_ONCE ? left : COUNTS_AT_ONCE;
+  codes_read(r->b, &r->codes, counts, n);
+  for (; r->exception < r->b->exceptions; r->exception++) {
+    size_t i = slot_position(r->b, r->slots, r->exception) - r->at;
+    if (i >= n)
+      break;
+    counts[i] = slot_count(r->b, r->slots, r->exception);
+  }
+  r->at += n;
+  return n;
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "table/counts.h"
 
+#include "base/compiler.h"
 #include "table/count_codes.h"
 
 #include <assert.h>
@@ -10,7 +11,8 @@ enum {
   MAX_BITS = SMALL(21, 2),    /* of a code; larger counts are exceptions */
   FEWEST_SLOTS = SMALL(8, 1), /* exceptions for which a new block has room */
   SPARSE_PART =
-      SMALL(32, 4) /* up to this part of the lanes, counts are exceptions without a choice */
+      SMALL(32, 4),  /* up to this part of the lanes, counts are exceptions without a choice */
+  MOST_COPIED = 2048 /* bytes of a block that is encoded anew in its place */
 };
 
 /* How a block's counts are stored. */
@@ -20,11 +22,38 @@ struct frame {
   size_t live, exceptions;
 };
 
-static size_t positions_of(const struct table_counts *d)
+static const struct count_block no_counts = {.bytes = sizeof no_counts};
+
+/* ---- the counts to be encoded ---- */
+
+/* Whoever reads an array gets the next counts of it, and whoever reads a block a copy of them. */
+struct source_reader {
+  const struct counts_source *from;
+  const uint64_t *next;
+  struct count_reader block;
+  uint64_t copy[COUNTS_AT_ONCE];
+};
+
+static void read_source(struct source_reader *r, const struct counts_source *from, size_t positions)
 {
-  size_t buckets = d->buckets < COUNTS_BUCKETS ? (size_t) d->buckets : COUNTS_BUCKETS;
-  return buckets * d->lanes;
+  r->from = from;
+  r->block = count_reader_begin(from->block ? from->block : &no_counts, positions);
 }
+
+/* Makes r->next point to the next counts.  Returns how many they are; 0: none is left. */
+static size_t next_counts(struct source_reader *r)
+{
+  const struct counts_source *from = r->from;
+  size_t first = r->block.at, n = counts_read(&r->block, r->copy);
+  r->next = from->array ? from->array + first : r->copy;
+  if (from->kept && n)
+    for (uint64_t lost = ~from->kept[first / 64]; lost; lost &= lost - 1)
+      r->copy[__builtin_ctzll(lost)] = 0;
+  if (from->count && from->at - first < n)
+    r->copy[from->at - first] = *from->count;
+  return n;
+}
+_Static_assert(COUNTS_AT_ONCE == 64, "so many bits has a word of counts_source.kept");
 
 /* ---- the choice of a frame ---- */
 
@@ -47,18 +76,19 @@ static size_t frame_bytes(size_t positions, const struct frame *frame, bool spar
 }
 
 /* The frame that takes the fewest bytes: a code of n bits serves the counts of up to n bits. */
-static struct frame choose_frame(size_t positions, const uint64_t *counts, bool spare)
+static NEVER_INLINE struct frame choose_frame(size_t positions, const struct counts_source *from,
+                                              bool spare)
 {
+  struct source_reader source;
   struct frame best = {0};
-  uint16_t of_length[64 + 1] = {0}; /* how many counts have so many bits */
-  unsigned longest = 0;
-  for (size_t i = 0; i < positions; i++) {
-    unsigned length = counts[i] ? 64 - (unsigned) __builtin_clzll(counts[i]) : 0;
-    of_length[length]++;
-    longest = length > longest ? length : longest;
-  }
+  uint16_t of_length[64] = {0}; /* how many counts have so many bits */
+  read_source(&source, from, positions);
+  for (size_t n; (n = next_counts(&source)) > 0;)
+    for (size_t i = 0; i < n; i++)
+      of_length[63 ^ __builtin_clzll(source.next[i] << 1 | 1)]++;
   best.live = best.exceptions = positions - of_length[0];
-  best.wide = longest > COUNT_BITS;
+  for (unsigned length = COUNT_BITS + 1; length < 64; length++)
+    best.wide |= of_length[length] != 0;
   if (spare && best.live <= positions / SPARSE_PART)
     return best;
   struct frame frame = best;
@@ -72,9 +102,13 @@ static struct frame choose_frame(size_t positions, const uint64_t *counts, bool 
 
 /* ---- blocks ---- */
 
-static void encode(struct count_block *b, size_t positions, const struct frame *frame,
-                   const uint64_t *counts)
+/* The counts must not come from the block itself.  (Never inlined, as choose_frame(): so the arrays of
+ * the two are not on the stack at the same time.) */
+static NEVER_INLINE void encode(struct count_block *b, size_t positions, const struct frame *frame,
+                                const struct counts_source *from)
 {
+  struct source_reader source;
+  read_source(&source, from, positions);
   block_figure bytes = b->bytes;
   memset(b, 0, bytes);
   b->bytes = bytes;
@@ -82,14 +116,35 @@ static void encode(struct count_block *b, size_t positions, const struct frame *
   b->wide = frame->wide;
   b->live = (block_figure) frame->live;
   void *slots = slots_of(b, positions);
-  struct code_writer writer = {.next = b->words};
-  for (size_t i = 0; i < positions; i++) {
-    uint64_t code = code_for(b, counts[i]);
-    code_write(b, &writer, code);
-    if (counts[i] && !code)
-      slot_set(b, slots, b->exceptions++, i, counts[i]);
-  }
+  const uint64_t most = code_mask(b);
+  struct code_writer writer = {.next = b->words, .bits = b->bits};
+  for (size_t n, first = 0; (n = next_counts(&source)) > 0; first += n)
+    for (size_t i = 0; i < n; i++) {
+      uint64_t count = source.next[i];
+      if (count > most)
+        slot_set(b, slots, b->exceptions++, first + i, count);
+      code_write(&writer, count > most ? 0 : count);
+    }
   code_write_rest(&writer);
+}
+
+/* Whether a block can be encoded anew where it is: the copy must not take much of a small stack.
+ * Counts below 2^7 fit in any case. */
+static bool can_stay(const struct count_block *b, const struct counts_source *from)
+{
+  return from->block != b || b->bytes <= MOST_COPIED;
+}
+
+/* Encodes a block in its own memory. */
+static NEVER_INLINE void encode_in_place(struct count_block *b, size_t positions,
+                                         const struct frame *frame,
+                                         const struct counts_source *from)
+{
+  uint64_t copy[MOST_COPIED / sizeof(uint64_t)];
+  struct counts_source copied = *from;
+  if (from->block == b)
+    copied.block = memcpy(copy, b, b->bytes);
+  encode(b, positions, frame, &copied);
 }
 
 static void release_block(struct table_counts *d, const struct counts_memory *memory,
@@ -101,13 +156,13 @@ static void release_block(struct table_counts *d, const struct counts_memory *me
   d->block[block] = NULL;
 }
 
-/* Encodes a block.  Without `spare` it takes the fewest bytes, and where the old one is hardly
- * larger, no memory. */
-static bool write_block(struct table_counts *d, const struct counts_memory *memory, unsigned block,
-                        const uint64_t *counts, bool spare)
+/* Without `spare` a block takes the fewest bytes, and where the old one is hardly larger, no
+ * memory. */
+bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
+                         const struct counts_source *from, bool spare)
 {
-  size_t positions = positions_of(d);
-  struct frame frame = choose_frame(positions, counts, spare);
+  size_t positions = counts_positions(d);
+  struct frame frame = choose_frame(positions, from, spare);
   struct count_block *old = d->block[block], *new = old;
   uint64_t live = d->live - (old ? old->live : 0) + frame.live;
   if (!frame.live) {
@@ -117,7 +172,7 @@ static bool write_block(struct table_counts *d, const struct counts_memory *memo
   }
   size_t least = bytes_for(positions, frame.bits, frame.wide, frame.exceptions);
   size_t bytes = frame_bytes(positions, &frame, spare);
-  bool fits = old && least <= old->bytes;
+  bool fits = old && least <= old->bytes && can_stay(old, from);
   if (!fits || bytes > old->bytes || bytes < (size_t) old->bytes * 15 / 16) {
     struct count_block *other = memory->allocate(memory->context, bytes);
     if (!other && !fits) {
@@ -130,18 +185,12 @@ static bool write_block(struct table_counts *d, const struct counts_memory *memo
       new->bytes = (block_figure) bytes;
     }
   }
-  encode(new, positions, &frame, counts);
+  (new == old ? encode_in_place : encode)(new, positions, &frame, from);
   if (new != old)
     release_block(d, memory, block);
   d->block[block] = new;
   d->live = live;
   return true;
-}
-
-bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
-                         const uint64_t counts[COUNTS_POSITIONS], bool spare)
-{
-  return write_block(d, memory, block, counts, spare);
 }
 
 /* Whether so few counts are exceptions that a block with room for more of them takes less than one
@@ -154,12 +203,11 @@ static bool has_few_exceptions(const struct count_block *b, size_t positions)
 /* A larger block with the same codes and exceptions. */
 static bool extend(struct table_counts *d, const struct counts_memory *memory, unsigned block)
 {
-  static const struct count_block none = {.bytes = sizeof none};
-  const struct count_block *old = d->block[block] ? d->block[block] : &none;
+  const struct count_block *old = d->block[block] ? d->block[block] : &no_counts;
   struct frame frame = {.bits = old->bits, .wide = old->wide, .exceptions = old->exceptions};
-  size_t slots =
-      frame.bits ? slots_for(positions_of(d), &frame, true) : frame.exceptions * 2 + FEWEST_SLOTS;
-  size_t bytes = bytes_for(positions_of(d), frame.bits, frame.wide, slots);
+  size_t slots = frame.bits ? slots_for(counts_positions(d), &frame, true)
+                            : frame.exceptions * 2 + FEWEST_SLOTS;
+  size_t bytes = bytes_for(counts_positions(d), frame.bits, frame.wide, slots);
   struct count_block *new = memory->allocate(memory->context, bytes);
   if (!new)
     return false;
@@ -229,17 +277,15 @@ static void put(struct count_block *b, size_t positions, size_t i, uint64_t from
 static bool encode_anew(struct table_counts *d, const struct counts_memory *memory, unsigned block,
                         size_t i, uint64_t count, bool spare)
 {
-  uint64_t counts[COUNTS_POSITIONS];
-  tamis__counts_read(d, block, counts);
-  counts[i] = count;
-  return write_block(d, memory, block, counts, spare);
+  const struct counts_source from = {.block = d->block[block], .count = &count, .at = i};
+  return tamis__counts_write(d, memory, block, &from, spare);
 }
 
 bool tamis__counts_change(struct table_counts *d, const struct counts_memory *memory,
                           uint64_t bucket, unsigned lane, uint64_t from, uint64_t to)
 {
   assert(tamis__counts_get(d, bucket, lane) == from);
-  size_t positions = positions_of(d), i = bucket % COUNTS_BUCKETS * (size_t) d->lanes + lane;
+  size_t positions = counts_positions(d), i = bucket % COUNTS_BUCKETS * (size_t) d->lanes + lane;
   unsigned block = (unsigned) (bucket / COUNTS_BUCKETS);
   struct count_block *b = d->block[block];
   if (!to && !b)
@@ -269,7 +315,7 @@ bool tamis__counts_change(struct table_counts *d, const struct counts_memory *me
 
 bool tamis__counts_step(struct table_counts *d, uint64_t bucket, unsigned lane, uint64_t more)
 {
-  size_t positions = positions_of(d), i = bucket % COUNTS_BUCKETS * (size_t) d->lanes + lane;
+  size_t positions = counts_positions(d), i = bucket % COUNTS_BUCKETS * (size_t) d->lanes + lane;
   struct count_block *b = d->block[bucket / COUNTS_BUCKETS];
   if (!b || b->changes >= most_changes(positions))
     return false;
@@ -303,7 +349,8 @@ bool tamis__counts_step(struct table_counts *d, uint64_t bucket, unsigned lane, 
 uint64_t tamis__counts_get(const struct table_counts *d, uint64_t bucket, unsigned lane)
 {
   const struct count_block *b = d->block[bucket / COUNTS_BUCKETS];
-  return b ? count_at(b, positions_of(d), bucket % COUNTS_BUCKETS * (size_t) d->lanes + lane) : 0;
+  return b ? count_at(b, counts_positions(d), bucket % COUNTS_BUCKETS * (size_t) d->lanes + lane)
+           : 0;
 }
 
 /* ---- the object ---- */
@@ -336,24 +383,6 @@ void tamis__counts_clear(struct table_counts *d, const struct counts_memory *mem
   d->live = 0;
 }
 
-void tamis__counts_read(const struct table_counts *d, unsigned block,
-                        uint64_t counts[COUNTS_POSITIONS])
-{
-  const struct count_block *b = d->block[block];
-  size_t positions = positions_of(d);
-  if (!b) {
-    memset(counts, 0, positions * sizeof *counts);
-    return;
-  }
-  struct code_reader reader = {.next = b->words};
-  for (size_t i = 0; i < positions; i++) {
-    counts[i] = code_read(b, &reader);
-  }
-  const void *slots = slots_of(b, positions);
-  for (size_t j = 0; j < b->exceptions; j++)
-    counts[slot_position(b, slots, j)] = slot_count(b, slots, j);
-}
-
 uint64_t tamis__counts_copy_bytes(const struct table_counts *d)
 {
   uint64_t bytes = tamis__counts_bytes(d->buckets);
@@ -377,7 +406,7 @@ void tamis__counts_copy(const struct table_counts *d, struct table_counts *to)
 
 bool tamis__counts_validate(const struct table_counts *d)
 {
-  size_t positions = positions_of(d), live = 0;
+  size_t positions = counts_positions(d), live = 0;
   for (unsigned block = 0; block < tamis__counts_blocks(d); block++) {
     const struct count_block *b = d->block[block];
     if (!b)

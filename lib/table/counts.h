@@ -76,13 +76,30 @@ bool tamis__counts_change(struct table_counts *d, const struct counts_memory *me
  * old count, or it is seen at once to be 0.  False: it is not, and nothing has changed. */
 bool tamis__counts_step(struct table_counts *d, uint64_t bucket, unsigned lane, uint64_t more);
 
-/* All counts of a block: that of a lane of the block's bucket b is counts[b * lanes + lane].
- * `spare`: with room for further exceptions. */
 unsigned tamis__counts_blocks(const struct table_counts *d);
-void tamis__counts_read(const struct table_counts *d, unsigned block,
-                        uint64_t counts[COUNTS_POSITIONS]);
+
+/* How many lanes a block has. */
+static inline size_t counts_positions(const struct table_counts *d)
+{
+  size_t buckets = d->buckets < COUNTS_BUCKETS ? (size_t) d->buckets : COUNTS_BUCKETS;
+  return buckets * d->lanes;
+}
+
+/* All counts that a block is to have.  That of a lane of the block's bucket b is the one with the
+ * index b * lanes + lane.  They come one after the other, as a call on keys has no room for all of
+ * them on a small stack. */
+struct counts_source {
+  const uint64_t *array;           /* NULL: they are those of a block, of this object or another */
+  const struct count_block *block; /* NULL: none */
+  const uint64_t *kept;  /* NULL, or a bit for each lane: others lose the counts of the block */
+  const uint64_t *count; /* NULL, or the count of the lane `at`, whatever it is in the block */
+  size_t at;
+};
+
+/* Encodes a block.  `spare`: with room for further exceptions.  False: memory was refused, and
+ * nothing has changed. */
 bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
-                         const uint64_t counts[COUNTS_POSITIONS], bool spare);
+                         const struct counts_source *from, bool spare);
 
 /* A copy of the object, blocks included, in one piece of memory of that size.  It is only to be
  * read. */

@@ -46,20 +46,18 @@ bool tamis__plane_set(plane *p, struct plane_size size, const struct counts_memo
 }
 
 bool tamis__plane_write(plane *p, struct plane_size size, const struct counts_memory *memory,
-                        unsigned block, const uint64_t counts[COUNTS_POSITIONS], bool spare)
+                        unsigned block, const struct counts_source *from, bool spare)
 {
-  struct table_counts *all = provide(p, size, memory);
-  bool written = all && tamis__counts_write(all, memory, block, counts, spare);
+  struct table_counts *counts = provide(p, size, memory);
+  bool written = counts && tamis__counts_write(counts, memory, block, from, spare);
   release_if_empty(p, memory);
   return written;
 }
 
 void tamis__plane_shrink(plane *p, const struct counts_memory *memory, unsigned block)
 {
-  uint64_t counts[COUNTS_POSITIONS];
-  struct table_counts *all = plane_counts(p);
-  if (!all)
-    return;
-  tamis__counts_read(all, block, counts);
-  (void) tamis__counts_write(all, memory, block, counts, false);
+  struct table_counts *counts = plane_counts(p);
+  if (counts)
+    (void) tamis__counts_write(counts, memory, block,
+                               &(struct counts_source){.block = counts->block[block]}, false);
 }

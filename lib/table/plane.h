@@ -53,7 +53,7 @@ bool tamis__plane_set(plane *p, struct plane_size size, const struct counts_memo
 
 /* Gives all lanes of a block their counts: see tamis__counts_write(). */
 bool tamis__plane_write(plane *p, struct plane_size size, const struct counts_memory *memory,
-                        unsigned block, const uint64_t counts[COUNTS_POSITIONS], bool spare);
+                        unsigned block, const struct counts_source *from, bool spare);
 
 /* Encodes a block anew, so that it takes as little memory as it can. */
 void tamis__plane_shrink(plane *p, const struct counts_memory *memory, unsigned block);

@@ -53,22 +53,32 @@ struct search_kind {
   uint32_t (*other)(const struct searched *, uint32_t bucket, uint64_t entry);
 };
 
-struct search_node {
-  uint32_t bucket;
-  uint16_t parent; /* the node whose entry leads here; the first two are their own parents */
-  uint16_t lane;   /* of that entry in the parent's bucket */
-  uint32_t entry;  /* that entry, whatever stands in the lane by now */
-};
-
+/* The buckets that a search has met.  Each but the first two was met by following an entry of
+ * another one, its parent; the first two are their own parents. */
 struct search {
   unsigned count;
-  struct search_node nodes[SEARCH_MOST_BUCKETS + SEARCH_STEPS_FURTHER];
+  uint32_t bucket[SEARCH_MOST_BUCKETS + SEARCH_STEPS_FURTHER];
+  uint16_t via[SEARCH_MOST_BUCKETS + SEARCH_STEPS_FURTHER]; /* parent * SEARCH_LANES + lane */
 };
+
+enum { SEARCH_LANES = 8, SEARCH_NO_ROOM = -1 };
+
+FORCE_INLINE unsigned search_parent(const struct search *search, unsigned at)
+{
+  return search->via[at] / SEARCH_LANES;
+}
+
+FORCE_INLINE void search_note(struct search *search, unsigned at, uint32_t bucket, unsigned parent,
+                              unsigned lane)
+{
+  search->bucket[at] = bucket;
+  search->via[at] = (uint16_t) (parent * SEARCH_LANES + lane);
+}
 
 struct cuckoo_move {
   uint32_t from, to;
+  uint32_t entry; /* that was read there: in a window its stamp may be old by now */
   unsigned lane;  /* of `from` */
-  uint64_t entry; /* that the search has read there: in a window its stamp may be old by now */
 };
 
 struct cuckoo_path {
@@ -76,120 +86,116 @@ struct cuckoo_path {
   struct cuckoo_move move[SEARCH_MOST_MOVES]; /* in the order of execution */
 };
 
-/* Looks for a bucket with an empty lane one step beyond nodes[parent], whose bucket is full.
- * Returns it as the node nodes[at]; NULL: there is none. */
-FORCE_INLINE const struct search_node *search_one_step(const struct search_kind *k,
-                                                       const struct searched *t,
-                                                       struct search_node *nodes, unsigned parent,
-                                                       unsigned at)
+/* Looks for a bucket with an empty lane one step beyond the full bucket number `parent`, and notes
+ * it as number `at`.  Returns its number, or SEARCH_NO_ROOM. */
+FORCE_INLINE int search_one_step(const struct search_kind *k, const struct searched *t,
+                                 struct search *search, unsigned parent, unsigned at)
 {
-  uint64_t value = k->load(t, nodes[parent].bucket);
+  uint64_t value = k->load(t, search->bucket[parent]);
   for (unsigned lane = 0; lane < t->shape->lanes; lane++) {
-    uint64_t entry = lane_get(t->shape, value, lane);
-    uint32_t other = k->other(t, nodes[parent].bucket, entry);
-    nodes[at] = (struct search_node){other, (uint16_t) parent, (uint16_t) lane, (uint32_t) entry};
+    uint32_t other = k->other(t, search->bucket[parent], lane_get(t->shape, value, lane));
+    search_note(search, at, other, parent, lane);
     if (k->empty(t, k->load(t, other)))
-      return &nodes[at];
+      return (int) at;
   }
-  return NULL;
+  return SEARCH_NO_ROOM;
 }
 
-/* Searches two steps beyond nodes[parent].  The path there is nodes[at], and nodes[at + 1] if it
+/* Searches two steps beyond a bucket.  The path there has the number `at`, and the next one if it
  * takes both steps. */
-FORCE_INLINE const struct search_node *search_two_steps(const struct search_kind *k,
-                                                        const struct searched *t,
-                                                        struct search_node *nodes, unsigned parent,
-                                                        unsigned at)
+FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct searched *t,
+                                  struct search *search, unsigned parent, unsigned at)
 {
-  uint64_t value = k->load(t, nodes[parent].bucket);
-  const struct search_node *room = NULL;
-  for (unsigned lane = 0; lane < t->shape->lanes && !room; lane++) {
-    uint64_t entry = lane_get(t->shape, value, lane);
-    uint32_t other = k->other(t, nodes[parent].bucket, entry);
-    nodes[at] = (struct search_node){other, (uint16_t) parent, (uint16_t) lane, (uint32_t) entry};
-    room = k->empty(t, k->load(t, other)) ? &nodes[at] : search_one_step(k, t, nodes, at, at + 1);
+  uint64_t value = k->load(t, search->bucket[parent]);
+  int room = SEARCH_NO_ROOM;
+  for (unsigned lane = 0; lane < t->shape->lanes && room < 0; lane++) {
+    uint32_t other = k->other(t, search->bucket[parent], lane_get(t->shape, value, lane));
+    search_note(search, at, other, parent, lane);
+    room = k->empty(t, k->load(t, other)) ? (int) at : search_one_step(k, t, search, at, at + 1);
   }
   return room;
 }
 
-/* Searches beyond the nodes from nodes[first] on, whose entries have not all been followed. */
-FORCE_INLINE const struct search_node *search_further(const struct search_kind *k,
-                                                      const struct searched *t,
-                                                      struct search *search, unsigned first)
+/* Searches beyond the buckets from number `first` on, whose entries have not all been followed. */
+FORCE_INLINE int search_further(const struct search_kind *k, const struct searched *t,
+                                struct search *search, unsigned first)
 {
   bool two_steps = t->shape->lanes <= SEARCH_FEW_LANES;
-  const struct search_node *room = NULL;
-  for (unsigned i = first; i < search->count && !room; i++)
-    room = two_steps ? search_two_steps(k, t, search->nodes, i, search->count)
-                     : search_one_step(k, t, search->nodes, i, search->count);
+  int room = SEARCH_NO_ROOM;
+  for (unsigned i = first; i < search->count && room < 0; i++)
+    room = two_steps ? search_two_steps(k, t, search, i, search->count)
+                     : search_one_step(k, t, search, i, search->count);
   return room;
 }
 
-/* Adds the nodes that the entries of a full bucket lead to. */
+/* Adds the buckets that the entries of a full bucket lead to. */
 FORCE_INLINE void search_follow(const struct search_kind *k, const struct searched *t,
                                 struct search *search, unsigned at, uint64_t value, unsigned limit)
 {
-  struct search_node *nodes = search->nodes;
   for (unsigned lane = 0; lane < t->shape->lanes && search->count < limit; lane++) {
-    uint64_t entry = lane_get(t->shape, value, lane);
-    uint32_t other = k->other(t, nodes[at].bucket, entry);
-    if (other == nodes[nodes[at].parent].bucket) /* not back to where the path came from */
+    uint32_t other = k->other(t, search->bucket[at], lane_get(t->shape, value, lane));
+    if (other ==
+        search->bucket[search_parent(search, at)]) /* not back to where the path came from */
       continue;
     k->prefetch(t, other);
-    nodes[search->count++] =
-        (struct search_node){other, (uint16_t) at, (uint16_t) lane, (uint32_t) entry};
+    search_note(search, search->count++, other, at, lane);
   }
 }
 
-/* Fills search->nodes with the buckets that it tries.  Returns the first one with an empty lane;
- * NULL: there is none.  A bucket is asked for one soon after it has been found, and not only when the
- * search follows its entries: by then a multiple of the nodes has been found, of which no use is
+/* Notes the buckets that it tries.  Returns the number of the first one with an empty lane, or
+ * SEARCH_NO_ROOM.  A bucket is asked for one soon after it has been found, and not only when the
+ * search follows its entries: by then a multiple of the buckets has been found, of which no use is
  * made. */
-FORCE_INLINE const struct search_node *search_room(const struct search_kind *k,
-                                                   const struct searched *t, uint32_t lower,
-                                                   uint32_t upper, struct search *search)
+FORCE_INLINE int search_room(const struct search_kind *k, const struct searched *t, uint32_t lower,
+                             uint32_t upper, struct search *search)
 {
   unsigned limit = t->buckets < t->most_buckets / 2 ? (unsigned) t->buckets * 2 : t->most_buckets;
-  unsigned followed = 0; /* nodes whose entries have all been followed */
+  unsigned followed = 0; /* buckets whose entries have all been followed */
   search->count = 2;
-  search->nodes[0] = (struct search_node){.bucket = lower, .parent = 0};
-  search->nodes[1] = (struct search_node){.bucket = upper, .parent = 1};
+  search_note(search, 0, lower, 0, 0);
+  search_note(search, 1, upper, 1, 0);
   for (unsigned i = 0, checked = 0; i < search->count; i++) {
     for (; checked <= i || checked + SEARCH_AHEAD < search->count; checked++)
-      if (k->empty(t, k->load(t, search->nodes[checked].bucket)))
-        return &search->nodes[checked];
-    search_follow(k, t, search, i, k->load(t, search->nodes[i].bucket), limit);
+      if (k->empty(t, k->load(t, search->bucket[checked])))
+        return (int) checked;
+    search_follow(k, t, search, i, k->load(t, search->bucket[i]), limit);
     followed += search->count < limit;
   }
-  return t->thorough ? search_further(k, t, search, followed) : NULL;
+  return t->thorough ? search_further(k, t, search, followed) : SEARCH_NO_ROOM;
 }
 
-/* The moves that lead to a node, from there back to one of the key's buckets.  False: too many. */
-static inline bool search_trace(const struct search *search, const struct search_node *room,
-                                struct cuckoo_path *path)
+/* The moves that lead to a bucket, from there back to one of the key's buckets.  Entries were not
+ * noted, so they are read again, and may be others by now.  An entry that does not lead where the
+ * path goes ends it: it gets no moves.  False: there are too many. */
+FORCE_INLINE bool search_trace(const struct search_kind *k, const struct searched *t,
+                               const struct search *search, unsigned room, struct cuckoo_path *path)
 {
-  const struct search_node *nodes = search->nodes;
   HOOK(path_found);
   path->moves = 0;
-  for (unsigned i = (unsigned) (room - nodes); nodes[i].parent != i; i = nodes[i].parent) {
+  for (unsigned i = room, parent; (parent = search_parent(search, i)) != i; i = parent) {
+    const uint32_t from = search->bucket[parent], to = search->bucket[i];
+    const unsigned lane = search->via[i] % SEARCH_LANES;
+    const uint64_t entry = lane_get(t->shape, k->load(t, from), lane);
     if (path->moves == SEARCH_MOST_MOVES)
       return false;
-    path->move[path->moves++] = (struct cuckoo_move){.from = nodes[nodes[i].parent].bucket,
-                                                     .to = nodes[i].bucket,
-                                                     .lane = nodes[i].lane,
-                                                     .entry = nodes[i].entry};
+    path->move[path->moves++] = (struct cuckoo_move){from, to, (uint32_t) entry, lane};
+    if (k->other(t, from, entry) != to) {
+      path->moves = 0;
+      return true;
+    }
   }
   return true;
 }
 
 /* Plans a path.  False: there is none, or only one that is too long.  A path of no moves means that
- * another thread has made room. */
+ * another thread has made room, or has changed what lies on the path: then the caller tries
+ * again. */
 FORCE_INLINE bool search_plan(const struct search_kind *k, const struct searched *t, uint32_t lower,
                               uint32_t upper, struct cuckoo_path *path)
 {
   struct search search;
-  const struct search_node *room = search_room(k, t, lower, upper, &search);
-  return room && search_trace(&search, room, path);
+  int room = search_room(k, t, lower, upper, &search);
+  return room >= 0 && search_trace(k, t, &search, (unsigned) room, path);
 }
 
 #endif

@@ -49,7 +49,7 @@ static uint64_t first_of_segment(const struct window_layer *layer, uint64_t buck
   return bucket - bucket % window_segment_buckets(&layer->geometry);
 }
 
-static bool plan_path(const struct window_layer *layer, const struct window_place *place,
+static bool plan_path(const struct window_layer *layer, const struct window_buckets *place,
                       unsigned dead, struct cuckoo_path *path)
 {
   static const struct search_kind segments = {prefetch, load_bucket, empty_lanes, other};
@@ -204,7 +204,7 @@ static int execute(struct window *w, const struct path_of_layer *of, const struc
 }
 
 bool tamis__window_has_no_path(const struct window *w, struct window_layer *layer,
-                               const struct window_place *place)
+                               const struct window_buckets *place)
 {
   const fullness *full = &layer->full[window_mark_of(layer, place->lower)];
   uint64_t rooms = window_rooms(w, epoch_before(&w->state->epoch));
@@ -212,7 +212,7 @@ bool tamis__window_has_no_path(const struct window *w, struct window_layer *laye
 }
 
 bool tamis__window_path_exists(const struct window *w, const struct window_layer *layer,
-                               const struct window_place *place)
+                               const struct window_buckets *place)
 {
   struct cuckoo_path path;
   return plan_path(layer, place, epoch_dead(epoch_locked(&w->state->epoch)), &path);
@@ -221,7 +221,7 @@ bool tamis__window_path_exists(const struct window *w, const struct window_layer
 /* TAMIS_OK: there is a path, which may have no moves.  The caller is in a read section, in which it
  * has found the layers to be those of the epoch word. */
 static int plan_in_section(struct window *w, struct path_of_layer *of,
-                           const struct window_place *place, bool thorough)
+                           const struct window_buckets *place, bool thorough)
 {
   of->first = first_of_segment(of->layer, place->lower);
   if (!thorough && tamis__window_has_no_path(w, of->layer, place))
@@ -244,7 +244,7 @@ static void wait_for_thaw(struct window *w)
 }
 
 int tamis__window_evict(struct window *w, struct window_layer *layer,
-                        const struct window_place *place, uint64_t epoch, bool thorough)
+                        const struct window_buckets *place, uint64_t epoch, bool thorough)
 {
   struct path_of_layer of = {.layer = layer, .epoch = epoch};
   HOOK(window_room_wanted);

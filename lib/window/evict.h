@@ -30,16 +30,16 @@
  *   Errors  there is no memory for the count of an entry that is to be moved:
  *           TAMIS_EFULL: max_bytes is reached; TAMIS_ENOMEM */
 int tamis__window_evict(struct window *w, struct window_layer *layer,
-                        const struct window_place *place, uint64_t epoch, bool thorough);
+                        const struct window_buckets *place, uint64_t epoch, bool thorough);
 
 /* Whether a search for such moves is known to fail, so that nobody need make one.  The caller is a
  * reader, or holds `opening`. */
 bool tamis__window_has_no_path(const struct window *w, struct window_layer *layer,
-                               const struct window_place *place);
+                               const struct window_buckets *place);
 
 /* Whether such moves exist at the moment.  The caller is a reader, or holds `opening`. */
 bool tamis__window_path_exists(const struct window *w, const struct window_layer *layer,
-                               const struct window_place *place);
+                               const struct window_buckets *place);
 
 /* Freezes a segment of the layer with this number, and returns the epoch word, which names no other
  * period until the segment is thawed; nor does the layer leave until then.  *found is the layer, or

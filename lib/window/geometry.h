@@ -135,6 +135,11 @@ struct window_place {
   uint64_t top; /* the fingerprint, at the top of a word */
 };
 
+/* Its buckets alone. */
+struct window_buckets {
+  uint64_t lower, upper;
+};
+
 /* What is at `from + H` less `i`, modulo H. */
 FORCE_INLINE uint64_t window_reflect(uint64_t half, uint64_t top, uint64_t i)
 {

@@ -264,7 +264,7 @@ int tamis__window_open_layer(struct window *w, const struct window_layer *full)
  * single segment is, is not counted.  A search fails in one that is nearly full, unless somebody
  * has chosen keys for that. */
 static int grow_locked(struct window *w, struct window_layer *full,
-                       const struct window_place *place)
+                       const struct window_buckets *place)
 {
   unsigned at = window_mark_of(full, place->lower);
   fullness *mark = &full->full[at];
@@ -283,7 +283,7 @@ static int grow_locked(struct window *w, struct window_layer *full,
 }
 
 int tamis__window_grow(struct window *w, struct window_layer *full,
-                       const struct window_place *place, uint64_t epoch)
+                       const struct window_buckets *place, uint64_t epoch)
 {
   stripe_lock(&w->opening);
   bool same = epoch_has_same_layers(epoch, epoch_before(&w->state->epoch));

@@ -20,7 +20,7 @@ int tamis__window_open_layer(struct window *w, const struct window_layer *full);
  * there.  Nothing is done if the layers are not those of `epoch` any more, of which `full` was the
  * newest one.  The caller holds no lock. */
 int tamis__window_grow(struct window *w, struct window_layer *full,
-                       const struct window_place *place, uint64_t epoch);
+                       const struct window_buckets *place, uint64_t epoch);
 
 /* Makes a layer with these words, which become its own; NULL: they are allocated.  Returns NULL if
  * there is no memory. */

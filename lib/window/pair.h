@@ -11,16 +11,15 @@
 
 struct pair {
   struct window_layer *layer;
-  struct window_place place;
+  struct window_buckets place;
   uint64_t fingerprint;
 };
 
 static inline struct pair pair_in(struct window_layer *layer, uint64_t mixed)
 {
   const struct window_geometry *g = &layer->geometry;
-  struct pair pair = {.layer = layer, .place = window_place_of(g, mixed, g->segments > 1)};
-  pair.fingerprint = window_fingerprint(&g->shape, &pair.place);
-  return pair;
+  const struct window_place place = window_place_of(g, mixed, g->segments > 1);
+  return (struct pair){layer, {place.lower, place.upper}, window_fingerprint(&g->shape, &place)};
 }
 
 /* What the two buckets hold. */

@@ -106,7 +106,7 @@ static int unite_locked(struct window_memory *memory, const struct united *u, ui
 /* Finds the stripes of an entry's pair.  False: the layer has been closed. */
 static bool find_stripes(struct window *w, const struct united *u, struct locked *locked)
 {
-  const struct window_place *place = &u->pair.place;
+  const struct window_buckets *place = &u->pair.place;
   *locked = (struct locked){.epoch = epoch_before(&w->state->epoch)};
   struct window_reader reader = window_enter(locked->epoch);
   struct window_layer *newest = window_newest(w, locked->epoch);
@@ -166,8 +166,7 @@ static struct united united_of(const struct both *b, const struct lane_place *at
   struct united u = {.copies = 1, .number = b->to.number};
   u.pair.layer = b->layer;
   u.pair.fingerprint = window_fingerprint_of(&g->shape, at->entry);
-  u.pair.place = (struct window_place){.lower = at->lower,
-                                       .upper = window_other_bucket(g, at->lower, at->entry)};
+  u.pair.place = (struct window_buckets){at->lower, window_other_bucket(g, at->lower, at->entry)};
   u.age = age_of(window_stamp_of(&g->shape, at->entry), epoch, b->from->stamps);
   return u;
 }

@@ -50,6 +50,12 @@ static struct window_place place_of(uint64_t hash)
   return window_place_of(&window()->first.geometry, hash_mix(&t.keys, hash), false);
 }
 
+static struct window_buckets buckets_of(uint64_t hash)
+{
+  const struct window_place place = place_of(hash);
+  return (struct window_buckets){place.lower, place.upper};
+}
+
 static uint64_t window_key(unsigned lower, unsigned upper)
 {
   struct window_place place;
@@ -245,7 +251,7 @@ static void set_up_window_move(void)
 
 static void move_x(void)
 {
-  struct window_place full = place_of(t.y);
+  struct window_buckets full = buckets_of(t.y);
   if (tamis__window_evict(window(), &window()->first, &full, epoch_before(&window()->state->epoch),
                           true) != TAMIS_OK)
     model_fail("no path");
@@ -288,7 +294,7 @@ static void set_up_last_move(void)
 
 static void run_last_move(unsigned thread)
 {
-  struct window_place full = place_of(t.y);
+  struct window_buckets full = buckets_of(t.y);
   if (thread == 0)
     (void) tamis__window_evict(window(), &window()->first, &full,
                                epoch_before(&window()->state->epoch), true);
@@ -374,7 +380,7 @@ static bool fill_window(void)
   struct window_layer *first = &window()->first;
   t.y = window_key(HOME, OTHER);
   t.z = window_key(LOWER, UPPER);
-  struct window_place place = place_of(t.y);
+  struct window_buckets place = buckets_of(t.y);
   (void) tamis_add_hash(t.filter, t.z);
   for (unsigned i = 0; figures().count < 8 && i < 100; i++)
     (void) tamis_add_unique_hash(t.filter, window_key(ANY, ANY));
