@@ -12,7 +12,7 @@ enum {
   FEWEST_SLOTS = SMALL(8, 1), /* exceptions for which a new block has room */
   SPARSE_PART =
       SMALL(32, 4),  /* up to this part of the lanes, counts are exceptions without a choice */
-  MOST_COPIED = 2048 /* bytes of a block that is encoded anew in its place */
+  MOST_COPIED = SMALL(2048, 64) /* bytes of a block that is encoded anew in its place */
 };
 
 /* How a block's counts are stored. */
