@@ -128,6 +128,21 @@ static void the_first_version_of_groups_is_known(void **state)
   assert_int_equal(quota(), UINT_MAX);
 }
 
+/* Whoever owns a container may have put there a file without end, of which an add must not read
+ * all. */
+static void the_end_of_a_long_list_is_not_read(void **state)
+{
+  (void) state;
+  enum { LINES = 1 << 14 };
+  static char text[2 * LINES + 6 + 1];
+  for (size_t i = 0; i < LINES; i++)
+    memcpy(text + 2 * i, "x\n", 2);
+  memcpy(text + sizeof text - 1 - 6, "0::/a\n", 6 + 1);
+  write_file("membership", text);
+  write_file("a/cpu.max", "100000 100000\n");
+  assert_int_equal(quota(), UINT_MAX);
+}
+
 /* None of this is a quota, and nothing fails. */
 static void nonsense_sets_no_limit(void **state)
 {
@@ -199,6 +214,7 @@ int main(void)
       cmocka_unit_test(cores_are_those_of_the_affinity_mask),
       cmocka_unit_test_setup_teardown(the_least_quota_of_all_groups_counts, make_root, remove_root),
       cmocka_unit_test_setup_teardown(the_first_version_of_groups_is_known, make_root, remove_root),
+      cmocka_unit_test_setup_teardown(the_end_of_a_long_list_is_not_read, make_root, remove_root),
       cmocka_unit_test_setup_teardown(nonsense_sets_no_limit, make_root, remove_root),
   };
   return cmocka_run_group_tests_name("cores", tests, NULL, NULL);

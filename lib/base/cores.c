@@ -15,7 +15,12 @@
 
 /* ---- the quota of control groups ---- */
 
-enum { MAX_NUMBERS = 64, MAX_PATH = 1024, MAX_NAME = 32 /* of a file in a folder */ };
+enum {
+  MAX_NUMBERS = 64,
+  MAX_PATH = 1024,
+  MAX_NAME = 32,                  /* of a file in a folder */
+  MAX_MEMBERSHIP = 16 * MAX_PATH, /* the kernel's lists are shorter */
+};
 
 struct folder {
   size_t length;
@@ -145,7 +150,7 @@ unsigned tamis__quota_cores(const char *membership, const char *root)
 {
   char line[MAX_PATH];
   unsigned least = UINT_MAX;
-  for (off_t at = 0; read_text(membership, at, line, sizeof line);) {
+  for (off_t at = 0; at < MAX_MEMBERSHIP && read_text(membership, at, line, sizeof line);) {
     size_t length = strcspn(line, "\n");
     if (length == 0 || length + 1 == sizeof line)
       break;
