@@ -11,7 +11,7 @@ enum {
   MAX_BITS = SMALL(21, 2),    /* of a code; larger counts are exceptions */
   FEWEST_SLOTS = SMALL(8, 1), /* exceptions for which a new block has room */
   SPARSE_PART =
-      SMALL(32, 4),  /* up to this part of the lanes, counts are exceptions without a choice */
+      SMALL(32, 4), /* up to this part of the lanes, counts are exceptions without a choice */
   MOST_COPIED = SMALL(2048, 64) /* bytes of a block that is encoded anew in its place */
 };
 
