@@ -53,6 +53,7 @@ echo "a static program"
 
 echo "the command, without argp"
 mkdir headers/bits && : >headers/bits/floatn.h
+echo '#define COMMIT ""' >headers/commit.h # as the build writes it
 cat >headers/argp.h <<'END'
 #define __BEGIN_DECLS
 #define __END_DECLS
@@ -68,6 +69,36 @@ wait
 ! "$cc" -static -o command tool-*.o lib-*.o missing.o "$urcu_bp" "$urcu_common" -lm 2>log || { echo "musl has argp"; exit 1; }
 lacking=$(sed -n "s/.*undefined reference to \`\(.*\)'.*/\1/p" log | sort -u)
 [[ $lacking = *argp_parse* ]] && ! grep -v '^argp_' <<<"$lacking" || { echo "the command lacks these functions"; exit 1; }
+
+echo "keys by regular expression"
+cat >keys.c <<'END'
+#include "keys.h"
+#include <stdio.h>
+#include <string.h>
+static bool print(void *context, const char *key, size_t length)
+{
+  (void) context;
+  return printf(" %.*s", (int) length, key) < 0;
+}
+int main(int argc, char **argv)
+{
+  struct key_finder finder;
+  char why[100];
+  if (argc != 3 || !key_finder_init(&finder, &(struct key_rule){.mode = KEY_REGEX, .regex = argv[1]}, why, sizeof why))
+    return puts("refused") < 0;
+  key_finder_each(&finder, argv[2], strlen(argv[2]), print, NULL);
+  return finder.failed;
+}
+END
+"$cc" -static -Wall -Werror -I "$source/tools" -I "$source/include" -o keys keys.c tool-keys.c.o
+keys() { # REGEX LINE KEYS
+  [ "$(./keys "$1" "$2")" = "$3" ] || { echo "keys of '$1': $(./keys "$1" "$2")"; exit 1; }
+}
+keys '[a-z]+' 'abc def' ' abc def'
+keys '^[a-z]' 'abc def' ' a'
+keys '[a-z]\\' 'a\b\' ' a\ b\'
+keys '\<[a-z]' 'abc def' refused # each letter would be found
+keys '[a-z]\b' 'abc def' refused
 
 echo "a plugin"
 "$cc" -I "$source/include" -DLOADER -o loader "$program"

@@ -14,6 +14,50 @@ bool key_rules_equal(const struct key_rule *a, const struct key_rule *b)
                                 : true;
 }
 
+/* Searches the part of a line that `match` tells.  musl has no REG_STARTEND: there a byte 0 ends the line, and so a
+ * line that has one in it cannot be searched. */
+#ifdef REG_STARTEND
+static bool can_go_on(const char *regex)
+{
+  (void) regex;
+  return true;
+}
+
+static bool can_search(const char *line, size_t length)
+{
+  (void) line, (void) length;
+  return true;
+}
+
+static int search(const regex_t *regex, const char *line, regmatch_t *match, int flags)
+{
+  return regexec(regex, line, 1, match, flags | REG_STARTEND);
+}
+#else
+/* Behind a match the search takes what follows for the beginning of a line, and so of a word. */
+static bool can_go_on(const char *regex)
+{
+  for (; (regex = strchr(regex, '\\')) != NULL && regex[1] != '\0'; regex += 2)
+    if (strchr("<>bB", regex[1]) != NULL)
+      return false;
+  return true;
+}
+
+static bool can_search(const char *line, size_t length)
+{
+  return memchr(line, 0, length) == NULL;
+}
+
+static int search(const regex_t *regex, const char *line, regmatch_t *match, int flags)
+{
+  regoff_t from = match->rm_so;
+  int result = regexec(regex, line + from, 1, match, flags);
+  match->rm_so += from;
+  match->rm_eo += from;
+  return result;
+}
+#endif
+
 bool key_finder_init(struct key_finder *finder, const struct key_rule *rule, char *why, size_t size)
 {
   *finder = (struct key_finder){.rule = *rule};
@@ -22,6 +66,10 @@ bool key_finder_init(struct key_finder *finder, const struct key_rule *rule, cha
   /* The C library's parser calls itself for each parenthesis. */
   if (strlen(rule->regex) > KEY_REGEX_MOST) {
     (void) snprintf(why, size, "it is longer than %d bytes", KEY_REGEX_MOST);
+    return false;
+  }
+  if (!can_go_on(rule->regex)) {
+    (void) snprintf(why, size, "\\<, \\>, \\b and \\B need another C library than this one");
     return false;
   }
   int error = regcomp(&finder->compiled, rule->regex, REG_EXTENDED);
@@ -57,35 +105,6 @@ static bool take_field(uint64_t field, const char *line, size_t length, key_take
       return take(context, begin, (size_t) (at - begin));
   }
 }
-
-/* Searches the part of a line that `match` tells.  musl has no REG_STARTEND: there a byte 0 ends the line, and so a
- * line that has one in it cannot be searched. */
-#ifdef REG_STARTEND
-static bool can_search(const char *line, size_t length)
-{
-  (void) line, (void) length;
-  return true;
-}
-
-static int search(const regex_t *regex, const char *line, regmatch_t *match, int flags)
-{
-  return regexec(regex, line, 1, match, flags | REG_STARTEND);
-}
-#else
-static bool can_search(const char *line, size_t length)
-{
-  return memchr(line, 0, length) == NULL;
-}
-
-static int search(const regex_t *regex, const char *line, regmatch_t *match, int flags)
-{
-  regoff_t from = match->rm_so;
-  int result = regexec(regex, line + from, 1, match, flags);
-  match->rm_so += from;
-  match->rm_eo += from;
-  return result;
-}
-#endif
 
 /* Matches do not overlap, and empty ones are no keys: as those of grep -o. */
 static bool take_matches(struct key_finder *finder, const char *line, size_t length, key_taker take,
