@@ -14,7 +14,7 @@ static void save_block(struct image_counts *to, const struct snapshot_piece *pie
   const struct table_counts *d = piece->duplicates;
   struct count_reader r = count_reader_begin(d->block[block], counts_positions(d));
   uint64_t counts[COUNTS_AT_ONCE], lane = (uint64_t) block * COUNTS_BUCKETS * s->lanes;
-  for (size_t n; (n = counts_read(&r, counts)) > 0;)
+  for (size_t n; (n = tamis__counts_read(&r, counts)) > 0;)
     for (size_t i = 0; i < n && lane < to->words * s->lanes; i++, lane++)
       if (counts[i] && lane_get(s, piece->words[lane / s->lanes], (unsigned) (lane % s->lanes)))
         tamis__image_count(to, lane, counts[i]);

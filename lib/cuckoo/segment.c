@@ -315,9 +315,9 @@ int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
 {
   struct request request = {.c = c};
   struct counts_memory memory = memory_of(&request);
-  bool written =
-      tamis__plane_write(&segment->duplicates, size_of(g), &memory, first_bucket / COUNTS_BUCKETS,
-                         &(struct counts_source){.array = counts}, spare);
+  const struct counts_source from = counts_of_array(counts);
+  bool written = tamis__plane_write(&segment->duplicates, size_of(g), &memory,
+                                    first_bucket / COUNTS_BUCKETS, &from, spare);
   return written ? TAMIS_OK : request.result;
 }
 

@@ -50,7 +50,7 @@ static int give_counts(void *context, uint64_t first, uint64_t counts[COUNTS_POS
   struct cuckoo_snapshot *s = context;
   struct counts_memory memory = {NULL, allocate_counts, release_counts, s};
   unsigned block = (unsigned) (first / s->read->lanes / COUNTS_BUCKETS);
-  const struct counts_source from = {.array = counts};
+  const struct counts_source from = counts_of_array(counts);
   return tamis__counts_write(s->read, &memory, block, &from, false) ? TAMIS_OK : TAMIS_ENOMEM;
 }
 

@@ -61,16 +61,28 @@ static inline uint64_t code_mask(const struct count_block *b)
   return (UINT64_C(1) << b->bits) - 1;
 }
 
+/* Of a code of `bits` bits, which are not 0. */
+static inline uint64_t code_at(const uint64_t words[], unsigned bits, size_t i)
+{
+  size_t bit = i * bits, shift = bit % 64;
+  const uint64_t *first = &words[bit / 64];
+  uint64_t code = first[0] >> shift;
+  if (shift + bits > 64)
+    code |= first[1] << (64 - shift);
+  return code & ((UINT64_C(1) << bits) - 1);
+}
+
 static inline uint64_t code_get(const struct count_block *b, size_t i)
 {
-  if (!b->bits)
-    return 0;
-  size_t bit = i * b->bits, shift = bit % 64;
-  const uint64_t *first = &b->words[bit / 64];
-  uint64_t code = first[0] >> shift;
-  if (shift + b->bits > 64)
-    code |= first[1] << (64 - shift);
-  return code & code_mask(b);
+  return b->bits ? code_at(b->words, b->bits, i) : 0;
+}
+
+/* n codes, from the i-th one on. */
+static inline void codes_get(const struct count_block *b, size_t i, uint64_t codes[], size_t n)
+{
+  const unsigned bits = b->bits; /* whatever is written to `codes` */
+  for (size_t j = 0; j < n; j++)
+    codes[j] = bits ? code_at(b->words, bits, i + j) : 0;
 }
 
 static inline void code_set(struct count_block *b, size_t i, uint64_t code)
@@ -85,36 +97,6 @@ static inline void code_set(struct count_block *b, size_t i, uint64_t code)
 }
 
 /* All codes in turn. */
-struct code_reader {
-  const uint64_t *next;
-  uint64_t rest; /* of the word before it, which has `left` bits */
-  unsigned left;
-};
-
-static inline void codes_read(const struct count_block *b, struct code_reader *r, uint64_t codes[],
-                              size_t n)
-{
-  const uint64_t mask = code_mask(b);
-  const unsigned bits = b->bits;
-  struct code_reader at = *r;
-  while (bits && n > 0) {
-    size_t whole = at.left / bits < n ? at.left / bits : n;
-    at.left -= (unsigned) whole * bits;
-    n -= whole;
-    for (; whole > 0; whole--, at.rest >>= bits)
-      *codes++ = at.rest & mask;
-    if (!n)
-      break;
-    uint64_t following = *at.next++;
-    *codes++ = (at.rest | following << at.left) & mask;
-    at.rest = following >> (bits - at.left);
-    at.left += 64 - bits;
-    n--;
-  }
-  memset(codes, 0, n * sizeof *codes);
-  *r = at;
-}
-
 struct code_writer {
   uint64_t *next;
   uint64_t begun; /* what comes there, of which `used` bits are known */
@@ -233,29 +215,15 @@ enum { COUNTS_AT_ONCE = 64 };
 struct count_reader {
   const struct count_block *b;
   const void *slots;
-  struct code_reader codes;
   size_t exception, at, positions; /* the next ones, and how many lanes there are */
 };
 
 static inline struct count_reader count_reader_begin(const struct count_block *b, size_t positions)
 {
-  return (struct count_reader){
-      .b = b, .slots = slots_of(b, positions), .codes = {.next = b->words}, .positions = positions};
+  return (struct count_reader){.b = b, .slots = slots_of(b, positions), .positions = positions};
 }
 
 /* Reads the next counts.  Returns how many they are; 0: none is left. */
-static inline size_t counts_read(struct count_reader *r, uint64_t counts[COUNTS_AT_ONCE])
-{
-  size_t left = r->positions - r->at, n = left < COUNTS_AT_ONCE ? left : COUNTS_AT_ONCE;
-  codes_read(r->b, &r->codes, counts, n);
-  for (; r->exception < r->b->exceptions; r->exception++) {
-    size_t i = slot_position(r->b, r->slots, r->exception) - r->at;
-    if (i >= n)
-      break;
-    counts[i] = slot_count(r->b, r->slots, r->exception);
-  }
-  r->at += n;
-  return n;
-}
+size_t tamis__counts_read(struct count_reader *r, uint64_t counts[COUNTS_AT_ONCE]);
 
 #endif

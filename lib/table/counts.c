@@ -26,6 +26,20 @@ static const struct count_block no_counts = {.bytes = sizeof no_counts};
 
 /* ---- the counts to be encoded ---- */
 
+NEVER_INLINE size_t tamis__counts_read(struct count_reader *r, uint64_t counts[COUNTS_AT_ONCE])
+{
+  size_t left = r->positions - r->at, n = left < COUNTS_AT_ONCE ? left : COUNTS_AT_ONCE;
+  codes_get(r->b, r->at, counts, n);
+  for (; r->exception < r->b->exceptions; r->exception++) {
+    size_t i = slot_position(r->b, r->slots, r->exception) - r->at;
+    if (i >= n)
+      break;
+    counts[i] = slot_count(r->b, r->slots, r->exception);
+  }
+  r->at += n;
+  return n;
+}
+
 /* Whoever reads an array gets the next counts of it, and whoever reads a block a copy of them. */
 struct source_reader {
   const struct counts_source *from;
@@ -44,7 +58,7 @@ static void read_source(struct source_reader *r, const struct counts_source *fro
 static size_t next_counts(struct source_reader *r)
 {
   const struct counts_source *from = r->from;
-  size_t first = r->block.at, n = counts_read(&r->block, r->copy);
+  size_t first = r->block.at, n = tamis__counts_read(&r->block, r->copy);
   r->next = from->array ? from->array + first : r->copy;
   if (from->kept && n)
     for (uint64_t lost = ~from->kept[first / 64]; lost; lost &= lost - 1)
@@ -135,8 +149,8 @@ static bool can_stay(const struct count_block *b, const struct counts_source *fr
   return from->block != b || b->bytes <= MOST_COPIED;
 }
 
-/* Encodes a block in its own memory. */
-static NEVER_INLINE void encode_in_place(struct count_block *b, size_t positions,
+/* The same, also from the block itself. */
+static NEVER_INLINE void encode_anywhere(struct count_block *b, size_t positions,
                                          const struct frame *frame,
                                          const struct counts_source *from)
 {
@@ -185,7 +199,7 @@ bool tamis__counts_write(struct table_counts *d, const struct counts_memory *mem
       new->bytes = (block_figure) bytes;
     }
   }
-  (new == old ? encode_in_place : encode)(new, positions, &frame, from);
+  encode_anywhere(new, positions, &frame, from);
   if (new != old)
     release_block(d, memory, block);
   d->block[block] = new;

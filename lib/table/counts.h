@@ -96,6 +96,11 @@ struct counts_source {
   size_t at;
 };
 
+static inline struct counts_source counts_of_array(const uint64_t counts[COUNTS_POSITIONS])
+{
+  return (struct counts_source){.array = counts};
+}
+
 /* Encodes a block.  `spare`: with room for further exceptions.  False: memory was refused, and
  * nothing has changed. */
 bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,

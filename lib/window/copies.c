@@ -251,7 +251,7 @@ static int give_counts(void *context, uint64_t first, uint64_t counts[COUNTS_POS
     window_count_copies(stripe, counts[i]);
     window_unlock(to->memory->w, stripe);
   }
-  const struct counts_source from = {.array = counts};
+  const struct counts_source from = counts_of_array(counts);
   int result = TAMIS_OK;
   while (result == TAMIS_OK &&
          !tamis__plane_write(&at.plane->counts, at.size, &memory, block_of(&at), &from, false))
