@@ -96,7 +96,7 @@ static inline void code_set(struct count_block *b, size_t i, uint64_t code)
     first[1] = (first[1] & ~(code_mask(b) >> (64 - shift))) | code >> (64 - shift);
 }
 
-/* All codes in turn. */
+/* Writes all codes in turn. */
 struct code_writer {
   uint64_t *next;
   uint64_t begun; /* what comes there, of which `used` bits are known */

@@ -61,7 +61,7 @@ struct search {
   uint16_t via[SEARCH_MOST_BUCKETS + SEARCH_STEPS_FURTHER]; /* parent * SEARCH_LANES + lane */
 };
 
-enum { SEARCH_LANES = 8, SEARCH_NO_ROOM = -1 };
+enum { SEARCH_LANES = 8 /* no bucket has more, as COUNTS_MAX_LANES says */, SEARCH_NO_ROOM = -1 };
 
 FORCE_INLINE unsigned search_parent(const struct search *search, unsigned at)
 {
