@@ -296,7 +296,7 @@ static void the_count_of_changes_comes_round(void **state)
     next_key = 1;
     while (window_of(f)->changes < EPOCH_CHANGES + 100) {
       for (unsigned period = 0; period < 8; period++) {
-        const uint64_t keys = period < 3 ? KEYS << period : 1;
+        const uint64_t keys = period < 3 ? (uint64_t) KEYS << period : 1;
         add_keys(f, keys);
         advance(f, 1);
         assert_last_keys_are_in(f, keys);
