@@ -96,7 +96,7 @@ keys() { # REGEX LINE KEYS
 }
 keys '[a-z]+' 'abc def' ' abc def'
 keys '^[a-z]' 'abc def' ' a'
-keys '[a-z]\\' 'a\b\' ' a\ b\'
+keys '[a-z]\\.' 'a\bc' ' a\b'
 keys '\<[a-z]' 'abc def' refused # each letter would be found
 keys '[a-z]\b' 'abc def' refused
 
