@@ -81,6 +81,9 @@ in_background() {
   timeout -s KILL 60 sh -c "$1" &
   background+=($!)
 }
+# With several threads an add may meet others in its midst that hide its line, rarely, and rather where threads
+# wait for a processor: docs/correctness.md, B.  No line is written twice.
+hidden=2
 # At this rate a filter errs once in some 50,000 runs of the suite, so lines can be compared exactly.
 exact=--fpp=1e-11
 # A cuckoo filter does not reach such rates.  At this one, more than two of some 100000 lines are
@@ -115,11 +118,15 @@ too_many_lines() {
   check "... nothing written" silent_output
 }
 
+has_nearly_all() { # EXPECTED LESS: `out`, whatever the status; both are sorted
+  [ "$(comm -13 out "$1" | wc -l)" -le "$2" ] && [ -z "$(comm -23 out "$1")" ]
+}
+
 read_error() {
   run dedup $exact --threads "$1" paths /proc/self/mem
   check "a read error, $1 thread(s)" one_line 1 "cannot read '/proc/self/mem'"
   sort -o out out
-  check "... what was decided before it is written" cmp -s out paths.sorted
+  check "... what was decided before it is written" has_nearly_all paths.sorted $(($1 > 1 ? hidden : 0))
 }
 
 full_disk() {
