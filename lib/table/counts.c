@@ -40,7 +40,7 @@ NEVER_INLINE size_t tamis__counts_read(struct count_reader *r, uint64_t counts[C
   return n;
 }
 
-/* Whoever reads an array gets the next counts of it, and whoever reads a block a copy of them. */
+/* `next` points into an array; of a block it points to `copy`, which has the next counts decoded. */
 struct source_reader {
   const struct counts_source *from;
   const uint64_t *next;
@@ -116,7 +116,7 @@ static NEVER_INLINE struct frame choose_frame(size_t positions, const struct cou
 
 /* ---- blocks ---- */
 
-/* The counts must not come from the block itself.  (Never inlined, as choose_frame(): so the arrays of
+/* Encodes a block from counts that are not its own.  (Never inlined, as choose_frame(): so the arrays of
  * the two are not on the stack at the same time.) */
 static NEVER_INLINE void encode(struct count_block *b, size_t positions, const struct frame *frame,
                                 const struct counts_source *from)
@@ -149,7 +149,7 @@ static bool can_stay(const struct count_block *b, const struct counts_source *fr
   return from->block != b || b->bytes <= MOST_COPIED;
 }
 
-/* The same, also from the block itself. */
+/* Encodes a block, also from its own counts. */
 static NEVER_INLINE void encode_anywhere(struct count_block *b, size_t positions,
                                          const struct frame *frame,
                                          const struct counts_source *from)

@@ -85,14 +85,17 @@ static inline size_t counts_positions(const struct table_counts *d)
   return buckets * d->lanes;
 }
 
-/* All counts that a block is to have.  That of a lane of the block's bucket b is the one with the
- * index b * lanes + lane.  They come one after the other, as a call on keys has no room for all of
- * them on a small stack. */
+/* Where the counts that a block is to have come from.  They are read a few at a time, as a call on keys
+ * has no room for all of them on a small stack.  The index of a lane of the block's bucket b is
+ * b * lanes + lane. */
 struct counts_source {
-  const uint64_t *array;           /* NULL: they are those of a block, of this object or another */
-  const struct count_block *block; /* NULL: none */
-  const uint64_t *kept;  /* NULL, or a bit for each lane: others lose the counts of the block */
-  const uint64_t *count; /* NULL, or the count of the lane `at`, whatever it is in the block */
+  /* NULL, or all counts, by index; then nothing else is read. */
+  const uint64_t *array;
+  /* NULL: all counts are 0; or a block, of this object or of another one, whose counts they are, but for
+   * two changes: */
+  const struct count_block *block;
+  const uint64_t *kept;  /* NULL, or a bit for each lane; the counts of lanes without it become 0 */
+  const uint64_t *count; /* NULL, or the count of the lane with the index `at` */
   size_t at;
 };
 
