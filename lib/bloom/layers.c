@@ -463,10 +463,11 @@ static int add_unique(struct bloom *first, uint64_t mixed, const struct bloom *c
 {
   for (;;) {
     struct bloom *newest = newest_layer(first);
-    if (newest == completed && newest->live)
-      learn_live(newest);
-    if (newest == completed)
+    if (completed && newest == completed) {
+      if (newest->live)
+        learn_live(newest);
       return has_ended(newest) ? refused(first, TAMIS_EFULL) : count_key(newest);
+    }
     if (completed ? find_after(completed, newest, mixed) : find(first, newest, mixed))
       return TAMIS_PRESENT;
     HOOK(bloom_layers_searched);

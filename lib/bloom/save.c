@@ -108,12 +108,13 @@ static void swap_bytes(uint64_t *words, uint64_t n)
 #endif
 }
 
+/* `census` is NULL if the words are no counters. */
 static void copy_words(const struct bloom *b, uint64_t first, uint64_t n, uint64_t kept,
                        uint64_t *to, struct counting_census *census)
 {
   for (uint64_t i = 0; i < n; i++)
     to[i] = word_load(&b->words[first + i]) & kept;
-  for (uint64_t i = 0; has_counters(b) && i < n; i++)
+  for (uint64_t i = 0; census && i < n; i++)
     counting_census_add(census, to[i]);
   swap_bytes(to, n);
 }
@@ -191,7 +192,8 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
   for (; layer->number > 1; layer = layer->older)
     if (layer->number <= n)
       parts[layer->number - 1] = part_of(layer);
-  save_words(first, full ? UINT64_MAX : bloom_key_bits(first->layout), w, &census);
+  save_words(first, full ? UINT64_MAX : bloom_key_bits(first->layout), w,
+             has_counters(first) ? &census : NULL);
   if (has_counters(first))
     count_again(&parts[0], &census);
   for (unsigned i = 1; i < n && parts[i].layer; i++) /* all of them are there */

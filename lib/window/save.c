@@ -45,9 +45,12 @@ unsigned tamis__window_list(const struct window *w,
     epoch = epoch_before(&w->state->epoch);
     struct window_reader reader = window_enter(epoch);
     const struct window_layer *layer = window_newest(w, epoch);
-    for (n = 0; layer && n < WINDOW_MOST_LAYERS; layer = window_next(layer, epoch))
+    n = 0;
+    do {
       layers[n++] = (struct window_copied_layer){
           .geometry = layer->geometry, .number = window_number(layer), .index = layer->index};
+      layer = window_next(layer, epoch);
+    } while (layer && n < WINDOW_MOST_LAYERS);
     window_leave(reader);
   } while (epoch_after(&w->state->epoch) != epoch);
   return n;

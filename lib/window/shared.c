@@ -46,10 +46,10 @@ static uint64_t lay_out(struct window_file_plan *p)
 /* The options have been checked, but for max_bytes. */
 static int plan_file(const tamis_options *o, const struct refusal *why, struct window_file_plan *p)
 {
+  *p = (struct window_file_plan){.plan = tamis__window_plan_of(o)};
   if (o->growable)
     return tamis__refuse(why, TAMIS_EUNSUPPORTED,
                          "growable is true; a window that processes share has a fixed size");
-  *p = (struct window_file_plan){.plan = tamis__window_plan_of(o)};
   int result = window_geometry_plan(&p->plan.spec, &p->plan.geometry);
   if (result != TAMIS_OK)
     return result;
