@@ -241,16 +241,31 @@ static void look_for(struct caller *caller, uint64_t key, const char *what)
     wrong(caller, what, key);
 }
 
-/* Looks for the keys of the last call.  Those of the thread's own are found if they are in.
- * Contested ones are found if they were not refused, as no call removes any key meanwhile. */
+/* Whether a key of the last call is found from now on, while no more periods end than the window has.
+ * One of the thread's own is if it is in.  A contested one is if it was not refused, as no call removes
+ * any key meanwhile; but if it was only taken for another one, a window forgets both at once. */
+static bool stays(const struct caller *caller, size_t i, bool own)
+{
+  const struct run *run = caller->run;
+  uint64_t key = caller->numbers[i];
+  bool forgets = has_window(run) && !run->configuration.options.window_renews;
+  if (own)
+    return run->copies[key] != 0;
+  return caller->results[i] == TAMIS_PRESENT ? !forgets || atomic_load(&run->won[key])
+                                             : caller->results[i] == TAMIS_OK;
+}
+
+/* Looks for the keys of the last call. */
 static void look_again(struct caller *caller, bool own)
 {
+  bool wanted[LONGEST_BATCH];
   if (caller->n == 0)
     return;
+  for (size_t i = 0; i < caller->n; i++)
+    wanted[i] = stays(caller, i, own);
   call_contains(caller);
   for (size_t i = 0; i < caller->n; i++)
-    if (!caller->found[i] &&
-        (own ? caller->run->copies[caller->numbers[i]] : caller->results[i] >= 0))
+    if (wanted[i] && !caller->found[i])
       wrong(caller, "a key that was just added is missing", caller->numbers[i]);
 }
 
