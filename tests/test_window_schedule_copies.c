@@ -275,6 +275,31 @@ static void memory_for_a_count_is_fetched_without_a_stripe(void **state)
   }
 }
 
+/* A call is about to allocate memory for a count, which is taken from max_bytes already: there is none
+ * for the count of another key, nor for a layer. */
+static void memory_for_counts_is_counted_before_it_is_fetched(void **state)
+{
+  (void) state;
+  tamis_options options = window_options(TAMIS_CUCKOO, 1, 100, 0.0001, true);
+  tamis_filter *f = create(&options);
+  struct window *w = window_of(f);
+  struct call copy = {.filter = f, .hash = 7, .function = tamis_add_hash};
+  add(f, 7, 1);
+  add(f, 8, 1);
+  uint64_t before = stats_of(f).bytes;
+  stop_at(&copy, "window_counts_wanted");
+  assert_true(stats_of(f).bytes > before);
+  w->max_bytes = stats_of(f).bytes; /* the call has read it */
+  assert_int_equal(tamis_add_hash(f, 8), TAMIS_EFULL);
+  assert_int_equal(open_layer_after(w, &w->first), TAMIS_EFULL);
+  w->max_bytes = 0;
+  assert_int_equal(go_on(&copy), TAMIS_OK);
+  assert_int_equal(tamis_count_hash(f, 7), 2);
+  assert_int_equal(tamis_count_hash(f, 8), 1);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
 /* ---- unions ---- */
 
 static const tamis_kind kinds[] = {TAMIS_BLOOM, TAMIS_CUCKOO};
@@ -371,6 +396,7 @@ int main(void)
       cmocka_unit_test(a_copied_count_is_that_of_its_entry),
       cmocka_unit_test(counts_are_changed_under_their_lock),
       cmocka_unit_test(memory_for_a_count_is_fetched_without_a_stripe),
+      cmocka_unit_test(memory_for_counts_is_counted_before_it_is_fetched),
       cmocka_unit_test(a_union_and_a_unique_add_have_one_winner),
       cmocka_unit_test(a_union_adds_nothing_to_a_layer_that_is_closed),
       cmocka_unit_test(a_union_that_meets_the_end_of_a_period_leaves_no_dead_key),

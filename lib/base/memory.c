@@ -121,6 +121,18 @@ void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size
   return grown;
 }
 
+/* Relaxed: the sum only limits itself, and no other data hangs on it. */
+bool tamis__memory_count(_Atomic uint64_t *bytes, uint64_t limit, uint64_t size)
+{
+  uint64_t before = atomic_load_explicit(bytes, memory_order_relaxed);
+  do {
+    if (limit && (size > limit || before > limit - size))
+      return false;
+  } while (!atomic_compare_exchange_weak_explicit(bytes, &before, before + size,
+                                                  memory_order_relaxed, memory_order_relaxed));
+  return true;
+}
+
 void tamis__memory_release(const tamis_allocator *from, void *block, uint64_t size)
 {
   const size_t bytes = (size_t) size; /* as it was allocated */

@@ -7,6 +7,8 @@
 
 #include "tamis/tamis.h"
 
+#include <stdatomic.h>
+
 /* Returns `size` zero bytes aligned to 64, or NULL.
  * Without a user's allocator (allocate == NULL) nothing of a block of 4 KiB or more is touched,
  * unless malloc() has it from an earlier use: the kernel clears its pages when they are first
@@ -34,6 +36,11 @@ void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size
  * Does nothing to a block of 32 MiB or more, to which huge pages are worth that, nor to one of a
  * user's allocator. */
 void tamis__memory_use_small_pages(const tamis_allocator *from, void *block, uint64_t size);
+
+/* Counts `size` bytes more, unless there would be more than `limit`, which 0 is not; returns whether
+ * it has.  A filter counts a block before it is allocated, and until it has been released: so no two
+ * calls take the same room. */
+bool tamis__memory_count(_Atomic uint64_t *bytes, uint64_t limit, uint64_t size);
 
 /* Releases a block; `size` is the size that it was allocated with.  NULL is fine. */
 void tamis__memory_release(const tamis_allocator *from, void *block, uint64_t size);

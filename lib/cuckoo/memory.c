@@ -9,23 +9,10 @@ bool tamis__cuckoo_fits(const struct cuckoo *c, uint64_t size)
   return !c->max_bytes || (size <= c->max_bytes && bytes <= c->max_bytes - size);
 }
 
-/* Relaxed: the sum only limits itself, and no other data hangs on it. */
-static bool count_bytes(struct cuckoo *c, uint64_t size)
-{
-  uint64_t limit = c->max_bytes ? c->max_bytes : UINT64_MAX;
-  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed);
-  do {
-    if (size > limit || bytes > limit - size)
-      return false;
-  } while (!atomic_compare_exchange_weak_explicit(&c->bytes, &bytes, bytes + size,
-                                                  memory_order_relaxed, memory_order_relaxed));
-  return true;
-}
-
 static void *try_allocate(struct cuckoo *c, uint64_t size, uint64_t cleared, int *result)
 {
   *result = TAMIS_EFULL;
-  if (!count_bytes(c, size))
+  if (!tamis__memory_count(&c->bytes, c->max_bytes, size))
     return NULL;
   if (cuckoo_block_comes_cleared(c, size))
     cleared = 0;

@@ -93,10 +93,11 @@ static void release_pieces(struct window_memory *m)
 {
   struct window *w = m->w;
   for (struct window_piece *piece = m->pieces, *next; piece; piece = next) {
+    const uint64_t size = piece->size;
     next = piece->next;
-    atomic_fetch_sub_explicit(&w->bytes, piece->size, memory_order_relaxed);
+    tamis__memory_release(filter_allocator(&w->head), piece, size);
+    atomic_fetch_sub_explicit(&w->bytes, size, memory_order_relaxed);
     fullness_count(&w->rooms);
-    tamis__memory_release(filter_allocator(&w->head), piece, piece->size);
   }
   m->pieces = NULL;
 }
@@ -104,14 +105,14 @@ static void release_pieces(struct window_memory *m)
 int tamis__window_fetch_memory(struct window_memory *m)
 {
   struct window *w = m->w;
-  uint64_t bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed);
-  if (w->max_bytes && (bytes > w->max_bytes || m->wanted > w->max_bytes - bytes))
+  if (!tamis__memory_count(&w->bytes, w->max_bytes, m->wanted))
     return TAMIS_EFULL;
   HOOK(window_counts_wanted);
   void *piece = tamis__memory_allocate_dense(filter_allocator(&w->head), m->wanted);
-  if (!piece)
+  if (!piece) {
+    atomic_fetch_sub_explicit(&w->bytes, m->wanted, memory_order_relaxed);
     return TAMIS_ENOMEM;
-  atomic_fetch_add_explicit(&w->bytes, m->wanted, memory_order_relaxed);
+  }
   keep(m, piece, m->wanted);
   m->fetched = true;
   return TAMIS_OK;

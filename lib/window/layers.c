@@ -134,11 +134,6 @@ static struct window_later_layer *later_of(struct window_layer *layer)
                                                  offsetof(struct window_later_layer, layer));
 }
 
-static uint64_t bytes_for(const struct window *w, const struct window_geometry *g)
-{
-  return window_bytes(g) + window_layer_bytes(window_counts_copies(w));
-}
-
 struct window_layer *tamis__window_make_layer(struct window *w, const struct window_geometry *g,
                                               unsigned index, word *words)
 {
@@ -156,17 +151,17 @@ struct window_layer *tamis__window_make_layer(struct window *w, const struct win
                                      copies ? (struct window_plane *) (later + 1) : NULL);
   later->layer.words = words;
   later->layer.index = index;
-  atomic_fetch_add_explicit(&w->bytes, bytes_for(w, g), memory_order_relaxed);
   return &later->layer;
 }
 
 static void release_layer(struct window *w, struct window_layer *layer)
 {
   const tamis_allocator *from = filter_allocator(&w->head);
-  atomic_fetch_sub_explicit(&w->bytes, bytes_for(w, &layer->geometry), memory_order_relaxed);
+  const uint64_t bytes = window_layer_takes(w, &layer->geometry);
   tamis__window_destroy_planes(w, layer); /* one that has left has no counts */
   tamis__memory_release(from, layer->words, window_bytes(&layer->geometry));
   tamis__memory_release(from, later_of(layer), window_layer_bytes(window_counts_copies(w)));
+  atomic_fetch_sub_explicit(&w->bytes, bytes, memory_order_relaxed);
 }
 
 void tamis__window_reclaim(void *owner, struct retired *block, uint64_t size)
@@ -192,12 +187,15 @@ static bool exceeds(const struct window *w, uint64_t more)
 
 static int open_locked(struct window *w, const struct window_geometry *g, unsigned index)
 {
-  if (exceeds(w, bytes_for(w, g)))
+  const uint64_t bytes = window_layer_takes(w, g);
+  if (!tamis__memory_count(&w->bytes, w->max_bytes, bytes))
     return TAMIS_EFULL;
   HOOK(window_layer_wanted);
   struct window_layer *layer = tamis__window_make_layer(w, g, index, NULL);
-  if (!layer)
+  if (!layer) {
+    atomic_fetch_sub_explicit(&w->bytes, bytes, memory_order_relaxed);
     return TAMIS_ENOMEM;
+  }
   tamis__window_append(w, layer);
   return TAMIS_OK;
 }
@@ -229,7 +227,7 @@ static bool leaves_room_locked(const struct window *w, uint64_t more, uint64_t i
   uint64_t held = atomic_load_explicit(&w->backlog.held, memory_order_relaxed); /* a figure */
   if (plan_locked(w, &indices, largest_capacity_locked(w), &g) != TAMIS_OK)
     return false;
-  more += bytes_for(w, &g);
+  more += window_layer_takes(w, &g);
   return !exceeds(w, more > held ? more - held : 0);
 }
 
@@ -240,9 +238,9 @@ static void plan_largest_locked(const struct window *w, struct window_geometry *
   uint64_t largest = largest_capacity_locked(w), indices = indices_locked(w);
   struct window_geometry g;
   if (next->capacity >= largest ||
-      leaves_room_locked(w, bytes_for(w, next), indices | (indices + 1)))
+      leaves_room_locked(w, window_layer_takes(w, next), indices | (indices + 1)))
     return;
-  if (plan_locked(w, &indices, largest, &g) == TAMIS_OK && !exceeds(w, bytes_for(w, &g)))
+  if (plan_locked(w, &indices, largest, &g) == TAMIS_OK && !exceeds(w, window_layer_takes(w, &g)))
     *next = g;
 }
 
@@ -347,7 +345,7 @@ static void open_smaller_locked(struct window *w, uint64_t most)
   unsigned index = free_index(indices);
   if (is_sparse(w, most) && keys <= newest_locked(w)->geometry.capacity / 2 &&
       plan_locked(w, &indices, keys, &g) == TAMIS_OK &&
-      leaves_room_locked(w, bytes_for(w, &g), indices))
+      leaves_room_locked(w, window_layer_takes(w, &g), indices))
     (void) open_locked(w, &g, index); /* without memory at the end of a later period */
 }
 
@@ -382,7 +380,7 @@ static void retire(struct window *w, struct window_layer *const *empty, unsigned
     if (empty[i] != &w->first) {
       later_of(empty[i])->also = all;
       all = later_of(empty[i]);
-      size += bytes_for(w, &empty[i]->geometry);
+      size += window_layer_takes(w, &empty[i]->geometry);
     }
   if (all)
     tamis__backlog_retire(&w->backlog, &all->retired, size, true);

@@ -23,7 +23,7 @@ int tamis__window_grow(struct window *w, struct window_layer *full,
                        const struct window_buckets *place, uint64_t epoch);
 
 /* Makes a layer with these words, which become its own; NULL: they are allocated.  Returns NULL if
- * there is no memory. */
+ * there is no memory.  The caller counts its bytes. */
 struct window_layer *tamis__window_make_layer(struct window *w, const struct window_geometry *g,
                                               unsigned index, word *words);
 

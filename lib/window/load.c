@@ -337,6 +337,7 @@ static int append_layer(struct window *w, struct content *c)
   if (!layer)
     return TAMIS_ENOMEM;
   c->words = NULL; /* they are the layer's now */
+  (void) tamis__memory_count(&w->bytes, 0, window_layer_takes(w, &layer->geometry));
   tamis__window_append(w, layer);
   return TAMIS_OK;
 }

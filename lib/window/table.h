@@ -299,6 +299,12 @@ static inline bool window_counts_copies(const struct window *w)
   return w->first.planes;
 }
 
+/* The bytes of a layer after the first one, without counts. */
+static inline uint64_t window_layer_takes(const struct window *w, const struct window_geometry *g)
+{
+  return window_bytes(g) + window_layer_bytes(window_counts_copies(w));
+}
+
 static inline uint64_t window_mixed(const struct window *w, uint64_t hash)
 {
   return hash_mix(&w->head.keys, hash);

@@ -4,7 +4,7 @@
 #
 #   test_completion.sh TAMIS
 set -u
-tamis=$1 here=$(cd "$(dirname "$0")" && pwd)
+tamis=$(realpath "${1:?usage: test_completion.sh PATH-TO-TAMIS}") here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/tool/tap.sh
 . "$here/tap.sh"
 scripts=$here/../../tools/completion
