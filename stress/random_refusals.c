@@ -141,6 +141,14 @@ static struct sight sight_in_cuckoo(const tamis_filter *f, unsigned generation, 
   return s;
 }
 
+static bool has_counts(const struct window_layer *layer)
+{
+  for (unsigned i = 0; layer->planes && i < WINDOW_PLANES; i++)
+    if (plane_counts(&layer->planes[i].counts))
+      return true;
+  return false;
+}
+
 /* In the newest layer, to which new keys go.  Marks are shared by several segments. */
 static struct sight sight_in_window(const tamis_filter *f, uint64_t hash)
 {
@@ -149,6 +157,7 @@ static struct sight sight_in_window(const tamis_filter *f, uint64_t hash)
   const struct window_geometry *g = &layer->geometry;
   struct window_place place = window_place_of(g, window_mixed(w, hash), g->segments > 1);
   uint64_t count = window_segment_buckets(g);
+  bool lacks_memory = w->max_bytes && has_counts(layer);
   return (struct sight){.buckets = {.layer = layer,
                                     .first = place.lower / count * count,
                                     .count = count,
@@ -157,7 +166,8 @@ static struct sight sight_in_window(const tamis_filter *f, uint64_t hash)
                         .lower = place.lower,
                         .upper = place.upper,
                         .full = window_geometry_full_lanes(g) / (double) window_lanes(g),
-                        .marked = g->segments > 1};
+                        .marked = g->segments > 1 || lacks_memory,
+                        .lacks_memory = lacks_memory};
 }
 
 static const char missed[] = "refused though moves make room";
