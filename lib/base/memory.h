@@ -37,9 +37,9 @@ void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size
  * user's allocator. */
 void tamis__memory_use_small_pages(const tamis_allocator *from, void *block, uint64_t size);
 
-/* Counts `size` bytes more, unless there would be more than `limit`, which 0 is not; returns whether
- * it has.  A filter counts a block before it is allocated, and until it has been released: so no two
- * calls take the same room. */
+/* Adds `size` to the sum of a filter's bytes and returns true; or returns false, if the sum would exceed
+ * `limit` (0: there is none).  A filter counts a block from before it is allocated until it has been
+ * released, so no two calls take the same room. */
 bool tamis__memory_count(_Atomic uint64_t *bytes, uint64_t limit, uint64_t size);
 
 /* Releases a block; `size` is the size that it was allocated with.  NULL is fine. */

@@ -17,7 +17,7 @@ static void make_with_limit(tamis_kind kind, tamis_layout layout, uint64_t capac
   options.fpp = 0.1;
   options.growable = growable;
   options.seed = SEED;
-  options.stripes = kind == TAMIS_BLOOM ? 0 : 1; /* one says that threads do not meet at counters */
+  options.stripes = kind == TAMIS_BLOOM ? 0 : 1; /* with one, a small filter has no shards */
   options.max_bytes = max_bytes;
   options.allocator = &from_the_world;
   expect(tamis_create(&options, &t.filter) == TAMIS_OK, "create");
