@@ -3,8 +3,10 @@
 
 #include "variables.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- parameters ---- */
 
@@ -164,6 +166,35 @@ static char *read_parameters(ngx_conf_t *cf, struct named_filter *f, unsigned *g
   return NGX_CONF_OK;
 }
 
+static bool is_called(const struct named_filter *f, const ngx_str_t *name)
+{
+  return f->name.len == name->len && ngx_strncasecmp(f->name.data, name->data, name->len) == 0;
+}
+
+/* With one key for all, or one that depends on the answer, no request but one would ever be the
+ * first.  A key may have the variables of filters that stand above. */
+static char *check_key(ngx_conf_t *cf, const struct named_filter *f, const ngx_array_t *others)
+{
+  const ngx_http_core_main_conf_t *core =
+      ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
+  const ngx_http_variable_t *variables = core->variables.elts;
+  const ngx_uint_t *used = f->key.flushes;
+  if (!used)
+    return refuse(cf, f, "a key has a variable, unlike", &f->key.value, NULL);
+  for (; *used != (ngx_uint_t) -1; used++) {
+    ngx_str_t name = variables[*used].name;
+    ngx_uint_t i = 0;
+    if (!variables_filter(&name))
+      continue;
+    while (i < others->nelts && !is_called(((struct named_filter **) others->elts)[i], &name))
+      i++;
+    if (i == others->nelts)
+      return refuse(cf, f, "a key has variables of filters that stand above, unlike", &f->key.value,
+                    NULL);
+  }
+  return NGX_CONF_OK;
+}
+
 static char *check_parameters(ngx_conf_t *cf, const struct named_filter *f, unsigned given)
 {
   if (!(given & 1U << KEY))
@@ -216,15 +247,36 @@ static bool same_options(const struct named_filter *a, const struct named_filter
          x->window_renews == y->window_renews && a->period == b->period;
 }
 
+/* The file that a path leads to, or the folder and the name that it would have. */
+static bool find_place(const ngx_str_t *path, struct stat *out, const char **name)
+{
+  char folder[PATH_MAX];
+  const char *whole = (const char *) path->data;
+  *name = "";
+  if (stat(whole, out) == 0)
+    return true;
+  *name = strrchr(whole, '/') + 1;
+  (void) snprintf(folder, sizeof folder, "%.*s", (int) (*name - whole), whole);
+  return stat(folder, out) == 0;
+}
+
+/* However they are spelt. */
+static bool same_path(const ngx_str_t *a, const ngx_str_t *b)
+{
+  struct stat x, y;
+  const char *name, *other;
+  return find_place(a, &x, &name) && find_place(b, &y, &other) && x.st_dev == y.st_dev &&
+         x.st_ino == y.st_ino && strcmp(name, other) == 0;
+}
+
 /* Two directives may have one file, for two keys.  What they say of it has to be the same here: as
  * long as the file does not exist, there is nothing that one of them could contradict. */
 static char *compare(ngx_conf_t *cf, const struct named_filter *f, const struct named_filter *other)
 {
-  if (f->name.len == other->name.len &&
-      ngx_strncasecmp(f->name.data, other->name.data, f->name.len) == 0)
+  if (is_called(other, &f->name))
     return refuse(cf, f, "there is another filter with this name, whose file is", &other->path,
                   NULL);
-  if (!f->is_list && !other->is_list && ngx_strcmp(f->path.data, other->path.data) == 0 &&
+  if (!f->is_list && !other->is_list && same_path(&f->path, &other->path) &&
       !same_options(f, other))
     return refuse(cf, f, "its parameters are not those of the filter that has the same file,",
                   &other->name, NULL);
@@ -244,6 +296,8 @@ char *directive_read(ngx_conf_t *cf, ngx_command_t *command, void *filters)
     result = read_parameters(cf, f, &given);
   if (result == NGX_CONF_OK)
     result = check_parameters(cf, f, given);
+  if (result == NGX_CONF_OK)
+    result = check_key(cf, f, others);
   for (ngx_uint_t i = 0; i < others->nelts && result == NGX_CONF_OK; i++)
     result = compare(cf, f, ((struct named_filter **) others->elts)[i]);
   if (result != NGX_CONF_OK)

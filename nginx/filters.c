@@ -82,6 +82,16 @@ void filter_give(struct named_filter *f, ngx_uid_t user, ngx_log_t *log)
   f->fd = -1;
 }
 
+/* Whether an error may be reported, which is so once a second. */
+static bool may_report(struct reports *r)
+{
+  bool may = r->at != ngx_time();
+  r->before = may ? r->unreported : r->before;
+  r->unreported = may ? 0 : r->unreported + 1;
+  r->at = ngx_time();
+  return may;
+}
+
 /* ---- lists ---- */
 
 static bool identify(const struct named_filter *f, struct file_identity *out)
@@ -174,50 +184,29 @@ static void warn_of_mode(const struct named_filter *f, ngx_log_t *log)
 /* ---- windows ----
  *
  * A period has the number of its length in the time since 1970, so all workers agree on which one
- * runs, also those of another master, and after a pause.  Each worker sees to it that this period
- * runs, and whoever comes first has done it for all.  Of workers that came at the same time all but
- * one would wait, so they come one after the other: usually the first worker ends the period, and
- * the next one does when the first worker is busy, or dead. */
+ * runs, also those of another master, and after a pause.  Each request sees to it that this period
+ * runs before it adds or asks, and whoever comes first has done it for all.
+ *
+ * The clock is read at that moment.  nginx' own time is that of the last event, so a worker that was
+ * busy or stopped since would add a key to a period that has ended, which is forgotten too early. */
 
-enum { SECOND = 1000, MINUTE = 60 * SECOND, BETWEEN_WORKERS = 50 };
-
-/* In milliseconds, until this worker is to end a period.  Nobody looks at the clock less than once a
- * minute, as the time of day may have been set. */
-static ngx_msec_t time_left(time_t period)
+static void follow_clock(struct named_filter *f, ngx_log_t *log)
 {
-  const ngx_time_t *now = ngx_timeofday();
-  ngx_msec_t left = (ngx_msec_t) (period - now->sec % period) * SECOND - now->msec;
-  return ngx_min(left, MINUTE) + ngx_worker * BETWEEN_WORKERS;
-}
-
-static void look_at_clock(ngx_event_t *timer)
-{
-  struct named_filter *f = ((ngx_connection_t *) timer->data)->data;
-  int result = tamis_advance_to(f->filter, (uint64_t) (ngx_time() / f->period));
-  if (result != TAMIS_OK)
-    ngx_log_error(NGX_LOG_ERR, timer->log, result == TAMIS_EIO ? ngx_errno : 0,
-                  "tamis_filter \"%V\": a period could not be ended: %s", &f->name,
-                  tamis_strerror(result));
-  ngx_add_timer(timer, time_left(f->period));
-}
-
-static void begin_clock(struct named_filter *f, ngx_log_t *log)
-{
-  struct filter_clock *c = &f->clock;
-  c->none.data = f;
-  c->none.fd = (ngx_socket_t) -1;
-  c->timer.data = &c->none;
-  c->timer.handler = look_at_clock;
-  c->timer.log = log;
-  c->timer.cancelable = 1; /* a worker that is to end does not wait for it */
-  look_at_clock(&c->timer);
+  struct timeval now;
+  ngx_gettimeofday(&now);
+  int result = tamis_advance_to(f->filter, (uint64_t) (now.tv_sec / f->period));
+  int error = result == TAMIS_EIO ? ngx_errno : 0;
+  if (result != TAMIS_OK && may_report(&f->clock_errors))
+    ngx_log_error(NGX_LOG_ERR, log, error,
+                  "tamis_filter \"%V\": a period could not be ended: %s (%ui more before)",
+                  &f->name, tamis_strerror(result), f->clock_errors.before);
 }
 
 void filter_begin_worker(struct named_filter *f, ngx_log_t *log)
 {
   warn_of_mode(f, log);
   if (f->period)
-    begin_clock(f, log);
+    follow_clock(f, log);
 }
 
 /* ---- errors of the configuration ---- */
@@ -270,21 +259,19 @@ bool filter_check(ngx_conf_t *cf, struct named_filter *f)
 
 static void report_add(struct named_filter *f, int result, int error, ngx_log_t *log)
 {
-  if (f->reported_at == ngx_time()) {
-    f->unreported++;
+  if (!may_report(&f->add_errors))
     return;
-  }
   ngx_log_error(NGX_LOG_ERR, log, error,
                 "tamis_filter \"%V\": a key was not added, and counts as %s: %s (%ui more before)",
                 &f->name, f->first_on_error ? "first" : "seen",
                 result == TAMIS_EFULL ? "the filter is full" : tamis_strerror(result),
-                f->unreported);
-  f->reported_at = ngx_time();
-  f->unreported = 0;
+                f->add_errors.before);
 }
 
 bool filter_add_first(struct named_filter *f, const ngx_str_t *key, ngx_log_t *log)
 {
+  if (f->period)
+    follow_clock(f, log);
   int result = tamis_add_unique(f->filter, key->data, key->len);
   int error = result == TAMIS_EIO ? ngx_errno : 0;
   if (result >= 0)
@@ -297,5 +284,7 @@ bool filter_contains(struct named_filter *f, const ngx_str_t *key, ngx_log_t *lo
 {
   if (f->is_list)
     look_at_list(f, log);
+  if (f->period)
+    follow_clock(f, log);
   return tamis_contains(f->filter, key->data, key->len);
 }

@@ -18,10 +18,10 @@ struct file_identity {
   struct timespec changed;
 };
 
-/* In a worker: when it looks at the clock next. */
-struct filter_clock {
-  ngx_connection_t none; /* nginx' debug log asks the timer for a connection's number */
-  ngx_event_t timer;
+/* Errors of one kind, of which one a second is reported. */
+struct reports {
+  time_t at;
+  ngx_uint_t before, unreported; /* `before` the last report, and since */
 };
 
 /* It is allocated from the pool of a configuration, and ends with it. */
@@ -46,11 +46,7 @@ struct named_filter {
   struct file_identity refused; /* a file that could not be mapped, and has been reported */
   int refusal;
 
-  struct filter_clock clock; /* if there is a window */
-
-  /* Errors are reported once a second. */
-  time_t reported_at;
-  ngx_uint_t unreported;
+  struct reports add_errors, clock_errors;
 };
 
 /* A new one, which is closed when the pool ends; NULL without memory. */
@@ -66,11 +62,11 @@ bool filter_open(struct named_filter *f, ngx_log_t *log);
 /* Gives a file that root alone can open to the user whom workers run as. */
 void filter_give(struct named_filter *f, ngx_uid_t user, ngx_log_t *log);
 
-/* Begins the clock of a window.  Warns if this worker could not map the file that replaces a list. */
+/* Ends the periods of a window that went by before.  Warns if this worker could not map the file that replaces a list. */
 void filter_begin_worker(struct named_filter *f, ngx_log_t *log);
 
-/* Adds a key that is not empty, and says whether this was the first time.  If it cannot be added,
- * an error is logged, and the answer is `first_on_error`. */
+/* Adds a key that is not empty, in a window to the period of the clock, and says whether this was the
+ * first time.  If it cannot be added, an error is logged, and the answer is `first_on_error`. */
 bool filter_add_first(struct named_filter *f, const ngx_str_t *key, ngx_log_t *log);
 
 /* Whether a key is in.  A list whose file has been replaced is mapped anew before. */

@@ -36,10 +36,27 @@ static u_char *answers_of(ngx_http_request_t *r, const struct named_filter *f)
   return (u_char *) c->data + f->number * QUESTIONS;
 }
 
+/* An error_page, or another redirect inside nginx, may have put arguments of its own in place of the
+ * client's.  A key that is empty with those is the key of the request as the client sent it.  (One
+ * that is not empty is what the redirect says: no client can choose another one.) */
+static bool get_key(ngx_http_request_t *r, struct named_filter *f, ngx_str_t *key)
+{
+  bool got = ngx_http_complex_value(r, &f->key, key) == NGX_OK;
+  if (!got || key->len || !r->internal || !r->unparsed_uri.len)
+    return got;
+  ngx_str_t uri = r->uri, args = r->args, exten = r->exten;
+  unsigned valid = r->valid_unparsed_uri;
+  got = ngx_http_process_request_uri(r) == NGX_OK &&
+        ngx_http_complex_value(r, &f->key, key) == NGX_OK;
+  r->uri = uri, r->args = args, r->exten = exten;
+  r->valid_unparsed_uri = valid & 1;
+  return got;
+}
+
 static bool ask(ngx_http_request_t *r, struct named_filter *f, enum question question)
 {
   ngx_str_t key;
-  if (ngx_http_complex_value(r, &f->key, &key) != NGX_OK)
+  if (!get_key(r, f, &key))
     return question == FIRST && f->first_on_error;
   if (!key.len)
     return false; /* a request without a key is neither the first one with it, nor on a list */
@@ -80,25 +97,45 @@ static ngx_int_t get_seen(ngx_http_request_t *r, ngx_http_variable_value_t *v, u
   return NGX_OK;
 }
 
-static bool add(ngx_conf_t *cf, struct named_filter *f, const char *prefix,
-                ngx_http_get_variable_pt get)
+static const ngx_str_t prefixes[QUESTIONS] = {ngx_string("tamis_first_"),
+                                              ngx_string("tamis_seen_")};
+
+bool variables_filter(ngx_str_t *name)
 {
-  size_t length = ngx_strlen(prefix);
-  ngx_str_t name = {length + f->name.len, ngx_pnalloc(cf->pool, length + f->name.len)};
+  for (int i = 0; i < QUESTIONS; i++)
+    if (name->len >= prefixes[i].len &&
+        ngx_strncmp(name->data, prefixes[i].data, prefixes[i].len) == 0) {
+      name->data += prefixes[i].len;
+      name->len -= prefixes[i].len;
+      return true;
+    }
+  return false;
+}
+
+static bool add(ngx_conf_t *cf, struct named_filter *f, enum question question)
+{
+  static const ngx_http_get_variable_pt get[QUESTIONS] = {get_first, get_seen};
+  const ngx_str_t *prefix = &prefixes[question];
+  ngx_str_t name = {prefix->len + f->name.len, ngx_pnalloc(cf->pool, prefix->len + f->name.len)};
   if (!name.data)
     return false;
-  ngx_memcpy(name.data, prefix, length);
-  ngx_memcpy(name.data + length, f->name.data, f->name.len);
+  ngx_memcpy(name.data, prefix->data, prefix->len);
+  ngx_memcpy(name.data + prefix->len, f->name.data, f->name.len);
   ngx_http_variable_t *v = ngx_http_add_variable(cf, &name, 0);
   if (!v)
     return false;
-  v->get_handler = get;
+  if (v->flags & NGX_HTTP_VAR_CHANGEABLE) { /* as a map, or a `set`, makes them */
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "tamis_filter \"%V\": a directive above makes a variable \"%V\"", &f->name,
+                       &name);
+    return false;
+  }
+  v->get_handler = get[question];
   v->data = (uintptr_t) f;
   return true;
 }
 
 bool variables_add(ngx_conf_t *cf, struct named_filter *f)
 {
-  return add(cf, f, "tamis_seen_", get_seen) &&
-         (f->is_list || add(cf, f, "tamis_first_", get_first));
+  return add(cf, f, SEEN) && (f->is_list || add(cf, f, FIRST));
 }

@@ -6,6 +6,7 @@ failed, it was killed), all processes that it has left are killed, also those th
 daemons, and the folder is removed.
 """
 import ctypes
+import mmap
 import os
 import pathlib
 import shutil
@@ -41,6 +42,23 @@ def wait_until(condition, what, seconds=120):
         if time.monotonic() > until:
             raise AssertionError(f"not within {seconds} s: {what}")
         time.sleep(0.01)
+
+
+class Clock:
+    """The time of day, in milliseconds, that programs see for which redis/tests/set_clock.c is preloaded with
+    `environment`.  It stands still until it is set."""
+
+    def __init__(self, folder):
+        self.path = pathlib.Path(folder) / "clock"
+        self.path.write_bytes(bytes(8))
+        self.environment = {"TAMIS_CLOCK": str(self.path)}
+        with open(self.path, "r+b") as file:
+            self.bytes = mmap.mmap(file.fileno(), 8)
+        self.set(1_700_000_000_000)
+
+    def set(self, now):
+        self.now = now
+        self.bytes[:] = (now * 1000).to_bytes(8, "little", signed=True)
 
 
 class Process:

@@ -19,7 +19,7 @@ import time
 import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests"))
-from loopback import HOST, SKIPPED, end_with_parent, free_port, supervised, wait_until
+from loopback import HOST, SKIPPED, Clock, end_with_parent, free_port, supervised, wait_until
 
 WORKERS = 4
 USER = "www-data"  # of Debian's nginx
@@ -29,7 +29,7 @@ load_module {module};
 worker_processes {workers};
 pid nginx.pid;
 error_log error.log notice;
-env TAMIS_SEEDED_BUG; env LD_PRELOAD; env ASAN_OPTIONS; env UBSAN_OPTIONS;
+env TAMIS_SEEDED_BUG; env TAMIS_CLOCK; env LD_PRELOAD; env ASAN_OPTIONS; env UBSAN_OPTIONS;
 events {{ worker_connections 512; }}
 http {{
   access_log off;
@@ -146,15 +146,16 @@ class Nginx:
     """nginx with parts of a configuration: `http` for the block http, `server` for the server in it.
 
     `user` is whom it runs as, and root by default, with workers of another user.  `wrapper` is a command
-    in front of its own.
+    in front of its own.  With `has_clock`, the test sets its time of day, `clock`.
     """
 
-    def __init__(self, context, http="", server="", user=None, main="", workers=WORKERS, wrapper=()):
+    def __init__(self, context, http="", server="", user=None, main="", workers=WORKERS, wrapper=(), has_clock=False):
         self.context = context
         self.user = user
         self.http, self.server, self.workers, self.wrapper = http, server, workers, list(wrapper)
-        self.main = main or ("" if user or os.geteuid() else f"user {USER};")
+        self.main = main + ("" if user or os.geteuid() else f"user {USER};")
         self.folder = context.new_folder(user)
+        self.clock = Clock(self.folder) if has_clock else None
         self.port = free_port()
 
     def path(self, name):
@@ -167,9 +168,10 @@ class Nginx:
 
     def run(self, *options):
         """Runs the program in the foreground: (exit status, what it printed)."""
-        environment = dict(os.environ)
-        if os.environ.get("TAMIS_PRELOAD"):  # a module with AddressSanitizer, in a server without it
-            environment["LD_PRELOAD"] = os.environ["TAMIS_PRELOAD"]
+        environment = {**os.environ, **(self.clock.environment if self.clock else {})}
+        # A module with AddressSanitizer, in a server without it.
+        preload = [os.environ.get("TAMIS_PRELOAD", ""), str(self.context.set_clock) if self.clock else ""]
+        environment["LD_PRELOAD"] = " ".join(preload).strip()
         command = [*self.wrapper, self.context.program, "-p", self.folder, "-c", "nginx.conf", "-e", "error.log", *options]
         who = {"user": self.user, "group": pwd.getpwnam(self.user).pw_gid, "extra_groups": []} if self.user else {}
         with open(self.path("out"), "w+b") as out:  # no pipe: a daemon would keep it open
@@ -275,6 +277,7 @@ class Context:
         self.module = folder / "module.so"  # where whoever runs nginx can read it
         shutil.copy(args.module, self.module)
         self.module.chmod(0o644)
+        self.set_clock = pathlib.Path(args.module).resolve().parent / "tests" / "nginx_clock.so"
         folder.chmod(0o755)
         self.started = []
 

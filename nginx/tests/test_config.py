@@ -36,6 +36,11 @@ def test_parameters(context):
         "a b capacity=1": 'tamis_filter "a": there is no "key"',
         "a b key=$uri key=$uri": 'tamis_filter "a": there is more than one "key"',
         "a b key=$": 'invalid variable name',
+        "a b key=": 'tamis_filter "a": a key has a variable, unlike ""',
+        "a b key=token list": 'tamis_filter "a": a key has a variable, unlike "token"',
+        "a b key=$tamis_first_a": r'tamis_filter "a": a key has variables of filters that stand above, unlike "\$tamis_first_a"',
+        "a b key=x${TAMIS_seen_A}": r'tamis_filter "a": a key has variables .* unlike "x\${TAMIS_seen_A}"',
+        "a b key=$tamis_seen_below list": r'tamis_filter "a": a key has variables .* unlike "\$tamis_seen_below"',
         "a-b b key=$uri": 'tamis_filter "a-b": a name has letters, digits and underscores, unlike "a-b"',
         "'' b key=$uri": 'tamis_filter "": a name has letters, digits and underscores, unlike ""',
         "a '' key=$uri": 'tamis_filter "a": a path is not empty and has no variables, unlike ""',
@@ -79,13 +84,31 @@ def test_names(context):
          r'tamis_filter "A": there is another filter with this name, whose file is "[^"]*/x"')
     says(context, twice + 'tamis_filter b x key=$uri capacity=2m;',
          'tamis_filter "b": its parameters are not those of the filter that has the same file, "a"')
-    same(context.nginx(http=twice + 'tamis_filter b x key=$args capacity=1m;').test()[0], 0, "two keys for one file")
+    same(context.nginx(http=twice + 'tamis_filter b x key=$tamis_first_a capacity=1m;').test()[0], 0, "two keys for one file")
+    # A file has many names, whether it is there or not; and files of one name are in several folders.
+    nginx = context.nginx()
+    nginx.path("here").mkdir()
+    nginx.path("there").mkdir()
+    nginx.path("link").symlink_to("here")
+    for there in False, True:
+        if there:
+            nginx.http = "tamis_filter a here/x key=$uri capacity=1m window=2 period=1s;"
+            nginx.start().stop()
+            nginx.path("hard").hardlink_to(nginx.path("here/x"))
+        for spelt in ["here/x", "here//x", "./here/x", "there/../here/x", nginx.path("here/x"), "link/x", *["hard"] * there]:
+            nginx.http = f"tamis_filter a here/x key=$uri capacity=1m window=2 period=1s;\ntamis_filter b {spelt} key=$uri capacity=1m window=2 period=2s;"
+            found('tamis_filter "b": its parameters are not those of the filter that has the same file, "a"', nginx.test()[1], spelt)
+        for other in "there/x", "here/y":
+            nginx.http = f"tamis_filter a here/x key=$uri capacity=1m window=2 period=1s;\ntamis_filter b {other} key=$uri capacity=2m;"
+            same(nginx.test()[0], 0, other)
     # A list has no $tamis_first, and nobody changes what the variables are.
     nginx = context.nginx(http="tamis_filter a x key=$uri list;", server="location / { return 200 $tamis_first_a; }")
     context.build_list(["a"], nginx.path("x"))
     found('unknown "tamis_first_a" variable', nginx.test()[1])
     found('the duplicate "tamis_first_a" variable',
           context.nginx(http=twice, server="set $tamis_first_a 1;").test()[1])
+    for above in "map $uri $tamis_seen_a {}\n", "server { set $tamis_seen_a 1; }\n":
+        says(context, above + twice.strip(), 'tamis_filter "a": a directive above makes a variable "tamis_seen_a"')
     found(r'"tamis_filter" directive is not allowed here',
           context.nginx(server="tamis_filter a b key=$uri capacity=1m;").test()[1])
 

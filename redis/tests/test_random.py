@@ -8,12 +8,12 @@ by halves, and expire; the clock jumps; the server restarts.
 
 TAMIS_SEED is the seed, and TAMIS_STEPS the number of commands.  What happens follows from them alone.
 """
-import mmap
 import os
 import pathlib
 import random
 
 import server as servers
+from loopback import Clock
 from filters import chunks
 from model import Dump, Filter, Restoring, String
 from server import ReplyError, same, wait_until
@@ -29,28 +29,13 @@ DEFAULTS = {"bf-error-rate": 0.01, "bf-initial-size": 100, "bf-expansion-factor"
             "cf-initial-size": 1024, "cf-bucket-size": 2, "cf-max-iterations": 20, "cf-expansion-factor": 1}
 
 
-class Clock:
-    """The time that the server sees, in milliseconds."""
-
-    def __init__(self, folder):
-        self.path = pathlib.Path(folder) / "clock"
-        self.path.write_bytes(bytes(8))
-        with open(self.path, "r+b") as file:
-            self.bytes = mmap.mmap(file.fileno(), 8)
-        self.set(1_700_000_000_000)
-
-    def set(self, now):
-        self.now = now
-        self.bytes[:] = (now * 1000).to_bytes(8, "little")
-
-
 class Run:
     """Some thousand commands.  `keys` has what each key must be: a Filter, a Restoring or a String."""
 
     def __init__(self, context, seed, options):
         self.r = random.Random(seed)
         self.clock = Clock(servers.temporary_folder())
-        os.environ["TAMIS_CLOCK"] = str(self.clock.path)
+        os.environ.update(self.clock.environment)
         self.seed = 1 + seed
         self.server = context.start("--notify-keyspace-events", "Kd", *options, arguments=("seed", self.seed),
                                     preload=str(pathlib.Path(context.module).parent / "tests" / "set_clock.so"))
