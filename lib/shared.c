@@ -40,12 +40,19 @@ static int refuse_file(const struct wanted *w, int result, const char *what)
   return result;
 }
 
+/* glibc's and musl's may be called by any thread. */
+static const char *reason_of(int error)
+{
+  return error == EAGAIN ? "a process that may only read it has locked it" : strerror(error);
+}
+
 /* With errno. */
 static int refuse_call(const struct wanted *w, const char *what)
 {
   int error = errno;
-  (void) tamis__refuse(w->why, TAMIS_EIO, "%s cannot be %s: %s", w->path ? w->path : "the file",
-                       what, strerror(error)); /* glibc's and musl's may be called by any thread */
+  const char *path = !w->path || *w->path ? w->path : "an empty path";
+  (void) tamis__refuse(w->why, TAMIS_EIO, "%s cannot be %s: %s", path ? path : "the file", what,
+                       reason_of(error));
   errno = error;
   return TAMIS_EIO;
 }
@@ -152,7 +159,7 @@ static int open_from(const struct wanted *w, struct saved_reader *r, struct shar
   result = kind->share_open(r, &saved, &head, file, out);
   if (result == TAMIS_ECORRUPT)
     return refuse_file(w, result, "is damaged, or shorter than it was");
-  return result == TAMIS_EIO ? refuse_call(w, "mapped") : result;
+  return result == TAMIS_EIO ? refuse_call(w, "opened") : result;
 }
 
 static int open_file(const struct wanted *w, struct shared_file *file, tamis_filter **out)

@@ -86,7 +86,7 @@ static inline bool is_at_lock(pid_t child)
 {
   struct user_regs_struct registers;
   assert_int_equal(ptrace(PTRACE_GETREGS, child, NULL, &registers), 0);
-  return registers.orig_rax == SYS_fcntl && registers.rsi == F_OFD_SETLKW;
+  return registers.orig_rax == SYS_fcntl && registers.rsi == F_OFD_SETLK;
 }
 
 /* Starts a child, which stops before the call, or where an opening has taken a lock. */

@@ -284,27 +284,48 @@ static void of_two_that_mend_one_clears(void **state)
   }
 }
 
-/* A thread asks, several times, for the owner of a stripe that this process has, and goes on waiting:
- * with the handle that has the stripe, and with another one. */
+static void stop_with(const struct window *w, struct window_stripe *stripe)
+{
+  if (window_join((struct window *) w) == TAMIS_OK)
+    window_lock(w, stripe);
+  raise(SIGSTOP);
+  _exit(1);
+}
+
+/* A thread asks, several times, for the owner of a stripe that somebody has who lives, and goes on
+ * waiting: this process, with the same handle or another one, or another process, which is stopped. */
 static void a_lock_is_not_taken_from_the_living(void **state)
 {
   (void) state;
-  enum { ASKED = 5 };
-  for (unsigned i = 0; i < 2; i++) {
+  enum { ASKED = 5, STOPPED = 2 };
+  for (unsigned i = 0; i < 3; i++) {
     struct handles pair = open_window();
     struct window *w = window_of(pair.a);
     const uint64_t hash = 7 * HASH_MULTIPLIER;
     struct window_stripe *stripe = pair_of_key(w, hash).stripe[0];
     struct call add = {.filter = i ? pair.b : pair.a, .hash = hash};
+    pid_t child = -1;
+    if (i == STOPPED && (child = fork()) == 0)
+      stop_with(w, stripe);
     assert_int_equal(window_join(w), TAMIS_OK);
-    window_lock(w, stripe);
+    if (i == STOPPED)
+      assert_int_equal(waitpid(child, NULL, WUNTRACED), child);
+    else
+      window_lock(w, stripe);
+    const uint64_t owner = atomic_load(&stripe->lock.owner);
+    assert_true(owner && (owner == owner_name(&w->owner)) == (i != STOPPED));
     schedule_stop_at("nowhere");
     start(&add);
     schedule_wait_either("shared_owner_asked_for", ASKED, "call_returned", 1);
     assert_int_equal(schedule_reached("call_returned"), 0);
-    assert_int_equal(atomic_load(&stripe->lock.owner), owner_name(&w->owner));
-    window_unlock(w, stripe);
+    assert_int_equal(atomic_load(&stripe->lock.owner), owner);
+    if (i == STOPPED)
+      kill(child, SIGKILL);
+    else
+      window_unlock(w, stripe);
     assert_int_equal(finish(&add), TAMIS_OK);
+    if (i == STOPPED)
+      assert_int_equal(waitpid(child, NULL, 0), child);
     close_pair(&pair);
   }
 }

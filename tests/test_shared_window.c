@@ -10,7 +10,9 @@
 #include "window/evict.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 static tamis_options window_options(unsigned periods, uint64_t capacity)
 {
@@ -480,19 +482,32 @@ static void headers_that_contradict_themselves_are_damaged(void **state)
 
 /* ---- processes ---- */
 
-/* Takes all stripes, and is killed. */
-static _Noreturn void die_with_stripes(tamis_filter *f)
+static unsigned yields;
+
+int __wrap_sched_yield(void);
+
+int __wrap_sched_yield(void)
+{
+  yields++;
+  return usleep(0);
+}
+
+/* Takes all stripes, and is killed, or dies of a signal by which it leaves a (small) core. */
+static _Noreturn void die_with_stripes(tamis_filter *f, int death)
 {
   struct window *w = window_of(f);
+  (void) setrlimit(RLIMIT_CORE, &(struct rlimit){65536, 65536});
+  (void) !chdir(shared_folder);
   if (window_join(w) != TAMIS_OK)
     _exit(1);
   for (uint64_t i = 0; i <= w->stripes.mask; i++)
     window_lock(w, &w->stripes.all[i]);
-  raise(SIGKILL);
+  raise(death);
   _exit(1);
 }
 
-/* The child has inherited the handle, and is another process all the same. */
+/* The child has inherited the handle, and is another process all the same.  Its locks are taken over
+ * at once: beside processes that compute, a yield takes as long as they like. */
 static void a_forked_child_has_a_name_of_its_own(void **state)
 {
   (void) state;
@@ -500,12 +515,15 @@ static void a_forked_child_has_a_name_of_its_own(void **state)
   tamis_filter *f = open_shared(&options);
   const uint64_t name = owner_name(&window_of(f)->owner);
   assert_int_equal(tamis_add_hash(f, hash_of(1)), TAMIS_OK);
+  static const int deaths[] = {SIGKILL, SIGQUIT, SIGKILL};
   for (unsigned i = 0; i < 3; i++) {
     pid_t child = fork_child();
     if (child == 0)
-      die_with_stripes(f);
-    assert_int_equal(wait_for(child), 128 + SIGKILL);
+      die_with_stripes(f, deaths[i]);
+    assert_int_equal(wait_for(child), 128 + deaths[i]);
+    yields = 0;
     assert_int_equal(tamis_add_hash(f, hash_of(2 + i)), TAMIS_OK);
+    assert_int_equal(yields, 0);
     assert_int_equal(owner_name(&window_of(f)->owner), name);
     assert_int_equal(tamis_advance(f), TAMIS_OK);
     assert_valid(f);
@@ -530,7 +548,7 @@ static void a_child_does_not_keep_its_parents_locks(void **state)
       (void) !read(alive[0], &byte, 1); /* until the test ends */
       _exit(0);
     }
-    die_with_stripes(own);
+    die_with_stripes(own, SIGKILL);
   }
   close(alive[0]);
   assert_int_equal(wait_for(parent), 128 + SIGKILL);
@@ -539,6 +557,84 @@ static void a_child_does_not_keep_its_parents_locks(void **state)
   assert_valid(f);
   tamis_destroy(f);
   close(alive[1]);
+}
+
+/* ---- readers ---- */
+
+/* A lock of one that may only read the file: of all bytes but one, that of a name, or of the first. */
+static int lock_as_reader(uint64_t name, bool all)
+{
+  int fd = open(shared_path, O_RDONLY | O_CLOEXEC);
+  struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_len = all ? (off_t) name : 4096};
+  assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+  lock.l_start = (off_t) name + 1;
+  lock.l_len = 0;
+  assert_true(!name || !fcntl(fd, F_OFD_SETLK, &lock));
+  return fd;
+}
+
+/* Nobody waits for the reader: what needs a lock that it has is refused at once. */
+static void assert_locked(int result)
+{
+  assert_int_equal(result, TAMIS_EIO);
+  assert_int_equal(errno, EAGAIN);
+}
+
+static void a_reader_keeps_nobody(void **state)
+{
+  (void) state;
+  char why[400];
+  tamis_options options = window_options(2, 2000);
+  tamis_filter *f = open_shared(&options);
+  pid_t child = fork_child();
+  if (child == 0)
+    die_with_stripes(f, SIGKILL);
+  assert_int_equal(wait_for(child), 128 + SIGKILL);
+  int reader = lock_as_reader(owner_name(&window_of(f)->owner), true);
+  assert_int_equal(tamis_add_hash(f, hash_of(1)), TAMIS_OK); /* the dead one seems not to live */
+  tamis_filter *late = open_shared(&options);
+  assert_true(tamis_contains_hash(late, hash_of(1)));
+  assert_locked(tamis_add_hash(late, hash_of(2)));
+  assert_locked(tamis_advance(late));
+  assert_locked(tamis_sync(late));
+  if ((child = fork_child()) == 0)
+    _exit(tamis_add_hash(f, hash_of(2)) == TAMIS_EIO && errno == EAGAIN ? 7 : 1);
+  assert_int_equal(wait_for(child), 7);
+  close(reader);
+  assert_int_equal(tamis_add_unique_hash(late, hash_of(2)), TAMIS_OK);
+  assert_int_equal(tamis_add_unique_hash(f, hash_of(2)), TAMIS_PRESENT);
+  start_machine(f, false);
+  tamis_destroy(f);
+  tamis_destroy(late);
+  reader = lock_as_reader(0, true);
+  assert_locked(tamis_open_shared(NULL, shared_path, &f));
+  assert_int_equal(tamis_shared_check(NULL, shared_path, why, sizeof why), TAMIS_EIO);
+  assert_non_null(strstr(why, "a process that may only read it has locked it"));
+  close(reader);
+  f = open_shared(NULL);
+  assert_int_equal(count_in(f, 1, 2), 2);
+  tamis_destroy(f);
+}
+
+/* An empty file is filled under a lock: not of what programs lock that read it. */
+static void a_reader_keeps_no_creator(void **state)
+{
+  (void) state;
+  for (unsigned window = 0; window < 3; window += 2) {
+    tamis_options options = window_options(window, 2000);
+    tamis_filter *f;
+    struct stat status;
+    unlink(shared_path);
+    close(open(shared_path, O_WRONLY | O_CREAT | O_EXCL, 0600));
+    int reader = lock_as_reader(0, true);
+    assert_locked(tamis_open_shared(&options, shared_path, &f));
+    assert_int_equal(stat(shared_path, &status), 0);
+    assert_int_equal(status.st_size, 0);
+    close(reader);
+    reader = lock_as_reader(0, false);
+    tamis_destroy(open_shared(&options));
+    close(reader);
+  }
 }
 
 /* A process freezes a segment, as a save does, and is killed.  Keys that need moves find room. */
@@ -766,6 +862,8 @@ int main(void)
       TEST(a_forked_child_has_a_name_of_its_own),
       TEST(a_child_does_not_keep_its_parents_locks),
       TEST(a_dead_saver_keeps_nobody),
+      TEST(a_reader_keeps_nobody),
+      TEST(a_reader_keeps_no_creator),
       TEST(a_lock_is_not_taken_from_the_living),
       TEST(threads_of_two_handles_have_one_winner),
   };

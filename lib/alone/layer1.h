@@ -116,10 +116,9 @@ static inline void tamis__owner_begin_alone(struct owner *owner)
 }
 
 /* No process shares a filter here. */
-static inline int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owner *),
-                                     int (*first)(void *context), void *context)
+static inline int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owner *))
 {
-  (void) owner, (void) file, (void) forked, (void) first, (void) context;
+  (void) owner, (void) file, (void) forked;
   return TAMIS_EUNSUPPORTED;
 }
 
@@ -128,9 +127,10 @@ static inline void tamis__owner_end(struct owner *owner)
   (void) owner;
 }
 
-static inline int tamis__owner_renew(struct owner *owner)
+static inline int tamis__owner_renew(struct owner *owner, int (*first)(void *context),
+                                     void *context)
 {
-  (void) owner;
+  (void) owner, (void) first, (void) context;
   return TAMIS_OK;
 }
 

@@ -149,11 +149,11 @@ static int give_name(struct owner *owner, int (*first)(void *context), void *con
   return result;
 }
 
-int tamis__owner_renew(struct owner *owner)
+int tamis__owner_renew(struct owner *owner, int (*first)(void *context), void *context)
 {
   int cancellation = cancellation_disable();
   pthread_mutex_lock(&lock);
-  int result = owner_has_name(owner) ? TAMIS_OK : give_name(owner, NULL, NULL);
+  int result = owner_has_name(owner) ? TAMIS_OK : give_name(owner, first, context);
   pthread_mutex_unlock(&lock);
   cancellation_restore(cancellation);
   return result;
@@ -169,8 +169,7 @@ void tamis__owner_begin_alone(struct owner *owner)
   *owner = (struct owner){.name = OWNER_ALONE, .file = -1, .alive = -1, .forked = forget_nothing};
 }
 
-int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owner *),
-                       int (*first)(void *context), void *context)
+int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owner *))
 {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   struct shared_file found = {.fd = file};
@@ -183,10 +182,7 @@ int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owne
   if (!handler_registered)
     return TAMIS_ENOMEM;
   insert(owner); /* before it has a descriptor, so that a child closes that */
-  result = give_name(owner, first, context);
-  if (result != TAMIS_OK)
-    take_out(owner);
-  return result;
+  return TAMIS_OK;
 }
 
 void tamis__owner_end(struct owner *owner)
@@ -205,14 +201,15 @@ static bool is_dead(const struct owner *self, uint64_t name)
   const struct shared_file alive = {.fd = self->alive};
   return self->file >= 0 && name != owner_name(self) &&
          (!is_name(name) ||
-          (is_ours(self, alive.fd) && !tamis__shared_file_is_claimed(&alive, name, 1)));
+          (!tamis__shared_file_is_claimed(&alive, name, 1) && is_ours(self, alive.fd)));
 }
 
 /* A call that forked goes on in the child, and has no name there.  It cannot end with an error here. */
 static void await_name(const struct owner *owner)
 {
   for (unsigned round = 0;
-       !owner_has_name(owner) && tamis__owner_renew((struct owner *) owner) != TAMIS_OK; round++)
+       !owner_has_name(owner) && tamis__owner_renew((struct owner *) owner, NULL, NULL) != TAMIS_OK;
+       round++)
     tamis__stripe_back_off(round);
 }
 
@@ -223,6 +220,8 @@ static bool take_over(struct owned_lock *wanted, uint64_t dead, const struct own
                                                  memory_order_acquire, memory_order_relaxed);
 }
 
+/* The kernel is asked before each yield, and costs little more: beside processes that compute, a
+ * yield may take as long as all of their time slices. */
 bool tamis__owned_wait(struct owned_lock *wanted, const struct owner *owner)
 {
   HOOK(stripe_wait);
@@ -231,9 +230,9 @@ bool tamis__owned_wait(struct owned_lock *wanted, const struct owner *owner)
     uint64_t holder = atomic_load_explicit(&wanted->owner, memory_order_relaxed); /* a look */
     if (!holder && owned_trylock(wanted, owner))
       return false;
-    if (stripe_wait_is_long(round))
+    if (round >= STRIPE_SPIN_ROUNDS)
       HOOK(shared_owner_asked_for);
-    if (holder && stripe_wait_is_long(round) && is_dead(owner, holder) &&
+    if (holder && round >= STRIPE_SPIN_ROUNDS && is_dead(owner, holder) &&
         take_over(wanted, holder, owner))
       return true;
     tamis__stripe_back_off(round);

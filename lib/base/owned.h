@@ -3,14 +3,15 @@
  * Layer 1: locks that name their owners, in memory that processes may share.
  *
  * Such a lock is a word: 0, or the name of the process that has it.  A process that is killed leaves
- * its name there.  So whoever waits for long asks whether the owner still lives, and if not, takes the
- * lock over, and mends what the owner has left.
+ * its name there.  So whoever waits asks whether the owner still lives, and if not, takes the lock
+ * over, and mends what the owner has left.
  *
  * The *name* of a process is a random number, which no other process ever has.  As long as the
  * process lives, it holds a lock of the kernel on one byte of the shared file: that whose offset is
  * the name, far behind the end of the file.  (The kernel locks bytes that a file does not have, too.)
  * The kernel lets go of it when the process ends, however that happens; and as names are not used
- * again, an owner that is once found dead is dead for ever.
+ * again, an owner that is once found dead is dead for ever.  A process that may only read the file
+ * can have read locks, which are no names; but where it has one, nobody gets a name.
  *
  * These are not the robust mutexes of the C library: a mutex of those has addresses of its owner's
  * memory in the shared file, which the next owner and the kernel write to.
@@ -52,17 +53,18 @@ enum { OWNER_ALONE = 1 }; /* the name in memory that is not shared */
 /* For memory that is not shared. */
 void tamis__owner_begin_alone(struct owner *owner);
 
-/* Gives the process a name for the file, which stays the caller's.  If no other process has one, it
- * then calls `first`, for which others wait that open the file.
- *   Errors  TAMIS_EIO: errno says why; TAMIS_ENOMEM; those of `first` */
-int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owner *),
-                       int (*first)(void *context), void *context);
+/* For a file, which stays the caller's.  The owner has no name yet.
+ *   Errors  TAMIS_EIO: errno says why; TAMIS_ENOMEM */
+int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owner *));
 
 /* The process takes no more locks by this owner, and has none. */
 void tamis__owner_end(struct owner *owner);
 
-/* Gives the process a name, if it has none because it was forked. */
-int tamis__owner_renew(struct owner *owner);
+/* Gives the process a name for the file, if it has none.  If no other process has one, it then calls
+ * `first`, unless that is NULL, for which others wait that open the file.
+ *   Errors  TAMIS_EIO: errno says why, EAGAIN: who may only read the file has locked it; those of
+ *           `first` */
+int tamis__owner_renew(struct owner *owner, int (*first)(void *context), void *context);
 
 /* Whether the process has a name.
  * ORDER owner.name (acquire)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/shared_file.h"
 
+#include "base/cancel.h"
 #include "base/hash.h"
 #include "tamis/tamis.h"
 
@@ -100,40 +101,57 @@ void tamis__shared_file_close(struct shared_file *file)
 
 /* ---- locks ---- */
 
+/* A process that may only read the file can have read locks on any of its bytes, and no write lock.
+ * So all locks here are write locks, none is waited for without a look at whether a reader is in the
+ * way, and a claim is looked for by the question whether a read lock would be refused. */
+
+enum { WAIT_NANOSECONDS = 1000000 };
+
+/* Behind what a file has, as programs lock what they read; claims are of higher offsets. */
+static const uint64_t lock_offset = UINT64_C(1) << 61;
+
+static int call_lock(const struct shared_file *file, int command, struct flock *lock, short type,
+                     uint64_t offset, uint64_t n)
+{
+  *lock = (struct flock){
+      .l_type = type, .l_whence = SEEK_SET, .l_start = (off_t) offset, .l_len = (off_t) n};
+  return fcntl(file->fd, command, lock);
+}
+
 int tamis__shared_file_claim(const struct shared_file *file, uint64_t offset)
 {
-  struct flock lock = {
-      .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t) offset, .l_len = 1};
-  return fcntl(file->fd, F_OFD_SETLK, &lock) ? TAMIS_EIO : TAMIS_OK;
+  struct flock lock;
+  return call_lock(file, F_OFD_SETLK, &lock, F_WRLCK, offset, 1) ? TAMIS_EIO : TAMIS_OK;
 }
 
 bool tamis__shared_file_is_claimed(const struct shared_file *file, uint64_t offset, uint64_t n)
 {
-  struct flock lock = {
-      .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t) offset, .l_len = (off_t) n};
-  return fcntl(file->fd, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
+  struct flock lock;
+  return call_lock(file, F_OFD_GETLK, &lock, F_RDLCK, offset, n) || lock.l_type != F_UNLCK;
 }
 
-/* Of the first byte, so that claims of offsets are no matter for it. */
-static int set_lock(const struct shared_file *file, short type)
-{
-  struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_len = 1};
-  int result;
-  do
-    result = fcntl(file->fd, F_OFD_SETLKW, &lock);
-  while (result && errno == EINTR);
-  return result;
-}
-
+/* The kernel would wait for readers, too. */
 int tamis__shared_file_lock(const struct shared_file *file)
 {
-  return set_lock(file, F_WRLCK) ? TAMIS_EIO : TAMIS_OK;
+  struct flock lock;
+  while (tamis__shared_file_claim(file, lock_offset) != TAMIS_OK) {
+    if (errno != EAGAIN || call_lock(file, F_OFD_GETLK, &lock, F_WRLCK, lock_offset, 1))
+      return TAMIS_EIO;
+    if (lock.l_type == F_RDLCK) {
+      errno = EAGAIN;
+      return TAMIS_EIO;
+    }
+    if (lock.l_type == F_WRLCK)
+      sleep_uncancelled(WAIT_NANOSECONDS);
+  }
+  return TAMIS_OK;
 }
 
 void tamis__shared_file_unlock(const struct shared_file *file)
 {
+  struct flock lock;
   int error = errno;
-  (void) set_lock(file, F_UNLCK);
+  (void) call_lock(file, F_OFD_SETLK, &lock, F_UNLCK, lock_offset, 1);
   errno = error;
 }
 

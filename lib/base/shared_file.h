@@ -42,7 +42,7 @@ int tamis__shared_file_open_anew(struct shared_file *file, int fd);
 int tamis__shared_file_look(struct shared_file *file);
 
 /* Claims an offset for as long as anybody has the file's description.  TAMIS_EIO also: another one
- * has it. */
+ * has it, or who may only read the file has locked it (EAGAIN), as with the lock of the file. */
 int tamis__shared_file_claim(const struct shared_file *file, uint64_t offset);
 
 /* Whether another description has claimed one of `n` offsets, or, if n is 0, any from there on; true

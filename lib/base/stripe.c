@@ -25,7 +25,7 @@ void tamis__stripe_back_off(unsigned round)
 {
   if (round < STRIPE_SPIN_ROUNDS)
     ck_pr_stall();
-  else if (!stripe_wait_is_long(round))
+  else if (round < STRIPE_SPIN_ROUNDS + STRIPE_YIELD_ROUNDS)
     sched_yield();
   else
     sleep_uncancelled(SLEEP_NANOSECONDS); /* the caller may hold other stripes */

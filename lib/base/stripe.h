@@ -92,12 +92,6 @@ enum {
 /* What a thread does that waits for a lock, in each round, which are counted from 0. */
 void tamis__stripe_back_off(unsigned round);
 
-/* Whether a round is one in which a thread sleeps. */
-static inline bool stripe_wait_is_long(unsigned round)
-{
-  return round >= STRIPE_SPIN_ROUNDS + STRIPE_YIELD_ROUNDS;
-}
-
 static inline struct stripe *stripe_of(const struct stripes *stripes, uint64_t hash)
 {
   return &stripes->all[hash & stripes->mask].stripe;

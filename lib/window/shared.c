@@ -13,6 +13,8 @@
 #include "window/save.h"
 #include "window/unite.h"
 
+#include <errno.h>
+
 /* ---- what is where in the file ---- */
 
 enum { CHECKPOINTS = 2 };
@@ -231,6 +233,17 @@ static int mend_after_a_start(void *context)
   return result;
 }
 
+/* As long as somebody who may only read the file has locked it, a process gets no name.  If the file
+ * needs no mending, it can look keys up all the same; what takes a lock is refused. */
+static int join_first(struct window *w)
+{
+  int result = tamis__owner_renew(&w->owner, mend_after_a_start, w);
+  if (result != TAMIS_EIO || errno != EAGAIN)
+    return result;
+  const uint64_t mended = atomic_load_explicit(&w->state->boot, memory_order_relaxed);
+  return mended == tamis__shared_file_boot() ? TAMIS_OK : result;
+}
+
 /* Another thread of the parent may have searched for room. */
 static void begin_in_child(struct owner *owner)
 {
@@ -291,7 +304,9 @@ int tamis__window_share_open(struct saved_reader *r, const struct saved_head *sa
     window_close(s);
     return result;
   }
-  result = tamis__owner_begin(&w->owner, s->file.fd, begin_in_child, mend_after_a_start, w);
+  result = tamis__owner_begin(&w->owner, s->file.fd, begin_in_child);
+  if (result == TAMIS_OK)
+    result = join_first(w);
   if (result == TAMIS_OK)
     *out = &w->head;
   else

@@ -33,8 +33,8 @@
  *     A process that is killed while it mends leaves its own name in the lock; so the next one mends
  *     again, from the beginning.  Nobody is told that a key is in before its lane is written.
  *
- *     Who waits asks for the owner after some tens of microseconds.  To mend a stripe takes about as
- *     long as to read its part of the table.
+ *     Who waits asks for the owner before it yields.  To mend a stripe takes about as long as to read
+ *     its part of the table.
  *
  * [H] Another process may write anything into the file.  The geometry, and the number of stripes, are
  *     read once, and checked.  Of the words, each bucket that follows from an entry is one of its

@@ -385,7 +385,8 @@ static inline void window_leave(struct window_reader reader)
  *   Errors  TAMIS_EIO: errno says why */
 static inline int window_join(struct window *w)
 {
-  return __builtin_expect(owner_has_name(&w->owner), 1) ? TAMIS_OK : tamis__owner_renew(&w->owner);
+  return __builtin_expect(owner_has_name(&w->owner), 1) ? TAMIS_OK
+                                                        : tamis__owner_renew(&w->owner, NULL, NULL);
 }
 
 /* Mends what the owner of a stripe has left that was killed: [K] in shared.h.  The caller has taken
