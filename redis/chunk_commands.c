@@ -1,115 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
  * SCANDUMP and LOADCHUNK.
- *
- * The first SCANDUMP of a dump makes all chunks, and keeps them for those that follow; so a dump
- * is of one moment, whatever is added meanwhile.  A cursor names the next chunk and, by a part of
- * their id, the contents of all.  Where the chunks have been dropped meanwhile they are made again;
- * if the filter has changed since, they have another id, and the dump must begin again.
  */
 #include "commands.h"
-#include "image.h"
+#include "dumps.h"
 #include "keys.h"
-#include "memory.h"
 #include "restore.h"
 #include "settings.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-/* ---- dumps that have begun ---- */
-
-enum { MOST_DUMPS = 8, IDLE_MILLISECONDS = 60 * 1000, LOOK_MILLISECONDS = 10 * 1000 };
-
-struct dump {
-  struct chunks chunks; /* count 0: the place is free */
-  uint64_t id;
-  tamis_kind kind;
-  int db;
-  char *key;
-  size_t key_size;
-  long long used; /* when, in milliseconds */
-};
-
-static struct dump dumps[MOST_DUMPS];
-static bool looking; /* a timer runs */
-
-static void drop(struct dump *d)
-{
-  chunks_clear(&d->chunks);
-  memory_free(d->key);
-  *d = (struct dump){0};
-}
-
-static void drop_idle(server_ctx *ctx, void *unused)
-{
-  long long now = server.Milliseconds();
-  (void) unused;
-  looking = false;
-  for (int i = 0; i < MOST_DUMPS; i++) {
-    if (dumps[i].chunks.count && now - dumps[i].used >= IDLE_MILLISECONDS)
-      drop(&dumps[i]);
-    looking = looking || dumps[i].chunks.count;
-  }
-  if (looking)
-    server.CreateTimer(ctx, LOOK_MILLISECONDS, drop_idle, NULL);
-}
-
-static struct dump *find_dump(server_ctx *ctx, const server_string *key, tamis_kind kind,
-                              long long cursor)
-{
-  size_t size;
-  const char *name = server.StringPtrLen(key, &size);
-  for (int i = 0; i < MOST_DUMPS; i++) {
-    struct dump *d = &dumps[i];
-    if (d->chunks.count && d->kind == kind && d->db == server.GetSelectedDb(ctx) &&
-        d->key_size == size && memcmp(d->key, name, size) == 0 &&
-        chunk_cursor(d->id, 0) >> CURSOR_BITS == cursor >> CURSOR_BITS)
-      return d;
-  }
-  return NULL;
-}
-
-/* The place of a new dump: a free one, or that of the dump that has waited longest. */
-static struct dump *take_place(void)
-{
-  struct dump *oldest = &dumps[0];
-  for (int i = 0; i < MOST_DUMPS; i++) {
-    if (!dumps[i].chunks.count)
-      return &dumps[i];
-    if (dumps[i].used < oldest->used)
-      oldest = &dumps[i];
-  }
-  drop(oldest);
-  return oldest;
-}
-
-static struct dump *keep(server_ctx *ctx, const server_string *key, tamis_kind kind,
-                         struct chunks *chunks)
-{
-  size_t size;
-  const char *name = server.StringPtrLen(key, &size);
-  struct chunk first;
-  (void) chunk_parse(chunks->chunk[0], CHUNK_HEAD + chunks_size_of(chunks, 0), &first);
-  struct dump *d = find_dump(ctx, key, kind, chunk_cursor(first.id, 0));
-  if (d && d->id == first.id) { /* the filter has not changed since an earlier dump */
-    chunks_clear(chunks);
-    return d;
-  }
-  d = take_place();
-  char *copy = memory_take(size + 1);
-  if (!copy) {
-    chunks_clear(chunks);
-    return NULL;
-  }
-  memcpy(copy, name, size);
-  *d = (struct dump){*chunks, first.id, kind, server.GetSelectedDb(ctx), copy, size, 0};
-  if (!looking)
-    server.CreateTimer(ctx, LOOK_MILLISECONDS, drop_idle, NULL);
-  looking = true;
-  return d;
-}
 
 /* ---- SCANDUMP ---- */
 
@@ -119,15 +20,6 @@ static int reply_no_cursor(server_ctx *ctx, tamis_kind kind)
                                                          : "ERR Second argument must be numeric");
 }
 
-static struct dump *begin_dump(server_ctx *ctx, const server_string *key, const struct value *v)
-{
-  struct chunks chunks = {0};
-  if (image_to_chunks(v, &chunks) != TAMIS_OK)
-    return NULL;
-  chunks_seal(&chunks, v->kind);
-  return keep(ctx, key, v->kind, &chunks);
-}
-
 /* The two families have different empty strings there. */
 static int reply_end(server_ctx *ctx, tamis_kind kind)
 {
@@ -135,21 +27,6 @@ static int reply_end(server_ctx *ctx, tamis_kind kind)
   server.ReplyWithLongLong(ctx, 0);
   return kind == TAMIS_CUCKOO ? server.ReplyWithNull(ctx)
                               : server.ReplyWithStringBuffer(ctx, "", 0);
-}
-
-static int reply_chunk(server_ctx *ctx, struct dump *d, size_t number)
-{
-  const struct chunks *c = &d->chunks;
-  if (number == c->count) {
-    reply_end(ctx, d->kind);
-    drop(d);
-    return SERVER_OK;
-  }
-  d->used = server.Milliseconds();
-  server.ReplyWithArray(ctx, 2);
-  server.ReplyWithLongLong(ctx, chunk_cursor(d->id, number));
-  return server.ReplyWithStringBuffer(ctx, (const char *) c->chunk[number],
-                                      CHUNK_HEAD + chunks_size_of(c, number));
 }
 
 int command_scandump(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
@@ -166,20 +43,12 @@ int command_scandump(server_ctx *ctx, tamis_kind kind, server_string **argv, int
     return reply_state(ctx, state);
   /* As RedisBloom does: a cuckoo filter without items has no chunks, and numbers that are no
    * cursors are beyond the last one. */
-  if (cursor ? cursor > 0 && cursor < CURSOR_FROM : kind == TAMIS_CUCKOO && !v->count)
+  const bool ends = (cursor & CURSOR_END) == CURSOR_END;
+  if (cursor ? ends || cursor < CURSOR_FROM : kind == TAMIS_CUCKOO && !v->count) {
+    dumps_have_ended(v, cursor);
     return reply_end(ctx, kind);
-  struct dump *d = cursor ? find_dump(ctx, argv[1], kind, cursor) : NULL;
-  if (!d)
-    d = begin_dump(ctx, argv[1], v);
-  if (!d)
-    return server.ReplyWithError(ctx, "ERR Insufficient memory");
-  size_t number = (size_t) (cursor & MOST_CHUNKS);
-  if (cursor && (number > d->chunks.count || cursor < 0 ||
-                 cursor >> CURSOR_BITS != chunk_cursor(d->id, 0) >> CURSOR_BITS))
-    return server.ReplyWithError(
-        ctx, "ERR the filter has changed since that chunk, or it has none with that "
-             "cursor: begin again with 0");
-  return reply_chunk(ctx, d, number);
+  }
+  return dumps_reply(ctx, v, cursor);
 }
 
 /* ---- LOADCHUNK ---- */
@@ -236,7 +105,7 @@ static enum chunk_fault fault_of(long long cursor, const char *data, size_t size
   struct chunk chunk;
   if (!chunk_parse(data, size, &chunk))
     return CHUNK_DAMAGED;
-  return cursor == chunk_cursor(chunk.id, chunk.number) ? CHUNK_SOUND : CHUNK_OF_OTHER_CURSOR;
+  return cursor == chunk_cursor(&chunk) ? CHUNK_SOUND : CHUNK_OF_OTHER_CURSOR;
 }
 
 /* RedisBloom's cuckoo filters say more of a chunk that is none: whether there was a filter, and

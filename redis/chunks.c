@@ -52,40 +52,128 @@ bool chunk_parse(const void *data, size_t size, struct chunk *out)
                         .size = size - CHUNK_HEAD};
   return get_u64(head + AT_VERSION) == VERSION && (kind == TAMIS_BLOOM || kind == TAMIS_CUCKOO) &&
          last <= 1 && out->number < MOST_CHUNKS && get_u64(head + AT_SIZE) == out->size &&
-         (out->last || out->size == CHUNK_BYTES) &&
          get_u64(head + AT_SUM) == sum_of(head, out->size);
 }
 
-uint64_t chunk_id(const void *contents, size_t size, uint64_t before)
+uint64_t chunk_id(const void *contents, size_t size)
 {
-  return sum_bytes(contents, size, before);
+  return sum_bytes(contents, size, 0);
 }
 
-long long chunk_cursor(uint64_t id, uint64_t number)
+long long chunk_cursor(const struct chunk *chunk)
 {
-  const uint64_t tag = id >> (64 - TAG_BITS) << CURSOR_BITS;
-  return (long long) ((tag | (number + 1)) | (uint64_t) CURSOR_FROM);
+  const uint64_t tag = chunk->id >> (64 - TAG_BITS) << CURSOR_BITS;
+  const uint64_t next = chunk->last ? CURSOR_END : chunk->number + 1;
+  return (long long) ((tag | next) | (uint64_t) CURSOR_FROM);
+}
+
+/* ---- records ---- */
+
+enum { RECORD_HEAD = 8, UNIT = 64 };
+
+static bool all_zero(const unsigned char *data, size_t size)
+{
+  uint64_t any = 0;
+  if (size == UNIT) /* compilers make vectors of this */
+    for (unsigned i = 0; i < UNIT; i += 8)
+      any |= get_u64(data + i);
+  else
+    for (size_t i = 0; i < size; i++)
+      any |= data[i];
+  return !any;
+}
+
+static void put_u32(unsigned char *to, uint32_t number)
+{
+  for (unsigned i = 0; i < 4; i++)
+    to[i] = (unsigned char) (number >> 8 * i);
+}
+
+static uint32_t get_u32(const unsigned char *from)
+{
+  return from[0] | (uint32_t) from[1] << 8 | (uint32_t) from[2] << 16 | (uint32_t) from[3] << 24;
+}
+
+/* Begins a record, for which there is room. */
+static void open_record(struct cutter *c)
+{
+  unsigned char *head = c->buffer + CHUNK_HEAD + c->used;
+  put_u32(head, (uint32_t) c->zeros);
+  put_u32(head + 4, 0);
+  c->record = c->used + 1;
+  c->used += RECORD_HEAD;
+  c->zeros = 0;
+}
+
+/* Writes down the zeros that wait.  The room for that is always left. */
+static void end_records(struct cutter *c)
+{
+  if (c->zeros)
+    open_record(c);
+  c->record = 0;
+}
+
+static void add_unit(struct cutter *c, const unsigned char *data, size_t size)
+{
+  c->looked += size;
+  if (all_zero(data, size)) {
+    c->record = 0;
+    c->zeros += size;
+    return;
+  }
+  if (!c->record)
+    open_record(c);
+  unsigned char *count = c->buffer + CHUNK_HEAD + c->record - 1 + 4;
+  put_u32(count, get_u32(count) + (uint32_t) size);
+  memcpy(c->buffer + CHUNK_HEAD + c->used, data, size);
+  c->used += size;
 }
 
 /* ---- cutting ---- */
 
-bool cutter_begin(struct cutter *c, chunk_taker take, void *context)
+bool cutter_begin(struct cutter *c, bool sparse, chunk_taker take, void *context)
 {
-  *c = (struct cutter){.take = take, .context = context};
+  *c = (struct cutter){.take = take, .context = context, .sparse = sparse};
   c->buffer = memory_take(CHUNK_HEAD + CHUNK_BYTES);
   return c->buffer != NULL;
+}
+
+static int hand_over(struct cutter *c, bool last)
+{
+  end_records(c);
+  const int result = c->take(c->context, c->buffer, c->used, last);
+  c->used = 0;
+  c->looked = 0;
+  return result;
+}
+
+/* A chunk stands for a bounded number of bytes, which is the work of one SCANDUMP. */
+static int write_sparse(struct cutter *c, const unsigned char *bytes, size_t size)
+{
+  enum { MOST_LOOKED = 32 << 20, MOST_OF_A_UNIT = RECORD_HEAD + UNIT + RECORD_HEAD };
+  for (size_t part; size; bytes += part, size -= part) {
+    part = size < UNIT ? size : UNIT;
+    if (c->used + MOST_OF_A_UNIT > CHUNK_BYTES || c->looked >= MOST_LOOKED) {
+      const int result = hand_over(c, false);
+      if (result)
+        return result;
+    }
+    add_unit(c, bytes, part);
+  }
+  return 0;
 }
 
 int cutter_write(void *cutter, const void *data, size_t size)
 {
   struct cutter *c = cutter;
   const unsigned char *bytes = data;
+  if (c->sparse)
+    return write_sparse(c, bytes, size);
   while (size) {
     if (c->used == CHUNK_BYTES) {
-      int result = c->take(c->context, c->buffer, c->used, false);
+      int result = hand_over(c, false);
       if (result)
         return result;
-      c->used = 0;
     }
     size_t part = CHUNK_BYTES - c->used < size ? CHUNK_BYTES - c->used : size;
     memcpy(c->buffer + CHUNK_HEAD + c->used, bytes, part);
@@ -98,7 +186,7 @@ int cutter_write(void *cutter, const void *data, size_t size)
 
 int cutter_end(struct cutter *c, int result)
 {
-  if (result == TAMIS_OK && c->take(c->context, c->buffer, c->used, true))
+  if (result == TAMIS_OK && hand_over(c, true))
     result = TAMIS_EIO;
   memory_free(c->buffer);
   return result;
@@ -106,11 +194,9 @@ int cutter_end(struct cutter *c, int result)
 
 /* ---- chunks in memory ---- */
 
-/* A chunk that is not the last one is full; the last one's size is in its head, or follows. */
 size_t chunks_size_of(const struct chunks *c, size_t number)
 {
-  bool last = c->complete && number == c->count - 1;
-  return last ? (size_t) (c->bytes - (uint64_t) number * CHUNK_BYTES) : CHUNK_BYTES;
+  return (size_t) get_u64(c->chunk[number] + AT_SIZE);
 }
 
 static bool make_room(struct chunks *c)
@@ -129,7 +215,7 @@ static bool make_room(struct chunks *c)
   return true;
 }
 
-bool chunks_append(struct chunks *c, const void *data, size_t size, bool last)
+bool chunks_append(struct chunks *c, const void *data, size_t size)
 {
   if (c->count == MOST_CHUNKS || !make_room(c))
     return false;
@@ -139,14 +225,12 @@ bool chunks_append(struct chunks *c, const void *data, size_t size, bool last)
   memcpy(copy, data, size);
   c->chunk[c->count++] = copy;
   c->bytes += size - CHUNK_HEAD;
-  c->complete = last;
   return true;
 }
 
 void chunks_remove_last(struct chunks *c)
 {
   c->bytes -= chunks_size_of(c, c->count - 1);
-  c->complete = false;
   memory_free(c->chunk[--c->count]);
 }
 
@@ -165,36 +249,59 @@ size_t chunks_memory(const struct chunks *c)
 
 int chunks_take(void *chunks, unsigned char *with_head, size_t size, bool last)
 {
-  return chunks_append(chunks, with_head, CHUNK_HEAD + size, last) ? 0 : -1;
+  (void) last;
+  put_u64(with_head + AT_SIZE, size);
+  return chunks_append(chunks, with_head, CHUNK_HEAD + size) ? 0 : -1;
 }
 
-void chunks_seal(struct chunks *c, tamis_kind kind)
+/* Goes to the next record.  1: there is one; 0: the end; less: these are no records. */
+static int next_record(struct chunks_reader *r)
 {
-  uint64_t id = 0;
-  for (size_t i = 0; i < c->count; i++)
-    id = chunk_id(c->chunk[i] + CHUNK_HEAD, chunks_size_of(c, i), id);
-  for (size_t i = 0; i < c->count; i++) {
-    const struct chunk head = {kind, id, i, c->complete && i == c->count - 1, chunks_size_of(c, i)};
-    chunk_seal(c->chunk[i], &head);
+  while (r->number < r->chunks->count) {
+    unsigned char **chunk = &r->chunks->chunk[r->number];
+    const size_t left = chunks_size_of(r->chunks, r->number) - r->at;
+    const unsigned char *at = *chunk + CHUNK_HEAD + r->at;
+    if (left >= RECORD_HEAD) {
+      r->zeros = get_u32(at);
+      r->others = get_u32(at + 4);
+      r->at += RECORD_HEAD;
+      return r->others <= left - RECORD_HEAD && (r->zeros || r->others) ? 1 : -1;
+    }
+    if (left)
+      return -1;
+    if (r->consumes) {
+      memory_free(*chunk);
+      *chunk = NULL;
+    }
+    r->number++;
+    r->at = 0;
+  }
+  return 0;
+}
+
+static void clear(unsigned char *data, size_t size)
+{
+  for (size_t part; size; data += part, size -= part) {
+    part = size < UNIT ? size : UNIT;
+    if (!all_zero(data, part))
+      memset(data, 0, part);
   }
 }
 
 int64_t chunks_read(void *reader, void *data, size_t size)
 {
   struct chunks_reader *r = reader;
-  if (r->number == r->chunks->count)
-    return 0;
-  size_t left = chunks_size_of(r->chunks, r->number) - r->at;
-  size_t part = left < size ? left : size;
-  memcpy(data, r->chunks->chunk[r->number] + CHUNK_HEAD + r->at, part);
-  r->at += part;
-  if (part == left) {
-    if (r->consumes) {
-      memory_free(r->chunks->chunk[r->number]);
-      r->chunks->chunk[r->number] = NULL;
-    }
-    r->number++;
-    r->at = 0;
+  const int found = r->zeros || r->others ? 1 : next_record(r);
+  if (found <= 0)
+    return found;
+  uint32_t *left = r->zeros ? &r->zeros : &r->others;
+  const size_t part = *left < size ? *left : size;
+  if (r->zeros) {
+    clear(data, part);
+  } else {
+    memcpy(data, r->chunks->chunk[r->number] + CHUNK_HEAD + r->at, part);
+    r->at += part;
   }
+  *left -= (uint32_t) part;
   return (int64_t) part;
 }

@@ -229,23 +229,31 @@ int foreign_take_chunk(struct foreign *f, long long cursor, const void *data, si
 
 /* ---- images ---- */
 
+/* Between two writes commands may run (dumps.h), so addresses are read anew.  Layers that they open are
+ * left out.  A fingerprint that they move would be left out as well, so a cuckoo filter that has changed
+ * is not written on. */
 int foreign_write(const struct foreign *f, tamis_write_function write, void *context)
 {
-  const size_t size = PREFIX + head_size(f);
+  enum { PART = 1 << 20 };
+  const size_t size = PREFIX + head_size(f), layers = f->layers;
+  const uint64_t count = f->count, deleted = f->deleted;
   unsigned char *head = memory_take(size);
   if (!head)
     return TAMIS_ENOMEM;
   put_u64(head, size - PREFIX);
   put_u64(head + 8, f->arrived);
+  uint64_t left = f->arrived;
   write_head(f, head + PREFIX);
   bool failed = write(context, head, size) != 0;
   memory_free(head);
-  uint64_t left = f->arrived;
-  for (size_t i = 0; i < f->layers && left && !failed; i++) {
-    const uint64_t part = f->layer[i].bytes < left ? f->layer[i].bytes : left;
-    failed = write(context, f->layer[i].data, part) != 0;
-    left -= part;
-  }
+  for (size_t i = 0; i < layers; i++)
+    for (uint64_t done = 0, part; left && done < f->layer[i].bytes && !failed; done += part) {
+      part = f->layer[i].bytes - done < PART ? f->layer[i].bytes - done : PART;
+      part = part < left ? part : left;
+      failed = (f->kind == TAMIS_CUCKOO && (f->count != count || f->deleted != deleted)) ||
+               write(context, f->layer[i].data + done, part) != 0;
+      left -= part;
+    }
   return failed ? TAMIS_EIO : TAMIS_OK;
 }
 

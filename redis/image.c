@@ -68,20 +68,12 @@ int image_write(const struct value *v, tamis_write_function write, void *context
   return result == TAMIS_OK && v->filter ? tamis_save(v->filter, write, context) : result;
 }
 
-int image_cut(const struct value *v, chunk_taker take, void *context)
+int image_cut(const struct value *v, bool sparse, chunk_taker take, void *context)
 {
   struct cutter cutter;
-  if (!cutter_begin(&cutter, take, context))
+  if (!cutter_begin(&cutter, sparse, take, context))
     return TAMIS_ENOMEM;
   return cutter_end(&cutter, image_write(v, cutter_write, &cutter));
-}
-
-int image_to_chunks(const struct value *v, struct chunks *out)
-{
-  int result = image_cut(v, chunks_take, out);
-  if (result != TAMIS_OK)
-    chunks_clear(out);
-  return result == TAMIS_EIO ? TAMIS_ENOMEM : result; /* nothing else fails there */
 }
 
 /* ---- reading ---- */
@@ -249,8 +241,8 @@ static struct value *copy_chunks(const struct value *v)
     return NULL;
   copy->id = v->id;
   for (size_t i = 0; i < v->chunks->count; i++)
-    if (!chunks_append(copy->chunks, v->chunks->chunk[i], CHUNK_HEAD + chunks_size_of(v->chunks, i),
-                       false)) {
+    if (!chunks_append(copy->chunks, v->chunks->chunk[i],
+                       CHUNK_HEAD + chunks_size_of(v->chunks, i))) {
       value_free(copy);
       return NULL;
     }
@@ -266,7 +258,8 @@ struct value *image_copy(const struct value *v, uint64_t max_bytes, int *result)
     return copy;
   }
   struct chunks chunks = {0};
-  *result = image_to_chunks(v, &chunks);
+  *result = image_cut(v, true, chunks_take, &chunks);
+  *result = *result == TAMIS_EIO ? TAMIS_ENOMEM : *result; /* nothing else fails there */
   if (*result == TAMIS_OK) {
     struct chunks_reader reader = {.chunks = &chunks, .consumes = true};
     *result = image_read(v->kind, max_bytes, chunks_read, &reader, &copy);

@@ -32,10 +32,8 @@
 /* Writes the bytes of a whole value.  Results as tamis_save. */
 int image_write(const struct value *v, tamis_write_function write, void *context);
 
-/* The same, cut into chunks for a taker, or into chunks in memory with open heads; these are empty
- * again after a failure. */
-int image_cut(const struct value *v, chunk_taker take, void *context);
-int image_to_chunks(const struct value *v, struct chunks *out);
+/* The same, cut for a taker. */
+int image_cut(const struct value *v, bool sparse, chunk_taker take, void *context);
 
 /* Reads a value, and then the end of the data.  A limit other than 0 is for what is not trusted:
  * the filter takes no more bytes, now and later.  Results as tamis_load; *out is NULL after a

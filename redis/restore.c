@@ -47,6 +47,12 @@ static enum restore_result finish(struct value *v, uint64_t limit)
                                   : RESTORE_NO_FILTER;
 }
 
+/* The id of a value that is whole: that of the last chunk that came. */
+static uint64_t last_id(long long cursor, const void *data, size_t size)
+{
+  return sum_bytes(data, size, (uint64_t) cursor);
+}
+
 enum restore_result restore_chunk(struct value *v, const void *data, size_t size, uint64_t limit)
 {
   struct chunk chunk;
@@ -55,13 +61,13 @@ enum restore_result restore_chunk(struct value *v, const void *data, size_t size
   enum restore_result result = check(v, &chunk, data, limit);
   if (result != RESTORE_GOES_ON)
     return result;
-  if (!chunks_append(v->chunks, data, size, chunk.last))
+  if (!chunks_append(v->chunks, data, size))
     return RESTORE_NO_MEMORY;
   v->id = chunk.id;
   if (!chunk.last)
     return RESTORE_GOES_ON;
   result = finish(v, limit);
-  v->id = chunk.id;
+  v->id = result == RESTORE_DONE ? last_id(chunk_cursor(&chunk), data, size) : chunk.id;
   return result;
 }
 
@@ -89,12 +95,6 @@ struct value *restore_begin_foreign(tamis_kind kind, const void *data, size_t si
   }
 }
 
-/* Such chunks have no id.  That of the last one takes its place. */
-static uint64_t foreign_id(long long cursor, const void *data, size_t size)
-{
-  return sum_bytes(data, size, (uint64_t) cursor);
-}
-
 enum restore_result restore_foreign_chunk(struct value *v, long long cursor, const void *data,
                                           size_t size)
 {
@@ -102,7 +102,7 @@ enum restore_result restore_foreign_chunk(struct value *v, long long cursor, con
     return foreign_is_head(v->foreign, data, size) ? RESTORE_REPEATED : RESTORE_OTHER_DUMP;
   switch (foreign_take_chunk(v->foreign, cursor, data, size)) {
   case TAMIS_OK:
-    v->id = foreign_id(cursor, data, size);
+    v->id = last_id(cursor, data, size);
     return value_is_whole(v) ? RESTORE_DONE : RESTORE_GOES_ON;
   case TAMIS_PRESENT:
     return RESTORE_REPEATED;
@@ -115,9 +115,5 @@ enum restore_result restore_foreign_chunk(struct value *v, long long cursor, con
 
 bool restore_had(const struct value *v, long long cursor, const void *data, size_t size)
 {
-  struct chunk chunk;
-  if (v->foreign)
-    return v->id && v->id == foreign_id(cursor, data, size);
-  return chunk_parse(data, size, &chunk) && chunk.last && chunk.id == value_id(v) &&
-         cursor == chunk_cursor(chunk.id, chunk.number);
+  return value_id(v) && value_id(v) == last_id(cursor, data, size);
 }

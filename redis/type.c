@@ -19,6 +19,7 @@
 #include "type.h"
 
 #include "commands.h"
+#include "dumps.h"
 #include "foreign_data.h"
 #include "image.h"
 #include "memory.h"
@@ -67,7 +68,7 @@ static void rdb_save(server_io *io, void *value)
   server.SaveUnsigned(io, value_has_image(v) ? STATE_WHOLE : STATE_RESTORING);
   if (value_has_image(v)) {
     memory_begin_save();
-    result = image_cut(v, save_piece, io);
+    result = image_cut(v, false, save_piece, io);
     memory_end_save();
   }
   for (size_t i = 0; value_chunks(v) && i < v->chunks->count; i++) {
@@ -223,22 +224,22 @@ struct aof_writer {
   uint64_t id, number;
 };
 
-static void emit_chunk(const struct aof_writer *w, const unsigned char *chunk, size_t size)
+static void emit_chunk(const struct aof_writer *w, const unsigned char *chunk, size_t size,
+                       bool last)
 {
+  const struct chunk head = {.id = w->id, .number = w->number, .last = last};
   const char *command =
       command_name(w->kind, w->kind == TAMIS_CUCKOO ? "TAMIS.CF.LOADCHUNK" : "TAMIS.BF.LOADCHUNK");
-  server.EmitAOF(w->io, command, "slb", w->key, chunk_cursor(w->id, w->number),
-                 (const char *) chunk, size);
+  server.EmitAOF(w->io, command, "slb", w->key, chunk_cursor(&head), (const char *) chunk, size);
 }
 
-/* The id of all chunks follows from the first one here, as the others are not there yet. */
 static int emit_piece(void *writer, unsigned char *with_head, size_t size, bool last)
 {
   struct aof_writer *w = writer;
   if (!w->number)
-    w->id = chunk_id(with_head + CHUNK_HEAD, size, 0);
+    w->id = chunk_id(with_head + CHUNK_HEAD, size);
   chunk_seal(with_head, &(struct chunk){w->kind, w->id, w->number, last, size});
-  emit_chunk(w, with_head, CHUNK_HEAD + size);
+  emit_chunk(w, with_head, CHUNK_HEAD + size, last);
   w->number++;
   return 0;
 }
@@ -249,13 +250,14 @@ static void aof_rewrite(server_io *io, server_string *key, void *value)
   struct aof_writer w = {.io = io, .key = key, .kind = v->kind, .id = value_id(v)};
   if (value_has_image(v)) {
     memory_begin_save();
-    int result = image_cut(v, emit_piece, &w);
+    int result = image_cut(v, true, emit_piece, &w);
     memory_end_save();
     if (result != TAMIS_OK)
       server.LogIOError(io, "warning", "a filter could not be saved: %s", tamis_strerror(result));
   }
   for (; value_chunks(v) && w.number < v->chunks->count; w.number++)
-    emit_chunk(&w, v->chunks->chunk[w.number], CHUNK_HEAD + chunks_size_of(v->chunks, w.number));
+    emit_chunk(&w, v->chunks->chunk[w.number], CHUNK_HEAD + chunks_size_of(v->chunks, w.number),
+               false);
 }
 
 /* ---- the rest ---- */
@@ -285,7 +287,7 @@ static void digest(server_digest *out, void *value)
 {
   const struct value *v = value;
   if (value_has_image(v))
-    (void) image_cut(v, add_to_digest, out);
+    (void) image_cut(v, true, add_to_digest, out);
   for (size_t i = 0; value_chunks(v) && i < v->chunks->count; i++)
     server.DigestAddStringBuffer(out, (const char *) v->chunks->chunk[i],
                                  CHUNK_HEAD + chunks_size_of(v->chunks, i));
@@ -314,6 +316,8 @@ static int defrag(server_defrag *ctx, server_string *key, void **value)
   (void) key;
   void *moved = move(ctx, *value);
   struct value *v = *value = moved ? moved : *value;
+  if (dumps_are_open(v))
+    return 0;
   if (v->foreign) {
     void *f = move(ctx, v->foreign);
     v->foreign = f ? f : v->foreign;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "value.h"
 
+#include "dumps.h"
 #include "figures.h"
 #include "memory.h"
 
@@ -11,8 +12,7 @@ static size_t size_of(const struct value *v)
   return v->is_short ? (size_t) VALUE_SHORT_BYTES : sizeof *v;
 }
 
-/* What is in a value, with zeros for what a short one does not have. */
-static struct value contents(const struct value *v)
+struct value value_contents(const struct value *v)
 {
   struct value all = {0};
   memcpy(&all, v, size_of(v));
@@ -53,7 +53,7 @@ struct value *value_of_filter(tamis_kind kind, tamis_filter *filter, const struc
 
 struct traits value_traits(const struct value *v)
 {
-  return contents(v).traits;
+  return value_contents(v).traits;
 }
 
 struct traits value_traits_of_foreign(const struct foreign *f)
@@ -100,6 +100,7 @@ struct value *value_to_restore(tamis_kind kind)
 /* What the value holds.  Its own block stays. */
 static void release(const struct value *v)
 {
+  dumps_end(v);
   figures_end(v);
   tamis_destroy(v->filter);
   foreign_free(v->foreign);
@@ -112,15 +113,15 @@ void value_free(void *value)
 {
   if (!value)
     return;
-  const struct value all = contents(value);
+  const struct value all = value_contents(value);
   release(&all);
   memory_free(value);
 }
 
 void value_complete(struct value *v, struct value *whole)
 {
-  const struct value old = contents(v);
-  struct value now = contents(whole);
+  const struct value old = value_contents(v);
+  struct value now = value_contents(whole);
   now.is_short = old.is_short; /* as its block is */
   memcpy(v, &now, size_of(&now));
   memory_free(whole);

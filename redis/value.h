@@ -43,7 +43,7 @@ struct value {
   struct traits traits;
   /* What follows is read by value_chunks() and value_id(). */
   struct chunks *chunks; /* while it is being restored: those so far; else NULL */
-  /* That in the heads of the chunks so far.  It stays, so that the last chunk may be sent again. */
+  /* That in the heads of the chunks so far; later that of the last one, so that it may be sent again. */
   uint64_t id;
 };
 
@@ -63,7 +63,8 @@ static inline uint64_t value_id(const struct value *v)
   return v->is_short ? 0 : v->id;
 }
 
-/* All traits. */
+/* All that is in a value, with zeros for what a short one does not have; and the traits alone. */
+struct value value_contents(const struct value *v);
 struct traits value_traits(const struct value *v);
 
 /* Takes the filter over.  NULL: no memory; the filter is destroyed then. */

@@ -17,6 +17,7 @@ struct server_string {
 
 struct server_type {
   server_type_methods methods;
+  int version;
 };
 
 struct server_key {
@@ -77,12 +78,12 @@ static void *fake_Calloc(size_t n, size_t size)
 
 static void *fake_TryAlloc(size_t size)
 {
-  return refuses() || size > (size_t) 1 << 40 ? NULL : fake_Alloc(size);
+  return refuses() || size > (size_t) 1 << 26 ? NULL : fake_Alloc(size);
 }
 
 static void *fake_TryCalloc(size_t n, size_t size)
 {
-  return refuses() || size > (size_t) 1 << 40 ? NULL : fake_Calloc(n, size);
+  return refuses() || size > (size_t) 1 << 26 ? NULL : fake_Calloc(n, size);
 }
 
 static void fake_Free(void *block)
@@ -424,6 +425,7 @@ static server_type *fake_CreateDataType(server_ctx *ctx, const char *name, int v
   (void) ctx, (void) version;
   server_type *type = &types[types_count++ % TYPES];
   type->methods = *methods;
+  type->version = version;
   return strlen(name) == 9 ? type : NULL;
 }
 
@@ -679,10 +681,28 @@ bool fake_restore(const char *key, const char *like, server_io *io)
   server_type *type = named(like)->type;
   io->at = 0;
   io->failed = false;
-  void *value = type->methods.rdb_load(io, 1);
+  void *value = type->methods.rdb_load(io, type->version);
   if (value)
     (void) fake_ModuleTypeSetValue(named(key), type, value);
   return value != NULL;
+}
+
+bool fake_retype(const char *key, unsigned number)
+{
+  server_io io = {0};
+  if (number >= types_count)
+    return false;
+  server_type *type = &types[number];
+  type->methods.rdb_save(&io, named(key)->value);
+  void *value = type->methods.rdb_load(&io, type->version);
+  free(io.data);
+  (void) fake_ModuleTypeSetValue(named(key), type, value);
+  return value != NULL;
+}
+
+unsigned fake_types(void)
+{
+  return types_count;
 }
 
 bool fake_rewrite(const char *key)

@@ -47,6 +47,9 @@ const char *fake_categories(const char *name);
 /* As DUMP and RESTORE; false: refused. */
 void fake_dump(const char *key, server_io *out);
 bool fake_restore(const char *key, const char *like, server_io *io);
+/* Gives a key the type with this number, by the RDB of that type; and how many types there are. */
+bool fake_retype(const char *key, unsigned number);
+unsigned fake_types(void);
 /* Empties the key, and writes it to AOF and back; false: a command of the AOF got an error. */
 bool fake_rewrite(const char *key);
 size_t fake_memory_usage(const char *key);

@@ -8,6 +8,7 @@ import struct
 
 MASK = 2**64 - 1
 CHUNK = (1 << 20) - 64
+RECORD = 8  # a number of zeros, a number of other bytes
 BLOOM, CUCKOO = 1, 2
 FAMILIES = {BLOOM: "BF", CUCKOO: "CF"}
 
@@ -30,14 +31,33 @@ def chunks_of(saved, kind, window=0):
     traits = [2, 0, 0] if kind == BLOOM else [1, 2, 20]  # EXPANSION, BUCKETSIZE, MAXITERATIONS: as RESERVE has them
     head = struct.pack("<8s14Q", b"TAMISKEY", 1, kind, *traits, 0, 0, window, *[0] * 6)
     image = head + struct.pack("<Q", sum_of(head)) + saved
-    contents = [image[i:i + CHUNK] for i in range(0, len(image), CHUNK)]
-    id_ = 0
-    for content in contents:
-        id_ = sum_of(content, id_)
+    contents = [record(image[i:i + CHUNK - RECORD]) for i in range(0, len(image), CHUNK - RECORD)]
+    id_ = sum_of(contents[0])
     for number, content in enumerate(contents):
         head = struct.pack("<8s6Q", b"TAMISCHK", 1, kind, id_, number, number == len(contents) - 1, len(content))
-        cursor = (id_ >> 33 << 20 | number + 1) | 1 << 50
+        cursor = (id_ >> 33 << 20 | (number + 1 if number < len(contents) - 1 else 2**20 - 1)) | 1 << 50
         yield cursor, head + struct.pack("<Q", sum_of(content, sum_of(head))) + content
+
+
+def record(data):
+    """One record of a chunk, of bytes that are not zero."""
+    return struct.pack("<2I", 0, len(data)) + data
+
+
+def data_of(chunk):
+    """What the records of a chunk stand for."""
+    data, at = b"", 64
+    while at < len(chunk):
+        zeros, others = struct.unpack_from("<2I", chunk, at)
+        at += RECORD + others
+        data += bytes(zeros) + chunk[at - others:at]
+    return data
+
+
+def sealed(first, records):
+    """The only chunk of a key, made from that of another one, with other records in it."""
+    head = first[:32] + struct.pack("<3Q", 0, 1, len(records))
+    return head + struct.pack("<Q", sum_of(records, sum_of(head))) + records
 
 
 def load(client, key, saved, kind, window=0):
@@ -53,4 +73,4 @@ def saved_of(client, key, kind):
         cursor, chunk = client(f"{FAMILIES[kind]}.SCANDUMP", key, cursor)
         if cursor == 0:
             return image[128:]
-        image += chunk[64:]
+        image += data_of(chunk)

@@ -336,8 +336,7 @@ def test_dump_and_load(context):
             assert "it is none of this module's" in client.error(f"{kind}.LOADCHUNK", "new", 77, b"foreign")
             error_has(client, f"{kind}.SCANDUMP missing 0", "not found")
             error_has(client, f"{kind}.SCANDUMP f x")
-            error_has(client, f"{kind}.SCANDUMP f -1")
-            for number in (7, 1 << 20, 5 << 20 | 1, 1 << 40):
+            for number in (*[-1] * (kind == "BF"), 7, 1 << 20, 5 << 20 | 1, 1 << 40):
                 same(client(f"{kind}.SCANDUMP", "f", number), [0, None if kind == "CF" else b""], "no cursor")
             error_has(client, f"{kind}.SCANDUMP f", "wrong number of arguments")
             error_has(client, f"{kind}.LOADCHUNK f 1", "wrong number of arguments")

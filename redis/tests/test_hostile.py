@@ -9,7 +9,9 @@ TAMIS_CORPUS names a folder of saved filters that are tried as chunks, too.
 import os
 import pathlib
 import random
+import struct
 
+import image
 import redisbloom
 import server as servers
 from filters import chunks
@@ -250,32 +252,28 @@ def test_foreign_chunks(context):
 
 # ---- saved filters of the fuzzer's corpus, where a filter is expected ----
 
-MASK = (1 << 64) - 1
 KEY_HEAD = 128
-CHUNK_HEAD = 64
-PIECE = (1 << 20) - CHUNK_HEAD
-
-
-def checksum(data, seed=0):
-    """The sum of the module's heads and chunks, so that damage behind it is met by what reads filters."""
-    def step(total, word):
-        total = (total ^ word) * 0x9E3779B97F4A7C15 & MASK
-        return total ^ total >> 29
-    total = step(seed, len(data))
-    for at in range(0, len(data), 8):
-        total = step(total, int.from_bytes(data[at : at + 8].ljust(8, b"\0"), "little"))
-    return step(total, 0)
-
-
-def numbers(*words):
-    return b"".join(word.to_bytes(8, "little") for word in words)
 
 
 def chunk_of(first, hostile):
     """The only chunk of a key, made from that of another one, with another filter in it."""
-    body = first[CHUNK_HEAD : CHUNK_HEAD + KEY_HEAD] + hostile
-    head = first[:32] + numbers(0, 1, len(body))
-    return head + numbers(checksum(body, checksum(head))) + body
+    return image.sealed(first, image.record(image.data_of(first)[:KEY_HEAD] + hostile))
+
+
+def test_records(context):
+    """Records that say what cannot be, in chunks whose sums are right."""
+    server = hostile_server(context)
+    for key, kind in FILTERS.items():
+        (cursor, first), = chunks(server, kind, key)
+        good, data = first[64:], image.data_of(first)
+        same(load(server, kind, "victim", [(cursor, image.sealed(first, image.record(data)))]), True, "in other records")
+        server("DEL", "victim")
+        for hostile in (good[:-1], good + b"\0", good + bytes(8), good + struct.pack("<2I", 0, 1), bytes(8) + good,
+                        good + struct.pack("<2I", 1, 0), good + struct.pack("<2I", 2**32 - 1, 0) * 10_000,
+                        struct.pack("<2I", 2**32 - 1, 0) * 130_000, struct.pack("<2I", 0, 2**32 - 1) + data,
+                        struct.pack("<2I", 0, len(data) + 1) + data, image.record(data[:KEY_HEAD]), bytes(100)):
+            same(load(server, kind, "victim", [(cursor, image.sealed(first, hostile))]), False, hostile[:16])
+            same(server("EXISTS", "victim"), 0)
 
 
 def payload_of(payload, hostile):
@@ -283,7 +281,7 @@ def payload_of(payload, hostile):
     at = payload.find(b"TAMISKEY")
     body = payload[at : at + KEY_HEAD] + hostile
     head = payload[: at - string_head(payload, at)]
-    pieces = [body[start : start + PIECE] for start in range(0, len(body), PIECE)]
+    pieces = [body[start : start + image.CHUNK] for start in range(0, len(body), image.CHUNK)]
     out = b""
     for number, piece in enumerate(pieces):
         # Before each string a 1, as an unsigned number (2); the string (5) has a length of 32 bits.
@@ -306,11 +304,11 @@ def test_corpus(context):
     generator = random.Random(3)
     whole_ones = {key: (server("DUMP", key), chunks(server, kind, key)[0][1]) for key, kind in FILTERS.items()}
     for payload, first in whole_ones.values():  # what is made here is what the module makes
-        inside = first[CHUNK_HEAD + KEY_HEAD :]
+        inside = image.data_of(first)[KEY_HEAD:]
         server("RESTORE", "victim", "0", payload_of(payload, inside))
         same(server("DUMP", "victim"), payload)
         server("DEL", "victim")
-        same(chunk_of(first, inside), first)
+        same(image.sealed(first, first[64:]), first)
     accepted = 0
     for path in sorted(pathlib.Path(folder).glob("*.tamis")):
         data = path.read_bytes()
@@ -322,8 +320,7 @@ def test_corpus(context):
                     accepted += 1
                     use(server, kind, "victim")
                 cursor = chunks(server, kind, key)[0][0]
-                fits = len(hostile) < PIECE - KEY_HEAD
-                if fits and load(server, kind, "victim", [(cursor, chunk_of(first, hostile))]):
+                if len(hostile) < 1_000_000 and load(server, kind, "victim", [(cursor, chunk_of(first, hostile))]):
                     use(server, kind, "victim")
                 server("DEL", "victim")
     print(f"# {accepted} accepted")

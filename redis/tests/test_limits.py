@@ -9,6 +9,7 @@ import pathlib
 import sys
 
 import server as servers
+from filters import chunks
 from server import ReplyError, same, wait_until
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -309,6 +310,35 @@ def test_eviction(context):
         insert(server, "BF", f"f{i}", range(1000))
     wait_until(lambda: server.client.info("stats", "evicted_keys") > 20, "filters are evicted")
     wait_until(lambda: used(server) < 24 << 20, "the memory is given back")
+
+
+def test_dumps_take_no_memory(context):
+    """A reader's dump evicts nothing, and takes no more of a filter that is reserved for 10^12 items."""
+    server = context.start(arguments=("max-bytes", "0"))
+    server("BF.RESERVE", "small", "0.01", 40 * MILLION)
+    server("CF.RESERVE", "cuckoo", 20 * MILLION, "EXPANSION", "0")
+    for kind, key in (("BF", "small"), ("CF", "cuckoo")):
+        server(f"{kind}.ADD", key, "x")
+        server.client.pipeline([["SET", f"{key} {i}", bytes(250_000)] for i in range(50)])
+    server("CONFIG", "SET", "maxmemory-policy", "allkeys-lru", "maxmemory", used(server) + 5 * MILLION)
+    keys = server("DBSIZE")
+    for kind, key in (("BF", "small"), ("CF", "cuckoo")):
+        pieces = chunks(server, kind, key)
+        assert len(pieces) < 8 and sum(len(data) for _, data in pieces) < 100_000, key
+        server("SET", "next", "x")
+        server("DEL", "next")
+    same(server("DBSIZE"), keys)
+    server("CONFIG", "SET", "maxmemory", "0")
+    for cursor, data in chunks(server, "BF", "small"):
+        same(server("BF.LOADCHUNK", "copy", cursor, data), "OK")
+    same(server("BF.EXISTS", "copy", "x"), 1)
+    (reply,) = server.client.pipeline([["BF.RESERVE", "large", "0.01", 10**12]])
+    if not isinstance(reply, ReplyError):  # a machine that promises no more than it has
+        before, faults, cursor = used(server), page_faults(server), 0
+        for _ in range(3):
+            cursor, data = server("BF.SCANDUMP", "large", cursor)
+            assert len(data) < 10_000 and used(server) < before + 20 * MILLION, (len(data), used(server) - before)
+        assert page_faults(server) - faults < 100_000
 
 
 def test_merge_in_place(context):

@@ -11,7 +11,7 @@ import time
 
 import server as servers
 from filters import ABSENT, answers, chunks, compare, fill
-from server import same, wait_until
+from server import ReplyError, same, wait_until
 
 # ---- RDB and AOF ----
 
@@ -230,35 +230,86 @@ def test_half_restored(context):
         server.kill()
 
 
-def test_dump_is_of_one_moment(context):
-    """What is added between two SCANDUMPs does not matter, and a restart between them neither."""
-    for kind, reserve in (("BF", ("0.001", "3000000")), ("CF", ("3000000", ))):
-        server = context.start()
-        server(f"{kind}.RESERVE", "f", *reserve)
-        server(f"{kind}.INSERT", "f", "ITEMS", *range(2000))
-        pieces = chunks(server, kind, "f")
-        cursor, data = server(f"{kind}.SCANDUMP", "f", 0)
-        mixed, number = [], 0
-        while cursor:
-            mixed.append((cursor, data))
-            server(f"{kind}.INSERT", "f", "ITEMS", *[f"added {number} {i}" for i in range(100)])
+SHAPES = {  # of several chunks, with the items below in
+    "bloom": ("BF", "1e-9", "400000"), "window": ("BF", "1e-6", "800000", "WINDOW", "2"),
+    "cuckoo": ("CF", "1000", "ERROR", "1e-6"), "still": ("CF", "800000", "EXPANSION", "0", "ERROR", "1e-6"),
+    "recent": ("CF", "800000", "WINDOW", "2", "ERROR", "1e-6")}
+OLD, OTHERS = range(150_000), range(10**6, 10**6 + 250_000)
+
+
+def insert(server, kind, key, numbers, size=5000):
+    server.client.pipeline(([f"{kind}.INSERT", key, "ITEMS", *numbers[i:i + size]]
+                            for i in range(0, len(numbers), size)), depth=4)
+
+
+def change(server, kind, key, number):
+    """Adds items, so that others move and the filter grows, and removes some that may be anywhere."""
+    start = 10**6 + number * 10_000
+    insert(server, kind, key, range(2 * 10**6 + start, 2 * 10**6 + start + 10_000))
+    server.client.pipeline(["CF.DEL", key, i] for i in range(start, start + 10_000) if kind == "CF")
+
+
+def test_dump_of_a_filter_that_changes(context):
+    """What was in before a dump began, and is not removed before it ends, is in what is loaded from it."""
+    server = context.start(arguments=("max-bytes", "0"))
+    for key, (kind, *reserve) in SHAPES.items():
+        server(f"{kind}.RESERVE", key, *reserve)
+        insert(server, kind, key, [*OLD, *OTHERS[:250_000 if kind == "CF" else 100_000]])
+        cursor, number = 0, 0
+        while True:
+            again = cursor
+            cursor, data = server(f"{kind}.SCANDUMP", key, cursor)
+            if cursor == 0:
+                break
+            same(server(f"{kind}.SCANDUMP", key, again), [cursor, data], "once more") if again else None
+            same(server(f"{kind}.LOADCHUNK", "copy", cursor, data), "OK")
+            if number in (0, 2) and key in ("window", "recent"):
+                server(f"{kind}.ADVANCE", key)
+            change(server, kind, key, number)
+            if number == 1:
+                server("BGSAVE")
             number += 1
-            cursor, data = server(f"{kind}.SCANDUMP", "f", cursor)
-        assert mixed == pieces
-        pieces = chunks(server, kind, "f")
-        server("SAVE")
-        server.kill()
-        server.restart()
-        same(server(f"{kind}.SCANDUMP", "f", pieces[0][0]), list(pieces[1]))
-        server(f"{kind}.ADD", "f", "changed")
-        server.kill()
-        server.restart()
-        server("DEL", "f")
-        server.error(f"{kind}.SCANDUMP", "f", pieces[0][0])
-        server(f"{kind}.RESERVE", "f", *reserve)
-        server(f"{kind}.ADD", "f", "another filter")
-        server.error(f"{kind}.SCANDUMP", "f", pieces[0][0])
-        server.kill()
+        assert number > 2, (key, number)
+        for start in range(0, len(OLD), 5000):
+            found = server(f"{kind}.MEXISTS", "copy", *OLD[start:start + 5000])
+            same(found.count(1), len(found), f"{key} from {start} on")
+        wait_until(lambda: server.client.info("persistence", "rdb_bgsave_in_progress") == 0, "BGSAVE")
+        same(server.client.info("persistence", "rdb_last_bgsave_status"), "ok")
+        server("FLUSHALL")
+
+
+def test_dumps_end(context):
+    """A dump ends with its filter, whatever frees that; with a restart it goes on, unless the filter has changed."""
+    server = context.start()
+    used = server.client.info("memory", "used_memory")
+    ends = ("DEL f", "UNLINK f", "FLUSHALL ASYNC", "COPY small f REPLACE", "SET f x", "BF.MERGE f f layers")
+    for end in ends:
+        server("BF.RESERVE", "f", "0.001", "1000000", "SEED", "1")
+        server("BF.RESERVE", "layers", "0.001", "1000000", "SEED", "1")
+        server("BF.ADD", "small", "x")
+        server("BF.ADD", "layers", "x")
+        insert(server, "BF", "f", OLD)
+        begun = [server("BF.SCANDUMP", "f", 0) for _ in range(9)]
+        same(len({cursor for cursor, _ in begun[-8:]}), 8)
+        server(*end.split())
+        reply = server.client.pipeline([["BF.SCANDUMP", "f", begun[-1][0]]])[0]
+        assert isinstance(reply, ReplyError), f"{end}: {reply!r:.80}"
+        server("FLUSHALL")
+    wait_until(lambda: server.client.info("memory", "used_memory") < used + 500_000, "memory comes back")
+    server("CF.RESERVE", "f", *SHAPES["still"][1:])
+    insert(server, "CF", "f", OLD)
+    pieces = chunks(server, "CF", "f")
+    same(server("CF.SCANDUMP", "f", pieces[-1][0]), [0, None], "the end again")
+    server("SAVE")
+    server.kill()
+    server.restart()
+    same([tuple(server("CF.SCANDUMP", "f", cursor)) for cursor, _ in pieces[:-1]], pieces[1:])
+    server("RENAME", "f", "g")
+    same(server("CF.SCANDUMP", "g", pieces[0][0]), list(pieces[1]))
+    server.kill()
+    server.restart()
+    server("CF.ADD", "f", "changed")
+    assert "begin again" in server.error("CF.SCANDUMP", "f", pieces[0][0])
 
 
 # ---- killed ----

@@ -135,7 +135,7 @@ class Run:
         self.event(f.kind, key, "create" if f.kind == "CF" and form == "insert" else "reserve")
 
     def large_dump(self, kind, expansion):
-        """A dump of several chunks."""
+        """A dump of several chunks: of its items, the model knows those in ITEMS."""
         capacity = 600000 if kind == "CF" else 2000000
         f = Filter(kind, 0.01, capacity, expansion, 9, bucket=4 * (kind == "CF"), iterations=5 * (kind == "CF"))
         words = [f.rate, f.capacity] if kind == "BF" else [f.capacity, "ERROR", f.rate, "BUCKETSIZE", f.bucket]
@@ -143,6 +143,8 @@ class Run:
         self.server(f"{kind}.RESERVE", "large", *words, "EXPANSION", expansion, "SEED", f.seed)
         for item, reply in zip(ITEMS[:150], self.server(f"{kind}.INSERT", "large", "ITEMS", *ITEMS[:150])):
             f.add(item, kind == "BF", "new" if reply else "in")
+        for start in range(0, 60000, 10000):  # so that few lines are empty
+            f.count += sum(self.server(f"{kind}.INSERT", "large", "ITEMS", *range(start + 1000, start + 11000)))
         pieces = chunks(self.server, kind, "large")
         assert len(pieces) > 1
         self.server("DEL", "large")
@@ -426,7 +428,7 @@ class Run:
             loaded = value.loaded if isinstance(value, Restoring) else 0
             if value is not None and value.kind != family:
                 return same_error(reply, WRONG_TYPE)
-            again = value is not None and value.whole and getattr(value, "pieces", None) is dump.pieces
+            again = value is not None and value.whole and getattr(value, "pieces", None) == dump.pieces
             if again and sound and number == len(dump.pieces) - 1 and reply == "OK":
                 return None  # unless it has been a copy or in an RDB file since
             if not sound or family != dump.kind or value is not None and value.whole:

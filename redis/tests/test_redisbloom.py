@@ -212,6 +212,25 @@ def test_cuckoo_goes_on(context):
         server("DEL", "f")
 
 
+def test_dump_of_a_filter_that_changes(context):
+    """An add between two chunks does no harm to a Bloom filter's dump, and ends that of a cuckoo filter."""
+    server = context.server()
+    for model in (Bloom(0.01, 2_000_000), Cuckoo(2_000_000, 2, 20, 1)):
+        kind = model.kind
+        (_, head), *rest = redisbloom.chunks(model)
+        server(f"{kind}.LOADCHUNK", kind, 1, head)
+        for cursor, data in rest:
+            same(server(f"{kind}.LOADCHUNK", kind, cursor, random.Random(1).randbytes(len(data))), "OK")
+        server(f"{kind}.ADD", kind, "before")  # a cuckoo filter without items has no chunks
+        cursor, data = server(f"{kind}.SCANDUMP", kind, 0)
+        server(f"{kind}.ADD", kind, "x")
+        while kind == "BF" and cursor:
+            same(server("BF.LOADCHUNK", "copy", cursor, data), "OK")
+            cursor, data = server("BF.SCANDUMP", "BF", cursor)
+    assert "begin again" in server.error("CF.SCANDUMP", "CF", cursor)
+    same(server("BF.MEXISTS", "copy", *range(1000)), server("BF.MEXISTS", "BF", *range(1000)))
+
+
 def test_bloom_goes_on(context):
     """Adds fill the last layer as RedisBloom's do; what comes after that goes into a filter on top, and the rate holds."""
     server, footer = trusting(context)
