@@ -134,7 +134,7 @@ def test_half_restored_on_replicas(context):
     pieces = {}
     for kind, reserve in (("BF", ("0.001", "3000000")), ("CF", ("3000000", ))):
         master(f"{kind}.RESERVE", "f", *reserve)
-        master(f"{kind}.INSERT", "f", "ITEMS", *range(1000))
+        master(f"{kind}.INSERT", "f", "ITEMS", *range(30000))  # so that few lines are empty
         pieces[kind] = chunks(master, kind, "f")
         master("DEL", "f")
         master(f"{kind}.LOADCHUNK", kind, *pieces[kind][0])
