@@ -2,26 +2,85 @@
 # SPDX-License-Identifier: MIT
 """Checks that the documents say what the tree says.
 
-    check_documents.py TREE
+    check_documents.py TREE         checks them
+    check_documents.py TREE TEST    prints, as JSON, the blocks that the test with this path runs
 
   - A relative link leads to a file that is there, and to a heading that is in it.
-  - A block below `<!-- quote: PATH -->` is the text of that file without its licence line.
-  - The C and C++ programs of README.md are quotes.
-  - What the blocks of commands in README.md start by `script/NAME` is there.
+  - Each block of code has a mark in the line above, by which it runs, or says why not:
+      <!-- quote: PATH -->        it is the text of that file without its licence line; a test runs all files there
+      <!-- run: TEST [NAME] -->   the test with this path runs it as it stands, after what it prepares for NAME
+      <!-- not run: REASON -->    programs and options of the tree that occur in it exist
+    A block without a language is output, a picture or a grammar.
   - CONTRIBUTING.md names every folder, and every folder in one of these.
 
 Each rule is tried first on a document that breaks it.
 """
+import collections
+import json
 import os
 import pathlib
 import re
 import sys
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-QUOTE = re.compile(r"^<!-- quote: (\S+) -->\n+```\w*\n(.*?)^```$", re.M | re.S)
+MARKED = re.compile(r"^(?:<!-- (quote|run|not run): (.+?) -->\n+)?```(\w*)\n(.*?)^```$", re.M | re.S)
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 HEADING = re.compile(r"^#+ +(.+)$", re.M)
 LICENCE = re.compile(r"^(/\*|#) SPDX-License-Identifier: \S+( \*/)?\n", re.M)
+# Folders whose files all run, and the test that does it.
+TESTED = {"examples/quick": "tests/check_quick.sh", "python/examples": "python/tests/test_examples.py",
+          "js/examples": "js/tests/examples.test.js"}
+Block = collections.namedtuple("Block", "document line language mark test name text")
+
+
+def blocks(document, text):
+    for found in MARKED.finditer(text):
+        mark, argument, language, code = found.groups()
+        test, _, name = (argument or "").partition(" ")
+        if mark == "not run":
+            test, name = "", argument
+        yield Block(document, text.count("\n", 0, found.start()) + 1, language, mark, test, name, code)
+
+
+def documents(tree):
+    """Builds may be made, and removed, meanwhile."""
+    for folder, folders, files in os.walk(tree):
+        if folder == str(tree):
+            folders[:] = [name for name in folders
+                          if name != "build" and (name == ".ci" or not name.startswith("."))]
+        folders[:] = sorted(name for name in folders if name not in ("__pycache__", "node_modules", "wasm"))
+        for name in sorted(files):
+            yield pathlib.Path(folder, name).relative_to(tree).as_posix()
+
+
+def marked(tree, test):
+    """The blocks that a test, whose path is relative to the tree, has to run; there are some."""
+    tree = pathlib.Path(tree)
+    found = [block for name in documents(tree) if name.endswith(".md")
+             for block in blocks(name, (tree / name).read_text()) if (block.mark, block.test) == ("run", test)]
+    assert found, f"no block is marked with {test}"
+    return found
+
+
+OPTIONS = {}
+
+
+def unknown_words(tree, code):
+    """Programs of the tree that a block of commands starts, and their options, which are not there."""
+    if tree not in OPTIONS:
+        OPTIONS[tree] = {word for name in documents(tree) if not name.endswith((".md", ".svg", ".csv", "check_documents.py"))
+                         and name.split("/")[0] in ("bench", "examples", "nginx", "redis", "script", "stress", "tests", "tools")
+                         for word in re.findall(r"[\w-]+", (tree / name).read_text(errors="replace"))}
+    for command in re.split(r"\n|&&|\|", re.sub(r"\s#.*", "", code)):
+        program, *words = re.sub(r"^\s*(\w+=\S+\s+)*", "", command).split() or [""]
+        built = re.match(r"build/(?:\w+/)*([\w-]+)$", program)
+        if built:
+            program = built[1] if built[1] in OPTIONS[tree] else program
+        if "/" in program and not (tree / program).exists():
+            yield program
+        if "/" in program or built:
+            yield from (word for word in words if re.match("--?[a-z]", word) and
+                        not {word.split("=")[0], word.split("=")[0].lstrip("-")} & OPTIONS[tree])
 
 
 def anchors(text):
@@ -44,20 +103,20 @@ def faults(tree, document, text):
             own = text if not path else file.read_text()
             if heading not in anchors(BLOCK.sub("", own)):
                 yield f"{document}: a link to {target}, which has no such heading"
-    for path, quoted in QUOTE.findall(text):
-        file = tree / path
-        if not file.exists():
-            yield f"{document}: a quote of {path}, which is not there"
-        elif LICENCE.sub("", file.read_text(), count=1) != quoted:
-            yield f"{document}: the quote of {path} is not its text"
-    if document == "README.md":
-        for language, block in BLOCK.findall(QUOTE.sub("", text)):
-            if language in ("c", "cpp"):
-                yield f"{document}: a program that is no quote: {block.splitlines()[0]}"
-            if language == "sh":
-                for name in re.findall(r"^script/\S+", block, re.M):
-                    if not (tree / name).exists():
-                        yield f"{document}: {name} is not there"
+    for block in blocks(document, text):
+        file, where = tree / block.test, f"{document}:{block.line}"
+        if block.mark == "quote" and not file.exists():
+            yield f"{where}: a quote of {block.test}, which is not there"
+        elif block.mark == "quote" and LICENCE.sub("", file.read_text(), count=1) != block.text:
+            yield f"{where}: the quote of {block.test} is not its text"
+        elif block.mark == "quote" and os.path.dirname(block.test) not in TESTED:
+            yield f"{where}: a quote of {block.test}, which no test runs"
+        elif block.mark == "run" and not (file.is_file() and re.search("marked|check_documents", file.read_text())):
+            yield f"{where}: {block.test} does not run the blocks that are marked with it"
+        elif block.mark == "not run" and block.language == "sh":
+            yield from (f"{where}: {word} is not there" for word in unknown_words(tree, block.text))
+        elif block.language and not block.mark:
+            yield f"{where}: a block of code that says neither how it runs nor why not"
 
 
 def unnamed(text, folders):
@@ -72,20 +131,25 @@ def unnamed(text, folders):
 def try_rules(tree):
     """Each of these has one fault, which must be found; the last one has none."""
     program = LICENCE.sub("", (tree / "examples/quick/share.c").read_text(), count=1)
-    quote = "<!-- quote: examples/quick/share.c -->\n\n```c\n{}```\n"
+    quote = "<!-- quote: {} -->\n\n```c\n{}```\n"
     broken = [
         ("[a](docs/no_such_page.md)\n", "is not there"),
         ("[a](docs/space.md#no-such-heading)\n", "no such heading"),
-        (quote.format(program.replace("20000", "30000")), "is not its text"),
-        ("<!-- quote: examples/quick/no.c -->\n\n```c\nint x;\n```\n", "is not there"),
-        ("```c\nint x;\n```\n", "is no quote"),
-        ("```sh\nscript/no_such_script\n```\n", "is not there"),
+        (quote.format("examples/quick/share.c", program.replace("20000", "30000")), "is not its text"),
+        (quote.format("examples/quick/no.c", "int x;\n"), "is not there"),
+        (quote.format("LICENSE", LICENCE.sub("", (tree / "LICENSE").read_text())), "which no test runs"),
+        ("```c\nint x;\n```\n", "neither how it runs nor why not"),
+        ("<!-- run: tests/no_such_test.py -->\n```sh\ntrue\n```\n", "does not run the blocks"),
+        ("<!-- run: tests/check_quick.sh -->\n```sh\ntrue\n```\n", "does not run the blocks"),
+        ("<!-- not run: long -->\n```sh\nscript/no_such_script\n```\n", "is not there"),
+        ("<!-- not run: long -->\n```sh\nscript/test --no-such-option\n```\n", "is not there"),
+        ("<!-- not run: long -->\n```sh\nX=1 build/release/stress/no-such-program\n```\n", "is not there"),
     ]
     for text, expected in broken:
         found = list(faults(tree, "README.md", "# Title\n" + text))
         if len(found) != 1 or not found[0].endswith(expected) and expected not in found[0]:
             sys.exit(f"this is accepted, or takes another complaint than '{expected}': {found}\n{text}")
-    good = "# A title\n[a](docs/space.md#other-capacities) [b](#a-title)\n" + quote.format(program)
+    good = "# A title\n[a](docs/space.md#other-capacities) [b](#a-title)\n" + quote.format("examples/quick/share.c", program)
     table = "| `lib/` | `base/` |\n| `docs/` | `manual/` |\n| `include/x/` | |\n"
     if len(list(unnamed(table, ["lib", "lib/base", "include/x", "lib/manual", "base", "x"]))) != 3:
         sys.exit("a folder that CONTRIBUTING.md does not name is accepted, or one that it names is not")
@@ -93,21 +157,16 @@ def try_rules(tree):
         sys.exit("a document without a fault is refused")
 
 
-def main(tree):
+def main(tree, test=None):
     tree = pathlib.Path(tree)
+    if test:
+        print(json.dumps([block._asdict() for block in marked(tree, test)]))
+        return
     try_rules(tree)
-    names, inner = [], set()
-    for folder, folders, files in os.walk(tree):
-        # Builds may be made, and removed, meanwhile.
-        if folder == str(tree):
-            folders[:] = [name for name in folders
-                          if name != "build" and (name == ".ci" or not name.startswith("."))]
-        folders[:] = [name for name in folders if name not in ("__pycache__", "node_modules", "wasm")]
-        path = pathlib.Path(folder).relative_to(tree).as_posix()
-        inner |= {path} if files and path != "." and path.count("/") < 2 else set()
-        names += [(pathlib.Path(folder) / name).relative_to(tree).as_posix() for name in files
-                  if name.endswith(".md")]
-    found = [fault for name in sorted(names) for fault in faults(tree, name, (tree / name).read_text())]
+    files = list(documents(tree))
+    inner = {os.path.dirname(name) for name in files if 1 <= name.count("/") <= 2}
+    names = [name for name in files if name.endswith(".md")]
+    found = [fault for name in names for fault in faults(tree, name, (tree / name).read_text())]
     found += unnamed((tree / "CONTRIBUTING.md").read_text(), sorted(inner))
     print("\n".join(found) if found else f"{len(names)} documents")
     sys.exit(1 if found else 0)

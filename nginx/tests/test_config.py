@@ -2,10 +2,8 @@
 # SPDX-License-Identifier: MIT
 """What nginx says of a configuration, before anything runs by it."""
 import os
-import pathlib
 import re
 import subprocess
-import sys
 
 import server
 from server import USER, Skip, found, same
@@ -191,21 +189,6 @@ def test_nothing_is_created(context):
     nginx.http = "tamis_filter a b key=$uri capacity=2m;"
     nginx.write_config()
     same(nginx.run("-s", "stop")[0], 0, "an order by a file that contradicts the filter")
-
-
-def test_documents(context):
-    """nginx takes what docs/nginx.md says."""
-    text = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "nginx.md").read_text()
-    blocks = re.findall(r"^```nginx\n(.*?)^```$", text, re.M | re.S)
-    same(len(blocks) >= 4, True, "blocks")
-    for block in blocks:
-        whole = re.search(r"^http \{\n(.*?)  server \{\n(.*?)^  \}$", block, re.M | re.S)
-        http, server_ = whole.groups() if whole else re.match(r"((?:(?!location).*\n)*)((?s:.*))", block).groups()
-        nginx = context.nginx(http=http, server=server_)
-        context.build_list(["a"], nginx.path("blocked.tamis"))
-        nginx.http = re.sub(r"/(?:etc|var/lib|var/log)/nginx/", f"{nginx.folder}/", nginx.http)
-        nginx.server = server_.replace("http://backend", "http://127.0.0.1:1")
-        same(nginx.test(), (0, nginx.test()[1]), block)
 
 
 def test_a_full_disk(context):

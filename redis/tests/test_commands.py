@@ -5,7 +5,12 @@ RedisBloom's, and so are the texts of errors that clients compare.
 
     test_commands.py --server redis|valkey --module PATH [WORD ...]
 """
+import pathlib
+import re
+import subprocess
+
 import server as servers
+from check_documents import marked
 from filters import chunks
 from server import ReplyError, same, wait_until
 
@@ -814,6 +819,16 @@ def test_cluster_slots(context):
         same(server.error(f"{kind}.MERGE", "{y}b", "{x}a")[:9], "CROSSSLOT")
         same(server.error(f"{kind}.MERGE", "{x}c", "{x}a", "{y}a")[:9], "CROSSSLOT")
         server("FLUSHALL")
+
+
+def test_documents(context):
+    """What the documents show of redis-cli is what it prints."""
+    for block in marked(pathlib.Path(__file__).resolve().parents[2], "redis/tests/test_commands.py"):
+        server = context.start()
+        typed = re.findall(r"^> (.*\n)", block.text, re.M)
+        said = subprocess.run(["redis-cli", "--no-raw", "-h", servers.HOST, "-p", str(server.port)], input="".join(typed),
+                              stdout=subprocess.PIPE, text=True, check=True).stdout
+        same(said, re.sub(r"^> .*\n", "", block.text, flags=re.M), f"{block.document}:{block.line}")
 
 
 if __name__ == "__main__":
