@@ -57,7 +57,7 @@ def signed_tokens(context, block):
 
 
 def replays(context, block):
-    """A request that is refused before does not use its key up."""
+    """What auth_basic refuses does not use its key up, as proxy_set_header comes later."""
     nginx = start(context, block)
 
     def ask(password, nonce):
