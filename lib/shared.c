@@ -198,6 +198,14 @@ static int fill_file(const struct wanted *w, struct shared_file *file)
   return result == TAMIS_EIO ? refuse_call(w, "written") : result;
 }
 
+/* The file was empty, and nobody else has it open as a filter. */
+static void empty_again(struct shared_file *file)
+{
+  int error = errno;
+  (void) tamis__shared_file_resize(file, 0);
+  errno = error;
+}
+
 /* Writes the file where it is.  Others wait meanwhile, and then find it written. */
 static int fill_in_place(const struct wanted *w, struct shared_file *file)
 {
@@ -211,8 +219,8 @@ static int fill_in_place(const struct wanted *w, struct shared_file *file)
   bool filled = result == TAMIS_OK && is_new(file);
   if (filled && file->size && tamis__shared_file_resize(file, 0) != TAMIS_OK)
     result = refuse_call(w, "emptied");
-  else if (filled)
-    result = fill_file(w, file);
+  else if (filled && (result = fill_file(w, file)) != TAMIS_OK)
+    empty_again(file);
   tamis__shared_file_unlock(file);
   return result;
 }
@@ -313,16 +321,19 @@ int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **ou
 }
 
 /* Whether a new file would be created, or filled if there is an empty one. */
-static int check_new(const struct wanted *w, bool found)
+static int check_new(const struct wanted *w, const struct shared_file *found)
 {
   struct new_file new;
   int result = w->kind->share_new(&w->options, &w->head, w->why, NULL);
-  if (result != TAMIS_OK || !w->path || found)
+  if (result != TAMIS_OK || !w->path)
     return result;
+  if (found)
+    return fill_file(w, &(struct shared_file){.fd = found->fd, .asked = true});
   if (tamis__file_begin(&new, w->path, FILE_OWNER_ONLY) != TAMIS_OK)
     return refuse_call(w, "created");
+  result = fill_file(w, &(struct shared_file){.fd = new.fd, .asked = true});
   tamis__file_abandon(&new);
-  return TAMIS_OK;
+  return result;
 }
 
 /* Whether the file can be opened, or would be created. */
@@ -337,7 +348,7 @@ static int check(struct wanted *w, const tamis_options *options)
   if (!found && w->path && errno != ENOENT)
     return refuse_call(w, "opened");
   if (!found || is_new(&file))
-    result = w->has_options ? check_new(w, found) : refuse_nothing(w);
+    result = w->has_options ? check_new(w, found ? &file : NULL) : refuse_nothing(w);
   else
     result = open_file(w, &file, &f);
   if (found)

@@ -190,8 +190,21 @@ static void no_regular_file_is_refused(void **state)
   assert_refused(TAMIS_EIO, ENOENT);
   tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
   tamis_filter *f;
+  char why[200], before[64] = "", after[64] = "";
   assert_int_equal(tamis_open_shared(&options, "", &f), TAMIS_EIO);
+  assert_int_equal(tamis_shared_check(&options, "", why, sizeof why), TAMIS_EIO);
+  assert_string_equal(why, "an empty path cannot be created: No such file or directory");
   assert_int_equal(count_files(false), 1);
+  static const char name[] = "/proc/self/comm"; /* regular, empty, and can be written */
+  int fd = open(name, O_RDONLY);
+  (void) !read(fd, before, sizeof before - 1);
+  assert_int_equal(tamis_open_shared(&options, name, &f), TAMIS_EIO);
+  assert_int_equal(errno, EOPNOTSUPP);
+  assert_int_equal(tamis_shared_check(&options, name, why, sizeof why), TAMIS_EIO);
+  assert_string_equal(why, "/proc/self/comm cannot be written: Operation not supported");
+  (void) !pread(fd, after, sizeof after - 1, 0);
+  close(fd);
+  assert_string_equal(before, after);
 }
 
 static void files_of_others_are_left_alone(void **state)

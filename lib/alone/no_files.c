@@ -65,9 +65,10 @@ int tamis__shared_file_map(struct shared_file *file)
   return no_files();
 }
 
-int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, uint64_t end)
+int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, uint64_t end,
+                               struct refused_space *last)
 {
-  (void) file, (void) begin, (void) end;
+  (void) file, (void) begin, (void) end, (void) last;
   return no_files();
 }
 

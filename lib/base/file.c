@@ -261,6 +261,8 @@ bool tamis__file_again(int fd, short events)
 int tamis__file_write(const struct new_file *file, const void *data, size_t size)
 {
   const char *from = data;
+  if (file->folder >= 0 && file_is_limited((uint64_t) lseek(file->fd, 0, SEEK_CUR) + size))
+    return TAMIS_EIO;
   while (size) {
     ssize_t written = write(file->fd, from, size);
     if (written < 0 && tamis__file_again(file->fd, POLLOUT))

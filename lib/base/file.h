@@ -28,9 +28,12 @@
 #ifndef TAMIS_LIB_FILE_H
 #define TAMIS_LIB_FILE_H
 
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 enum { FILE_OWNER_ONLY = 0600 };
@@ -43,6 +46,17 @@ struct new_file {
   char path[PATH_MAX];       /* of the file to replace, with symbolic links followed */
   char beside[NAME_MAX + 1]; /* the name of the new file in the folder */
 };
+
+/* Whether no file of this process may reach so far; then errno is EFBIG.  The kernel says so by
+ * SIGXFSZ, which ends the process, so no file is written or extended unless this is false. */
+static inline bool file_is_limited(uint64_t end)
+{
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || end <= limit.rlim_cur)
+    return false;
+  errno = EFBIG;
+  return true;
+}
 
 /* After a read or a write that has failed: whether to call it again.  If it must wait for that, it
  * does.  `events`: POLLIN or POLLOUT. */

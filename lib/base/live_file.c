@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/live_file.h"
 
+#include "base/file.h"
 #include "tamis/tamis.h"
 
 /* ---- creation ---- */
@@ -34,14 +35,24 @@ static int write_header(const struct shared_file *file, const unsigned char *hea
   return result == TAMIS_OK ? tamis__shared_file_write(file, header, MAGIC, 0) : result;
 }
 
+/* Comes first: as long as it is refused, nothing has been written. */
+static int take_space(const struct live_file *new, const struct shared_file *file)
+{
+  if (file_is_limited(new->size))
+    return TAMIS_EIO;
+  return file->asked ? tamis__shared_file_has_space(file, new->reserved)
+                     : tamis__shared_file_reserve(file, 0, new->reserved, NULL);
+}
+
 int tamis__live_file_write(const struct live_file *new, struct shared_file *file)
 {
   struct head_writer to = {.file = file};
-  int result = tamis__shared_file_write(file, SAVED_UNFINISHED, sizeof SAVED_UNFINISHED - 1, 0);
+  int result = take_space(new, file);
+  if (result != TAMIS_OK || file->asked)
+    return result;
+  result = tamis__shared_file_write(file, SAVED_UNFINISHED, sizeof SAVED_UNFINISHED - 1, 0);
   if (result == TAMIS_OK)
     result = tamis__shared_file_resize(file, new->size);
-  if (result == TAMIS_OK)
-    result = tamis__shared_file_reserve(file, 0, new->reserved);
   if (result == TAMIS_OK)
     result =
         tamis__shared_file_write(file, new->numbers, new->n * sizeof(uint64_t), new->numbers_at);

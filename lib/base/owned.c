@@ -27,16 +27,23 @@ static bool handler_registered; /* once */
 
 /* Whether a descriptor leads to the shared file: whoever closes descriptors that are not their own may
  * have put another file in its place. */
+static bool is_same(const struct owner *owner, const struct shared_file *file)
+{
+  return file->device == owner->device && file->inode == owner->inode;
+}
+
 static bool is_ours(const struct owner *owner, int fd)
 {
   struct shared_file file = {.fd = fd};
-  return fd >= 0 && tamis__shared_file_look(&file) == TAMIS_OK && file.device == owner->device &&
-         file.inode == owner->inode;
+  return fd >= 0 && tamis__shared_file_look(&file) == TAMIS_OK && is_same(owner, &file);
 }
 
 static void drop_name(struct owner *owner)
 {
-  if (is_ours(owner, owner->alive))
+  struct shared_file file = {.fd = owner->alive, .device = owner->device, .inode = owner->inode};
+  if (file.fd >= 0)
+    (void) tamis__shared_file_look(&file); /* if it fails, the file is taken for ours */
+  if (file.fd >= 0 && is_same(owner, &file))
     close(owner->alive);
   owner->alive = -1;
   atomic_store_explicit(&owner->name, 0, memory_order_relaxed);

@@ -2,6 +2,7 @@
 #include "base/shared_file.h"
 
 #include "base/cancel.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "tamis/tamis.h"
 
@@ -10,6 +11,8 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Not one that a program takes for its standard input, output or error. */
@@ -173,15 +176,82 @@ int tamis__shared_file_resize(struct shared_file *file, uint64_t size)
 
 /* The function of POSIX for this would do, but where a file system cannot reserve space, it writes
  * zeros to the file, over bits that another process may have set. */
-int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, uint64_t end)
+static int reserve(const struct shared_file *file, uint64_t begin, uint64_t end)
 {
-  int result = 0;
-  if (file->in_memory || begin >= end)
-    return TAMIS_OK;
+  int result;
   do
-    result = fallocate(file->fd, 0, (off_t) begin, (off_t) (end - begin));
+    result = fallocate(file->fd, FALLOC_FL_KEEP_SIZE, (off_t) begin, (off_t) (end - begin));
   while (result && errno == EINTR);
   return result ? TAMIS_EIO : TAMIS_OK;
+}
+
+/* 0 also: the file system does not say. */
+static uint64_t free_space(const struct statfs *system)
+{
+  return system->f_bfree * (uint64_t) (system->f_frsize ? system->f_frsize : system->f_bsize);
+}
+
+static int64_t now_in_seconds(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec;
+}
+
+/* Relaxed, as all of it: see struct refused_space. */
+static bool may_have_space_now(const struct shared_file *file, uint64_t bytes,
+                               const struct refused_space *last)
+{
+  struct statfs system;
+  const uint64_t refused = atomic_load_explicit(&last->bytes, memory_order_relaxed);
+  if (!refused || bytes < refused ||
+      now_in_seconds() != atomic_load_explicit(&last->second, memory_order_relaxed) ||
+      fstatfs(file->fd, &system))
+    return true;
+  const uint64_t free = free_space(&system);
+  return free >= bytes && free > atomic_load_explicit(&last->free, memory_order_relaxed);
+}
+
+static void remember_refusal(const struct shared_file *file, uint64_t bytes, int error,
+                             struct refused_space *last)
+{
+  struct statfs system;
+  const bool full = (error == ENOSPC || error == EDQUOT) && !fstatfs(file->fd, &system);
+  if (full) {
+    atomic_store_explicit(&last->free, free_space(&system), memory_order_relaxed);
+    atomic_store_explicit(&last->second, now_in_seconds(), memory_order_relaxed);
+    atomic_store_explicit(&last->error, error, memory_order_relaxed);
+  }
+  atomic_store_explicit(&last->bytes, full ? bytes : 0, memory_order_relaxed);
+}
+
+int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, uint64_t end,
+                               struct refused_space *last)
+{
+  if (file->in_memory || begin >= end)
+    return TAMIS_OK;
+  if (last && !may_have_space_now(file, end - begin, last)) {
+    errno = atomic_load_explicit(&last->error, memory_order_relaxed);
+    return TAMIS_EIO;
+  }
+  const int result = reserve(file, begin, end), error = errno;
+  if (last)
+    remember_refusal(file, end - begin, result == TAMIS_OK ? 0 : error, last);
+  errno = error;
+  return result;
+}
+
+/* A tmpfs without a limit has no number of blocks; nor have systems such as /proc, where nothing can
+ * be reserved. */
+int tamis__shared_file_has_space(const struct shared_file *file, uint64_t bytes)
+{
+  enum { TMPFS = 0x01021994 }; /* as linux/magic.h has it */
+  struct statfs system;
+  if (fstatfs(file->fd, &system))
+    return TAMIS_EIO;
+  errno = system.f_blocks ? ENOSPC : EOPNOTSUPP;
+  return (system.f_blocks ? free_space(&system) >= bytes : system.f_type == TMPFS) ? TAMIS_OK
+                                                                                   : TAMIS_EIO;
 }
 
 /* ---- bytes ---- */
@@ -202,6 +272,8 @@ int tamis__shared_file_read(const struct shared_file *file, void *to, size_t siz
 int tamis__shared_file_write(const struct shared_file *file, const void *from, size_t size,
                              uint64_t at)
 {
+  if (file_is_limited(at + size))
+    return TAMIS_EIO;
   for (size_t done = 0; done < size;) {
     ssize_t put = pwrite(file->fd, (const char *) from + done, size - done, (off_t) (at + done));
     if (put < 0 && errno == EINTR)

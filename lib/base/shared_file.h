@@ -15,6 +15,7 @@
 #ifndef TAMIS_LIB_SHARED_FILE_H
 #define TAMIS_LIB_SHARED_FILE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +23,7 @@
 struct shared_file {
   int fd;         /* -1: none */
   bool in_memory; /* no file of any file system: needs no space reserved */
+  bool asked;     /* it is not written, only whether it could be */
   void *at;       /* NULL: not mapped yet */
   uint64_t size;
   uint64_t device, inode; /* of the file, when it was looked at */
@@ -56,8 +58,22 @@ void tamis__shared_file_unlock(const struct shared_file *file);
 /* Sets the size, before anybody has mapped the file. */
 int tamis__shared_file_resize(struct shared_file *file, uint64_t size);
 
-/* Reserves the space from `begin` to `end`.  What is reserved already stays as it is. */
-int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, uint64_t end);
+/* What a process knows of space that it was refused.  A hint: its numbers may be of two refusals. */
+struct refused_space {
+  _Atomic uint64_t bytes; /* so many; 0: nothing was refused */
+  _Atomic uint64_t free;  /* so many were free then */
+  _Atomic int64_t second; /* of the monotonic clock */
+  _Atomic int error;
+};
+
+/* Reserves the space from `begin` to `end`, also behind the end of the file.  What is reserved already
+ * stays as it is.  `last`, if not NULL: where as much was refused before, the file system is not asked
+ * again before more is free, or in a second, as it may try for milliseconds before it refuses. */
+int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, uint64_t end,
+                               struct refused_space *last);
+
+/* Whether so many bytes are free, as far as the file system says. */
+int tamis__shared_file_has_space(const struct shared_file *file, uint64_t bytes);
 
 /* Reads or writes all of the bytes.  A file that is shorter: TAMIS_ECORRUPT. */
 int tamis__shared_file_read(const struct shared_file *file, void *to, size_t size, uint64_t at);

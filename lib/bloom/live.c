@@ -21,7 +21,7 @@ static void publish(struct bloom *first, const struct bloom *full, unsigned numb
 
 int tamis__live_open_layers(struct bloom *first, struct bloom *full, unsigned number)
 {
-  const struct bloom_shared *shared = const_bloom_long_of(first)->shared;
+  struct bloom_shared *shared = const_bloom_long_of(first)->shared;
   const unsigned last = number ? number : full->number + 1U;
   if (last > shared->planned) {
     if (!number) /* it is full */
@@ -31,7 +31,7 @@ int tamis__live_open_layers(struct bloom *first, struct bloom *full, unsigned nu
   HOOK(bloom_layer_wanted);
   int cancellation = cancellation_disable();
   int result = tamis__shared_file_reserve(&shared->file, shared->ends[full->number - 1],
-                                          shared->ends[last - 1]);
+                                          shared->ends[last - 1], &shared->refused);
   cancellation_restore(cancellation);
   if (result != TAMIS_OK)
     return newest_layer(first) != full ? TAMIS_OK : result;

@@ -186,7 +186,7 @@ static int mend(void *context)
 {
   struct bloom_shared *shared = context;
   struct bloom *newest = newest_layer(shared->layers[0]);
-  int result = tamis__shared_file_reserve(&shared->file, 0, shared->ends[newest->number - 1]);
+  int result = tamis__shared_file_reserve(&shared->file, 0, shared->ends[newest->number - 1], NULL);
   for (struct bloom *b = newest; b && result == TAMIS_OK; b = bloom_older(b))
     tamis__bloom_count_again(b);
   return result;
@@ -212,6 +212,7 @@ int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *sav
   shared->allocator = *filter_allocator(head);
   shared->file = *file;
   *file = (struct shared_file){.fd = -1};
+  shared->refused = (struct refused_space){.bytes = 0};
   atomic_store_explicit(&shared->known, 1, memory_order_relaxed);
   result = create_layers(shared, &p, head);
   if (result == TAMIS_OK)

@@ -173,8 +173,9 @@ struct bloom_shared {
   tamis_allocator allocator;
   struct filter_operations operations; /* while it knows a single layer */
   struct shared_file file;
-  unsigned planned;       /* layers, with those that are not open yet */
-  _Atomic unsigned known; /* to be open: no layer is ever forgotten */
+  struct refused_space refused; /* for a layer */
+  unsigned planned;             /* layers, with those that are not open yet */
+  _Atomic unsigned known;       /* to be open: no layer is ever forgotten */
   struct bloom *layers[BLOOM_MOST_LAYERS];
   uint64_t ends[BLOOM_MOST_LAYERS]; /* where they end in the file */
 };

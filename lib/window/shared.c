@@ -100,7 +100,7 @@ static int write_checkpoint(const struct window *w, uint64_t place)
 {
   const struct window_shared *s = w->shared;
   struct file_part to = part_for(s, place);
-  int result = tamis__shared_file_reserve(&s->file, to.at, to.end);
+  int result = tamis__shared_file_reserve(&s->file, to.at, to.end, NULL);
   if (result != TAMIS_OK)
     return result;
   struct saved_head head = {.probe = filter_probe(&w->head)};
@@ -212,7 +212,7 @@ static int unite_checkpoint(struct window *w)
 static int mend(struct window *w)
 {
   const struct window_shared *s = w->shared;
-  int result = tamis__shared_file_reserve(&s->file, 0, s->plan.end);
+  int result = tamis__shared_file_reserve(&s->file, 0, s->plan.end, NULL);
   if (result != TAMIS_OK)
     return result;
   tamis__window_mend_all(w);
