@@ -4,6 +4,7 @@
 #   cmake -D SOURCE=DIR -D HEADER=FILE -P commit.cmake
 #
 # The commit is empty in an archive, and where the tree is a part of another repository.
+cmake_minimum_required(VERSION 3.22) # and its policies
 set(ENV{GIT_OPTIONAL_LOCKS} 0) # nobody else's git has to wait
 execute_process(COMMAND git rev-parse --show-toplevel WORKING_DIRECTORY ${SOURCE}
                 OUTPUT_VARIABLE top OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)

@@ -13,9 +13,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 fail() { echo "$1"; exit 1; }
 "$source/script/amalgamate" one
-[ "$(ls one | xargs)" = "tamis.c tamis.h" ] || fail "there is more or less than tamis.c and tamis.h"
-# A program takes the two files and nothing else.
-sed 's,<tamis/tamis.h>,"tamis.h",' "$source/tests/one_file.c" >program.c
+[ "$(cd one && find . -type f | sort | xargs)" = "./tamis.c ./tamis/tamis.h" ] || fail "there is more or less than two files"
 
 # tried COMPILER DEFINE...: compiles the library and the program, and runs it.
 tried() {
@@ -29,7 +27,7 @@ tried() {
   case " ${*:2} " in
   *WITHOUT_FILES*) ! nm "$object" | grep -E ' T tamis_(save_file|load_file|map_file|open_shared)$' || fail "files with ${*:2}" ;;
   esac
-  "$1" -std=c11 -Wall -Wextra -Werror -Ione "${@:2}" program.c "$object" "${libraries[@]}" -o program
+  "$1" -std=c11 -Wall -Wextra -Werror -Ione "${@:2}" "$source/tests/one_file.c" "$object" "${libraries[@]}" -o program
   ./program grown.tamis window.tamis window_of_copies.tamis
 }
 compilers=()
@@ -42,10 +40,13 @@ for one in $(printf '%s\n' $compiler ${TAMIS_LONG:+$last} | uniq); do
   echo "$one"
   tried "$one"
 done
+echo "the program of README.md"
+awk '/^```$/ && on { exit } on; /^```c$/ { on = 1 }' "$source/README.md" >shortest.c
+$compiler -O0 -Wall -Wextra -Werror -Ione shortest.c lib-$compiler.o -lurcu-bp -lm -lpthread -o shortest
+./shortest | grep -qF "$(sed -n 's,^/[*] prints: \(.*\) [*]/$,\1,p' shortest.c)" || fail "the program of README.md does not print what it says"
 if command -v g++ >/dev/null; then
   echo "C++"
-  cp program.c program.cpp
-  g++ -std=c++11 -Wall -Wextra -Werror -Ione program.cpp lib-$compiler.o -lurcu-bp -lm -lpthread -o program
+  g++ -std=c++11 -Wall -Wextra -Werror -Ione -x c++ "$source/tests/one_file.c" -x none lib-$compiler.o -lurcu-bp -lm -lpthread -o program
   ./program
 fi
 all=()

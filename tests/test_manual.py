@@ -71,6 +71,17 @@ def test_pages_are_well_formed():
         run("mandoc", "-Tlint", "-Wwarning", str(page))
 
 
+def test_apropos_finds_the_pages():
+    """By what people look for, who do not know the name: man -k bloom."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(PAGES, folder, symlinks=True, dirs_exist_ok=True)
+        run("makewhatis", folder)
+        for word in "bloom", "cuckoo", "membership":
+            found = run("mapropos", "-M", folder, word)
+            for name in "tamis(1)", "tamis(3)":
+                assert name in found, f"{word}: {found}"
+
+
 def test_every_name_has_a_page():
     for name in public_names():
         page = PAGES / "man3" / (name + ".3")

@@ -273,9 +273,7 @@ static void pass_gently(struct pass *pass)
  * failure, too. */
 static void pass_with_shared(struct run *run, struct pass *pass)
 {
-  run->output.durable = true;
-  if (!output_end_line(&run->output))
-    return;
+  run->output.durable = run->output.others = true;
   pass_gently(pass);
   run->output.keeps = pass->done.chosen > 0;
   if (!failed())
@@ -298,8 +296,6 @@ static void pass_with_state(struct run *run, struct pass *pass)
     every = DEFAULT_SAVE_EVERY;
   run->output.durable = true;
   state_begin(&run->state, chain_hasher(&run->chain), &run->output, in_place ? every : 0);
-  if (!output_end_line(&run->output))
-    return;
   pass->gate = &run->state.gate;
   set_tick(run, pass, every);
   (in_place ? pass_gently : pass_run)(pass);

@@ -7,11 +7,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { LOCK_TRIES = 1000 }; /* a millisecond each */
 
 static const char standard_output[] = "standard output";
 
@@ -126,35 +130,6 @@ static bool open_named(struct output *output, const char *path, const struct inp
   return cannot_write(path, errno);
 }
 
-static bool open_with_mode(struct output *output, mode_t mode, const char *path,
-                           const struct inputs *inputs)
-{
-  *output = (struct output){.fd = STDOUT_FILENO, .name = standard_output, .mode = mode};
-  pthread_mutex_init(&output->lock, NULL);
-  pthread_cond_init(&output->room, NULL);
-  if (path == NULL)
-    return true;
-  output->name = path;
-  return open_named(output, path, inputs);
-}
-
-bool output_open(struct output *output, const char *path, const struct inputs *inputs)
-{
-  return open_with_mode(output, MODE_OF_LINES, path, inputs);
-}
-
-bool output_open_filter(struct output *output, const char *path, const struct inputs *inputs)
-{
-  bool good = open_with_mode(output, MODE_OF_FILTERS, path, inputs);
-  output->durable = true;
-  return good;
-}
-
-bool output_replaces(const struct output *output)
-{
-  return output->replacement.begun;
-}
-
 static bool write_all(int fd, const char *data, size_t length)
 {
   while (length > 0) {
@@ -177,29 +152,122 @@ bool output_write_bytes(struct output *output, const void *data, size_t size)
   return write_all(output->fd, data, size);
 }
 
-/* The last byte of a file that is open for writing only; a newline if it is unknown. */
-static char last_byte(int fd, off_t size)
+/* The kernel writes up to PIPE_BUF bytes to a pipe as a whole, and tears more than that if others
+ * write too.  So each write has as many lines as PIPE_BUF bytes hold, or one longer line. */
+static bool write_to_pipe(int fd, const char *data, size_t length)
 {
-  char name[sizeof "/proc/self/fd/" + 3 * sizeof fd], last = '\n';
-  snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-  int again = (int) TEMP_FAILURE_RETRY(open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  if (again < 0)
-    return last;
-  if (pread(again, &last, 1, size - 1) != 1)
-    last = '\n';
-  close(again);
-  return last;
+  while (length > 0) {
+    const char *last = length <= PIPE_BUF ? data + length - 1 : memrchr(data, '\n', PIPE_BUF);
+    if (last == NULL)
+      last = memchr(data + PIPE_BUF, '\n', length - PIPE_BUF);
+    size_t part = (size_t) (last - data) + 1;
+    if (!write_all(fd, data, part))
+      return false;
+    data += part;
+    length -= part;
+  }
+  return true;
 }
 
-bool output_end_line(struct output *output)
+/* Runs that append to a file lock it while they write.  Somebody who may only read the file can hold
+ * the lock for ever, and so can a run that is stopped.  So the wait has an end. */
+static bool lock_end(struct output *output)
+{
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  const struct timespec pause = {.tv_nsec = 1000000};
+  for (unsigned tries = 0; fcntl(output->fd, F_SETLK, &lock) != 0; tries++) {
+    if ((errno != EAGAIN && errno != EACCES) || tries == LOCK_TRIES)
+      return false;
+    nanosleep(&pause, NULL);
+  }
+  return true;
+}
+
+static void unlock_end(struct output *output)
+{
+  struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
+  (void) fcntl(output->fd, F_SETLK, &lock);
+}
+
+static bool ends_within_line(const struct output *output)
 {
   struct stat status;
+  char last = '\n';
+  return fstat(output->reader, &status) == 0 && status.st_size > 0 &&
+         pread(output->reader, &last, 1, status.st_size - 1) == 1 && last != '\n';
+}
+
+/* Each write appends whole lines, unless kill -9 or a full disk cuts it off.  What another run is
+ * writing looks cut off, too, so the end is looked at under the lock alone.  Without the lock, the
+ * kernel still keeps the writes apart. */
+static bool append(struct output *output, const char *data, size_t length)
+{
+  if (!lock_end(output)) {
+    close(output->reader);
+    output->reader = -1;
+    return write_all(output->fd, data, length);
+  }
+  bool good = (!ends_within_line(output) || write_all(output->fd, "\n", 1)) &&
+              write_all(output->fd, data, length);
+  unlock_end(output);
+  return good;
+}
+
+/* How lines are to be written, of which other processes may write some, too. */
+static void look_at_kind(struct output *output)
+{
+  char name[sizeof "/proc/self/fd/" + 3 * sizeof output->fd];
+  struct stat status;
   int flags = fcntl(output->fd, F_GETFL);
-  if (flags < 0 || !(flags & O_APPEND) || fstat(output->fd, &status) != 0 ||
-      !S_ISREG(status.st_mode) || status.st_size == 0 ||
-      last_byte(output->fd, status.st_size) == '\n')
+  if (flags < 0 || fstat(output->fd, &status) != 0)
+    return;
+  output->pipe = S_ISFIFO(status.st_mode);
+  if (!(flags & O_APPEND) || !S_ISREG(status.st_mode))
+    return;
+  snprintf(name, sizeof name, "/proc/self/fd/%d", output->fd);
+  output->reader =
+      move_above_standard((int) TEMP_FAILURE_RETRY(open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY)));
+}
+
+static bool write_lines(struct output *output, const struct chunk *chunk)
+{
+  if (output->reader >= 0)
+    return append(output, chunk->data, chunk->length);
+  return (output->pipe && output->others ? write_to_pipe : write_all)(output->fd, chunk->data,
+                                                                      chunk->length);
+}
+
+static bool open_with_mode(struct output *output, mode_t mode, const char *path,
+                           const struct inputs *inputs)
+{
+  *output =
+      (struct output){.fd = STDOUT_FILENO, .reader = -1, .name = standard_output, .mode = mode};
+  pthread_mutex_init(&output->lock, NULL);
+  pthread_cond_init(&output->room, NULL);
+  if (path == NULL)
     return true;
-  return write_all(output->fd, "\n", 1) || cannot_write(output->name, errno);
+  output->name = path;
+  return open_named(output, path, inputs);
+}
+
+bool output_open(struct output *output, const char *path, const struct inputs *inputs)
+{
+  if (!open_with_mode(output, MODE_OF_LINES, path, inputs))
+    return false;
+  look_at_kind(output);
+  return true;
+}
+
+bool output_open_filter(struct output *output, const char *path, const struct inputs *inputs)
+{
+  bool good = open_with_mode(output, MODE_OF_FILTERS, path, inputs);
+  output->durable = true;
+  return good;
+}
+
+bool output_replaces(const struct output *output)
+{
+  return output->replacement.begun;
 }
 
 bool output_failed(const struct output *output)
@@ -217,7 +285,7 @@ bool output_sync(struct output *output)
 /* Only the thread that has set output->busy may call this. */
 static void write_chunk(struct output *output, const struct chunk *chunk)
 {
-  if (output->broken || write_all(output->fd, chunk->data, chunk->length))
+  if (output->broken || write_lines(output, chunk))
     return;
   output->broken = true;
   cannot_write(output->name, errno);
@@ -281,6 +349,8 @@ void output_close(struct output *output)
     chunk_free(&output->spare[--output->spares]);
   pthread_cond_destroy(&output->room);
   pthread_mutex_destroy(&output->lock);
+  if (output->reader >= 0)
+    close(output->reader);
   if (output->fd >= 0 && output->durable && (!failed() || output->keeps))
     output_sync(output);
   if (output->fd >= 0 && close(output->fd) != 0)

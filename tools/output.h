@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The output of the chosen lines.  Threads write whole chunks one after the other, so lines are
- * never torn.
+ * never torn.  Nor are they where other processes append to the same file, or write lines of up to
+ * PIPE_BUF bytes to the same pipe.  What is appended to a file begins on a new line, also if kill -9
+ * has cut off the last one.
  *
  * One thread writes at a time, and the others do not wait for it.  They put their chunk into a
  * queue, take an empty one instead, and go on; the writing thread continues until the queue is
@@ -28,6 +30,9 @@ struct output {
   bool busy; /* a thread is writing, and will check the queue before it stops */
   const char *name;
   int fd;
+  int reader; /* of the file that lines are appended to (O_APPEND); -1: none */
+  bool pipe;
+  bool others;                    /* processes that write lines to the same pipe */
   bool broken;                    /* a write has failed */
   bool durable;                   /* the disk has it before its name changes */
   bool keeps;                     /* it takes its name after a failure, too */
@@ -49,10 +54,6 @@ bool output_open(struct output *output, const char *path, const struct inputs *i
 
 /* The same for a saved filter: it is synchronised, and nobody but its owner may read a new file. */
 bool output_open_filter(struct output *output, const char *path, const struct inputs *inputs);
-
-/* If a file is continued (O_APPEND) that does not end with a newline, as after kill -9, writes one.
- * False after fail(). */
-bool output_end_line(struct output *output);
 
 /* Whether the output takes the place of a file at the end. */
 bool output_replaces(const struct output *output);

@@ -95,12 +95,25 @@ static void fail_too_little(const tamis_options *filter, uint64_t memory, uint64
        filter->capacity == 1 ? "" : "s", enough);
 }
 
+/* A filter of a fixed size can have lower rates. */
+static void refuse(const tamis_options *filter, int result)
+{
+  tamis_options fixed = *filter;
+  uint64_t bytes;
+  fixed.growable = false;
+  if (filter->growable && tamis_bytes_for(&fixed, &bytes) == TAMIS_OK)
+    fail("a rate of %.2g is lower than a %s filter that grows can give; use --fixed", filter->fpp,
+         kind_name(filter->kind));
+  else
+    fail_to_create(filter, result, 0);
+}
+
 /* The bytes of the filter.  False after fail(). */
 static bool take(const tamis_options *filter, uint64_t *bytes)
 {
   int result = tamis_bytes_for(filter, bytes);
   if (result != TAMIS_OK)
-    fail_to_create(filter, result, 0);
+    refuse(filter, result);
   return result == TAMIS_OK;
 }
 
@@ -124,7 +137,7 @@ static bool buy_rate(tamis_options *filter, uint64_t memory)
   if (result == TAMIS_EFULL)
     fail_too_little(filter, memory, least_memory(filter));
   else if (result != TAMIS_OK)
-    fail_to_create(filter, result, 0);
+    refuse(filter, result);
   return result == TAMIS_OK;
 }
 

@@ -20,6 +20,7 @@ struct which_options {
   char **keys;
   size_t key_count;
   bool count, list;
+  char end; /* of a name that which prints */
 };
 
 static const struct argp_child children[] = {{&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
@@ -39,6 +40,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   case 'l':
     options->list = true;
     return 0;
+  case '0':
+    options->end = '\0';
+    return 0;
   case ARGP_KEY_ARGS:
     options->index = state->argv[state->next];
     options->keys = state->argv + state->next + 1;
@@ -52,8 +56,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 #define EXIT_STATUS \
   "The exit status is 0 if something was found, 1 if nothing was, and 2 after an error.\n\n"
 
+static const struct argp_option which_entries[] = {
+    {"null", '0', NULL, 0, "End each name with a byte of zero, as 'xargs -0' expects", 1},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
 static const struct argp which_argp = {
-    NULL,
+    which_entries,
     parse,
     "INDEX KEY...",
     "Print the files of INDEX that may hold one of the KEYs.\v"
@@ -61,7 +69,7 @@ static const struct argp which_argp = {
     "KEY is printed; another one with the rate of INDEX; and one that has changed since INDEX was "
     "made, always.\n\n" EXIT_STATUS "Examples:\n"
     "  tamis which logs.index \"$id\"\n"
-    "  tamis which logs.index \"$id\" | xargs zgrep -F \"$id\"",
+    "  tamis which -0 logs.index \"$id\" | xargs -0 zgrep -F \"$id\"",
     children,
     NULL,
     NULL};
@@ -231,7 +239,7 @@ static bool search_files(const struct index_file *index, const struct which_opti
 
 /* ---- both ---- */
 
-static bool print_files(const struct index_file *index, const bool *may)
+static bool print_files(const struct index_file *index, const bool *may, char end)
 {
   bool found = false;
   struct stamp stamp;
@@ -242,7 +250,7 @@ static bool print_files(const struct index_file *index, const bool *may)
       fail("cannot open '%s': %s", index->entries[i].path, strerror(errno));
       continue;
     }
-    puts(index->entries[i].path);
+    printf("%s%c", index->entries[i].path, end);
     found = true;
   }
   return found;
@@ -250,7 +258,7 @@ static bool print_files(const struct index_file *index, const bool *may)
 
 static int run(const struct argp *argp, int argc, char **argv, char *name, bool searches)
 {
-  struct which_options options = {.shared = SHARED_OPTIONS_INIT};
+  struct which_options options = {.shared = SHARED_OPTIONS_INIT, .end = '\n'};
   struct index_file index;
   bool found = false;
   options.shared.command = name;
@@ -263,7 +271,8 @@ static int run(const struct argp *argp, int argc, char **argv, char *name, bool 
     if (may == NULL)
       fail("out of memory");
     else if (find_files(&index, &options, may))
-      found = searches ? search_files(&index, &options, may) : print_files(&index, may);
+      found =
+          searches ? search_files(&index, &options, may) : print_files(&index, may, options.end);
     free(may);
   }
   index_free(&index);

@@ -69,7 +69,7 @@ def usage(lines):
 def pages(program, version, date):
     top = list(paragraphs(help_of(program)))
     phrases = {m[1]: m[2] for run in top for line in run if (m := COMMAND.match(line))}
-    yield page("tamis", "approximate-membership filters on the command line", top[0][:1], [top[0][1:]] + top[1:],
+    yield page("tamis", "approximate-membership filters (Bloom, cuckoo) on the command line", top[0][:1], [top[0][1:]] + top[1:],
                ["tamis-" + name for name in phrases], version, date)
     for name in phrases:
         parts = list(paragraphs(help_of(program, name)))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tamis: approximate-membership filters that many threads share.
+ * tamis: approximate-membership filters (Bloom, cuckoo) that many threads share.
  *
  * A filter answers "have I seen this key?" in a few bits per key.  "No" is always true; "yes" is
  * wrong with a small probability that you choose.

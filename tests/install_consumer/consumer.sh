@@ -8,7 +8,10 @@ set -eu
 build=$2 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-quiet() { "$@" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }; }
+quiet() { "$@" >"$work/log" 2>&1 && ! grep -q 'CMake.*Warning' "$work/log" || { cat "$work/log"; exit 1; }; }
+
+# What runs when the package is built, before it is installed.
+quiet cmake -D SOURCE="$1" -D HEADER="$work/commit.h" -P "$1/cmake/commit.cmake"
 
 echo "uninstall"
 quiet cmake --install "$build" --prefix "$work/first"

@@ -91,6 +91,8 @@ run which ids "$(id_of 2 1)" "$(id_of 12 1)"
 check "which names the files of two ids" output_is "$(printf '2.log.gz\n12.log')"
 run which ids 0123456789abcdef
 check "which names none" nothing_said 1
+run which -0 ids "$(id_of 9 0)"
+check "which -0 ends each name with a zero" cmp -s out <(printf '8.log.gz\0009.log\0')
 run grep -l ids "$(id_of 9 0)" "$(id_of 9 3)"
 check "grep -l names each file once" output_is "$(printf '8.log.gz\n9.log')"
 run grep -c ids "$(id_of 9 0)"
@@ -183,6 +185,48 @@ seq -f '%020g a line of a hundred bytes, as those of a log are, with some words 
 run index -o large.index large
 check "an index of one key in 100 bytes takes less than 2 %" \
   test $((50 * $(stat -c %s large.index))) -lt "$(stat -c %s large)"
+# A filter is made for as many keys as its file has: each of them is in, whatever their number is.
+counts="$(seq 40) 63 64 65 100 255 256 257 511 512 513 1000 4095 4096 4097 9999 30000 65537 100000"
+for n in $counts; do seq -f "key %.0f of $n" "$n" >"keys.$n"; done
+run index -o counts --fpp 0.1 keys.*
+check "files of 1 to 100000 keys" nothing_said 0
+/usr/bin/python3 - <<'END'
+import struct
+
+data = open("counts", "rb").read()
+size, = struct.unpack_from("<Q", data, 20)
+head, filters = data[36:36 + size], data[36 + size:]
+at = 48 + struct.unpack_from("<Q", head, 16)[0]
+while at < len(head):
+    length, = struct.unpack_from("<Q", head, at)
+    name = head[at + 8:at + 8 + length].decode()
+    place, left = struct.unpack_from("<QQ", head, at + 8 + length + 40)
+    at += length + 64
+    with open(name + ".tamis", "wb") as file:
+        while left > 0:
+            some, zeros = struct.unpack_from("<QQ", filters, place)
+            file.write(filters[place + 16:place + 16 + some] + bytes(zeros))
+            place, left = place + 16 + some, left - 16 - some
+END
+for n in $counts; do
+  run query "keys.$n.tamis" "keys.$n"
+  same_as "keys.$n" || unfound="${unfound:-} $n"
+done
+check "each key is in the filter of its file" test -z "${unfound:-}"
+
+# As docs/command.md says: so many bits for each key, and 530 to 720 bytes for each file.
+rest_of() { # RATE BITS N
+  seq -f "line %.0f" "$3" >size.1
+  for i in $(seq 2 10); do cp size.1 "size.$i"; done
+  rm -f sizes
+  "$tamis" index --fpp "$1" -o sizes size.* && echo $((($(stat -c %s sizes) - $3 * $2 / 8) / 10))
+}
+for n in 0 1 10 100 1000 10000; do
+  for rest in $(rest_of 0.01 103 "$n") $(rest_of 0.001 160 "$n"); do
+    [ "$rest" -ge 530 ] && [ "$rest" -le 720 ] || outside="${outside:-} $n:$rest"
+  done
+done
+check "an index takes what the document says${outside:-}" test -z "${outside:-}"
 
 # ---- bad input ----
 

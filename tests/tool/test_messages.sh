@@ -151,6 +151,14 @@ enough() {
   [ "$status" -ne 0 ] || { echo "# $((bytes - 2)) is enough, too"; return 1; }
 }
 check "size: what memory is enough for a key" enough size
+for grows in "--kind cuckoo --fpp 1e-9" "--window 64 --fpp 1e-6"; do
+  # shellcheck disable=SC2086
+  run size --capacity 1M $grows
+  check "size: $grows, which one that grows cannot have" one_line 1 "that grows can give; use --fixed"
+  # shellcheck disable=SC2086
+  run size --capacity 1M $grows --fixed
+  check "... and another can" test "$status" -eq 0
+done
 check "... for a key in a cuckoo filter" enough size --kind cuckoo --fixed
 check "... for a capacity" enough size --capacity 1M
 check "... for a window" enough size --capacity 10k --window 3

@@ -187,6 +187,40 @@ mv out written
 run dedup --shared seen more
 check "... has what was written" test -s written -a ! -s out
 
+# ---- one output of several runs ----
+
+# hold FILE MODE LOCK CODE: another process locks the file, and runs this code.
+mkfifo held
+hold() {
+  python3 -c "import fcntl, os, sys, time
+f = open(sys.argv[1], sys.argv[2])
+fcntl.lockf(f, fcntl.$3)
+$4" "$1" "$2" >held &
+  read -r _ <held
+}
+appends() {
+  timeout -s KILL 60 "$tamis" dedup $rate --shared seen "$@" >>joined 2>err
+  status=$?
+}
+rm -f seen
+hold joined a LOCK_EX 'os.write(f.fileno(), b"begun"); print("held", flush=True); time.sleep(0.5)
+os.write(f.fileno(), b" and ended\n")'
+appends first
+wait $!
+check "no line is ended that another run is writing" test -z "$(grep -x begun joined)"
+rm -f seen
+: >joined
+hold joined r LOCK_SH 'print("held", flush=True); time.sleep(600)'
+appends first
+kill $!
+check "a lock of a reader stops no run" cmp -s first joined
+# The pipe is full before anybody reads.
+rm -f seen
+for i in 1 2 3 4; do gawk -v n="$i" '{ printf "%d %s %0*d\n", n, $0, n * NR % 150, 0 }' first; done >long
+split -n l/8 long long.
+ls long.* | xargs -P 4 -n 1 "$tamis" dedup $rate --shared seen -q --capacity 1M | { sleep 0.5; sort; } >joined
+check "no line of several runs is torn in their pipe" cmp -s joined <(sort long)
+
 # ---- files that cannot be shared ----
 
 run dedup --shared sealed paths
@@ -220,7 +254,7 @@ start_slow() {
   : >slow.out
   : >err
   in_background 'exec 3>slow; seq 1000 >&3; printf unfinished >&3; while [ ! -e go ]; do sleep 0.05; done; echo >&3; exec sleep 60'
-  env --default-signal "$tamis" dedup $rate --shared seen "$@" slow >slow.out 2>slow.err &
+  env --default-signal "$tamis" dedup $rate --shared seen "$@" slow >>slow.out 2>slow.err &
   pid=$!
   for _ in $(seq 600); do
     { [ -s slow.out ] || [ -n "$("$tamis" info seen 2>/dev/null | grep '^lines *1000 ')" ]; } && return
@@ -241,6 +275,16 @@ end_slow
 run dedup --shared seen numbers
 check "after kill -9, no line comes twice" each_once numbers.sorted slow.out out
 check "... and the file is whole" "$tamis" info --check seen >info.out
+
+rm -f seen
+start_slow
+printf cut >>slow.out
+: >go
+for _ in $(seq 600); do grep -q finished slow.out && break; sleep 0.05; done
+rm go
+kill "$pid"
+end_slow
+check "what is appended begins on a new line" cmp -s slow.out <(seq 1000; echo cut; echo unfinished)
 
 # The process is killed anywhere; what it had not written is missing, and of its last line a part.
 for try in 1 2 3; do

@@ -92,6 +92,23 @@ dedup_new_state() {
   rm -f state state.lock *.tamis-*
   traced "$tamis" dedup "${cuckoo[@]}" --capacity 4k --state state --save-every 0.001 a >out
 }
+dedup_shared() {
+  rm -f seen *.tamis-*
+  echo "a line before" >out
+  traced "$tamis" dedup "${exact[@]}" --capacity 4k --shared seen a >>out
+}
+# The index that it writes is right if the key, which is in both files, is found in them.
+key=$(head -n 1 common)
+index_new() {
+  rm -f index out *.tamis-*
+  local code
+  traced "$tamis" index -o index a b
+  code=$?
+  [ ! -e index ] || "$tamis" grep index "$key" >out 2>grep.err
+  return $code
+}
+index_which() { traced "$tamis" which a.index "$key" >out; }
+index_grep() { traced "$tamis" grep a.index "$key" >out; }
 print_help() { traced "$tamis" dedup --help >out; }
 print_version() { traced "$tamis" --version >out; }
 
@@ -138,9 +155,9 @@ must_go_on() {
   esac
 }
 
-# by_stdio CALL: whether it is a write of the C library, which reports an interrupted one as an
+# by_stdio CALL: whether it is a call of the C library, which reports an interrupted one as an
 # error.  (A signal does not interrupt it: those that have a handler end the program.)
-by_stdio() { [[ $shape == print_* ]] || grep -q 'write(2,' <<<"$1"; }
+by_stdio() { [[ $shape == print_* || $shape == index_* && $1 == *" read("* ]] || grep -q 'write(2,' <<<"$1"; }
 
 # right EXPECTED: the output is this; with several threads, in any order.
 right() {
@@ -155,10 +172,11 @@ no_rest() { [ -z "$(find . -name '*.tamis-*')" ]; }
 # right_so_far EXPECTED: the output has no wrong line, none twice, and with one thread no gap.
 right_so_far() {
   case $shape in
-  *threads | common_pipe) [ -z "$(sort out | comm -23 - "$1")" ] ;;
+  # After an error in one file, index_grep searches the others.
+  *threads | common_pipe | index_which | index_grep) [ -z "$(sort out | comm -23 - "$1")" ] ;;
   # The old file stands, or the new one is complete, and nothing else is left.
   dedup_output) { grep -qx precious out || cmp -s out "$1"; } && no_rest ;;
-  common_memory | build_list | merge_lists) { [ ! -e out ] || cmp -s out "$1"; } && no_rest ;;
+  common_memory | build_list | merge_lists | index_new) { [ ! -e out ] || cmp -s out "$1"; } && no_rest ;;
   *) cmp -n "$(stat -c %s out)" out "$1" ;;
   esac
 }
@@ -167,8 +185,8 @@ right_so_far() {
 # that were not written.
 fails_rightly() {
   case $shape in
-  query*) [ "$status" -eq 2 ] ;;
-  merge* | dedup*state) [ "$status" -eq 1 ] || [ "$status" -eq 2 ] ;;
+  query* | index_which | index_grep) [ "$status" -eq 2 ] ;;
+  merge* | index_new | dedup*state | dedup_shared) [ "$status" -eq 1 ] || [ "$status" -eq 2 ] ;;
   *) [ "$status" -eq 1 ] ;;
   esac || { echo "# status $status"; return 1; }
   state_is_right
@@ -304,6 +322,14 @@ all query_mapped common
 all query_loaded common
 all dedup_state b.new
 all dedup_new_state a.distinct
+{ echo "a line before"; cat a.distinct; } >appended
+all dedup_shared appended
+grep -nFx "$key" a b | sed 's/:.*//' | uniq >key.files
+grep -Fx "$key" a b >key.lines
+all index_new key.lines
+"$tamis" index -o a.index a b
+all index_which key.files
+all index_grep key.lines
 all print_help help
 all print_version version
 
