@@ -45,16 +45,20 @@ void figures_note_stats(const tamis_stats *stats, uint64_t bytes)
   longest_ns = stats->longest_growth_ns > longest_ns ? stats->longest_growth_ns : longest_ns;
 }
 
+/* To look at a Bloom filter takes a few instructions for each byte, up to a bound: so many adds come
+ * before another filter is looked at. */
 void figures_note_adds(const struct value *v, const int *results, int n)
 {
-  enum { ADDS = 1024 };
-  const uint64_t before = adds;
+  enum { ADDS = 1024, MOST_ADDS = 64 << 10 };
+  static uint64_t next_look;
   for (int i = 0; i < n; i++) {
     adds += results[i] == TAMIS_OK;
     refusals += results[i] < 0;
   }
-  if (before / ADDS != adds / ADDS)
-    (void) value_memory(v); /* which notes what it sees */
+  if (adds < next_look)
+    return;
+  const uint64_t bytes = value_memory(v); /* which notes what it sees */
+  next_look = adds + (bytes < ADDS ? ADDS : bytes < MOST_ADDS ? bytes : MOST_ADDS);
 }
 
 /* ---- INFO ---- */

@@ -92,30 +92,41 @@ static void reply_added(server_ctx *ctx, const struct value *v, int result, bool
     server.ReplyWithBool(ctx, result == TAMIS_OK);
 }
 
-/* A Bloom filter that is full stays full: the reply ends with the error of the first item that
- * found no room. */
+/* Of a part of the items.  Returns how many replies there are: a Bloom filter that is full stays full,
+ * so the replies end with the error of the first item that found no room. */
+static int number_of_replies(const struct value *v, const int *results, int tried)
+{
+  for (int i = 0; i < tried && v->kind == TAMIS_BLOOM; i++)
+    if (results[i] < 0)
+      return i + 1;
+  return tried;
+}
+
+/* A server writes an array faster whose length it knows before. */
 static int add_several(server_ctx *ctx, struct reservation *w, server_string *key,
                        server_string **items, int n, bool unique, bool verbatim)
 {
-  const bool stops = w->kind == TAMIS_BLOOM;
-  const struct add_mode mode = {unique, stops, verbatim && n <= ADD_BATCH};
-  int results[ADD_BATCH];
+  const bool at_once = n <= ADD_BATCH;
+  const struct add_mode mode = {unique, w->kind == TAMIS_BLOOM, verbatim && at_once};
+  int results[ADD_BATCH], replies = 0, last = TAMIS_OK;
   struct value *v = filter_to_fill(ctx, w->kind, key, w);
   if (!v)
     return SERVER_OK;
-  long replied = 0;
-  bool failed = false;
-  server.ReplyWithArray(ctx, LENGTH_LATER);
-  for (int done = 0; done < n && !failed;) {
-    int part = n - done < ADD_BATCH ? n - done : ADD_BATCH;
-    int tried = add_items(ctx, key, v, items + done, part, mode, results);
-    for (int i = 0; i < tried && !failed; i++, replied++) {
+  if (!at_once)
+    server.ReplyWithArray(ctx, LENGTH_LATER);
+  for (int done = 0, part; done < n && !(mode.stops && last < 0); done += part) {
+    part = n - done < ADD_BATCH ? n - done : ADD_BATCH;
+    const int tried = add_items(ctx, key, v, items + done, part, mode, results);
+    const int more = number_of_replies(v, results, tried);
+    if (at_once)
+      server.ReplyWithArray(ctx, more);
+    for (int i = 0; i < more; i++)
       reply_added(ctx, v, results[i], unique);
-      failed = stops && results[i] < 0;
-    }
-    done += part;
+    replies += more;
+    last = results[more - 1];
   }
-  server.ReplySetArrayLength(ctx, replied);
+  if (!at_once)
+    server.ReplySetArrayLength(ctx, replies);
   return SERVER_OK;
 }
 
