@@ -64,7 +64,7 @@ enum {
   C(cf, count, command_count, "readonly fast", 3, READS,                                         \
     "Says how many copies of an item are in a cuckoo filter")                                    \
   C(cf, compact, command_compact, "write fast", 2, UPDATES,                                      \
-    "Does nothing: a cuckoo filter gives memory back by itself")                                 \
+    "Counts removes from a cuckoo filter anew; it gives memory back by itself")                  \
   C(cf, info, command_info, "readonly fast", -2, READS_FIGURES,                                  \
     "Tells the figures of a cuckoo filter")                                                      \
   C(cf, debug, command_debug, "readonly fast", 2, READS_FIGURES,                                 \

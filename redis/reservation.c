@@ -38,7 +38,8 @@ static const long long MOST_CAPACITY = 1LL << 40;
 const char *reservation_read_capacity(struct reservation *w, const server_string *word)
 {
   if (server.StringToLongLong(word, &w->capacity) != SERVER_OK)
-    return w->kind == TAMIS_CUCKOO ? "ERR Bad capacity" : "ERR bad capacity";
+    return w->kind == TAMIS_CUCKOO || w->form == FORM_INSERT ? "ERR Bad capacity"
+                                                             : "ERR bad capacity";
   if (w->capacity > MOST_CAPACITY)
     return "ERR (capacity should be at most 1099511627776, which is 2^40)";
   return w->capacity > 0 ? NULL : "ERR (capacity should be larger than 0)";
@@ -47,7 +48,7 @@ const char *reservation_read_capacity(struct reservation *w, const server_string
 const char *reservation_read_rate(struct reservation *w, const server_string *word)
 {
   if (server.StringToDouble(word, &w->rate) != SERVER_OK)
-    return "ERR bad error rate";
+    return w->form == FORM_INSERT ? "ERR Bad error rate" : "ERR bad error rate";
   return w->rate > 0 && w->rate < 1 ? NULL : "ERR (0 < error rate range < 1)";
 }
 
@@ -75,11 +76,13 @@ static const char *read_expansion(struct reservation *w, const server_string *wo
 {
   uint64_t n = 0;
   w->expands = true;
-  const char *error = w->kind == TAMIS_CUCKOO
-                          ? read_in_range(word, 0, 32768, &n, "ERR Couldn't parse EXPANSION",
-                                          "ERR EXPANSION: value must be in the range [0, 32768]")
-                          : read_in_range(word, 0, 32768, &n, "ERR bad expansion",
-                                          "ERR expansion must be in the range [0, 32768]");
+  const char *error =
+      w->kind == TAMIS_CUCKOO
+          ? read_in_range(word, 0, 32768, &n, "ERR Couldn't parse EXPANSION",
+                          "ERR EXPANSION: value must be in the range [0, 32768]")
+          : read_in_range(word, 0, 32768, &n,
+                          w->form == FORM_INSERT ? "ERR Bad expansion" : "ERR bad expansion",
+                          "ERR expansion must be in the range [0, 32768]");
   w->traits.expansion = (uint32_t) n;
   return error;
 }
@@ -210,11 +213,12 @@ static const struct option *find_option(tamis_kind kind, enum reservation_form f
   return NULL;
 }
 
-/* The first one counts, as in RedisBloom, which refuses a second SEED. */
-static bool is_repeated(struct reservation *w, const struct option *option)
+/* Of an option that stands twice, RESERVE takes the first one, and INSERT the last one, as in
+ * RedisBloom, which refuses a second SEED. */
+static bool is_overlooked(struct reservation *w, const struct option *option)
 {
   const uint64_t bit = UINT64_C(1) << (option - known_options);
-  const bool seen = w->seen & bit && option->read != read_seed;
+  const bool seen = w->form == FORM_RESERVE && w->seen & bit && option->read != read_seed;
   w->seen |= bit;
   return seen;
 }
@@ -258,11 +262,13 @@ const char *reservation_read(struct reservation *w, enum reservation_form form,
         return reservation_wrong_arity;
       continue;
     }
-    if (!option)
-      return "ERR Unknown argument received";
+    if (!option) /* options of CF.RESERVE come in pairs there, which is looked at first */
+      return w->kind == TAMIS_CUCKOO && form == FORM_RESERVE && i + 1 == argc
+                 ? reservation_wrong_arity
+                 : "ERR Unknown argument received";
     if (option->has_value && ++i == argc)
       return missing_value(option, w, form);
-    const char *error = is_repeated(w, option) ? NULL : option->read(w, argv[i]);
+    const char *error = is_overlooked(w, option) ? NULL : option->read(w, argv[i]);
     if (error)
       return error;
   }
@@ -349,21 +355,13 @@ static void explain(const struct reservation *w, const tamis_options *options, i
     (void) snprintf(why, size, "%s", tamis_strerror(result));
 }
 
-struct value *reservation_create(server_ctx *ctx, server_string *key, struct reservation *w)
+static tamis_options options_of(const struct reservation *w)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
-  tamis_filter *filter;
-  char why[256];
-  if (!limit_is_legal(ctx, w)) {
-    reply_error(ctx, "ERR MAXBYTES must be between 1 and %lld", settings.max_bytes);
-    return NULL;
-  }
   options.kind = w->kind;
   options.capacity = (uint64_t) w->capacity;
   options.fpp = w->rate;
   options.growable = w->traits.expansion != 0;
-  if (w->traits.every && !w->traits.next)
-    w->traits.next = (uint64_t) server.Milliseconds() + w->traits.every;
   options.window = w->traits.window;
   options.window_renews = w->traits.renews;
   options.max_bytes = w->traits.max_bytes;
@@ -376,6 +374,36 @@ struct value *reservation_create(server_ctx *ctx, server_string *key, struct res
   }
   options.allocator = memory_of_filters();
   options.cleared_from = MEMORY_CLEARED_FROM;
+  return options;
+}
+
+bool reservation_is_possible(tamis_kind kind, char *why, size_t size)
+{
+  struct reservation w;
+  reservation_init(&w, kind);
+  const char *error = check_together(&w);
+  if (error) {
+    (void) snprintf(why, size, "%s", error + sizeof "ERR");
+    return false;
+  }
+  const tamis_options options = options_of(&w);
+  const int result = tamis_options_check(&options, NULL, 0);
+  if (result != TAMIS_OK)
+    explain(&w, &options, result, why, size);
+  return result == TAMIS_OK;
+}
+
+struct value *reservation_create(server_ctx *ctx, server_string *key, struct reservation *w)
+{
+  const tamis_options options = options_of(w);
+  tamis_filter *filter;
+  char why[256];
+  if (!limit_is_legal(ctx, w)) {
+    reply_error(ctx, "ERR MAXBYTES must be between 1 and %lld", settings.max_bytes);
+    return NULL;
+  }
+  if (w->traits.every && !w->traits.next)
+    w->traits.next = (uint64_t) server.Milliseconds() + w->traits.every;
   int result = tamis_create(&options, &filter);
   if (result != TAMIS_OK) {
     explain(w, &options, result, why, sizeof why);

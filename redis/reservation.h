@@ -30,6 +30,9 @@ enum reservation_form { FORM_RESERVE = 1, FORM_INSERT = 2 };
 /* A filter as it is made when the command says nothing. */
 void reservation_init(struct reservation *w, tamis_kind kind);
 
+/* Whether a filter can be made so; else why not. */
+bool reservation_is_possible(tamis_kind kind, char *why, size_t size);
+
 /* Reads the options of RESERVE or INSERT from argv[from] on.  Returns NULL, the text of an error,
  * or reservation_wrong_arity. */
 const char *reservation_read(struct reservation *w, enum reservation_form form,

@@ -2,6 +2,7 @@
 #include "settings.h"
 
 #include "keys.h"
+#include "reservation.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,9 +30,9 @@ static struct number {
   unsigned flags;
 } numbers[] = {
     {"max-bytes", NULL, &settings.max_bytes, 0, INT64_MAX, CONFIG_MEMORY},
-    {"bf-initial-size", "INITIAL_SIZE", &settings.bf_initial_size, 1, INT64_MAX, 0},
+    {"bf-initial-size", "INITIAL_SIZE", &settings.bf_initial_size, 1, 1LL << 40, 0},
     {"bf-expansion-factor", NULL, &settings.bf_expansion_factor, 0, 32768, 0},
-    {"cf-initial-size", NULL, &settings.cf_initial_size, 2, INT64_MAX, 0},
+    {"cf-initial-size", NULL, &settings.cf_initial_size, 2, 1LL << 40, 0},
     {"cf-bucket-size", NULL, &settings.cf_bucket_size, 1, 255, 0},
     {"cf-max-iterations", NULL, &settings.cf_max_iterations, 1, 65535, 0},
     {"cf-expansion-factor", NULL, &settings.cf_expansion_factor, 0, 32768, 0},
@@ -105,6 +106,23 @@ static bool read_setting(const server_string *name, const server_string *value)
   return false;
 }
 
+/* Whether commands can create filters with the settings as they are together; else why not. */
+static bool are_possible(char *why, size_t size)
+{
+  static const struct {
+    tamis_kind kind;
+    const char *name;
+  } kinds[] = {{TAMIS_BLOOM, "bf"}, {TAMIS_CUCKOO, "cf"}};
+  char reason[256];
+  for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (!reservation_is_possible(kinds[i].kind, reason, sizeof reason)) {
+      (void) snprintf(why, size, "no filter could be made with the settings %s-*: %s",
+                      kinds[i].name, reason);
+      return false;
+    }
+  return true;
+}
+
 bool settings_read(server_ctx *ctx, server_string **argv, int argc)
 {
   for (int i = 0; i < argc; i += 2) {
@@ -155,24 +173,50 @@ static int set_rate(const char *name, server_string *value, void *rate, server_s
   return SERVER_ERR;
 }
 
+/* The settings of a configuration file come one by one, and are checked when all are there. */
+static bool is_loading;
+
+/* After all settings of one CONFIG SET, which an error takes back. */
+static int apply(server_ctx *ctx, void *unused, server_string **error)
+{
+  char why[320];
+  (void) ctx, (void) unused;
+  if (is_loading || are_possible(why, sizeof why))
+    return SERVER_OK;
+  *error = server.CreateString(NULL, why, strlen(why));
+  return SERVER_ERR;
+}
+
+static bool check_all(server_ctx *ctx)
+{
+  char why[320];
+  const bool possible = are_possible(why, sizeof why);
+  if (!possible)
+    server.Log(ctx, "warning", "arguments of the module: %s", why);
+  return possible;
+}
+
 bool settings_register(server_ctx *ctx)
 {
   char text[32];
   if (!server.RegisterNumericConfig || !server.RegisterStringConfig || !server.LoadConfigs)
-    return true;
+    return check_all(ctx);
   for (size_t i = 0; i < NUMBERS; i++) {
     struct number *n = &numbers[i];
     if (server.RegisterNumericConfig(ctx, n->name, *n->value, n->flags, n->min, n->max, get_number,
-                                     set_number, NULL, n) != SERVER_OK)
+                                     set_number, apply, n) != SERVER_OK)
       return false;
   }
   for (size_t i = 0; i < RATES; i++) {
     (void) snprintf(text, sizeof text, "%.15g", *rates[i].value);
-    if (server.RegisterStringConfig(ctx, rates[i].name, text, 0, get_rate, set_rate, NULL,
+    if (server.RegisterStringConfig(ctx, rates[i].name, text, 0, get_rate, set_rate, apply,
                                     &rates[i]) != SERVER_OK)
       return false;
   }
-  return server.LoadConfigs(ctx) == SERVER_OK;
+  is_loading = true;
+  const bool loaded = server.LoadConfigs(ctx) == SERVER_OK;
+  is_loading = false;
+  return loaded && check_all(ctx);
 }
 
 /* ---- who is to obey ---- */

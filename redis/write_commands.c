@@ -187,7 +187,8 @@ int command_del(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc
   return server.ReplyWithBool(ctx, result == TAMIS_OK);
 }
 
-/* Nothing is left to do: a filter that removes leave behind gives memory back by itself. */
+/* A filter that removes leave behind gives memory back by itself.  As in RedisBloom, removes are
+ * counted from here on. */
 int command_compact(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
   struct value *v;
@@ -196,6 +197,14 @@ int command_compact(server_ctx *ctx, tamis_kind kind, server_string **argv, int 
   enum key_state state = key_find(ctx, argv[1], KEY_READ | KEY_WRITE, kind, &v);
   if (state == KEY_RESTORING)
     return reply_state(ctx, state);
-  return state == KEY_WHOLE ? server.ReplyWithSimpleString(ctx, "OK")
-                            : server.ReplyWithError(ctx, "ERR Cuckoo filter was not found");
+  if (state != KEY_WHOLE)
+    return server.ReplyWithError(ctx, "ERR Cuckoo filter was not found");
+  if (v->traits.deleted) {
+    v->traits.deleted = 0;
+    if (v->foreign)
+      v->foreign->deleted = 0;
+    server.ReplicateVerbatim(ctx);
+    key_changed(ctx, argv[1], "cuckoo.compact");
+  }
+  return server.ReplyWithSimpleString(ctx, "OK");
 }

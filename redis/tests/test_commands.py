@@ -213,7 +213,7 @@ def test_cf_reserve(context):
                             ("x 1000 EXPANSION x", "EXPANSION"), ("x 1000 EXPANSION -1", "EXPANSION"),
                             ("x 1", "capacity"), ("x -1", "capacity"), ("x 0", "capacity")):
             error_has(client, f"CF.RESERVE {words}", part)
-        for words in ("", "x", "x 1000 BUCKETSIZE", "x 1000 EXPANSION 2 MAXITERATIONS"):
+        for words in ("", "x", "x 1000 BUCKETSIZE", "x 1000 WORD", "x 1000 EXPANSION 2 MAXITERATIONS"):
             error_has(client, f"CF.RESERVE {words}", "wrong number of arguments")
         same(client("EXISTS", "x"), 0)
 
@@ -372,6 +372,9 @@ def test_words_of_refusals(context):
                             ("BF.RESERVE q 0.01 100 EXPANSION -1", "ERR expansion must be in the range [0, 32768]"),
                             ("BF.RESERVE q 0.01 100 EXPANSION 32769", "ERR expansion must be in the range [0, 32768]"),
                             ("BF.INSERT q WORD ITEMS a", "ERR Unknown argument received"),
+                            ("BF.INSERT q CAPACITY x ITEMS a", "ERR Bad capacity"),
+                            ("BF.INSERT q ERROR x ITEMS a", "ERR Bad error rate"),
+                            ("BF.INSERT q EXPANSION x ITEMS a", "ERR Bad expansion"),
                             ("CF.RESERVE q abc", "ERR Bad capacity"), ("CF.INSERT q CAPACITY abc ITEMS a", "ERR Bad capacity"),
                             ("CF.RESERVE q 100 BUCKETSIZE abc", "ERR Couldn't parse BUCKETSIZE"),
                             ("CF.RESERVE q 100 BUCKETSIZE 256", number.format("BUCKETSIZE", 1, 255)),
@@ -798,13 +801,14 @@ def test_exists_with_key(context):
 
 
 def test_repeated_options(context):
-    """The first one counts, as in RedisBloom, whatever a second one says."""
+    """As in RedisBloom: of RESERVE the first one counts, whatever a second one says; of INSERT the last one."""
     client = context.server().connect()
     same(client("CF.RESERVE", "c", "1000", "BUCKETSIZE", "4", "BUCKETSIZE", "2", "EXPANSION", "2", "EXPANSION", "x"), "OK")
     info = client("CF.INFO", "c")
     same([info[info.index(name) + 1] for name in ("Bucket size", "Expansion rate")], [4, 2])
     client("BF.INSERT", "b", "CAPACITY", "500", "CAPACITY", "9000", "EXPANSION", "3", "EXPANSION", "4", "ITEMS", "a")
-    same(client("BF.INFO", "b", "CAPACITY") + client("BF.INFO", "b", "EXPANSION"), [500, 3])
+    same(client("BF.INFO", "b", "CAPACITY") + client("BF.INFO", "b", "EXPANSION"), [9000, 4])
+    same(client.error(*"BF.INSERT x CAPACITY 500 CAPACITY y ITEMS a".split()), "ERR Bad capacity")
     assert "wrong number" in client.error("CF.RESERVE", "x", "1000", "BUCKETSIZE", "4", "BUCKETSIZE")
 
 

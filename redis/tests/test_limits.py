@@ -210,7 +210,19 @@ def test_settings(context):
     for name, value in (("bf-initial-size", "0"), ("bf-error-rate", "1"), ("bf-error-rate", "many"),
                         ("max-bytes", "-1"), ("cf-bucket-size", "256")):
         server.error("CONFIG", "SET", f"tamis.{name}", value)
-    for arguments in (("bf-error-rate", "2"), ("bf-initial-size",), ("unknown", "1"), ("max-bytes", "-5")):
+    before = server("CONFIG", "GET", "tamis.*")
+    for setting in ("bf-initial-size 1099511627777", "bf-initial-size 1000000000", "bf-error-rate 1e-300",
+                    "cf-error-rate 1e-300", "cf-initial-size 1000000000", "cf-bucket-size 10 tamis.cf-initial-size 19",
+                    "cf-initial-size 3 tamis.bf-initial-size 200", "max-bytes 100", "bf-expansion-factor 32769"):
+        assert "CONFIG SET failed" in server.error(*f"CONFIG SET tamis.{setting}".split()), setting
+        for kind, key in (("BF", "e"), ("CF", "g")):
+            same(server(f"{kind}.ADD", key, "a"), 1, setting)
+            server("DEL", key)
+    same(server("CONFIG", "GET", "tamis.*"), before)
+    same(server(*"CONFIG SET tamis.cf-initial-size 19 tamis.cf-bucket-size 9".split()), "OK")
+    same(server("CF.ADD", "g", "a"), 1)
+    for arguments in (("bf-error-rate", "2"), ("bf-initial-size",), ("unknown", "1"), ("max-bytes", "-5"),
+                      ("max-bytes", "100"), ("cf-bucket-size", "255", "cf-initial-size", "509")):
         try:
             context.start(arguments=arguments)
         except RuntimeError as error:
@@ -273,7 +285,8 @@ def test_settings_are_rewritten(context):
     server.config = "server.conf"
     server.start()
     server("MODULE", "LOAD", context.module)
-    server("CONFIG", "SET", "tamis.max-bytes", "3000000", "tamis.cf-error-rate", "0.0001")
+    server("CONFIG", "SET", "tamis.max-bytes", "3000000", "tamis.cf-error-rate", "0.0001", "tamis.bf-initial-size",
+           "4000000", "tamis.bf-error-rate", "0.1")  # possible together only
     server("BF.ADD", "f", "a")
     server("CONFIG", "REWRITE")
     server.error("MODULE", "UNLOAD", "tamis")

@@ -6,7 +6,8 @@ by halves, and expire; the clock jumps; the server restarts.
 
     test_random.py --server redis|valkey --module PATH [WORD ...]
 
-TAMIS_SEED is the seed, and TAMIS_STEPS the number of commands.  What happens follows from them alone.
+TAMIS_SEED is the seed of the first test, and the next number that of the second one; TAMIS_STEPS is the number of
+commands.  What happens follows from them alone.
 """
 import os
 import pathlib
@@ -350,6 +351,19 @@ class Run:
             self.event("CF", key, "del")
         return ["CF.DEL", key, item], check
 
+    def compact(self, kind, key):
+        def check(reply, yes, no):
+            value = self.keys.get(key)
+            if value is None or value.kind != "CF":
+                return same_error(reply, "ERR Cuckoo filter was not found")
+            if not value.whole:
+                return same_error(reply, RESTORED)
+            same(reply, "OK")
+            if value.deleted:
+                self.event("CF", key, "compact")
+            value.deleted = 0
+        return ["CF.COMPACT", key], check
+
     def advance(self, kind, key):
         periods = self.r.choice([1, 1, 2, 5, 10**15])
 
@@ -557,7 +571,7 @@ class Run:
 
     COMMANDS = {"reserve": 6, "add": 16, "insert": 16, "exists": 8, "count": 4, "info": 4, "remove": 10, "advance": 5,
                 "merge": 10, "load_chunk": 14, "scan": 12, "dump": 3, "restore": 4, "copy": 4, "rename": 4,
-                "delete": 6, "expire": 4, "ttl": 2, "string": 1, "setting": 1}
+                "delete": 6, "expire": 4, "ttl": 2, "string": 1, "setting": 1, "compact": 2}
 
     def command(self, names=None):
         name = self.r.choice(names) if names else self.r.choices(list(self.COMMANDS), self.COMMANDS.values())[0]
@@ -741,8 +755,8 @@ def same_error(reply, text):
     assert isinstance(reply, ReplyError) and str(reply).startswith(text), f"{reply!r} instead of the error {text!r}"
 
 
-def run(context, *options):
-    seed, steps = int(os.environ.get("TAMIS_SEED", "1")), int(os.environ.get("TAMIS_STEPS", "700"))
+def run(context, further, *options):
+    seed, steps = int(os.environ.get("TAMIS_SEED", "1")) + further, int(os.environ.get("TAMIS_STEPS", "700"))
     print(f"# TAMIS_SEED={seed} TAMIS_STEPS={steps}")
     Run(context, seed, ("--rdbcompression", "no", *options)).go(steps)
 
@@ -751,11 +765,11 @@ AOF = ("--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percent
 
 
 def test_commands_and_rdb(context):
-    run(context)
+    run(context, 0)
 
 
 def test_commands_and_aof(context):
-    run(context, *AOF, "no")
+    run(context, 1, *AOF, "no")
 
 
 if __name__ == "__main__":
