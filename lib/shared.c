@@ -92,8 +92,10 @@ static int contradicts(const struct wanted *w, const char *field, const char *wa
 }
 
 static int contradicts_number(const struct wanted *w, const char *field, uint64_t wanted,
-                              uint64_t found)
+                              uint64_t found, const char *const *words)
 {
+  if (words)
+    return contradicts(w, field, words[wanted], words[found]);
   char a[24], b[24];
   (void) snprintf(a, sizeof a, "%llu", (unsigned long long) wanted);
   (void) snprintf(b, sizeof b, "%llu", (unsigned long long) found);
@@ -104,22 +106,26 @@ static int contradicts_number(const struct wanted *w, const char *field, uint64_
 static int compare(const struct wanted *w, const struct saved_head *saved)
 {
   const tamis_options *a = &w->options, *b = &saved->options;
+  static const char *const truths[] = {"false", "true"}, *const layouts[] = {"blocked", "classic",
+                                                                             "word"};
   const struct {
     const char *name;
     uint64_t wanted, found;
-    bool any; /* 0: whatever the file has */
-  } numbers[] = {{"kind", a->kind, b->kind, false},
-                 {"capacity", a->capacity, b->capacity, false},
-                 {"growable", a->growable, b->growable, false},
-                 {"window", a->window, b->window, false},
-                 {"window_renews", a->window_renews, b->window_renews, false},
-                 {"max_bytes", a->max_bytes, b->max_bytes, true},
-                 {"layout", a->layout, b->layout, false}};
+    bool any;                 /* 0: whatever the file has */
+    const char *const *words; /* for the numbers, if there are any */
+  } numbers[] = {{"kind", a->kind, b->kind, false, NULL},
+                 {"capacity", a->capacity, b->capacity, false, NULL},
+                 {"growable", a->growable, b->growable, false, truths},
+                 {"window", a->window, b->window, false, NULL},
+                 {"window_renews", a->window_renews, b->window_renews, false, truths},
+                 {"max_bytes", a->max_bytes, b->max_bytes, true, NULL},
+                 {"layout", a->layout, b->layout, false, layouts}};
   if (!w->has_options)
     return TAMIS_OK;
   for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++)
     if (numbers[i].wanted != numbers[i].found && !(numbers[i].any && !numbers[i].wanted))
-      return contradicts_number(w, numbers[i].name, numbers[i].wanted, numbers[i].found);
+      return contradicts_number(w, numbers[i].name, numbers[i].wanted, numbers[i].found,
+                                numbers[i].words);
   if (a->fpp < b->fpp || a->fpp > b->fpp)
     return contradicts(w, "fpp", tamis__rate_text(a->fpp).text, tamis__rate_text(b->fpp).text);
   if (a->seed && a->seed != b->seed)

@@ -145,8 +145,7 @@ static int check_window(const struct refusal *why, const tamis_options *o)
     return tamis__refuse(why, TAMIS_EINVAL, "window is %u; it must be from 0 to %d", o->window,
                          MAX_WINDOW);
   if (o->window_renews && !o->window)
-    return tamis__refuse(why, TAMIS_EINVAL,
-                         "window_renews is 1; it must be 0 (false) where window is 0");
+    return tamis__refuse(why, TAMIS_EINVAL, "window_renews is true; it needs a window");
   if (!kind_for(o))
     return tamis__refuse(why, TAMIS_EUNSUPPORTED, "window is %u; with kind %d (%s) it must be 0",
                          o->window, (int) o->kind, tamis__find_kind(o->kind, false)->name);

@@ -29,7 +29,7 @@ HEADING = re.compile(r"^#+ +(.+)$", re.M)
 LICENCE = re.compile(r"^(/\*|#) SPDX-License-Identifier: \S+( \*/)?\n", re.M)
 # Where quoted files are, and the tests that name what they run.  (tests/check_quick.sh runs all of examples/quick.)
 TESTED = {"python/examples": "python/tests", "js/examples": "js/tests"}
-UNMARKED = ("docs/python.md", "docs/javascript.md", "js/README.md")  # not yet
+UNMARKED = ("docs/javascript.md", "js/README.md")  # not yet
 Block = collections.namedtuple("Block", "document line language mark test name text")
 
 

@@ -481,6 +481,7 @@ void test_exceptions(const std::string &path)
     CHECK(false);
   } catch (const tamis::error &error) {
     CHECK(error.code() == TAMIS_EIO && error.system_error() == ENOENT);
+    CHECK(error.what() == std::string("tamis: /no/such/folder: No such file or directory"));
   }
   f.save_file(path);
   CHECK(tamis::filter::load_file(path).contains("one"));
@@ -491,7 +492,7 @@ void test_exceptions(const std::string &path)
     CHECK(false);
   } catch (const tamis::error &error) {
     CHECK(error.code() == TAMIS_EINVAL);
-    CHECK(std::string(error.what()).find("tamis: max_bytes is 0; ") == 0);
+    CHECK(std::string(error.what()).find("tamis: max_bytes is not set; ") == 0);
   }
   try {
     tamis::filter::open_shared(path);

@@ -91,7 +91,7 @@ static void every_reason_has_words(void **state)
   REFUSED(EUNSUPPORTED, "fpp is 1e-18;", "a Bloom filter for 1000 keys needs at least 2.17e-16",
           o.fpp = 1e-18);
   REFUSED(EUNSUPPORTED, "fpp is 0.0001;",
-          "a Bloom filter of TAMIS_LAYOUT_WORD for 1000000 keys needs at least 0.000144",
+          "a Bloom filter of the word layout for 1000000 keys needs at least 0.000144",
           o.layout = TAMIS_LAYOUT_WORD, o.capacity = 1000000, o.fpp = 1e-4);
   REFUSED(EUNSUPPORTED, "fpp is 2.5e-08;",
           "a cuckoo filter that grows for 1000 keys needs at least 3e-08", o.kind = TAMIS_CUCKOO,
@@ -117,7 +117,7 @@ static void every_reason_has_words(void **state)
           o.layout = TAMIS_LAYOUT_CLASSIC, o.capacity = 0);
   REFUSED(EUNSUPPORTED, "layout is 1;", "of a counting Bloom filter it must be 0",
           o.kind = TAMIS_COUNTING_BLOOM, o.layout = TAMIS_LAYOUT_CLASSIC, o.capacity = UINT64_MAX);
-  REFUSED(EFULL, "max_bytes is 1000;", "or 0 for no limit", o.max_bytes = 1000);
+  REFUSED(EFULL, "max_bytes is 1000;", "which these options need", o.max_bytes = 1000);
   REFUSED(EFULL, "max_bytes is 1;", "at least ", o.kind = TAMIS_CUCKOO, o.max_bytes = 1);
   const tamis_allocator first_half = {no_memory, NULL, NULL},
                         second_half = {NULL, no_release, NULL};

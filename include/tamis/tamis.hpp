@@ -56,6 +56,7 @@
 #if defined(__cpp_exceptions)
 #include <exception>
 #include <stdexcept>
+#include <system_error>
 #define TAMIS_HPP_THROWS 1
 #else
 #define TAMIS_HPP_THROWS 0
@@ -72,7 +73,7 @@ inline std::string_view version() noexcept
 
 #if TAMIS_HPP_THROWS
 /* What the calls without try_ throw.  code() is the result of the C call.  With TAMIS_EIO,
- * system_error() is the errno that says why, else 0. */
+ * system_error() is the errno that says why, else 0.  what() has the path and the reason. */
 class error : public std::runtime_error
 {
 public:
@@ -153,17 +154,17 @@ private:
 };
 
 #if TAMIS_HPP_THROWS
-[[noreturn]] inline void fail(int result)
+[[noreturn]] inline void fail(int result, const char *path = nullptr)
 {
-  int system_error = result == TAMIS_EIO ? errno : 0;
-  throw error(result, system_error, tamis_strerror(result));
+  int number = result == TAMIS_EIO ? errno : 0;
+  std::string why = number ? std::generic_category().message(number) : tamis_strerror(result);
+  throw error(result, number, path ? path + (": " + why) : why);
 }
 
-/* Returns a result that is no failure. */
-inline int checked(int result)
+inline int checked(int result, const char *path = nullptr)
 {
   if (result < 0)
-    fail(result);
+    fail(result, path);
   return result;
 }
 #endif
@@ -457,13 +458,13 @@ public:
   static filter load_file(detail::path path, const load_options &how = {})
   {
     filter out;
-    detail::checked(try_load_file(path, out, how));
+    detail::checked(try_load_file(path, out, how), path.c_str());
     return out;
   }
   static filter map_file(detail::path path, const load_options &how = {})
   {
     filter out;
-    detail::checked(try_map_file(path, out, how));
+    detail::checked(try_map_file(path, out, how), path.c_str());
     return out;
   }
   /* With a path, the error says why it, or the options, are refused. */
@@ -741,7 +742,7 @@ public:
   }
   void save_file(detail::path path) const
   {
-    detail::checked(try_save_file(path));
+    detail::checked(try_save_file(path), path.c_str());
   }
   /* As try_save.  An exception of `write` passes through. */
   template <typename Write> void save(Write &&write) const
@@ -768,9 +769,8 @@ private:
     if (result < 0) {
       int system_error = result == TAMIS_EIO ? errno : 0;
       char why[512];
-      if (tamis_shared_check(wanted, path, why, sizeof why) != result)
-        throw error(result, system_error, tamis_strerror(result));
-      throw error(result, system_error, why);
+      bool is_said = tamis_shared_check(wanted, path, why, sizeof why) == result;
+      throw error(result, system_error, is_said ? why : tamis_strerror(result));
     }
     return out;
   }

@@ -124,6 +124,6 @@ int tamis__check_max_bytes(const struct refusal *why, const tamis_options *optio
     return TAMIS_OK;
   return tamis__refuse(why, TAMIS_EFULL,
                        "max_bytes is %" PRIu64 "; it must be at least %" PRIu64
-                       ", which these options need, or 0 for no limit",
+                       ", which these options need",
                        options->max_bytes, bytes);
 }

@@ -176,7 +176,7 @@ static int refuse_rate(const struct refusal *why, const tamis_options *options)
   return tamis__refuse_rate(why, options,
                             counting ? "a counting Bloom filter"
                             : options->layout == TAMIS_LAYOUT_WORD
-                                ? "a Bloom filter of TAMIS_LAYOUT_WORD"
+                                ? "a Bloom filter of the word layout"
                                 : "a Bloom filter",
                             tamis__bloom_lowest_rate(bloom_layout_for(options), options->capacity));
 }

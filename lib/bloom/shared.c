@@ -49,8 +49,8 @@ static int plan_file(const tamis_options *o, const struct refusal *why, struct f
   *p = (struct file_plan){.n = 1};
   if (o->growable && !o->max_bytes)
     return tamis__refuse(why, TAMIS_EINVAL,
-                         "max_bytes is 0; of a filter that processes share and that is growable it "
-                         "must be set: address space is reserved for so many bytes");
+                         "max_bytes is not set; a filter that processes share and that is growable "
+                         "needs it: address space is reserved for so many bytes");
   int result = plan_first(o, &p->layers[0]);
   if (result == TAMIS_OK)
     result = tamis__check_max_bytes(why, o, lay_out(p));

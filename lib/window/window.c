@@ -53,12 +53,10 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   return result;
 }
 
-static int refuse_layout(const struct refusal *why, const tamis_options *options)
+static int refuse_layout(const struct refusal *why)
 {
   return tamis__refuse(why, TAMIS_EUNSUPPORTED,
-                       "layout is %d; with a window it must be %d (TAMIS_LAYOUT_BLOCKED) or %d "
-                       "(TAMIS_LAYOUT_CLASSIC)",
-                       (int) options->layout, TAMIS_LAYOUT_BLOCKED, TAMIS_LAYOUT_CLASSIC);
+                       "layout is word; with a window it must be blocked or classic");
 }
 
 /* The lowest rate for as many keys, or, if hashes cannot give that any rate, for any number. */
@@ -74,7 +72,7 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 {
   struct window_plan plan = tamis__window_plan_of(options);
   if (!layout_is_possible(options))
-    return refuse_layout(why, options);
+    return refuse_layout(why);
   int result = window_geometry_plan(&plan.spec, &plan.geometry);
   if (result == TAMIS_EINVAL)
     return tamis__refuse_capacity(why, options, bytes_for);

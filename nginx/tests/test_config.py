@@ -140,7 +140,7 @@ def test_contradictions(context):
     for words, sentence in {
         "capacity=2m max_bytes=64m growable": "capacity is 2097152; the filter in the file has 1048576",
         "capacity=1m max_bytes=63m growable": "max_bytes is 66060288; the filter in the file has 67108864",
-        "capacity=1m": "growable is 0; the filter in the file has 1",
+        "capacity=1m": "growable is false; the filter in the file has true",
         "capacity=1m max_bytes=64m growable fpp=0.1": "fpp is 0.1; the filter in the file has 0.01",
     }.items():
         says(context, f"tamis_filter a {path} key=$uri {words};", f'tamis_filter "a": {sentence}')
@@ -165,7 +165,7 @@ def test_windows(context):
         f"{nginx.path('c')} key=$uri period=1h": "the filter in the file has no window",
         f"{nginx.path('b')} key=$uri capacity=1m": "window is 0; the filter in the file has 4",
         f"{nginx.path('b')} key=$uri capacity=1m window=5 period=1h": "window is 5; the filter in the file has 4",
-        f"{nginx.path('b')} key=$uri capacity=1m window=4 period=1h": "window_renews is 0; the filter in the file has 1",
+        f"{nginx.path('b')} key=$uri capacity=1m window=4 period=1h": "window_renews is false; the filter in the file has true",
     }.items():
         says(context, f"tamis_filter a {words};", f'tamis_filter "a": {sentence}')
     same(context.nginx(http=f"tamis_filter a {nginx.path('b')} key=$uri period=1h;").test()[0], 0, "what the file says is taken")

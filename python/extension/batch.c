@@ -15,12 +15,11 @@
 #include <stdlib.h>
 
 enum {
-  LET_GO_FROM = 256,      /* answers: for fewer, to let the GIL go costs more than others gain */
-  SIGNALS_EACH = 1 << 22, /* keys, between two looks for Ctrl-C */
-  PART = 2048             /* objects */
+  LET_GO_FROM = 256, /* answers: for fewer, to let the GIL go costs more than others gain */
+  PART = 2048        /* objects */
 };
 
-enum batch_call { UPDATE, ADD_MANY, CONTAINS_MANY, CONTAINS_EACH };
+enum batch_call { UPDATE, ADD_MANY, ADD_UNIQUE_MANY, CONTAINS_MANY, CONTAINS_EACH };
 
 /* Filters that are asked together.  Some may be NULL. */
 struct filters {
@@ -44,15 +43,42 @@ enum { ANSWER_NO, ANSWER_YES, ANSWER_REFUSED };
 
 /* ---- without the GIL ---- */
 
-static void add_piece(struct batch *b, const tamis_key *keys, size_t n, char *answers)
+static int note_failure(struct batch *b, int result)
 {
-  int results[PIECE];
-  int result = tamis_add_unique_many(b->f->raw, keys, n, results);
   if (result < 0 && b->failure == TAMIS_OK) {
     b->failure = result;
     b->error = errno;
   }
+  return result;
+}
+
+/* A copy of each key that was in before (filter_counts() in module.h). */
+static void add_copies(struct batch *b, const tamis_key *keys, size_t n, int *results)
+{
+  tamis_key present[PIECE];
+  int copied[PIECE];
+  size_t at[PIECE], n_present = 0;
+  for (size_t i = 0; i < n; i++)
+    if (results[i] == TAMIS_PRESENT) {
+      present[n_present] = keys[i];
+      at[n_present++] = i;
+    }
+  (void) note_failure(b, tamis_add_many(b->f->raw, present, n_present, copied));
+  for (size_t i = 0; i < n_present; i++)
+    if (copied[i] < 0)
+      results[at[i]] = copied[i];
+}
+
+static void add_piece(struct batch *b, const tamis_key *keys, size_t n, char *answers)
+{
+  int results[PIECE];
+  bool counts = b->call != ADD_UNIQUE_MANY && filter_counts(b->f);
+  bool asks = answers != NULL || !counts;
+  int result = note_failure(b, asks ? tamis_add_unique_many(b->f->raw, keys, n, results)
+                                    : tamis_add_many(b->f->raw, keys, n, results));
   bool are_written = result != TAMIS_EINVAL;
+  if (asks && counts && are_written)
+    add_copies(b, keys, n, results);
   if (answers != NULL && !are_written)
     memset(answers, ANSWER_REFUSED, n);
   for (size_t i = 0; answers != NULL && are_written && i < n; i++)
@@ -100,11 +126,18 @@ struct source {
   size_t n;
 };
 
+/* Keys between two looks for Ctrl-C: some milliseconds of work, with `width` answers for each. */
+static size_t step_of(size_t width)
+{
+  size_t step = SIGNALS_EACH / (width > 0 ? width : 1);
+  return step > PIECE ? step : PIECE;
+}
+
 static bool do_source(struct batch *b, const struct source *from)
 {
   char *answers = NULL;
   if (b->answers != NULL) {
-    size_t most = b->width > 0 ? (size_t) PY_SSIZE_T_MAX / b->width : (size_t) PY_SSIZE_T_MAX;
+    size_t most = (size_t) PY_SSIZE_T_MAX / (b->width > 0 ? b->width : 1);
     if (from->n > most - b->done) {
       PyErr_NoMemory();
       return false;
@@ -113,8 +146,9 @@ static bool do_source(struct batch *b, const struct source *from)
       return false;
     answers = PyByteArray_AsString(b->answers) + b->done * b->width;
   }
-  for (size_t at = 0; at < from->n; at += SIGNALS_EACH) {
-    size_t n = from->n - at < SIGNALS_EACH ? from->n - at : SIGNALS_EACH;
+  size_t step = step_of(b->width);
+  for (size_t at = 0; at < from->n; at += step) {
+    size_t n = from->n - at < step ? from->n - at : step;
     char *to = answers != NULL ? answers + at * b->width : NULL;
     PyThreadState *thread = n * b->width >= LET_GO_FROM ? PyEval_SaveThread() : NULL;
     if (from->keys != NULL)
@@ -123,10 +157,10 @@ static bool do_source(struct batch *b, const struct source *from)
       do_column(b, from->column, at, n, from->piece, to);
     if (thread != NULL)
       PyEval_RestoreThread(thread);
-    if (n == SIGNALS_EACH && PyErr_CheckSignals() < 0)
+    b->done += n;
+    if (PyErr_CheckSignals() < 0)
       return false;
   }
-  b->done += from->n;
   return true;
 }
 
@@ -315,6 +349,11 @@ static enum column_source use_buffer(struct batch *b, PyObject *keys)
   struct column column;
   if (!PyObject_CheckBuffer(keys))
     return COLUMN_NONE;
+  if (is_masked(keys)) {
+    PyErr_SetString(PyExc_TypeError,
+                    "an array with a mask is no row of keys: give its compressed() or filled()");
+    return COLUMN_FAILED;
+  }
   if (PyObject_GetBuffer(keys, &view, PyBUF_FORMAT | PyBUF_STRIDES) < 0) {
     PyErr_Clear();
     return COLUMN_NONE;
@@ -412,14 +451,16 @@ static PyObject *answers_for(const struct batch *b, PyObject *keys)
   return array;
 }
 
-/* Gives the exception the answers so far: of keys that were added nobody else is told. */
+/* Gives the exception the answers so far: of keys that were added nobody else is told.  What a program
+ * has raised with `results` of its own keeps these. */
 static void give_results(const struct batch *b)
 {
   PyObject *type, *value, *traceback, *answers;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
+  bool is_ours = !PyObject_HasAttrString(value, "results");
   answers = list_of_answers(b);
-  if (answers == NULL || PyObject_SetAttrString(value, "results", answers) < 0)
+  if (answers == NULL || (is_ours && PyObject_SetAttrString(value, "results", answers) < 0))
     PyErr_Clear(); /* an exception without attributes */
   Py_XDECREF(answers);
   PyErr_Restore(type, value, traceback);
@@ -438,7 +479,7 @@ static PyObject *many(PyObject *self, PyObject *keys, enum batch_call call)
   }
   if (is_done)
     result = call == UPDATE ? Py_NewRef(Py_None) : answers_for(&b, keys);
-  else if (call == ADD_MANY)
+  else if (call == ADD_MANY || call == ADD_UNIQUE_MANY)
     give_results(&b);
   Py_XDECREF(b.answers);
   return result;
@@ -458,6 +499,11 @@ PyObject *filter_update(PyObject *self, PyObject *const *arguments, Py_ssize_t n
 PyObject *filter_add_many(PyObject *self, PyObject *keys)
 {
   return many(self, keys, ADD_MANY);
+}
+
+PyObject *filter_add_unique_many(PyObject *self, PyObject *keys)
+{
+  return many(self, keys, ADD_UNIQUE_MANY);
 }
 
 PyObject *filter_contains_many(PyObject *self, PyObject *keys)

@@ -3,14 +3,30 @@
 
 /* ---- buffers ---- */
 
+static enum column_source column_of_rows(const Py_buffer *view, struct column *column)
+{
+  *column = (struct column){.form = COLUMN_WHOLE,
+                            .first = view->buf,
+                            .stride = view->strides[0],
+                            .n = (size_t) view->shape[0],
+                            .width = (size_t) view->shape[1]};
+  if (view->strides[1] == 1 || column->width <= 1)
+    return COLUMN_READ;
+  PyErr_SetString(PyExc_ValueError, "the bytes of a row must be next to each other");
+  return COLUMN_FAILED;
+}
+
 enum column_source column_of_buffer(const Py_buffer *view, struct column *column)
 {
   const char *format = view->format != NULL ? view->format : "B";
+  if (view->ndim == 2 && strcmp(format, "B") == 0)
+    return column_of_rows(view, column);
   if (view->ndim != 1) {
     if (view->ndim == 0)
       PyErr_SetString(PyExc_TypeError, "a single number is no row of keys");
     else
-      PyErr_Format(PyExc_ValueError, "keys must be in one dimension, not in %d", view->ndim);
+      PyErr_Format(PyExc_ValueError,
+                   "keys must be in one dimension, or rows of uint8 in two, not in %d", view->ndim);
     return COLUMN_FAILED;
   }
   if (format[0] == '@' || format[0] == '=' || (format[0] == '<' && PY_LITTLE_ENDIAN))
@@ -28,6 +44,8 @@ enum column_source column_of_buffer(const Py_buffer *view, struct column *column
     column->is_signed = true;
   else if (*code == 's')
     column->form = COLUMN_BYTES;
+  else if (*code == 'x')
+    column->form = COLUMN_WHOLE;
   else if (*code == 'w' && width % 4 == 0) {
     column->form = COLUMN_TEXT;
     column->width = width / 4;
@@ -123,8 +141,15 @@ bool column_check(const struct column *c)
 {
   size_t i = 0;
   bool is_null = false;
-  Py_BEGIN_ALLOW_THREADS while (i < c->n && !(is_null = !is_present(c, i)) && is_whole(c, i)) i++;
-  Py_END_ALLOW_THREADS if (i == c->n) return true;
+  for (bool goes_on = true; goes_on && i < c->n;) {
+    size_t end = c->n - i < SIGNALS_EACH ? c->n : i + SIGNALS_EACH;
+    Py_BEGIN_ALLOW_THREADS while (i < end && !(is_null = !is_present(c, i)) && is_whole(c, i)) i++;
+    Py_END_ALLOW_THREADS goes_on = i == end;
+    if (goes_on && PyErr_CheckSignals() < 0)
+      return false;
+  }
+  if (i == c->n)
+    return true;
   if (is_null)
     PyErr_Format(PyExc_TypeError, "element %zu is null, which is no key", i);
   else if (c->form == COLUMN_TEXT)

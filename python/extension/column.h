@@ -11,7 +11,7 @@
 enum column_form {
   COLUMN_INTEGERS, /* of `width` bytes */
   COLUMN_BYTES,    /* `width` bytes, without the zeros at their end: numpy's S */
-  COLUMN_WHOLE,    /* `width` bytes: Arrow's fixed-size binary */
+  COLUMN_WHOLE,    /* `width` bytes: numpy's V, rows of uint8, Arrow's fixed-size binary */
   COLUMN_TEXT,     /* `width` code points of 4 bytes, without the zeros at their end: numpy's U */
   COLUMN_OFFSETS,  /* Arrow's text and binary: n + 1 offsets of `width` bytes into `values` */
   COLUMN_VIEWS,    /* Arrow's views: 16 bytes that have the key, or say where it is in `blocks` */
@@ -32,6 +32,8 @@ struct column {
 
 /* Some keys of a column. */
 #define PIECE 256
+/* Keys of which arrays are read between two looks for Ctrl-C. */
+#define SIGNALS_EACH ((size_t) 1 << 18)
 struct piece {
   tamis_key keys[PIECE];
   uint64_t numbers[PIECE];

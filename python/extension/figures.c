@@ -80,8 +80,8 @@ PyGetSetDef filter_attributes[] = {
 
 Py_ssize_t filter_length(PyObject *self)
 {
-  double count = stats_of(self).estimated_count + 0.5;
-  return count < (double) PY_SSIZE_T_MAX ? (Py_ssize_t) count : PY_SSIZE_T_MAX;
+  uint64_t count = stats_of(self).count;
+  return count < (uint64_t) PY_SSIZE_T_MAX ? (Py_ssize_t) count : PY_SSIZE_T_MAX;
 }
 
 PyObject *filter_repr(PyObject *self)

@@ -112,7 +112,7 @@ static PyObject *load_bytes(module_state *state, PyTypeObject *type, PyObject *d
 static bool read_limit(PyObject *object, uint64_t *out)
 {
   *out = 0;
-  return object == NULL || object == Py_None || read_positive(object, "max_bytes", out);
+  return object == NULL || object == Py_None || read_max_bytes(object, out);
 }
 
 PyObject *module_from_bytes(PyObject *module, PyObject *arguments, PyObject *keywords)
@@ -196,11 +196,16 @@ static PyObject *share(module_state *state, PyTypeObject *type, PyObject *path,
   PyObject *name = NULL, *absolute = NULL, *made = NULL;
   tamis_filter *raw = NULL;
   int fd = -1, result, error;
-  bool is_number = PyLong_Check(path);
+  bool is_number = PyLong_Check(path) && !PyBool_Check(path);
   if (is_number && (fd = PyObject_AsFileDescriptor(path)) < 0)
     return NULL;
   if (!is_number && path != Py_None && !PyUnicode_FSConverter(path, &name))
     return NULL;
+  if (path == Py_None && options == NULL) {
+    PyErr_SetString(PyExc_ValueError,
+                    "memory without a path is a new filter, which needs a capacity");
+    return NULL;
+  }
   const char *text = name != NULL ? PyBytes_AsString(name) : NULL;
   Py_BEGIN_ALLOW_THREADS result =
       is_number ? tamis_open_shared_fd(options, fd, &raw) : tamis_open_shared(options, text, &raw);
@@ -278,32 +283,46 @@ PyObject *filter_reduce(PyObject *self, PyObject *Py_UNUSED(unused))
   PyObject *data = contents(f);
   if (data == NULL)
     return NULL;
-  PyObject *attributes = PyObject_GetAttrString(self, "__dict__"); /* of a derived type */
-  if (attributes == NULL)
-    PyErr_Clear();
-  PyObject *reduced =
-      attributes != NULL
-          ? Py_BuildValue("O(OsO)O", f->state->restore, Py_TYPE(self), mode_names[f->mode], data,
-                          attributes)
-          : Py_BuildValue("O(OsO)", f->state->restore, Py_TYPE(self), mode_names[f->mode], data);
-  Py_XDECREF(attributes);
+  /* The attributes of a derived type, those in __slots__ too, or what its own __getstate__ says. */
+  PyObject *own = PyObject_CallMethod(self, "__getstate__", NULL), *reduced = NULL;
+  if (own != NULL)
+    reduced =
+        Py_BuildValue("O(OsO)O", f->state->restore, Py_TYPE(self), mode_names[f->mode], data, own);
+  Py_XDECREF(own);
   Py_DECREF(data);
   return reduced;
 }
 
-PyObject *filter_copy(PyObject *self, PyObject *Py_UNUSED(unused))
+/* What pickle and the module copy do with the state: a dict of attributes, a pair of such a dict and
+ * that of __slots__, or what __setstate__ knows. */
+static bool set_state(PyObject *copy, PyObject *state)
 {
-  filter_object *f = as_filter(self);
-  PyObject *data = contents(f);
-  if (data == NULL)
-    return NULL;
-  PyObject *copy =
-      PyObject_CallFunction(f->state->restore, "OsO", Py_TYPE(self), mode_names[f->mode], data);
-  Py_DECREF(data);
-  return copy;
+  if (state == Py_None)
+    return true;
+  if (PyObject_HasAttrString(copy, "__setstate__")) {
+    PyObject *none = PyObject_CallMethod(copy, "__setstate__", "(O)", state);
+    Py_XDECREF(none);
+    return none != NULL;
+  }
+  bool is_pair = PyTuple_Check(state) && PyTuple_Size(state) == 2;
+  for (Py_ssize_t i = 0; i < (is_pair ? 2 : 1); i++) {
+    PyObject *part = is_pair ? PyTuple_GetItem(state, i) : state, *name, *value;
+    Py_ssize_t at = 0;
+    while (PyDict_Check(part) && PyDict_Next(part, &at, &name, &value))
+      if (PyObject_SetAttr(copy, name, value) < 0)
+        return false;
+  }
+  return true;
 }
 
-PyObject *filter_deepcopy(PyObject *self, PyObject *Py_UNUSED(memo))
+PyObject *filter_copy(PyObject *self, PyObject *Py_UNUSED(unused))
 {
-  return filter_copy(self, NULL);
+  PyObject *reduced = filter_reduce(self, NULL);
+  if (reduced == NULL)
+    return NULL;
+  PyObject *copy = PyObject_CallObject(PyTuple_GetItem(reduced, 0), PyTuple_GetItem(reduced, 1));
+  if (copy != NULL && !set_state(copy, PyTuple_GetItem(reduced, 2)))
+    Py_CLEAR(copy);
+  Py_DECREF(reduced);
+  return copy;
 }

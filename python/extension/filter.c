@@ -15,16 +15,17 @@
 
 /* ---- creation ---- */
 
-bool read_number(PyObject *object, const char *what, uint64_t *out)
+bool read_number(PyObject *object, const char *what, uint64_t low, uint64_t high, const char *range,
+                 uint64_t *out)
 {
   PyObject *number = PyNumber_Index(object);
   if (number == NULL)
     return false;
   *out = PyLong_AsUnsignedLongLong(number);
-  bool is_read = *out != UINT64_MAX || !PyErr_Occurred();
+  bool is_read = *out >= low && *out <= high && (*out != UINT64_MAX || !PyErr_Occurred());
   if (!is_read) {
     PyErr_Clear();
-    PyErr_Format(PyExc_ValueError, "%s is %S; it must be from 0 to 2**64 - 1", what, number);
+    PyErr_Format(PyExc_ValueError, "%s is %S; it must be %s", what, number, range);
   }
   Py_DECREF(number);
   return is_read;
@@ -50,13 +51,9 @@ static bool read_layout(PyObject *object, tamis_layout *layout)
   return false;
 }
 
-bool read_positive(PyObject *object, const char *what, uint64_t *out)
+bool read_max_bytes(PyObject *object, uint64_t *out)
 {
-  if (!read_number(object, what, out))
-    return false;
-  if (*out == 0)
-    PyErr_Format(PyExc_ValueError, "%s is 0; it must be positive, or None", what);
-  return *out != 0;
+  return read_number(object, "max_bytes", 1, UINT64_MAX, "from 1 to 2**64 - 1, or None", out);
 }
 
 bool wanted_read(struct wanted *wanted, tamis_kind kind, bool shared, PyObject *arguments,
@@ -89,16 +86,18 @@ bool wanted_read(struct wanted *wanted, tamis_kind kind, bool shared, PyObject *
   if (!is_parsed)
     return false;
   wanted->has_capacity = !shared || is_given(capacity);
-  if (wanted->has_capacity && !read_number(capacity, "capacity", &options->capacity))
+  if (wanted->has_capacity && !read_number(capacity, "capacity", 1, UINT64_C(1) << 46,
+                                           "from 1 to 2**46", &options->capacity))
     return false;
   uint64_t periods = 0;
-  if (is_given(window) && !read_number(window, "window", &periods))
+  if (is_given(window) && !read_number(window, "window", 0, 64, "from 0 to 64", &periods))
     return false;
-  options->window = periods < UINT32_MAX ? (unsigned) periods : UINT32_MAX;
+  options->window = (unsigned) periods;
   options->window_renews = renews != 0;
-  if (is_given(max_bytes) && !read_positive(max_bytes, "max_bytes", &options->max_bytes))
+  if (is_given(max_bytes) && !read_max_bytes(max_bytes, &options->max_bytes))
     return false;
-  if (is_given(seed) && !read_positive(seed, "seed", &options->seed))
+  if (is_given(seed) &&
+      !read_number(seed, "seed", 1, UINT64_MAX, "from 1 to 2**64 - 1, or None", &options->seed))
     return false;
   if (is_given(layout) && !read_layout(layout, &options->layout))
     return false;
@@ -153,6 +152,10 @@ static PyObject *create(PyTypeObject *type, tamis_kind kind, PyObject *arguments
       result = tamis_create(&wanted.options, &raw);
   Py_END_ALLOW_THREADS if (result == TAMIS_OK) return filter_wrap(state, type, raw, MODE_PRIVATE,
                                                                   NULL);
+  uint64_t bytes = 0;
+  if (result == TAMIS_ENOMEM && tamis_bytes_for(&wanted.options, &bytes) == TAMIS_OK)
+    return PyErr_Format(PyExc_MemoryError, "the filter takes %llu bytes",
+                        (unsigned long long) bytes);
   if (result == TAMIS_ENOMEM || tamis_options_check(&wanted.options, why, sizeof why) == TAMIS_OK)
     return raise_result(state, result, 0, NULL);
   PyErr_SetString(PyExc_ValueError, why);
@@ -242,16 +245,32 @@ static int contains(PyObject *self, PyObject *object)
   return is_in;
 }
 
-static PyObject *add(PyObject *self, PyObject *object)
+static PyObject *add_with(PyObject *self, PyObject *object, bool counts)
 {
   struct key key;
   if (!key_read(object, &key))
     return NULL;
-  int result = tamis_add_unique(as_filter(self)->raw, key.data, key.len), error = errno;
+  tamis_filter *f = as_filter(self)->raw;
+  int result = tamis_add_unique(f, key.data, key.len), error = errno;
+  if (result == TAMIS_PRESENT && counts) {
+    int copied = tamis_add(f, key.data, key.len);
+    error = errno;
+    result = copied < 0 ? copied : result;
+  }
   key_release(&key);
   if (result < 0)
     return raise_change(as_filter(self), result, error);
   return Py_NewRef(result == TAMIS_OK ? Py_True : Py_False);
+}
+
+static PyObject *add(PyObject *self, PyObject *object)
+{
+  return add_with(self, object, filter_counts(as_filter(self)));
+}
+
+static PyObject *add_unique(PyObject *self, PyObject *object)
+{
+  return add_with(self, object, false);
 }
 
 static PyObject *add_copy(PyObject *self, PyObject *object)
@@ -339,15 +358,12 @@ static PyObject *advance_to(PyObject *self, PyObject *object)
 {
   uint64_t period;
   int result, error;
-  if (!read_number(object, "period", &period))
+  if (!read_number(object, "period", 0, (UINT64_C(1) << 36) - 1, "from 0 to 2**36 - 1", &period))
     return NULL;
   Py_BEGIN_ALLOW_THREADS result = tamis_advance_to(as_filter(self)->raw, period);
   error = errno;
   Py_END_ALLOW_THREADS if (result == TAMIS_OK) Py_RETURN_NONE;
-  if (result == TAMIS_EINVAL)
-    PyErr_Format(PyExc_ValueError, "period is %S; it must be below 2**36", object);
-  else
-    raise_advance(self, result, error);
+  raise_advance(self, result, error);
   return NULL;
 }
 
@@ -367,11 +383,27 @@ static bool merge(filter_object *into, filter_object *from)
   return result >= 0;
 }
 
+/* A private filter with the same keys, of the type for its kind. */
+static PyObject *private_copy(PyObject *self)
+{
+  const filter_object *f = as_filter(self);
+  PyObject *bytes = filter_to_bytes(self, NULL), *copy = NULL;
+  if (bytes != NULL)
+    copy =
+        PyObject_CallFunction(f->state->restore, "OsO", f->state->kinds[f->kind], "bytes", bytes);
+  Py_XDECREF(bytes);
+  return copy;
+}
+
 static PyObject *unite_into(PyObject *self, PyObject *other)
 {
   if (!is_filter(as_filter(self), other))
     return Py_NewRef(Py_NotImplemented);
-  return merge(as_filter(self), as_filter(other)) ? Py_NewRef(self) : NULL;
+  /* The library unites two filters: f |= f is what f |= f.copy() is. */
+  other = self == other ? private_copy(other) : Py_NewRef(other);
+  bool is_done = other != NULL && merge(as_filter(self), as_filter(other));
+  Py_XDECREF(other);
+  return is_done ? Py_NewRef(self) : NULL;
 }
 
 /* Python calls these with either operand first, and one of them is a filter. */
@@ -382,14 +414,10 @@ static PyObject *unite(PyObject *left, PyObject *right)
     PyErr_Clear();
     return Py_NewRef(Py_NotImplemented);
   }
-  PyObject *sum = filter_to_bytes(left, NULL), *loaded = NULL;
-  if (sum != NULL)
-    loaded = PyObject_CallFunction(state->restore, "OsO", state->kinds[as_filter(left)->kind],
-                                   "bytes", sum);
-  Py_XDECREF(sum);
-  if (loaded != NULL && !merge(as_filter(loaded), as_filter(right)))
-    Py_CLEAR(loaded);
-  return loaded;
+  PyObject *both = private_copy(left);
+  if (both != NULL && !merge(as_filter(both), as_filter(right)))
+    Py_CLEAR(both);
+  return both;
 }
 
 static PyObject *intersect(PyObject *left, PyObject *right)
@@ -439,8 +467,6 @@ static PyMethodDef filter_methods[] = {
     {"save", filter_save, METH_O, SAVE_TEXT},
     {"to_bytes", filter_to_bytes, METH_NOARGS, TO_BYTES_TEXT},
     {"copy", filter_copy, METH_NOARGS, COPY_TEXT},
-    {"__copy__", filter_copy, METH_NOARGS, COPY_TEXT},
-    {"__deepcopy__", filter_deepcopy, METH_O, COPY_TEXT},
     {"__reduce__", filter_reduce, METH_NOARGS, REDUCE_TEXT},
     {"stats", filter_stats, METH_NOARGS, STATS_TEXT},
     {"to_prometheus", filter_to_prometheus, METH_O, TO_PROMETHEUS_TEXT},
@@ -474,10 +500,18 @@ static PyType_Slot bloom_slots[] = {{Py_tp_doc, BLOOM_TEXT},
                                     {Py_nb_inplace_and, intersect_into},
                                     {0, NULL}};
 
+/* Of kinds that count copies of keys. */
+#define COUNTING_METHODS                                                         \
+  {"add_unique", add_unique, METH_O, ADD_UNIQUE_TEXT},                           \
+      {"add_unique_many", filter_add_unique_many, METH_O, ADD_UNIQUE_MANY_TEXT}, \
+      {"discard", discard, METH_O, DISCARD_TEXT},                                \
+  {                                                                              \
+    "remove", remove_key, METH_O, REMOVE_TEXT                                    \
+  }
+
 static PyMethodDef cuckoo_methods[] = {{"advance", advance, METH_NOARGS, ADVANCE_TEXT},
                                        {"advance_to", advance_to, METH_O, ADVANCE_TO_TEXT},
-                                       {"discard", discard, METH_O, DISCARD_TEXT},
-                                       {"remove", remove_key, METH_O, REMOVE_TEXT},
+                                       COUNTING_METHODS,
                                        {"bytes_for", FUNCTION(cuckoo_bytes_for),
                                         METH_CLASS | METH_VARARGS | METH_KEYWORDS, BYTES_FOR_TEXT},
                                        {NULL, NULL, 0, NULL}};
@@ -485,8 +519,7 @@ static PyMethodDef cuckoo_methods[] = {{"advance", advance, METH_NOARGS, ADVANCE
 static PyType_Slot cuckoo_slots[] = {
     {Py_tp_doc, CUCKOO_TEXT}, {Py_tp_new, cuckoo_new}, {Py_tp_methods, cuckoo_methods}, {0, NULL}};
 
-static PyMethodDef counting_methods[] = {{"discard", discard, METH_O, DISCARD_TEXT},
-                                         {"remove", remove_key, METH_O, REMOVE_TEXT},
+static PyMethodDef counting_methods[] = {COUNTING_METHODS,
                                          {"bytes_for", FUNCTION(counting_bytes_for),
                                           METH_CLASS | METH_VARARGS | METH_KEYWORDS,
                                           BYTES_FOR_TEXT},

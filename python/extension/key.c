@@ -11,7 +11,9 @@
  *   bytes, and what exports a buffer that is contiguous
  *             its bytes.
  *
- * Not a bool, which would hide a mistake; nor a float, or another number that is no integer.
+ * Not a bool, which would hide a mistake; nor a float, or another number that is no integer.  Nor what
+ * equal values do not have equal bytes of: objects and pointers, which are addresses; records, which
+ * have gaps; numpy's dates, which are numbers of some unit; arrays with a mask.
  */
 #include "module.h"
 
@@ -28,8 +30,11 @@ static bool refuse(PyObject *object)
 {
   PyObject *name = PyType_GetName(Py_TYPE(object));
   if (name != NULL)
-    PyErr_Format(PyExc_TypeError,
-                 "a key must be a str, an int, bytes or another contiguous buffer, not '%U'", name);
+    PyErr_Format(
+        PyExc_TypeError,
+        "a key must be a str, an int, bytes or another contiguous buffer of bytes or numbers, "
+        "not '%U'",
+        name);
   Py_XDECREF(name);
   return false;
 }
@@ -58,13 +63,43 @@ static bool read_integer(PyObject *object, struct key *key)
   return true;
 }
 
+bool is_masked(PyObject *object)
+{
+  return PyObject_HasAttrString((PyObject *) Py_TYPE(object), "__setmask__");
+}
+
+/* Whether the object is a date of numpy's, which gives out its number as if it were bytes. */
+static bool is_date(PyObject *object)
+{
+  PyObject *type = PyObject_GetAttrString(object, "dtype");
+  PyObject *kind = type != NULL ? PyObject_GetAttrString(type, "kind") : NULL;
+  bool is = kind != NULL && PyUnicode_Check(kind) &&
+            (PyUnicode_CompareWithASCIIString(kind, "M") == 0 ||
+             PyUnicode_CompareWithASCIIString(kind, "m") == 0);
+  PyErr_Clear();
+  Py_XDECREF(kind);
+  Py_XDECREF(type);
+  return is;
+}
+
+/* Whether equal values have equal bytes.  One element without dimensions must be bytes as well, and no
+ * number that is no integer, as numpy.float32. */
+static bool are_bytes_the_value(PyObject *object, const Py_buffer *view)
+{
+  const char *format = view->format != NULL ? view->format : "B";
+  if (strpbrk(format, "OPTXZz&") != NULL || (view->ndim == 0 && strchr(format, 'x') == NULL))
+    return false;
+  return PyByteArray_Check(object) || PyMemoryView_Check(object) ||
+         !(is_date(object) || is_masked(object));
+}
+
 static bool read_buffer(PyObject *object, struct key *key)
 {
-  if (PyObject_GetBuffer(object, &key->view, PyBUF_ND) < 0) {
+  if (PyObject_GetBuffer(object, &key->view, PyBUF_ND | PyBUF_FORMAT) < 0) {
     key->view.obj = NULL;
     return false;
   }
-  if (key->view.ndim == 0) { /* a number that is no integer, as numpy.float32 */
+  if (!are_bytes_the_value(object, &key->view)) {
     PyBuffer_Release(&key->view);
     return refuse(object);
   }

@@ -91,20 +91,34 @@ static void release(void *module)
   clear(module);
 }
 
+/* Interpreters of the limited API differ in the slots that they know, and refuse others.  So the
+ * version that runs decides where the row begins; the header that compiles knows 3.11 only. */
+enum { SLOT_INTERPRETERS = 3, SLOT_GIL = 4, FROM_3_12 = 1, FROM_3_11 = 2 };
+
 static PyModuleDef_Slot slots[] = {
+    {SLOT_GIL, (void *) 1 /* the GIL is not used: from 3.13 on */},
+    {SLOT_INTERPRETERS, (void *) 2 /* each may have its own GIL: from 3.12 on */},
     {Py_mod_exec, execute},
-#ifdef Py_mod_multiple_interpreters
-    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
-#endif
-#ifdef Py_mod_gil
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
-#endif
     {0, NULL}};
 
-struct PyModuleDef tamis_module = {
-    PyModuleDef_HEAD_INIT,          .m_name = "tamis._tamis", .m_doc = MODULE_TEXT,
-    .m_size = sizeof(module_state), .m_methods = functions,   .m_slots = slots,
-    .m_traverse = traverse,         .m_clear = clear,         .m_free = release};
+#define DEFINITION(first)                                                                        \
+  {                                                                                              \
+    PyModuleDef_HEAD_INIT, .m_name = "tamis._tamis", .m_doc = MODULE_TEXT,                       \
+                           .m_size = sizeof(module_state), .m_methods = functions,               \
+                           .m_slots = slots + (first), .m_traverse = traverse, .m_clear = clear, \
+                           .m_free = release                                                     \
+  }
+
+static struct PyModuleDef definitions[] = {DEFINITION(0), DEFINITION(FROM_3_12),
+                                           DEFINITION(FROM_3_11)};
+
+/* The same one in all interpreters of a process. */
+static struct PyModuleDef *definition(void)
+{
+  return &definitions[Py_Version >= 0x030d0000   ? 0
+                      : Py_Version >= 0x030c0000 ? FROM_3_12
+                                                 : FROM_3_11];
+}
 
 module_state *state_of_type(PyTypeObject *type)
 {
@@ -114,7 +128,7 @@ module_state *state_of_type(PyTypeObject *type)
     PyObject *module = PyType_GetModule(type);
     if (module == NULL)
       PyErr_Clear();
-    else if (PyModule_GetDef(module) == &tamis_module)
+    else if (PyModule_GetDef(module) == definition())
       return state_of_module(module);
   }
   PyErr_SetString(PyExc_TypeError, "this is no filter");
@@ -123,5 +137,5 @@ module_state *state_of_type(PyTypeObject *type)
 
 PyMODINIT_FUNC PyInit__tamis(void)
 {
-  return PyModuleDef_Init(&tamis_module);
+  return PyModuleDef_Init(definition());
 }

@@ -61,9 +61,15 @@ static inline filter_object *as_filter(PyObject *object)
   return (filter_object *) object;
 }
 
-/* ---- module.c ---- */
+/* Kinds that remove keys count them: an add of a key that is in is one copy more.  Without that copy
+ * a key would be nowhere of which an add has said, by a false positive, that it is in; and its remove
+ * would take another key away. */
+static inline bool filter_counts(const filter_object *f)
+{
+  return f->kind != TAMIS_BLOOM;
+}
 
-extern struct PyModuleDef tamis_module;
+/* ---- module.c ---- */
 
 static inline module_state *state_of_module(PyObject *module)
 {
@@ -86,6 +92,9 @@ struct key {
 
 /* False with an exception for what is no key. */
 bool key_read(PyObject *object, struct key *key);
+
+/* Whether an object is one of numpy's that has a mask, which its buffer does not show. */
+bool is_masked(PyObject *object);
 
 static inline void key_release(struct key *key)
 {
@@ -117,16 +126,19 @@ struct wanted {
 /* Reads the arguments of a constructor; `shared`: those of shared(), after the path. */
 bool wanted_read(struct wanted *wanted, tamis_kind kind, bool shared, PyObject *arguments,
                  PyObject *keywords);
-/* A number of 64 bits from a Python object; `what` is its name for the message. */
-bool read_number(PyObject *object, const char *what, uint64_t *out);
-/* The same without 0, which stands for "none" in the library: a surprise where a program computes the
- * number. */
-bool read_positive(PyObject *object, const char *what, uint64_t *out);
+/* A number from `low` to `high` from a Python object; `what` is its name, and `range` says for the
+ * message what it may be. */
+bool read_number(PyObject *object, const char *what, uint64_t low, uint64_t high, const char *range,
+                 uint64_t *out);
+/* max_bytes, which is not 0: that stands for "none" in the library, a surprise where a program
+ * computes it. */
+bool read_max_bytes(PyObject *object, uint64_t *out);
 
 /* ---- batch.c: methods, and functions of the module ---- */
 
 PyObject *filter_update(PyObject *self, PyObject *const *arguments, Py_ssize_t n);
 PyObject *filter_add_many(PyObject *self, PyObject *keys);
+PyObject *filter_add_unique_many(PyObject *self, PyObject *keys);
 PyObject *filter_contains_many(PyObject *self, PyObject *keys);
 PyObject *module_contains_each(PyObject *module, PyObject *arguments);
 PyObject *module_contains_each_many(PyObject *module, PyObject *arguments);
@@ -137,7 +149,6 @@ PyObject *filter_save(PyObject *self, PyObject *path);
 PyObject *filter_to_bytes(PyObject *self, PyObject *unused);
 PyObject *filter_sync(PyObject *self, PyObject *unused);
 PyObject *filter_copy(PyObject *self, PyObject *unused);
-PyObject *filter_deepcopy(PyObject *self, PyObject *memo);
 PyObject *filter_reduce(PyObject *self, PyObject *unused);
 PyObject *module_load(PyObject *module, PyObject *arguments, PyObject *keywords);
 PyObject *module_open(PyObject *module, PyObject *arguments, PyObject *keywords);

@@ -20,7 +20,7 @@ PyObject *raise_result(const module_state *state, int result, int error, PyObjec
   const char *text = tamis_strerror(result);
   switch (result) {
   case TAMIS_ENOMEM:
-    return PyErr_NoMemory();
+    return raise_text(PyExc_MemoryError, text, path);
   case TAMIS_EFULL:
     return raise_text(state->full, text, path);
   case TAMIS_ECORRUPT:

@@ -21,7 +21,7 @@
   "not from -2**63 to 2**64 - 1.  UnicodeEncodeError: a str with surrogates.\n"
 
 #define OPTIONS_TEXT                                                                            \
-  "capacity   distinct keys expected, 1 to about 2**40\n"                                       \
+  "capacity   distinct keys expected, 1 to about 2**46\n"                                       \
   "fpp        the probability of a wrong \"yes\" with that many keys in, above 0 and below 1\n" \
   "growable   True: the filter takes more keys than that, and keeps its rate.\n"                \
   "           False: a key that finds no room raises FullError\n"                               \
@@ -45,25 +45,29 @@
   "What Bloom, Cuckoo and CountingBloom have in common.\n\n"                                     \
   "A filter is like a set that does not store its keys.  \"key in f\" is always right when it\n" \
   "is False; when it is True, it is wrong with a small probability that you "                    \
-  "choose.\n" THREADS_TEXT                                                                       \
-  "\nlen(f) is the number of distinct keys, which a Bloom filter estimates.\n"                   \
+  "choose.\n" THREADS_TEXT "\nlen(f) is how many adds said that the key was new, less what was " \
+  "removed or forgotten; of a\n"                                                                 \
+  "Cuckoo and a CountingBloom it counts copies.\n"                                               \
   "f |= g adds all keys of another filter with the same options and seed."
 
-#define ADD_TEXT                                                                              \
-  "add($self, key, /)\n--\n\n"                                                                \
-  "Add a key, and return True if it was new.\n\n"                                             \
-  "Of all threads, and of all processes that share the filter, that add a new key, exactly\n" \
-  "one gets True.  (None does if the key is a false positive.)\n\n" KEY_TEXT                  \
-  "FullError: a limit of the filter is reached.  MemoryError: it cannot grow.  After an\n"    \
-  "exception nothing has changed.\n\n"                                                        \
-  ">>> import tamis\n"                                                                        \
-  ">>> f = tamis.Bloom(1000)\n"                                                               \
-  ">>> f.add(\"apple\"), f.add(\"apple\")\n"                                                  \
+#define ADD_TEXT                                                                                  \
+  "add($self, key, /)\n--\n\n"                                                                    \
+  "Add a key, and return True if it was new.\n\n"                                                 \
+  "Of all threads, and of all processes that share the filter, that add a new key, exactly\n"     \
+  "one gets True.  (None does if the key is a false positive.)\n\n"                               \
+  "A Cuckoo and a CountingBloom count: each add is one copy more, also of a key that is in, so\n" \
+  "that a discard or remove takes away no key but its own.  A key that was added twice is in\n"   \
+  "until it is removed twice.\n\n" KEY_TEXT                                                       \
+  "FullError: a limit of the filter is reached.  MemoryError: it cannot grow.  After an\n"        \
+  "exception nothing has changed.\n\n"                                                            \
+  ">>> import tamis\n"                                                                            \
+  ">>> f = tamis.Bloom(1000)\n"                                                                   \
+  ">>> f.add(\"apple\"), f.add(\"apple\")\n"                                                      \
   "(True, False)"
 
 #define ADD_COPY_TEXT                                                                           \
   "add_copy($self, key, /)\n--\n\n"                                                             \
-  "Add a key, also if it is in.\n\n"                                                            \
+  "Add a key, also if it is in: add without its answer.\n\n"                                    \
   "A Cuckoo and a CountingBloom then have one copy of the key more (see count), and a window\n" \
   "remembers the key anew.  Exceptions are those of add.\n\n"                                   \
   ">>> import tamis\n"                                                                          \
@@ -72,6 +76,16 @@
   "...     f.add_copy(\"apple\")\n"                                                             \
   ">>> f.count(\"apple\")\n"                                                                    \
   "3"
+
+#define ADD_UNIQUE_TEXT                                                                            \
+  "add_unique($self, key, /)\n--\n\n"                                                              \
+  "Add a key if it is not in, and return True then: add without a copy more.\n\n"                  \
+  "For filters from which nothing is removed.  A key that a false positive hides is not stored:\n" \
+  "its discard would take another key away, and with that key's discard it would be gone, too."
+
+#define ADD_UNIQUE_MANY_TEXT                \
+  "add_unique_many($self, keys, /)\n--\n\n" \
+  "add_unique for each of the keys.  Keys, results and exceptions are those of add_many."
 
 #define COUNT_TEXT                                      \
   "count($self, key, /)\n--\n\n"                        \
@@ -83,28 +97,33 @@
   "The 64-bit hash of a key under the filter's seed.  Filters of one seed agree on it, in all\n" \
   "programs and on all machines."
 
-#define UPDATE_TEXT                                                                               \
-  "update($self, /, *iterables)\n--\n\n"                                                          \
-  "Add all keys of iterables: lists, generators, numpy arrays of S, U or integers, Arrow\n"       \
-  "arrays (pyarrow 14 or later).\n\n"                                                             \
-  "Other threads run meanwhile.  Keys are taken in parts.  If one is no key, or an iterable\n"    \
-  "raises, the keys before it are in, and the exception passes through.  (Of an array, nothing\n" \
-  "is added then.)  FullError comes when all keys of a part, or of an array, have been tried.\n"  \
-  "A single str or bytes is no iterable of keys, and raises TypeError.\n\n"                       \
-  ">>> import tamis\n"                                                                            \
-  ">>> f = tamis.Bloom(1000)\n"                                                                   \
-  ">>> f.update([\"apple\", \"pear\"], (n * n for n in range(10)))\n"                             \
-  ">>> \"pear\" in f and 81 in f\n"                                                               \
+#define UPDATE_TEXT                                                                                \
+  "update($self, /, *iterables)\n--\n\n"                                                           \
+  "Add all keys of iterables: lists, generators, numpy arrays of S, U or integers, Arrow\n"        \
+  "arrays (pyarrow 14 or later).\n\n"                                                              \
+  "Rows of a two-dimensional array of bytes (uint8) are keys, too, and so are elements of V: "     \
+  "take\n"                                                                                         \
+  "these for digests, as numpy has S without the zeros at its end.\n\n"                            \
+  "Other threads run meanwhile.  Keys are taken in parts.  If one is no key, or an iterable\n"     \
+  "raises, the keys before it are in, and the exception passes through.  (Of an array, nothing\n"  \
+  "is added then.)  Ctrl-C ends the call between two parts.  FullError comes when all keys of a\n" \
+  "part, or of an array, have been tried.\n"                                                       \
+  "A single str or bytes is no iterable of keys, and raises TypeError.\n\n"                        \
+  ">>> import tamis\n"                                                                             \
+  ">>> f = tamis.Bloom(1000)\n"                                                                    \
+  ">>> f.update([\"apple\", \"pear\"], (n * n for n in range(10)))\n"                              \
+  ">>> \"pear\" in f and 81 in f\n"                                                                \
   "True"
 
-#define ADD_MANY_TEXT                                                                            \
-  "add_many($self, keys, /)\n--\n\n"                                                             \
-  "Add keys, and return for each whether it was new, as add does.\n\n"                           \
-  "The result is a numpy array of bools for a numpy array, and else a list.  keys is what\n"     \
-  "update takes, and exceptions are as there.  An exception has the attribute results: a list\n" \
-  "for the keys that were tried, with None for each one that was refused.\n\n"                   \
-  ">>> import tamis\n"                                                                           \
-  ">>> tamis.Bloom(1000).add_many([\"apple\", \"pear\", \"apple\"])\n"                           \
+#define ADD_MANY_TEXT                                                                           \
+  "add_many($self, keys, /)\n--\n\n"                                                            \
+  "Add keys, and return for each whether it was new, as add does.\n\n"                          \
+  "The result is a numpy array of bools for a numpy array, and else a list.  keys is what\n"    \
+  "update takes, and exceptions are as there.  An exception gets the attribute results, if it " \
+  "has\n"                                                                                       \
+  "none: a list for the keys that were tried, with None for each one that was refused.\n\n"     \
+  ">>> import tamis\n"                                                                          \
+  ">>> tamis.Bloom(1000).add_many([\"apple\", \"pear\", \"apple\"])\n"                          \
   "[True, True, False]"
 
 #define CONTAINS_MANY_TEXT                                                                      \
@@ -191,8 +210,9 @@
 #define DISCARD_TEXT                                                                           \
   "discard($self, key, /)\n--\n\n"                                                             \
   "Remove one copy of a key, and return whether there was one.\n\n"                            \
-  "Never remove a key that was not added, or more often than it was added: the filter takes\n" \
-  "it for another key with its false-positive probability, and forgets that one."
+  "Remove a key as often as add, update or add_many have added it, and never otherwise: with " \
+  "its\n"                                                                                      \
+  "false-positive probability the filter takes it for another key, and forgets that one."
 
 #define REMOVE_TEXT                                                                          \
   "remove($self, key, /)\n--\n\n"                                                            \

@@ -2,6 +2,12 @@
 """Many keys at once: each source of keys answers as single calls do."""
 import array
 import collections
+import ctypes
+import functools
+import hashlib
+import itertools
+import operator
+import signal
 
 import pytest
 import tamis
@@ -37,13 +43,13 @@ def sources_of(keys):
 def test_all_sources_agree(kind, keys):
     capacity, fpp = 20000, 1e-5 if kind is tamis.CountingBloom else 1e-7
     for source in sources_of(keys):
-        f = kind(capacity, fpp)
+        f = kind(capacity, fpp, seed=1)
         added = f.add_many(source)
         assert list(added) == [True] * len(keys)
         assert all(key in f for key in keys)
     twice = keys + keys[::-1]
-    assert kind(capacity, fpp).add_many(twice) == expected(twice)
-    f = kind(capacity, fpp)
+    assert kind(capacity, fpp, seed=1).add_many(twice) == expected(twice)
+    f = kind(capacity, fpp, seed=1)
     assert f.update(keys[:10], iter(keys[10:20])) is None
     assert f.contains_many(keys)[:21] == [True] * 20 + [False] and f.contains_many([]) == []
 
@@ -94,19 +100,35 @@ def test_numpy_views():
     assert (f.contains_many(whole) == (whole % 2 == 1)).all()
     assert (f.contains_many(whole[::-1]) == (whole % 2 == 1)[::-1]).all()
     table = numpy.zeros((4, 3), dtype="i8")
-    with pytest.raises(ValueError, match="one dimension"):
-        f.add_many(table)
+    for bad in table, table.view("u1")[:, ::2], table.view("u1").reshape(2, 2, 24):
+        with pytest.raises(ValueError, match="dimension|next to each other"):
+            f.add_many(bad)
     assert list(f.contains_many(table[:, 0])) == [False] * 4
     assert f.contains_many(numpy.array([], dtype="i8")).shape == (0,)
     fields = numpy.zeros(3, dtype=[("a", "i4"), ("b", "i8")])
     fields["b"] = [1, 2, 3]
     assert list(f.contains_many(fields["b"])) == [True, False, True]
-    for bad in fields, numpy.zeros(3), numpy.array(5), numpy.zeros(3, "c16"):
+    masked = numpy.ma.masked_array(whole, whole % 2)
+    for bad in fields, numpy.zeros(3), numpy.array(5), numpy.zeros(3, "c16"), masked, whole.astype("M8[s]"):
         with pytest.raises((TypeError, ValueError)):
             f.add_many(bad)
     readonly = whole.copy()
     readonly.setflags(write=False)
     assert f.contains_many(readonly).sum() == 2000
+
+
+def test_digests():
+    """numpy's S takes zeros off the end; V and rows of bytes have all."""
+    digests = [hashlib.md5(str(i).encode()).digest() for i in range(2000)] + [bytes(16), b"x" + bytes(15)]
+    rows = numpy.frombuffer(b"".join(digests), "u1").reshape(-1, 16)
+    wide = numpy.zeros((len(digests), 20), "u1")
+    wide[:, 2:18] = rows
+    for keys in rows, numpy.array(digests, "V16"), wide[:, 2:18], rows[::-1][::-1], numpy.array(digests, "V16")[::2][::1]:
+        f = tamis.Bloom(10000, 1e-9, seed=1)
+        assert f.add_many(keys).all() and all(f.contains_many(digests[::len(digests) // len(keys)]))
+    assert numpy.void(digests[0]) in f and f.contains_many(rows[::2]).all() and rows[0] in f
+    assert f.contains_many(numpy.array(digests[:10:2], "S16")).all() and f.add(b"x")
+    assert list(f.contains_many(rows[:5, :0])) == [False] * 5 and f.contains_many(rows[:0]).shape == (0,)
 
 
 def test_other_buffers():
@@ -163,6 +185,53 @@ def test_refused_keys():
     f = tamis.Bloom(10, growable=False)
     with pytest.raises(tamis.FullError):
         f.update(i + 0 // (50 - i) for i in range(100))
+
+
+def test_an_exception_keeps_results_of_its_own():
+    def source():
+        yield "a"
+        error = ValueError()
+        error.results = "the source's"
+        raise error
+
+    with pytest.raises(ValueError) as raised:
+        tamis.Bloom(100).add_many(source())
+    assert raised.value.results == "the source's"
+
+
+class Rings:
+    """A key that sends this process a signal, in C: only a look for signals finds it."""
+    __index__ = functools.partial(ctypes.CDLL(None)["raise"], signal.SIGALRM)
+
+
+@pytest.fixture
+def interrupted():
+    """SIGALRM does what Ctrl-C does."""
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    yield pytest.raises(KeyboardInterrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("source", [lambda keys: keys + [1] * 10000, lambda keys: tuple(keys) + (1,) * 10000,
+                                    lambda keys: itertools.chain(keys, itertools.repeat(1)),
+                                    lambda keys: map(operator.index, itertools.chain(keys[3000:], itertools.count(1)))])
+@pytest.mark.parametrize("call", ["update", "add_many", "contains_many", "contains_each_many"])
+def test_signals_end_a_batch(interrupted, source, call):
+    f, keys = tamis.Bloom(10000, 1e-9, seed=1), source([f"key {i}" for i in range(3000)] + [Rings()])
+    with interrupted as raised:
+        tamis.contains_each_many([f, None], keys) if call == "contains_each_many" else getattr(f, call)(keys)
+    if call == "add_many":  # what is in, its answers tell
+        results = raised.value.results
+        assert results[:2000] == [True] * 2000 and results.count(True) == len(f) and len(results) < 8000
+
+
+@pytest.mark.parametrize("key", [numpy.int64(5), numpy.str_("a"), numpy.void(b"abc")])
+def test_signals_end_the_batch_of_an_array(interrupted, key):
+    keys = numpy.lib.stride_tricks.as_strided(numpy.array([key]), (10**11,), (0,))  # which takes an hour
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    with interrupted:
+        tamis.Bloom(1000).update(keys)
 
 
 def test_a_list_that_changes_meanwhile():

@@ -35,9 +35,17 @@ def test_the_recipe(tmp_path):
 
 
 def test_options(tmp_path):
-    for options in dict(remember=0), dict(remember=-1), dict(remember=float("nan")), dict(fpp=2), dict(capacity=0):
-        with pytest.raises(ValueError):
+    for options, words in [
+            (dict(remember=0), "remember is 0; it must be at least 0.8"), (dict(remember=-1), "remember is -1"),
+            (dict(remember=float("nan")), "remember is nan"), (dict(remember=0.7), "remember is 0.7"),
+            (dict(remember=9, periods=0), "periods is 0"), (dict(remember=9, periods=65), "periods is 65"),
+            (dict(fpp=2), "fpp is 2"), (dict(capacity=0), "capacity is 0"), (dict(remember=9, max_bytes=99), "max_bytes is 99")]:
+        with pytest.raises(ValueError, match=words):
             tamis.Once(tmp_path / "new", **{"capacity": 100, **options})
+    for periods in range(1, 65):  # its own rate is one that the window can have
+        tamis.Once(tmp_path / "window", 10**6, remember=100, periods=periods)
+        os.unlink(tmp_path / "window")
+    tamis.Once(tmp_path / "window", 100, remember=100, max_bytes=10**6)
     with pytest.raises(FileNotFoundError):
         tamis.Once(tmp_path / "new")
     tamis.Once(tmp_path / "new", 100)
@@ -45,8 +53,44 @@ def test_options(tmp_path):
         tamis.Once(tmp_path / "new", 200)
 
 
+def test_a_claim_within_a_claim_of_the_same_message(tmp_path):
+    once, other = tamis.Once(tmp_path / "done", 1000), tamis.Once(tmp_path / "done", 1000)
+    for one in once, other:
+        with once.claim("a"):
+            for timeout in None, 0:
+                with pytest.raises(RuntimeError, match="this thread"):
+                    with one.claim("a", timeout):
+                        pass
+            with one.claim("b"):
+                pass
+    once.close()
+    with pytest.raises(ValueError, match="closed"):
+        once.claim("a")
+    with other.claim("a") as first:
+        assert first is False
+
+
+def test_another_file_at_the_path(tmp_path, monkeypatch):
+    """The claims and the record are of one file, although the path leads to another one since it was opened."""
+    path, real = tmp_path / "done", os.open
+
+    def replaced(name, flags, *mode):
+        monkeypatch.setattr("os.open", real)
+        os.unlink(path)
+        tamis.Once(path, 1000)
+        return real(name, flags, *mode)
+
+    monkeypatch.setattr("os.open", replaced)
+    once, other = tamis.Once(path, 1000), tamis.Once(path, 1000)
+    with once.claim("a") as first:
+        assert first
+        with pytest.raises(RuntimeError):
+            other.claim("a").__enter__()
+    assert "a" in other and sorted(os.listdir(tmp_path)) == ["done"]
+
+
 def test_copies_wait_for_each_other(tmp_path):
-    """In threads, and in two objects, which are as two processes."""
+    """In threads, by two objects."""
     onces = [tamis.Once(tmp_path / "done", 1000) for _ in range(2)]
     works, begun, may_end, answers = [], threading.Event(), threading.Event(), []
 

@@ -109,9 +109,11 @@ def test_what_cannot_be_shared(tmp_path):
     path = tmp_path / "s.tamis"
     tamis.shared(path, 1000, 1e-6)
     wrong = [((path, 2000), {}, "capacity is 2000; the filter in the file has 1000"), ((path, 1000), {}, "fpp is 0.01"),
-             ((path, 1000, 1e-6), dict(seed=3), "seed"), ((path, 1000, 1e-6), dict(layout="classic"), "layout"),
-             ((tmp_path / "new", 1000), dict(growable=True), "max_bytes is 0"), ((tmp_path / "new", 0), {}, "capacity is 0"),
-             ((None,), {}, ""), ((tmp_path / "new", 1000, 7), {}, "fpp is 7")]
+             ((path, 1000, 1e-6), dict(seed=3), "seed"),
+             ((path, 1000, 1e-6), dict(layout="classic"), "layout is classic; the filter in the file has blocked"),
+             ((path, 1000, 1e-6), dict(max_bytes=10**6), "growable is true; the filter in the file has false"),
+             ((tmp_path / "new", 1000), dict(growable=True), "max_bytes is not set"), ((tmp_path / "new", 0), {}, "capacity is 0"),
+             ((None,), {}, "needs a capacity"), ((tmp_path / "new", 1000, 7), {}, "fpp is 7")]
     for arguments, options, words in wrong:
         with pytest.raises(ValueError) as raised:
             tamis.shared(*arguments, **options)
@@ -119,7 +121,7 @@ def test_what_cannot_be_shared(tmp_path):
     with pytest.raises(FileNotFoundError) as raised:
         tamis.shared(tmp_path / "new")
     assert raised.value.filename == tmp_path / "new" and not (tmp_path / "new").exists()
-    for arguments in (), (path, "x"), (path, 1, 2, 3), (1.5, 100), (object(), 100):
+    for arguments in (), (path, "x"), (path, 1, 2, 3), (1.5, 100), (object(), 100), (True, 100):
         with pytest.raises(TypeError):
             tamis.shared(*arguments)
     (tmp_path / "text").write_text("no filter")
@@ -149,19 +151,3 @@ def test_windows_that_processes_share(tmp_path, spawn):
     assert "child" not in f and f.add("child") and not g.add("child")
     with pytest.raises(ValueError):
         tamis.shared(tmp_path / "grows", 1000, window=2, growable=True, max_bytes=10**6)
-
-
-def test_a_ticker_of_a_shared_window(tmp_path, monkeypatch):
-    f = tamis.shared(tmp_path / "w.tamis", 1000, 1e-6, window=2)
-    now = [1e9]
-    monkeypatch.setattr("time.time", lambda: now[0])
-    tickers = [tamis.Ticker(f, 50), tamis.Ticker(tamis.shared(f.path), 50)]
-    for ticker in tickers:
-        ticker._period = ticker._now()
-        f.advance_to(ticker._period)
-    f.add("a")
-    for seconds, remembered in (100, True), (40, True), (10, False):
-        now[0] += seconds
-        for ticker in tickers:
-            ticker._tick()
-        assert ("a" in f) is remembered

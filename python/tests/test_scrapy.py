@@ -54,7 +54,7 @@ def test_its_log_line_is_scrapys(crawler, caplog, debug):
     assert lines[0] == lines[1] and len(lines[0]) == (3 if debug else 1) and counts == [3, 3]
 
 
-def test_saved_with_the_job(tmp_path):
+def test_saved_with_the_job(crawler, tmp_path):
     from tamis.scrapy import DupeFilter
 
     made = DupeFilter(str(tmp_path))
@@ -65,7 +65,53 @@ def test_saved_with_the_job(tmp_path):
     assert "requests.seen.tamis" in {path.name for path in tmp_path.iterdir()}
     (tmp_path / "requests.seen.tamis").write_bytes(b"damaged")
     with pytest.raises(tamis.CorruptError):
-        DupeFilter(str(tmp_path))
+        DupeFilter.from_crawler(crawler(JOBDIR=str(tmp_path)))
+
+
+def test_a_file_of_scrapys_filter_that_is_no_text(tmp_path):
+    """A fingerprinter may give bytes, of any encoding; the last line may be torn."""
+    from tamis.scrapy import DupeFilter
+
+    (tmp_path / "requests.seen").write_bytes(b"\xff\xfe\r\n\xe9\x80\nabc\n\xc3")
+    made = DupeFilter(str(tmp_path))
+    assert all(made.seen.contains_many([b"\xff\xfe", b"\xe9\x80", "abc"])) and "x" not in made.seen
+
+
+@pytest.mark.parametrize("signature", ["path=None, debug=False, *, fingerprinter=None", "path=None, debug=False"])
+def test_derived_from_it_as_from_scrapys(crawler, tmp_path, signature):
+    """By constructors that RFPDupeFilter knows: Scrapy calls these, and so does this class."""
+    from tamis.scrapy import DupeFilter
+
+    made = {}
+    exec(f"""
+class Derived(DupeFilter):
+    def __init__(self, {signature}):
+        super().__init__(path, debug{", fingerprinter=fingerprinter" if "fingerprinter" in signature else ""})
+        self.own = []
+
+    def request_fingerprint(self, request):
+        self.own.append(request.url)
+        return request.url
+""", {"DupeFilter": DupeFilter}, made)
+    one = crawler(DUPEFILTER_CAPACITY=5000, DUPEFILTER_SAVE_INTERVAL=7, JOBDIR=str(tmp_path))
+    f = made["Derived"].from_crawler(one)
+    assert type(f) is made["Derived"] and f.seen.capacity == 5000 and f.save_interval == 7 and f.crawler is one
+    assert f.request_seen(scrapy.Request("http://a/")) is False and f.own == ["http://a/"] and f._pending is not None
+    f._pending.abandon()
+
+
+def test_opened_before_the_engine_has_a_slot(crawler, tmp_path, caplog):
+    from scrapy import signals
+    from tamis.scrapy import DupeFilter
+
+    one = crawler(JOBDIR=str(tmp_path))
+    f = DupeFilter.from_crawler(one)
+    f.open()
+    assert f.request_seen(scrapy.Request("http://a/")) is False
+    with caplog.at_level(logging.WARNING):
+        one.signals.send_catch_log(signals.spider_opened, spider=one.spider)
+    assert "all are fetched again" in caplog.text and f._pending.base.execute("SELECT count(*) FROM pending").fetchone() == (1,)
+    f.close("finished")
 
 
 def test_a_job_that_was_begun_with_scrapys_filter(tmp_path):

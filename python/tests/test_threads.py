@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Threads on one filter, the GIL, the Ticker."""
+import random
 import sys
 import threading
 import time
@@ -142,6 +143,59 @@ def test_other_threads_run_during_a_batch(call, make):
 
 
 # ---- the ticker ----
+
+
+class Sleeps:
+    """In place of a ticker's event: the time that its thread sleeps, with what happens meanwhile."""
+
+    def __init__(self, ticks, sleep):
+        self.ticks, self.sleep = ticks, sleep
+
+    def wait(self, seconds):
+        self.ticks -= 1
+        return self.ticks < 0 or bool(self.sleep(seconds))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("shared", [False])
+def test_ticker_remembers_each_key_for_its_time(tmp_path, seed, shared):
+    """By clocks and timers that are late, very late, stopped, and wrong; of a shared filter by two tickers."""
+    dice, window, seconds = random.Random(seed), random.Random(seed).choice([1, 3, 12]), 300
+    f = tamis.shared(tmp_path / "w", 20000, 1e-6, window=window) if shared else tamis.Bloom(20000, 1e-6, window=window)
+    now, added, most = 0.0, {}, 0
+
+    def pass_time(time):
+        nonlocal now
+        for part in sorted(dice.uniform(0, time) for _ in range(5)) + [time]:
+            key = len(added)
+            added[key] = now + part
+            f.add(key)
+        now += time
+
+    def check(*_):
+        lost = [now - at for key, at in added.items() if now - at < window * seconds and key not in f]
+        assert not lost, f"forgotten after {min(lost)} s"
+        return False
+
+    def late():
+        return dice.choice([0, 0, 1, 60, 7200])
+
+    tickers = [tamis.Ticker(f, seconds), tamis.Ticker(tamis.shared(f.path) if shared else f, seconds)][:1 + shared]
+    if shared:  # each wakes by its own time
+        wakes = [ticker._look() or dice.uniform(0, seconds) for ticker in tickers]
+        for _ in range(200):
+            who = wakes.index(min(wakes))
+            pass_time(max(wakes[who] + late() - now, 0))
+            tickers[who]._tick()
+            check()
+            wakes[who] = now + seconds
+    else:
+        tickers[0]._ended = Sleeps(100, lambda seconds: pass_time(seconds + late()) or check())
+        tickers[0]._run()
+    while any(key in f for key in added):  # and not for ever
+        tickers[0]._tick()
+        most += 1
+    assert most <= window + 1
 
 
 def test_ticker_forgets():

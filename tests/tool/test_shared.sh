@@ -112,7 +112,7 @@ check "a saved filter is not shared" test -z "$(row shared)"
 
 # ---- options ----
 
-for pair in "capacity is 5" "fpp is 0.1" "layout is 0" "max_bytes is 1048576" "seed is set"; do
+for pair in "capacity is 5" "fpp is 0.1" "layout is blocked" "max_bytes is 1048576" "seed is set"; do
   case $pair in
   capacity*) option=--capacity=5 command=dedup ;;
   fpp*) option=--fpp=0.1 command=dedup ;;

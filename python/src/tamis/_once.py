@@ -6,11 +6,15 @@ import struct
 import threading
 import time
 import weakref
-from typing import Any, Optional, Set, Union
+from typing import TYPE_CHECKING, Dict, Optional, Tuple, Union
 
-from ._tamis import FullError, shared
+from ._tamis import Bloom, FullError, shared
+
+if TYPE_CHECKING:
+    from ._tamis import _Key
 
 _LOCK = struct.Struct("@hhqqi")  # struct flock: l_type, l_whence, l_start, l_len, l_pid
+_BEYOND = 1 << 62  # the first byte of a claim: no filter has as many
 
 
 class Once:
@@ -27,13 +31,17 @@ class Once:
     working order 1
     working order 2
 
-    path is a filter that all processes share (see tamis.shared), and path.claims a file beside it.
+    path is a filter that all processes share (see tamis.shared).  Do not remove it while a process has it open: those
+    that come later would share another one.
 
     capacity   messages that are remembered at one time
-    fpp        the part of all messages that may be taken for done although they were not, and are lost
+    fpp        the part of all messages that may be taken for done although they were not, and are lost.
+               None: 1e-9; if remember is given 2.5e-9 * (periods + 1), about the lowest that a window can have
     remember   seconds for which a message is remembered after its work, at least; None: for ever
-    periods    of the window that remember needs: a message is remembered for remember / periods longer at most
-    max_bytes  None: the filter has room for capacity messages.  Else it grows up to so many bytes
+    periods    of the window that remember needs, 1 to 64: a message is remembered for remember / periods longer at
+               most.  Such a period has a tenth of a second at least
+    max_bytes  None: the filter has room for capacity messages.  Else it grows up to so many bytes, or, if remember is
+               given, is refused where it would take more
 
     All processes give the same options.  Exceptions are those of tamis.shared.  All methods may be called by any
     number of threads.
@@ -46,48 +54,54 @@ class Once:
       - acknowledged at last, after the `with` statement: else a copy that comes later is worked again if the
         process is killed in between.
 
-    A claim is a lock on one byte of path.claims, whose number is the hash of the id.  The system takes it back when
-    its process ends, in whatever way.
+    A claim is a lock on one byte behind the end of the file, whose number is the hash of the id.  The system takes it
+    back when its process ends, in whatever way.
+
+    Time is that of time.time(), which each call looks at before it looks into the filter or adds to it: so a message
+    is remembered until that clock has moved on by remember seconds, however late, idle or stopped processes are.
     """
 
-    def __init__(self, path: Union[str, bytes, "os.PathLike[str]"], capacity: Optional[int] = None, fpp: float = 1e-9, *,
-                 remember: Optional[float] = None, periods: int = 8, max_bytes: Optional[int] = None) -> None:
-        if remember is not None and not 0 < remember < float("inf"):
-            raise ValueError(f"remember is {remember}; it must be positive, or None")
-        window = 0 if remember is None else periods
+    def __init__(self, path: Union[str, bytes, "os.PathLike[str]"], capacity: Optional[int] = None,
+                 fpp: Optional[float] = None, *, remember: Optional[float] = None, periods: int = 8,
+                 max_bytes: Optional[int] = None) -> None:
         self.path = os.path.abspath(os.fsdecode(path))
-        self.done = shared(self.path, capacity, fpp, max_bytes=max_bytes, window=window)
+        window, growable = 0, None
+        if remember is not None:
+            if not 1 <= periods <= 64:
+                raise ValueError(f"periods is {periods}; it must be from 1 to 64")
+            if not periods / 10 <= remember < float("inf"):
+                raise ValueError(f"remember is {remember}; it must be at least {periods / 10}, a tenth of a second for each"
+                                 " of its periods, or None")
+            window, growable = periods, False
+        if fpp is None:
+            fpp = 2.5e-9 * (window + 1) if window else 1e-9
+
+        def opened(of: Union[str, int]) -> Bloom:
+            return shared(of, capacity, fpp, max_bytes=max_bytes, window=window, growable=growable)
+
+        made = opened(self.path)
+        self._claims: Optional[_Claims] = _Claims.of(self.path)
+        self.done = opened(self._claims.fd)  # of the same file, should path lead to another one by now
+        del made
         if bool(self.done.window) != (remember is not None):
             raise ValueError(f"{self.path} remembers messages {'for a time' if self.done.window else 'for ever'}")
         self._period_seconds = None if remember is None else remember / self.done.window
-        self._full = False
-        self._fd = -1
-        self._begin()
-        _all.add(self)
+        self._full_in: Optional[int] = None  # the period in which the filter was found full
 
-    def _begin(self) -> None:
-        """Opens the file of claims: again in a process that was forked, which must not have its parent's locks."""
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd = os.open(self.path + ".claims", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._claimed: Set[int] = set()
-        self._released = threading.Condition()
-        self._period: Optional[int] = None
-
-    def claim(self, id: Any, timeout: Optional[float] = None) -> "_Claim":
+    def claim(self, id: "_Key", timeout: Optional[float] = None) -> "_Claim":
         """A context manager that claims a message by its id, which is any key of a filter.
 
         Its value is True if the message is to be worked by this `with` statement, and False if it was worked before.
         When the statement ends without an exception, the message is recorded as done; with one, it is not, and
         the exception goes on.  If another thread or process has claimed the message, this waits until that one
-        is through with it, or for timeout seconds: then TimeoutError.
+        is through with it, or for timeout seconds: then TimeoutError.  RuntimeError: this thread has claimed it.
 
         FullError: the filter has no room for another message.  It comes before the work, but for the first
         message in each process that finds no room: that one's work is done, and its copies will be worked again.
         """
         return _Claim(self, id, timeout)
 
-    def __contains__(self, id: Any) -> bool:
+    def __contains__(self, id: "_Key") -> bool:
         """Whether a message was worked."""
         self._forget()
         return id in self.done
@@ -97,10 +111,8 @@ class Once:
         self.done.sync()
 
     def close(self) -> None:
-        """Close the file of claims.  No claim may be running."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        """Let the claims go.  No claim may be running."""
+        self._claims = None
 
     def __enter__(self) -> "Once":
         return self
@@ -108,19 +120,93 @@ class Once:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    # ---- what is done ----
+
+    def _forget(self) -> int:
+        """Forgets what is older than remember.  Any process may be the first to know that a period has ended."""
+        if self._period_seconds is None:
+            return 0
+        period = max(int(time.time() // self._period_seconds), 0)
+        self.done.advance_to(period)
+        return period
+
+    def _is_new(self, id: "_Key") -> bool:
+        period = self._forget()
+        if id in self.done:
+            return False
+        if self._full_in == period:
+            raise FullError(f"{self.path} has no room for another message")
+        return True
+
+    def _record(self, id: "_Key") -> None:
+        period = self._forget()  # a period that has ended is not the message's
+        try:
+            self.done.add_copy(id)
+        except FullError:
+            self._full_in = period
+            raise
+
+
+class _Claim:
+    __slots__ = ("_once", "_claims", "_id", "_timeout", "_place", "_first")
+
+    def __init__(self, once: Once, id: "_Key", timeout: Optional[float]) -> None:
+        self._place = _BEYOND | once.done.hash(id) >> 2
+        if once._claims is None:
+            raise ValueError(f"{once.path} is closed")
+        self._once, self._claims, self._id, self._timeout = once, once._claims, id, timeout
+
+    def __enter__(self) -> bool:
+        self._claims.take(self._place, self._timeout)
+        try:
+            self._first = self._once._is_new(self._id)
+        except BaseException:
+            self._claims.release(self._place)
+            raise
+        return self._first
+
+    def __exit__(self, exception: Optional[type], *_: object) -> None:
+        try:
+            if self._first and exception is None:
+                self._once._record(self._id)
+        finally:
+            self._claims.release(self._place)
+
+
+class _Claims:
+    """The claims on one file, of all objects of this process that have it open."""
+
+    _all: "weakref.WeakValueDictionary[Tuple[int, int], _Claims]" = weakref.WeakValueDictionary()
+    _guard = threading.Lock()
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._begin()
+
+    def _begin(self) -> None:
+        self._claimed: Dict[int, int] = {}  # places, and the threads that have claimed them
+        self._released = threading.Condition()
+
+    @classmethod
+    def of(cls, path: str) -> "_Claims":
+        opened = cls(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+        status = os.fstat(opened.fd)
+        with cls._guard:
+            return cls._all.setdefault((status.st_dev, status.st_ino), opened)
+
     def __del__(self) -> None:
-        if getattr(self, "_fd", -1) >= 0:
-            self.close()
+        if self.fd >= 0:
+            os.close(self.fd)
 
-    # ---- claims ----
-
-    def _take(self, place: int, timeout: Optional[float]) -> None:
+    def take(self, place: int, timeout: Optional[float]) -> None:
         """Claims among the threads of this process, and then among processes."""
         until = None if timeout is None else time.monotonic() + timeout
         with self._released:
+            if self._claimed.get(place) == threading.get_ident():
+                raise RuntimeError("this thread has claimed the message, and would wait for itself")
             if not self._released.wait_for(lambda: place not in self._claimed, timeout):
                 raise TimeoutError("the message is claimed by another thread")
-            self._claimed.add(place)
+            self._claimed[place] = threading.get_ident()
         try:
             if until is None:
                 self._lock(fcntl.F_OFD_SETLKW, fcntl.F_WRLCK, place)
@@ -146,9 +232,9 @@ class Once:
             pause = min(2 * pause, 0.05)
 
     def _lock(self, command: int, kind: int, place: int) -> None:
-        fcntl.fcntl(self._fd, command, _LOCK.pack(kind, os.SEEK_SET, place, 1, 0))
+        fcntl.fcntl(self.fd, command, _LOCK.pack(kind, os.SEEK_SET, place, 1, 0))
 
-    def _release(self, place: int) -> None:
+    def release(self, place: int) -> None:
         try:
             self._lock(fcntl.F_OFD_SETLK, fcntl.F_UNLCK, place)
         finally:
@@ -156,67 +242,18 @@ class Once:
 
     def _leave(self, place: int) -> None:
         with self._released:
-            self._claimed.discard(place)
+            self._claimed.pop(place, None)
             self._released.notify_all()
-
-    # ---- what is done ----
-
-    def _forget(self) -> None:
-        """Forgets what is older than remember.  Any process may be the first to know that a period has ended."""
-        if self._period_seconds is not None:
-            period = int(time.time() // self._period_seconds)
-            if period != self._period:
-                self.done.advance_to(period)
-                self._period, self._full = period, False
-
-    def _is_new(self, id: Any) -> bool:
-        self._forget()
-        if id in self.done:
-            return False
-        if self._full:
-            raise FullError(f"{self.path} has no room for another message")
-        return True
-
-    def _record(self, id: Any) -> None:
-        self._forget()  # a period that has ended is not the message's
-        try:
-            self.done.add_copy(id)
-        except FullError:
-            self._full = True
-            raise
-
-
-class _Claim:
-    __slots__ = ("_once", "_id", "_timeout", "_place", "_first")
-
-    def __init__(self, once: Once, id: Any, timeout: Optional[float]) -> None:
-        self._once, self._id, self._timeout = once, id, timeout
-        self._place = once.done.hash(id) >> 2  # the numbers of bytes in a file have 63 bits
-
-    def __enter__(self) -> bool:
-        self._once._take(self._place, self._timeout)
-        try:
-            self._first = self._once._is_new(self._id)
-        except BaseException:
-            self._once._release(self._place)
-            raise
-        return self._first
-
-    def __exit__(self, exception: Optional[type], *_: object) -> None:
-        try:
-            if self._first and exception is None:
-                self._once._record(self._id)
-        finally:
-            self._once._release(self._place)
-
-
-_all: "weakref.WeakSet[Once]" = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    for once in list(_all):
-        if once._fd >= 0:
-            once._begin()
+    """A child must not have its parent's locks, so it opens the same file once more."""
+    _Claims._guard = threading.Lock()
+    for claims in list(_Claims._all.values()):
+        inherited = claims.fd
+        claims.fd = os.open(f"/proc/self/fd/{inherited}", os.O_RDWR | os.O_CLOEXEC)
+        os.close(inherited)
+        claims._begin()
 
 
 os.register_at_fork(after_in_child=_after_fork)

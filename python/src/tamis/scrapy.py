@@ -26,7 +26,10 @@ the list are scheduled again, and Scrapy's queue is removed.
 
 A request that Scrapy cannot write to its queue (its callback is no method of the spider) does not outlive the
 process, here as there.
+
+A class derived from DupeFilter may have the constructor that RFPDupeFilter has: settings are taken later.
 """
+import functools
 import logging
 import os
 import pickle
@@ -101,54 +104,61 @@ class DupeFilter(RFPDupeFilter):
     """
 
     def __init__(self, path=None, debug=False, *, fingerprinter=None, capacity=1_000_000, fpp=1e-6, max_bytes=None,
-                 save_interval=60, crawler=None):
+                 save_interval=60):
         super().__init__(None, debug, fingerprinter=fingerprinter)
-        self.crawler, self.save_interval = crawler, save_interval
+        self.crawler, self.save_interval = None, save_interval
+        self._capacity, self._fpp, self._max_bytes = capacity, fpp, max_bytes
         self._path = Path(path, "requests.seen.tamis") if path else None
         self._pending = None
         self._restoring = False
         self._working = set()  # requests that the scheduler has given out
         self._loop = self._saving = None
-        if self._path and self._path.exists():
-            self.seen = tamis.load(self._path, max_bytes=max_bytes)
-        else:
-            self.seen = tamis.Bloom(capacity, fpp, max_bytes=max_bytes)
-            self._take_over(path)
-        if path and crawler is not None:
-            self._pending = _Pending(Path(path, "requests.pending"))
-            if self._pending.was_killed:  # before the scheduler reads it
-                shutil.rmtree(Path(path, "requests.queue"), ignore_errors=True)
 
-    def _take_over(self, path):
-        """The file of a crawl that was begun with RFPDupeFilter."""
-        if path and Path(path, "requests.seen").exists():
-            with open(Path(path, "requests.seen"), encoding="utf-8") as lines:
-                self.seen.update(line.rstrip() for line in lines)
+    @functools.cached_property
+    def seen(self):
+        if self._path and self._path.exists():
+            return tamis.load(self._path, max_bytes=self._max_bytes)
+        seen = tamis.Bloom(self._capacity, self._fpp, max_bytes=self._max_bytes)
+        before = self._path and self._path.with_name("requests.seen")
+        if before and before.exists():  # of a crawl that was begun with RFPDupeFilter
+            with open(before, "rb") as lines:
+                seen.update(line.rstrip() for line in lines)
             logger.warning("This crawl was begun with another duplicate filter.  What waits in its queue since then"
                            " is lost if the crawl is killed")
+        return seen
 
     @classmethod
-    def from_settings(cls, settings, *, fingerprinter=None, crawler=None):
-        return cls(job_dir(settings), settings.getbool("DUPEFILTER_DEBUG"), fingerprinter=fingerprinter,
-                   capacity=settings.getint("DUPEFILTER_CAPACITY", 1_000_000),
-                   fpp=settings.getfloat("DUPEFILTER_FPP", 1e-6),
-                   max_bytes=settings.getint("DUPEFILTER_MAX_BYTES", 0) or None,
-                   save_interval=settings.getfloat("DUPEFILTER_SAVE_INTERVAL", 60), crawler=crawler)
+    def from_settings(cls, settings, *, fingerprinter=None):
+        return super().from_settings(settings, fingerprinter=fingerprinter)._with(settings)
 
     @classmethod
     def from_crawler(cls, crawler):
-        return cls.from_settings(crawler.settings, fingerprinter=crawler.request_fingerprinter, crawler=crawler)
+        made = super().from_crawler(crawler)._with(crawler.settings)
+        made.crawler = crawler
+        made.seen  # raises what is wrong with it now
+        if made._path:
+            made._pending = _Pending(made._path.with_name("requests.pending"))
+            if made._pending.was_killed:  # before the scheduler reads it
+                shutil.rmtree(made._path.with_name("requests.queue"), ignore_errors=True)
+        return made
+
+    def _with(self, settings):
+        self._capacity = settings.getint("DUPEFILTER_CAPACITY", self._capacity)
+        self._fpp = settings.getfloat("DUPEFILTER_FPP", self._fpp)
+        self._max_bytes = settings.getint("DUPEFILTER_MAX_BYTES", self._max_bytes or 0) or None
+        self.save_interval = settings.getfloat("DUPEFILTER_SAVE_INTERVAL", self.save_interval)
+        return self
 
     # ---- Scrapy's interface ----
 
     def open(self):
         if self._pending is None:
             return
-        self._slot = getattr(self.crawler.engine, "slot", None) or self.crawler.engine._slot
-        self._watch()
         self._pending.begin()
-        if self._pending.was_killed:
-            self._restore()
+        if self._slot is not None:
+            self._begin()
+        else:  # the engine has none before its scheduler is open
+            self.crawler.signals.connect(self._begin, signals.spider_opened)
         from twisted.internet.task import LoopingCall
 
         self._loop = LoopingCall(self.save_soon)
@@ -177,9 +187,25 @@ class DupeFilter(RFPDupeFilter):
 
     # ---- the list of pending requests ----
 
+    @property
+    def _slot(self):
+        engine = self.crawler.engine
+        return getattr(engine, "slot", None) or getattr(engine, "_slot", None)
+
+    def _begin(self):
+        if self._slot is not None:
+            self._watch()
+            if self._pending.was_killed:
+                self._restore()
+        elif self._pending.was_killed:
+            self._lose("this engine has no slot whose scheduler could get the requests of the last run again")
+        else:
+            logger.warning("Which requests are done, this engine does not tell: after a kill, all are fetched again")
+
     def _watch(self):
         """To learn which requests are scheduled without a look into the filter, and which are done."""
-        next_request, remove_request = self._slot.scheduler.next_request, self._slot.remove_request
+        slot = self._slot
+        next_request, remove_request = slot.scheduler.next_request, slot.remove_request
 
         def given_out():
             request = next_request()
@@ -193,7 +219,7 @@ class DupeFilter(RFPDupeFilter):
                 self._change("done", self.request_fingerprint(request))
             return remove_request(request)
 
-        self._slot.scheduler.next_request, self._slot.remove_request = given_out, removed
+        slot.scheduler.next_request, slot.remove_request = given_out, removed
         self.crawler.signals.connect(self._scheduled, signals.request_scheduled)
 
     def _scheduled(self, request, spider):
@@ -219,7 +245,7 @@ class DupeFilter(RFPDupeFilter):
         """The list cannot be kept: the last state on the disk is what the next run goes on from."""
         pending, self._pending = self._pending, None
         pending.abandon()
-        self._give_up("dupefilter_failed", f"{self._path.parent}/requests.pending cannot be written: {error}")
+        self._give_up("dupefilter_failed", f"{self._path.parent}/requests.pending cannot be kept: {error}")
 
     def _give_up(self, reason, words):
         logger.error("The spider is closed: %s", words)
