@@ -237,7 +237,7 @@ check "a file in no folder" one_line 2 "cannot share 'nowhere/seen': nowhere/see
 rm -f seen
 (ulimit -f 100; "$tamis" dedup --shared seen paths >out 2>err)
 status=$?
-check "no room" one_line 2 "cannot share 'seen': File too large"
+check "no room" one_line 2 "cannot share 'seen': seen cannot be written: File too large"
 check "... leaves nothing" test ! -e seen
 check "... not even beside it" no_rest
 run dedup --shared seen -o ./seen paths
