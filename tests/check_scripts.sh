@@ -38,6 +38,37 @@ for script in "$work"/copy/script/*; do
   [ ! -e "$work/asked" ] || fail "script/$name --help wants packages"
 done
 
+# What a script installs is what it needs: the site no browser, and Debian's packages no server of a demo.
+asks() { # SCRIPT: the packages, in one line; then the script ends
+  printf '#!/bin/sh\necho "$*" >%s/asked\nexit 1\n' "$work" >"$work/copy/script/packages"
+  mkdir -p "$work/copy/js" "$work/copy/nginx" "$work/copy/build"
+  cp "$source/js/packages" "$work/copy/js" && cp "$source/nginx/packages" "$work/copy/nginx"
+  ! "$work/copy/script/$1" >"$work/out" 2>&1 || fail "script/$1 goes on without packages"
+  cat "$work/asked"
+}
+[[ " $(asks site) " = *' binaryen '* && " $(asks site) " != *' chromium '* ]] || fail "script/site installs $(asks site)"
+[[ " $(asks deb) " = *' nginx-dev '* && " $(asks deb) " != *' gunicorn '* ]] || fail "script/deb installs $(asks deb)"
+
+# ---- script/test: what runs in the background is killed, and the wait for it ends ----
+
+mkdir "$work/logs"
+cat >"$work/awaited" <<'END'
+set -um
+logs=$2 passed=0 failed=()
+eval "$(sed -n '/^count() {/,/^}/p; /^timed() {/,/^}/p; /^took() {/p; /^in_background() {/,/^}/p; /^later/p; /^awaited() {/,/^}/p' "$1")"
+later first true
+later hangs sleep 600
+later never true
+in_background &
+background=$!
+while ! pgrep -g $background -x sleep >/dev/null; do sleep 0.1; done
+kill -KILL -- -$background
+for name in first hangs never; do awaited $name >/dev/null; done
+echo "${failed[*]}, $passed passed"
+END
+[ "$(timeout -s KILL 120 bash "$work/awaited" "$source/script/test" "$work/logs" 2>/dev/null)" = "hangs never, 1 passed" ] ||
+  fail "script/test waits for what was killed, or does not count it"
+
 # ---- script/quiet ----
 
 cat >"$work/build" <<'END'

@@ -123,7 +123,8 @@ class Database:
         # Processes are killed here, and never the machine, so that nothing is lost without fsync.
         settings = {"wal_level": "logical", "fsync": "off", "listen_addresses": HOST, "port": self.port,
                     "unix_socket_directories": "", "max_connections": 100, "max_wal_size": "256MB",
-                    "checkpoint_timeout": "30s", "wal_sender_timeout": "10s"}
+                    "checkpoint_timeout": "30s", "wal_sender_timeout": "10s",
+                    "dynamic_shared_memory_type": "mmap"}  # in its folder, and not in /dev/shm
         options = [f"--{name}={value}" for name, value in settings.items()]
         self.others = []  # processes of a server that was killed
         self.process = Process(unprivileged([postgres_program("postgres"), "-D", self.data, *options]), self.folder)

@@ -2,9 +2,10 @@
 // Chromium for the tests of the site, and what all of its pages promise: no message in the console, and no request
 // to anybody.
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
@@ -54,7 +55,10 @@ export async function serve() {
 
 /** Calls `work` with a function that makes a page: page(options) has no messages and no requests but its own. */
 export async function withChromium(work) {
-  const browser = await playwright.chromium.launch({ executablePath: chromium, args: ['--no-sandbox'] });
+  // Chromium leaves folders behind, so it has one for them.
+  const folder = mkdtempSync(join(tmpdir(), 'tamis-chromium-'));
+  const browser = await playwright.chromium.launch({ executablePath: chromium, args: ['--no-sandbox'],
+    env: { ...process.env, TMPDIR: folder } });
   const said = [];
   try {
     await work(async (options = {}, own = 'file://') => {
@@ -71,5 +75,6 @@ export async function withChromium(work) {
     assert.deepEqual(said, [], 'no page says anything in the console, or asks anybody for anything');
   } finally {
     await browser.close();
+    rmSync(folder, { recursive: true });
   }
 }
