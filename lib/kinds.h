@@ -13,7 +13,7 @@ enum {
   /* No version's structs of options or figures are larger than this. */
   ABSURD_SIZE = 4096,
   /* As FIRST_OPTIONS_SIZE in tamis.c. */
-  FIRST_STATS_SIZE = offsetof(tamis_stats, united_count) + sizeof(uint64_t)
+  FIRST_STATS_SIZE = offsetof(tamis_stats, period) + sizeof(uint64_t)
 };
 
 /* The filters of a kind, with a sliding window or without.  NULL: there is no such kind, or it has

@@ -66,6 +66,8 @@ static const struct figure figures[] = {
          "Periods of time of which keys are kept apart."),
   FIGURE(oldest_part_age, "oldest_part_age_periods", GAUGE, INTEGER, ALL,
          "Periods that have ended since the oldest part began to take keys."),
+  FIGURE(period, "period", GAUGE, INTEGER, ALL,
+         "Number of the period that runs."),
   FIGURE(united_count, "united_keys", GAUGE, INTEGER, BLOOM_ONLY,
          "Keys that unions and intersections have brought; an estimate."),
   FIGURE(bits, "array_bytes", GAUGE, BITS, BLOOM_ONLY,

@@ -547,22 +547,25 @@ int tamis_add_unique_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n
 
 /* ---- windows ---- */
 
+static int advance(tamis_filter *f, enum filter_period how, uint64_t number)
+{
+  const struct filter_kind *kind = f ? operations_of(f)->kind : NULL;
+  return !f ? TAMIS_EINVAL : kind->advance ? kind->advance(f, how, number) : TAMIS_EUNSUPPORTED;
+}
+
 int tamis_advance(tamis_filter *f)
 {
-  if (!f)
-    return TAMIS_EINVAL;
-  const struct filter_kind *kind = operations_of(f)->kind;
-  return kind->advance ? kind->advance(f, ADVANCE_BY_ONE) : TAMIS_EUNSUPPORTED;
+  return advance(f, PERIOD_ENDS, 0);
 }
 
 int tamis_advance_to(tamis_filter *f, uint64_t period)
 {
-  if (!f)
-    return TAMIS_EINVAL;
-  const struct filter_kind *kind = operations_of(f)->kind;
-  if (!kind->advance)
-    return TAMIS_EUNSUPPORTED;
-  return period == ADVANCE_BY_ONE ? TAMIS_EINVAL : kind->advance(f, period);
+  return advance(f, PERIODS_END, period);
+}
+
+int tamis_set_period(tamis_filter *f, uint64_t period)
+{
+  return advance(f, PERIOD_IS_NAMED, period);
 }
 
 /* ---- figures ---- */

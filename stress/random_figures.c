@@ -169,7 +169,8 @@ static struct truth look(const struct run *run)
                           .seed = o->seed,
                           .refused_adds = atomic_load(&run->refusals),
                           .parts = o->window + 1,
-                          .oldest_part_age = ended < o->window ? ended : o->window}};
+                          .oldest_part_age = ended < o->window ? ended : o->window,
+                          .period = ended}};
   for (uint64_t key = 0; key < run->all; key++) {
     t.keys += run->copies[key] > 0;
     t.copies += run->copies[key];
@@ -345,6 +346,7 @@ static const struct figure {
     FIGURE(parts, NULL),
     FIGURE(oldest_part_age, NULL),
     FIGURE(united_count, NULL), /* there are no unions here */
+    FIGURE(period, NULL),
 #undef FIGURE
 };
 enum { FIGURES = sizeof figures / sizeof *figures };

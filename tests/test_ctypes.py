@@ -27,7 +27,8 @@ class Stats(ctypes.Structure):
                 ("generations", c_uint), ("fingerprint_bits", c_uint), ("occupancy", c_double),
                 ("evictions", c_uint64), ("failed_searches", c_uint64), ("refused_adds", c_uint64),
                 ("lookup_retries", c_uint64), ("longest_growth_ns", c_uint64), ("layers", c_uint),
-                ("parts", c_uint), ("oldest_part_age", c_uint64), ("united_count", c_uint64)]
+                ("parts", c_uint), ("oldest_part_age", c_uint64), ("united_count", c_uint64),
+                ("period", c_uint64)]
 
 
 class Guarded(ctypes.Structure):

@@ -393,7 +393,8 @@ void test_several()
   CHECK(window.try_advance_to(2) == TAMIS_OK && window.try_add("new") == TAMIS_OK);
   CHECK(window.try_advance_to(3) == TAMIS_OK && window.try_advance_to(3) == TAMIS_OK);
   CHECK(window.contains("new") && window.try_advance_to(9) == TAMIS_OK && !window.contains("new"));
-  CHECK(a.try_advance_to(1) == TAMIS_EUNSUPPORTED);
+  CHECK(window.try_set_period(4) == TAMIS_OK && window.stats().period == 4);
+  CHECK(a.try_advance_to(1) == TAMIS_EUNSUPPORTED && a.try_set_period(1) == TAMIS_EUNSUPPORTED);
 
   std::string text;
   auto append = [&text](const void *data, std::size_t size) {
@@ -459,6 +460,7 @@ void test_exceptions(const std::string &path)
   CHECK(thrown([&] { f.remove("one"); }) == TAMIS_EUNSUPPORTED);
   CHECK(thrown([&] { f.advance(); }) == TAMIS_EUNSUPPORTED);
   CHECK(thrown([&] { f.advance_to(1); }) == TAMIS_EUNSUPPORTED);
+  CHECK(thrown([&] { f.set_period(1); }) == TAMIS_EUNSUPPORTED);
   CHECK(thrown([&] { f.merge(f); }) == TAMIS_EINVAL);
   CHECK(thrown([&] { tamis::filter::intersect(f, f).contains("one"); }) == TAMIS_OK);
   CHECK(thrown([] { tamis::filter::load_file("/dev/null"); }) == TAMIS_ECORRUPT);

@@ -296,6 +296,7 @@ static void compare_figures(const struct twins *t)
   SAME(bits_per_key);
   SAME(fingerprint_bits);
   SAME(oldest_part_age);
+  SAME(period);
   SAME(load);
   SAME(occupancy);
   SAME(fpp_estimate);

@@ -186,7 +186,7 @@ METRICS = {"count": "keys", "estimated_count": "estimated_keys", "capacity": "ca
            "longest_growth_ns": "longest_growth_seconds", "bits": "array_bytes",
            "bits_set": "array_set_bytes", "bits_per_key": "hashes_per_key",
            "fingerprint_bits": "fingerprint_bytes", "united_count": "united_keys",
-           "oldest_part_age": "oldest_part_age_periods"}
+           "oldest_part_age": "oldest_part_age_periods", "period": "period"}
 
 
 def assert_page(page, names, objects):

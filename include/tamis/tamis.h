@@ -18,8 +18,7 @@
  *     tamis_stats_text(filter, TAMIS_PROMETHEUS, "name", write, context)
  *     tamis_destroy(filter)                              when no thread uses it any more
  *
- * tamis_options_check says why options are refused; examples/quick has whole programs; tamis.hpp is
- * for C++17.
+ * examples/quick has whole programs; tamis.hpp is for C++17.
  *
  * This header says what a caller needs at the call.  The fine print of each call stands in the
  * call's manual page (for example `man tamis_add`), which takes it from docs/manual/details/.
@@ -31,17 +30,13 @@
  *   Errors   every result that the call can return
  *
  * The library prints nothing, never aborts and never exits.  No call is async-signal-safe, or a
- * cancellation point.  errno is part of a contract only with TAMIS_EIO.
- *
- * The library supports Linux on 64-bit processors (docs/platforms.md).
+ * cancellation point.  errno is part of a contract only with TAMIS_EIO.  Linux, 64-bit processors.
  *
  * Functions of yours that the library calls (an allocator's, a hash function, those that write and
- * read) must return: they must not throw C++ exceptions, leave by longjmp(), or end the thread.
- * The library's frames are not unwound, so locks would stay locked.
+ * read) must return: not throw C++ exceptions, leave by longjmp(), or end the thread.
  *
- * After fork() the child owns a private copy of every filter, and may use the copy if no other
- * thread of the parent was inside a call that changes the filter, saves it, or counts copies in it,
- * at that time.
+ * After fork() the child owns a private copy of every filter, which it may use if no other thread
+ * of the parent was then inside a call that changes, saves or counts copies in the filter.
  */
 #ifndef TAMIS_H
 #define TAMIS_H
@@ -166,9 +161,8 @@ typedef struct tamis_options {
   void *hash_context;
   /* NULL (default): malloc and mmap.  Otherwise the struct is copied. */
   const tamis_allocator *allocator;
-  /* 0 (default): keys stay.  G, at most 64: the filter is a sliding window, Bloom or cuckoo.  A
-   * period ends when the program calls tamis_advance().  A key is remembered for at least G periods
-   * after its last add, and forgotten when G + 1 have ended since. */
+  /* 0 (default): keys stay.  G, at most 64: the filter is a sliding window, Bloom or cuckoo, which
+   * remembers a key for G periods after its last add: see tamis_advance(). */
   unsigned window;
   /* With a window: whether a unique add that returns TAMIS_PRESENT renews the key's time, as every
    * plain add does.  Default false. */
@@ -271,8 +265,8 @@ TAMIS_API bool tamis_contains_hash(const tamis_filter *f, uint64_t hash);
 TAMIS_API uint64_t tamis_count(const tamis_filter *f, const void *key, size_t len);
 TAMIS_API uint64_t tamis_count_hash(const tamis_filter *f, uint64_t hash);
 
-/* Removes one copy of a key that was added before.  Never remove a key that was not added, or more
- * often than it was added: that may take another key away.
+/* Removes one copy of a key.  Never remove a key that was not added, or more often than it was
+ * added: that may take another key away.
  *   Threads  any      Blocks  as tamis_add; counting Bloom: for a lock
  *   Order    sequentially consistent
  *   Errors   TAMIS_OK; TAMIS_ABSENT: no such key is in, or it has been forgotten;
@@ -282,8 +276,8 @@ TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
 
 /* ---- tamis_advance: the end of a period of a window ---- */
 
-/* Ends a period of a filter with a window (tamis_options.window).  At one instant, for all threads,
- * the keys are forgotten whose last add was in the oldest period that was remembered.
+/* Ends a period of a window: at one instant, for all threads, the keys of the oldest remembered one
+ * are forgotten.  A timer calls this once a tick, and the next tick is a period after the return.
  *   Threads  any      Blocks  for another tamis_advance, and for each lock of the filter in turn
  *   Order    sequentially consistent
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f is NULL; TAMIS_EUNSUPPORTED: the filter has no window;
@@ -291,17 +285,21 @@ TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
 TAMIS_API int tamis_advance(tamis_filter *f);
 
 /* Ends periods until the one with number `period` runs, of 36 bits: none if it does, or has ended.
- * So of several threads or processes that go by one clock, each may call this, with the time divided
- * by the length of a period.  A new filter is in period 0.
+ * Whoever calls this with a number c, such as the time divided by the length of a period, and then
+ * adds a key, has the key remembered while all calls have numbers up to c + G, however late or
+ * rarely they come.  A new filter is in period 0.
  *   Threads, Blocks, Order  as tamis_advance
  *   Errors   as tamis_advance; TAMIS_EINVAL also: 2^36 or more */
 TAMIS_API int tamis_advance_to(tamis_filter *f, uint64_t period);
 
+/* Gives the running period this number, as after a clock that was wrong.  Each key keeps its age.
+ *   Threads, Blocks, Order, Errors  as tamis_advance_to */
+TAMIS_API int tamis_set_period(tamis_filter *f, uint64_t period);
+
 /* ---- tamis_add_many: the calls with many keys ----
  *
  * Batches: the same calls on n keys, faster on a filter larger than the cache.  Each key is a call
- * of its own to other threads, and keys are taken in order.  n may be 0; the arrays may then be
- * NULL. */
+ * of its own to other threads, and keys are taken in order.  With n 0 the arrays may be NULL. */
 
 typedef struct tamis_key {
   const void *data;
@@ -417,16 +415,18 @@ typedef struct tamis_stats {
   unsigned layers;
   /* Periods whose keys are remembered apart: G + 1 with a window, else 1. */
   unsigned parts;
-  /* How many periods have ended since the oldest of those began: at most G; 0 without a window. */
+  /* How many periods have ended since the oldest of those began, at most G. */
   uint64_t oldest_part_age;
   /* Bloom: how many of `count` a union or an intersection has brought: an estimate. */
   uint64_t united_count;
+  /* The number of the period that runs; 0 without a window. */
+  uint64_t period;
 } tamis_stats;
 
 #define TAMIS_STATS_INIT                                                                           \
   {                                                                                                \
     sizeof(tamis_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, 0, 0, \
-        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                      \
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                   \
   }
 
 /* The same as *stats = TAMIS_STATS_INIT, as tamis_options_init is for options. */
@@ -633,8 +633,8 @@ typedef struct tamis_similarity_stats {
 /* The same as *stats = TAMIS_SIMILARITY_STATS_INIT, as tamis_options_init is for options. */
 TAMIS_API void tamis_similarity_stats_init(tamis_similarity_stats *stats);
 
-/* Fills *out.  Only for Bloom filters of one layer that do not count.  The estimates have no bias.
- * No estimate is negative, and `common` is at most the smaller one of the two filters.
+/* Fills *out.  Only for Bloom filters of one layer that do not count.  The estimates have no bias,
+ * none is negative, and `common` is at most the smaller one of the two filters.
  *   Threads  any      Blocks  never
  *   Errors   TAMIS_OK; TAMIS_EINVAL: as tamis_intersect, or struct_size is smaller than this
  *            struct; TAMIS_EUNSUPPORTED: another kind, or a filter of several layers; *out is not

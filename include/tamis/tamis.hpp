@@ -6,12 +6,9 @@
  *     tamis::filter seen(tamis::options(1000000).kind(TAMIS_CUCKOO).fpp(0.001));
  *     if (seen.add_unique(key))
  *       first_caller_with(key);
- *     if (seen.contains(key))
- *       seen.remove(key);
  *
- * All of this is inline, and comes down to the calls of tamis.h with the same arguments.  The
- * contract of a call (threads, blocking, memory order, results) is that of the C call of its name,
- * in tamis.h.  The names of results, kinds and layouts are those of tamis.h, too.
+ * All of this is inline, and comes down to the calls of tamis.h with the same names and arguments,
+ * whose contracts hold: threads, blocking, memory order, results.
  *
  * What is a key:
  *   Text     its bytes: std::string, std::string_view and what converts to it, and their forms of
@@ -24,18 +21,16 @@
  *            equal values are one key, whatever their types.  (-1 is the same key as 2^64 - 1.)
  *            In Python, these bytes are (n % 2**64).to_bytes(8, "little").  signed char and
  *            unsigned char, which std::int8_t and std::uint8_t are, are integers here.
- *   Nothing else compiles: not nullptr; not bool, which would hide a mistake; not a single char,
- *   which may be meant as text or as a number, and has another sign on other processors; no other
- *   character, enumeration, or number that is no integer.  A cast says what is meant.
+ *   Nothing else compiles: not nullptr, bool, an enumeration, a single character (text, or a
+ *   number?), or a number that is no integer.  A cast says what is meant.
  *
  * Errors by choice: a call that can fail comes in two forms.  `add` throws tamis::error.  `try_add`
  * never throws, and returns TAMIS_OK or another result of tamis.h.  A program that is compiled with
  * -fno-exceptions has the second form only.
  *
- * A filter belongs to one object, which can be moved and not copied.  Its address is not used by
- * the library, so it may be moved while no other thread uses the object.  An object that is empty
- * (default-constructed, moved from, released) has no filter: its calls answer as C calls with NULL
- * do, so contains is false and add fails with TAMIS_EINVAL.
+ * A filter belongs to one object, which can be moved while no other thread uses the object, and not
+ * copied.  An object that is empty (default-constructed, moved from, released) has no filter: its
+ * calls answer as C calls with NULL do, so contains is false and add fails with TAMIS_EINVAL.
  */
 #ifndef TAMIS_HPP
 #define TAMIS_HPP
@@ -673,7 +668,6 @@ public:
     return stats;
   }
 
-  /* Of a filter that processes share: what was added before is on the disk. */
   [[nodiscard]] int try_sync() noexcept
   {
     return tamis_sync(raw_);
@@ -682,12 +676,14 @@ public:
   {
     return tamis_advance(raw_);
   }
-  /* Ends periods until the one with this number runs. */
   [[nodiscard]] int try_advance_to(std::uint64_t period) noexcept
   {
     return tamis_advance_to(raw_, period);
   }
-  /* Adds all keys of another filter to this one. */
+  [[nodiscard]] int try_set_period(std::uint64_t period) noexcept
+  {
+    return tamis_set_period(raw_, period);
+  }
   [[nodiscard]] int try_merge(const filter &from) noexcept
   {
     return tamis_merge(raw_, from.raw_);
@@ -729,6 +725,10 @@ public:
   void advance_to(std::uint64_t period)
   {
     detail::checked(try_advance_to(period));
+  }
+  void set_period(std::uint64_t period)
+  {
+    detail::checked(try_set_period(period));
   }
   void merge(const filter &from)
   {

@@ -61,7 +61,11 @@ struct saved_writer;
 struct saved_reader;
 struct shared_file;
 
-#define ADVANCE_BY_ONE UINT64_MAX
+enum filter_period {
+  PERIOD_ENDS,    /* the one that runs does */
+  PERIODS_END,    /* until the one with a number runs */
+  PERIOD_IS_NAMED /* the one that runs gets a number */
+};
 
 /* The calls on whole filters.  The options have been checked as far as they mean the same to all
  * kinds; what else they ask for, the kind checks.  docs/adding-a-kind.md has the results of refusals,
@@ -80,9 +84,8 @@ struct filter_kind {
                 const struct refusal *why, tamis_filter **out);
   void (*destroy)(tamis_filter *f);
   void (*stats)(const tamis_filter *f, tamis_stats *out);
-  /* Ends periods until the one with number `to` runs, or ADVANCE_BY_ONE.  NULL:
-   * TAMIS_EUNSUPPORTED. */
-  int (*advance)(tamis_filter *f, uint64_t to);
+  /* The period of a window.  NULL: TAMIS_EUNSUPPORTED. */
+  int (*advance)(tamis_filter *f, enum filter_period how, uint64_t number);
   /* Whether the filter's structure is valid.  If not, *reason says what is wrong.  For tests: it
    * reads all memory of the filter, and no other call may run. */
   bool (*validate)(const tamis_filter *f, const char **reason);

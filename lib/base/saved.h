@@ -93,7 +93,9 @@ struct saved_head {
   uint64_t features;                 /* that a reader must know */
   /* Not in the file: what the load may take; 0: no limit. */
   uint64_t limit;
-  uint64_t oldest; /* of a window that is saved: the number of its oldest layer; not in the file */
+  /* Of a window that is saved, and not in the file: the number of its oldest layer, and the numbers
+   * of its periods (window/epoch.h). */
+  uint64_t oldest, numbers;
 };
 
 /* ---- numbers in files: little-endian ---- */

@@ -27,38 +27,53 @@ static void open_smaller(struct window *w)
   w->used_before = used;
 }
 
-/* 5 and 6 of table.h, for the period with this number. */
-static void begin_period(struct window *w, uint64_t period)
+/* 5 and 6 of table.h. */
+static void begin_period(struct window *w)
 {
   struct window_swept swept = {.n = 0};
   uint64_t epoch = epoch_before(&w->state->epoch);
   open_smaller(w);
-  while (!epoch_publish(&w->state->epoch, &epoch, epoch_with_period(epoch, period, w->stamps)))
+  while (!epoch_publish(&w->state->epoch, &epoch,
+                        epoch_with_period(epoch, epoch_period(epoch) + 1, w->stamps)))
     ;
   HOOK(window_published);
   tamis__window_sweep(w, &swept);
   let_layers_leave(w, &swept);
 }
 
-/* Of many periods that end at once, as many do that everything is forgotten; their numbers are
- * the last ones. */
-int tamis__window_advance(tamis_filter *f, uint64_t to)
+/* Gives the period that runs this number. */
+static void give_number(struct window *w, uint64_t number)
+{
+  numbers_store(&w->state->numbers, epoch_numbers(epoch_before(&w->state->epoch), number));
+}
+
+/* Of many periods that end at once, as many do that everything is forgotten; the rest is passed
+ * over. */
+static void end_periods(struct window *w, uint64_t behind)
+{
+  const uint64_t to = window_period(w) + behind;
+  for (uint64_t n = behind < w->stamps ? behind : w->stamps; n; n--)
+    begin_period(w);
+  give_number(w, to & window_most_period);
+}
+
+int tamis__window_advance(tamis_filter *f, enum filter_period how, uint64_t number)
 {
   struct window *w = window_of(f);
-  const bool by_one = to == ADVANCE_BY_ONE;
-  if (to > window_most_period && !by_one)
+  if (number > window_most_period)
     return TAMIS_EINVAL;
-  if (!by_one && to <= epoch_period(epoch_before(&w->state->epoch)))
+  if (how == PERIODS_END && number <= window_period(w))
     return TAMIS_OK;
   int result = window_join(w);
   if (result != TAMIS_OK)
     return result;
   tamis__window_lock_advancing(w);
   tamis__backlog_drain(&w->backlog);
-  uint64_t now = epoch_period(epoch_before(&w->state->epoch));
-  uint64_t n = by_one ? 1 : to <= now ? 0 : to - now < w->stamps ? to - now : w->stamps;
-  for (uint64_t before = by_one ? now : to - n; n; n--)
-    begin_period(w, ++before);
+  const uint64_t now = window_period(w);
+  if (how == PERIOD_IS_NAMED)
+    give_number(w, number);
+  else if (how == PERIOD_ENDS || number > now)
+    end_periods(w, how == PERIOD_ENDS ? 1 : number - now);
   owned_unlock(&w->state->advancing, &w->owner);
   return TAMIS_OK;
 }

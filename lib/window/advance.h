@@ -7,7 +7,6 @@
 
 #include "base/filter.h"
 
-/* `to`: the number of the period that is to run, or ADVANCE_BY_ONE. */
-int tamis__window_advance(tamis_filter *f, uint64_t to);
+int tamis__window_advance(tamis_filter *f, enum filter_period how, uint64_t number);
 
 #endif

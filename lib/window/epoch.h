@@ -106,6 +106,50 @@ static inline uint64_t epoch_with_layers(uint64_t epoch, uint64_t changes, bool 
   return epoch_make(epoch_period(epoch), changes, grown, epoch_now(epoch), stamps);
 }
 
+/* ---- the numbers of periods ----
+ *
+ *      63             28 27              0
+ *     ┌─────────────────┬─────────────────┐
+ *     │     offset      │     coming      │
+ *     └─────────────────┴─────────────────┘
+ *
+ * The period of the epoch word counts steps of the stamp, one at a time.  Callers know a period by its
+ * *number*, which is that count plus the offset, modulo 2^36.  So after a long pause, or by
+ * tamis_set_period(), a period gets another number, and no stamp and no epoch word changes. */
+
+typedef _Atomic uint64_t period_numbers;
+
+static inline uint64_t epoch_number(uint64_t epoch, uint64_t numbers)
+{
+  return (epoch + (numbers >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT)) >> EPOCH_PERIOD_SHIFT;
+}
+
+/* Those that give the period of the epoch word this number. */
+static inline uint64_t epoch_numbers(uint64_t epoch, uint64_t number)
+{
+  return (number - epoch_period(epoch)) << EPOCH_PERIOD_SHIFT;
+}
+
+/* By whoever has no lock, before the epoch word.
+ * ORDER numbers.load (acquire)
+ *   pairs with     numbers.store
+ *   makes visible  the epoch word that was published before
+ *   if weakened    a new offset might be added to an old epoch word, which makes a number that no
+ *                  period has had.  A call that has waited for nothing would take it for the number
+ *                  of the running period, and its caller add keys to one that ends too early */
+static inline uint64_t numbers_load(const period_numbers *at)
+{
+  return atomic_load_explicit(at, memory_order_acquire);
+}
+
+/* The caller holds `advancing`.
+ * ORDER numbers.store (release)
+ *   pairs with     numbers.load, which has the argument */
+static inline void numbers_store(period_numbers *at, uint64_t numbers)
+{
+  atomic_store_explicit(at, numbers, memory_order_release);
+}
+
 /* ---- accesses ---- */
 
 /* By a look-up, before it reads anything else.

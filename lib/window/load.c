@@ -441,6 +441,7 @@ void tamis__window_figures(const struct saved_head *saved, tamis_stats *out)
     return;
   out->layers = (unsigned) saved->geometry[SAVED_WINDOW_LAYERS];
   out->parts = l.spec.periods + 1;
+  out->period = l.first;
   out->oldest_part_age = l.first < l.spec.periods ? l.first : l.spec.periods;
   out->estimated_count = (double) out->count;
   out->load = out->estimated_count / (double) out->capacity;

@@ -13,7 +13,9 @@
  *     then is in the copy, and beside it stands the period.  A stamp stands for the same periods in
  *     all of the file.  So the reader knows the period of each entry; it drops those that have been
  *     forgotten when the save ends.  A key that nobody adds meanwhile is therefore in the loaded
- *     filter exactly if it is remembered then, and for as long as in this one.
+ *     filter exactly if it is remembered then, and for as long as in this one.  All periods in the
+ *     file have the numbers that they had when the save began (epoch.h): as many lie between two of
+ *     them as between their stamps.
  *
  *     A layer that is opened meanwhile is not copied: all its keys were added during the save.  One
  *     that leaves meanwhile is empty from then on, and so are its copies.  It does not leave while a
@@ -81,7 +83,8 @@ void tamis__window_describe(const tamis_filter *f, struct saved_head *out)
   const struct window *w = const_window_of(f);
   struct window_copied_layer layers[WINDOW_MOST_LAYERS];
   unsigned n = tamis__window_list(w, layers);
-  uint64_t epoch = epoch_before(&w->state->epoch);
+  out->numbers = numbers_load(&w->state->numbers);
+  const uint64_t epoch = epoch_before(&w->state->epoch);
   out->options = (tamis_options){.capacity = w->spec.capacity,
                                  .fpp = w->spec.fpp,
                                  .growable = w->spec.growable,
@@ -92,7 +95,7 @@ void tamis__window_describe(const tamis_filter *f, struct saved_head *out)
   out->features = SAVED_WINDOW;
   out->geometry[SAVED_WINDOW_PERIODS] = w->spec.periods;
   out->geometry[SAVED_WINDOW_RENEWS] = w->renews;
-  out->geometry[SAVED_WINDOW_PERIOD] = epoch_period(epoch);
+  out->geometry[SAVED_WINDOW_PERIOD] = epoch_number(epoch, out->numbers);
   out->geometry[SAVED_WINDOW_STAMP] = epoch_now(epoch);
   out->geometry[SAVED_WINDOW_LAYERS] = n;
   const uint64_t growths = atomic_load_explicit(&w->growths, memory_order_relaxed) - (n - 1);
@@ -230,7 +233,7 @@ static uint64_t copy_segment(struct copy *copy, const struct window_copied_layer
                                                &copy->counts, &copy->w->allocator, &epoch);
   for (uint64_t i = 0; i < window_segment_words(g); i++)
     copy->lanes += lanes_count(window_used(&g->whole, copy->words[i]));
-  return epoch_period(epoch);
+  return epoch_number(epoch, copy->w->head->numbers);
 }
 
 /* ---- layers ---- */
@@ -318,6 +321,7 @@ int tamis__window_save(const tamis_filter *f, struct saved_writer *w)
   }
   w->totals[TOTAL_WINDOW_LANES] = copy.lanes;
   w->totals[TOTAL_WINDOW_FURTHER] = copy.further;
-  w->totals[TOTAL_WINDOW_PERIOD] = epoch_period(epoch_before(&filter->state->epoch));
+  w->totals[TOTAL_WINDOW_PERIOD] =
+      epoch_number(epoch_before(&filter->state->epoch), w->head->numbers);
   return w->result;
 }

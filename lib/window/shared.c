@@ -105,6 +105,9 @@ static int write_checkpoint(const struct window *w, uint64_t place)
     return result;
   struct saved_head head = {.probe = filter_probe(&w->head)};
   tamis__window_describe(&w->head, &head);
+  head.geometry[SAVED_WINDOW_PERIOD] -= epoch_number(0, head.numbers);
+  head.geometry[SAVED_WINDOW_PERIOD] &= window_most_period;
+  head.numbers = 0; /* the words have another offset, perhaps, when the checkpoint is read */
   head.options.kind = TAMIS_BLOOM;
   head.options.seed = w->head.keys.seed;
   struct saved_writer writer = {
@@ -198,7 +201,7 @@ static int unite_checkpoint(struct window *w)
     tamis__window_destroy(last); /* it is not ours */
     return TAMIS_OK;
   }
-  result = tamis__window_advance(last, epoch_period(epoch_before(&w->state->epoch)));
+  result = tamis__window_advance(last, PERIODS_END, epoch_period(epoch_before(&w->state->epoch)));
   if (result == TAMIS_OK)
     result = tamis__window_merge(&w->head, last);
   if (result == TAMIS_EFULL)
@@ -331,11 +334,12 @@ int tamis__window_live_figures(struct saved_reader *r, struct saved_head *saved)
     const struct window_stripe *stripes =
         (const struct window_stripe *) (state + (p.stripes - p.state));
     const struct window_geometry *g = &p.plan.geometry;
-    const uint64_t epoch = epoch_before(&((const struct window_state *) state)->epoch);
+    const struct window_state *live = at;
+    const uint64_t epoch = epoch_before(&live->epoch);
     uint64_t lanes = 0;
     for (unsigned i = 0; i < p.sizes.stripes; i++)
       lanes += atomic_load_explicit(&stripes[i].lanes, memory_order_relaxed);
-    saved->geometry[SAVED_WINDOW_PERIOD] = epoch_period(epoch);
+    saved->geometry[SAVED_WINDOW_PERIOD] = epoch_number(epoch, numbers_load(&live->numbers));
     saved->figures.count = lanes < window_lanes(g) ? lanes : window_lanes(g);
     saved->figures.bits = window_words(g) * 64;
     saved->figures.bytes = window_bytes(g);

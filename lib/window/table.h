@@ -228,7 +228,7 @@ struct window_state {
   _Atomic uint64_t checkpoint; /* the place of the last one: 1 or 2; 0: there is none */
   /* LOCK window.syncing (order 1): lets one checkpoint be written at a time; held for that. */
   struct owned_lock syncing;
-  uint64_t unused;
+  period_numbers numbers; /* also if they do not */
   version_counter versions[];
 };
 
@@ -308,6 +308,13 @@ static inline uint64_t window_layer_takes(const struct window *w, const struct w
 static inline uint64_t window_mixed(const struct window *w, uint64_t hash)
 {
   return hash_mix(&w->head.keys, hash);
+}
+
+/* The number of the period that runs. */
+static inline uint64_t window_period(const struct window *w)
+{
+  const uint64_t numbers = numbers_load(&w->state->numbers);
+  return epoch_number(epoch_before(&w->state->epoch), numbers);
 }
 
 static inline uint64_t window_number(const struct window_layer *layer)

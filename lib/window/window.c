@@ -144,6 +144,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->layout = TAMIS_LAYOUT_BLOCKED;
   out->growths = atomic_load_explicit(&w->growths, memory_order_relaxed);
   out->parts = w->spec.periods + 1;
+  out->period = window_period(w);
   out->oldest_part_age = period < w->spec.periods ? period : w->spec.periods;
   out->occupancy = (double) used / (double) lanes;
   out->evictions = tamis__counter_sum(&w->counters, WINDOW_EVICTIONS);
@@ -272,6 +273,7 @@ static bool validate(const tamis_filter *f, const char **reason)
     .fpp_for = NOT_IN_READER(fpp_for), .create = NOT_IN_READER(create),                          \
     .destroy = tamis__window_destroy, .stats = NOT_IN_READER(stats),                             \
     .validate = NOT_COMPACT(validate), .advance = NOT_IN_READER(tamis__window_advance),          \
+                                                                                                 \
     .describe = NOT_IN_READER(tamis__window_describe), .own_options = tamis__window_own_options, \
     .figures = tamis__window_figures, .bytes_beside = tamis__window_saved_beside,                \
     .save = NOT_IN_READER(tamis__window_save), .load = tamis__window_load,                       \
