@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * Power that is lost while a file is replaced.  The calls of the system that the library makes are
- * wrapped and also made on a model of a file system, which has lost nothing but what was
- * synchronised.  Before and after each call, all that can be left is compared with the old file and
- * the new one.
+ * Power that is lost while a file is replaced, or while one that processes share is created, changed
+ * and synchronised.  The calls of the system that the library makes are wrapped, and a model of a file
+ * system keeps what was synchronised.  Before and after each call, all that can be left is looked at:
+ * it is the old file or the new one; or a shared file opens, and has all keys that were synchronised.
  *
  *    data     of what has been written to a file since it was synchronised, any sectors may be
- *             there or not, and the file may have its old length or its new one
+ *             there or not, and the file may have its old length or its new one (where many sectors
+ *             differ: each alone, all but each, and some subsets)
  *    names    of what has happened in a folder since it was synchronised (a name for a file, a name
  *             less; a rename is one of each), any steps may have been made or not
  *    failure  after a synchronisation that has failed, no later one makes the data safe (but for
  *             one that was interrupted)
  */
 #include "saved_unit.h"
+#include "shared_unit.h"
 #include "wrapped_files.h"
+
+#include "bloom/bloom.h"
+#include "window/table.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,7 +27,8 @@
 
 /* ---- the model ---- */
 
-enum { SECTOR = 512, SECTORS = 16, FILE_BYTES = SECTOR * SECTORS, MOST_FILES = 8, MOST_STEPS = 8 };
+enum { SECTOR = 512, SECTORS = 512, FILE_BYTES = SECTOR * SECTORS, MOST_FILES = 8, MOST_STEPS = 8 };
+enum { ALL_SUBSETS = 6, SOME_SUBSETS = 40 };
 
 struct content {
   unsigned char bytes[FILE_BYTES];
@@ -46,7 +52,7 @@ static struct disk {
   unsigned steps_n;
 } disk;
 
-static char folder[64], path[96];
+static char path[96];
 static const char name[] = "list.tamis";
 static struct bytes old_bytes, new_bytes;
 
@@ -55,39 +61,66 @@ static bool is(const struct content *c, const struct bytes *b)
   return c->size == b->size && memcmp(c->bytes, b->data, b->size) == 0;
 }
 
-/* What is left of a file if these sectors have been written. */
-static void content_after(unsigned file, unsigned sectors, bool longer, struct content *out)
+/* Sectors that may have been written or not. */
+struct doubt {
+  unsigned n, at[SECTORS];
+};
+
+static void sectors_in_doubt(unsigned file, struct doubt *out)
 {
-  const struct content *safe = &disk.files[file].safe, *now = &disk.files[file].now;
-  out->size = longer ? now->size : safe->size;
+  out->n = 0;
   for (unsigned i = 0; i < SECTORS; i++)
-    memcpy(out->bytes + (size_t) i * SECTOR,
-           (sectors >> i & 1 ? now : safe)->bytes + (size_t) i * SECTOR, SECTOR);
+    if (memcmp(disk.files[file].safe.bytes + (size_t) i * SECTOR,
+               disk.files[file].now.bytes + (size_t) i * SECTOR, SECTOR) != 0)
+      out->at[out->n++] = i;
 }
 
-static bool sector_is_safe(unsigned file, unsigned i)
+static unsigned subsets_of(const struct doubt *d)
 {
-  return memcmp(disk.files[file].safe.bytes + (size_t) i * SECTOR,
-                disk.files[file].now.bytes + (size_t) i * SECTOR, SECTOR) == 0;
+  return d->n <= ALL_SUBSETS ? 1u << d->n : 2 * d->n + SOME_SUBSETS;
 }
 
-/* Whether all that can be left of a file is the old file or the new one, or even the new one. */
+static bool is_written(const struct doubt *d, unsigned subset, unsigned i)
+{
+  if (d->n <= ALL_SUBSETS)
+    return subset >> i & 1;
+  if (subset < 2 * d->n)
+    return (i == subset / 2) == subset % 2;
+  return hash_of((uint64_t) subset * SECTORS + i) % 2;
+}
+
+/* What is left of a file if these sectors have been written. */
+static const struct content *content_after(unsigned file, const struct doubt *d, unsigned subset,
+                                           bool longer)
+{
+  static struct content left;
+  left = disk.files[file].safe;
+  for (unsigned i = 0; i < d->n; i++)
+    if (is_written(d, subset, i))
+      memcpy(left.bytes + (size_t) d->at[i] * SECTOR,
+             disk.files[file].now.bytes + (size_t) d->at[i] * SECTOR, SECTOR);
+  left.size = longer ? disk.files[file].now.size : left.size;
+  return &left;
+}
+
+/* The test's: whether what is left of a file will do.  `done`: the save has succeeded. */
+static bool (*will_do)(const struct content *left, bool done);
+
+static bool is_old_or_new(const struct content *left, bool done)
+{
+  return is(left, &new_bytes) || (!done && is(left, &old_bytes));
+}
+
 static bool file_is_whole(unsigned file, bool done)
 {
-  unsigned all = 0;
-  for (unsigned i = 0; i < SECTORS; i++)
-    all |= sector_is_safe(file, i) ? 0 : 1u << i;
-  /* all subsets of `all` */
-  for (unsigned sectors = all;; sectors = (sectors - 1) & all) {
-    for (unsigned longer = 0; longer < 2; longer++) {
-      struct content left;
-      content_after(file, sectors, longer, &left);
-      if (!is(&left, &new_bytes) && (done || !is(&left, &old_bytes)))
+  static struct doubt d;
+  sectors_in_doubt(file, &d);
+  const bool longer = disk.files[file].now.size != disk.files[file].safe.size;
+  for (unsigned subset = 0; subset < subsets_of(&d); subset++)
+    for (unsigned i = 0; i <= longer; i++)
+      if (!will_do(content_after(file, &d, subset, i), done))
         return false;
-    }
-    if (!sectors)
-      return true;
-  }
+  return true;
 }
 
 /* Where the path leads if these steps have been made. */
@@ -102,8 +135,8 @@ static unsigned file_after(unsigned steps)
 
 static bool had_old;
 
-/* Power may be lost now.  `done`: the save has succeeded. */
-static void lose_power(bool done)
+/* Power may be lost now: what is wrong then.  `done`: the save has succeeded. */
+static const char *loss(bool done)
 {
   bool tried[MOST_FILES] = {false};
   for (unsigned steps = 0; steps < 1u << disk.steps_n; steps++) {
@@ -112,10 +145,28 @@ static void lose_power(bool done)
       continue;
     tried[file] = true;
     if (!file && (had_old || done))
-      fail_msg("power is lost: there is no file");
+      return "there is no file";
     if (file && !file_is_whole(file, done))
-      fail_msg("power is lost: the file is neither the old one nor the new one");
+      return "the file is neither the old one nor the new one, or has lost keys";
   }
+  return NULL;
+}
+
+static void lose_power(bool done)
+{
+  const char *wrong = loss(done);
+  if (wrong)
+    fail_msg("power is lost: %s", wrong);
+}
+
+/* In a child, which may open filters in the midst of a call that opens one. */
+static void lose_power_in_child(void)
+{
+  pid_t child = fork_child();
+  if (child == 0)
+    _exit(loss(false) ? 1 : 0);
+  if (wait_for(child))
+    fail_msg("power is lost: the file does not open, or has lost keys");
 }
 
 static void make_step(const char *of, unsigned file)
@@ -146,15 +197,37 @@ static struct {
   int error;
   size_t most;              /* that a write does at once; 0: all */
   unsigned files[MOST_FDS]; /* what a descriptor leads to */
-  off_t at[MOST_FDS];
 } sys;
+
+/* Reads what is in the open files now, whoever has written it. */
+static void look_at_files(void)
+{
+  for (int fd = 0; fd < MOST_FDS; fd++)
+    if (sys.files[fd] && sys.files[fd] != FOLDER) {
+      char link[40];
+      (void) snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+      struct content *now = &disk.files[sys.files[fd]].now;
+      int again = __real_open(link, O_RDONLY | O_CLOEXEC);
+      memset(now->bytes, 0, now->size);
+      ssize_t size = pread(again, now->bytes, FILE_BYTES, 0);
+      assert_in_range(size, 0, FILE_BYTES - 1);
+      now->size = (size_t) size;
+      __real_close(again);
+    }
+}
 
 /* Whether the call is made. */
 static bool begin_call(void)
 {
   if (!sys.armed)
     return true;
-  lose_power(false);
+  sys.armed = false;
+  look_at_files();
+  if (will_do == is_old_or_new)
+    lose_power(false);
+  else
+    lose_power_in_child();
+  sys.armed = true;
   if (++sys.calls != sys.fail_at)
     return true;
   errno = sys.error;
@@ -174,10 +247,7 @@ static void opened_file(int fd, const char *opened, int flags)
     assert_in_range(file, 1, MOST_FILES - 1);
     make_step(of, file);
   }
-  if (file && file != FOLDER && flags & O_TRUNC)
-    disk.files[file].now = (struct content){.size = 0};
   sys.files[fd] = file;
-  sys.at[fd] = 0;
 }
 
 int __wrap_open(const char *opened, int flags, ...)
@@ -202,16 +272,35 @@ ssize_t __wrap_write(int fd, const void *data, size_t size)
 {
   if (!begin_call())
     return -1;
-  ssize_t n = __real_write(fd, data, sys.armed && sys.most && sys.most < size ? sys.most : size);
-  if (sys.armed && n > 0) {
-    struct content *now = &disk.files[sys.files[fd]].now;
-    size_t begin = (size_t) sys.at[fd], end = begin + (size_t) n;
-    assert_in_range(end, 1, FILE_BYTES);
-    memcpy(now->bytes + begin, data, (size_t) n);
-    now->size = now->size > end ? now->size : end;
-    sys.at[fd] += n;
-  }
-  return n;
+  return __real_write(fd, data, sys.armed && sys.most && sys.most < size ? sys.most : size);
+}
+
+ssize_t __real_pwrite(int fd, const void *data, size_t size, off_t at);
+ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t at);
+
+ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t at)
+{
+  return begin_call() ? __real_pwrite(fd, data, size, at) : -1;
+}
+
+int __real_ftruncate(int fd, off_t size);
+int __wrap_ftruncate(int fd, off_t size);
+
+int __wrap_ftruncate(int fd, off_t size)
+{
+  return begin_call() ? __real_ftruncate(fd, size) : -1;
+}
+
+int __real_linkat(int from_folder, const char *from, int to_folder, const char *to, int flags);
+int __wrap_linkat(int from_folder, const char *from, int to_folder, const char *to, int flags);
+
+int __wrap_linkat(int from_folder, const char *from, int to_folder, const char *to, int flags)
+{
+  if (!begin_call())
+    return -1;
+  if (sys.armed)
+    make_step(to, file_of_name(from));
+  return __real_linkat(from_folder, from, to_folder, to, flags);
 }
 
 int __wrap_fsync(int fd)
@@ -244,6 +333,8 @@ int __wrap_renameat(int from_folder, const char *from, int to_folder, const char
 
 int __wrap_close(int fd)
 {
+  if (sys.armed)
+    sys.files[fd] = 0;
   int result = __real_close(fd);
   return begin_call() ? result : -1;
 }
@@ -278,27 +369,25 @@ static tamis_filter *filter_with(uint64_t key)
   return f;
 }
 
-static int set_up(void **state)
+static int begin_saves(void **state)
 {
-  (void) state;
-  snprintf(folder, sizeof folder, "/tmp/tamis-test-saved-power-%ld", (long) getpid());
-  snprintf(path, sizeof path, "%s/%s", folder, name);
+  int result = set_up(state);
+  snprintf(path, sizeof path, "%s/%s", shared_folder, name);
+  will_do = is_old_or_new;
   old_filter = filter_with(1000);
   new_filter = filter_with(2000);
   old_bytes = saved_bytes(old_filter);
   new_bytes = saved_bytes(new_filter);
-  return mkdir(folder, 0755);
+  return result;
 }
 
-static int tear_down(void **state)
+static int end_saves(void **state)
 {
-  (void) state;
   free(old_bytes.data);
   free(new_bytes.data);
   tamis_destroy(old_filter);
   tamis_destroy(new_filter);
-  unlink(path);
-  return rmdir(folder);
+  return tear_down(state);
 }
 
 /* Nothing is in the folder, or the old file. */
@@ -360,11 +449,93 @@ static void the_file_is_whole_when_a_call_has_failed(void **state)
     }
 }
 
+/* ---- files that processes share ---- */
+
+static struct {
+  tamis_options options;
+  uint64_t synced; /* keys, from 0 on */
+  bool opened;     /* the creation has returned */
+} live;
+
+/* As after a start of the machine, when the number of the last one is in the file. */
+static bool opens_with_all_keys(const struct content *left, bool done)
+{
+  (void) done;
+  const uint64_t boot = 42;
+  if (left->size ==
+      sizeof SAVED_UNFINISHED - 1) /* its length comes with its bytes, unlike one that is set */
+    return true;
+  int fd = __real_open(shared_path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+  assert_int_equal(__real_pwrite(fd, left->bytes, left->size, 0), left->size);
+  if (!memcmp(left->bytes, SAVED_MAGIC, sizeof SAVED_MAGIC - 1))
+    __real_pwrite(fd, &boot, sizeof boot,
+                  4096 + (off_t) (live.options.window ? offsetof(struct window_state, boot)
+                                                      : offsetof(struct bloom_tally, boot)));
+  __real_close(fd);
+  tamis_filter *f = NULL;
+  bool whole = tamis_open_shared(had_old && !live.opened ? &live.options : NULL, shared_path, &f) ==
+               TAMIS_OK;
+  for (uint64_t key = 0; key < live.synced && whole; key++)
+    whole = tamis_contains_hash(f, hash_of(key));
+  if (whole)
+    assert_valid(f);
+  tamis_destroy(f);
+  return whole;
+}
+
+/* It is created, or filled where it is (`exists`), and synchronised three times. */
+static void share_and_lose_power(bool exists)
+{
+  enum { IN_ROUND = 40, ROUNDS = 3 };
+  memset(&sys, 0, sizeof sys);
+  memset(&disk, 0, sizeof disk);
+  unlink(path);
+  live.synced = live.opened = false;
+  had_old = exists;
+  if (exists) {
+    __real_close(__real_open(path, O_RDWR | O_CREAT | O_EXCL, 0600));
+    disk.safe = disk.n = 1;
+  }
+  tamis_filter *f = NULL;
+  sys.armed = true;
+  assert_int_equal(tamis_open_shared(&live.options, path, &f), TAMIS_OK);
+  live.opened = !exists; /* what is filled in place is safe with the first call to tamis_sync() */
+  had_old = true;
+  for (uint64_t round = 1; round <= ROUNDS; round++) {
+    for (uint64_t key = live.synced; key < round * IN_ROUND; key++)
+      assert_int_equal(tamis_add_hash(f, hash_of(key)), TAMIS_OK);
+    assert_int_equal(tamis_sync(f), TAMIS_OK);
+    live.opened = true;
+    live.synced = round * IN_ROUND;
+  }
+  (void) begin_call();
+  sys.armed = false;
+  tamis_destroy(f);
+}
+
+static void a_shared_file_keeps_what_was_synced(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 6; i++) {
+    live.options = shared_options(TAMIS_LAYOUT_BLOCKED, i / 2 == 1);
+    live.options.capacity = i / 2 == 1 ? 50 : 300;
+    live.options.max_bytes = i / 2 == 1 ? 30000 : 0;
+    live.options.window = i / 2 == 2 ? 3 : 0;
+    live.options.stripes = live.options.window ? 1 : 0;
+    will_do = opens_with_all_keys;
+    share_and_lose_power(i % 2);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(the_file_is_whole_whenever_power_is_lost, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(the_file_is_whole_when_a_call_has_failed, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(the_file_is_whole_whenever_power_is_lost, begin_saves,
+                                      end_saves),
+      cmocka_unit_test_setup_teardown(the_file_is_whole_when_a_call_has_failed, begin_saves,
+                                      end_saves),
+      cmocka_unit_test_setup_teardown(a_shared_file_keeps_what_was_synced, begin_saves, end_saves),
   };
+  in_memory = true;
   return cmocka_run_group_tests_name("saved_power", tests, NULL, NULL);
 }
