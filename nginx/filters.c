@@ -190,16 +190,41 @@ static void warn_of_mode(const struct named_filter *f, ngx_log_t *log)
  * The clock is read at that moment.  nginx' own time is that of the last event, so a worker that was
  * busy or stopped since would add a key to a period that has ended, which is forgotten too early. */
 
-static void follow_clock(struct named_filter *f, ngx_log_t *log)
+static uint64_t clock_period(const struct named_filter *f)
 {
   struct timeval now;
   ngx_gettimeofday(&now);
-  int result = tamis_advance_to(f->filter, (uint64_t) (now.tv_sec / f->period));
+  return (uint64_t) (now.tv_sec / f->period);
+}
+
+/* A clock that was wrong once may have begun a period that is far ahead: then none ends before that
+ * has come.  Each worker looks as often as periods end, and says so once for each such period. */
+static void look_at_period(struct named_filter *f, uint64_t now, ngx_log_t *log)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  f->looked_at = (time_t) now;
+  (void) tamis_get_stats(f->filter, &stats);
+  const uint64_t ahead = stats.period > now + stats.parts ? stats.period : 0;
+  if (ahead && ahead != f->ahead)
+    ngx_log_error(
+        NGX_LOG_ERR, log, 0,
+        "tamis_filter \"%V\": a wrong clock has begun period %uL of %s, and now is period "
+        "%uL: in between no key is forgotten; tamis_set_period() gives it the right number",
+        &f->name, ahead, path_of(f), now);
+  f->ahead = ahead;
+}
+
+static void follow_clock(struct named_filter *f, ngx_log_t *log)
+{
+  uint64_t now = clock_period(f);
+  int result = tamis_advance_to(f->filter, now);
   int error = result == TAMIS_EIO ? ngx_errno : 0;
   if (result != TAMIS_OK && may_report(&f->clock_errors))
     ngx_log_error(NGX_LOG_ERR, log, error,
                   "tamis_filter \"%V\": a period could not be ended: %s (%ui more before)",
                   &f->name, tamis_strerror(result), f->clock_errors.before);
+  if (result == TAMIS_OK && f->looked_at != (time_t) now)
+    look_at_period(f, now, log);
 }
 
 void filter_begin_worker(struct named_filter *f, ngx_log_t *log)
@@ -264,7 +289,9 @@ static void report_add(struct named_filter *f, int result, int error, ngx_log_t 
   ngx_log_error(NGX_LOG_ERR, log, error,
                 "tamis_filter \"%V\": a key was not added, and counts as %s: %s (%ui more before)",
                 &f->name, f->first_on_error ? "first" : "seen",
-                result == TAMIS_EFULL ? "the filter is full" : tamis_strerror(result),
+                result != TAMIS_EFULL ? tamis_strerror(result)
+                : f->ahead ? "the filter is full, as a wrong clock has begun a period to come"
+                           : "the filter is full",
                 f->add_errors.before);
 }
 

@@ -40,8 +40,10 @@ struct named_filter {
   tamis_filter *filter; /* NULL before it is opened */
   int fd;               /* of its file, until the configuration has been read; else -1 */
 
+  time_t looked_at; /* of a list, the second; of a window, the period by the clock */
+  uint64_t ahead;   /* the period that a wrong clock has begun; or 0 */
+
   /* A list: */
-  time_t looked_at; /* the second in which the path was last looked at */
   struct file_identity mapped;
   struct file_identity refused; /* a file that could not be mapped, and has been reported */
   int refusal;

@@ -21,7 +21,7 @@ G, PERIOD = 3, 2  # of the window, in periods and seconds
 CAPACITY = {"t": 100_000, "w": 60, "f": 40}  # where there are fewer keys, none is refused
 MOST_PERIOD = 2**36 - 1
 KEYS = [f"k{i}" for i in range(150)]
-LISTED = {"good": KEYS[::3], "other": KEYS[1::3], "locked": KEYS[2::3]}
+LISTED = {"good": KEYS[::3], "other": KEYS[1::3], "locked": KEYS[2::3], "unlocked": KEYS[2::3]}
 UNREADABLE = {"nothing": "(2: No such file or directory)", "locked": "(13: Permission denied)"}
 OTHER = "good" if os.geteuid() else "locked"  # here a worker reads what the master does
 HTTP = f"""
@@ -67,6 +67,7 @@ class Worker:
     def __init__(self, pid, connection, mapped):
         self.pid, self.connection, self.mapped = pid, connection, mapped
         self.looked_at, self.refused, self.told, self.stopped = None, None, {}, False
+        self.period, self.ahead = 0, 0  # by the clock, and that of the window if it is too far ahead
 
 
 class Run:
@@ -90,6 +91,11 @@ class Run:
 
     def put_list(self, what):
         """A list, something else, or nothing; or the file that was there before.  `file` is (its number, what)."""
+        if what == "unlocked":
+            if self.file[1] == "locked":
+                self.path.chmod(0o644)
+                self.file = (self.file[0], what)
+            return
         self.number += 1
         kept = self.path.with_name("kept")
         if what == "old" and self.old:
@@ -181,13 +187,14 @@ class Run:
         self.expected.append(f"{sentence} ({others} more before)")
 
     def refused(self, worker, name):
-        self.reported(worker, name, f'"{name}": a key was not added, and counts as seen: the filter is full')
+        why = ", as a wrong clock has begun a period to come" if name == "w" and worker.ahead else ""
+        self.reported(worker, name, f'"{name}": a key was not added, and counts as seen: the filter is full{why}')
 
     def look_at_list(self, worker):
         if worker.looked_at == self.now:
             return
         worker.looked_at = self.now
-        if self.file == worker.mapped:
+        if self.file[0] == worker.mapped[0]:
             return
         if self.file[1] in LISTED and self.file[1] not in UNREADABLE:
             worker.mapped, worker.refused = self.file, None
@@ -212,7 +219,14 @@ class Run:
     def follow_clock(self, worker):
         if self.now < 0 or self.now // PERIOD > MOST_PERIOD:
             self.reported(worker, "clock", '"w": a period could not be ended: invalid argument')
+            return
         self.begin_period()
+        period, running = self.now // PERIOD, self.filters["w"].period
+        if period != worker.period:
+            worker.period, known, worker.ahead = period, worker.ahead, running if running > period + G + 1 else 0
+            if worker.ahead not in (0, known):
+                self.expected.append(f'"w": a wrong clock has begun period {running} of window, and now is period {period}: '
+                                     "in between no key is forgotten; tamis_set_period() gives it the right number")
 
     def answer(self, worker, question, key, got):
         """What a variable says, given what it said where either is right."""
@@ -263,6 +277,7 @@ class Run:
         same(refused or key in f.keys, True, f"no winner of {key}")
         for worker, answer in zip(running, got):
             self.expected = lines[worker.pid] = []
+            self.follow_clock(worker)
             if answer == b"00":
                 self.refused(worker, "w")
         same(self.lines(), {pid: expected for pid, expected in lines.items() if expected}, "lines in the log")
@@ -276,7 +291,7 @@ class Run:
             self.set_clock(r.choice([-10**6, 2 * 10**11]) if r.random() < 0.05 else
                            ahead + (self.now if 0 <= self.now < 10**11 else 1_800_000_000))
         elif kind < 0.33:
-            self.put_list(r.choice(["good", "other", "good", "other", "damaged", "nothing", "old", "old", OTHER]))
+            self.put_list(r.choice(["good", "other", "good", "other", "damaged", "nothing", "old", "old", OTHER, "unlocked"]))
         elif kind < 0.36 and len(running) > 1:
             worker = r.choice(running)
             worker.stopped = True

@@ -193,47 +193,10 @@ def test_lists(context):
     context.build_list(["e", "c"], path, *kind, like=before)
     same((path.stat().st_size, path.stat().st_mtime_ns), (before.st_size, before.st_mtime_ns), "size and time")
     until_says(nginx, "/?id=e", "blocked")
-    # What is no list, or is gone, changes nothing, and is logged once by each worker that is asked.
-    path.with_name("new").write_bytes(b"not a list" * 1000)
-    path.with_name("new").chmod(0o644)
-    path.with_name("new").rename(path)
-    time.sleep(1.1)
-    until_says(nginx, "/?id=c", "blocked")
-    wait_until(lambda: len(re.findall(r"the list stays as it was, as \S+ cannot be mapped", nginx.log())) == 4, "the logs")
-    path.unlink()
-    for _ in range(3):
-        time.sleep(1.1)
-        until_says(nginx, "/?id=c", "blocked")
-    same(len(re.findall(r"the list stays as it was, as \S+ cannot be mapped", nginx.log())), 8, "lines of the log")
-    context.build_list(["d"], path)
-    until_says(nginx, "/?id=d", "blocked")
-    until_says(nginx, "/?id=c", "welcome")
     # Nothing is mapped any more but the last one.
-    until_says(nginx, "/?id=d", "blocked")
     for pid in nginx.all_workers():
         with open(f"/proc/{pid}/maps") as maps:
             same([line.split()[-1] for line in maps if "/lists/" in line], [str(path)], "what a worker has mapped")
-
-
-def test_lists_that_workers_cannot_read(context):
-    if os.geteuid():
-        raise Skip("here nobody reads more than the workers")
-    nginx = context.nginx("tamis_filter b blocked key=$arg_id list;", "location / { return 200 $tamis_seen_b; }")
-    path = nginx.path("blocked")
-    context.build_list(["a"], path, mode=0o600)
-    nginx.start()
-    same([nginx.get(f"/?id={key}")[1] for key in "ab"], ["1", "0"], "what the master has mapped")
-    wait_until(lambda: len(re.findall(r"\[warn\].*this worker cannot read \S*/blocked, and so could not", nginx.log())) == 4,
-               "the warnings")
-    context.build_list(["b"], path, mode=0o600)
-    time.sleep(1.1)
-    until_says(nginx, "/?id=b", "0")
-    found(r"the list stays as it was, as \S+ cannot be mapped: input or output error \(13: Permission denied\)", nginx.log())
-    path.chmod(0o644)
-    until_says(nginx, "/?id=b", "1")
-    context.build_list(["c"], path, mode=0o600)
-    nginx.reload()
-    wait_until(lambda: nginx.get("/?id=c")[1] == "1", "a reload maps what the master can read")
 
 
 def test_reloads_leave_nothing(context):
