@@ -106,13 +106,13 @@ PyObject *filter_stats(PyObject *self, PyObject *Py_UNUSED(unused))
   tamis_stats s = stats_of(self);
   /* In the order of the fields of tamis.Stats. */
   return PyObject_CallFunction(
-      as_filter(self)->state->stats, "szKdKdddKKKIKIIKKIdKKKKKIKK", kind_names[s.kind],
+      as_filter(self)->state->stats, "szKdKdddKKKIKIIKKIdKKKKKIKKK", kind_names[s.kind],
       layout_of(&s), (ull) s.count, s.estimated_count, (ull) s.capacity, s.load, s.fpp,
       s.fpp_estimate, (ull) s.bytes, (ull) s.bits, (ull) s.bits_set, s.bits_per_key,
       (ull) s.growths, s.layers, s.generations, (ull) s.segments, (ull) s.joins, s.fingerprint_bits,
       s.occupancy, (ull) s.evictions, (ull) s.failed_searches, (ull) s.refused_adds,
       (ull) s.lookup_retries, (ull) s.longest_growth_ns, s.parts - 1, (ull) s.oldest_part_age,
-      (ull) s.united_count);
+      (ull) s.united_count, (ull) s.period);
 }
 
 PyObject *filter_similarity(PyObject *self, PyObject *other)

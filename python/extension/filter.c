@@ -354,17 +354,28 @@ static PyObject *advance(PyObject *self, PyObject *Py_UNUSED(unused))
   return NULL;
 }
 
-static PyObject *advance_to(PyObject *self, PyObject *object)
+static PyObject *with_period(PyObject *self, PyObject *object,
+                             int (*call)(tamis_filter *, uint64_t))
 {
   uint64_t period;
   int result, error;
   if (!read_number(object, "period", 0, (UINT64_C(1) << 36) - 1, "from 0 to 2**36 - 1", &period))
     return NULL;
-  Py_BEGIN_ALLOW_THREADS result = tamis_advance_to(as_filter(self)->raw, period);
+  Py_BEGIN_ALLOW_THREADS result = call(as_filter(self)->raw, period);
   error = errno;
   Py_END_ALLOW_THREADS if (result == TAMIS_OK) Py_RETURN_NONE;
   raise_advance(self, result, error);
   return NULL;
+}
+
+static PyObject *advance_to(PyObject *self, PyObject *object)
+{
+  return with_period(self, object, tamis_advance_to);
+}
+
+static PyObject *set_period(PyObject *self, PyObject *object)
+{
+  return with_period(self, object, tamis_set_period);
 }
 
 static bool is_filter(const filter_object *f, PyObject *object)
@@ -487,6 +498,7 @@ static PyType_Slot filter_slots[] = {
 
 static PyMethodDef bloom_methods[] = {{"advance", advance, METH_NOARGS, ADVANCE_TEXT},
                                       {"advance_to", advance_to, METH_O, ADVANCE_TO_TEXT},
+                                      {"set_period", set_period, METH_O, SET_PERIOD_TEXT},
                                       {"sync", filter_sync, METH_NOARGS, SYNC_TEXT},
                                       {"similarity", filter_similarity, METH_O, SIMILARITY_TEXT},
                                       {"bytes_for", FUNCTION(bloom_bytes_for),
@@ -511,6 +523,7 @@ static PyType_Slot bloom_slots[] = {{Py_tp_doc, BLOOM_TEXT},
 
 static PyMethodDef cuckoo_methods[] = {{"advance", advance, METH_NOARGS, ADVANCE_TEXT},
                                        {"advance_to", advance_to, METH_O, ADVANCE_TO_TEXT},
+                                       {"set_period", set_period, METH_O, SET_PERIOD_TEXT},
                                        COUNTING_METHODS,
                                        {"bytes_for", FUNCTION(cuckoo_bytes_for),
                                         METH_CLASS | METH_VARARGS | METH_KEYWORDS, BYTES_FOR_TEXT},

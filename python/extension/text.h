@@ -249,6 +249,12 @@
   ">>> f.advance_to(6), f.advance_to(6), \"apple\" in f\n"                                      \
   "(None, None, True)"
 
+#define SET_PERIOD_TEXT                                                                            \
+  "set_period($self, period, /)\n--\n\n"                                                           \
+  "Give the period that runs another number; each key keeps its age.\n\n"                          \
+  "So a window goes on whose number a wrong clock has moved far ahead (stats().period says it),\n" \
+  "as advance_to would not end any period of it until then."
+
 #define SYNC_TEXT                                                                              \
   "sync($self, /)\n--\n\n"                                                                     \
   "Of a shared filter: return when all that was added before is on the disk, and survives a\n" \

@@ -84,7 +84,13 @@ def test_windows(kind):
     assert "a" in counted
     counted.advance_to(2**36 - 1)
     assert "a" not in counted
-    for call in kind(1000).advance, lambda: kind(1000).advance_to(1):
+    counted.add("b"), counted.set_period(5)
+    assert counted.stats().period == 5 and "b" in counted
+    counted.advance_to(6)
+    assert "b" in counted
+    counted.advance_to(7)
+    assert "b" not in counted
+    for call in kind(1000).advance, lambda: kind(1000).advance_to(1), lambda: kind(1000).set_period(1):
         with pytest.raises(ValueError, match="no window"):
             call()
     for bad, error in (2**36, ValueError), (-1, ValueError), (2**64, ValueError), (1.5, TypeError), ("x", TypeError):

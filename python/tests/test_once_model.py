@@ -239,6 +239,35 @@ def test_full_and_then_a_new_period(tmp_path, monkeypatch):
         assert not any(id in once for id in recorded)
 
 
+def test_a_clock_that_was_wrong_once(tmp_path, monkeypatch):
+    """The exception names the cause, and the way out loses nothing."""
+    now = [1e9]
+    monkeypatch.setattr("time.time", lambda: now[0])
+    once = tamis.Once(tmp_path / "done", 50, remember=40, periods=4)
+    now[0] = 4e9
+    assert "x" not in once
+    now[0] = 1e9
+    recorded = []
+    with pytest.raises(tamis.FullError) as raised:
+        for id in range(1000):
+            try:
+                with once.claim(id) as first:
+                    assert first
+                recorded.append(id)
+            except tamis.FullError as error:
+                if "set_period" in str(error):
+                    raise
+    assert "done.set_period(100000000)" in str(raised.value) and once.done.stats().period == 4 * 10**8
+    once.done.set_period(10**8)
+    assert all(id in once for id in recorded)
+    now[0] += 39
+    assert all(id in once for id in recorded)
+    now[0] += 11
+    assert not any(id in once for id in recorded)
+    with once.claim("new") as first:
+        assert first
+
+
 def kill_at_line(number, code):
     """Kills this process at the line with this number of those that are executed in the file that has `code`."""
     left = [number]

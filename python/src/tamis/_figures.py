@@ -39,6 +39,7 @@ class Stats:
     window: int  #: periods for which keys are remembered; 0: for ever
     oldest_part_age: int  #: how many periods have ended since the oldest began that is remembered
     united_count: int  #: how many of count a union has brought
+    period: int  #: the number of the period that runs; 0 without a window
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,10 @@ class Once:
         if id in self.done:
             return False
         if self._full_in == period:
-            raise FullError(f"{self.path} has no room for another message")
+            running = self.done.stats().period
+            raise FullError(f"{self.path} has no room for another message" + (
+                f": it is in period {running}, and the clock in {period}.  If a clock was wrong once, nothing is forgotten"
+                f" until it is right, or done.set_period({period}) is called" if running > period + 1 else ""))
         return True
 
     def _record(self, id: "_Key") -> None:

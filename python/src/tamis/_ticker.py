@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 import threading
-import time
 from typing import Optional, Union
 
 from ._tamis import Bloom, Cuckoo
@@ -35,13 +34,13 @@ class Ticker:
         self.filter, self.seconds = filter, seconds
         self._ended = threading.Event()
         self._thread: Optional[threading.Thread] = None
+        self._period = 0  # the one that ran when this last looked
 
     def start(self) -> "Ticker":
         """Start the thread; `with` does it."""
         if self._thread is not None:
             raise RuntimeError("the ticker was started before")
-        if self.filter.mode == "shared":
-            self._tick()
+        self._look()
         self._thread = threading.Thread(target=self._run, name="tamis.Ticker", daemon=True)
         self._thread.start()
         return self
@@ -62,8 +61,15 @@ class Ticker:
         while not self._ended.wait(self.seconds):
             self._tick()
 
+    def _look(self) -> bool:
+        """Whether another period runs than when this last looked."""
+        before, self._period = self._period, self.filter.stats().period
+        return self._period != before
+
     def _tick(self) -> None:
-        if self.filter.mode == "shared":
-            self.filter.advance_to(int(time.time() // self.seconds))
-        else:
-            self.filter.advance()
+        """Ends the period that has run since the last tick, if nobody else has: that one's time begins now."""
+        if not self._look():
+            if self._period == 2**36 - 1:  # the last number there is, to which a wrong clock has moved the filter
+                self.filter.set_period(0)
+            self.filter.advance_to((self._period + 1) % 2**36)
+            self._look()
