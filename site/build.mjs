@@ -40,7 +40,7 @@ const write = (path, text) => {
 /** The WebAssembly comes from assets/wasm.js. */
 const embedded = {
   name: 'embedded',
-  setup: (build) => build.onResolve({ filter: /^\.\/bytes\.js$/ }, () => ({ path: join(here, 'src/embedded.js') })),
+  setup: (build) => build.onResolve({ filter: /\/js\/src\/wasm\.js$/ }, () => ({ path: join(here, 'src/embedded.js') })),
 };
 
 // A page from the disk may load no modules, so each script is a plain one.  `await` at its top needs a function
@@ -52,7 +52,6 @@ await esbuild.build({
   minify: true,
   format: 'esm',
   target: 'es2022',
-  external: ['node:*'],
   nodePaths: [join(modulesFolder, 'node_modules')],
   define: { 'import.meta.url': 'document.baseURI' },
   plugins: [embedded],

@@ -29,7 +29,6 @@ HEADING = re.compile(r"^#+ +(.+)$", re.M)
 LICENCE = re.compile(r"^(/\*|#) SPDX-License-Identifier: \S+( \*/)?\n", re.M)
 # Where quoted files are, and the tests that name what they run.  (tests/check_quick.sh runs all of examples/quick.)
 TESTED = {"python/examples": "python/tests", "js/examples": "js/tests"}
-UNMARKED = ("docs/javascript.md", "js/README.md")  # not yet
 Block = collections.namedtuple("Block", "document line language mark test name text")
 
 
@@ -122,7 +121,7 @@ def faults(tree, document, text):
             yield f"{where}: {block.test} does not run the blocks that are marked with it"
         elif block.mark == "not run" and block.language == "sh":
             yield from (f"{where}: {word} is not there" for word in unknown_words(tree, block.text))
-        elif block.language and not block.mark and document not in UNMARKED:
+        elif block.language and not block.mark:
             yield f"{where}: a block of code that says neither how it runs nor why not"
 
 

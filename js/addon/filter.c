@@ -2,12 +2,20 @@
 #include "filter.h"
 
 #include <pthread.h>
+#include <search.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Guards the list, the references and the handles; never held in a call of the library. */
+/* Guards the tree, the references and the handles; never held in a call of the library. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct filter *with_handles;
+static void *with_handles; /* by handle: a program may have a million, and free each */
+
+static int by_handle(const void *a, const void *b)
+{
+  uint64_t first = ((const struct filter *) a)->handle,
+           second = ((const struct filter *) b)->handle;
+  return (first > second) - (first < second);
+}
 
 struct filter *filter_own(tamis_filter *f)
 {
@@ -27,21 +35,12 @@ void filter_hold(struct filter *filter)
   pthread_mutex_unlock(&lock);
 }
 
-/* It has a handle. */
-static void unlink_locked(const struct filter *filter)
-{
-  struct filter **at = &with_handles;
-  while (*at != filter)
-    at = &(*at)->next;
-  *at = filter->next;
-}
-
 void filter_release(struct filter *filter)
 {
   pthread_mutex_lock(&lock);
   bool is_last = --filter->references == 0;
   if (is_last && filter->handle)
-    unlink_locked(filter);
+    tdelete(filter, &with_handles, by_handle);
   pthread_mutex_unlock(&lock);
   if (is_last) {
     tamis_destroy(filter->f);
@@ -49,13 +48,14 @@ void filter_release(struct filter *filter)
   }
 }
 
+/* Leaves 0 where there are no random numbers, or no memory. */
 static void give_handle_locked(struct filter *filter)
 {
   while (!filter->handle)
     if (getentropy(&filter->handle, sizeof filter->handle) != 0)
       return;
-  filter->next = with_handles;
-  with_handles = filter;
+  if (!tsearch(filter, &with_handles, by_handle))
+    filter->handle = 0;
 }
 
 uint64_t filter_handle(struct filter *filter)
@@ -70,10 +70,10 @@ uint64_t filter_handle(struct filter *filter)
 
 struct filter *filter_find(uint64_t handle)
 {
+  struct filter wanted = {.handle = handle}, **found;
   pthread_mutex_lock(&lock);
-  struct filter *filter = handle ? with_handles : NULL;
-  while (filter && filter->handle != handle)
-    filter = filter->next;
+  found = tfind(&wanted, &with_handles, by_handle);
+  struct filter *filter = found ? *found : NULL;
   if (filter)
     filter->references++;
   pthread_mutex_unlock(&lock);

@@ -14,8 +14,7 @@
 struct filter {
   tamis_filter *f;
   size_t references;
-  uint64_t handle;     /* 0: nobody has asked for it */
-  struct filter *next; /* of those with a handle: a program may have thousands of others */
+  uint64_t handle; /* 0: nobody has asked for it */
 };
 
 /* Takes a filter over, with one reference.  NULL: no memory; the filter is destroyed. */
@@ -27,7 +26,7 @@ void filter_hold(struct filter *filter);
 /* One reference less. */
 void filter_release(struct filter *filter);
 
-/* 0: there are no random numbers. */
+/* 0: there are no random numbers, or no memory. */
 uint64_t filter_handle(struct filter *filter);
 
 /* The filter with that handle, with one reference more.  NULL: there is none, or not any more. */

@@ -8,8 +8,8 @@
 // At the end, how long a filter for --load-keys keys takes to be loaded: by the addon, that is in C, and in WebAssembly.
 // Keys are texts, made before.  bloom-filters and bloomfilter are dev dependencies: npm ci.
 import { isBuilt } from '../src/addon.js';
-import { Filter } from '../src/index.js';
-import { Reader } from '../src/reader.js';
+import { Filter } from '../src/node-wasm.js';
+import { Reader } from '../src/node-reader.js';
 import bloomFilters from 'bloom-filters';
 import * as bloomfilter from 'bloomfilter';
 import { performance } from 'node:perf_hooks';
@@ -32,8 +32,8 @@ const subjectsOf = (name, Filter) => {
   };
   return {
     [name]: subject({}, 'addCopy'),
-    [`${name}, unique`]: subject({}, 'add'),
-    [`${name}, cuckoo`]: subject({ kind: 'cuckoo' }, 'add'),
+    [`${name}, unique`]: subject({}, 'addUnique'),
+    [`${name}, cuckoo`]: subject({ kind: 'cuckoo' }, 'addUnique'),
   };
 };
 const subjects = {

@@ -3,18 +3,29 @@
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
-import { bytesOfKey } from './source.js';
+import { bytesOfKey, lengthOfKey } from './source.js';
 
 const file = fileURLToPath(new URL('../addon/tamis.node', import.meta.url));
 
 export const isBuilt = () => existsSync(file);
 
-export function addonCore() {
+function loaded() {
   if (!isBuilt())
-    throw new Error(`there is no ${file}: npm run addon, in the folder of the package, builds it`);
-  const addon = createRequire(import.meta.url)(file);
+    throw new Error(`there is no ${file}: npm explore tamis -- npm run addon builds it`);
+  try {
+    return createRequire(import.meta.url)(file);
+  } catch (error) {
+    throw new Error(`the addon cannot be loaded (${error.message}): npm explore tamis -- npm run addon builds it for this system`,
+      { cause: error });
+  }
+}
+
+export function addonCore() {
+  const addon = loaded();
   const core = {
     isNative: true,
+    init: async () => {},
+    initSync() {},
     source: null, // gives load() and info() bytes: (size) => Uint8Array
     sink: null, // gets the bytes of save()
     exports: {
@@ -23,7 +34,13 @@ export function addonCore() {
       info: () => addon.info((size) => core.source(size)),
       save: (filter) => addon.save(filter, (part) => core.sink(part)),
     },
-    put: (key) => (typeof key === 'string' ? key : bytesOfKey(key)),
+    put(key) {
+      if (typeof key === 'string')
+        return key;
+      const bytes = bytesOfKey(key);
+      lengthOfKey(bytes); // throws if they are gone
+      return bytes;
+    },
     text: (string) => string,
     figures: () => addon.figures(),
   };

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The WebAssembly: how bytes and text go in and come out.
-import { bytesOf } from './bytes.js';
-
-import { bytesOfKey } from './source.js';
-
-/** Node 18 has it in a module only. */
-const crypto = globalThis.crypto ?? (await import('node:crypto')).webcrypto;
+// The WebAssembly: how it begins, and how bytes and text go in and come out.
+import { bytesOf } from './found.js';
+import { bytesOfKey, lengthOfKey } from './source.js';
 
 /** A number as "%.*g" of C writes it. */
 function formatted(number, digits) {
@@ -16,32 +12,67 @@ function formatted(number, digits) {
   return trimmed(Number(number).toFixed(Math.max(0, digits - 1 - power)));
 }
 
+const MOST_WEIGHT = 2 ** 26; // bytes, with each of which V8 collects anyway
+
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
+/** Stands for the functions of the WebAssembly until they are there. */
+const notReady = new Proxy({}, {
+  get() {
+    throw new Error('the WebAssembly is not there yet: await init() first, or load(), which does that itself');
+  },
+});
+
+const isModule = (value) => Object.prototype.toString.call(value) === '[object WebAssembly.Module]';
+
 export class Core {
   isNative = false;
+  exports = notReady;
+  bytes = new Uint8Array(0); // all memory; another object when memory has grown
+  buffer = 0; // where keys are put
+  room = 0;
+  place = this.bytes; // this buffer; another object when memory has grown
+  source = null; // gives load() and info() bytes: (size) => Uint8Array
+  sink = null; // gets the bytes of save()
+  onReady = null; // gets the version
+  #starting = null;
 
-  constructor() {
-    this.bytes = new Uint8Array(0); // all memory; another object when memory has grown
-    this.buffer = 0; // where keys are put
-    this.room = 0;
-    this.source = null; // gives load() and info() bytes: (size) => Uint8Array
-    this.sink = null; // gets the bytes of save()
+  /** `usual` says where the WebAssembly is if init() is not told. */
+  constructor(usual, crypto = globalThis.crypto) {
+    this.usual = usual;
+    this.crypto = crypto;
   }
 
-  /** That of the whole package. */
-  static whole() {
-    return Core.create(new URL('../wasm/tamis.wasm', import.meta.url));
+  /** Resolves when the functions are there.  The first call says from what, unless that fails. */
+  init(from) {
+    this.#starting ??= this.#start(from).catch((error) => {
+      this.#starting = null;
+      throw error;
+    });
+    return this.#starting;
   }
 
-  /** Ready to be called. */
-  static async create(url) {
-    const core = new Core();
-    const { instance } = await WebAssembly.instantiate(await bytesOf(url), core.imports());
-    core.exports = instance.exports;
-    core.makeRoom(4096);
-    return core;
+  async #start(from) {
+    if (this.exports !== notReady)
+      return;
+    const given = await (from ?? this.usual());
+    const module = isModule(given) ? given : await WebAssembly.compile(await bytesOf(given));
+    this.#begin(await WebAssembly.instantiate(module, this.imports()));
+  }
+
+  /** The same at once, from a module or its bytes. */
+  initSync(from) {
+    if (this.exports === notReady)
+      this.#begin(new WebAssembly.Instance(isModule(from) ? from : new WebAssembly.Module(from), this.imports()));
+  }
+
+  #begin({ exports }) {
+    if (this.exports !== notReady) // both ways were taken
+      return;
+    this.exports = exports;
+    this.makeRoom(4096);
+    this.onReady?.(this.text(exports.version()));
   }
 
   imports() {
@@ -65,7 +96,7 @@ export class Core {
       },
       wasi_snapshot_preview1: {
         random_get: (to, size) => {
-          crypto.getRandomValues(this.memory().subarray(to >>> 0, (to >>> 0) + size));
+          this.crypto.getRandomValues(this.memory().subarray(to >>> 0, (to >>> 0) + size));
           return 0;
         },
         clock_time_get: (id, precision, to) => {
@@ -83,16 +114,20 @@ export class Core {
     return this.bytes;
   }
 
+  /** Where keys are put.  Nothing else can be written by it, also if another thread makes the memory of a key longer. */
+  keyPlace() {
+    if (this.place.length === 0)
+      this.place = new Uint8Array(this.exports.memory.buffer, this.buffer, this.room);
+    return this.place;
+  }
+
   /** Makes the buffer as large as that.  (WebAssembly would take a larger number modulo 2^32.) */
   makeRoom(size) {
     const at = size < 2 ** 31 ? this.exports.buffer(size) >>> 0 : 0;
-    if (!at) {
-      this.room = 0;
-      return false;
-    }
     this.buffer = at;
-    this.room = Math.max(size, this.room);
-    return true;
+    this.room = at ? Math.max(size, this.room) : 0;
+    this.place = new Uint8Array(0);
+    return at !== 0;
   }
 
   /**
@@ -104,25 +139,25 @@ export class Core {
       const most = key.length * 3;
       if (most > this.room)
         this.makeRoomOrThrow(most);
-      const bytes = this.memory(), at = this.buffer, length = key.length;
+      const place = this.keyPlace(), length = key.length;
       if (length <= 48) {
         let i = 0;
         for (; i < length; i++) {
           const code = key.charCodeAt(i);
           if (code >= 128)
             break;
-          bytes[at + i] = code;
+          place[i] = code;
         }
         if (i === length)
           return length;
       }
-      return encoder.encodeInto(key, bytes.subarray(at, at + most)).written;
+      return encoder.encodeInto(key, place).written;
     }
-    const bytes = bytesOfKey(key);
-    if (bytes.length > this.room)
-      this.makeRoomOrThrow(bytes.length);
-    this.memory().set(bytes, this.buffer);
-    return bytes.length;
+    const bytes = bytesOfKey(key), length = lengthOfKey(bytes);
+    if (length > this.room)
+      this.makeRoomOrThrow(length);
+    this.keyPlace().set(bytes);
+    return length;
   }
 
   makeRoomOrThrow(size) {
@@ -137,6 +172,20 @@ export class Core {
     const bytes = this.memory();
     at >>>= 0;
     return decoder.decode(bytes.subarray(at, bytes.indexOf(0, at)));
+  }
+
+  /**
+   * Something that the garbage collector sees, for what a filter takes, or it would let forgotten filters fill all memory.
+   * No page of it is ever touched, so it takes addresses and no memory.
+   */
+  weightOf(filter) {
+    this.exports.stats(filter);
+    const [bytes] = this.figures(3).slice(2);
+    try {
+      return new ArrayBuffer(Math.min(bytes, MOST_WEIGHT));
+    } catch {
+      return null;
+    }
   }
 
   /** The figures that were read last, so many of them. */

@@ -32,5 +32,6 @@ const classes = {
 /** The error for a result below 0. */
 export function errorOf(result, message) {
   const [Class, code] = classes[result] ?? [TamisError, 'EINVAL'];
-  return new Class(message, code);
+  const hint = Class === MemoryError ? '; free() gives a filter back at once, and one that is forgotten waits until the program does' : '';
+  return new Class(message + hint, code);
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The calls of the package, over a core: the library as WebAssembly (core.js), or as an addon (addon.js).
-import { errorOf, UnsupportedError } from './errors.js';
-import { load, loadSync } from './saved.js';
-import { bytesIn, sourceOf } from './source.js';
+import { errorOf, InvalidError, UnsupportedError } from './errors.js';
+import { Loaded, memory, objectOf, toJSON } from './loaded.js';
+import { load, loadSync, withSource } from './saved.js';
+import { bytesGiven, sourceOf } from './source.js';
 import { kinds, layouts, statsOf } from './stats.js';
 
-const OK = 0, PRESENT = 1, ABSENT = 2;
+const OK = 0, PRESENT = 1, ABSENT = 2, EINVAL = -1;
 const GROWABLE = 1, WINDOW_RENEWS = 2;
 
 /** A number of 64 bits, from a number or a BigInt. */
@@ -21,35 +22,30 @@ function nameOf(name, value, names) {
   return names[value];
 }
 
-const known = new Set(['capacity', 'fpp', 'kind', 'layout', 'window', 'windowRenews', 'growable', 'maxBytes', 'seed']);
-
-/** What the constructor gets for a filter that is there already. */
-class Loaded {
-  constructor(at) {
-    this.at = at;
-  }
+function truth(name, value) {
+  if (typeof value !== 'boolean')
+    throw new TypeError(`${name} is ${String(value)}; it must be true or false`);
+  return value;
 }
+
+const known = new Set(['capacity', 'fpp', 'kind', 'layout', 'window', 'windowRenews', 'growable', 'maxBytes', 'seed']);
 
 /** What a package exports that has such a core. */
 export function packageOf(core) {
-  const library = core.exports;
-
-  /** The version of the library. */
-  const version = core.text(library.version());
-
   /** A filter that is not reachable any more gives its memory back, some time later. */
-  const forgotten = new FinalizationRegistry((at) => library.destroy(at));
+  const destroy = (at) => core.exports.destroy(at);
+  const forgotten = new FinalizationRegistry(destroy);
 
   /** Throws the error of a result below 0. */
   function succeed(result) {
     if (result < 0)
-      throw errorOf(result, core.text(library.phrase(result)));
+      throw errorOf(result, core.text(core.exports.phrase(result)));
     return result;
   }
 
   function needAddon(what) {
     if (!core.isNative)
-      throw new UnsupportedError(`${what} needs the addon, which is for Node: npm run addon`, 'EUNSUPPORTED');
+      throw new UnsupportedError(`${what} needs the addon, which is for Node: ${core.whyNotNative ?? 'see tamis/native'}`, 'EUNSUPPORTED');
   }
 
   function setOptions(options) {
@@ -65,65 +61,66 @@ export function packageOf(core) {
       throw new TypeError('capacity is missing: how many keys are expected');
     if (typeof fpp !== 'number')
       throw new TypeError(`fpp is ${String(fpp)}; it must be a number above 0 and below 1`);
-    library.options(nameOf('kind', kind, kinds), nameOf('layout', layout, layouts), wholeNumber('capacity', capacity, most),
+    core.exports.options(nameOf('kind', kind, kinds), nameOf('layout', layout, layouts), wholeNumber('capacity', capacity, most),
       fpp, Number(wholeNumber('window', window, 2n ** 32n - 1n)),
-      (growable ? GROWABLE : 0) | (windowRenews ? WINDOW_RENEWS : 0),
+      (truth('growable', growable) ? GROWABLE : 0) | (truth('windowRenews', windowRenews) ? WINDOW_RENEWS : 0),
       wholeNumber('maxBytes', maxBytes, most), wholeNumber('seed', seed, most));
   }
 
   /** Throws what is wrong with the options that were set, in a sentence that names the field. */
   function refuseOptions(result) {
-    throw errorOf(result, core.text(library.sentence()));
+    throw errorOf(result, core.text(core.exports.sentence()));
   }
 
   /** The bytes that a filter with these options takes, everything included. */
   function bytesFor(options) {
     setOptions(options);
-    const result = library.bytes_for();
+    const result = core.exports.bytes_for();
     if (result < 0) {
-      library.check();
+      core.exports.check();
       refuseOptions(result);
     }
-    return library.bytes();
+    return core.exports.bytes();
   }
 
   /** The lowest rate, to 1 %, that so many bytes allow with these options, whose own rate is ignored. */
   function fppFor(options, bytes) {
     setOptions({ ...options, fpp: 0.01 });
-    succeed(library.fpp_for(wholeNumber('bytes', bytes, 2n ** 64n - 1n)));
-    return library.rate();
+    succeed(core.exports.fpp_for(wholeNumber('bytes', bytes, 2n ** 64n - 1n)));
+    return core.exports.rate();
   }
 
   /** Why options would be refused: a sentence, or null if they would not. */
   function whyRefused(options) {
     setOptions(options);
-    return library.check() === OK ? null : core.text(library.sentence());
+    return core.exports.check() === OK ? null : core.text(core.exports.sentence());
   }
 
   class Filter {
     #at; // where it lies in memory; 0: it has been freed
+    #keepsCopies; // whether it is of a kind that removes keys; undefined: nobody has asked yet
+    #weight; // see weightOf() in core.js
+    memory = memory;
 
     constructor(options) {
       if (options instanceof Loaded) {
-        this.#at = options.at;
+        this.#at = options.take();
       } else {
         setOptions(options);
-        this.#at = library.create();
+        this.#at = core.exports.create();
         if (!this.#at)
-          refuseOptions(library.result());
+          refuseOptions(core.exports.result());
       }
+      this.#weight = core.weightOf?.(this.#at);
       forgotten.register(this, this.#at, this);
     }
 
     static async load(data, options) {
-      return new Filter(new Loaded(await load(core, data, options)));
+      return objectOf(this, Filter, await load(core, data, options), destroy);
     }
 
     static loadSync(data, options) {
-      const bytes = bytesIn(data);
-      if (!bytes)
-        throw new TypeError('loadSync takes a Uint8Array, another view, or an ArrayBuffer');
-      return new Filter(new Loaded(loadSync(core, bytes, options)));
+      return objectOf(this, Filter, loadSync(core, data, options), destroy);
     }
 
     static shared(path, options) {
@@ -132,20 +129,20 @@ export function packageOf(core) {
         throw new TypeError('a shared filter is in a file: its path must be a string that is not empty');
       if (options !== undefined)
         setOptions(options);
-      const at = library.open_shared(path, options !== undefined);
+      const at = core.exports.open_shared(path, options !== undefined);
       if (!at)
-        refuseOptions(library.result());
-      return new Filter(new Loaded(at));
+        refuseOptions(core.exports.result());
+      return objectOf(this, Filter, at, destroy);
     }
 
     static attach(handle) {
       needAddon('attach()');
       if (typeof handle !== 'bigint')
         throw new TypeError('a handle is a BigInt, as handle() returns it');
-      const at = library.attach(BigInt.asUintN(64, handle));
+      const at = core.exports.attach(BigInt.asUintN(64, handle));
       if (!at)
         throw new ReferenceError('this process has no filter with that handle, or has freed it');
-      return new Filter(new Loaded(at));
+      return objectOf(this, Filter, at, destroy);
     }
 
     get #live() {
@@ -155,47 +152,70 @@ export function packageOf(core) {
     }
 
     add(key) {
+      const at = this.#live, put = core.put(key);
+      if (succeed(core.exports.add_unique(at, put)) !== PRESENT)
+        return true;
+      this.#keepsCopies ??= this.stats().kind !== 'bloom';
+      if (this.#keepsCopies)
+        succeed(core.exports.add(at, put));
+      return false;
+    }
+
+    addUnique(key) {
       const at = this.#live;
-      return succeed(library.add_unique(at, core.put(key))) !== PRESENT;
+      return succeed(core.exports.add_unique(at, core.put(key))) !== PRESENT;
     }
 
     addCopy(key) {
       const at = this.#live;
-      succeed(library.add(at, core.put(key)));
+      succeed(core.exports.add(at, core.put(key)));
     }
 
     has(key) {
       const at = this.#live;
-      return library.has(at, core.put(key)) !== 0;
+      return core.exports.has(at, core.put(key)) !== 0;
     }
 
     remove(key) {
       const at = this.#live;
-      return succeed(library.remove(at, core.put(key))) !== ABSENT;
+      return succeed(core.exports.remove(at, core.put(key))) !== ABSENT;
     }
 
     count(key) {
       const at = this.#live;
-      return library.count(at, core.put(key));
+      return core.exports.count(at, core.put(key));
     }
 
     hash(key) {
       const at = this.#live;
-      return BigInt.asUintN(64, library.hash(at, core.put(key)));
+      return BigInt.asUintN(64, core.exports.hash(at, core.put(key)));
     }
 
     advance() {
-      succeed(library.advance(this.#live));
+      succeed(core.exports.advance(this.#live));
     }
 
     advanceTo(period) {
-      succeed(library.advance_to(this.#live, wholeNumber('period', period, 2n ** 64n - 1n)));
+      succeed(core.exports.advance_to(this.#live, wholeNumber('period', period, 2n ** 64n - 1n)));
+    }
+
+    /** What filters that are merged have in common. */
+    get #identity() {
+      const { kind, layout, capacity, fpp, parts } = this.stats();
+      return { kind, layout, capacity, fpp, window: parts - 1, seed: this.seed };
     }
 
     merge(other) {
       if (!(other instanceof Filter))
         throw new TypeError('merge takes a Filter');
-      succeed(library.merge(this.#live, other.#live));
+      const own = this.#identity, others = other.#identity;
+      for (const name of Object.keys(own))
+        if (own[name] !== others[name])
+          throw new InvalidError(`merge takes a filter with the same options and seed: its ${name} is another one`, 'EINVAL');
+      const result = core.exports.merge(this.#live, other.#live);
+      if (result === EINVAL)
+        throw new InvalidError('merge takes another filter with the same options: only one of these is growable, or both are the same', 'EINVAL');
+      succeed(result);
       return this;
     }
 
@@ -203,7 +223,7 @@ export function packageOf(core) {
     #saveTo(take) {
       core.sink = take;
       try {
-        succeed(library.save(this.#live));
+        succeed(core.exports.save(this.#live));
       } finally {
         core.sink = null;
       }
@@ -237,49 +257,52 @@ export function packageOf(core) {
 
     handle() {
       needAddon('handle()');
-      return library.handle(this.#live);
+      return core.exports.handle(this.#live);
     }
 
     sync() {
       needAddon('sync()');
-      succeed(library.sync(this.#live));
+      succeed(core.exports.sync(this.#live));
     }
 
     stats() {
-      succeed(library.stats(this.#live));
+      succeed(core.exports.stats(this.#live));
       return statsOf(core);
     }
 
     get seed() {
-      succeed(library.stats(this.#live));
-      return BigInt.asUintN(64, library.seed());
+      succeed(core.exports.stats(this.#live));
+      return BigInt.asUintN(64, core.exports.seed());
     }
 
     free() {
       if (this.#at) {
         forgotten.unregister(this);
-        library.destroy(this.#at);
+        destroy(this.#at);
         this.#at = 0;
+        this.#weight = null;
       }
     }
   }
 
+  Filter.prototype.toJSON = toJSON;
   if (Symbol.dispose)
     Filter.prototype[Symbol.dispose] = Filter.prototype.free;
 
   /** The figures of a saved filter, from its beginning. */
   function info(data) {
-    const bytes = bytesIn(data);
-    if (!bytes)
-      throw new TypeError('info takes a Uint8Array, another view, or an ArrayBuffer');
-    core.source = sourceOf([bytes]);
-    try {
-      succeed(library.info());
-    } finally {
-      core.source = null;
-    }
+    const source = sourceOf([bytesGiven('info()', data)]);
+    succeed(withSource(core, source, () => core.exports.info()));
     return statsOf(core);
   }
 
-  return { Filter, bytesFor, fppFor, info, isNative: core.isNative, version, whyRefused };
+  return {
+    Filter, bytesFor, fppFor, info, isNative: core.isNative, whyRefused,
+    init: (from) => core.init(from),
+    initSync: (from) => core.initSync(from),
+    /** The version of the library. */
+    get version() {
+      return core.text(core.exports.version());
+    },
+  };
 }

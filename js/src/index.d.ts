@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+import type { Bytes, Disposed } from './types.js';
 
 /** What a filter can hold: text, which counts as its bytes in UTF-8, or bytes. */
 export type Key = string | ArrayBufferView | ArrayBuffer;
@@ -77,14 +78,15 @@ export type Source = Uint8Array | ArrayBufferView | ArrayBuffer | Blob | Readabl
  * locks of other threads; those that read or write all of a filter, or a file, take a time that grows with it:
  * load(), loadSync(), save(), saveStream(), merge(), shared() and sync().  Call these in a worker where that matters.
  */
+export interface Filter extends Disposed {}
 export class Filter {
   /** Throws a TamisError that says which option is refused, and why; RangeError or TypeError for other values. */
   constructor(options: Options);
 
   /** Loads a saved filter, and checks every sum.  Throws CorruptError, UnsupportedError, FullError or MemoryError. */
-  static load(data: Source, options?: LoadOptions): Promise<Filter>;
+  static load<F extends Filter>(this: new (options: any) => F, data: Source, options?: LoadOptions): Promise<F>;
   /** The same with bytes that are there. */
-  static loadSync(data: ArrayBufferView | ArrayBuffer, options?: LoadOptions): Filter;
+  static loadSync<F extends Filter>(this: new (options: any) => F, data: ArrayBufferView | ArrayBuffer, options?: LoadOptions): F;
 
   /**
    * With the addon: opens the filter in a file that processes share, Node's and others with the library; if the file is
@@ -112,13 +114,24 @@ export class Filter {
    */
   sync(): void;
 
-  /** Adds a key unless it is in, and returns whether it was new.  Throws FullError, MemoryError. */
+  /**
+   * Adds a key, and returns whether it was new.  A filter of a kind with remove() has one copy more after each call: remove a
+   * key as often as it was added.  Throws FullError, MemoryError.
+   */
   add(key: Key): boolean;
-  /** Adds a key even if it is in: one copy more, but of a Bloom filter; with a window, the key's time begins anew. */
+  /**
+   * Adds a key only if it is new, and returns whether it was.  For filters from which nothing is removed: a key that a false
+   * positive hides is not stored, so that a remove() takes another key away.
+   */
+  addUnique(key: Key): boolean;
+  /** Adds a key as add() does, without the answer; with a window, the key's time begins anew. */
   addCopy(key: Key): void;
   /** Whether the key was added; true also for other keys, with the filter's false-positive probability. */
   has(key: Key): boolean;
-  /** Removes one copy of a key that was added, and returns false if there is none.  UnsupportedError: a Bloom filter. */
+  /**
+   * Removes one copy of a key, and returns false if there is none.  Remove a key as often as it was added: add() twice, then
+   * remove() once, leaves it in.  UnsupportedError: a Bloom filter.
+   */
   remove(key: Key): boolean;
   /** How many copies of a key are in; of a Bloom filter 1 or 0. */
   count(key: Key): number;
@@ -126,21 +139,24 @@ export class Filter {
   hash(key: Key): bigint;
   /** Ends a period of a filter with a window. */
   advance(): void;
-  /** Ends periods until the one with this number runs, which may be of 36 bits. */
+  /** Ends periods until the one with this number, of 36 bits, runs.  Call it with your clock's before you add. */
   advanceTo(period: number | bigint): void;
   /** Adds all keys of another filter, of the same options and seed; returns this one. */
   merge(other: Filter): this;
   /** The filter as bytes, which all programs with tamis load: 512 bytes and more than the filter's own memory. */
-  save(): Uint8Array;
+  save(): Bytes;
   /** The same in parts of some MiB.  The filter may be changed meanwhile: the stream has it as it was at the call. */
-  saveStream(): ReadableStream<Uint8Array>;
+  saveStream(): ReadableStream<Bytes>;
   stats(): Stats;
   /** The seed, of 64 bits.  It is a secret: whoever knows it can choose keys that collide. */
   readonly seed: bigint;
-  /** Gives the memory back at once; no other call may follow.  A filter that is forgotten gives it back by itself. */
+  /** Throws a TypeError, as do structuredClone() and postMessage(): send save(). */
+  toJSON(): never;
+  /**
+   * Gives the memory back at once; no other call may follow.  A filter that is forgotten gives it back when the garbage
+   * collector has found it, between two turns of the event loop: a loop that does not wait must call free().
+   */
   free(): void;
-  /** The same, where the runtime has Symbol.dispose: for `using`. */
-  [Symbol.dispose](): void;
 }
 
 /** The bytes that a filter with these options takes, everything included. */
@@ -153,7 +169,16 @@ export function whyRefused(options: Options): string | null;
 export function info(data: ArrayBufferView | ArrayBuffer): Stats;
 /** Whether the package has the addon here. */
 export const isNative: boolean;
-/** The version of the library. */
+/** The version of the library; in browsers undefined before init(). */
 export const version: string;
+
+/**
+ * Resolves when the WebAssembly is there, before which all calls but load() throw.  In Node, and of `tamis/wasm`, it is
+ * there already.  `from`: a WebAssembly.Module, its bytes, a Response, or the address of tamis.wasm, a string or a URL; or a
+ * promise of one.  Without it: where `wasm/tamis.wasm` of the package is, beside the folder of this module.
+ */
+export function init(from?: string | object): Promise<void>;
+/** The same at once, from a WebAssembly.Module or its bytes. */
+export function initSync(from: object): void;
 
 export * from './errors.js';

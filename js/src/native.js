@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The package with the addon, or an error if that was not built.
+// The package with the addon, or an error that says why there is none.
 import { addonCore } from './addon.js';
 import { packageOf } from './filter.js';
 
 export { CorruptError, FullError, InvalidError, MemoryError, TamisError, UnsupportedError } from './errors.js';
-export const { Filter, bytesFor, fppFor, info, isNative, version, whyRefused } = packageOf(addonCore());
+const core = addonCore();
+export const { Filter, bytesFor, fppFor, info, init, initSync, isNative, version, whyRefused } = packageOf(core);

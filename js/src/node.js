@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: MIT
-// The package in Node: with the addon if that was built, in WebAssembly otherwise.
-import { addonCore, isBuilt } from './addon.js';
-import { Core } from './core.js';
+// The package in Node: with the addon if that was built and can be loaded, in WebAssembly otherwise.
+import { addonCore } from './addon.js';
 import { packageOf } from './filter.js';
+import { nodeCore } from './node-core.js';
 
 export { CorruptError, FullError, InvalidError, MemoryError, TamisError, UnsupportedError } from './errors.js';
-const core = isBuilt() ? addonCore() : await Core.whole();
-export const { Filter, bytesFor, fppFor, info, isNative, version, whyRefused } = packageOf(core);
+
+function bestCore() {
+  try {
+    return addonCore();
+  } catch (error) {
+    return Object.assign(nodeCore('tamis.wasm'), { whyNotNative: error.message });
+  }
+}
+
+const core = bestCore();
+export const { Filter, bytesFor, fppFor, info, init, initSync, isNative, version, whyRefused } = packageOf(core);

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
 import type { Key, LoadOptions, Source } from './index.js';
+import type { Disposed } from './types.js';
 
 /** A saved filter that can only be asked.  What is said of Filter is true of a Reader, too. */
+export interface Reader extends Disposed {}
 export class Reader {
   private constructor();
   static load(data: Source, options?: LoadOptions): Promise<Reader>;
   static loadSync(data: ArrayBufferView | ArrayBuffer, options?: LoadOptions): Reader;
   has(key: Key): boolean;
+  toJSON(): never;
   free(): void;
-  [Symbol.dispose](): void;
 }
 
+/** As of `tamis`, for reader.wasm. */
+export { init, initSync } from './index.js';
 export * from './errors.js';

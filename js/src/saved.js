@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Loading, for both the whole package and the reader.
 import { errorOf } from './errors.js';
-import { bytesIn, readParts, sourceOf } from './source.js';
+import { bytesGiven, bytesIn, readParts, sourceOf } from './source.js';
 
 const HEADER = 512; // bytes
 
 /** Calls `work` with a source of bytes. */
-function withSource(core, source, work) {
+export function withSource(core, source, work) {
   core.source = source;
   try {
     return work();
@@ -15,7 +15,13 @@ function withSource(core, source, work) {
   }
 }
 
-function limitOf(maxBytes) {
+function limitOf(options = {}) {
+  if (typeof options !== 'object' || options === null)
+    throw new TypeError('the options of a load are an object, such as { maxBytes: 100000000 }');
+  for (const name of Object.keys(options))
+    if (name !== 'maxBytes')
+      throw new TypeError(`a load has no option ${name}, only maxBytes`);
+  const { maxBytes } = options;
   if (maxBytes === undefined)
     return 0n;
   if (!Number.isSafeInteger(maxBytes) || maxBytes < 1)
@@ -52,8 +58,9 @@ function checkHeader(core, header) {
 }
 
 /** Loads a filter; returns where it lies. */
-export async function load(core, data, { maxBytes } = {}) {
-  const limit = limitOf(maxBytes);
+export async function load(core, data, options) {
+  const limit = limitOf(options);
+  await core.init();
   const bytes = bytesIn(data);
   if (bytes)
     return loadFrom(core, sourceOf([bytes]), limit, isLive(bytes));
@@ -70,6 +77,7 @@ export async function load(core, data, { maxBytes } = {}) {
   return loadFrom(core, sourceOf(parts), limit, live);
 }
 
-export function loadSync(core, bytes, { maxBytes } = {}) {
-  return loadFrom(core, sourceOf([bytes]), limitOf(maxBytes), isLive(bytes));
+export function loadSync(core, data, options) {
+  const bytes = bytesGiven('loadSync()', data);
+  return loadFrom(core, sourceOf([bytes]), limitOf(options), isLive(bytes));
 }

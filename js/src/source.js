@@ -1,5 +1,54 @@
 // SPDX-License-Identifier: MIT
-// The bytes of a saved filter, from wherever they come.
+// The bytes of keys and of saved filters, from wherever they come.
+
+/** The runtime's own getter: a subclass, or the object itself, may say something else of its length. */
+const getter = (prototype, name) => Function.prototype.call.bind(Object.getOwnPropertyDescriptor(prototype, name).get);
+const typedArray = Object.getPrototypeOf(Uint8Array.prototype);
+const typeOf = getter(typedArray, Symbol.toStringTag); // undefined: no typed array
+const gettersOf = (prototype) => ['buffer', 'byteOffset', 'byteLength'].map((name) => getter(prototype, name));
+const ofTypedArray = gettersOf(typedArray), ofDataView = gettersOf(DataView.prototype);
+
+const { get: byteLength } = Object.getOwnPropertyDescriptor(typedArray, 'byteLength');
+
+/** Throws if the memory of a view was transferred, or made too small for it: its length is 0 then, as that of no bytes. */
+function viewOf(data) {
+  try {
+    const [buffer, offset, length] = (typeOf(data) ? ofTypedArray : ofDataView).map((get) => get(data));
+    if (length === 0)
+      new Uint8Array(data);
+    return new Uint8Array(buffer, offset, length);
+  } catch {
+    throw new TypeError('these bytes are not here any more: their memory was transferred, or made smaller');
+  }
+}
+
+/** Bytes, as a Uint8Array of the runtime's own; null if `data` is none. */
+export function bytesIn(data) {
+  if (ArrayBuffer.isView(data))
+    return viewOf(data);
+  return data instanceof ArrayBuffer ? new Uint8Array(data) : null;
+}
+
+/** The same, or an error that says what `call` takes. */
+export function bytesGiven(call, data) {
+  const bytes = bytesIn(data);
+  if (!bytes)
+    throw new TypeError(`${call} takes a Uint8Array, another view, or an ArrayBuffer`);
+  return bytes;
+}
+
+/** The bytes of a key that is no string: a Uint8Array, whose length only lengthOfKey() says. */
+export function bytesOfKey(key) {
+  const bytes = key instanceof Uint8Array ? key : bytesIn(key);
+  if (!bytes)
+    throw new TypeError('a key must be a string, a Uint8Array, another view, or an ArrayBuffer');
+  return bytes;
+}
+
+/** (V8 compiles this form of the call to a load.) */
+export function lengthOfKey(bytes) {
+  return byteLength.call(bytes) || bytesIn(bytes).length;
+}
 
 /** A source for Core from parts, which are let go as they are read. */
 export function sourceOf(parts) {
@@ -21,39 +70,13 @@ export function sourceOf(parts) {
   return source;
 }
 
-/** Bytes, as one part; null if `data` is none. */
-export function bytesIn(data) {
-  if (data instanceof Uint8Array)
-    return data;
-  if (ArrayBuffer.isView(data))
-    return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-  return data instanceof ArrayBuffer ? new Uint8Array(data) : null;
-}
-
-/** Whether the memory of a view was transferred, or made too small for it: its length is 0 then, as that of no bytes. */
-function isGone(bytes) {
-  try {
-    return !new Uint8Array(bytes);
-  } catch {
-    return true;
-  }
-}
-
-/** The bytes of a key that is no string. */
-export function bytesOfKey(key) {
-  const bytes = bytesIn(key);
-  if (!bytes)
-    throw new TypeError('a key must be a string, a Uint8Array, another view, or an ArrayBuffer');
-  if (bytes.length === 0 && isGone(bytes))
-    throw new TypeError('the bytes of this key are not here any more: their memory was transferred, or made smaller');
-  return bytes;
-}
-
 /**
  * All parts of a stream or a Blob.  `checkHeader` gets the first `headerBytes` bytes as soon as they have come, and
  * `tooMany` is called when there are more than `most`; both may throw, and then no more are read.
  */
 export async function readParts(data, { headerBytes, checkHeader, most, tooMany }) {
+  if (typeof data?.arrayBuffer === 'function' && 'body' in data)
+    throw new TypeError('a filter is loaded from the body of a response: load(response.body), where response.ok is true');
   const stream = typeof data?.stream === 'function' ? data.stream() : data;
   if (typeof stream?.[Symbol.asyncIterator] !== 'function' && typeof stream?.getReader !== 'function')
     throw new TypeError('a filter is loaded from a Uint8Array, an ArrayBuffer, a Blob, or a stream of Uint8Arrays');

@@ -12,8 +12,8 @@ import { setImmediate } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { isBuilt } from '../src/addon.js';
-import { Filter as FilterInWasm } from '../src/index.js';
-import { Reader } from '../src/reader.js';
+import { Filter as FilterInWasm } from '../src/node-wasm.js';
+import { Reader } from '../src/node-reader.js';
 
 const skip = isBuilt() ? false : 'the addon has not been built';
 const tamis = skip ? {} : await import('../src/native.js');

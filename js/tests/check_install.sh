@@ -14,6 +14,7 @@ fail() { echo "$*" >&2; exit 1; }
 mkdir "$work/package" "$work/user"
 cp -r "$package"/{src,wasm,package.json} "$source"/{addon,core,README.md} "$source/../LICENSE" "$work/package"
 "$source/gather" "$work/package"
+TAMIS_NODE_MODULES=$package "$source/commonjs" "$work/package"
 cd "$work/package"
 npm pack --ignore-scripts --silent >../packed
 cd "$work/user"

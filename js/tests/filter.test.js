@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { Reader } from '../src/reader.js';
+import { Reader } from '../src/node-reader.js';
 import * as tamis from './package.js';
 
 const { Filter } = tamis;
@@ -16,7 +16,7 @@ for (const [kind, window] of kinds) {
     test(`${kind}, window ${window}, growable ${growable}`, () => {
       const f = new Filter({ capacity: 2000, fpp: 1e-4, kind, window, growable, seed: 11 });
       assert.equal(keys(2000).filter((key) => f.add(key)).length, 2000);
-      assert.ok(keys(2000).every((key) => f.has(key) && !f.add(key)));
+      assert.ok(keys(2000).every((key) => f.has(key) && !f.addUnique(key)));
       assert.ok(keys(2000, 'other').filter((key) => f.has(key)).length < 20);
       const { count, kind: known, fpp } = f.stats();
       assert.deepEqual([count, known, fpp], [2000, kind, 1e-4]);
@@ -54,11 +54,31 @@ test('copies and removes', () => {
   assert.throws(() => new Filter({ capacity: 10 }).remove('x'), tamis.UnsupportedError);
 });
 
+test('who removes a key as often as it was added takes no other key away', () => {
+  for (const [kind, window] of kinds) {
+    const f = new Filter({ capacity: 1000, kind, window, fpp: 0.2, seed: 3 }), g = Filter.loadSync(f.save());
+    keys(1000).forEach((key) => f.add(key));
+    if (kind === 'bloom') {
+      assert.deepEqual([g.add('x'), g.add('x'), g.addUnique('x'), g.stats().count], [true, false, false, 1], 'no copies');
+      continue;
+    }
+    let hidden = 0;
+    for (const key of keys(50_000, 'other')) {
+      hidden += !f.add(key);
+      assert.ok(f.remove(key));
+    }
+    assert.ok(hidden > 10, `${kind} ${window}: ${hidden} keys were taken for others`);
+    assert.ok(keys(1000).every((key) => f.has(key)), kind);
+    assert.deepEqual([g.add('x'), g.add('x'), g.addUnique('x'), g.count('x'), g.remove('x'), g.has('x')], [true, false, false, 2, true, true]);
+  }
+});
+
 test('a window forgets', () => {
   const f = new Filter({ capacity: 1000, window: 2 });
   f.add('old');
   f.advance();
   f.add('new');
+  assert.equal(f.add('old'), false, 'which does not renew it');
   f.advanceTo(2);
   assert.ok(f.has('old'));
   f.advance();
@@ -83,6 +103,21 @@ test('keys', () => {
     assert.throws(() => f.has(bad), TypeError);
   assert.equal(f.hash(text), f.hash(new TextEncoder().encode(text)));
   assert.equal(typeof f.hash(''), 'bigint');
+  // What an array says of its own length decides nothing, least of all where its bytes are put.
+  for (const says of [0, 3, 2 ** 31, -1, NaN])
+    for (const size of [6, 40_000]) {
+      class Lying extends Uint8Array {
+        get length() { return says; }
+        get byteLength() { return says; }
+        subarray() { return this; }
+      }
+      const lying = new Lying(size).fill(7), own = Object.defineProperty(new Uint8Array(size).fill(7), 'length', { value: says });
+      for (const key of [lying, own])
+        assert.equal(f.hash(key), f.hash(new Uint8Array(size).fill(7)));
+      assert.throws(() => Filter.loadSync(lying), tamis.CorruptError);
+      assert.throws(() => tamis.info(own), tamis.CorruptError);
+    }
+  assert.ok(f.has('') && f.has(text), 'no other filter is touched');
 });
 
 test('options that are refused', () => {
@@ -118,6 +153,9 @@ test('options that are refused', () => {
   assert.throws(() => new Filter({ capacity: 2n ** 64n }), RangeError);
   assert.throws(() => new Filter({ capacity: 5, kind: 'quotient' }), /it must be one of bloom, cuckoo, counting_bloom/);
   assert.throws(() => new Filter({ capacity: 5, fpp: '0.1' }), TypeError);
+  for (const name of ['growable', 'windowRenews'])
+    for (const bad of ['false', 0, null, Symbol('s')])
+      assert.throws(() => new Filter({ capacity: 5, [name]: bad }), new RegExp(`^TypeError: ${name} is .*; it must be true or false`));
 });
 
 test('a filter is full', () => {
@@ -135,7 +173,18 @@ test('merging', () => {
     keys(300, 'g').forEach((key) => g.add(key));
     assert.equal(f.merge(g), f);
     assert.ok([...keys(300, 'f'), ...keys(300, 'g')].every((key) => f.has(key)));
-    assert.throws(() => f.merge(new Filter({ ...options, seed: 4 })), tamis.InvalidError);
+    const others = { seed: 4, capacity: 1001, fpp: 0.0101, kind: kind === 'cuckoo' ? 'bloom' : 'cuckoo' };
+    if (kind !== 'counting_bloom')
+      others.window = window + 1;
+    if (kind === 'bloom' && !window)
+      others.layout = 'word';
+    const before = f.save();
+    for (const [name, value] of Object.entries(others))
+      assert.throws(() => f.merge(new Filter({ ...options, [name]: value })), (error) => error instanceof tamis.InvalidError &&
+        new RegExp(`^merge takes a filter with the same options and seed: its ${name} is another one$`).test(error.message), name);
+    for (const other of [f, ...(kind === 'counting_bloom' ? [] : [new Filter({ ...options, growable: false })])])
+      assert.throws(() => f.merge(other), { name: 'InvalidError', message: /growable, or both are the same/ });
+    assert.deepEqual(f.save(), before);
     assert.throws(() => f.merge({}), TypeError);
   }
 });
@@ -166,7 +215,44 @@ test('loading', async () => {
   await assert.rejects(Filter.load(bytes, { maxBytes: 0 }), RangeError);
   for (const bad of [5, 'text', null, [1]])
     await assert.rejects(Filter.load(bad), TypeError);
+  await assert.rejects(Filter.load(new Response(bytes)), /^TypeError: .*load\(response\.body\)/);
+  for (const [options, said] of [[null, /an object, such as/], [5, /an object, such as/], [{ maxbytes: 5 }, /no option maxbytes, only maxBytes/]])
+    for (const Class of [Filter, Reader]) {
+      await assert.rejects(Class.load(bytes, options), said);
+      assert.throws(() => Class.loadSync(bytes, options), said);
+    }
   assert.deepEqual(tamis.info(bytes.subarray(0, 512)).count, f.stats().count);
+});
+
+test('a subclass loads itself', async () => {
+  const bytes = new Filter({ capacity: 100 }).save();
+  for (const Class of [Filter, Reader]) {
+    class Named extends Class {
+      name = 'mine';
+    }
+    for (const f of [Named.loadSync(bytes), await Named.load(new Blob([bytes]))])
+      assert.ok(f instanceof Named && f.name === 'mine' && !f.has('x'));
+    class Deaf extends Class {
+      constructor() {
+        super(Class === Filter ? { capacity: 10 } : undefined);
+      }
+    }
+    assert.throws(() => Deaf.loadSync(bytes), TypeError);
+    assert.throws(() => new (class extends Class { constructor(...all) { super(...all); throw new RangeError('mine'); } })({ capacity: 5 }));
+    const { loadSync } = Class;
+    assert.ok(loadSync(bytes) instanceof Class, 'also where it has been taken from its class');
+  }
+});
+
+test('a filter does not become an empty object', () => {
+  const f = new Filter({ capacity: 100 }), reader = Reader.loadSync(f.save()), { port1, port2 } = new MessageChannel();
+  for (const object of [f, reader]) {
+    assert.throws(() => JSON.stringify({ object }), /^TypeError: a filter lies in memory .*send save\(\)/);
+    for (const call of [() => structuredClone(object), () => port1.postMessage([object])])
+      assert.throws(call, { name: 'DataCloneError', message: /send save\(\)/ });
+  }
+  port1.close();
+  port2.close();
 });
 
 test('every byte is checked', async () => {
@@ -219,9 +305,9 @@ test('memory comes back', () => {
 });
 
 test('Symbol.dispose is optional', async () => {
-  const url = new URL('../src/index.js', import.meta.url);
-  const code = `const { iterator, asyncIterator } = Symbol;
-    globalThis.Symbol = Object.assign((name) => name, { iterator, asyncIterator });
+  const url = new URL('../src/node-wasm.js', import.meta.url);
+  const code = `const { iterator, asyncIterator, toStringTag } = Symbol;
+    globalThis.Symbol = Object.assign((name) => name, { iterator, asyncIterator, toStringTag });
     const { Filter } = await import('${url}');
     console.log(new Filter({ capacity: 9 }).add('x'));`;
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', code]);

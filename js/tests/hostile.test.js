@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { Reader } from '../src/reader.js';
+import { Reader } from '../src/node-reader.js';
 import { Filter, TamisError } from './package.js';
 
 const recorded = process.env.TAMIS_HOSTILE;

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT
 // What a load takes of WebAssembly's memory: the filter, and little beside it.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 import { inflateRawSync } from 'node:zlib';
-import { Core } from '../src/core.js';
-import { Filter } from '../src/index.js';
+import { errorOf } from '../src/errors.js';
+import { nodeCore } from '../src/node-core.js';
+import { Filter } from '../src/node-wasm.js';
 import { loadSync } from '../src/saved.js';
 
 const BESIDE = 3 * 2 ** 20; // parts of files, and the heap's own room
 
 /** The memory that is taken of a new core after each of these loads. */
-async function memoryOf(...files) {
-  const core = await Core.whole();
+function memoryOf(...files) {
+  const core = nodeCore('tamis.wasm');
   return files.map((bytes) => {
     const at = loadSync(core, bytes);
     const taken = core.exports.memory.buffer.byteLength;
@@ -23,10 +25,10 @@ async function memoryOf(...files) {
 for (const [name, options] of [['bloom', { growable: false }], ['classic', { layout: 'classic' }],
   ['cuckoo', { kind: 'cuckoo', growable: false }], ['counting', { kind: 'counting_bloom', fpp: 1e-3 }],
   ['window', { window: 2, growable: false }]])
-  test(`${name}: a load takes the filter's memory once`, async () => {
+  test(`${name}: a load takes the filter's memory once`, () => {
     const f = new Filter({ capacity: 8e6, fpp: 1e-3, ...options });
     const { bytes } = f.stats();
-    const [taken, again] = await memoryOf(f.save(), f.save());
+    const [taken, again] = memoryOf(f.save(), f.save());
     f.free();
     assert.ok(taken < bytes * 1.05 + BESIDE, `${taken} for ${bytes}`);
     assert.equal(again, taken, 'what was freed is used again');
@@ -47,8 +49,17 @@ test('a filter that is larger than all memory is refused, whatever limit the cal
     assert.ok(f.has(`key ${i}`), 'other filters are as they were');
 });
 
-test('a key for which no number of WebAssembly is large enough is refused', async () => {
-  const core = await Core.whole();
+test('the garbage collector is told what a filter takes, and a program that free() helps', () => {
+  // In a process in which nothing else waits to be collected.
+  const code = `import { Filter } from '${new URL('../src/node-wasm.js', import.meta.url)}';
+    const before = process.memoryUsage().arrayBuffers, f = new Filter({ capacity: 8e6 });
+    console.log(process.memoryUsage().arrayBuffers - before > 0.9 * f.stats().bytes);`;
+  assert.equal(execFileSync(process.execPath, ['--input-type=module', '-e', code], { encoding: 'utf8' }), 'true\n');
+  assert.match(errorOf(-2, 'out of memory').message, /^out of memory; free\(\) gives a filter back at once/);
+});
+
+test('a key for which no number of WebAssembly is large enough is refused', () => {
+  const core = nodeCore('tamis.wasm');
   for (const size of [2 ** 31, 2 ** 32 - 1, 2 ** 32, 2 ** 32 + 1, 2 ** 53]) {
     assert.throws(() => core.makeRoomOrThrow(size), RangeError);
     assert.ok(core.room >= 4096 && core.room < 2 ** 31, `${size}: ${core.room}`);

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
-import { bytesFor, fppFor, whyRefused } from '../src/index.js';
+import { bytesFor, fppFor, whyRefused } from '../src/node-wasm.js';
 
 const command = process.env.TAMIS_COMMAND;
 const inputs = 1000;

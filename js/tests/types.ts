@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: MIT
-// What the types allow, and what they forbid: tests/types.test.js compiles this file.
-import { bytesFor, CorruptError, Filter, fppFor, info, isNative, type Options, whyRefused } from '../src/index.js';
-import { Reader } from '../src/reader.js';
+// What the types allow, and what they forbid: tests/installed.test.js compiles this file.
+import { bytesFor, CorruptError, Filter, fppFor, info, init, initSync, isNative, type Options, whyRefused } from 'tamis';
+import wasm from 'tamis/tamis.wasm';
+import { init as initReader, Reader } from 'tamis/reader';
+import { Filter as Slim } from 'tamis/init';
+import { Filter as Native } from 'tamis/native';
+import { Filter as InWasm } from 'tamis/wasm';
 
 const options: Options = { capacity: 1000n, fpp: 0.001, kind: 'cuckoo', window: 3 };
-using filter = new Filter(options);
-const isNew: boolean = filter.add('key');
+await init(wasm);
+await initReader();
+initSync(new WebAssembly.Module(new Uint8Array(8)));
+const filter: Slim = new Filter(options);
+const blob: Blob = new Blob([filter.save()]);
+const also: Filter[] = [new Native(options), new InWasm(options)];
+const isNew: boolean = filter.add('key') && filter.addUnique('key');
 filter.addCopy(new Uint8Array(3));
 const copies: number = filter.count('key');
 const merged: Filter = filter.merge(new Filter({ capacity: 1 }));
 const loaded: Filter = await Filter.load(new Blob([]), { maxBytes: 1000 });
+class Mine extends Filter {}
+const mine: Mine = Mine.loadSync(filter.save());
 const reader: Reader = await Reader.load(filter.saveStream());
 const rate: number = fppFor({ capacity: 10 }, 100);
 const why: string | null = whyRefused(options);
@@ -18,7 +29,7 @@ const code: 'ECORRUPT' | string = new CorruptError('').code;
 const shared: Filter = Filter.shared('/dev/shm/seen', options);
 const attached: Filter = Filter.attach(shared.handle());
 attached.sync();
-console.log(isNative, isNew, copies, merged, loaded, reader, rate, why, kind, layout, code, bytesFor(options));
+console.log(blob, also, mine, isNative, isNew, copies, merged, loaded, reader, rate, why, kind, layout, code, bytesFor(options));
 
 // @ts-expect-error: no such kind
 new Filter({ capacity: 1, kind: 'quotient' });

@@ -75,7 +75,7 @@ const commentOf = (ts, node) => ts.getJSDocCommentsAndTags(node).map(({ comment 
 function entriesOf(ts, file, text) {
   const source = ts.createSourceFile(file, text, ts.ScriptTarget.ES2022, true);
   const textOf = (node) => node.getText(source).replace(/^export (declare )?/, '');
-  return source.statements.filter((node) => node.name && ts.getModifiers(node)?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) || ts.isVariableStatement(node)).map((node) => {
+  return source.statements.filter((node) => node.name && !(ts.isInterfaceDeclaration(node) && node.members.length === 0) && ts.getModifiers(node)?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) || ts.isVariableStatement(node)).map((node) => {
     if (ts.isVariableStatement(node))
       return { name: node.declarationList.declarations[0].name.text, signature: textOf(node), doc: commentOf(ts, node) };
     const name = node.name.text;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The page "Open a file".
-import { Filter, info } from '../../js/src/index.js';
+import { Filter, info } from '../../js/src/wasm.js';
 import { at, element } from './elements.js';
 import { bars, kindOf, map, picture } from './fill.js';
 import { NotAFilter, SavedFilter, sourceOfBlob } from './format.js';

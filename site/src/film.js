@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What "See it work" shows: a small filter, step by step.  After each step the filter is saved, and what is shown is
 // read from the saved bytes, as docs/format.md describes them.
-import { Filter } from '../../js/src/index.js';
+import { Filter } from '../../js/src/wasm.js';
 import { SavedFilter, sourceOfBytes } from './format.js';
 import { scenes } from './scenes.js';
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The page "Which filter, what size?".
-import { bytesFor } from '../../js/src/index.js';
+import { bytesFor } from '../../js/src/wasm.js';
 import { draw, rates } from './chart.js';
 import { at, element } from './elements.js';
 import { parseCount, parseRate, rateText, shortBytes, significant, whole } from './numbers.js';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which filter fits, and what it takes.  The library's own planner computes all sizes and rates.
-import { bytesFor, fppFor } from '../../js/src/index.js';
+import { bytesFor, fppFor } from '../../js/src/wasm.js';
 
 /**
  * What somebody needs:

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { SavedFilter, sourceOfBytes } from '../src/format.js';
 
 const tests = new URL('../../tests/', import.meta.url);
-const { Filter } = await import(process.env.TAMIS_PACKAGE ?? new URL('../../js/src/index.js', import.meta.url).href);
+const { Filter } = await import(process.env.TAMIS_PACKAGE ?? new URL('../../js/src/node-wasm.js', import.meta.url).href);
 
 /** What the reader says to keys. */
 async function countsOf(bytes, keys) {

@@ -135,7 +135,7 @@ test('advice and code', { skip: missing || (command ? false : 'TAMIS_COMMAND nam
       writeFileSync(join(folder, `${i}.cpp`), program(texts['C++'], ['#include <cstdio>', 'int use(std::string_view key);', 'int use(std::string_view key)', '{']));
       writeFileSync(join(folder, `${i}.py`), texts.Python);
       // JavaScript makes the filter that was planned.
-      const { Filter } = await import(process.env.TAMIS_PACKAGE ?? new URL('../../js/src/index.js', import.meta.url).href);
+      const { Filter } = await import(process.env.TAMIS_PACKAGE ?? new URL('../../js/src/node-wasm.js', import.meta.url).href);
       const made = new Function('Filter', 'key', 'console', `${texts.JavaScript.replace(/^import.*$/m, '')}\nreturn filter;`)(Filter, 'a key', { log() {} });
       const { fpp, capacity } = made.stats();
       assert.deepEqual([capacity, fpp], [20000, 0.001]);

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { fileAddress, missing, withChromium } from './chromium.js';
 import { scenes } from '../src/scenes.js';
 
-const { Filter } = await import(process.env.TAMIS_PACKAGE ?? new URL('../../js/src/index.js', import.meta.url).href);
+const { Filter } = await import(process.env.TAMIS_PACKAGE ?? new URL('../../js/src/node-wasm.js', import.meta.url).href);
 
 /** What the library says after each step. */
 function expected({ options, steps }) {

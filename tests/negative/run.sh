@@ -125,7 +125,7 @@ run_check() { # NUMBER
         timeout 600 node --test ${test:+--test-name-pattern="$test"} "build/$build/js/tree/${check[0]}"
     ;;
   site/*)
-    TAMIS_PACKAGE=file://$PWD/build/$build/js/tree/js/src/index.js \
+    TAMIS_PACKAGE=file://$PWD/build/$build/js/tree/js/src/node-wasm.js \
       timeout 600 node --test ${test:+--test-name-pattern="$test"} "${check[0]}"
     ;;
   tests/tool/*) timeout 600 "${check[0]}" "build/$build/tools/tamis" "${check[@]:1}" ;;

@@ -17,7 +17,7 @@ const tasks = {
       Atomics.wait(words, 0, here);
     for (let i = 0; i < keys; i++) {
       const key = (i + Math.floor((keys * index) / of / 8)) % keys;
-      if (f.add(`key ${key}`))
+      if (f.addUnique(`key ${key}`))
         Atomics.add(counts, key, 1);
     }
     f.free();

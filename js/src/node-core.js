@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// The WebAssembly in Node, which has files, and compiles at once.
+import { webcrypto } from 'node:crypto'; // a global one only from Node 20 on
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { Core } from './core.js';
+
+/** A core that is ready. */
+export function nodeCore(name) {
+  const core = new Core(null, webcrypto), file = fileURLToPath(new URL(`../wasm/${name}`, import.meta.url));
+  try {
+    core.initSync(readFileSync(file));
+  } catch (error) {
+    throw new Error(`${file} cannot be read (${error.message}): if a bundler has left it out, tamis must be external`, { cause: error });
+  }
+  return core;
+}
