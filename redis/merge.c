@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "image.h"
 #include "keys.h"
+#include "window.h"
 
 #include <string.h>
 
@@ -93,6 +94,12 @@ int command_merge(server_ctx *ctx, tamis_kind kind, server_string **argv, int ar
       return server.ReplyWithError(ctx,
                                    "ERR the destination must not be among the sources: each of its "
                                    "items would be in twice");
+  }
+  /* The items of the sources are united with the period in which they are. */
+  for (int i = 1; i < argc; i++) {
+    struct value *each;
+    if (key_find(ctx, argv[i], KEY_READ | KEY_WRITE, kind, &each) == KEY_WHOLE)
+      window_tick(ctx, argv[i], each);
   }
   const bool in_place = is_possible_in_place(to, from, argc - 2);
   int result =

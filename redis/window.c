@@ -31,30 +31,40 @@ static void replicate(server_ctx *ctx, server_string *key, const struct value *v
   key_changed(ctx, key, cuckoo ? "cuckoo.advance" : "bloom.advance");
 }
 
+/* When the clock has gone back, the running period lasts a whole one from now on: it must not last until
+ * the clock is where it was, which may be never. */
 void window_tick(server_ctx *ctx, server_string *key, struct value *v)
 {
   struct traits *t = &v->traits;
-  if (!t->window)
+  uint64_t periods = 0;
+  if (!t->window || !t->every)
     return;
-  uint64_t now = t->every ? (uint64_t) server.Milliseconds() : 0;
-  if (!t->every || now < t->next || must_obey(ctx))
+  const uint64_t now = (uint64_t) server.Milliseconds();
+  const bool went_back = t->next > now + t->every;
+  if ((now < t->next && !went_back) || must_obey(ctx))
     return;
-  uint64_t periods = 1 + (now - t->next) / t->every;
-  t->next += periods * t->every;
-  if (periods > t->window + 1U)
-    periods = t->window + 1U;
-  advance(v, periods);
+  if (went_back) {
+    t->next = now + t->every;
+  } else {
+    periods = 1 + (now - t->next) / t->every;
+    t->next += periods * t->every;
+    if (periods > t->window + 1U)
+      periods = t->window + 1U;
+    advance(v, periods);
+  }
   replicate(ctx, key, v, periods);
 }
 
-/* ADVANCE key [periods [NEXT milliseconds]]; NEXT is what a clock has said. */
+/* ADVANCE key [periods [NEXT milliseconds]]; NEXT is what a clock has said, and then there may be no
+ * period that ends. */
 int command_advance(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
   struct value *v;
   long long periods = 1, next = -1;
   if (argc != 2 && argc != 3 && argc != 5)
     return server.WrongArity(ctx);
-  if (argc > 2 && (server.StringToLongLong(argv[2], &periods) != SERVER_OK || periods < 1))
+  if (argc > 2 &&
+      (server.StringToLongLong(argv[2], &periods) != SERVER_OK || periods < (argc == 3)))
     return server.ReplyWithError(ctx, "ERR bad number of periods");
   if (argc > 3 &&
       (!word_is(argv[3], "NEXT") || server.StringToLongLong(argv[4], &next) != SERVER_OK ||
@@ -67,7 +77,8 @@ int command_advance(server_ctx *ctx, tamis_kind kind, server_string **argv, int 
     return server.ReplyWithError(ctx, "ERR the filter has no window");
   if (next >= 0 && v->traits.every)
     v->traits.next = (uint64_t) next;
-  advance(v, (uint64_t) periods);
+  if (periods)
+    advance(v, (uint64_t) periods);
   replicate(ctx, argv[1], v, (uint64_t) periods);
   return server.ReplyWithSimpleString(ctx, "OK");
 }

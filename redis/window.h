@@ -3,8 +3,10 @@
  * Sliding windows: filters that forget.
  *
  * A period ends by ADVANCE, or by the server's clock if RESERVE was told EVERY.  The clock is looked
- * at by commands that add: what it ends is replicated as an ADVANCE before they go on.  So a replica
- * ends a period where its master did, and has no clock of its own before it is promoted.
+ * at by commands that add, unite and remove, before they do: so an item's time begins in the period in
+ * which the item comes, however late that period has begun.  What the clock ends is replicated as an
+ * ADVANCE.  So a replica ends a period where its master did, and has no clock of its own before it is
+ * promoted.  Commands that only read must not write, and do not look at the clock.
  */
 #ifndef TAMIS_REDIS_WINDOW_H
 #define TAMIS_REDIS_WINDOW_H
@@ -17,7 +19,7 @@ enum { MOST_PERIODS = 64 }; /* of a window */
 /* Whether these can be those of a filter. */
 bool window_is_possible(const struct traits *t);
 
-/* Ends periods that are over by the clock. */
+/* Ends periods that are over by the clock, before a command changes the filter. */
 void window_tick(server_ctx *ctx, server_string *key, struct value *v);
 
 #endif /* TAMIS_REDIS_WINDOW_H */

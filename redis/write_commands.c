@@ -173,6 +173,7 @@ int command_del(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc
   if (state != KEY_WHOLE)
     return state == KEY_RESTORING ? reply_state(ctx, state)
                                   : server.ReplyWithError(ctx, "ERR Not found");
+  window_tick(ctx, argv[1], v);
   const char *item = server.StringPtrLen(argv[2], &size);
   int result =
       v->foreign ? foreign_remove(v->foreign, item, size) : tamis_remove(v->filter, item, size);

@@ -51,7 +51,10 @@ class Filter:
             self.count = sum(copies for copies, _ in self.items.values())
 
     def tick(self, now):
-        """What the clock does before an add; whether it ends a period."""
+        """What the clock does before an add, a union or a remove; whether that is propagated."""
+        if self.every and self.next > now + self.every:  # it has gone back
+            self.next = now + self.every
+            return True
         over = self.every and now >= self.next
         if over:
             periods = 1 + (now - self.next) // self.every

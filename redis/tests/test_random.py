@@ -237,8 +237,8 @@ class Run:
                 if new.max_bytes and isinstance(reply, ReplyError):
                     return same_error(reply, "ERR could not create filter")
                 self.create(key, new, "insert")
-            elif self.keys[key].tick(self.clock.now):
-                self.event(kind, key, "advance")
+            else:
+                self.tick(key)
             replies = [reply] if single else reply
             assert isinstance(replies, list), replies
             results = [result(each, yes, no) for each in replies]
@@ -343,9 +343,14 @@ class Run:
                 same_error(reply, RESTORED if isinstance(value, Restoring) and value.kind == "CF" else "ERR Not found")
             return (["CF.DEL", key, "x"], refused) if not isinstance(value, Filter) or value.kind == "BF" \
                 else self.count("CF", key)
-        item = self.r.choice(value.held())
+        then = value.copy()
+        then.tick(self.clock.now)
+        if not then.held():
+            return self.count("CF", key)
+        item = self.r.choice(then.held())
 
         def check(reply, yes, no):
+            self.tick(key)
             same(reply, yes, f"CF.DEL of {item!r}")
             self.keys[key].remove(item)
             self.event("CF", key, "del")
@@ -363,6 +368,10 @@ class Run:
                 self.event("CF", key, "compact")
             value.deleted = 0
         return ["CF.COMPACT", key], check
+
+    def tick(self, key):
+        if self.keys[key].tick(self.clock.now):
+            self.event(self.keys[key].kind, key, "advance")
 
     def advance(self, kind, key):
         periods = self.r.choice([1, 1, 2, 5, 10**15])
@@ -391,6 +400,8 @@ class Run:
                     error = error or "ERR the destination must not be among the sources"
             if error:
                 return same_error(reply, error)
+            for each in [key, *sources] if isinstance(self.keys.get(key), Filter) else sources:
+                self.tick(each)
             to, others = self.keys.get(key), [self.keys[source] for source in sources]
             united = (to or others[0]).copy()
             rest = others if to else others[1:]
@@ -635,7 +646,7 @@ class Run:
         before it may go back."""
         timed = [key for key, f in self.keys.items() if isinstance(f, Filter) and f.every > 1]
         key = key or (self.r.choice(timed) if timed and self.r.random() < 0.7 else None)
-        far = self.r.choice([1, 300, 700, 700, 1100, 1600, 2500, 5000, 10**8, -1, -3000])
+        far = self.r.choice([1, 300, 700, 700, 1100, 1600, 2500, 5000, 10**8, -1, -3000, -10**7])
         if key:
             f = self.keys[key]
             far = f.next - self.clock.now + self.r.choice([-1, 0, 0, f.every // 2, f.every - 1])
