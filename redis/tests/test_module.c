@@ -219,6 +219,43 @@ static void filters_bear_that_memory_moves(void **state)
   assert_int_equal(fake.blocks, 0);
 }
 
+static unsigned advances;
+
+int __real_tamis_advance(tamis_filter *f);
+int __wrap_tamis_advance(tamis_filter *f);
+int __wrap_tamis_advance(tamis_filter *f)
+{
+  advances++;
+  return __real_tamis_advance(f);
+}
+
+int __real_tamis_advance_to(tamis_filter *f, uint64_t period);
+int __wrap_tamis_advance_to(tamis_filter *f, uint64_t period);
+int __wrap_tamis_advance_to(tamis_filter *f, uint64_t period)
+{
+  advances++;
+  return __real_tamis_advance_to(f, period);
+}
+
+/* However many periods are over, they end by one call, also where their numbers end. */
+static void periods_end_together(void **state)
+{
+  (void) state;
+  static const unsigned steps[] = {1, 64, 65, 1000000};
+  expect("BF.RESERVE window 0.001 100 WINDOW 64 SEED 1", "+OK ");
+  expect("BF.ADD window old", ":1 ");
+  tamis_filter *f = ((const struct value *) fake_value("window"))->filter;
+  assert_int_equal(tamis_set_period(f, (UINT64_C(1) << 36) - 3), TAMIS_OK);
+  for (unsigned i = 0; i < sizeof steps / sizeof *steps; i++) {
+    char words[32];
+    advances = 0;
+    (void) snprintf(words, sizeof words, "BF.ADVANCE window %u", steps[i]);
+    expect(words, "+OK ");
+    assert_int_equal(advances, 1);
+    expect("BF.EXISTS window old", i ? ":0 " : ":1 ");
+  }
+}
+
 static void commands_have_categories(void **state)
 {
   (void) state;
@@ -567,6 +604,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(what_a_server_may_lack_is_not_needed, flush_it),
       cmocka_unit_test_teardown(without_other_functions_it_does_not_load, flush_it),
+      cmocka_unit_test_setup_teardown(periods_end_together, load_it, flush_it),
       cmocka_unit_test_setup_teardown(commands_have_categories, load_it, flush_it),
       cmocka_unit_test_setup_teardown(foreign_data_is_checked, load_it, flush_it),
       cmocka_unit_test_setup_teardown(repeated_heads_take_no_memory, load_it, flush_it),
