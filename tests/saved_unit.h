@@ -164,26 +164,27 @@ static const uint64_t extremes[] = {0,
                                     UINT64_C(0x7FF8000000000000)}; /* no number */
 enum { EXTREMES = sizeof extremes / sizeof *extremes };
 
-/* Tries each flipped bit, and each number at its extremes, with and without right sums. */
-static inline void assert_changes_are_found(const struct bytes *b)
+/* Flips one bit after the other; a step that is odd comes by every byte. */
+static inline void assert_changes_are_found(const struct bytes *b, size_t step)
 {
-  for (size_t bit = 0; bit < 8 * b->size; bit++) {
+  for (size_t bit = 0; bit < 8 * b->size; bit += step) {
     b->data[bit / 8] ^= (unsigned char) (1u << bit % 8);
     assert_int_not_equal(load_any(source_of(b), 0, NULL), TAMIS_OK);
     b->data[bit / 8] ^= (unsigned char) (1u << bit % 8);
   }
 }
 
-static inline void assert_truncations_are_found(const struct bytes *b)
+static inline void assert_truncations_are_found(const struct bytes *b, size_t step)
 {
-  for (size_t size = 0; size < b->size; size++) {
+  for (size_t size = 0; size < b->size; size += step) {
     struct source s = {.data = b->data, .size = size};
     assert_int_equal(load_any(s, 0, NULL), TAMIS_ECORRUPT);
   }
 }
 
-/* Nothing that a file says does harm, though all sums are right.  Returns how many changes were
- * accepted. */
+/* Nothing that a file says does harm, though all sums are right.  (What a filter without an array
+ * needs for its directory follows from its header: there is a limit for that.)  Returns how many
+ * changes were accepted. */
 static inline unsigned try_extremes(const struct bytes *b, size_t array, size_t begin, size_t end)
 {
   struct bytes changed = {.data = malloc(b->size), .size = b->size};
@@ -197,7 +198,7 @@ static inline unsigned try_extremes(const struct bytes *b, size_t array, size_t 
       else
         saved_put32(changed.data + at, (uint32_t) extremes[i % EXTREMES]);
       (void) repair(&changed, array);
-      accepted += load_any(source_of(&changed), 0, NULL) == TAMIS_OK;
+      accepted += load_any(source_of(&changed), array ? 0 : UINT64_C(64) << 20, NULL) == TAMIS_OK;
     }
   free(changed.data);
   return accepted;
@@ -225,30 +226,6 @@ static inline void assert_replaced(const struct bytes *b, size_t array,
       fail_msg("number %u at %zu: %d instead of %d", i, numbers[i].at, result, numbers[i].result);
   }
   free(changed.data);
-}
-
-/* ---- copies ---- */
-
-/* Unites two filters with each other in turn, until that is refused because of their copies.  Each
- * of the unions can be saved and loaded. */
-static inline void unite_in_turn(tamis_filter *const f[2])
-{
-  int result = TAMIS_OK;
-  unsigned unions = 0;
-  for (; unions < 100 && result == TAMIS_OK; unions++) {
-    tamis_filter *into = f[1 - unions % 2], *from = f[unions % 2];
-    uint64_t before = tamis_count_hash(into, 0), more = tamis_count_hash(from, 0);
-    result = tamis_merge(into, from);
-    assert_true(result == TAMIS_OK || result == TAMIS_EFULL);
-    assert_int_equal(tamis_count_hash(into, 0), before + (result == TAMIS_OK ? more : 0));
-    struct bytes bytes = saved_bytes(into);
-    tamis_filter *loaded = load_bytes(&bytes);
-    assert_int_equal(tamis_count_hash(loaded, 0), tamis_count_hash(into, 0));
-    tamis_destroy(loaded);
-    free(bytes.data);
-  }
-  assert_int_equal(result, TAMIS_EFULL);
-  assert_in_range(unions, 50, 90);
 }
 
 #endif

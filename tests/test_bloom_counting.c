@@ -157,42 +157,6 @@ static void add_unique_says_who_was_first(void **state)
   }
 }
 
-static void batches_are_the_single_calls(void **state)
-{
-  (void) state;
-  enum { N = 3000 };
-  static uint64_t hashes[N];
-  static int results[N];
-  static bool found[N];
-  static uint64_t counts[N];
-  for (unsigned r = 0; r < RATES; r++) {
-    tamis_filter *one = make(N, rates[r], true), *many = make(N, rates[r], true);
-    for (uint64_t i = 0; i < N; i++)
-      hashes[i] = random_at(9, i) % N;
-    assert_int_equal(tamis_add_unique_many_hash(many, hashes, N / 2, results), TAMIS_OK);
-    for (unsigned i = 0; i < N / 2; i++)
-      assert_int_equal(results[i], tamis_add_unique_hash(one, hashes[i]));
-    assert_int_equal(tamis_add_many_hash(many, hashes + N / 2, N / 2, results), TAMIS_OK);
-    for (unsigned i = N / 2; i < N; i++)
-      tamis_add_hash(one, hashes[i]);
-    for (uint64_t i = 0; i < N; i++)
-      hashes[i] = i;
-    size_t hits = tamis_contains_many_hash(many, hashes, N, found);
-    uint64_t sum = tamis_count_many_hash(many, hashes, N, counts);
-    for (unsigned i = 0; i < N; i++) {
-      assert_int_equal(found[i], tamis_contains_hash(one, i));
-      assert_int_equal(found[i], tamis_count_hash(one, i) > 0);
-      assert_int_equal(counts[i], tamis_count_hash(one, i));
-      sum -= counts[i];
-      hits -= found[i];
-    }
-    assert_int_equal(hits, 0);
-    assert_int_equal(sum, 0);
-    tamis_destroy(one);
-    tamis_destroy(many);
-  }
-}
-
 /* ---- sizes, rates, limits ---- */
 
 static void the_rate_is_kept(void **state)
@@ -621,7 +585,6 @@ int main(void)
       cmocka_unit_test(a_key_is_in_as_often_as_it_was_added),
       cmocka_unit_test(stuck_counters_lose_no_key),
       cmocka_unit_test(add_unique_says_who_was_first),
-      cmocka_unit_test(batches_are_the_single_calls),
       cmocka_unit_test(the_rate_is_kept),
       cmocka_unit_test(rates_that_cannot_be_kept_are_refused),
       cmocka_unit_test(capacity_is_a_limit_when_not_growable),

@@ -8,7 +8,6 @@
 
 #include <pthread.h>
 #include <semaphore.h>
-#include <stdio.h>
 
 static void what_was_added_is_found(tamis_layout layout)
 {
@@ -220,70 +219,6 @@ static void growable_goes_on(tamis_layout layout)
 }
 EACH_LAYOUT(growable_goes_on)
 
-static void batches_are_the_single_calls(tamis_layout layout)
-{
-  enum { N = 1000 };
-  static char texts[N][16];
-  static tamis_key keys[N];
-  static uint64_t hashes[N];
-  static int results[N];
-  static bool found[N];
-  tamis_filter *f = make_filter(layout, 1000 * N, low_rate(layout)); /* no key is hidden */
-  for (unsigned i = 0; i < N; i++) {
-    int length = snprintf(texts[i], sizeof texts[i], "key %u", i / 2); /* each key twice */
-    keys[i] = (tamis_key){texts[i], (size_t) length};
-    hashes[i] = tamis_hash(f, keys[i].data, keys[i].len);
-  }
-  const size_t lengths[] = {0, 1, 31, 32, 33, 64, 100, 739};
-  size_t at = 0;
-  for (unsigned l = 0; l < sizeof lengths / sizeof *lengths; at += lengths[l++]) {
-    size_t n = lengths[l];
-    assert_int_equal(tamis_add_unique_many(f, keys + at, n, results + at), TAMIS_OK);
-    for (size_t i = at; i < at + n; i++)
-      assert_int_equal(results[i], i % 2 ? TAMIS_PRESENT : TAMIS_OK);
-    assert_int_equal(tamis_contains_many(f, keys + at, n, found + at), n);
-    assert_int_equal(tamis_contains_many_hash(f, hashes + at, n, NULL), n);
-  }
-  assert_int_equal(at, N);
-  assert_int_equal(stats_of(f).count, N / 2);
-  for (unsigned i = 0; i < N; i++)
-    assert_true(found[i] && tamis_contains(f, keys[i].data, keys[i].len));
-  assert_int_equal(tamis_add_unique_many_hash(f, hashes, N, results), TAMIS_OK);
-  for (unsigned i = 0; i < N; i++)
-    assert_int_equal(results[i], TAMIS_PRESENT);
-  assert_int_equal(tamis_add_many(f, keys, N, results), TAMIS_OK);
-  assert_int_equal(tamis_add_many_hash(f, hashes, N, NULL), TAMIS_OK);
-  assert_int_equal(stats_of(f).count, N / 2);
-  for (unsigned i = 0; i < N; i++)
-    assert_int_equal(results[i], TAMIS_OK);
-  tamis_destroy(f);
-}
-EACH_LAYOUT(batches_are_the_single_calls)
-
-static void a_full_filter_answers_each_key_of_a_batch(tamis_layout layout)
-{
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.layout = layout;
-  options.capacity = 10;
-  options.fpp = low_rate(layout);
-  options.growable = false;
-  options.seed = 42;
-  tamis_filter *f;
-  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-  uint64_t hashes[60];
-  int results[60];
-  for (uint64_t i = 0; i < 60; i++)
-    hashes[i] = i < 40 ? i : i - 40; /* the last 20 were tried before */
-  assert_int_equal(tamis_add_unique_many_hash(f, hashes, 60, results), TAMIS_EFULL);
-  for (unsigned i = 0; i < 10; i++)
-    assert_int_equal(results[i], TAMIS_OK);
-  assert_int_equal(results[39], TAMIS_EFULL);
-  for (unsigned i = 40; i < 60; i++)
-    assert_int_equal(results[i], results[i - 40] == TAMIS_OK ? TAMIS_PRESENT : TAMIS_EFULL);
-  tamis_destroy(f);
-}
-EACH_LAYOUT(a_full_filter_answers_each_key_of_a_batch)
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -294,8 +229,6 @@ int main(void)
       EACH_WITH_THREADS(threads_in_turn_keep_to_the_capacity),
       EACH(a_full_filter_keeps_its_rate),
       EACH(growable_goes_on),
-      EACH(batches_are_the_single_calls),
-      EACH(a_full_filter_answers_each_key_of_a_batch),
   };
   return cmocka_run_group_tests_name("bloom_operations", tests, NULL, NULL);
 }

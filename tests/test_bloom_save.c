@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Saved, loaded and mapped Bloom filters.
+ * What is peculiar to saved Bloom filters; test_saved.c has what holds for all kinds.
  */
 #include "saved_unit.h"
 
@@ -98,17 +98,11 @@ static tamis_filter *map_bytes(const struct bytes *b, bool check_all)
 
 /* ---- round trips ---- */
 
-static void assert_same_figures(tamis_stats a, tamis_stats b)
-{
-  a.bytes = b.bytes = 0;
-  assert_memory_equal(&a, &b, sizeof a);
-}
-
 static void assert_same(const tamis_filter *a, const tamis_filter *b)
 {
   for (uint64_t key = 0; key < 20000; key++)
     assert_int_equal(tamis_contains_hash(a, key), tamis_contains_hash(b, key));
-  assert_same_figures(stats_of(a), stats_of(b));
+  assert_same_figures(a, b, "loaded");
   assert_valid(b);
 }
 
@@ -118,86 +112,6 @@ static void assert_same_bytes(const struct bytes *a, const tamis_filter *f)
   assert_int_equal(a->size, b.size);
   assert_memory_equal(a->data, b.data, a->size);
   free(b.data);
-}
-
-static void assert_read_only(tamis_filter *f)
-{
-  uint64_t keys[] = {1, 1000000007};
-  int results[2];
-  for (unsigned i = 0; i < 2; i++) {
-    assert_int_equal(tamis_add_hash(f, keys[i]), TAMIS_EUNSUPPORTED);
-    assert_int_equal(tamis_add_unique_hash(f, keys[i]), TAMIS_EUNSUPPORTED);
-    assert_int_equal(tamis_remove_hash(f, keys[i]), TAMIS_EUNSUPPORTED);
-  }
-  assert_int_equal(tamis_add_many_hash(f, keys, 2, results), TAMIS_EUNSUPPORTED);
-  assert_int_equal(results[0], TAMIS_EUNSUPPORTED);
-  assert_int_equal(results[1], TAMIS_EUNSUPPORTED);
-  assert_int_equal(tamis_add_unique_many_hash(f, keys, 2, NULL), TAMIS_EUNSUPPORTED);
-}
-
-static void a_loaded_filter_is_as_it_was(void **state)
-{
-  (void) state;
-  const uint64_t capacities[] = {1, 100, 10000};
-  for (unsigned i = 0; i < 3 * SORTS; i++) {
-    uint64_t capacity = capacities[i % 3];
-    tamis_filter *f = create_with_keys(&sorts[i / 3], capacity, capacity * 3 / 4);
-    struct bytes saved = saved_bytes(f);
-    tamis_filter *g = load_bytes(&saved);
-    assert_same(f, g);
-    assert_int_equal(stats_of(f).bytes, stats_of(g).bytes);
-    assert_same_bytes(&saved, g);
-    for (unsigned check_all = 0; check_all < 2; check_all++) {
-      tamis_filter *mapped = map_bytes(&saved, check_all);
-      assert_non_null(mapped);
-      assert_read_only(mapped);
-      assert_same(f, mapped);
-      assert_true(stats_of(mapped).bytes < 8192);
-      assert_same_bytes(&saved, mapped);
-      tamis_destroy(mapped);
-    }
-    /* It goes on as the other one does. */
-    for (uint64_t key = 0; key < 2 * capacity; key++)
-      assert_int_equal(tamis_add_unique_hash(f, key), tamis_add_unique_hash(g, key));
-    assert_same(f, g);
-    tamis_stats info = TAMIS_STATS_INIT;
-    struct source source = source_of(&saved);
-    assert_int_equal(tamis_saved_info(read_source, &source, &info), TAMIS_OK);
-    assert_int_equal(source.at, SAVED_HEADER);
-    tamis_destroy(g);
-    g = load_bytes(&saved);
-    assert_int_equal(info.bytes, stats_of(g).bytes);
-    assert_same_figures(info, stats_of(g));
-    tamis_destroy(f);
-    tamis_destroy(g);
-    free(saved.data);
-  }
-}
-
-static void the_file_says_how_many_keys_are_estimated(void **state)
-{
-  (void) state;
-  for (unsigned sort = 0; sort < SORTS; sort++) {
-    tamis_filter *f = create_with_keys(&sorts[sort], 10000, 1000);
-    tamis_filter *g = create_with_keys(&sorts[sort], 10000, 3000);
-    assert_int_equal(stats_of(f).united_count, 0);
-    assert_int_equal(tamis_merge(f, g), TAMIS_OK);
-    tamis_stats of_f = stats_of(f), info = TAMIS_STATS_INIT;
-    if (of_f.kind == TAMIS_BLOOM)
-      assert_in_range(of_f.united_count, 1900, 2100);
-    else /* it counts copies, exactly */
-      assert_int_equal(of_f.united_count, 0);
-    struct bytes saved = saved_bytes(f);
-    struct source source = source_of(&saved);
-    assert_int_equal(tamis_saved_info(read_source, &source, &info), TAMIS_OK);
-    assert_int_equal(info.united_count, of_f.united_count);
-    tamis_filter *loaded = load_bytes(&saved);
-    assert_int_equal(stats_of(loaded).united_count, of_f.united_count);
-    tamis_destroy(f);
-    tamis_destroy(g);
-    tamis_destroy(loaded);
-    free(saved.data);
-  }
 }
 
 /* More than a MiB, so there are several chunks, and memory grows. */
@@ -282,62 +196,6 @@ static void files_that_are_kept_load_for_ever(void **state)
   }
 }
 
-/* ---- capacity ---- */
-
-/* Adds until it is full, and returns how many keys are in. */
-static uint64_t fill(tamis_filter *f, uint64_t first, uint64_t *refused)
-{
-  for (uint64_t key = first;; key++) {
-    int result = tamis_add_unique_hash(f, key);
-    if (result == TAMIS_EFULL) {
-      *refused = key;
-      return stats_of(f).count;
-    }
-    assert_true(result == TAMIS_OK || result == TAMIS_PRESENT);
-  }
-}
-
-static void a_loaded_filter_keeps_its_capacity(void **state)
-{
-  (void) state;
-  enum { CAPACITY = 5000 };
-  for (unsigned i = 0; i < SORTS; i++)
-    for (uint64_t keys = 0; keys <= CAPACITY && !sorts[i].growable; keys += CAPACITY / 4) {
-      uint64_t refused, refused_by_loaded;
-      tamis_filter *f = create_with_keys(&sorts[i], CAPACITY, keys);
-      struct bytes saved = saved_bytes(f);
-      tamis_filter *g = load_bytes(&saved);
-      assert_int_equal(fill(f, keys, &refused), fill(g, keys, &refused_by_loaded));
-      assert_int_equal(refused, refused_by_loaded);
-      assert_valid(g);
-      tamis_destroy(f);
-      tamis_destroy(g);
-      free(saved.data);
-    }
-}
-
-/* What was refused stays refused, though bits or keys would leave room. */
-static void a_refusal_is_final_in_a_loaded_filter(void **state)
-{
-  (void) state;
-  for (unsigned i = 0; i < SORTS_OF_BITS; i++) {
-    if (sorts[i].growable)
-      continue;
-    tamis_filter *f = create(&sorts[i], 1000);
-    uint64_t refused;
-    (void) fill(f, 0, &refused);
-    struct bytes saved = saved_bytes(f);
-    tamis_filter *g = load_bytes(&saved);
-    struct bloom *b = bloom_of(g);
-    assert_int_equal(b->fullness, FULL);
-    for (uint64_t key = refused; key < refused + 100; key++)
-      assert_int_equal(tamis_add_unique_hash(g, key), tamis_add_unique_hash(f, key));
-    tamis_destroy(f);
-    tamis_destroy(g);
-    free(saved.data);
-  }
-}
-
 /* A filter of the word layout that became full while it was saved: the marks are not in the file,
  * and nothing that was in is missing. */
 static void a_mark_that_came_during_the_save_is_left_out(void **state)
@@ -402,104 +260,7 @@ static void keys_are_counted_before_the_words(void **state)
   }
 }
 
-/* ---- limits ---- */
-
-/* What a saved filter takes with an allocator of the user's. */
-static uint64_t bytes_with_allocator(const struct bytes *saved)
-{
-  struct counts counts = {.now = 0};
-  tamis_allocator allocator = counting(&counts);
-  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
-  options.allocator = &allocator;
-  struct source source = source_of(saved);
-  tamis_filter *f;
-  assert_int_equal(tamis_load(&options, read_source, &source, &f), TAMIS_OK);
-  uint64_t bytes = stats_of(f).bytes;
-  assert_int_equal(counts.now, bytes);
-  tamis_destroy(f);
-  return bytes;
-}
-
-static void max_bytes_holds_while_a_filter_is_loaded(void **state)
-{
-  (void) state;
-  for (uint64_t capacity = 100; capacity <= 10000000 / SCALE; capacity *= 100) {
-    tamis_filter *f = create_with_keys(&sorts[0], capacity, 10), *g;
-    struct bytes saved = saved_bytes(f);
-    uint64_t bytes = bytes_with_allocator(&saved);
-    assert_int_equal(load_any(source_of(&saved), bytes - 1, NULL), TAMIS_EFULL);
-    for (uint64_t limit = bytes; limit < 4 * bytes; limit += bytes / 3)
-      assert_int_equal(load_any(source_of(&saved), limit, NULL), TAMIS_OK);
-    tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
-    options.max_bytes = stats_of(f).bytes - 1;
-    struct source source = source_of(&saved);
-    assert_int_equal(tamis_load(&options, read_source, &source, &g), TAMIS_EFULL);
-    assert_int_equal(source.at, SAVED_HEADER);
-    tamis_destroy(map_bytes(&saved, true));
-    options.max_bytes = 4096; /* a mapped filter takes no memory for its words */
-    assert_int_equal(tamis_map_file(&options, path, &g), TAMIS_OK);
-    options.max_bytes = stats_of(g).bytes; /* but some for the rest */
-    tamis_destroy(g);
-    assert_int_equal(tamis_map_file(&options, path, &g), TAMIS_OK);
-    tamis_destroy(g);
-    options.max_bytes--;
-    assert_int_equal(tamis_map_file(&options, path, &g), TAMIS_EFULL);
-    tamis_destroy(f);
-    free(saved.data);
-  }
-}
-
-static void memory_that_is_refused_leaves_nothing(void **state)
-{
-  (void) state;
-  tamis_filter *f = create_with_keys(&sorts[0], 3000000 / SCALE, 10);
-  struct bytes saved = saved_bytes(f);
-  for (unsigned fail_at = 1;; fail_at++) {
-    struct counts counts = {.fail_at = fail_at};
-    tamis_allocator allocator = counting(&counts);
-    tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
-    options.allocator = &allocator;
-    struct source source = source_of(&saved);
-    tamis_filter *g;
-    int result = tamis_load(&options, read_source, &source, &g);
-    tamis_destroy(g);
-    assert_int_equal(counts.blocks, 0);
-    if (result == TAMIS_OK)
-      break;
-    assert_int_equal(result, TAMIS_ENOMEM);
-  }
-  tamis_destroy(f);
-  free(saved.data);
-}
-
 /* ---- whatever the bytes are ---- */
-
-static void every_change_of_a_file_is_found(void **state)
-{
-  (void) state;
-  tamis_filter *f = create_with_keys(&sorts[8], 100, 60);
-  struct bytes saved = saved_bytes(f);
-  assert_changes_are_found(&saved);
-  assert_truncations_are_found(&saved);
-  tamis_destroy(f);
-  free(saved.data);
-}
-
-static void numbers_that_cannot_be_do_no_harm(void **state)
-{
-  (void) state;
-  for (unsigned i = 0; i < SORTS; i += SCALE == 1 ? 1 : SORTS - 2) {
-    tamis_filter *f = create_with_keys(&sorts[i], 100, 60);
-    struct bytes saved = saved_bytes(f);
-    size_t array = array_of(f), end = first_block(array);
-    unsigned accepted = try_extremes(&saved, array, 0, SAVED_HEADER - 8) +
-                        try_extremes(&saved, array, end, saved.size);
-    assert_true(accepted > 0); /* those that change nothing, or only figures */
-    (void) try_extremes(&saved, array, SAVED_ARRAY_ALIGNMENT, SAVED_ARRAY_ALIGNMENT + 64);
-    tamis_destroy(f);
-    free(saved.data);
-  }
-}
 
 /* Each of these is in a file whose sums are right, and none may be accepted. */
 static void what_no_filter_has_is_refused(void **state)
@@ -712,18 +473,10 @@ static void saves_under_fire_have_all_keys(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(a_loaded_filter_is_as_it_was, set_up, tear_down),
-      cmocka_unit_test_setup_teardown(the_file_says_how_many_keys_are_estimated, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_large_filter_is_as_it_was, set_up, tear_down),
       cmocka_unit_test(files_that_are_kept_load_for_ever),
-      cmocka_unit_test(a_loaded_filter_keeps_its_capacity),
-      cmocka_unit_test(a_refusal_is_final_in_a_loaded_filter),
       cmocka_unit_test(a_mark_that_came_during_the_save_is_left_out),
       cmocka_unit_test(keys_are_counted_before_the_words),
-      cmocka_unit_test_setup_teardown(max_bytes_holds_while_a_filter_is_loaded, set_up, tear_down),
-      cmocka_unit_test(memory_that_is_refused_leaves_nothing),
-      cmocka_unit_test(every_change_of_a_file_is_found),
-      cmocka_unit_test(numbers_that_cannot_be_do_no_harm),
       cmocka_unit_test(what_no_filter_has_is_refused),
       cmocka_unit_test(a_part_of_another_file_is_found),
       cmocka_unit_test_setup_teardown(words_that_have_changed_places_are_found, set_up, tear_down),

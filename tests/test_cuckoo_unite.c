@@ -445,64 +445,6 @@ static void damaged_files_do_no_harm(void **state)
 
 /* ---- what does not fit together ---- */
 
-static void filters_that_do_not_fit_are_refused(void **state)
-{
-  (void) state;
-  const tamis_options options = options_for(1000, 0.01);
-  tamis_options others[4] = {options, options, options, options};
-  others[0].seed = 43;
-  others[1].capacity = 5000;
-  others[2].fpp = 1e-5;
-  others[3].growable = false;
-  struct keys keys = {0, 900};
-  for (unsigned i = 0; i < 4; i++) {
-    tamis_filter *a = make_with(&options), *b = make_with(&others[i]);
-    add_copies(a, keys, 1);
-    add_copies(b, keys, 1);
-    tamis_stats of_a = stats_of(a), of_b = stats_of(b);
-    assert_int_equal(tamis_merge(a, b), TAMIS_EINVAL);
-    assert_int_equal(tamis_merge(b, a), TAMIS_EINVAL);
-    assert_int_equal(tamis_merge(a, a), TAMIS_EINVAL);
-    assert_unchanged(a, &of_a, keys);
-    assert_unchanged(b, &of_b, keys);
-    tamis_destroy(a);
-    tamis_destroy(b);
-  }
-}
-
-/* Filters that are united with each other in turn have more copies with each union.  These end
- * before there are more than a file has room for. */
-static void copies_have_an_end(void **state)
-{
-  (void) state;
-  for (unsigned growable = 0; growable < 2; growable++) {
-    tamis_options options = options_for(100, 0.01);
-    options.growable = growable;
-    tamis_filter *f[] = {make_with(&options), make_with(&options)};
-    add_range(f[0], 0, 3);
-    unite_in_turn(f);
-    assert_true(tamis_count_hash(f[0], 0) > UINT64_C(1) << 40);
-    if (growable)
-      add_range(f[0], 0, 3);
-    remove_range(f[0], 0, 3);
-    assert_valid(f[0]);
-    tamis_destroy(f[0]);
-    tamis_destroy(f[1]);
-  }
-}
-
-static void intersection_and_similarity_are_unsupported(void **state)
-{
-  (void) state;
-  tamis_filter *a = make(1000, 0.01), *b = make(1000, 0.01), *out = a;
-  tamis_similarity_stats similar = TAMIS_SIMILARITY_STATS_INIT;
-  assert_int_equal(tamis_intersect(a, b, &out), TAMIS_EUNSUPPORTED);
-  assert_null(out);
-  assert_int_equal(tamis_similarity(a, b, &similar), TAMIS_EUNSUPPORTED);
-  tamis_destroy(a);
-  tamis_destroy(b);
-}
-
 /* ---- limits on the way ---- */
 
 /* Nothing may come to the part of an older generation that a snapshot of `into` has copied. */
@@ -878,9 +820,6 @@ int main(void)
       cmocka_unit_test(a_union_is_saved_with_its_limits),
       cmocka_unit_test(unions_with_mapped_filters),
       cmocka_unit_test(damaged_files_do_no_harm),
-      cmocka_unit_test(filters_that_do_not_fit_are_refused),
-      cmocka_unit_test(copies_have_an_end),
-      cmocka_unit_test(intersection_and_similarity_are_unsupported),
       cmocka_unit_test(a_snapshot_of_the_filter_is_not_changed),
       cmocka_unit_test(max_bytes_holds),
       cmocka_unit_test(memory_may_be_refused),

@@ -28,7 +28,7 @@
  * (A batch is so many calls: test_faults.c.  tamis_options_check, tamis_bytes_for, tamis_fpp_for and
  * tamis_get_stats know no filter, or change none.)
  */
-#include "unit.h"
+#include "filter_unit.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -85,52 +85,21 @@ static const tamis_allocator generous = {allocate, release, &memory}; /* refuses
 
 /* ---- the filters ---- */
 
-static const struct shape {
-  const char *name;
-  tamis_kind kind;
-  tamis_layout layout;
-  bool growable, removes;
-  unsigned window;
-} shapes[] = {
-    {"bloom, blocked", TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, false, false, 0},
-    {"bloom, classic", TAMIS_BLOOM, TAMIS_LAYOUT_CLASSIC, false, false, 0},
-    {"bloom, word", TAMIS_BLOOM, TAMIS_LAYOUT_WORD, false, false, 0},
-    {"bloom, blocked, growable", TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, true, false, 0},
-    {"bloom, classic, growable", TAMIS_BLOOM, TAMIS_LAYOUT_CLASSIC, true, false, 0},
-    {"bloom, word, growable", TAMIS_BLOOM, TAMIS_LAYOUT_WORD, true, false, 0},
-    {"counting", TAMIS_COUNTING_BLOOM, TAMIS_LAYOUT_BLOCKED, false, true, 0},
-    {"counting, growable", TAMIS_COUNTING_BLOOM, TAMIS_LAYOUT_BLOCKED, true, true, 0},
-    {"cuckoo", TAMIS_CUCKOO, TAMIS_LAYOUT_BLOCKED, false, true, 0},
-    {"cuckoo, growable", TAMIS_CUCKOO, TAMIS_LAYOUT_BLOCKED, true, true, 0},
-    {"window", TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, false, false, 3},
-    {"window, growable", TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, true, false, 3},
-    {"cuckoo window", TAMIS_CUCKOO, TAMIS_LAYOUT_BLOCKED, false, true, 3},
-    {"cuckoo window, growable", TAMIS_CUCKOO, TAMIS_LAYOUT_BLOCKED, true, true, 3},
-};
-
-enum { SHAPES = sizeof shapes / sizeof shapes[0], CAPACITY = 3000, SEED = 42 };
+enum { CAPACITY = 3000, SEED = 42 };
 enum { ENOUGH_BYTES = 1 << 24 }; /* a limit that none of them reaches */
 
-static tamis_options options_of(const struct shape *s, uint64_t capacity)
+static tamis_options options_of(const struct form *s, uint64_t capacity)
 {
-  tamis_options o = TAMIS_OPTIONS_INIT;
-  o.kind = s->kind, o.layout = s->layout, o.growable = s->growable, o.window = s->window;
-  o.capacity = capacity, o.fpp = 0.01, o.seed = SEED, o.allocator = &allocator;
+  tamis_options o = s->options;
+  o.capacity = capacity, o.seed = SEED, o.allocator = &allocator;
   return o;
-}
-
-static tamis_filter *make(const tamis_options *options)
-{
-  tamis_filter *f;
-  assert_int_equal(tamis_create(options, &f), TAMIS_OK);
-  return f;
 }
 
 /* ---- the twins ---- */
 
 /* The second filter never sees a call that fails. */
 struct twins {
-  const struct shape *s;
+  const struct form *s;
   tamis_options options;
   tamis_filter *f, *twin;
   uint64_t next; /* of the schedule */
@@ -138,12 +107,12 @@ struct twins {
 
 /* Call number `i` of the schedule: new keys, copies of a third of them, and many of a few.  A remove
  * takes a key that was added plainly. */
-static int call(const struct shape *s, tamis_filter *f, uint64_t i)
+static int call(const struct form *s, tamis_filter *f, uint64_t i)
 {
   uint64_t key = i / 4, old = i / 8, hot = i / 64 % 8;
-  if (s->window && i % 1500 == 1499)
+  if (s->options.window && i % 1500 == 1499)
     return tamis_advance(f);
-  if (s->removes && !s->window && i % 32 == 31)
+  if (s->removes && !s->options.window && i % 32 == 31)
     return tamis_remove(f, &old, sizeof old);
   switch (i % 4) {
   case 0:
@@ -173,7 +142,7 @@ static void go_on(struct twins *t, uint64_t calls)
 }
 
 /* `limit`: times the bytes that the capacity needs; 0: none. */
-static struct twins twins_within(const struct shape *s, uint64_t capacity, unsigned limit)
+static struct twins twins_within(const struct form *s, uint64_t capacity, unsigned limit)
 {
   struct twins t = {.s = s, .options = options_of(s, capacity)};
   assert_int_equal(tamis_bytes_for(&t.options, &t.options.max_bytes), TAMIS_OK);
@@ -181,11 +150,11 @@ static struct twins twins_within(const struct shape *s, uint64_t capacity, unsig
   tamis_options of_twin = t.options;
   of_twin.allocator = &generous;
   refuse_none();
-  t.f = make(&t.options), t.twin = make(&of_twin);
+  t.f = make_with_options(&t.options), t.twin = make_with_options(&of_twin);
   return t;
 }
 
-static struct twins twins_of(const struct shape *s, uint64_t capacity, uint64_t calls)
+static struct twins twins_of(const struct form *s, uint64_t capacity, uint64_t calls)
 {
   struct twins t = twins_within(s, capacity, 0);
   go_on(&t, calls);
@@ -277,37 +246,12 @@ static void assert_bytes(const struct twins *t)
     fail_msg("%s: %zu bytes are given, and the filters say %zu", t->s->name, given, said);
 }
 
-static void compare_figures(const struct twins *t)
-{
-  tamis_stats a = stats_of(t->f), b = stats_of(t->twin);
-#define SAME(field)       \
-  if (a.field != b.field) \
-  fail_msg("%s: " #field " is %g, the twin's %g", t->s->name, (double) a.field, (double) b.field)
-  SAME(count);
-  SAME(united_count);
-  SAME(growths);
-  SAME(joins);
-  SAME(segments);
-  SAME(generations);
-  SAME(layers);
-  SAME(evictions);
-  SAME(bits);
-  SAME(bits_set);
-  SAME(bits_per_key);
-  SAME(fingerprint_bits);
-  SAME(oldest_part_age);
-  SAME(period);
-  SAME(load);
-  SAME(occupancy);
-  SAME(fpp_estimate);
-  SAME(estimated_count);
-}
-
 /* All but what counts the failures (refused_adds, failed_searches), what is a time, and the bytes
  * of each filter: memory that waits for readers is released by another thread. */
 static void compare(const struct twins *t)
 {
-  compare_figures(t);
+  assert_same_figures(t->f, t->twin, t->s->name);
+  assert_int_equal(stats_of(t->f).evictions, stats_of(t->twin).evictions);
   assert_bytes(t);
   struct bytes x = saved(t->f), y = saved(t->twin);
   if (x.size != y.size || memcmp(x.data, y.data, x.size) != 0)
@@ -336,7 +280,7 @@ static void invalid_arguments(struct twins *t)
   assert_int_equal(tamis_add_many_hash(f, NULL, 2, NULL), TAMIS_EINVAL);
   assert_int_equal(tamis_add_unique_many_hash(f, NULL, 2, NULL), TAMIS_EINVAL);
   assert_true(tamis_remove(f, NULL, 1) < 0);
-  assert_true(t->s->window || tamis_advance(f) < 0);
+  assert_true(t->s->options.window || tamis_advance(f) < 0);
   assert_int_equal(tamis_merge(f, f), TAMIS_EINVAL);
   assert_int_equal(tamis_merge(f, NULL), TAMIS_EINVAL);
   assert_int_equal(tamis_intersect(f, NULL, &out), TAMIS_EINVAL);
@@ -456,7 +400,7 @@ static tamis_filter *other(const tamis_options *options, uint64_t n)
 {
   tamis_options all = *options;
   all.max_bytes = 0;
-  tamis_filter *f = make(&all);
+  tamis_filter *f = make_with_options(&all);
   for (uint64_t i = 0; i < n; i++) {
     uint64_t key = ~i << 32;
     for (unsigned copies = i % 16 ? 1 : 5; copies > 0; copies--)
@@ -482,10 +426,10 @@ static void union_that_does_not_fit(struct twins *t)
 /* What grows takes the keys; but a window has no room for them in its only layer. */
 static void union_beyond_capacity(struct twins *t)
 {
-  if (t->s->growable && !t->s->window)
+  if (t->s->options.growable && !t->s->options.window)
     return;
   tamis_filter *o = other(&t->options, CAPACITY / 5 * 4);
-  assert_int_equal(tamis_merge(t->f, o), t->s->growable ? TAMIS_EUNSUPPORTED : TAMIS_EFULL);
+  assert_int_equal(tamis_merge(t->f, o), t->s->options.growable ? TAMIS_EUNSUPPORTED : TAMIS_EFULL);
   tamis_destroy(o);
 }
 
@@ -493,7 +437,7 @@ static void intersections_that_fail(struct twins *t)
 {
   tamis_filter *o = other(&t->options, 100), *out;
   tamis_similarity_stats similarity = TAMIS_SIMILARITY_STATS_INIT;
-  bool supported = t->s->kind == TAMIS_BLOOM && !t->s->window;
+  bool supported = t->s->options.kind == TAMIS_BLOOM && !t->s->options.window;
   refuse_all();
   assert_int_equal(tamis_intersect(t->f, o, &out), supported ? TAMIS_ENOMEM : TAMIS_EUNSUPPORTED);
   refuse_none();
@@ -512,9 +456,9 @@ static void (*const failures[])(struct twins *t) = {
 static void failed_calls_leave_no_trace(void **state)
 {
   (void) state;
-  for (size_t i = 0; i < SHAPES; i++)
+  for (const struct form *s = NULL; (s = next_form(s));)
     for (size_t k = 0; k < sizeof failures / sizeof failures[0]; k++) {
-      struct twins t = twins_of(&shapes[i], CAPACITY, 5000);
+      struct twins t = twins_of(s, CAPACITY, 5000);
       failures[k](&t);
       compare(&t);
       go_on(&t, 20000 / SCALE);
@@ -530,8 +474,8 @@ static void failed_calls_leave_no_trace(void **state)
 static void adds_are_made_again(void **state)
 {
   (void) state;
-  for (size_t i = 0; i < SHAPES; i++) {
-    struct twins t = twins_of(&shapes[i], CAPACITY, 0);
+  for (const struct form *s = NULL; (s = next_form(s));) {
+    struct twins t = twins_of(s, CAPACITY, 0);
     for (uint64_t key = 0; key < 20000; key++) {
       int result = TAMIS_ENOMEM;
       refuse_all();
@@ -555,10 +499,10 @@ static void adds_are_made_again(void **state)
 static void removes_need_no_memory(void **state)
 {
   (void) state;
-  for (size_t i = 0; i < SHAPES; i++) {
-    if (shapes[i].kind != TAMIS_CUCKOO)
+  for (const struct form *s = NULL; (s = next_form(s));) {
+    if (s->options.kind != TAMIS_CUCKOO)
       continue;
-    struct twins t = twins_of(&shapes[i], CAPACITY, 0);
+    struct twins t = twins_of(s, CAPACITY, 0);
     for (uint64_t n = 0; n < 40000; n++) {
       uint64_t key = n / 20;
       assert_same(&t, "add", n, tamis_add(t.f, &key, sizeof key),
@@ -588,7 +532,7 @@ static bool call_again(const struct twins *t, uint64_t i)
   bool failed = result == TAMIS_ENOMEM;
   if (failed) {
     assert_true(memory.bytes <= before ||
-                (t->s->kind == TAMIS_CUCKOO && stats_of(t->f).growths == 0));
+                (t->s->options.kind == TAMIS_CUCKOO && stats_of(t->f).growths == 0));
     memory.last = memory.requests;
     result = call(t->s, t->f, i);
   }
@@ -598,7 +542,7 @@ static bool call_again(const struct twins *t, uint64_t i)
 
 /* The k-th request of all is refused, and those that the same call makes after it if `all`.
  * Returns whether there was one. */
-static bool refuse_request(const struct shape *s, uint64_t k, bool all)
+static bool refuse_request(const struct form *s, uint64_t k, bool all)
 {
   struct twins t = twins_of(s, 20, 0);
   bool fails = false, stays = false;
@@ -607,7 +551,8 @@ static bool refuse_request(const struct shape *s, uint64_t k, bool all)
     const uint64_t before = memory.refused;
     bool failed = call_again(&t, t.next);
     /* A key of an older layer that finds none in the newest one is renewed where it is. */
-    stays |= !failed && memory.refused > before && s->kind == TAMIS_BLOOM && s->window;
+    stays |=
+        !failed && memory.refused > before && s->options.kind == TAMIS_BLOOM && s->options.window;
     fails |= failed;
   }
   if (!fails) /* some requests are refused in silence: something is done later, or not at all */
@@ -627,9 +572,9 @@ static bool refuse_request(const struct shape *s, uint64_t k, bool all)
 static void every_request_is_refused(void **state)
 {
   (void) state;
-  for (size_t i = 0; i < SHAPES; i++)
+  for (const struct form *s = NULL; (s = next_form(s));)
     for (unsigned all = 0; all < 2; all++)
-      for (uint64_t k = 1; refuse_request(&shapes[i], k, all); k += SCALE)
+      for (uint64_t k = 1; refuse_request(s, k, all); k += SCALE)
         ;
 }
 
@@ -639,8 +584,7 @@ static void every_request_is_refused(void **state)
 static void calls_without_memory_are_forgotten(void **state)
 {
   (void) state;
-  for (size_t i = 0; i < SHAPES; i++) {
-    const struct shape *s = &shapes[i];
+  for (const struct form *s = NULL; (s = next_form(s));) {
     struct twins t = twins_of(s, 300, 0);
     for (unsigned round = 0; round < 40 / SCALE; round++) {
       refuse_all();
@@ -651,7 +595,7 @@ static void calls_without_memory_are_forgotten(void **state)
       }
       refuse_none();
       go_on(&t, 200);
-      if (s->kind == TAMIS_CUCKOO && s->growable && !s->window)
+      if (s->options.kind == TAMIS_CUCKOO && s->options.growable && !s->options.window)
         assert_bytes(&t);
       else
         compare(&t);
@@ -668,10 +612,9 @@ static void calls_without_memory_are_forgotten(void **state)
 static void calls_beyond_a_limit_are_forgotten(void **state)
 {
   (void) state;
-  for (size_t i = 0; i < SHAPES; i++)
+  for (const struct form *s = NULL; (s = next_form(s));)
     for (unsigned limit = 1; limit <= 3; limit++) {
-      const struct shape *s = &shapes[i];
-      struct twins t = twins_within(s, CAPACITY, s->growable ? limit : 0);
+      struct twins t = twins_within(s, CAPACITY, s->options.growable ? limit : 0);
       size_t risen = 0;
       for (; t.next < 30000; t.next++) {
         size_t before = memory.bytes;
@@ -681,10 +624,11 @@ static void calls_beyond_a_limit_are_forgotten(void **state)
         else
           assert_same(&t, "call", t.next, result, call(s, t.twin, t.next));
       }
-      compare_figures(&t);
+      assert_same_figures(t.f, t.twin, s->name);
       assert_bytes(&t);
       /* A split may find out late that there is no room for counts. */
-      assert_true(risen == 0 || (limit > 2 && s->kind == TAMIS_CUCKOO && !s->window));
+      assert_true(risen == 0 ||
+                  (limit > 2 && s->options.kind == TAMIS_CUCKOO && !s->options.window));
       if (limit > 1)
         reload(&t, ENOUGH_BYTES);
       else
@@ -703,7 +647,7 @@ static void judge_failed_union(struct twins *t)
 {
   tamis_stats a = stats_of(t->f), b = stats_of(t->twin);
   bool nothing = a.count == b.count && a.growths == b.growths;
-  assert_true(nothing || t->s->kind == TAMIS_CUCKOO);
+  assert_true(nothing || t->s->options.kind == TAMIS_CUCKOO);
   for (uint64_t key = 0; key < t->next; key++)
     if (tamis_contains(t->twin, &key, sizeof key) && !tamis_contains(t->f, &key, sizeof key))
       fail_msg("%s: a failed union has lost a key", t->s->name);
@@ -711,7 +655,8 @@ static void judge_failed_union(struct twins *t)
   if (!nothing)
     return;
   compare(t);
-  if (t->options.max_bytes && t->s->kind == TAMIS_CUCKOO) /* what waits for readers counts */
+  if (t->options.max_bytes &&
+      t->s->options.kind == TAMIS_CUCKOO) /* what waits for readers counts */
     reload(t, ENOUGH_BYTES);
   go_on(t, 3000);
   shrink(t);
@@ -719,20 +664,21 @@ static void judge_failed_union(struct twins *t)
 }
 
 /* What `other` has for a union with few calls of the schedule. */
-static uint64_t keys_for_union(const struct shape *s)
+static uint64_t keys_for_union(const struct form *s)
 {
-  return s->growable && !s->window && s->kind != TAMIS_COUNTING_BLOOM ? 1000 : 20;
+  return s->options.growable && !s->options.window && s->options.kind != TAMIS_COUNTING_BLOOM ? 1000
+                                                                                              : 20;
 }
 
 /* Each request of a union in turn is refused: those of the other filter, too. */
 static void unions_without_memory(void **state)
 {
   (void) state;
-  for (size_t i = 0; i < SHAPES; i++) {
+  for (const struct form *s = NULL; (s = next_form(s));) {
     int result;
     uint64_t k = 0;
     do {
-      struct twins t = twins_of(&shapes[i], 200, 300);
+      struct twins t = twins_of(s, 200, 300);
       tamis_filter *o = other(&t.options, keys_for_union(t.s));
       k++;
       refuse(k, k);
@@ -751,9 +697,9 @@ static void unions_without_memory(void **state)
 static void unions_beyond_a_limit(void **state)
 {
   (void) state;
-  for (size_t i = 0; i < SHAPES; i++)
-    for (unsigned limit = 1; shapes[i].growable && limit <= 3; limit++) {
-      struct twins t = twins_within(&shapes[i], 200, limit);
+  for (const struct form *s = NULL; (s = next_form(s));)
+    for (unsigned limit = 1; s->options.growable && limit <= 3; limit++) {
+      struct twins t = twins_within(s, 200, limit);
       go_on(&t, 150);
       tamis_filter *o = other(&t.options, keys_for_union(t.s));
       int result = tamis_merge(t.f, o);

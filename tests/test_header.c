@@ -505,79 +505,6 @@ static void a_cuckoo_filter_holds_each_copy(void **state)
   }
 }
 
-/* ---- batches ---- */
-
-enum { LONG = 1200 };
-
-static void invalid_keys_keep_a_whole_batch_out(void **state)
-{
-  (void) state;
-  static tamis_key keys[LONG];
-  static int results[LONG];
-  static uint64_t numbers[LONG];
-  for (unsigned kind = 0; kind < ALL_KINDS; kind++) {
-    tamis_filter *f = create_kind(kind);
-    for (unsigned bad = 0; bad < LONG; bad += 97) {
-      for (unsigned i = 0; i < LONG; i++) {
-        numbers[i] = i;
-        keys[i] = (tamis_key){&numbers[i], sizeof numbers[i]};
-        results[i] = 77;
-      }
-      keys[bad].data = NULL;
-      assert_int_equal(tamis_add_many(f, keys, LONG, results), TAMIS_EINVAL);
-      assert_int_equal(tamis_add_unique_many(f, keys, LONG, results), TAMIS_EINVAL);
-      for (unsigned i = 0; i < LONG; i++)
-        assert_int_equal(results[i], 77);
-      assert_int_equal(tamis_contains_many(f, keys, LONG, NULL), 0);
-      assert_int_equal(stats_of(f).count, 0);
-    }
-    tamis_destroy(f);
-  }
-}
-
-/* A unique batch in which each key stands twice, at all lengths around those of groups: the first
- * is TAMIS_OK and the second TAMIS_PRESENT.  Then the same keys by plain adds, and look-ups. */
-static void assert_batches(tamis_filter *f, size_t n, uint64_t base)
-{
-  static uint64_t hashes[LONG];
-  static int results[LONG + 1];
-  static bool found[LONG + 1];
-  size_t in = stats_of(f).count;
-  for (size_t i = 0; i < n; i++)
-    hashes[i] = base + i / 2;
-  results[n] = 77;
-  assert_int_equal(tamis_add_unique_many_hash(f, hashes, n, results), TAMIS_OK);
-  for (size_t i = 0; i < n; i++)
-    assert_int_equal(results[i], i % 2 ? TAMIS_PRESENT : TAMIS_OK);
-  assert_int_equal(stats_of(f).count, in + (n + 1) / 2);
-  assert_int_equal(tamis_add_many_hash(f, hashes, n, results), TAMIS_OK);
-  for (size_t i = 0; i < n; i++)
-    assert_int_equal(results[i], TAMIS_OK);
-  assert_int_equal(results[n], 77);
-  assert_int_equal(stats_of(f).count, in + (n + 1) / 2 + n);
-  for (size_t i = 0; i < n; i += 2)
-    hashes[i] = base + LONG + i; /* half of them absent */
-  found[n] = true;
-  assert_int_equal(tamis_contains_many_hash(f, hashes, n, found), n / 2);
-  for (size_t i = 0; i < n; i++)
-    assert_int_equal(found[i], i % 2);
-  assert_true(found[n]);
-}
-
-/* Cuckoo filters have a table of operations for first generations that need two hashes, and take it
- * from a large capacity on. */
-static void batches_of_filters_that_need_two_hashes(void **state)
-{
-  (void) state;
-  tamis_options o = options_of(5, 300000000, 3.1e-8);
-  tamis_filter *f = create(&o);
-  assert_true(cuckoo_generation(cuckoo_of(f), 0)->geometry.needs_second_hash);
-  const size_t lengths[] = {0, 1, 2, 7, 8, 9, 63, 64, 65, 127, 128, 129, 200, 511, 513, 1025, LONG};
-  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
-    assert_batches(f, lengths[i], (i + 1) << 20);
-  tamis_destroy(f);
-}
-
 /* ---- memory ---- */
 
 struct account {
@@ -708,42 +635,16 @@ static void a_filter_that_may_not_grow_takes_its_capacity(void **state)
 
 /* ---- counts ---- */
 
-/* Of keys that are in once, twice and not at all, by all calls, at lengths around those of
- * groups. */
 static void counts_are_the_copies_that_are_in(void **state)
 {
   (void) state;
-  static uint64_t numbers[LONG], hashes[LONG], counts[LONG + 1];
-  static tamis_key keys[LONG];
   for (unsigned kind = 0; kind < ALL_KINDS; kind++) {
     tamis_options options = options_of(kind, 20000, 1e-6);
     tamis_filter *f = create(&options);
-    for (size_t n = 0; n < LONG; n += n < 70 ? 1 : 113) {
-      uint64_t sum = 0;
-      for (size_t i = 0; i < n; i++) {
-        numbers[i] = n * LONG + i;
-        keys[i] = (tamis_key){&numbers[i], sizeof numbers[i]};
-        hashes[i] = tamis_hash(f, &numbers[i], sizeof numbers[i]);
-        for (unsigned copies = 0; copies < i % 3; copies++)
-          assert_int_equal(tamis_add_hash(f, hashes[i]), TAMIS_OK);
-        sum += removes(kind) || i % 3 == 0 ? i % 3 : 1;
-      }
-      counts[n] = 77;
-      for (unsigned call = 0; call < 2; call++) {
-        uint64_t all = call ? tamis_count_many(f, keys, n, counts)
-                            : tamis_count_many_hash(f, hashes, n, counts);
-        assert_int_equal(all, sum);
-        for (size_t i = 0; i < n; i++) {
-          assert_int_equal(counts[i], removes(kind) ? i % 3 : i % 3 > 0);
-          assert_int_equal(counts[i], tamis_count(f, keys[i].data, keys[i].len));
-          assert_int_equal(counts[i], tamis_count_hash(f, hashes[i]));
-        }
-      }
-      assert_int_equal(counts[n], 77);
-      assert_int_equal(tamis_count_many(f, keys, n, NULL), sum);
-      for (size_t i = 0; i < n && removes(kind); i++)
-        while (tamis_count_hash(f, hashes[i]))
-          assert_int_equal(tamis_remove_hash(f, hashes[i]), TAMIS_OK);
+    for (uint64_t key = 0; key < 300; key++) {
+      for (unsigned copies = 0; copies < key % 3; copies++)
+        assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+      assert_int_equal(tamis_count_hash(f, key), removes(kind) ? key % 3 : key % 3 > 0);
     }
     tamis_destroy(f);
   }
@@ -809,8 +710,6 @@ int main(void)
       cmocka_unit_test(a_users_hash_gets_context_and_seed),
       cmocka_unit_test(seeds_are_fresh_unless_given),
       cmocka_unit_test(a_cuckoo_filter_holds_each_copy),
-      cmocka_unit_test(invalid_keys_keep_a_whole_batch_out),
-      cmocka_unit_test(batches_of_filters_that_need_two_hashes),
       cmocka_unit_test(the_allocator_struct_is_copied),
       cmocka_unit_test(figures_are_as_asked_and_agree),
       cmocka_unit_test(a_filter_that_may_not_grow_takes_its_capacity),

@@ -4,7 +4,12 @@
  */
 #include "saved_unit.h"
 
+#include "bloom/bloom.h"
+#include "window/layers.h"
+
+#include <math.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static tamis_filter *filter_of(uint64_t capacity, uint64_t seed)
@@ -17,6 +22,294 @@ static tamis_filter *filter_of(uint64_t capacity, uint64_t seed)
   for (uint64_t key = 0; key < capacity; key++)
     assert_int_equal(tamis_add_hash(f, key * seed), TAMIS_OK);
   return f;
+}
+
+/* ---- every form of filter ---- */
+
+/* Call number i on a filter.  Few keys have many copies, and some leave again. */
+static int call(const struct form *form, tamis_filter *f, uint64_t i)
+{
+  uint64_t key = i / 3;
+  if (form->options.window && i % 151 == 150)
+    return tamis_advance(f);
+  switch (i % 8) {
+  case 0:
+  case 1:
+  case 2:
+    return tamis_add_hash(f, key);
+  case 3:
+    return tamis_add_hash(f, key % 17);
+  case 4:
+    return tamis_remove_hash(f, 8 * (key / 16));
+  case 5:
+    return (int) tamis_count_hash(f, key / 2);
+  default:
+    return tamis_add_unique_hash(f, key / 2 * 3);
+  }
+}
+
+/* Rates and sizes of all sorts: a filter has made so many calls. */
+static tamis_options options_of_round(const struct form *form, unsigned round, uint64_t *calls)
+{
+  static const double rates[] = {0.01, 0.3, 1e-4, 0.05, 1e-9};
+  static const uint64_t capacities[] = {1, 40, 300, 5000};
+  tamis_options o = form->options;
+  o.fpp = rates[round % 5], o.capacity = capacities[round % 4];
+  while (tamis_options_check(&o, NULL, 0) != TAMIS_OK)
+    o.fpp = 2 * o.fpp < 0.9 ? 2 * o.fpp : 0.01;
+  o.window_renews = o.window && round / 2 % 2;
+  *calls = round % 7 * o.capacity * (o.growable ? 1 + round % 9 : 1);
+  return o;
+}
+
+static tamis_filter *used_by(const struct form *form, const tamis_options *o, uint64_t calls)
+{
+  tamis_filter *f = make_with_options(o);
+  for (uint64_t i = 0; i < calls; i++)
+    (void) call(form, f, i);
+  return f;
+}
+
+static void assert_same_bytes(const struct form *form, const struct bytes *a, const tamis_filter *f)
+{
+  struct bytes b = saved_bytes(f);
+  if (a->size != b.size || memcmp(a->data, b.data, a->size) != 0)
+    fail_msg("%s: it is saved otherwise", form->name);
+  free(b.data);
+}
+
+static bool may_be_mapped(const struct form *form)
+{
+  return !form->options.window && (form->options.kind != TAMIS_CUCKOO || !form->options.growable);
+}
+
+/* A file without a name. */
+static int map(const struct bytes *b, tamis_load_options options, bool check_all,
+               tamis_filter **out)
+{
+  char name[40];
+  int fd = memfd_create("saved", 0);
+  (void) snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+  assert_int_equal(write(fd, b->data, b->size), b->size);
+  options.check_all = check_all;
+  int result = tamis_map_file(&options, name, out);
+  assert_true((*out != NULL) == (result == TAMIS_OK));
+  close(fd);
+  return result;
+}
+
+static const tamis_load_options usual = TAMIS_LOAD_OPTIONS_INIT;
+
+/* Nothing can be added or removed, and everything else is as it was. */
+static void check_mapped(const struct form *form, const struct bytes *saved, const tamis_filter *f)
+{
+  struct counts counts = {0};
+  const tamis_allocator allocator = counting(&counts);
+  tamis_load_options options = usual;
+  tamis_filter *mapped;
+  uint64_t keys[2] = {0, 12345678901};
+  int results[2];
+  for (unsigned check_all = 0; check_all < 2; check_all++) {
+    options.max_bytes = 0, options.allocator = &allocator;
+    int result = map(saved, options, check_all, &mapped);
+    assert_int_equal(result, may_be_mapped(form) ? TAMIS_OK : TAMIS_EUNSUPPORTED);
+    if (!mapped)
+      continue;
+    assert_valid(mapped);
+    assert_same_figures(mapped, f, form->name);
+    assert_int_equal(stats_of(mapped).bytes, counts.now);
+    assert_same_bytes(form, saved, mapped);
+    for (uint64_t key = 0; key < 3000; key++)
+      assert_int_equal(tamis_count_hash(mapped, key), tamis_count_hash(f, key));
+    assert_int_equal(tamis_merge(mapped, f), TAMIS_EUNSUPPORTED);
+    assert_int_equal(tamis_add_many_hash(mapped, keys, 2, results), TAMIS_EUNSUPPORTED);
+    assert_int_equal(tamis_add_unique_many_hash(mapped, keys, 2, results), TAMIS_EUNSUPPORTED);
+    for (unsigned i = 0; i < 2; i++) {
+      assert_int_equal(results[i], TAMIS_EUNSUPPORTED);
+      assert_int_equal(tamis_add_hash(mapped, keys[i]), TAMIS_EUNSUPPORTED);
+      assert_int_equal(tamis_add_unique_hash(mapped, keys[i]), TAMIS_EUNSUPPORTED);
+      assert_int_equal(tamis_remove_hash(mapped, keys[i]), TAMIS_EUNSUPPORTED);
+    }
+    options.max_bytes = counts.now; /* which has nothing of the file */
+    tamis_destroy(mapped);
+    assert_int_equal(map(saved, options, check_all, &mapped), TAMIS_OK);
+    tamis_destroy(mapped);
+    options.max_bytes--;
+    assert_int_equal(map(saved, options, check_all, &mapped), TAMIS_EFULL);
+    assert_int_equal(counts.now, 0);
+  }
+}
+
+/* What a file says of its filter is what the loaded one says; of copies it does not say how much
+ * memory they take, and nothing of what has happened since the filter was created. */
+static void check_info(const struct form *form, const struct bytes *saved,
+                       const tamis_filter *loaded)
+{
+  struct source source = source_of(saved);
+  tamis_stats info = TAMIS_STATS_INIT, stats = stats_of(loaded);
+  assert_int_equal(tamis_saved_info(read_source, &source, &info), TAMIS_OK);
+  assert_true(stats.bytes >= info.bytes && info.bytes >= stats.bytes / 2);
+  if (!form->removes)
+    assert_int_equal(info.bytes, stats.bytes);
+  if (stats.layers > 1) { /* how full each layer is stands in its words */
+    info.fpp_estimate = stats.fpp_estimate, info.occupancy = stats.occupancy;
+    info.estimated_count = stats.estimated_count, info.load = stats.load;
+  }
+  assert_true(fabs(info.fpp_estimate - stats.fpp_estimate) <= 1e-6 * stats.fpp_estimate);
+  info.fpp_estimate = stats.fpp_estimate, info.bytes = stats.bytes;
+  assert_memory_equal(&info, &stats, sizeof info);
+}
+
+/* A table that is full has marks which say so, and spare searches: they are not saved. */
+static void goes_on_alike(const struct form *form, tamis_filter *f, tamis_filter *g, uint64_t from,
+                          uint64_t calls)
+{
+  const bool has_marks = form->options.window || form->options.kind == TAMIS_CUCKOO;
+  for (uint64_t i = from; i < from + calls; i++) {
+    int of_f = call(form, f, i), of_g = call(form, g, i);
+    if (of_f != of_g && has_marks && (of_f == TAMIS_EFULL || of_g == TAMIS_EFULL))
+      return;
+    if (of_f != of_g)
+      fail_msg("%s: call %lu gives another result after a load", form->name, i);
+  }
+  assert_same_figures(f, g, form->name);
+}
+
+static void a_loaded_filter_is_as_it_was(void **state)
+{
+  (void) state;
+  for (const struct form *form = NULL; (form = next_form(form));)
+    for (unsigned round = 0; round < 35; round += SCALE == 1 ? 1 : 4) {
+      uint64_t calls;
+      tamis_options o = options_of_round(form, round, &calls);
+      tamis_filter *f = used_by(form, &o, calls);
+      struct bytes saved = saved_bytes(f);
+      tamis_filter *g = load_bytes(&saved);
+      assert_same_figures(f, g, form->name);
+      assert_same_bytes(form, &saved, g);
+      check_info(form, &saved, g);
+      check_mapped(form, &saved, f);
+      goes_on_alike(form, f, g, calls, 4 * o.capacity + 700);
+      assert_valid(g);
+      tamis_destroy(f), tamis_destroy(g);
+      free(saved.data);
+    }
+}
+
+static tamis_filter *load_with_limit(const struct bytes *saved, const tamis_allocator *allocator,
+                                     uint64_t max_bytes)
+{
+  tamis_filter *f;
+  struct source source = source_of(saved);
+  tamis_load_options options = usual;
+  options.max_bytes = max_bytes, options.allocator = allocator;
+  assert_int_equal(tamis_load(&options, read_source, &source, &f), TAMIS_OK);
+  return f;
+}
+
+/* Within how many bytes a load succeeds. */
+static void check_limits(const struct bytes *saved, uint64_t of_filter)
+{
+  struct counts counts = {0};
+  const tamis_allocator allocator = counting(&counts);
+  tamis_filter *f = load_with_limit(saved, NULL, of_filter), *g;
+  assert_true(stats_of(f).bytes <= of_filter);
+  tamis_destroy(f);
+  g = load_with_limit(saved, &allocator, 0);
+  const uint64_t bytes = stats_of(g).bytes;
+  tamis_destroy(g);
+  int last = TAMIS_EFULL;
+  for (uint64_t i = 1; i <= 16; i++) {
+    int result = load_any(source_of(saved), i * bytes / 8, NULL);
+    assert_true(result == TAMIS_OK || (result == TAMIS_EFULL && last == TAMIS_EFULL && i < 9));
+    last = result;
+  }
+  assert_int_equal(load_any(source_of(saved), bytes / 3, NULL), TAMIS_EFULL);
+}
+
+/* A filter that has reached its limit, whatever copies it has, is loaded within that limit. */
+static void a_filter_is_loaded_within_its_limit(void **state)
+{
+  (void) state;
+  for (const struct form *form = NULL; (form = next_form(form));)
+    for (unsigned round = 0; round < 20; round += SCALE == 1 ? 1 : 4) {
+      uint64_t calls;
+      tamis_options o = options_of_round(form, round, &calls);
+      assert_int_equal(tamis_bytes_for(&o, &o.max_bytes), TAMIS_OK);
+      o.max_bytes += o.max_bytes * (round % 10) / 10 + 100;
+      tamis_filter *f = used_by(form, &o, 12 * o.capacity);
+      struct bytes saved = saved_bytes(f);
+      beside_filter = form->options.kind == TAMIS_CUCKOO;
+      check_limits(&saved, o.max_bytes);
+      beside_filter = 0;
+      tamis_destroy(f);
+      free(saved.data);
+    }
+}
+
+/* Its array has more than a MiB, and is copied while it grows. */
+static void a_large_filter_is_loaded_within_its_bytes(void **state)
+{
+  (void) state;
+  tamis_filter *f = filter_of(3000000 / SCALE, 1);
+  struct bytes saved = saved_bytes(f);
+  check_limits(&saved, stats_of(f).bytes);
+  tamis_destroy(f);
+  free(saved.data);
+}
+
+static void memory_that_is_refused_leaves_nothing(void **state)
+{
+  (void) state;
+  for (const struct form *form = NULL; (form = next_form(form));)
+    for (unsigned fail_at = 1, result = TAMIS_OK + 1; result; fail_at++) {
+      struct counts counts = {.fail_at = fail_at};
+      const tamis_allocator allocator = counting(&counts);
+      tamis_load_options options = usual;
+      tamis_filter *f = used_by(form, &form->options, 6000), *g;
+      struct bytes saved = saved_bytes(f);
+      options.allocator = &allocator;
+      int loaded = tamis_load(&options, read_source,
+                              &(struct source){.data = saved.data, .size = saved.size}, &g);
+      assert_true(loaded == TAMIS_OK || loaded == TAMIS_ENOMEM);
+      result = loaded != TAMIS_OK;
+      tamis_destroy(f), tamis_destroy(g);
+      assert_int_equal(counts.blocks, 0);
+      free(saved.data);
+    }
+}
+
+/* Each bit, and each number at its extremes. */
+static size_t array_of(const tamis_filter *f, const struct form *form)
+{
+  if (form->options.window)
+    return window_bytes(&const_window_of(f)->first.geometry);
+  return form->options.kind == TAMIS_CUCKOO ? 0 : const_bloom_of(f)->word_count * sizeof(word);
+}
+
+static void every_change_of_a_file_is_found(void **state)
+{
+  (void) state;
+  unsigned accepted = 0;
+  for (const struct form *form = NULL; (form = next_form(form));) {
+    tamis_options o = form->options;
+    o.capacity = 20;
+    tamis_filter *f = used_by(form, &o, 60);
+    struct bytes saved = saved_bytes(f);
+    size_t array = array_of(f, form), end = first_block(array);
+    assert_changes_are_found(&saved, SCALE == 1 ? 7 : 61);
+    assert_truncations_are_found(&saved, SCALE);
+    beside_filter = form->options.kind == TAMIS_CUCKOO;
+    accepted += try_extremes(&saved, array, 8, SAVED_HEADER - 8);
+    (void) try_extremes(&saved, array, end, saved.size);
+    if (array)
+      (void) try_extremes(&saved, array, SAVED_ARRAY_ALIGNMENT, SAVED_ARRAY_ALIGNMENT + 64);
+    beside_filter = 0;
+    if (!accepted)
+      fail_msg("%s", form->name); /* those that change nothing, or only figures */
+    tamis_destroy(f);
+    free(saved.data);
+  }
 }
 
 /* ---- streams ---- */
@@ -120,23 +413,29 @@ static void a_read_that_fails_ends_the_load(void **state)
   tamis_destroy(f);
 }
 
+/* Beside the filter; and a save that fails holds nothing. */
 static void a_save_takes_little_memory(void **state)
 {
   (void) state;
-  struct counts counts = {0};
-  struct bytes b = {0};
-  tamis_allocator allocator = counting(&counts);
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.capacity = 1000;
-  options.allocator = &allocator;
-  tamis_filter *f;
-  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-  size_t before = counts.now;
-  assert_int_equal(tamis_save(f, write_bytes, &b), TAMIS_OK);
-  assert_int_equal(counts.now, before);
-  assert_in_range(counts.most - before, 1, ((size_t) 4 << 20) - 1); /* beside the filter */
-  free(b.data);
-  tamis_destroy(f);
+  for (const struct form *form = NULL; (form = next_form(form));) {
+    struct counts counts = {0};
+    struct bytes b = {.fail_at = 1};
+    const tamis_allocator allocator = counting(&counts);
+    tamis_options o = form->options;
+    o.allocator = &allocator;
+    tamis_filter *f = used_by(form, &o, 6000);
+    size_t before = counts.most = counts.now;
+    errno = 0;
+    assert_int_equal(tamis_save(f, write_bytes, &b), TAMIS_EIO);
+    assert_int_equal(errno, EDQUOT);
+    assert_int_equal(tamis_save(f, write_bytes, &b), TAMIS_OK);
+    assert_in_range(counts.now, 1, before); /* what waited for readers may have gone */
+    assert_in_range(counts.most - before, 1, ((size_t) 5 << 20) - 1);
+    for (uint64_t i = 0; i < 300; i++)
+      (void) call(form, f, i);
+    tamis_destroy(f);
+    free(b.data);
+  }
 }
 
 /* ---- arguments ---- */
@@ -300,44 +599,6 @@ static void the_limit_of_a_filter_is_saved(void **state)
   }
 }
 
-/* ---- several filters ---- */
-
-static void filters_that_do_not_fit_together_are_refused(void **state)
-{
-  (void) state;
-  tamis_filter *a = filter_of(100, 1), *b = filter_of(100, 2), *out = a;
-  tamis_similarity_stats stats;
-  tamis_similarity_stats_init(NULL);
-  memset(&stats, 0xA5, sizeof stats);
-  tamis_similarity_stats_init(&stats);
-  assert_int_equal(stats.struct_size, sizeof stats);
-  assert_int_equal(tamis_merge(NULL, b), TAMIS_EINVAL);
-  assert_int_equal(tamis_merge(a, NULL), TAMIS_EINVAL);
-  assert_int_equal(tamis_merge(a, a), TAMIS_EINVAL);
-  assert_int_equal(tamis_merge(a, b), TAMIS_EINVAL); /* another seed */
-  assert_int_equal(tamis_intersect(a, b, &out), TAMIS_EINVAL);
-  assert_null(out);
-  assert_int_equal(tamis_intersect(a, NULL, &out), TAMIS_EINVAL);
-  assert_int_equal(tamis_intersect(NULL, b, &out), TAMIS_EINVAL);
-  assert_int_equal(tamis_intersect(a, b, NULL), TAMIS_EINVAL);
-  assert_int_equal(tamis_similarity(a, b, &stats), TAMIS_EINVAL);
-  assert_int_equal(tamis_similarity(NULL, b, &stats), TAMIS_EINVAL);
-  assert_int_equal(tamis_similarity(a, NULL, &stats), TAMIS_EINVAL);
-  assert_int_equal(tamis_similarity(a, a, NULL), TAMIS_EINVAL);
-  stats.struct_size--;
-  assert_int_equal(tamis_similarity(a, a, &stats), TAMIS_EINVAL);
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = TAMIS_CUCKOO;
-  options.capacity = 100;
-  options.seed = 1;
-  tamis_filter *cuckoo;
-  assert_int_equal(tamis_create(&options, &cuckoo), TAMIS_OK);
-  assert_int_equal(tamis_merge(a, cuckoo), TAMIS_EINVAL);
-  tamis_destroy(cuckoo);
-  tamis_destroy(a);
-  tamis_destroy(b);
-}
-
 /* ---- files that were mapped unchecked ---- */
 
 static const char path[] = "test_saved.tamis";
@@ -451,6 +712,11 @@ static void what_was_mapped_unchecked_is_saved_whole_or_not_at_all(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_loaded_filter_is_as_it_was),
+      cmocka_unit_test(a_filter_is_loaded_within_its_limit),
+      cmocka_unit_test(a_large_filter_is_loaded_within_its_bytes),
+      cmocka_unit_test(memory_that_is_refused_leaves_nothing),
+      cmocka_unit_test(every_change_of_a_file_is_found),
       cmocka_unit_test(exactly_the_bytes_of_a_filter_are_read),
       cmocka_unit_test(a_write_that_fails_ends_the_save),
       cmocka_unit_test(a_read_that_fails_ends_the_load),
@@ -459,7 +725,6 @@ int main(void)
       cmocka_unit_test(load_options_are_told_by_their_size),
       cmocka_unit_test(a_filter_is_loaded_with_its_own_hash_function_only),
       cmocka_unit_test(the_limit_of_a_filter_is_saved),
-      cmocka_unit_test(filters_that_do_not_fit_together_are_refused),
       cmocka_unit_test(what_was_mapped_unchecked_is_saved_whole_or_not_at_all),
   };
   return cmocka_run_group_tests_name("saved", tests, NULL, NULL);

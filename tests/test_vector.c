@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Batches of look-ups that compute with vectors give the answers of those that do not, and of single
- * calls.  (On processors without such vectors, the two batches are the same.)
+ * Batches of look-ups in a cuckoo filter notice that an entry or a segment has moved, whether they
+ * compute with vectors or not.  (That they answer as single calls do: test_many.c.)
  */
 #include "unit.h"
 
 #include "base/vector.h"
-#include "bloom_unit.h"
 #include "cuckoo/vectors.h"
 #include "cuckoo_unit.h"
 
@@ -21,49 +20,17 @@ typedef size_t (*batch)(const tamis_filter *f, const uint64_t *hashes, size_t n,
 enum { MOST_KEYS = 1200 };
 _Static_assert(MOST_KEYS > 2 * READER_BATCH, "three read sections");
 
-/* All lengths that are short, some that are not, and the longest. */
-static size_t next_length(size_t length)
-{
-  return length < 70 ? length + 1 : length < 200 ? length + 13 : length < MOST_KEYS ? MOST_KEYS : 0;
-}
-
-/* What stands in `found` where no answer belongs.  (No bool has that value, so it is not read as
- * one.) */
-enum { UNTOUCHED = 0x5A };
-
 static void assert_answers(const tamis_filter *f, batch many, const uint64_t *hashes, size_t n)
 {
-  unsigned char found[MOST_KEYS + 64];
-  size_t hits = 0;
-  memset(found, UNTOUCHED, sizeof found);
-  size_t counted = many(f, hashes, n, (bool *) found);
+  bool found[MOST_KEYS];
+  size_t hits = 0, counted = many(f, hashes, n, found);
   for (size_t i = 0; i < n; i++) {
     if (found[i] != tamis_contains_hash(f, hashes[i]))
       fail_msg("key %zu of %zu: %d", i, n, found[i]);
     hits += found[i];
   }
-  for (size_t i = n; i < sizeof found; i++)
-    assert_int_equal(found[i], UNTOUCHED);
   assert_int_equal(counted, hits);
   assert_int_equal(many(f, hashes, n, NULL), hits);
-}
-
-/* Of the keys that are asked for, about half are in the filter once it is full. */
-static void assert_same_answers(const tamis_filter *f, batch portable, batch by_vectors, uint64_t n)
-{
-  uint64_t hashes[MOST_KEYS] = {0}, random = n;
-  for (size_t length = 1; length; length = next_length(length)) {
-    for (size_t i = 0; i < length; i++)
-      hashes[i] = random_at(1 + random_next(&random) % 2, random_next(&random) % n);
-    for (size_t i = 0; i < length; i += 16) /* the same key again, and the ends of all hashes */
-      hashes[i] = i % 32 ? hashes[length - 1] : -(uint64_t) (i % 64 == 0);
-    assert_answers(f, portable, hashes, length);
-    if (vectors_usable())
-      assert_answers(f, by_vectors, hashes, length);
-  }
-  assert_answers(f, portable, hashes, 0);
-  if (vectors_usable())
-    assert_answers(f, by_vectors, hashes, 0);
 }
 
 /* Those that find no room are among those that are not in. */
@@ -71,54 +38,6 @@ static void add_keys(tamis_filter *f, uint64_t begin, uint64_t end)
 {
   for (uint64_t i = begin; i < end; i++)
     (void) tamis_add_hash(f, random_at(1, i));
-}
-
-/* ---- Bloom ---- */
-
-static bool seen[BLOOM_LAYOUT_MARKED + 1][BLOOM_MAX_PROBES + 1][8];
-
-static void check_bloom(tamis_filter *f, uint64_t n)
-{
-  const struct bloom *b = const_bloom_of(f);
-  const struct bloom_shape shape = bloom_shape_of(b);
-  batch portable = tamis__bloom_calls(shape, b->limited)->alone.contains_many;
-  batch by_vectors = tamis__bloom_calls_by_vectors(shape, b->limited)->alone.contains_many;
-  assert_ptr_equal(operations_of(f)->contains_many, vectors_usable() ? by_vectors : portable);
-#ifdef TAMIS_VECTORS
-  bool has_vectors = shape.sections == 1 && shape.layout != TAMIS_LAYOUT_CLASSIC;
-  assert_int_equal(portable != by_vectors, has_vectors);
-#endif
-  seen[shape.layout][shape.probes][shape.bits_per_probe] = true;
-  assert_same_answers(f, portable, by_vectors, n);
-  for (uint64_t half = 0; half < 2; half++) {
-    add_keys(f, n / 2 * half, n / 2 * (half + 1));
-    if (is_alone(b))
-      assert_same_answers(f, portable, by_vectors, n);
-  }
-  tamis_destroy(f);
-}
-
-/* All shapes, in both forms, with few lines and with many. */
-static void bloom_filters_answer_alike(void **state)
-{
-  (void) state;
-  for (uint64_t n = 40; n <= 4000; n *= 10)
-    for (double fpp = 0.8; fpp > 1e-6; fpp *= 0.75)
-      for (unsigned form = 0; form < 6; form++) {
-        tamis_options options = TAMIS_OPTIONS_INIT;
-        options.capacity = n, options.fpp = fpp, options.seed = 42;
-        options.layout = (tamis_layout) (form % 3);
-        options.growable = form >= 3;
-        tamis_filter *f;
-        if (tamis_create(&options, &f) == TAMIS_OK) /* the word layout has no low rates */
-          check_bloom(f, n);
-      }
-#define ASSERT_BLOCKED(probes, bits) assert_true(seen[TAMIS_LAYOUT_BLOCKED][probes][bits]);
-#define ASSERT_WORD(bits)                        \
-  assert_true(seen[TAMIS_LAYOUT_WORD][1][bits]); \
-  assert_true(seen[BLOOM_LAYOUT_MARKED][1][bits]);
-  BLOOM_BLOCKED_SHAPES(ASSERT_BLOCKED)
-  BLOOM_WORD_SHAPES(ASSERT_WORD)
 }
 
 /* ---- cuckoo ---- */
@@ -136,45 +55,6 @@ static tamis_filter *make_cuckoo(uint64_t capacity, double fpp, bool growable)
   assert_ptr_equal(operations_of(f)->contains_many,
                    (vectors_usable() ? cuckoo_by_vectors : cuckoo_portable)[growable]);
   return f;
-}
-
-/* Empty, half full, full; with roots that have split, with two generations, and with fewer keys
- * again. */
-static void check_cuckoo(uint64_t n, double fpp, bool growable)
-{
-  tamis_filter *f = make_cuckoo(n, fpp, growable);
-  const uint64_t ends[] = {0, n / 2, n, 3 * n / 2, 3 * n, 300 * n};
-  for (unsigned i = 0; i < (growable ? 6 : 3); i++) {
-    add_keys(f, i ? ends[i - 1] : 0, ends[i]);
-    assert_same_answers(f, cuckoo_portable[growable], cuckoo_by_vectors[growable], n);
-  }
-  if (n >= 1000)
-    assert_int_equal(stats_of(f).generations > 1, growable);
-  for (uint64_t i = 0; i < n; i += 2)
-    assert_int_equal(tamis_remove_hash(f, random_at(1, i)), TAMIS_OK);
-  assert_same_answers(f, cuckoo_portable[growable], cuckoo_by_vectors[growable], n);
-  tamis_destroy(f);
-}
-
-static void cuckoo_filters_answer_alike(void **state)
-{
-  (void) state;
-  for (uint64_t n = 10; n <= 1000; n *= 10)
-    for (double fpp = 0.3; fpp > 1e-6; fpp /= 8)
-      for (unsigned growable = 0; growable < 2; growable++)
-        check_cuckoo(n, fpp, growable);
-}
-
-/* Most roots have no segment yet. */
-static void keys_without_a_segment_are_absent(void **state)
-{
-  (void) state;
-  enum { N = 300 };
-  tamis_filter *f = make_cuckoo(20000000, 0.01, true);
-  add_keys(f, 0, N);
-  assert_in_range(stats_of(f).segments, N / 2, N);
-  assert_same_answers(f, cuckoo_portable[true], cuckoo_by_vectors[true], N);
-  tamis_destroy(f);
 }
 
 /* Marks the segment of one root as leaving, as a split does before it changes the directory. */
@@ -297,9 +177,6 @@ static void moved_keys_are_found(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bloom_filters_answer_alike),
-      cmocka_unit_test(cuckoo_filters_answer_alike),
-      cmocka_unit_test(keys_without_a_segment_are_absent),
       cmocka_unit_test(keys_of_marked_segments_are_looked_up_again),
       cmocka_unit_test(moved_keys_are_found),
   };

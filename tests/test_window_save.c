@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Saved and loaded filters with a window.
+ * What is peculiar to saved windows; test_saved.c has what holds for all kinds.
  */
 #include "harness.h"
 #include "saved_unit.h"
@@ -23,16 +23,6 @@ struct sort {
   bool growable;
   uint64_t capacity, keys; /* of which a part is added in each period */
 };
-
-/* All shapes of buckets; several layers, the oldest of which has left; no keys at all. */
-static const struct sort sorts[] = {
-    {1, 0.4, false, 300, 300},    {2, 0.15, true, 300, 250},  {4, 0.05, false, 300, 300},
-    {1, 0.01, true, 300, 300},    {4, 0.001, false, 20, 20},  {8, 0.001, true, 300, 300},
-    {24, 1e-4, false, 300, 300},  {64, 1e-5, true, 300, 300}, {3, 0.001, true, 20, 300},
-    {3, 0.001, true, 10, 2000},   {5, 0.01, false, 100, 0},   {2, 0.001, false, 1, 1},
-    {64, 3e-6, false, 1000, 900}, {30, 0.3, true, 50, 50},
-};
-enum { SORTS = sizeof sorts / sizeof *sorts };
 
 /* All tests are made of windows of each kind. */
 static tamis_kind kind = TAMIS_BLOOM;
@@ -73,110 +63,12 @@ static tamis_filter *create(const struct sort *sort, unsigned periods)
 
 /* ---- round trips ---- */
 
-static void assert_same_answers(const tamis_filter *a, const tamis_filter *b, unsigned first,
-                                unsigned step)
-{
-  for (uint64_t key = first; key < 4000; key += step)
-    assert_int_equal(tamis_count_hash(a, key), tamis_count_hash(b, key));
-  assert_valid(b);
-}
-
-static void assert_same_figures(tamis_stats a, tamis_stats b, bool all)
-{
-  assert_true(a.count == b.count && a.capacity == b.capacity && a.fpp == b.fpp &&
-              a.seed == b.seed && a.layers == b.layers && a.parts == b.parts &&
-              a.oldest_part_age == b.oldest_part_age && a.bits == b.bits && a.kind == b.kind &&
-              a.estimated_count == b.estimated_count && a.load == b.load && a.layout == b.layout &&
-              a.fingerprint_bits == b.fingerprint_bits);
-  if (all)
-    assert_true(a.fpp_estimate == b.fpp_estimate && a.occupancy == b.occupancy);
-}
-
 static void assert_same_bytes(const struct bytes *a, const tamis_filter *f)
 {
   struct bytes b = saved_bytes(f);
   assert_int_equal(a->size, b.size);
   assert_memory_equal(a->data, b.data, a->size);
   free(b.data);
-}
-
-static void assert_info(const struct bytes *saved, const tamis_filter *loaded)
-{
-  struct source source = source_of(saved);
-  tamis_stats info = TAMIS_STATS_INIT, stats = stats_of(loaded);
-  assert_int_equal(tamis_saved_info(read_source, &source, &info), TAMIS_OK);
-  assert_int_equal(source.at, SAVED_HEADER);
-  assert_same_figures(info, stats, stats.layers == 1);
-  if (kind == TAMIS_BLOOM) /* what counts of copies take is not known yet */
-    assert_int_equal(info.bytes, stats.bytes);
-}
-
-/* It forgets when the other one does, and takes what the other one takes. */
-static void assert_goes_on_alike(tamis_filter *a, tamis_filter *b, unsigned window)
-{
-  for (unsigned now = 0; now < 2 * window + 5; now++) {
-    for (uint64_t key = 0; key < 100; key++) {
-      assert_int_equal(tamis_add_unique_hash(a, key), tamis_add_unique_hash(b, key));
-      assert_int_equal(tamis_add_hash(a, 1000 * now + key), tamis_add_hash(b, 1000 * now + key));
-    }
-    assert_same_answers(a, b, now % 8, 8);
-    advance(a);
-    advance(b);
-    assert_same_answers(a, b, now % 8, 8);
-    assert_same_figures(stats_of(a), stats_of(b), false);
-  }
-}
-
-static void a_loaded_filter_is_as_it_was(void **state)
-{
-  (void) state;
-  for (unsigned i = 0; i < 3 * SORTS; i += SCALE == 1 ? 1 : 2) {
-    const struct sort *sort = &sorts[i / 3];
-    unsigned periods[] = {1, sort->window + 1, 3 * sort->window + 4};
-    tamis_filter *f = create(sort, periods[i % 3]);
-    struct bytes saved = saved_bytes(f);
-    tamis_filter *g = load_bytes(&saved);
-    assert_same_answers(f, g, 0, 1);
-    assert_same_figures(stats_of(f), stats_of(g), true);
-    assert_same_bytes(&saved, g);
-    assert_info(&saved, g);
-    if (stats_of(f).growths == 0 && kind == TAMIS_BLOOM)
-      assert_int_equal(stats_of(f).bytes, stats_of(g).bytes);
-    assert_goes_on_alike(f, g, sort->window);
-    tamis_destroy(f);
-    tamis_destroy(g);
-    free(saved.data);
-  }
-}
-
-/* Layers that older ones have left behind are layers of a new filter: growth goes on. */
-static void layers_are_saved(void **state)
-{
-  (void) state;
-  const struct sort sort = {3, 0.01, true, 10, 0};
-  tamis_filter *f = create(&sort, 1);
-  unsigned most = 0;
-  for (uint64_t now = 0; now < 12; now++) {
-    for (uint64_t key = 0; key < 100 + 400 * (now % 6); key++)
-      assert_int_equal(tamis_add_hash(f, 10000 * now + key), TAMIS_OK);
-    struct bytes saved = saved_bytes(f);
-    tamis_filter *g = load_bytes(&saved);
-    for (uint64_t i = 0; i <= now; i++)
-      for (uint64_t key = 0; key < 100 + 400 * (i % 6); key++)
-        assert_int_equal(tamis_contains_hash(f, 10000 * i + key),
-                         tamis_contains_hash(g, 10000 * i + key));
-    assert_same_bytes(&saved, g);
-    assert_same_figures(stats_of(f), stats_of(g), true);
-    assert_info(&saved, g);
-    assert_true(stats_of(g).bytes <= stats_of(f).bytes);
-    most = stats_of(f).layers > most ? stats_of(f).layers : most;
-    tamis_destroy(f);
-    f = g; /* it goes on as the one that it was saved from */
-    free(saved.data);
-    advance(f);
-  }
-  assert_in_range(most, 3, 60);
-  tamis_destroy(f);
 }
 
 /* ---- snapshots ---- */
@@ -251,115 +143,7 @@ static void a_filter_of_several_segments_is_as_it_was(void **state)
   free(saved.data);
 }
 
-/* ---- limits and failures ---- */
-
-static void a_load_takes_no_more_than_it_may(void **state)
-{
-  (void) state;
-  for (unsigned i = 0; i < SORTS; i++) {
-    tamis_filter *f = create(&sorts[i], 2), *g;
-    struct bytes saved = saved_bytes(f);
-    tamis_filter *loaded = load_bytes(&saved);
-    uint64_t bytes = stats_of(loaded).bytes;
-    tamis_destroy(loaded);
-    assert_int_equal(load_any(source_of(&saved), bytes, &g), TAMIS_OK);
-    tamis_destroy(g);
-    for (uint64_t less = 1; less < bytes; less *= 3)
-      assert_int_equal(load_any(source_of(&saved), bytes - less, NULL), TAMIS_EFULL);
-    tamis_destroy(f);
-    free(saved.data);
-  }
-}
-
-static void a_save_takes_little_memory(void **state)
-{
-  (void) state;
-  struct counts counts = {0};
-  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
-  tamis_allocator allocator = counting(&counts);
-  options.allocator = &allocator;
-  tamis_filter *f = create(&sorts[9], 2), *g;
-  struct bytes saved = saved_bytes(f), again = {0};
-  struct source s = source_of(&saved);
-  assert_true(stats_of(f).layers > 2);
-  assert_int_equal(tamis_load(&options, read_source, &s, &g), TAMIS_OK);
-  /* The loaded filter has that allocator: its saves ask there. */
-  size_t now = counts.most = counts.now;
-  assert_int_equal(tamis_save(g, write_bytes, &again), TAMIS_OK);
-  assert_int_equal(counts.now, now);
-  assert_in_range(counts.most - now, 1, ((size_t) 5 << 20) - 1);
-  free(again.data);
-  tamis_destroy(g);
-  assert_int_equal(counts.blocks, 0);
-  tamis_destroy(f);
-  free(saved.data);
-}
-
-static void a_failed_write_ends_a_save(void **state)
-{
-  (void) state;
-  tamis_filter *f = create(&sorts[3], 2);
-  struct bytes b = {.fail_at = 1};
-  errno = 0;
-  assert_int_equal(tamis_save(f, write_bytes, &b), TAMIS_EIO);
-  assert_int_equal(errno, EDQUOT);
-  advance(f); /* no lock is held */
-  assert_int_equal(tamis_add_hash(f, 99999), TAMIS_OK);
-  tamis_destroy(f);
-  free(b.data);
-}
-
-static void a_window_is_not_mapped(void **state)
-{
-  (void) state;
-  char path[64];
-  tamis_filter *f = create(&sorts[3], 2), *g;
-  snprintf(path, sizeof path, "/tmp/tamis-test-window-save-%ld", (long) getpid());
-  assert_int_equal(tamis_save_file(f, path), TAMIS_OK);
-  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
-  for (unsigned all = 0; all < 2; all++) {
-    options.check_all = all;
-    assert_int_equal(tamis_map_file(&options, path, &g), TAMIS_EUNSUPPORTED);
-    assert_null(g);
-  }
-  assert_int_equal(tamis_load_file(NULL, path, &g), TAMIS_OK);
-  assert_same_answers(f, g, 0, 1);
-  tamis_destroy(f);
-  tamis_destroy(g);
-  (void) unlink(path);
-}
-
 /* ---- files of others ---- */
-
-static void any_changed_bit_is_found(void **state)
-{
-  (void) state;
-  const struct sort small = {2, 0.01, false, 8, 8};
-  tamis_filter *f = create(&small, 2);
-  struct bytes saved = saved_bytes(f);
-  assert_truncations_are_found(&saved);
-  if (SCALE == 1)
-    assert_changes_are_found(&saved);
-  tamis_destroy(f);
-  free(saved.data);
-}
-
-/* Whatever the numbers say: a filter that is valid, or none. */
-static void no_number_does_harm(void **state)
-{
-  (void) state;
-  const struct sort small = {2, 0.01, false, 40, 40};
-  tamis_filter *f = create(&small, 2);
-  const struct window_geometry *g = &const_window_of(f)->first.geometry;
-  size_t array = window_bytes(g);
-  struct bytes saved = saved_bytes(f);
-  unsigned accepted = try_extremes(&saved, array, SAVED_GEOMETRY_AT, SAVED_HEADER - 8);
-  accepted += try_extremes(&saved, array, SAVED_ARRAY_ALIGNMENT, SAVED_ARRAY_ALIGNMENT + array);
-  accepted += try_extremes(&saved, array, first_block(array), saved.size);
-  assert_in_range(accepted, 1, UINT32_MAX);
-  tamis_destroy(f);
-  free(saved.data);
-}
 
 /* A figure that is as large as a file may say does not get larger with the next layer: the filter
  * could not be loaded again. */
@@ -608,33 +392,6 @@ static int make_cuckoo(void **state)
   return 0;
 }
 
-/* Whatever copies it has: a filter that has reached its limit is loaded within the same limit. */
-static void a_filter_is_loaded_within_its_limit(void **state)
-{
-  (void) state;
-  for (unsigned i = 0; i < 24; i++) {
-    tamis_options options = options_of(&sorts[0]);
-    options.window = 2;
-    options.capacity = 3000;
-    options.fpp = i % 2 ? 0.03 : 1e-5;
-    options.growable = i / 2 % 2;
-    assert_int_equal(tamis_bytes_for(&options, &options.max_bytes), TAMIS_OK);
-    options.max_bytes += options.max_bytes * (i / 4) / 4;
-    tamis_filter *f = NULL, *g;
-    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-    for (uint64_t key = 0; key < 20000; key++)
-      for (uint64_t copy = 0; copy <= key % 5; copy++)
-        (void) tamis_add_hash(f, key);
-    struct bytes saved = saved_bytes(f);
-    assert_int_equal(load_any(source_of(&saved), options.max_bytes, &g), TAMIS_OK);
-    assert_same_answers(f, g, 0, 20000);
-    assert_true(stats_of(g).count == stats_of(f).count && stats_of(g).bytes <= options.max_bytes);
-    tamis_destroy(g);
-    tamis_destroy(f);
-    free(saved.data);
-  }
-}
-
 /* ---- memory that comes cleared ---- */
 
 enum { LARGE = 20000, MARK = 0xff };
@@ -737,16 +494,8 @@ static void without_an_allocator_nothing_comes_cleared(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_loaded_filter_is_as_it_was),
-      cmocka_unit_test(layers_are_saved),
       cmocka_unit_test(periods_end_during_a_save),
       cmocka_unit_test(a_filter_of_several_segments_is_as_it_was),
-      cmocka_unit_test(a_load_takes_no_more_than_it_may),
-      cmocka_unit_test(a_save_takes_little_memory),
-      cmocka_unit_test(a_failed_write_ends_a_save),
-      cmocka_unit_test(a_window_is_not_mapped),
-      cmocka_unit_test(any_changed_bit_is_found),
-      cmocka_unit_test(no_number_does_harm),
       cmocka_unit_test(a_figure_stays_within_its_range),
       cmocka_unit_test(each_lane_is_checked),
       cmocka_unit_test(layers_may_come_cleared),
@@ -755,13 +504,7 @@ int main(void)
       TEST_WITH_THREADS(a_filter_is_saved_while_it_is_in_use),
   };
   const struct CMUnitTest of_cuckoo[] = {
-      cmocka_unit_test(a_loaded_filter_is_as_it_was),
-      cmocka_unit_test(layers_are_saved),
-      cmocka_unit_test(a_load_takes_no_more_than_it_may),
-      cmocka_unit_test(a_save_takes_little_memory),
-      cmocka_unit_test(no_number_does_harm),
       cmocka_unit_test(each_count_is_checked),
-      cmocka_unit_test(a_filter_is_loaded_within_its_limit),
       cmocka_unit_test(layers_may_come_cleared),
       TEST_WITH_THREADS(a_filter_is_saved_while_it_is_in_use),
   };

@@ -195,34 +195,6 @@ static void assert_not_united(tamis_filter *into, const tamis_filter *from, int 
   assert_valid(into);
 }
 
-static void filters_that_differ_have_no_union(void **state)
-{
-  (void) state;
-  for (unsigned i = 0; i < 2; i++) {
-    tamis_options options = options_for(kinds[i], 4, 1000, true);
-    tamis_filter *into = create(&options), *from;
-    add(into, 1, 1);
-    for (unsigned what = 0; what < 7; what++) {
-      options = options_for(kinds[i], 4, 1000, true);
-      options.window += what == 0;
-      options.capacity += what == 1;
-      options.fpp *= what == 2 ? 2 : 1;
-      options.growable ^= what == 3;
-      options.seed += what == 4;
-      options.kind = kinds[what == 5 ? !i : i];
-      options.window = what == 6 ? 0 : options.window;
-      from = create(&options);
-      add(from, 2, 1);
-      assert_not_united(into, from, TAMIS_EINVAL);
-      assert_not_united(from, into, TAMIS_EINVAL);
-      tamis_destroy(from);
-    }
-    assert_int_equal(tamis_merge(into, into), TAMIS_EINVAL);
-    assert_int_equal(tamis_merge(into, NULL), TAMIS_EINVAL);
-    tamis_destroy(into);
-  }
-}
-
 /* What both have counts once. */
 static void a_union_beyond_the_capacity_changes_nothing(void **state)
 {
@@ -280,22 +252,6 @@ static void layers_have_no_union(void **state)
     tamis_destroy(a);
     tamis_destroy(b);
   }
-}
-
-/* Windows that are united with each other in turn have more copies with each union.  These end
- * before there are more than a file has room for. */
-static void copies_have_an_end(void **state)
-{
-  (void) state;
-  tamis_filter *f[] = {make(TAMIS_CUCKOO, 3, 100, true), make(TAMIS_CUCKOO, 3, 100, true)};
-  for (uint64_t key = 0; key < 3; key++)
-    add(f[0], key, 1);
-  unite_in_turn(f);
-  assert_true(tamis_count_hash(f[0], 0) > UINT64_C(1) << 40);
-  add(f[0], 0, 1);
-  assert_valid(f[0]);
-  tamis_destroy(f[0]);
-  tamis_destroy(f[1]);
 }
 
 static void a_union_keeps_within_max_bytes(void **state)
@@ -361,10 +317,8 @@ int main(void)
       cmocka_unit_test(the_younger_age_stays),
       cmocka_unit_test(a_union_has_what_both_have),
       cmocka_unit_test(large_windows_are_united),
-      cmocka_unit_test(filters_that_differ_have_no_union),
       cmocka_unit_test(a_union_beyond_the_capacity_changes_nothing),
       cmocka_unit_test(layers_have_no_union),
-      cmocka_unit_test(copies_have_an_end),
       cmocka_unit_test(a_union_keeps_within_max_bytes),
       cmocka_unit_test(lanes_of_a_stripe_pass_32_bits),
   };
