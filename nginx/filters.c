@@ -208,9 +208,9 @@ static void look_at_period(struct named_filter *f, uint64_t now, ngx_log_t *log)
   if (ahead && ahead != f->ahead)
     ngx_log_error(
         NGX_LOG_ERR, log, 0,
-        "tamis_filter \"%V\": a wrong clock has begun period %uL of %s, and now is period "
-        "%uL: in between no key is forgotten; tamis_set_period() gives it the right number",
-        &f->name, ahead, path_of(f), now);
+        "tamis_filter \"%V\": a wrong clock has begun period %uL, and now is period %uL: in "
+        "between no key is forgotten; 'tamis window --period %T %s' puts the number right",
+        &f->name, ahead, now, f->period, path_of(f));
   f->ahead = ahead;
 }
 

@@ -225,8 +225,8 @@ class Run:
         if period != worker.period:
             worker.period, known, worker.ahead = period, worker.ahead, running if running > period + G + 1 else 0
             if worker.ahead not in (0, known):
-                self.expected.append(f'"w": a wrong clock has begun period {running} of window, and now is period {period}: '
-                                     "in between no key is forgotten; tamis_set_period() gives it the right number")
+                self.expected.append(f'"w": a wrong clock has begun period {running}, and now is period {period}: in between no '
+                                     f"key is forgotten; 'tamis window --period {PERIOD} window' puts the number right")
 
     def answer(self, worker, question, key, got):
         """What a variable says, given what it said where either is right."""

@@ -4,6 +4,7 @@
 import contextlib
 import os
 import re
+import subprocess
 import time
 
 import server
@@ -152,6 +153,22 @@ def test_growth_and_a_full_disk(context):
 
 
 WINDOW = "tamis_filter t {} key=$arg_t capacity=10k fpp=1e-6 window=2 period={};".format
+
+
+def test_a_wrong_clock(context):
+    """The log says what to do, and that loses no key."""
+    nginx = context.nginx(WINDOW("tokens", "1h"), "location / { return 200 $tamis_first_t; }", has_clock=True)
+    nginx.clock.set(4_000_000_000_000)
+    same(nginx.start().get("/?t=a")[1], "1", "a key")
+    nginx.stop()
+    nginx.clock = None
+    nginx.start()
+    sentence = r"a wrong clock has begun period 1111111, .* 'tamis (window --period 3600 \S*/tokens)' puts the number right"
+    found(sentence, nginx.log())
+    subprocess.run([context.tool, *re.search(sentence, nginx.log())[1].split()], check=True, stdout=subprocess.DEVNULL)
+    before = nginx.log().count("a wrong clock")
+    nginx.reload()
+    same([nginx.get("/?t=a")[1], nginx.get("/?t=b")[1], nginx.log().count("a wrong clock")], ["0", "1", before], "afterwards")
 
 
 def test_a_window_that_workers_cannot_open(context):
