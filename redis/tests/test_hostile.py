@@ -144,6 +144,11 @@ def test_chunks(context):
         assert server("DUMP", key) == before
 
 
+# ---- filters that RedisBloom wrote: their data has no sums, so much that is changed is a filter, too ----
+
+EXTREMES = (0, 1, 2, 3, 255, 1 << 15, 1 << 31, (1 << 32) - 1, 1 << 60, (1 << 63) - 1, (1 << 64) - 1)
+
+
 def foreign_filters():
     """Of each form; the last one is so full that it has a filter of the library's own on top soon."""
     made = [redisbloom.Bloom(0.02, 60), redisbloom.Bloom(0.02, 60, 2, 0), redisbloom.Cuckoo(64, 2, 20, 2),
