@@ -248,6 +248,7 @@ def test_the_examples_of_the_command_run():
             for name in ("known.tamis", "blocked.tamis", "monday.tamis"):
                 run(COMMAND, "build", "--capacity", "1000", "known.txt", "-o", name, cwd=folder)
             run(COMMAND, "index", "-o", "logs.index", "urls-1.gz", cwd=folder)
+            run(COMMAND, "dedup", "--shared", "recent", "--window", "12", "--period", "300", "known.txt", cwd=folder)
             commands = [line for block in examples_of(page) for line in block.split("\n") if line]
             assert commands, "no examples: %s" % page.name
             for line in commands:

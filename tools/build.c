@@ -293,11 +293,12 @@ static void build_shared(struct run *run)
   tamis_filter *filter = live_open(&options->live, &options->shared, run->inputs);
   if (filter == NULL)
     return;
-  chain_adopt(&run->chain, filter);
-  run->chain.shared = options->live.path;
+  chain_adopt(&run->chain, filter, options->live.path);
   run->plan.filter = run->chain.first;
   run->plan.lines = run->chain.first.capacity;
-  if (fill(run) && live_sync(&options->live, filter))
+  if (chain_start_clock(&run->chain, options->live.period, options->live.path,
+                        options->shared.quiet) &&
+      fill(run) && live_sync(&options->live, filter))
     tell(run);
   chain_destroy(&run->chain);
 }
@@ -309,6 +310,8 @@ static void check(const struct build_options *options)
   live_check(&options->live, shared);
   if ((shared->output == NULL) == (options->live.path == NULL))
     usage_error("build needs -o FILE, or --shared FILE");
+  if (options->live.period >= 0 && options->live.path == NULL)
+    usage_error("--period needs --shared");
   if (options->live.path != NULL && (options->like != NULL || options->fixed))
     usage_error("--shared is for Bloom filters that grow, so --like and --fixed cannot be");
   if (options->like != NULL &&
@@ -328,7 +331,7 @@ static void check(const struct build_options *options)
 int build_main(int argc, char **argv)
 {
   static char name[] = "tamis build";
-  struct build_options options = {.shared = SHARED_OPTIONS_INIT};
+  struct build_options options = {.shared = SHARED_OPTIONS_INIT, .live = LIVE_OPTIONS_INIT};
   options.shared.command = name;
   parse_command_line(&build_argp, argc, argv, &options.shared, &options);
   check(&options);

@@ -88,6 +88,7 @@ static void init(struct chain *chain, const tamis_options *first, bool single)
   pthread_mutex_init(&chain->lock, NULL);
   chain->first = *first;
   chain->shared = NULL;
+  chain->clock.period = 0;
   chain->single = single || first->growable || first->max_bytes > 0;
 }
 
@@ -99,7 +100,7 @@ bool chain_create(struct chain *chain, const tamis_options *options, bool single
   return filter != NULL;
 }
 
-void chain_adopt(struct chain *chain, tamis_filter *filter)
+void chain_adopt(struct chain *chain, tamis_filter *filter, const char *shared)
 {
   tamis_options first = TAMIS_OPTIONS_INIT;
   tamis_stats stats = TAMIS_STATS_INIT;
@@ -108,7 +109,19 @@ void chain_adopt(struct chain *chain, tamis_filter *filter)
   first.capacity = stats.capacity;
   first.fpp = stats.fpp;
   init(chain, &first, true);
+  chain->shared = shared;
   atomic_store_explicit(&chain->level[0], filter, memory_order_release);
+}
+
+bool chain_start_clock(struct chain *chain, double period, const char *name, bool quiet)
+{
+  const tamis_filter *filter = chain_hasher(chain);
+  tamis_stats stats = TAMIS_STATS_INIT;
+  bool good = clock_begin(&chain->clock, filter, period, chain->shared != NULL, name);
+  if (good && !quiet && tamis_get_stats(filter, &stats) == TAMIS_OK &&
+      clock_is_behind(&chain->clock, &stats))
+    note("'%s': " CLOCK_BEHIND, name);
+  return good;
 }
 
 /* ORDER chain.level.load (acquire)
@@ -160,7 +173,11 @@ static tamis_filter *get_or_create_level(struct chain *chain, unsigned level)
 static void fail_to_add(const struct chain *chain, int result)
 {
   char lines[FIGURE_BYTES];
-  if (result == TAMIS_EFULL && chain->shared != NULL)
+  tamis_stats stats = TAMIS_STATS_INIT;
+  (void) tamis_get_stats(chain_hasher(chain), &stats);
+  if (result == TAMIS_EFULL && clock_is_behind(&chain->clock, &stats))
+    fail("'%s' is full: " CLOCK_BEHIND, chain->shared);
+  else if (result == TAMIS_EFULL && chain->shared != NULL)
     fail("'%s' is full; begin another shared filter with a larger --capacity or --memory",
          chain->shared);
   else if (result == TAMIS_EFULL)
@@ -191,6 +208,7 @@ static void pass_on_if_full(const struct chain *chain, struct rest *rest, uint64
 void chain_add(struct chain *chain, chain_add_call *add, const uint64_t *hashes, size_t n,
                int *results)
 {
+  clock_end_periods(&chain->clock, level_at(chain, 0));
   if (add(level_at(chain, 0), hashes, n, results) == TAMIS_OK)
     return;
 
@@ -252,11 +270,6 @@ size_t chain_contains(const struct chain *chain, const uint64_t *hashes, size_t 
     }
   }
   return total;
-}
-
-void chain_advance(struct chain *chain)
-{
-  (void) tamis_advance(level_at(chain, 0));
 }
 
 struct chain_figures chain_get_figures(const struct chain *chain)

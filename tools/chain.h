@@ -18,7 +18,7 @@
 #ifndef TAMIS_TOOL_CHAIN_H
 #define TAMIS_TOOL_CHAIN_H
 
-#include <tamis/tamis.h>
+#include "clock.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -34,6 +34,7 @@ struct chain {
   tamis_options first; /* of level 0; the rate is that of all levels together */
   bool single;         /* level 0 remains the only one */
   const char *shared;  /* NULL, or the file in which processes share level 0 */
+  struct clock clock;  /* of level 0, if that has a window */
 };
 
 struct chain_figures {
@@ -51,8 +52,15 @@ void fail_to_create(const tamis_options *options, int result, unsigned level);
  * max_bytes.  False after fail(). */
 bool chain_create(struct chain *chain, const tamis_options *options, bool single);
 
-/* Takes over a filter, which remains the only one. */
-void chain_adopt(struct chain *chain, tamis_filter *filter);
+/* Takes over a filter, which remains the only one.  `shared` is NULL, or the file in which processes
+ * share it. */
+void chain_adopt(struct chain *chain, tamis_filter *filter, const char *shared);
+
+/* Begins the clock of the window that level 0 may have, with periods of so many seconds; less than 0:
+ * not given.  `name` is the file of the filter.  Unless `quiet`, says so if the window is ahead of the clock.
+ * False after fail(). */
+bool chain_start_clock(struct chain *chain, double period, const char *name, bool quiet);
+
 void chain_destroy(struct chain *chain);
 
 /* The filter whose tamis_hash makes the hashes for all levels. */
@@ -61,8 +69,8 @@ const tamis_filter *chain_hasher(const struct chain *chain);
 /* tamis_add_unique_many_hash or tamis_add_many_hash */
 typedef int chain_add_call(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
 
-/* Adds each of n <= BATCH keys to the first level that accepts or holds it.  If a result is
- * negative, fail() has been called. */
+/* Ends the periods that are over, and adds each of n <= BATCH keys to the first level that accepts or
+ * holds it.  If a result is negative, fail() has been called. */
 void chain_add(struct chain *chain, chain_add_call *add, const uint64_t *hashes, size_t n,
                int *results);
 
@@ -72,9 +80,6 @@ bool chain_add_lines(struct chain *chain, const uint64_t *hashes, size_t n);
 
 /* Looks up n <= BATCH keys in all levels; returns how many were found. */
 size_t chain_contains(const struct chain *chain, const uint64_t *hashes, size_t n, bool *found);
-
-/* Ends a period of the filter, which has a window. */
-void chain_advance(struct chain *chain);
 
 struct chain_figures chain_get_figures(const struct chain *chain);
 

@@ -21,5 +21,6 @@ int size_main(int argc, char **argv);
 int index_main(int argc, char **argv);
 int which_main(int argc, char **argv);
 int grep_main(int argc, char **argv);
+int window_main(int argc, char **argv);
 
 #endif

@@ -17,21 +17,17 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KEY_STATE = 0x200, KEY_SAVE_EVERY, KEY_PERIOD, KEY_RENEW };
-enum { DEFAULT_SAVE_EVERY = 60, DEFAULT_PERIOD = 60 };
+enum { KEY_STATE = 0x200, KEY_SAVE_EVERY, KEY_RENEW };
+enum { DEFAULT_SAVE_EVERY = 60 };
 
 struct dedup_options {
   struct shared_options shared;
   struct live_options live;
   const char *state; /* NULL: nothing is remembered */
   double save_every; /* seconds; less than 0: not given */
-  double period;     /* the same */
   char **files;
   size_t file_count;
 };
-
-/* So that numbers of periods have less than 36 bits. */
-static const double SHORTEST_SHARED = 0.1;
 
 static const struct argp_child children[] = {{&filter_argp, 0, NULL, 0}, {&window_argp, 0, NULL, 0},
                                              {&run_argp, 0, NULL, 0},    {&help_argp, 0, NULL, 0},
@@ -53,9 +49,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   case KEY_SAVE_EVERY:
     options->save_every = parse_seconds("--save-every", argument);
     return 0;
-  case KEY_PERIOD:
-    options->period = parse_seconds("--period", argument);
-    return 0;
   case KEY_RENEW:
     options->shared.renews = true;
     return 0;
@@ -69,7 +62,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option entries[] = {
-    {"period", KEY_PERIOD, "SECONDS", 0, "Length of a period of --window (default 60)", 1},
     {"renew", KEY_RENEW, NULL, 0,
      "With --window, count a line's age from when it was last read, not from when it was written",
      1},
@@ -98,10 +90,10 @@ static const struct argp dedup_argp = {
     "If an input is a pipe, the filter is made for as many lines as SIZE holds at RATE (of a Bloom "
     "filter without --window, the default is 1e-4 here; for half as many lines it is below 1e-6).  "
     "More lines than there is room for are an error.\n\n"
-    "With --window, a line is written again when it has been forgotten: it is dropped for at least "
-    "G "
-    "periods after it was written, and not when G + 1 have ended.  N is the number of distinct "
-    "lines in so many periods, for which the filter takes memory; for more of them it grows.\n\n"
+    "With --window, a line that was written is dropped for G periods after it was read then, "
+    "however late periods end, and is written again when G + 1 have ended.  N is the number of "
+    "distinct lines in so many periods, for which the filter takes memory; for more of them it "
+    "grows.\n\n"
     "With --state, what was written in earlier runs is dropped too.  STATE is created if it is "
     "missing, with a cuckoo filter, which grows, unless --kind says otherwise; a later run takes "
     "its kind, its rate and its capacity from STATE.  RATE holds for all runs together.\n\n"
@@ -126,8 +118,7 @@ static const struct argp dedup_argp = {
     "it "
     "is full, which is an error.  A later run takes RATE and capacity from FILE.  With --window, "
     "FILE has room for N lines, and does not grow.  Its periods are numbered by the time of day, "
-    "so "
-    "all runs need the same --period.\n\n"
+    "so all runs need the same --period.  If a clock was wrong once, see 'tamis window --help'.\n\n"
     "A line is in FILE before it is written.  So no line is written twice, even after kill -9; but "
     "lines are missing that the killed run had in FILE and had not written.  A signal ends a run "
     "with --shared gently, and after an error, too, what is in FILE is written: with -o, the "
@@ -179,15 +170,6 @@ static void summarize(const struct dedup_options *options, const struct plan *pl
   plan_note_load(plan, &figures, "lines");
 }
 
-/* The periods of a window.  Those of one that processes share are numbered by the time of day, which
- * all of them know. */
-struct clock {
-  struct chain *chain;
-  tamis_filter *shared; /* NULL: no other process has it */
-  unsigned window;      /* 0: there is none */
-  double period, next;
-};
-
 struct run {
   const struct dedup_options *options;
   const struct inputs *inputs;
@@ -196,65 +178,7 @@ struct run {
   struct output output;
   struct state state;
   tamis_filter *shared; /* NULL: no process shares it */
-  struct clock clock;
 };
-
-/* Ends the periods that are over.  After window + 1 of them, nothing is left to forget. */
-static void end_periods(struct clock *clock)
-{
-  double now = now_seconds();
-  if (clock->window > 0 && clock->shared != NULL)
-    (void) tamis_advance_to(clock->shared, (uint64_t) (seconds_of_day() / clock->period));
-  if (clock->window == 0 || clock->shared != NULL)
-    return;
-  for (unsigned i = 0; i <= clock->window && clock->next <= now; i++) {
-    chain_advance(clock->chain);
-    clock->next += clock->period;
-  }
-  if (clock->next <= now)
-    clock->next = now + clock->period;
-}
-
-/* Each of these has its time. */
-static void tick(void *context)
-{
-  struct run *run = context;
-  end_periods(&run->clock);
-  if (run->options->state != NULL)
-    state_tick(&run->state);
-}
-
-static void set_tick(struct run *run, struct pass *pass, double every)
-{
-  const double shortest = 0.001; /* seconds */
-  if (every > 0 && (pass->tick_every == 0 || every < pass->tick_every))
-    pass->tick_every = every > shortest ? every : shortest;
-  pass->tick = tick;
-  pass->tick_context = run;
-}
-
-/* The window may be that of a state.  False after fail(). */
-static bool start_clock(struct run *run, struct pass *pass)
-{
-  tamis_stats stats = TAMIS_STATS_INIT;
-  double period = run->options->period < 0 ? DEFAULT_PERIOD : run->options->period;
-  (void) tamis_get_stats(chain_hasher(&run->chain), &stats);
-  if (stats.parts == 1) {
-    if (run->options->period >= 0)
-      fail("'%s' has no window, so it has no --period",
-           run->shared != NULL ? run->options->live.path : run->options->state);
-    return !failed();
-  }
-  run->clock = (struct clock){.chain = &run->chain,
-                              .shared = run->shared,
-                              .window = stats.parts - 1,
-                              .period = period,
-                              .next = now_seconds() + period};
-  end_periods(&run->clock); /* what earlier runs have left may be old */
-  pass->tick_needed = true;
-  set_tick(run, pass, period);
-  return true;
-}
 
 /* The first signal ends the pass, and not the process. */
 static void pass_gently(struct pass *pass)
@@ -284,6 +208,7 @@ static void pass_with_shared(struct run *run, struct pass *pass)
  * and the state is saved only then. */
 static void pass_with_state(struct run *run, struct pass *pass)
 {
+  const double shortest = 0.001; /* seconds */
   double every = run->options->save_every;
   bool in_place = !output_replaces(&run->output);
   if (!in_place && every > 0) {
@@ -297,8 +222,15 @@ static void pass_with_state(struct run *run, struct pass *pass)
   run->output.durable = true;
   state_begin(&run->state, chain_hasher(&run->chain), &run->output, in_place ? every : 0);
   pass->gate = &run->state.gate;
-  set_tick(run, pass, every);
+  pass->tick = state_tick;
+  pass->tick_context = &run->state;
+  pass->tick_every = every > 0 && every < shortest ? shortest : every;
   (in_place ? pass_gently : pass_run)(pass);
+}
+
+static const char *filter_name(const struct dedup_options *options)
+{
+  return options->live.path != NULL ? options->live.path : options->state;
 }
 
 static void dedup(struct run *run)
@@ -316,7 +248,9 @@ static void dedup(struct run *run)
                       .progress = {.label = "dedup", .other_name = " duplicates"}};
   if (run->shared == NULL)
     plan_announce(&run->plan, shared);
-  if (output_open(&run->output, shared->output, run->inputs) && start_clock(run, &pass)) {
+  if (output_open(&run->output, shared->output, run->inputs) &&
+      chain_start_clock(&run->chain, run->options->live.period, filter_name(run->options),
+                        shared->quiet)) {
     if (with_state)
       pass_with_state(run, &pass);
     else if (run->shared != NULL)
@@ -335,8 +269,7 @@ static void dedup(struct run *run)
 /* A filter that is there, with its rate and its capacity. */
 static void take_filter(struct run *run, tamis_filter *filter)
 {
-  chain_adopt(&run->chain, filter);
-  run->chain.shared = run->options->live.path;
+  chain_adopt(&run->chain, filter, run->options->live.path);
   run->plan =
       (struct plan){.filter = run->chain.first, .lines = run->chain.first.capacity, .holds = true};
   dedup(run);
@@ -394,19 +327,16 @@ static void check(const struct dedup_options *options)
     usage_error("--window needs --kind bloom or cuckoo");
   if (options->shared.renews && options->shared.window == 0)
     usage_error("--renew needs --window");
-  if (options->period >= 0 && options->shared.window == 0 && options->state == NULL &&
+  if (options->live.period >= 0 && options->shared.window == 0 && options->state == NULL &&
       options->live.path == NULL)
     usage_error("--period needs --window, or a --state or --shared with one");
-  if (options->period >= 0 && options->period < SHORTEST_SHARED && options->live.path != NULL)
-    usage_error("--period: with --shared, a period has %g seconds or more", SHORTEST_SHARED);
-  if (options->period == 0)
-    usage_error("--period: 0 is too short");
 }
 
 int dedup_main(int argc, char **argv)
 {
   static char name[] = "tamis dedup";
-  struct dedup_options options = {.shared = SHARED_OPTIONS_INIT, .save_every = -1, .period = -1};
+  struct dedup_options options = {
+      .shared = SHARED_OPTIONS_INIT, .live = LIVE_OPTIONS_INIT, .save_every = -1};
   options.shared.command = name;
   parse_command_line(&dedup_argp, argc, argv, &options.shared, &options);
   check(&options);

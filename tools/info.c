@@ -2,6 +2,7 @@
  *
  * tamis info: the figures of saved filters.
  */
+#include "clock.h"
 #include "commands.h"
 #include "machine.h"
 #include "options.h"
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 enum { KEY_JSON = 0x200, KEY_CHECK, KEY_SEED, KEY_REPORT };
 
@@ -27,9 +29,11 @@ struct info_options {
   bool check;
   bool seed;
   bool report;
+  double period; /* seconds; less than 0: not given */
 };
 
-static const struct argp_child children[] = {{&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+static const struct argp_child children[] = {
+    {&help_argp, 0, NULL, 0}, {&period_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): argp defines the type */
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -39,6 +43,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   switch (key) {
   case ARGP_KEY_INIT:
     state->child_inputs[0] = &options->shared;
+    state->child_inputs[1] = &options->period;
     return 0;
   case KEY_JSON:
     options->json = true;
@@ -87,7 +92,8 @@ static const struct argp info_argp = {
     "They are read from the beginning of each file, and tell what the filter was when its save "
     "began.  Only --check reads the rest.  With - for LIST, read standard input.\n\n"
     "Of a file that processes share (tamis dedup --shared), they tell what the filter is now, how "
-    "many bytes are reserved, and how many the file can get.\n\n"
+    "many bytes are reserved, and how many the file can get; and of a window, which period runs, "
+    "and when that begins by the clock, with periods of 60 seconds unless --period is given.\n\n"
     "Lines are distinct ones, as they were counted, without those that a false positive hid.  "
     "After a union of Bloom filters, and in one of kind counting, their number is an estimate, "
     "with its standard deviation; in several layers at most so many, as a line may be in more than "
@@ -102,6 +108,7 @@ static const struct argp info_argp = {
     "  tamis info known.tamis\n"
     "  tamis info --check *.tamis\n"
     "  tamis info --json known.tamis | jq .fpp_estimate\n"
+    "  tamis info --period 300 recent\n"
     "  tamis info --report known.tamis",
     children,
     NULL,
@@ -153,6 +160,24 @@ static void print_reserved(const char *path, uint64_t most)
          bytes_figure(figure, (double) reserved), most, bytes_figure(limit, (double) most));
 }
 
+/* The file of a window does not say how long its periods are. */
+static void print_period(double period, const tamis_stats *stats)
+{
+  const struct clock clock = clock_of_day(period);
+  const double begin = (double) stats->period * clock.period, last = 253402300800; /* year 10000 */
+  const time_t seconds = (time_t) (begin < last ? begin : last);
+  struct tm time;
+  char date[FIGURE_BYTES] = "";
+  if (begin < last && gmtime_r(&seconds, &time) != NULL)
+    strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S UTC", &time);
+  printf("period        %" PRIu64 ", which begins %s with --period %g\n", stats->period,
+         date[0] != '\0' ? date : "after the year 9999", clock.period);
+  if (clock_is_behind(&clock, stats))
+    printf("clock         in period %" PRIu64
+           ", so nothing is forgotten; 'tamis window --help' says what to do\n",
+           clock_period(&clock));
+}
+
 static void print_text(const struct info_options *options, const char *path,
                        const tamis_stats *stats)
 {
@@ -179,6 +204,8 @@ static void print_text(const struct info_options *options, const char *path,
     printf("bytes         %" PRIu64 " (%s)\n", size, bytes_figure(figure, (double) size));
   if (window)
     printf("window        %u period%s\n", stats->parts - 1, stats->parts == 2 ? "" : "s");
+  if (window && live)
+    print_period(options->period, stats);
   if (cuckoo && !window)
     printf("generations   %u\n", stats->generations);
   else if (window)
@@ -266,6 +293,7 @@ static void print_json(const struct info_options *options, const char *path,
   }
   if (window) {
     print_integer("window", stats->parts - 1);
+    print_integer("period", stats->period);
     print_integer("bits", stats->bits);
   } else if (cuckoo) {
     print_integer("generations", stats->generations);
@@ -378,7 +406,7 @@ static void run(const struct info_options *options)
 int info_main(int argc, char **argv)
 {
   static char name[] = "tamis info";
-  struct info_options options = {.shared = SHARED_OPTIONS_INIT};
+  struct info_options options = {.shared = SHARED_OPTIONS_INIT, .period = -1};
   options.shared.command = name;
   parse_command_line(&info_argp, argc, argv, &options.shared, &options);
   for (size_t i = 0; i < options.file_count && options.report; i++)

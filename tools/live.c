@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "live.h"
 
+#include "clock.h"
 #include "commands.h"
 #include "estimate.h"
 #include "output.h"
@@ -24,6 +25,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   case KEY_SHARED:
     live->path = argument;
     return 0;
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = &live->period;
+    return 0;
   case 'l':
     live->layout = parse_layout(argument);
     live->layout_given = true;
@@ -41,13 +45,16 @@ static const struct argp_option entries[] = {
      "faster)",
      1},
     {NULL, 0, NULL, 0, NULL, 0}};
+static const struct argp_child children[] = {{&period_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
 
-const struct argp live_argp = {entries, parse, NULL, NULL, NULL, NULL, NULL};
+const struct argp live_argp = {entries, parse, NULL, NULL, children, NULL, NULL};
 
 void live_check(const struct live_options *live, const struct shared_options *options)
 {
   if (live->path == NULL)
     return;
+  if (live->period >= 0 && live->period < SHORTEST_SHARED)
+    usage_error("--period: with --shared, a period has %g seconds or more", SHORTEST_SHARED);
   if (options->kind != TAMIS_BLOOM)
     usage_error("--shared is for Bloom filters: one of kind %s belongs to a single process",
                 kind_word(options->kind));
@@ -190,6 +197,16 @@ tamis_filter *live_open(const struct live_options *live, const struct shared_opt
   }
   saved_watch_files();
   return open_or_create(live, options, inputs);
+}
+
+tamis_filter *live_open_existing(const char *path)
+{
+  tamis_filter *filter = NULL;
+  saved_watch_files();
+  int result = tamis_open_shared(NULL, path, &filter);
+  if (result != TAMIS_OK)
+    fail_to_open(path, NULL, result);
+  return filter;
 }
 
 bool live_sync(const struct live_options *live, tamis_filter *filter)

@@ -16,9 +16,15 @@ struct live_options {
   tamis_layout layout;
   bool layout_given;
   uint64_t seed; /* of a new filter; 0: a random one */
+  double period; /* of a window, in seconds; less than 0: not given */
 };
 
-/* Parses --shared and --layout; the input is a struct live_options. */
+#define LIVE_OPTIONS_INIT \
+  {                       \
+    .period = -1          \
+  }
+
+/* Parses --shared, --layout and --period; the input is a struct live_options. */
 extern const struct argp live_argp;
 
 /* usage_error() for options that a shared filter cannot have. */
@@ -29,6 +35,9 @@ void live_check(const struct live_options *live, const struct shared_options *op
  * From then on the process ends with a message if the file is made shorter. */
 tamis_filter *live_open(const struct live_options *live, const struct shared_options *options,
                         const struct inputs *inputs);
+
+/* Opens what the file has, which must exist.  NULL after fail(). */
+tamis_filter *live_open_existing(const char *path);
 
 /* Waits until the disk has what has been added.  False after fail(). */
 bool live_sync(const struct live_options *live, tamis_filter *filter);

@@ -188,9 +188,7 @@ static unsigned start_workers(struct pool *pool, struct worker *workers, unsigne
 static void run_workers(struct pool *pool, struct worker *workers, struct pass *pass)
 {
   unsigned started = start_workers(pool, workers, pass->threads);
-  if (started == 0 && pass->tick_needed)
-    fail("cannot start a thread");
-  else if (started == 0)
+  if (started == 0)
     work(&workers[0]); /* which start_workers has prepared */
   else if (pass->show_progress || pass->tick != NULL)
     attend(pool, pass);

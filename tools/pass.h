@@ -33,7 +33,6 @@ struct pass {
   struct gate *gate;
   void (*tick)(void *context); /* NULL, or called by the main thread again and again */
   double tick_every;           /* seconds; 0: as often as the progress is drawn */
-  bool tick_needed;            /* without ticks, the pass fails */
   void *tick_context;
   const int *stop; /* NULL, or a descriptor that ends the pass when it becomes readable */
   struct progress progress;

@@ -26,7 +26,7 @@ static const struct command {
 } commands[] = {{"dedup", dedup_main}, {"common", common_main}, {"build", build_main},
                 {"query", query_main}, {"info", info_main},     {"merge", merge_main},
                 {"size", size_main},   {"index", index_main},   {"which", which_main},
-                {"grep", grep_main}};
+                {"grep", grep_main},   {"window", window_main}};
 
 static void print_help(void)
 {
@@ -44,15 +44,15 @@ static void print_help(void)
        "  index    save a filter of each of many files, which may be compressed\n"
        "  which    print the files of an index that may hold a key\n"
        "  grep     search only those\n"
+       "  window   number the running period of a shared window by the clock\n"
        "\n"
        "'tamis COMMAND --help' prints a command's options, --version what was built in.\n"
        "\n"
        "  tamis dedup access.log > distinct.log\n"
        "  tamis build known.txt -o known.tamis; tamis query known.tamis today.txt\n"
        "\n"
-       "The exit status is 0 on success, 1 after an error, and 2 if the command line\n"
-       "is wrong or a saved filter cannot be used.  That of query, which and grep is as\n"
-       "grep's: 1 if no line was written, 2 after an error.");
+       "The exit status is 0 on success, 1 after an error, and 2 if the command line is\n"
+       "wrong or a filter cannot be used; of query, which and grep it is as grep's.");
 }
 
 /* printf only fills a buffer, so a failure to write help or version shows at the end. */
@@ -85,7 +85,7 @@ static int run_command(int argc, char **argv)
     if (strcmp(argv[0], commands[i].name) == 0)
       return commands[i].run(argc, argv);
   usage_error("no command '%s'; there are dedup, common, build, query, info, merge, size, index, "
-              "which and grep, see 'tamis --help'",
+              "which, grep and window, see 'tamis --help'",
               argv[0]);
 }
 

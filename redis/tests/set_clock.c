@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * A clock of the tests' own, for LD_PRELOAD.  TAMIS_CLOCK names a file of eight bytes, the time in
- * microseconds.  It stands still until the test writes another time there.
+ * microseconds.  It stands still until the test writes another time there.  With ALL_CLOCKS, it is
+ * that of every clock.
  */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 static const volatile int64_t *now;
@@ -34,3 +36,15 @@ int gettimeofday(struct timeval *restrict out, void *restrict zone)
   out->tv_usec = time % 1000000;
   return 0;
 }
+
+#ifdef ALL_CLOCKS
+int clock_gettime(clockid_t clock, struct timespec *out)
+{
+  (void) clock;
+  if (!now)
+    return -1;
+  const int64_t time = *now;
+  *out = (struct timespec){time / 1000000, time % 1000000 * 1000};
+  return 0;
+}
+#endif

@@ -37,7 +37,7 @@ completes() {
   _tamis
   [ "${COMPREPLY[*]}" = "$expected" ] || { echo "# not '$expected' but '${COMPREPLY[*]}'"; return 1; }
 }
-check "bash: commands" completes "dedup common build query info merge size index which grep --help --version" tamis ""
+check "bash: commands" completes "dedup common build query info merge size index which grep window --help --version" tamis ""
 check "bash: a command" completes "query" tamis q
 check "bash: options" completes "--save-every= --shared= --state= --stats" tamis dedup --s
 check "bash: options of another command" completes "--show-seed" tamis info --s
