@@ -23,7 +23,7 @@ static tamis_options window_options(unsigned periods, uint64_t capacity)
   return options;
 }
 
-static void assert_same_figures(const tamis_filter *a, const tamis_filter *b)
+static void assert_figures_of_one(const tamis_filter *a, const tamis_filter *b)
 {
   tamis_stats s = stats_of(a), t = stats_of(b);
   assert_int_equal(s.count, t.count);
@@ -81,12 +81,12 @@ static void two_handles_are_one_window(void **state)
         const uint64_t in = count_in(f[age % 2], (period - age) * KEYS, KEYS);
         assert_true(age <= PERIODS + (renews ? 1 : 0) ? in == KEYS : in < 3);
       }
-      assert_same_figures(f[0], f[1]);
+      assert_figures_of_one(f[0], f[1]);
       assert_int_equal(tamis_advance(f[period % 2]), TAMIS_OK);
     }
     tamis_destroy(f[0]);
     tamis_filter *third = open_shared(&options);
-    assert_same_figures(third, f[1]);
+    assert_figures_of_one(third, f[1]);
     tamis_destroy(f[1]);
     tamis_destroy(third);
   }
@@ -103,7 +103,7 @@ static void a_full_window_has_room_again(void **state)
     uint64_t won = add_by_both(f, from, 3 * CAPACITY);
     assert_in_range(won, CAPACITY - 1, 2 * CAPACITY);
     assert_true(stats_of(f[0]).refused_adds > 0);
-    assert_same_figures(f[0], f[1]);
+    assert_figures_of_one(f[0], f[1]);
     for (unsigned period = 0; period < 2; period++)
       assert_int_equal(tamis_advance(f[round % 2]), TAMIS_OK);
     assert_int_equal(stats_of(f[1]).count, 0);
@@ -826,7 +826,7 @@ static void threads_of_two_handles_have_one_winner(void **state)
   }
   assert_true(won >= RACE_KEYS - 2);
   assert_int_equal(wrong, 0);
-  assert_same_figures(handles[0], handles[1]);
+  assert_figures_of_one(handles[0], handles[1]);
   tamis_destroy(handles[0]);
   tamis_destroy(handles[1]);
 }

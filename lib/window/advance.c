@@ -27,17 +27,36 @@ static void open_smaller(struct window *w)
   w->used_before = used;
 }
 
-/* 5 and 6 of table.h. */
-static void begin_period(struct window *w)
+static void publish(struct window *w, unsigned n)
 {
-  struct window_swept swept = {.n = 0};
   uint64_t epoch = epoch_before(&w->state->epoch);
-  open_smaller(w);
-  while (!epoch_publish(&w->state->epoch, &epoch,
-                        epoch_with_period(epoch, epoch_period(epoch) + 1, w->stamps)))
+  while (!epoch_publish(&w->state->epoch, &epoch, epoch_after_periods(epoch, n, w->stamps)))
     ;
   HOOK(window_published);
+}
+
+/* 5 and 6 of table.h. */
+static void end_one(struct window *w)
+{
+  struct window_swept swept = {.n = 0};
+  open_smaller(w);
+  publish(w, 1);
   tamis__window_sweep(w, &swept);
+  let_layers_leave(w, &swept);
+}
+
+/* 7 to 9 of table.h, for at most G periods. */
+static void jump(struct window *w, unsigned n)
+{
+  struct window_swept swept = {.n = 0};
+  const uint64_t epoch = epoch_before(&w->state->epoch);
+  const uint64_t numbers = numbers_load(&w->state->numbers);
+  open_smaller(w);
+  numbers_store(&w->state->numbers, epoch_numbers_ahead(epoch, numbers, n));
+  HOOK(window_jump_begun);
+  tamis__window_sweep(w, &swept);
+  w->used_before = window_lanes_in_use(w);
+  publish(w, n);
   let_layers_leave(w, &swept);
 }
 
@@ -47,13 +66,16 @@ static void give_number(struct window *w, uint64_t number)
   numbers_store(&w->state->numbers, epoch_numbers(epoch_before(&w->state->epoch), number));
 }
 
-/* Of many periods that end at once, as many do that everything is forgotten; the rest is passed
+/* After a jump of G periods and one more, nothing is left of what was in, and the rest is passed
  * over. */
-static void end_periods(struct window *w, uint64_t behind)
+static void end_periods(struct window *w, uint64_t n)
 {
-  const uint64_t to = window_period(w) + behind;
-  for (uint64_t n = behind < w->stamps ? behind : w->stamps; n; n--)
-    begin_period(w);
+  const uint64_t to = window_period(w) + n;
+  const unsigned most = w->spec.periods;
+  if (n > 1)
+    jump(w, n < most ? (unsigned) n : most);
+  if (n == 1 || n > most)
+    end_one(w);
   give_number(w, to & window_most_period);
 }
 

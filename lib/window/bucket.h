@@ -89,6 +89,24 @@ static inline uint64_t window_dead(const struct window_shape *s, uint64_t bucket
          s->lane.high;
 }
 
+/* The lanes whose stamp is at least `least`, which is at most 2^e. */
+static inline uint64_t window_from_stamp(const struct window_shape *s, uint64_t bucket,
+                                         unsigned least)
+{
+  uint64_t stamps = s->units - s->lane.low;
+  uint64_t from = (((bucket & stamps) | s->units) - s->lane.low * least) & s->units;
+  return from << (s->lane.width - 1 - s->stamp_bits);
+}
+
+/* The lanes whose stamp is none of those from `first` on to `last`, with 1 after the highest. */
+static inline uint64_t window_beyond(const struct window_shape *s, uint64_t bucket, unsigned first,
+                                     unsigned last)
+{
+  uint64_t from = window_from_stamp(s, bucket, first),
+           after = window_from_stamp(s, bucket, last + 1);
+  return (first <= last ? from & ~after : from | ~after) ^ s->lane.high;
+}
+
 /* Those that are not empty, and have another stamp. */
 static inline uint64_t window_live(const struct window_shape *s, uint64_t bucket, unsigned dead)
 {

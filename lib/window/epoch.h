@@ -30,6 +30,7 @@ enum {
   EPOCH_PERIOD_SHIFT = 28,
   EPOCH_STAMP = 127,
   EPOCH_CHANGES = (1 << (EPOCH_PERIOD_SHIFT - EPOCH_CHANGES_SHIFT)) - 1,
+  EPOCH_COMING = (1 << EPOCH_PERIOD_SHIFT) - 1,
   EPOCH_FEW_PERIODS = 16, /* in which `changes` does not come round */
   WINDOW_MOST_LAYERS = 64 /* that a filter has at one time */
 };
@@ -93,11 +94,24 @@ static inline uint64_t epoch_first(unsigned stamps)
   return epoch_make(0, 0, false, 1, stamps);
 }
 
-/* The next stamp's period, which has this number. */
-static inline uint64_t epoch_with_period(uint64_t epoch, uint64_t period, unsigned stamps)
+/* How many periods have ended since the one with this stamp ran. */
+static inline unsigned epoch_age(uint64_t epoch, unsigned stamp, unsigned stamps)
 {
-  return epoch_make(period, epoch_changes(epoch), epoch_has_grown(epoch),
-                    epoch_next_stamp(epoch_now(epoch), stamps), stamps);
+  unsigned now = epoch_now(epoch);
+  return now >= stamp ? now - stamp : now + stamps - stamp;
+}
+
+static inline unsigned epoch_stamp_of_age(uint64_t epoch, unsigned age, unsigned stamps)
+{
+  unsigned now = epoch_now(epoch);
+  return now > age ? now - age : now + stamps - age;
+}
+
+/* The same when `n` periods have ended, fewer than there are stamps. */
+static inline uint64_t epoch_after_periods(uint64_t epoch, unsigned n, unsigned stamps)
+{
+  return epoch_make(epoch_period(epoch) + n, epoch_changes(epoch), epoch_has_grown(epoch),
+                    epoch_stamp_of_age(epoch, stamps - n, stamps), stamps);
 }
 
 static inline uint64_t epoch_with_layers(uint64_t epoch, uint64_t changes, bool grown,
@@ -115,7 +129,10 @@ static inline uint64_t epoch_with_layers(uint64_t epoch, uint64_t changes, bool 
  *
  * The period of the epoch word counts steps of the stamp, one at a time.  Callers know a period by its
  * *number*, which is that count plus the offset, modulo 2^36.  So after a long pause, or by
- * tamis_set_period(), a period gets another number, and no stamp and no epoch word changes. */
+ * tamis_set_period(), a period gets another number, and no stamp and no epoch word changes.
+ *
+ * `coming` is the period of the epoch word that follows a jump, modulo 2^28: [T] in table.h.  It is
+ * that of the epoch word, or an earlier one, when no jump is under way. */
 
 typedef _Atomic uint64_t period_numbers;
 
@@ -124,10 +141,25 @@ static inline uint64_t epoch_number(uint64_t epoch, uint64_t numbers)
   return (epoch + (numbers >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT)) >> EPOCH_PERIOD_SHIFT;
 }
 
-/* Those that give the period of the epoch word this number. */
+/* Those that give the period of the epoch word this number, with no jump under way. */
 static inline uint64_t epoch_numbers(uint64_t epoch, uint64_t number)
 {
-  return (number - epoch_period(epoch)) << EPOCH_PERIOD_SHIFT;
+  const uint64_t period = epoch_period(epoch);
+  return (number - period) << EPOCH_PERIOD_SHIFT | (period & EPOCH_COMING);
+}
+
+/* The same while a jump of `n` periods is under way. */
+static inline uint64_t epoch_numbers_ahead(uint64_t epoch, uint64_t numbers, unsigned n)
+{
+  return (numbers & ~(uint64_t) EPOCH_COMING) | ((epoch_period(epoch) + n) & EPOCH_COMING);
+}
+
+/* The age of the oldest keys that a jump under way keeps, of those with this epoch word: at most
+ * `periods`.  (Whatever is in `numbers`, those of age 0 are kept.) */
+static inline unsigned epoch_oldest_age(uint64_t epoch, uint64_t numbers, unsigned periods)
+{
+  const uint64_t ahead = (numbers - epoch_period(epoch)) & EPOCH_COMING;
+  return ahead > EPOCH_COMING / 2 ? periods : ahead < periods ? periods - (unsigned) ahead : 0;
 }
 
 /* By whoever has no lock, before the epoch word.

@@ -113,8 +113,9 @@ struct path_of_layer {
  *
  * The search has read move->entry without them.  The fingerprint must be the same still, as the
  * target follows from it.  The stamp need not be: the entry may have been renewed since.  So the
- * entry is written as it is now; with the old stamp the key would be forgotten too early.  TAMIS_OK
- * also: the lane is free by now, and there is nothing to move. */
+ * entry is written as it is now; with the old stamp the key would be forgotten too early.  An entry
+ * that is dead, or that a jump does not keep, is cleared as by the sweep: [T].  TAMIS_OK also: the
+ * lane is free by now, and there is nothing to move. */
 static int move_locked(struct window_memory *memory, const struct path_of_layer *of,
                        const struct cuckoo_move *move)
 {
@@ -125,14 +126,19 @@ static int move_locked(struct window_memory *memory, const struct path_of_layer 
     return TAMIS_ABSENT; /* the layer may have left */
   const uint64_t source = of->first + move->from, target = of->first + move->to;
   const struct window_shape *s = &layer->geometry.shape;
-  unsigned dead = epoch_dead(epoch);
   uint64_t from_value = window_load(layer, source), to_value = window_load(layer, target);
   uint64_t entry = lane_get(&s->lane, from_value, move->lane);
-  uint64_t room = window_free(s, to_value, dead);
+  uint64_t room = window_free(s, to_value, epoch_dead(epoch));
   if (is_frozen_locked(w, layer, source))
     return FROZEN;
-  if (!entry || window_stamp_of(s, entry) == dead) /* free by now */
+  if (!entry) /* free by now */
     return TAMIS_OK;
+  if (epoch_age(epoch, window_stamp_of(s, entry), w->stamps) > window_oldest_age(w, epoch)) {
+    window_forget_further(memory, layer, window_lane(layer, source, move->lane));
+    window_store(layer, source, move->lane, 0);
+    window_use(window_stripe(w, layer, source), -1);
+    return TAMIS_OK;
+  }
   if (window_fingerprint_of(s, entry) != window_fingerprint_of(s, move->entry) || !room)
     return TAMIS_ABSENT;
   unsigned lane = lanes_first(&s->lane, room);

@@ -375,6 +375,7 @@ static int create(struct load *l, const struct tamis_filter *head, struct window
   uint64_t epoch = epoch_make(l->last, 0, false, stamp_of(l, l->last), l->stamps);
   atomic_store_explicit(&w->state->epoch, epoch,
                         memory_order_relaxed); /* not shared yet, with the next */
+  atomic_store_explicit(&w->state->numbers, epoch_numbers(epoch, l->last), memory_order_relaxed);
   for (unsigned i = !l->apart; i < l->n && result == TAMIS_OK; i++)
     result = append_layer(w, &l->layers[i]);
   if (l->apart && result == TAMIS_OK)

@@ -70,8 +70,10 @@ void tamis__window_mend_all(struct window *w)
   const uint64_t words = window_words(&layer->geometry);
   uint64_t epoch = epoch_before(&state->epoch);
   unsigned now = epoch_now(epoch) - 1U < w->stamps ? epoch_now(epoch) : 1;
+  const uint64_t number = window_period(w);
   atomic_store_explicit(&state->epoch, epoch_make(epoch_period(epoch), 0, false, now, w->stamps),
-                        memory_order_relaxed); /* nobody else uses it */
+                        memory_order_relaxed); /* nobody else uses it, nor the next */
+  atomic_store_explicit(&state->numbers, epoch_numbers(epoch, number), memory_order_relaxed);
   for (uint64_t i = 0; i < words; i++)
     word_store(&layer->words[i],
                word_load(&layer->words[i]) & whole_lanes(w, word_load(&layer->words[i])));

@@ -27,8 +27,8 @@
  *       fingerprint is in the lower bucket, too.  It needs no other stripe, and of two processes
  *       that take over the two stripes one clears.  It bumps the version first, so [A] holds.  The
  *       lane that stays is as live as the one that goes.
- *     - a period that was ended, and not swept: who takes over `advancing` sweeps first.  So [Q]
- *       holds: no period ends before the one before has been swept.
+ *     - a period that was ended, and not swept, or a jump in its midst: who takes over `advancing`
+ *       sweeps first, as that one would have.  So [Q] and [T] hold.
  *     - the name of a frozen segment: who has waited for `saving` removes it.
  *     A process that is killed while it mends leaves its own name in the lock; so the next one mends
  *     again, from the beginning.  Nobody is told that a key is in before its lane is written.
@@ -37,7 +37,7 @@
  *     its part of the table.
  *
  * [H] Another process may write anything into the file.  The geometry, and the number of stripes, are
- *     read once, and checked.  Of the words, each bucket that follows from an entry is one of its
+ *     read once, and checked.  `numbers` changes how long keys stay, until the next advance.  Of the words, each bucket that follows from an entry is one of its
  *     segment, whatever the entry is; the frozen segment's name, versions and counts are only
  *     compared and added up; and the name of an owner that does not live is that of a dead one, so
  *     that a lock which somebody has written to is taken over.  (Who writes the name of a living

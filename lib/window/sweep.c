@@ -14,15 +14,21 @@ static void forget_lanes(struct window_memory *memory, const struct window_layer
   }
 }
 
-/* Clears the dead lanes of a word, and adds the others that are in use to *left.  Returns how many
- * were cleared.  The caller holds the word's stripe. */
+/* The stamps that a sweep keeps: from the oldest to that of the period that runs. */
+struct kept {
+  unsigned oldest, now;
+};
+
+/* Clears the other lanes of a word, and adds those that stay in use to *left.  Returns how many were
+ * cleared.  The caller holds the word's stripe. */
 static unsigned sweep_word_locked(struct window_memory *memory, const struct window_layer *layer,
-                                  uint64_t index, unsigned dead, uint64_t *left)
+                                  uint64_t index, const struct kept *kept, uint64_t *left)
 {
   const struct window_shape *s = &layer->geometry.whole;
   word *at = &layer->words[index];
   uint64_t value = word_load(at);
-  uint64_t used = window_used(s, value), gone = used & window_dead(s, value, dead);
+  uint64_t used = window_used(s, value);
+  uint64_t gone = used & window_beyond(s, value, kept->oldest, kept->now);
   *left |= used ^ gone;
   if (!gone)
     return 0;
@@ -33,7 +39,7 @@ static unsigned sweep_word_locked(struct window_memory *memory, const struct win
 
 /* Returns which lanes are left in use, of all words together: 0 if none is. */
 static uint64_t sweep_block(struct window *w, const struct window_layer *layer, uint64_t block,
-                            unsigned dead)
+                            const struct kept *kept)
 {
   struct window_memory memory;
   window_memory_begin(&memory, w);
@@ -43,7 +49,7 @@ static uint64_t sweep_block(struct window *w, const struct window_layer *layer, 
   unsigned cleared = 0;
   window_lock(w, stripe);
   for (uint64_t i = begin; i < end && i < words; i++)
-    cleared += sweep_word_locked(&memory, layer, i, dead, &left);
+    cleared += sweep_word_locked(&memory, layer, i, kept, &left);
   window_use(stripe, -(int64_t) cleared);
   window_unlock(w, stripe);
   window_release_memory(&memory);
@@ -66,20 +72,25 @@ static void begin(const struct window *w, struct window_swept *swept)
   } while (epoch_after(&w->state->epoch) != epoch); /* only another layer can have been opened */
 }
 
-/* Takes each stripe at least once, also those that have no block, and sweeps its blocks in all
- * layers. */
+/* Takes each stripe at least once, and sweeps its blocks in all layers, if it counts any lane in
+ * use. */
 void tamis__window_sweep(struct window *w, struct window_swept *swept)
 {
   begin(w, swept);
-  uint64_t epoch = epoch_before(&w->state->epoch), stripes = w->stripes.mask + 1;
+  const uint64_t epoch = epoch_before(&w->state->epoch), stripes = w->stripes.mask + 1;
+  const unsigned oldest = window_oldest_age(w, epoch);
+  const struct kept kept = {epoch_stamp_of_age(epoch, oldest, w->stamps), epoch_now(epoch)};
   for (uint64_t stripe = 0; stripe < stripes; stripe++) {
     window_lock(w, &w->stripes.all[stripe]);
+    const bool used = window_stripe_lanes(&w->stripes.all[stripe]);
     window_unlock(w, &w->stripes.all[stripe]);
-    for (unsigned i = 0; i < swept->n; i++) {
+    if (!used)
+      HOOK(window_block_swept);
+    for (unsigned i = 0; i < swept->n && used; i++) {
       const struct window_layer *layer = swept->layer[i];
       uint64_t last = (window_words(&layer->geometry) - 1) >> layer->block_shift;
       for (uint64_t block = stripe; block <= last; block += stripes)
-        swept->left[i] |= sweep_block(w, layer, block, epoch_dead(epoch));
+        swept->left[i] |= sweep_block(w, layer, block, &kept);
     }
   }
 }

@@ -24,12 +24,22 @@
  *    5  replaces the epoch word
  *    6  takes each stripe at least once, and clears the dead lanes of its blocks under it
  *
- * [P] While a writer holds a stripe, at most one period ends.  The end of the next but one is
- *     published by an advance that begins when the one before has been through 6, for which it has
- *     taken this stripe.  So at 4 the period is that of 1 or the next one, and writing once more is
- *     enough.  A writer that is descheduled between 1 and 4, for however long, keeps the second
- *     next advance waiting; it never returns with an old stamp.  One that is descheduled before 1
- *     has read nothing yet.
+ * To end d periods at once, from 2 to G, it *jumps*:
+ *
+ *    7  says which period comes, the one d steps ahead (`coming`, epoch.h)
+ *    8  sweeps as in 6, and clears also the lanes that are older than G periods then
+ *    9  replaces the epoch word, by one whose stamp is d steps ahead
+ *
+ * For more than G periods it jumps over G, ends one more by 5 and 6, and gives that one the number
+ * that was asked for.
+ *
+ * [P] While a writer holds a stripe, the epoch word changes by a jump's 9, by a 5, or by both in this
+ *     order, and so by at most G + 1 steps: whatever comes after a 5, and whatever comes before a 9,
+ *     takes this stripe.  So the stamp of 1 differs from every one that runs at 4, and writing once
+ *     more is enough: the next change cannot make what is written at 4 dead, as it is at most one
+ *     step.  A writer that is descheduled between 1 and 4, for however long, keeps an advance
+ *     waiting; it never returns with an old stamp.  One that is descheduled before 1 has read
+ *     nothing yet.
  *
  * [Q] G + 2 stamps are enough.  The stamp of period p is used again in p + G + 2.  It is dead from
  *     p + G + 1 on, and the sweep of that period clears it before p + G + 2 can be published.
@@ -40,6 +50,19 @@
  *     lane.  Whoever had the stripe before the sweep is followed by the sweep.  A move holds the
  *     stripes of both buckets.  If it carries a lane from a block that is not swept yet to one that
  *     is, it has read the new epoch word.
+ *
+ * [T] No jump makes an old stamp young.  After 9 a stamp of d to G + 1 steps before the new one is
+ *     that of the same period as before.  The d - 1 stamps beyond are those of periods that have
+ *     not run; 8 has cleared them.  Nothing puts them back.  An add writes the stamp of 1, which is
+ *     kept, as d is at most G.  A move and a union (unite.c) write older ones: under the stripes
+ *     they read `coming`, after the epoch word, and write none that the jump does not keep.  If the
+ *     sweep has been at one of their stripes, they see `coming`; if not, it comes after them.  If 9
+ *     has come since they read the epoch word, `coming` is still as many steps ahead of that.  If a
+ *     further jump has begun, `coming` is further ahead, and its sweep comes after them.
+ *
+ *     `coming` only grows while nobody is killed.  Whoever takes `advancing` over from a dead owner
+ *     sweeps first, as in 8 if that one was in a jump, and may then go to a period before the one
+ *     that was coming.
  *
  * [A] No false negative.  Let a key be remembered during all of a look-up that misses it.  The
  *     look-up reads: the epoch word, the version of the fingerprint, the lower bucket, the upper
@@ -59,7 +82,8 @@
  *
  * [J] After the window.  A hit has read a lane with a stamp that is not dead while the period was
  *     P.  By [Q] this is the stamp of one of the periods P - G to P.  The hit takes effect when
- *     that word is read, a miss as in [A], and an advance at 5, for all keys at once.
+ *     that word is read, a miss as in [A], and the end of one period at 5, for all keys at once.
+ *     A jump forgets each key for itself, when its stripe is swept.
  *
  * [B] One winner in a window.  All unique adds of a key meet at the same two stripes, in each
  *     layer.  The first one that misses the key there has written its lane before it releases them.
@@ -317,6 +341,14 @@ static inline uint64_t window_period(const struct window *w)
   return epoch_number(epoch_before(&w->state->epoch), numbers);
 }
 
+/* How old a key may be that is kept: [T].  Relaxed: whoever begins a jump takes all stripes after
+ * that; and the caller holds one, or `advancing`. */
+static inline unsigned window_oldest_age(const struct window *w, uint64_t epoch)
+{
+  const uint64_t numbers = atomic_load_explicit(&w->state->numbers, memory_order_relaxed);
+  return epoch_oldest_age(epoch, numbers, w->spec.periods);
+}
+
 static inline uint64_t window_number(const struct window_layer *layer)
 {
   return atomic_load_explicit(&layer->number, memory_order_relaxed);
@@ -423,6 +455,11 @@ static inline void window_use(struct window_stripe *stripe, int64_t change)
   atomic_store_explicit(&stripe->lanes, lanes + (uint64_t) change, memory_order_relaxed);
 }
 
+static inline uint64_t window_stripe_lanes(const struct window_stripe *stripe)
+{
+  return atomic_load_explicit(&stripe->lanes, memory_order_relaxed);
+}
+
 /* Counts further copies, modulo 2^64. */
 static inline void window_count_copies(struct window_stripe *stripe, uint64_t more)
 {
@@ -442,7 +479,7 @@ static inline uint64_t window_lanes_in_use(const struct window *w)
 {
   uint64_t sum = 0;
   for (uint64_t i = 0; i <= w->stripes.mask; i++)
-    sum += atomic_load_explicit(&w->stripes.all[i].lanes, memory_order_relaxed);
+    sum += window_stripe_lanes(&w->stripes.all[i]);
   return sum;
 }
 

@@ -15,7 +15,7 @@
  *    A writer need not look again whether a period has ended.  The entry takes effect when the
  *    epoch word is read.  If the next period has begun when its lane is written, the stamp is one
  *    that is a period older by then, or dead: as the stripe is held, the sweep comes after that, as
- *    [Q] in table.h needs it.
+ *    [Q] in table.h needs it; [T] there says what a jump does not keep.
  *
  * [A] No false negative: a key that is remembered in `from` all the time is in the copy of its
  *     segment ([I] in save.c), with the copies that nobody removes.  [B] One winner: the entry is
@@ -44,18 +44,6 @@ struct united {
   unsigned age;
   uint64_t copies;
 };
-
-static unsigned age_of(unsigned stamp, uint64_t epoch, unsigned stamps)
-{
-  unsigned now = epoch_now(epoch);
-  return now >= stamp ? now - stamp : now + stamps - stamp;
-}
-
-static unsigned stamp_of_age(unsigned age, uint64_t epoch, unsigned stamps)
-{
-  unsigned now = epoch_now(epoch);
-  return now > age ? now - age : now + stamps - age;
-}
 
 /* Counts the copies that come with an entry, in its lane; `live`: the entry stands there already. */
 static int unite_copies(struct window_memory *memory, const struct united *u,
@@ -87,8 +75,10 @@ static int unite_locked(struct window_memory *memory, const struct united *u, ui
   bool live = is_live(layer, &at, epoch);
   unsigned age = u->age;
   if (live) {
-    unsigned other = age_of(window_stamp_of(&layer->geometry.shape, at.entry), epoch, w->stamps);
+    unsigned other = epoch_age(epoch, window_stamp_of(&layer->geometry.shape, at.entry), w->stamps);
     age = other < age ? other : age;
+  } else if (age > window_oldest_age(w, epoch)) {
+    return TAMIS_OK; /* a jump forgets it: [T] */
   } else if (!find_lane(&u->pair, &view, &at, epoch)) {
     return NO_ROOM;
   }
@@ -98,7 +88,7 @@ static int unite_locked(struct window_memory *memory, const struct united *u, ui
   if (!at.entry)
     window_use(window_stripe(w, layer, at.bucket), 1);
   window_store(layer, at.bucket, at.lane,
-               u->pair.fingerprint | stamp_of_age(age, epoch, w->stamps));
+               u->pair.fingerprint | epoch_stamp_of_age(epoch, age, w->stamps));
   HOOK(window_lane_written);
   return TAMIS_OK;
 }
@@ -167,7 +157,7 @@ static struct united united_of(const struct both *b, const struct lane_place *at
   u.pair.layer = b->layer;
   u.pair.fingerprint = window_fingerprint_of(&g->shape, at->entry);
   u.pair.place = (struct window_buckets){at->lower, window_other_bucket(g, at->lower, at->entry)};
-  u.age = age_of(window_stamp_of(&g->shape, at->entry), epoch, b->from->stamps);
+  u.age = epoch_age(epoch, window_stamp_of(&g->shape, at->entry), b->from->stamps);
   return u;
 }
 
