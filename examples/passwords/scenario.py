@@ -52,7 +52,7 @@ class Browser:
         while True:
             port = free_port()
             self.address = f"http://{HOST}:{port}"
-            self.driver = Process(["chromedriver", f"--port={port}"], folder, HOME=str(folder)).start()
+            self.driver = Process(["chromedriver", f"--port={port}"], folder, HOME=str(folder), TMPDIR=str(folder)).start()
             if self.driver.wait_for(lambda: answers(port)):
                 break
         options = {"args": ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu",

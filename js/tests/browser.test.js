@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The package in Chromium: as it is, on a page, in workers and in a service worker; and through each bundler.
 import assert from 'node:assert/strict';
-import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
@@ -12,8 +13,14 @@ import { folder, missing as notInstalled, modules, source } from './installed.js
 
 const chromium = process.env.TAMIS_CHROMIUM ?? '/usr/bin/chromium';
 const skip = notInstalled || (existsSync(chromium) ? false : `there is no ${chromium}`);
-const browser = skip ? null : await modules('playwright-core').chromium.launch({ executablePath: chromium, args: ['--no-sandbox'] });
-after(() => browser?.close());
+// Chromium leaves folders behind, so it has one for them.
+const temporary = mkdtempSync(join(tmpdir(), 'tamis-chromium-'));
+const browser = skip ? null : await modules('playwright-core').chromium.launch({ executablePath: chromium, args: ['--no-sandbox'],
+  env: { ...process.env, TMPDIR: temporary } });
+after(async () => {
+  await browser?.close();
+  rmSync(temporary, { recursive: true, force: true });
+});
 
 const types = { js: 'text/javascript', json: 'application/json', wasm: 'application/wasm', html: 'text/html' };
 const page = '<!doctype html><title>test</title><link rel="icon" href="data:,">';
