@@ -196,6 +196,40 @@ static void files_that_are_kept_load_for_ever(void **state)
   }
 }
 
+/* ---- capacity ---- */
+
+/* Adds until it is full, and returns how many keys are in. */
+static uint64_t fill(tamis_filter *f, uint64_t first, uint64_t *refused)
+{
+  for (uint64_t key = first;; key++) {
+    int result = tamis_add_unique_hash(f, key);
+    if (result == TAMIS_EFULL) {
+      *refused = key;
+      return stats_of(f).count;
+    }
+    assert_true(result == TAMIS_OK || result == TAMIS_PRESENT);
+  }
+}
+
+static void a_loaded_filter_keeps_its_capacity(void **state)
+{
+  (void) state;
+  enum { CAPACITY = 5000 };
+  for (unsigned i = 0; i < SORTS; i++)
+    for (uint64_t keys = 0; keys <= CAPACITY && !sorts[i].growable; keys += CAPACITY / 4) {
+      uint64_t refused, refused_by_loaded;
+      tamis_filter *f = create_with_keys(&sorts[i], CAPACITY, keys);
+      struct bytes saved = saved_bytes(f);
+      tamis_filter *g = load_bytes(&saved);
+      assert_int_equal(fill(f, keys, &refused), fill(g, keys, &refused_by_loaded));
+      assert_int_equal(refused, refused_by_loaded);
+      assert_valid(g);
+      tamis_destroy(f);
+      tamis_destroy(g);
+      free(saved.data);
+    }
+}
+
 /* A filter of the word layout that became full while it was saved: the marks are not in the file,
  * and nothing that was in is missing. */
 static void a_mark_that_came_during_the_save_is_left_out(void **state)
@@ -475,6 +509,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(a_large_filter_is_as_it_was, set_up, tear_down),
       cmocka_unit_test(files_that_are_kept_load_for_ever),
+      cmocka_unit_test(a_loaded_filter_keeps_its_capacity),
       cmocka_unit_test(a_mark_that_came_during_the_save_is_left_out),
       cmocka_unit_test(keys_are_counted_before_the_words),
       cmocka_unit_test(what_no_filter_has_is_refused),
