@@ -27,7 +27,7 @@
 
 /* ---- the child ---- */
 
-enum call { ADD, ADD_UNIQUE, OPEN, CREATE, ADVANCE, SYNC };
+enum call { ADD, ADD_UNIQUE, OPEN, CREATE, ADVANCE, JUMP, SYNC };
 enum { NOTHING_YET = 1000 };
 
 /* What the child has been told. */

@@ -384,6 +384,27 @@ static void a_union_that_meets_the_end_of_a_period_leaves_no_dead_key(void **sta
   }
 }
 
+/* The sweep of a jump has left the stripe, and the jump is not published yet. */
+static void a_union_beside_a_jump_brings_nothing_back(void **state)
+{
+  (void) state;
+  tamis_options options = window_options(TAMIS_BLOOM, 4, 100, 0.0001, false);
+  options.stripes = 1;
+  for (unsigned d = 2; d <= 4; d++) {
+    struct call jump = {.filter = create(&options), .hash = d, .function = tamis_advance_to};
+    tamis_filter *from = create(&options);
+    add(from, 7, 1);
+    advance(from, 4); /* the last period of the key */
+    start_and_stop(&jump, "window_block_swept");
+    assert_int_equal(tamis_merge(jump.filter, from), TAMIS_OK);
+    assert_int_equal(go_on(&jump), TAMIS_OK);
+    assert_false(tamis_contains_hash(jump.filter, 7));
+    assert_valid(jump.filter);
+    tamis_destroy(jump.filter);
+    tamis_destroy(from);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -400,6 +421,7 @@ int main(void)
       cmocka_unit_test(a_union_and_a_unique_add_have_one_winner),
       cmocka_unit_test(a_union_adds_nothing_to_a_layer_that_is_closed),
       cmocka_unit_test(a_union_that_meets_the_end_of_a_period_leaves_no_dead_key),
+      cmocka_unit_test(a_union_beside_a_jump_brings_nothing_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

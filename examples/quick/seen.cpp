@@ -22,4 +22,4 @@ int main()
 /* prints: apple is new */
 /* prints: pear is new */
 /* prints: apple 1, pear 0 */
-/* prints: tamis: input or output error */
+/* prints: tamis: no such file: No such file or directory */

@@ -302,6 +302,40 @@ static void run_last_move(unsigned thread)
     advance();
 }
 
+/* Over more periods than are remembered. */
+static void jump(void)
+{
+  if (tamis_advance_to(t.filter, 3) != TAMIS_OK)
+    model_fail("no jump");
+}
+
+static void run_move_and_jump(unsigned thread)
+{
+  if (thread == 0)
+    run_last_move(0);
+  else
+    jump();
+}
+
+static void set_up_clock(void)
+{
+  set_up_empty();
+  t.y = window_key(LOWER, UPPER);
+}
+
+/* Each thread goes by the clock before it adds. */
+static void run_jumps_and_adds(unsigned thread)
+{
+  jump();
+  must_add(thread ? t.y : t.x);
+}
+
+static const char *check_clock(void)
+{
+  advance(); /* into their last period */
+  return !contains(t.x) || !contains(t.y) ? "a key was forgotten early" : whole();
+}
+
 static const char *check_forgotten(void)
 {
   const char *reason = whole_with_count(0);
@@ -456,6 +490,10 @@ const struct shape window_shapes[] = {
      run_window_add_that_moves, check_window_added, BOUND(3), BOUND(3)},
     {"window_last_move", "does an entry come back that is moved while it is forgotten?", 2, false,
      set_up_last_move, run_last_move, check_forgotten, BOUND(3), BOUND(3)},
+    {"window_last_jump", "... or while a jump forgets it?", 2, false, set_up_last_move,
+     run_move_and_jump, check_forgotten, BOUND(3), BOUND(3)},
+    {"window_clock", "do adds stay whose threads go by the clock first?", 2, false, set_up_clock,
+     run_jumps_and_adds, check_clock, BOUND(2), BOUND(2)},
     {"window_new_layer", "is a layer complete when it is found?", 2, false, set_up_two_full_layers,
      run_add_to_new_layer, check_new_layer, BOUND(2), BOUND(2)},
     {"window_unique_layer", "has a key one winner that opens a layer?", 2, false,
