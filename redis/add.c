@@ -70,14 +70,18 @@ static int open_own(struct value *v, uint64_t limit)
   options.capacity += !options.capacity;
   options.fpp = last->rate > lowest_rate ? last->rate : lowest_rate;
   options.stripes = 1;
-  options.allocator = memory_of_filters();
+  options.allocator = memory_for_plans();
   options.cleared_from = MEMORY_CLEARED_FROM;
   uint64_t bytes;
   if (limit && (tamis_bytes_for(&options, &bytes) != TAMIS_OK || v->foreign->bytes > limit ||
                 bytes > limit - v->foreign->bytes))
     return TAMIS_EFULL;
   options.seed = sum_bytes(last->data, last->bytes < SEED_BYTES ? last->bytes : SEED_BYTES, 1) | 1;
-  return tamis_create(&options, &v->filter);
+  struct memory_filter made;
+  const int result = memory_create_filter(&options, &made);
+  v->filter = made.filter;
+  v->account = made.account;
+  return result;
 }
 
 /* The filter on top has no limit of its own, as a replica must open the same one.  Its next layer
@@ -92,7 +96,7 @@ static bool may_grow(struct value *v, uint64_t limit)
     (void) tamis_get_stats(v->filter, &stats);
     const uint64_t capacity = value_capacity_of_layers(&stats);
     const uint64_t room = capacity > stats.count ? capacity - stats.count : 0;
-    if (!room && value_memory(v) + stats.bytes + stats.bytes / 2 > limit)
+    if (!room && v->foreign->bytes + 2 * stats.bytes + stats.bytes / 2 > limit)
       return false;
     v->unwatched = at_most_32_bits(room);
   }

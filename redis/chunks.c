@@ -244,7 +244,10 @@ void chunks_clear(struct chunks *c)
 
 size_t chunks_memory(const struct chunks *c)
 {
-  return (size_t) c->bytes + c->count * CHUNK_HEAD + c->room * sizeof *c->chunk;
+  size_t bytes = memory_size(c->chunk, c->room * sizeof *c->chunk);
+  for (size_t i = 0; i < c->count; i++)
+    bytes += memory_size(c->chunk[i], CHUNK_HEAD + chunks_size_of(c, i));
+  return bytes;
 }
 
 int chunks_take(void *chunks, unsigned char *with_head, size_t size, bool last)

@@ -141,7 +141,10 @@ bool foreign_is_whole(const struct foreign *f)
 
 size_t foreign_memory(const struct foreign *f)
 {
-  return sizeof *f + f->room * sizeof *f->layer + f->bytes;
+  size_t bytes = memory_size(f, sizeof *f) + memory_size(f->layer, f->room * sizeof *f->layer);
+  for (size_t i = 0; i < f->layers; i++)
+    bytes += memory_size(f->layer[i].data, f->layer[i].bytes);
+  return bytes;
 }
 
 uint64_t foreign_capacity(const struct foreign *f)

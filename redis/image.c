@@ -122,24 +122,21 @@ static bool is_end(tamis_read_function read, void *context)
 static int read_filter(tamis_kind kind, struct traits *traits, uint64_t max_bytes,
                        tamis_read_function read, void *context, struct value **out)
 {
-  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
-  tamis_filter *filter;
-  options.allocator = memory_of_filters();
-  options.cleared_from = MEMORY_CLEARED_FROM;
+  struct memory_filter made;
   if (max_bytes && (!traits->max_bytes || traits->max_bytes > max_bytes))
     traits->max_bytes = max_bytes;
-  options.max_bytes = max_bytes ? traits->max_bytes : 0; /* 0: the filter's own limit stays */
-  int result = tamis_load(&options, read, context, &filter);
+  /* 0: the filter's own limit stays */
+  int result = memory_load_filter(max_bytes ? traits->max_bytes : 0, read, context, &made);
   if (result != TAMIS_OK)
     return result;
   tamis_stats stats = TAMIS_STATS_INIT;
-  (void) tamis_get_stats(filter, &stats);
+  (void) tamis_get_stats(made.filter, &stats);
   result = check_filter(kind, traits, &stats);
   if (result != TAMIS_OK) {
-    tamis_destroy(filter);
+    memory_destroy_filter(made);
     return result;
   }
-  *out = value_of_filter(kind, filter, traits, stats.capacity, stats.count);
+  *out = value_of_filter(kind, made, traits, stats.capacity, stats.count);
   return *out ? TAMIS_OK : TAMIS_ENOMEM;
 }
 
@@ -176,7 +173,10 @@ static int read_without_limit(tamis_kind kind, uint64_t most, tamis_read_functio
   int result = read_filter(kind, &traits, 0, read_bounded, &bounded, out);
   if (bounded.ended)
     return TAMIS_EFULL;
-  if (result == TAMIS_OK && most && value_memory(*out) > most) {
+  tamis_stats stats = TAMIS_STATS_INIT;
+  if (result == TAMIS_OK)
+    (void) tamis_get_stats((*out)->filter, &stats);
+  if (most && stats.bytes > most) {
     value_free(*out);
     *out = NULL;
     return TAMIS_EFULL;
@@ -202,14 +202,12 @@ static int read_both(tamis_kind kind, const struct traits *traits, enum form for
   else if (form == FORM_FOREIGN_AND_OWN)
     result = read_without_limit(kind, max_bytes ? rest : 0, read, context, &own);
   if (result == TAMIS_OK) {
-    *out = value_of_foreign(foreign, own ? own->filter : NULL);
-    if (own)
-      own->filter = NULL;
+    *out = value_of_foreign(foreign, own);
     result = *out ? TAMIS_OK : TAMIS_ENOMEM;
   } else {
     foreign_free(foreign);
+    value_free(own);
   }
-  value_free(own);
   return result;
 }
 

@@ -124,6 +124,7 @@ static void advise_on_size(struct advice *a, const struct value *v, const tamis_
 {
   enum { MANY_LAYERS = 4, WORTH_A_WORD = 64 << 10, ALMOST = 10 };
   const uint64_t capacity = value_capacity(v), bytes = value_memory(v);
+  const uint64_t counted = stats->bytes + (v->foreign ? v->foreign->bytes : 0);
   const uint64_t limit = v->foreign ? (uint64_t) settings.max_bytes : v->traits.max_bytes;
   const bool fixed = !v->traits.expansion && !v->traits.window;
   const long long layers = filters_of(v, stats);
@@ -145,11 +146,11 @@ static void advise_on_size(struct advice *a, const struct value *v, const tamis_
            capacity - v->count);
   /* A further layer of a Bloom filter takes about as much as all before it, and the bytes of a cuckoo
    * filter rise and fall by as much while it grows. */
-  if (!fixed && limit && (v->at_limit || bytes > limit / 2))
+  if (!fixed && limit && (v->at_limit || counted > limit / 2))
     advise(a,
            "The filter has %" PRIu64 " of the %" PRIu64
            " bytes that it may take (%s). Adds will get errors when it has them all.",
-           bytes, limit, "MAXBYTES or tamis.max-bytes");
+           counted, limit, "MAXBYTES or tamis.max-bytes");
 }
 
 static void advise_on_rate(struct advice *a, const struct value *v, const tamis_stats *stats)

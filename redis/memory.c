@@ -20,14 +20,19 @@ static bool saving;
 /* Relaxed: a figure. */
 static _Atomic uint64_t in_use;
 
-static size_t size_of(void *block)
+/* The bytes of all blocks of a filter.  Relaxed: a figure. */
+struct memory_account {
+  _Atomic uint64_t bytes;
+};
+
+size_t memory_size(const void *block, size_t asked)
 {
-  return block && server.MallocSize ? server.MallocSize(block) : 0;
+  return !block ? 0 : server.MallocSize ? server.MallocSize((void *) (uintptr_t) block) : asked;
 }
 
 void *memory_adopt(void *block)
 {
-  atomic_fetch_add_explicit(&in_use, size_of(block), memory_order_relaxed);
+  atomic_fetch_add_explicit(&in_use, memory_size(block, 0), memory_order_relaxed);
   return block;
 }
 
@@ -63,7 +68,7 @@ void *memory_take_cleared(size_t size)
 
 void memory_free(void *block)
 {
-  atomic_fetch_sub_explicit(&in_use, size_of(block), memory_order_relaxed);
+  atomic_fetch_sub_explicit(&in_use, memory_size(block, 0), memory_order_relaxed);
   server.Free(block);
 }
 
@@ -110,9 +115,8 @@ static bool is_direct(size_t alignment)
   return aligned_blocks && alignment <= ALIGNMENT;
 }
 
-static void *allocate(void *unused, size_t alignment, size_t size)
+static void *allocate_block(size_t alignment, size_t size)
 {
-  (void) unused;
   const bool cleared = size >= MEMORY_CLEARED_FROM;
   if (!is_direct(alignment))
     return allocate_within(alignment, size, cleared);
@@ -127,15 +131,91 @@ static void *allocate(void *unused, size_t alignment, size_t size)
   return block;
 }
 
-static void release(void *unused, void *block, size_t alignment, size_t size)
+/* The block of the server's in which a filter's block is. */
+static void *whole_of(void *block, size_t alignment)
 {
-  (void) unused, (void) size;
   if (!is_direct(alignment))
     memcpy(&block, (char *) block - sizeof(void *), sizeof(void *));
-  memory_free(block);
+  return block;
 }
 
-const tamis_allocator *memory_of_filters(void)
+static void *allocate(void *account, size_t alignment, size_t size)
+{
+  struct memory_account *a = account;
+  void *block = allocate_block(alignment, size);
+  if (block)
+    atomic_fetch_add_explicit(&a->bytes, memory_size(whole_of(block, alignment), size),
+                              memory_order_relaxed);
+  return block;
+}
+
+static void release(void *account, void *block, size_t alignment, size_t size)
+{
+  struct memory_account *a = account;
+  void *whole = whole_of(block, alignment);
+  atomic_fetch_sub_explicit(&a->bytes, memory_size(whole, size), memory_order_relaxed);
+  memory_free(whole);
+}
+
+/* ---- filters ---- */
+
+static struct memory_account *open_account(tamis_allocator *allocator)
+{
+  struct memory_account *a = memory_take(sizeof *a);
+  if (a)
+    atomic_init(&a->bytes, 0);
+  *allocator = (tamis_allocator){allocate, release, a};
+  return a;
+}
+
+static int filter_made(int result, struct memory_account *a, struct memory_filter *made)
+{
+  if (result == TAMIS_OK)
+    made->account = a;
+  else
+    memory_free(a);
+  return result;
+}
+
+int memory_create_filter(const tamis_options *options, struct memory_filter *made)
+{
+  tamis_options with_account = *options;
+  tamis_allocator allocator;
+  struct memory_account *a = open_account(&allocator);
+  *made = (struct memory_filter){0};
+  with_account.allocator = &allocator;
+  return filter_made(a ? tamis_create(&with_account, &made->filter) : TAMIS_ENOMEM, a, made);
+}
+
+int memory_load_filter(uint64_t max_bytes, tamis_read_function read, void *context,
+                       struct memory_filter *made)
+{
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  tamis_allocator allocator;
+  struct memory_account *a = open_account(&allocator);
+  *made = (struct memory_filter){0};
+  options.allocator = &allocator;
+  options.cleared_from = MEMORY_CLEARED_FROM;
+  options.max_bytes = max_bytes;
+  return filter_made(a ? tamis_load(&options, read, context, &made->filter) : TAMIS_ENOMEM, a,
+                     made);
+}
+
+/* Nothing of a filter is released after tamis_destroy(). */
+void memory_destroy_filter(struct memory_filter made)
+{
+  tamis_destroy(made.filter);
+  memory_free(made.account);
+}
+
+size_t memory_of_filter(const struct memory_account *a)
+{
+  return a ? memory_size(a, sizeof *a) +
+                 (size_t) atomic_load_explicit(&a->bytes, memory_order_relaxed)
+           : 0;
+}
+
+const tamis_allocator *memory_for_plans(void)
 {
   static const tamis_allocator allocator = {allocate, release, NULL};
   return &allocator;

@@ -372,7 +372,7 @@ static tamis_options options_of(const struct reservation *w)
       options.layout =
           TAMIS_LAYOUT_CLASSIC; /* a command takes longer than the memory that it saves */
   }
-  options.allocator = memory_of_filters();
+  options.allocator = memory_for_plans();
   options.cleared_from = MEMORY_CLEARED_FROM;
   return options;
 }
@@ -396,7 +396,7 @@ bool reservation_is_possible(tamis_kind kind, char *why, size_t size)
 struct value *reservation_create(server_ctx *ctx, server_string *key, struct reservation *w)
 {
   const tamis_options options = options_of(w);
-  tamis_filter *filter;
+  struct memory_filter made;
   char why[256];
   if (!limit_is_legal(ctx, w)) {
     reply_error(ctx, "ERR MAXBYTES must be between 1 and %lld", settings.max_bytes);
@@ -404,13 +404,13 @@ struct value *reservation_create(server_ctx *ctx, server_string *key, struct res
   }
   if (w->traits.every && !w->traits.next)
     w->traits.next = (uint64_t) server.Milliseconds() + w->traits.every;
-  int result = tamis_create(&options, &filter);
+  int result = memory_create_filter(&options, &made);
   if (result != TAMIS_OK) {
     explain(w, &options, result, why, sizeof why);
     reply_error(ctx, "ERR could not create filter: %s", why);
     return NULL;
   }
-  struct value *v = value_of_filter(w->kind, filter, &w->traits, options.capacity, 0);
+  struct value *v = value_of_filter(w->kind, made, &w->traits, options.capacity, 0);
   if (!v) {
     reply_error(ctx, "ERR could not create filter: %s", tamis_strerror(TAMIS_ENOMEM));
     return NULL;

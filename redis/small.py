@@ -6,6 +6,7 @@
 
 RedisBloom takes -log2(rate) / ln 2 bits for each item, in words of 64 bits, with half the rate in a filter that
 grows; and 96 bytes beside them, as BF.INFO says there.  What the server takes for a key is added to both.
+Both are the bytes that jemalloc hands out, which has four sizes of blocks for each doubling.
 """
 import argparse
 import math
@@ -18,7 +19,12 @@ import server as servers
 
 def theirs(items, rate, grows):
     bits = int(items * -math.log(rate / 2 if grows else rate) / math.log(2) ** 2)
-    return 96 + (bits + 63) // 64 * 8
+    return 96 + block((bits + 63) // 64 * 8)
+
+
+def block(size):
+    step = max(16, 1 << (size - 1).bit_length() - 3)
+    return (size + step - 1) // step * step
 
 
 def measure(server, items, rate, grows):

@@ -3,7 +3,6 @@
 
 #include "dumps.h"
 #include "figures.h"
-#include "memory.h"
 
 #include <string.h>
 
@@ -35,16 +34,17 @@ static struct value *create_or_release(const struct value *like)
   struct value *v = create(like);
   if (v)
     return v;
-  tamis_destroy(like->filter);
+  memory_destroy_filter((struct memory_filter){like->filter, like->account});
   foreign_free(like->foreign);
   return NULL;
 }
 
-struct value *value_of_filter(tamis_kind kind, tamis_filter *filter, const struct traits *traits,
-                              uint64_t capacity, uint64_t count)
+struct value *value_of_filter(tamis_kind kind, struct memory_filter made,
+                              const struct traits *traits, uint64_t capacity, uint64_t count)
 {
   return create_or_release(&(struct value){.kind = kind,
-                                           .filter = filter,
+                                           .filter = made.filter,
+                                           .account = made.account,
                                            .traits = *traits,
                                            .capacity = capacity,
                                            .count = count,
@@ -69,18 +69,22 @@ struct traits value_traits_of_foreign(const struct foreign *f)
   return traits;
 }
 
-struct value *value_of_foreign(struct foreign *foreign, tamis_filter *own)
+struct value *value_of_foreign(struct foreign *foreign, struct value *own)
 {
   const struct traits traits = value_traits_of_foreign(foreign);
   tamis_stats stats = TAMIS_STATS_INIT;
-  if (own)
-    (void) tamis_get_stats(own, &stats);
-  return create_or_release(&(struct value){.kind = foreign->kind,
-                                           .filter = own,
-                                           .foreign = foreign,
-                                           .traits = traits,
-                                           .capacity = foreign_capacity(foreign),
-                                           .count = foreign->count + stats.count});
+  struct value like = {.kind = foreign->kind,
+                       .foreign = foreign,
+                       .traits = traits,
+                       .capacity = foreign_capacity(foreign)};
+  if (own) {
+    (void) tamis_get_stats(own->filter, &stats);
+    like.filter = own->filter, own->filter = NULL;
+    like.account = own->account, own->account = NULL;
+    value_free(own);
+  }
+  like.count = foreign->count + stats.count;
+  return create_or_release(&like);
 }
 
 struct value *value_to_restore(tamis_kind kind)
@@ -102,7 +106,7 @@ static void release(const struct value *v)
 {
   dumps_end(v);
   figures_end(v);
-  tamis_destroy(v->filter);
+  memory_destroy_filter((struct memory_filter){v->filter, v->account});
   foreign_free(v->foreign);
   if (v->chunks)
     chunks_clear(v->chunks);
@@ -134,8 +138,8 @@ size_t value_memory(const struct value *v)
   if (v->filter)
     (void) tamis_get_stats(v->filter, &stats);
   const struct chunks *chunks = value_chunks(v);
-  const size_t bytes = size_of(v) + (size_t) stats.bytes +
-                       (chunks ? sizeof *chunks + chunks_memory(chunks) : 0) +
+  const size_t bytes = memory_size(v, size_of(v)) + memory_of_filter(v->account) +
+                       (chunks ? memory_size(chunks, sizeof *chunks) + chunks_memory(chunks) : 0) +
                        (v->foreign ? foreign_memory(v->foreign) : 0);
   figures_note_stats(&stats, bytes);
   return bytes;

@@ -10,6 +10,7 @@
 
 #include "chunks.h"
 #include "foreign.h"
+#include "memory.h"
 
 /* What commands have said of a filter that the filter itself does not know. */
 struct traits {
@@ -30,10 +31,11 @@ _Static_assert(sizeof(struct traits) == 40, "traits are compared as bytes");
 /* A server may have one for each of a million users, most of them a Bloom filter that a command has
  * created.  That one is *short*: its block ends after `renews` in its traits. */
 struct value {
-  tamis_filter *filter;    /* NULL while it is being restored, and where a foreign one has none */
-  struct foreign *foreign; /* NULL: the filter is not of a foreign form */
-  uint64_t capacity;       /* as asked */
-  uint64_t count;          /* adds that changed the filter, less removes */
+  tamis_filter *filter; /* NULL while it is being restored, and where a foreign one has none */
+  struct memory_account *account; /* of the filter's blocks; NULL without one */
+  struct foreign *foreign;        /* NULL: the filter is not of a foreign form */
+  uint64_t capacity;              /* as asked */
+  uint64_t count;                 /* adds that changed the filter, less removes */
   /* Of a cuckoo filter with a limit, and of a foreign filter: adds until its bytes are looked at
    * again, and what was seen. */
   uint32_t unwatched;
@@ -49,7 +51,7 @@ struct value {
 
 enum { VALUE_SHORT_BYTES = offsetof(struct value, traits) + offsetof(struct traits, deleted) };
 
-_Static_assert(sizeof(struct value) == 96 && VALUE_SHORT_BYTES == 56,
+_Static_assert(sizeof(struct value) == 104 && VALUE_SHORT_BYTES == 64,
                "size classes of the server's allocator have these, or few more");
 
 /* What a short value does not have. */
@@ -68,11 +70,11 @@ struct value value_contents(const struct value *v);
 struct traits value_traits(const struct value *v);
 
 /* Takes the filter over.  NULL: no memory; the filter is destroyed then. */
-struct value *value_of_filter(tamis_kind kind, tamis_filter *filter, const struct traits *traits,
-                              uint64_t capacity, uint64_t count);
+struct value *value_of_filter(tamis_kind kind, struct memory_filter made,
+                              const struct traits *traits, uint64_t capacity, uint64_t count);
 struct value *value_to_restore(tamis_kind kind);
 /* Takes both over; `own` may be NULL.  NULL: no memory; both are freed then. */
-struct value *value_of_foreign(struct foreign *foreign, tamis_filter *own);
+struct value *value_of_foreign(struct foreign *foreign, struct value *own);
 struct traits value_traits_of_foreign(const struct foreign *foreign);
 /* By any thread. */
 void value_free(void *value);

@@ -719,7 +719,7 @@ def test_info_of_all(context):
     empty = figures(server)
     same([empty[f"tamis_{name}"] for name in ("bloom_filters", "cuckoo_filters", "foreign_filters", "adds")], ["0"] * 4)
     assert empty["tamis_version"].count(".") == 2 and empty["tamis_build"].startswith("compiler")
-    server("BF.RESERVE", "b", "0.01", "100", "NONSCALING")
+    server("BF.RESERVE", "b", "0.01", "100", "NONSCALING", "SEED", "1")
     server("BF.MADD", "b", *range(150))
     server("CF.INSERT", "c", "ITEMS", *range(50000))
     server("COPY", "c", "d")

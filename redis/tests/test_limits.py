@@ -39,8 +39,20 @@ def false_positives(server, kind, key, count):
 
 
 def test_memory_is_counted(context):
-    server = context.server()
+    """SIZE is what the server's allocator has handed out, to the byte, and MEMORY USAGE adds the key."""
+    server = context.start()
+    for words in (("BF.RESERVE", "f", "0.01", "100"), ("BF.RESERVE", "f", "0.01", "N", "NONSCALING"),
+                  ("BF.RESERVE", "f", "0.01", "100", "WINDOW", "3"), ("CF.RESERVE", "f", "100"),
+                  ("CF.RESERVE", "f", "N"), ("CF.RESERVE", "f", "N", "EXPANSION", "0"), ("CF.RESERVE", "f", "100", "WINDOW", "3")):
+        kind = words[0][:2]
+        for n in (1000, 10000, 100_000, MILLION):
+            server(*[n if word == "N" else word for word in words])
+            insert(server, kind, "f", range(0, n, max(2, n // 50000)))
+            wait_until(lambda: info_size(server, kind, "f") == server.client.info("tamis", "tamis_bytes"),
+                       f"{words} of {n} items has {info_size(server, kind, 'f')} bytes by the allocator")
+            server("DEL", "f")
     for kind, reserve in (("BF", ("0.001", "4000000")), ("CF", ("4000000", "EXPANSION", "0"))):
+        wait_until(lambda: server.client.info("tamis", "tamis_bytes") == 0, "all that was freed is back")
         before = used(server)
         server(f"{kind}.RESERVE", "f", *reserve)
         insert(server, kind, "f", range(20000))
@@ -48,7 +60,7 @@ def test_memory_is_counted(context):
         grown = used(server) - before
         assert 4 << 20 < usage < 16 << 20, usage
         assert abs(usage - size) < 1024, (usage, size)
-        assert 0.95 * usage < grown < 1.3 * usage + 200_000, (usage, grown)
+        assert 0.98 * usage < grown < 1.02 * usage + 100_000, (usage, grown)
         for free in (("DEL", "f"), ("UNLINK", "f"), ("FLUSHALL", "SYNC"), ("FLUSHALL", "ASYNC")):
             if not server("EXISTS", "f"):
                 server(f"{kind}.RESERVE", "f", *reserve)
@@ -66,9 +78,9 @@ def info_size(server, kind, key):
 def test_small_filters(context):
     """What small filters take, in multiples of what RedisBloom takes for them: docs/redis.md has the table."""
     server = context.server()
-    most = {(100, True): (1.63, 1.54, 1.37, 1.31), (100, False): (1.82, 1.65, 1.45, 1.38),
-            (1000, True): (1.1, 1.1, 1.07, 1.06), (1000, False): (1.17, 1.1, 1.08, 1.07),
-            (10000, True): (1.02, 1.02, 1.02, 1.02), (10000, False): (1.04, 1.03, 1.03, 1.03)}
+    most = {(100, True): (1.7, 1.58, 1.46, 1.37), (100, False): (1.92, 1.74, 1.46, 1.37),
+            (1000, True): (1.15, 1.23, 1.01, 1.2), (1000, False): (1.17, 1.01, 1.01, 1.2),
+            (10000, True): (1.01, 1.01, 1.01, 1.01), (10000, False): (1.17, 1.01, 1.01, 1.01)}
     for (items, grows), ratios in most.items():
         for rate, ratio in zip((0.01, 0.001, 1e-6, 1e-8), ratios):
             usage, other = small.measure(server, items, rate, grows)
@@ -177,7 +189,8 @@ def test_most_bytes(context):
         errors = [i for i, reply in enumerate(replies) if isinstance(reply, ReplyError)]
         assert errors[0] > 100_000, errors[:1]
         assert "full" in str(replies[errors[0]]), replies[errors[0]]
-        assert server("MEMORY", "USAGE", key) <= (1 << 20) + 4096
+        # The limit holds for what is asked for; blocks of the allocator's are up to a quarter larger.
+        assert server("MEMORY", "USAGE", key) <= (5 << 18) + 4096
         held = [i for i in range(0, errors[0], 97)]
         same(server(f"{kind}.MEXISTS", key, *held).count(1), len(held))
     # A filter from a server with a higher limit.
