@@ -5,7 +5,7 @@
  *
  * This header is included before each source of lib/ (-include), and defines the include guards of
  * the headers that it replaces, so that the layers above are compiled from the same sources.  A new
- * function of layer 1 has to be added here, or the build fails.
+ * function of layer 1 has to be added here, or the build fails.  Those that do nothing are macros.
  *
  * The steps that the layers above take because of other threads remain, as they are part of the
  * algorithm: for instance, an add to a cuckoo filter plans a cuckoo path, then checks the plan.
@@ -116,45 +116,20 @@ static inline void tamis__owner_begin_alone(struct owner *owner)
 }
 
 /* No process shares a filter here. */
-static inline int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owner *))
-{
-  (void) owner, (void) file, (void) forked;
-  return TAMIS_EUNSUPPORTED;
-}
-
-static inline void tamis__owner_end(struct owner *owner)
-{
-  (void) owner;
-}
-
-static inline int tamis__owner_renew(struct owner *owner, int (*first)(void *context),
-                                     void *context)
-{
-  (void) owner, (void) first, (void) context;
-  return TAMIS_OK;
-}
+#define tamis__owner_begin(owner, file, forked) \
+  ((void) (owner), (void) (file), (void) (forked), TAMIS_EUNSUPPORTED)
+#define tamis__owner_end(owner) ((void) (owner))
+#define tamis__owner_renew(owner, first, context) \
+  ((void) (owner), (void) (first), (void) (context), TAMIS_OK)
 
 static inline bool owner_has_name(const struct owner *owner)
 {
   return owner->name;
 }
 
-static inline bool owned_lock(struct owned_lock *lock, const struct owner *owner)
-{
-  (void) lock, (void) owner;
-  return false;
-}
-
-static inline void owned_unlock(struct owned_lock *lock, const struct owner *owner)
-{
-  (void) lock, (void) owner;
-}
-
-static inline bool owned_held(const struct owned_lock *lock)
-{
-  (void) lock;
-  return false;
-}
+#define owned_lock(lock, owner) ((void) (lock), (void) (owner), false)
+#define owned_unlock(lock, owner) ((void) (lock), (void) (owner))
+#define owned_held(lock) ((void) (lock), false)
 
 /* ---- stripe.h ---- */
 
@@ -180,52 +155,20 @@ struct stripes {
   uint64_t mask;
 };
 
-static inline void stripe_init(struct stripe *stripe)
-{
-  (void) stripe;
-}
-
-static inline void stripe_destroy(struct stripe *stripe)
-{
-  (void) stripe;
-}
-
-static inline void tamis__stripes_init(const struct stripes *stripes)
-{
-  (void) stripes;
-}
-
-static inline void tamis__stripes_destroy(const struct stripes *stripes)
-{
-  (void) stripes;
-}
+#define stripe_init(stripe) ((void) (stripe))
+#define stripe_destroy(stripe) ((void) (stripe))
+#define tamis__stripes_init(stripes) ((void) (stripes))
+#define tamis__stripes_destroy(stripes) ((void) (stripes))
 
 static inline struct stripe *stripe_of(const struct stripes *stripes, uint64_t hash)
 {
   return &stripes->all[hash & stripes->mask].stripe;
 }
 
-static inline bool stripe_held(const struct stripe *stripe)
-{
-  (void) stripe;
-  return true;
-}
-
-static inline bool stripe_trylock(struct stripe *stripe)
-{
-  (void) stripe;
-  return true;
-}
-
-static inline void stripe_lock(struct stripe *stripe)
-{
-  (void) stripe;
-}
-
-static inline void stripe_unlock(struct stripe *stripe)
-{
-  (void) stripe;
-}
+#define stripe_held(stripe) ((void) (stripe), true)
+#define stripe_trylock(stripe) ((void) (stripe), true)
+#define stripe_lock(stripe) ((void) (stripe))
+#define stripe_unlock(stripe) ((void) (stripe))
 
 static inline void stripe_use(struct stripe *stripe, int32_t change)
 {
@@ -237,44 +180,13 @@ static inline uint32_t stripe_used(const struct stripe *stripe)
   return stripe->used;
 }
 
-static inline void version_begin(_Atomic uint64_t *version)
-{
-  (void) version;
-}
-
-static inline void version_bump(struct stripe *stripe)
-{
-  (void) stripe;
-}
-
-static inline void version_leave(struct stripe *stripe)
-{
-  (void) stripe;
-}
-
-static inline bool version_has_left(uint64_t version)
-{
-  (void) version;
-  return false;
-}
-
-static inline bool stripe_has_left(const struct stripe *stripe)
-{
-  (void) stripe;
-  return false;
-}
-
-static inline uint64_t version_before(const struct stripe *stripe)
-{
-  (void) stripe;
-  return 0;
-}
-
-static inline uint64_t version_after(const struct stripe *stripe)
-{
-  (void) stripe;
-  return 0;
-}
+#define version_begin(version) ((void) (version))
+#define version_bump(stripe) ((void) (stripe))
+#define version_leave(stripe) ((void) (stripe))
+#define version_has_left(version) ((void) (version), false)
+#define stripe_has_left(stripe) ((void) (stripe), false)
+#define version_before(stripe) ((void) (stripe), 0)
+#define version_after(stripe) ((void) (stripe), 0)
 
 /* ---- counter.h ---- */
 

@@ -16,39 +16,16 @@
 
 typedef const char *reader_token;
 
-static inline reader_token reader_enter(void)
-{
-  return "";
-}
-
-static inline void reader_leave(reader_token token)
-{
-  (void) token;
-}
-
-static inline reader_token registered_reader_enter(void)
-{
-  return "";
-}
-
-static inline void registered_reader_leave(reader_token token)
-{
-  (void) token;
-}
+#define reader_enter() ""
+#define reader_leave(token) ((void) (token))
+#define registered_reader_enter() ""
+#define registered_reader_leave(token) ((void) (token))
 
 enum { tamis__read_sections = 0 };
 enum reader_pause { READER_OUTSIDE };
 
-static inline enum reader_pause tamis__reader_pause(bool inside)
-{
-  (void) inside;
-  return READER_OUTSIDE;
-}
-
-static inline void tamis__reader_resume(enum reader_pause pause)
-{
-  (void) pause;
-}
+#define tamis__reader_pause(inside) ((void) (inside), READER_OUTSIDE)
+#define tamis__reader_resume(pause) ((void) (pause))
 
 struct retired {
   struct retired *next;
@@ -66,10 +43,7 @@ struct backlog {
   uint64_t unused[4];
 };
 
-static inline bool tamis__readers_init(void)
-{
-  return true;
-}
+#define tamis__readers_init() true
 
 static inline bool tamis__backlog_init(struct backlog *backlog, backlog_release *release,
                                        void *owner, const _Atomic uint64_t *bytes)
@@ -79,10 +53,7 @@ static inline bool tamis__backlog_init(struct backlog *backlog, backlog_release 
   return true;
 }
 
-static inline void tamis__backlog_destroy(struct backlog *backlog)
-{
-  (void) backlog;
-}
+#define tamis__backlog_destroy(backlog) ((void) (backlog))
 
 /* Released at once: there are no other threads, or no table grows, and then nothing is ever retired. */
 static inline void tamis__backlog_retire(struct backlog *backlog, struct retired *block,
@@ -98,10 +69,6 @@ static inline bool tamis__backlog_drain(struct backlog *backlog)
   return false;
 }
 
-static inline bool tamis__backlog_hurry(struct backlog *backlog)
-{
-  (void) backlog;
-  return false;
-}
+#define tamis__backlog_hurry tamis__backlog_drain
 
 #endif
