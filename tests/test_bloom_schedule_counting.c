@@ -34,7 +34,8 @@ static struct key_counters counters_of(const tamis_filter *f, uint64_t hash)
 {
   const struct bloom *b = const_bloom_of(f);
   uint64_t mixed = hash_mix(&f->keys, hash);
-  return counters_of_key(b, mixed, bloom_first_word(b->word_count, mixed), bloom_shape_of(b));
+  return counters_of_key(b, (struct bloom_key){mixed, bloom_first_word(b->word_count, mixed)},
+                         bloom_shape_of(b));
 }
 
 static word *line_of(const struct key_counters *key)

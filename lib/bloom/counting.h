@@ -79,6 +79,7 @@
 #include "base/hook.h"
 #include "bloom/bloom.h"
 #include "bloom/capacity.h"
+#include "bloom/gaps.h"
 
 /* ---- a word of counters, as a value; `own` has the lowest bits of a key's counters ---- */
 
@@ -133,10 +134,10 @@ FORCE_INLINE void put_in_order(struct bloom_probe *first, struct bloom_probe *se
   second->mask = b.mask ^ differ;
 }
 
-FORCE_INLINE struct key_counters counters_of_key(const struct bloom *b, uint64_t hash,
-                                                 uint64_t first, struct bloom_shape shape)
+FORCE_INLINE struct key_counters counters_of_key(const struct bloom *b, struct bloom_key of,
+                                                 struct bloom_shape shape)
 {
-  struct bloom_probes probes = bloom_probes_from(first, hash, shape);
+  struct bloom_probes probes = bloom_probes_from(of.first, of.hash, shape);
   struct key_counters key;
   key.words = b->words;
   key.n = shape.probes;
@@ -257,12 +258,11 @@ FORCE_INLINE bool counting_takes(struct bloom *b)
 
 /* ---- the calls ---- */
 
-FORCE_INLINE int counting_add(struct bloom *b, uint64_t hash, uint64_t first,
-                              struct bloom_shape shape)
+FORCE_INLINE int counting_add(struct bloom *b, struct bloom_key of, struct bloom_shape shape)
 {
   if (!counting_takes(b))
     return TAMIS_EFULL;
-  struct key_counters key = counters_of_key(b, hash, first, shape);
+  struct key_counters key = counters_of_key(b, of, shape);
   raise_words(&key, 0, key.n);
   if (!b->limited)
     bloom_count(b, KEYS, 1);
@@ -308,11 +308,11 @@ static inline int counting_fill_locked(const struct key_counters *key, unsigned 
 }
 
 /* Adds a key, if it is missing.  The caller holds the stripe of its line. */
-FORCE_INLINE int counting_add_missing_locked(struct bloom *b, uint64_t hash, uint64_t first,
+FORCE_INLINE int counting_add_missing_locked(struct bloom *b, struct bloom_key of,
                                              struct bloom_shape shape)
 {
-  assert(stripe_held(stripe_of_line(b, first)));
-  struct key_counters key = counters_of_key(b, hash, first, shape);
+  assert(stripe_held(stripe_of_line(b, of.first)));
+  struct key_counters key = counters_of_key(b, of, shape);
   int gap = last_gap_locked(&key);
   if (gap < 0)
     return TAMIS_PRESENT;
@@ -327,11 +327,20 @@ FORCE_INLINE int counting_add_missing_locked(struct bloom *b, uint64_t hash, uin
   return result;
 }
 
-FORCE_INLINE int counting_remove(struct bloom *b, uint64_t hash, uint64_t first,
-                                 struct bloom_shape shape)
+FORCE_INLINE int counting_add_missing(struct bloom *b, struct bloom_key of,
+                                      struct bloom_shape shape)
 {
-  struct key_counters key = counters_of_key(b, hash, first, shape);
-  struct stripe *stripe = stripe_of_line(b, first);
+  struct stripe *stripe = stripe_of_line(b, of.first);
+  stripe_lock(stripe);
+  int result = counting_add_missing_locked(b, of, shape);
+  stripe_unlock(stripe);
+  return result;
+}
+
+FORCE_INLINE int counting_remove(struct bloom *b, struct bloom_key of, struct bloom_shape shape)
+{
+  struct key_counters key = counters_of_key(b, of, shape);
+  struct stripe *stripe = stripe_of_line(b, of.first);
   stripe_lock(stripe);
   bool in = words_have(&key, key.n, false);
   HOOK(counting_key_found_under_stripe);
@@ -348,10 +357,10 @@ FORCE_INLINE int counting_remove(struct bloom *b, uint64_t hash, uint64_t first,
 }
 
 /* The least of a key's counters: an upper bound of its copies. */
-static inline uint64_t counting_copies(const struct bloom *b, uint64_t hash, uint64_t first,
+static inline uint64_t counting_copies(const struct bloom *b, struct bloom_key of,
                                        struct bloom_shape shape)
 {
-  struct bloom_probes probes = bloom_probes_from(first, hash, shape);
+  struct bloom_probes probes = bloom_probes_from(of.first, of.hash, shape);
   uint64_t least = 15;
   for (unsigned i = 0; i < shape.probes; i++) {
     struct bloom_probe probe = bloom_probes_next(&probes, shape);

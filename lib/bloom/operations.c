@@ -214,17 +214,6 @@ FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, bool late, struct
   return filled == WON ? TAMIS_OK : TAMIS_PRESENT;
 }
 
-/* Of a filter with counters; NEVER_INLINE where it is made for each shape: a call for a key that is
- * in then saves no registers. */
-FORCE_INLINE int count_missing(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
-{
-  struct stripe *stripe = stripe_of_line(b, key.first);
-  stripe_lock(stripe);
-  int result = counting_add_missing_locked(b, key.hash, key.first, shape);
-  stripe_unlock(stripe);
-  return result;
-}
-
 /* ---- batches: the same calls, with memory fetched before it is needed ---- */
 
 FORCE_INLINE void prepare_group(const struct bloom *b, const uint64_t *hashes, size_t n,
@@ -294,7 +283,7 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
   struct bloom_key keys[FILTER_GROUP];
   prepare_group(b, hashes, n, keys, shape);
   for (size_t i = 0; i < n; i++)
-    counts[i] = counting_copies(b, keys[i].hash, keys[i].first, shape);
+    counts[i] = counting_copies(b, keys[i], shape);
 }
 
 /* ---- the same for each shape ----
@@ -302,17 +291,33 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
  * With the shape a constant, the compiler makes straight code of the one body above:
  * blocked_2x3_contains and its like are made here.  Those of several sections read their number: a
  * shape may use `b`, the filter or the row of a layer. */
-#define LOOK_UPS(name, shape)                                                                 \
-  static bool name##_contains(const tamis_filter *f, uint64_t hash)                           \
-  {                                                                                           \
-    const struct bloom *b = const_bloom_of(f);                                                \
-    return lookup(b, key_of(b, hash, shape), shape);                                          \
-  }                                                                                           \
-  static size_t name##_contains_many(const tamis_filter *f, const uint64_t *hashes, size_t n, \
-                                     bool *found)                                             \
-  {                                                                                           \
-    const struct bloom *b = const_bloom_of(f);                                                \
-    return contains_many(b, hashes, n, found, shape);                                         \
+#define CALL(type, name, parameters, of, ...) \
+  static type name parameters                 \
+  {                                           \
+    __typeof__(of(f)) b = of(f);              \
+    __VA_ARGS__;                              \
+  }
+#define HASH_OF (tamis_filter * f, uint64_t hash)
+#define HASH_IN (const tamis_filter *f, uint64_t hash)
+#define HASHES_IN(answers) (const tamis_filter *f, const uint64_t *hashes, size_t n, answers)
+
+#define LOOK_UPS(name, shape)                                                \
+  CALL(bool, name##_contains, HASH_IN, const_bloom_of,                       \
+       return lookup(b, key_of(b, hash, shape), shape))                      \
+  CALL(size_t, name##_contains_many, HASHES_IN(bool *found), const_bloom_of, \
+       return contains_many(b, hashes, n, found, shape))
+
+#define LOOK_UPS_AND_FIND(name, shape)                                           \
+  LOOK_UPS(name, shape)                                                          \
+  CALL(bool, name##_live_contains, HASH_IN, const_bloom_of,                      \
+       return lookup(b, key_of(b, hash, shape), shape) ||                        \
+              (live_has_grown(b) && tamis__layered_contains(f, hash)))           \
+  static bool name##_find(const struct bloom_row *b, unsigned n, uint64_t mixed) \
+  {                                                                              \
+    for (; n; n--, b++)                                                          \
+      if (lookup_in_row(b, mixed, shape))                                        \
+        return true;                                                             \
+    return false;                                                                \
   }
 
 /* Of those with one section. */
@@ -335,50 +340,40 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
  * looked up faster one by one, without what a function that has vectors does first. */
 #ifdef TAMIS_VECTORS
 #define BY_VECTORS(name) name##_contains_many_by_vectors
-#define VECTOR_LOOK_UPS(name, shape)                                                      \
-  VECTOR_CODE static size_t name##_vectors(const tamis_filter *f, const uint64_t *hashes, \
-                                           size_t n, bool *found)                         \
-  {                                                                                       \
-    return vector_contains_many(const_bloom_of(f), hashes, n, found, shape);              \
-  }                                                                                       \
-  static size_t BY_VECTORS(name)(const tamis_filter *f, const uint64_t *hashes, size_t n, \
-                                 bool *found)                                             \
-  {                                                                                       \
-    if (n < VECTOR_LANES)                                                                 \
-      return name##_contains_many(f, hashes, n, found);                                   \
-    return name##_vectors(f, hashes, n, found);                                           \
+#define VECTOR_LOOK_UPS(name, shape)                                                        \
+  VECTOR_CODE static size_t name##_vectors(const tamis_filter *f, const uint64_t *hashes,   \
+                                           size_t n, bool *found)                           \
+  {                                                                                         \
+    return vector_contains_many(const_bloom_of(f), hashes, n, found, shape);                \
+  }                                                                                         \
+  static size_t BY_VECTORS(name)(const tamis_filter *f, const uint64_t *hashes, size_t n,   \
+                                 bool *found)                                               \
+  {                                                                                         \
+    return (n < VECTOR_LANES ? name##_contains_many : name##_vectors)(f, hashes, n, found); \
   }
 #else
 #define BY_VECTORS(name) name##_contains_many
 #define VECTOR_LOOK_UPS(name, shape)
 #endif
 
+/* All look-ups of a shape with one section. */
+#define ONE_SECTION(name, shape) \
+  LOOK_UPS_AND_FIND(name, shape) \
+  EACH(name, shape)              \
+  VECTOR_LOOK_UPS(name, shape)
+
 /* name##_add_key() adds a key. */
-#define ADDS(name, shape)                                                                      \
-  static int name##_add(tamis_filter *f, uint64_t hash)                                        \
-  {                                                                                            \
-    struct bloom *b = bloom_of(f);                                                             \
-    return name##_add_key(b, hash, key_of(b, hash, shape), false);                             \
-  }                                                                                            \
-  static int name##_add_unique(tamis_filter *f, uint64_t hash)                                 \
-  {                                                                                            \
-    struct bloom *b = bloom_of(f);                                                             \
-    return name##_add_key(b, hash, key_of(b, hash, shape), true);                              \
-  }                                                                                            \
-  static void name##_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results) \
-  {                                                                                            \
-    struct bloom *b = bloom_of(f);                                                             \
-    add_many(b, hashes, n, results, false, shape, name##_add_key);                             \
-  }                                                                                            \
-  static void name##_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n,        \
-                                     int *results)                                             \
-  {                                                                                            \
-    struct bloom *b = bloom_of(f);                                                             \
-    add_many(b, hashes, n, results, true, shape, name##_add_key);                              \
-  }
+#define ADDS_OF(name, call, unique, shape)                                                    \
+  CALL(int, call, HASH_OF, bloom_of,                                                          \
+       return name##_add_key(b, hash, key_of(b, hash, shape), unique))                        \
+  CALL(void, call##_many, (tamis_filter * f, const uint64_t *hashes, size_t n, int *results), \
+       bloom_of, add_many(b, hashes, n, results, unique, shape, name##_add_key))
+#define ADDS(name, shape)                 \
+  ADDS_OF(name, name##_add, false, shape) \
+  ADDS_OF(name, name##_add_unique, true, shape)
 
 /* What differs between the kinds stands behind the names. */
-#define ALONE_WITH(name, many, adds, ...)                           \
+#define ALONE(name, many, adds, ...)                                \
   .alone = {.contains = name##_contains,                            \
             .contains_many = NOT_COMPACT(many),                     \
             .prefetch = NOT_COMPACT(tamis__bloom_prefetch),         \
@@ -389,11 +384,9 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
             .add_unique_many = NOT_COMPACT(adds##_add_unique_many), \
             __VA_ARGS__}
 
-#define ALONE(name, adds, ...) ALONE_WITH(name, name##_contains_many, adds, __VA_ARGS__)
-
 #define TABLE(name, many, adds, finder)                                       \
   {                                                                           \
-    ALONE_WITH(name, many, adds, .kind = &tamis__bloom_kind),                 \
+    ALONE(name, many, adds, .kind = &tamis__bloom_kind),                      \
         .live_contains = NOT_COMPACT(name##_live_contains), .find = (finder), \
         .insert = NOT_IN_READER(adds##_insert)                                \
   }
@@ -414,67 +407,41 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
   static const struct bloom_calls adds##_calls[] = {                                    \
       TABLE(name, name##_contains_many, adds, finder), TABLE(name, by_vectors, adds, finder)};
 
-#define LOOK_UPS_AND_FIND(name, shape)                                           \
-  LOOK_UPS(name, shape)                                                          \
-  static bool name##_live_contains(const tamis_filter *f, uint64_t hash)         \
-  {                                                                              \
-    const struct bloom *b = const_bloom_of(f);                                   \
-    return lookup(b, key_of(b, hash, shape), shape) ||                           \
-           (live_has_grown(b) && tamis__layered_contains(f, hash));              \
-  }                                                                              \
-  static bool name##_find(const struct bloom_row *b, unsigned n, uint64_t mixed) \
-  {                                                                              \
-    for (; n; n--, b++)                                                          \
-      if (lookup_in_row(b, mixed, shape))                                        \
-        return true;                                                             \
-    return false;                                                                \
-  }
-
 /* In both forms. */
 #define CALLS(name, by_vectors, shape, finder)             \
   CALLS_WITH(name, by_vectors, name, shape, false, finder) \
   CALLS_WITH(name, by_vectors, limited_##name, shape, true, finder)
 
-#define COUNTING_CALLS_WITH(name, shape, ...)                                                  \
-  static int name##_remove(tamis_filter *f, uint64_t hash)                                     \
-  {                                                                                            \
-    struct bloom *b = bloom_of(f);                                                             \
-    const struct bloom_key key = key_of(b, hash, shape);                                       \
-    return counting_remove(b, key.hash, key.first, shape);                                     \
-  }                                                                                            \
-  static uint64_t name##_count(const tamis_filter *f, uint64_t hash)                           \
-  {                                                                                            \
-    const struct bloom *b = const_bloom_of(f);                                                 \
-    const struct bloom_key key = key_of(b, hash, shape);                                       \
-    return counting_copies(b, key.hash, key.first, shape);                                     \
-  }                                                                                            \
-  static void name##_count_many(const tamis_filter *f, const uint64_t *hashes, size_t n,       \
-                                uint64_t *counts)                                              \
-  {                                                                                            \
-    const struct bloom *b = const_bloom_of(f);                                                 \
-    count_many(b, hashes, n, counts, shape);                                                   \
-  }                                                                                            \
-  static NEVER_INLINE int name##_missing(struct bloom *b, struct bloom_key key)                \
-  {                                                                                            \
-    return count_missing(b, key, shape);                                                       \
-  }                                                                                            \
-  FORCE_INLINE int name##_add_key(struct bloom *b, uint64_t hash, struct bloom_key key,        \
-                                  bool unique)                                                 \
-  {                                                                                            \
-    (void) hash;                                                                               \
-    if (!unique)                                                                               \
-      return counting_add(b, key.hash, key.first, shape);                                      \
-    if (lookup(b, key, shape))                                                                 \
-      return TAMIS_PRESENT;                                                                    \
-    HOOK(bloom_key_missed);                                                                    \
-    return name##_missing(b, key);                                                             \
-  }                                                                                            \
-  LOOK_UPS(name, shape)                                                                        \
-  __VA_ARGS__                                                                                  \
-  ADDS(name, shape)                                                                            \
-  static const struct bloom_calls name##_calls = {ALONE(                                       \
-      name, name, .kind = &tamis__counting_bloom_kind, .remove = NOT_IN_READER(name##_remove), \
-      .count = NOT_IN_READER(name##_count), .count_many = NOT_COMPACT(name##_count_many))};
+/* NEVER_INLINE: a call for a key that is in then saves no registers. */
+#define COUNTING_CALLS_WITH(name, shape, ...)                                             \
+  CALL(int, name##_remove, HASH_OF, bloom_of,                                             \
+       return counting_remove(b, key_of(b, hash, shape), shape))                          \
+  CALL(uint64_t, name##_count, HASH_IN, const_bloom_of,                                   \
+       return counting_copies(b, key_of(b, hash, shape), shape))                          \
+  CALL(void, name##_count_many, HASHES_IN(uint64_t *counts), const_bloom_of,              \
+       count_many(b, hashes, n, counts, shape))                                           \
+  static NEVER_INLINE int name##_missing(struct bloom *b, struct bloom_key key)           \
+  {                                                                                       \
+    return counting_add_missing(b, key, shape);                                           \
+  }                                                                                       \
+  FORCE_INLINE int name##_add_key(struct bloom *b, uint64_t hash, struct bloom_key key,   \
+                                  bool unique)                                            \
+  {                                                                                       \
+    (void) hash;                                                                          \
+    if (!unique)                                                                          \
+      return counting_add(b, key, shape);                                                 \
+    if (lookup(b, key, shape))                                                            \
+      return TAMIS_PRESENT;                                                               \
+    HOOK(bloom_key_missed);                                                               \
+    return name##_missing(b, key);                                                        \
+  }                                                                                       \
+  LOOK_UPS(name, shape)                                                                   \
+  __VA_ARGS__                                                                             \
+  ADDS(name, shape)                                                                       \
+  static const struct bloom_calls name##_calls = {                                        \
+      ALONE(name, name##_contains_many, name, .kind = &tamis__counting_bloom_kind,        \
+            .remove = NOT_IN_READER(name##_remove), .count = NOT_IN_READER(name##_count), \
+            .count_many = NOT_COMPACT(name##_count_many))};
 
 #ifdef TAMIS_COMPACT
 
@@ -499,42 +466,31 @@ const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limi
 
 #else
 
-#define BLOCKED_SHAPE(probes, bits) ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, probes, bits, 1})
-#define BLOCKED_CALLS(probes, bits)                                         \
-  LOOK_UPS_AND_FIND(blocked_##probes##x##bits, BLOCKED_SHAPE(probes, bits)) \
-  EACH(blocked_##probes##x##bits, BLOCKED_SHAPE(probes, bits))              \
-  VECTOR_LOOK_UPS(blocked_##probes##x##bits, BLOCKED_SHAPE(probes, bits))   \
-  CALLS(blocked_##probes##x##bits, BY_VECTORS(blocked_##probes##x##bits),   \
-        BLOCKED_SHAPE(probes, bits),                                        \
+#define SHAPE(layout, probes, bits) ((struct bloom_shape){layout, probes, bits, 1})
+#define BLOCKED_CALLS(probes, bits)                                                 \
+  ONE_SECTION(blocked_##probes##x##bits, SHAPE(TAMIS_LAYOUT_BLOCKED, probes, bits)) \
+  CALLS(blocked_##probes##x##bits, BY_VECTORS(blocked_##probes##x##bits),           \
+        SHAPE(TAMIS_LAYOUT_BLOCKED, probes, bits),                                  \
         (bits) == COMMON_BITS ? find_in_common : blocked_##probes##x##bits##_find)
 BLOOM_BLOCKED_SHAPES(BLOCKED_CALLS)
-#define COUNTING_SHAPE(probes, bits) ((struct bloom_shape){BLOOM_LAYOUT_COUNTING, probes, bits, 1})
-#define COUNTING_CALLS(probes, bits)                                            \
-  COUNTING_CALLS_WITH(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits), \
-                      EACH(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits)))
+#define COUNTING_CALLS(probes, bits)                                          \
+  COUNTING_CALLS_WITH(                                                        \
+      counting_##probes##x##bits, SHAPE(BLOOM_LAYOUT_COUNTING, probes, bits), \
+      EACH(counting_##probes##x##bits, SHAPE(BLOOM_LAYOUT_COUNTING, probes, bits)))
 BLOOM_COUNTING_SHAPES(COUNTING_CALLS)
-#define WORD_SHAPE(bits) ((struct bloom_shape){TAMIS_LAYOUT_WORD, 1, bits, 1})
-#define MARKED_SHAPE(bits) ((struct bloom_shape){BLOOM_LAYOUT_MARKED, 1, bits, 1})
-#define WORD_CALLS(bits)                                                                        \
-  LOOK_UPS_AND_FIND(word_##bits, WORD_SHAPE(bits))                                              \
-  EACH(word_##bits, WORD_SHAPE(bits))                                                           \
-  VECTOR_LOOK_UPS(word_##bits, WORD_SHAPE(bits))                                                \
-  CALLS_WITH(word_##bits, BY_VECTORS(word_##bits), word_##bits, WORD_SHAPE(bits), false,        \
-             word_##bits##_find)                                                                \
-  LOOK_UPS_AND_FIND(marked_##bits, MARKED_SHAPE(bits))                                          \
-  EACH(marked_##bits, MARKED_SHAPE(bits))                                                       \
-  VECTOR_LOOK_UPS(marked_##bits, MARKED_SHAPE(bits))                                            \
-  CALLS_WITH(marked_##bits, BY_VECTORS(marked_##bits), marked_##bits, MARKED_SHAPE(bits), true, \
-             marked_##bits##_find)
+#define WORD_CALLS_OF(name, layout, bits, limited) \
+  ONE_SECTION(name, SHAPE(layout, 1, bits))        \
+  CALLS_WITH(name, BY_VECTORS(name), name, SHAPE(layout, 1, bits), limited, name##_find)
+#define WORD_CALLS(bits)                                     \
+  WORD_CALLS_OF(word_##bits, TAMIS_LAYOUT_WORD, bits, false) \
+  WORD_CALLS_OF(marked_##bits, BLOOM_LAYOUT_MARKED, bits, true)
 BLOOM_WORD_SHAPES(WORD_CALLS)
-#define SECTIONS_SHAPE \
-  ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, SECTION_PROBES, SECTION_BITS, b->sections})
-LOOK_UPS_AND_FIND(sections, SECTIONS_SHAPE)
-CALLS(sections, sections_contains_many, SECTIONS_SHAPE, sections_find)
-#define CLASSIC_SHAPE \
-  ((struct bloom_shape){TAMIS_LAYOUT_CLASSIC, CLASSIC_PROBES, CLASSIC_BITS, b->sections})
-LOOK_UPS_AND_FIND(classic, CLASSIC_SHAPE)
-CALLS(classic, classic_contains_many, CLASSIC_SHAPE, classic_find)
+#define SECTIONS_CALLS(name, layout, probes, bits)                                             \
+  LOOK_UPS_AND_FIND(name, ((struct bloom_shape){layout, probes, bits, b->sections}))           \
+  CALLS(name, name##_contains_many, ((struct bloom_shape){layout, probes, bits, b->sections}), \
+        name##_find)
+SECTIONS_CALLS(sections, TAMIS_LAYOUT_BLOCKED, SECTION_PROBES, SECTION_BITS)
+SECTIONS_CALLS(classic, TAMIS_LAYOUT_CLASSIC, CLASSIC_PROBES, CLASSIC_BITS)
 
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited)
 {
