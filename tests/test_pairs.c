@@ -404,7 +404,7 @@ static unsigned hook_count;
 /* No call stops at these, and none need come there. */
 static const struct {
   const char *name, *reason;
-} left_out[] = {
+} passed_over[] = {
     {"reclaim_begun", "only the thread of the library that waits for readers comes there"},
     {"reclaim_waited", "as reclaim_begun"},
     {"backlog_moved", "whether a call comes there depends on when a grace period has ended, and it "
@@ -416,8 +416,8 @@ static const struct {
 
 static bool is_left_out(const char *name)
 {
-  for (unsigned i = 0; i < sizeof left_out / sizeof *left_out; i++)
-    if (strcmp(left_out[i].name, name) == 0)
+  for (unsigned i = 0; i < sizeof passed_over / sizeof *passed_over; i++)
+    if (strcmp(passed_over[i].name, name) == 0)
       return true;
   return false;
 }

@@ -18,21 +18,11 @@ static void for_each(void (*test)(const tamis_options *))
   }
 }
 
-static void assert_same_figures(const tamis_filter *a, const tamis_filter *b)
+static void assert_same(const tamis_filter *a, const tamis_filter *b)
 {
-  tamis_stats s = stats_of(a), t = stats_of(b);
-  assert_int_equal(s.count, t.count);
-  assert_int_equal(s.united_count, t.united_count);
-  assert_int_equal(s.bits, t.bits);
-  assert_int_equal(s.bits_set, t.bits_set);
-  assert_int_equal(s.bytes, t.bytes);
-  assert_int_equal(s.layers, t.layers);
-  assert_int_equal(s.growths, t.growths);
-  assert_int_equal(s.refused_adds, t.refused_adds);
-  assert_int_equal(s.capacity, t.capacity);
-  assert_int_equal(s.layout, t.layout);
-  assert_int_equal(s.seed, t.seed);
-  assert_true(!(s.fpp_estimate < t.fpp_estimate) && !(s.fpp_estimate > t.fpp_estimate));
+  assert_same_figures(a, b, "the other handle");
+  assert_int_equal(stats_of(a).bytes, stats_of(b).bytes);
+  assert_int_equal(stats_of(a).refused_adds, stats_of(b).refused_adds);
   assert_valid(a);
   assert_valid(b);
 }
@@ -77,13 +67,13 @@ static void check_two_handles(const tamis_options *options)
     assert_true(result == TAMIS_EFULL || result == TAMIS_PRESENT);
     assert_int_equal(tamis_add_unique_hash(f[1 - key % 2], hash_of(key)), result);
   }
-  assert_same_figures(f[0], f[1]);
+  assert_same(f[0], f[1]);
   assert_true(stats_of(f[1]).refused_adds > 100);
   tamis_filter *third = open_shared(options);
-  assert_same_figures(f[0], third);
+  assert_same(f[0], third);
   tamis_destroy(f[0]);
   tamis_destroy(third);
-  assert_same_figures(f[1], f[1]);
+  assert_same(f[1], f[1]);
   tamis_destroy(f[1]);
   f[1] = open_shared(NULL);
   assert_int_equal(stats_of(f[1]).count, winners);
@@ -145,7 +135,7 @@ static void check_layers_of_others(const tamis_options *options)
     if (call != 2 && call != 3)
       for (uint64_t key = 0; key < 100; key++)
         assert_int_equal(tamis_add_unique_hash(b, hash_of(KEYS - 1 - key)), TAMIS_PRESENT);
-    assert_same_figures(a, b);
+    assert_same(a, b);
     tamis_destroy(a);
     tamis_destroy(b);
   }
@@ -180,7 +170,7 @@ static void check_batches(const tamis_options *options)
   assert_int_equal(tamis_add_many_hash(a, hashes, KEYS, results), TAMIS_OK);
   assert_int_equal(tamis_add(a, "one", 3), TAMIS_OK);
   assert_true(tamis_contains(b, "one", 3));
-  assert_same_figures(a, b);
+  assert_same(a, b);
   tamis_destroy(a);
   tamis_destroy(b);
 }
@@ -226,7 +216,7 @@ static void check_merge(const tamis_options *options)
   assert_int_equal(tamis_merge(a, other), TAMIS_OK);
   assert_has(b, 0, few + many);
   assert_in_range(stats_of(b).count, (few + many) * 95 / 100, (few + many) * 105 / 100);
-  assert_same_figures(a, b);
+  assert_same(a, b);
   tamis_destroy(other);
   other = private_like(options, a);
   assert_int_equal(tamis_merge(other, b), TAMIS_OK);
@@ -251,7 +241,7 @@ static void check_merge_with_itself(const tamis_options *options)
   uint64_t bits = stats_of(a).bits_set;
   assert_int_equal(tamis_merge(a, b), TAMIS_OK);
   assert_int_equal(stats_of(a).bits_set, bits);
-  assert_same_figures(a, b);
+  assert_same(a, b);
   tamis_destroy(a);
   tamis_destroy(b);
 }
@@ -455,7 +445,7 @@ static void threads_of_two_handles_have_one_winner(void **state)
     assert_in_range(winners, KEYS_OF_THREADS * 99 / 100, KEYS_OF_THREADS);
     assert_has(handles[0], 0, KEYS_OF_THREADS);
     assert_true(stats_of(handles[0]).layers > 2);
-    assert_same_figures(handles[0], handles[1]);
+    assert_same(handles[0], handles[1]);
     tamis_destroy(handles[0]);
     tamis_destroy(handles[1]);
   }
