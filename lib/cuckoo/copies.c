@@ -32,7 +32,7 @@
  * The lock of the duplicate counts is taken as well, because a block of counts belongs to 256
  * buckets, whose writers do not hold these stripes.
  */
-#include "cuckoo/copies.h"
+#include "cuckoo/operations.h"
 
 #include "cuckoo/lookup.h"
 #include "cuckoo/pair.h"

@@ -7,16 +7,12 @@
 
 #include "base/memo.h"
 #include "base/reals.h"
-#include "cuckoo/copies.h"
 #include "cuckoo/create.h"
 #include "cuckoo/generation.h"
 #include "cuckoo/growth.h"
-#include "cuckoo/insert.h"
 #include "cuckoo/lookup.h"
-#include "cuckoo/remove.h"
+#include "cuckoo/operations.h"
 #include "cuckoo/save.h"
-#include "cuckoo/unite.h"
-#include "cuckoo/validate.h"
 #include "cuckoo/vectors.h"
 
 #include <math.h>

@@ -49,7 +49,7 @@
  * docs/concurrency.md has the order of locks.  A call that holds stripes of bucket pairs never
  * waits for a growth stripe.
  */
-#include "cuckoo/insert.h"
+#include "cuckoo/operations.h"
 
 #include "base/compiler.h"
 #include "cuckoo/evict.h"
@@ -475,31 +475,20 @@ static int add_unique_fixed(struct cuckoo *c, uint64_t hash)
 
 /* ---- the operations, for one hash and for a group ---- */
 
-#define OPERATIONS(sort)                                                                       \
-  int tamis__cuckoo_add_##sort(tamis_filter *f, uint64_t hash)                                 \
-  {                                                                                            \
-    return add_##sort(cuckoo_of(f), hash_mix(&f->keys, hash));                                 \
-  }                                                                                            \
-  int tamis__cuckoo_add_unique_##sort(tamis_filter *f, uint64_t hash)                          \
-  {                                                                                            \
-    return add_unique_##sort(cuckoo_of(f), hash_mix(&f->keys, hash));                          \
-  }                                                                                            \
-  void tamis__cuckoo_add_many_##sort(tamis_filter *f, const uint64_t *hashes, size_t n,        \
-                                     int *results)                                             \
-  {                                                                                            \
-    uint64_t mixed[FILTER_GROUP];                                                              \
-    tamis__mix_and_prefetch(cuckoo_of(f), hashes, n, mixed);                                   \
-    for (size_t i = 0; i < n; i++)                                                             \
-      results[i] = add_##sort(cuckoo_of(f), mixed[i]);                                         \
-  }                                                                                            \
-  void tamis__cuckoo_add_unique_many_##sort(tamis_filter *f, const uint64_t *hashes, size_t n, \
-                                            int *results)                                      \
-  {                                                                                            \
-    uint64_t mixed[FILTER_GROUP];                                                              \
-    tamis__mix_and_prefetch(cuckoo_of(f), hashes, n, mixed);                                   \
-    for (size_t i = 0; i < n; i++)                                                             \
-      results[i] = add_unique_##sort(cuckoo_of(f), mixed[i]);                                  \
+#define CALLS(call, sort)                                                                    \
+  int tamis__cuckoo_##call##_##sort(tamis_filter *f, uint64_t hash)                          \
+  {                                                                                          \
+    return call##_##sort(cuckoo_of(f), hash_mix(&f->keys, hash));                            \
+  }                                                                                          \
+  void tamis__cuckoo_##call##_many_##sort(tamis_filter *f, const uint64_t *hashes, size_t n, \
+                                          int *results)                                      \
+  {                                                                                          \
+    uint64_t mixed[FILTER_GROUP];                                                            \
+    tamis__mix_and_prefetch(cuckoo_of(f), hashes, n, mixed);                                 \
+    for (size_t i = 0; i < n; i++)                                                           \
+      results[i] = call##_##sort(cuckoo_of(f), mixed[i]);                                    \
   }
+#define OPERATIONS(sort) CALLS(add, sort) CALLS(add_unique, sort)
 OPERATIONS(any)
 OPERATIONS(growable)
 OPERATIONS(fixed)

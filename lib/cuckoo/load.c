@@ -14,7 +14,7 @@
 #include "cuckoo/directory.h"
 #include "cuckoo/generation.h"
 #include "cuckoo/memory.h"
-#include "cuckoo/remove.h"
+#include "cuckoo/operations.h"
 #include "cuckoo/segment.h"
 
 struct load {

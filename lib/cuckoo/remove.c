@@ -11,7 +11,7 @@
  *
  * If copies of it are counted, one of these goes; otherwise the entry leaves its lane.
  */
-#include "cuckoo/remove.h"
+#include "cuckoo/operations.h"
 
 #include "cuckoo/growth.h"
 #include "cuckoo/pair.h"

@@ -52,7 +52,7 @@
  * union.  Then `into` has all that it had, and some of the entries of `from`, each with all of its
  * copies or without.
  */
-#include "cuckoo/unite.h"
+#include "cuckoo/operations.h"
 #include "cuckoo/unite_plan.h"
 
 #include "cuckoo/evict.h"
@@ -60,7 +60,6 @@
 #include "cuckoo/generation.h"
 #include "cuckoo/growth.h"
 #include "cuckoo/pair.h"
-#include "cuckoo/remove.h"
 #include "cuckoo/segment.h"
 #include "cuckoo/snapshot.h"
 

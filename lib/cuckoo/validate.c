@@ -1,5 +1,8 @@
-/* SPDX-License-Identifier: MIT */
-#include "cuckoo/validate.h"
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: whether a cuckoo filter's structure is whole, for tests.
+ */
+#include "cuckoo/operations.h"
 
 #include "cuckoo/directory.h"
 
