@@ -114,7 +114,8 @@ static void a_second_advance_waits_for_the_first_one(void **state)
 }
 
 /* Of two clocks one is ahead, and ends three periods.  When the first of them has ended, the other one
- * asks for the second, and waits. */
+ * asks for the second, and waits.  Later it asks for the fourth, while the periods get lower numbers, of
+ * which the second would be the fourth of those before. */
 static void a_clock_that_is_behind_sets_no_period_back(void **state)
 {
   (void) state;
@@ -129,6 +130,12 @@ static void a_clock_that_is_behind_sets_no_period_back(void **state)
   assert_int_equal(go_on(&ahead), TAMIS_OK);
   assert_int_equal(finish(&behind), TAMIS_OK);
   assert_int_equal(stats_of(f).period, 3);
+  behind.hash = 4;
+  stop_at(&behind, "window_numbers_read");
+  assert_int_equal(tamis_set_period(f, 1), TAMIS_OK);
+  advance(f, 1);
+  assert_int_equal(go_on(&behind), TAMIS_OK);
+  assert_int_equal(stats_of(f).period, 4);
   assert_valid(f);
   tamis_destroy(f);
 }

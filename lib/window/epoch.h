@@ -162,12 +162,12 @@ static inline unsigned epoch_oldest_age(uint64_t epoch, uint64_t numbers, unsign
   return ahead > EPOCH_COMING / 2 ? periods : ahead < periods ? periods - (unsigned) ahead : 0;
 }
 
-/* By whoever has no lock, before the epoch word.
+/* By whoever has no lock, before the epoch word, and again after it.
  * ORDER numbers.load (acquire)
  *   pairs with     numbers.store
  *   makes visible  the epoch word that was published before
  *   if weakened    a new offset might be added to an old epoch word, which makes a number that no
- *                  period has had.  A call that has waited for nothing would take it for the number
+ *                  period has had, as an old offset to a new epoch word does.  A call that has waited for nothing would take it for the number
  *                  of the running period, and its caller add keys to one that ends too early */
 static inline uint64_t numbers_load(const period_numbers *at)
 {

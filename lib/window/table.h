@@ -334,11 +334,17 @@ static inline uint64_t window_mixed(const struct window *w, uint64_t hash)
   return hash_mix(&w->head.keys, hash);
 }
 
-/* The number of the period that runs. */
+/* The number of the period that runs.  Both words are of one instant: numbers that have changed never
+ * come back, but for the same period. */
 static inline uint64_t window_period(const struct window *w)
 {
-  const uint64_t numbers = numbers_load(&w->state->numbers);
-  return epoch_number(epoch_before(&w->state->epoch), numbers);
+  uint64_t numbers, epoch;
+  do {
+    numbers = numbers_load(&w->state->numbers);
+    HOOK(window_numbers_read);
+    epoch = epoch_before(&w->state->epoch);
+  } while (numbers_load(&w->state->numbers) != numbers);
+  return epoch_number(epoch, numbers);
 }
 
 /* How old a key may be that is kept: [T].  Relaxed: whoever begins a jump takes all stripes after
