@@ -16,7 +16,7 @@ static void forget_lanes(struct window_memory *memory, const struct window_layer
 
 /* The stamps that a sweep keeps: from the oldest to that of the period that runs. */
 struct kept {
-  unsigned oldest, now;
+  unsigned oldest, now, dead;
 };
 
 /* Clears the other lanes of a word, and adds those that stay in use to *left.  Returns how many were
@@ -28,7 +28,8 @@ static unsigned sweep_word_locked(struct window_memory *memory, const struct win
   word *at = &layer->words[index];
   uint64_t value = word_load(at);
   uint64_t used = window_used(s, value);
-  uint64_t gone = used & window_beyond(s, value, kept->oldest, kept->now);
+  uint64_t gone = used & (WINDOW_JUMPS ? window_beyond(s, value, kept->oldest, kept->now)
+                                       : window_dead(s, value, kept->dead));
   *left |= used ^ gone;
   if (!gone)
     return 0;
@@ -79,7 +80,8 @@ void tamis__window_sweep(struct window *w, struct window_swept *swept)
   begin(w, swept);
   const uint64_t epoch = epoch_before(&w->state->epoch), stripes = w->stripes.mask + 1;
   const unsigned oldest = window_oldest_age(w, epoch);
-  const struct kept kept = {epoch_stamp_of_age(epoch, oldest, w->stamps), epoch_now(epoch)};
+  const struct kept kept = {epoch_stamp_of_age(epoch, oldest, w->stamps), epoch_now(epoch),
+                            epoch_dead(epoch)};
   for (uint64_t stripe = 0; stripe < stripes; stripe++) {
     window_lock(w, &w->stripes.all[stripe]);
     const bool used = window_stripe_lanes(&w->stripes.all[stripe]);
