@@ -106,11 +106,7 @@ static int read_struct(const struct refusal *why, const tamis_options *o, tamis_
   memset(known, 0, sizeof *known);
   if (!o)
     return tamis__refuse(why, TAMIS_EINVAL, "options is NULL; it must point to a tamis_options");
-  if (!NOT_COMPACT(o)) { /* such a build is one with its only caller */
-    *known = *o;
-    return TAMIS_OK;
-  }
-  size_t size = o->struct_size;
+  size_t size = NOT_COMPACT(o) ? o->struct_size : sizeof *known; /* its only caller is within */
   if (size < FIRST_OPTIONS_SIZE || size > ABSURD_SIZE)
     return tamis__refuse(why, TAMIS_EINVAL,
                          "struct_size is %zu; it must be from %zu to %d: begin with "
