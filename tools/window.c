@@ -13,7 +13,7 @@
 
 struct window_options {
   struct shared_options shared;
-  const char *path;
+  char *path;
   double period; /* seconds; less than 0: not given */
 };
 
