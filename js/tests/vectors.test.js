@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The filters that are kept in tests/vectors have the answers that other runtimes give: tests/test_vectors.py.
+// The filters that are kept in tests/compat/vectors have the answers that other runtimes give: tests/compat/test_vectors.py.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { Reader } from '../src/node-reader.js';
 import { Filter, info } from './package.js';
 
-const folder = new URL('../../tests/vectors/', import.meta.url);
+const folder = new URL('../../tests/compat/vectors/', import.meta.url);
 const vectors = JSON.parse(readFileSync(new URL('vectors.json', folder), 'utf8'));
 const keys = vectors.keys.map((key) => Buffer.from(key, 'hex'));
 

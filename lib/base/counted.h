@@ -52,7 +52,7 @@ struct counted_readers {
  *   pairs with     counted.drained
  *   makes visible  that the reader has read all that it reads
  *   if weakened    memory is released while it is still read
- *   checked by     negative/counted_leave_relaxed */
+ *   checked by     mutants/counted_leave_relaxed */
 static inline void counted_leave(_Atomic uint64_t *counter)
 {
   atomic_fetch_sub_explicit(counter, 1, memory_order_release);
@@ -62,7 +62,7 @@ static inline void counted_leave(_Atomic uint64_t *counter)
  *   pairs with     counted.drained
  *   makes visible  that there is a reader of this phase
  *   if weakened    D may still read 0 although C came before F: the reader is overlooked
- *   checked by     negative/counted_enter_acq_rel */
+ *   checked by     mutants/counted_enter_acq_rel */
 static inline void counted_add(_Atomic uint64_t *counter)
 {
   atomic_fetch_add_explicit(counter, 1, memory_order_seq_cst);
@@ -72,8 +72,8 @@ static inline void counted_add(_Atomic uint64_t *counter)
  *   pairs with     counted.flip
  *   makes visible  if the phase is a new one, what became unreachable before it began
  *   if weakened    C may read the old phase although D has read 0: the reader is overlooked
- *   checked by     negative/counted_check_acquire,
- *                  negative/counted_phase_not_checked (that it is read again at all) */
+ *   checked by     mutants/counted_check_acquire,
+ *                  mutants/counted_phase_not_checked (that it is read again at all) */
 static inline uint64_t counted_phase(const struct counted_readers *readers)
 {
   return atomic_load_explicit(&readers->phase, memory_order_seq_cst);
@@ -97,8 +97,8 @@ static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, u
  * the phase before that one.
  * ORDER counted.flip (seq_cst)
  *   pairs with     counted.check, which has the argument
- *   checked by     negative/counted_flip_acq_rel,
- *                  negative/counted_phase_is_never_new (that there is one) */
+ *   checked by     mutants/counted_flip_acq_rel,
+ *                  mutants/counted_phase_is_never_new (that there is one) */
 static inline uint64_t counted_flip(struct counted_readers *readers)
 {
   return atomic_fetch_add_explicit(&readers->phase, 1, memory_order_seq_cst);
@@ -108,8 +108,8 @@ static inline uint64_t counted_flip(struct counted_readers *readers)
  * ORDER counted.drained (seq_cst)
  *   pairs with     counted.enter, counted.leave
  *   if weakened    acquire would see what readers did before they left, but might overlook an E
- *   checked by     negative/counted_drained_acquire,
- *                  negative/counted_readers_not_waited_for (that it is asked at all) */
+ *   checked by     mutants/counted_drained_acquire,
+ *                  mutants/counted_readers_not_waited_for (that it is asked at all) */
 static inline bool counted_have_left(const struct counted_readers *readers, uint64_t phase)
 {
   for (unsigned i = 0; i < COUNTED_SHARDS; i++)

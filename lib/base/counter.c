@@ -37,7 +37,7 @@ static _Atomic bool key_made;
  *   pairs with     index.acquire
  *   makes visible  what the thread has counted
  *   if weakened    the next owner adds to an older value: adds are lost
- *   checked by     negative/index_kept_at_the_end, negative/index_released_relaxed */
+ *   checked by     mutants/index_kept_at_the_end, mutants/index_released_relaxed */
 static void release_index(unsigned index)
 {
   atomic_fetch_and_explicit(&used_indices[index / INDICES_PER_WORD],
@@ -85,7 +85,7 @@ __attribute__((destructor)) static void at_unload(void)
  * (release sequence).
  * ORDER index.acquire (acquire)
  *   pairs with     index.release, which has the argument
- *   checked by     negative/index_acquired_relaxed */
+ *   checked by     mutants/index_acquired_relaxed */
 static unsigned acquire_index_of(unsigned word)
 {
   uint64_t used = atomic_load_explicit(&used_indices[word], memory_order_relaxed);
@@ -157,7 +157,7 @@ void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64
 
 /* ORDER counter.sum (acquire)
  *   pairs with     counter.add, which has the argument
- *   checked by     negative/counter_summed_relaxed */
+ *   checked by     mutants/counter_summed_relaxed */
 static inline uint64_t part_of(const struct counter_shard *shard, unsigned kind)
 {
   return atomic_load_explicit(&shard->value[kind], memory_order_acquire);

@@ -75,7 +75,7 @@ FORCE_INLINE bool counter_is_owned_by_mask(uint8_t mask)
  *   makes visible  what is counted: the bits of a key
  *   if weakened    a save may count a key and not find its bits: the loaded filter would refuse a
  *                  key too early
- *   checked by     negative/counter_added_relaxed */
+ *   checked by     mutants/counter_added_relaxed */
 FORCE_INLINE uint64_t counter_add_owned(struct counter_shard *shards, unsigned kind,
                                         uint64_t amount)
 {

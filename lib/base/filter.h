@@ -215,7 +215,7 @@ static inline void filter_begin(tamis_filter *f, const tamis_filter *head, struc
  *                  threads that each add a key and then look up the other's key, both could miss:
  *                  one because it does not know yet where the other key went.  On x86-64 it is a
  *                  plain load in any case
- *   checked by     negative/operations_load_relaxed */
+ *   checked by     mutants/operations_load_relaxed */
 static inline const struct filter_operations *operations_of(const tamis_filter *f)
 {
   return atomic_load_explicit(&f->operations, memory_order_seq_cst);

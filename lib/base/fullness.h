@@ -78,7 +78,7 @@ static inline void fullness_begin(fullness_rooms *rooms)
  *   makes visible  what has come free
  *   if weakened    a call might find nothing free although it knows the new count, and set a mark
  *                  with it, which stays although there is room
- *   checked by     negative/rooms_counted_relaxed */
+ *   checked by     mutants/rooms_counted_relaxed */
 static inline void fullness_count(fullness_rooms *rooms)
 {
   atomic_fetch_add_explicit(rooms, 1, memory_order_release);
@@ -87,7 +87,7 @@ static inline void fullness_count(fullness_rooms *rooms)
 /* Read before room is sought.
  * ORDER fullness.counted (acquire)
  *   pairs with     fullness.count, which has the argument
- *   checked by     negative/rooms_read_relaxed */
+ *   checked by     mutants/rooms_read_relaxed */
 static inline uint32_t fullness_counted(const fullness_rooms *rooms)
 {
   return atomic_load_explicit(rooms, memory_order_acquire);
@@ -115,7 +115,7 @@ enum fullness_degree { FULLNESS_EMPTIER, FULLNESS_NEARLY, FULLNESS_AS_PLANNED };
  *   makes visible  that a search reads the buckets from now on
  *   if weakened    an entry that leaves may be missed by the search, and its call may not see the
  *                  search: the segment stays marked although it has room
- *   checked by     negative/full_mark_announced_relaxed */
+ *   checked by     mutants/full_mark_announced_relaxed */
 static inline void fullness_begin_search(fullness *full)
 {
   uint32_t failures = atomic_load_explicit(full, memory_order_relaxed) & FULLNESS_FAILURES;
@@ -145,7 +145,7 @@ static inline void fullness_mark(fullness *full, fullness_vacated *vacated, unsi
 /* Whether there is a state to remove, after a bucket has lost an entry.
  * ORDER fullness.reset (seq_cst)
  *   pairs with     fullness.search, which has the argument
- *   checked by     negative/full_mark_not_cleared */
+ *   checked by     mutants/full_mark_not_cleared */
 static inline uint32_t fullness_state(const fullness *full)
 {
   return atomic_load_explicit(full, memory_order_seq_cst) & FULLNESS_STATE;

@@ -76,7 +76,7 @@ int tamis__live_file_write(const struct live_file *new, struct shared_file *file
  *   pairs with     live.counted
  *   makes visible  that the counters agree with what they count, and that the space is reserved
  *   if weakened    a process could decide by older counters when to look at them again
- *   checked by     negative/start_is_not_noticed (that the number is read) */
+ *   checked by     mutants/start_is_not_noticed (that the number is read) */
 static uint64_t mended_at(const _Atomic uint64_t *boot)
 {
   return atomic_load_explicit(boot, memory_order_acquire);
@@ -84,7 +84,7 @@ static uint64_t mended_at(const _Atomic uint64_t *boot)
 
 /* ORDER live.counted (release)
  *   pairs with     live.boot, which has the argument
- *   checked by     negative/not_counted_again (that there is something to make visible) */
+ *   checked by     mutants/not_counted_again (that there is something to make visible) */
 static void set_mended_at(_Atomic uint64_t *boot, uint64_t now)
 {
   atomic_store_explicit(boot, now, memory_order_release);

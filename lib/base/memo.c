@@ -19,7 +19,7 @@ _Static_assert(MEMO_ENTRIES == 16, "four bits choose an entry");
  *   pairs with     memo.give_back
  *   makes visible  what the thread before has written to the entry
  *   if weakened    half of another answer is read
- *   checked by     negative/memo_taken_relaxed */
+ *   checked by     mutants/memo_taken_relaxed */
 static bool take(struct memo_entry *entry)
 {
   enum { MOST_LOOKS = 100 }; /* longer than another thread needs it, unless that has been stopped */
@@ -31,7 +31,7 @@ static bool take(struct memo_entry *entry)
 
 /* ORDER memo.give_back (release)
  *   pairs with     memo.take, which has the argument
- *   checked by     negative/memo_given_back_relaxed */
+ *   checked by     mutants/memo_given_back_relaxed */
 static void give_back(struct memo_entry *entry)
 {
   atomic_store_explicit(&entry->taken, 0, memory_order_release);

@@ -71,7 +71,7 @@ int tamis__owner_renew(struct owner *owner, int (*first)(void *context), void *c
  *   pairs with     owner.named
  *   makes visible  the descriptor by which a waiter asks for other owners
  *   if weakened    a thread that is not the one which was named might ask by an older descriptor
- *   checked by     negative/owner_is_not_renewed (that a name is asked for) */
+ *   checked by     mutants/owner_is_not_renewed (that a name is asked for) */
 static inline bool owner_has_name(const struct owner *owner)
 {
   return atomic_load_explicit(&owner->name, memory_order_acquire);
@@ -87,7 +87,7 @@ static inline uint64_t owner_name(const struct owner *owner)
  * byte, which a waiter has asked for.)
  * ORDER owned.lock (acquire)
  *   pairs with     owned.unlock, which has the argument
- *   checked by     negative/owned_lock_relaxed */
+ *   checked by     mutants/owned_lock_relaxed */
 static inline bool owned_trylock(struct owned_lock *lock, const struct owner *owner)
 {
   uint64_t nobody = 0, name = owner_name(owner);
@@ -122,7 +122,7 @@ static inline bool owned_held(const struct owned_lock *lock)
  *   pairs with     owned.lock
  *   makes visible  all that was written under the lock
  *   if weakened    the next owner may miss a lane that this one has written, and write another one
- *   checked by     negative/owned_unlock_relaxed */
+ *   checked by     mutants/owned_unlock_relaxed */
 static inline void owned_unlock(struct owned_lock *lock, const struct owner *owner)
 {
   assert(owner->file >= 0 || owned_held(lock)); /* another process may write anything */

@@ -157,8 +157,8 @@ static inline uint32_t stripe_used(const struct stripe *stripe)
  *   pairs with     version.before
  *   makes visible  the copy of the entry, which was written before
  *   if weakened    a reader may see the new version and not the copy: false negative
- *   checked by     negative/version_not_bumped (that there is a bump at all),
- *                  negative/version_bump_relaxed */
+ *   checked by     mutants/version_not_bumped (that there is a bump at all),
+ *                  mutants/version_bump_relaxed */
 static inline void version_bump(struct stripe *stripe)
 {
   assert(stripe_held(stripe));
@@ -174,7 +174,7 @@ static inline void version_bump(struct stripe *stripe)
  *   if weakened    with release, a reader that has seen the segment's successor would still see the
  *                  mark.  But two readers could see an add to the successor and an add elsewhere in
  *                  opposite orders: not linearizable
- *   checked by     negative/left_marked_late, negative/version_leave_release */
+ *   checked by     mutants/left_marked_late, mutants/version_leave_release */
 static inline void version_leave(struct stripe *stripe)
 {
   assert(stripe_held(stripe));
@@ -191,8 +191,8 @@ static inline bool version_has_left(uint64_t version)
  *   pairs with     version.bump, version.leave
  *   if weakened    acquire would keep the reads of the buckets after this one, but see
  *                  version.leave.  With relaxed they could be done before it: false negative
- *   checked by     negative/version_after_words (that it comes first),
- *                  negative/version_before_relaxed, negative/version_before_acquire */
+ *   checked by     mutants/version_after_words (that it comes first),
+ *                  mutants/version_before_relaxed, mutants/version_before_acquire */
 static inline uint64_t version_before(const struct stripe *stripe)
 {
   return atomic_load_explicit(&stripe->version, memory_order_seq_cst);

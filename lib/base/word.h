@@ -20,7 +20,7 @@ typedef _Atomic uint64_t word;
  *   if weakened    acquire would keep that.  But on a machine without multi-copy atomicity two
  *                  readers could see two adds in opposite orders: not linearizable.  On x86-64 and
  *                  on ARMv8 the stronger load is the same instruction
- *   checked by     negative/plain_store (that the access is atomic), negative/bit_load_acquire */
+ *   checked by     mutants/plain_store (that the access is atomic), mutants/bit_load_acquire */
 static inline uint64_t word_load(const word *w)
 {
   return atomic_load_explicit(w, memory_order_seq_cst);
@@ -31,7 +31,7 @@ static inline uint64_t word_load(const word *w)
  *   pairs with     bit.load in word_load()
  *   if weakened    as bit.load says; and if the access were not atomic at all, a bit that another
  *                  thread sets meanwhile would be lost: false negative
- *   checked by     negative/plain_store, negative/bit_set_acq_rel */
+ *   checked by     mutants/plain_store, mutants/bit_set_acq_rel */
 static inline uint64_t word_or(word *w, uint64_t bits)
 {
   return atomic_fetch_or_explicit(w, bits, memory_order_seq_cst);
@@ -41,7 +41,7 @@ static inline uint64_t word_or(word *w, uint64_t bits)
  * ORDER word.change (seq_cst)
  *   pairs with     bit.load in word_load(), which has the argument,
  *                  both for the value that is written and for the one that is read
- *   checked by     negative/word_change_acq_rel */
+ *   checked by     mutants/word_change_acq_rel */
 static inline uint64_t word_replace(word *w, uint64_t old, uint64_t value)
 {
   atomic_compare_exchange_strong_explicit(w, &old, value, memory_order_seq_cst,
@@ -56,8 +56,8 @@ static inline uint64_t word_replace(word *w, uint64_t old, uint64_t value)
  *   if weakened    release would keep that.  But the store could still wait in a store buffer while
  *                  the same thread's next contains reads: of two threads that each add a key and
  *                  then look up the other's key, both could miss
- *   checked by     negative/clear_before_copy (that what comes before is visible),
- *                  negative/word_put_release */
+ *   checked by     mutants/clear_before_copy (that what comes before is visible),
+ *                  mutants/word_put_release */
 static inline void word_store(word *w, uint64_t value)
 {
   atomic_store_explicit(w, value, memory_order_seq_cst);

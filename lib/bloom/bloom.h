@@ -215,7 +215,7 @@ static inline bool bloom_fit_together(const struct bloom *a, const struct bloom 
  *   if weakened    acquire would keep that.  But a unique add, which completes its key and then
  *                  looks whether there is another layer, could miss that one, while a call that
  *                  adds the key there misses the bits: two winners
- *   checked by     negative/layer_load_relaxed */
+ *   checked by     mutants/layer_load_relaxed */
 static inline bool is_alone(const struct bloom *first)
 {
   return !atomic_load_explicit(&first->newest, memory_order_seq_cst);
@@ -228,7 +228,7 @@ static inline bool is_alone(const struct bloom *first)
  *   makes visible  that a layer is open, whose words are zero, or that unique adds are refused from
  *                  now on, by whichever process
  *   if weakened    as layer.load and layer.ended: two winners, or one beside a final refusal
- *   checked by     negative/live_state_read_too_early */
+ *   checked by     mutants/live_state_read_too_early */
 enum { LIVE_ALONE = 2, LIVE_ENDED = 1 };
 
 static inline uint64_t bloom_live_state(const struct bloom *first)
@@ -243,7 +243,7 @@ static inline uint64_t bloom_live_state(const struct bloom *first)
  *                  publication of the layer
  *   if weakened    a unique add could know a layer before its publication, search the one before it
  *                  too early, and win beside another one
- *   checked by     unit.arm64 */
+ *   checked by     compat.arm64 */
 static inline struct bloom *bloom_live_newest(const struct bloom *first)
 {
   struct bloom_shared *shared = const_bloom_long_of(first)->shared;

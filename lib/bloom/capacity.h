@@ -53,7 +53,7 @@ static inline bool is_far(const struct bloom *b)
 /* A live filter takes no further key, in no process.
  * ORDER live.end (seq_cst)
  *   pairs with     live.state, which has the argument
- *   checked by     negative/live_end_not_published */
+ *   checked by     mutants/live_end_not_published */
 static inline void end_live(struct bloom *b)
 {
   atomic_fetch_or_explicit(&bloom_tally_of(bloom_live_first(b))->state, LIVE_ENDED,
@@ -67,7 +67,7 @@ static inline void end_live(struct bloom *b)
  *                  raised it
  *   if weakened    a unique add could complete its key and miss that, while another one of that key
  *                  is refused and misses the bits: a winner beside a final refusal
- *   checked by     negative/end_set_relaxed (the store; a load that reads LAST is in the order by
+ *   checked by     mutants/end_set_relaxed (the store; a load that reads LAST is in the order by
  *                  the same argument, and no search shows it) */
 static inline void raise_fullness(struct bloom *b, unsigned char fullness)
 {
@@ -83,7 +83,7 @@ static inline void raise_fullness(struct bloom *b, unsigned char fullness)
 /* Whether it takes no further key, and no layer can follow.
  * ORDER layer.ended (seq_cst)
  *   pairs with     layer.end in raise_fullness(), which has the argument
- *   checked by     negative/end_read_relaxed */
+ *   checked by     mutants/end_read_relaxed */
 static inline bool has_ended(const struct bloom *b)
 {
   if (b->live)

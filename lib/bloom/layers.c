@@ -128,7 +128,7 @@ enum { MOST_OPENERS = 2 };
 
 /* ORDER operations.swap (seq_cst)
  *   pairs with     operations.load, which has the argument
- *   checked by     negative/operations_never_swapped (that there is a swap) */
+ *   checked by     mutants/operations_never_swapped (that there is a swap) */
 static void use_layers(struct bloom *first)
 {
   atomic_store_explicit(&first->head.operations, &tamis__bloom_layered, memory_order_seq_cst);
@@ -258,7 +258,7 @@ void tamis__layers_limit_first(struct bloom *first)
 /* Puts a layer after `full`, unless there is one.
  * ORDER layer.append (seq_cst)
  *   pairs with     layer.load, which has the argument
- *   checked by     negative/layer_published_early (that it comes last) */
+ *   checked by     mutants/layer_published_early (that it comes last) */
 static bool append(struct bloom *first, struct bloom *full, struct bloom *layer)
 {
   struct bloom *newest = full == first ? NULL : full;
@@ -336,7 +336,7 @@ static int append_layers(struct bloom *first, struct bloom *full, const struct b
  *                  and now creates none
  *   if weakened    it might create one beside the only opener of a later layer, and both together
  *                  take more than max_bytes
- *   checked by     unit.arm64 */
+ *   checked by     compat.arm64 */
 static bool begin_opening(struct bloom *first, unsigned most, unsigned own)
 {
   unsigned char openers = 0;
@@ -353,7 +353,7 @@ static bool begin_opening(struct bloom *first, unsigned most, unsigned own)
  *   makes visible  the layer that was appended, or that it is released, to the next opener
  *   if weakened    a thread that waited may miss that layer, and create a second one where
  *                  max_bytes has room for one only
- *   checked by     unit.arm64 */
+ *   checked by     compat.arm64 */
 static void end_opening(struct bloom *first, unsigned own)
 {
   atomic_fetch_sub_explicit(&first->openers, (unsigned char) own, memory_order_release);

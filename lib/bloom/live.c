@@ -9,7 +9,7 @@
 
 /* ORDER live.publish (seq_cst)
  *   pairs with     live.state, which has the argument
- *   checked by     negative/live_layer_not_published */
+ *   checked by     mutants/live_layer_not_published */
 static void publish(struct bloom *first, const struct bloom *full, unsigned number)
 {
   uint64_t now = bloom_live_state(first);

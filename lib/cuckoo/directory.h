@@ -41,7 +41,7 @@ static inline directory_value directory_value_of(struct segment *segment)
  *   makes visible  the segment's contents
  *   if weakened    acquire would keep that, but an add could be missed that another thread has
  *                  finished in a new segment: see word.put
- *   checked by     negative/segment_published_relaxed, negative/directory_load_acquire */
+ *   checked by     mutants/segment_published_relaxed, mutants/directory_load_acquire */
 static inline directory_value directory_load(const directory_entry *entry)
 {
   return atomic_load_explicit(entry, memory_order_seq_cst);
@@ -49,7 +49,7 @@ static inline directory_value directory_load(const directory_entry *entry)
 
 /* ORDER directory.publish (seq_cst)
  *   pairs with     directory.load, which has the argument
- *   checked by     negative/segment_published_relaxed, negative/directory_publish_release */
+ *   checked by     mutants/segment_published_relaxed, mutants/directory_publish_release */
 static inline void
 directory_publish(directory_entry *entry,
                   directory_value value) /* NOLINT(readability-non-const-parameter) */

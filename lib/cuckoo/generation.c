@@ -246,7 +246,7 @@ int tamis__generation_complete_first(struct cuckoo *c)
 
 /* ORDER growth.publish (release)
  *   pairs with     growth.load, which has the argument
- *   checked by     negative/growth_published_relaxed */
+ *   checked by     mutants/growth_published_relaxed */
 static inline void publish_growth(struct cuckoo *c, struct cuckoo_growth *growth)
 {
   atomic_store_explicit(&c->growth, growth, memory_order_release);
@@ -299,7 +299,7 @@ static uint64_t count_entries(const struct cuckoo *c, unsigned generations)
 
 /* ORDER generations.publish (seq_cst)
  *   pairs with     generations.load, which has the argument
- *   checked by     negative/directory_published_relaxed, negative/generations_publish_release */
+ *   checked by     mutants/directory_published_relaxed, mutants/generations_publish_release */
 void tamis__generation_append(struct cuckoo *c, struct generation *generation, unsigned n)
 {
   cuckoo_growth(c)->generation[n] = generation;

@@ -60,7 +60,7 @@ const unsigned char tamis__cuckoo_cells[CELLS] = {TO_29(ROOT(0)), TO_29(ROOT(1))
 static const double generation_share = 0.85;
 
 /* From this rate on a filter grows to a million times its capacity or more, as
- * test_cuckoo_geometry.c checks.  With a lower rate growth would end too soon. */
+ * unit/cuckoo/test_geometry.c checks.  With a lower rate growth would end too soon. */
 static const double lowest_growing_rate = 3e-8;
 
 /* For each number of lanes, the largest width. */

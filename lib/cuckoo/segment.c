@@ -149,7 +149,7 @@ static void wait_outside(struct stripe *stripe, bool inside)
  *   pairs with     segment.in_use
  *   makes visible  that the call has done with a segment that has left
  *   if weakened    its memory is released while the call still unlocks a stripe
- *   checked by     negative/waiting_ends_relaxed */
+ *   checked by     mutants/waiting_ends_relaxed */
 bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe)
 {
   atomic_fetch_add_explicit(waiting_calls(segment), 1, memory_order_relaxed);
@@ -181,8 +181,8 @@ bool tamis__segment_wait_both(bool inside, struct segment *segment, struct strip
 
 /* ORDER segment.in_use (acquire)
  *   pairs with     segment.waited, which has the argument
- *   checked by     negative/waiting_calls_read_relaxed,
- *                  negative/waiting_calls_not_looked_at (that they are looked at at all) */
+ *   checked by     mutants/waiting_calls_read_relaxed,
+ *                  mutants/waiting_calls_not_looked_at (that they are looked at at all) */
 bool tamis__segment_in_use(const struct retired *block)
 {
   return atomic_load_explicit(waiting_calls((struct segment *) block), memory_order_acquire) != 0;

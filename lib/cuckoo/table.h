@@ -222,7 +222,7 @@ static inline struct stripe *snapshots_lock(struct cuckoo *c)
  *   pairs with     growth.publish
  *   makes visible  what tamis__growth_provide() has written: locks, lists and figures
  *   if weakened    a lock or a list without a value is used
- *   checked by     negative/growth_published_relaxed, negative/growth_loaded_relaxed */
+ *   checked by     mutants/growth_published_relaxed, mutants/growth_loaded_relaxed */
 static inline struct cuckoo_growth *cuckoo_growth(const struct cuckoo *c)
 {
   return atomic_load_explicit(&c->growth, memory_order_acquire);
@@ -266,7 +266,7 @@ static inline struct generation *cuckoo_generation(const struct cuckoo *c, unsig
  *   pairs with     generations.publish
  *   makes visible  the generations below the count
  *   if weakened    acquire would keep that; but see directory.load
- *   checked by     negative/directory_published_relaxed, negative/generations_load_acquire */
+ *   checked by     mutants/directory_published_relaxed, mutants/generations_load_acquire */
 static inline unsigned cuckoo_generations(const struct cuckoo *c)
 {
   return atomic_load_explicit(&c->generations, memory_order_seq_cst);

@@ -191,7 +191,7 @@ static inline void numbers_store(period_numbers *at, uint64_t numbers)
  *   if weakened    acquire would keep that, and the loads of the buckets after this one.  With
  *                  relaxed they could be done before it, and show a stamp that has been renewed
  *                  since: false negative
- *   checked by     negative/epoch_before_relaxed */
+ *   checked by     mutants/epoch_before_relaxed */
 static inline uint64_t epoch_before(const epoch_word *at)
 {
   return atomic_load_explicit(at, memory_order_seq_cst);
@@ -206,7 +206,7 @@ static inline uint64_t epoch_before(const epoch_word *at)
  *                  stamp has synchronized with it, so coherence makes this load return the new word
  *                  or a later one, even if it is relaxed.  But a call that finds the word unchanged
  *                  takes effect in the order of all seq_cst accesses, and tamis_advance, too
- *   checked by     negative/epoch_not_read_again_by_lookups (that it is read) */
+ *   checked by     mutants/epoch_not_read_again_by_lookups (that it is read) */
 static inline uint64_t epoch_after(const epoch_word *at)
 {
   return atomic_load_explicit(at, memory_order_seq_cst);
@@ -219,7 +219,7 @@ static inline uint64_t epoch_after(const epoch_word *at)
  *   if weakened    the load after the write could be done before it.  Then a look-up in the next
  *                  period could see a key as forgotten, and the add return without having renewed
  *                  it
- *   checked by     negative/not_looked_again_after_writing (that it is read again) */
+ *   checked by     mutants/not_looked_again_after_writing (that it is read again) */
 static inline uint64_t epoch_locked(const epoch_word *at)
 {
   return atomic_load_explicit(at, memory_order_seq_cst);
@@ -231,7 +231,7 @@ static inline uint64_t epoch_locked(const epoch_word *at)
  *   makes visible  the layer that it names
  *   if weakened    the end of a period would have no place in the order of all other calls.  (What
  *                  came before, the fence of a stripe that was released orders as well)
- *   checked by     negative/epoch_published_relaxed */
+ *   checked by     mutants/epoch_published_relaxed */
 static inline bool epoch_publish(epoch_word *at,
                                  uint64_t *old, /* NOLINT(readability-non-const-parameter) */
                                  uint64_t epoch)

@@ -87,7 +87,7 @@ static unsigned free_index(uint64_t indices)
 
 /* ORDER layer.opened (release)
  *   pairs with     layer.newest, which has the argument
- *   checked by     negative/window_layer_opened_relaxed */
+ *   checked by     mutants/window_layer_opened_relaxed */
 static void link_layer(struct window_layer *_Atomic *link, struct window_layer *layer)
 {
   atomic_store_explicit(link, layer, memory_order_release);

@@ -373,7 +373,7 @@ static inline uint64_t window_number(const struct window_layer *layer)
  *   pairs with     layer.opened
  *   makes visible  the layer's fields.  (Which layers count, the epoch word says)
  *   if weakened    fields are read before they are written
- *   checked by     negative/window_layer_opened_relaxed */
+ *   checked by     mutants/window_layer_opened_relaxed */
 static inline struct window_layer *window_layer_at(struct window_layer *const _Atomic *link)
 {
   return atomic_load_explicit(link, memory_order_acquire);
@@ -571,8 +571,8 @@ static inline version_counter *window_version(const struct window *w, uint64_t t
  *   pairs with     window.version_before
  *   makes visible  the copy of the entry, which was written before
  *   if weakened    a look-up may see the new version and not the copy: false negative
- *   checked by     negative/window_version_not_bumped (that there is a bump at all),
- *                  negative/window_version_bump_relaxed */
+ *   checked by     mutants/window_version_not_bumped (that there is a bump at all),
+ *                  mutants/window_version_bump_relaxed */
 static inline void window_version_bump(version_counter *version)
 {
   atomic_fetch_add_explicit(version, 1, memory_order_release);
@@ -582,7 +582,7 @@ static inline void window_version_bump(version_counter *version)
  *   pairs with     window.version_bump
  *   if weakened    acquire would be enough, and is the same instruction on x86-64.  With relaxed,
  *                  the reads of the buckets could be done before this one: false negative
- *   checked by     negative/window_version_before_relaxed */
+ *   checked by     mutants/window_version_before_relaxed */
 static inline uint64_t window_version_before(const version_counter *version)
 {
   return atomic_load_explicit(version, memory_order_seq_cst);

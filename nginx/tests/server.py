@@ -2,7 +2,7 @@
 """nginx with the module, on loopback, for the tests; and a client that pipelines requests.
 
 An Nginx runs in a folder of its own, on a free port, as a daemon, without which a master takes no order to
-start a new binary.  Whatever is left of it ends with the tests, however they end (tests/loopback.py).
+start a new binary.  Whatever is left of it ends with the tests, however they end (tests/support/loopback.py).
 """
 import argparse
 import os

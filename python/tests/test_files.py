@@ -184,7 +184,7 @@ def test_the_command_reads_what_python_saves_and_the_other_way_round(command, tm
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_reader_without_the_library_agrees(kind, tmp_path):
-    reader_path = TREE / "tests/tamis_reader.py"
+    reader_path = TREE / "tests/compat/tamis_reader.py"
     if not reader_path.exists():
         pytest.skip("not in the project's tree")
     pytest.importorskip("xxhash")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The filters that are kept in tests/vectors have the answers that other runtimes give: tests/test_vectors.py."""
+"""The filters that are kept in tests/compat/vectors have the answers that other runtimes give: tests/compat/test_vectors.py."""
 import hashlib
 import json
 import pathlib

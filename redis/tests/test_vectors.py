@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The filters in tests/vectors have the answers here that they have in C, Python and JavaScript, false positives among
+"""The filters in tests/compat/vectors have the answers here that they have in C, Python and JavaScript, false positives among
 them, and take the same keys for new.
 
     test_vectors.py --server redis|valkey --module PATH [WORD ...]
@@ -12,7 +12,7 @@ import image
 import server as servers
 from server import ReplyError, same
 
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests/vectors"
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests/compat/vectors"
 VECTORS = json.loads((FOLDER / "vectors.json").read_text())
 KEYS = [bytes.fromhex(key) for key in VECTORS["keys"]]
 KINDS = {"bloom": image.BLOOM, "cuckoo": image.CUCKOO}

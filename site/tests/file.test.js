@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { fileAddress, missing, withChromium } from './chromium.js';
 
 const command = process.env.TAMIS_COMMAND;
-const folder = new URL('../../tests/vectors/', import.meta.url).pathname;
+const folder = new URL('../../tests/compat/vectors/', import.meta.url).pathname;
 
 /** Runs before the page: counts the bytes that are read of files, and refuses to read one as a whole. */
 function countBytes() {

@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The reader in Python gives the answers of the library, false positives too.  The files that are kept
+in tests/compat/saved load in both, and the library saves them again to the same bytes; those that processes share
+it opens, and changes a copy.  They are the files that tests/compat/saved/sums names, unchanged.
+
+    test_reader.py LIBRARY
+    test_reader.py LIBRARY --keep FOLDER    writes the files that are kept, for a new format
+"""
+import ctypes
+import hashlib
+import itertools
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint64, c_void_p
+
+sys.dont_write_bytecode = True  # no files in the tree
+
+import tamis_reader
+from test_ctypes import Options
+
+WRITE = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(ctypes.c_ubyte), c_size_t)
+SAVED = pathlib.Path(__file__).resolve().parent / "saved"
+KEYS, ABSENT = 300, 3000 if os.environ.get("TAMIS_LONG") else 500
+CHANGES = 500 if os.environ.get("TAMIS_LONG") else 100  # of a file, each of which is noticed
+
+
+def check(condition, what):
+    if not condition:
+        sys.exit(f"BAD: {what}")
+
+
+def windows(tamis, window, fpp, growable, capacity, kind=1):
+    o = Options()
+    tamis.tamis_options_init(byref(o))
+    o.kind, o.window, o.fpp, o.growable, o.capacity, o.window_renews = kind, window, fpp, growable, capacity, window % 2
+    return o
+
+
+def load(path):
+    tamis = ctypes.CDLL(path)
+    tamis.tamis_options_init.argtypes = [POINTER(Options)]
+    tamis.tamis_create.argtypes = [POINTER(Options), POINTER(c_void_p)]
+    tamis.tamis_open_shared.argtypes = [POINTER(Options), c_char_p, POINTER(c_void_p)]
+    tamis.tamis_add.argtypes = [c_void_p, c_char_p, c_size_t]
+    tamis.tamis_contains.argtypes, tamis.tamis_contains.restype = [c_void_p, c_char_p, c_size_t], c_bool
+    tamis.tamis_contains_hash.argtypes, tamis.tamis_contains_hash.restype = [c_void_p, c_uint64], c_bool
+    tamis.tamis_count.argtypes, tamis.tamis_count.restype = [c_void_p, c_char_p, c_size_t], c_uint64
+    tamis.tamis_advance.argtypes = [c_void_p]
+    tamis.tamis_save.argtypes = [c_void_p, WRITE, c_void_p]
+    tamis.tamis_load_file.argtypes = [c_void_p, c_char_p, POINTER(c_void_p)]
+    tamis.tamis_destroy.argtypes = [c_void_p]
+    return tamis
+
+
+def key(i):
+    """Keys of many lengths: XXH3 treats short and long ones differently."""
+    return (b"key %d " % i) * (1 + i % 7 * i % 41)
+
+
+def save(tamis, filter_):
+    data = bytearray()
+
+    def write(_, bytes_, size):
+        data.extend(ctypes.string_at(bytes_, size))
+        return 0
+
+    check(tamis.tamis_save(filter_, WRITE(write), None) == 0, "save")
+    return bytes(data)
+
+
+def compare(tamis, filter_, what):
+    data = save(tamis, filter_)
+    reader = tamis_reader.Filter(data + b"more")
+    check(reader.size == len(data), f"{what}: size")
+    found = 0
+    for i in range(KEYS + ABSENT):
+        expected = tamis.tamis_contains(filter_, key(i), len(key(i)))
+        check(reader.contains(key(i)) == expected, f"{what}: key {i}")
+        check(reader.contains_hash(i) == tamis.tamis_contains_hash(filter_, i), f"{what}: hash {i}")
+        found += expected
+        if isinstance(reader.filter, tamis_reader.Window):
+            copies = tamis.tamis_count(filter_, key(i), len(key(i)))
+            check(reader.filter.count_hash(reader.container.hash(key(i), reader.container.seed)) == copies,
+                  f"{what}: copies of key {i}")
+    for at in range(0, len(data), max(1, len(data) // CHANGES)):
+        broken = bytearray(data)
+        broken[at] ^= 16
+        try:
+            tamis_reader.Filter(bytes(broken))
+            check(False, f"{what}: accepts a change at {at}")
+        except (tamis_reader.Corrupt, tamis_reader.Unsupported):
+            pass
+    print(f"{what}: {found} of {KEYS + ABSENT} keys found, {len(data)} bytes")
+
+
+def compare_live(tamis, folder):
+    """Filters that processes share: the file as it is while they are in use."""
+    path = os.path.join(folder, "shared.tamis")
+    for layout, fpp, growable, capacity in itertools.product(range(3), (0.05, 0.003), (False, True), (KEYS + 100, 60)):
+        o, filter_, what = Options(), c_void_p(), f"live, layout {layout}, fpp {fpp}, growable {growable}, {capacity}"
+        tamis.tamis_options_init(byref(o))
+        o.layout, o.fpp, o.growable, o.capacity, o.max_bytes = layout, fpp, growable, capacity, growable << 20
+        check(tamis.tamis_open_shared(byref(o), path.encode(), byref(filter_)) == 0, f"{what}: create")
+        refused = sum(tamis.tamis_add(filter_, key(i), len(key(i))) != 0 for i in range(KEYS))
+        data = pathlib.Path(path).read_bytes()
+        reader, found = tamis_reader.Filter(data), 0
+        check(bool(refused) == (not growable and capacity < KEYS), f"{what}: {refused} refused")
+        check((len(reader.filter.layers) > 1) == (growable and capacity < KEYS), f"{what}: layers")
+        for i in range(KEYS + ABSENT):
+            expected = tamis.tamis_contains(filter_, key(i), len(key(i)))
+            check(reader.contains(key(i)) == expected, f"{what}: key {i}")
+            check(reader.contains_hash(i) == tamis.tamis_contains_hash(filter_, i), f"{what}: hash {i}")
+            found += expected
+        for at in range(0, tamis_reader.HEADER, 32):
+            try:
+                tamis_reader.Filter(data[:at] + bytes([data[at] ^ 16]) + data[at + 1:])
+                check(False, f"{what}: accepts a change at {at}")
+            except (tamis_reader.Corrupt, tamis_reader.Unsupported):
+                pass
+        print(f"{what}: {found} of {KEYS + ABSENT} keys found, {reader.size} bytes of {len(data)}")
+        tamis.tamis_destroy(filter_)
+        os.remove(path)
+
+
+def options_of_all_sorts(tamis):
+    for layout, rates in enumerate([(0.9, 0.3, 0.15, 0.05, 0.01, 0.001, 1e-4, 1e-6, 1e-10),
+                                    (0.6, 0.05, 1e-3, 1e-6),
+                                    (0.6, 0.2, 0.1, 0.03, 0.01, 0.003)]):
+        for fpp in rates:
+            for growable in (False, True):
+                o = Options()
+                tamis.tamis_options_init(byref(o))
+                o.layout, o.fpp, o.growable, o.capacity = layout, fpp, growable, KEYS
+                yield f"Bloom, layout {layout}, fpp {fpp}, growable {growable}", o
+    for fpp in (0.6, 0.3, 0.1, 0.01, 1e-3, 1e-4):
+        for growable in (False, True):
+            o = Options()
+            tamis.tamis_options_init(byref(o))
+            o.kind, o.fpp, o.growable, o.capacity = 3, fpp, growable, KEYS
+            yield f"counting, fpp {fpp}, growable {growable}", o
+    for fpp in (0.03, 0.01, 0.001, 1e-6):
+        for growable, capacity in ((False, KEYS), (True, KEYS), (True, 10)):
+            o = Options()
+            tamis.tamis_options_init(byref(o))
+            o.kind, o.fpp, o.growable, o.capacity = 2, fpp, growable, capacity
+            yield f"cuckoo, fpp {fpp}, growable {growable}, capacity {capacity}", o
+
+
+    for window, fpp in ((1, 0.4), (2, 0.15), (4, 0.05), (1, 0.01), (4, 0.001), (8, 0.001), (24, 1e-4), (64, 1e-5)):
+        for growable, capacity in ((False, KEYS + 100), (True, KEYS + 100), (True, 40)):
+            for kind in (1, 2):
+                yield (f"window {window}, kind {kind}, fpp {fpp}, growable {growable}, capacity {capacity}",
+                       windows(tamis, window, fpp, growable, capacity, kind))
+
+
+def kept():
+    """The files that are kept: name, kind, layout, fpp, growable."""
+    for name, kind, layout, fpp in (("blocked", 1, 0, 0.01), ("classic", 1, 1, 0.001), ("word", 1, 2, 0.01),
+                                    ("counting", 3, 0, 0.01)):
+        for growable in (False, True):
+            yield f"bloom-{name}{'-growable' if growable else ''}.tamis", kind, layout, fpp, growable
+
+
+def keep(tamis, folder):
+    for name, kind, layout, fpp, growable in kept():
+        o = Options()
+        tamis.tamis_options_init(byref(o))
+        o.kind, o.layout, o.fpp, o.growable, o.capacity, o.seed = kind, layout, fpp, growable, 100, 12345
+        filter_ = c_void_p()
+        check(tamis.tamis_create(byref(o), byref(filter_)) == 0, f"{name}: create")
+        for i in range(100):
+            tamis.tamis_add(filter_, b"key %d" % i, len(b"key %d" % i))
+        (pathlib.Path(folder) / name).write_bytes(save(tamis, filter_))
+    for name, kind, window, fpp, growable, capacity in (
+            ("fixed", 1, 4, 0.001, False, 100), ("grown", 1, 3, 0.01, True, 5),
+            ("cuckoo-fixed", 2, 4, 0.001, False, 100), ("cuckoo-grown", 2, 3, 0.01, True, 5)):
+        filter_ = c_void_p()
+        o = windows(tamis, window, fpp, growable, capacity, kind)
+        o.seed = 12345
+        check(tamis.tamis_create(byref(o), byref(filter_)) == 0, f"{name}: create")
+        for i in range(100):
+            if i % 40 == 39:
+                tamis.tamis_advance(filter_)
+            for _ in range(1 + (kind == 2 and i % 7 == 0) * i):
+                tamis.tamis_add(filter_, b"key %d" % i, len(b"key %d" % i))
+        (pathlib.Path(folder) / f"window-{name}.tamis").write_bytes(save(tamis, filter_))
+
+
+def keep_shared(tamis, folder):
+    folder.mkdir(exist_ok=True)
+    for name, window, growable, capacity in (("bloom", 0, False, 100), ("layers", 0, True, 20), ("window", 3, False, 100)):
+        o, filter_ = windows(tamis, window, 0.01, growable, capacity), c_void_p()
+        o.seed, o.max_bytes = 12345, growable << 15
+        path = folder / f"{name}.tamis"
+        path.unlink(missing_ok=True)
+        check(tamis.tamis_open_shared(byref(o), str(path).encode(), byref(filter_)) == 0, f"{path}: create")
+        for i in range(100):
+            if i % 40 == 39:
+                tamis.tamis_advance(filter_)
+            check(tamis.tamis_add(filter_, b"key %d" % i, len(b"key %d" % i)) == 0, f"{path}: add {i}")
+        tamis.tamis_destroy(filter_)
+
+
+def check_kept_shared(tamis, folder):
+    """A later version opens what processes share, has its keys, and goes on adding to it."""
+    def has(filter_, i):
+        return tamis.tamis_contains(filter_, b"key %d" % i, len(b"key %d" % i))
+
+    for path in sorted(SAVED.glob("shared/*/*.tamis")):
+        copy, loaded, filter_ = os.path.join(folder, path.name), c_void_p(), c_void_p()
+        shutil.copyfile(path, copy)
+        check(tamis.tamis_load_file(None, copy.encode(), byref(loaded)) == 0, f"{path}: load")
+        check(tamis.tamis_open_shared(None, copy.encode(), byref(filter_)) == 0, f"{path}: open")
+        check(all(has(loaded, i) and has(filter_, i) for i in range(100)), f"{path}: keys")
+        check(any(not has(filter_, i) for i in range(100, 110)), f"{path}: other keys")
+        for i in range(100, 110):
+            tamis.tamis_add(filter_, b"key %d" % i, len(b"key %d" % i))  # one that is full may refuse it
+        check(all(has(filter_, i) for i in range(100)), f"{path}: keys after adds")
+        tamis.tamis_destroy(loaded), tamis.tamis_destroy(filter_)
+
+
+def check_sums():
+    """No file that is kept has changed, is gone, or is not named."""
+    named = dict(line.split("  ")[::-1] for line in (SAVED / "sums").read_text().splitlines())
+    found = {path.relative_to(SAVED).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+             for path in SAVED.rglob("*.tamis")}
+    for name in sorted(named.keys() | found.keys()):
+        check(named.get(name) == found.get(name), f"tests/compat/saved/{name} is not what tests/compat/saved/sums says")
+
+
+def check_kept(tamis):
+    files = sorted(SAVED.glob("*/*.tamis"))
+    check(len(files) >= len(list(kept())), "files that are kept")
+    for path in files:
+        filter_ = c_void_p()
+        check(tamis.tamis_load_file(None, str(path).encode(), byref(filter_)) == 0, f"{path}: load")
+        for i in range(100 if path.name.startswith(("bloom", "window")) else 0):  # the others: unit/cuckoo/test_save.c
+            check(tamis.tamis_contains(filter_, b"key %d" % i, len(b"key %d" % i)), f"{path}: key {i}")
+        check(save(tamis, filter_) == path.read_bytes(), f"{path}: saved again")
+        compare(tamis, filter_, path.name)
+        tamis.tamis_destroy(filter_)
+
+
+def main(path, *arguments):
+    tamis = load(path)
+    if arguments:
+        keep(tamis, arguments[1])
+        return keep_shared(tamis, pathlib.Path(arguments[1]) / "shared")
+    check_sums()
+    check_kept(tamis)
+    with tempfile.TemporaryDirectory() as folder:
+        check_kept_shared(tamis, folder)
+        compare_live(tamis, folder)
+    for what, o in options_of_all_sorts(tamis):
+        filter_ = c_void_p()
+        check(tamis.tamis_create(byref(o), byref(filter_)) == 0, f"{what}: create")
+        for i in range(KEYS + 100):
+            if i % 70 == 69:
+                tamis.tamis_advance(filter_)  # which does nothing without a window
+            for _ in range(1 + (o.kind == 2 and i % 3)):
+                tamis.tamis_add(filter_, key(i), len(key(i)))
+        compare(tamis, filter_, what)
+        tamis.tamis_destroy(filter_)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

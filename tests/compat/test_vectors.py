@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The filters in tests/compat/vectors have the same answers in every runtime, false positives among them.  Here: the library,
+by its functions for C, and the reader of files that is written in Python.  js/tests and python/tests ask the others.
+
+    test_vectors.py LIBRARY
+    test_vectors.py LIBRARY --keep      writes the vectors anew, for a new format
+
+tests/compat/vectors/vectors.json has the keys, in hexadecimal digits, and for each file what tamis_count() says of each key,
+which of the last keys an add finds to be new, and the SHA-256 of the file that is saved after these adds.
+"""
+import ctypes
+import hashlib
+import json
+import pathlib
+import sys
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint64, c_void_p
+
+sys.dont_write_bytecode = True  # no files in the tree
+
+import tamis_reader
+from test_ctypes import Options
+from test_reader import check, load, save
+
+VECTORS = pathlib.Path(__file__).resolve().parent / "vectors"
+ADDED, ALL, TWICE, LATER = 150, 450, 20, 30
+CUCKOO, COUNTING = 2, 3
+# name: kind, capacity, fpp, layout, growable, window
+FILTERS = {
+    "blocked": (1, 150, 0.3, 0, True, 0), "classic": (1, 200, 0.2, 1, False, 0), "word": (1, 200, 0.2, 2, False, 0),
+    "layers": (1, 20, 0.3, 0, True, 0), "low": (1, 200, 1e-7, 0, False, 0), "cuckoo": (CUCKOO, 30, 0.2, 0, True, 0),
+    "cuckoo-fixed": (CUCKOO, 300, 0.2, 0, False, 0), "counting": (COUNTING, 200, 0.2, 0, True, 0),
+    "window": (1, 100, 0.2, 0, True, 3), "window-cuckoo": (CUCKOO, 300, 0.2, 0, False, 2)}
+
+
+def key(i):
+    """Of all lengths that XXH3 tells apart, the empty one, and text that is not ASCII."""
+    if i == 0:
+        return b""
+    return ("schlüssel %d " % i).encode() * (1 + i % 5 * (i % 7) * (i % 11) // 10)
+
+
+def typed(tamis):
+    tamis.tamis_load.argtypes = [c_void_p, READ, c_void_p, POINTER(c_void_p)]
+    tamis.tamis_add_unique.argtypes = [c_void_p, c_char_p, c_size_t]
+    return tamis
+
+
+READ = ctypes.CFUNCTYPE(ctypes.c_int64, c_void_p, c_void_p, c_size_t)
+
+
+def from_bytes(tamis, data):
+    at = 0
+
+    def read(_, to, size):
+        nonlocal at
+        part = data[at:at + size]
+        ctypes.memmove(to, part, len(part))
+        at += len(part)
+        return len(part)
+
+    filter_ = c_void_p()
+    check(tamis.tamis_load(None, READ(read), None, byref(filter_)) == 0, "load")
+    return filter_
+
+
+def make(tamis, kind, capacity, fpp, layout, growable, window):
+    o, filter_ = Options(), c_void_p()
+    tamis.tamis_options_init(byref(o))
+    o.kind, o.capacity, o.fpp, o.layout, o.growable, o.window, o.seed = kind, capacity, fpp, layout, growable, window, 7
+    check(tamis.tamis_create(byref(o), byref(filter_)) == 0, "create")
+    for i in range(ADDED):
+        check(tamis.tamis_add(filter_, key(i), len(key(i))) == 0, "add")
+        if window and i % 30 == 29:
+            tamis.tamis_advance(filter_)
+    for i in range(TWICE):
+        check(tamis.tamis_add(filter_, key(ADDED - 1 - i), len(key(ADDED - 1 - i))) == 0, "add")
+    return filter_
+
+
+def counts(tamis, filter_, keys):
+    return [tamis.tamis_count(filter_, k, len(k)) for k in keys]
+
+
+def added(tamis, filter_, keys):
+    """What add_unique says of the last keys, and the sum of the file then."""
+    new = "".join(str(int(tamis.tamis_add_unique(filter_, k, len(k)) == 0)) for k in keys[-LATER:])
+    return new, hashlib.sha256(save(tamis, filter_)).hexdigest()
+
+
+def keep(tamis):
+    keys = [key(i) for i in range(ALL)]
+    vectors = {"keys": [k.hex() for k in keys], "later": LATER, "filters": {}}
+    for name, options in FILTERS.items():
+        filter_ = make(tamis, *options)
+        (VECTORS / f"{name}.tamis").write_bytes(save(tamis, filter_))
+        known = {"kind": ["bloom", "cuckoo", "counting_bloom"][options[0] - 1], "window": options[5],
+                 "counts": "".join(map(str, counts(tamis, filter_, keys)))}
+        known["new"], known["sha256"] = added(tamis, filter_, keys)
+        vectors["filters"][name] = known
+        tamis.tamis_destroy(filter_)
+    (VECTORS / "vectors.json").write_text(json.dumps(vectors, indent=1) + "\n")
+
+
+def compare(tamis, name, known, keys):
+    data = (VECTORS / f"{name}.tamis").read_bytes()
+    filter_, reader = from_bytes(tamis, data), tamis_reader.Filter(data)
+    expected = [int(c) for c in known["counts"]]
+    check(counts(tamis, filter_, keys) == expected, f"{name}: the library's counts")
+    check([reader.contains(k) for k in keys] == [c > 0 for c in expected], f"{name}: the reader's answers")
+    check(added(tamis, filter_, keys) == (known["new"], known["sha256"]), f"{name}: what the library adds")
+    tamis.tamis_destroy(filter_)
+    return sum(c > 0 for c in expected[ADDED:])
+
+
+def main(library, *options):
+    tamis = typed(load(library))
+    if options == ("--keep",):
+        keep(tamis)
+    vectors = json.loads((VECTORS / "vectors.json").read_text())
+    keys = [bytes.fromhex(k) for k in vectors["keys"]]
+    false_positives = {name: compare(tamis, name, known, keys) for name, known in vectors["filters"].items()}
+    check(sum(n > 0 for n in false_positives.values()) >= len(false_positives) - 1, f"few false positives: {false_positives}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

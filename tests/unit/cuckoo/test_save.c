@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What is peculiar to saved cuckoo filters; test_saved.c has what holds for all kinds.
+ */
+#include "unit.h"
+
+#include "cuckoo_unit.h"
+#include "saved_unit.h"
+
+#include "cuckoo/save.h"
+#include "cuckoo/snapshot.h"
+#include "cuckoo/unite_plan.h"
+
+#include <stdio.h>
+
+/* ---- files that are kept ---- */
+
+/* Filters of which files are kept in tests/compat/saved: without a growth, with several generations, and
+ * with copies. */
+static const struct kept {
+  const char *name;
+  bool growable;
+  uint64_t keys, copies;   /* of each of the first tenth of the keys */
+  bool was_planned_larger; /* at the time when the file was written */
+} kept[] = {{"fixed", false, 1000, 0, false},      {"fixed-copies", false, 1000, 5, false},
+            {"small", true, 90, 5, false},         {"grown", true, 5000, 0, true},
+            {"grown-copies", true, 5000, 5, true}, {"generations", true, 30000, 0, true}};
+enum { KEPT_FILES = sizeof kept / sizeof *kept };
+
+static tamis_filter *kept_filter(const struct kept *k)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_CUCKOO;
+  options.capacity = k->growable ? 100 : 1100;
+  options.growable = k->growable;
+  options.seed = 12345;
+  options.stripes = 4;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  add_range(f, 0, k->keys);
+  for (uint64_t copy = 0; copy < k->copies; copy++)
+    add_range(f, 0, k->keys / 10);
+  return f;
+}
+
+static void kept_path(const struct kept *k, char path[500])
+{
+  snprintf(path, 500, KEPT "/cuckoo-%s.tamis", k->name);
+}
+
+/* Files of the first version of the format, which were written on x86-64, load on every machine and
+ * in every later version, and are saved to the same bytes.  (TAMIS_WRITE_KEPT=1 writes them.) */
+static void files_that_are_kept_load_for_ever(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < KEPT_FILES; i++) {
+    char path[500];
+    kept_path(&kept[i], path);
+    tamis_filter *f = kept_filter(&kept[i]), *loaded;
+    if (getenv("TAMIS_WRITE_KEPT"))
+      assert_int_equal(tamis_save_file(f, path), TAMIS_OK);
+    assert_int_equal(tamis_load_file(NULL, path, &loaded), TAMIS_OK);
+    assert_valid(loaded);
+    for (uint64_t key = 0; key < kept[i].keys; key++)
+      assert_true(tamis_contains_hash(loaded, key));
+    assert_int_equal(stats_of(loaded).count, kept[i].keys + kept[i].keys / 10 * kept[i].copies);
+    struct bytes bytes = saved_bytes(loaded), now = saved_bytes(f);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    unsigned char *data = malloc(bytes.size + 1);
+    assert_non_null(data);
+    assert_int_equal(fread(data, 1, bytes.size + 1, file), bytes.size);
+    assert_memory_equal(data, bytes.data, bytes.size);
+    /* As long as plans are the same, and keys are put where they were put then, this machine makes
+     * the same filter. */
+    if (cuckoo_same_geometry(&cuckoo_of(f)->first.geometry, &cuckoo_of(loaded)->first.geometry)) {
+      assert_int_equal(now.size, bytes.size);
+      assert_memory_equal(now.data, bytes.data, bytes.size);
+    } else {
+      assert_true(kept[i].was_planned_larger);
+    }
+    fclose(file);
+    free(data);
+    free(bytes.data);
+    free(now.data);
+    tamis_destroy(f);
+    tamis_destroy(loaded);
+  }
+}
+
+/* ---- saves and removes ---- */
+
+/* An allocator that is never called with the snapshots' lock held, or the stripes of a segment. */
+static const struct cuckoo *used;
+static bool called_under_a_lock;
+
+static void *allocate_without_locks(void *context, size_t alignment, size_t size)
+{
+  void *block = NULL;
+  (void) context;
+  called_under_a_lock |= used && stripe_held((struct stripe *) &used->snapshots_lock);
+  return posix_memalign(&block, alignment, size) ? NULL : memset(block, 0xA5, size);
+}
+
+static void release_without_locks(void *context, void *block, size_t alignment, size_t size)
+{
+  (void) context, (void) alignment, (void) size;
+  free(block);
+}
+
+/* More keys are removed between two pieces than there are notes for at first. */
+static void many_removes_between_two_pieces(void **state)
+{
+  (void) state;
+  const tamis_allocator allocator = {allocate_without_locks, release_without_locks, NULL};
+  const uint64_t keys = 300000;
+  tamis_options options = options_for(1000, 0.01);
+  options.allocator = &allocator;
+  tamis_filter *f = make_with(&options);
+  add_range(f, 0, keys);
+  used = const_cuckoo_of(f);
+  assert_int_equal(cuckoo_generations(used), 2);
+  uint64_t of_first = cuckoo_count(cuckoo_generation(used, 0), ENTRIES);
+  assert_true(of_first > 4 * SNAPSHOT_HASHES);
+  struct cuckoo_snapshot s;
+  struct snapshot_piece piece;
+  uint64_t noted = 0;
+  assert_int_equal(tamis__snapshot_begin(&s, used), TAMIS_OK);
+  do
+    assert_int_equal(tamis__snapshot_next(&s, &piece), TAMIS_OK);
+  while (piece.generation->number == 0);
+  called_under_a_lock = false;
+  remove_range(f, 0, keys);
+  assert_false(called_under_a_lock);
+  while (tamis__snapshot_next(&s, &piece) == TAMIS_OK)
+    ;
+  const uint64_t *hashes;
+  for (size_t n; (n = tamis__snapshot_removed(&s, &hashes)) > 0;)
+    noted += n;
+  assert_int_equal(s.result, TAMIS_ABSENT);
+  /* those with an entry in the first generation, but for the keys of the segment that has been
+   * copied from the second one: these had become final */
+  assert_in_range(noted, of_first * 7 / 10, of_first);
+  tamis__snapshot_end(&s);
+  used = NULL;
+  tamis_destroy(f);
+}
+
+/* ---- limits ---- */
+
+/* A load also needs a buffer for one block. */
+static int load_within(const struct bytes *b, uint64_t limit)
+{
+  enum { BUFFER = 1 << 17 };
+  struct counts counts = {0};
+  tamis_allocator allocator = counting(&counts);
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  options.allocator = &allocator;
+  options.max_bytes = limit;
+  struct source source = source_of(b);
+  tamis_filter *f;
+  int result = tamis_load(&options, read_source, &source, &f);
+  assert_true(counts.most <= limit + BUFFER);
+  if (f) {
+    assert_valid(f);
+    assert_true(stats_of(f).bytes <= limit);
+  }
+  tamis_destroy(f);
+  assert_int_equal(counts.blocks, 0);
+  return result;
+}
+
+/* A small filter takes as much memory as the one that was saved, and no less. */
+static void a_small_filter_is_loaded_within_its_bytes(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 10; i++) {
+    tamis_options options = options_for(i / 2 * 20 + 1, 0.01);
+    options.growable = i % 2;
+    tamis_filter *f = make_with(&options);
+    struct bytes bytes = saved_bytes(f);
+    uint64_t whole = stats_of(f).bytes, least = whole + sizeof(tamis_allocator);
+    for (uint64_t limit = 1; limit < 2 * whole; limit++)
+      assert_int_equal(load_within(&bytes, limit), limit < least ? TAMIS_EFULL : TAMIS_OK);
+    tamis_filter *loaded = load_bytes(&bytes);
+    assert_int_equal(stats_of(loaded).bytes, whole);
+    assert_valid(loaded);
+    add_range(loaded, 0, options.capacity);
+    assert_valid(loaded);
+    tamis_destroy(loaded);
+    free(bytes.data);
+    tamis_destroy(f);
+  }
+}
+
+/* ---- damage ---- */
+
+static tamis_filter *tiny_filter(bool growable)
+{
+  tamis_options options = options_for(40, 0.03);
+  options.growable = growable;
+  tamis_filter *f = make_with(&options);
+  add_range(f, 0, 30);
+  for (unsigned i = 0; i < 5; i++)
+    add_range(f, 0, 3);
+  return f;
+}
+
+/* No filter of this library saves that. */
+static void a_filter_without_segments_takes_keys(void **state)
+{
+  (void) state;
+  tamis_filter *f = tiny_filter(true);
+  struct bytes bytes = saved_bytes(f);
+  unsigned char *block = bytes.data + SAVED_HEADER;
+  assert_int_equal(saved_get32(block), SAVED_SEGMENT);
+  size_t size = bytes.size - SAVED_HEADER - SAVED_UNIT; /* with its counts */
+  bytes.size -= size;
+  memmove(block, block + size, bytes.size - SAVED_HEADER);
+  unsigned char *trailer = bytes.data + bytes.size - SAVED_UNIT;
+  for (unsigned i = 0; i < SAVED_TOTALS; i++)
+    saved_put64(trailer + 24 + (size_t) i * 8, 0);
+  saved_put64(trailer + 8, bytes.size);
+  saved_put64(trailer + 16, 0); /* blocks */
+  (void) repair(&bytes, 0);
+  tamis_filter *loaded = load_bytes(&bytes);
+  assert_int_equal(stats_of(loaded).segments, 0);
+  add_range(loaded, 0, 1000);
+  assert_all_in(loaded, 0, 1000);
+  assert_valid(loaded);
+  tamis_destroy(loaded);
+  free(bytes.data);
+  tamis_destroy(f);
+}
+
+/* Segments of any size are claimed, and do not follow (load_any() counts). */
+static void a_segment_is_not_asked_for_before_it_comes(void **state)
+{
+  (void) state;
+  tamis_filter *f = tiny_filter(false);
+  struct bytes bytes = saved_bytes(f);
+  unsigned char *geometry = bytes.data + SAVED_GEOMETRY_AT;
+  saved_put64(geometry + (size_t) SAVED_FIRST_ROOTS * 8, 1);
+  for (uint64_t pair_bits = 10; pair_bits <= 20; pair_bits++) {
+    saved_put64(geometry + (size_t) SAVED_PAIR_BITS * 8, pair_bits);
+    (void) repair(&bytes, 0);
+    assert_int_equal(load_any(source_of(&bytes), 0, NULL), TAMIS_ECORRUPT);
+    /* as many bytes as the first MiB takes do not bring the rest of 16 MiB, either */
+    struct bytes longer = {.data = calloc(1, bytes.size + (1 << 21)),
+                           .size = bytes.size + (1 << 21)};
+    memcpy(longer.data, bytes.data, SAVED_HEADER);
+    assert_int_equal(load_any(source_of(&longer), 0, NULL), TAMIS_ECORRUPT);
+    free(longer.data);
+  }
+  free(bytes.data);
+  tamis_destroy(f);
+}
+
+/* A directory that is far too large for the capacity is not asked for. */
+static void roots_beyond_the_capacity_are_refused(void **state)
+{
+  (void) state;
+  tamis_filter *f = tiny_filter(true);
+  struct bytes bytes = saved_bytes(f);
+  unsigned char *roots = bytes.data + SAVED_GEOMETRY_AT + (size_t) SAVED_FIRST_ROOTS * 8;
+  for (uint64_t n = saved_get64(roots) * 32; n < UINT64_C(1) << 24; n *= 8) {
+    saved_put64(roots, n);
+    (void) repair(&bytes, 0);
+    assert_int_equal(load_any(source_of(&bytes), 0, NULL), TAMIS_ECORRUPT);
+  }
+  free(bytes.data);
+  tamis_destroy(f);
+}
+
+/* ---- figures ---- */
+
+/* A directory that is not needed any more, in a filter that has shrunk to one segment, is not there
+ * after a load, and no file speaks of it. */
+static void figures_are_without_a_directory_of_one_segment(void **state)
+{
+  (void) state;
+  tamis_options options = options_for(100, 0.01);
+  tamis_filter *f = make_with(&options);
+  for (uint64_t n = 0; n < 200; n++)
+    assert_int_equal(tamis_add_hash(f, n), TAMIS_OK);
+  remove_range(f, 0, 200);
+  assert_non_null(generation_others(&cuckoo_of(f)->first));
+  assert_int_equal(stats_of(f).segments, 1);
+  struct bytes bytes = saved_bytes(f);
+  struct source source = source_of(&bytes);
+  tamis_filter *loaded = load_bytes(&bytes);
+  tamis_stats info = TAMIS_STATS_INIT;
+  assert_int_equal(tamis_saved_info(read_source, &source, &info), TAMIS_OK);
+  assert_int_equal(info.bytes, stats_of(loaded).bytes);
+  struct bytes again = saved_bytes(loaded);
+  assert_int_equal(again.size, bytes.size);
+  assert_memory_equal(again.data, bytes.data, bytes.size);
+  free(again.data);
+  free(bytes.data);
+  tamis_destroy(loaded);
+  tamis_destroy(f);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(files_that_are_kept_load_for_ever),
+      cmocka_unit_test(many_removes_between_two_pieces),
+      cmocka_unit_test(a_small_filter_is_loaded_within_its_bytes),
+      cmocka_unit_test(a_filter_without_segments_takes_keys),
+      cmocka_unit_test(a_segment_is_not_asked_for_before_it_comes),
+      cmocka_unit_test(roots_beyond_the_capacity_are_refused),
+      cmocka_unit_test(figures_are_without_a_directory_of_one_segment),
+  };
+  return cmocka_run_group_tests_name("cuckoo_save", tests, NULL, NULL);
+}

@@ -1,0 +1,873 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A window that processes share, as its calls see it: two handles of one file in one process are two
+ * processes to each other.  (unit/window/test_shared_kill.c has what killed processes leave.)
+ */
+#include "saved_unit.h"
+#include "shared_unit.h"
+
+#include "base/saved.h"
+#include "window/evict.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+static tamis_options window_options(unsigned periods, uint64_t capacity)
+{
+  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
+  options.window = periods;
+  options.capacity = capacity;
+  options.fpp = 1e-5;
+  return options;
+}
+
+static void assert_figures_of_one(const tamis_filter *a, const tamis_filter *b)
+{
+  tamis_stats s = stats_of(a), t = stats_of(b);
+  assert_int_equal(s.count, t.count);
+  assert_int_equal(s.bits, t.bits);
+  assert_int_equal(s.bytes, t.bytes);
+  assert_int_equal(s.evictions, t.evictions);
+  assert_int_equal(s.failed_searches, t.failed_searches);
+  assert_int_equal(s.refused_adds, t.refused_adds);
+  assert_int_equal(s.oldest_part_age, t.oldest_part_age);
+  assert_int_equal(s.seed, t.seed);
+  assert_int_equal(s.fingerprint_bits, t.fingerprint_bits);
+  assert_valid(a);
+}
+
+/* Adds keys uniquely by two handles, each key by both.  Returns how many were won. */
+static uint64_t add_by_both(tamis_filter *const f[2], uint64_t from, uint64_t n)
+{
+  uint64_t won = 0;
+  for (uint64_t key = from; key < from + n; key++) {
+    int first = tamis_add_unique_hash(f[key % 2], hash_of(key));
+    int second = tamis_add_unique_hash(f[1 - key % 2], hash_of(key));
+    assert_true(first == TAMIS_OK || first == TAMIS_PRESENT || first == TAMIS_EFULL);
+    /* Each process knows for itself where it has found no room. */
+    assert_true(first == TAMIS_EFULL ? second == TAMIS_EFULL || second == TAMIS_OK
+                                     : second == TAMIS_PRESENT);
+    won += first == TAMIS_OK || second == TAMIS_OK;
+  }
+  return won;
+}
+
+static uint64_t count_in(const tamis_filter *f, uint64_t from, uint64_t n)
+{
+  uint64_t in = 0;
+  for (uint64_t key = from; key < from + n; key++)
+    in += tamis_contains_hash(f, hash_of(key));
+  return in;
+}
+
+/* ---- calls ---- */
+
+static void two_handles_are_one_window(void **state)
+{
+  (void) state;
+  enum { KEYS = 500, PERIODS = 3 };
+  for (unsigned renews = 0; renews < 2; renews++) {
+    tamis_options options = window_options(PERIODS, 4000);
+    options.window_renews = renews;
+    unlink(shared_path);
+    tamis_filter *f[2] = {open_shared(&options), open_shared(NULL)};
+    for (unsigned period = 0; period < 12; period++) {
+      assert_true(add_by_both(f, period * KEYS, KEYS) >= KEYS - 1);
+      if (period) /* those of the period before have no winner, and are renewed or not */
+        assert_int_equal(add_by_both(f, (period - 1) * KEYS, KEYS), 0);
+      for (unsigned age = 0; age <= period; age++) {
+        const uint64_t in = count_in(f[age % 2], (period - age) * KEYS, KEYS);
+        assert_true(age <= PERIODS + (renews ? 1 : 0) ? in == KEYS : in < 3);
+      }
+      assert_figures_of_one(f[0], f[1]);
+      assert_int_equal(tamis_advance(f[period % 2]), TAMIS_OK);
+    }
+    tamis_destroy(f[0]);
+    tamis_filter *third = open_shared(&options);
+    assert_figures_of_one(third, f[1]);
+    tamis_destroy(f[1]);
+    tamis_destroy(third);
+  }
+}
+
+static void a_full_window_has_room_again(void **state)
+{
+  (void) state;
+  enum { CAPACITY = 2000 };
+  tamis_options options = window_options(1, CAPACITY);
+  tamis_filter *f[2] = {open_shared(&options), open_shared(NULL)};
+  for (unsigned round = 0; round < 4; round++) {
+    const uint64_t from = round * UINT64_C(10) * CAPACITY;
+    uint64_t won = add_by_both(f, from, 3 * CAPACITY);
+    assert_in_range(won, CAPACITY - 1, 2 * CAPACITY);
+    assert_true(stats_of(f[0]).refused_adds > 0);
+    assert_figures_of_one(f[0], f[1]);
+    for (unsigned period = 0; period < 2; period++)
+      assert_int_equal(tamis_advance(f[round % 2]), TAMIS_OK);
+    assert_int_equal(stats_of(f[1]).count, 0);
+  }
+  tamis_destroy(f[0]);
+  tamis_destroy(f[1]);
+}
+
+static uint64_t period_of(const tamis_filter *f)
+{
+  return stats_of(f).period;
+}
+
+/* By a clock of all, whoever looks at it first. */
+static void a_period_is_ended_once(void **state)
+{
+  (void) state;
+  const uint64_t most = (UINT64_C(1) << 36) - 1;
+  tamis_options options = window_options(4, 1000);
+  tamis_filter *f[2] = {open_shared(&options), open_shared(NULL)}, *own;
+  assert_int_equal(tamis_create(&options, &own), TAMIS_OK);
+  static const uint64_t times[] = {0, 0, 1, 1, 2, 5, 4, 5, 6, 1000000, 999999, 1000001};
+  for (unsigned i = 0; i < sizeof times / sizeof *times; i++) {
+    const uint64_t now = period_of(f[0]), then = times[i] > now ? times[i] : now;
+    assert_int_equal(tamis_add_hash(f[i % 2], hash_of(i)), TAMIS_OK);
+    assert_int_equal(tamis_add_hash(own, hash_of(i)), TAMIS_OK);
+    assert_int_equal(tamis_advance_to(f[i % 2], times[i]), TAMIS_OK);
+    assert_int_equal(tamis_advance_to(own, times[i]), TAMIS_OK);
+    assert_int_equal(period_of(f[1]), then);
+    assert_int_equal(period_of(own), then);
+    assert_int_equal(tamis_contains_hash(f[0], hash_of(i)), then - now <= options.window);
+    assert_int_equal(tamis_contains_hash(own, hash_of(i)), then - now <= options.window);
+    assert_valid(f[0]);
+    assert_valid(own);
+  }
+  assert_int_equal(tamis_advance_to(f[0], most + 1), TAMIS_EINVAL);
+  assert_int_equal(tamis_advance_to(f[0], UINT64_MAX), TAMIS_EINVAL);
+  assert_int_equal(tamis_advance_to(NULL, 0), TAMIS_EINVAL);
+  assert_int_equal(tamis_advance_to(f[0], most), TAMIS_OK);
+  assert_int_equal(period_of(f[1]), most);
+  assert_int_equal(stats_of(f[0]).count, 0);
+  tamis_destroy(own);
+  options.window = 0;
+  assert_int_equal(tamis_create(&options, &own), TAMIS_OK);
+  assert_int_equal(tamis_advance_to(own, 1), TAMIS_EUNSUPPORTED);
+  tamis_destroy(own);
+  tamis_destroy(f[0]);
+  tamis_destroy(f[1]);
+}
+
+static void assert_refused(const tamis_options *options, int expected, const char *text)
+{
+  char why[400] = "nothing";
+  tamis_filter *f;
+  assert_int_equal(tamis_shared_check(options, shared_path, why, sizeof why), expected);
+  assert_int_equal(tamis_open_shared(options, shared_path, &f), expected);
+  assert_null(f);
+  if (!strstr(why, text))
+    fail_msg("\"%s\" does not say \"%s\"", why, text);
+}
+
+static void what_cannot_be_shared_is_refused(void **state)
+{
+  (void) state;
+  const tamis_options good = window_options(4, 1000);
+  tamis_options options = good;
+  options.growable = true;
+  options.max_bytes = 1 << 20;
+  assert_refused(&options, TAMIS_EUNSUPPORTED, "growable");
+  options = good;
+  options.kind = TAMIS_CUCKOO;
+  assert_refused(&options, TAMIS_EUNSUPPORTED, "kind");
+  options = good;
+  options.max_bytes = 100;
+  assert_refused(&options, TAMIS_EFULL, "max_bytes");
+  assert_int_equal(count_files(false), 0);
+  tamis_destroy(open_shared(&good));
+  options.max_bytes = 0;
+  options.layout = TAMIS_LAYOUT_CLASSIC; /* which means nothing */
+  tamis_destroy(open_shared(&options));
+  options = good;
+  options.window = 5;
+  assert_refused(&options, TAMIS_EINVAL, "window is 5; the filter in the file has 4");
+  options.window = 0;
+  assert_refused(&options, TAMIS_EINVAL, "window");
+  options = good;
+  options.window_renews = true;
+  assert_refused(&options, TAMIS_EINVAL, "window_renews");
+  options = good;
+  options.capacity++;
+  assert_refused(&options, TAMIS_EINVAL, "capacity");
+}
+
+/* ---- files ---- */
+
+/* What is saved, and what is loaded from the file itself, goes on alike. */
+static void copies_go_on_alike(void **state)
+{
+  (void) state;
+  enum { KEYS = 600 };
+  char path[128];
+  (void) snprintf(path, sizeof path, "%s/copy", shared_folder);
+  tamis_options options = window_options(3, 3000);
+  tamis_filter *f[3] = {open_shared(&options)};
+  for (unsigned period = 0; period < 5; period++) {
+    for (uint64_t i = 0; i < KEYS; i++)
+      assert_int_equal(tamis_add_hash(f[0], hash_of(period * KEYS + i)), TAMIS_OK);
+    if (period < 4)
+      assert_int_equal(tamis_advance_to(f[0], 7 + period), TAMIS_OK);
+  }
+  assert_int_equal(tamis_save_file(f[0], path), TAMIS_OK);
+  assert_int_equal(tamis_load_file(NULL, path, &f[1]), TAMIS_OK);
+  assert_int_equal(tamis_load_file(NULL, shared_path, &f[2]), TAMIS_OK);
+  assert_int_equal(tamis_map_file(NULL, shared_path, &(tamis_filter *){NULL}), TAMIS_EUNSUPPORTED);
+  for (unsigned age = 0; age < 5; age++)
+    for (unsigned i = 0; i < 3; i++) {
+      for (unsigned period = 0; period < 5; period++) {
+        const uint64_t in = count_in(f[i], (uint64_t) period * KEYS, KEYS);
+        assert_true(period + 3 >= 4 + age ? in == KEYS : in < 3);
+      }
+      assert_int_equal(tamis_advance(f[i]), TAMIS_OK);
+      assert_int_equal(period_of(f[i]), 11 + age);
+      assert_valid(f[i]);
+    }
+  for (unsigned i = 0; i < 3; i++)
+    tamis_destroy(f[i]);
+}
+
+static int64_t read_shared(void *context, void *data, size_t size)
+{
+  return read(*(int *) context, data, size);
+}
+
+static void figures_are_read_from_the_file(void **state)
+{
+  (void) state;
+  tamis_options options = window_options(3, 3000);
+  tamis_filter *f = open_shared(&options);
+  for (uint64_t key = 0; key < 1000; key++)
+    assert_int_equal(tamis_add_hash(f, hash_of(key)), TAMIS_OK);
+  assert_int_equal(tamis_advance_to(f, 2), TAMIS_OK);
+  tamis_stats now = stats_of(f), in_file = TAMIS_STATS_INIT;
+  int fd = open(shared_path, O_RDONLY);
+  assert_int_equal(tamis_saved_info(read_shared, &fd, &in_file), TAMIS_OK);
+  close(fd);
+  assert_int_equal(in_file.count, now.count);
+  assert_int_equal(in_file.bits, now.bits);
+  assert_int_equal(in_file.parts, 4);
+  assert_int_equal(in_file.oldest_part_age, 2);
+  assert_int_equal(in_file.period, 2);
+  assert_int_equal(in_file.capacity, 3000);
+  assert_int_equal(in_file.fingerprint_bits, now.fingerprint_bits);
+  tamis_destroy(f);
+}
+
+/* ---- a start of the machine ---- */
+
+static const size_t state_at = 4096;
+
+/* What the next opening takes for another start; `lost`: no word has reached the disk. */
+static void start_machine(const tamis_filter *f, bool lost)
+{
+  const uint64_t other = 42;
+  const struct window *w = const_window_of(f);
+  write_file(state_at + offsetof(struct window_state, boot), &other, sizeof other);
+  for (uint64_t i = 0; lost && i < window_words(&w->first.geometry); i++)
+    word_store(&w->first.words[i], 0);
+}
+
+static void what_was_synced_is_there_again(void **state)
+{
+  (void) state;
+  enum { KEYS = 300 };
+  tamis_options options = window_options(3, 3000);
+  for (unsigned lost = 0; lost < 2; lost++) {
+    unlink(shared_path);
+    tamis_filter *f = open_shared(&options);
+    for (unsigned period = 0; period < 4; period++) {
+      for (uint64_t i = 0; i < KEYS; i++)
+        assert_int_equal(tamis_add_hash(f, hash_of(period * KEYS + i)), TAMIS_OK);
+      if (period == 1) /* the first of two, so both places are used */
+        assert_int_equal(tamis_sync(f), TAMIS_OK);
+      if (period == 2)
+        assert_int_equal(tamis_sync(f), TAMIS_OK);
+      assert_int_equal(tamis_advance(f), TAMIS_OK);
+    }
+    start_machine(f, lost);
+    tamis_destroy(f);
+    f = open_shared(NULL);
+    assert_int_equal(period_of(f), 4);
+    for (unsigned later = 0; later < 4; later++) {
+      for (unsigned period = 0; period < 4; period++) {
+        const uint64_t in = count_in(f, (uint64_t) period * KEYS, KEYS);
+        const bool there = period < 3 || !lost;
+        assert_true(there && period + 3 >= 4 + later ? in == KEYS : in < 3);
+      }
+      assert_valid(f);
+      assert_int_equal(tamis_advance(f), TAMIS_OK);
+    }
+    assert_int_equal(stats_of(f).count, 0);
+    tamis_destroy(f);
+  }
+}
+
+/* The words and the checkpoint have as many keys each as there is room for. */
+static void the_checkpoint_stays_if_there_is_no_room_for_both(void **state)
+{
+  (void) state;
+  enum { CAPACITY = 2000 };
+  tamis_options options = window_options(8, CAPACITY);
+  tamis_filter *f = open_shared(&options);
+  for (uint64_t key = 0; key < CAPACITY; key++)
+    assert_int_equal(tamis_add_hash(f, hash_of(key)), TAMIS_OK);
+  assert_int_equal(tamis_sync(f), TAMIS_OK);
+  start_machine(f, true);
+  for (uint64_t i = 0; i <= const_window_of(f)->stripes.mask; i++)
+    atomic_store(&const_window_of(f)->stripes.all[i].lanes, 0);
+  for (uint64_t key = CAPACITY; key < 2 * CAPACITY; key++)
+    assert_int_equal(tamis_add_hash(f, hash_of(key)), TAMIS_OK);
+  tamis_destroy(f);
+  f = open_shared(NULL);
+  assert_int_equal(count_in(f, 0, CAPACITY), CAPACITY);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+static void a_damaged_checkpoint_is_left_out(void **state)
+{
+  (void) state;
+  tamis_options options = window_options(8, 2000);
+  tamis_filter *f = open_shared(&options);
+  for (uint64_t key = 0; key < 1000; key++)
+    assert_int_equal(tamis_add_hash(f, hash_of(key)), TAMIS_OK);
+  assert_int_equal(tamis_sync(f), TAMIS_OK);
+  struct stat status;
+  assert_int_equal(stat(shared_path, &status), 0);
+  static const size_t places[] = {0, 40, 600, 5000, 9000};
+  for (unsigned i = 0; i < sizeof places / sizeof *places; i++) {
+    const struct window *w = const_window_of(f);
+    const size_t words =
+        (size_t) ((const char *) w->first.words - (const char *) w->state) + state_at;
+    const size_t end = words + window_bytes(&w->first.geometry);
+    const uint64_t wrong = 0xbad;
+    write_file(((end + 4095) & ~(size_t) 4095) + places[i], &wrong, sizeof wrong);
+    start_machine(f, false);
+    tamis_destroy(f);
+    f = open_shared(NULL);
+    assert_int_equal(count_in(f, 0, 1000), 1000);
+    assert_valid(f);
+    assert_int_equal(tamis_sync(f), TAMIS_OK); /* another one is written */
+    assert_int_equal(tamis_sync(f), TAMIS_OK);
+  }
+  tamis_destroy(f);
+}
+
+/* Locks that nobody has any more, from before the start, keep nobody waiting. */
+static void locks_from_before_a_start_are_free(void **state)
+{
+  (void) state;
+  tamis_options options = window_options(2, 2000);
+  tamis_filter *f = open_shared(&options);
+  struct window *w = window_of(f);
+  assert_int_equal(tamis_add_hash(f, hash_of(1)), TAMIS_OK);
+  for (uint64_t i = 0; i <= w->stripes.mask; i++)
+    (void) owned_lock(&w->stripes.all[i].lock, &w->owner);
+  (void) owned_lock(&w->state->advancing, &w->owner);
+  (void) owned_lock(&w->state->saving, &w->owner);
+  (void) owned_lock(&w->state->syncing, &w->owner);
+  start_machine(f, false);
+  tamis_filter *again = open_shared(NULL);
+  tamis_destroy(f);
+  for (uint64_t key = 0; key < 1000; key++)
+    assert_int_equal(tamis_add_hash(again, hash_of(key)), TAMIS_OK);
+  assert_int_equal(tamis_advance(again), TAMIS_OK);
+  assert_int_equal(tamis_sync(again), TAMIS_OK);
+  assert_valid(again);
+  tamis_destroy(again);
+}
+
+/* A process that sees another number of the start, as in a container, comes to a file that is in
+ * use. */
+static void a_file_in_use_is_not_mended(void **state)
+{
+  (void) state;
+  enum { MARK = 12345 };
+  tamis_options options = window_options(2, 2000);
+  tamis_filter *f = open_shared(&options);
+  _Atomic uint64_t *lanes = &window_of(f)->stripes.all[0].lanes;
+  start_machine(f, false);
+  atomic_fetch_add(lanes, MARK); /* who mends counts again */
+  tamis_filter *other = open_shared(NULL);
+  assert_true(atomic_load(lanes) >= MARK);
+  tamis_destroy(other);
+  tamis_destroy(f);
+  f = open_shared(NULL);
+  assert_int_equal(stats_of(f).count, 0);
+  tamis_destroy(f);
+}
+
+/* It has more keys than it was made for, and all of them are in the words. */
+static void a_full_window_outlives_a_start(void **state)
+{
+  (void) state;
+  tamis_options options = window_options(8, 10000);
+  tamis_filter *f = open_shared(&options);
+  uint64_t keys = 0;
+  for (; keys < 5000; keys++)
+    assert_int_equal(tamis_add_hash(f, hash_of(keys)), TAMIS_OK);
+  assert_int_equal(tamis_sync(f), TAMIS_OK);
+  while (tamis_add_hash(f, hash_of(keys)) == TAMIS_OK)
+    keys++;
+  assert_true(stats_of(f).count > 10000);
+  start_machine(f, false);
+  tamis_destroy(f);
+  f = open_shared(NULL);
+  assert_int_equal(count_in(f, 0, keys), keys);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* ---- what others have written ---- */
+
+/* Stamps of no period, and entries that are dead, in a window that is united with a private one. */
+static void impossible_stamps_are_not_united(void **state)
+{
+  (void) state;
+  tamis_options options = window_options(3, 2000);
+  options.seed = 7;
+  tamis_filter *shared = open_shared(&options), *own;
+  assert_int_equal(tamis_create(&options, &own), TAMIS_OK);
+  for (uint64_t key = 0; key < 500; key++)
+    assert_int_equal(tamis_add_hash(own, hash_of(key)), TAMIS_OK);
+  const struct window *w = const_window_of(shared);
+  for (uint64_t i = 0; i < window_words(&w->first.geometry); i++)
+    word_store(&w->first.words[i], hash_of(i) & hash_of(~i));
+  (void) tamis_merge(own, shared);
+  assert_int_equal(count_in(own, 0, 500), 500);
+  assert_valid(own);
+  for (unsigned period = 0; period < 4; period++)
+    assert_int_equal(tamis_advance(own), TAMIS_OK);
+  assert_int_equal(stats_of(own).count, 0);
+  tamis_destroy(own);
+  tamis_destroy(shared);
+}
+
+static int open_with_number(const unsigned char *original, unsigned at, uint64_t number)
+{
+  unsigned char header[SAVED_HEADER];
+  tamis_filter *f;
+  memcpy(header, original, sizeof header);
+  saved_put64(header + at, number);
+  saved_put64(header + SAVED_HEADER - 8, hash_sum(header, SAVED_HEADER - 8, 0));
+  write_file(0, header, sizeof header);
+  int result = tamis_open_shared(NULL, shared_path, &f);
+  tamis_destroy(f);
+  return result;
+}
+
+/* The geometry is that of the capacity, and the file has as many stripes as it says. */
+static void headers_that_contradict_themselves_are_damaged(void **state)
+{
+  (void) state;
+  enum { CAPACITY_AT = 64, STRIPES_AT = 88 };
+  unsigned char header[SAVED_HEADER];
+  tamis_options options = window_options(3, 2000);
+  options.stripes = 4;
+  tamis_destroy(open_shared(&options));
+  read_file(0, header, sizeof header);
+  assert_int_equal(saved_get64(header + STRIPES_AT), 4); /* and layout 0 */
+  assert_int_equal(open_with_number(header, CAPACITY_AT, 2000), TAMIS_OK);
+  assert_int_equal(open_with_number(header, CAPACITY_AT, 20), TAMIS_ECORRUPT);
+  for (unsigned stripes = 0; stripes < 70; stripes++) /* a few more fit into the same page */
+    if (!stripes || stripes & (stripes - 1) || stripes == 64)
+      assert_int_equal(open_with_number(header, STRIPES_AT, stripes), TAMIS_ECORRUPT);
+  assert_int_equal(open_with_number(header, STRIPES_AT, 4), TAMIS_OK);
+}
+
+/* ---- processes ---- */
+
+static unsigned yields;
+
+int __wrap_sched_yield(void);
+
+int __wrap_sched_yield(void)
+{
+  yields++;
+  return usleep(0);
+}
+
+/* Takes all stripes, and is killed, or dies of a signal by which it leaves a (small) core. */
+static _Noreturn void die_with_stripes(tamis_filter *f, int death)
+{
+  struct window *w = window_of(f);
+  (void) setrlimit(RLIMIT_CORE, &(struct rlimit){65536, 65536});
+  (void) !chdir(shared_folder);
+  if (window_join(w) != TAMIS_OK)
+    _exit(1);
+  for (uint64_t i = 0; i <= w->stripes.mask; i++)
+    window_lock(w, &w->stripes.all[i]);
+  raise(death);
+  _exit(1);
+}
+
+/* The child has inherited the handle, and is another process all the same.  Its locks are taken over
+ * at once: beside processes that compute, a yield takes as long as they like. */
+static void a_forked_child_has_a_name_of_its_own(void **state)
+{
+  (void) state;
+  tamis_options options = window_options(2, 2000);
+  tamis_filter *f = open_shared(&options);
+  const uint64_t name = owner_name(&window_of(f)->owner);
+  assert_int_equal(tamis_add_hash(f, hash_of(1)), TAMIS_OK);
+  static const int deaths[] = {SIGKILL, SIGQUIT, SIGKILL};
+  for (unsigned i = 0; i < 3; i++) {
+    pid_t child = fork_child();
+    if (child == 0)
+      die_with_stripes(f, deaths[i]);
+    assert_int_equal(wait_for(child), 128 + deaths[i]);
+    yields = 0;
+    assert_int_equal(tamis_add_hash(f, hash_of(2 + i)), TAMIS_OK);
+    assert_int_equal(yields, 0);
+    assert_int_equal(owner_name(&window_of(f)->owner), name);
+    assert_int_equal(tamis_advance(f), TAMIS_OK);
+    assert_valid(f);
+  }
+  tamis_destroy(f);
+}
+
+/* A parent is killed while it has locks; its child, which never called the filter, lives on. */
+static void a_child_does_not_keep_its_parents_locks(void **state)
+{
+  (void) state;
+  int alive[2];
+  assert_int_equal(pipe(alive), 0);
+  tamis_options options = window_options(2, 2000);
+  tamis_filter *f = open_shared(&options);
+  pid_t parent = fork_child();
+  if (parent == 0) {
+    tamis_filter *own = open_shared(NULL);
+    close(alive[1]);
+    if (fork() == 0) {
+      char byte;
+      (void) !read(alive[0], &byte, 1); /* until the test ends */
+      _exit(0);
+    }
+    die_with_stripes(own, SIGKILL);
+  }
+  close(alive[0]);
+  assert_int_equal(wait_for(parent), 128 + SIGKILL);
+  assert_int_equal(tamis_add_hash(f, hash_of(1)), TAMIS_OK);
+  assert_int_equal(tamis_advance(f), TAMIS_OK);
+  assert_valid(f);
+  tamis_destroy(f);
+  close(alive[1]);
+}
+
+/* ---- readers ---- */
+
+/* A lock of one that may only read the file: of all bytes but one, that of a name, or of the first. */
+static int lock_as_reader(uint64_t name, bool all)
+{
+  int fd = open(shared_path, O_RDONLY | O_CLOEXEC);
+  struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_len = all ? (off_t) name : 4096};
+  assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+  lock.l_start = (off_t) name + 1;
+  lock.l_len = 0;
+  assert_true(!name || !fcntl(fd, F_OFD_SETLK, &lock));
+  return fd;
+}
+
+/* Nobody waits for the reader: what needs a lock that it has is refused at once. */
+static void assert_locked(int result)
+{
+  assert_int_equal(result, TAMIS_EIO);
+  assert_int_equal(errno, EAGAIN);
+}
+
+static void a_reader_keeps_nobody(void **state)
+{
+  (void) state;
+  char why[400];
+  tamis_options options = window_options(2, 2000);
+  tamis_filter *f = open_shared(&options);
+  pid_t child = fork_child();
+  if (child == 0)
+    die_with_stripes(f, SIGKILL);
+  assert_int_equal(wait_for(child), 128 + SIGKILL);
+  int reader = lock_as_reader(owner_name(&window_of(f)->owner), true);
+  assert_int_equal(tamis_add_hash(f, hash_of(1)), TAMIS_OK); /* the dead one seems not to live */
+  tamis_filter *late = open_shared(&options);
+  assert_true(tamis_contains_hash(late, hash_of(1)));
+  assert_locked(tamis_add_hash(late, hash_of(2)));
+  assert_locked(tamis_advance(late));
+  assert_locked(tamis_sync(late));
+  if ((child = fork_child()) == 0)
+    _exit(tamis_add_hash(f, hash_of(2)) == TAMIS_EIO && errno == EAGAIN ? 7 : 1);
+  assert_int_equal(wait_for(child), 7);
+  close(reader);
+  assert_int_equal(tamis_add_unique_hash(late, hash_of(2)), TAMIS_OK);
+  assert_int_equal(tamis_add_unique_hash(f, hash_of(2)), TAMIS_PRESENT);
+  start_machine(f, false);
+  tamis_destroy(f);
+  tamis_destroy(late);
+  reader = lock_as_reader(0, true);
+  assert_locked(tamis_open_shared(NULL, shared_path, &f));
+  assert_int_equal(tamis_shared_check(NULL, shared_path, why, sizeof why), TAMIS_EIO);
+  assert_non_null(strstr(why, "a process that may only read it has locked it"));
+  close(reader);
+  f = open_shared(NULL);
+  assert_int_equal(count_in(f, 1, 2), 2);
+  tamis_destroy(f);
+}
+
+/* An empty file is filled under a lock: not of what programs lock that read it. */
+static void a_reader_keeps_no_creator(void **state)
+{
+  (void) state;
+  for (unsigned window = 0; window < 3; window += 2) {
+    tamis_options options = window_options(window, 2000);
+    tamis_filter *f;
+    struct stat status;
+    unlink(shared_path);
+    close(open(shared_path, O_WRONLY | O_CREAT | O_EXCL, 0600));
+    int reader = lock_as_reader(0, true);
+    assert_locked(tamis_open_shared(&options, shared_path, &f));
+    assert_int_equal(stat(shared_path, &status), 0);
+    assert_int_equal(status.st_size, 0);
+    close(reader);
+    reader = lock_as_reader(0, false);
+    tamis_destroy(open_shared(&options));
+    close(reader);
+  }
+}
+
+/* A process freezes a segment, as a save does, and is killed.  Keys that need moves find room. */
+static void a_dead_saver_keeps_nobody(void **state)
+{
+  (void) state;
+  enum { CAPACITY = 3000 };
+  tamis_options options = window_options(2, CAPACITY);
+  tamis_filter *f = open_shared(&options);
+  pid_t child = fork_child();
+  if (child == 0) {
+    const struct window_layer *found;
+    struct window *w = window_of(f);
+    if (window_join(w) == TAMIS_OK)
+      (void) tamis__window_freeze(w, window_number(&w->first), 0, &found);
+    raise(SIGKILL);
+  }
+  assert_int_equal(wait_for(child), 128 + SIGKILL);
+  assert_true(atomic_load(&window_of(f)->state->frozen) != 0);
+  for (uint64_t key = 0; key < CAPACITY; key++)
+    assert_int_equal(tamis_add_hash(f, hash_of(key)), TAMIS_OK);
+  assert_true(stats_of(f).evictions > 0);
+  assert_int_equal(tamis_advance(f), TAMIS_OK);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* Another thread of the parent searched for room when the child was forked. */
+static void a_child_is_not_kept_by_a_vanished_thread(void **state)
+{
+  (void) state;
+  tamis_options options = window_options(2, 1000);
+  tamis_filter *f = open_shared(&options);
+  stripe_lock(&window_of(f)->opening);
+  pid_t child = fork_child();
+  if (child == 0) {
+    uint64_t key = 0;
+    while (tamis_add_hash(f, hash_of(key)) == TAMIS_OK)
+      key++;
+    _exit(key >= 1000 ? 7 : 1);
+  }
+  stripe_unlock(&window_of(f)->opening);
+  assert_int_equal(wait_for(child), 7);
+  tamis_destroy(f);
+}
+
+static bool forked;
+
+static int fork_and_write(void *context, const void *data, size_t size)
+{
+  (void) data;
+  (void) size;
+  pid_t *child = context;
+  if (!forked) {
+    forked = true;
+    *child = fork_child();
+  }
+  return 0;
+}
+
+/* A call forks, and goes on in the child, which is another process. */
+static void a_call_that_forks_goes_on_with_a_name(void **state)
+{
+  (void) state;
+  pid_t child = -1;
+  tamis_options options = window_options(2, 2000000);
+  options.fpp = 1e-6;
+  tamis_filter *f = open_shared(&options);
+  const struct owner *owner = &window_of(f)->owner;
+  const uint64_t name = owner_name(owner);
+  forked = false;
+  int result = tamis_save(f, fork_and_write, &child);
+  if (child == 0)
+    _exit(result == TAMIS_OK && owner_has_name(owner) && owner_name(owner) != name ? 7 : 1);
+  assert_int_equal(result, TAMIS_OK);
+  assert_int_equal(wait_for(child), 7);
+  assert_int_equal(owner_name(owner), name);
+  struct owner nameless = {.file = 1};
+  struct owned_lock lock = {0};
+  assert_false(owned_trylock(&lock, &nameless));
+  tamis_destroy(f);
+}
+
+static void *destroy_cancelled(void *f)
+{
+  pthread_cancel(pthread_self());
+  tamis_destroy(f);
+  return (void *) f;
+}
+
+static void no_lock_is_left_by_a_cancelled_thread(void **state)
+{
+  (void) state;
+  for (unsigned window = 0; window < 2; window++) {
+    pthread_t thread;
+    void *result = NULL;
+    tamis_options options = window_options(2, 1000);
+    options.window = window;
+    unlink(shared_path);
+    unsigned descriptors = count_descriptors();
+    tamis_filter *f = open_shared(&options);
+    assert_int_equal(pthread_create(&thread, NULL, destroy_cancelled, f), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, f);
+    assert_int_equal(count_descriptors(), descriptors);
+    pid_t child = fork_child();
+    if (child == 0)
+      _exit(7);
+    assert_int_equal(wait_for(child), 7);
+    tamis_destroy(open_shared(&options));
+  }
+}
+
+static void *call_advance(void *f)
+{
+  (void) tamis_advance(f);
+  return NULL;
+}
+
+/* A process that only waits is alive: nobody takes what it has, and no thread of its own either. */
+static void a_lock_is_not_taken_from_the_living(void **state)
+{
+  (void) state;
+  tamis_options options = window_options(2, 2000);
+  tamis_filter *a = open_shared(&options), *b = open_shared(NULL);
+  struct window_stripe *stripe = &window_of(a)->stripes.all[0];
+  window_lock(window_of(a), stripe);
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, call_advance, a), 0);
+  while (period_of(a) == 0)
+    usleep(1000);
+  usleep(100000);
+  assert_true(owned_held(&window_of(a)->state->advancing)); /* by the thread */
+  pid_t child = fork_child();
+  if (child == 0) {
+    alarm(0);
+    (void) tamis_advance(b);
+    _exit(7);
+  }
+  usleep(100000);
+  assert_int_equal(waitpid(child, NULL, WNOHANG), 0);
+  assert_int_equal(period_of(a), 1);
+  assert_int_equal(atomic_load(&stripe->lock.owner), owner_name(&window_of(a)->owner));
+  window_unlock(window_of(a), stripe);
+  pthread_join(thread, NULL);
+  assert_int_equal(wait_for(child), 7);
+  tamis_destroy(a);
+  tamis_destroy(b);
+}
+
+/* ---- threads ---- */
+
+enum { THREADS = 4, RACE_KEYS = 30000 };
+static tamis_filter *handles[2];
+static _Atomic uint8_t winners[RACE_KEYS];
+static _Atomic unsigned wrong;
+
+static void *race(void *number)
+{
+  tamis_filter *f = handles[(uintptr_t) number % 2];
+  for (uint64_t key = 0; key < RACE_KEYS; key++) {
+    int result = tamis_add_unique_hash(f, hash_of(key));
+    winners[key] += result == TAMIS_OK;
+    wrong += result < 0 || !tamis_contains_hash(f, hash_of(key));
+    if (number == 0 && key % 500 == 0) /* a period ends once, whoever is first */
+      (void) tamis_advance_to(f, key / 500);
+  }
+  return NULL;
+}
+
+/* Keys are tried at about the same time, so none is forgotten between its tries. */
+static void threads_of_two_handles_have_one_winner(void **state)
+{
+  (void) state;
+  tamis_options options = window_options(64, 2 * RACE_KEYS);
+  options.fpp = 1e-6;
+  handles[0] = open_shared(&options);
+  handles[1] = open_shared(NULL);
+  pthread_t threads[THREADS];
+  for (uintptr_t i = 0; i < THREADS; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, race, (void *) i), 0);
+  for (unsigned i = 0; i < THREADS; i++)
+    pthread_join(threads[i], NULL);
+  uint64_t won = 0;
+  for (uint64_t key = 0; key < RACE_KEYS; key++) {
+    assert_true(winners[key] <= 1);
+    won += winners[key];
+  }
+  assert_true(won >= RACE_KEYS - 2);
+  assert_int_equal(wrong, 0);
+  assert_figures_of_one(handles[0], handles[1]);
+  tamis_destroy(handles[0]);
+  tamis_destroy(handles[1]);
+}
+
+/* Nobody waits for ever. */
+static int begin_test(void **state)
+{
+  alarm(PATIENCE_SECONDS);
+  return set_up(state);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin_test, tear_down)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      TEST(two_handles_are_one_window),
+      TEST(a_full_window_has_room_again),
+      TEST(a_period_is_ended_once),
+      TEST(what_cannot_be_shared_is_refused),
+      TEST(copies_go_on_alike),
+      TEST(figures_are_read_from_the_file),
+      TEST(what_was_synced_is_there_again),
+      TEST(the_checkpoint_stays_if_there_is_no_room_for_both),
+      TEST(a_damaged_checkpoint_is_left_out),
+      TEST(locks_from_before_a_start_are_free),
+      TEST(a_file_in_use_is_not_mended),
+      TEST(a_full_window_outlives_a_start),
+      TEST(impossible_stamps_are_not_united),
+      TEST(headers_that_contradict_themselves_are_damaged),
+      TEST(a_child_is_not_kept_by_a_vanished_thread),
+      TEST(a_call_that_forks_goes_on_with_a_name),
+      TEST(no_lock_is_left_by_a_cancelled_thread),
+      TEST(a_forked_child_has_a_name_of_its_own),
+      TEST(a_child_does_not_keep_its_parents_locks),
+      TEST(a_dead_saver_keeps_nobody),
+      TEST(a_reader_keeps_nobody),
+      TEST(a_reader_keeps_no_creator),
+      TEST(a_lock_is_not_taken_from_the_living),
+      TEST(threads_of_two_handles_have_one_winner),
+  };
+  in_memory = true;
+  return cmocka_run_group_tests_name("shared_window", tests, NULL, NULL);
+}
