@@ -19,7 +19,7 @@ import time
 import traceback
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests")]
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests/support")]
 
 import cases  # noqa: E402
 import rabbitmq  # noqa: E402

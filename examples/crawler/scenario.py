@@ -18,7 +18,7 @@ import sqlite3
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/support"))
 sys.dont_write_bytecode = True
 import loopback
 import sites

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/support"))
 from loopback import HOST, Process, answers, end_with_parent, free_port, wait_until  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent

@@ -22,7 +22,7 @@ import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 TREE = HERE.parents[1]
-sys.path[:0] = [str(TREE / "tests"), str(HERE)]
+sys.path[:0] = [str(TREE / "tests/support"), str(HERE)]
 sys.dont_write_bytecode = True
 import words  # noqa: E402
 from loopback import HOST, Process, answers, free_port, supervised, wait_until  # noqa: E402

@@ -7,7 +7,7 @@ import pytest
 import tamis
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TREE / "tests"))
+sys.path.insert(0, str(TREE / "tests/lint"))
 from check_documents import marked  # noqa: E402
 
 

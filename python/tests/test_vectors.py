@@ -7,7 +7,7 @@ import pathlib
 import pytest
 import tamis
 
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests" / "vectors"
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests/compat/vectors"
 VECTORS = json.loads((FOLDER / "vectors.json").read_text())
 KEYS = [bytes.fromhex(key) for key in VECTORS["keys"]]
 

@@ -18,7 +18,7 @@ import tempfile
 import time
 import traceback
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / "tests" / folder) for folder in ("support", "lint")]
 from loopback import HOST, SKIPPED, end_with_parent, free_port, wait_until
 
 KINDS = ("redis", "valkey")

@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-from check_documents import marked
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lint"))
+from check_documents import marked  # noqa: E402
 
 # What stands in a document for a folder of the system.
 SYSTEM = re.compile(r"(/etc/nginx|/srv/www|/usr/local)\b")

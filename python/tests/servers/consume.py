@@ -17,7 +17,7 @@ import sys
 import time
 
 TREE = pathlib.Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(TREE / "tests"), str(TREE / "examples/consumers")]
+sys.path[:0] = [str(TREE / "tests/support"), str(TREE / "examples/consumers")]
 QUEUE = "orders"
 
 

@@ -18,7 +18,7 @@ import sys
 import time
 
 TREE = pathlib.Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(TREE / "tests"), str(TREE / "examples/crawler")]
+sys.path[:0] = [str(TREE / "tests/support"), str(TREE / "examples/crawler")]
 import loopback  # noqa: E402
 import sites  # noqa: E402
 
