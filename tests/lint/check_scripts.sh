@@ -54,7 +54,7 @@ asks() { # SCRIPT: the packages, in one line; then the script ends
 mkdir "$work/logs"
 cat >"$work/awaited" <<'END'
 set -um
-logs=$2 passed=0 failed=()
+logs=$2 passed=0 failed=() again=()
 eval "$(sed -n '/^count() {/,/^}/p; /^timed() {/,/^}/p; /^took() {/p; /^in_background() {/,/^}/p; /^later/p; /^awaited() {/,/^}/p' "$1")"
 later first true
 later hangs sleep 600
@@ -68,6 +68,13 @@ echo "${failed[*]}, $passed passed"
 END
 [ "$(timeout -s KILL 120 bash "$work/awaited" "$source/script/test" "$work/logs" 2>/dev/null)" = "hangs never, 1 passed" ] ||
   fail "script/test waits for what was killed, or does not count it"
+
+# ---- the jobs of a pull request are the steps of the gate ----
+
+steps=$(sed -n 's/^steps=(\(.*\))$/\1/p' "$source/script/test")
+[ "$steps" ] && grep -qxF "        step: [${steps// /, }]" "$source/.github/workflows/gate.yml" ||
+  fail "gate.yml has other jobs than script/test has steps: $steps"
+! "$source/script/test" --all 3/7 2>/dev/null || fail "script/test takes a seventh part"
 
 # ---- script/quiet ----
 
