@@ -15,6 +15,7 @@ static pthread_cond_t arrived = PTHREAD_COND_INITIALIZER, let_go = PTHREAD_COND_
 static struct {
   const char *stop_at;
   unsigned only; /* the number of the one thread that stops; 0: all of them */
+  unsigned rests;
   struct {
     const char *name;
     unsigned count;
@@ -28,6 +29,13 @@ static unsigned *reached(const char *point)
     i++;
   now.reached[i].name = point;
   return &now.reached[i].count;
+}
+
+/* A thread that comes here returns, or waits for another one. */
+static bool is_rest(const char *point)
+{
+  return !strcmp(point, "call_returned") || !strcmp(point, "stripe_wait") ||
+         !strcmp(point, "bloom_layer_awaited");
 }
 
 static _Thread_local bool passes_by;
@@ -44,6 +52,7 @@ static void at_hook(const char *point)
   pthread_mutex_lock(&mutex);
   unsigned n = ++*reached(point);
   bool may_stop = !now.only || n == now.only;
+  now.rests += is_rest(point) || (may_stop && now.stop_at && !strcmp(now.stop_at, point));
   pthread_cond_broadcast(&arrived);
   while (may_stop && now.stop_at && strcmp(now.stop_at, point) == 0)
     pthread_cond_wait(&let_go, &mutex);
@@ -109,4 +118,20 @@ unsigned schedule_reached(const char *point)
   unsigned n = *reached(point);
   pthread_mutex_unlock(&mutex);
   return n;
+}
+
+unsigned schedule_rests(void)
+{
+  pthread_mutex_lock(&mutex);
+  unsigned n = now.rests;
+  pthread_mutex_unlock(&mutex);
+  return n;
+}
+
+void schedule_wait_rests(unsigned n)
+{
+  pthread_mutex_lock(&mutex);
+  while (now.rests < n)
+    pthread_cond_wait(&arrived, &mutex);
+  pthread_mutex_unlock(&mutex);
 }

@@ -32,4 +32,11 @@ void schedule_wait_any(const char *const *points);
 /* How often `point` has been reached since the last schedule_stop_at. */
 unsigned schedule_reached(const char *point);
 
+/* How often a thread has returned from its call, has begun to wait for another one, or has stopped, since
+ * the last schedule_stop_at. */
+unsigned schedule_rests(void);
+
+/* Waits until that has happened `n` times. */
+void schedule_wait_rests(unsigned n);
+
 #endif

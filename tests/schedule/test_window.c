@@ -1,314 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * Races between the steps of a filter with a window, each replayed exactly.  Built with the hooks.
+ * Races between the steps of a filter with a window, each replayed exactly, in windows of both kinds and in
+ * such as two processes share.  Built with the hooks.
  *
- * The window is one period, so there are three stamps: the tightest case.
+ * Most windows are one period, so there are three stamps: the tightest case.
  */
-#include "calls.h"
+#include "play.h"
 
 #include "filter_unit.h"
+#include "window/copies.h"
 #include "window/evict.h"
 #include "window/layers.h"
+#include "window/pair.h"
+#include "window_counts.h"
 #include "window_unit.h"
 
 #include <sched.h>
 #include <stdio.h>
-
-/* ---- filters and calls ---- */
-
-static tamis_filter *make(uint64_t capacity, bool growable)
-{
-  return make_for_races(TAMIS_BLOOM, capacity, growable);
-}
-
-/* ---- adds that meet the end of a period ---- */
-
-/* The add has read the epoch word, or has written its lane, when the period ends.  From its return
- * on, the key is remembered for a period. */
-static void an_add_that_meets_the_end_of_a_period_is_in_the_next_one(void **state)
-{
-  (void) state;
-  static const char *const points[] = {"window_epoch_read_locked", "window_lane_written"};
-  for (unsigned i = 0; i < 4; i++) {
-    tamis_filter *f = make(1000, i / 2);
-    struct call add = {.filter = f, .hash = 7}, end = add;
-    add.function = i == 1 ? tamis_add_hash : tamis_add_unique_hash;
-    start_and_stop(&add, points[i % 2]);
-    end.function = call_advance;
-    start(&end);
-    schedule_wait("window_published", 1);
-    go_on(&add);
-    finish(&end);
-    assert_int_equal(add.result, TAMIS_OK);
-    assert_true(tamis_contains_hash(f, 7));
-    advance(f, 1);
-    assert_true(tamis_contains_hash(f, 7));
-    advance(f, 1);
-    assert_false(tamis_contains_hash(f, 7));
-    assert_valid(f);
-    tamis_destroy(f);
-  }
-}
-
-/* The same for a key that is renewed, in its last period. */
-static void a_renewal_that_meets_the_end_of_a_period_is_in_the_next_one(void **state)
-{
-  (void) state;
-  tamis_filter *f = make(1000, false);
-  struct call add = {.filter = f, .hash = 7}, end = add;
-  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-  advance(f, 1);
-  add.function = tamis_add_hash;
-  start_and_stop(&add, "window_epoch_read_locked");
-  end.function = call_advance;
-  start(&end);
-  schedule_wait("window_published", 1);
-  go_on(&add);
-  finish(&end);
-  assert_true(tamis_contains_hash(f, 7));
-  advance(f, 1);
-  assert_true(tamis_contains_hash(f, 7));
-  assert_int_equal(stats_of(f).count, 1);
-  assert_valid(f);
-  tamis_destroy(f);
-}
-
-/* An add that has not taken its stripes yet has read nothing: it is in the period in which it goes
- * on.  In between the key was won, with a stamp that was dead when the call began. */
-static void a_call_that_waits_for_stripes_reads_the_epoch_under_them(void **state)
-{
-  (void) state;
-  tamis_filter *f = make(1000, false);
-  struct call late = {.filter = f, .hash = 7, .function = tamis_add_unique_hash};
-  stop_at(&late, "window_stripes_wanted");
-  advance(f, 1);
-  assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
-  assert_int_equal(go_on(&late), TAMIS_PRESENT);
-  assert_valid(f);
-  tamis_destroy(f);
-}
-
-/* While a sweep clears one stamp, no other advance may make that stamp the one of a new period: not
- * before the sweep reads which stamp is dead, and not after it has swept one block. */
-static void a_second_advance_waits_for_the_first_one(void **state)
-{
-  (void) state;
-  static const char *const points[] = {"window_published", "window_block_swept"};
-  enum { KEYS = 100 };
-  for (unsigned i = 0; i < 2; i++) {
-    tamis_filter *f = make(1000, false);
-    struct call first = {.filter = f, .function = call_advance}, second = first;
-    start_and_stop(&first, points[i]);
-    start(&second);
-    schedule_wait_either("window_published", 2, "stripe_wait", 1);
-    schedule_pass_by();
-    for (uint64_t key = 0; key < KEYS; key++)
-      assert_int_equal(tamis_add_hash(f, key * HASH_MULTIPLIER), TAMIS_OK);
-    go_on(&first);
-    finish(&second);
-    for (uint64_t key = 0; key < KEYS; key++)
-      assert_true(tamis_contains_hash(f, key * HASH_MULTIPLIER));
-    assert_valid(f);
-    tamis_destroy(f);
-  }
-}
-
-/* Of two clocks one is ahead, and ends three periods.  When the first of them has ended, the other one
- * asks for the second, and waits.  Later it asks for the fourth, while the periods get lower numbers, of
- * which the second would be the fourth of those before. */
-static void a_clock_that_is_behind_sets_no_period_back(void **state)
-{
-  (void) state;
-  tamis_filter *f = make(1000, false);
-  struct call ahead = {.filter = f, .hash = 3, .function = tamis_advance_to}, behind = ahead;
-  behind.hash = 2;
-  schedule_stop_at_nth("window_published", 1);
-  start(&ahead);
-  schedule_wait("window_published", 1);
-  start(&behind);
-  schedule_wait("stripe_wait", 1);
-  assert_int_equal(go_on(&ahead), TAMIS_OK);
-  assert_int_equal(finish(&behind), TAMIS_OK);
-  assert_int_equal(stats_of(f).period, 3);
-  behind.hash = 4;
-  stop_at(&behind, "window_numbers_read");
-  assert_int_equal(tamis_set_period(f, 1), TAMIS_OK);
-  advance(f, 1);
-  assert_int_equal(go_on(&behind), TAMIS_OK);
-  assert_int_equal(stats_of(f).period, 4);
-  assert_valid(f);
-  tamis_destroy(f);
-}
-
-/* Old stamps would be young ones after a jump: they are cleared before look-ups see it. */
-static void a_jump_forgets_before_it_is_published(void **state)
-{
-  (void) state;
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.capacity = 1000, options.fpp = low_rate, options.window = 4;
-  for (unsigned d = 2; d <= 4; d++) {
-    struct call jump = {.hash = 4 + d, .function = tamis_advance_to};
-    assert_int_equal(tamis_create(&options, &jump.filter), TAMIS_OK);
-    assert_int_equal(tamis_add_hash(jump.filter, 7), TAMIS_OK);
-    advance(jump.filter, 4);
-    start_and_stop(&jump, "window_published");
-    assert_false(tamis_contains_hash(jump.filter, 7));
-    assert_int_equal(go_on(&jump), TAMIS_OK);
-    assert_valid(jump.filter);
-    tamis_destroy(jump.filter);
-  }
-}
-
-/* What is added while a sweep goes on stays, and has one winner.  (Some look-ups would fail if
- * lanes that are dead stood beside live ones with the same fingerprint, but not with every dead
- * stamp.) */
-static void a_sweep_leaves_what_is_added_beside_it(void **state)
-{
-  (void) state;
-  enum { KEYS = 900 };
-  for (unsigned before = 0; before < 3; before++) {
-    tamis_filter *f = make(1000, false);
-    struct call end = {.filter = f};
-    for (unsigned i = 0; i < before; i++)
-      advance(f, 1);
-    for (uint64_t key = 0; key < KEYS; key++)
-      assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
-    advance(f, 1);
-    for (uint64_t key = 0; key < KEYS; key += 2) /* half of them stay */
-      assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
-    end.function = call_advance;
-    stop_at(&end, "window_published");
-    for (uint64_t key = 0; key < KEYS; key++)
-      assert_int_equal(tamis_contains_hash(f, key), key % 2 == 0);
-    for (uint64_t key = 1; key < KEYS; key += 2)
-      assert_int_equal(tamis_add_unique_hash(f, key), TAMIS_OK);
-    for (uint64_t key = 0; key < KEYS; key++) {
-      assert_true(tamis_contains_hash(f, key));
-      assert_int_equal(tamis_add_unique_hash(f, key), TAMIS_PRESENT);
-    }
-    go_on(&end);
-    for (uint64_t key = 0; key < KEYS; key++)
-      assert_true(tamis_contains_hash(f, key));
-    assert_int_equal(stats_of(f).count, KEYS);
-    assert_valid(f);
-    tamis_destroy(f);
-  }
-}
-
-/* A sweep does not pass an add that is about to write: it waits for its stripes. */
-static void a_sweep_waits_for_an_add(void **state)
-{
-  (void) state;
-  tamis_filter *f = make(1000, false);
-  struct call add = {.filter = f, .hash = 7}, end = {.filter = f, .result = TAMIS_EINVAL};
-  add.function = tamis_add_hash;
-  start_and_stop(&add, "window_epoch_read_locked");
-  end.function = call_advance;
-  start_beside(&end);
-  int result = end.result; /* none, as long as it waits */
-  go_on(&add);
-  finish(&end);
-  assert_int_equal(result, TAMIS_EINVAL);
-  assert_valid(f);
-  tamis_destroy(f);
-}
-
-/* ---- look-ups ---- */
-
-/* A look-up has read the epoch word.  Then a period ends, and the key gets a stamp that was dead
- * before.  It was remembered all the time. */
-static void a_look_up_that_is_overtaken_by_a_period_begins_anew(void **state)
-{
-  (void) state;
-  static const char *const points[] = {"window_epoch_read", "window_version_read",
-                                       "window_lower_read"};
-  for (unsigned i = 0; i < 6; i++) {
-    tamis_filter *f = make(1000, i / 3);
-    struct call look = {.filter = f, .hash = 7};
-    assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-    look.function = call_contains;
-    stop_at(&look, points[i % 3]);
-    advance(f, 1);
-    assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-    go_on(&look);
-    assert_true(look.result);
-    tamis_destroy(f);
-  }
-}
-
-/* A look-up that has begun in the last period of a key may find it or not. */
-static void a_look_up_takes_no_lock(void **state)
-{
-  (void) state;
-  tamis_filter *f = make(1000, false);
-  struct call add = {.filter = f, .hash = 7};
-  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-  advance(f, 1);
-  add.function = tamis_add_hash;
-  start_and_stop(&add, "window_epoch_read_locked");
-  assert_true(tamis_contains_hash(f, 7)); /* while the key's stripes are held */
-  go_on(&add);
-  tamis_destroy(f);
-}
-
-/* ---- unique adds ---- */
-
-static void of_two_unique_adds_that_miss_the_key_one_wins(void **state)
-{
-  (void) state;
-  tamis_filter *f = make(1000, false);
-  struct call a = {.filter = f, .hash = 7}, b = a;
-  schedule_stop_at("window_stripes_wanted");
-  a.function = tamis_add_unique_hash;
-  start(&a);
-  b.function = tamis_add_unique_hash;
-  start(&b);
-  schedule_wait("window_stripes_wanted", 2);
-  go_on(&a);
-  finish(&b);
-  assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
-  assert_int_equal((a.result == TAMIS_PRESENT) + (b.result == TAMIS_PRESENT), 1);
-  assert_int_equal(stats_of(f).count, 1);
-  assert_valid(f);
-  tamis_destroy(f);
-}
-
-/* The first one has missed the key under its stripes, and has not written yet. */
-static void a_second_unique_add_waits_for_the_stripes(void **state)
-{
-  (void) state;
-  tamis_filter *f = make(1000, false);
-  struct call a = {.filter = f, .hash = 7}, b = a;
-  a.function = tamis_add_unique_hash;
-  start_and_stop(&a, "window_epoch_read_locked");
-  b.function = tamis_add_unique_hash;
-  start(&b);
-  schedule_wait_either("stripe_wait", 1, "window_epoch_read_locked", 2);
-  go_on(&a);
-  finish(&b);
-  assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
-  assert_int_equal(stats_of(f).count, 1);
-  assert_valid(f);
-  tamis_destroy(f);
-}
-
-/* A key that is remembered, and need not be renewed, takes no lock. */
-static void a_present_key_does_not_wait(void **state)
-{
-  (void) state;
-  tamis_filter *f = make(1000, false);
-  struct call add = {.filter = f, .hash = 7};
-  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-  advance(f, 1);
-  schedule_stop_at("window_epoch_read_locked");
-  add.function = tamis_add_hash;
-  start(&add); /* renews it, and holds its stripes */
-  schedule_wait("window_epoch_read_locked", 1);
-  schedule_pass_by();
-  assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_PRESENT);
-  go_on(&add);
-  tamis_destroy(f);
-}
 
 /* ---- moves ----
  *
@@ -316,385 +24,336 @@ static void a_present_key_does_not_wait(void **state)
  * with these numbers of their half, so that they are in blocks of their own.  x stands in U0, and
  * L0 is empty.  An add of z, whose buckets L1 and U0 are full, moves x to L0. */
 
-struct moves {
-  tamis_filter *f;
-  const struct window_geometry *g;
-  uint64_t last, x, z;
-};
-
 enum { L0, L1, U0 = 0, FAR = 16 };
 
+static const struct window_geometry *geometry_of(const tamis_filter *f)
+{
+  return &const_window_of(f)->first.geometry;
+}
+
 /* The next key with these buckets of the two halves. */
-static uint64_t key_at(struct moves *m, uint64_t lower, uint64_t upper)
+static uint64_t key_at(tamis_filter *f, uint64_t *last, uint64_t lower, uint64_t upper)
 {
   struct window_place place;
   do
-    place = window_place_of(m->g, window_mixed(window_of(m->f), ++m->last), false);
-  while (place.lower != lower || place.upper != m->g->half + upper);
-  return m->last;
+    place = window_place_of(geometry_of(f), window_mixed(window_of(f), ++*last), false);
+  while (place.lower != lower || place.upper != geometry_of(f)->half + upper);
+  return *last;
 }
 
-static void fill(struct moves *m, uint64_t lower, uint64_t upper, unsigned n)
+static void fill(tamis_filter *f, uint64_t *last, uint64_t lower, uint64_t upper, unsigned n)
 {
   for (unsigned i = 0; i < n; i++)
-    assert_int_equal(tamis_add_hash(m->f, key_at(m, lower, upper)), TAMIS_OK);
+    assert_int_equal(tamis_add_hash(f, key_at(f, last, lower, upper)), TAMIS_OK);
 }
 
-static uint64_t used_lanes(const struct moves *m, uint64_t bucket)
+static int used_lanes(struct stage *s, tamis_filter *f, uint64_t bucket)
 {
-  const struct window *w = const_window_of(m->f);
-  return lanes_count(window_used(&m->g->shape, window_load(&w->first, bucket)));
+  (void) s;
+  const struct window_shape *shape = &geometry_of(f)->shape;
+  return (int) lanes_count(window_used(shape, window_load(&const_window_of(f)->first, bucket)));
+}
+
+static int used_upper_lanes(struct stage *s, tamis_filter *f, uint64_t key)
+{
+  struct window *w = window_of(f);
+  return used_lanes(s, f, pair_in(&w->first, window_mixed(w, key)).place.upper);
 }
 
 /* x was added in period 1.  Period 2 runs: it is the last one of x, and the first one of all other
  * keys. */
-static struct moves prepare_moves_with(tamis_kind kind, unsigned stripes)
+static int prepare_moves(struct stage *s, tamis_filter *f, uint64_t n)
 {
-  tamis_options options = window_options(kind, 1, 400, 0.0001, false);
-  options.stripes = stripes;
-  struct moves m = {.f = create(&options)};
-  m.g = &const_window_of(m.f)->first.geometry;
-  const unsigned lanes = m.g->shape.lane.lanes;
-  assert_true(m.g->half > FAR && m.g->bucket_shift == 0);
-  fill(&m, L0, FAR, 2 * lanes); /* both are full */
-  advance(m.f, 1);
-  m.x = key_at(&m, L0, U0);
-  assert_int_equal(tamis_add_hash(m.f, m.x), TAMIS_OK); /* so it goes to U0 */
-  advance(m.f, 1);                                      /* L0 is empty */
-  fill(&m, L1, FAR, 2 * lanes);
-  fill(&m, L1, U0, lanes - 1);
-  m.z = key_at(&m, L1, U0);
-  assert_int_equal(used_lanes(&m, L0), 0);
-  assert_int_equal(used_lanes(&m, L1), lanes);
-  assert_int_equal(used_lanes(&m, m.g->half), lanes);
-  return m;
+  const int lanes = (int) geometry_of(f)->shape.lane.lanes;
+  (void) n;
+  assert_true(geometry_of(f)->half > FAR && geometry_of(f)->bucket_shift == 0);
+  fill(f, &s->y, L0, FAR, 2 * (unsigned) lanes); /* both are full */
+  advance(f, 1);
+  s->x = key_at(f, &s->y, L0, U0);
+  assert_int_equal(tamis_add_hash(f, s->x), TAMIS_OK); /* so it goes to U0 */
+  advance(f, 1);                                       /* L0 is empty */
+  fill(f, &s->y, L1, FAR, 2 * (unsigned) lanes);
+  fill(f, &s->y, L1, U0, (unsigned) lanes - 1);
+  s->z = key_at(f, &s->y, L1, U0);
+  assert_int_equal(used_lanes(s, f, L0), 0);
+  assert_int_equal(used_lanes(s, f, L1), lanes);
+  assert_int_equal(used_lanes(s, f, geometry_of(f)->half), lanes);
+  return 0;
 }
 
-static struct moves prepare_moves(void)
+/* ---- layers that leave ---- */
+
+static uint64_t next_key;
+
+static int add_keys(struct stage *s, tamis_filter *f, uint64_t n)
 {
-  return prepare_moves_with(TAMIS_BLOOM, 64);
+  (void) s;
+  for (; n; n--)
+    assert_true(tamis_add_hash(f, next_key++ * HASH_MULTIPLIER) >= 0);
+  return 0;
 }
 
-static void end_moves(struct moves *m)
+static int last_keys_are_in(const tamis_filter *f, uint64_t n)
 {
-  assert_int_equal(used_lanes(m, L0), 1);
-  assert_true(tamis_contains_hash(m->f, m->x) && tamis_contains_hash(m->f, m->z));
-  assert_valid(m->f);
-  tamis_destroy(m->f);
+  for (; n; n--)
+    if (!tamis_contains_hash(f, (next_key - n) * HASH_MULTIPLIER))
+      return 0;
+  return 1;
 }
 
-/* The look-up has read the lower bucket before x came there, and reads the upper one after it
- * left. */
-static void a_look_up_notices_a_move(void **state)
+static int has_last_keys(struct stage *s, tamis_filter *f, uint64_t n)
 {
-  (void) state;
-  struct moves m = prepare_moves();
-  struct call look = {.filter = m.f, .hash = m.x, .function = call_contains};
-  stop_at(&look, "window_lower_read");
-  assert_int_equal(tamis_add_hash(m.f, m.z), TAMIS_OK);
-  go_on(&look);
-  assert_true(look.result);
-  assert_true(stats_of(m.f).lookup_retries >= 1);
-  end_moves(&m);
+  return last_keys_are_in(f, n) && (!s->from || last_keys_are_in(s->from, n));
 }
 
-/* The version that a move bumps follows from the fingerprint alone, as look-ups know no more.  Here
- * a fingerprint has fewer bits than the number of a version. */
-static void a_move_bumps_a_version_that_look_ups_read(void **state)
+/* Keys that come until there are so many layers.  Then x of them have come. */
+static int grow(struct stage *s, tamis_filter *f, uint64_t layers)
 {
-  (void) state;
-  enum { CAPACITY = 60000 };
-  tamis_options options = window_options(TAMIS_BLOOM, 1, CAPACITY, 0.3, false);
-  tamis_filter *f = create(&options);
-  const struct window *w = const_window_of(f);
-  const struct window_geometry *g = &w->first.geometry;
-  assert_true(window_fingerprint_bits(&g->shape) < 64 - w->version_shift);
-  for (unsigned period = 0; period < 4; period++) { /* with all stamps */
-    for (uint64_t key = 0; key < CAPACITY; key++)
-      assert_int_equal(tamis_add_hash(f, CAPACITY * period + key), TAMIS_OK);
-    advance(f, 2);
-    advance(f, period % 2);
-  }
-  assert_true(stats_of(f).evictions > 0);
-  for (uint64_t i = 0; i < UINT64_C(1) << (64 - w->version_shift); i++)
-    assert_true(!(i << w->version_shift & ~g->top) ||
-                window_version_after(&w->state->versions[i]) == 0);
-  tamis_destroy(f);
+  const uint64_t first = next_key;
+  while (stats_of(f).layers < layers)
+    add_keys(s, f, 1);
+  s->x = next_key - first;
+  return 0;
 }
 
-/* Between the steps of a move, the entry is in one of its buckets, and has one winner. */
-static void a_key_that_is_moved_is_there(void **state)
+static bool has_grown(const tamis_filter *f)
 {
-  (void) state;
-  static const char *const points[] = {"window_entry_copied", "window_version_bumped"};
-  for (unsigned i = 0; i < 2; i++) {
-    struct moves m = prepare_moves();
-    struct call add = {.filter = m.f, .hash = m.z}, look = {.filter = m.f, .hash = m.x};
-    add.function = tamis_add_hash;
-    stop_at(&add, points[i]);
-    assert_true(tamis_contains_hash(m.f, m.x));
-    assert_int_equal(tamis_add_unique_hash(m.f, m.x), TAMIS_PRESENT);
-    look.function = call_contains;
-    start(&look);
-    finish(&look);
-    assert_true(look.result);
-    assert_int_equal(go_on(&add), TAMIS_OK);
-    end_moves(&m);
-  }
+  return epoch_has_grown(epoch_before(&const_window_of(f)->state->epoch));
 }
 
-/* A path was planned for an entry that is forgotten meanwhile, and the sweep has passed the entry's
- * other bucket: it is not moved there, where nothing would clear it.  (Whether the move or the
- * sweep gets the stripe first is left to chance.) */
-static void a_forgotten_entry_is_not_moved(void **state)
+/* The first layer has left, and the newest one is empty. */
+static int prepare_grown(struct stage *s, tamis_filter *f, uint64_t n)
 {
-  (void) state;
-  for (unsigned round = 0; round < 20; round++) {
-    struct moves m = prepare_moves();
-    const struct window *w = const_window_of(m.f);
-    struct call add = {.filter = m.f, .hash = m.z}, end = add;
-    struct window_stripe *stripe = window_stripe(w, &w->first, m.g->half);
-    assert_true(stripe > window_stripe(w, &w->first, L0));
-    add.function = tamis_add_hash;
-    start_and_stop(&add, "window_path_planned");
-    window_lock(w, stripe);
-    const bool jumps = round % 2; /* over the period of `add`, too */
-    end.hash = stats_of(m.f).period + 2;
-    end.function = jumps ? tamis_advance_to : call_advance;
-    start(&end);
-    schedule_wait("stripe_wait", 1);
-    schedule_go();
-    for (unsigned i = 0; i < 100; i++)
-      sched_yield();
-    window_unlock(w, stripe);
-    finish(&add);
-    finish(&end);
-    assert_int_equal(add.result, TAMIS_OK);
-    assert_int_equal(used_lanes(&m, L0), 0);
-    assert_false(tamis_contains_hash(m.f, m.x));
-    assert_true(jumps || tamis_contains_hash(m.f, m.z));
-    assert_valid(m.f);
-    tamis_destroy(m.f);
-  }
+  (void) n;
+  next_key = 1;
+  add_keys(s, f, 2000);
+  advance(f, 3);
+  assert_true(stats_of(f).layers <= 2 && has_grown(f));
+  return 0;
 }
 
-/* A path was planned for x in its last period.  Then x is renewed where it stands, and is moved
- * with the stamp that it has now, and not with the one that the search has read, of which the
- * period may have left the window as well. */
-static void a_renewed_entry_is_moved_with_its_new_stamp(void **state)
+static int let_leave(struct stage *s, tamis_filter *f, uint64_t n)
 {
-  (void) state;
-  static const tamis_kind kinds[] = {TAMIS_BLOOM, TAMIS_CUCKOO};
-  for (unsigned i = 0; i < 4; i++) {
-    const unsigned ended = i / 2; /* periods, between the renewal and the move */
-    struct moves m = prepare_moves_with(kinds[i % 2], 64);
-    struct call add = {.filter = m.f, .hash = m.z, .function = tamis_add_hash};
-    stop_at(&add, "window_path_planned");
-    assert_int_equal(tamis_add_hash(m.f, m.x), TAMIS_OK);
-    assert_int_equal(used_lanes(&m, L0), 0);
-    advance(m.f, ended);
-    assert_int_equal(go_on(&add), TAMIS_OK);
-    assert_int_equal(used_lanes(&m, L0), 1);
-    assert_true(tamis_contains_hash(m.f, m.x));
-    assert_valid(m.f);
-    advance(m.f, 1 - ended);
-    assert_true(tamis_contains_hash(m.f, m.x)); /* for the period after its last add */
-    advance(m.f, 1);
-    assert_false(tamis_contains_hash(m.f, m.x));
-    assert_valid(m.f);
-    tamis_destroy(m.f);
-  }
-}
-
-/* ---- saves ---- */
-
-static int call_save(struct call *call)
-{
-  return tamis_save(call->filter, write_to, call->context);
-}
-
-/* L0 has been copied, and U0 has not, when an add would move x from U0 to L0.  It waits. */
-static void nothing_is_moved_around_a_copy(void **state)
-{
-  (void) state;
-  struct moves m = prepare_moves();
-  FILE *file = tmpfile();
-  assert_non_null(file);
-  struct call save = {.filter = m.f, .context = file}, add = {.filter = m.f, .hash = m.z},
-              end = add;
-  save.whole = call_save;
-  start_and_stop(&save, "window_words_copied");
-  add.function = tamis_add_hash;
-  start(&add);
-  schedule_wait_either("stripe_wait", 1, "window_entry_copied", 1);
-  end.function = call_advance;
-  start(&end); /* it waits, too */
-  schedule_pass_by();
-  assert_true(tamis_contains_hash(m.f, m.x));
-  assert_int_equal(tamis_add_hash(m.f, m.x), TAMIS_OK); /* a renewal does not wait */
-  go_on(&save);
-  finish(&add);
-  finish(&end);
-  assert_true(save.result == TAMIS_OK && add.result == TAMIS_OK && end.result == TAMIS_OK);
-  tamis_filter *loaded;
-  rewind(file);
-  assert_int_equal(tamis_load(NULL, read_from, file, &loaded), TAMIS_OK);
-  assert_true(tamis_contains_hash(loaded, m.x));
-  assert_valid(loaded);
-  fclose(file);
-  tamis_destroy(loaded);
-  assert_true(tamis_contains_hash(m.f, m.x) && tamis_contains_hash(m.f, m.z));
-  assert_valid(m.f);
-  tamis_destroy(m.f);
-}
-
-/* An add is moving x from U0 to L0 when a save begins.  It waits, however few stripes there are. */
-static void a_copy_waits_for_a_move(void **state)
-{
-  (void) state;
-  for (unsigned stripes = 1; stripes <= 64; stripes *= 64) {
-    struct moves m = prepare_moves_with(TAMIS_BLOOM, stripes);
-    FILE *file = tmpfile();
-    assert_non_null(file);
-    struct call save = {.filter = m.f, .context = file}, add = {.filter = m.f, .hash = m.z};
-    add.function = tamis_add_hash;
-    start_and_stop(&add, "window_entry_copied");
-    save.whole = call_save;
-    start(&save);
-    schedule_wait_either("stripe_wait", 1, "window_words_copied",
-                         (unsigned) m.g->half / WINDOW_LINE_WORDS + 1);
-    go_on(&save);
-    finish(&add);
-    assert_true(save.result == TAMIS_OK && add.result == TAMIS_OK);
-    tamis_filter *loaded;
-    rewind(file);
-    assert_int_equal(tamis_load(NULL, read_from, file, &loaded), TAMIS_OK); /* x is in once */
-    assert_true(tamis_contains_hash(loaded, m.x));
-    tamis_destroy(loaded);
-    fclose(file);
-    end_moves(&m);
-  }
-}
-
-/* ---- layers ---- */
-
-/* A unique add has chosen the stripes of the only layer.  Then another one is opened, in which the
- * key is won. */
-static void a_layer_that_is_opened_meanwhile_is_noticed(void **state)
-{
-  (void) state;
-  tamis_filter *f = make(10, true);
-  struct window *w = window_of(f);
-  struct call late = {.filter = f, .hash = 7, .function = tamis_add_unique_hash};
-  stop_at(&late, "window_stripes_wanted");
-  assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
-  assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
-  assert_int_equal(go_on(&late), TAMIS_PRESENT);
-  assert_int_equal(stats_of(f).count, 1);
-  assert_valid(f);
-  tamis_destroy(f);
-}
-
-static int call_open(struct call *call)
-{
-  struct window *w = window_of(call->filter);
-  return open_layer_after(w, &w->first);
-}
-
-/* A layer that is linked, but not published yet, is in no look-up's way, and periods end
- * meanwhile. */
-static void a_period_ends_while_a_layer_is_opened(void **state)
-{
-  (void) state;
-  static const char *const points[] = {"window_layer_wanted", "window_layer_linked",
-                                       "window_layer_published"};
-  for (unsigned i = 0; i < 3; i++) {
-    tamis_filter *f = make(10, true);
-    struct call open = {.filter = f};
-    assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-    open.whole = call_open;
-    stop_at(&open, points[i]);
-    advance(f, 1);
-    assert_true(tamis_contains_hash(f, 7));
-    assert_int_equal(tamis_add_hash(f, 8), TAMIS_OK);
-    assert_int_equal(go_on(&open), TAMIS_OK);
-    assert_int_equal(stats_of(f).layers, 2);
-    assert_true(tamis_contains_hash(f, 7) && tamis_contains_hash(f, 8));
-    advance(f, 1);
-    assert_true(!tamis_contains_hash(f, 7) && tamis_contains_hash(f, 8));
-    advance(f, 1);
-    advance(f, 1);
-    advance(f, 1);
-    assert_false(tamis_contains_hash(f, 8));
-    assert_int_equal(stats_of(f).layers, 1);
-    assert_valid(f);
-    tamis_destroy(f);
-  }
-}
-
-/* An add holds the stripes of what was the only layer when the next one is opened.  Its key comes
- * to the older layer, which does not leave before it is forgotten. */
-static void a_layer_stays_for_an_add_that_is_late(void **state)
-{
-  (void) state;
-  tamis_filter *f = make(10, true);
-  struct window *w = window_of(f);
-  struct call late = {.filter = f, .hash = 7}, end = late;
-  late.function = tamis_add_hash;
-  stop_at(&late, "window_epoch_read_locked");
-  assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
-  schedule_stop_at("window_lane_written");
-  schedule_wait("window_lane_written", 1);
-  end.function = call_advance;
-  start(&end);
-  schedule_wait("window_published", 1);
-  go_on(&late);
-  finish(&end);
-  assert_int_equal(late.result, TAMIS_OK);
-  for (unsigned now = 1; now < 5; now++) {
-    assert_int_equal(tamis_contains_hash(f, 7), now <= 2);
-    advance(f, 1);
-  }
+  (void) s, (void) n;
+  advance(f, 6);
   assert_int_equal(stats_of(f).layers, 1);
-  assert_valid(f);
-  tamis_destroy(f);
+  assert_false(has_grown(f));
+  return 0;
 }
 
-/* The sweep has passed the only layer, which is empty.  Then a key comes to it, and the next layer
- * is opened.  The sweep knows nothing of that key, so the layer stays. */
-static void a_layer_that_is_closed_during_a_sweep_stays(void **state)
+/* What has left is released after a grace period, which nobody can hurry. */
+static int await_release(struct stage *s, tamis_filter *f, uint64_t n)
 {
-  (void) state;
-  tamis_filter *f = make(10, true);
-  struct window *w = window_of(f);
-  struct window_stripe *last = &w->stripes.all[w->stripes.mask];
-  struct call end = {.filter = f};
-  window_lock(w, last);
-  end.function = call_advance;
-  start_and_stop(&end, "window_published");
-  schedule_stop_at("stripe_wait");
-  schedule_wait("stripe_wait", 1);
-  schedule_pass_by();
-  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-  assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
-  window_unlock(w, last);
-  go_on(&end);
-  for (unsigned now = 0; now < 3; now++) {
-    assert_int_equal(tamis_contains_hash(f, 7), now < 2);
-    assert_int_equal(stats_of(f).layers, now < 2 ? 2 : 1);
-    advance(f, 1);
+  (void) s, (void) n;
+  while (atomic_load(&window_of(f)->backlog.held)) {
+    sched_yield();
+    (void) stats_of(f);
   }
-  assert_valid(f);
-  tamis_destroy(f);
+  return 0;
+}
+
+static int let_from_leave(struct stage *s, tamis_filter *f, uint64_t n)
+{
+  (void) f;
+  (void) let_leave(s, s->from, n);
+  return await_release(s, s->from, n);
+}
+
+static int grow_from(struct stage *s, tamis_filter *f, uint64_t n)
+{
+  (void) f;
+  return prepare_grown(s, stage_from(s), n);
+}
+
+static int is_held(struct stage *s, tamis_filter *f, uint64_t n)
+{
+  (void) s, (void) n;
+  return atomic_load(&window_of(f)->backlog.held) > 0;
+}
+
+/* ---- filters ---- */
+
+#define RACES .window = 1, .fpp = 0.0001, .stripes = 64
+#define MOVES .window = 1, .fpp = 0.0001, .capacity = 400, .fixed = true, .prepare = prepare_moves
+#define GROWN .window = 1, .fpp = 0.0001, .capacity = 100, .prepare = prepare_grown
+
+static const struct setup setups[] = {
+    {"Bloom", RACES, .fixed = true},
+    {"Bloom, growable", RACES},
+    {"cuckoo", .kind = TAMIS_CUCKOO, RACES, .fixed = true},
+    {"cuckoo, growable", .kind = TAMIS_CUCKOO, RACES},
+    {"shared", RACES, .fixed = true, .shared = true},
+    {"moves, Bloom", MOVES, .stripes = 64},
+    {"moves, cuckoo", .kind = TAMIS_CUCKOO, MOVES, .stripes = 64},
+    {"moves, shared", MOVES, .stripes = 64, .shared = true},
+    {"moves, one stripe", MOVES, .stripes = 1},
+    {"four periods, Bloom", .window = 4, .fpp = 1e-5, .stripes = 1, .fixed = true},
+    {"four periods, cuckoo", .kind = TAMIS_CUCKOO, .window = 4, .fpp = 1e-5, .stripes = 1},
+    {"four periods, shared", .window = 4, .fpp = 1e-5, .stripes = 1, .fixed = true, .shared = true},
+    {"one stripe, cuckoo", .kind = TAMIS_CUCKOO, .window = 1, .fpp = 0.0001, .capacity = 100,
+     .stripes = 1, .fixed = true},
+    {"grown, Bloom", GROWN},
+    {"grown, cuckoo", .kind = TAMIS_CUCKOO, GROWN},
+    {"three periods, Bloom", .window = 3, .fpp = 0.0001, .capacity = 100},
+    {"three periods, cuckoo", .kind = TAMIS_CUCKOO, .window = 3, .fpp = 0.0001, .capacity = 100},
+};
+
+/* Their bits. */
+enum {
+  BLOOM = 3,
+  CUCKOO = 12,
+  FIXED_CUCKOO = 4,
+  GROWABLE_CUCKOO = 8,
+  GROWABLE = 10,
+  SHARED = 16,
+  KEYS = BLOOM | SHARED, /* a key that is added again is renewed, and not counted again */
+  ALL = KEYS | CUCKOO,
+  MOVE_KEYS = 1 << 5 | 1 << 7,
+  ALL_MOVES = MOVE_KEYS | 1 << 6,
+  ONE_STRIPE_MOVES = 1 << 8,
+  FOUR_PERIODS = 7 << 9,
+  ONE_STRIPE = 1 << 12,
+  ALL_GROWN = 3 << 13,
+  GROWN_CUCKOO = 1 << 14,
+  THREE_PERIODS = 3 << 15
+};
+
+/* ---- verbs ---- */
+
+static int set_period(struct stage *s, tamis_filter *f, uint64_t n)
+{
+  (void) s;
+  return tamis_set_period(f, n);
+}
+
+/* The other one of 0 and 1 periods. */
+static int advance_unless(struct stage *s, tamis_filter *f, uint64_t n)
+{
+  (void) s;
+  advance(f, 1 - (unsigned) n);
+  return 0;
+}
+
+static int advance_from(struct stage *s, tamis_filter *f, uint64_t n)
+{
+  (void) f;
+  advance(stage_from(s), (unsigned) n);
+  return 0;
+}
+
+static int open_next(struct stage *s, tamis_filter *f, uint64_t n)
+{
+  (void) s, (void) n;
+  return open_layer_after(window_of(f), &window_of(f)->first);
+}
+
+static int has_retried(struct stage *s, tamis_filter *f, uint64_t n)
+{
+  (void) f, (void) n;
+  return stats_of(s->f).lookup_retries > 0;
+}
+
+static int growths(struct stage *s, tamis_filter *f, uint64_t n)
+{
+  (void) s, (void) n;
+  return (int) stats_of(f).growths;
+}
+
+/* The test's own lock: of a bucket's stripe, of the last stripe, or of the counts beside a key. */
+static struct window_stripe *held_stripe;
+static struct stripe *counts_held;
+
+static int hold_bucket(struct stage *s, tamis_filter *f, uint64_t bucket)
+{
+  struct window *w = window_of(f);
+  (void) s;
+  held_stripe = window_stripe(w, &w->first, bucket);
+  assert_int_equal(window_join(w), TAMIS_OK);
+  window_lock(w, held_stripe);
+  return 0;
+}
+
+/* U0, to which a sweep comes after L0. */
+static int hold_upper(struct stage *s, tamis_filter *f, uint64_t n)
+{
+  (void) n;
+  (void) hold_bucket(s, f, geometry_of(f)->half);
+  assert_true(held_stripe > window_stripe(window_of(f), &window_of(f)->first, L0));
+  return 0;
+}
+
+static int hold_last(struct stage *s, tamis_filter *f, uint64_t n)
+{
+  (void) s, (void) n;
+  held_stripe = &window_of(f)->stripes.all[window_of(f)->stripes.mask];
+  window_lock(window_of(f), held_stripe);
+  return 0;
+}
+
+static int free_stripe(struct stage *s, tamis_filter *f, uint64_t n)
+{
+  (void) s, (void) n;
+  window_unlock(window_of(f), held_stripe);
+  return 0;
+}
+
+static int hold_counts(struct stage *s, tamis_filter *f, uint64_t key)
+{
+  (void) s;
+  counts_held = window_counts_lock(f, key);
+  stripe_lock(counts_held);
+  return 0;
+}
+
+static int free_counts(struct stage *s, tamis_filter *f, uint64_t n)
+{
+  (void) s, (void) f, (void) n;
+  stripe_unlock(counts_held);
+  return 0;
+}
+
+/* Whatever is held goes on, as far as it comes. */
+static int let_go(struct stage *s, tamis_filter *f, uint64_t n)
+{
+  (void) s, (void) f;
+  schedule_go();
+  for (; n; n--)
+    sched_yield();
+  return 0;
+}
+
+/* How many stripes of a key's buckets in all layers are held. */
+static int held_stripes(struct stage *s, tamis_filter *f, uint64_t key)
+{
+  struct window *w = window_of(f);
+  int held = 0;
+  (void) s;
+  for (const struct window_layer *layer = atomic_load(&w->newest); layer; layer = layer->older) {
+    struct window_place place =
+        window_place_of(&layer->geometry, window_mixed(w, key), layer->geometry.segments > 1);
+    held += owned_held(&window_stripe(w, layer, place.lower)->lock);
+    held += owned_held(&window_stripe(w, layer, place.upper)->lock);
+  }
+  return held;
+}
+
+/* Keys until the next ones need moves, too. */
+static int need_room(struct stage *s, tamis_filter *f, uint64_t n)
+{
+  (void) s, (void) n;
+  for (uint64_t key = 0; stats_of(f).evictions == 0; key++)
+    assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+  return 0;
 }
 
 /* Makes room for keys that have none in their buckets. */
-static int call_evict(struct call *call)
+static int evict(struct stage *s, tamis_filter *f, uint64_t n)
 {
-  struct window *w = window_of(call->filter);
+  struct window *w = window_of(f);
   const struct window_geometry *g = &w->first.geometry;
-  const uint64_t epoch = epoch_before(&w->state->epoch), paths = stats_of(call->filter).evictions;
-  for (uint64_t key = 1000; stats_of(call->filter).evictions == paths; key++) {
+  const uint64_t epoch = epoch_before(&w->state->epoch), paths = stats_of(f).evictions;
+  (void) s, (void) n;
+  for (uint64_t key = 100000; stats_of(f).evictions == paths; key++) {
     struct window_place place = window_place_of(g, window_mixed(w, key), g->segments > 1);
     struct window_buckets full = {place.lower, place.upper};
     if (tamis__window_evict(w, &w->first, &full, epoch, true) == TAMIS_ABSENT)
@@ -703,100 +362,296 @@ static int call_evict(struct call *call)
   return TAMIS_OK;
 }
 
-/* A layer is closed when the next one is opened.  Moves that were planned before could carry an
- * entry around a sweep, from a block that it has not seen yet to one that it has. */
-static void nothing_is_moved_in_a_closed_layer(void **state)
+/* The sum of the first layer's words, as an int. */
+static int sum_of_words(struct stage *s, tamis_filter *f, uint64_t n)
 {
-  (void) state;
-  enum { MOST_WORDS = 256 };
-  tamis_filter *f = make(100, true);
-  struct window *w = window_of(f);
-  const uint64_t words = window_words(&w->first.geometry);
-  uint64_t before[MOST_WORDS];
-  struct call move = {.filter = f, .whole = call_evict};
-  assert_true(words <= MOST_WORDS);
-  for (uint64_t key = 0; stats_of(f).evictions == 0; key++) /* then the next ones need moves, too */
-    assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
-  start_and_stop(&move, "window_move_wanted");
-  for (uint64_t i = 0; i < words; i++)
-    before[i] = word_load(&w->first.words[i]);
-  assert_int_equal(stats_of(f).layers, 1);
-  schedule_pass_by();
-  assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
-  assert_int_equal(go_on(&move), TAMIS_OK);
-  for (uint64_t i = 0; i < words; i++)
-    assert_true(word_load(&w->first.words[i]) == before[i]);
-  assert_valid(f);
-  tamis_destroy(f);
+  uint64_t sum = 0;
+  (void) n;
+  for (uint64_t i = 0; i < window_words(geometry_of(f)); i++)
+    sum = (sum ^ word_load(&window_of(f)->first.words[i])) * HASH_MULTIPLIER;
+  const int changed = s->y != sum;
+  s->y = sum;
+  return changed;
 }
 
-/* Two buckets have two stripes, mostly, and each layer has other ones. */
-static void an_add_holds_the_stripes_of_both_buckets_in_each_layer(void **state)
+/* x and y have the first bucket of all for a lower one. */
+static int choose_first_bucket(struct stage *s, tamis_filter *f, uint64_t n)
 {
-  (void) state;
-  tamis_filter *f = make(1000, true);
-  struct window *w = window_of(f);
-  struct call add = {.filter = f, .hash = 7};
-  assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
-  add.function = tamis_add_hash;
-  start_and_stop(&add, "window_epoch_read_locked");
-  unsigned held = 0, wanted = 0;
-  for (const struct window_layer *layer = atomic_load(&w->newest); layer; layer = layer->older) {
-    struct window_place place =
-        window_place_of(&layer->geometry, window_mixed(w, 7), layer->geometry.segments > 1);
-    held += owned_held(&window_stripe(w, layer, place.lower)->lock);
-    held += owned_held(&window_stripe(w, layer, place.upper)->lock);
-    wanted += 2;
-  }
-  go_on(&add);
-  assert_int_equal(wanted, 4);
-  assert_int_equal(held, wanted);
-  tamis_destroy(f);
+  (void) n;
+  assert_int_equal(geometry_of(f)->bucket_shift, 0);
+  while (window_place_of(geometry_of(f), window_mixed(window_of(f), s->x), false).lower)
+    s->x++;
+  for (s->y = s->x + 1;
+       window_place_of(geometry_of(f), window_mixed(window_of(f), s->y), false).lower;)
+    s->y++;
+  return 0;
 }
 
-/* The same for the general path, which such a filter's look-ups take after the straight one. */
-static void a_look_up_that_is_overtaken_in_layers_begins_anew(void **state)
+/* max_bytes is what the filter has.  (Nothing else runs, or it has read it.) */
+static int limit(struct stage *s, tamis_filter *f, uint64_t n)
 {
-  (void) state;
-  tamis_filter *f = make(10, true);
-  struct window *w = window_of(f);
-  struct call look = {.filter = f, .hash = 7};
-  assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
-  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-  look.function = call_contains;
-  start_and_stop(&look, "window_lower_read");
-  schedule_stop_at("window_epoch_read");
-  schedule_wait("window_epoch_read", 1);
-  schedule_pass_by();
-  advance(f, 1);
-  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-  go_on(&look);
-  assert_true(look.result);
-  tamis_destroy(f);
+  (void) s, (void) n;
+  window_of(f)->max_bytes = stats_of(f).bytes;
+  return 0;
 }
 
-/* ---- two threads open a layer ---- */
-
-static void one_of_two_threads_opens_a_layer(void **state)
+static int end_limit(struct stage *s, tamis_filter *f, uint64_t n)
 {
-  (void) state;
-  tamis_filter *f = make(10, true);
-  struct call a = {.filter = f}, b = a;
-  a.whole = call_open;
-  start_and_stop(&a, "window_layer_linked");
-  b.whole = call_open;
-  start(&b);
-  schedule_wait_either("stripe_wait", 1, "window_layer_linked", 2);
-  go_on(&a);
-  finish(&b);
-  assert_true(a.result == TAMIS_OK && b.result == TAMIS_OK);
-  assert_int_equal(stats_of(f).layers, 2);
-  assert_int_equal(stats_of(f).growths, 1);
-  assert_valid(f);
-  tamis_destroy(f);
+  (void) s, (void) n;
+  window_of(f)->max_bytes = 0;
+  return 0;
 }
 
-/* ---- segments that are full ---- */
+static int has_more_bytes(struct stage *s, tamis_filter *f, uint64_t n)
+{
+  (void) n;
+  return stats_of(f).bytes > s->noted.bytes;
+}
+
+/* Leaves two copies of each key. */
+static int remove_copies(struct stage *s, tamis_filter *f, uint64_t keys)
+{
+  (void) s;
+  for (uint64_t i = 2; i < 200; i++)
+    for (uint64_t key = 0; key < keys; key++)
+      (void) tamis_remove_hash(f, key);
+  return TAMIS_OK;
+}
+
+static const struct verb verbs[] = {{"lanes", used_lanes},
+                                    {"upper_lanes", used_upper_lanes},
+                                    {"keys", add_keys},
+                                    {"last_keys", has_last_keys},
+                                    {"grow", grow},
+                                    {"let_leave", let_leave},
+                                    {"released", await_release},
+                                    {"let_from_leave", let_from_leave},
+                                    {"grow_from", grow_from},
+                                    {"held", is_held},
+                                    {"set_period", set_period},
+                                    {"advance_unless", advance_unless},
+                                    {"advance_from", advance_from},
+                                    {"open", open_next},
+                                    {"has_retried", has_retried},
+                                    {"growths", growths},
+                                    {"hold_upper", hold_upper},
+                                    {"hold_last", hold_last},
+                                    {"free", free_stripe},
+                                    {"hold_counts", hold_counts},
+                                    {"free_counts", free_counts},
+                                    {"let_go", let_go},
+                                    {"held_stripes", held_stripes},
+                                    {"need_room", need_room},
+                                    {"evict", evict},
+                                    {"changed", sum_of_words},
+                                    {"choose", choose_first_bucket},
+                                    {"limit", limit},
+                                    {"end_limit", end_limit},
+                                    {"more_bytes", has_more_bytes},
+                                    {"remove_copies", remove_copies},
+                                    {NULL, NULL}};
+
+/* ---- schedules ---- */
+
+static const struct row rows[] = {
+    /* The end of a period.  An add has read the epoch word, or has written its lane: from its
+     * return on, the key is remembered for a period. */
+    {"an_add_that_meets_the_end_of_a_period_is_in_the_next_one", ALL,
+     "window_epoch_read_locked window_lane_written",
+     "a: unique 7 @*; b: advance; a b = OK OK; contains 7 = 1; advance; contains 7 = 1; advance;"
+     "contains 7 = 0"},
+    {"an_add_that_meets_the_end_of_a_period_is_in_the_next_one", ALL,
+     "window_epoch_read_locked window_lane_written",
+     "a: add 7 @*; b: advance; a b = OK OK; contains 7 = 1; advance; contains 7 = 1; advance;"
+     "contains 7 = 0"},
+    {"a_renewal_that_meets_the_end_of_a_period_is_in_the_next_one", KEYS,
+     "window_epoch_read_locked window_lane_written",
+     "add 7; advance; a: add 7 @*; b: advance; a b = OK OK; contains 7 = 1; advance;"
+     "contains 7 = 1; count = 1"},
+    {"a_copy_that_meets_the_end_of_a_period_is_renewed", CUCKOO,
+     "window_epoch_read_locked window_lane_written",
+     "add 7*2; a: add 7 @*; b: advance; a b = OK OK; advance; copies 7 = 3; advance;"
+     "copies 7 = 0; count = 0"},
+    /* What has no stripes yet has read nothing: the key is won with a stamp that was dead before. */
+    {"a_call_that_waits_for_stripes_reads_the_epoch_under_them", ALL, "window_stripes_wanted",
+     "a: unique 7 @*; advance; unique 7; a = PRESENT"},
+    /* While a sweep clears one stamp, that is not made the one of a new period: not before the
+     * sweep reads which stamp is dead, and not after it has swept one block. */
+    {"a_second_advance_waits_for_the_first_one", ALL, "window_published window_block_swept",
+     "a: advance @*; b: advance; add 0..99; a b = OK OK; contains 0..99 = 1"},
+    /* One clock ends three periods, and the other one asks for the second.  Later it asks for the
+     * fourth, while the periods get lower numbers, of which the second would be the fourth of
+     * those before. */
+    {"a_clock_that_is_behind_sets_no_period_back", ALL, NULL,
+     "a: jump 3 @window_published#1; b: jump 2; returned = 0; a b = OK OK; period = 3;"
+     "a: jump 4 @window_numbers_read; set_period 1; advance; a = OK; period = 4"},
+    /* Old stamps would be young ones after a jump. */
+    {"a_jump_forgets_before_it_is_published", FOUR_PERIODS, "window_published",
+     "each 6..8; add 7; periods 4; a: jump % @*; contains 7 = 0; a = OK"},
+    /* What is added beside a sweep has one winner.  (Some look-ups would fail if lanes that are
+     * dead stood beside live ones with the same fingerprint, but not with every dead stamp.) */
+    {"a_sweep_leaves_what_is_added_beside_it", KEYS, "window_published",
+     "each 0..2; periods %; add 0..899; advance; add 0..449; a: advance @*; contains 0..449 = 1;"
+     "contains 450..899 = 0; unique 450..899; contains 0..899 = 1; unique 0..899 = PRESENT;"
+     "a = OK; contains 0..899 = 1; count = 900"},
+    {"a_sweep_waits_for_an_add", ALL, "window_epoch_read_locked",
+     "a: add 7 @*; b: advance; returned = 0; a b = OK OK"},
+
+    /* Look-ups.  One has read the epoch word; then the key gets a stamp that was dead before. */
+    {"a_look_up_that_is_overtaken_by_a_period_begins_anew", ALL,
+     "window_epoch_read window_version_read window_lower_read",
+     "add 7; a: contains 7 @*; advance; add 7; a = 1"},
+    /* The same for the general path, which look-ups in layers take after the straight one. */
+    {"a_look_up_that_is_overtaken_in_layers_begins_anew", GROWABLE, "window_lower_read",
+     "open; add 7; a: contains 7 @*; a @window_epoch_read; advance; add 7; a = 1"},
+    /* The key's stripes are held, and it need not be renewed. */
+    {"a_present_key_does_not_wait", ALL, "window_epoch_read_locked",
+     "add 7; advance; a: add 7 @*; contains 7 = 1; unique 7 = PRESENT; a = OK"},
+
+    /* Unique adds. */
+    {"of_two_unique_adds_that_miss_the_key_one_wins", ALL, "window_stripes_wanted",
+     "a: unique 7 @*; b: unique 7 @*; a b = OK PRESENT; count = 1"},
+    {"a_second_unique_add_waits_for_the_stripes", ALL, "window_epoch_read_locked",
+     "a: unique 7 @*; b: unique 7; a b = OK PRESENT; count = 1"},
+
+    /* Moves.  The look-up has read the lower bucket before x comes there, and the upper one after
+     * it left. */
+    {"a_look_up_notices_a_move", ALL_MOVES, "window_lower_read",
+     "a: contains x @*; add z; a = 1; has_retried = 1; lanes 0 = 1; contains x = 1;"
+     "contains z = 1"},
+    {"a_key_that_is_moved_is_there", ALL_MOVES, "window_entry_copied window_version_bumped",
+     "a: add z @*; contains x = 1; unique x = PRESENT; b: contains x; returned = 1; a b = OK 1;"
+     "lanes 0 = 1; contains x = 1; contains z = 1"},
+    /* A sweep or a jump has passed x's other bucket.  (Whether the move or the sweep gets the
+     * stripe first is left to chance.) */
+    {"a_forgotten_entry_is_not_moved", ALL_MOVES, "window_path_planned",
+     "each 1..10; a: add z @*; hold_upper; b: advance; let_go 100; free; a b = OK OK;"
+     "lanes 0 = 0; contains x = 0; contains z = 1"},
+    {"a_forgotten_entry_is_not_moved", ALL_MOVES, "window_path_planned",
+     "each 1..10; a: add z @*; hold_upper; b: jump 4; let_go 100; free; a b = OK OK;"
+     "lanes 0 = 0; contains x = 0"},
+    /* x is renewed where it stands, and is moved with the stamp that it has now, and not with the
+     * one that the search has read, of which the period may have left the window as well. */
+    {"a_renewed_entry_is_moved_with_its_new_stamp", ALL_MOVES, "window_path_planned",
+     "each 0..1; a: add z @*; add x; lanes 0 = 0; periods %; a = OK; lanes 0 = 1;"
+     "contains x = 1; advance_unless %; contains x = 1; advance; contains x = 0"},
+
+    /* Saves.  L0 has been copied, and U0 has not, when an add would move x from U0 to L0.  It
+     * waits, as does an end of a period, but no renewal. */
+    {"nothing_is_moved_around_a_copy", MOVE_KEYS, "window_words_copied",
+     "a: save @*; b: add z; c: advance; contains x = 1; add x; a b c = OK OK OK; loaded x = 1;"
+     "contains x = 1; contains z = 1"},
+    {"a_copy_waits_for_a_move", MOVE_KEYS | ONE_STRIPE_MOVES, "window_entry_copied",
+     "a: add z @*; b: save; a b = OK OK; loaded x = 1; lanes 0 = 1; contains x = 1;"
+     "contains z = 1"},
+    /* The first bucket has been copied when its key is removed, and comes back to the other
+     * bucket. */
+    {"a_copy_of_a_segment_has_a_key_once", FIXED_CUCKOO, "window_words_copied",
+     "choose; add x; lanes 0 = 1; a: save @*; remove x; add y; add x; upper_lanes x = 1; a = OK;"
+     "loaded x = 1"},
+    /* Another key takes its lane, with more copies. */
+    {"a_copied_count_is_that_of_its_entry", FIXED_CUCKOO, "window_words_copied",
+     "choose; add x*3; lanes 0 = 1; a: save @*; remove x*3; lanes 0 = 0; add y*5; lanes 0 = 1;"
+     "a = OK; loaded x = 3"},
+    /* The header is made, and then the oldest layer leaves. */
+    {"a_save_has_all_layers_of_its_header", THREE_PERIODS, "window_described",
+     "grow 2; advance; grow 3; a: save @*; periods 3; layers = 2; a = OK; last_keys x = 1"},
+
+    /* Layers.  A unique add has chosen the stripes of the only one; the key is won in the next
+     * one. */
+    {"a_layer_that_is_opened_meanwhile_is_noticed", GROWABLE, "window_stripes_wanted",
+     "a: unique 7 @*; open; unique 7; a = PRESENT; count = 1"},
+    {"a_remove_looks_in_a_layer_that_is_opened_meanwhile", GROWABLE_CUCKOO, "window_stripes_wanted",
+     "a: remove 7 @*; open; add 7; a = OK; count = 0"},
+    /* A layer that is not published yet is in no look-up's way. */
+    {"a_period_ends_while_a_layer_is_opened", GROWABLE,
+     "window_layer_wanted window_layer_linked window_layer_published",
+     "add 7; a: open @*; advance; contains 7 = 1; add 8; a = OK; layers = 2; contains 7..8 = 1;"
+     "advance; contains 7 = 0; contains 8 = 1; periods 3; contains 8 = 0; layers = 1"},
+    /* The key comes to the older layer, which does not leave before it is forgotten. */
+    {"a_layer_stays_for_an_add_that_is_late", GROWABLE, "window_epoch_read_locked",
+     "a: add 7 @*; open; a @window_lane_written; b: advance; a b = OK OK; contains 7 = 1;"
+     "advance; contains 7 = 1; advance; contains 7 = 0; periods 2; contains 7 = 0; layers = 1"},
+    /* The sweep has passed the only layer, which is empty.  Then a key comes to it, and the next
+     * layer is opened.  The sweep knows nothing of that key. */
+    {"a_layer_that_is_closed_during_a_sweep_stays", GROWABLE, "window_published",
+     "hold_last; a: advance @*; a @stripe_wait; add 7; open; free; a = OK; contains 7 = 1;"
+     "layers = 2; advance; contains 7 = 1; layers = 2; advance; contains 7 = 0; layers = 1"},
+    /* Moves that were planned before could carry an entry around a sweep. */
+    {"nothing_is_moved_in_a_closed_layer", GROWABLE, "window_move_wanted",
+     "need_room; a: evict @*; changed = 1; layers = 1; open; a = OK; changed = 0"},
+    /* Each layer has other ones. */
+    {"an_add_holds_the_stripes_of_both_buckets_in_each_layer", GROWABLE, "window_epoch_read_locked",
+     "open; a: add 7 @*; held_stripes 7 = 4; a = OK"},
+    {"one_of_two_threads_opens_a_layer", GROWABLE, "window_layer_linked",
+     "a: open @*; b: open; a b = OK OK; layers = 2; growths = 1"},
+    {"a_layer_is_opened_once", GROWABLE, NULL, "open; open; layers = 2"},
+
+    /* Layers that leave.  A look-up is in its read section, and has read a bucket of one.  (It
+     * came to the hook on the straight path before.) */
+    {"a_look_up_keeps_a_layer_that_leaves", ALL_GROWN, "window_lower_read#2",
+     "a: contains 7 @*; let_leave; held = 1; a = 0; released"},
+    /* The add waits for its stripes in no read section. */
+    {"an_add_notices_that_its_layers_have_left", ALL_GROWN, "window_stripes_wanted",
+     "a: add 7 @*; let_leave; released; a = OK; contains 7 = 1"},
+    {"moves_end_when_their_layer_has_left", ALL_GROWN,
+     "window_room_wanted window_path_planned window_move_wanted",
+     "a: keys 2000 @*; let_leave; released; a = OK; last_keys 1000 = 1"},
+    {"a_union_outlives_the_layer_it_copies", ALL_GROWN, "window_epoch_read_locked",
+     "grow_from; advance; advance_from 1; give 7; a: merge @*; let_from_leave; a = OK;"
+     "contains 7 = 1"},
+    /* Memory for a smaller block of counts is about to be fetched. */
+    {"counts_go_with_their_layer", GROWN_CUCKOO, "window_counts_wanted",
+     "note; add 0..59*200; a: remove_copies 60 @*; let_leave; released; a = OK; more_bytes = 0"},
+
+    /* Copies.  Both have found the last one, or the second one waits until the first one has taken
+     * it. */
+    {"a_copy_is_removed_once", CUCKOO, "window_home_found",
+     "add 7; a: remove 7 @*; b: remove 7; a b = OK ABSENT; copies 7 = 0; count = 0"},
+    {"a_copy_is_removed_once", CUCKOO, "window_home_found",
+     "add 7*2; a: remove 7 @*; b: remove 7; a b = OK OK; copies 7 = 0; count = 0"},
+    /* The key has a stamp of its own.  A unique add takes no stripe. */
+    {"a_key_is_won_again_when_it_has_been_removed", CUCKOO, "window_home_found",
+     "add 7; periods 2; add 7; a: remove 7 @*; unique 7 = PRESENT; b: add 7; returned = 0;"
+     "a b = OK OK; copies 7 = 1"},
+    /* 8 is added in the lane that is to be swept. */
+    {"a_key_that_is_not_swept_yet_is_absent", CUCKOO, "window_published",
+     "add 7..8*3; advance; a: advance @*; copies 7 = 0; remove 7 = ABSENT; add 8; copies 8 = 1;"
+     "add 8; a = OK; copies 8 = 2; count = 2"},
+    {"counts_are_changed_under_their_lock", CUCKOO, NULL,
+     "add 7*3; advance; hold_counts 7; a: add 7; returned = 0; free_counts; a = OK;"
+     "hold_counts 7; a: copies 7; returned = 0; free_counts; a = 4; hold_counts 7; a: remove 7;"
+     "returned = 0; free_counts; a = OK; advance; hold_counts 7; a: advance; returned = 0;"
+     "free_counts; a = OK; copies 7 = 0; count = 0"},
+    /* While the allocator is asked, other calls on the key go on, and what they have done counts. */
+    {"memory_for_a_count_is_fetched_without_a_stripe", ONE_STRIPE, "window_counts_wanted",
+     "add 7; a: add 7 @*; b: remove 7; returned = 1; a b = OK OK; copies 7 = 1; count = 1"},
+    {"memory_for_a_count_is_fetched_without_a_stripe", ONE_STRIPE, "window_counts_wanted",
+     "add 7; a: add 7 @*; b: remove 7; returned = 1; add 7; a b = OK OK; copies 7 = 2; count = 2"},
+    /* There is none for the count of another key, nor for a layer. */
+    {"memory_for_counts_is_counted_before_it_is_fetched", GROWABLE_CUCKOO, "window_counts_wanted",
+     "add 7..8; note; a: add 7 @*; more_bytes = 1; limit; add 8 = FULL; open = FULL; end_limit;"
+     "a = OK; copies 7 = 2; copies 8 = 1"},
+
+    /* Unions.  One is about to write the key. */
+    {"a_union_and_a_unique_add_have_one_winner", ALL, "window_epoch_read_locked",
+     "give 7; a: merge @*; b: unique 7; a b = OK PRESENT; count = 1"},
+    {"a_union_adds_nothing_to_a_layer_that_is_closed", GROWABLE,
+     "window_words_copied window_stripes_wanted",
+     "give 7; a: merge @*; open; a = FULL; contains 7 = 0; count = 0; advance; layers = 1"},
+    /* Keys of the last age are forgotten at once, and younger ones a period later. */
+    {"a_union_that_meets_the_end_of_a_period_leaves_no_dead_key", ALL, "window_epoch_read_locked",
+     "give 7; a: merge @*; b: advance; a b = OK OK; copies 7 = 1; advance; copies 7 = 0;"
+     "count = 0; periods 3; count = 0"},
+    {"a_union_that_meets_the_end_of_a_period_leaves_no_dead_key", ALL, "window_epoch_read_locked",
+     "give 7; advance_from 1; a: merge @*; b: advance; a b = OK OK; copies 7 = 0; advance;"
+     "copies 7 = 0; count = 0; periods 3; count = 0"},
+    /* The sweep of a jump has left the stripe. */
+    {"a_union_beside_a_jump_brings_nothing_back", FOUR_PERIODS, "window_block_swept",
+     "each 2..4; give 7; advance_from 4; a: jump % @*; merge; a = OK; contains 7 = 0"},
+};
+
+/* ---- races of other forms ---- */
 
 static tamis_filter *advancing;
 static unsigned refused_meanwhile;
@@ -809,7 +664,7 @@ static void fill_during_a_sweep(const char *name)
     return;
   advancing = NULL;
   for (uint64_t key = UINT64_C(1) << 50; refused_meanwhile < 3000; key++)
-    refused_meanwhile += tamis_add_hash(f, key * UINT64_C(0x9E3779B97F4A7C15)) == TAMIS_EFULL;
+    refused_meanwhile += tamis_add_hash(f, key * HASH_MULTIPLIER) == TAMIS_EFULL;
 }
 
 /* The rate leaves room for two layers.  While they are full, an add is refused; when the first one
@@ -829,11 +684,11 @@ static void a_layer_that_leaves_makes_room(void **state)
   tamis_filter *f = create(&options);
   uint64_t key = 0;
   while (stats_of(f).layers == 1)
-    assert_int_equal(tamis_add_hash(f, key++ * UINT64_C(0x9E3779B97F4A7C15)), TAMIS_OK);
+    assert_int_equal(tamis_add_hash(f, key++ * HASH_MULTIPLIER), TAMIS_OK);
   /* The second layer gets no key of the first period that stays. */
   advance(f, 1);
   for (unsigned refused = 0; refused < 3000;)
-    refused += tamis_add_hash(f, key++ * UINT64_C(0x9E3779B97F4A7C15)) == TAMIS_EFULL;
+    refused += tamis_add_hash(f, key++ * HASH_MULTIPLIER) == TAMIS_EFULL;
   assert_int_equal(stats_of(f).layers, 2);
   advancing = f;
   atomic_store(&tamis__hook, fill_during_a_sweep);
@@ -846,38 +701,189 @@ static void a_layer_that_leaves_makes_room(void **state)
   tamis_destroy(f);
 }
 
+static const tamis_kind kinds[] = {TAMIS_BLOOM, TAMIS_CUCKOO};
+
+static tamis_filter *make_grown(tamis_kind kind)
+{
+  tamis_options options = window_options(kind, 1, 100, 0.0001, true);
+  tamis_filter *f = create(&options);
+  (void) prepare_grown(NULL, f, 0);
+  return f;
+}
+
+/* The file is written while the layers leave. */
+static tamis_filter *saving;
+
+static int write_and_let_leave(void *file, const void *data, size_t size)
+{
+  tamis_filter *f = saving;
+  saving = NULL;
+  if (f) {
+    let_leave(NULL, f, 0);
+    await_release(NULL, f, 0);
+    assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+  }
+  return fwrite(data, 1, size, file) != size;
+}
+
+static void a_save_outlives_layers(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 2; i++) {
+    tamis_filter *f = make_grown(kinds[i]), *loaded = NULL;
+    add_keys(NULL, f, 500000); /* more than is written at once */
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    saving = f;
+    assert_int_equal(tamis_save(f, write_and_let_leave, file), TAMIS_OK);
+    rewind(file);
+    assert_int_equal(tamis_load(NULL, read_from, file, &loaded), TAMIS_OK);
+    fclose(file);
+    assert_valid(loaded);
+    assert_true(stats_of(loaded).count <= 1);
+    tamis_destroy(loaded);
+    tamis_destroy(f);
+  }
+}
+
+/* A look-up is held in its read section. */
+static void hold_in_layers(struct call *look)
+{
+  schedule_stop_at_nth("window_lower_read", 2); /* the first one is on the straight path */
+  start(look);
+  schedule_wait("window_lower_read", 2);
+  schedule_pass_by();
+}
+
+/* Layers wait for a reader, and a larger one has no room within max_bytes.  When the reader is
+ * gone, the next add has room, without an end of a period.  It holds no lock while it releases. */
+static void memory_that_comes_free_is_room_at_once(void **state)
+{
+  (void) state;
+  static const unsigned refusals[] = {1, 1, 200}; /* after many, the segment is known to be full */
+  for (unsigned i = 0; i < 2; i++) {
+    uint64_t limit = 0;
+    for (unsigned round = 0; round < 3; round++) {
+      tamis_options options = window_options(kinds[i], 1, 100, 0.0001, true);
+      options.max_bytes = limit;
+      tamis_filter *f = create(&options), *other = make_grown(kinds[i]);
+      struct call look = {.filter = f, .hash = 7, .function = call_contains},
+                  last = {.filter = f, .function = tamis_add_hash};
+      next_key = 1;
+      add_keys(NULL, f, 8000);
+      const uint64_t most = stats_of(f).bytes;
+      if (round) {
+        hold_in_layers(&look);
+      }
+      advance(f, 2);
+      if (round)
+        assert_true(is_held(NULL, f, 0));
+      else
+        await_release(NULL, f, 0);
+      const unsigned long changes = window_of(f)->changes;
+      for (unsigned refused = 0; refused < refusals[round] && window_of(f)->changes == changes;) {
+        last.hash = next_key++ * HASH_MULTIPLIER;
+        refused += tamis_add_hash(f, last.hash) == TAMIS_EFULL;
+      }
+      if (!round)
+        limit = stats_of(f).bytes > most ? stats_of(f).bytes : most;
+      if (round) {
+        assert_int_equal(window_of(f)->changes, changes);
+        go_on(&look);
+        let_leave(NULL, other, 0);
+        await_release(NULL, other, 0); /* its grace period has begun later, and is over */
+        stop_at(&last, "window_layer_released");
+        assert_false(stripe_held(&window_of(f)->opening));
+        assert_int_equal(go_on(&last), TAMIS_OK);
+        add_keys(NULL, f, 400);
+      }
+      assert_valid(f);
+      tamis_destroy(other);
+      tamis_destroy(f);
+    }
+  }
+}
+
+/* Lacks memory for a count: of a further copy, of a key that comes with copies in a union, or of an
+ * entry that must be moved. */
+static int add_further(tamis_filter *f, tamis_filter *from)
+{
+  (void) from;
+  return tamis_add_hash(f, 7);
+}
+
+static int unite(tamis_filter *f, tamis_filter *from)
+{
+  return tamis_merge(f, from);
+}
+
+static int move(tamis_filter *f, tamis_filter *from)
+{
+  (void) from;
+  return tamis_add_hash(f, next_key * HASH_MULTIPLIER);
+}
+
+/* Fills the first layer until a key has room only after moves.  Entries with counts are in its
+ * first half, and there is no memory for any in the other one. */
+static void need_moves(tamis_filter *f)
+{
+  struct window *w = window_of(f);
+  const uint64_t first = next_key, paths = stats_of(f).evictions;
+  while (stats_of(f).evictions == paths)
+    add_keys(NULL, f, 1);
+  for (uint64_t key = first; key < next_key; key++) {
+    struct pair pair = pair_in(&w->first, window_mixed(w, key * HASH_MULTIPLIER));
+    struct view view = look_at(&pair);
+    if (find_entry(&pair, &view).bucket < w->first.geometry.half)
+      assert_int_equal(tamis_add_hash(f, key * HASH_MULTIPLIER), TAMIS_OK);
+  }
+  limit(NULL, f, 0);
+  while (move(f, NULL) == TAMIS_OK)
+    next_key++;
+  struct pair pair = pair_in(&w->first, window_mixed(w, next_key * HASH_MULTIPLIER));
+  assert_true(stats_of(f).layers == 1 && tamis__window_path_exists(w, pair.layer, &pair.place));
+}
+
+/* A layer waits for a reader, and max_bytes leaves no memory for a count.  When the reader is gone,
+ * the next call has it, without an end of a period. */
+static void counts_find_memory_that_comes_free(void **state)
+{
+  (void) state;
+  static int (*const calls[])(tamis_filter *, tamis_filter *) = {add_further, unite, move};
+  const tamis_options options = window_options(TAMIS_CUCKOO, 1, 100, 0.0001, true);
+  for (unsigned i = 0; i < 3; i++) {
+    tamis_filter *f = make_grown(TAMIS_CUCKOO), *other = make_grown(TAMIS_CUCKOO),
+                 *from = create(&options);
+    struct call look = {.filter = f, .hash = 7, .function = call_contains};
+    add(from, 8, 2);
+    await_release(NULL, f, 0);
+    hold_in_layers(&look);
+    let_leave(NULL, f, 0);
+    assert_true(is_held(NULL, f, 0));
+    assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+    if (calls[i] == move)
+      need_moves(f);
+    limit(NULL, f, 0);
+    assert_int_equal(calls[i](f, from), TAMIS_EFULL);
+    go_on(&look);
+    let_leave(NULL, other, 0);
+    await_release(NULL, other, 0); /* its grace period has begun later, and is over */
+    assert_int_equal(calls[i](f, from), TAMIS_OK);
+    assert_valid(f);
+    tamis_destroy(from);
+    tamis_destroy(other);
+    tamis_destroy(f);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(an_add_that_meets_the_end_of_a_period_is_in_the_next_one),
-      cmocka_unit_test(a_renewal_that_meets_the_end_of_a_period_is_in_the_next_one),
-      cmocka_unit_test(a_call_that_waits_for_stripes_reads_the_epoch_under_them),
-      cmocka_unit_test(a_second_advance_waits_for_the_first_one),
-      cmocka_unit_test(a_clock_that_is_behind_sets_no_period_back),
-      cmocka_unit_test(a_jump_forgets_before_it_is_published),
-      cmocka_unit_test(a_sweep_leaves_what_is_added_beside_it),
-      cmocka_unit_test(a_sweep_waits_for_an_add),
-      cmocka_unit_test(a_look_up_that_is_overtaken_by_a_period_begins_anew),
-      cmocka_unit_test(a_look_up_takes_no_lock),
-      cmocka_unit_test(of_two_unique_adds_that_miss_the_key_one_wins),
-      cmocka_unit_test(a_second_unique_add_waits_for_the_stripes),
-      cmocka_unit_test(a_present_key_does_not_wait),
-      cmocka_unit_test(a_look_up_notices_a_move),
-      cmocka_unit_test(a_move_bumps_a_version_that_look_ups_read),
-      cmocka_unit_test(a_key_that_is_moved_is_there),
-      cmocka_unit_test(a_forgotten_entry_is_not_moved),
-      cmocka_unit_test(a_renewed_entry_is_moved_with_its_new_stamp),
-      cmocka_unit_test(nothing_is_moved_around_a_copy),
-      cmocka_unit_test(a_copy_waits_for_a_move),
-      cmocka_unit_test(a_layer_that_is_opened_meanwhile_is_noticed),
-      cmocka_unit_test(a_look_up_that_is_overtaken_in_layers_begins_anew),
-      cmocka_unit_test(a_period_ends_while_a_layer_is_opened),
-      cmocka_unit_test(a_layer_stays_for_an_add_that_is_late),
-      cmocka_unit_test(a_layer_that_is_closed_during_a_sweep_stays),
-      cmocka_unit_test(nothing_is_moved_in_a_closed_layer),
-      cmocka_unit_test(an_add_holds_the_stripes_of_both_buckets_in_each_layer),
-      cmocka_unit_test(one_of_two_threads_opens_a_layer),
       cmocka_unit_test(a_layer_that_leaves_makes_room),
+      cmocka_unit_test(a_save_outlives_layers),
+      cmocka_unit_test(memory_that_comes_free_is_room_at_once),
+      cmocka_unit_test(counts_find_memory_that_comes_free),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows};
+  return run_schedules("window_schedule", &program, tests, sizeof tests / sizeof *tests);
 }

@@ -11,6 +11,7 @@
 
 #include "table/put.h"
 #include "window/copies.h"
+#include "window/evict.h"
 #include "window/pair.h"
 
 #include <stdio.h>
@@ -260,6 +261,30 @@ static void a_move_carries_the_count(void **state)
     assert_valid(f);
     tamis_destroy(f);
   }
+}
+
+/* The version that a move bumps follows from the fingerprint alone, as look-ups know no more.  Here
+ * a fingerprint has fewer bits than the number of a version. */
+static void a_move_bumps_a_version_that_look_ups_read(void **state)
+{
+  (void) state;
+  enum { CAPACITY = 60000 };
+  tamis_options options = window_options(TAMIS_BLOOM, 1, CAPACITY, 0.3, false);
+  tamis_filter *f = create(&options);
+  const struct window *w = const_window_of(f);
+  const struct window_geometry *g = &w->first.geometry;
+  assert_true(window_fingerprint_bits(&g->shape) < 64 - w->version_shift);
+  for (unsigned period = 0; period < 4; period++) { /* with all stamps */
+    for (uint64_t key = 0; key < CAPACITY; key++)
+      assert_int_equal(tamis_add_hash(f, CAPACITY * period + key), TAMIS_OK);
+    advance(f, 2);
+    advance(f, period % 2);
+  }
+  assert_true(stats_of(f).evictions > 0);
+  for (uint64_t i = 0; i < UINT64_C(1) << (64 - w->version_shift); i++)
+    assert_true(!(i << w->version_shift & ~g->top) ||
+                window_version_after(&w->state->versions[i]) == 0);
+  tamis_destroy(f);
 }
 
 /* ---- any calls ---- */
@@ -704,6 +729,7 @@ int main(void)
       cmocka_unit_test(copies_live_as_long_as_the_last_one),
       cmocka_unit_test(the_count_of_a_forgotten_key_is_nobodys),
       cmocka_unit_test(a_move_carries_the_count),
+      cmocka_unit_test(a_move_bumps_a_version_that_look_ups_read),
       cmocka_unit_test(any_calls_are_answered_as_the_oracle_says),
       cmocka_unit_test(a_remove_leaves_the_other_key_of_an_entry),
       cmocka_unit_test(a_remove_takes_the_entry_of_the_oldest_layer),

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Schedules as tables.  A row says on which filters a race is replayed, at which hooks a call is held, and
+ * in a script what happens then, step by step, between semicolons:
+ *
+ *     a: unique 7 @bloom_word_set     a thread begins call a, and is held at the hook
+ *     a: look 7 @window_lower_read#2  at the hook's second passing
+ *     b: advance                      a thread begins call b, until it returns or waits
+ *     a @window_lane_written          a goes on, to another hook
+ *     add 7                           the test makes a call, which must return TAMIS_OK
+ *     unique 7 = FULL                 or TAMIS_EFULL
+ *     contains 0..9 = 1               for each of ten keys
+ *     add 7*3                         three times
+ *     a = PRESENT                     all that are held go on, and a returns TAMIS_PRESENT
+ *     a b = OK PRESENT                so does one of the two, and the other one TAMIS_OK
+ *
+ * `@*` stands for each of the row's hooks, and `%` for each number of a first step such as `each 0..9`.
+ * x, y and z are keys that a verb has chosen.  Programs have verbs of their own beside those of play.c.
+ * When a script has been played, all calls have returned, and all filters are valid.
+ */
+#ifndef TAMIS_TESTS_PLAY_H
+#define TAMIS_TESTS_PLAY_H
+
+#include "calls.h"
+
+struct stage;
+
+struct verb {
+  const char *name;
+  int (*call)(struct stage *s, tamis_filter *f, uint64_t n);
+};
+
+/* A filter on which scripts are played; what is 0 is as in every other one. */
+struct setup {
+  const char *name;
+  tamis_kind kind;
+  tamis_layout layout;
+  unsigned window, stripes;
+  uint64_t capacity, max_bytes;
+  unsigned room; /* max_bytes, in tenths of what the filter takes when it is new */
+  double fpp;
+  bool fixed, renews, shared;
+  const char *never;                                            /* hooks to which no call comes */
+  int (*prepare)(struct stage *s, tamis_filter *f, uint64_t n); /* before the script */
+  uint64_t n;
+};
+
+struct row {
+  const char *name;
+  uint64_t on; /* bits, by the numbers of setups */
+  const char *hooks, *script;
+};
+
+struct stage {
+  const struct setup *setup;
+  /* The filter; the test's handle of it, which another process would have if it is shared; and one that is
+   * united with it, or loaded from it. */
+  tamis_filter *f, *own, *from;
+  int file;
+  uint64_t x, y, z, value;
+  tamis_stats noted;
+  const char *hook;
+  unsigned returned; /* calls, before the last one began */
+  bool forged;       /* a verb has written what no call writes: the filter need not be valid */
+};
+
+struct program {
+  const struct setup *setups;
+  const struct verb *verbs; /* the last one has no name */
+  const struct row *rows;
+  size_t n;
+};
+
+void open_stage(struct stage *s);
+void close_stage(struct stage *s);
+
+/* The other filter, which has the same options. */
+tamis_filter *stage_from(struct stage *s);
+
+/* Plays all rows, and runs the tests that are no rows. */
+int run_schedules(const char *name, const struct program *program, const struct CMUnitTest *tests,
+                  size_t n);
+
+#endif
