@@ -15,7 +15,7 @@
 
 struct faults faults;
 
-static bool refuse(enum source source)
+static bool refuse(enum asked source)
 {
   if (!atomic_load(&faults.armed) || source != faults.source)
     return false;
@@ -27,7 +27,7 @@ static bool refuse(enum source source)
   return refused;
 }
 
-void arm(enum source source, enum pattern pattern, uint64_t at)
+void arm(enum asked source, enum pattern pattern, uint64_t at)
 {
   faults.pattern = pattern;
   faults.source = source;

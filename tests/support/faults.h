@@ -17,11 +17,11 @@
 /* ---- which requests fail ---- */
 
 enum pattern { NEVER, ONCE, FOR_GOOD, BY_CHANCE };
-enum source { USER, SYSTEM }; /* to whom the requests go that may fail */
+enum asked { USER, SYSTEM }; /* to whom the requests go that may fail */
 
 struct faults {
   enum pattern pattern;
-  enum source source;
+  enum asked source;
   uint64_t at;         /* the first one that fails, counted from 1 */
   uint64_t odds, seed; /* by chance: one in so many */
   /* whether these are refused, whatever the rest says */
@@ -32,7 +32,7 @@ struct faults {
 
 extern struct faults faults;
 
-void arm(enum source source, enum pattern pattern, uint64_t at);
+void arm(enum asked source, enum pattern pattern, uint64_t at);
 
 /* Calls of nanosleep: growth pauses when much memory waits.  Of no use in a test, so it only
  * yields. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the tests of reclamation share: a backlog of counted blocks, a reader that stays inside, a
- * filter that grows and shrinks.
+ * filter that grows and shrinks, children that must end.
  */
 #ifndef TAMIS_TESTS_RECLAIM_FIXTURE_H
 #define TAMIS_TESTS_RECLAIM_FIXTURE_H
@@ -10,10 +10,12 @@
 
 #include "base/memory.h"
 #include "base/reclaim.h"
-#include "harness.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- a backlog ---- */
@@ -77,11 +79,27 @@ static inline void retire(struct fixture *x, struct block *block)
   tamis__backlog_retire(&x->backlog, &block->retired, sizeof *block, false);
 }
 
+/* Retires one that no reader sees; and looks a while whether more than `n` of all are released. */
+static inline bool waits(struct fixture *x, unsigned n)
+{
+  retire(x, make_block(x));
+  for (unsigned i = 0; i < 50; i++, usleep(1000))
+    tamis__backlog_drain(&x->backlog);
+  return atomic_load(&released) <= n;
+}
+
+static inline double seconds(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
+}
+
 /* Retires until `n` blocks have been released; false if that takes too long. */
 static inline bool released_by_and_by(struct fixture *x, unsigned n)
 {
-  double end = harness_seconds() + PATIENCE_SECONDS;
-  while (atomic_load(&released) < n && harness_seconds() < end) {
+  double end = seconds() + PATIENCE_SECONDS;
+  while (atomic_load(&released) < n && seconds() < end) {
     retire(x, make_block(x));
     usleep(1000);
   }
@@ -94,12 +112,13 @@ static inline void end(struct fixture *x)
   assert_int_equal(atomic_load(&released), x->retired);
   assert_int_equal(atomic_load(&x->bytes), 0);
 }
+
 /* ---- a reader that stays inside until it is told to leave ---- */
 
-/* A reader that stays inside until it is told to leave. */
 struct long_reader {
   pthread_t thread;
   _Atomic(struct block *) *shared;
+  reader_token (*enter)(void);
   atomic_bool inside, may_leave;
   uint64_t seen;
 };
@@ -107,7 +126,7 @@ struct long_reader {
 static inline void *read_for_long(void *arg)
 {
   struct long_reader *reader = arg;
-  reader_token pass = reader_enter();
+  reader_token pass = reader->enter();
   struct block *block = atomic_load(reader->shared);
   atomic_store(&reader->inside, true);
   while (!atomic_load(&reader->may_leave))
@@ -115,6 +134,23 @@ static inline void *read_for_long(void *arg)
   reader->seen = block->content; /* still what it was */
   reader_leave(pass);
   return NULL;
+}
+
+/* Returns when it is inside. */
+static inline void begin_to_read(struct long_reader *reader, _Atomic(struct block *) *shared,
+                                 reader_token (*enter)(void))
+{
+  *reader = (struct long_reader){.shared = shared, .enter = enter ? enter : reader_enter};
+  assert_int_equal(pthread_create(&reader->thread, NULL, read_for_long, reader), 0);
+  while (!atomic_load(&reader->inside))
+    usleep(100);
+}
+
+static inline void end_reading(struct long_reader *reader)
+{
+  atomic_store(&reader->may_leave, true);
+  pthread_join(reader->thread, NULL);
+  assert_int_equal(reader->seen, 42);
 }
 
 /* ---- a filter ---- */
@@ -154,6 +190,40 @@ static inline void *visit_filter(void *arg)
   struct visit *visit = arg;
   visit->good = work(visit->f, visit->from, visit->keys);
   return NULL;
+}
+
+/* ---- children ---- */
+
+/* TSan allows no new threads after a fork of several.  qemu-user (7.2) ends with an assertion of
+ * its own then. */
+#ifdef EMULATOR
+static inline void skip_where_no_child_has_threads(void)
+{
+#ifdef TAMIS_TSAN
+  skip();
+#endif
+  if (*EMULATOR)
+    skip();
+}
+#endif
+
+/* A child that hangs is ended. */
+static inline pid_t fork_child(void)
+{
+  fflush(NULL);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0)
+    alarm(6 * PATIENCE_SECONDS);
+  return child;
+}
+
+/* The status with which a child ends, or the number of its signal and 1,000. */
+static inline int status_of(pid_t child)
+{
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
 #endif

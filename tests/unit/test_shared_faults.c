@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * System calls that fail in calls on files, one after the other, and disks that are full.
+ * System calls and requests for memory that fail in calls on files, one after the other, and disks that are
+ * full.
  *
- * A scene is played again and again: in the N-th run the N-th system call fails, until none is left.
- * After the failure the same call is made again, and succeeds; no descriptor is left open, no lock is
- * held, no file is left that was not there and that the next creation does not remove, and the file opens again and has all keys whose add had
- * returned.  Whoever waits for a lock that was left ends the test by an alarm.
+ * A scene is played again and again: in the N-th run the N-th system call or request fails, until none is
+ * left.  After the failure the same call is made again, and succeeds.  No descriptor is left open, no lock is
+ * held, all memory has come back, no file is left that was not there and that the next creation does not
+ * remove, and the file opens again and has all keys whose add had returned.  A wait for a lock that was left
+ * ends the test by an alarm.
  */
 #include "shared_unit.h"
 
@@ -33,6 +35,7 @@ static struct {
   bool refused;          /* the last one */
   uint64_t free;         /* if `now` is set: bytes that the file system has */
   int64_t now;           /* in seconds; 0: the real time and space */
+  unsigned blocks;       /* of memory */
 } sys;
 
 /* Whether the call is made. */
@@ -133,6 +136,23 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
   return result;
 }
 
+static void *allocate(void *unused, size_t alignment, size_t size)
+{
+  (void) unused;
+  void *block = begin_call() ? aligned_alloc(alignment, (size + alignment - 1) & -alignment) : NULL;
+  sys.blocks += block != NULL;
+  return block;
+}
+
+static void release(void *unused, void *block, size_t alignment, size_t size)
+{
+  (void) unused, (void) alignment, (void) size;
+  sys.blocks--;
+  free(block);
+}
+
+static const tamis_allocator allocator = {allocate, release, NULL};
+
 /* ---- what a scene has ---- */
 
 static tamis_options options;
@@ -172,17 +192,12 @@ static uint64_t keys_of_first_layer(void)
   return --n;
 }
 
-static void begin_bloom(void)
+static void begin_options(bool window)
 {
-  options = shared_options(TAMIS_LAYOUT_BLOCKED, true);
+  options = shared_options(TAMIS_LAYOUT_BLOCKED, !window);
+  options.window = window ? 2 : 0;
   options.seed = 12345;
-}
-
-static void begin_window(void)
-{
-  options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
-  options.window = 2;
-  options.seed = 12345;
+  options.allocator = &allocator;
 }
 
 static void prepare_nothing(void)
@@ -322,36 +337,37 @@ static int call_load_live(void)
   return tamis_load_file(NULL, shared_path, &made);
 }
 
+enum { OF_BOTH, OF_BLOOM, OF_WINDOW };
+
 struct scene {
   const char *name;
   void (*prepare)(void);
   int (*call)(void);
-  bool has_file;  /* before the call */
-  bool of_window; /* of this kind only */
-  bool of_bloom;
+  bool has_file; /* before the call */
+  int of;        /* this kind only */
 };
 
 static const struct scene scenes[] = {
-    {"create", prepare_nothing, call_open, false, false, false},
-    {"memory", prepare_nothing, call_open_memory, false, false, false},
-    {"fill", prepare_empty, call_open, true, false, false},
-    {"fill a descriptor", prepare_empty, call_open_descriptor, true, false, false},
-    {"open", prepare_file, call_open, true, false, false},
-    {"open a descriptor", prepare_file, call_open_descriptor, true, false, false},
-    {"open after a start", prepare_start, call_open, true, false, false},
-    {"check what is not there", prepare_nothing, call_check, false, false, false},
-    {"check what is empty", prepare_empty, call_check, true, false, false},
-    {"check", prepare_file, call_check, true, false, false},
-    {"add to a new layer", prepare_full_layer, call_add, true, false, true},
-    {"add many to a new layer", prepare_full_layer, call_add_many, true, false, true},
-    {"unite", prepare_other, call_merge, true, false, true},
-    {"get a name", prepare_nameless, call_add, true, true, false},
-    {"sync", prepare_handle, call_sync, true, false, false},
-    {"save", prepare_handle, call_save, true, false, false},
-    {"save again", prepare_saved, call_save, true, false, false},
-    {"load", prepare_saved, call_load, true, false, false},
-    {"map", prepare_saved, call_map, true, false, true},
-    {"load a live file", prepare_handle, call_load_live, true, false, false},
+    {"create", prepare_nothing, call_open, false, OF_BOTH},
+    {"memory", prepare_nothing, call_open_memory, false, OF_BOTH},
+    {"fill", prepare_empty, call_open, true, OF_BOTH},
+    {"fill a descriptor", prepare_empty, call_open_descriptor, true, OF_BOTH},
+    {"open", prepare_file, call_open, true, OF_BOTH},
+    {"open a descriptor", prepare_file, call_open_descriptor, true, OF_BOTH},
+    {"open after a start", prepare_start, call_open, true, OF_BOTH},
+    {"check what is not there", prepare_nothing, call_check, false, OF_BOTH},
+    {"check what is empty", prepare_empty, call_check, true, OF_BOTH},
+    {"check", prepare_file, call_check, true, OF_BOTH},
+    {"add to a new layer", prepare_full_layer, call_add, true, OF_BLOOM},
+    {"add many to a new layer", prepare_full_layer, call_add_many, true, OF_BLOOM},
+    {"unite", prepare_other, call_merge, true, OF_BLOOM},
+    {"get a name", prepare_nameless, call_add, true, OF_WINDOW},
+    {"sync", prepare_handle, call_sync, true, OF_BOTH},
+    {"save", prepare_handle, call_save, true, OF_BOTH},
+    {"save again", prepare_saved, call_save, true, OF_BOTH},
+    {"load", prepare_saved, call_load, true, OF_BOTH},
+    {"map", prepare_saved, call_map, true, OF_BLOOM},
+    {"load a live file", prepare_handle, call_load_live, true, OF_BOTH},
 };
 
 /* ---- what holds after a failure ---- */
@@ -420,6 +436,7 @@ static void end_scene(const struct scene *scene, int result, unsigned descriptor
   tamis_destroy(other);
   f = other = NULL;
   assert_int_equal(count_descriptors(), descriptors);
+  assert_int_equal(sys.blocks, 0);
   if (access(shared_path, F_OK) == 0 && scene->call != call_check) {
     assert_false(is_locked());
     tamis_filter *again = open_shared(NULL);
@@ -458,13 +475,15 @@ static bool play(const struct scene *scene, unsigned at, int error)
 
 static void play_all(bool window)
 {
+  begin_options(window);
   static const int errors[] = {EIO, ENOSPC, EINTR};
   for (unsigned i = 0; i < sizeof scenes / sizeof *scenes; i++)
     for (unsigned e = 0; e < 3; e++) {
       const struct scene *scene = &scenes[i];
       unsigned at = 1;
-      while (!(window ? scene->of_bloom : scene->of_window) && play(scene, at, errors[e]))
-        at++;
+      if (scene->of != (window ? OF_BLOOM : OF_WINDOW))
+        while (play(scene, at, errors[e]))
+          at++;
       if (e == 0)
         print_message("%s: %u calls\n", scene->name, at - 1);
     }
@@ -473,14 +492,12 @@ static void play_all(bool window)
 static void each_call_may_fail_with_bloom_filters(void **state)
 {
   (void) state;
-  begin_bloom();
   play_all(false);
 }
 
 static void each_call_may_fail_with_windows(void **state)
 {
   (void) state;
-  begin_window();
   play_all(true);
 }
 
@@ -491,7 +508,7 @@ static void a_full_disk_is_asked_seldom(void **state)
 {
   (void) state;
   enum { TRIES = 1000, BATCH = 20 };
-  begin_bloom();
+  begin_options(false);
   prepare_full_layer();
   uint64_t hashes[BATCH];
   int results[BATCH];
@@ -529,7 +546,7 @@ static void a_full_disk_is_asked_seldom(void **state)
 static int fill_disk(void)
 {
   char why[300];
-  begin_bloom();
+  begin_options(false);
   options.max_bytes = 4 << 20;
   prepare_other();
   int result = TAMIS_OK;
@@ -543,7 +560,7 @@ static int fill_disk(void)
     (void) tamis_add_hash(f, hash_of(key << 21));
   assert_has_keys(f);
   snprintf(shared_path, sizeof shared_path, "%s/second", shared_folder);
-  begin_window();
+  begin_options(true);
   options.capacity = 1000000;
   assert_int_equal(call_open(), TAMIS_EIO);
   assert_int_equal(errno, ENOSPC);
@@ -579,7 +596,7 @@ static int call_with_limit(void)
   char why[300];
   enum { LIMIT = 3000 };
   for (unsigned window = 0; window < 2; window++) {
-    (window ? begin_window : begin_bloom)();
+    begin_options(window);
     snprintf(shared_path, sizeof shared_path, "%s/shared", shared_folder);
     prepare_handle();
     const struct rlimit limit = {LIMIT, RLIM_INFINITY}, none = {RLIM_INFINITY, RLIM_INFINITY};

@@ -3,10 +3,11 @@
  * The files of filters that processes share: what is opened, what is refused and why, who creates
  * one of several processes, and what those leave that are killed.
  */
+#include "base/saved.h"
 #include "base/shared_file.h"
-#include "saved_unit.h"
 #include "shared_unit.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <sys/mman.h>
 
@@ -103,45 +104,6 @@ static void options_of_a_new_file_are_checked(void **state)
   assert_int_equal(count_files(false), 0);
 }
 
-/* ---- memory ---- */
-
-static void an_allocator_gets_everything_back(void **state)
-{
-  (void) state;
-  for (unsigned growable = 0; growable < 2; growable++)
-    for (unsigned exists = 0; exists < 2; exists++) {
-      int result = TAMIS_ENOMEM;
-      for (unsigned fail_at = 1; result != TAMIS_OK; fail_at++) {
-        tamis_options options = shared_options(TAMIS_LAYOUT_CLASSIC, growable);
-        unlink(shared_path);
-        if (exists)
-          tamis_destroy(open_shared(&options));
-        struct counts counts = {.fail_at = fail_at};
-        tamis_allocator allocator = counting(&counts);
-        options.allocator = &allocator;
-        tamis_filter *f = NULL;
-        unsigned descriptors = count_descriptors();
-        result = tamis_open_shared(&options, shared_path, &f);
-        if (result == TAMIS_OK) {
-          assert_true(counts.blocks > 1);
-          assert_int_equal(tamis_add_hash(f, 1), TAMIS_OK);
-          for (uint64_t key = 0; key < 20000 && growable; key++)
-            (void) tamis_add_hash(f, hash_of(key));
-          tamis_destroy(f);
-        } else {
-          assert_int_equal(result, TAMIS_ENOMEM);
-          assert_null(f);
-        }
-        assert_int_equal(counts.blocks, 0);
-        assert_int_equal(counts.now, 0);
-        assert_int_equal(count_descriptors(), descriptors);
-        options.allocator = NULL;
-        tamis_destroy(open_shared(&options)); /* whatever was left is no matter */
-        assert_int_equal(count_files(false), 1);
-      }
-    }
-}
-
 /* ---- what is no shared filter ---- */
 
 static void assert_refused(int expected, int error)
@@ -174,37 +136,41 @@ static void write_anew(const void *data, size_t size)
 static void no_regular_file_is_refused(void **state)
 {
   (void) state;
-  assert_int_equal(mkdir(shared_path, 0755), 0);
-  assert_refused(TAMIS_EIO, EISDIR);
-  assert_int_equal(rmdir(shared_path), 0);
-  assert_int_equal(mkfifo(shared_path, 0600), 0);
-  assert_refused(TAMIS_EIO, ENODEV);
-  unlink(shared_path);
-  assert_int_equal(symlink("/dev/null", shared_path), 0);
-  assert_refused(TAMIS_EIO, ENODEV);
-  unlink(shared_path);
-  assert_int_equal(symlink(shared_path, shared_path), 0);
-  assert_refused(TAMIS_EIO, ELOOP);
-  unlink(shared_path);
-  assert_int_equal(symlink("/nonexistent/folder/file", shared_path), 0);
-  assert_refused(TAMIS_EIO, ENOENT);
-  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
-  tamis_filter *f;
-  char why[200], before[64] = "", after[64] = "";
-  assert_int_equal(tamis_open_shared(&options, "", &f), TAMIS_EIO);
-  assert_int_equal(tamis_shared_check(&options, "", why, sizeof why), TAMIS_EIO);
-  assert_string_equal(why, "an empty path cannot be created: No such file or directory");
-  assert_int_equal(count_files(false), 1);
+  const struct {
+    const char *leads_to; /* NULL: a queue */
+    int error;
+  } links[] = {{NULL, ENODEV},
+               {"/", EISDIR},
+               {"/dev/null", ENODEV},
+               {shared_path, ELOOP},
+               {"/nonexistent/folder/file", ENOENT}};
+  for (unsigned i = 0; i < sizeof links / sizeof *links; i++) {
+    assert_int_equal(
+        links[i].leads_to ? symlink(links[i].leads_to, shared_path) : mkfifo(shared_path, 0600), 0);
+    assert_refused(TAMIS_EIO, links[i].error);
+    unlink(shared_path);
+  }
   static const char name[] = "/proc/self/comm"; /* regular, empty, and can be written */
+  const struct {
+    const char *path, *why;
+    int error;
+  } paths[] = {{"", "an empty path cannot be created: No such file or directory", ENOENT},
+               {name, "/proc/self/comm cannot be written: Operation not supported", EOPNOTSUPP}};
+  char why[200], before[64] = "", after[64] = "";
   int fd = open(name, O_RDONLY);
   (void) !read(fd, before, sizeof before - 1);
-  assert_int_equal(tamis_open_shared(&options, name, &f), TAMIS_EIO);
-  assert_int_equal(errno, EOPNOTSUPP);
-  assert_int_equal(tamis_shared_check(&options, name, why, sizeof why), TAMIS_EIO);
-  assert_string_equal(why, "/proc/self/comm cannot be written: Operation not supported");
+  for (unsigned i = 0; i < 2; i++) {
+    tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
+    tamis_filter *f;
+    assert_int_equal(tamis_open_shared(&options, paths[i].path, &f), TAMIS_EIO);
+    assert_int_equal(errno, paths[i].error);
+    assert_int_equal(tamis_shared_check(&options, paths[i].path, why, sizeof why), TAMIS_EIO);
+    assert_string_equal(why, paths[i].why);
+  }
   (void) !pread(fd, after, sizeof after - 1, 0);
   close(fd);
   assert_string_equal(before, after);
+  assert_int_equal(count_files(false), 0);
 }
 
 static void files_of_others_are_left_alone(void **state)
@@ -281,36 +247,26 @@ static void a_file_of_another_length_is_refused(void **state)
 
 /* ---- names ---- */
 
-static void a_file_is_for_its_owner(void **state)
+/* A new file is for its owner, who may let others into an empty one. */
+static void a_file_has_the_mode_that_its_owner_gives(void **state)
 {
   (void) state;
   tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
   const mode_t masks[] = {0, 022, 0777};
-  for (unsigned i = 0; i < 3; i++) {
+  for (unsigned i = 0; i < 4; i++) {
+    struct stat status;
     unlink(shared_path);
-    mode_t mask = umask(masks[i]);
+    mode_t mask = umask(masks[i % 3]);
+    if (i == 3)
+      write_anew("", 0);
+    assert_int_equal(i == 3 ? chmod(shared_path, 0660) : 0, 0);
     tamis_destroy(open_shared(&options));
     umask(mask);
-    struct stat status;
     assert_int_equal(stat(shared_path, &status), 0);
-    assert_int_equal(status.st_mode & 07777, 0600);
+    assert_int_equal(status.st_mode & 07777, i == 3 ? 0660 : 0600);
     assert_int_equal(status.st_nlink, 1);
   }
   assert_int_equal(count_files(false), 1);
-}
-
-/* How the owner lets others in. */
-static void an_empty_file_keeps_its_mode(void **state)
-{
-  (void) state;
-  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
-  write_anew("", 0);
-  assert_int_equal(chmod(shared_path, 0660), 0);
-  tamis_filter *f = open_shared(&options);
-  struct stat status;
-  assert_int_equal(stat(shared_path, &status), 0);
-  assert_int_equal(status.st_mode & 07777, 0660);
-  tamis_destroy(f);
 }
 
 static void links_are_followed(void **state)
@@ -335,16 +291,6 @@ static void links_are_followed(void **state)
 
 /* ---- descriptors ---- */
 
-static void assert_same_filter(tamis_filter *a, tamis_filter *b)
-{
-  assert_int_equal(tamis_add_unique(a, "key", 3), TAMIS_OK);
-  assert_int_equal(tamis_add_unique(b, "key", 3), TAMIS_PRESENT);
-  assert_int_equal(stats_of(a).seed, stats_of(b).seed);
-  assert_valid(a);
-  tamis_destroy(a);
-  tamis_destroy(b);
-}
-
 static void descriptors_stay_the_callers(void **state)
 {
   (void) state;
@@ -364,7 +310,12 @@ static void descriptors_stay_the_callers(void **state)
     for (uint64_t key = 0; key < 5000; key++)
       assert_int_equal(tamis_add_hash(a, hash_of(key)), TAMIS_OK);
     assert_true(stats_of(b).layers > 1);
-    assert_same_filter(a, b);
+    assert_int_equal(tamis_add_unique(a, "key", 3), TAMIS_OK);
+    assert_int_equal(tamis_add_unique(b, "key", 3), TAMIS_PRESENT);
+    assert_int_equal(stats_of(a).seed, stats_of(b).seed);
+    assert_valid(a);
+    tamis_destroy(a);
+    tamis_destroy(b);
     assert_int_equal(count_descriptors(), descriptors);
     char magic[8];
     assert_int_equal(pread(fd, magic, sizeof magic, 0), 8);
@@ -473,7 +424,7 @@ static void open_at_once(struct start *start, unsigned number, int fd)
   _exit(!tamis_contains_hash(f, hash_of(1)));
 }
 
-/* `fd`: an inherited descriptor, or -1. */
+/* By its name; or `fd`, an inherited descriptor. */
 static void start_at_once(int fd)
 {
   struct start *start = shared_memory(sizeof *start);
@@ -491,24 +442,17 @@ static void start_at_once(int fd)
   munmap(start, sizeof *start);
 }
 
+/* Or fills one that is empty, or memory. */
 static void one_of_many_processes_creates_the_file(void **state)
 {
   (void) state;
-  for (unsigned round = 0; round < 3 + 21 / SCALE; round++) {
+  for (unsigned round = 0; round < 6 + 30 / SCALE; round++) {
+    int fd = round % 3 ? -1 : memfd_create("test", MFD_CLOEXEC);
     unlink(shared_path);
-    if (round % 3 == 2) /* or fills it */
+    if (round % 3 == 2)
       write_anew("", 0);
-    start_at_once(-1);
-    assert_int_equal(count_files(false), 1);
-  }
-}
-
-static void one_of_many_processes_fills_memory(void **state)
-{
-  (void) state;
-  for (unsigned round = 0; round < 2 + 10 / SCALE; round++) {
-    int fd = memfd_create("test", MFD_CLOEXEC);
     start_at_once(fd);
+    assert_int_equal(count_files(false), round % 3 ? 1 : 0);
     close(fd);
   }
 }
@@ -626,19 +570,16 @@ int main(void)
   const struct CMUnitTest tests[] = {
       TEST(options_that_contradict_are_named),
       TEST(options_of_a_new_file_are_checked),
-      TEST(an_allocator_gets_everything_back),
       TEST(no_regular_file_is_refused),
       TEST(files_of_others_are_left_alone),
       TEST(damage_is_found),
       TEST(a_file_of_another_length_is_refused),
-      TEST(a_file_is_for_its_owner),
-      TEST(an_empty_file_keeps_its_mode),
+      TEST(a_file_has_the_mode_that_its_owner_gives),
       TEST(links_are_followed),
       TEST(descriptors_stay_the_callers),
       TEST(bad_descriptors_are_refused),
       TEST(children_change_their_parents_filter),
       TEST(one_of_many_processes_creates_the_file),
-      TEST(one_of_many_processes_fills_memory),
       TEST(unfinished_files_are_filled_anew),
       TEST(leftovers_do_not_matter),
       TEST(what_was_counted_is_counted_again),

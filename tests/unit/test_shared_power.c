@@ -55,28 +55,32 @@ static unsigned char *file_bytes(size_t *size)
   return bytes;
 }
 
-/* Each page as it was written last, or as it is now; and another number of the start. */
-static void lose_power(const unsigned char *now, unsigned which)
+/* The file after another start of the machine: each page is as it was `then` or as it is `now`. */
+static void lose_power(const unsigned char *then, const unsigned char *now, size_t all,
+                       unsigned which, bool (*is_newer)(size_t at, unsigned which, bool chance),
+                       size_t boot)
 {
   uint64_t chance = hash_of(which + 1);
-  unsigned char *left = malloc(disk_size);
-  assert_non_null(left);
-  for (size_t at = 0; at < disk_size; at += PAGE) {
-    size_t size = disk_size - at < PAGE ? disk_size - at : PAGE;
-    chance = hash_of(chance + 1);
-    memcpy(left + at, (which > 1 ? chance % 2 : which) ? now + at : disk + at, size);
-  }
+  const uint64_t other = 42;
   unlink(shared_path);
   int fd = open(shared_path, O_CREAT | O_WRONLY, 0600);
-  assert_int_equal(write(fd, left, disk_size), disk_size);
+  for (size_t at = 0; at < all; at += PAGE) {
+    size_t size = all - at < PAGE ? all - at : PAGE;
+    chance = hash_of(chance + 1);
+    assert_int_equal(write(fd, (is_newer(at, which, chance % 2) ? now : then) + at, size), size);
+  }
   close(fd);
-  free(left);
-  const uint64_t other = 42;
-  const size_t tallies_at = PAGE;
-  write_file(tallies_at + offsetof(struct bloom_tally, boot), &other, sizeof other);
+  write_file(PAGE + boot, &other,
+             sizeof other); /* there a tally begins, and the state of a window */
 }
 
-/* ---- the tests ---- */
+/* ---- Bloom filters ---- */
+
+static bool is_newer(size_t at, unsigned which, bool chance)
+{
+  (void) at;
+  return which > 1 ? chance : which;
+}
 
 static void check_what_is_left(tamis_filter *f, bool growable)
 {
@@ -112,7 +116,7 @@ static void what_was_synced_is_there(tamis_layout layout, bool growable)
   assert_int_equal(size, disk_size);
   tamis_destroy(f);
   for (unsigned i = 0; i < TRIES; i++) {
-    lose_power(now, i);
+    lose_power(disk, now, disk_size, i, is_newer, offsetof(struct bloom_tally, boot));
     f = open_shared(NULL);
     check_what_is_left(f, growable);
     tamis_destroy(f);
@@ -123,25 +127,11 @@ static void what_was_synced_is_there(tamis_layout layout, bool growable)
   unlink(shared_path);
 }
 
-static void what_was_synced_is_there_blocked(void **state)
+static void what_was_synced_is_there_in_bloom_filters(void **state)
 {
   (void) state;
-  what_was_synced_is_there(TAMIS_LAYOUT_BLOCKED, false);
-  what_was_synced_is_there(TAMIS_LAYOUT_BLOCKED, true);
-}
-
-static void what_was_synced_is_there_classic(void **state)
-{
-  (void) state;
-  what_was_synced_is_there(TAMIS_LAYOUT_CLASSIC, false);
-  what_was_synced_is_there(TAMIS_LAYOUT_CLASSIC, true);
-}
-
-static void what_was_synced_is_there_word(void **state)
-{
-  (void) state;
-  what_was_synced_is_there(TAMIS_LAYOUT_WORD, false);
-  what_was_synced_is_there(TAMIS_LAYOUT_WORD, true);
+  for (unsigned i = 0; i < 6; i++)
+    what_was_synced_is_there((tamis_layout) (i / 2), i % 2);
 }
 
 /* ---- windows ---- */
@@ -157,6 +147,8 @@ static void add_period(tamis_filter *f, uint64_t period)
 }
 
 /* Where the checkpoints begin. */
+static size_t checkpoints;
+
 static size_t checkpoints_of(const tamis_filter *f)
 {
   const struct window *w = const_window_of(f);
@@ -164,28 +156,12 @@ static size_t checkpoints_of(const tamis_filter *f)
   return (words + window_bytes(&w->first.geometry) + PAGE - 1) & ~(size_t) (PAGE - 1);
 }
 
-/* Each page as it was when tamis_sync() returned, or as it is now, while the next checkpoint is
- * written (`whole` false), or when it has been: then what the state names has been written before. */
-static void lose_power_of_window(const unsigned char *then, const unsigned char *now, size_t all,
-                                 unsigned which, bool whole, size_t checkpoints)
+/* While the next checkpoint is written, or (odd) when it has been: then what the state names has been
+ * written before. */
+static bool is_newer_of_window(size_t at, unsigned which, bool chance)
 {
-  uint64_t chance = hash_of(which + 1);
-  const uint64_t other = 42;
-  unsigned char *left = malloc(all);
-  assert_non_null(left);
-  for (size_t at = 0; at < all; at += PAGE) {
-    size_t size = all - at < PAGE ? all - at : PAGE;
-    bool newer = (chance = hash_of(chance + 1)) % 2;
-    if (at == PAGE || (whole && at >= checkpoints))
-      newer = whole;
-    memcpy(left + at, newer ? now + at : then + at, size);
-  }
-  unlink(shared_path);
-  int fd = open(shared_path, O_CREAT | O_WRONLY, 0600);
-  assert_int_equal(write(fd, left, all), all);
-  close(fd);
-  free(left);
-  write_file(PAGE + offsetof(struct window_state, boot), &other, sizeof other);
+  const bool whole = which % 2;
+  return at == PAGE || (whole && at >= checkpoints) ? whole : chance;
 }
 
 /* All keys of periods up to `synced` are remembered for as long as they should be. */
@@ -216,7 +192,7 @@ static void what_was_synced_is_there_in_windows(void **state)
     add_period(f, period);
   for (unsigned rounds = 0; rounds < 2; rounds++) { /* with either place */
     const uint64_t synced = epoch_period(epoch_before(&window_of(f)->state->epoch));
-    const size_t checkpoints = checkpoints_of(f);
+    checkpoints = checkpoints_of(f);
     assert_int_equal(tamis_sync(f), TAMIS_OK);
     unsigned char *then = file_bytes(&size);
     add_period(f, synced + 1);
@@ -226,13 +202,13 @@ static void what_was_synced_is_there_in_windows(void **state)
     assert_true(stats_of(f).evictions > 0);
     flushed = written = 0;
     assert_int_equal(tamis_sync(f), TAMIS_OK);
-    assert_int_equal(flushed,
-                     1); /* the disk names the place that the memory names, before another is
-                                     written: a sync before may have been killed */
+    /* The disk names the place that the memory names, before another is written: a sync before may
+     * have been killed. */
+    assert_int_equal(flushed, 1);
     unsigned char *now = file_bytes(&size);
     tamis_destroy(f);
     for (unsigned i = 0; i < TRIES; i++) {
-      lose_power_of_window(then, now, size, i, i % 2, checkpoints);
+      lose_power(then, now, size, i, is_newer_of_window, offsetof(struct window_state, boot));
       check_window(i % 2 ? synced + 2 : synced);
     }
     write_file(0, now, size);
@@ -248,9 +224,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_was_synced_is_there_in_windows),
-      cmocka_unit_test(what_was_synced_is_there_blocked),
-      cmocka_unit_test(what_was_synced_is_there_classic),
-      cmocka_unit_test(what_was_synced_is_there_word),
+      cmocka_unit_test(what_was_synced_is_there_in_bloom_filters),
   };
   return cmocka_run_group_tests_name("shared_power", tests, set_up, tear_down);
 }

@@ -4,27 +4,18 @@
  */
 #include "tamis/tamis.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 
 bool plugin_work(unsigned rounds);
-void plugin_look_up_once(void);
 
-static tamis_filter *create(void)
+/* Grows and shrinks a filter, so that memory is retired until the end. */
+bool plugin_work(unsigned rounds)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.kind = TAMIS_CUCKOO;
   options.capacity = 10;
   tamis_filter *f = NULL;
-  return tamis_create(&options, &f) == TAMIS_OK ? f : NULL;
-}
-
-/* Grows and shrinks a filter, so that memory is retired until the end. */
-bool plugin_work(unsigned rounds)
-{
-  tamis_filter *f = create();
-  bool good = f;
+  bool good = tamis_create(&options, &f) == TAMIS_OK && !tamis_contains_hash(f, 1);
   for (unsigned round = 0; round < rounds && good; round++) {
     for (uint64_t i = 0; i < 2000; i++)
       good &= tamis_add_hash(f, i) == TAMIS_OK && tamis_contains_hash(f, i);
@@ -33,12 +24,4 @@ bool plugin_work(unsigned rounds)
   }
   tamis_destroy(f);
   return good;
-}
-
-/* Registers the calling thread with liburcu. */
-void plugin_look_up_once(void)
-{
-  tamis_filter *f = create();
-  (void) tamis_contains_hash(f, 1);
-  tamis_destroy(f);
 }

@@ -69,17 +69,26 @@ unsigned __wrap_tamis__power_of_two_per_core(unsigned per_core, unsigned min, un
   return n;
 }
 
-/* Large machines have a shard for each thread that can run, small filters only a few. */
+/* Large machines have a shard for each thread that can run; filters those that are a small part of them. */
 static void shards_suit_the_machine_and_the_filter(void **state)
 {
   (void) state;
   const unsigned rows[][2] = {{1, 32},   {2, 32},   {3, 64},    {32, 64},   {33, 128},
                               {64, 128}, {65, 256}, {128, 256}, {1000, 256}};
+  assert_int_equal(sizeof(struct counter_shard), 64); /* a cache line */
   for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
     pretended_cores = rows[i][0];
-    assert_int_equal(tamis__counter_shards(UINT64_MAX), rows[i][1]);
+    const unsigned most = tamis__counter_shards(UINT64_MAX);
+    assert_int_equal(most, rows[i][1]);
     assert_int_equal(tamis__counter_shards(16 * 512), 16);
     assert_int_equal(tamis__counter_shards(0), 2);
+    for (uint64_t bytes = 1; bytes < 1 << 20; bytes += 1 + bytes / 8) {
+      unsigned n = tamis__counter_shards(bytes);
+      assert_in_range(n, 2, most);
+      assert_int_equal(n & (n - 1), 0);
+      assert_true(n == 2 || n * sizeof(struct counter_shard) <= bytes / 8);
+      assert_true(n == most || 2 * n * sizeof(struct counter_shard) > bytes / 8);
+    }
   }
   pretended_cores = 0;
 }
@@ -110,25 +119,7 @@ static void bump(struct worker *worker)
   worker->result = tamis__thread_index;
 }
 
-/* All threads share one shard, or some own a shard and the others share one. */
-static void sum_over(unsigned n)
-{
-  struct counters counters = set_of(n);
-  struct worker workers[THREADS];
-  harness_run(THREADS, 1, bump, &counters, workers);
-  assert_int_equal(tamis__counter_sum(&counters, 0), THREADS * ROUNDS);
-  assert_int_equal(tamis__counter_sum(&counters, 7), 3 * THREADS * ROUNDS);
-  assert_int_equal(tamis__counter_sum(&counters, 1), 0);
-}
-
-static void sums_lose_nothing(void **state)
-{
-  (void) state;
-  for (unsigned n = 1; n <= MAX_SHARDS; n *= 2)
-    sum_over(n);
-}
-
-/* A figure that has been raised is never less again. */
+/* A figure that has been raised is never less again.  The thread gets an index in the midst of it. */
 static void note(struct worker *worker)
 {
   const struct counters *counters = worker->arg;
@@ -142,18 +133,21 @@ static void note(struct worker *worker)
   }
 }
 
-/* Threads with an index and without one, and those that get one meanwhile. */
-static void figures_lose_nothing(void **state)
+/* All threads share one shard, or some own a shard and the others share one. */
+static void sums_and_figures_lose_nothing(void **state)
 {
   (void) state;
   for (unsigned n = 1; n <= MAX_SHARDS; n *= 2) {
     struct counters counters = set_of(n);
     struct worker workers[THREADS];
+    harness_run(THREADS, 1, bump, &counters, workers);
     harness_run(THREADS, 1, note, &counters, workers);
+    assert_int_equal(tamis__counter_sum(&counters, 0), THREADS * ROUNDS);
+    assert_int_equal(tamis__counter_sum(&counters, 7), 3 * THREADS * ROUNDS);
+    assert_int_equal(tamis__counter_sum(&counters, 1), 0);
     assert_int_equal(tamis__counter_sum(&counters, 2), THREADS * ROUNDS);
     assert_int_equal(tamis__counter_sum(&counters, 3), THREADS * ROUNDS - 1);
-    for (unsigned i = 0; i < THREADS; i++)
-      assert_int_equal(workers[i].result, 0);
+    assert_int_equal(harness_results(workers, THREADS), 0);
   }
 }
 
@@ -176,25 +170,19 @@ static void figures_need_no_index(void **state)
   assert_null(index);
 }
 
-static void a_thread_keeps_its_index(void **state)
-{
-  (void) state;
-  unsigned index = own_index();
-  assert_true(is_index(index));
-  assert_int_equal(own_index(), index);
-}
-
 static void adds_return_the_new_value(void **state)
 {
   (void) state;
   struct counters counters = set_of(1);
   assert_int_equal(counter_add(&counters, 2, 5), 5);
   assert_int_equal(counter_add(&counters, 2, 1), 6);
-  assert_true(is_index(own_index()));
+  unsigned index = own_index();
+  assert_true(is_index(index));
   counters = largest_set();
   assert_int_equal(counter_add(&counters, 2, 5), 5);
   assert_int_equal(counter_add(&counters, 2, UINT64_MAX), 4);
-  assert_int_equal(atomic_load(&shards[tamis__thread_index].value[2]), 4);
+  assert_int_equal(own_index(), index); /* the thread keeps it */
+  assert_int_equal(atomic_load(&shards[index].value[2]), 4);
 }
 
 /* ---- threads that come and go ---- */
@@ -507,37 +495,13 @@ static void a_child_keeps_its_threads_index(void **state)
   assert_int_equal(own_index(), index);
 }
 
-/* ---- how many shards ---- */
-
-static void a_shard_is_a_cache_line(void **state)
-{
-  (void) state;
-  assert_int_equal(sizeof(struct counter_shard), 64);
-}
-
-static void shards_are_a_small_part(void **state)
-{
-  (void) state;
-  unsigned most = tamis__counter_shards(UINT64_MAX);
-  assert_in_range(most, 8, MAX_SHARDS);
-  for (uint64_t bytes = 1; bytes < 1 << 20; bytes += 1 + bytes / 8) {
-    unsigned count = tamis__counter_shards(bytes);
-    assert_in_range(count, 2, most);
-    assert_int_equal(count & (count - 1), 0);
-    assert_true(count == 2 || count * sizeof(struct counter_shard) <= bytes / 8);
-    assert_true(count == most || 2 * count * sizeof(struct counter_shard) > bytes / 8);
-  }
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(without_a_key_all_share),
       cmocka_unit_test(shards_suit_the_machine_and_the_filter),
-      cmocka_unit_test(sums_lose_nothing),
-      cmocka_unit_test(figures_lose_nothing),
+      cmocka_unit_test(sums_and_figures_lose_nothing),
       cmocka_unit_test(figures_need_no_index),
-      cmocka_unit_test(a_thread_keeps_its_index),
       cmocka_unit_test(adds_return_the_new_value),
       cmocka_unit_test(threads_that_follow_each_other_lose_nothing),
       cmocka_unit_test(indices_are_released),
@@ -546,8 +510,6 @@ int main(void)
       cmocka_unit_test(destructors_may_add),
       cmocka_unit_test(a_thread_without_memory_shares),
       cmocka_unit_test(a_child_keeps_its_threads_index),
-      cmocka_unit_test(a_shard_is_a_cache_line),
-      cmocka_unit_test(shards_are_a_small_part),
   };
   return cmocka_run_group_tests_name("counter", tests, NULL, NULL);
 }

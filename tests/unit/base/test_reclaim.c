@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
 
 static void what_is_retired_is_released_by_a_later_call(void **state)
 {
@@ -32,35 +31,35 @@ static void destroy_releases_everything_at_once(void **state)
       retire(&x, make_block(&x));
     end(&x);
   }
+  struct backlog failed = {0};
+  tamis__backlog_destroy(&failed); /* fine after a failed init, too */
 }
 
-static void destroy_is_fine_after_a_failed_init(void **state)
-{
-  (void) state;
-  struct backlog backlog;
-  memset(&backlog, 0, sizeof backlog);
-  tamis__backlog_destroy(&backlog);
-}
+/* Filters go meanwhile, and do not wait for it. */
 static void nothing_is_released_under_a_reader(void **state)
 {
   (void) state;
-  struct fixture x;
+  static struct fixture x, y; /* of threads that a failure leaves behind, too */
+  static struct long_reader reader;
+  static _Atomic(struct block *) shared;
   begin(&x);
-  _Atomic(struct block *) shared = make_block(&x);
-  struct long_reader reader = {.shared = &shared};
-  assert_int_equal(pthread_create(&reader.thread, NULL, read_for_long, &reader), 0);
-  while (!atomic_load(&reader.inside))
-    usleep(100);
+  shared = make_block(&x);
+  begin_to_read(&reader, &shared, NULL);
   retire(&x, atomic_exchange(&shared, NULL));
   for (unsigned i = 0; i < 200; i++) { /* however often somebody asks */
     retire(&x, make_block(&x));
     assert_int_equal(atomic_load(&released), 0);
     usleep(500);
   }
-  atomic_store(&reader.may_leave, true);
+  for (unsigned i = 0; i < 100; i++) {
+    begin(&y);
+    retire(&y, make_block(&y));
+    retire(&y, make_block(&y));
+    end(&y);
+  }
+  atomic_store(&released, 0); /* of x */
+  end_reading(&reader);
   assert_true(released_by_and_by(&x, 201));
-  pthread_join(reader.thread, NULL);
-  assert_int_equal(reader.seen, 42);
   end(&x);
 }
 
@@ -85,25 +84,28 @@ static void a_pause_lets_grace_periods_pass(void **state)
   end(&x);
 }
 
-/* A section that the program has opened by itself is never left. */
-static void a_pause_leaves_sections_of_the_program_alone(void **state)
+/* A section of the program that begins in a call, in its allocator say, and goes on after it; and one
+ * that it has opened before, which a pause never leaves. */
+static void sections_need_not_nest(void **state)
 {
   (void) state;
-  struct fixture x;
-  begin(&x);
-  urcu_bp_read_lock();
-  assert_int_equal(tamis__reader_pause(false), READER_OUTSIDE);
-  assert_true(urcu_bp_read_ongoing());
-  reader_token pass = reader_enter();
-  tamis__reader_resume(tamis__reader_pause(true));
-  enum reader_pause pause = tamis__reader_pause(true);
-  assert_true(urcu_bp_read_ongoing());
-  tamis__reader_resume(pause);
-  reader_leave(pass);
-  assert_true(urcu_bp_read_ongoing());
-  urcu_bp_read_unlock();
-  assert_false(urcu_bp_read_ongoing());
-  end(&x);
+  for (unsigned own = 0; own < 2; own++) {
+    if (own)
+      urcu_bp_read_lock();
+    assert_int_equal(tamis__reader_pause(false), READER_OUTSIDE);
+    reader_token pass = reader_enter();
+    enum reader_pause pause = tamis__reader_pause(true);
+    assert_int_equal(!!urcu_bp_read_ongoing(), own);
+    tamis__reader_resume(pause);
+    urcu_bp_read_lock();
+    reader_leave(pass);
+    assert_true(urcu_bp_read_ongoing());
+    urcu_bp_read_unlock();
+    assert_int_equal(!!urcu_bp_read_ongoing(), own);
+    if (own)
+      urcu_bp_read_unlock();
+    assert_false(urcu_bp_read_ongoing());
+  }
 }
 
 /* Readers that come later do not hold up what was retired before. */
@@ -114,92 +116,57 @@ static void later_readers_hold_up_nothing(void **state)
   begin(&x);
   enum { READERS = 3, ROUNDS = 20 };
   _Atomic(struct block *) shared = make_block(&x);
-  struct long_reader readers[READERS] = {{0}};
+  struct long_reader readers[READERS];
   for (unsigned i = 0; i < ROUNDS; i++) { /* there is always one inside, but never the same */
-    struct long_reader *reader = &readers[i % READERS];
-    if (i >= READERS) {
-      atomic_store(&reader->may_leave, true);
-      pthread_join(reader->thread, NULL);
-      assert_int_equal(reader->seen, 42);
-    }
-    *reader = (struct long_reader){.shared = &shared};
-    assert_int_equal(pthread_create(&reader->thread, NULL, read_for_long, reader), 0);
-    while (!atomic_load(&reader->inside))
-      usleep(100);
+    if (i >= READERS)
+      end_reading(&readers[i % READERS]);
+    begin_to_read(&readers[i % READERS], &shared, NULL);
     retire(&x, atomic_exchange(&shared, make_block(&x)));
     if (i == ROUNDS - READERS)
       assert_true(atomic_load(&released) <= i);
   }
-  for (unsigned i = 0; i < READERS; i++) {
-    atomic_store(&readers[i].may_leave, true);
-    pthread_join(readers[i].thread, NULL);
-  }
+  for (unsigned i = 0; i < READERS; i++)
+    end_reading(&readers[i]);
   assert_true(released_by_and_by(&x, ROUNDS));
   retire(&x, atomic_load(&shared));
   end(&x);
 }
 
-/* A block that is retired during a grace period waits for the next one: a reader may have come
- * since the first began. */
-static void retire_in_turn(struct fixture *x, struct fixture *y)
-{
-  _Atomic(struct block *) first = make_block(x), second = make_block(y);
-  struct long_reader a = {.shared = &first}, b = {.shared = &second};
-  assert_int_equal(pthread_create(&a.thread, NULL, read_for_long, &a), 0);
-  while (!atomic_load(&a.inside))
-    usleep(100);
-  retire(x, atomic_exchange(&first, NULL));
-  usleep(20000); /* for the thread to be waiting; if it is not yet, nothing is tested */
-  assert_int_equal(pthread_create(&b.thread, NULL, read_for_long, &b), 0);
-  while (!atomic_load(&b.inside))
-    usleep(100);
-  retire(y, atomic_exchange(&second, NULL));
-  atomic_store(&a.may_leave, true);
-  pthread_join(a.thread, NULL);
-  for (unsigned i = 0; i < 50; i++, usleep(1000)) {
-    tamis__backlog_drain(&x->backlog);
-    tamis__backlog_drain(&y->backlog);
-    assert_true(atomic_load(&released) <= 1);
-  }
-  atomic_store(&b.may_leave, true);
-  pthread_join(b.thread, NULL);
-  assert_int_equal(b.seen, 42);
-}
-
+/* A block that is retired during a grace period waits for the next one, whichever filter has begun the
+ * first: a reader may have come since. */
 static void what_comes_during_a_grace_period_waits_for_the_next(void **state)
 {
   (void) state;
-  struct fixture x, y;
-  begin(&x);
-  begin(&y);
-  retire_in_turn(&x, &y);
-  x.retired += y.retired; /* which `released` counts together */
-  tamis__backlog_destroy(&y.backlog);
-  end(&x);
+  for (unsigned filters = 1; filters <= 2; filters++) {
+    static struct fixture x, other;
+    static struct long_reader a, b;
+    static _Atomic(struct block *) first, second;
+    struct fixture *y = filters > 1 ? &other : &x;
+    begin(&x);
+    if (y != &x)
+      begin(y);
+    first = make_block(&x);
+    second = make_block(y);
+    begin_to_read(&a, &first, NULL);
+    retire(&x, atomic_exchange(&first, NULL));
+    usleep(20000); /* for the thread to be waiting; if it is not yet, nothing is tested */
+    begin_to_read(&b, &second, NULL);
+    retire(y, atomic_exchange(&second, NULL));
+    end_reading(&a);
+    for (unsigned i = 0; i < 50; i++, usleep(1000)) {
+      tamis__backlog_drain(&x.backlog);
+      tamis__backlog_drain(&y->backlog);
+      assert_true(atomic_load(&released) <= 1);
+    }
+    end_reading(&b);
+    x.retired += other.retired; /* which `released` counts together */
+    if (y != &x)
+      tamis__backlog_destroy(&y->backlog);
+    end(&x);
+  }
 }
 
-static void what_one_filter_retires_meanwhile_waits_too(void **state)
-{
-  (void) state;
-  struct fixture x;
-  begin(&x);
-  retire_in_turn(&x, &x);
-  end(&x);
-}
-
-/* The thread that waits ends when there is nothing to do for a second; the next one who retires
- * something gets a new one. */
-static void the_waiting_thread_comes_back(void **state)
-{
-  (void) state;
-  struct fixture x;
-  begin(&x);
-  assert_true(released_by_and_by(&x, 1));
-  usleep(1500000);
-  unsigned before = atomic_load(&released);
-  assert_true(released_by_and_by(&x, before + x.retired - before + 1));
-  end(&x);
-}
+/* ---- the waiting thread ---- */
 
 /* The thread looks for requests by itself for a moment, and must be woken after that: or it would
  * sleep until it ends, which takes a second. */
@@ -211,82 +178,18 @@ static void the_waiting_thread_is_woken(void **state)
   bool soon = false;
   /* The first time, there may be no thread yet; on a busy machine it takes its time. */
   for (unsigned i = 0; i < 30 && !soon; i++) {
-    double before = harness_seconds();
+    double before = seconds();
     retire(&x, make_block(&x));
-    while (x.backlog.held && harness_seconds() < before + PATIENCE_SECONDS) {
+    while (x.backlog.held && seconds() < before + PATIENCE_SECONDS) {
       usleep(1000);
       tamis__backlog_drain(&x.backlog);
     }
-    soon = i > 0 && harness_seconds() - before < 0.5;
+    soon = i > 0 && seconds() - before < 0.5;
     usleep(100000);
   }
   assert_true(soon);
   end(&x);
 }
-
-/* Signals are for the program's own threads: when all of these block one it waits, and who starts
- * the library's thread has the same signals blocked before and after. */
-static atomic_uint signals;
-
-static void count_signal(int number)
-{
-  (void) number;
-  atomic_fetch_add(&signals, 1);
-}
-
-static void the_waiting_thread_takes_no_signals(void **state)
-{
-  (void) state;
-  usleep(1500000); /* a thread that there was has ended */
-  struct sigaction action = {.sa_handler = count_signal}, action_before;
-  sigset_t none, mine, pending, after;
-  sigemptyset(&none);
-  sigemptyset(&mine);
-  sigaddset(&mine, SIGUSR1);
-  assert_int_equal(sigaction(SIGUSR1, &action, &action_before), 0);
-  assert_int_equal(pthread_sigmask(SIG_SETMASK, &none, NULL), 0);
-  struct fixture x;
-  begin(&x);
-  retire(&x, make_block(&x)); /* starts it */
-  assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &after), 0);
-  assert_false(sigismember(&after, SIGUSR1) || sigismember(&after, SIGTERM));
-  assert_int_equal(pthread_sigmask(SIG_SETMASK, &mine, NULL), 0);
-  assert_int_equal(kill(getpid(), SIGUSR1), 0);
-  assert_true(released_by_and_by(&x, 1)); /* the thread has run */
-  assert_int_equal(sigpending(&pending), 0);
-  assert_true(sigismember(&pending, SIGUSR1));
-  assert_int_equal(atomic_load(&signals), 0);
-  assert_int_equal(pthread_sigmask(SIG_SETMASK, &none, NULL), 0);
-  assert_int_equal(atomic_load(&signals), 1);
-  assert_int_equal(sigaction(SIGUSR1, &action_before, NULL), 0);
-  end(&x);
-}
-
-static void a_reader_inside_does_not_keep_a_filter_from_going(void **state)
-{
-  (void) state;
-  _Atomic(struct block *) shared = NULL;
-  struct block block = {.content = 42};
-  atomic_store(&shared, &block);
-  struct long_reader reader = {.shared = &shared};
-  assert_int_equal(pthread_create(&reader.thread, NULL, read_for_long, &reader), 0);
-  while (!atomic_load(&reader.inside))
-    usleep(100);
-  for (unsigned i = 0; i < 100; i++) {
-    struct fixture x;
-    begin(&x);
-    retire(&x, make_block(&x));
-    retire(&x, make_block(&x));
-    if (i == 0)
-      usleep(50000); /* for the thread to be waiting */
-    end(&x);
-  }
-  atomic_store(&reader.may_leave, true);
-  pthread_join(reader.thread, NULL);
-  assert_int_equal(reader.seen, 42);
-}
-
-/* ---- the waiting thread is nobody else's ---- */
 
 enum { MOST_TASKS = 64 };
 
@@ -311,9 +214,26 @@ static bool is_ordinary(pid_t task)
          sched_getaffinity(task, sizeof thread, &thread) == 0 && CPU_EQUAL(&process, &thread);
 }
 
-/* Starts the waiting thread from one that is bound to a core, and is no ordinary one. */
+static atomic_uint signals;
+
+static void count_signal(int number)
+{
+  (void) number;
+  atomic_fetch_add(&signals, 1);
+}
+
+static unsigned blocks_signals(void)
+{
+  sigset_t set;
+  pthread_sigmask(SIG_SETMASK, NULL, &set);
+  return (unsigned) (sigismember(&set, SIGUSR1) + sigismember(&set, SIGTERM));
+}
+
+/* Starts the waiting thread from one that is bound to a core, is no ordinary one, and has no signal
+ * blocked; all of the program's threads have when a signal comes. */
 struct start {
-  unsigned started, ordinary; /* threads */
+  unsigned started, ordinary, blocked; /* threads that have been started; signals */
+  bool has_come_back, is_pending;
 };
 
 static void *start_from_a_bound_thread(void *arg)
@@ -321,19 +241,25 @@ static void *start_from_a_bound_thread(void *arg)
   struct start *start = arg;
   struct fixture x;
   pid_t before[MOST_TASKS], after[MOST_TASKS];
-  cpu_set_t cores;
-  unsigned core = 0;
+  cpu_set_t cores, core;
+  sigset_t mine, none, pending;
   sched_getaffinity(0, sizeof cores, &cores);
-  while (!CPU_ISSET(core, &cores))
-    core++;
-  CPU_ZERO(&cores);
-  CPU_SET(core, &cores);
-  sched_setaffinity(0, sizeof cores, &cores);
+  CPU_ZERO(&core);
+  for (unsigned i = 0; !CPU_COUNT(&core); i++)
+    if (CPU_ISSET(i, &cores))
+      CPU_SET(i, &core);
+  sched_setaffinity(0, sizeof core, &core);
   sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
+  sigemptyset(&none);
   begin(&x);
   unsigned n = list_tasks(before), m;
+  pthread_sigmask(SIG_SETMASK, &none, &mine);
   retire(&x, make_block(&x));
-  assert_true(released_by_and_by(&x, 1));
+  start->blocked += blocks_signals();
+  pthread_sigmask(SIG_SETMASK, &mine, NULL);
+  kill(getpid(), SIGUSR1);
+  start->has_come_back = released_by_and_by(&x, 1); /* the thread has run */
+  start->is_pending = sigpending(&pending) == 0 && sigismember(&pending, SIGUSR1);
   m = list_tasks(after);
   for (unsigned i = 0; i < m; i++) {
     bool known = false;
@@ -346,18 +272,39 @@ static void *start_from_a_bound_thread(void *arg)
   return NULL;
 }
 
-static void the_waiting_thread_is_an_ordinary_one(void **state)
+/* It ends when there is nothing to do for a second; the next one who retires something gets a new one,
+ * which takes neither signals nor its maker's place. */
+static void the_waiting_thread_comes_back_and_is_nobody_elses(void **state)
 {
   (void) state;
+  struct sigaction action = {.sa_handler = count_signal}, action_before;
+  sigset_t mine, before;
+  sigemptyset(&mine);
+  sigaddset(&mine, SIGUSR1);
+  assert_int_equal(sigaction(SIGUSR1, &action, &action_before), 0);
+  assert_int_equal(pthread_sigmask(SIG_SETMASK, &mine, &before), 0);
   struct start start = {0};
+  struct fixture x;
+  begin(&x);
+  assert_true(released_by_and_by(&x, 1));
+  end(&x);
   for (unsigned i = 0; i < PATIENCE_SECONDS && start.started == 0; i++) {
     usleep(1500000); /* a thread that there was has ended, or will have the next time */
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, start_from_a_bound_thread, &start), 0);
     pthread_join(thread, NULL);
+    assert_true(start.has_come_back);
+    assert_true(start.is_pending);
+    assert_int_equal(atomic_load(&signals), i);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, &before, NULL), 0);
+    assert_int_equal(atomic_load(&signals), i + 1);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, &mine, NULL), 0);
   }
+  assert_int_equal(start.blocked, 0);
   assert_int_equal(start.started, 1);
   assert_int_equal(start.ordinary, 1);
+  assert_int_equal(pthread_sigmask(SIG_SETMASK, &before, NULL), 0);
+  assert_int_equal(sigaction(SIGUSR1, &action_before, NULL), 0);
 }
 
 /* ---- cancellation ---- */
@@ -405,10 +352,20 @@ static void no_call_is_a_cancellation_point(void **state)
 
 /* ---- filters ---- */
 
-static void threads_come_and_go_by_the_thousand(void **state)
+/* A filter of its own, created and destroyed while the shared one is in use. */
+static void *visit_filters(void *arg)
+{
+  struct visit *visit = arg;
+  tamis_filter *mine = make_cuckoo(10);
+  visit->good = mine && work(mine, 0, visit->keys) && work(visit->f, visit->from, visit->keys);
+  tamis_destroy(mine);
+  return NULL;
+}
+
+static void threads_and_filters_come_and_go_by_the_thousand(void **state)
 {
   (void) state;
-  enum { AT_ONCE = 8, THREADS = 6000 / SCALE };
+  enum { AT_ONCE = 8, THREADS = 4000 / SCALE, KEYS = 300 };
   tamis_filter *f = make_cuckoo(100);
   assert_non_null(f);
   for (uint64_t i = 0; i < 1000; i++)
@@ -417,8 +374,8 @@ static void threads_come_and_go_by_the_thousand(void **state)
     pthread_t threads[AT_ONCE];
     struct visit visits[AT_ONCE];
     for (unsigned j = 0; j < AT_ONCE; j++) {
-      visits[j] = (struct visit){.f = f, .from = 1000000 + (i + j) * 1000, .keys = 100};
-      assert_int_equal(pthread_create(&threads[j], NULL, visit_filter, &visits[j]), 0);
+      visits[j] = (struct visit){.f = f, .from = 1000000 + (i + j) * 1000, .keys = KEYS};
+      assert_int_equal(pthread_create(&threads[j], NULL, visit_filters, &visits[j]), 0);
     }
     for (unsigned j = 0; j < AT_ONCE; j++) {
       pthread_join(threads[j], NULL);
@@ -429,40 +386,6 @@ static void threads_come_and_go_by_the_thousand(void **state)
     assert_true(tamis_contains_hash(f, i));
   assert_int_equal(stats_of(f).count, 1000);
   tamis_destroy(f);
-}
-
-static tamis_filter *shared_filter;
-
-/* Filters of its own, created and destroyed while the shared one is in use. */
-static void create_and_destroy(struct worker *worker)
-{
-  enum { FILTERS = 400 / SCALE, KEYS = 2000 };
-  bool good = true;
-  for (uint64_t i = 0; i < FILTERS && good; i++) {
-    tamis_filter *mine = make_cuckoo(10);
-    uint64_t from = (worker->index + 1) * UINT64_C(1000000000) + i * KEYS;
-    good = mine && work(mine, 0, KEYS) && work(shared_filter, from, KEYS);
-    for (uint64_t key = 0; key < 100; key++)
-      good &= tamis_contains_hash(shared_filter, key);
-    tamis_destroy(mine);
-  }
-  worker->result = good;
-}
-
-static void filters_come_and_go_while_others_are_in_use(void **state)
-{
-  (void) state;
-  enum { THREADS = 4 };
-  struct worker workers[THREADS];
-  shared_filter = make_cuckoo(10);
-  assert_non_null(shared_filter);
-  for (uint64_t key = 0; key < 100; key++)
-    assert_int_equal(tamis_add_hash(shared_filter, key), TAMIS_OK);
-  harness_run(THREADS, 1, create_and_destroy, NULL, workers);
-  for (unsigned i = 0; i < THREADS; i++)
-    assert_true(workers[i].result);
-  assert_int_equal(stats_of(shared_filter).count, 100);
-  tamis_destroy(shared_filter);
 }
 
 /* ---- a program that uses liburcu itself ---- */
@@ -520,47 +443,21 @@ static void a_program_may_use_liburcu_itself(void **state)
   urcu_bp_read_unlock();
 }
 
-/* A section of the program that begins in a call, in its allocator say, and goes on after it. */
-static void sections_need_not_nest(void **state)
-{
-  (void) state;
-  for (unsigned own = 0; own < 2; own++) { /* inside of one of the program's own, too */
-    if (own)
-      urcu_bp_read_lock();
-    reader_token pass = reader_enter();
-    urcu_bp_read_lock();
-    reader_leave(pass);
-    assert_true(urcu_bp_read_ongoing());
-    urcu_bp_read_unlock();
-    assert_int_equal(!!urcu_bp_read_ongoing(), own);
-    if (own)
-      urcu_bp_read_unlock();
-    assert_false(urcu_bp_read_ongoing());
-  }
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_retired_is_released_by_a_later_call),
       cmocka_unit_test(destroy_releases_everything_at_once),
-      cmocka_unit_test(destroy_is_fine_after_a_failed_init),
       cmocka_unit_test(nothing_is_released_under_a_reader),
       cmocka_unit_test(a_pause_lets_grace_periods_pass),
-      cmocka_unit_test(a_pause_leaves_sections_of_the_program_alone),
+      cmocka_unit_test(sections_need_not_nest),
       cmocka_unit_test(later_readers_hold_up_nothing),
       cmocka_unit_test(what_comes_during_a_grace_period_waits_for_the_next),
-      cmocka_unit_test(what_one_filter_retires_meanwhile_waits_too),
-      cmocka_unit_test(the_waiting_thread_comes_back),
       cmocka_unit_test(the_waiting_thread_is_woken),
-      cmocka_unit_test(the_waiting_thread_takes_no_signals),
-      cmocka_unit_test(the_waiting_thread_is_an_ordinary_one),
+      cmocka_unit_test(the_waiting_thread_comes_back_and_is_nobody_elses),
       cmocka_unit_test(no_call_is_a_cancellation_point),
-      cmocka_unit_test(a_reader_inside_does_not_keep_a_filter_from_going),
-      cmocka_unit_test(threads_come_and_go_by_the_thousand),
-      cmocka_unit_test(filters_come_and_go_while_others_are_in_use),
+      cmocka_unit_test(threads_and_filters_come_and_go_by_the_thousand),
       cmocka_unit_test(a_program_may_use_liburcu_itself),
-      cmocka_unit_test(sections_need_not_nest),
   };
   return cmocka_run_group_tests_name("reclaim", tests, NULL, NULL);
 }
