@@ -4,7 +4,6 @@
 An Nginx runs in a folder of its own, on a free port, as a daemon, without which a master takes no order to
 start a new binary.  Whatever is left of it ends with the tests, however they end (tests/support/loopback.py).
 """
-import argparse
 import os
 import pathlib
 import pwd
@@ -15,11 +14,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-import traceback
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / "tests" / folder) for folder in ("support", "lint")]
-from loopback import HOST, SKIPPED, Clock, end_with_parent, free_port, supervised, wait_until
+from loopback import HOST, SKIPPED, Clock, end_with_parent, free_port, supervised, wait_until  # noqa: F401
 
 WORKERS = 4
 USER = "www-data"  # of Debian's nginx
@@ -43,10 +40,6 @@ http {{
   }}
 }}
 """
-
-
-class Skip(Exception):
-    """A test that cannot be made here, with the reason."""
 
 
 # ---- the client ----
@@ -266,7 +259,7 @@ class Nginx:
                 wait_until(lambda: not role(master), "the master has ended")
 
 
-# ---- running tests ----
+# ---- what a test is given ----
 
 
 class Context:
@@ -318,44 +311,6 @@ class Context:
         for bad in (r"exited on signal (?!9\b)\d+", "AddressSanitizer", "runtime error", "could not respawn"):
             if re.search(bad, logs):
                 raise AssertionError(f"'{bad}' in a log: {logs[-6000:]}")
-
-
-def run(tests, description):
-    """Runs the functions test_*(context) of a module, or those that the words given choose."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--module", required=True, help="ngx_http_tamis_module.so")
-    parser.add_argument("--tool", required=True, help="the command tamis, which makes lists")
-    parser.add_argument("words", nargs="*", help="only tests with one of these in their names; with a ! before it, none with it")
-    args = parser.parse_args()
-    wanted = [word for word in args.words if word[0] != "!"]
-    unwanted = [word[1:] for word in args.words if word[0] == "!"]
-    chosen = [(name[5:], function) for name, function in list(tests.items()) if name.startswith("test_") and
-              (not wanted or any(word in name for word in wanted)) and not any(word in name for word in unwanted)]
-    supervised(lambda folder: run_in(Context(folder, args), chosen))
-
-
-def run_in(context, chosen):
-    if not context.program:
-        print("skipped: no nginx here")
-        return SKIPPED
-    failed = skipped = 0
-    for number, (name, function) in enumerate(chosen, 1):
-        begin = time.monotonic()
-        try:
-            try:
-                function(context)
-            finally:
-                context.end()
-            print(f"ok {number} - {name} ({time.monotonic() - begin:.1f} s)", flush=True)
-        except Skip as reason:
-            skipped += 1
-            print(f"ok {number} - {name} # SKIP {reason}", flush=True)
-        except Exception:
-            failed += 1
-            print("#", traceback.format_exc().replace("\n", "\n# "))
-            print(f"not ok {number} - {name} ({time.monotonic() - begin:.1f} s)", flush=True)
-    print(f"{len(chosen) - failed - skipped} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed or not chosen else SKIPPED if skipped == len(chosen) else 0
 
 
 def same(actual, expected, what=""):

@@ -1,12 +1,12 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """What nginx says of a configuration, before anything runs by it."""
 import os
 import re
 import subprocess
 
+import pytest
 import server
-from server import USER, Skip, found, same
+from server import USER, found, same
 
 
 def says(context, directives, sentence, files=None, user=None):
@@ -194,17 +194,13 @@ def test_nothing_is_created(context):
 def test_a_full_disk(context):
     """The file cannot be created: nginx does not start, and says why."""
     if os.geteuid():
-        raise Skip("root mounts a small disk")
+        pytest.skip("root mounts a small disk")
     nginx = context.nginx(http="tamis_filter a disk/b key=$uri capacity=1m;")
     nginx.path("disk").mkdir()
     nginx.wrapper = ["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o size=200k none {nginx.path("disk")} && exec "$@"', "sh"]
     nginx.write_config()
     status, said = nginx.run()
     if "unshare" in said or "mount" in said:
-        raise Skip(f"no mount here: {said}")
+        pytest.skip(f"no mount here: {said}")
     same(status, 1, said)
     found(r'tamis_filter "a": \S*/disk/b cannot be written: No space left on device', said)
-
-
-if __name__ == "__main__":
-    server.run(globals(), __doc__)

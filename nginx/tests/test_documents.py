@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """What docs/nginx.md shows runs as it stands, and does what it says: each block that is marked with this file, in the
 server that TESTS has for it."""
@@ -8,9 +7,9 @@ import pathlib
 import re
 import shutil
 
-import server
+import pytest
 from check_documents import marked
-from server import Skip, same, wait_until
+from server import same, wait_until
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
 
@@ -90,11 +89,7 @@ def test_documents(context):
     blocks = marked(TREE, "nginx/tests/test_documents.py")
     same(sorted(block.name for block in blocks), sorted(TESTS), "tests")
     if shutil.disk_usage(context.top).free < 2**31:
-        raise Skip("filters for 100 million keys do not fit")
+        pytest.skip("filters for 100 million keys do not fit")
     for block in blocks:
         TESTS[block.name](context, block)
         context.end()
-
-
-if __name__ == "__main__":
-    server.run(globals(), __doc__)

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """What single requests get, and what happens to lists, full filters and full disks."""
 import contextlib
@@ -7,29 +6,18 @@ import re
 import subprocess
 import time
 
+import pytest
 import server
-from server import USER, Skip, found, same, wait_until
+from server import USER, found, same, wait_until
 
 TOKENS = "tamis_filter t tokens key=$arg_t capacity=10k fpp=1e-9;"
 SAY = "location / { return 200 '$tamis_seen_t $tamis_first_t'; }"
 
 
-def test_first_and_seen(context):
-    nginx = context.start(TOKENS, SAY)
-    same(nginx.get("/?t=a"), (200, "0 1"), "a new key")
-    same(nginx.get("/?t=a"), (200, "1 0"), "the same")
-    same(nginx.get("/?t=b"), (200, "0 1"), "another one")
-    same([nginx.get(path)[1] for path in ("/", "/?t=", "/?t")] * 2, ["0 0"] * 6, "no key, or an empty one")
-    same(nginx.get("/?t=%00")[1], "0 1", "a key of three characters")
-    same(nginx.get("/?t=" + "x" * 3000)[1], "0 1", "a long key")
-    for _ in range(3):  # and the same to each worker
-        same([c.get("/?t=a")[1] for c in nginx.connect_to_each()], ["1 0"] * 4, "each worker")
-
-
 def test_as_another_user(context):
     """A master that is not root, and whom files belong to."""
     if os.geteuid():
-        raise Skip("all tests here run so")
+        pytest.skip("all tests here run so")
     for mode, owner in (None, USER), (0o600, USER), (0o660, "root"):
         nginx = context.nginx(TOKENS, SAY)
         if mode:
@@ -137,14 +125,14 @@ def test_growth_and_a_full_disk(context):
     nginx = context.start("tamis_filter t tokens key=$arg_t capacity=100 max_bytes=1m growable fpp=1e-6;", say)
     same(set(keys_until_full(nginx, 5000)), {"1"}, "a filter that grows")
     if os.geteuid():
-        raise Skip("root mounts a small disk")
+        pytest.skip("root mounts a small disk")
     nginx = context.nginx("tamis_filter t disk/tokens key=$arg_t capacity=1000 max_bytes=64m growable fpp=1e-6;", say)
     nginx.path("disk").mkdir()
     nginx.wrapper = ["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o size=64k none {nginx.path("disk")} && exec "$@"', "sh"]
     nginx.write_config()
     said = nginx.run("-t")[1]
     if "unshare" in said or "mount" in said:
-        raise Skip(f"no mount here: {said}")
+        pytest.skip(f"no mount here: {said}")
     nginx.start()
     got = keys_until_full(nginx, 30000)
     same((set(got[:1000]), set(got[-1000:])), ({"1"}, {"0"}), "answers")
@@ -173,7 +161,7 @@ def test_a_wrong_clock(context):
 
 def test_a_window_that_workers_cannot_open(context):
     if os.geteuid():
-        raise Skip("here workers may open what the master may")
+        pytest.skip("here workers may open what the master may")
     nginx = context.nginx(WINDOW("tokens", "1h"), "location / { return 200 $tamis_first_t; }")
     nginx.path("tokens").touch()
     nginx.path("tokens").chmod(0o640)  # not for root alone, so it is left as it is
@@ -254,7 +242,3 @@ def test_reloads_leave_nothing(context):
     nginx.write_config()
     nginx.reload()
     wait_until(lambda: nginx.get("/?t=a")[1] == "1 0", "the module is there again")
-
-
-if __name__ == "__main__":
-    server.run(globals(), __doc__)

@@ -24,7 +24,7 @@ import time
 
 import server as servers
 from cluster import NODE_TIMEOUT_MS, Cluster, ClusterClient, slot_of
-from loopback import end_with_parent
+from loopback import end_with_parent, supervised
 from server import ReplyError
 
 SHARDS = 48
@@ -267,7 +267,7 @@ def main():
     if not servers.find_program(args.server):
         print(f"skipped: no {args.server}-server here")
         return servers.SKIPPED
-    return 0 if demo(args.server, os.path.abspath(args.module), args.seconds, args.consumers) else 1
+    return supervised(lambda _: demo(args.server, os.path.abspath(args.module), args.seconds, args.consumers))
 
 
 if __name__ == "__main__":

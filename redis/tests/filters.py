@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Filters of every shape in a server, and all that can be asked of them as a value to compare."""
-from server import same
-
+"""Filters of every shape in a server, and their chunks."""
 KEYS = 3000
-ABSENT = [f"absent {i}" for i in range(3000)]
 
 
 def fill(server, size=KEYS):
@@ -34,29 +31,8 @@ def fill(server, size=KEYS):
     server("CF.RESERVE", "empty cuckoo", "100")
 
 
-def answers(server, size=KEYS):
-    """All that can be asked of the filters, as one value to compare."""
-    found = {}
-    for key in sorted(server("KEYS", "*")):
-        kind = "CF" if b"cuckoo" in key or key == b"still" else "BF"
-        found[key] = [server(f"{kind}.MEXISTS", key, *range(size)), server(f"{kind}.MEXISTS", key, *ABSENT)]
-        if kind == "CF":
-            found[key].append([server("CF.COUNT", key, word) for word in (0, 1, 2, 3, "copies", "absent")])
-        else:
-            found[key].append(server("BF.CARD", key))
-        # Not its size: a filter that is loaded has no memory that waits to be released.
-        info = server(f"{kind}.INFO", key)
-        found[key].append([pair for pair in zip(info[::2], info[1::2]) if pair[0] not in (b"Size", "Size")])
-    assert found
-    return found
-
-
-def compare(before, after, what):
-    same(list(after), list(before), f"{what}: keys")
-    for key in before:
-        for part, (a, b) in enumerate(zip(before[key], after[key])):
-            assert a == b, f"{what}: {key} differs in part {part}: {a[:20] if isinstance(a, list) else a} " \
-                           f"then {b[:20] if isinstance(b, list) else b}"
+def kind_of(key):
+    return "CF" if b"cuckoo" in key or key == b"still" else "BF"
 
 
 def chunks(client, kind, key):

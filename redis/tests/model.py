@@ -21,6 +21,7 @@ class Filter:
     next: int = 0  # when the clock ends the period, in milliseconds
     period: int = 0
     deleted: int = 0
+    refused: bool = False
     count: int = 0  # None: a union has made it an estimate
     items: dict = dataclasses.field(default_factory=dict)  # item: [copies, period of its last add]
 
@@ -72,6 +73,7 @@ class Filter:
             return
         allowed = {True: ["full"], False: ["new"], None: ["new", "full"]}[full] + ["in"] * unique
         assert result in allowed, f"the add of {item!r} says {result}, not {allowed}: {self.summary()}"
+        self.refused = self.refused or result == "full"
         if result == "new":
             self.items[item] = [copies + 1, self.period]
             self.count = None if self.count is None else self.count + 1

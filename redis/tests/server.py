@@ -2,24 +2,21 @@
 """Real servers on loopback for the tests of the module, and a small client.
 
 A Server runs in a temporary folder of its own, on a free port.  It ends with the program that started
-it, however that program ends.  The client speaks RESP2 and RESP3 and shows the type of each reply, which
-client libraries hide.
+it.  The client speaks RESP2 and RESP3 and shows the type of each reply, which client libraries hide.
 """
-import argparse
 import atexit
+import functools
 import os
 import pathlib
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / "tests" / folder) for folder in ("support", "lint")]
-from loopback import HOST, SKIPPED, end_with_parent, free_port, wait_until
+from loopback import HOST, SKIPPED, end_with_parent, free_port, wait_until  # noqa: F401
 
 KINDS = ("redis", "valkey")
 
@@ -137,30 +134,12 @@ def find_program(kind):
     return named or shutil.which(f"{kind}-server") or shutil.which(f"{kind}-check-rdb")
 
 
-_running = []
-
-
-def _stop_all():
-    if os.getpid() != _owner:
-        return
-    for server in list(_running):
-        server.process.kill()  # and no more: a signal may have come in the midst of anything
-    shutil.rmtree(_folder, ignore_errors=True)
-
-
-def _end_by_signal(number, _):
-    try:
-        _stop_all()
-    finally:
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-
-
-_folder = tempfile.mkdtemp(prefix="tamis-redis.")
-_owner = os.getpid()
-atexit.register(_stop_all)
-for _number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-    signal.signal(_number, _end_by_signal)
+@functools.cache
+def temporary_folder():
+    """Where the servers' folders are.  It is removed at the end, when they have been killed."""
+    folder = tempfile.mkdtemp(prefix="tamis-redis.")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 class Server:
@@ -171,7 +150,7 @@ class Server:
         self.kind = kind
         self.preload = preload
         self.module = [module] if isinstance(module, str) else list(module)
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{kind}.", dir=_folder))
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{kind}.", dir=temporary_folder()))
         self.options = [str(option) for option in options]
         self.config = None  # a file, in its folder
         self.process = None
@@ -200,7 +179,7 @@ class Server:
                                             stdin=subprocess.DEVNULL, env=self.environment(),
                                             stdout=open(self.folder / "out", "ab"),
                                             stderr=subprocess.STDOUT)
-            _running.append(self)
+            atexit.register(self.process.kill)
             if self._wait(timeout):
                 return self
             self.kill()
@@ -260,8 +239,6 @@ class Server:
         if self.client:
             self.client.close()
             self.client = None
-        if self in _running:
-            _running.remove(self)
 
     def stop(self, how="NOSAVE"):
         """Ends it as SHUTDOWN does."""
@@ -272,76 +249,39 @@ class Server:
             pass
         self.kill()
 
-    def restart(self, *options):
-        self.start(*options)
-        return self
+
+def strict(replica):
+    """Where the server has it, an error that the replication stream brings ends the replica."""
+    replica.client.pipeline([["CONFIG", "SET", "propagation-error-behavior", "panic"]])
 
 
-def temporary_folder():
-    return _folder
-
-
-# ---- running tests ----
-
-
-class Skip(Exception):
-    """A test that cannot be made here, with the reason."""
-
-
-def run(tests, description):
-    """Runs the functions test_*(context) of a module, or those whose names contain one of the words given."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--server", choices=KINDS, required=True, help="which server")
-    parser.add_argument("--module", required=True, help="tamis-redis.so")
-    parser.add_argument("words", nargs="*", help="only tests with one of these in their names")
-    args = parser.parse_args()
-    if not find_program(args.server):
-        print(f"skipped: no {args.server}-server here")
-        sys.exit(SKIPPED)
-    context = Context(args.server, os.path.abspath(args.module))
-    failed = number = skipped = 0
-    for name, function in list(tests.items()):
-        if not name.startswith("test_") or args.words and not any(w in name for w in args.words):
-            continue
-        number += 1
-        begin = time.monotonic()
-        try:
-            function(context)
-            context.check_alive()
-            result = "ok"
-        except Skip as reason:
-            skipped += 1
-            print(f"ok {number} - {name[5:]} # SKIP {reason}", flush=True)
-            continue
-        except Exception:
-            failed += 1
-            result = "not ok"
-            print("#", traceback.format_exc().replace("\n", "\n# "))
-            context.forget()
-        print(f"{result} {number} - {name[5:]} ({time.monotonic() - begin:.1f} s)", flush=True)
-    context.forget()
-    print(f"{number - failed - skipped} passed, {failed} failed, {skipped} skipped")
-    sys.exit(1 if failed or not number else SKIPPED if skipped == number else 0)
+def in_step(master, replica):
+    def equal():
+        return replica.client.info("replication", "master_link_status") == "up" and \
+            replica.client.info("replication", "master_repl_offset") >= offset
+    offset = master.client.info("replication", "master_repl_offset")
+    wait_until(equal, "the replica has all")
 
 
 class Context:
     """What a test is given: a server that the tests share, and a way to start others."""
 
     def __init__(self, kind, module):
-        self.kind = kind
-        self.module = module
-        self.shared = None
-        self.started = []
+        self.kind, self.module = kind, os.path.abspath(module)
+        self.shared, self.started = None, []
+
+    def beside(self, name):
+        """A library that is built for the tests."""
+        return str(pathlib.Path(self.module).parent / "tests" / f"{name}.so")
 
     def server(self):
         """The shared server, empty."""
-        if not self.shared:
-            self.shared = Server(self.kind, self.module)
+        self.shared = self.shared or Server(self.kind, self.module)
         self.shared("FLUSHALL")
         return self.shared
 
-    def start(self, *options, kind=None, arguments=(), preload=None):
-        server = Server(kind or self.kind, [self.module, *arguments], *options, preload=preload)
+    def start(self, *options, kind=None, arguments=(), **named):
+        server = Server(kind or self.kind, [self.module, *arguments], *options, **named)
         self.started.append(server)
         return server
 
@@ -350,19 +290,18 @@ class Context:
         return next((kind for kind in KINDS if kind != self.kind and find_program(kind)), None)
 
     def check_alive(self):
-        for server in (self.shared, *self.started):
-            if server and server.process and not server.alive():
+        for server in filter(None, (self.shared, *self.started)):
+            if server.process and not server.alive():
                 raise AssertionError(f"a server ended: {server.log()[-3000:]}")
-            if server and "AddressSanitizer" in server.log():
+            if "AddressSanitizer" in server.log():
                 raise AssertionError(server.log()[-6000:])
         for server in self.started:
             server.kill()
         self.started = []
 
     def forget(self):
-        for server in (self.shared, *self.started):
-            if server:
-                server.kill()
+        for server in filter(None, (self.shared, *self.started)):
+            server.kill()
         self.shared, self.started = None, []
 
 

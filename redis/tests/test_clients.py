@@ -1,9 +1,6 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The calls that client libraries have for BF.* and CF.* work unchanged: python3-redis from Debian, and
 ioredis and redis from npm, in the versions of clients/package-lock.json.
-
-    test_clients.py --server redis|valkey --module PATH [WORD ...]
 """
 import os
 import pathlib
@@ -12,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 
+import pytest
 import server as servers
 from server import same
 
@@ -23,7 +21,7 @@ def test_python_redis(context):
     try:
         import redis
     except ImportError:
-        raise servers.Skip("no python3-redis here") from None
+        pytest.skip("no python3-redis here")
     port = context.server().port
     context.shared("CONFIG", "SET", "tamis.cf-error-rate", "1e-6")  # so that counts are exact
     r = redis.Redis(port=port)
@@ -95,7 +93,7 @@ def installed():
     if _installed is None:
         _installed = install()
     if isinstance(_installed, str):
-        raise servers.Skip(_installed)
+        pytest.skip(_installed)
     return _installed
 
 
@@ -140,7 +138,3 @@ def test_npm_node_redis(context):
 
 def test_npm_node_redis_resp3(context):
     node(context, "node_redis.js", "3")
-
-
-if __name__ == "__main__":
-    servers.run(globals(), __doc__)

@@ -1,12 +1,9 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Filters of RedisBloom's with a million items: after the import, a million items that are in and a million that are
 not get the answers that RedisBloom gives, by its model in redisbloom.py.  It takes some minutes for each form.
-
-    test_million.py --server redis|valkey --module PATH [WORD ...]
 """
+import pytest
 import redisbloom
-import server as servers
 from redisbloom import HASH_64, NONSCALING, NOROUND, Bloom, Cuckoo
 from server import same
 
@@ -17,9 +14,13 @@ def words(name, start):
     return [b"%s-%d" % (name, number) for number in range(start, start + PART)]
 
 
-def compare(context, model):
+@pytest.mark.parametrize("model, layers", [
+    (Bloom(0.01, MILLION // 6), 3), (Bloom(0.001, MILLION, 2, NOROUND | HASH_64 | NONSCALING), 1),
+    (Bloom(0.01, MILLION // 4, 2, NOROUND), 3), (Bloom(0.01, MILLION, 2, HASH_64), 1), (Cuckoo(1 << 18, 1, 20, 2), 3),
+    (Cuckoo(1 << 18, 2, 20, 1), 4), (Cuckoo(1 << 19, 4, 20, 2), 2)],
+    ids=["layers", "nonscaling", "hash_32", "powers_of_two", "buckets_of_1", "buckets_of_2", "buckets_of_4"])
+def test_form(server, model, layers):
     """Fills the model, imports it, and asks both."""
-    server = context.start()
     for start in range(0, MILLION, PART):
         for word in words(b"in", start):
             model.add(word)
@@ -35,36 +36,4 @@ def compare(context, model):
     figures = dict(zip(*[iter(server(f"{model.kind}.INFO", "f"))] * 2))
     same(figures["Number of items inserted"], model.count)
     same(figures["Number of filters"], len(model.layers))
-    return len(model.layers)
-
-
-def test_three_layers(context):
-    same(compare(context, Bloom(0.01, MILLION // 6)), 3)
-
-
-def test_nonscaling(context):
-    same(compare(context, Bloom(0.001, MILLION, 2, NOROUND | HASH_64 | NONSCALING)), 1)
-
-
-def test_hash_of_32_bits(context):
-    same(compare(context, Bloom(0.01, MILLION // 4, 2, NOROUND)), 3)
-
-
-def test_powers_of_two(context):
-    same(compare(context, Bloom(0.01, MILLION, 2, HASH_64)), 1)
-
-
-def test_buckets_of_1(context):
-    assert compare(context, Cuckoo(1 << 18, 1, 20, 2)) >= 2
-
-
-def test_buckets_of_2(context):
-    assert compare(context, Cuckoo(1 << 18, 2, 20, 1)) >= 4
-
-
-def test_buckets_of_4(context):
-    assert compare(context, Cuckoo(1 << 19, 4, 20, 2)) == 2
-
-
-if __name__ == "__main__":
-    servers.run(globals(), __doc__)
+    assert len(model.layers) >= layers

@@ -1,23 +1,20 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Random commands against a model: every reply, its type in RESP2 and RESP3, keyspace events, and that changes
 and they alone are propagated; nothing that was added is ever denied.  Keys are copied, renamed, dumped, restored
-by halves, and expire; the clock jumps; the server restarts.
-
-    test_random.py --server redis|valkey --module PATH [WORD ...]
+by halves, and expire; the clock jumps; the server restarts.  A replica with another libm and other cores stays bit for
+bit alike, through full and partial syncs, and takes over at the end.
 
 TAMIS_SEED is the seed of the first test, and the next number that of the second one; TAMIS_STEPS is the number of
 commands.  What happens follows from them alone.
 """
 import os
-import pathlib
 import random
 
 import server as servers
 from loopback import Clock
 from filters import chunks
 from model import Dump, Filter, Restoring, String
-from server import ReplyError, same, wait_until
+from server import ReplyError, in_step, same, strict, wait_until
 
 KEYS = [f"key{i}" for i in range(6)]
 ITEMS = [str(i).encode() for i in range(300)] + [b"", b"\0\xff\r\n", b"x" * 3000]
@@ -38,15 +35,18 @@ class Run:
         self.clock = Clock(servers.temporary_folder())
         os.environ.update(self.clock.environment)
         self.seed = 1 + seed
-        self.server = context.start("--notify-keyspace-events", "Kd", *options, arguments=("seed", self.seed),
-                                    preload=str(pathlib.Path(context.module).parent / "tests" / "set_clock.so"))
+        preload = context.beside("set_clock")
+        self.server = context.start("--notify-keyspace-events", "Kd", *options, arguments=("seed", self.seed), preload=preload)
+        self.replica = context.start("--replicaof", servers.HOST, self.server.port, *options,
+                                     preload=f"{preload}:{context.beside('other_machine')}")
+        strict(self.replica)
         self.aof = "yes" in options
         self.keys, self.ends, self.settings = {}, {}, dict(DEFAULTS)
         self.dumps, self.payloads, self.sessions = [], [], []
         self.fresh = self.absent = self.wrong = 0
         self.expected, self.log, self.events = 0.0, [], []
         self.connect()
-        self.used_before = self.server.client.info("memory", "used_memory")
+        self.used_before = self.used()
         self.large = [self.large_dump("BF", 2), self.large_dump("BF", 0), self.large_dump("CF", 1)]
         self.heard()
 
@@ -688,12 +688,20 @@ class Run:
         words, check = self.info(f.kind, key)
         figures = self.server(*words)
         check(figures, 1, 0)
-        size = dict(zip(figures[::2], figures[1::2]))["Size"]
         return found[:len(ITEMS)], counts
 
     def look_at_all(self):
         same(sorted(self.server("KEYS", "*")), sorted(key.encode() for key in self.keys))
         return {key: self.look(key) for key in self.keys}
+
+    def look_at_replica(self):
+        """It has all that its master has.  A filter notes that it has refused an item, which is not propagated."""
+        self.server("CLIENT", "KILL", "TYPE", "replica")  # the next sync is a partial one
+        in_step(self.server, self.replica)
+        assert self.replica.alive(), self.replica.log()[-2000:]
+        for key, f in self.keys.items():
+            alike = self.replica("DUMP", key) == self.server("DUMP", key)
+            assert alike or isinstance(f, Filter) and f.refused, f"{key} is not bit for bit alike on the replica: {f}"
 
     def again(self):
         """The server reads all again, from RDB or AOF, with or without a new process."""
@@ -715,7 +723,7 @@ class Run:
             if not self.aof:
                 self.server("SAVE")
             self.server.kill()
-            self.server.restart()
+            self.server.start()
             self.connect()
             self.settings, self.sessions = dict(DEFAULTS), []
         else:
@@ -724,6 +732,7 @@ class Run:
             assert state == before[key], f"{key} answers otherwise after {how}"
             assert self.server("DUMP", key) == dumps[key], f"DUMP of {key} differs after {how}"
         self.heard()  # what the AOF has brought
+        self.look_at_replica()
         for key in [each for each, f in self.keys.items() if isinstance(f, Filter)]:
             self.add_and_look(key)
 
@@ -739,7 +748,10 @@ class Run:
         for client, _, _ in self.clients:
             client.close()
         most = self.used_before + 1_500_000  # the server itself keeps buffers
-        wait_until(lambda: self.server.client.info("memory", "used_memory") < most, "memory comes back")
+        wait_until(lambda: self.used() < most, "memory comes back")
+
+    def used(self):
+        return self.server.client.info("memory", "used_memory") - self.server.client.info("memory", "mem_replication_backlog")
 
     def go(self, steps):
         for number in range(steps):
@@ -756,6 +768,11 @@ class Run:
                 for words in self.log[-12:]:
                     print("#  ", *words)
                 raise
+        self.look_at_replica()
+        self.replica("REPLICAOF", "NO", "ONE")
+        for key in [each for each, f in self.keys.items() if isinstance(f, Filter) and not f.refused]:
+            words = self.add(self.keys[key].kind, key)[0]
+            same(self.replica(*words), self.server(*words), "a replica that has taken over")
         self.end()
         most = self.expected + 5 * self.expected**0.5 + 3
         print(f"# {self.wrong} of {self.absent} absent items found, about {self.expected:.0f} expected at most")
@@ -776,12 +793,8 @@ AOF = ("--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percent
 
 
 def test_commands_and_rdb(context):
-    run(context, 0)
+    run(context, 0, "--repl-diskless-sync", "no")
 
 
 def test_commands_and_aof(context):
-    run(context, 1, *AOF, "no")
-
-
-if __name__ == "__main__":
-    servers.run(globals(), __doc__)
+    run(context, 1, *AOF, "no", "--repl-diskless-sync", "yes", "--repl-diskless-load", "swapdb")

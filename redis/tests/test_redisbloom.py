@@ -1,9 +1,6 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Filters that RedisBloom wrote: taken over from RDB files, AOF files, payloads of DUMP and chunks, they answer as
 they did there, take further items, and go through everything that other filters go through.
-
-    test_redisbloom.py --server redis|valkey --module PATH [WORD ...]
 """
 import fnmatch
 import pathlib
@@ -13,6 +10,7 @@ import socket
 import subprocess
 import threading
 
+import pytest
 import redisbloom
 import server as servers
 from filters import chunks
@@ -396,7 +394,7 @@ def test_names_that_are_taken(context):
     which need not have that module.  CF.* is as ever."""
     other = pathlib.Path(context.module).parent / "tests" / "other_module.so"
     if not other.exists():
-        raise servers.Skip("other_module.so is not built")
+        pytest.skip("other_module.so is not built")
     options = ("--appendonly", "yes", "--aof-use-rdb-preamble", "no", "--loadmodule", str(other))
     server = context.start(*options)
     replica = context.start("--replicaof", servers.HOST, server.port)
@@ -494,7 +492,7 @@ def test_import(context):
     """The tool moves all filters, goes on after it was interrupted, and finds out if an answer or a figure is wrong:
     then the target has what it had."""
     if subprocess.run(["/usr/bin/python3", "-c", "import redis"], capture_output=True).returncode:
-        raise servers.Skip("no redis for Python")
+        pytest.skip("no redis for Python")
     made, words = models()
     sources = {name.encode(): model for name, model, _ in made}
     sources[b"expires"] = sources[b"Cuckoo 2"]
@@ -559,7 +557,3 @@ def test_import(context):
     refused = run(to=without)
     assert refused.returncode == 2 and "has no module tamis" in refused.stderr, refused
     pretender.listener.close()
-
-
-if __name__ == "__main__":
-    servers.run(globals(), __doc__)

@@ -98,23 +98,21 @@ output=$work/$name.out
 # ---- the check ----
 
 program() { find "build/$build"/{tests,stress,redis/tests} -maxdepth 1 -type f -name "$1" -perm -u+x; }
+pytest() { timeout 600 /usr/bin/python3 -B -m pytest -q --tb=short --assert=plain -p no:cacheprovider "$@"; }
 # A check that hangs is ended, however busy the machine is.
 run_check() { # NUMBER
   local -x TAMIS_MUTANT=$1
   case ${check[0]} in
-  redis/*) timeout 600 "${check[@]}" --server redis --module "build/$build/redis/tamis-redis.so" ${test:+"$test"} ;;
-  nginx/*) timeout 600 "${check[@]}" --module "build/$build/nginx/ngx_http_tamis_module.so" \
-    --tool "build/$build/tools/tamis" ${test:+"$test"} ;;
+  redis/*) pytest "${check[@]}" --module "build/$build/redis/tamis-redis.so" ${test:+-k "$test"} ;;
+  nginx/*) pytest "${check[@]}" --module "build/$build/nginx/ngx_http_tamis_module.so" \
+    --tool "build/$build/tools/tamis" ${test:+-k "$test"} ;;
   examples/*) timeout 600 "${check[@]}" --short --programs "build/$build/$(dirname "${check[0]}")" ;;
   python/tests/fuzz.py)
     PYTHONPATH=$PWD/build/$build/python LD_PRELOAD=$(cc -print-file-name=libasan.so) PYTHONMALLOC=malloc \
       ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 timeout 600 /usr/bin/python3 -B "${check[@]}"
     ;;
   python/tests/servers/*) PYTHONPATH=$PWD/build/$build/python timeout 600 /usr/bin/python3 -B "${check[@]}" ;;
-  python/*)
-    PYTHONPATH=$PWD/build/$build/python timeout 600 /usr/bin/python3 -B -m pytest -q -p no:cacheprovider "${check[0]}" \
-      ${test:+-k "$test"}
-    ;;
+  python/*) PYTHONPATH=$PWD/build/$build/python pytest "${check[0]}" ${test:+-k "$test"} ;;
   js/*)
     "build/$build/tests/test_hostile" --mutations 30 --record hostile tests/fuzz/corpus >/dev/null &&
       TAMIS_HOSTILE=$PWD/hostile TAMIS_COMMAND=$PWD/build/$build/tools/tamis \

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+"""Options and the fixture for tests of the module in nginx.
+
+    python3 -m pytest nginx/tests/test_config.py [--module PATH] [--tool PATH] [-k WORD]
+
+The tests run in a process of their own.  Its supervisors end nginx and remove its folder, however it ends.
+"""
+import pytest
+import server
+from loopback import finish, supervise
+
+
+def pytest_addoption(parser):
+    parser.addoption("--module", default="build/release/nginx/ngx_http_tamis_module.so")
+    parser.addoption("--tool", default="build/release/tools/tamis", help="the command, which makes lists")
+
+
+def pytest_configure(config):
+    config.context = server.Context(supervise(), config.option)
+    if not config.context.program:
+        pytest.exit("skipped: no nginx here", server.SKIPPED)
+
+
+pytest_sessionfinish = finish
+
+
+@pytest.fixture
+def context(pytestconfig):
+    yield pytestconfig.context
+    pytestconfig.context.end()
