@@ -2,6 +2,7 @@
 #include "play.h"
 
 #include "filter_unit.h"
+#include "window_unit.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -78,16 +79,6 @@ static int do_merge(struct stage *s, tamis_filter *f, uint64_t n)
 }
 
 /* Saves into a file of the file system, and loads it as the other filter. */
-static int write_to(void *file, const void *data, size_t size)
-{
-  return fwrite(data, 1, size, file) != size;
-}
-
-static int64_t read_from(void *file, void *data, size_t size)
-{
-  return (int64_t) fread(data, 1, size, file);
-}
-
 static int do_save(struct stage *s, tamis_filter *f, uint64_t n)
 {
   (void) n;
@@ -326,10 +317,10 @@ static int call_part(struct call *call)
 }
 
 /* Holds the next thread that comes to a hook, `@hook#nth`. */
-static const char *hold_at(const struct play *p, const char *word, unsigned *nth)
+static const char *hold_at(const struct play *p, const char *token, unsigned *nth)
 {
   char name[48];
-  (void) snprintf(name, sizeof name, "%s", word[1] == '*' ? p->stage.hook : word + 1);
+  (void) snprintf(name, sizeof name, "%s", token[1] == '*' ? p->stage.hook : token + 1);
   char *number = strchr(name, '#');
   *nth = number ? (unsigned) strtoul(number + 1, NULL, 10) : 1;
   if (number)
@@ -418,8 +409,8 @@ static void play_step(struct play *p, char *step)
 {
   char *words[MOST_WORDS], *rest = NULL;
   unsigned n = 0;
-  for (char *word = strtok_r(step, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
-    words[n++] = word;
+  for (char *token = strtok_r(step, " ", &rest); token; token = strtok_r(NULL, " ", &rest))
+    words[n++] = token;
   if (n == 0 || !strcmp(words[0], "each"))
     return;
   if (words[0][1] == ':')
@@ -449,10 +440,10 @@ static void play_script(const struct row *row, const struct setup *setup, const 
   close_stage(&p.stage);
 }
 
-static bool has_word(const char *text, const char *word)
+static bool has_word(const char *text, const char *token)
 {
-  const char *at = text ? strstr(text, word) : NULL;
-  return at && (!at[strlen(word)] || at[strlen(word)] == ' ');
+  const char *at = text ? strstr(text, token) : NULL;
+  return at && (!at[strlen(token)] || at[strlen(token)] == ' ');
 }
 
 static void play_row(void **state)

@@ -36,14 +36,6 @@ static inline tamis_filter *create(const tamis_options *options)
   return f;
 }
 
-/* One period, in which races are the closest, and a stripe for each block. */
-static inline tamis_filter *make_for_races(tamis_kind kind, uint64_t capacity, bool growable)
-{
-  tamis_options options = window_options(kind, 1, capacity, 0.0001, growable);
-  options.stripes = 64;
-  return create(&options);
-}
-
 static inline void add(tamis_filter *f, uint64_t key, unsigned copies)
 {
   for (unsigned i = 0; i < copies; i++)

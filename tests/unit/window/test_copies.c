@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Windows of the cuckoo kind: copies, removes, counts, and how long copies are remembered.
- *
- * The oracle is exact, as in test_window.c: a key has so many copies, all of which are forgotten
- * when more than `window` periods have ended since its last add.
+ * Windows of the cuckoo kind: counts of copies, the memory that these take, moves, and keys that a filter
+ * cannot tell apart.  (test_window.c has the oracle.)
  */
 #include "harness.h"
 #include "saved_unit.h"
@@ -121,75 +119,6 @@ static void a_count_has_a_limit(void **state)
 
 /* ---- what is remembered ---- */
 
-static void each_add_is_a_copy_and_each_remove_takes_one(void **state)
-{
-  (void) state;
-  for (int growable = 0; growable < 2; growable++) {
-    tamis_filter *f = make(4, 100, growable);
-    assert_int_equal(tamis_remove_hash(f, 7), TAMIS_ABSENT);
-    assert_int_equal(tamis_count_hash(f, 7), 0);
-    for (unsigned copies = 1; copies <= 50; copies++) {
-      add(f, 7, 1);
-      assert_int_equal(tamis_count_hash(f, 7), copies);
-      assert_int_equal(stats_of(f).count, copies);
-      assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_PRESENT);
-    }
-    assert_int_equal(stats_of(f).estimated_count, 50);
-    assert_true(stats_of(f).occupancy < 0.02); /* one lane */
-    for (unsigned copies = 50; copies > 0; copies--) {
-      assert_int_equal(tamis_count_hash(f, 7), copies);
-      assert_valid(f);
-      assert_int_equal(tamis_remove_hash(f, 7), TAMIS_OK);
-    }
-    assert_false(tamis_contains_hash(f, 7));
-    assert_int_equal(tamis_remove_hash(f, 7), TAMIS_ABSENT);
-    assert_int_equal(stats_of(f).count, 0);
-    assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK); /* it can be won again */
-    assert_int_equal(tamis_count_hash(f, 7), 1);
-    assert_valid(f);
-    tamis_destroy(f);
-  }
-}
-
-/* All copies of a key are remembered for as long as the last one. */
-static void copies_live_as_long_as_the_last_one(void **state)
-{
-  (void) state;
-  for (unsigned window = 1; window <= 64; window += 7)
-    for (int renews = 0; renews < 2; renews++) {
-      tamis_options options = options_for(window, 100, true);
-      options.window_renews = renews;
-      tamis_filter *f = create(&options);
-      add(f, 1, 3);
-      add(f, 2, 3);
-      add(f, 3, 1);
-      advance(f, window);
-      assert_int_equal(tamis_add_unique_hash(f, 1), TAMIS_PRESENT);
-      add(f, 2, 1);
-      advance(f, 1);
-      assert_int_equal(tamis_count_hash(f, 1), renews ? 3 : 0);
-      assert_int_equal(tamis_count_hash(f, 2), 4);
-      assert_int_equal(tamis_count_hash(f, 3), 0);
-      assert_int_equal(tamis_remove_hash(f, 2), TAMIS_OK);
-      assert_int_equal(stats_of(f).count, renews ? 6 : 3);
-      assert_valid(f);
-      advance(f, window - 1);
-      assert_int_equal(tamis_count_hash(f, 2), 3);
-      advance(f, 1);
-      for (uint64_t key = 1; key <= 3; key++) {
-        assert_int_equal(tamis_count_hash(f, key), 0);
-        assert_int_equal(tamis_remove_hash(f, key), TAMIS_ABSENT);
-      }
-      assert_int_equal(stats_of(f).count, 0);
-      add(f, 2, 1); /* nothing is left of the copies that were forgotten */
-      assert_int_equal(tamis_count_hash(f, 2), 1);
-      assert_int_equal(tamis_remove_hash(f, 2), TAMIS_OK);
-      assert_false(tamis_contains_hash(f, 2));
-      assert_valid(f);
-      tamis_destroy(f);
-    }
-}
-
 /* Lanes are dead as long as the sweep has not come by: here the stamps of all entries, which were
  * added in the running period, are written by hand. */
 static void make_entries_dead(struct window *w)
@@ -285,118 +214,6 @@ static void a_move_bumps_a_version_that_look_ups_read(void **state)
     assert_true(!(i << w->version_shift & ~g->top) ||
                 window_version_after(&w->state->versions[i]) == 0);
   tamis_destroy(f);
-}
-
-/* ---- any calls ---- */
-
-enum { IDS = 400, GROUP = 130 };
-
-struct oracle {
-  unsigned window;
-  bool renews;
-  uint64_t now, last[IDS], copies[IDS];
-};
-
-static uint64_t copies_of(const struct oracle *o, uint64_t id)
-{
-  return o->now - o->last[id] <= o->window ? o->copies[id] : 0;
-}
-
-static int expect_add(struct oracle *o, uint64_t id, bool unique)
-{
-  uint64_t copies = copies_of(o, id);
-  bool present = unique && copies;
-  o->copies[id] = present ? copies : copies + 1;
-  if (!present || o->renews)
-    o->last[id] = o->now;
-  return present ? TAMIS_PRESENT : TAMIS_OK;
-}
-
-static int expect_remove(struct oracle *o, uint64_t id)
-{
-  if (!copies_of(o, id))
-    return TAMIS_ABSENT;
-  o->copies[id]--;
-  return TAMIS_OK;
-}
-
-static void call_a_batch(tamis_filter *f, struct oracle *o, uint64_t *random)
-{
-  uint64_t ids[GROUP], counts[GROUP], expected = 0;
-  int results[GROUP];
-  size_t n = random_next(random) % GROUP;
-  unsigned what = (unsigned) (random_next(random) % 3);
-  for (size_t i = 0; i < n; i++)
-    ids[i] = random_next(random) % IDS;
-  if (what < 2) {
-    assert_int_equal((what ? tamis_add_unique_many_hash : tamis_add_many_hash)(f, ids, n, results),
-                     TAMIS_OK);
-    for (size_t i = 0; i < n; i++)
-      assert_int_equal(results[i], expect_add(o, ids[i], what));
-    return;
-  }
-  for (size_t i = 0; i < n; i++)
-    expected += copies_of(o, ids[i]);
-  assert_int_equal(tamis_count_many_hash(f, ids, n, counts), expected);
-  for (size_t i = 0; i < n; i++)
-    assert_int_equal(counts[i], copies_of(o, ids[i]));
-}
-
-static void call_anything(tamis_filter *f, struct oracle *o, uint64_t *random)
-{
-  uint64_t id = random_next(random) % IDS, what = random_next(random) % 1024;
-  if (what < 8) {
-    advance(f, 1);
-    o->now++;
-  } else if (what < 16) {
-    call_a_batch(f, o, random);
-  } else if (what < 100) {
-    assert_int_equal(tamis_contains_hash(f, id), copies_of(o, id) != 0);
-  } else if (what < 200) {
-    assert_int_equal(tamis_count_hash(f, id), copies_of(o, id));
-  } else if (what < 600) {
-    int expected = expect_remove(o, id);
-    assert_int_equal(tamis_remove_hash(f, id), expected);
-  } else {
-    bool unique = what % 4 == 0;
-    int expected = expect_add(o, id, unique);
-    assert_int_equal(unique ? tamis_add_unique_hash(f, id) : tamis_add_hash(f, id), expected);
-  }
-}
-
-static void assert_as_the_oracle_says(const tamis_filter *f, const struct oracle *o)
-{
-  uint64_t sum = 0;
-  for (uint64_t id = 0; id < IDS; id++) {
-    assert_int_equal(tamis_contains_hash(f, id), copies_of(o, id) != 0);
-    assert_int_equal(tamis_count_hash(f, id), copies_of(o, id));
-    sum += copies_of(o, id);
-  }
-  assert_int_equal(stats_of(f).count, sum);
-  assert_valid(f);
-}
-
-static void any_calls_are_answered_as_the_oracle_says(void **state)
-{
-  (void) state;
-  static const unsigned windows[] = {1, 2, 3, 6, 13, 30, 64};
-  enum { WINDOWS = sizeof windows / sizeof *windows };
-  for (unsigned i = 0; i < 4 * WINDOWS; i++) {
-    bool growable = i / WINDOWS % 2;
-    struct oracle o = {.window = windows[i % WINDOWS], .renews = i / WINDOWS / 2};
-    tamis_options options = options_for(o.window, growable ? IDS / 8 : IDS, growable);
-    options.window_renews = o.renews;
-    options.seed = i + 1;
-    options.stripes = i % 3 == 0 ? 1 : 0;
-    tamis_filter *f = create(&options);
-    uint64_t random = i;
-    for (unsigned turn = 0; turn < 20; turn++) {
-      for (unsigned call = 0; call < 1000 / SCALE; call++)
-        call_anything(f, &o, &random);
-      assert_as_the_oracle_says(f, &o);
-    }
-    tamis_destroy(f);
-  }
 }
 
 /* ---- keys that the filter cannot tell apart ---- */
@@ -653,7 +470,7 @@ static void removed_keys_leave_their_layers(void **state)
   tamis_destroy(f);
 }
 
-/* ---- capacity, figures ---- */
+/* ---- capacity ---- */
 
 /* Removes make room at once, and copies take none. */
 static void a_fixed_window_takes_its_capacity(void **state)
@@ -680,57 +497,14 @@ static void a_fixed_window_takes_its_capacity(void **state)
   }
 }
 
-static int append(void *context, const void *data, size_t size)
-{
-  strncat(context, data, size);
-  return 0;
-}
-
-static void figures_tell_the_kind(void **state)
-{
-  (void) state;
-  static char text[20000];
-  tamis_filter *f = make(3, 100, true);
-  add(f, 1, 2);
-  add(f, 2, 1);
-  tamis_stats s = stats_of(f);
-  assert_true(s.kind == TAMIS_CUCKOO && s.count == 3 && s.parts == 4 && s.layers == 1 &&
-              s.load == 0.03 && s.fingerprint_bits > 15 && s.occupancy > 0);
-  assert_int_equal(tamis_stats_text(f, TAMIS_JSON, "w", append, text), TAMIS_OK);
-  assert_non_null(strstr(text, "\"kind\": \"cuckoo\""));
-  assert_non_null(strstr(text, "\"parts\": 4"));
-  assert_null(strstr(text, "\"layout\""));
-  tamis_destroy(f);
-}
-
-/* A cuckoo filter has no layout, so none is refused. */
-static void options_are_those_of_a_cuckoo_filter(void **state)
-{
-  (void) state;
-  tamis_options options = options_for(3, 100, true);
-  options.layout = TAMIS_LAYOUT_WORD;
-  uint64_t bytes, more;
-  assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
-  tamis_filter *f = create(&options);
-  assert_int_equal(stats_of(f).bytes, bytes);
-  tamis_destroy(f);
-  options.kind = TAMIS_BLOOM;
-  options.layout = TAMIS_LAYOUT_BLOCKED;
-  assert_int_equal(tamis_bytes_for(&options, &more), TAMIS_OK);
-  assert_true(more < bytes && bytes < more + 300);
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(counts_are_as_they_were_set),
       cmocka_unit_test(a_count_has_a_limit),
-      cmocka_unit_test(each_add_is_a_copy_and_each_remove_takes_one),
-      cmocka_unit_test(copies_live_as_long_as_the_last_one),
       cmocka_unit_test(the_count_of_a_forgotten_key_is_nobodys),
       cmocka_unit_test(a_move_carries_the_count),
       cmocka_unit_test(a_move_bumps_a_version_that_look_ups_read),
-      cmocka_unit_test(any_calls_are_answered_as_the_oracle_says),
       cmocka_unit_test(a_remove_leaves_the_other_key_of_an_entry),
       cmocka_unit_test(a_remove_takes_the_entry_of_the_oldest_layer),
       cmocka_unit_test(a_unique_add_renews_the_entry_of_the_oldest_layer),
@@ -740,8 +514,6 @@ int main(void)
       cmocka_unit_test(a_copy_that_is_refused_renews_nothing),
       cmocka_unit_test(removed_keys_leave_their_layers),
       cmocka_unit_test(a_fixed_window_takes_its_capacity),
-      cmocka_unit_test(figures_tell_the_kind),
-      cmocka_unit_test(options_are_those_of_a_cuckoo_filter),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
