@@ -12,159 +12,136 @@
 enum { MOST_CALLS = 8, MOST_WORDS = 12, MOST_NAMES = 64 };
 
 static const struct program *program;
+struct stage stage;
 
 /* ---- verbs ---- */
 
-static int do_add(struct stage *s, tamis_filter *f, uint64_t n)
+static int do_copies(tamis_filter *f, uint64_t n)
 {
-  (void) s;
-  return tamis_add_hash(f, n);
-}
-
-static int do_unique(struct stage *s, tamis_filter *f, uint64_t n)
-{
-  (void) s;
-  return tamis_add_unique_hash(f, n);
-}
-
-static int do_remove(struct stage *s, tamis_filter *f, uint64_t n)
-{
-  (void) s;
-  return tamis_remove_hash(f, n);
-}
-
-static int do_contains(struct stage *s, tamis_filter *f, uint64_t n)
-{
-  (void) s;
-  return tamis_contains_hash(f, n);
-}
-
-static int do_copies(struct stage *s, tamis_filter *f, uint64_t n)
-{
-  (void) s;
   return (int) tamis_count_hash(f, n);
 }
 
-static int do_advance(struct stage *s, tamis_filter *f, uint64_t n)
-{
-  (void) s, (void) n;
-  return tamis_advance(f);
-}
-
-static int do_jump(struct stage *s, tamis_filter *f, uint64_t n)
-{
-  (void) s;
-  return tamis_advance_to(f, n);
-}
-
 /* So many periods, or none. */
-static int do_periods(struct stage *s, tamis_filter *f, uint64_t n)
+static int do_periods(tamis_filter *f, uint64_t n)
 {
-  (void) s;
   for (; n; n--)
     assert_int_equal(tamis_advance(f), TAMIS_OK);
   return 0;
 }
 
-static int do_give(struct stage *s, tamis_filter *f, uint64_t n)
+static int do_give(tamis_filter *f, uint64_t n)
 {
   (void) f;
-  return tamis_add_hash(stage_from(s), n);
+  return tamis_add_hash(stage_from(), n);
 }
 
-static int do_merge(struct stage *s, tamis_filter *f, uint64_t n)
+static int do_merge(tamis_filter *f, uint64_t n)
 {
   (void) n;
-  return tamis_merge(f, stage_from(s));
+  return tamis_merge(f, stage_from());
 }
 
 /* Saves into a file of the file system, and loads it as the other filter. */
-static int do_save(struct stage *s, tamis_filter *f, uint64_t n)
+static int do_save(tamis_filter *f, uint64_t n)
 {
   (void) n;
   FILE *file = tmpfile();
   int result = file ? tamis_save(f, write_to, file) : TAMIS_EIO;
   if (result == TAMIS_OK) {
     rewind(file);
-    result = tamis_load(NULL, read_from, file, &s->from);
+    result = tamis_load(NULL, read_from, file, &stage.from);
   }
   if (file)
     fclose(file);
   return result;
 }
 
-static int do_loaded(struct stage *s, tamis_filter *f, uint64_t n)
+static int do_loaded(tamis_filter *f, uint64_t n)
 {
   (void) f;
-  return (int) tamis_count_hash(s->from, n);
+  return (int) tamis_count_hash(stage.from, n);
 }
 
-static int do_count(struct stage *s, tamis_filter *f, uint64_t n)
+static int do_count(tamis_filter *f, uint64_t n)
 {
-  (void) s, (void) n;
+  (void) n;
   return (int) stats_of(f).count;
 }
 
-static int do_layers(struct stage *s, tamis_filter *f, uint64_t n)
+static int do_layers(tamis_filter *f, uint64_t n)
 {
-  (void) s, (void) n;
+  (void) n;
   return (int) stats_of(f).layers;
 }
 
-static int do_period(struct stage *s, tamis_filter *f, uint64_t n)
+static int do_period(tamis_filter *f, uint64_t n)
 {
-  (void) s, (void) n;
+  (void) n;
   return (int) stats_of(f).period;
 }
 
 /* Figures, and what has come to them since. */
-static int do_note(struct stage *s, tamis_filter *f, uint64_t n)
+static int do_note(tamis_filter *f, uint64_t n)
 {
   (void) n;
-  s->noted = stats_of(f);
+  stage.noted = stats_of(f);
   return 0;
 }
 
-static int do_new(struct stage *s, tamis_filter *f, uint64_t n)
+static int do_new(tamis_filter *f, uint64_t n)
 {
   (void) n;
-  return (int) (stats_of(f).count - s->noted.count);
+  return (int) (stats_of(f).count - stage.noted.count);
 }
 
-static int do_new_bits(struct stage *s, tamis_filter *f, uint64_t n)
+static int do_new_bits(tamis_filter *f, uint64_t n)
 {
   (void) n;
-  return (int) (stats_of(f).bits_set - s->noted.bits_set);
+  return (int) (stats_of(f).bits_set - stage.noted.bits_set);
 }
 
-static int do_new_refusals(struct stage *s, tamis_filter *f, uint64_t n)
+static int do_new_refusals(tamis_filter *f, uint64_t n)
 {
   (void) n;
-  return (int) (stats_of(f).refused_adds - s->noted.refused_adds);
+  return (int) (stats_of(f).refused_adds - stage.noted.refused_adds);
 }
 
 /* Whether the call that has begun last has returned. */
-static int do_returned(struct stage *s, tamis_filter *f, uint64_t n)
+static int do_returned(tamis_filter *f, uint64_t n)
 {
   (void) f, (void) n;
-  return schedule_reached("call_returned") > s->returned;
+  return schedule_reached("call_returned") > stage.returned;
 }
 
-static const struct verb verbs[] = {
-    {"add", do_add},           {"unique", do_unique},     {"remove", do_remove},
-    {"contains", do_contains}, {"copies", do_copies},     {"advance", do_advance},
-    {"jump", do_jump},         {"give", do_give},         {"merge", do_merge},
-    {"save", do_save},         {"loaded", do_loaded},     {"count", do_count},
-    {"layers", do_layers},     {"period", do_period},     {"note", do_note},
-    {"new", do_new},           {"new_bits", do_new_bits}, {"new_refusals", do_new_refusals},
-    {"periods", do_periods},   {"returned", do_returned}, {NULL, NULL},
+static const struct named_verb verbs[] = {
+    {"add", tamis_add_hash},
+    {"unique", tamis_add_unique_hash},
+    {"remove", tamis_remove_hash},
+    {"contains", call_contains},
+    {"copies", do_copies},
+    {"advance", call_advance},
+    {"jump", tamis_advance_to},
+    {"give", do_give},
+    {"merge", do_merge},
+    {"save", do_save},
+    {"loaded", do_loaded},
+    {"count", do_count},
+    {"layers", do_layers},
+    {"period", do_period},
+    {"note", do_note},
+    {"new", do_new},
+    {"new_bits", do_new_bits},
+    {"new_refusals", do_new_refusals},
+    {"periods", do_periods},
+    {"returned", do_returned},
+    {NULL, NULL},
 };
 
-static const struct verb *find_in(const struct verb *all, const char *name)
+static verb *find_in(const struct named_verb *all, const char *name)
 {
   for (; all && all->name; all++)
     if (!strcmp(all->name, name))
-      return all;
+      return all->call;
   return NULL;
 }
 
@@ -187,65 +164,65 @@ static tamis_options options_of(const struct setup *setup)
   return o;
 }
 
-tamis_filter *stage_from(struct stage *s)
+tamis_filter *stage_from(void)
 {
-  if (!s->from) {
-    tamis_options options = options_of(s->setup);
-    assert_int_equal(tamis_create(&options, &s->from), TAMIS_OK);
+  if (!stage.from) {
+    tamis_options options = options_of(stage.setup);
+    assert_int_equal(tamis_create(&options, &stage.from), TAMIS_OK);
   }
-  return s->from;
+  return stage.from;
 }
 
-void open_stage(struct stage *s)
+void open_stage(const struct setup *setup)
 {
-  tamis_options options = options_of(s->setup);
-  s->file = s->setup->shared ? memfd_create("test", MFD_CLOEXEC) : -1;
-  if (s->setup->shared) {
-    assert_int_equal(tamis_open_shared_fd(&options, s->file, &s->f), TAMIS_OK);
-    assert_int_equal(tamis_open_shared_fd(&options, s->file, &s->own), TAMIS_OK);
+  stage = (struct stage){
+      .setup = setup, .hook = stage.hook, .value = stage.value, .noted = TAMIS_STATS_INIT};
+  tamis_options options = options_of(stage.setup);
+  stage.file = stage.setup->shared ? memfd_create("test", MFD_CLOEXEC) : -1;
+  if (stage.setup->shared) {
+    assert_int_equal(tamis_open_shared_fd(&options, stage.file, &stage.f), TAMIS_OK);
+    assert_int_equal(tamis_open_shared_fd(&options, stage.file, &stage.own), TAMIS_OK);
   } else {
-    assert_int_equal(tamis_create(&options, &s->f), TAMIS_OK);
-    s->own = s->f;
+    assert_int_equal(tamis_create(&options, &stage.f), TAMIS_OK);
+    stage.own = stage.f;
   }
   schedule_stop_at("no point");
   schedule_pass_by();
-  if (s->setup->prepare)
-    (void) s->setup->prepare(s, s->own, s->setup->n);
+  if (stage.setup->prepare)
+    (void) stage.setup->prepare(stage.own, stage.setup->n);
 }
 
-static void assert_all_valid(const struct stage *s)
+static void assert_all_valid(void)
 {
-  if (!s->forged) {
-    assert_valid(s->f);
-    assert_valid(s->own);
+  if (!stage.forged) {
+    assert_valid(stage.f);
+    assert_valid(stage.own);
   }
-  if (s->from)
-    assert_valid(s->from);
+  if (stage.from)
+    assert_valid(stage.from);
 }
 
-void close_stage(struct stage *s)
+void close_stage(void)
 {
-  assert_all_valid(s);
-  if (s->own != s->f)
-    tamis_destroy(s->own);
-  tamis_destroy(s->f);
-  tamis_destroy(s->from);
-  if (s->file >= 0)
-    close(s->file);
+  assert_all_valid();
+  if (stage.own != stage.f)
+    tamis_destroy(stage.own);
+  tamis_destroy(stage.f);
+  tamis_destroy(stage.from);
+  if (stage.file >= 0)
+    close(stage.file);
 }
 
 /* ---- scripts ---- */
 
 struct part { /* a call in a thread */
   struct call call;
-  struct stage *stage;
-  const struct verb *verb;
+  verb *make;
   uint64_t n;
   bool runs;
 };
 
 struct play {
-  struct stage stage;
   struct part parts[MOST_CALLS];
   const char *row, *step;
 };
@@ -261,33 +238,32 @@ static const char *kept(const char *name)
   return names[i];
 }
 
-static const struct verb *verb_of(const struct play *p, const char *name)
+static verb *verb_of(const struct play *p, const char *name)
 {
-  const struct verb *verb = find_in(program->verbs, name);
-  verb = verb ? verb : find_in(verbs, name);
-  if (!verb)
+  verb *found = find_in(program->verbs, name);
+  found = found ? found : find_in(verbs, name);
+  if (!found)
     fail_msg("%s: \"%s\" has no verb", p->row, p->step);
-  return verb;
+  return found;
 }
 
-static uint64_t number(const struct play *p, const char *text)
+static uint64_t number(const char *text)
 {
-  const struct stage *s = &p->stage;
   switch (*text) {
   case 'x':
-    return s->x;
+    return stage.x;
   case 'y':
-    return s->y;
+    return stage.y;
   case 'z':
-    return s->z;
+    return stage.z;
   case '%':
-    return s->value;
+    return stage.value;
   default:
     return strtoull(text, NULL, 10);
   }
 }
 
-static int result_of(const struct play *p, const char *text)
+static int result_of(const char *text)
 {
   static const struct {
     const char *name;
@@ -300,33 +276,33 @@ static int result_of(const struct play *p, const char *text)
   for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(text, names[i].name))
       return names[i].result;
-  return (int) number(p, text);
+  return (int) number(text);
 }
 
 static void expect(const struct play *p, int result, int expected)
 {
   if (result != expected)
-    fail_msg("%s, %s, %s, %lu: \"%s\" gives %d", p->row, p->stage.setup->name,
-             p->stage.hook ? p->stage.hook : "-", p->stage.value, p->step, result);
+    fail_msg("%s, %s, %s, %lu: \"%s\" gives %d", p->row, stage.setup->name,
+             stage.hook ? stage.hook : "-", stage.value, p->step, result);
 }
 
 static int call_part(struct call *call)
 {
   struct part *part = call->context;
-  return part->verb->call(part->stage, part->call.filter, part->n);
+  return part->make(part->call.filter, part->n);
 }
 
 /* Holds the next thread that comes to a hook, `@hook#nth`. */
-static const char *hold_at(const struct play *p, const char *token, unsigned *nth)
+static const char *hold_at(const char *token, unsigned *nth)
 {
   char name[48];
-  (void) snprintf(name, sizeof name, "%s", token[1] == '*' ? p->stage.hook : token + 1);
-  char *number = strchr(name, '#');
-  *nth = number ? (unsigned) strtoul(number + 1, NULL, 10) : 1;
-  if (number)
-    *number = 0;
+  (void) snprintf(name, sizeof name, "%s", token[1] == '*' ? stage.hook : token + 1);
+  char *times = strchr(name, '#');
+  *nth = times ? (unsigned) strtoul(times + 1, NULL, 10) : 1;
+  if (times)
+    *times = 0;
   const char *hook = kept(name);
-  schedule_stop_at_nth(hook, number ? *nth : 0);
+  schedule_stop_at_nth(hook, times ? *nth : 0);
   return hook;
 }
 
@@ -334,7 +310,7 @@ static void await_hold(const struct play *p, const char *hook, unsigned nth)
 {
   schedule_wait_either(hook, nth, "call_returned", 1);
   if (schedule_reached(hook) < nth)
-    fail_msg("%s, %s: \"%s\" does not come to %s", p->row, p->stage.setup->name, p->step, hook);
+    fail_msg("%s, %s: \"%s\" does not come to %s", p->row, stage.setup->name, p->step, hook);
 }
 
 static void begin_call(struct play *p, char *const *words, unsigned n)
@@ -343,12 +319,12 @@ static void begin_call(struct play *p, char *const *words, unsigned n)
   const char *hook = words[n - 1][0] == '@' ? words[n - 1] : NULL;
   unsigned nth = 0;
   assert_false(part->runs);
-  *part = (struct part){.stage = &p->stage, .verb = verb_of(p, words[1]), .runs = true};
-  part->n = n > 2u + !!hook ? number(p, words[2]) : 0;
-  part->call = (struct call){.filter = p->stage.f, .whole = call_part, .context = part};
+  *part = (struct part){.make = verb_of(p, words[1]), .runs = true};
+  part->n = n > 2u + !!hook ? number(words[2]) : 0;
+  part->call = (struct call){.filter = stage.f, .whole = call_part, .context = part};
   if (hook)
-    hook = hold_at(p, hook, &nth);
-  p->stage.returned = schedule_reached("call_returned");
+    hook = hold_at(hook, &nth);
+  stage.returned = schedule_reached("call_returned");
   const unsigned rests = schedule_rests();
   start(&part->call);
   if (hook)
@@ -363,14 +339,14 @@ static void end_calls(struct play *p, char *const *words, unsigned n)
   unsigned calls = 0, nth = 0;
   int expected[MOST_CALLS];
   if (words[n - 1][0] == '@') {
-    const char *hook = hold_at(p, words[n - 1], &nth);
+    const char *hook = hold_at(words[n - 1], &nth);
     await_hold(p, hook, nth);
     return;
   }
   while (calls < n && words[calls][0] != '=')
     calls++;
   for (unsigned i = calls + 1; i < n; i++)
-    expected[i - calls - 1] = result_of(p, words[i]);
+    expected[i - calls - 1] = result_of(words[i]);
   schedule_go();
   for (unsigned i = 0; i < calls; i++) {
     struct part *part = &p->parts[words[i][0] - 'a'];
@@ -389,20 +365,20 @@ static void end_calls(struct play *p, char *const *words, unsigned n)
   for (unsigned i = 0; i < MOST_CALLS; i++)
     if (p->parts[i].runs)
       return;
-  assert_all_valid(&p->stage);
+  assert_all_valid();
 }
 
 static void make_calls(struct play *p, char *const *words, unsigned n)
 {
-  const struct verb *verb = verb_of(p, words[0]);
+  verb *make = verb_of(p, words[0]);
   const bool says = n > 2 && words[n - 2][0] == '=';
   const char *numbers = n - 2 * says > 1 ? words[1] : "0", *end = strstr(numbers, "..");
   const char *times = strchr(numbers, '*');
-  const uint64_t first = number(p, numbers), last = end ? number(p, end + 2) : first,
-                 each = times ? number(p, times + 1) : 1;
+  const uint64_t first = number(numbers), last = end ? number(end + 2) : first,
+                 each = times ? number(times + 1) : 1;
   for (uint64_t i = first; i < first + (last + 1 - first) * each; i++)
-    expect(p, verb->call(&p->stage, p->stage.own, first + (i - first) / each),
-           says ? result_of(p, words[n - 1]) : TAMIS_OK);
+    expect(p, make(stage.own, first + (i - first) / each),
+           says ? result_of(words[n - 1]) : TAMIS_OK);
 }
 
 static void play_step(struct play *p, char *step)
@@ -424,12 +400,11 @@ static void play_step(struct play *p, char *step)
 static void play_script(const struct row *row, const struct setup *setup, const char *hook,
                         uint64_t value)
 {
-  struct play p = {
-      .row = row->name,
-      .stage = {.setup = setup, .hook = hook, .value = value, .noted = TAMIS_STATS_INIT}};
+  struct play p = {.row = row->name};
   char script[1500], step[100], *rest = NULL;
   assert_true((size_t) snprintf(script, sizeof script, "%s", row->script) < sizeof script);
-  open_stage(&p.stage);
+  stage.hook = hook, stage.value = value;
+  open_stage(setup);
   for (char *at = strtok_r(script, ";", &rest); at; at = strtok_r(NULL, ";", &rest)) {
     (void) snprintf(step, sizeof step, "%s", at + strspn(at, " "));
     p.step = step;
@@ -437,7 +412,7 @@ static void play_script(const struct row *row, const struct setup *setup, const 
   }
   for (unsigned i = 0; i < MOST_CALLS; i++)
     assert_false(p.parts[i].runs);
-  close_stage(&p.stage);
+  close_stage();
 }
 
 static bool has_word(const char *text, const char *token)

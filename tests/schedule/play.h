@@ -23,11 +23,12 @@
 
 #include "calls.h"
 
-struct stage;
+/* A function of the library is one as it is. */
+typedef int verb(tamis_filter *f, uint64_t n);
 
-struct verb {
+struct named_verb {
   const char *name;
-  int (*call)(struct stage *s, tamis_filter *f, uint64_t n);
+  verb *call;
 };
 
 /* A filter on which scripts are played; what is 0 is as in every other one. */
@@ -40,8 +41,8 @@ struct setup {
   unsigned room; /* max_bytes, in tenths of what the filter takes when it is new */
   double fpp;
   bool fixed, renews, shared;
-  const char *never;                                            /* hooks to which no call comes */
-  int (*prepare)(struct stage *s, tamis_filter *f, uint64_t n); /* before the script */
+  const char *never; /* hooks to which no call comes */
+  verb *prepare;     /* before the script */
   uint64_t n;
 };
 
@@ -51,7 +52,8 @@ struct row {
   const char *hooks, *script;
 };
 
-struct stage {
+/* What a script is played on. */
+extern struct stage {
   const struct setup *setup;
   /* The filter; the test's handle of it, which another process would have if it is shared; and one that is
    * united with it, or loaded from it. */
@@ -62,20 +64,20 @@ struct stage {
   const char *hook;
   unsigned returned; /* calls, before the last one began */
   bool forged;       /* a verb has written what no call writes: the filter need not be valid */
-};
+} stage;
 
 struct program {
   const struct setup *setups;
-  const struct verb *verbs; /* the last one has no name */
+  const struct named_verb *verbs; /* the last one has no name */
   const struct row *rows;
   size_t n;
 };
 
-void open_stage(struct stage *s);
-void close_stage(struct stage *s);
+void open_stage(const struct setup *setup);
+void close_stage(void);
 
 /* The other filter, which has the same options. */
-tamis_filter *stage_from(struct stage *s);
+tamis_filter *stage_from(void);
 
 /* Plays all rows, and runs the tests that are no rows. */
 int run_schedules(const char *name, const struct program *program, const struct CMUnitTest *tests,

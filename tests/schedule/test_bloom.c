@@ -21,17 +21,16 @@ static void fill_up(tamis_filter *f, uint64_t keys)
       assert_int_equal(tamis_add_hash(f, key++), TAMIS_OK);
 }
 
-static int fill(struct stage *s, tamis_filter *f, uint64_t keys)
+static int fill(tamis_filter *f, uint64_t keys)
 {
-  (void) s;
   fill_up(f, keys);
   return 0;
 }
 
 /* Adds keys that nobody else uses until the next layer is opened. */
-static int open_layer(struct stage *s, tamis_filter *f, uint64_t n)
+static int open_layer(tamis_filter *f, uint64_t n)
 {
-  (void) s, (void) n;
+  (void) n;
   uint64_t layers = stats_of(f).layers, key = UINT64_C(1) << (31 + layers);
   while (stats_of(f).layers == layers)
     assert_int_equal(tamis_add_hash(f, key++), TAMIS_OK);
@@ -40,10 +39,10 @@ static int open_layer(struct stage *s, tamis_filter *f, uint64_t n)
 
 /* One or two layers, the last of which is nearly full.  (So few keys have come to it that none of them sets
  * the last of key 7's bits.) */
-static int fill_layers(struct stage *s, tamis_filter *f, uint64_t layers)
+static int fill_layers(tamis_filter *f, uint64_t layers)
 {
   if (layers == 2)
-    (void) open_layer(s, f, 0);
+    (void) open_layer(f, 0);
   fill_up(f, layers * 100 - 2);
   return 0;
 }
@@ -138,77 +137,74 @@ static uint64_t bits_in_word(const tamis_filter *f, uint64_t hash, uint64_t at)
 }
 
 /* x leaves a single bit of key 7's last word, which y sets. */
-static int choose_neighbours(struct stage *s, tamis_filter *f, uint64_t n)
+static int choose_neighbours(tamis_filter *f, uint64_t n)
 {
   (void) n;
   const struct bloom_probe last = probe_of(f, 7, UINT64_MAX);
   uint64_t bit;
-  s->x = s->y = 100;
+  stage.x = stage.y = 100;
   do
-    bit = last.mask & ~bits_in_word(f, ++s->x, last.word);
+    bit = last.mask & ~bits_in_word(f, ++stage.x, last.word);
   while (!bit || bit & (bit - 1));
-  while (!(bits_in_word(f, s->y, last.word) & bit))
-    s->y++;
+  while (!(bits_in_word(f, stage.y, last.word) & bit))
+    stage.y++;
   return 0;
 }
 
 /* Sets the bits of the other filter, in the first layer, as a call does that has found room there. */
-static int force(struct stage *s, tamis_filter *f, uint64_t n)
+static int force(tamis_filter *f, uint64_t n)
 {
   (void) n;
-  s->forged = true;
+  stage.forged = true;
   for (unsigned i = 0; i < bloom_of(f)->word_count; i++)
-    word_or(&bloom_of(f)->words[i], word_load(&bloom_of(s->from)->words[i]));
+    word_or(&bloom_of(f)->words[i], word_load(&bloom_of(stage.from)->words[i]));
   return 0;
 }
 
 /* Opens a layer, or ends the filter, though there is room for keys. */
-static int close_first(struct stage *s, tamis_filter *f, uint64_t n)
+static int close_first(tamis_filter *f, uint64_t n)
 {
-  (void) s, (void) n;
+  (void) n;
   return tamis__layers_open(bloom_of(f), bloom_of(f), 0);
 }
 
 /* Adds keys until none gets in. */
-static int fill_to_the_end(struct stage *s, tamis_filter *f, uint64_t n)
+static int fill_to_the_end(tamis_filter *f, uint64_t n)
 {
-  (void) s, (void) n;
+  (void) n;
   uint64_t key = 100000;
   while (tamis_add_unique_hash(f, key) != TAMIS_EFULL)
     key++;
   return 0;
 }
 
-static int is_in_newest(struct stage *s, tamis_filter *f, uint64_t n)
+static int is_in_newest(tamis_filter *f, uint64_t n)
 {
-  (void) s;
   const struct bloom_row row = bloom_row_of(newest_layer(bloom_of(f)));
   return row.calls->find(&row, 1, hash_mix(&f->keys, n));
 }
 
-static int has_many_new_bits(struct stage *s, tamis_filter *f, uint64_t n)
+static int has_many_new_bits(tamis_filter *f, uint64_t n)
 {
-  return stats_of(f).bits_set - s->noted.bits_set > n;
+  return stats_of(f).bits_set - stage.noted.bits_set > n;
 }
 
 /* Whether an absent key of 400 is found, or more. */
-static int finds_many(struct stage *s, tamis_filter *f, uint64_t n)
+static int finds_many(tamis_filter *f, uint64_t n)
 {
   uint64_t found = 0;
-  (void) s;
   for (uint64_t i = 0; i < n; i++)
     found += tamis_contains_hash(f, 1000000 + i);
   return found > n / 400;
 }
 
-static int contains_in_batch(struct stage *s, tamis_filter *f, uint64_t n)
+static int contains_in_batch(tamis_filter *f, uint64_t n)
 {
-  (void) s;
   bool found;
   return (int) tamis_contains_many_hash(f, &n, 1, &found);
 }
 
-static const struct verb verbs[] = {
+static const struct named_verb verbs[] = {
     {"fill", fill},
     {"open", open_layer},
     {"choose", choose_neighbours},
@@ -486,7 +482,7 @@ static void a_late_add_needs_no_room(void **state)
     struct call a = {.filter = make_in(&memory, (tamis_layout) layout, 1000, 0), .hash = 7};
     fill_up(a.filter, 998);
     stop_at(&a, "bloom_room_found");
-    (void) open_layer(NULL, a.filter, 0);
+    (void) open_layer(a.filter, 0);
     memory.refuses = true;
     for (uint64_t key = UINT64_C(1) << 33; tamis_add_hash(a.filter, key) == TAMIS_OK; key++)
       ;
@@ -521,26 +517,25 @@ static void a_process_that_lags_sets_no_bits(void **state)
     struct setup setup = {.layout = (tamis_layout) (i % 3), .capacity = CAPACITY, .fpp = 0.0025};
     setup.shared = true, setup.fixed = i < 3;
     setup.max_bytes = i < 3 ? 0 : i < 6 ? 6 * CAPACITY : 1000 * CAPACITY;
-    struct stage s = {.setup = &setup};
-    open_stage(&s);
-    assert_int_equal(fullness_of(const_bloom_of(s.own)),
+    open_stage(&setup);
+    assert_int_equal(fullness_of(const_bloom_of(stage.own)),
                      OPEN); /* so it does not look at each key */
     uint64_t key = 1;
     int result = TAMIS_OK;
-    for (; result != TAMIS_EFULL && newest_layer(const_bloom_of(s.f))->number < 4; key++)
-      result = tamis_add_unique_hash(s.f, key * HASH_MULTIPLIER);
+    for (; result != TAMIS_EFULL && newest_layer(const_bloom_of(stage.f))->number < 4; key++)
+      result = tamis_add_unique_hash(stage.f, key * HASH_MULTIPLIER);
     assert_int_equal(result == TAMIS_EFULL, i < 6);
-    const unsigned closed = i < 6 ? UINT_MAX : newest_layer(const_bloom_of(s.f))->number;
-    const uint64_t bits = bits_below(s.own, closed);
+    const unsigned closed = i < 6 ? UINT_MAX : newest_layer(const_bloom_of(stage.f))->number;
+    const uint64_t bits = bits_below(stage.own, closed);
     unsigned added = 0;
     for (uint64_t end = key + MORE; key < end; key++)
-      added += tamis_add_unique_hash(s.own, key * HASH_MULTIPLIER) == TAMIS_OK;
+      added += tamis_add_unique_hash(stage.own, key * HASH_MULTIPLIER) == TAMIS_OK;
     if (i < 6) /* case 2: the word layout, in a word that has no mark yet */
       assert_in_range(added, 0, i == 2);
     else
       assert_true(added > MORE / 2);
-    assert_in_range(bits_below(s.own, closed) - bits, 0, MOST_BITS);
-    close_stage(&s);
+    assert_in_range(bits_below(stage.own, closed) - bits, 0, MOST_BITS);
+    close_stage();
   }
 }
 
@@ -566,7 +561,7 @@ static void a_filter_that_grows_after_the_fetch_is_searched_in_all_layers(void *
   struct call a = {.filter = first, .hash = wanted, .whole = contains_each, .context = filters};
   stop_at(&a, "each_fetched");
   assert_int_equal(tamis_add_hash(first, wanted), TAMIS_OK);
-  (void) open_layer(NULL, second, 0);
+  (void) open_layer(second, 0);
   assert_int_equal(tamis_add_hash(second, wanted), TAMIS_OK);
   assert_int_equal(go_on(&a), TAMIS_PRESENT);
   tamis_destroy(first), tamis_destroy(second);

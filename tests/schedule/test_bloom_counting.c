@@ -57,11 +57,11 @@ static bool related(const tamis_filter *f, uint64_t a, uint64_t b, bool shared)
 /* ---- verbs ---- */
 
 /* x has the words of a key, and no counter of it. */
-static int choose_neighbour(struct stage *s, tamis_filter *f, uint64_t hash)
+static int choose_neighbour(tamis_filter *f, uint64_t hash)
 {
   assert_int_equal(const_bloom_of(f)->probes, 3);
-  for (s->x = 1000; !related(f, hash, s->x, false);)
-    s->x++;
+  for (stage.x = 1000; !related(f, hash, stage.x, false);)
+    stage.x++;
   return 0;
 }
 
@@ -75,9 +75,8 @@ static unsigned end_of(const struct key_counters *key, bool last)
 }
 
 /* Whether the first word of a key, which has been added alone, has its counters, and the last one none. */
-static int has_first_word_only(struct stage *s, tamis_filter *f, uint64_t hash)
+static int has_first_word_only(tamis_filter *f, uint64_t hash)
 {
-  (void) s;
   struct key_counters key = counters_of(f, hash);
   const unsigned first = end_of(&key, false);
   return counters_have(line_of(&key)[first], own_in(&key, first)) &&
@@ -85,9 +84,8 @@ static int has_first_word_only(struct stage *s, tamis_filter *f, uint64_t hash)
 }
 
 /* Adds keys that have the key's counters in its last word, and none of its others. */
-static int fill_last_word(struct stage *s, tamis_filter *f, uint64_t hash)
+static int fill_last_word(tamis_filter *f, uint64_t hash)
 {
-  (void) s;
   struct key_counters key = counters_of(f, hash);
   const unsigned last = end_of(&key, true);
   uint64_t covered = 0;
@@ -106,13 +104,13 @@ static int fill_last_word(struct stage *s, tamis_filter *f, uint64_t hash)
 }
 
 /* Adds a key, and others that hide x, which has a counter in common with it, and which is never added. */
-static int hide(struct stage *s, tamis_filter *f, uint64_t hash)
+static int hide(tamis_filter *f, uint64_t hash)
 {
-  for (s->x = 100001; !related(f, hash, s->x, true);) /* few keys in its line hide it */
-    s->x++;
-  struct key_counters wanted = counters_of(f, s->x), own = counters_of(f, hash);
+  for (stage.x = 100001; !related(f, hash, stage.x, true);) /* few keys in its line hide it */
+    stage.x++;
+  struct key_counters wanted = counters_of(f, stage.x), own = counters_of(f, hash);
   tamis_add_hash(f, hash);
-  for (uint64_t i = 2000; !tamis_contains_hash(f, s->x); i++) {
+  for (uint64_t i = 2000; !tamis_contains_hash(f, stage.x); i++) {
     struct key_counters key = counters_of(f, i);
     bool helps = false, hurts = false;
     for (unsigned w = 0; w < LINE_WORDS; w++) {
@@ -126,7 +124,7 @@ static int hide(struct stage *s, tamis_filter *f, uint64_t hash)
   return 0;
 }
 
-static const struct verb verbs[] = {
+static const struct named_verb verbs[] = {
     {"choose", choose_neighbour},
     {"first_word_only", has_first_word_only},
     {"fill_last", fill_last_word},

@@ -75,26 +75,26 @@ static void of_two_that_mend_one_clears(void **state)
 {
   (void) state;
   for (uint64_t key = 1; key < 40; key++) {
-    struct stage s = {.setup = &setup};
-    open_stage(&s);
+    open_stage(&setup);
     const uint64_t hash = key * HASH_MULTIPLIER;
-    assert_int_equal(tamis_add_hash(s.f, hash), TAMIS_OK);
-    const struct pair_of_window p = pair_of_key(window_of(s.f), hash);
+    assert_int_equal(tamis_add_hash(stage.f, hash), TAMIS_OK);
+    const struct pair_of_window p = pair_of_key(window_of(stage.f), hash);
     if (p.stripe[0] != p.stripe[1]) {
       pid_t child = fork();
       if (child == 0)
-        die_in_a_move(s.f, hash);
+        die_in_a_move(stage.f, hash);
       assert_int_equal(waitpid(child, NULL, 0), child);
-      struct call a = {.filter = s.f, .hash = hash};
+      struct call a = {.filter = stage.f, .hash = hash};
       const bool upper_first =
-          p.stripe[0] == window_stripe(window_of(s.f), &window_of(s.f)->first, p.pair.place.upper);
+          p.stripe[0] ==
+          window_stripe(window_of(stage.f), &window_of(stage.f)->first, p.pair.place.upper);
       a.function = upper_first ? take_first : take_second;
       stop_at(&a, "shared_twin_found");
-      (void) (upper_first ? take_second : take_first)(s.own, hash);
+      (void) (upper_first ? take_second : take_first)(stage.own, hash);
       go_on(&a);
-      assert_true(tamis_contains_hash(s.own, hash));
+      assert_true(tamis_contains_hash(stage.own, hash));
     }
-    close_stage(&s);
+    close_stage();
   }
 }
 
@@ -113,12 +113,11 @@ static void a_lock_is_not_taken_from_the_living(void **state)
   (void) state;
   enum { ASKED = 5, STOPPED = 2 };
   for (unsigned i = 0; i < 3; i++) {
-    struct stage s = {.setup = &setup};
-    open_stage(&s);
-    struct window *w = window_of(s.f);
+    open_stage(&setup);
+    struct window *w = window_of(stage.f);
     const uint64_t hash = 7 * HASH_MULTIPLIER;
     struct window_stripe *stripe = pair_of_key(w, hash).stripe[0];
-    struct call add = {.filter = i ? s.own : s.f, .hash = hash};
+    struct call add = {.filter = i ? stage.own : stage.f, .hash = hash};
     pid_t child = -1;
     if (i == STOPPED && (child = fork()) == 0)
       stop_with(w, stripe);
@@ -141,7 +140,7 @@ static void a_lock_is_not_taken_from_the_living(void **state)
     assert_int_equal(finish(&add), TAMIS_OK);
     if (i == STOPPED)
       assert_int_equal(waitpid(child, NULL, 0), child);
-    close_stage(&s);
+    close_stage();
   }
 }
 

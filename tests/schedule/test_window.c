@@ -47,37 +47,36 @@ static void fill(tamis_filter *f, uint64_t *last, uint64_t lower, uint64_t upper
     assert_int_equal(tamis_add_hash(f, key_at(f, last, lower, upper)), TAMIS_OK);
 }
 
-static int used_lanes(struct stage *s, tamis_filter *f, uint64_t bucket)
+static int used_lanes(tamis_filter *f, uint64_t bucket)
 {
-  (void) s;
   const struct window_shape *shape = &geometry_of(f)->shape;
   return (int) lanes_count(window_used(shape, window_load(&const_window_of(f)->first, bucket)));
 }
 
-static int used_upper_lanes(struct stage *s, tamis_filter *f, uint64_t key)
+static int used_upper_lanes(tamis_filter *f, uint64_t key)
 {
   struct window *w = window_of(f);
-  return used_lanes(s, f, pair_in(&w->first, window_mixed(w, key)).place.upper);
+  return used_lanes(f, pair_in(&w->first, window_mixed(w, key)).place.upper);
 }
 
 /* x was added in period 1.  Period 2 runs: it is the last one of x, and the first one of all other
  * keys. */
-static int prepare_moves(struct stage *s, tamis_filter *f, uint64_t n)
+static int prepare_moves(tamis_filter *f, uint64_t n)
 {
   const int lanes = (int) geometry_of(f)->shape.lane.lanes;
   (void) n;
   assert_true(geometry_of(f)->half > FAR && geometry_of(f)->bucket_shift == 0);
-  fill(f, &s->y, L0, FAR, 2 * (unsigned) lanes); /* both are full */
+  fill(f, &stage.y, L0, FAR, 2 * (unsigned) lanes); /* both are full */
   advance(f, 1);
-  s->x = key_at(f, &s->y, L0, U0);
-  assert_int_equal(tamis_add_hash(f, s->x), TAMIS_OK); /* so it goes to U0 */
-  advance(f, 1);                                       /* L0 is empty */
-  fill(f, &s->y, L1, FAR, 2 * (unsigned) lanes);
-  fill(f, &s->y, L1, U0, (unsigned) lanes - 1);
-  s->z = key_at(f, &s->y, L1, U0);
-  assert_int_equal(used_lanes(s, f, L0), 0);
-  assert_int_equal(used_lanes(s, f, L1), lanes);
-  assert_int_equal(used_lanes(s, f, geometry_of(f)->half), lanes);
+  stage.x = key_at(f, &stage.y, L0, U0);
+  assert_int_equal(tamis_add_hash(f, stage.x), TAMIS_OK); /* so it goes to U0 */
+  advance(f, 1);                                          /* L0 is empty */
+  fill(f, &stage.y, L1, FAR, 2 * (unsigned) lanes);
+  fill(f, &stage.y, L1, U0, (unsigned) lanes - 1);
+  stage.z = key_at(f, &stage.y, L1, U0);
+  assert_int_equal(used_lanes(f, L0), 0);
+  assert_int_equal(used_lanes(f, L1), lanes);
+  assert_int_equal(used_lanes(f, geometry_of(f)->half), lanes);
   return 0;
 }
 
@@ -85,9 +84,8 @@ static int prepare_moves(struct stage *s, tamis_filter *f, uint64_t n)
 
 static uint64_t next_key;
 
-static int add_keys(struct stage *s, tamis_filter *f, uint64_t n)
+static int add_keys(tamis_filter *f, uint64_t n)
 {
-  (void) s;
   for (; n; n--)
     assert_true(tamis_add_hash(f, next_key++ * HASH_MULTIPLIER) >= 0);
   return 0;
@@ -101,18 +99,18 @@ static int last_keys_are_in(const tamis_filter *f, uint64_t n)
   return 1;
 }
 
-static int has_last_keys(struct stage *s, tamis_filter *f, uint64_t n)
+static int has_last_keys(tamis_filter *f, uint64_t n)
 {
-  return last_keys_are_in(f, n) && (!s->from || last_keys_are_in(s->from, n));
+  return last_keys_are_in(f, n) && (!stage.from || last_keys_are_in(stage.from, n));
 }
 
 /* Keys that come until there are so many layers.  Then x of them have come. */
-static int grow(struct stage *s, tamis_filter *f, uint64_t layers)
+static int grow(tamis_filter *f, uint64_t layers)
 {
   const uint64_t first = next_key;
   while (stats_of(f).layers < layers)
-    add_keys(s, f, 1);
-  s->x = next_key - first;
+    add_keys(f, 1);
+  stage.x = next_key - first;
   return 0;
 }
 
@@ -122,19 +120,19 @@ static bool has_grown(const tamis_filter *f)
 }
 
 /* The first layer has left, and the newest one is empty. */
-static int prepare_grown(struct stage *s, tamis_filter *f, uint64_t n)
+static int prepare_grown(tamis_filter *f, uint64_t n)
 {
   (void) n;
   next_key = 1;
-  add_keys(s, f, 2000);
+  add_keys(f, 2000);
   advance(f, 3);
   assert_true(stats_of(f).layers <= 2 && has_grown(f));
   return 0;
 }
 
-static int let_leave(struct stage *s, tamis_filter *f, uint64_t n)
+static int let_leave(tamis_filter *f, uint64_t n)
 {
-  (void) s, (void) n;
+  (void) n;
   advance(f, 6);
   assert_int_equal(stats_of(f).layers, 1);
   assert_false(has_grown(f));
@@ -142,9 +140,9 @@ static int let_leave(struct stage *s, tamis_filter *f, uint64_t n)
 }
 
 /* What has left is released after a grace period, which nobody can hurry. */
-static int await_release(struct stage *s, tamis_filter *f, uint64_t n)
+static int await_release(tamis_filter *f, uint64_t n)
 {
-  (void) s, (void) n;
+  (void) n;
   while (atomic_load(&window_of(f)->backlog.held)) {
     sched_yield();
     (void) stats_of(f);
@@ -152,22 +150,22 @@ static int await_release(struct stage *s, tamis_filter *f, uint64_t n)
   return 0;
 }
 
-static int let_from_leave(struct stage *s, tamis_filter *f, uint64_t n)
+static int let_from_leave(tamis_filter *f, uint64_t n)
 {
   (void) f;
-  (void) let_leave(s, s->from, n);
-  return await_release(s, s->from, n);
+  (void) let_leave(stage.from, n);
+  return await_release(stage.from, n);
 }
 
-static int grow_from(struct stage *s, tamis_filter *f, uint64_t n)
+static int grow_from(tamis_filter *f, uint64_t n)
 {
   (void) f;
-  return prepare_grown(s, stage_from(s), n);
+  return prepare_grown(stage_from(), n);
 }
 
-static int is_held(struct stage *s, tamis_filter *f, uint64_t n)
+static int is_held(tamis_filter *f, uint64_t n)
 {
-  (void) s, (void) n;
+  (void) n;
   return atomic_load(&window_of(f)->backlog.held) > 0;
 }
 
@@ -220,42 +218,35 @@ enum {
 
 /* ---- verbs ---- */
 
-static int set_period(struct stage *s, tamis_filter *f, uint64_t n)
-{
-  (void) s;
-  return tamis_set_period(f, n);
-}
-
 /* The other one of 0 and 1 periods. */
-static int advance_unless(struct stage *s, tamis_filter *f, uint64_t n)
+static int advance_unless(tamis_filter *f, uint64_t n)
 {
-  (void) s;
   advance(f, 1 - (unsigned) n);
   return 0;
 }
 
-static int advance_from(struct stage *s, tamis_filter *f, uint64_t n)
+static int advance_from(tamis_filter *f, uint64_t n)
 {
   (void) f;
-  advance(stage_from(s), (unsigned) n);
+  advance(stage_from(), (unsigned) n);
   return 0;
 }
 
-static int open_next(struct stage *s, tamis_filter *f, uint64_t n)
+static int open_next(tamis_filter *f, uint64_t n)
 {
-  (void) s, (void) n;
+  (void) n;
   return open_layer_after(window_of(f), &window_of(f)->first);
 }
 
-static int has_retried(struct stage *s, tamis_filter *f, uint64_t n)
+static int has_retried(tamis_filter *f, uint64_t n)
 {
   (void) f, (void) n;
-  return stats_of(s->f).lookup_retries > 0;
+  return stats_of(stage.f).lookup_retries > 0;
 }
 
-static int growths(struct stage *s, tamis_filter *f, uint64_t n)
+static int growths(tamis_filter *f, uint64_t n)
 {
-  (void) s, (void) n;
+  (void) n;
   return (int) stats_of(f).growths;
 }
 
@@ -263,10 +254,9 @@ static int growths(struct stage *s, tamis_filter *f, uint64_t n)
 static struct window_stripe *held_stripe;
 static struct stripe *counts_held;
 
-static int hold_bucket(struct stage *s, tamis_filter *f, uint64_t bucket)
+static int hold_bucket(tamis_filter *f, uint64_t bucket)
 {
   struct window *w = window_of(f);
-  (void) s;
   held_stripe = window_stripe(w, &w->first, bucket);
   assert_int_equal(window_join(w), TAMIS_OK);
   window_lock(w, held_stripe);
@@ -274,48 +264,47 @@ static int hold_bucket(struct stage *s, tamis_filter *f, uint64_t bucket)
 }
 
 /* U0, to which a sweep comes after L0. */
-static int hold_upper(struct stage *s, tamis_filter *f, uint64_t n)
+static int hold_upper(tamis_filter *f, uint64_t n)
 {
   (void) n;
-  (void) hold_bucket(s, f, geometry_of(f)->half);
+  (void) hold_bucket(f, geometry_of(f)->half);
   assert_true(held_stripe > window_stripe(window_of(f), &window_of(f)->first, L0));
   return 0;
 }
 
-static int hold_last(struct stage *s, tamis_filter *f, uint64_t n)
+static int hold_last(tamis_filter *f, uint64_t n)
 {
-  (void) s, (void) n;
+  (void) n;
   held_stripe = &window_of(f)->stripes.all[window_of(f)->stripes.mask];
   window_lock(window_of(f), held_stripe);
   return 0;
 }
 
-static int free_stripe(struct stage *s, tamis_filter *f, uint64_t n)
+static int free_stripe(tamis_filter *f, uint64_t n)
 {
-  (void) s, (void) n;
+  (void) n;
   window_unlock(window_of(f), held_stripe);
   return 0;
 }
 
-static int hold_counts(struct stage *s, tamis_filter *f, uint64_t key)
+static int hold_counts(tamis_filter *f, uint64_t key)
 {
-  (void) s;
   counts_held = window_counts_lock(f, key);
   stripe_lock(counts_held);
   return 0;
 }
 
-static int free_counts(struct stage *s, tamis_filter *f, uint64_t n)
+static int free_counts(tamis_filter *f, uint64_t n)
 {
-  (void) s, (void) f, (void) n;
+  (void) f, (void) n;
   stripe_unlock(counts_held);
   return 0;
 }
 
 /* Whatever is held goes on, as far as it comes. */
-static int let_go(struct stage *s, tamis_filter *f, uint64_t n)
+static int let_go(tamis_filter *f, uint64_t n)
 {
-  (void) s, (void) f;
+  (void) f;
   schedule_go();
   for (; n; n--)
     sched_yield();
@@ -323,11 +312,10 @@ static int let_go(struct stage *s, tamis_filter *f, uint64_t n)
 }
 
 /* How many stripes of a key's buckets in all layers are held. */
-static int held_stripes(struct stage *s, tamis_filter *f, uint64_t key)
+static int held_stripes(tamis_filter *f, uint64_t key)
 {
   struct window *w = window_of(f);
   int held = 0;
-  (void) s;
   for (const struct window_layer *layer = atomic_load(&w->newest); layer; layer = layer->older) {
     struct window_place place =
         window_place_of(&layer->geometry, window_mixed(w, key), layer->geometry.segments > 1);
@@ -338,21 +326,21 @@ static int held_stripes(struct stage *s, tamis_filter *f, uint64_t key)
 }
 
 /* Keys until the next ones need moves, too. */
-static int need_room(struct stage *s, tamis_filter *f, uint64_t n)
+static int need_room(tamis_filter *f, uint64_t n)
 {
-  (void) s, (void) n;
+  (void) n;
   for (uint64_t key = 0; stats_of(f).evictions == 0; key++)
     assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
   return 0;
 }
 
 /* Makes room for keys that have none in their buckets. */
-static int evict(struct stage *s, tamis_filter *f, uint64_t n)
+static int evict(tamis_filter *f, uint64_t n)
 {
   struct window *w = window_of(f);
   const struct window_geometry *g = &w->first.geometry;
   const uint64_t epoch = epoch_before(&w->state->epoch), paths = stats_of(f).evictions;
-  (void) s, (void) n;
+  (void) n;
   for (uint64_t key = 100000; stats_of(f).evictions == paths; key++) {
     struct window_place place = window_place_of(g, window_mixed(w, key), g->segments > 1);
     struct window_buckets full = {place.lower, place.upper};
@@ -363,93 +351,92 @@ static int evict(struct stage *s, tamis_filter *f, uint64_t n)
 }
 
 /* The sum of the first layer's words, as an int. */
-static int sum_of_words(struct stage *s, tamis_filter *f, uint64_t n)
+static int sum_of_words(tamis_filter *f, uint64_t n)
 {
   uint64_t sum = 0;
   (void) n;
   for (uint64_t i = 0; i < window_words(geometry_of(f)); i++)
     sum = (sum ^ word_load(&window_of(f)->first.words[i])) * HASH_MULTIPLIER;
-  const int changed = s->y != sum;
-  s->y = sum;
+  const int changed = stage.y != sum;
+  stage.y = sum;
   return changed;
 }
 
 /* x and y have the first bucket of all for a lower one. */
-static int choose_first_bucket(struct stage *s, tamis_filter *f, uint64_t n)
+static int choose_first_bucket(tamis_filter *f, uint64_t n)
 {
   (void) n;
   assert_int_equal(geometry_of(f)->bucket_shift, 0);
-  while (window_place_of(geometry_of(f), window_mixed(window_of(f), s->x), false).lower)
-    s->x++;
-  for (s->y = s->x + 1;
-       window_place_of(geometry_of(f), window_mixed(window_of(f), s->y), false).lower;)
-    s->y++;
+  while (window_place_of(geometry_of(f), window_mixed(window_of(f), stage.x), false).lower)
+    stage.x++;
+  for (stage.y = stage.x + 1;
+       window_place_of(geometry_of(f), window_mixed(window_of(f), stage.y), false).lower;)
+    stage.y++;
   return 0;
 }
 
 /* max_bytes is what the filter has.  (Nothing else runs, or it has read it.) */
-static int limit(struct stage *s, tamis_filter *f, uint64_t n)
+static int limit(tamis_filter *f, uint64_t n)
 {
-  (void) s, (void) n;
+  (void) n;
   window_of(f)->max_bytes = stats_of(f).bytes;
   return 0;
 }
 
-static int end_limit(struct stage *s, tamis_filter *f, uint64_t n)
+static int end_limit(tamis_filter *f, uint64_t n)
 {
-  (void) s, (void) n;
+  (void) n;
   window_of(f)->max_bytes = 0;
   return 0;
 }
 
-static int has_more_bytes(struct stage *s, tamis_filter *f, uint64_t n)
+static int has_more_bytes(tamis_filter *f, uint64_t n)
 {
   (void) n;
-  return stats_of(f).bytes > s->noted.bytes;
+  return stats_of(f).bytes > stage.noted.bytes;
 }
 
 /* Leaves two copies of each key. */
-static int remove_copies(struct stage *s, tamis_filter *f, uint64_t keys)
+static int remove_copies(tamis_filter *f, uint64_t keys)
 {
-  (void) s;
   for (uint64_t i = 2; i < 200; i++)
     for (uint64_t key = 0; key < keys; key++)
       (void) tamis_remove_hash(f, key);
   return TAMIS_OK;
 }
 
-static const struct verb verbs[] = {{"lanes", used_lanes},
-                                    {"upper_lanes", used_upper_lanes},
-                                    {"keys", add_keys},
-                                    {"last_keys", has_last_keys},
-                                    {"grow", grow},
-                                    {"let_leave", let_leave},
-                                    {"released", await_release},
-                                    {"let_from_leave", let_from_leave},
-                                    {"grow_from", grow_from},
-                                    {"held", is_held},
-                                    {"set_period", set_period},
-                                    {"advance_unless", advance_unless},
-                                    {"advance_from", advance_from},
-                                    {"open", open_next},
-                                    {"has_retried", has_retried},
-                                    {"growths", growths},
-                                    {"hold_upper", hold_upper},
-                                    {"hold_last", hold_last},
-                                    {"free", free_stripe},
-                                    {"hold_counts", hold_counts},
-                                    {"free_counts", free_counts},
-                                    {"let_go", let_go},
-                                    {"held_stripes", held_stripes},
-                                    {"need_room", need_room},
-                                    {"evict", evict},
-                                    {"changed", sum_of_words},
-                                    {"choose", choose_first_bucket},
-                                    {"limit", limit},
-                                    {"end_limit", end_limit},
-                                    {"more_bytes", has_more_bytes},
-                                    {"remove_copies", remove_copies},
-                                    {NULL, NULL}};
+static const struct named_verb verbs[] = {{"lanes", used_lanes},
+                                          {"upper_lanes", used_upper_lanes},
+                                          {"keys", add_keys},
+                                          {"last_keys", has_last_keys},
+                                          {"grow", grow},
+                                          {"let_leave", let_leave},
+                                          {"released", await_release},
+                                          {"let_from_leave", let_from_leave},
+                                          {"grow_from", grow_from},
+                                          {"held", is_held},
+                                          {"set_period", tamis_set_period},
+                                          {"advance_unless", advance_unless},
+                                          {"advance_from", advance_from},
+                                          {"open", open_next},
+                                          {"has_retried", has_retried},
+                                          {"growths", growths},
+                                          {"hold_upper", hold_upper},
+                                          {"hold_last", hold_last},
+                                          {"free", free_stripe},
+                                          {"hold_counts", hold_counts},
+                                          {"free_counts", free_counts},
+                                          {"let_go", let_go},
+                                          {"held_stripes", held_stripes},
+                                          {"need_room", need_room},
+                                          {"evict", evict},
+                                          {"changed", sum_of_words},
+                                          {"choose", choose_first_bucket},
+                                          {"limit", limit},
+                                          {"end_limit", end_limit},
+                                          {"more_bytes", has_more_bytes},
+                                          {"remove_copies", remove_copies},
+                                          {NULL, NULL}};
 
 /* ---- schedules ---- */
 
@@ -707,7 +694,7 @@ static tamis_filter *make_grown(tamis_kind kind)
 {
   tamis_options options = window_options(kind, 1, 100, 0.0001, true);
   tamis_filter *f = create(&options);
-  (void) prepare_grown(NULL, f, 0);
+  (void) prepare_grown(f, 0);
   return f;
 }
 
@@ -719,8 +706,8 @@ static int write_and_let_leave(void *file, const void *data, size_t size)
   tamis_filter *f = saving;
   saving = NULL;
   if (f) {
-    let_leave(NULL, f, 0);
-    await_release(NULL, f, 0);
+    let_leave(f, 0);
+    await_release(f, 0);
     assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
   }
   return fwrite(data, 1, size, file) != size;
@@ -731,7 +718,7 @@ static void a_save_outlives_layers(void **state)
   (void) state;
   for (unsigned i = 0; i < 2; i++) {
     tamis_filter *f = make_grown(kinds[i]), *loaded = NULL;
-    add_keys(NULL, f, 500000); /* more than is written at once */
+    add_keys(f, 500000); /* more than is written at once */
     FILE *file = tmpfile();
     assert_non_null(file);
     saving = f;
@@ -770,16 +757,16 @@ static void memory_that_comes_free_is_room_at_once(void **state)
       struct call look = {.filter = f, .hash = 7, .function = call_contains},
                   last = {.filter = f, .function = tamis_add_hash};
       next_key = 1;
-      add_keys(NULL, f, 8000);
+      add_keys(f, 8000);
       const uint64_t most = stats_of(f).bytes;
       if (round) {
         hold_in_layers(&look);
       }
       advance(f, 2);
       if (round)
-        assert_true(is_held(NULL, f, 0));
+        assert_true(is_held(f, 0));
       else
-        await_release(NULL, f, 0);
+        await_release(f, 0);
       const unsigned long changes = window_of(f)->changes;
       for (unsigned refused = 0; refused < refusals[round] && window_of(f)->changes == changes;) {
         last.hash = next_key++ * HASH_MULTIPLIER;
@@ -790,12 +777,12 @@ static void memory_that_comes_free_is_room_at_once(void **state)
       if (round) {
         assert_int_equal(window_of(f)->changes, changes);
         go_on(&look);
-        let_leave(NULL, other, 0);
-        await_release(NULL, other, 0); /* its grace period has begun later, and is over */
+        let_leave(other, 0);
+        await_release(other, 0); /* its grace period has begun later, and is over */
         stop_at(&last, "window_layer_released");
         assert_false(stripe_held(&window_of(f)->opening));
         assert_int_equal(go_on(&last), TAMIS_OK);
-        add_keys(NULL, f, 400);
+        add_keys(f, 400);
       }
       assert_valid(f);
       tamis_destroy(other);
@@ -830,14 +817,14 @@ static void need_moves(tamis_filter *f)
   struct window *w = window_of(f);
   const uint64_t first = next_key, paths = stats_of(f).evictions;
   while (stats_of(f).evictions == paths)
-    add_keys(NULL, f, 1);
+    add_keys(f, 1);
   for (uint64_t key = first; key < next_key; key++) {
     struct pair pair = pair_in(&w->first, window_mixed(w, key * HASH_MULTIPLIER));
     struct view view = look_at(&pair);
     if (find_entry(&pair, &view).bucket < w->first.geometry.half)
       assert_int_equal(tamis_add_hash(f, key * HASH_MULTIPLIER), TAMIS_OK);
   }
-  limit(NULL, f, 0);
+  limit(f, 0);
   while (move(f, NULL) == TAMIS_OK)
     next_key++;
   struct pair pair = pair_in(&w->first, window_mixed(w, next_key * HASH_MULTIPLIER));
@@ -856,18 +843,18 @@ static void counts_find_memory_that_comes_free(void **state)
                  *from = create(&options);
     struct call look = {.filter = f, .hash = 7, .function = call_contains};
     add(from, 8, 2);
-    await_release(NULL, f, 0);
+    await_release(f, 0);
     hold_in_layers(&look);
-    let_leave(NULL, f, 0);
-    assert_true(is_held(NULL, f, 0));
+    let_leave(f, 0);
+    assert_true(is_held(f, 0));
     assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
     if (calls[i] == move)
       need_moves(f);
-    limit(NULL, f, 0);
+    limit(f, 0);
     assert_int_equal(calls[i](f, from), TAMIS_EFULL);
     go_on(&look);
-    let_leave(NULL, other, 0);
-    await_release(NULL, other, 0); /* its grace period has begun later, and is over */
+    let_leave(other, 0);
+    await_release(other, 0); /* its grace period has begun later, and is over */
     assert_int_equal(calls[i](f, from), TAMIS_OK);
     assert_valid(f);
     tamis_destroy(from);
