@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A window that processes share, as its calls see it: two handles of one file in one process are two
- * processes to each other.  (unit/window/test_shared_kill.c has what killed processes leave.)
+ * processes to each other.  (unit/test_shared_kill.c has what killed processes leave.)
  */
 #include "saved_unit.h"
 #include "shared_unit.h"
