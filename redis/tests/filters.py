@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Filters of every shape in a server, and their chunks."""
+from server import ReplyError
+
 KEYS = 3000
 
 
@@ -42,3 +44,16 @@ def chunks(client, kind, key):
         if cursor == 0:
             return found
         found.append((cursor, data))
+
+
+def insert(server, kind, key, items, size=2000):
+    parts = [items[start : start + size] for start in range(0, len(items), size)]
+    for reply in server.client.pipeline([[f"{kind}.INSERT", key, "ITEMS", *part] for part in parts], depth=4):
+        assert not isinstance(reply, ReplyError), reply
+
+
+def info(client, command, key):
+    """The reply of BF.INFO or CF.INFO as a dict, in either protocol."""
+    reply = client(command, key)
+    pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2])
+    return {name if isinstance(name, str) else name.decode(): value for name, value in pairs}

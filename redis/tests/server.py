@@ -240,6 +240,15 @@ class Server:
             self.client.close()
             self.client = None
 
+    def rewrite(self):
+        """A new AOF, whole."""
+        self("BGREWRITEAOF")
+        self.wait_for_rewrite()
+
+    def wait_for_rewrite(self):
+        wait_until(lambda: self.client.info("persistence", "aof_rewrite_in_progress") == 0 and
+                   self.client.info("persistence", "aof_rewrite_scheduled") == 0, "the AOF is written")
+
     def stop(self, how="NOSAVE"):
         """Ends it as SHUTDOWN does."""
         self.client.send(["SHUTDOWN", how])

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 import server as servers
 from check_documents import marked
-from filters import chunks
+from filters import chunks, info
 from server import ReplyError, same, wait_until
 
 SAMPLES = {  # a call of each command with a key in the place of {}
@@ -80,13 +80,6 @@ def talk(request, server):
     client = server.connect(request.param)
     yield client, *((1, 0) if request.param == 2 else (True, False))
     client.close()
-
-
-def info(client, command, key):
-    """The reply of BF.INFO or CF.INFO as a dict, in either protocol."""
-    reply = client(command, key)
-    pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2])
-    return {name if isinstance(name, str) else name.decode(): value for name, value in pairs}
 
 
 def test_refusals(talk):

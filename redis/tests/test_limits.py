@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import server as servers
-from filters import chunks
+from filters import chunks, info, insert
 from server import ReplyError, same, wait_until
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -18,15 +18,6 @@ MILLION = 1_000_000
 
 def used(server):
     return server.client.info("memory", "used_memory")
-
-
-def insert(server, kind, key, numbers, size=2000):
-    """Adds numbers, or other words."""
-    replies = server.client.pipeline(
-        ([f"{kind}.INSERT", key, "ITEMS", *numbers[start : start + size]]
-         for start in range(0, len(numbers), size)), depth=4)
-    for reply in replies:
-        assert not isinstance(reply, ReplyError), reply
 
 
 def false_positives(server, kind, key, count):
@@ -68,9 +59,7 @@ def test_memory_is_counted(context):
 
 
 def info_size(server, kind, key):
-    reply = server(f"{kind}.INFO", key)
-    names = [name if isinstance(name, str) else name.decode() for name in reply[::2]]
-    return dict(zip(names, reply[1::2]))["Size"]
+    return info(server, f"{kind}.INFO", key)["Size"]
 
 
 def test_small_filters(server):

@@ -4,6 +4,7 @@ not get the answers that RedisBloom gives, by its model in redisbloom.py.  It ta
 """
 import pytest
 import redisbloom
+from filters import info
 from redisbloom import HASH_64, NONSCALING, NOROUND, Bloom, Cuckoo
 from server import same
 
@@ -15,9 +16,9 @@ def words(name, start):
 
 
 @pytest.mark.parametrize("model, layers", [
-    (Bloom(0.01, MILLION // 6), 3), (Bloom(0.001, MILLION, 2, NOROUND | HASH_64 | NONSCALING), 1),
-    (Bloom(0.01, MILLION // 4, 2, NOROUND), 3), (Bloom(0.01, MILLION, 2, HASH_64), 1), (Cuckoo(1 << 18, 1, 20, 2), 3),
-    (Cuckoo(1 << 18, 2, 20, 1), 4), (Cuckoo(1 << 19, 4, 20, 2), 2)],
+    (Bloom(0.01, MILLION // 6), [3]), (Bloom(0.001, MILLION, 2, NOROUND | HASH_64 | NONSCALING), [1]),
+    (Bloom(0.01, MILLION // 4, 2, NOROUND), [3]), (Bloom(0.01, MILLION, 2, HASH_64), [1]),
+    (Cuckoo(1 << 18, 1, 20, 2), range(2, 32)), (Cuckoo(1 << 18, 2, 20, 1), range(4, 32)), (Cuckoo(1 << 19, 4, 20, 2), [2])],
     ids=["layers", "nonscaling", "hash_32", "powers_of_two", "buckets_of_1", "buckets_of_2", "buckets_of_4"])
 def test_form(server, model, layers):
     """Fills the model, imports it, and asks both."""
@@ -33,7 +34,7 @@ def test_form(server, model, layers):
             answers = server(f"{model.kind}.MEXISTS", "f", *probes)
             wrong[name] += sum(answer != model.has(probe) for answer, probe in zip(answers, probes))
     same(wrong, {b"in": 0, b"out": 0})
-    figures = dict(zip(*[iter(server(f"{model.kind}.INFO", "f"))] * 2))
+    figures = info(server, f"{model.kind}.INFO", "f")
     same(figures["Number of items inserted"], model.count)
     same(figures["Number of filters"], len(model.layers))
-    assert len(model.layers) >= layers
+    assert len(model.layers) in layers

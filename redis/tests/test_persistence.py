@@ -5,7 +5,7 @@ import random
 import time
 
 import pytest
-from filters import chunks, fill, kind_of
+from filters import chunks, fill, insert, kind_of
 from server import ReplyError, same, wait_until
 
 def test_adds_during_rewrite(context):
@@ -17,7 +17,7 @@ def test_adds_during_rewrite(context):
     for start in range(0, 20000, 500):
         server("CF.INSERT", "large cuckoo", "ITEMS", *range(start, start + 500))
         server("BF.MADD", "bloom", *range(start, start + 500))
-    wait_until(lambda: server.client.info("persistence", "aof_rewrite_in_progress") == 0, "the rewrite")
+    server.wait_for_rewrite()
     before = all_chunks(server)
     server.kill()
     server.start()
@@ -98,11 +98,6 @@ SHAPES = {  # of several chunks, with the items below in
     "cuckoo": ("CF", "1000", "ERROR", "1e-6"), "still": ("CF", "800000", "EXPANSION", "0", "ERROR", "1e-6"),
     "recent": ("CF", "800000", "WINDOW", "2", "ERROR", "1e-6")}
 OLD, OTHERS = range(150_000), range(10**6, 10**6 + 250_000)
-
-
-def insert(server, kind, key, numbers, size=5000):
-    server.client.pipeline(([f"{kind}.INSERT", key, "ITEMS", *numbers[i:i + size]]
-                            for i in range(0, len(numbers), size)), depth=4)
 
 
 def change(server, kind, key, number):

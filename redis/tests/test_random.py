@@ -715,9 +715,7 @@ class Run:
         how = self.r.choice(["DEBUG LOADAOF", "rewrite", "rewrite", "restart"] if self.aof else ["DEBUG RELOAD", "restart"])
         self.log.append([how])
         if how == "rewrite":
-            self.server("BGREWRITEAOF")
-            wait_until(lambda: self.server.client.info("persistence", "aof_rewrite_in_progress") == 0 and
-                       self.server.client.info("persistence", "aof_rewrite_scheduled") == 0, "the rewrite")
+            self.server.rewrite()
             how = "DEBUG LOADAOF"
         if how == "restart":
             if not self.aof:

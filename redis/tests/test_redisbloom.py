@@ -13,7 +13,7 @@ import threading
 import pytest
 import redisbloom
 import server as servers
-from filters import chunks
+from filters import chunks, info
 from redisbloom import HASH_64, NONSCALING, NOROUND, Bloom, Cuckoo
 from server import same, wait_until
 
@@ -43,10 +43,9 @@ def check_sample(server, sample, key):
     assert ask(server, sample.kind, key, sample.probes) == sample.exists, f"other answers: {key}"
     if sample.kind == "CF":
         same([server("CF.COUNT", key, probe) for probe in sample.probes[:500]], sample.count, key)
-    info = dict(zip(*[iter(sample.info)] * 2))
-    ours = [text.decode() if isinstance(text, bytes) else text for text in server(f"{sample.kind}.INFO", key)]
-    for name, value in zip(*[iter(ours)] * 2):
-        assert name == "Size" or value == info[name], (key, name, value, info[name])
+    theirs = dict(zip(sample.info[::2], sample.info[1::2]))
+    for name, value in info(server, f"{sample.kind}.INFO", key).items():
+        assert name == "Size" or value == theirs[name], (key, name, value, theirs[name])
 
 
 def through_everything(server, sample, key):
@@ -60,7 +59,7 @@ def through_everything(server, sample, key):
     server("DEBUG", "RELOAD")
     same({server("DEBUG", "DIGEST-VALUE", each)[0] for each in keys} == {digest}, True, "RDB")
     server("CONFIG", "SET", "aof-use-rdb-preamble", "no", "appendonly", "yes")
-    wait_until(lambda: server.client.info("persistence", "aof_rewrite_in_progress") == 0, "the AOF is written")
+    server.wait_for_rewrite()
     server("DEBUG", "LOADAOF")
     same({server("DEBUG", "DIGEST-VALUE", each)[0] for each in keys} == {digest}, True, "AOF")
     check_sample(server, sample, "chunks")
@@ -150,7 +149,7 @@ def agrees(server, model, key, words):
     assert ask(server, kind, key, words) == "".join(str(int(model.has(word))) for word in words), key
     if kind == "CF":
         same([server("CF.COUNT", key, word) for word in words[:200]], [model.copies(word) for word in words[:200]])
-        same(dict(zip(*[iter(server("CF.INFO", key))] * 2))["Number of items inserted"], model.count)
+        same(info(server, "CF.INFO", key)["Number of items inserted"], model.count)
     else:
         same(server("BF.CARD", key), model.count)
 
@@ -322,8 +321,7 @@ def test_most_tables(context):
         while (reply := server.client.pipeline([["CF.ADD", "f", items[added]]])[0]) == 1:
             added += 1
         assert "Maximum expansions reached" in str(reply) and added, reply
-        figures = dict(zip(*[iter(server("CF.INFO", "f"))] * 2))
-        same(figures["Number of filters"], most)
+        same(info(server, "CF.INFO", "f")["Number of filters"], most)
         same(server("CF.INSERT", "f", "ITEMS", items[added]), [-1])
         same(server("CF.ADDNX", "f", items[0]), 0)
         for item in items[:40]:
@@ -354,8 +352,7 @@ def test_half(context):
     for sample in redisbloom.samples():
         for chunk in sample.chunks[:2]:
             server(f"{sample.kind}.LOADCHUNK", sample.name, *chunk)
-    server("BGREWRITEAOF")
-    wait_until(lambda: server.client.info("persistence", "aof_rewrite_in_progress") == 0, "the AOF is written")
+    server.rewrite()
     for what in ("DEBUG RELOAD", "DEBUG LOADAOF"):
         server(*what.split())
     server.kill()
@@ -418,8 +415,7 @@ def test_names_that_are_taken(context):
     same(replica("BF.EXISTS", "f", "a"), 1)
     server("DEBUG", "LOADAOF")
     same([server("DEBUG", "DIGEST-VALUE", key) for key in keys], digests)
-    server("BGREWRITEAOF")
-    wait_until(lambda: server.client.info("persistence", "aof_rewrite_in_progress") == 0, "the AOF is written")
+    server.rewrite()
     server.kill()
     server.start()
     same([server("DEBUG", "DIGEST-VALUE", key) for key in keys], digests)
