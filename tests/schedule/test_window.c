@@ -82,23 +82,6 @@ static int prepare_moves(tamis_filter *f, uint64_t n)
 
 /* ---- layers that leave ---- */
 
-static uint64_t next_key;
-
-static int add_keys(tamis_filter *f, uint64_t n)
-{
-  for (; n; n--)
-    assert_true(tamis_add_hash(f, next_key++ * HASH_MULTIPLIER) >= 0);
-  return 0;
-}
-
-static int last_keys_are_in(const tamis_filter *f, uint64_t n)
-{
-  for (; n; n--)
-    if (!tamis_contains_hash(f, (next_key - n) * HASH_MULTIPLIER))
-      return 0;
-  return 1;
-}
-
 static int has_last_keys(tamis_filter *f, uint64_t n)
 {
   return last_keys_are_in(f, n) && (!stage.from || last_keys_are_in(stage.from, n));
@@ -136,17 +119,6 @@ static int let_leave(tamis_filter *f, uint64_t n)
   advance(f, 6);
   assert_int_equal(stats_of(f).layers, 1);
   assert_false(has_grown(f));
-  return 0;
-}
-
-/* What has left is released after a grace period, which nobody can hurry. */
-static int await_release(tamis_filter *f, uint64_t n)
-{
-  (void) n;
-  while (atomic_load(&window_of(f)->backlog.held)) {
-    sched_yield();
-    (void) stats_of(f);
-  }
   return 0;
 }
 

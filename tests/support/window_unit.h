@@ -10,6 +10,7 @@
 #include "tamis/tamis.h"
 #include "window/layers.h"
 
+#include <sched.h>
 #include <stdio.h>
 
 /* A rate that every window has, and at which no key of a small test is found by chance. */
@@ -54,6 +55,36 @@ static inline int open_layer_after(struct window *w, const struct window_layer *
   int result = tamis__window_open_layer(w, full);
   stripe_unlock(&w->opening);
   return result;
+}
+
+/* ---- keys that come one after the other ---- */
+
+static __attribute__((unused)) uint64_t next_key;
+
+static inline int add_keys(tamis_filter *f, uint64_t n)
+{
+  for (; n; n--)
+    assert_true(tamis_add_hash(f, next_key++ * HASH_MULTIPLIER) >= 0);
+  return 0;
+}
+
+static inline int last_keys_are_in(const tamis_filter *f, uint64_t n)
+{
+  for (; n; n--)
+    if (!tamis_contains_hash(f, (next_key - n) * HASH_MULTIPLIER))
+      return 0;
+  return 1;
+}
+
+/* What has left is released after a grace period, which nobody can hurry. */
+static inline int await_release(tamis_filter *f, uint64_t n)
+{
+  (void) n;
+  while (atomic_load(&window_of(f)->backlog.held)) {
+    sched_yield();
+    (void) stats_of(f);
+  }
+  return 0;
 }
 
 /* A save to a stdio file, and a load from it. */
