@@ -132,38 +132,6 @@ static void what_cannot_be_shared_is_refused(void **state)
 
 /* ---- files ---- */
 
-/* What is saved, and what is loaded from the file itself, goes on alike. */
-static void copies_go_on_alike(void **state)
-{
-  (void) state;
-  enum { KEYS = 600 };
-  char path[128];
-  (void) snprintf(path, sizeof path, "%s/copy", shared_folder);
-  tamis_options options = window_options(3, 3000);
-  tamis_filter *f[3] = {open_shared(&options)};
-  for (unsigned period = 0; period < 5; period++) {
-    add_keys(f[0], (uint64_t) period * KEYS, KEYS);
-    if (period < 4)
-      assert_int_equal(tamis_advance_to(f[0], 7 + period), TAMIS_OK);
-  }
-  assert_int_equal(tamis_save_file(f[0], path), TAMIS_OK);
-  assert_int_equal(tamis_load_file(NULL, path, &f[1]), TAMIS_OK);
-  assert_int_equal(tamis_load_file(NULL, shared_path, &f[2]), TAMIS_OK);
-  assert_int_equal(tamis_map_file(NULL, shared_path, &(tamis_filter *){NULL}), TAMIS_EUNSUPPORTED);
-  for (unsigned age = 0; age < 5; age++)
-    for (unsigned i = 0; i < 3; i++) {
-      for (unsigned period = 0; period < 5; period++) {
-        const uint64_t in = count_in(f[i], (uint64_t) period * KEYS, KEYS);
-        assert_true(period + 3 >= 4 + age ? in == KEYS : in < 3);
-      }
-      assert_int_equal(tamis_advance(f[i]), TAMIS_OK);
-      assert_int_equal(period_of(f[i]), 11 + age);
-      assert_valid(f[i]);
-    }
-  for (unsigned i = 0; i < 3; i++)
-    tamis_destroy(f[i]);
-}
-
 static int64_t read_shared(void *context, void *data, size_t size)
 {
   return read(*(int *) context, data, size);
@@ -186,6 +154,7 @@ static void figures_are_read_from_the_file(void **state)
   assert_int_equal(in_file.period, 2);
   assert_int_equal(in_file.capacity, 3000);
   assert_int_equal(in_file.fingerprint_bits, now.fingerprint_bits);
+  assert_int_equal(tamis_map_file(NULL, shared_path, &(tamis_filter *){NULL}), TAMIS_EUNSUPPORTED);
   tamis_destroy(f);
 }
 
@@ -760,7 +729,6 @@ int main(void)
   const struct CMUnitTest tests[] = {
       TEST(a_period_is_ended_once),
       TEST(what_cannot_be_shared_is_refused),
-      TEST(copies_go_on_alike),
       TEST(figures_are_read_from_the_file),
       TEST(what_was_synced_is_there_again),
       TEST(the_checkpoint_stays_if_there_is_no_room_for_both),
