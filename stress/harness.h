@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the stress programs share: a command line, threads that start together, random numbers that
- * follow from a seed, a deadline, a progress line, a histogram of the times of calls, and a
- * summary.  The harness is global: there is one in each program.
+ * follow from a seed, and a verdict.
  */
 #ifndef TAMIS_STRESS_HARNESS_H
 #define TAMIS_STRESS_HARNESS_H
-
-#include "histogram.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -45,19 +42,16 @@ enum { MAX_THREADS = 64 };
 
 /* The options that every program has. */
 struct harness_settings {
-  uint64_t seed;       /* 0: from the clock */
-  uint64_t threads;    /* 1 to MAX_THREADS */
-  uint64_t rounds;     /* ignored if one of the next two is given */
-  uint64_t seconds;    /* begin no round after this time; 0: not given */
-  uint64_t operations; /* begin no round after this number of calls; 0: not given */
+  uint64_t seed;    /* 0: from the clock */
+  uint64_t threads; /* 1 to MAX_THREADS */
+  uint64_t rounds;  /* ignored if `seconds` is given */
+  uint64_t seconds; /* begin no round after this time; 0: not given */
 };
 
 /* An option of one program.  One of the pointers is set: it says what kind of option this is, and
  * where its value goes. */
 struct harness_option {
-  const char *name;
-  int letter;
-  const char *help;
+  const char *name, *help;
   uint64_t *number;
   uint64_t least, most; /* of a number; most == 0: no limit */
   double *rate;         /* above 0 and below 1 */
@@ -67,8 +61,7 @@ struct harness_option {
 };
 
 /* Parses the command line into *settings, which holds the defaults, and into `options`, which end
- * with {0} or are NULL; `doc` is what --help says first.  Exits with status 2 and a message on
- * errors. */
+ * with {0}; `doc` is what --help says first.  Exits with status 2 and a message on errors. */
 void harness_parse(const char *doc, const struct harness_option *options, int argc, char **argv,
                    struct harness_settings *settings);
 
@@ -83,7 +76,6 @@ struct worker {
   uint64_t seed; /* different for each worker, derived from the run's seed */
   void *arg;
   uint64_t result; /* what the worker found; each program defines the meaning */
-  _Atomic uint64_t calls;
 };
 
 /* Runs `body` in `threads` threads, which start together, and waits for all of them.  Fills
@@ -95,26 +87,10 @@ void harness_run(uint64_t threads, uint64_t seed, void (*body)(struct worker *),
 /* The sum of the workers' results. */
 uint64_t harness_results(const struct worker *workers, uint64_t threads);
 
-/* The worker's share of 0 .. n-1. */
-struct range {
-  uint64_t begin, end;
-};
-struct range harness_share(const struct worker *worker, uint64_t n);
-
 /* ---- time ---- */
 
 double harness_seconds(void);       /* monotonic */
 uint64_t harness_nanoseconds(void); /* monotonic */
-
-/* These two functions stand around each call of a worker.  They count the calls, and they time one
- * in CALLS_PER_TIMED for the histogram of the summary.  A batch is one call.
- *     uint64_t began = call_begins(worker);
- *     ...
- *     call_ends(worker, began); */
-enum { CALLS_PER_TIMED = 64 };
-
-uint64_t call_begins(struct worker *worker);
-void call_ends(const struct worker *worker, uint64_t began);
 
 /* ---- messages ---- */
 
@@ -124,8 +100,8 @@ void harness_report(bool good, const char *format, ...) __attribute__((format(pr
 /* Prints that a figure is wrong; returns 1, the number of wrong figures. */
 uint64_t harness_mismatch(const char *what, uint64_t actual, uint64_t expected);
 
-/* Prints the summary, "passed" or "FAILED", and after a failure how to run the program again.
- * Returns an exit status. */
+/* Prints "passed" or "FAILED", and after a failure how to run the program again.  Returns an exit
+ * status. */
 int harness_verdict(const struct harness_settings *settings, bool good);
 
 #endif

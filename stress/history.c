@@ -391,8 +391,6 @@ static bool step(struct history_checker *c, size_t event)
     c->verdict.stuck = index;
     return false;
   }
-  if (c->current.n > c->verdict.most_points)
-    c->verdict.most_points = c->current.n;
   c->used &= ~call;
   for (enum effect effect = 0; effect < EFFECTS; effect++)
     c->with[effect] &= ~call;
@@ -401,7 +399,7 @@ static bool step(struct history_checker *c, size_t event)
 
 struct history_verdict history_check(struct history_checker *c, const struct history *h)
 {
-  c->verdict = (struct history_verdict){.most_points = 1};
+  c->verdict = (struct history_verdict){0};
   c->history = h;
   c->used = 0;
   memset(c->with, 0, sizeof c->with);

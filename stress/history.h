@@ -92,7 +92,6 @@ struct history_verdict {
   size_t stuck;                 /* the call that no order explains */
   struct history_copies copies; /* when that call returned, or in the end */
   size_t overlapping;           /* calls that were invoked while another one was pending */
-  size_t most_points;           /* the search's largest number of points */
 };
 
 /* The memory of the search.  Threads do not share a checker. */

@@ -39,7 +39,10 @@ static double word_line_rate(struct bloom_shape shape, const uint64_t words[LINE
   return sum / LINE_WORDS;
 }
 
-double line_rate(struct bloom_shape shape, const uint64_t words[LINE_WORDS], uint64_t line)
+/* The part of all keys in a line that match its `words`.  In the blocked layout, all first words,
+ * spreads and rotations are tried, but only 16 of the patterns: other ones for each number `line`,
+ * so that the average over many lines is exact. */
+static double line_rate(struct bloom_shape shape, const uint64_t words[LINE_WORDS], uint64_t line)
 {
   if (bloom_shape_is_word(shape))
     return word_line_rate(shape, words);

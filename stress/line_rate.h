@@ -7,11 +7,6 @@
 
 #include "bloom/bloom.h"
 
-/* The part of all keys in a line that match its `words`.  In the blocked layout, all first words,
- * spreads and rotations are tried, but only 16 of the patterns: other ones for each number `line`,
- * so that the average over many lines is exact. */
-double line_rate(struct bloom_shape shape, const uint64_t words[LINE_WORDS], uint64_t line);
-
 /* The rate of one filter, from its bits: a key that is absent is as likely to use any line, and any
  * bits of it.  Little is left to chance in this, as it would be if keys were tried.  Also the
  * standard deviation of what filters with as many bits have.  `load` reads word i of `words`, or the

@@ -63,16 +63,15 @@ enum {
   EVERY_CLASS = MAX_CLASSES, /* stands for a class in a request that is on all of them ... */
   BYSTANDER,                 /* ... and on none */
   PAUSE_PERIOD = 64,         /* steps of calls */
-  YIELD_PERIOD = 64, /* calls; threads that outnumber the cores overlap only if they yield */
-  OUTCOMES = 3       /* no, yes, failed */
+  YIELD_PERIOD = 64 /* calls; threads that outnumber the cores overlap only if they yield */
 };
 
 #define UNKNOWN UINT64_MAX /* copies, and how old they are */
 
 struct settings {
   struct harness_settings shared;
-  uint64_t calls;
-  int variant; /* VARIANTS: all */
+  uint64_t calls, operations; /* of a round; in all, instead of rounds; 0: not given */
+  int variant;                /* VARIANTS: all */
 };
 
 struct entry {
@@ -83,7 +82,6 @@ struct entry {
 /* What a thread has done and found.  Other threads read it only between rounds. */
 struct caller {
   _Alignas(64) struct run *run;
-  struct worker *worker; /* counts the calls */
   unsigned index;
   uint64_t seed;
   /* The round's calls on classes, in the order in which they were made, and sorted by class. */
@@ -100,14 +98,11 @@ struct caller {
   uint64_t wrong;
   struct history_checker *checker;
   struct history_op *history; /* of one class, over all threads */
-  uint64_t tally[HISTORY_CALLS][OUTCOMES];
-  uint64_t overlapping, most_points, bystander_calls;
+  uint64_t overlapping, bystander_calls;
 };
 
 struct variant_totals {
-  uint64_t lives, rounds, operations, bystander_calls, overlapping, splits, joins, generations,
-      most_generations, most_points, layers;
-  uint64_t tally[HISTORY_CALLS][OUTCOMES];
+  uint64_t lives, rounds, operations, bystander_calls, overlapping, splits, joins, openings;
 };
 
 struct run {
@@ -329,13 +324,6 @@ static void record_bystander(struct caller *caller, const struct request *reques
   }
 }
 
-static unsigned outcome_of(enum history_call call, int result)
-{
-  if (result < 0)
-    return 2;
-  return call == HISTORY_CONTAINS || call == HISTORY_COUNT ? result != 0 : result == TAMIS_OK;
-}
-
 static void record(struct caller *caller, const struct request *request,
                    const struct history_op *op)
 {
@@ -343,7 +331,6 @@ static void record(struct caller *caller, const struct request *request,
     record_bystander(caller, request, op->call, op->result);
     return;
   }
-  caller->tally[op->call][outcome_of(op->call, op->result)]++;
   caller->entries[caller->n++] = (struct entry){*op, request->class};
 }
 
@@ -369,7 +356,6 @@ static size_t make_call(struct caller *caller)
   }
   if (call == HISTORY_ADVANCE)
     requests[0].class = EVERY_CLASS;
-  uint64_t began = call_begins(caller->worker);
   struct history_op op = {.invoked = stamp_invoked(&run->stamps),
                           .thread = (uint16_t) caller->index,
                           .call = (uint8_t) call};
@@ -378,7 +364,6 @@ static size_t make_call(struct caller *caller)
   else
     call_many(run->life.filter, call, hashes, n, results);
   op.returned = stamp_returned(&run->stamps);
-  call_ends(caller->worker, began);
   for (size_t i = 0; i < n; i++) {
     op.result = results[i];
     record(caller, &requests[i], &op);
@@ -484,8 +469,6 @@ static void check_class(struct caller *caller, unsigned class)
                       .renews = life->renews};
   struct history_verdict verdict = history_check(caller->checker, &h);
   caller->overlapping += verdict.overlapping;
-  if (verdict.most_points > caller->most_points)
-    caller->most_points = verdict.most_points;
   if (verdict.good) {
     life->copies[class] = refused ? UNKNOWN : verdict.copies.most;
   } else {
@@ -521,12 +504,7 @@ static void add_totals(struct run *run)
     run->operations += caller->n;
     totals->bystander_calls += caller->bystander_calls;
     totals->overlapping += caller->overlapping;
-    if (caller->most_points > totals->most_points)
-      totals->most_points = caller->most_points;
-    for (unsigned i = 0; i < HISTORY_CALLS * OUTCOMES; i++)
-      totals->tally[i / OUTCOMES][i % OUTCOMES] += caller->tally[i / OUTCOMES][i % OUTCOMES];
-    memset(caller->tally, 0, sizeof caller->tally);
-    caller->bystander_calls = caller->overlapping = caller->most_points = 0;
+    caller->bystander_calls = caller->overlapping = 0;
   }
 }
 
@@ -535,8 +513,7 @@ static void check_filter(struct run *run)
 {
   const struct life *life = &run->life;
   const char *reason = NULL;
-  tamis_stats stats = TAMIS_STATS_INIT;
-  tamis_get_stats(life->filter, &stats);
+  const tamis_stats stats = stats_of(life->filter);
   uint64_t count = 0;
   for (unsigned i = 0; i < life->classes; i++)
     count += life->copies[i];
@@ -573,8 +550,7 @@ static void forget_all(struct run *run)
   memset(life->copies, 0, sizeof life->copies);
   for (unsigned t = 0; t < run->threads; t++)
     run->callers[t].held_count = 0;
-  tamis_stats stats = TAMIS_STATS_INIT;
-  tamis_get_stats(life->filter, &stats);
+  const tamis_stats stats = stats_of(life->filter);
   if (stats.count)
     mismatch(run, "count of keys that are forgotten", stats.count, 0);
 }
@@ -620,17 +596,14 @@ static void end_life(struct run *run)
     remove_all(run);
     check_filter(run);
   }
-  tamis_stats stats = TAMIS_STATS_INIT;
-  tamis_get_stats(life->filter, &stats);
-  if (life->variant < BLOOM) {
-    totals->generations += stats.generations - 1;
-    totals->splits += stats.growths - (stats.generations - 1);
-    totals->joins += stats.joins;
-    if (stats.generations > totals->most_generations)
-      totals->most_generations = stats.generations;
-  }
+  const tamis_stats stats = stats_of(life->filter);
   totals->lives++;
-  totals->layers += has_window(life->variant) ? stats.growths : stats.layers - 1;
+  totals->joins += stats.joins;
+  if (life->variant < BLOOM)
+    totals->splits += stats.growths - (stats.generations - 1);
+  totals->openings += life->variant < BLOOM       ? stats.generations - 1
+                      : has_window(life->variant) ? stats.growths
+                                                  : stats.layers - 1;
   tamis_destroy(life->filter);
   life->filter = NULL;
 }
@@ -674,9 +647,10 @@ static bool is_over(const struct run *run)
   const struct harness_settings *s = &run->settings->shared;
   if (run->wrong)
     return true;
-  if (!s->operations && !s->seconds)
+  const uint64_t operations = run->settings->operations;
+  if (!operations && !s->seconds)
     return run->rounds >= s->rounds;
-  return (s->operations && run->operations >= s->operations) ||
+  return (operations && run->operations >= operations) ||
          (s->seconds && harness_seconds() >= run->until);
 }
 
@@ -706,7 +680,6 @@ static void work(struct worker *worker)
 {
   struct run *run = worker->arg;
   struct caller *caller = &run->callers[worker->index];
-  caller->worker = worker;
   caller->seed = worker->seed;
   for (;;) {
     if (worker->index == 0)
@@ -765,42 +738,19 @@ static void free_callers(struct run *run)
   free(run->callers);
 }
 
-static void print_totals(const struct run *run, double seconds)
+static void print_totals(const struct run *run)
 {
-  static const char *const calls[] = {"add",    "add_unique", "contains",
-                                      "remove", "count",      "advance"};
-  static const char *const outcomes[][2] = {{"", "OK"},       {"PRESENT", "OK"}, {"false", "true"},
-                                            {"ABSENT", "OK"}, {"none", "some"},  {"", "OK"}};
   for (enum variant v = 0; v < VARIANTS; v++) {
     const struct variant_totals *t = &run->totals[v];
     if (!t->lives)
       continue;
     printf("%s: %" PRIu64 " filters, %" PRIu64 " rounds, %" PRIu64
-           " calls checked, %.0f %% of them "
-           "overlapping, %" PRIu64 " calls on bystanders\n",
+           " calls checked, %.0f %% of them overlapping, %" PRIu64 " on bystanders; %" PRIu64
+           " splits, %" PRIu64 " joins, %" PRIu64 " new generations or layers\n",
            variant_names[v], t->lives, t->rounds, t->operations,
-           100 * (double) t->overlapping / (double) (t->operations + 1), t->bystander_calls);
-    if (v < BLOOM)
-      printf("  %" PRIu64 " splits, %" PRIu64 " joins, %" PRIu64
-             " new generations, at most %" PRIu64 " at a time\n",
-             t->splits, t->joins, t->generations, t->most_generations);
-    if (v == BLOOM || has_window(v))
-      printf("  %" PRIu64 " layers opened\n", t->layers);
-    for (unsigned call = 0; call < HISTORY_CALLS; call++) {
-      if (!(t->tally[call][0] + t->tally[call][1]))
-        continue;
-      printf("  %-10s", calls[call]);
-      for (unsigned outcome = 0; outcome < 2; outcome++)
-        if (*outcomes[call][outcome])
-          printf("  %" PRIu64 " %s", t->tally[call][outcome], outcomes[call][outcome]);
-      if (t->tally[call][2])
-        printf("  %" PRIu64 " failed", t->tally[call][2]);
-      printf("\n");
-    }
-    printf("  at most %" PRIu64 " points in the search\n", t->most_points);
+           100 * (double) t->overlapping / (double) (t->operations + 1), t->bystander_calls,
+           t->splits, t->joins, t->openings);
   }
-  printf("%" PRIu64 " calls checked in %.1f s: %.0f a second\n", run->operations, seconds,
-         (double) run->operations / seconds);
 }
 
 int main(int argc, char **argv)
@@ -808,16 +758,14 @@ int main(int argc, char **argv)
   static struct run run;
   struct settings s = {.shared = {.threads = 4, .rounds = 400}, .calls = 4000, .variant = VARIANTS};
   const struct harness_option options[] = {
-      {"calls", 'c', "Calls of a round, over all threads (default: 4000)", .number = &s.calls,
+      {"calls", "Calls of a round, over all threads (default: 4000)", .number = &s.calls,
        .least = 1, .most = 1000000},
-      {"variant", 'v',
-       "tiny, opening, grown, fixed, bloom, counting, window, window-cuckoo, or all, the "
-       "default",
-       .choice = &s.variant, .choice_names = variant_names},
+      {"operations", "Begin rounds until so many calls, instead of --rounds",
+       .number = &s.operations},
+      {"variant", "Filters (default: all)", .choice = &s.variant, .choice_names = variant_names},
       {0}};
   harness_parse("Checks that all calls on a filter are linearizable.", options, argc, argv,
                 &s.shared);
-  double begin = harness_seconds();
   if (has_window((enum variant) s.variant) && 3 * s.shared.threads > HISTORY_MOST_PENDING)
     error(2, 0, "with a window at most %d threads", HISTORY_MOST_PENDING / 3);
   run.settings = &s;
@@ -826,7 +774,7 @@ int main(int argc, char **argv)
   /* Even if all batches are on one class, the search can take all pending calls. */
   run.batch = HISTORY_MOST_PENDING / run.threads;
   run.batch = run.batch < MAX_BATCH ? run.batch : MAX_BATCH;
-  run.until = begin + (double) s.shared.seconds;
+  run.until = harness_seconds() + (double) s.shared.seconds;
   create_callers(&run);
   int failure = pthread_barrier_init(&run.barrier, NULL, run.threads);
   if (failure)
@@ -835,7 +783,7 @@ int main(int argc, char **argv)
   struct worker workers[MAX_THREADS];
   harness_run(run.threads, run.seed, work, &run, workers);
   pthread_barrier_destroy(&run.barrier);
-  print_totals(&run, harness_seconds() - begin);
+  print_totals(&run);
   free_callers(&run);
   return harness_verdict(&s.shared, run.wrong == 0);
 }

@@ -155,11 +155,11 @@ int main(int argc, char **argv)
                        .only = UINT64_MAX,
                        .shared = {.threads = 16, .rounds = 100}};
   const struct harness_option options[] = {
-      {"keys", 'n', "Keys in a filter at most (default: 60000)", .number = &s.keys, .least = 64},
-      {"memory", 'm', "MiB of a filter at most (default: 32)", .number = &s.megabytes, .least = 1},
-      {"lookups", 'l', "Look-ups that measure a rate at most (default: 1000000)",
-       .number = &s.lookups, .least = 1000},
-      {"only", 'k', "Number of the one configuration to be tried", .number = &s.only},
+      {"keys", "Keys in a filter at most (default: 60000)", .number = &s.keys, .least = 64},
+      {"memory", "MiB of a filter at most (default: 32)", .number = &s.megabytes, .least = 1},
+      {"lookups", "Look-ups that measure a rate at most (default: 1000000)", .number = &s.lookups,
+       .least = 1000},
+      {"only", "Number of the one configuration to be tried", .number = &s.only},
       {0}};
   harness_parse("Checks random configurations, with at most --threads threads, for wrong answers.",
                 options, argc, argv, &s.shared);

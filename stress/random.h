@@ -6,6 +6,7 @@
 #define TAMIS_STRESS_RANDOM_H
 
 #include "configuration.h"
+#include "create.h"
 #include "harness.h"
 #include "ledger.h"
 

@@ -85,7 +85,6 @@ static void call_add(struct caller *caller, bool unique)
   bool hashes = random_next(&caller->seed) % 2;
   set_guards(caller);
   caller->began = window_call_begins(caller->run);
-  uint64_t began = call_begins(caller->worker);
   if (!caller->batch) {
     const tamis_key *key = &caller->keys[0];
     caller->results[0] =
@@ -99,7 +98,6 @@ static void call_add(struct caller *caller, bool unique)
     if (result != first_failure(caller))
       wrong(caller, "a batch returns what is not its first failure", caller->n);
   }
-  call_ends(caller->worker, began);
   check_guards(caller);
   for (size_t i = 0; i < caller->n; i++)
     (void) note_add(caller->run, caller->results[i]);
@@ -110,7 +108,6 @@ static void call_contains(struct caller *caller)
   const tamis_filter *f = caller->run->filter;
   bool hashes = random_next(&caller->seed) % 2;
   set_guards(caller);
-  uint64_t began = call_begins(caller->worker);
   if (!caller->batch) {
     const tamis_key *key = &caller->keys[0];
     caller->found[0] =
@@ -123,7 +120,6 @@ static void call_contains(struct caller *caller)
     if (hits)
       wrong(caller, "a batch returns what is not its number of hits", caller->n);
   }
-  call_ends(caller->worker, began);
   check_guards(caller);
 }
 
@@ -134,7 +130,6 @@ static void call_count(struct caller *caller)
   const tamis_filter *f = run->filter;
   bool hashes = random_next(&caller->seed) % 2;
   uint64_t sum = 0, all;
-  uint64_t began = call_begins(caller->worker);
   if (!caller->batch) {
     const tamis_key *key = &caller->keys[0];
     all = caller->counts[0] =
@@ -143,7 +138,6 @@ static void call_count(struct caller *caller)
     all = hashes ? tamis_count_many_hash(f, caller->hashes, caller->n, caller->counts)
                  : tamis_count_many(f, caller->keys, caller->n, caller->counts);
   }
-  call_ends(caller->worker, began);
   for (size_t i = 0; i < caller->n; i++) {
     sum += caller->counts[i];
     if (caller->counts[i] < run->copies[caller->numbers[i]])
@@ -159,10 +153,8 @@ static int call_remove(struct caller *caller)
 {
   tamis_filter *f = caller->run->filter;
   const tamis_key *key = &caller->keys[0];
-  uint64_t began = call_begins(caller->worker);
   int result = random_next(&caller->seed) % 2 ? tamis_remove_hash(f, caller->hashes[0])
                                               : tamis_remove(f, key->data, key->len);
-  call_ends(caller->worker, began);
   return result;
 }
 

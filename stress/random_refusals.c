@@ -17,13 +17,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static tamis_stats stats_of(const tamis_filter *f)
-{
-  tamis_stats stats = TAMIS_STATS_INIT;
-  tamis_get_stats(f, &stats);
-  return stats;
-}
-
 /* ---- lanes ---- */
 
 /* A graph of buckets, in which each entry leads to its other bucket. */
@@ -210,33 +203,6 @@ static const char *fault_in_bloom(const tamis_filter *f)
 
 /* ---- bytes ---- */
 
-struct saved {
-  size_t size, room, at;
-  unsigned char *data;
-};
-
-static int append(void *context, const void *data, size_t size)
-{
-  struct saved *s = context;
-  if (s->room - s->size < size) {
-    s->room = 2 * s->room + size;
-    s->data = realloc(s->data, s->room);
-  }
-  memcpy(s->data + s->size, data, size);
-  s->size += size;
-  return 0;
-}
-
-static int64_t take(void *context, void *data, size_t size)
-{
-  struct saved *s = context;
-  if (size > s->size - s->at)
-    size = s->size - s->at;
-  memcpy(data, s->data + s->at, size);
-  s->at += size;
-  return (int64_t) size;
-}
-
 /* The bytes that a twin without a limit takes for a moment, to let the key in.  *result is what it
  * says. */
 static uint64_t bytes_of_next_step(struct run *run, uint64_t hash, int *result)
@@ -251,8 +217,8 @@ static uint64_t bytes_of_next_step(struct run *run, uint64_t hash, int *result)
   tamis_filter *twin = NULL;
   run->ledger.limit = 0; /* a save takes memory beside what max_bytes counts */
   require(run,
-          tamis_save(run->filter, append, &saved) == TAMIS_OK &&
-              tamis_load(&options, take, &saved, &twin) == TAMIS_OK,
+          tamis_save(run->filter, saved_write, &saved) == TAMIS_OK &&
+              tamis_load(&options, saved_read, &saved, &twin) == TAMIS_OK,
           "a full filter cannot be saved and loaded", 0);
   run->ledger.limit = run->configuration.options.max_bytes;
   free(saved.data);

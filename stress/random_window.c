@@ -137,8 +137,7 @@ static void fill_again(struct run *run)
     require(run, result >= 0, "there is no room for a new window", key);
     wins += result == TAMIS_OK;
   }
-  tamis_stats s = TAMIS_STATS_INIT;
-  tamis_get_stats(run->filter, &s);
+  const tamis_stats s = stats_of(run->filter);
   /* So may one that was hidden by a key of an older layer. */
   require(run, s.count == wins || (is_bloom(run) && s.count > wins && s.count <= keys),
           "not each winner is counted", s.count);

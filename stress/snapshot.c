@@ -66,8 +66,7 @@ struct run {
   struct distinct distinct;
   /* Of the saves: */
   uint64_t saves, wrong, entries, noted, most_generations;
-  unsigned char *bytes;
-  size_t size, room, at;
+  struct saved bytes;
 };
 
 /* ---- what each key has had ---- */
@@ -115,10 +114,8 @@ static void change(struct run *run, struct key *key, bool add, struct worker *wo
   } while (atomic_load(&run->period) != began_in);
   uint8_t before = atomic_load(&key->copies), after = (uint8_t) (add ? before + 1 : before - 1);
   note(key, began_in, before, after);
-  uint64_t began = call_begins(worker);
   int result =
       add ? tamis_add_hash(run->filter, key->hash) : tamis_remove_hash(run->filter, key->hash);
-  call_ends(worker, began);
   if (result != TAMIS_OK && (!add || result != TAMIS_EFULL))
     worker->result++;
   for (uint32_t period = began_in + 1; period <= atomic_load(&run->period); period++)
@@ -131,11 +128,12 @@ static void change(struct run *run, struct key *key, bool add, struct worker *wo
 static void work(struct worker *worker)
 {
   struct run *run = worker->arg;
-  struct range own = harness_share(worker, run->n);
-  uint64_t random = worker->seed, turn = 16 * BATCH + (own.end - own.begin) * 2;
+  const uint64_t begin = run->n * worker->index / worker->threads,
+                 keys = run->n * (worker->index + 1) / worker->threads - begin;
+  uint64_t random = worker->seed, turn = 16 * BATCH + keys * 2;
   pauses_on(random_next(&random), run->round);
   for (uint64_t i = 0; !atomic_load(&run->done); i++) {
-    struct key *key = &run->keys[own.begin + random_next(&random) % (own.end - own.begin)];
+    struct key *key = &run->keys[begin + random_next(&random) % keys];
     bool grow = (i / turn + worker->index) % 2 == 0;
     uint8_t copies = atomic_load(&key->copies);
     if (key->untouched)
@@ -152,28 +150,10 @@ static void work(struct worker *worker)
 
 /* ---- saves ---- */
 
-static int write_bytes(void *context, const void *data, size_t size)
+static int write_slowly(void *context, const void *data, size_t size)
 {
-  struct run *run = context;
-  while (run->room < run->size + size) {
-    run->room = run->room ? 2 * run->room : 1 << 20;
-    run->bytes = realloc(run->bytes, run->room);
-    if (!run->bytes)
-      return 1;
-  }
-  memcpy(run->bytes + run->size, data, size);
-  run->size += size;
   sched_yield();
-  return 0;
-}
-
-static int64_t read_bytes(void *context, void *data, size_t size)
-{
-  struct run *run = context;
-  size_t n = run->size - run->at < size ? run->size - run->at : size;
-  memcpy(data, run->bytes + run->at, n);
-  run->at += n;
-  return (int64_t) n;
+  return saved_write(context, data, size);
 }
 
 /* Removes what each key may have, and must have had; what is left is nobody's. */
@@ -191,8 +171,7 @@ static uint64_t check_keys(const struct run *run, tamis_filter *loaded, uint32_t
     if (wrong++ < 5)
       printf("key %" PRIu64 " has %d copies in the snapshot, not %d to %d\n", i, had, least, most);
   }
-  tamis_stats stats = TAMIS_STATS_INIT;
-  tamis_get_stats(loaded, &stats);
+  const tamis_stats stats = stats_of(loaded);
   return wrong + (stats.count ? harness_mismatch("copies that are nobody's", stats.count, 0) : 0);
 }
 
@@ -200,12 +179,11 @@ static uint64_t check_saved(struct run *run, uint32_t period)
 {
   const char *reason = "";
   tamis_filter *loaded;
-  run->at = 0;
-  int result = tamis_load(NULL, read_bytes, run, &loaded);
+  run->bytes.at = 0;
+  int result = tamis_load(NULL, saved_read, &run->bytes, &loaded);
   if (result != TAMIS_OK)
     return harness_mismatch("the result of the load", (uint64_t) -result, 0);
-  tamis_stats stats = TAMIS_STATS_INIT;
-  tamis_get_stats(loaded, &stats);
+  const tamis_stats stats = stats_of(loaded);
   run->entries += stats.count;
   if (stats.generations > run->most_generations)
     run->most_generations = stats.generations;
@@ -220,8 +198,8 @@ static uint64_t check_saved(struct run *run, uint32_t period)
 static void save_and_check(struct run *run)
 {
   uint32_t period = atomic_fetch_add(&run->period, 1) + 1;
-  run->size = 0;
-  int result = tamis_save(run->filter, write_bytes, run);
+  run->bytes.size = 0;
+  int result = tamis_save(run->filter, write_slowly, &run->bytes);
   atomic_fetch_add(&run->period, 1);
   for (unsigned i = 0; i < MAX_THREADS; i++)
     for (uint32_t since; (since = atomic_load(&run->since[i])) > 0 && since <= period + 1;)
@@ -312,8 +290,7 @@ static bool run_round(const struct settings *s, uint64_t round)
   provide_keys(&run, seed);
   struct worker workers[MAX_THREADS];
   harness_run(s->shared.threads + 1, seed, save_or_work, &run, workers);
-  tamis_stats stats = TAMIS_STATS_INIT;
-  tamis_get_stats(run.filter, &stats);
+  const tamis_stats stats = stats_of(run.filter);
   bool distinct = run.variant >= GROWN || distinct_holds(&run.distinct, run.filter);
   uint64_t wrong = harness_results(workers, s->shared.threads + 1);
   const char *reason = "";
@@ -327,7 +304,7 @@ static bool run_round(const struct settings *s, uint64_t round)
                  distinct ? "" : " (keys were not distinct)");
   tamis_destroy(run.filter);
   free(run.keys);
-  free(run.bytes);
+  free(run.bytes.data);
   return good || !distinct;
 }
 
@@ -338,9 +315,9 @@ int main(int argc, char **argv)
                        .variant = VARIANTS,
                        .shared = {.threads = 4, .rounds = 2 * VARIANTS}};
   const struct harness_option options[] = {
-      {"keys", 'n', "Keys of large filters (default: 100000)", .number = &s.keys, .least = 64},
-      {"saves", 'a', "Saves in a round (default: 20)", .number = &s.saves, .least = 1},
-      {"variant", 'v', "tiny, limited, grown, fixed, or all, the default", .choice = &s.variant,
+      {"keys", "Keys of large filters (default: 100000)", .number = &s.keys, .least = 64},
+      {"saves", "Saves in a round (default: 20)", .number = &s.saves, .least = 1},
+      {"variant", "tiny, limited, grown, fixed, or all, the default", .choice = &s.variant,
        .choice_names = variant_names},
       {0}};
   harness_parse("Finds keys that are not as they were in filters that are saved while in use.",

@@ -12,8 +12,6 @@
  *    sensitive  If A's increment came before B's read, then A.returned < B.invoked.  So no order is
  *               lost: calls that seem to overlap did so, except for the few instructions between
  *               the stamps and the calls.
- *    cheap      A call costs one load of a shared line before it, and one locked instruction after
- *               it.  No thread waits for another.
  *
  * One thing these stamps hide.  The increment drains the store buffer, so a store of the library
  * that is too weak to be visible at once becomes visible before the call counts as returned.  The

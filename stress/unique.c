@@ -43,26 +43,19 @@ static void count_winner(struct run *run, uint64_t key, int result)
     atomic_fetch_add_explicit(&run->winners[key], 1, memory_order_relaxed);
 }
 
-static void add_step(struct run *run, tamis_filter *filter, struct worker *worker, uint64_t begin,
-                     uint64_t end)
+static void add_step(struct run *run, tamis_filter *filter, uint64_t begin, uint64_t end)
 {
   if (run->batches) {
     uint64_t hashes[STEP] = {0};
     int results[STEP];
     for (uint64_t key = begin; key < end; key++)
       hashes[key - begin] = key;
-    uint64_t began = call_begins(worker);
     tamis_add_unique_many_hash(filter, hashes, end - begin, results);
-    call_ends(worker, began);
     for (uint64_t key = begin; key < end; key++)
       count_winner(run, key, results[key - begin]);
   } else {
-    for (uint64_t key = begin; key < end; key++) {
-      uint64_t began = call_begins(worker);
-      int result = tamis_add_unique_hash(filter, key);
-      call_ends(worker, began);
-      count_winner(run, key, result);
-    }
+    for (uint64_t key = begin; key < end; key++)
+      count_winner(run, key, tamis_add_unique_hash(filter, key));
   }
 }
 
@@ -74,8 +67,7 @@ static void add_all(struct worker *worker)
     require_created(tamis_open_shared_fd(&run->options, run->file, &own));
   for (uint64_t key = 0; key < run->keys; key += STEP) {
     pthread_barrier_wait(&run->in_step);
-    add_step(run, own ? own : run->filter, worker, key,
-             key + STEP < run->keys ? key + STEP : run->keys);
+    add_step(run, own ? own : run->filter, key, key + STEP < run->keys ? key + STEP : run->keys);
   }
   tamis_destroy(own);
 }
@@ -139,8 +131,7 @@ static bool run_round(const struct settings *s, tamis_layout layout, uint64_t se
     none += run.winners[key] == 0;
     several += run.winners[key] > 1;
   }
-  tamis_stats stats = TAMIS_STATS_INIT;
-  tamis_get_stats(run.filter, &stats);
+  const tamis_stats stats = stats_of(run.filter);
   tamis_destroy(run.filter);
   if (run.file >= 0)
     close(run.file);
@@ -165,16 +156,15 @@ int main(int argc, char **argv)
 {
   struct settings s = {.keys = 1000000, .fpp = 0.01, .shared = {.threads = 4, .rounds = 1}};
   const struct harness_option options[] = {
-      {"keys", 'n', "Keys of a round (default: 1000000)", .number = &s.keys, .least = 1},
-      {"capacity", 'c',
+      {"keys", "Keys of a round (default: 1000000)", .number = &s.keys, .least = 1},
+      {"capacity",
        "Capacity; a Bloom filter with more keys opens layers (default: the keys; "
        "1000 for a cuckoo filter)",
        .number = &s.capacity},
-      {"fpp", 'p', "Requested false-positive rate (default: 0.01)", .rate = &s.fpp},
-      {"batches", 'b', "Use batch calls", .flag = &s.batches},
-      {"shared", 'm', "Each thread opens the filter from one file", .flag = &s.one_file},
-      {"kind", 'k', "bloom (the default), cuckoo or counting", .choice = &s.kind,
-       .choice_names = kinds},
+      {"fpp", "Requested false-positive rate (default: 0.01)", .rate = &s.fpp},
+      {"batches", "Use batch calls", .flag = &s.batches},
+      {"shared", "Each thread opens the filter from one file", .flag = &s.one_file},
+      {"kind", "bloom (the default), cuckoo or counting", .choice = &s.kind, .choice_names = kinds},
       {0}};
   harness_parse("Finds keys for which two unique adds win.", options, argc, argv, &s.shared);
   bool good = true;

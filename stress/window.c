@@ -92,8 +92,7 @@ struct run {
   unsigned most_layers;
   _Atomic uint64_t early, twice, refused; /* wrong answers */
   _Atomic uint64_t miscounted, own_calls; /* of ids that belong to a thread */
-  _Atomic uint64_t exactly_late, forgotten, found, wins, present;
-  _Atomic uint64_t longest_call, longest_advance; /* ns */
+  _Atomic uint64_t exactly_late, forgotten, found, wins;
 };
 
 /* ---- the oracle ---- */
@@ -171,22 +170,12 @@ static void judge(struct run *run, const struct before *before, uint64_t end, bo
 
 /* ---- calls ---- */
 
-static void raise_to(_Atomic uint64_t *longest, uint64_t ns)
-{
-  uint64_t old = atomic_load_explicit(longest, memory_order_relaxed);
-  while (old < ns && !atomic_compare_exchange_weak_explicit(longest, &old, ns, memory_order_relaxed,
-                                                            memory_order_relaxed))
-    ;
-}
-
 static void advance(struct run *run)
 {
-  uint64_t began = harness_nanoseconds();
   atomic_fetch_add(&run->begun, 1);
   if (tamis_advance(run->filter) != TAMIS_OK)
     run->early++;
   atomic_fetch_add(&run->ended, 1);
-  raise_to(&run->longest_advance, harness_nanoseconds() - began);
 }
 
 static uint64_t key_of(const struct run *run, uint64_t number)
@@ -197,17 +186,14 @@ static uint64_t key_of(const struct run *run, uint64_t number)
 enum call { UNIQUE, ADD, LOOK };
 
 /* Delivers an id, and judges what the filter says. */
-static void deliver(struct run *run, struct worker *worker, uint64_t number, enum call call)
+static void deliver(struct run *run, uint64_t number, enum call call)
 {
   struct id *id = &run->ids[number % run->n];
   uint64_t key = key_of(run, number);
   struct before before = call_with(run, id);
-  uint64_t began = call_begins(worker), ns = harness_nanoseconds();
   int result = call == UNIQUE ? tamis_add_unique_hash(run->filter, key)
                : call == ADD  ? tamis_add_hash(run->filter, key)
                               : tamis_contains_hash(run->filter, key);
-  raise_to(&run->longest_call, harness_nanoseconds() - ns);
-  call_ends(worker, began);
   uint64_t end = atomic_load(&run->begun), when = interval(before.earliest, end);
   run->refused += result < 0;
   bool won = call == UNIQUE && result == TAMIS_OK;
@@ -304,7 +290,7 @@ static void deliver_all(struct worker *worker)
   uint64_t period = 0, random = worker->seed, number;
   struct own own[OWN_IDS] = {{0}};
   while ((number = next_number(run, &period)) < run->ends[run->periods - 1]) {
-    deliver(run, worker, number, UNIQUE);
+    deliver(run, number, UNIQUE);
     if (number + 1 == run->ends[period]) {
       advance(run);
       atomic_fetch_add(&run->ended_in_time, 1);
@@ -312,7 +298,7 @@ static void deliver_all(struct worker *worker)
     for (unsigned i = 0; i < 2; i++) {
       uint64_t again = earlier_number(run, number, period, random_next(&random)),
                what = random_next(&random) % 16;
-      deliver(run, worker, again, what == 0 ? ADD : what < 3 ? LOOK : UNIQUE);
+      deliver(run, again, what == 0 ? ADD : what < 3 ? LOOK : UNIQUE);
     }
     if (counts_copies(run)) {
       uint64_t i = random_next(&random) % OWN_IDS;
@@ -324,8 +310,7 @@ static void deliver_all(struct worker *worker)
 
 static void look_at_bytes(struct run *run)
 {
-  tamis_stats stats = TAMIS_STATS_INIT;
-  tamis_get_stats(run->filter, &stats);
+  const tamis_stats stats = stats_of(run->filter);
   run->most_bytes = larger(run->most_bytes, stats.bytes);
   if (!run->least_bytes || stats.bytes < run->least_bytes)
     run->least_bytes = stats.bytes;
@@ -408,8 +393,7 @@ static uint64_t left_in_the_end(struct run *run)
     advance(run);
   for (uint64_t i = 0; i < run->n; i++)
     left += tamis_contains_hash(run->filter, key_of(run, i));
-  tamis_stats stats = TAMIS_STATS_INIT;
-  tamis_get_stats(run->filter, &stats);
+  const tamis_stats stats = stats_of(run->filter);
   return left + stats.count + !filter_validate(run->filter, &reason);
 }
 
@@ -436,13 +420,11 @@ static bool run_round(const struct settings *s, uint64_t round)
                  " periods late; forgotten too early %" PRIu64 ", two winners %" PRIu64
                  ", refused %" PRIu64 ", forgotten and found %" PRIu64 " of %" PRIu64
                  " (at most %.0f allowed), left in the end %" PRIu64 "; %" PRIu64 " to %" PRIu64
-                 " bytes, at most %u layers; copies miscounted %" PRIu64 " of %" PRIu64
-                 "; longest call %.2f ms, longest advance %.2f ms%s\n",
+                 " bytes, at most %u layers; copies miscounted %" PRIu64 " of %" PRIu64 "%s\n",
                  s->window, s->shared.threads, atomic_load(&run.ended) - FIRST_PERIOD, run.wins,
                  run.exactly_late, s->window, run.early, run.twice, run.refused, run.found,
                  run.forgotten, most * times, left, run.least_bytes, run.most_bytes,
-                 run.most_layers, run.miscounted, run.own_calls, 1e-6 * (double) run.longest_call,
-                 1e-6 * (double) run.longest_advance, good ? "" : ": WRONG");
+                 run.most_layers, run.miscounted, run.own_calls, good ? "" : ": WRONG");
   tamis_destroy(run.filter);
   free(run.ids);
   free(run.ends);
@@ -457,17 +439,17 @@ int main(int argc, char **argv)
                        .fpp = 0.001,
                        .shared = {.threads = 8, .rounds = 1}};
   const struct harness_option options[] = {
-      {"adds", 'n', "Deliveries in a round (default: 3000000)", .number = &s.adds, .least = 1000},
-      {"periods", 'P', "Periods in a round, and some more (default: 1000)", .number = &s.periods,
+      {"adds", "Deliveries in a round (default: 3000000)", .number = &s.adds, .least = 1000},
+      {"periods", "Periods in a round, and some more (default: 1000)", .number = &s.periods,
        .least = 1},
-      {"window", 'w', "Periods for which an id is remembered (default: 4)", .number = &s.window,
+      {"window", "Periods for which an id is remembered (default: 4)", .number = &s.window,
        .least = 1, .most = 64},
-      {"fpp", 'p', "Requested false-positive rate (default: 0.001)", .rate = &s.fpp},
-      {"renews", 'R', "Unique adds that find an id renew it", .flag = &s.renews},
-      {"kind", 'k', "Kind of the filter: bloom (default) or cuckoo", .choice = &s.kind,
+      {"fpp", "Requested false-positive rate (default: 0.001)", .rate = &s.fpp},
+      {"renews", "Unique adds that find an id renew it", .flag = &s.renews},
+      {"kind", "Kind of the filter: bloom (default) or cuckoo", .choice = &s.kind,
        .choice_names = kind_names},
-      {"growable", 'g', "A filter that has to grow", .flag = &s.growable},
-      {"bursts", 'b', "Some periods have twenty times as many ids", .flag = &s.bursts},
+      {"growable", "A filter that has to grow", .flag = &s.growable},
+      {"bursts", "Some periods have twenty times as many ids", .flag = &s.bursts},
       {0}};
   harness_parse("Finds ids that a window forgets too early, lets win twice, or keeps too long.",
                 options, argc, argv, &s.shared);

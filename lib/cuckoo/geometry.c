@@ -205,9 +205,8 @@ struct cuckoo_geometry cuckoo_geometry_largest(const struct cuckoo_geometry *g)
  *
  * A segment gets a random number X of the keys, with a mean of m, and finds no room when it has
  * about F lanes in use: F is normally distributed, as measured.  (That its tails are normal, too,
- * is an assumption: stress-fill sees as far as its number of segments allows.)  A growing filter
- * then splits the segment, so it is enough that this is rare.  A filter that does not grow would
- * refuse a key before its capacity. */
+ * is an assumption.)  A growing filter then splits the segment, so it is enough that this is rare.
+ * A filter that does not grow would refuse a key before its capacity. */
 
 /* The deviations of a normal distribution that are exceeded with a probability of 10^-6.  A filter
  * that grows splits its only segment before its capacity as rarely as that, and besides where a few

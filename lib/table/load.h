@@ -3,7 +3,7 @@
  * Layer 0: how full a segment of a table gets before an insert finds no room.
  *
  * The load factor is the part of the lanes that is in use then.  Over seeds it is normally
- * distributed, as measured: stress/fill.c prints the figures, and docs/space.md has the table.
+ * distributed, as measured; unit.planning fills filters, and compares.
  */
 #ifndef TAMIS_LIB_LOAD_H
 #define TAMIS_LIB_LOAD_H

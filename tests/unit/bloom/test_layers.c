@@ -107,6 +107,18 @@ static void a_table_has_the_row_of_each_layer(tamis_layout layout)
 }
 EACH_LAYOUT(a_table_has_the_row_of_each_layer)
 
+/* Parts that fall by a factor would take more and more bits. */
+static void parts_of_the_rate_fall_slowly(void **state)
+{
+  (void) state;
+  double sum = 0;
+  for (unsigned layer = 1; layer <= BLOOM_MOST_LAYERS; layer++) {
+    assert_true(bloom_geometry_share(layer) * layer * layer > 0.6);
+    sum += bloom_geometry_share(layer);
+  }
+  assert_true(sum <= 1);
+}
+
 /* At every doubling, when the layers are as full as they get. */
 static void the_rate_stays(tamis_layout layout)
 {
@@ -632,6 +644,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       EACH(all_keys_stay_in),
       EACH(a_table_has_the_row_of_each_layer),
+      cmocka_unit_test(parts_of_the_rate_fall_slowly),
       EACH(the_rate_stays),
       EACH(figures_are_those_of_all_layers),
       EACH(a_filter_takes_what_was_told_up_to_its_capacity),

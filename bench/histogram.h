@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A histogram of the times of calls, with logarithmic buckets.  The stress programs and the bench
- * share it.
+ * A histogram of the times of calls, with logarithmic buckets.
  */
-#ifndef TAMIS_STRESS_HISTOGRAM_H
-#define TAMIS_STRESS_HISTOGRAM_H
+#ifndef TAMIS_BENCH_HISTOGRAM_H
+#define TAMIS_BENCH_HISTOGRAM_H
 
 #include <stdint.h>
 
