@@ -142,21 +142,30 @@ class Container:
         self.at += size
         return self.data[self.at - size:self.at]
 
+    def next_block(self):
+        head = self.take(UNIT)
+        size = u64(head, 8)
+        need(u32(head, 4) == 0 and size <= CHUNK and u64(head, 16) == self.blocks, "head of a block")
+        payload = self.take(size)
+        need(not any(self.take(-size % UNIT)), "padding of a block")
+        sum_ = xxh3(payload, xxh3(head[:56]))
+        need(sum_ == u64(head, 56), "sum of a block")
+        self.blocks += 1
+        self.add_sum(sum_)
+        return Block(u32(head, 0), struct.unpack_from("<4Q", head, 24), payload)
+
+    def next_type(self):
+        """The type of the next block, after those that may be passed over; None before the trailer."""
+        while self.data[self.at:self.at + 8] != b"TAMISEND":
+            need(self.at + UNIT <= len(self.data), "truncated")
+            if not u32(self.data, self.at) & OPTIONAL:
+                return u32(self.data, self.at)
+            self.next_block()
+        return None
+
     def block(self):
         """The next block, or None before the trailer."""
-        while self.data[self.at:self.at + 8] != b"TAMISEND":
-            head = self.take(UNIT)
-            size = u64(head, 8)
-            need(u32(head, 4) == 0 and size <= CHUNK and u64(head, 16) == self.blocks, "head of a block")
-            payload = self.take(size)
-            need(not any(self.take(-size % UNIT)), "padding of a block")
-            sum_ = xxh3(payload, xxh3(head[:56]))
-            need(sum_ == u64(head, 56), "sum of a block")
-            self.blocks += 1
-            self.add_sum(sum_)
-            if not u32(head, 0) & OPTIONAL:
-                return Block(u32(head, 0), struct.unpack_from("<4Q", head, 24), payload)
-        return None
+        return None if self.next_type() is None else self.next_block()
 
     def row(self, kind, table, n):
         """Numbers that belong to a table."""
@@ -171,7 +180,7 @@ class Container:
     def counts(self, table, words, width):
         """The counts of a table, by lane."""
         counts, end, lanes = {}, 0, 64 // width
-        while self.data[self.at:self.at + 4] == struct.pack("<I", COUNTS):
+        while self.next_type() == COUNTS:
             block = self.block()
             first, values = block.meanings[1], numbers(block.payload)
             need(block.meanings == (table, first, 0, 0) and first % COUNTED == 0 and end <= first < len(words) and

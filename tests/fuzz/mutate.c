@@ -391,3 +391,145 @@ size_t mutate_cross(const unsigned char *a, size_t a_size, const unsigned char *
   memcpy(to, whole, joined);
   return joined;
 }
+
+/* ---- each change by itself ---- */
+
+static struct {
+  const unsigned char *data;
+  size_t size;
+  mutate_try_function try;
+  void *context;
+  struct parts parts;
+} each;
+
+static void restore(void)
+{
+  (void) parts_split(&each.parts, each.data, each.size);
+}
+
+/* Tries what the parts have become, and makes them again what they were. */
+static void try_parts(unsigned repair)
+{
+  static unsigned char joined[PARTS_ROOM];
+  size_t size = parts_join(&each.parts, repair, joined, sizeof joined);
+  if (size)
+    each.try(each.context, joined, size);
+  restore();
+}
+
+/* Replaces a word: by numbers that are extremes of something, by neighbours, without some bits, and of
+ * lanes with one of them doubled. */
+static void try_word(unsigned char *at, bool counted)
+{
+  static const unsigned char bits[] = {0, 1, 2, 6, 12, 31, 32, 40, 53, 63},
+                             widths[] = {8, 9, 10, 12, 16, 21, 32};
+  static const uint64_t numbers[] = {0,
+                                     2,
+                                     3,
+                                     10,
+                                     12,
+                                     64,
+                                     SAVED_CHUNK + 64,
+                                     1U << 31,
+                                     1ULL << 41,
+                                     0x3FEULL << 52,
+                                     0xBFEULL << 52,
+                                     0x3FFULL << 52,
+                                     0xFFFULL << 51,
+                                     UINT64_MAX};
+  enum { BITS = sizeof bits, WIDTHS = BITS + sizeof widths, NUMBERS = WIDTHS + sizeof numbers / 8 };
+  const uint64_t was = saved_get64(at);
+  for (unsigned i = 0; i < NUMBERS + 2; i++) {
+    const uint64_t number = i < BITS      ? was ^ UINT64_C(1) << bits[i]
+                            : i < WIDTHS  ? was | was << widths[i - BITS]
+                            : i < NUMBERS ? numbers[i - WIDTHS]
+                                          : was + (i == NUMBERS ? 1 : UINT64_MAX);
+    for (unsigned repair = 0; repair <= counted && number != was; repair++) {
+      saved_put64(at, number);
+      try_parts(repair ? REPAIR_ALL & ~(unsigned) REPAIR_COUNTS : REPAIR_ALL);
+    }
+  }
+}
+
+/* Of many words only some. */
+static void try_words(struct part *part)
+{
+  enum { MOST_WORDS = 10 };
+  const size_t words = part->size / 8, step = words / MOST_WORDS + 1;
+  for (size_t i = 0; i < words; i += step)
+    try_word(part->data + i * 8, false);
+  if (part->kind != PART_BLOCK)
+    return;
+  try_word((unsigned char *) &part->said, false);
+  for (unsigned i = 0; i < SAVED_MEANINGS; i++)
+    try_word((unsigned char *) &part->meanings[i], true);
+}
+
+static void resize_to(struct part *part, size_t size)
+{
+  unsigned char *data = parts_room(&each.parts, size);
+  if (!data)
+    return;
+  memset(data, 0, size);
+  memcpy(data, part->data, size < part->size ? size : part->size);
+  part->data = data;
+  part->size = part->said = size;
+}
+
+static void put(struct parts *p, size_t at, struct part part)
+{
+  memmove(&p->part[at + 1], &p->part[at], (p->n++ - at) * sizeof part);
+  p->part[at] = part;
+}
+
+/* A part is missing, is there twice, at another place, or has another type or size; or something
+ * unknown stands before it. */
+static void try_order(size_t at)
+{
+  struct parts *p = &each.parts;
+  static const uint32_t types[] = {1, 16, 17, 18, 19, 20, 21, 32, 33, 77, 77 | SAVED_OPTIONAL};
+  static const ptrdiff_t sizes[] = {-64, -8, -4, -1, 8, 64};
+  const struct part moved = p->part[at];
+  const size_t n = p->n, places[] = {at, at + 1, n - 1};
+  drop(p, at);
+  try_parts(REPAIR_ALL);
+  put(p, at, moved); /* it is there twice */
+  try_parts(REPAIR_ALL);
+  for (unsigned i = 1; i < 3 && places[i] < n; i++) {
+    drop(p, at);
+    put(p, places[i], moved);
+    try_parts(REPAIR_ALL);
+  }
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    put(p, at, (struct part){.kind = PART_BLOCK, .type = types[i], .data = p->room});
+    try_parts(REPAIR_ALL);
+    p->part[at].type = types[i];
+    try_parts(REPAIR_ALL);
+  }
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    struct part *part = &p->part[at];
+    resize_to(part, sizes[i] < 0 && part->size <= (size_t) -sizes[i]
+                        ? 0
+                        : part->size + (size_t) sizes[i]);
+    try_parts(REPAIR_ALL);
+  }
+}
+
+void mutate_each(const unsigned char *data, size_t size, mutate_try_function try, void *context)
+{
+  enum { AFTER_FIGURES = SAVED_FIGURES_AT + SAVED_FIGURES * 8 };
+  struct parts *p = &each.parts;
+  each.data = data, each.size = size, each.try = try, each.context = context;
+  if (!parts_split(p, data, size) || !p->has_trailer)
+    return;
+  for (size_t at = 8; at < SAVED_HEADER - 8;
+       at += at == SAVED_FIGURES_AT - 8 ? AFTER_FIGURES - at : 8)
+    try_word(p->header + at, false);
+  for (size_t i = 0; i < p->n; i++) {
+    try_words(&p->part[i]);
+    if (p->n + 1 < PARTS)
+      try_order(i);
+  }
+  for (size_t i = 0; i < SAVED_TOTALS; i++)
+    try_word(p->trailer + 24 + i * 8, true);
+}

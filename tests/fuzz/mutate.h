@@ -22,4 +22,9 @@ size_t mutate_saved(unsigned char *data, size_t size, size_t most, uint64_t seed
 size_t mutate_cross(const unsigned char *a, size_t a_size, const unsigned char *b, size_t b_size,
                     unsigned char *to, size_t most, uint64_t seed);
 
+/* Calls for each of some thousand changes, one by one, with right sums: of every number, of the order of
+ * the parts, and of their sizes. */
+typedef void (*mutate_try_function)(void *context, const unsigned char *data, size_t size);
+void mutate_each(const unsigned char *data, size_t size, mutate_try_function try, void *context);
+
 #endif

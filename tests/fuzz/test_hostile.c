@@ -3,14 +3,15 @@
  * Saved filters that were made to do harm: the files of the corpus, and changes of them.
  *
  *   test_hostile [--mutations N] [--only NUMBER] [--keep FILE] [--record FILE] [--verbose]
- *                [--all-load] FOLDER|FILE...
+ *                [--all-load] [--each] FOLDER|FILE...
  *
  * Every file is tried as it is, and then N changes of it (default 300), of which each may follow
  * another one.  --verbose says what is tried, before it is; --only tries one change, which --keep
  * writes to a file: so it can be tried again by itself.  With --all-load each file
  * must load, but for those whose names begin with "found-".  --record writes all that is tried to a
  * file, each after its size and after the result of a load by default options that may take
- * RECORD_MOST bytes: for other runtimes, which must say the same.  The same is done in every run.
+ * RECORD_MOST bytes: for other runtimes, which must say the same.  With --each, every number and every
+ * part of a file is changed by itself, and what loads is recorded.  The same is done in every run.
  */
 #include "base/hash.h"
 #include "fuzz/hostile.h"
@@ -27,7 +28,7 @@ enum { MOST = 1 << 18, RECORD_MOST = 1 << 25 };
 
 struct run {
   unsigned long mutations, only;
-  bool verbose, all_load;
+  bool verbose, all_load, each;
   const char *keep;
   FILE *record;
   unsigned long files, tried, accepted;
@@ -60,9 +61,18 @@ static void record(const struct run *r, const unsigned char *data, size_t size)
   if (result == TAMIS_OK && s.left && !live)
     result = TAMIS_ECORRUPT;
   tamis_destroy(f);
+  if (r->each && result != TAMIS_OK)
+    return;
   const int32_t head[] = {(int32_t) size, result};
   if (fwrite(head, sizeof head, 1, r->record) != 1 || fwrite(data, 1, size, r->record) != size)
     exit(2);
+}
+
+static void try_each(void *context, const unsigned char *data, size_t size)
+{
+  struct run *r = context;
+  r->tried++;
+  record(r, data, size);
 }
 
 static void try(struct run *r, const char *path, unsigned long number, const unsigned char *data,
@@ -109,6 +119,8 @@ static void try_file(struct run *r, const char *path)
   r->files++;
   if (!r->only)
     try(r, path, 0, original, all);
+  if (r->each)
+    mutate_each(original, all, try_each, r);
   memcpy(data, original, all);
   for (unsigned long i = 1; i <= r->mutations; i++) {
     if (i % 4 == 1) {
@@ -151,6 +163,8 @@ int main(int argc, char **argv)
       r.verbose = true;
     else if (!strcmp(argv[i], "--all-load"))
       r.all_load = true;
+    else if (!strcmp(argv[i], "--each"))
+      r.each = true;
     else if (!strcmp(argv[i], "--mutations") && i + 1 < argc)
       r.mutations = strtoul(argv[++i], NULL, 10);
     else if (!strcmp(argv[i], "--only") && i + 1 < argc)

@@ -28,6 +28,7 @@ target=${check[0]}
 [[ $target != nginx/* ]] || target=nginx-tests
 [[ $target != examples/* ]] || target=$(dirname "$target")/all
 [[ $target != tests/tool/* ]] || target=tamis-tool
+[[ $target != tests/compat/* ]] || target=test_hostile
 [[ $target != python/* ]] || target=python-tests
 [[ $target != js/* && $target != site/* ]] || target=js-tests
 
@@ -123,6 +124,7 @@ run_check() { # NUMBER
       timeout 600 node --test ${test:+--test-name-pattern="$test"} "${check[0]}"
     ;;
   tests/tool/*) timeout 600 "${check[0]}" "build/$build/tools/tamis" "${check[@]:1}" ;;
+  tests/compat/*) timeout 600 /usr/bin/python3 -B "${check[0]}" "$(program test_hostile)" "${check[@]:1}" ;;
   *) timeout 600 "$(program "${check[0]}")" "${check[@]:1}" ;;
   esac
 }

@@ -8,18 +8,7 @@
 #include "fuzz/parts.h"
 #include "saved_unit.h"
 
-#include <stdio.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 static struct parts parts;
-
-static inline const char *path_of(int fd)
-{
-  static char path[64];
-  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-  return path;
-}
 
 static unsigned char joined[1 << 19];
 
@@ -37,14 +26,7 @@ static inline int load_joined(unsigned repair)
 
 static inline int map_joined(unsigned repair, bool check_all, tamis_filter **out)
 {
-  struct source s = join_with(repair);
-  int fd = memfd_create("saved", 0);
-  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
-  options.check_all = check_all;
-  assert_int_equal(write(fd, s.data, s.size), s.size);
-  int result = tamis_map_file(&options, path_of(fd), out);
-  close(fd);
-  return result;
+  return map_source(join_with(repair), check_all, out);
 }
 
 static inline void insert(unsigned at, struct part part)

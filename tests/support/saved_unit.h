@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* ---- saving to memory ---- */
 
@@ -134,6 +136,26 @@ static inline tamis_filter *load_bytes(const struct bytes *b)
   tamis_filter *f;
   assert_int_equal(load_any(source_of(b), 0, &f), TAMIS_OK);
   return f;
+}
+
+/* Maps the bytes, as a file without a name. */
+static inline int map_source_with(tamis_load_options options, struct source s, tamis_filter **out)
+{
+  char name[40];
+  int fd = memfd_create("saved", 0);
+  (void) snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+  assert_int_equal(write(fd, s.data, s.size), s.size);
+  int result = tamis_map_file(&options, name, out);
+  assert_true((*out != NULL) == (result == TAMIS_OK));
+  close(fd);
+  return result;
+}
+
+static inline int map_source(struct source s, bool check_all, tamis_filter **out)
+{
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  options.check_all = check_all;
+  return map_source_with(options, s, out);
 }
 
 /* What numbers in a file are replaced by. */

@@ -9,84 +9,6 @@
 
 #include "cuckoo/save.h"
 #include "cuckoo/snapshot.h"
-#include "cuckoo/unite_plan.h"
-
-#include <stdio.h>
-
-/* ---- files that are kept ---- */
-
-/* Filters of which files are kept in tests/compat/saved: without a growth, with several generations, and
- * with copies. */
-static const struct kept {
-  const char *name;
-  bool growable;
-  uint64_t keys, copies;   /* of each of the first tenth of the keys */
-  bool was_planned_larger; /* at the time when the file was written */
-} kept[] = {{"fixed", false, 1000, 0, false},      {"fixed-copies", false, 1000, 5, false},
-            {"small", true, 90, 5, false},         {"grown", true, 5000, 0, true},
-            {"grown-copies", true, 5000, 5, true}, {"generations", true, 30000, 0, true}};
-enum { KEPT_FILES = sizeof kept / sizeof *kept };
-
-static tamis_filter *kept_filter(const struct kept *k)
-{
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = TAMIS_CUCKOO;
-  options.capacity = k->growable ? 100 : 1100;
-  options.growable = k->growable;
-  options.seed = 12345;
-  options.stripes = 4;
-  tamis_filter *f;
-  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-  add_range(f, 0, k->keys);
-  for (uint64_t copy = 0; copy < k->copies; copy++)
-    add_range(f, 0, k->keys / 10);
-  return f;
-}
-
-static void kept_path(const struct kept *k, char path[500])
-{
-  snprintf(path, 500, KEPT "/cuckoo-%s.tamis", k->name);
-}
-
-/* Files of the first version of the format, which were written on x86-64, load on every machine and
- * in every later version, and are saved to the same bytes.  (TAMIS_WRITE_KEPT=1 writes them.) */
-static void files_that_are_kept_load_for_ever(void **state)
-{
-  (void) state;
-  for (unsigned i = 0; i < KEPT_FILES; i++) {
-    char path[500];
-    kept_path(&kept[i], path);
-    tamis_filter *f = kept_filter(&kept[i]), *loaded;
-    if (getenv("TAMIS_WRITE_KEPT"))
-      assert_int_equal(tamis_save_file(f, path), TAMIS_OK);
-    assert_int_equal(tamis_load_file(NULL, path, &loaded), TAMIS_OK);
-    assert_valid(loaded);
-    for (uint64_t key = 0; key < kept[i].keys; key++)
-      assert_true(tamis_contains_hash(loaded, key));
-    assert_int_equal(stats_of(loaded).count, kept[i].keys + kept[i].keys / 10 * kept[i].copies);
-    struct bytes bytes = saved_bytes(loaded), now = saved_bytes(f);
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    unsigned char *data = malloc(bytes.size + 1);
-    assert_non_null(data);
-    assert_int_equal(fread(data, 1, bytes.size + 1, file), bytes.size);
-    assert_memory_equal(data, bytes.data, bytes.size);
-    /* As long as plans are the same, and keys are put where they were put then, this machine makes
-     * the same filter. */
-    if (cuckoo_same_geometry(&cuckoo_of(f)->first.geometry, &cuckoo_of(loaded)->first.geometry)) {
-      assert_int_equal(now.size, bytes.size);
-      assert_memory_equal(now.data, bytes.data, bytes.size);
-    } else {
-      assert_true(kept[i].was_planned_larger);
-    }
-    fclose(file);
-    free(data);
-    free(bytes.data);
-    free(now.data);
-    tamis_destroy(f);
-    tamis_destroy(loaded);
-  }
-}
 
 /* ---- saves and removes ---- */
 
@@ -304,7 +226,6 @@ static void figures_are_without_a_directory_of_one_segment(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(files_that_are_kept_load_for_ever),
       cmocka_unit_test(many_removes_between_two_pieces),
       cmocka_unit_test(a_small_filter_is_loaded_within_its_bytes),
       cmocka_unit_test(a_filter_without_segments_takes_keys),
