@@ -226,28 +226,4 @@ static inline unsigned try_extremes(const struct bytes *b, size_t array, size_t 
   return accepted;
 }
 
-/* A number in a file, what it is replaced by, and what a load then says. */
-struct replaced {
-  size_t at;
-  uint64_t value;
-  int result;
-};
-
-/* Tries each of them, with right sums.  `array`: the length of the first array. */
-static inline void assert_replaced(const struct bytes *b, size_t array,
-                                   const struct replaced *numbers, unsigned n)
-{
-  struct bytes changed = {.data = malloc(b->size), .size = b->size};
-  assert_non_null(changed.data);
-  for (unsigned i = 0; i < n; i++) {
-    memcpy(changed.data, b->data, b->size);
-    saved_put64(changed.data + numbers[i].at, numbers[i].value);
-    (void) repair(&changed, array);
-    int result = load_any(source_of(&changed), 0, NULL);
-    if (result != numbers[i].result)
-      fail_msg("number %u at %zu: %d instead of %d", i, numbers[i].at, result, numbers[i].result);
-  }
-  free(changed.data);
-}
-
 #endif

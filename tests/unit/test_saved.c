@@ -364,6 +364,19 @@ static size_t array_of(const tamis_filter *f, const struct form *form)
   return form->options.kind == TAMIS_CUCKOO ? 0 : const_bloom_of(f)->word_count * sizeof(word);
 }
 
+/* What the block of an array's sums says of the array, with right sums. */
+static void assert_sums_are_of_the_array(const struct bytes *b, size_t array)
+{
+  for (size_t at = 16; array && at < 56; at += 8)
+    for (unsigned byte = 0; byte < 8; byte += 5) {
+      b->data[first_block(array) + at + byte] ^= 1;
+      (void) repair(b, array);
+      assert_int_equal(load_any(source_of(b), 0, NULL), TAMIS_ECORRUPT);
+      b->data[first_block(array) + at + byte] ^= 1;
+      (void) repair(b, array);
+    }
+}
+
 static void every_change_of_a_file_is_found(void **state)
 {
   (void) state;
@@ -376,6 +389,7 @@ static void every_change_of_a_file_is_found(void **state)
     size_t array = array_of(f, form), end = first_block(array);
     assert_changes_are_found(&saved, SCALE == 1 ? 7 : 61);
     assert_truncations_are_found(&saved, SCALE);
+    assert_sums_are_of_the_array(&saved, array);
     beside_filter = form->options.kind == TAMIS_CUCKOO;
     accepted += try_extremes(&saved, array, 8, SAVED_HEADER - 8);
     (void) try_extremes(&saved, array, end, saved.size);

@@ -323,16 +323,6 @@ static void a_union_is_saved_with_its_limits(void **state)
   struct bytes again = saved_bytes(loaded);
   assert_int_equal(again.size, bytes.size);
   assert_memory_equal(again.data, bytes.data, bytes.size);
-  /* every bit of the block of limits, which is the last one before the trailer */
-  size_t block = bytes.size - 64 - 64 - (cuckoo_generations(a) * 8 + 63) / 64 * 64;
-  for (size_t bit = block * 8; bit < (bytes.size - 64) * 8; bit += 5) {
-    struct bytes changed = {.data = again.data, .size = again.size};
-    changed.data[bit / 8] ^= (unsigned char) (1 << bit % 8);
-    struct source source = source_of(&changed);
-    tamis_filter *none;
-    assert_int_equal(tamis_load(NULL, read_source, &source, &none), TAMIS_ECORRUPT);
-    changed.data[bit / 8] ^= (unsigned char) (1 << bit % 8);
-  }
   tamis_destroy(into);
   tamis_destroy(loaded);
   free(bytes.data);
@@ -403,47 +393,6 @@ static void unions_with_mapped_filters(void **state)
     unions_with_mapped_filters_of(100000 / SCALE, rates[r]);
   }
 }
-
-/* A file whose counts are damaged ends the union; whatever else is damaged in it, `into` has what
- * it had and is whole. */
-static void damaged_files_do_no_harm(void **state)
-{
-  (void) state;
-  tamis_options options = options_for(2000, 0.01);
-  options.growable = false;
-  tamis_filter *from = make_with(&options);
-  struct keys own = {0, 500};
-  add_copies(from, (struct keys){100000, 1000}, 20);
-  struct bytes bytes = saved_bytes(from);
-  unsigned refused = 0, united = 0;
-  for (size_t at = SAVED_HEADER; at + SAVED_UNIT < bytes.size; at += 61) {
-    unsigned char was = bytes.data[at];
-    bytes.data[at] ^= 0xFF;
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes.data, 1, bytes.size, file), bytes.size);
-    assert_int_equal(fclose(file), 0);
-    bytes.data[at] = was;
-    tamis_filter *damaged, *into = make_with(&options);
-    if (tamis_map_file(NULL, path, &damaged) == TAMIS_OK) { /* the damage is where nobody looked */
-      add_copies(into, own, 1);
-      int result = tamis_merge(into, damaged);
-      assert_true(result == TAMIS_OK || result == TAMIS_ECORRUPT || result == TAMIS_EFULL);
-      refused += result == TAMIS_ECORRUPT;
-      united += result == TAMIS_OK;
-      assert_keys_in(into, own);
-      assert_valid(into);
-      tamis_destroy(damaged);
-    }
-    tamis_destroy(into);
-  }
-  assert_true(refused > 2 && united > 2);
-  free(bytes.data);
-  tamis_destroy(from);
-  unlink(path);
-}
-
-/* ---- what does not fit together ---- */
 
 /* ---- limits on the way ---- */
 
@@ -819,7 +768,6 @@ int main(void)
       cmocka_unit_test(fixed_filters),
       cmocka_unit_test(a_union_is_saved_with_its_limits),
       cmocka_unit_test(unions_with_mapped_filters),
-      cmocka_unit_test(damaged_files_do_no_harm),
       cmocka_unit_test(a_snapshot_of_the_filter_is_not_changed),
       cmocka_unit_test(max_bytes_holds),
       cmocka_unit_test(memory_may_be_refused),
