@@ -570,12 +570,12 @@ static void a_filter_that_grows_after_the_fetch_is_searched_in_all_layers(void *
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(bits_of_other_keys_do_not_take_the_win),
-      cmocka_unit_test(a_union_opens_its_layers_alone),
+      TEST_WITH_THREADS(bits_of_other_keys_do_not_take_the_win),
+      TEST_WITH_THREADS(a_union_opens_its_layers_alone),
       cmocka_unit_test(a_layer_that_is_refused_is_planned_once),
-      cmocka_unit_test(a_late_add_needs_no_room),
+      TEST_WITH_THREADS(a_late_add_needs_no_room),
       cmocka_unit_test(a_process_that_lags_sets_no_bits),
-      cmocka_unit_test(a_filter_that_grows_after_the_fetch_is_searched_in_all_layers),
+      TEST_WITH_THREADS(a_filter_that_grows_after_the_fetch_is_searched_in_all_layers),
   };
   const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows};
   return run_schedules("bloom_schedule", &program, tests, sizeof tests / sizeof *tests);

@@ -840,8 +840,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_layer_that_leaves_makes_room),
       cmocka_unit_test(a_save_outlives_layers),
-      cmocka_unit_test(memory_that_comes_free_is_room_at_once),
-      cmocka_unit_test(counts_find_memory_that_comes_free),
+      TEST_WITH_THREADS(memory_that_comes_free_is_room_at_once),
+      TEST_WITH_THREADS(counts_find_memory_that_comes_free),
   };
   const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows};
   return run_schedules("window_schedule", &program, tests, sizeof tests / sizeof *tests);
