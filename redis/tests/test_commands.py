@@ -137,6 +137,8 @@ def test_full(talk):
     client(*"BF.RESERVE bloom 1e-6 3 NONSCALING".split())
     reply = client("BF.MADD", "bloom", *"abcade")
     same([*reply[:-1], str(reply[-1])], [yes, yes, yes, no, "ERR non scaling filter is full"])
+    client.error("BF.ADD", "bloom", "d")
+    same(client("BF.CARD", "bloom"), 3, "what is refused does not count")
 
 
 def test_merge_of_several(talk):
