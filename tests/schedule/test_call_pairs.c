@@ -15,8 +15,8 @@
  */
 #include "calls.h"
 #include "cuckoo_schedule.h"
-#include "filter_unit.h"
 #include "pairs_model.h"
+#include "saved_unit.h"
 
 #include <glob.h>
 #include <malloc.h>
@@ -30,7 +30,7 @@ enum { DIRTY = 1 << 14 }; /* more than any filter takes here; the buffer of a sa
 
 static _Atomic size_t allocated;
 
-static void *count_allocate(void *context, size_t alignment, size_t size)
+static void *allocate(void *context, size_t alignment, size_t size)
 {
   void *block;
   (void) context;
@@ -41,7 +41,7 @@ static void *count_allocate(void *context, size_t alignment, size_t size)
   return block;
 }
 
-static void count_release(void *context, void *block, size_t alignment, size_t size)
+static void release(void *context, void *block, size_t alignment, size_t size)
 {
   (void) context;
   (void) alignment;
@@ -49,7 +49,7 @@ static void count_release(void *context, void *block, size_t alignment, size_t s
   free(block);
 }
 
-static const tamis_allocator allocator = {count_allocate, count_release, NULL};
+static const tamis_allocator allocator = {allocate, release, NULL};
 
 /* ---- kinds of filter ---- */
 
@@ -172,31 +172,7 @@ static void choose_keys(void)
 
 /* ---- steps ---- */
 
-struct saved {
-  unsigned char data[1 << 18];
-  size_t size, read;
-};
-
-static struct saved saved[THREADS];
-
-static int write_saved(void *context, const void *data, size_t size)
-{
-  struct saved *s = context;
-  if (size > sizeof s->data - s->size)
-    return 1;
-  memcpy(s->data + s->size, data, size);
-  s->size += size;
-  return 0;
-}
-
-static int64_t read_saved(void *context, void *data, size_t size)
-{
-  struct saved *s = context;
-  size_t n = s->size - s->read < size ? s->size - s->read : size;
-  memcpy(data, s->data + s->read, n);
-  s->read += n;
-  return (int64_t) n;
-}
+static struct bytes saved[THREADS];
 
 static int drop(void *unused, const void *data, size_t size)
 {
@@ -204,10 +180,17 @@ static int drop(void *unused, const void *data, size_t size)
   return 0;
 }
 
-static int save(const tamis_filter *f, struct saved *s)
+static int save(const tamis_filter *f, struct bytes *b)
 {
-  s->size = s->read = 0;
-  return tamis_save(f, write_saved, s);
+  b->size = 0;
+  return tamis_save(f, write_bytes, b);
+}
+
+static tamis_filter *load(const struct bytes *b)
+{
+  struct source from = source_of(b);
+  tamis_filter *f;
+  return tamis_load(NULL, read_source, &from, &f) == TAMIS_OK ? f : NULL;
 }
 
 /* All that only reads. */
@@ -411,6 +394,7 @@ static const struct {
                       "holds a mutex of the process, for which others would wait at no hook"},
     {"window_layer_released",
      "whether a call comes there depends on when a grace period has ended"},
+    {"window_jump_begun", "only tamis_advance_to comes there, whose jumps the model searches"},
     {"counted_phase_read", "only threads come there that cannot be registered as readers"},
 };
 
@@ -533,80 +517,64 @@ static void choose_cases(void)
 
 /* ---- companions ---- */
 
-enum { MANY = 30, COMPANIONS = 21 };
+/* Of which keys a companion makes a call: none, the one at which a call stands, those that the script never
+ * adds, all up to them, all that it adds; the present ones, with that key or without. */
+enum keys { NONE, SAME, FREE, UP_TO_FREE, ADDED, FIRST, SECOND, ALL, PRESENT, OTHERS };
+enum { MANY = 30 };
 
-static void remove_present(struct steps *s, unsigned but)
+/* The calls that run while a call stands at a hook. */
+static const struct part {
+  enum op op;
+  enum keys keys;
+  unsigned at;
+} companions[][5] = {
+    {{UNIQUE, SAME, 0}, {COUNT, SAME, 0}},
+    {{ADD, SAME, 0}, {CONTAINS, SAME, 0}},
+    {{REMOVE, SAME, 0}},
+    {{REMOVE, SAME, 0}, {UNIQUE, SAME, 0}},
+    {{UNIQUE, SAME, 0}, {REMOVE, SAME, 0}, {COUNT, SAME, 0}},
+    {{CONTAINS, ALL, 0}},
+    {{COUNT, ALL, 0}},
+    {{ADD, FREE, 0}},
+    {{UNIQUE, UP_TO_FREE, 0}},
+    {{REMOVE, OTHERS, 0}},
+    {{ADVANCE, NONE, 0}},
+    {{ADVANCE, NONE, 0}, {ADVANCE, NONE, 0}, {UNIQUE, SAME, 0}},
+    {{SAVE, NONE, 0}},
+    {{MERGE, NONE, 0}},
+    {{MERGE, NONE, 1}},
+    /* the filter that a union reads changes */
+    {{UNIQUE, SAME, 1}, {ADD, FREE, 1}, {REMOVE, FIRST, 1}, {ADVANCE, NONE, 1}},
+    {{FIGURES, NONE, 0}},
+    {{REMOVE, PRESENT, 0}, {UNIQUE, ADDED, 0}},
+    {{ADD, SECOND, 0}, {ADD, SECOND, 0}, {ADD, SECOND, 0}, {ADD, SECOND, 0}}, /* copies */
+};
+enum { COMPANIONS = sizeof companions / sizeof *companions, PARTS = 5 };
+
+static void append_part(struct steps *s, const struct part *p, unsigned key)
 {
-  for (unsigned key = 0; key < KEYS && removes(); key++)
-    for (unsigned n = key == but ? 0 : before[key].in[0].n; n > 0; n--)
-      append(s, REMOVE, 0, key);
+  const unsigned added = kind->added;
+  const struct {
+    unsigned from, to;
+  } ranges[] = {
+      {0, 1}, {key, key + 1}, {added, added + MANY}, {0, added + MANY}, {0, added}, {0, 4},
+      {0, 8}, {0, KEYS}};
+  if (p->keys < PRESENT) {
+    append_some(s, p->op, p->at, ranges[p->keys].from, ranges[p->keys].to);
+    return;
+  }
+  for (unsigned i = 0; i < KEYS && removes(); i++)
+    for (unsigned n = i == key && p->keys == OTHERS ? 0 : before[i].in[0].n; n > 0; n--)
+      append(s, p->op, p->at, i);
 }
 
-/* The calls that run while a call with `key` stands at a hook.  False: the kind has no such. */
+/* False: the kind has no such. */
 static bool companion(unsigned number, unsigned key, struct steps *s)
 {
-  const unsigned free = kind->added;
   s->n = 0;
-  switch (number) {
-  case 0:
-    append(s, UNIQUE, 0, key), append(s, COUNT, 0, key);
-    break;
-  case 1:
-    append(s, ADD, 0, key), append(s, CONTAINS, 0, key);
-    break;
-  case 2:
-    append(s, REMOVE, 0, key);
-    break;
-  case 3:
-    append(s, REMOVE, 0, key), append(s, UNIQUE, 0, key);
-    break;
-  case 4:
-    append(s, UNIQUE, 0, key), append(s, REMOVE, 0, key), append(s, COUNT, 0, key);
-    break;
-  case 5:
-    append_some(s, CONTAINS, 0, 0, KEYS);
-    break;
-  case 6:
-    append_some(s, COUNT, 0, 0, KEYS);
-    break;
-  case 7:
-    append_some(s, ADD, 0, free, free + MANY);
-    break;
-  case 8:
-    append_some(s, UNIQUE, 0, 0, free + MANY);
-    break;
-  case 9:
-    remove_present(s, key);
-    break;
-  case 10:
-    append(s, ADVANCE, 0, 0);
-    break;
-  case 11:
-    append(s, ADVANCE, 0, 0), append(s, ADVANCE, 0, 0), append(s, UNIQUE, 0, key);
-    break;
-  case 12:
-    append(s, SAVE, 0, 0);
-    break;
-  case 13:
-    append(s, MERGE, 0, 0);
-    break;
-  case 14:
-    append(s, MERGE, 1, 0);
-    break;
-  case 15: /* the filter that a union reads changes */
-    append(s, UNIQUE, 1, key), append_some(s, ADD, 1, free, free + MANY);
-    append_some(s, REMOVE, 1, 0, 4), append(s, ADVANCE, 1, 0);
-    break;
-  case 16:
-    append(s, FIGURES, 0, 0);
-    break;
-  case 19: /* the present keys go, and come again */
-    remove_present(s, KEYS), append_some(s, UNIQUE, 0, 0, free);
-    break;
-  default: /* copies */
-    for (unsigned i = 0; i < 4; i++)
-      append_some(s, ADD, 0, 0, 8);
-  }
+  for (unsigned i = 0; i < PARTS; i++)
+    if (companions[number][i].op != ADD || companions[number][i].keys != NONE) /* left out */
+      append_part(s, &companions[number][i], key);
   return s->n > 0;
 }
 
@@ -672,11 +640,9 @@ static bool is_count_of(uint64_t count, uint64_t sum)
 /* A saved filter has the copies that its keys have, and no more. */
 static void find_saved(unsigned thread, struct found found[KEYS])
 {
-  tamis_filter *f;
+  tamis_filter *f = load(&saved[thread]);
   uint64_t sum = 0;
-  saved[thread].read = 0;
-  expect(tamis_load(NULL, read_saved, &saved[thread], &f) == TAMIS_OK,
-         "what was saved is not loaded");
+  expect(f, "what was saved is not loaded");
   expect_valid(f);
   for (unsigned key = 0; key < KEYS; key++)
     sum += found[key].saved[thread] = (unsigned) tamis_count_hash(f, hashes[key]);
@@ -693,9 +659,9 @@ static void check_filter(unsigned at, uint64_t count, struct found found[KEYS], 
   expect_valid(f);
   uint64_t sum = find_counts(f, at, found);
   expect(estimates || is_count_of(count, sum), "the count is not that of the copies");
-  static struct saved whole;
+  static struct bytes whole;
   expect(save(f, &whole) == TAMIS_OK, "it is not saved");
-  expect(tamis_load(NULL, read_saved, &whole, &loaded) == TAMIS_OK, "what was saved is not loaded");
+  expect((loaded = load(&whole)) != NULL, "what was saved is not loaded");
   expect_valid(loaded);
   for (unsigned key = 0; key < KEYS; key++)
     expect(tamis_count_hash(loaded, hashes[key]) == found[key].in[at].n, "a loaded filter differs");

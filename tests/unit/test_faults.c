@@ -25,7 +25,8 @@
 #include <time.h>
 
 /* Sanitizers slow things down: there one in so many requests is made to fail. */
-enum { STEP = SCALE > 1 ? 10 : 1, CROWD_ROUNDS = SCALE > 1 ? 3 : 12 };
+enum { STEP = SCALE > 1 ? 20 : 1, TINY_STEP = SCALE > 1 ? 3 : 1 };
+enum { CROWD_ROUNDS = SCALE > 1 ? 3 : 12 };
 
 /* ---- the filters ---- */
 
@@ -459,7 +460,7 @@ static void adds_are_made_again(void **state)
   (void) state;
   for (const struct form *s = NULL; (s = next_form(s));) {
     struct twins t = twins_of(s, CAPACITY, 0);
-    for (uint64_t key = 0; key < 20000; key++) {
+    for (uint64_t key = 0; key < 20000 / SCALE; key++) {
       int result = TAMIS_ENOMEM;
       refuse_all();
       for (int j = 0; j < 12 && result == TAMIS_ENOMEM; j++)
@@ -611,7 +612,7 @@ static void refuse_requests(struct twins twins)
     for (uint64_t at = 1; refuse_request(twins, i < 2 ? ONCE : FOR_GOOD, at); at += STEP)
       ;
   }
-  for (uint64_t seed = 0; seed < 10; seed++)
+  for (uint64_t seed = 0; seed < 10 / SCALE + 1; seed++)
     refuse_request(twins, BY_CHANCE, seed);
 }
 
@@ -620,7 +621,8 @@ static void every_request_is_refused(void **state)
   (void) state;
   for (const struct form *s = NULL; (s = next_form(s));) {
     refuse_requests((struct twins){.s = s});
-    for (unsigned i = 1; i <= TINY && s->options.kind == TAMIS_CUCKOO && !s->options.window; i++)
+    for (unsigned i = 1; i <= TINY && s->options.kind == TAMIS_CUCKOO && !s->options.window;
+         i += TINY_STEP)
       if (s->options.growable)
         refuse_requests((struct twins){.s = s, .tiny = i});
   }

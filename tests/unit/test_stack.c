@@ -85,25 +85,19 @@ static void *do_job(void *context)
   return NULL;
 }
 
-/* Of a thread. */
-struct stack {
-  size_t words; /* 0: of the least size */
-  bool measured;
-};
-
-/* Calls a function in a thread of its own. */
-static void run(struct stack stack, void (*function)(void *), void *context)
+/* Calls a function in a thread of its own, with a stack of so many words, or of the least size. */
+static void run(size_t words, bool measured, void (*function)(void *), void *context)
 {
   struct job job = {function, context};
-  uint64_t *low = memory + MEMORY - stack.words;
+  uint64_t *low = memory + MEMORY - words;
   pthread_attr_t attributes;
   pthread_t thread;
   pthread_attr_init(&attributes);
-  if (stack.words)
-    pthread_attr_setstack(&attributes, low, stack.words * sizeof *low);
+  if (words)
+    pthread_attr_setstack(&attributes, low, words * sizeof *low);
   else
     assert_int_equal(pthread_attr_setstacksize(&attributes, (size_t) PTHREAD_STACK_MIN), 0);
-  lowest = stack.measured ? low : NULL;
+  lowest = measured ? low : NULL;
   assert_int_equal(pthread_create(&thread, &attributes, do_job, &job), 0);
   pthread_join(thread, NULL);
   pthread_attr_destroy(&attributes);
@@ -112,7 +106,8 @@ static void run(struct stack stack, void (*function)(void *), void *context)
 
 /* ---- what is measured ---- */
 
-/* The calls on keys: each with keys and with hashes, and with several filters. */
+/* The calls on keys, each with keys and with hashes, and with several filters; then all others that take a
+ * filter, or make one. */
 enum call {
   ADD,
   ADD_UNIQUE,
@@ -124,16 +119,8 @@ enum call {
   COUNT_MANY,
   CONTAINS_EACH,
   ADVANCE,
-  KEY_CALLS
-};
-
-static const char *const key_calls[KEY_CALLS] = {
-    "add",      "add_unique",    "contains",   "count",         "remove",
-    "add_many", "contains_many", "count_many", "contains_each", "advance"};
-
-/* All others that take a filter, or make one. */
-enum other {
-  CREATE,
+  KEY_CALLS,
+  CREATE = KEY_CALLS,
   DESTROY,
   PLAN,
   STATS,
@@ -146,12 +133,14 @@ enum other {
   MERGE,
   INTERSECT,
   SIMILARITY,
-  OTHER_CALLS
+  CALLS
 };
 
-static const char *const other_calls[OTHER_CALLS] = {
-    "create",     "destroy",     "plan", "stats", "save",      "load",      "map_file",
-    "saved_info", "open_shared", "sync", "merge", "intersect", "similarity"};
+static const char *const names[CALLS] = {
+    "add",           "add_unique", "contains",      "count",     "remove",    "add_many",
+    "contains_many", "count_many", "contains_each", "advance",   "create",    "destroy",
+    "plan",          "stats",      "save",          "load",      "map_file",  "saved_info",
+    "open_shared",   "sync",       "merge",         "intersect", "similarity"};
 
 enum how { CREATED, MAPPED, SHARED };
 
@@ -197,7 +186,7 @@ static const struct shape {
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-static size_t of_keys[SHAPES][KEY_CALLS], of_others[SHAPES][OTHER_CALLS];
+static size_t bytes_of[SHAPES][CALLS];
 
 static void note(size_t *most, size_t bytes)
 {
@@ -362,11 +351,11 @@ static tamis_filter *open_filter(const struct shape *s)
 }
 
 /* Each filter is used in a thread of its own, whose first call registers it as a reader. */
-static void use_all(struct stack stack)
+static void use_all(size_t words, bool measured)
 {
   for (const struct shape *s = shapes; s < shapes + SHAPES; s++) {
-    struct use use = {s, open_filter(s), of_keys[s - shapes]};
-    run(stack, use_filter, &use);
+    struct use use = {s, open_filter(s), bytes_of[s - shapes]};
+    run(words, measured, use_filter, &use);
     tamis_destroy(use.filter);
     unlink(shared_path);
   }
@@ -432,7 +421,7 @@ static void combine(const struct shape *s, tamis_filter *f, size_t *most)
 static void use_others(void *context)
 {
   const struct shape *s = context;
-  size_t *most = of_others[s - shapes];
+  size_t *most = bytes_of[s - shapes];
   const tamis_options o = options_of(s);
   tamis_filter *f = NULL;
   if (s->how == SHARED)
@@ -454,20 +443,19 @@ static void use_others(void *context)
 
 /* ---- tables ---- */
 
-static void print_table(const char *title, const char *const *calls, unsigned n,
-                        const size_t *bytes)
+static void print_table(unsigned from, unsigned to)
 {
-  printf("\n| %s", title);
-  for (unsigned c = 0; c < n; c++)
-    printf(" | %s", calls[c]);
+  printf("\n| bytes of stack");
+  for (unsigned c = from; c < to; c++)
+    printf(" | %s", names[c]);
   printf(" |\n|---");
-  for (unsigned c = 0; c < n; c++)
+  for (unsigned c = from; c < to; c++)
     printf("|--:");
   printf("|\n");
   for (unsigned s = 0; s < SHAPES; s++) {
     printf("| %s", shapes[s].name);
-    for (unsigned c = 0; c < n; c++)
-      printf(" | %zu", bytes[s * n + c]);
+    for (unsigned c = from; c < to; c++)
+      printf(" | %zu", bytes_of[s][c]);
     printf(" |\n");
   }
 }
@@ -482,7 +470,7 @@ static void a_thread_of_the_least_size_calls(void **state)
   fflush(stdout);
   pid_t child = fork();
   if (child == 0) {
-    use_all((struct stack){0, false});
+    use_all(0, false);
     _exit(0);
   }
   int status;
@@ -495,21 +483,21 @@ static void a_thread_of_the_least_size_calls(void **state)
 static void calls_on_keys_take_little_stack(void **state)
 {
   (void) state;
-  use_all((struct stack){MEMORY, false}); /* binds all functions */
-  use_all((struct stack){FOR_KEYS, true});
-  print_table("bytes of stack", key_calls, KEY_CALLS, &of_keys[0][0]);
+  use_all(MEMORY, false); /* binds all functions */
+  use_all(FOR_KEYS, true);
+  print_table(0, KEY_CALLS);
   for (unsigned s = 0; s < SHAPES; s++)
     for (unsigned c = 0; c < KEY_CALLS; c++)
-      if (of_keys[s][c] > MOST_FOR_KEYS)
-        fail_msg("%s: %s takes %zu bytes of stack", shapes[s].name, key_calls[c], of_keys[s][c]);
+      if (bytes_of[s][c] > MOST_FOR_KEYS)
+        fail_msg("%s: %s takes %zu bytes of stack", shapes[s].name, names[c], bytes_of[s][c]);
 }
 
 static void other_calls_are_measured(void **state)
 {
   (void) state;
   for (const struct shape *s = shapes; s < shapes + SHAPES; s++)
-    run((struct stack){FOR_OTHERS, true}, use_others, (void *) s);
-  print_table("bytes of stack", other_calls, OTHER_CALLS, &of_others[0][0]);
+    run(FOR_OTHERS, true, use_others, (void *) s);
+  print_table(KEY_CALLS, CALLS);
 }
 
 int main(void)
