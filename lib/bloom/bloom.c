@@ -132,27 +132,18 @@ double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity)
     return hash_collision_rate(capacity);
   if (layout == BLOOM_LAYOUT_COUNTING)
     return fmax(hash_collision_rate(capacity), bloom_geometry_layout_begins(layout));
-  /* No higher rate is ever refused.  Below it, the answer changes to and fro in small filters,
-   * which are tried at each hundredth. */
-  enum { SMALL = 20000 };
+  /* No higher rate is ever refused.  Below it, the answer changes to and fro, as lines are whole.
+   * So rates of three digits are tried, one of which the words for a refusal name. */
   struct bloom_geometry g;
-  double good = 0.0025, bad = nextafter(bloom_geometry_layout_begins(layout), 0);
-  double fpp = good;
-  while (capacity <= SMALL && fpp > bad) {
-    if (bloom_geometry_plan(layout, capacity, fpp, &g) == TAMIS_OK)
-      good = fpp;
-    else
-      bad = fpp;
-    fpp *= 0.99;
-  }
-  while (good / bad > 1.0001) {
-    double middle = sqrt(good * bad);
-    if (bloom_geometry_plan(layout, capacity, middle, &g) == TAMIS_OK)
-      good = middle;
-    else
-      bad = middle;
-  }
-  return good;
+  unsigned lowest = 2500, step = 10; /* millionths */
+  while (step)
+    if (bloom_geometry_plan(layout, capacity, (lowest - step) / 1e6, &g) == TAMIS_OK) {
+      lowest -= step;
+      step = lowest == 1000 ? 5 : step;
+    } else {
+      step = step == 5 ? 1 : 0;
+    }
+  return lowest / 1e6;
 }
 
 static bool layout_is_possible(const tamis_options *options)

@@ -9,11 +9,6 @@
 #include <cstdlib>
 
 #define APART __attribute__((noinline)) // so that loops do not share registers
-#if WAY == 1
-#define CALL(name, ...) checked(filter.try_##name(__VA_ARGS__))
-#else
-#define CALL(name, ...) filter.name(__VA_ARGS__)
-#endif
 
 namespace
 {
@@ -36,70 +31,52 @@ inline int checked(int result)
 #if WAY == 0
 tamis_filter *filter;
 tamis_key batch[batch_size];
-
+#define KEY(i) texts[i], lengths[i]
+#define ADD(i) checked(tamis_add(filter, KEY(i)))
+#define ADD_UNIQUE(i) (checked(tamis_add_unique(filter, KEY(i))) == TAMIS_OK)
+#define REMOVE(i) (checked(tamis_remove(filter, KEY(i))) == TAMIS_OK)
+#define CONTAINS(i) tamis_contains(filter, KEY(i))
+#define CONTAINS_HASH(i) tamis_contains_hash(filter, tamis_hash(filter, KEY(i)))
+#define CONTAINS_MANY() tamis_contains_many(filter, batch, batch_size, found)
+#define PUT(i) batch[i].data = texts[i], batch[i].len = lengths[i]
+#define DESTROY() tamis_destroy(filter)
+inline bool contains_integer(int i)
+{
+  auto bytes = static_cast<std::uint64_t>(i);
+  return tamis_contains(filter, &bytes, sizeof bytes);
+}
 APART void create(tamis_kind kind)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.capacity = keys, options.kind = kind, options.fpp = 0.001, options.seed = 1;
   checked(tamis_create(&options, &filter));
 }
-APART void add()
-{
-  for (std::size_t i = 0; i < keys; i++)
-    checked(tamis_add(filter, texts[i], lengths[i]));
-}
-APART std::size_t add_unique()
-{
-  std::size_t sum = 0;
-  for (std::size_t i = 0; i < keys; i++)
-    sum += checked(tamis_add_unique(filter, texts[i], lengths[i])) == TAMIS_OK;
-  return sum;
-}
-APART std::size_t contains()
-{
-  std::size_t sum = 0;
-  for (std::size_t i = 0; i < keys; i++)
-    sum += tamis_contains(filter, texts[i], lengths[i]);
-  return sum;
-}
-APART std::size_t contains_hash()
-{
-  std::size_t sum = 0;
-  for (std::size_t i = 0; i < keys; i++)
-    sum += tamis_contains_hash(filter, tamis_hash(filter, texts[i], lengths[i]));
-  return sum;
-}
-APART std::size_t contains_many()
-{
-  for (std::size_t i = 0; i < batch_size; i++)
-    batch[i].data = texts[i], batch[i].len = lengths[i];
-  return tamis_contains_many(filter, batch, batch_size, found);
-}
-APART std::size_t integers()
-{
-  std::size_t sum = 0;
-  for (int i = 0; i < static_cast<int>(keys); i++) {
-    auto bytes = static_cast<std::uint64_t>(i);
-    sum += tamis_contains(filter, &bytes, sizeof bytes);
-  }
-  return sum;
-}
-APART std::size_t remove()
-{
-  std::size_t sum = 0;
-  for (std::size_t i = 0; i < keys; i++)
-    sum += checked(tamis_remove(filter, texts[i], lengths[i])) == TAMIS_OK;
-  return sum;
-}
-APART void destroy()
-{
-  tamis_destroy(filter);
-}
 
 #else
 tamis::filter filter;
 tamis::key batch[batch_size];
-
+#define KEY(i)           \
+  {                      \
+    texts[i], lengths[i] \
+  }
+#if WAY == 1
+#define ADD(i) checked(filter.try_add(KEY(i)))
+#define ADD_UNIQUE(i) (checked(filter.try_add_unique(KEY(i))) == TAMIS_OK)
+#define REMOVE(i) (checked(filter.try_remove(KEY(i))) == TAMIS_OK)
+#else
+#define ADD(i) filter.add(KEY(i))
+#define ADD_UNIQUE(i) filter.add_unique(KEY(i))
+#define REMOVE(i) filter.remove(KEY(i))
+#endif
+#define CONTAINS(i) filter.contains(KEY(i))
+#define CONTAINS_HASH(i) filter.contains_hash(filter.hash(KEY(i)))
+#define CONTAINS_MANY() filter.contains_many(batch, found)
+#define PUT(i) batch[i] = KEY(i)
+#define DESTROY() filter = tamis::filter()
+inline bool contains_integer(int i)
+{
+  return filter.contains(i);
+}
 APART void create(tamis_kind kind)
 {
   tamis::options options(keys);
@@ -110,65 +87,34 @@ APART void create(tamis_kind kind)
   filter = tamis::filter(options);
 #endif
 }
+#endif
+
 APART void add()
 {
   for (std::size_t i = 0; i < keys; i++)
-    CALL(add, {texts[i], lengths[i]});
+    ADD(i);
 }
-APART std::size_t add_unique()
-{
-  std::size_t sum = 0;
-  for (std::size_t i = 0; i < keys; i++)
-#if WAY == 1
-    sum += CALL(add_unique, {texts[i], lengths[i]}) == TAMIS_OK;
-#else
-    sum += CALL(add_unique, {texts[i], lengths[i]});
-#endif
-  return sum;
-}
-APART std::size_t contains()
-{
-  std::size_t sum = 0;
-  for (std::size_t i = 0; i < keys; i++)
-    sum += filter.contains({texts[i], lengths[i]});
-  return sum;
-}
-APART std::size_t contains_hash()
-{
-  std::size_t sum = 0;
-  for (std::size_t i = 0; i < keys; i++)
-    sum += filter.contains_hash(filter.hash({texts[i], lengths[i]}));
-  return sum;
-}
+
+#define LOOP(name, call)                   \
+  APART std::size_t name()                 \
+  {                                        \
+    std::size_t sum = 0;                   \
+    for (std::size_t i = 0; i < keys; i++) \
+      sum += call;                         \
+    return sum;                            \
+  }
+LOOP(add_unique, ADD_UNIQUE(i))
+LOOP(contains, CONTAINS(i))
+LOOP(contains_hash, CONTAINS_HASH(i))
+LOOP(integers, contains_integer(static_cast<int>(i)))
+LOOP(remove, REMOVE(i))
+
 APART std::size_t contains_many()
 {
   for (std::size_t i = 0; i < batch_size; i++)
-    batch[i] = {texts[i], lengths[i]};
-  return filter.contains_many(batch, found);
+    PUT(i);
+  return CONTAINS_MANY();
 }
-APART std::size_t integers()
-{
-  std::size_t sum = 0;
-  for (int i = 0; i < static_cast<int>(keys); i++)
-    sum += filter.contains(i);
-  return sum;
-}
-APART std::size_t remove()
-{
-  std::size_t sum = 0;
-  for (std::size_t i = 0; i < keys; i++)
-#if WAY == 1
-    sum += CALL(remove, {texts[i], lengths[i]}) == TAMIS_OK;
-#else
-    sum += CALL(remove, {texts[i], lengths[i]});
-#endif
-  return sum;
-}
-APART void destroy()
-{
-  filter = tamis::filter();
-}
-#endif
 
 } // namespace
 
@@ -179,7 +125,7 @@ extern "C" APART std::size_t work(tamis_kind kind)
   std::size_t sum = add_unique() + contains() + contains_hash() + contains_many() + integers();
   if (kind == TAMIS_CUCKOO)
     sum += remove();
-  destroy();
+  DESTROY();
   return sum;
 }
 

@@ -5,7 +5,6 @@
     test_ctypes.py LIBRARY
 """
 import ctypes
-import os
 import sys
 from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
@@ -42,34 +41,6 @@ def check(condition, what):
         sys.exit(f"BAD: {what}")
 
 
-def shared(tamis):
-    """A filter that the process shares with its child, and one in memory that two descriptors lead to."""
-    options, filter_, other, why = Options(), c_void_p(), c_void_p(), ctypes.create_string_buffer(200)
-    tamis.tamis_options_init(byref(options))
-    options.capacity = 1000
-    check(tamis.tamis_open_shared(byref(options), None, byref(filter_)) == -1, "growable without max_bytes")
-    check(tamis.tamis_shared_check(byref(options), None, why, 200) == -1, "which the check says")
-    check(why.value.startswith(b"max_bytes is not set; "), f"the reason: {why.value}")
-    options.max_bytes = 1 << 20
-    check(tamis.tamis_open_shared(byref(options), None, byref(filter_)) == 0, "open_shared")
-    child = os.fork()
-    if not child:
-        os._exit(tamis.tamis_add_unique(filter_, b"key", 3) == 0)
-    check(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1, "the child adds a key")
-    check(tamis.tamis_add_unique(filter_, b"key", 3) == 1, "which the parent has")
-    check(tamis.tamis_sync(filter_) == 0, "sync")
-    tamis.tamis_destroy(filter_)
-
-    memory = os.memfd_create("tamis")
-    check(tamis.tamis_open_shared_fd(byref(options), memory, byref(filter_)) == 0, "open_shared_fd")
-    check(tamis.tamis_open_shared_fd(None, memory, byref(other)) == 0, "open_shared_fd again")
-    os.close(memory)
-    check(tamis.tamis_add_unique(filter_, b"key", 3) == 0, "add_unique")
-    check(tamis.tamis_contains(other, b"key", 3), "contains of the other one")
-    tamis.tamis_destroy(filter_)
-    tamis.tamis_destroy(other)
-
-
 def main(path):
     tamis = ctypes.CDLL(path)
     tamis.tamis_options_init.argtypes, tamis.tamis_options_init.restype = [POINTER(Options)], None
@@ -80,10 +51,6 @@ def main(path):
     tamis.tamis_contains.argtypes, tamis.tamis_contains.restype = [c_void_p, c_char_p, c_size_t], c_bool
     tamis.tamis_get_stats.argtypes = [c_void_p, POINTER(Stats)]
     tamis.tamis_advance.argtypes = [c_void_p]
-    tamis.tamis_open_shared.argtypes = [POINTER(Options), c_char_p, POINTER(c_void_p)]
-    tamis.tamis_open_shared_fd.argtypes = [POINTER(Options), c_int, POINTER(c_void_p)]
-    tamis.tamis_shared_check.argtypes = [POINTER(Options), c_char_p, c_char_p, c_size_t]
-    tamis.tamis_sync.argtypes = [c_void_p]
     tamis.tamis_destroy.argtypes, tamis.tamis_destroy.restype = [c_void_p], None
 
     room = Guarded()
@@ -120,7 +87,6 @@ def main(path):
         check(tamis.tamis_advance(filter_) == 0, "advance")
         check(tamis.tamis_contains(filter_, b"key", 3) == remembered, f"remembered: {remembered}")
     tamis.tamis_destroy(filter_)
-    shared(tamis)
     print("good")
 
 

@@ -59,37 +59,6 @@ static void assert_lacks(const char *text, const char *part)
 
 /* ---- what is counted ---- */
 
-static void refused_adds_are_counted(void **state)
-{
-  (void) state;
-  static uint64_t hashes[1000];
-  static int results[1000];
-  const tamis_kind kinds[] = {TAMIS_BLOOM, TAMIS_BLOOM, TAMIS_BLOOM, TAMIS_CUCKOO,
-                              TAMIS_COUNTING_BLOOM};
-  for (unsigned sort = 0; sort < 5; sort++) {
-    tamis_options options = options_for(200, 0.01);
-    options.kind = kinds[sort];
-    options.layout = (tamis_layout) (sort < 3 ? sort : 0);
-    options.growable = false;
-    tamis_filter *f = make_with(&options);
-    uint64_t refused = 0;
-    for (uint64_t i = 0; i < 1000; i++) {
-      refused += tamis_add_hash(f, i) == TAMIS_EFULL;
-      refused += tamis_add_unique_hash(f, 1000 + i) == TAMIS_EFULL;
-      hashes[i] = 2000 + i;
-    }
-    assert_int_equal(tamis_add_many_hash(f, hashes, 1000, results), TAMIS_EFULL);
-    for (uint64_t i = 0; i < 1000; i++)
-      refused += results[i] == TAMIS_EFULL;
-    assert_int_equal(tamis_add_unique_many_hash(f, hashes, 1000, results), TAMIS_EFULL);
-    for (uint64_t i = 0; i < 1000; i++)
-      refused += results[i] == TAMIS_EFULL;
-    assert_true(refused > 2000);
-    assert_int_equal(stats_of(f).refused_adds, refused);
-    tamis_destroy(f);
-  }
-}
-
 /* Adds one key more often than its buckets have lanes. */
 static uint64_t refused_copies(tamis_filter *f)
 {
@@ -124,19 +93,14 @@ static void evictions_and_growth_are_counted(void **state)
   for (unsigned growable = 0; growable < 2; growable++) {
     options.growable = growable;
     tamis_filter *f = make_with(&options);
-    assert_int_equal(stats_of(f).evictions, 0);
-    assert_int_equal(stats_of(f).failed_searches, 0);
+    assert_true(stats_of(f).evictions == 0 && stats_of(f).failed_searches == 0);
     for (uint64_t i = 0; i < 40000; i++)
       (void) tamis_add_hash(f, i);
     tamis_stats s = stats_of(f);
-    assert_true(s.evictions > 100 && s.evictions < 40000);
+    assert_true(s.evictions > 100 && s.evictions < 40000 && s.lookup_retries == 0);
     assert_true(s.failed_searches > 0 && s.longest_growth_ns > 0);
-    if (growable) {
-      assert_true(s.longest_growth_ns < UINT64_C(60000000000));
+    if (growable)
       assert_in_range(s.failed_searches, s.growths / 2, 2 * s.growths + 100);
-    }
-    assert_int_equal(s.lookup_retries, 0);
-    assert_true(s.layers == 1 && s.parts == 1 && s.oldest_part_age == 0);
     tamis_destroy(f);
   }
 }
@@ -192,22 +156,23 @@ static void bad_arguments_write_nothing(void **state)
   const tamis_filter *two[] = {f, f}, *hole[] = {f, NULL};
   const char *names[] = {"a", "b"}, *nameless[] = {"a", NULL};
   page = (struct page){.size = 0};
-  assert_int_equal(tamis_stats_text(NULL, TAMIS_JSON, "a", take, &page), TAMIS_EINVAL);
-  assert_int_equal(tamis_stats_text(f, TAMIS_JSON, "a", NULL, &page), TAMIS_EINVAL);
-  assert_int_equal(tamis_stats_text(f, (tamis_text_format) 0, "a", take, &page), TAMIS_EINVAL);
-  assert_int_equal(tamis_stats_text(f, (tamis_text_format) 3, "a", take, &page), TAMIS_EINVAL);
-  for (tamis_text_format format = TAMIS_JSON; format <= TAMIS_PROMETHEUS; format++) {
-    assert_int_equal(tamis_stats_text_many(NULL, names, 2, format, take, &page), TAMIS_EINVAL);
-    assert_int_equal(tamis_stats_text_many(hole, names, 2, format, take, &page), TAMIS_EINVAL);
-    assert_int_equal(tamis_stats_text_many(two, names, 2, format, NULL, &page), TAMIS_EINVAL);
+  for (int format = 0; format <= 3; format++) {
+    const tamis_text_format as = (tamis_text_format) format;
+    const bool good = as == TAMIS_JSON || as == TAMIS_PROMETHEUS;
+    assert_int_equal(tamis_stats_text(NULL, as, "a", take, &page), TAMIS_EINVAL);
+    assert_int_equal(tamis_stats_text(f, as, "a", NULL, &page), TAMIS_EINVAL);
+    assert_int_equal(tamis_stats_text_many(NULL, names, 2, as, take, &page), TAMIS_EINVAL);
+    assert_int_equal(tamis_stats_text_many(hole, names, 2, as, take, &page), TAMIS_EINVAL);
+    assert_int_equal(tamis_stats_text_many(two, names, 2, as, NULL, &page), TAMIS_EINVAL);
+    if (!good) {
+      assert_int_equal(tamis_stats_text(f, as, "a", take, &page), TAMIS_EINVAL);
+      assert_int_equal(tamis_stats_text_many(two, names, 2, as, take, &page), TAMIS_EINVAL);
+    }
+    if (as != TAMIS_JSON) { /* samples of one metric need names */
+      assert_int_equal(tamis_stats_text_many(two, NULL, 2, as, take, &page), TAMIS_EINVAL);
+      assert_int_equal(tamis_stats_text_many(two, nameless, 2, as, take, &page), TAMIS_EINVAL);
+    }
   }
-  assert_int_equal(tamis_stats_text_many(two, names, 2, (tamis_text_format) 3, take, &page),
-                   TAMIS_EINVAL);
-  assert_int_equal(tamis_stats_text_many(two, NULL, 2, TAMIS_PROMETHEUS, take, &page),
-                   TAMIS_EINVAL);
-  assert_int_equal(tamis_stats_text_many(two, nameless, 2, TAMIS_PROMETHEUS, take, &page),
-                   TAMIS_EINVAL);
-  assert_int_equal(page.calls, 0);
   assert_int_equal(tamis_stats_text_many(NULL, NULL, 0, TAMIS_PROMETHEUS, take, &page), TAMIS_OK);
   assert_int_equal(page.calls, 0);
   assert_int_equal(tamis_stats_text_many(NULL, NULL, 0, TAMIS_JSON, take, &page), TAMIS_OK);
@@ -218,43 +183,39 @@ static void bad_arguments_write_nothing(void **state)
 }
 
 /* Whichever call of `write` fails, errno is as it has left it, and no call follows. */
+static void assert_ended(int result, size_t call)
+{
+  assert_int_equal(result, TAMIS_EIO);
+  assert_int_equal(errno, EDQUOT);
+  assert_int_equal(page.calls, call);
+  page = (struct page){.fails_at = call + 1};
+  errno = 0;
+}
+
 static void a_failing_write_ends_the_text(void **state)
 {
   (void) state;
   enum { MANY = 40 };
+  static char name[3 * MOST_PART]; /* which is written in several parts */
   struct fixture x;
   begin(&x, 0);
   const tamis_filter *filters[MANY];
   const char *names[MANY];
-  char room[MANY][8];
-  for (unsigned i = 0; i < MANY; i++) {
-    filters[i] = x.filter;
-    (void) snprintf(room[i], sizeof room[i], "%u", i);
-    names[i] = room[i];
-  }
+  memset(name, '"', sizeof name - 1);
+  for (unsigned i = 0; i < MANY; i++)
+    filters[i] = x.filter, names[i] = &"0123456789012345678901234567890123456789"[i];
   for (tamis_text_format format = TAMIS_JSON; format <= TAMIS_PROMETHEUS; format++) {
     page = (struct page){.size = 0};
     size_t blocks = x.bank.blocks;
     assert_int_equal(tamis_stats_text_many(filters, names, MANY, format, take, &page), TAMIS_OK);
     size_t calls = page.calls;
     assert_true(calls > 3);
-    for (size_t i = 1; i <= calls; i++) {
-      page = (struct page){.fails_at = i};
-      errno = 0;
-      assert_int_equal(tamis_stats_text_many(filters, names, MANY, format, take, &page), TAMIS_EIO);
-      assert_int_equal(errno, EDQUOT);
-      assert_int_equal(page.calls, i);
-    }
-    static char name[3 * MOST_PART]; /* which is written in several parts */
-    memset(name, '"', sizeof name - 1);
-    for (size_t i = 1; i <= 6; i++) {
-      page = (struct page){.fails_at = i};
-      errno = 0;
-      assert_int_equal(tamis_stats_text(x.filter, format, i == 1 ? "a" : name, take, &page),
-                       TAMIS_EIO);
-      assert_int_equal(errno, EDQUOT);
-      assert_int_equal(page.calls, i);
-    }
+    page = (struct page){.fails_at = 1};
+    for (size_t i = 1; i <= calls; i++)
+      assert_ended(tamis_stats_text_many(filters, names, MANY, format, take, &page), i);
+    page = (struct page){.fails_at = 1};
+    for (size_t i = 1; i <= 6; i++)
+      assert_ended(tamis_stats_text(x.filter, format, i == 1 ? "a" : name, take, &page), i);
     page = (struct page){.size = 0};
     x.bank.refused_from = 1;
     assert_int_equal(tamis_stats_text_many(filters, names, MANY, format, take, &page),
@@ -347,35 +308,6 @@ static void numbers_are_numbers_in_a_full_filter(void **state)
   tamis_destroy(f);
 }
 
-/* Of a Bloom filter that has grown. */
-static void layers_are_told(void **state)
-{
-  (void) state;
-  tamis_options options = options_for(100, 0.01);
-  options.kind = TAMIS_BLOOM;
-  tamis_filter *f = make_with(&options);
-  add_range(f, 0, 700);
-  assert_has(text_of(f, TAMIS_JSON, NULL), "\"growths\": 3, ");
-  assert_has(page.text, "\"layers\": 4, ");
-  assert_has(text_of(f, TAMIS_PROMETHEUS, NULL), "\ntamis_layers 4\n");
-  assert_has(page.text, "\ntamis_growths_total 3\n");
-  tamis_destroy(f);
-}
-
-/* The seed is a secret. */
-static void no_text_has_the_seed(void **state)
-{
-  (void) state;
-  tamis_options options = options_for(1000, 0.01);
-  options.seed = UINT64_C(7777777777777777777);
-  tamis_filter *f = make_with(&options);
-  for (tamis_text_format format = TAMIS_JSON; format <= TAMIS_PROMETHEUS; format++) {
-    assert_lacks(text_of(f, format, "a"), "seed");
-    assert_lacks(page.text, "7777777");
-  }
-  tamis_destroy(f);
-}
-
 /* ---- cancellation ---- */
 
 /* A function that writes may be a cancellation point. */
@@ -429,7 +361,6 @@ static void no_text_is_a_cancellation_point(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(refused_adds_are_counted),
       cmocka_unit_test(adds_without_memory_are_counted),
       cmocka_unit_test(evictions_and_growth_are_counted),
       cmocka_unit_test(the_longest_step_of_growth_is_told),
@@ -439,8 +370,6 @@ int main(void)
       cmocka_unit_test(a_page_has_a_metric_once),
       cmocka_unit_test(names_are_escaped),
       cmocka_unit_test(numbers_are_numbers_in_a_full_filter),
-      cmocka_unit_test(layers_are_told),
-      cmocka_unit_test(no_text_has_the_seed),
       TEST_WITH_THREADS(no_text_is_a_cancellation_point),
   };
   return cmocka_run_group_tests_name("stats_text", tests, NULL, NULL);

@@ -5,7 +5,6 @@
 #include "unit.h"
 
 #include "base/refusal.h"
-#include "harness.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -50,8 +49,11 @@ static void assert_refused(const tamis_options *o, int result, const char *field
   assert_int_equal(tamis_options_check(o, why, sizeof why), result);
   if (strncmp(why, field, strlen(field)) != 0 || !strstr(why, range) || strchr(why, '\n'))
     fail_msg("'%s' is not '%s ... %s'", why, field, range);
+  uint64_t bytes = 7;
   if (o)
     assert_int_equal(created(*o), result);
+  assert_int_equal(tamis_bytes_for(o, &bytes), result == TAMIS_EFULL ? TAMIS_OK : result);
+  assert_true(result == TAMIS_EFULL || bytes == 7);
 }
 
 static void every_reason_has_words(void **state)
@@ -119,6 +121,11 @@ static void every_reason_has_words(void **state)
           o.kind = TAMIS_COUNTING_BLOOM, o.layout = TAMIS_LAYOUT_CLASSIC, o.capacity = UINT64_MAX);
   REFUSED(EFULL, "max_bytes is 1000;", "which these options need", o.max_bytes = 1000);
   REFUSED(EFULL, "max_bytes is 1;", "at least ", o.kind = TAMIS_CUCKOO, o.max_bytes = 1);
+  REFUSED(EFULL, "max_bytes is 1000;", "at least ", o.stripes = 4096, o.max_bytes = 1000);
+  REFUSED(EINVAL, "window is 65;", "from 0 to 64", o.window = 65);
+  REFUSED(EINVAL, "window_renews is true;", "needs a window", o.window_renews = true);
+  REFUSED(EUNSUPPORTED, "window is 3;", "(TAMIS_COUNTING_BLOOM) it must be 0",
+          o.kind = TAMIS_COUNTING_BLOOM, o.window = 3);
   const tamis_allocator first_half = {no_memory, NULL, NULL},
                         second_half = {NULL, no_release, NULL};
   const tamis_allocator neither = {NULL, NULL, NULL};
@@ -139,104 +146,6 @@ static void every_reason_has_words(void **state)
   assert_int_equal(tamis_options_check(&later.known, why, sizeof why), TAMIS_EUNSUPPORTED);
   assert_non_null(strstr(why, byte));
   assert_non_null(strstr(why, tamis_version()));
-}
-
-static uint64_t number_after(const char *words)
-{
-  const char *at = strstr(why, words);
-  assert_non_null(at);
-  return strtoull(at + strlen(words), NULL, 10);
-}
-
-static void assert_good(const tamis_options *o)
-{
-  if (tamis_options_check(o, why, sizeof why) != TAMIS_OK)
-    fail_msg("%s", why);
-  assert_string_equal(why, "");
-  assert_int_equal(created(*o), TAMIS_OK);
-}
-
-/* Whoever follows the words gets a filter, and one step further does not. */
-static void the_range_is_the_range(void **state)
-{
-  (void) state;
-  const double rates[] = {0.5, 0.01, 1e-7, 1e-12};
-  for (int kind = 0; kind < 10; kind++)
-    for (unsigned r = 0; r < sizeof rates / sizeof *rates; r++) {
-      tamis_options o = good_options();
-      o.kind = kind < 6 ? TAMIS_BLOOM : kind < 8 ? TAMIS_CUCKOO : TAMIS_COUNTING_BLOOM;
-      o.layout = kind < 6 ? (tamis_layout) (kind / 2) : TAMIS_LAYOUT_BLOCKED;
-      o.growable = kind & 1;
-      o.fpp = rates[r];
-      if (tamis_options_check(&o, NULL, 0) == TAMIS_OK) {
-        for (int zero = 0; zero < 2; zero++) {
-          o.capacity = zero ? 0 : UINT64_C(1) << 61;
-          assert_true(tamis_options_check(&o, why, sizeof why) < 0);
-          if (strncmp(why, "capacity", 8) != 0)
-            continue; /* equal hashes already forbid the rate */
-          o.capacity = number_after(" to ");
-          assert_good(&o);
-          o.capacity++;
-          assert_true(tamis_options_check(&o, why, sizeof why) < 0);
-        }
-        o.capacity = 12345;
-        o.max_bytes = 7;
-        assert_refused(&o, tamis_options_check(&o, NULL, 0), "max_bytes is 7;", "");
-        o.max_bytes = number_after("at least ");
-        assert_good(&o);
-        o.max_bytes--;
-        assert_int_equal(tamis_options_check(&o, NULL, 0), TAMIS_EFULL);
-        o.max_bytes = 0;
-      }
-      for (uint64_t capacity = 1; capacity < UINT64_C(1) << 40; capacity = capacity * 99 + 1) {
-        o.capacity = capacity;
-        o.fpp = 1e-19;
-        assert_refused(&o, TAMIS_EUNSUPPORTED, "fpp is 1e-19;", "at least ");
-        o.fpp = strtod(strstr(why, "at least ") + strlen("at least "), NULL);
-        assert_good(&o);
-        o.fpp /= 1.02;
-        assert_int_equal(tamis_options_check(&o, why, sizeof why), TAMIS_EUNSUPPORTED);
-      }
-    }
-}
-
-static uint64_t log_uniform(uint64_t *seed, unsigned bits)
-{
-  return random_next(seed) >> (64 - bits + random_next(seed) % bits);
-}
-
-/* Whatever the options, tamis_create() and tamis_options_check() answer the same. */
-static void checking_and_creating_agree(void **state)
-{
-  (void) state;
-  uint64_t seed = 1;
-  unsigned answers[8] = {0};
-  const tamis_allocator half = {no_memory, NULL, NULL};
-  for (unsigned i = 0; i < 3000 / SCALE; i++) {
-    tamis_options o = good_options();
-    uint64_t luck = random_next(&seed);
-    o.kind = (tamis_kind) (luck % 16 == 0 ? 3 : 1 + (luck >> 8) % 2);
-    o.capacity = log_uniform(&seed, luck >> 16 & 3 ? 36 : 64);
-    o.fpp = pow(10, -(double) (random_next(&seed) % 2400) / 100);
-    o.growable = luck >> 24 & 1;
-    o.layout = (tamis_layout) (luck % 32 == 1 ? 3 : (luck >> 32) % 3);
-    o.stripes = luck >> 26 & 1 ? 0 : (unsigned) log_uniform(&seed, 13);
-    o.max_bytes = luck >> 27 & 1 ? 0 : log_uniform(&seed, 40);
-    o.seed = luck >> 28 & 1 ? 0 : luck;
-    o.allocator = luck % 32 == 2 ? &half : NULL;
-    o.struct_size += luck % 64 == 3 ? random_next(&seed) % 5000 : 0;
-    if (o.struct_size > sizeof o && o.struct_size <= 4096)
-      continue; /* there is nothing behind it */
-    int result = tamis_options_check(&o, why, sizeof why);
-    assert_int_equal(result, created(o));
-    assert_int_equal(result == TAMIS_OK, strlen(why) == 0);
-    answers[-result]++;
-    uint64_t bytes;
-    if (result != TAMIS_EFULL)
-      assert_int_equal(tamis_bytes_for(&o, &bytes), result);
-  }
-  assert_true(answers[-TAMIS_OK] > 100 / SCALE && answers[-TAMIS_EINVAL] > 100 / SCALE &&
-              answers[-TAMIS_EFULL] > 100 / SCALE && answers[-TAMIS_EUNSUPPORTED] > 100 / SCALE);
 }
 
 /* As much as there is room for, as snprintf() does. */
@@ -291,40 +200,28 @@ static void functions_initialise_as_the_macros_do(void **state)
   (void) state;
   struct {
     tamis_options options;
-    unsigned char after[64];
-  } o;
-  memset(&o, 0xA5, sizeof o);
-  tamis_options_init(&o.options);
-  tamis_options macro = TAMIS_OPTIONS_INIT;
-  assert_int_equal(o.options.struct_size, sizeof macro);
-  assert_int_equal(o.options.kind, macro.kind);
-  assert_int_equal(o.options.capacity, 0);
-  assert_true(o.options.fpp == macro.fpp && o.options.growable == macro.growable);
-  assert_int_equal(o.options.max_bytes, 0);
-  assert_int_equal(o.options.seed, 0);
-  assert_int_equal(o.options.layout, macro.layout);
-  assert_int_equal(o.options.stripes, 0);
-  assert_true(!o.options.hash && !o.options.hash_context && !o.options.allocator);
-  struct {
+    unsigned char after_options[64];
     tamis_stats stats;
-    unsigned char after[64];
-  } s;
-  memset(&s, 0xA5, sizeof s);
-  tamis_stats_init(&s.stats);
-  assert_int_equal(s.stats.struct_size, sizeof(tamis_stats));
-  assert_true(s.stats.count == 0 && s.stats.segments == 0 && s.stats.occupancy == 0);
-  for (unsigned i = 0; i < sizeof o.after; i++)
-    assert_true(o.after[i] == 0xA5 && s.after[i] == 0xA5);
-  tamis_options_init(NULL);
-  tamis_stats_init(NULL);
+    unsigned char after_stats[64];
+  } all;
+  memset(&all, 0xA5, sizeof all);
+  tamis_options_init(&all.options), tamis_stats_init(&all.stats);
+  tamis_options_init(NULL), tamis_stats_init(NULL);
+  const tamis_options *o = &all.options, macro = TAMIS_OPTIONS_INIT;
+  assert_true(o->struct_size == sizeof macro && o->kind == macro.kind && o->fpp == macro.fpp);
+  assert_true(o->growable == macro.growable && o->layout == macro.layout);
+  assert_true(!o->capacity && !o->max_bytes && !o->seed && !o->stripes && !o->window);
+  assert_true(!o->hash && !o->hash_context && !o->allocator && !o->cleared_from);
+  assert_int_equal(all.stats.struct_size, sizeof(tamis_stats));
+  assert_true(all.stats.count == 0 && all.stats.segments == 0 && all.stats.occupancy == 0);
+  for (unsigned i = 0; i < 64; i++)
+    assert_true(all.after_options[i] == 0xA5 && all.after_stats[i] == 0xA5);
 }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_reason_has_words),
-      cmocka_unit_test(the_range_is_the_range),
-      cmocka_unit_test(checking_and_creating_agree),
       cmocka_unit_test(words_are_cut_to_their_room),
       cmocka_unit_test(numbers_have_a_point_in_every_locale),
       cmocka_unit_test(functions_initialise_as_the_macros_do),

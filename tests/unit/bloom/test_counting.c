@@ -23,10 +23,6 @@ static tamis_filter *make(uint64_t capacity, double fpp, bool growable)
   return f;
 }
 
-/* A rate of each shape. */
-static const double rates[] = {0.5, 0.3, 0.1, 0.01, 1e-3, 1e-4, 1.1e-5};
-enum { RATES = sizeof rates / sizeof *rates };
-
 /* ---- words as values ---- */
 
 static uint64_t counter(uint64_t counters, unsigned i)
@@ -67,61 +63,8 @@ static void counters_are_sixteen_numbers(void **state)
 
 /* ---- keys ---- */
 
-static void what_is_in_is_found(void **state)
-{
-  (void) state;
-  for (unsigned r = 0; r < RATES; r++)
-    for (uint64_t n = 1; n <= 30000 / SCALE; n *= 10) {
-      tamis_filter *f = make(n, rates[r], true);
-      for (uint64_t i = 0; i < n; i++) {
-        assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
-        assert_true(tamis_contains_hash(f, i));
-      }
-      assert_valid(f);
-      assert_int_equal(stats_of(f).count, n);
-      for (uint64_t i = 0; i < n; i += 2) {
-        assert_int_equal(tamis_remove_hash(f, i), TAMIS_OK);
-        for (uint64_t j = i + 1; j < n && j < i + 20; j++)
-          assert_true(tamis_contains_hash(f, j));
-      }
-      for (uint64_t i = 1; i < n; i += 2)
-        assert_true(tamis_contains_hash(f, i));
-      assert_valid(f);
-      for (uint64_t i = 1; i < n; i += 2)
-        assert_int_equal(tamis_remove_hash(f, i), TAMIS_OK);
-      assert_valid(f);
-      assert_int_equal(stats_of(f).count, 0);
-      assert_int_equal(stats_of(f).bits_set, 0); /* nothing is left of the keys */
-      assert_int_equal(tamis_remove_hash(f, 0), TAMIS_ABSENT);
-      tamis_destroy(f);
-    }
-}
-
-static void a_key_is_in_as_often_as_it_was_added(void **state)
-{
-  (void) state;
-  for (unsigned r = 0; r < RATES; r++) {
-    tamis_filter *f = make(1000, rates[r], true);
-    for (unsigned copies = 0; copies < 15; copies++)
-      assert_int_equal(tamis_count_hash(f, 7), copies), tamis_add_hash(f, 7);
-    /* the counters are stuck: the key stays */
-    for (unsigned i = 0; i < 20; i++)
-      assert_int_equal(tamis_remove_hash(f, 7), TAMIS_OK);
-    assert_true(tamis_contains_hash(f, 7));
-    assert_int_equal(tamis_count_hash(f, 7), 15);
-    assert_int_equal(stats_of(f).count, 0);
-    for (unsigned copies = 0; copies < 14; copies++)
-      tamis_add_hash(f, 1000);
-    for (unsigned copies = 14; copies > 0; copies--) {
-      assert_true(tamis_count_hash(f, 1000) >= copies);
-      assert_int_equal(tamis_remove_hash(f, 1000), TAMIS_OK);
-    }
-    assert_valid(f);
-    tamis_destroy(f);
-  }
-}
-
-/* Every key that stays is there, whatever other keys do, stuck counters included. */
+/* Every key that stays is there, whatever other keys do; one whose counters are stuck stays for
+ * ever. */
 static void stuck_counters_lose_no_key(void **state)
 {
   (void) state;
@@ -130,108 +73,19 @@ static void stuck_counters_lose_no_key(void **state)
     for (unsigned copies = 0; copies < 30; copies++)
       tamis_add_hash(f, i);
   for (uint64_t i = 0; i < 100; i += 2)
-    for (unsigned copies = 0; copies < 30; copies++)
+    for (unsigned copies = 0; copies < 40; copies++)
       assert_int_equal(tamis_remove_hash(f, i), TAMIS_OK);
   for (uint64_t i = 0; i < 100; i++)
-    assert_true(tamis_contains_hash(f, i));
+    assert_true(tamis_contains_hash(f, i) && tamis_count_hash(f, i) == 15);
   assert_valid(f);
+  for (uint64_t i = 1; i < 100; i += 2)
+    for (unsigned copies = 0; copies < 30; copies++)
+      assert_int_equal(tamis_remove_hash(f, i), TAMIS_OK);
+  assert_int_equal(stats_of(f).count, 0); /* some were removed too often */
   tamis_destroy(f);
 }
 
-static void add_unique_says_who_was_first(void **state)
-{
-  (void) state;
-  for (unsigned r = 0; r < RATES; r++) {
-    tamis_filter *f = make(10000, rates[r], true);
-    uint64_t won = 0;
-    for (uint64_t i = 0; i < 10000; i++) {
-      bool seemed_there = tamis_contains_hash(f, i);
-      int result = tamis_add_unique_hash(f, i);
-      assert_int_equal(result, seemed_there ? TAMIS_PRESENT : TAMIS_OK);
-      assert_int_equal(tamis_add_unique_hash(f, i), TAMIS_PRESENT);
-      won += result == TAMIS_OK;
-    }
-    assert_int_equal(stats_of(f).count, won);
-    assert_valid(f);
-    tamis_destroy(f);
-  }
-}
-
 /* ---- sizes, rates, limits ---- */
-
-static void the_rate_is_kept(void **state)
-{
-  (void) state;
-  enum { KEYS_IN = 100000, QUERIES = 3000000 / SCALE };
-  for (unsigned r = 0; r < RATES; r++) {
-    tamis_filter *f = make(KEYS_IN, rates[r], true);
-    for (uint64_t i = 0; i < KEYS_IN; i++)
-      tamis_add_hash(f, i);
-    uint64_t hits = 0;
-    for (uint64_t i = 0; i < QUERIES; i++)
-      hits += tamis_contains_hash(f, KEYS_IN + i);
-    double expected = rates[r] * QUERIES;
-    assert_true((double) hits <= expected * 1.05 + 5 * sqrt(expected));
-    tamis_stats stats = stats_of(f);
-    assert_true(fabs(stats.estimated_count - KEYS_IN) < KEYS_IN * 0.03);
-    assert_true(stats.fpp_estimate < rates[r] * 1.1 && stats.fpp_estimate > rates[r] * 0.7);
-    tamis_destroy(f);
-  }
-}
-
-static void rates_that_cannot_be_kept_are_refused(void **state)
-{
-  (void) state;
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  tamis_filter *f;
-  char why[200];
-  options.kind = TAMIS_COUNTING_BLOOM;
-  options.capacity = 1000;
-  options.fpp = 9e-6;
-  assert_int_equal(tamis_create(&options, &f), TAMIS_EUNSUPPORTED);
-  assert_int_equal(tamis_options_check(&options, why, sizeof why), TAMIS_EUNSUPPORTED);
-  assert_string_equal(why, "fpp is 9e-06; a counting Bloom filter for 1000 keys needs at least "
-                           "1e-05, and below 1");
-  options.fpp = 0.01;
-  options.layout = TAMIS_LAYOUT_WORD;
-  assert_int_equal(tamis_create(&options, &f), TAMIS_EUNSUPPORTED);
-  assert_int_equal(tamis_options_check(&options, why, sizeof why), TAMIS_EUNSUPPORTED);
-  assert_string_equal(why, "layout is 2; of a counting Bloom filter it must be 0 "
-                           "(TAMIS_LAYOUT_BLOCKED)");
-  uint64_t bytes;
-  double fpp;
-  assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_EUNSUPPORTED);
-  assert_int_equal(tamis_fpp_for(&options, 10000, &fpp), TAMIS_EUNSUPPORTED);
-}
-
-/* Copies count, each of them. */
-static void capacity_is_a_limit_when_not_growable(void **state)
-{
-  (void) state;
-  for (uint64_t capacity = 1; capacity <= 1000; capacity *= 10) {
-    tamis_filter *f = make(capacity, 0.01, false);
-    for (uint64_t i = 0; i < capacity; i++)
-      assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
-    for (unsigned again = 0; again < 3; again++) {
-      tamis_stats before = stats_of(f);
-      assert_int_equal(tamis_add_hash(f, 0), TAMIS_EFULL);
-      uint64_t absent = capacity;
-      while (tamis_contains_hash(f, absent))
-        absent++;
-      assert_int_equal(tamis_add_unique_hash(f, absent), TAMIS_EFULL);
-      assert_int_equal(tamis_add_unique_hash(f, 0), TAMIS_PRESENT);
-      tamis_stats after = stats_of(f);
-      assert_int_equal(after.refused_adds, before.refused_adds + 2);
-      after.refused_adds = before.refused_adds;
-      assert_memory_equal(&before, &after, sizeof before);
-      assert_int_equal(after.count, capacity);
-      assert_int_equal(tamis_remove_hash(f, 0), TAMIS_OK); /* there is room for one again */
-      assert_int_equal(tamis_add_hash(f, 0), TAMIS_OK);
-    }
-    assert_valid(f);
-    tamis_destroy(f);
-  }
-}
 
 /* A stripe for each of its two lines would take as much as they do. */
 static void a_small_filter_has_one_stripe(void **state)
@@ -248,32 +102,35 @@ static void a_small_filter_has_one_stripe(void **state)
 
 /* ---- threads ---- */
 
-enum { THREADS = 4 };
+enum { THREADS = 4, LIMIT = 10000, HELD = 200, ROUNDS = 2000 / SCALE };
 
 struct caller {
   tamis_filter *filter;
-  unsigned index;
-  uint64_t refused, missed;
+  uint64_t index, refused, missed;
   pthread_t thread;
 };
 
-static void run_callers(tamis_filter *f, void *(*work)(void *), struct caller callers[THREADS])
+/* The callers' refusals and misses together. */
+static struct caller run_callers(tamis_filter *f, void *(*work)(void *) )
 {
+  struct caller callers[THREADS], sum = {0};
   for (unsigned t = 0; t < THREADS; t++) {
     callers[t] = (struct caller){.filter = f, .index = t};
     assert_int_equal(pthread_create(&callers[t].thread, NULL, work, &callers[t]), 0);
   }
-  for (unsigned t = 0; t < THREADS; t++)
+  for (unsigned t = 0; t < THREADS; t++) {
     assert_int_equal(pthread_join(callers[t].thread, NULL), 0);
+    sum.refused += callers[t].refused, sum.missed += callers[t].missed;
+  }
+  assert_valid(f);
+  return sum;
 }
-
-enum { LIMIT = 10000 };
 
 static void *add_until_full(void *arg)
 {
   struct caller *caller = arg;
   for (uint64_t i = 0; i < LIMIT; i++) {
-    uint64_t hash = caller->index * (uint64_t) LIMIT + i;
+    uint64_t hash = caller->index * LIMIT + i;
     int result =
         i % 2 ? tamis_add_hash(caller->filter, hash) : tamis_add_unique_hash(caller->filter, hash);
     caller->refused += result == TAMIS_EFULL;
@@ -286,17 +143,10 @@ static void *add_until_full(void *arg)
 static void many_threads_fill_it_exactly(void **state)
 {
   (void) state;
-  struct caller callers[THREADS];
   tamis_filter *f = make(LIMIT, 0.01, false);
-  run_callers(f, add_until_full, callers);
+  struct caller sum = run_callers(f, add_until_full);
   assert_int_equal(stats_of(f).count, LIMIT);
-  uint64_t refused = 0, hidden = 0;
-  for (unsigned t = 0; t < THREADS; t++) {
-    refused += callers[t].refused;
-    hidden += callers[t].missed;
-  }
-  assert_int_equal(refused + hidden, (uint64_t) (THREADS - 1) * LIMIT);
-  assert_valid(f);
+  assert_int_equal(sum.refused + sum.missed, (uint64_t) (THREADS - 1) * LIMIT);
   tamis_destroy(f);
 }
 
@@ -304,9 +154,8 @@ static void many_threads_fill_it_exactly(void **state)
 static void *come_and_go(void *arg)
 {
   struct caller *caller = arg;
-  enum { HELD = 200, ROUNDS = 2000 / SCALE };
   for (uint64_t round = 0; round < ROUNDS; round++) {
-    uint64_t first = caller->index * (UINT64_C(1) << 32) + round * HELD;
+    uint64_t first = caller->index << 32 | round * HELD;
     for (uint64_t i = 0; i < HELD; i++)
       tamis_add_hash(caller->filter, first + i);
     for (uint64_t i = 0; i < HELD; i++)
@@ -320,12 +169,8 @@ static void *come_and_go(void *arg)
 static void no_key_is_lost_among_threads(void **state)
 {
   (void) state;
-  struct caller callers[THREADS];
   tamis_filter *f = make(1000, 0.01, true);
-  run_callers(f, come_and_go, callers);
-  for (unsigned t = 0; t < THREADS; t++)
-    assert_int_equal(callers[t].missed, 0);
-  assert_valid(f);
+  assert_int_equal(run_callers(f, come_and_go).missed, 0);
   assert_int_equal(stats_of(f).count, 0);
   assert_int_equal(stats_of(f).bits_set, 0);
   tamis_destroy(f);
@@ -333,69 +178,28 @@ static void no_key_is_lost_among_threads(void **state)
 
 /* ---- several filters ---- */
 
-static void a_union_has_the_copies_of_both(void **state)
-{
-  (void) state;
-  for (unsigned r = 0; r < RATES; r++) {
-    tamis_filter *a = make(1000, rates[r], true), *b = make(1000, rates[r], true);
-    for (uint64_t i = 0; i < 600; i++) {
-      tamis_add_hash(a, i);
-      tamis_add_hash(b, i + 300);
-    }
-    uint64_t copies_b = tamis_count_hash(b, 400), copies_a = tamis_count_hash(a, 400);
-    assert_int_equal(tamis_merge(a, b), TAMIS_OK);
-    assert_int_equal(stats_of(a).count, 1200);
-    assert_int_equal(stats_of(b).count, 600);
-    assert_true(tamis_count_hash(a, 400) >= copies_a + copies_b || tamis_count_hash(a, 400) == 15);
-    if (r > 1) /* few counters are stuck */
-      assert_valid(a);
-    for (uint64_t i = 0; i < 900; i++)
-      assert_true(tamis_contains_hash(a, i));
-    for (uint64_t i = 0; i < 600; i++) {
-      assert_int_equal(tamis_remove_hash(a, i), TAMIS_OK);
-      assert_int_equal(tamis_remove_hash(a, i + 300), TAMIS_OK);
-    }
-    assert_int_equal(stats_of(a).count, 0);
-    tamis_destroy(a);
-    tamis_destroy(b);
-  }
-}
-
+/* Filters that are united with each other in turn have more copies with each union, which are soon
+ * more than a file has room for: then it has the most.  All counters are stuck by then. */
 static void a_union_sticks_at_fifteen(void **state)
 {
   (void) state;
-  tamis_filter *a = make(100, 0.01, true), *b = make(100, 0.01, true);
-  for (unsigned i = 0; i < 9; i++) {
-    tamis_add_hash(a, 1);
-    tamis_add_hash(b, 1);
-  }
-  assert_int_equal(tamis_merge(a, b), TAMIS_OK);
-  assert_int_equal(tamis_count_hash(a, 1), 15);
-  for (unsigned i = 0; i < 18; i++)
-    assert_int_equal(tamis_remove_hash(a, 1), TAMIS_OK);
-  assert_true(tamis_contains_hash(a, 1));
-  tamis_destroy(a);
-  tamis_destroy(b);
-}
-
-/* Filters that are united with each other in turn have more copies with each union, which are soon
- * more than a file has room for: then it has the most.  All counters are stuck by then. */
-static void united_in_turn_they_can_be_saved(void **state)
-{
-  (void) state;
   tamis_filter *f[] = {make(100, 0.01, true), make(100, 0.01, true)};
-  for (uint64_t key = 0; key < 3; key++)
-    assert_int_equal(tamis_add_hash(f[0], key), TAMIS_OK);
+  for (unsigned i = 0; i < 9; i++)
+    tamis_add_hash(f[0], 1), tamis_add_hash(f[1], 1);
   for (unsigned unions = 0; unions < 100; unions++) {
-    assert_int_equal(tamis_merge(f[1 - unions % 2], f[unions % 2]), TAMIS_OK);
-    struct bytes bytes = saved_bytes(f[1 - unions % 2]);
+    tamis_filter *into = f[unions % 2];
+    assert_int_equal(tamis_merge(into, f[1 - unions % 2]), TAMIS_OK);
+    assert_int_equal(tamis_count_hash(into, 1), 15);
+    struct bytes bytes = saved_bytes(into);
     tamis_filter *loaded = load_bytes(&bytes);
-    assert_true(tamis_contains_hash(loaded, 0));
+    assert_int_equal(tamis_count_hash(loaded, 1), 15);
     tamis_destroy(loaded);
     free(bytes.data);
   }
-  tamis_destroy(f[0]);
-  tamis_destroy(f[1]);
+  for (unsigned i = 0; i < 18; i++)
+    assert_int_equal(tamis_remove_hash(f[0], 1), TAMIS_OK);
+  assert_true(tamis_contains_hash(f[0], 1));
+  tamis_destroy(f[0]), tamis_destroy(f[1]);
 }
 
 static void a_union_stays_within_the_capacity(void **state)
@@ -420,65 +224,7 @@ static void a_union_stays_within_the_capacity(void **state)
   tamis_destroy(b);
 }
 
-/* Both have the same size. */
-static void growable_matters(void **state)
-{
-  (void) state;
-  tamis_filter *a = make(100, 0.01, true), *b = make(100, 0.01, false);
-  assert_int_equal(stats_of(a).bits, stats_of(b).bits);
-  assert_int_equal(tamis_add_hash(a, 1), TAMIS_OK);
-  assert_int_equal(tamis_merge(a, b), TAMIS_EINVAL);
-  assert_int_equal(tamis_merge(b, a), TAMIS_EINVAL);
-  assert_int_equal(stats_of(b).count, 0);
-  assert_false(tamis_contains_hash(b, 1));
-  assert_valid(b);
-  tamis_destroy(a);
-  tamis_destroy(b);
-}
-
-static void there_is_no_intersection(void **state)
-{
-  (void) state;
-  tamis_filter *a = make(100, 0.01, true), *b = make(100, 0.01, true), *c = make(1000, 0.01, true);
-  tamis_filter *both = a;
-  tamis_similarity_stats similarity = TAMIS_SIMILARITY_STATS_INIT;
-  assert_int_equal(tamis_intersect(a, b, &both), TAMIS_EUNSUPPORTED);
-  assert_null(both);
-  assert_int_equal(tamis_similarity(a, b, &similarity), TAMIS_EUNSUPPORTED);
-  assert_int_equal(tamis_merge(a, c), TAMIS_EINVAL);
-  tamis_destroy(a);
-  tamis_destroy(b);
-  tamis_destroy(c);
-}
-
 /* ---- saved filters; unit/bloom/test_save.c has the rest ---- */
-
-static void a_saved_filter_has_its_copies(void **state)
-{
-  (void) state;
-  for (unsigned r = 0; r < RATES; r++)
-    for (unsigned most = 1; most <= 25; most += 8) { /* from 17 on, counters are stuck */
-      tamis_filter *f = make(100, rates[r], r % 2);
-      for (uint64_t i = 0; i < 40; i++)
-        for (unsigned copies = 0; copies < i % most + 1; copies++)
-          (void) tamis_add_hash(f, i);
-      struct bytes saved = saved_bytes(f);
-      tamis_filter *g = load_bytes(&saved);
-      assert_valid(g);
-      tamis_stats a = stats_of(f), b = stats_of(g);
-      a.refused_adds = 0; /* a figure of this filter, and not of what is in it */
-      assert_memory_equal(&a, &b, sizeof a);
-      for (uint64_t i = 0; i < 1000; i++) {
-        assert_int_equal(tamis_count_hash(f, i), tamis_count_hash(g, i));
-        assert_int_equal(tamis_remove_hash(f, i), tamis_remove_hash(g, i));
-      }
-      assert_int_equal(stats_of(f).count, stats_of(g).count);
-      assert_valid(g);
-      tamis_destroy(f);
-      tamis_destroy(g);
-      free(saved.data);
-    }
-}
 
 /* Each of these is in a file whose sums are right, and none may be accepted. */
 static void what_no_filter_has_is_refused(void **state)
@@ -489,24 +235,38 @@ static void what_no_filter_has_is_refused(void **state)
     tamis_add_hash(f, i);
   struct bytes saved = saved_bytes(f);
   size_t array = const_bloom_of(f)->word_count * sizeof(word), trailer = saved.size - SAVED_UNIT;
-  const struct replaced numbers[] = {
-      {24, 1, TAMIS_OK},                                     /* optional features */
-      {32, UINT64_C(1) << 32 | TAMIS_BLOOM, TAMIS_ECORRUPT}, /* kind */
+  enum { COPIES = 24, FULL_AT = 32, REST_AT = 40 }; /* in the trailer */
+  const struct {
+    size_t at;
+    uint64_t value;
+    int result;
+  } numbers[] = {
+      {24, 1,
+       TAMIS_OK}, /* optional features; then the kind, the options' layout, and the filter's */
+      {32, UINT64_C(1) << 32 | TAMIS_BLOOM, TAMIS_ECORRUPT},
       {32, UINT64_C(1) << 32 | TAMIS_CUCKOO, TAMIS_ECORRUPT},
-      {88, UINT64_C(1) << 32, TAMIS_ECORRUPT},     /* layout of the options */
-      {256, TAMIS_LAYOUT_BLOCKED, TAMIS_ECORRUPT}, /* layout */
+      {88, UINT64_C(1) << 32, TAMIS_ECORRUPT},
+      {256, TAMIS_LAYOUT_BLOCKED, TAMIS_ECORRUPT},
       {256, 5, TAMIS_ECORRUPT},
-      {264, 6, TAMIS_ECORRUPT},           /* words of a key */
-      {272, 3, TAMIS_ECORRUPT},           /* counters in each of them */
-      {trailer + 24, 59, TAMIS_ECORRUPT}, /* copies */
-      {trailer + 24, 61, TAMIS_ECORRUPT},
-      {trailer + 24, UINT64_C(1) << 62, TAMIS_ECORRUPT},
-      {trailer + 24, UINT64_MAX / 6 + 61, TAMIS_ECORRUPT},
-      {trailer + 32, 1, TAMIS_ECORRUPT}, /* full */
-      {trailer + 40, 1, TAMIS_ECORRUPT}, /* the rest */
-      {trailer + 40, UINT64_MAX - 5, TAMIS_ECORRUPT},
+      {264, 6, TAMIS_ECORRUPT}, /* words of a key */
+      {272, 3, TAMIS_ECORRUPT}, /* counters in each of them */
+      {trailer + COPIES, 59, TAMIS_ECORRUPT},
+      {trailer + COPIES, 61, TAMIS_ECORRUPT},
+      {trailer + COPIES, UINT64_C(1) << 62, TAMIS_ECORRUPT},
+      {trailer + COPIES, UINT64_MAX / 6 + 61, TAMIS_ECORRUPT},
+      {trailer + FULL_AT, 1, TAMIS_ECORRUPT},
+      {trailer + REST_AT, 1, TAMIS_ECORRUPT},
+      {trailer + REST_AT, UINT64_MAX - 5, TAMIS_ECORRUPT},
   };
-  assert_replaced(&saved, array, numbers, sizeof numbers / sizeof *numbers);
+  for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    uint64_t before = saved_get64(saved.data + numbers[i].at);
+    saved_put64(saved.data + numbers[i].at, numbers[i].value);
+    (void) repair(&saved, array);
+    int result = load_any(source_of(&saved), 0, NULL);
+    if (result != numbers[i].result)
+      fail_msg("number %u at %zu: %d instead of %d", i, numbers[i].at, result, numbers[i].result);
+    saved_put64(saved.data + numbers[i].at, before);
+  }
   tamis_destroy(f);
   free(saved.data);
 }
@@ -581,23 +341,12 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(counters_are_sixteen_numbers),
-      cmocka_unit_test(what_is_in_is_found),
-      cmocka_unit_test(a_key_is_in_as_often_as_it_was_added),
       cmocka_unit_test(stuck_counters_lose_no_key),
-      cmocka_unit_test(add_unique_says_who_was_first),
-      cmocka_unit_test(the_rate_is_kept),
-      cmocka_unit_test(rates_that_cannot_be_kept_are_refused),
-      cmocka_unit_test(capacity_is_a_limit_when_not_growable),
       cmocka_unit_test(a_small_filter_has_one_stripe),
       TEST_WITH_THREADS(many_threads_fill_it_exactly),
       TEST_WITH_THREADS(no_key_is_lost_among_threads),
-      cmocka_unit_test(a_union_has_the_copies_of_both),
       cmocka_unit_test(a_union_sticks_at_fifteen),
-      cmocka_unit_test(united_in_turn_they_can_be_saved),
       cmocka_unit_test(a_union_stays_within_the_capacity),
-      cmocka_unit_test(growable_matters),
-      cmocka_unit_test(there_is_no_intersection),
-      cmocka_unit_test(a_saved_filter_has_its_copies),
       cmocka_unit_test(what_no_filter_has_is_refused),
       cmocka_unit_test(a_save_under_fire_counts_what_it_holds),
       cmocka_unit_test(validation_finds_what_is_wrong),

@@ -103,39 +103,28 @@ static void rate_formula_matches_simulation(void **state)
 {
   (void) state;
   enum { FILTERS = 400, PROBES = 4000 };
-#define GEOMETRY(layout, probes, bits, lines, keys) SECTIONS(layout, 1, probes, bits, lines, keys)
-#define SECTIONS(layout, sections, probes, bits, lines, keys)             \
-  {                                                                       \
-    {layout, probes, bits, sections}, lines, keys, 0, (lines) *LINE_WORDS \
-  }
-  const struct bloom_geometry shapes[] = {GEOMETRY(TAMIS_LAYOUT_BLOCKED, 2, 3, 1, 50),
-                                          GEOMETRY(TAMIS_LAYOUT_BLOCKED, 2, 3, 5, 300),
-                                          GEOMETRY(TAMIS_LAYOUT_BLOCKED, 1, 3, 4, 300),
-                                          GEOMETRY(TAMIS_LAYOUT_BLOCKED, 4, 3, 3, 90),
-                                          GEOMETRY(TAMIS_LAYOUT_BLOCKED, 2, 2, 2, 250),
-                                          SECTIONS(TAMIS_LAYOUT_BLOCKED, 2, 3, 3, 4, 160),
-                                          SECTIONS(TAMIS_LAYOUT_BLOCKED, 3, 3, 3, 3, 90),
-                                          SECTIONS(TAMIS_LAYOUT_CLASSIC, 3, 1, 2, 1, 60),
-                                          SECTIONS(TAMIS_LAYOUT_CLASSIC, 1, 1, 2, 2, 400),
-                                          SECTIONS(TAMIS_LAYOUT_CLASSIC, 5, 1, 2, 4, 150),
-                                          GEOMETRY(TAMIS_LAYOUT_WORD, 1, 1, 1, 400),
-                                          GEOMETRY(TAMIS_LAYOUT_WORD, 1, 3, 3, 300),
-                                          GEOMETRY(TAMIS_LAYOUT_WORD, 1, 5, 5, 180),
-                                          GEOMETRY(TAMIS_LAYOUT_WORD, 1, 7, 4, 90),
-                                          GEOMETRY(BLOOM_LAYOUT_MARKED, 1, 1, 1, 400),
-                                          GEOMETRY(BLOOM_LAYOUT_MARKED, 1, 3, 3, 300),
-                                          GEOMETRY(BLOOM_LAYOUT_MARKED, 1, 5, 5, 180),
-                                          GEOMETRY(BLOOM_LAYOUT_MARKED, 1, 7, 4, 90),
-                                          GEOMETRY(BLOOM_LAYOUT_COUNTING, 1, 1, 2, 60),
-                                          GEOMETRY(BLOOM_LAYOUT_COUNTING, 1, 2, 3, 90),
-                                          GEOMETRY(BLOOM_LAYOUT_COUNTING, 2, 2, 4, 80),
-                                          GEOMETRY(BLOOM_LAYOUT_COUNTING, 3, 2, 1, 12),
-                                          GEOMETRY(BLOOM_LAYOUT_COUNTING, 4, 2, 5, 50),
-                                          GEOMETRY(BLOOM_LAYOUT_COUNTING, 5, 2, 5, 40)};
-#undef GEOMETRY
-#undef SECTIONS
-  for (unsigned s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-    const struct bloom_geometry *g = &shapes[s];
+  const struct {
+    struct bloom_shape shape; /* layout, probes, bits, sections */
+    uint64_t lines, keys;
+  } cases[] = {
+      {{TAMIS_LAYOUT_BLOCKED, 2, 3, 1}, 1, 50},  {{TAMIS_LAYOUT_BLOCKED, 2, 3, 1}, 5, 300},
+      {{TAMIS_LAYOUT_BLOCKED, 1, 3, 1}, 4, 300}, {{TAMIS_LAYOUT_BLOCKED, 4, 3, 1}, 3, 90},
+      {{TAMIS_LAYOUT_BLOCKED, 2, 2, 1}, 2, 250}, {{TAMIS_LAYOUT_BLOCKED, 3, 3, 2}, 4, 160},
+      {{TAMIS_LAYOUT_BLOCKED, 3, 3, 3}, 3, 90},  {{TAMIS_LAYOUT_CLASSIC, 1, 2, 3}, 1, 60},
+      {{TAMIS_LAYOUT_CLASSIC, 1, 2, 1}, 2, 400}, {{TAMIS_LAYOUT_CLASSIC, 1, 2, 5}, 4, 150},
+      {{TAMIS_LAYOUT_WORD, 1, 1, 1}, 1, 400},    {{TAMIS_LAYOUT_WORD, 1, 3, 1}, 3, 300},
+      {{TAMIS_LAYOUT_WORD, 1, 5, 1}, 5, 180},    {{TAMIS_LAYOUT_WORD, 1, 7, 1}, 4, 90},
+      {{BLOOM_LAYOUT_MARKED, 1, 1, 1}, 1, 400},  {{BLOOM_LAYOUT_MARKED, 1, 3, 1}, 3, 300},
+      {{BLOOM_LAYOUT_MARKED, 1, 5, 1}, 5, 180},  {{BLOOM_LAYOUT_MARKED, 1, 7, 1}, 4, 90},
+      {{BLOOM_LAYOUT_COUNTING, 1, 1, 1}, 2, 60}, {{BLOOM_LAYOUT_COUNTING, 1, 2, 1}, 3, 90},
+      {{BLOOM_LAYOUT_COUNTING, 2, 2, 1}, 4, 80}, {{BLOOM_LAYOUT_COUNTING, 3, 2, 1}, 1, 12},
+      {{BLOOM_LAYOUT_COUNTING, 4, 2, 1}, 5, 50}, {{BLOOM_LAYOUT_COUNTING, 5, 2, 1}, 5, 40}};
+  for (unsigned s = 0; s < sizeof cases / sizeof *cases; s++) {
+    const struct bloom_geometry of_case = {.shape = cases[s].shape,
+                                           .lines = cases[s].lines,
+                                           .capacity = cases[s].keys,
+                                           .words = cases[s].lines * LINE_WORDS},
+                                *g = &of_case;
     uint64_t hits = 0, set = 0, seed = s;
     for (unsigned f = 0; f < FILTERS; f++) {
       uint64_t words[5 * LINE_WORDS] = {0};
@@ -502,24 +491,6 @@ static void another_key_rarely_fills_the_last_gap(void **state)
   }
 }
 
-static void keys_invert_bits(void **state)
-{
-  (void) state;
-  for (unsigned r = 0; r < RATES; r++)
-    for (int layout = 0; layout < LAYOUTS; layout++)
-      for (uint64_t capacity = 1000; capacity <= UINT64_C(1) << 40 && possible(capacity, rates[r]);
-           capacity *= 1000) {
-        if (!planned(layout, capacity, rates[r]))
-          continue;
-        struct bloom_geometry g = plan((tamis_layout) layout, capacity, rates[r]);
-        double bits = bloom_geometry_bits_set(&g, (double) capacity);
-        assert_close(bloom_geometry_keys(&g, (uint64_t) bits), (double) capacity, 0.01);
-      }
-  struct bloom_geometry g = plan(TAMIS_LAYOUT_BLOCKED, 1000, 0.01);
-  assert_true(isfinite(bloom_geometry_keys(&g, bloom_geometry_bits(&g)))); /* every bit set */
-  assert_true(bloom_geometry_keys(&g, 0) == 0);
-}
-
 /* The plan keeps its promise, with what docs/bloom.md sets aside for the generator of positions,
  * and no plan 2 % smaller would. */
 static void plan_is_the_smallest_that_keeps_the_rate(void **state)
@@ -535,42 +506,23 @@ static void plan_is_the_smallest_that_keeps_the_rate(void **state)
         assert_int_equal(g.capacity, capacity);
         double reserve = 1 + 0.002 * bloom_geometry_bits_per_key(&g);
         assert_true(bloom_geometry_rate(&g, (double) capacity) * reserve <= rates[r]);
+        double bits = bloom_geometry_bits_set(&g, (double) capacity);
+        if (capacity > 1000) /* the inverse */
+          assert_close(bloom_geometry_keys(&g, (uint64_t) bits), (double) capacity, 0.01);
+        assert_true(bloom_geometry_keys(&g, 0) == 0 && bloom_geometry_bits_set(&g, 0) == 0);
+        assert_true(isfinite(bloom_geometry_keys(&g, bloom_geometry_bits(&g)))); /* every bit set */
+        /* Saved filters have such figures, and are the same from every compiler: 0, and not -0. */
+        assert_false(signbit(bloom_geometry_bits_set(&g, 0)) ||
+                     signbit(bloom_geometry_rate(&g, 0)));
         if (capacity < UINT64_C(1) << 25)
           continue; /* smaller ones have a margin for chance */
+        const double textbook = -log(rates[r]) / (M_LN2 * M_LN2) * (double) capacity;
+        if (layout == TAMIS_LAYOUT_CLASSIC && rates[r] < 0.4)
+          assert_close((double) bloom_geometry_bits(&g), textbook, 0.025);
         g.lines = g.lines / 100 * 98;
         g.words = g.lines * LINE_WORDS;
         assert_true(bloom_geometry_rate(&g, (double) capacity) > 0.96 * rates[r]);
       }
-}
-
-/* What the blocked layout costs: the bounds that the documentation states. */
-static void blocked_is_nearly_as_small_as_classic(void **state)
-{
-  (void) state;
-  const struct {
-    double fpp, at_most;
-  } bounds[] = {{0.01, 1.08}, {0.001, 1.15}, {1e-4, 1.2}, {1e-6, 1.13}, {1e-8, 1.1}, {1e-9, 1.12}};
-  for (unsigned i = 0; i < sizeof bounds / sizeof *bounds; i++)
-    for (uint64_t capacity = 1000000; capacity <= UINT64_C(10000000000); capacity *= 10) {
-      if (!possible(capacity, bounds[i].fpp))
-        continue;
-      struct bloom_geometry g = plan(TAMIS_LAYOUT_BLOCKED, capacity, bounds[i].fpp);
-      double textbook = -log(bounds[i].fpp) / (M_LN2 * M_LN2) * (double) capacity;
-      assert_int_equal(g.shape.layout, TAMIS_LAYOUT_BLOCKED);
-      if (bounds[i].fpp > 1e-7 || capacity > 10000000)
-        assert_true((double) bloom_geometry_bits(&g) <= textbook * bounds[i].at_most);
-    }
-}
-
-static void classic_is_the_textbook_filter(void **state)
-{
-  (void) state;
-  for (unsigned r = 2; r < RATES; r++) {
-    struct bloom_geometry g = plan(TAMIS_LAYOUT_CLASSIC, 10000000, rates[r]);
-    double textbook = -log(rates[r]) / (M_LN2 * M_LN2) * 1e7;
-    assert_close((double) bloom_geometry_bits(&g), textbook, 0.025);
-    assert_close(2.0 * g.shape.sections, -log2(rates[r]), 1 / -log2(rates[r]) + 1e-9);
-  }
 }
 
 static void impossible_plans_are_refused(void **state)
@@ -586,8 +538,7 @@ static void impossible_plans_are_refused(void **state)
   assert_int_equal(g.shape.layout, TAMIS_LAYOUT_BLOCKED);
 }
 
-/* What the word layouts cost: at most twice the bits of the blocked layout, and the bounds that the
- * documentation states.  Each rate that would cost more is refused. */
+/* Of a word layout: each rate that would cost more is refused. */
 static void a_word_takes_at_most_twice_what_blocked_takes(void **state)
 {
   (void) state;
@@ -602,27 +553,6 @@ static void a_word_takes_at_most_twice_what_blocked_takes(void **state)
         assert_true(result != TAMIS_OK || g.lines <= 2 * blocked.lines);
       }
     }
-  const struct {
-    double fpp, at_most;
-  } bounds[] = {{0.1, 5.2}, {0.01, 12.5}, {0.001, 25.5}};
-  for (unsigned i = 0; i < sizeof bounds / sizeof *bounds; i++)
-    for (int layout = TAMIS_LAYOUT_WORD; layout <= (int) BLOOM_LAYOUT_MARKED; layout++) {
-      struct bloom_geometry g = plan((tamis_layout) layout, 1000000, bounds[i].fpp);
-      assert_true((double) bloom_geometry_bits(&g) <= bounds[i].at_most * 1e6);
-    }
-}
-
-/* Saved filters have such figures, and are the same from every compiler. */
-static void an_empty_filter_has_no_negative_zeros(void **state)
-{
-  (void) state;
-  const tamis_layout layouts[] = {TAMIS_LAYOUT_BLOCKED, TAMIS_LAYOUT_CLASSIC, TAMIS_LAYOUT_WORD};
-  for (unsigned i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-    struct bloom_geometry g;
-    assert_int_equal(bloom_geometry_plan(layouts[i], 1000, 0.01, &g), TAMIS_OK);
-    assert_true(bloom_geometry_bits_set(&g, 0) == 0 && !signbit(bloom_geometry_bits_set(&g, 0)));
-    assert_true(!signbit(bloom_geometry_rate(&g, 0)));
-  }
 }
 
 int main(void)
@@ -637,13 +567,9 @@ int main(void)
       cmocka_unit_test(averages_stand_for_the_full_sum),
       cmocka_unit_test(small_filters_keep_the_rate_too),
       cmocka_unit_test(another_key_rarely_fills_the_last_gap),
-      cmocka_unit_test(keys_invert_bits),
       cmocka_unit_test(plan_is_the_smallest_that_keeps_the_rate),
-      cmocka_unit_test(blocked_is_nearly_as_small_as_classic),
-      cmocka_unit_test(classic_is_the_textbook_filter),
       cmocka_unit_test(impossible_plans_are_refused),
       cmocka_unit_test(a_word_takes_at_most_twice_what_blocked_takes),
-      cmocka_unit_test(an_empty_filter_has_no_negative_zeros),
   };
   return cmocka_run_group_tests_name("bloom_geometry", tests, NULL, NULL);
 }
