@@ -127,7 +127,8 @@ class Container:
         self.figures = struct.unpack_from("<15Q", header, 96)
         self.geometry = struct.unpack_from("<31Q", header, 256)
         need(self.hash_identity in (1, 2) and u32(header, 40) == 1, "identity of the hash")
-        need(self.growable <= 1 and self.capacity and 0 < self.fpp < 1 and self.seed, "options")
+        need(self.growable <= 1 and self.capacity and 0 < self.fpp < 1 and self.seed and
+             self.stripes <= 4096, "options")
         need(not any(header[216:256]), "reserved")
         if self.hash_identity == 2 and own_hash is None:
             raise Unsupported("a hash function of the user's")
@@ -581,7 +582,9 @@ class Cuckoo:
         while (block := self.container.block()) is not None:
             need(not last, "a block after the limits")
             if block.type == self.LIMITS:
-                need(len(block.payload) == 8 * len(self.generations), "limits")
+                excess, = struct.unpack("<d", struct.pack("<Q", block.meanings[0]))
+                need(0 <= excess < self.container.fpp and len(block.payload) == 8 * len(self.generations) and
+                     all(u64(block.payload, 8 * i) <= g.depth_limit for i, g in enumerate(self.generations)), "limits")
                 last = True
             elif block.type == self.GENERATION:
                 need(block.meanings == (len(self.generations), 0, 0, 0) and len(block.payload) == 48 and

@@ -451,13 +451,13 @@ static void try_word(unsigned char *at, bool counted)
   }
 }
 
-/* Of many words only some. */
+/* Of many words only some, and the last one, which may be padding. */
 static void try_words(struct part *part)
 {
   enum { MOST_WORDS = 10 };
   const size_t words = part->size / 8, step = words / MOST_WORDS + 1;
-  for (size_t i = 0; i < words; i += step)
-    try_word(part->data + i * 8, false);
+  for (size_t i = 0; i < words; i += i + step < words || i + 1 == words ? step : words - 1 - i)
+    try_word(part->data + i * 8, part->type == SAVED_PLACES);
   if (part->kind != PART_BLOCK)
     return;
   try_word((unsigned char *) &part->said, false);
