@@ -126,7 +126,7 @@ enum call {
   STATS,
   SAVE,
   LOAD,
-  MAP_FILE,
+  MAP_SAVED,
   SAVED_INFO,
   OPEN_SHARED,
   SYNC,
@@ -396,7 +396,7 @@ static void save_and_load(const tamis_filter *f, size_t *most)
   MEASURED(most[DESTROY], tamis_destroy(again));
   MEASURED(most[LOAD], tamis_load_file(NULL, path, &again));
   MEASURED(most[DESTROY], tamis_destroy(again));
-  MEASURED(most[MAP_FILE], tamis_map_file(NULL, path, &again));
+  MEASURED(most[MAP_SAVED], tamis_map_file(NULL, path, &again));
   MEASURED(most[DESTROY], tamis_destroy(again));
   source = source_of(&saved);
   MEASURED(most[SAVED_INFO], tamis_saved_info(read_source, &source, &stats));
