@@ -18,7 +18,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "tests"))
-from server import HOST, Context, supervised  # noqa: E402
+from server import HOST, Context  # noqa: E402
+from loopback import supervised  # noqa: E402
 
 HTTP = """
 tamis_filter tokens tokens key=$request_id capacity={keys} fpp=1e-6 max_bytes=8g growable;

@@ -104,7 +104,7 @@ def read(header):
     text = re.sub(r"^#ifdef __cplusplus\n.*?^#endif\n", "", header, flags=re.M | re.S)
     first = re.match(r"/\*.*?\*/", text, re.S)
     text = text[first.end():]
-    sections, pending = [], None
+    sections, pending, after_code = [], None, False
     token = re.compile(r"(?P<comment>^/\*.*?\*/\n)|(?P<macro>^#(?:[^\n]*\\\n)*[^\n]*\n)|(?P<blank>^\n)|"
                        r"(?P<code>^(?:typedef (?:struct|enum) \w+ \{.*?^\} \w+;\n|enum \{.*?^\};\n|[^;]*?;\n))",
                        re.M | re.S)

@@ -99,7 +99,8 @@ export function packageOf(core) {
   class Filter {
     #at; // where it lies in memory; 0: it has been freed
     #keepsCopies; // whether it is of a kind that removes keys; undefined: nobody has asked yet
-    #weight; // see weightOf() in core.js
+    // eslint-disable-next-line no-unused-private-class-members -- the garbage collector sees it: weightOf() in core.js
+    #weight;
     memory = memory;
 
     constructor(options) {

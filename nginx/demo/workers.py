@@ -26,7 +26,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 import server  # noqa: E402
-from loopback import Process, answers, free_port  # noqa: E402
+from loopback import Process, answers, end_with_parent, free_port, supervised  # noqa: E402
 
 RATE = "1e-9"  # so that no token is hidden by a false positive
 CHUNK = 4000  # tokens that are sent to three at once
@@ -104,7 +104,7 @@ class Program:
 
     def tell(self, tokens):
         self.running = process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                                  preexec_fn=server.end_with_parent)
+                                                  preexec_fn=end_with_parent)
         try:
             said = process.communicate("".join(f"{token}\n" for token in tokens).encode())[0].decode()
         except BrokenPipeError:
@@ -247,4 +247,4 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     if not shutil.which("gunicorn"):
         sys.exit("gunicorn is missing: script/demo-workers installs it")
-    server.supervised(lambda folder: main(folder, arguments))
+    supervised(lambda folder: main(folder, arguments))

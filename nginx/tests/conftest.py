@@ -7,7 +7,7 @@ The tests run in a process of their own.  Its supervisors end nginx and remove i
 """
 import pytest
 import server
-from loopback import finish, supervise
+from loopback import SKIPPED, finish, supervise
 
 
 def pytest_addoption(parser):
@@ -18,7 +18,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.context = server.Context(supervise(), config.option)
     if not config.context.program:
-        pytest.exit("skipped: no nginx here", server.SKIPPED)
+        pytest.exit("skipped: no nginx here", SKIPPED)
 
 
 pytest_sessionfinish = finish

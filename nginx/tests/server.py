@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / "tests" / folder) for folder in ("support", "lint")]
-from loopback import HOST, SKIPPED, Clock, end_with_parent, free_port, supervised, wait_until  # noqa: F401
+from loopback import HOST, Clock, free_port, wait_until
 
 WORKERS = 4
 USER = "www-data"  # of Debian's nginx

@@ -29,7 +29,7 @@ diff out <(sed -n 's/^# prints: //p' "$source/examples/seen.py") || fail "the ex
 module=$(echo "$work"/venv/lib/python*/site-packages/tamis/_tamis.abi3.so)
 [ -e "$module" ] || fail "the module is not for each Python from 3.11 on"
 exported=$(nm -D --defined-only "$module" | awk '{ print $3 }')
-[ "$exported" = PyInit__tamis ] || fail "exported:" $exported
+[ "$exported" = PyInit__tamis ] || fail "exported: $exported"
 needed=$(readelf -d "$module" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -vE '^(libc|libm|ld-.*)\.so' | xargs)
 [ "$needed" = liburcu-bp.so.8 ] || fail "it needs: $needed"
 for part in py.typed _tamis.pyi scrapy.py; do

@@ -111,7 +111,7 @@ def test_copies_wait_for_each_other(tmp_path):
             with pytest.raises(TimeoutError):
                 with once.claim("a", timeout):
                     pass
-        with once.claim("another", timeout=0) as first:
+        with once.claim("another", timeout=0):
             pass  # which is claimed by nobody
     may_end.set()
     for thread in threads:

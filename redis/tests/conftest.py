@@ -7,7 +7,7 @@ The tests run in a process of their own.  Its supervisors kill the servers and r
 """
 import pytest
 import server as servers
-from loopback import finish, supervise
+from loopback import SKIPPED, finish, supervise
 
 
 def pytest_addoption(parser):
@@ -17,7 +17,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     if not servers.find_program(config.option.server):
-        pytest.exit(f"skipped: no {config.option.server}-server here", servers.SKIPPED)
+        pytest.exit(f"skipped: no {config.option.server}-server here", SKIPPED)
     supervise()
     config.context = servers.Context(config.option.server, config.option.module)
 

@@ -24,7 +24,7 @@ import time
 
 import server as servers
 from cluster import NODE_TIMEOUT_MS, Cluster, ClusterClient, slot_of
-from loopback import end_with_parent, supervised
+from loopback import SKIPPED, end_with_parent, supervised
 from server import ReplyError
 
 SHARDS = 48
@@ -266,7 +266,7 @@ def main():
     args = parser.parse_args()
     if not servers.find_program(args.server):
         print(f"skipped: no {args.server}-server here")
-        return servers.SKIPPED
+        return SKIPPED
     return supervised(lambda _: demo(args.server, os.path.abspath(args.module), args.seconds, args.consumers))
 
 

@@ -16,7 +16,7 @@ import tempfile
 import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / "tests" / folder) for folder in ("support", "lint")]
-from loopback import HOST, SKIPPED, end_with_parent, free_port, wait_until  # noqa: F401
+from loopback import HOST, end_with_parent, free_port, wait_until
 
 KINDS = ("redis", "valkey")
 

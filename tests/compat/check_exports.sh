@@ -8,18 +8,18 @@ set -u
 extra=$("$2" -D --defined-only "$1" | awk '$2 != "A" { print $3 }' | grep -v '^tamis_[a-z]' ; true)
 private=$("$2" -D --defined-only "$1" | awk '{ print $3 }' | grep '^tamis__' ; true)
 if [ -n "$extra$private" ]; then
-  echo "exported, but not public:" $extra $private
+  echo "exported, but not public: $extra $private"
   exit 1
 fi
 exported=$("$2" -D --defined-only "$1" | sed -n 's/.* T \(tamis_[a-z_]*\).*/\1/p' | sort)
 declared=$(sed -n 's/^TAMIS_API [^(]*\(tamis_[a-z_]*\)(.*/\1/p' "$3" | sort)
 if [ "$declared" != "$exported" ]; then
-  echo "declared:" $declared "but exported:" $exported
+  echo "declared: $declared but exported: $exported"
   exit 1
 fi
 listed=$(sed -n 's/^ \(tamis_[a-z_]*\)@.*/\1/p' "$4" | sort)
 if [ "$listed" != "$exported" ]; then
-  echo "$4 has" $listed "but these are exported:" $exported
+  echo "$4 has $listed but these are exported: $exported"
   exit 1
 fi
 # Of the memory for each thread that a program has room for when it loads plugins, each that contains the
@@ -31,5 +31,5 @@ calls=$("$2" -D --undefined-only "$1" | awk '{ print $2 }' |
         grep -E '^(f?printf|puts|fputs|fwrite|perror|abort|exit|_exit)(@|$)' ; true)
 case "$calls" in
 "") exit 0 ;;
-*) echo "the library calls:" $calls; exit 1 ;;
+*) echo "the library calls: $calls"; exit 1 ;;
 esac

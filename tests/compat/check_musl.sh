@@ -116,7 +116,8 @@ LD_LIBRARY_PATH=. ./loader ./plugin.so
 # This check finds what it is for: musl does not load a library whose thread-local variables are
 # accessed directly.
 compile direct.o "$source/lib/base/counter.c" -ftls-model=initial-exec
-plugin direct.so direct.o $(ls lib-*.o | grep -v base-counter)
+mapfile -t others < <(printf '%s\n' lib-*.o | grep -v base-counter)
+plugin direct.so direct.o "${others[@]}"
 if LD_LIBRARY_PATH=. ./loader ./direct.so >log; then
   echo "a plugin with direct thread-local variables was loaded"
   exit 1

@@ -32,21 +32,21 @@ tried() {
 }
 compilers=()
 for compiler in gcc clang; do
-  ! command -v $compiler >/dev/null || compilers+=($compiler)
+  ! command -v $compiler >/dev/null || compilers+=("$compiler")
 done
 [ ${#compilers[@]} -gt 0 ] || fail "neither gcc nor clang was found"
 compiler=${compilers[0]} last=${compilers[-1]}
-for one in $(printf '%s\n' $compiler ${TAMIS_LONG:+$last} | uniq); do
+for one in $(printf '%s\n' "$compiler" ${TAMIS_LONG:+"$last"} | uniq); do
   echo "$one"
   tried "$one"
 done
 echo "the program of README.md"
 awk '/^```$/ && on { exit } on; /^```c$/ { on = 1 }' "$source/README.md" >shortest.c
-$compiler -O0 -Wall -Wextra -Werror -Ione shortest.c lib-$compiler.o -lurcu-bp -lm -lpthread -o shortest
+"$compiler" -O0 -Wall -Wextra -Werror -Ione shortest.c "lib-$compiler.o" -lurcu-bp -lm -lpthread -o shortest
 ./shortest | grep -qF "$(sed -n 's,^/[*] prints: \(.*\) [*]/$,\1,p' shortest.c)" || fail "the program of README.md does not print what it says"
 if command -v g++ >/dev/null; then
   echo "C++"
-  g++ -std=c++11 -Wall -Wextra -Werror -Ione -x c++ "$source/tests/compat/one_file.c" -x none lib-$compiler.o -lurcu-bp -lm -lpthread -o program
+  g++ -std=c++11 -Wall -Wextra -Werror -Ione -x c++ "$source/tests/compat/one_file.c" -x none "lib-$compiler.o" -lurcu-bp -lm -lpthread -o program
   ./program
 fi
 all=()
@@ -55,7 +55,7 @@ for define in TAMIS_WITHOUT_CUCKOO_GROWTH TAMIS_WITHOUT_WINDOWS TAMIS_WITHOUT_FI
 done
 [ -z "${TAMIS_LONG:-}" ] || for define in "${all[@]}"; do
   echo "$define"
-  tried $compiler "$define"
+  tried "$compiler" "$define"
 done
 echo "${all[*]}"
-tried $last "${all[@]}"
+tried "$last" "${all[@]}"

@@ -14,7 +14,7 @@ import hashlib
 import json
 import pathlib
 import sys
-from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_size_t, c_void_p
 
 sys.dont_write_bytecode = True  # no files in the tree
 

@@ -10,7 +10,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" # where the programs write their files
 warnings=(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
-link=("$library" -Wl,-rpath,"$(dirname "$library")" -pthread -o ./program)
+link=("$library" "-Wl,-rpath,$(dirname "$library")" -pthread -o ./program)
 
 promised() { sed -nE "s%^(/\*|#) prints$1: (.*[^ ])( \*/)?$%\2%p" "$2" | sed 's% \*/$%%'; } # AMONG FILE
 check() { # FILE

@@ -61,7 +61,8 @@ done
 for recipe in alpine/APKBUILD arch/PKGBUILD conan/conanfile.py homebrew/tamis.rb tamis.wrap vcpkg/vcpkg.json; do
   grep -qF "$version" "$recipes/$recipe" || fail "$recipe does not have the version"
 done
-for option in $(grep -rhoE 'TAMIS_BUILD_[A-Z]+' "$recipes"); do
+mapfile -t options < <(grep -rhoE 'TAMIS_BUILD_[A-Z]+' "$recipes")
+for option in "${options[@]}"; do
   grep -q "^option($option " CMakeLists.txt || fail "a recipe sets $option, which is no option"
 done
 python3 - "$recipes" <<'PYTHON'

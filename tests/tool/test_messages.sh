@@ -7,7 +7,6 @@ set -u
 export LC_ALL=C
 
 tamis=$(realpath "${1:?usage: test_messages.sh PATH-TO-TAMIS}")
-root=$(realpath "$(dirname "$(realpath "$0")")/../..")
 lines=1000
 # shellcheck source=tests/tool/tap.sh
 source "$(dirname "$(realpath "$0")")/tap.sh"
@@ -60,7 +59,7 @@ lists=(list)
 for ((i = 0; i < 9; i++)); do
   seq $((20001 + 100 * i)) $((20100 + 100 * i)) | cat ten - >other.$i
   run build --like list other.$i -o list.$i
-  lists+=(list.$i)
+  lists+=("list.$i")
 done
 run merge "${lists[@]}" -o many
 run info many

@@ -120,7 +120,7 @@ for pair in "capacity is 5" "fpp is 0.1" "layout is blocked" "max_bytes is 10485
   max*) option=--memory=1M command=build ;;
   seed*) option=--seed=8 command=build ;;
   esac
-  run $command $option --shared seen numbers
+  run "$command" "$option" --shared seen numbers
   check "a file with another ${option%=*}" one_line 2 "cannot share 'seen': $pair"
 done
 run dedup --shared seen --capacity 1k $rate --layout classic paths
@@ -139,9 +139,9 @@ usage "--like and --fixed cannot be" build --like sealed --shared seen paths
 head -n 20000 numbers >few
 sort few >few.sorted
 seq -f "other %g" 1000 >other
-window="--fpp=1e-8 --capacity 30k" # one of 20,000 lines is wrong once in some 10,000 runs
+window=(--fpp=1e-8 --capacity 30k) # one of 20,000 lines is wrong once in some 10,000 runs
 rm -f seen
-at_once 4 $window --window 3 --period 1000 --shared seen few
+at_once 4 "${window[@]}" --window 3 --period 1000 --shared seen few
 check "4 processes at once share a window" ends_by 0
 check "... and write each line once" each_once few.sorted part.*
 run info seen
@@ -160,12 +160,12 @@ run dedup --shared seen --renew --window 3 paths
 check "so is --renew" one_line 2 "cannot share 'seen': window_renews"
 usage "a period has 0.1 seconds or more" dedup --shared seen --period 0.01 paths
 rm -f seen
-run dedup $window --window 1 --period 0.2 --shared seen other
+run dedup "${window[@]}" --window 1 --period 0.2 --shared seen other
 sleep 0.5
 run dedup --shared seen --period 0.2 other
 check "what is old is written again" same_as other
 rm -f seen
-run dedup $window --window 1 --period 1000 --renew --shared seen other
+run dedup "${window[@]}" --window 1 --period 1000 --renew --shared seen other
 run dedup --shared seen --period 1000 other
 check "a window that renews is taken from the file" empty
 rm -f seen
@@ -180,7 +180,7 @@ run dedup --shared seen --memory 4M paths
 check "... which may be given again" empty
 run dedup --shared seen numbers numbers numbers
 check "a file that may not grow further" test "$status" -eq 0
-seq 10000000 10500000 >more
+seq 10000000 10500000 >"more"
 run dedup --shared seen more
 check "... when it is full" one_line 1 "'seen' is full"
 mv out written
@@ -218,7 +218,7 @@ check "a lock of a reader stops no run" cmp -s first joined
 rm -f seen
 for i in 1 2 3 4; do gawk -v n="$i" '{ printf "%d %s %0*d\n", n, $0, n * NR % 150, 0 }' first; done >long
 split -n l/8 long long.
-ls long.* | xargs -P 4 -n 1 "$tamis" dedup $rate --shared seen -q --capacity 1M | { sleep 0.5; sort; } >joined
+printf '%s\n' long.* | xargs -P 4 -n 1 "$tamis" dedup $rate --shared seen -q --capacity 1M | { sleep 0.5; sort; } >joined
 check "no line of several runs is torn in their pipe" cmp -s joined <(sort long)
 
 # ---- files that cannot be shared ----
@@ -257,7 +257,7 @@ start_slow() {
   env --default-signal "$tamis" dedup $rate --shared seen "$@" slow >>slow.out 2>slow.err &
   pid=$!
   for _ in $(seq 600); do
-    { [ -s slow.out ] || [ -n "$("$tamis" info seen 2>/dev/null | grep '^lines *1000 ')" ]; } && return
+    { [ -s slow.out ] || "$tamis" info seen 2>/dev/null | grep -q '^lines *1000 '; } && return
     sleep 0.05
   done
 }

@@ -14,7 +14,7 @@ tamis=$(realpath "${1:?usage: test_state.sh PATH-TO-TAMIS}")
 source "$(dirname "$(realpath "$0")")/tap.sh"
 
 no_rest() { [ -z "$(find . -name '*.tamis-*' -o -name '*.lock')" ]; }
-no_state() { rm -f state *.tamis-* state.lock; }
+no_state() { rm -f state ./*.tamis-* state.lock; }
 rate=--fpp=5e-8
 empty() { [ "$status" -eq 0 ] && [ ! -s out ]; }
 
@@ -154,7 +154,7 @@ start_slow() {
   env --default-signal "$tamis" dedup $rate --state state "$@" slow >slow.out 2>slow.err &
   pid=$!
   for _ in $(seq 600); do
-    { [ -s slow.out ] || grep -q . *.tamis-* || { [ -e state ] && [ -e state.lock ]; }; } 2>/dev/null && return
+    { [ -s slow.out ] || grep -q . ./*.tamis-* || { [ -e state ] && [ -e state.lock ]; }; } 2>/dev/null && return
     sleep 0.05
   done
 }
@@ -227,7 +227,7 @@ no_state
 in_background 'exec 3<stuck; exec sleep 60'
 env --default-signal "$tamis" dedup $rate --threads 2 --state state --save-every 0.01 numbers >stuck 2>err &
 pid=$!
-for _ in $(seq 100); do ls *.tamis-* >/dev/null 2>&1 && break; sleep 0.05; done
+for _ in $(seq 100); do ls ./*.tamis-* >/dev/null 2>&1 && break; sleep 0.05; done
 sleep 0.3
 kill -KILL "$pid"
 wait "$pid" 2>/dev/null

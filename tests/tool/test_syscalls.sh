@@ -69,38 +69,38 @@ dedup_stats() { traced "$tamis" dedup "${exact[@]}" --stats a >out; }
 common_files() { traced "$tamis" common "${exact[@]}" a b >out; }
 common_pipe() { cat b | traced "$tamis" common "${exact[@]}" --threads 2 a - >out; }
 common_memory() {
-  rm -f out *.tamis-* # of a run that liburcu ended
+  rm -f out ./*.tamis-* # of a run that liburcu ended
   traced "$tamis" common "${cuckoo[@]}" --memory 1M --capacity 5k -o out b a
 }
 common_three() { traced "$tamis" common "${exact[@]}" a a b >out; }
 build_list() {
-  rm -f out *.tamis-*
+  rm -f out ./*.tamis-*
   traced "$tamis" build "${build[@]}" a -o out
 }
 query_mapped() { traced "$tamis" query list b >out; }
 query_loaded() { traced "$tamis" query loaded b >out; }
 merge_lists() {
-  rm -f out *.tamis-*
+  rm -f out ./*.tamis-*
   traced "$tamis" merge list list.b -o out
 }
 dedup_state() { # the state is in the middle between two runs
-  rm -f state.lock *.tamis-*
+  rm -f state.lock ./*.tamis-*
   cp state.a state
   traced "$tamis" dedup --state state a b >out
 }
 dedup_new_state() {
-  rm -f state state.lock *.tamis-*
+  rm -f state state.lock ./*.tamis-*
   traced "$tamis" dedup "${cuckoo[@]}" --capacity 4k --state state --save-every 0.001 a >out
 }
 dedup_shared() {
-  rm -f seen *.tamis-*
+  rm -f seen ./*.tamis-*
   echo "a line before" >out
   traced "$tamis" dedup "${exact[@]}" --capacity 4k --shared seen a >>out
 }
 # The index that it writes is right if the key, which is in both files, is found in them.
 key=$(head -n 1 common)
 index_new() {
-  rm -f index out *.tamis-*
+  rm -f index out ./*.tamis-*
   local code
   traced "$tamis" index -o index a b
   code=$?
@@ -238,8 +238,7 @@ judge() {
   else
     echo "# not one line that gives the reason"
   fi
-  sed 's/^/#   /' <<<"$injected"
-  sed 's/^/#   /' err
+  sed 's/^/#   /' - err <<<"$injected"
   return 1
 }
 
@@ -340,7 +339,7 @@ stopped_rightly() {
   [ "$status" -eq $((128 + $(kill -l "$2"))) ] || { echo "# status $status"; return 1; }
   if [ "$2" = KILL ]; then
     [ "$(find . -name '*.tamis-*' | wc -l)" -le 1 ] || { echo "# more than one file is left"; return 1; }
-    rm -f -- *.tamis-*
+    rm -f -- ./*.tamis-*
   fi
   right_so_far "$1" && state_is_right
 }
@@ -413,7 +412,7 @@ short_writes() {
 }
 
 shape=dedup_redirected
-options=("${filtered[@]}" -e trace=read,write)
+options=("${filtered[@]}" -e "trace=read,write")
 $shape
 cp log log.good
 check "there are several reads and writes" test "$(transfers read)" -ge 3 -a "$(transfers write)" -ge 2

@@ -19,7 +19,7 @@ sort_output() { sort "$@" -o out out; }
 # ---- dedup ----
 
 for threads in "${all_threads[@]}"; do
-  run dedup $exact --threads $threads paths
+  run dedup $exact --threads "$threads" paths
   sort_output
   check "$threads threads write the same lines" within paths.sorted $hidden 0
 done
@@ -33,7 +33,7 @@ sort_output
 check "more files than threads" within paths.sorted $hidden 0
 gawk 'BEGIN { for (i = 0; i < 200000; i++) print "line " i % 100000 }' >many
 for threads in "${some_threads[@]}"; do
-  grow_chain $threads
+  grow_chain "$threads"
 done
 
 # ---- common ----
@@ -62,14 +62,14 @@ done
 # shellcheck disable=SC2086  # $cuckoo is two words
 {
   for threads in "${all_threads[@]}"; do
-    run dedup $cuckoo --threads $threads paths
+    run dedup $cuckoo --threads "$threads" paths
     sort_output
     check "cuckoo: $threads threads write the same lines" within paths.sorted $hidden 0
   done
   head -n 50000 numbers >fewer
   for threads in "${some_threads[@]}"; do
     for capacity in "${capacities[@]}"; do
-      run dedup $cuckoo --threads $threads --capacity $capacity fewer fewer
+      run dedup $cuckoo --threads "$threads" --capacity $capacity fewer fewer
       sort_output -n
       check "cuckoo: capacity $capacity grows to 50000, $threads threads" within fewer 2 0
     done
@@ -81,7 +81,7 @@ done
   done
   check "cuckoo: no line twice while 8 threads grow it" test ! -s twice
   for threads in "${some_threads[@]}"; do
-    run common $cuckoo --threads $threads --capacity 20 a b
+    run common $cuckoo --threads "$threads" --capacity 20 a b
     sort_output
     check "cuckoo: common, $threads threads, far more lines in A than expected" \
       within expected.sorted 0 2

@@ -201,7 +201,7 @@ check "common --memory: too small for three" one_line 1 'cannot put'
 # The rates of all filters add up to the one asked: each line of `other` is in all files but one.
 seq 1 100000 >in
 seq 100001 300000 >out.of
-{ cat in out.of; } >more
+{ cat in out.of; } >"more"
 for absent in 1 2 3; do
   files=(more more more)
   files[absent - 1]=in

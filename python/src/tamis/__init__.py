@@ -26,13 +26,15 @@ tamis.scrapy   a duplicate filter for Scrapy
 Keys are the same in all languages: a str is its UTF-8, and an int is 8 bytes.  hash() plays no part, so answers
 are the same in each run.
 """
+from . import _tamis
 from ._figures import Similarity, Stats
 from ._once import Once
 from ._tamis import (
     Bloom, CorruptError, CountingBloom, Cuckoo, Error, Filter, FullError, contains_each, contains_each_many,
     from_bytes, load, open, shared, to_prometheus)
-from ._tamis import version as __version__
 from ._ticker import Ticker
+
+__version__ = _tamis.version
 
 __all__ = ["Bloom", "CorruptError", "CountingBloom", "Cuckoo", "Error", "Filter", "FullError", "Once", "Similarity",
            "Stats", "Ticker", "contains_each", "contains_each_many", "from_bytes", "load", "open", "shared", "to_prometheus"]

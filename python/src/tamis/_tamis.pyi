@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: MIT
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable
 from typing import Any, Literal, Optional, Protocol, SupportsIndex, TypeVar, Union

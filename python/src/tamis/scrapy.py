@@ -39,7 +39,6 @@ from pathlib import Path
 
 from scrapy import signals
 from scrapy.dupefilters import RFPDupeFilter
-from scrapy.utils.job import job_dir
 from scrapy.utils.request import request_from_dict
 
 import tamis

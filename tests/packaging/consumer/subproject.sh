@@ -31,7 +31,7 @@ echo "add_subdirectory, ${compilers[0]}"
 tree=$work/default
 built "$tree" "${compilers[0]}"
 for word in -O2 -Wpedantic -std=c11 -DNDEBUG; do
-  [ -z "$(commands "$tree" | grep -v -e " $word ")" ] || fail "lib/ is compiled without $word"
+  ! commands "$tree" | grep -v -e " $word " || fail "lib/ is compiled without $word"
 done
 ! commands "$tree" | grep -e -Wshadow -e -Wconversion || fail "tamis adds warnings of its own"
 ! ctest --test-dir "$tree" -N | grep 'Test *#' || fail "tamis adds tests"
