@@ -72,7 +72,10 @@ def log_once(context, block):
     for visitor in "abacabad":
         nginx.get(f"/?v={visitor}", Cookie=f"id={visitor}")
     nginx.get("/")
-    logged = lambda: re.findall(r"GET /\?v=(.) ", nginx.path("visitors.log").read_text())
+
+    def logged():
+        return re.findall(r"GET /\?v=(.) ", nginx.path("visitors.log").read_text())
+
     wait_until(lambda: len(logged()) == 4, "the log")
     same(sorted(logged()), list("abcd"), "each id once")
 

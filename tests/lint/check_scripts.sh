@@ -75,19 +75,19 @@ mutants=$(mktemp -d -p "$source/build" lint.XXXXXX) # where eslint looks
 trap 'rm -rf "$work" "$mutants"' EXIT
 printf 'int  a;\n' >"$mutants/a.c"
 printf '#!/bin/sh\nrm $1\n' >"$mutants/shell"
-printf '#!/usr/bin/env python3\nimport os\n' >"$mutants/python"
+printf '#!/usr/bin/env python3\nimport os\nl = None == 1\n' >"$mutants/python"
 printf 'const a = 1;\n' >"$mutants/a.js"
 printf 'int a;\n' >"$mutants/good.c"
 status=0
 "$source/script/lint" "$mutants"/* >"$work/out" 2>&1 || status=$?
-for found in a.c:1:4: SC2086 "'os' imported but unused" no-unused-vars; do
+for found in a.c:1:4: SC2086 "'os' imported but unused" E711 no-unused-vars; do
   [ $status -eq 1 ] && grep -qF -e "$found" "$work/out" || fail "script/lint does not find $found: $(cat "$work/out")"
 done
 "$source/script/lint" "$mutants/good.c" || fail "script/lint finds something where nothing is"
 status=0
 ln -s "$(command -v realpath)" "$(command -v dirname)" "$work/bin"
 PATH=$work/bin "$BASH" "$source/script/lint" "$mutants/good.c" >"$work/out" 2>&1 || status=$?
-[ $status -eq 2 ] && grep -q 'needs these packages: clang-format shellcheck pyflakes3' "$work/out" || fail "script/lint goes on without linters"
+[ $status -eq 2 ] && grep -q 'needs these packages: clang-format shellcheck pyflakes3 pycodestyle' "$work/out" || fail "script/lint goes on without linters"
 
 # ---- the jobs of a pull request are the steps of the gate ----
 

@@ -24,12 +24,14 @@ _F = TypeVar("_F", bound="Filter")
 
 version: str
 
-class Error(Exception): ...
+class Error(Exception):
+    ...
 
 class FullError(Error):
     results: list[Optional[bool]]
 
-class CorruptError(Error): ...
+class CorruptError(Error):
+    ...
 
 class Filter:
     @property
