@@ -7,7 +7,7 @@ set -u
 export LC_ALL=C
 
 tamis=$(realpath "${1:?usage: test_saved.sh PATH-TO-TAMIS}")
-saved=$(realpath "$(dirname "$(realpath "$0")")/../saved")
+saved=$(realpath "$(dirname "$(realpath "$0")")/../compat/saved")
 # shellcheck source=tests/tool/tap.sh
 source "$(dirname "$(realpath "$0")")/tap.sh"
 
