@@ -20,11 +20,11 @@ async function countsOf(bytes, keys) {
   return { filter, counts };
 }
 
-const vectors = JSON.parse(readFileSync(new URL('vectors/vectors.json', tests), 'utf8'));
+const vectors = JSON.parse(readFileSync(new URL('compat/vectors/vectors.json', tests), 'utf8'));
 const known = vectors.keys.map((key) => Buffer.from(key, 'hex'));
 for (const [name, { counts }] of Object.entries(vectors.filters)) {
   test(`${name}: as in C`, async () => {
-    const found = await countsOf(readFileSync(new URL(`vectors/${name}.tamis`, tests)), known);
+    const found = await countsOf(readFileSync(new URL(`compat/vectors/${name}.tamis`, tests)), known);
     assert.equal(found.counts.join(''), counts);
   });
 }
@@ -45,7 +45,7 @@ function libraryOf(bytes) {
 }
 
 test('saved filters of all versions, and the corpus of the fuzzers', async () => {
-  const folders = ['saved/1/', 'fuzz/corpus/'];
+  const folders = ['compat/saved/1/', 'fuzz/corpus/'];
   let compared = 0;
   for (const file of folders.flatMap((folder) => readdirSync(new URL(folder, tests)).map((name) => folder + name))) {
     const bytes = readFileSync(new URL(file, tests));
@@ -113,7 +113,7 @@ test('damaged files are refused, or answered from', async () => {
   const random = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
   let refused = 0;
   for (const name of Object.keys(vectors.filters)) {
-    const whole = readFileSync(new URL(`vectors/${name}.tamis`, tests));
+    const whole = readFileSync(new URL(`compat/vectors/${name}.tamis`, tests));
     for (let i = 0; i < 60; i++) {
       const bytes = new Uint8Array(whole);
       // The header has most numbers, so it is hit most.
