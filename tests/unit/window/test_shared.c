@@ -372,7 +372,7 @@ static void headers_that_contradict_themselves_are_damaged(void **state)
 
 /* ---- processes ---- */
 
-static unsigned yields;
+static _Thread_local unsigned yields;
 
 int __wrap_sched_yield(void);
 
