@@ -12,7 +12,7 @@ Compiles arm64_orders.c, which has one function for each kind of access, and loo
     - Every access with an ORDER comment has a function, and in it an instruction (or a call of
       libgcc's, whose name says it) of that order.
 
-Then it does so again with the seeded bugs in BUGS, and requires that each is found.  On
+Then it does so again with the mutants in BUGS, and requires that each is found.  On
 arm64 no instruction tells a release or acquire from a seq_cst access, so bugs of that sort are left
 to the model.
 """
