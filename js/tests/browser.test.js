@@ -60,7 +60,7 @@ async function ask(origin) {
   const { Filter, info } = await import(`${origin}/js/src/wasm.js`);
   const { Reader } = await import(`${origin}/js/src/reader.js`);
   const vectors = await (await fetch(`${origin}/tests/compat/vectors/vectors.json`)).json();
-  const keys = vectors.keys.map((key) => Uint8Array.from(key.match(/../g) ?? [], (byte) => parseInt(byte, 16)));
+  const keys = vectors.keys.split(' ').map((key) => Uint8Array.from(key.match(/../g) ?? [], (byte) => parseInt(byte, 16)));
   const hex = (bytes) => Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, '0')).join('');
   const wrong = [];
   for (const [name, known] of Object.entries(vectors.filters)) {

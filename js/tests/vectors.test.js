@@ -9,7 +9,7 @@ import { Filter, info } from './package.js';
 
 const folder = new URL('../../tests/compat/vectors/', import.meta.url);
 const vectors = JSON.parse(readFileSync(new URL('vectors.json', folder), 'utf8'));
-const keys = vectors.keys.map((key) => Buffer.from(key, 'hex'));
+const keys = vectors.keys.split(' ').map((key) => Buffer.from(key, 'hex'));
 
 for (const [name, known] of Object.entries(vectors.filters)) {
   const bytes = readFileSync(new URL(`${name}.tamis`, folder));

@@ -9,7 +9,7 @@ import tamis
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests/compat/vectors"
 VECTORS = json.loads((FOLDER / "vectors.json").read_text())
-KEYS = [bytes.fromhex(key) for key in VECTORS["keys"]]
+KEYS = [bytes.fromhex(key) for key in VECTORS["keys"].split(" ")]
 
 
 @pytest.mark.parametrize("name", VECTORS["filters"])

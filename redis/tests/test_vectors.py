@@ -11,7 +11,7 @@ from server import ReplyError, same
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests/compat/vectors"
 VECTORS = json.loads((FOLDER / "vectors.json").read_text())
-KEYS = [bytes.fromhex(key) for key in VECTORS["keys"]]
+KEYS = [bytes.fromhex(key) for key in VECTORS["keys"].split(" ")]
 KINDS = {"bloom": image.BLOOM, "cuckoo": image.CUCKOO}
 
 

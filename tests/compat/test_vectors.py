@@ -6,8 +6,9 @@ by its functions for C, and the reader of files that is written in Python.  js/t
     test_vectors.py LIBRARY
     test_vectors.py LIBRARY --keep      writes the vectors anew, for a new format
 
-tests/compat/vectors/vectors.json has the keys, in hexadecimal digits, and for each file what tamis_count() says of each key,
-which of the last keys an add finds to be new, and the SHA-256 of the file that is saved after these adds.
+tests/compat/vectors/vectors.json has the keys, in hexadecimal digits with a space between two; and for each file what
+tamis_count() says of each key, which of the last keys an add finds to be new, and the SHA-256 of the file that is saved
+after these adds.
 """
 import ctypes
 import hashlib
@@ -90,7 +91,7 @@ def added(tamis, filter_, keys):
 
 def keep(tamis):
     keys = [key(i) for i in range(ALL)]
-    vectors = {"keys": [k.hex() for k in keys], "later": LATER, "filters": {}}
+    vectors = {"keys": " ".join(k.hex() for k in keys), "later": LATER, "filters": {}}
     for name, options in FILTERS.items():
         filter_ = make(tamis, *options)
         (VECTORS / f"{name}.tamis").write_bytes(save(tamis, filter_))
@@ -118,7 +119,7 @@ def main(library, *options):
     if options == ("--keep",):
         keep(tamis)
     vectors = json.loads((VECTORS / "vectors.json").read_text())
-    keys = [bytes.fromhex(k) for k in vectors["keys"]]
+    keys = [bytes.fromhex(k) for k in vectors["keys"].split(" ")]
     false_positives = {name: compare(tamis, name, known, keys) for name, known in vectors["filters"].items()}
     check(sum(n > 0 for n in false_positives.values()) >= len(false_positives) - 1, f"few false positives: {false_positives}")
 
