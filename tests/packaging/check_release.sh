@@ -26,10 +26,11 @@ lacks() { # WORDS: script/release refuses, and says this alone
 }
 version=$(sed -En 's/^#define TAMIS_VERSION_(MAJOR|MINOR|PATCH) //p' include/tamis/tamis.h | paste -sd .)
 sed -i "s/^## \[$version\].*/## [$version] - 2000-01-01/" CHANGELOG.md
-: >tests/compat/abi/changes.txt
 case $version in 0.*) so=${version%.*} ;; *) so=${version%%.*} ;; esac
-sed -i "1s/soname='[^']*'/soname='libtamis.so.$so'/" tests/compat/abi/last.abi
-git commit -qam "A version" --allow-empty
+# As the target abi-release writes them.
+mkdir -p tests/compat/abi && : >tests/compat/abi/changes.txt
+echo "<abi-corpus soname='libtamis.so.$so'>" >tests/compat/abi/last.abi
+git add tests && git commit -qam "A version"
 lacks "script/test --all"
 pass() { mkdir -p build/passed && git rev-parse HEAD >build/passed/all; }
 pass
