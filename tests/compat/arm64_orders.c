@@ -29,282 +29,90 @@ void unlock__stripe(struct stripe *stripe, int *plain)
   stripe_unlock(stripe);
 }
 
-void store__version_bump(struct stripe *stripe)
-{
-  version_bump(stripe);
-}
+/* The others are one call each. */
+#define GIVES(type, name, call, ...) \
+  type name(__VA_ARGS__)             \
+  {                                  \
+    return call;                     \
+  }
+#define DOES(name, call, ...) \
+  void name(__VA_ARGS__)      \
+  {                           \
+    call;                     \
+  }
 
-void store__version_leave(struct stripe *stripe)
-{
-  version_leave(stripe);
-}
-
-uint64_t load__version_before(const struct stripe *stripe)
-{
-  return version_before(stripe);
-}
-
-uint64_t load__bit_load(const word *w)
-{
-  return word_load(w);
-}
-
-uint64_t change__bit_set(word *w, uint64_t bits)
-{
-  return word_or(w, bits);
-}
-
-uint64_t change__word_change(word *w, uint64_t old, uint64_t value)
-{
-  return word_replace(w, old, value);
-}
-
-void store__word_put(word *w, uint64_t value)
-{
-  word_store(w, value);
-}
-
-directory_value load__directory_load(const directory_entry *entry)
-{
-  return directory_load(entry);
-}
-
-void store__directory_publish(directory_entry *entry, directory_value value)
-{
-  directory_publish(entry, value);
-}
-
-unsigned load__generations_load(const struct cuckoo *c)
-{
-  return cuckoo_generations(c);
-}
-
-struct cuckoo_growth *load__growth_load(const struct cuckoo *c)
-{
-  return cuckoo_growth(c);
-}
-
-void store__growth_publish(struct cuckoo *c, struct cuckoo_growth *growth)
-{
-  publish_growth(c, growth);
-}
-
-void store__fullness_search(fullness *full)
-{
-  fullness_begin_search(full);
-}
-
-void change__fullness_count(fullness_rooms *rooms)
-{
-  fullness_count(rooms);
-}
-
-uint32_t load__fullness_counted(const fullness_rooms *rooms)
-{
-  return fullness_counted(rooms);
-}
-
-void store__fullness_reset(fullness *full)
-{
-  fullness_reset(full);
-}
-
-void store__generations_publish(struct cuckoo *c, struct generation *generation, unsigned n)
-{
-  tamis__generation_append(c, generation, n);
-}
-
-void change__index_release(unsigned index)
-{
-  release_index(index);
-}
-
-unsigned change__index_acquire(unsigned word)
-{
-  return acquire_index_of(word);
-}
-
-void store__counter_add(const struct counters *counters)
-{
-  counter_add(counters, 0, 1);
-}
-
-uint64_t load__counter_sum(const struct counters *counters)
-{
-  return tamis__counter_sum(counters, 0);
-}
-
-void change__counted_enter(_Atomic uint64_t *counter)
-{
-  counted_add(counter);
-}
-
-void change__counted_leave(_Atomic uint64_t *counter)
-{
-  counted_leave(counter);
-}
-
-uint64_t load__counted_check(const struct counted_readers *readers)
-{
-  return counted_phase(readers);
-}
-
-uint64_t change__counted_flip(struct counted_readers *readers)
-{
-  return counted_flip(readers);
-}
-
-bool load__counted_drained(const struct counted_readers *readers, uint64_t phase)
-{
-  return counted_have_left(readers, phase);
-}
-
-const struct filter_operations *load__operations_load(const tamis_filter *f)
-{
-  return operations_of(f);
-}
-
-void store__operations_swap(struct bloom *first)
-{
-  use_layers(first);
-}
-
-bool load__layer_load(const struct bloom *first)
-{
-  return is_alone(first);
-}
-
-bool change__layer_append(struct bloom *first, struct bloom *full, struct bloom *layer)
-{
-  return append(first, full, layer);
-}
-
-bool change__openers_begin(struct bloom *first, unsigned most, unsigned own)
-{
-  return begin_opening(first, most, own);
-}
-
-void change__openers_end(struct bloom *first, unsigned own)
-{
-  end_opening(first, own);
-}
-
-uint64_t load__epoch_before(const epoch_word *at)
-{
-  return epoch_before(at);
-}
-
-uint64_t load__epoch_after(const epoch_word *at)
-{
-  return epoch_after(at);
-}
-
-uint64_t load__epoch_locked(const epoch_word *at)
-{
-  return epoch_locked(at);
-}
-
-bool change__epoch_publish(epoch_word *at, uint64_t *old, uint64_t epoch)
-{
-  return epoch_publish(at, old, epoch);
-}
-
-void store__layer_opened(struct window *w, struct window_layer *layer)
-{
-  link_layer(&w->newest, layer);
-}
-
-struct window_layer *load__layer_newest(const struct window *w, uint64_t epoch)
-{
-  return window_newest(w, epoch);
-}
-
-void change__window_version_bump(version_counter *version)
-{
-  window_version_bump(version);
-}
-
-uint64_t load__window_version_before(const version_counter *version)
-{
-  return window_version_before(version);
-}
-
-uint64_t load__live_boot(const _Atomic uint64_t *boot)
-{
-  return mended_at(boot);
-}
-
-void store__live_counted(_Atomic uint64_t *boot, uint64_t now)
-{
-  set_mended_at(boot, now);
-}
-
-bool change__memo_take(struct memo_entry *entry)
-{
-  return take(entry);
-}
-
-void store__memo_give_back(struct memo_entry *entry)
-{
-  give_back(entry);
-}
-
-bool load__owner_name(const struct owner *owner)
-{
-  return owner_has_name(owner);
-}
-
-int store__owner_named(struct owner *owner, const struct shared_file *alive, bool *alone)
-{
-  return claim_locked(owner, alive, alone);
-}
-
-bool change__owned_lock(struct owned_lock *lock, const struct owner *owner)
-{
-  return owned_trylock(lock, owner);
-}
-
-void store__owned_unlock(struct owned_lock *lock, const struct owner *owner)
-{
-  owned_unlock(lock, owner);
-}
-
-uint64_t load__live_state(const struct bloom *first)
-{
-  return bloom_live_state(first);
-}
-
-struct bloom *change__live_known(const struct bloom *first)
-{
-  return bloom_live_newest(first);
-}
-
-void change__live_publish(struct bloom *first, const struct bloom *full, unsigned number)
-{
-  publish(first, full, number);
-}
-
-void change__live_end(struct bloom *b)
-{
-  end_live(b);
-}
-
-void change__layer_end(struct bloom *b)
-{
-  raise_fullness(b, OPEN + 1);
-}
-
-bool load__layer_ended(const struct bloom *b)
-{
-  return has_ended(b);
-}
-
-bool change__segment_waited(struct segment *segment, struct stripe *stripe)
-{
-  return tamis__segment_wait(false, segment, stripe);
-}
-
-bool load__segment_in_use(const struct retired *block)
-{
-  return tamis__segment_in_use(block);
-}
+DOES(store__version_bump, version_bump(stripe), struct stripe *stripe)
+DOES(store__version_leave, version_leave(stripe), struct stripe *stripe)
+GIVES(uint64_t, load__version_before, version_before(stripe), const struct stripe *stripe)
+GIVES(uint64_t, load__bit_load, word_load(w), const word *w)
+GIVES(uint64_t, change__bit_set, word_or(w, bits), word *w, uint64_t bits)
+GIVES(uint64_t, change__word_change, word_replace(w, old, value), word *w, uint64_t old,
+      uint64_t value)
+DOES(store__word_put, word_store(w, value), word *w, uint64_t value)
+GIVES(directory_value, load__directory_load, directory_load(entry), const directory_entry *entry)
+DOES(store__directory_publish, directory_publish(entry, value), directory_entry *entry,
+     directory_value value)
+GIVES(unsigned, load__generations_load, cuckoo_generations(c), const struct cuckoo *c)
+GIVES(struct cuckoo_growth *, load__growth_load, cuckoo_growth(c), const struct cuckoo *c)
+DOES(store__growth_publish, publish_growth(c, growth), struct cuckoo *c,
+     struct cuckoo_growth *growth)
+DOES(store__fullness_search, fullness_begin_search(full), fullness *full)
+DOES(change__fullness_count, fullness_count(rooms), fullness_rooms *rooms)
+GIVES(uint32_t, load__fullness_counted, fullness_counted(rooms), const fullness_rooms *rooms)
+DOES(store__fullness_reset, fullness_reset(full), fullness *full)
+DOES(store__generations_publish, tamis__generation_append(c, generation, n), struct cuckoo *c,
+     struct generation *generation, unsigned n)
+DOES(change__index_release, release_index(index), unsigned index)
+GIVES(unsigned, change__index_acquire, acquire_index_of(word), unsigned word)
+DOES(store__counter_add, counter_add(counters, 0, 1), const struct counters *counters)
+GIVES(uint64_t, load__counter_sum, tamis__counter_sum(counters, 0), const struct counters *counters)
+DOES(change__counted_enter, counted_add(counter), _Atomic uint64_t *counter)
+DOES(change__counted_leave, counted_leave(counter), _Atomic uint64_t *counter)
+GIVES(uint64_t, load__counted_check, counted_phase(readers), const struct counted_readers *readers)
+GIVES(uint64_t, change__counted_flip, counted_flip(readers), struct counted_readers *readers)
+GIVES(bool, load__counted_drained, counted_have_left(readers, phase),
+      const struct counted_readers *readers, uint64_t phase)
+GIVES(const struct filter_operations *, load__operations_load, operations_of(f),
+      const tamis_filter *f)
+DOES(store__operations_swap, use_layers(first), struct bloom *first)
+GIVES(bool, load__layer_load, is_alone(first), const struct bloom *first)
+GIVES(bool, change__layer_append, append(first, full, layer), struct bloom *first,
+      struct bloom *full, struct bloom *layer)
+GIVES(bool, change__openers_begin, begin_opening(first, most, own), struct bloom *first,
+      unsigned most, unsigned own)
+DOES(change__openers_end, end_opening(first, own), struct bloom *first, unsigned own)
+GIVES(uint64_t, load__numbers_load, numbers_load(at), const period_numbers *at)
+DOES(store__numbers_store, numbers_store(at, numbers), period_numbers *at, uint64_t numbers)
+GIVES(uint64_t, load__epoch_before, epoch_before(at), const epoch_word *at)
+GIVES(uint64_t, load__epoch_after, epoch_after(at), const epoch_word *at)
+GIVES(uint64_t, load__epoch_locked, epoch_locked(at), const epoch_word *at)
+GIVES(bool, change__epoch_publish, epoch_publish(at, old, epoch), epoch_word *at, uint64_t *old,
+      uint64_t epoch)
+DOES(store__layer_opened, link_layer(&w->newest, layer), struct window *w,
+     struct window_layer *layer)
+GIVES(struct window_layer *, load__layer_newest, window_newest(w, epoch), const struct window *w,
+      uint64_t epoch)
+DOES(change__window_version_bump, window_version_bump(version), version_counter *version)
+GIVES(uint64_t, load__window_version_before, window_version_before(version),
+      const version_counter *version)
+GIVES(uint64_t, load__live_boot, mended_at(boot), const _Atomic uint64_t *boot)
+DOES(store__live_counted, set_mended_at(boot, now), _Atomic uint64_t *boot, uint64_t now)
+GIVES(bool, change__memo_take, take(entry), struct memo_entry *entry)
+DOES(store__memo_give_back, give_back(entry), struct memo_entry *entry)
+GIVES(bool, load__owner_name, owner_has_name(owner), const struct owner *owner)
+GIVES(int, store__owner_named, claim_locked(owner, alive, alone), struct owner *owner,
+      const struct shared_file *alive, bool *alone)
+GIVES(bool, change__owned_lock, owned_trylock(lock, owner), struct owned_lock *lock,
+      const struct owner *owner)
+DOES(store__owned_unlock, owned_unlock(lock, owner), struct owned_lock *lock,
+     const struct owner *owner)
+GIVES(uint64_t, load__live_state, bloom_live_state(first), const struct bloom *first)
+GIVES(struct bloom *, change__live_known, bloom_live_newest(first), const struct bloom *first)
+DOES(change__live_publish, publish(first, full, number), struct bloom *first,
+     const struct bloom *full, unsigned number)
+DOES(change__live_end, end_live(b), struct bloom *b)
+DOES(change__layer_end, raise_fullness(b, OPEN + 1), struct bloom *b)
+GIVES(bool, load__layer_ended, has_ended(b), const struct bloom *b)
+GIVES(bool, change__segment_waited, tamis__segment_wait(false, segment, stripe),
+      struct segment *segment, struct stripe *stripe)
+GIVES(bool, load__segment_in_use, tamis__segment_in_use(block), const struct retired *block)
