@@ -76,7 +76,7 @@ def unknown_words(tree, code):
     if tree not in OPTIONS:
         OPTIONS[tree] = {word for name in documents(tree) if not name.endswith((".md", ".svg", ".csv", "check_documents.py"))
                          and name.split("/")[0] in ("bench", "examples", "nginx", "redis", "script", "stress", "tests", "tools")
-                         for word in re.findall(r"[\w-]+", (tree / name).read_text(errors="replace"))}
+                         for word in [pathlib.Path(name).stem] + re.findall(r"[\w-]+", (tree / name).read_text(errors="replace"))}
     for command in re.split(r"\n|&&|\|", re.sub(r"\s#.*", "", code)):
         program, *words = re.sub(r"^\s*(\w+=\S+\s+)*", "", command).split() or [""]
         built = re.match(r"build/(?:\w+/)*([\w-]+)$", program)
