@@ -12,7 +12,6 @@
 #include "window/evict.h"
 #include "window/layers.h"
 #include "window/pair.h"
-#include "window_counts.h"
 #include "window_unit.h"
 
 #include <sched.h>
@@ -259,9 +258,15 @@ static int free_stripe(tamis_filter *f, uint64_t n)
   return 0;
 }
 
+/* The lock of the counts beside a key's entry in the first layer. */
 static int hold_counts(tamis_filter *f, uint64_t key)
 {
-  counts_held = window_counts_lock(f, key);
+  struct window *w = window_of(f);
+  struct pair pair = pair_in(&w->first, window_mixed(w, key));
+  struct view view = look_at(&pair);
+  struct found found = find_entry(&pair, &view);
+  struct window_lane lane = window_lane(&w->first, found.bucket, found.lane);
+  counts_held = &window_plane_of(&w->first, lane.index)->lock;
   stripe_lock(counts_held);
   return 0;
 }

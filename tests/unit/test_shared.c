@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sys/mman.h>
 
 /* Calls a function for each layout, growable and not. */
 static void for_each(void (*test)(const tamis_options *))
@@ -68,14 +69,17 @@ static int64_t read_descriptor(void *fd, void *data, size_t size)
   return read(*(int *) fd, data, size);
 }
 
-static tamis_stats info_of_file(const char *path)
+static void assert_figures_in_file(const char *path, const tamis_filter *of)
 {
-  tamis_stats s = TAMIS_STATS_INIT;
+  const tamis_stats s = stats_of(of);
+  tamis_stats t = TAMIS_STATS_INIT;
   int fd = open(path, O_RDONLY);
   assert_true(fd >= 0);
-  assert_int_equal(tamis_saved_info(read_descriptor, &fd, &s), TAMIS_OK);
+  assert_int_equal(tamis_saved_info(read_descriptor, &fd, &t), TAMIS_OK);
   close(fd);
-  return s;
+  assert_true(t.count == s.count && t.layers == s.layers && t.capacity == s.capacity);
+  assert_true(t.bits == s.bits && t.parts == s.parts && t.period == s.period);
+  assert_true(t.oldest_part_age == s.oldest_part_age && t.fingerprint_bits == s.fingerprint_bits);
 }
 
 static void assert_loads(const char *path, const tamis_filter *of, uint64_t keys, bool full)
@@ -103,10 +107,7 @@ static void assert_loads(const char *path, const tamis_filter *of, uint64_t keys
       assert_true(refused > 0);
     tamis_destroy(f);
   }
-  tamis_stats t = info_of_file(path);
-  assert_int_equal(t.count, s.count);
-  assert_int_equal(t.layers, s.layers);
-  assert_int_equal(t.capacity, s.capacity);
+  assert_figures_in_file(path, of);
 }
 
 /* Keys by their bytes and by their hashes; calls that there are not. */
@@ -121,12 +122,51 @@ static void use_other_calls(tamis_filter *a, tamis_filter *b)
   assert_int_equal(tamis_sync(NULL), TAMIS_EINVAL);
 }
 
+/* Handles that were open before know nothing of the keys that others have added, nor of the layers that they have
+ * opened, until a call needs these: each of them is asked by another call first. */
+enum { WATCHERS = 6, BATCH = 450 };
+
+static void check_watcher(unsigned call, tamis_filter *f, uint64_t keys)
+{
+  static uint64_t hashes[MOST_KEYS];
+  static bool found[MOST_KEYS];
+  int results[BATCH];
+  for (uint64_t key = 0; key < keys; key++)
+    hashes[key] = hash_of(key);
+  switch (call) {
+  case 0:
+    assert_has(f, 0, keys);
+    break;
+  case 1:
+    assert_int_equal(tamis_contains_many_hash(f, hashes, keys, found), keys);
+    break;
+  case 2:
+    for (uint64_t key = keys; key-- > 0;)
+      assert_int_equal(tamis_add_unique_hash(f, hashes[key]), TAMIS_PRESENT);
+    break;
+  case 3:
+    for (uint64_t at = 0; at + BATCH <= keys; at += BATCH) {
+      assert_int_equal(tamis_add_unique_many_hash(f, hashes + at, BATCH, results), TAMIS_OK);
+      for (unsigned i = 0; i < BATCH; i++)
+        assert_int_equal(results[i], TAMIS_PRESENT);
+    }
+    break;
+  case 4:
+    assert_valid(f);
+    break;
+  default:
+    assert_true(stats_of(f).count > 0);
+  }
+}
+
 /* They load at any time, and save. */
 static void check_two_handles(const tamis_options *options)
 {
   char sealed[sizeof shared_path + 8];
   snprintf(sealed, sizeof sealed, "%s.sealed", shared_path);
-  tamis_filter *f[2] = {open_shared(options), open_shared(NULL)}, *third;
+  tamis_filter *f[2] = {open_shared(options), open_shared(NULL)}, *third, *watchers[WATCHERS];
+  for (unsigned i = 0; i < WATCHERS; i++)
+    watchers[i] = open_shared(i % 2 ? options : NULL);
   assert_loads(shared_path, f[0], 0, false);
   use_other_calls(f[0], f[1]);
   uint64_t winners = 1, keys = fill(f, &winners);
@@ -145,6 +185,11 @@ static void check_two_handles(const tamis_options *options)
   }
   assert_same(f[0], f[1]);
   assert_true(stats_of(f[1]).refused_adds > 100);
+  for (unsigned i = 0; i < WATCHERS; i++) {
+    check_watcher(i, watchers[i], keys);
+    assert_same(f[0], watchers[i]);
+    tamis_destroy(watchers[i]);
+  }
   third = open_shared(options);
   assert_same(f[0], third);
   assert_loads(shared_path, f[0], keys, !options->growable);
@@ -152,12 +197,10 @@ static void check_two_handles(const tamis_options *options)
   assert_loads(sealed, f[1], keys, !options->growable);
   tamis_destroy(f[0]);
   tamis_destroy(third);
-  assert_valid(f[1]);
   tamis_destroy(f[1]);
   f[1] = open_shared(NULL);
   assert_int_equal(stats_of(f[1]).count, winners);
   assert_int_equal(tamis_add_unique_hash(f[1], hash_of(0)), TAMIS_PRESENT);
-  assert_loads(shared_path, f[1], keys, !options->growable);
   tamis_destroy(f[1]);
   for (unsigned i = 0; i < 2; i++) {
     assert_int_equal(tamis_open_shared(i ? options : NULL, sealed, &f[0]), TAMIS_EUNSUPPORTED);
@@ -172,85 +215,19 @@ static void two_handles_are_one_filter(void **state)
   for_each(check_two_handles);
 }
 
-/* One handle knows nothing of what the other one has added, and of the layers that it has opened, until it
- * needs them. */
-static void check_what_others_add(const tamis_options *options)
-{
-  enum { KEYS = 6000, BATCH = 450 };
-  const size_t keys = options->growable ? KEYS : 2 * BATCH;
-  for (unsigned call = 0; call < 6; call++) {
-    unlink(shared_path);
-    tamis_filter *a = open_shared(options), *b = open_shared(options);
-    static uint64_t hashes[KEYS];
-    static bool found[KEYS];
-    static int results[KEYS];
-    assert_false(tamis_contains_hash(b, hash_of(0)));
-    for (uint64_t key = 0; key < keys; key++)
-      hashes[key] = hash_of(key);
-    assert_int_equal(tamis_add_many_hash(a, hashes, keys, results), TAMIS_OK);
-    switch (call) {
-    case 0:
-      assert_has(b, 0, keys);
-      break;
-    case 1:
-      assert_int_equal(tamis_contains_many_hash(b, hashes, keys, found), keys);
-      assert_int_equal(tamis_contains_many_hash(b, hashes, keys, NULL), keys);
-      break;
-    case 2:
-      for (uint64_t key = keys; key-- > 0;)
-        assert_int_equal(tamis_add_unique_hash(b, hashes[key]), TAMIS_PRESENT);
-      break;
-    case 3:
-      for (size_t i = 0; i < keys; i += BATCH)
-        assert_true(tamis_add_unique_many_hash(b, hashes + i, keys - i < BATCH ? keys - i : BATCH,
-                                               results + i) == TAMIS_OK);
-      for (size_t i = 0; i < keys; i++)
-        assert_int_equal(results[i], TAMIS_PRESENT);
-      break;
-    case 4:
-      assert_valid(b);
-      break;
-    default:
-      assert_true(stats_of(b).layers > (options->growable ? 2 : 0));
-      assert_in_range(stats_of(b).count, keys - 20, keys);
-    }
-    if (call != 2 && call != 3)
-      for (uint64_t key = 0; key < 100; key++)
-        assert_int_equal(tamis_add_unique_hash(b, hash_of(keys - 1 - key)), TAMIS_PRESENT);
-    assert_same(a, b);
-    tamis_destroy(a);
-    tamis_destroy(b);
-  }
-}
-
-static void what_others_add_is_found(void **state)
-{
-  (void) state;
-  for_each(check_what_others_add);
-}
-
 /* ---- several filters ---- */
-
-/* A private filter with the same seed and shape. */
-static tamis_filter *private_like(const tamis_options *options, const tamis_filter *shared)
-{
-  tamis_options own = *options;
-  own.seed = stats_of(shared).seed;
-  tamis_filter *f = NULL;
-  assert_int_equal(tamis_create(&own, &f), TAMIS_OK);
-  return f;
-}
 
 /* Growable: unions of a filter of one layer and one of several; and of two handles of one file, which are
  * two filters with the same keys. */
 static void check_sets(const tamis_options *options)
 {
   const uint64_t few = 300, many = options->growable ? 6000 : 400;
+  tamis_options own = *options;
   tamis_filter *a = open_shared(options), *b = open_shared(NULL), *both = NULL;
-  tamis_filter *other = private_like(options, a), *empty = private_like(options, a);
+  own.seed = stats_of(a).seed;
+  tamis_filter *other = make_with_options(&own), *empty = make_with_options(&own);
   add_keys(a, 0, few);
   add_keys(other, few - 100, many);
-  assert_int_equal(tamis_merge(a, b), TAMIS_OK);
   tamis_similarity_stats s = TAMIS_SIMILARITY_STATS_INIT;
   if (!options->growable) {
     assert_int_equal(tamis_similarity(a, other, &s), TAMIS_OK);
@@ -258,7 +235,6 @@ static void check_sets(const tamis_options *options)
     assert_int_equal(tamis_intersect(a, other, &both), TAMIS_OK);
     assert_has(both, few - 100, 100);
     assert_valid(both);
-    assert_int_equal(tamis_sync(both), TAMIS_EUNSUPPORTED);
     uint64_t others = 0;
     for (uint64_t key = 0; key < 200; key++)
       others +=
@@ -289,79 +265,74 @@ static void shared_filters_are_united_and_intersected(void **state)
   for_each(check_sets);
 }
 
-/* ---- space ---- */
+/* ---- at the same time ---- */
 
-/* Whether the file has space for all layers that are open. */
-static void assert_reserved(const tamis_filter *f)
-{
-  struct stat status;
-  assert_int_equal(stat(shared_path, &status), 0);
-  assert_true((uint64_t) status.st_blocks * 512 >= stats_of(f).bits / 8);
-}
+enum { WORKERS = 4, KEYS = 8000 / SCALE };
 
-/* So a full disk is an error of a call.  It is looked at when a layer has a single key. */
-static void space_is_reserved(void **state)
-{
-  (void) state;
-  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, true);
-  options.capacity = 50000;
-  options.max_bytes = 2000000;
-  tamis_filter *f = open_shared(&options);
-  assert_reserved(f);
-  uint64_t key = options.capacity - 500;
-  add_keys(f, 0, key);
-  while (stats_of(f).layers < 2)
-    add_keys(f, key++, 1);
-  assert_reserved(f);
-  tamis_destroy(f);
-}
-
-/* ---- threads ---- */
-
-enum { THREADS = 4, KEYS_OF_THREADS = 8000 / SCALE };
 static tamis_filter *handles[2];
-static _Atomic unsigned winners_of[KEYS_OF_THREADS];
+static _Atomic unsigned *winners_of; /* each key; in memory that children share */
 
-static void *add_in_step(void *argument)
+static void *add_in_step(void *number)
 {
-  unsigned number = *(unsigned *) argument;
-  for (uint64_t key = 0; key < KEYS_OF_THREADS; key++)
-    winners_of[key] += tamis_add_unique_hash(handles[number % 2], hash_of(key)) == TAMIS_OK;
+  tamis_filter *f = handles[(uintptr_t) number % 2];
+  for (uint64_t key = 0; key < KEYS; key++) {
+    winners_of[key] += tamis_add_unique_hash(f, hash_of(key)) == TAMIS_OK;
+    if (number == 0 && key % 500 == 0) /* a period ends once, whoever is first */
+      (void) tamis_advance_to(f, key / 500);
+  }
   return NULL;
 }
 
-/* Each handle has two threads, and a filter of few keys opens layers under them. */
-static void threads_of_two_handles_have_one_winner(void **state)
+/* Threads, or children that have inherited the handles. */
+static void run_workers(bool processes)
+{
+  pthread_t threads[WORKERS];
+  pid_t children[WORKERS];
+  for (uintptr_t i = 0; i < WORKERS; i++)
+    if (!processes)
+      assert_int_equal(pthread_create(&threads[i], NULL, add_in_step, (void *) i), 0);
+    else if ((children[i] = fork_child()) == 0) {
+      (void) add_in_step((void *) i);
+      _exit(0);
+    }
+  for (unsigned i = 0; i < WORKERS; i++)
+    assert_int_equal(processes ? wait_for(children[i]) : pthread_join(threads[i], NULL), 0);
+}
+
+/* Keys are tried at about the same time, so none is forgotten between its tries.  Filters of few keys open layers
+ * meanwhile. */
+static void each_key_has_one_winner(void **state)
 {
   (void) state;
-  for (unsigned layout = 0; layout < 3; layout++) {
-    tamis_options options = shared_options((tamis_layout) layout, true);
-    options.capacity = 100;
+  const size_t size = KEYS * sizeof *winners_of;
+  winners_of = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_true(winners_of != MAP_FAILED);
+  for (unsigned i = 0; i < 10; i++) {
+    const bool processes = i % 2, window = i / 2 == 4;
+    tamis_options options = shared_options((tamis_layout) (i / 2 % 3), i / 2 < 3);
+    options.capacity = options.growable ? 100 : 2 * KEYS;
+    options.window = window ? 64 : 0;
+    options.layout = window ? TAMIS_LAYOUT_BLOCKED : options.layout;
+    memset((void *) winners_of, 0, size);
     unlink(shared_path);
     handles[0] = open_shared(&options);
-    handles[1] = open_shared(&options);
-    memset(winners_of, 0, sizeof winners_of);
-    pthread_t threads[THREADS];
-    unsigned numbers[THREADS];
-    for (unsigned i = 0; i < THREADS; i++) {
-      numbers[i] = i;
-      assert_int_equal(pthread_create(&threads[i], NULL, add_in_step, &numbers[i]), 0);
-    }
-    for (unsigned i = 0; i < THREADS; i++)
-      pthread_join(threads[i], NULL);
+    handles[1] = open_shared(NULL);
+    run_workers(processes);
     uint64_t winners = 0, twice = 0;
-    for (uint64_t key = 0; key < KEYS_OF_THREADS; key++) {
+    for (uint64_t key = 0; key < KEYS; key++) {
       winners += winners_of[key];
       twice += winners_of[key] > 1;
     }
     assert_int_equal(twice, 0);
-    assert_in_range(winners, KEYS_OF_THREADS * 99 / 100, KEYS_OF_THREADS);
-    assert_has(handles[0], 0, KEYS_OF_THREADS);
-    assert_true(stats_of(handles[0]).layers > 2);
+    assert_in_range(winners, KEYS * 99 / 100, KEYS);
+    assert_has(handles[0], 0, KEYS);
+    assert_true(stats_of(handles[0]).layers > 2 || !options.growable);
     assert_same(handles[0], handles[1]);
+    assert_figures_in_file(shared_path, handles[0]);
     tamis_destroy(handles[0]);
     tamis_destroy(handles[1]);
   }
+  munmap((void *) winners_of, size);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -370,10 +341,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       TEST(two_handles_are_one_filter),
-      TEST(what_others_add_is_found),
       TEST(shared_filters_are_united_and_intersected),
-      TEST(space_is_reserved),
-      TEST_WITH_THREADS_BETWEEN(threads_of_two_handles_have_one_winner, set_up, tear_down),
+      TEST_WITH_THREADS_BETWEEN(each_key_has_one_winner, set_up, tear_down),
   };
   return cmocka_run_group_tests_name("shared", tests, NULL, NULL);
 }

@@ -303,6 +303,7 @@ static void a_filter_that_removes_holds_each_copy(void **state)
       assert_int_equal(tamis_remove_hash(f, key),
                        form->removes ? TAMIS_ABSENT : TAMIS_EUNSUPPORTED);
     assert_int_equal(tamis_contains_hash(f, 7), !form->removes);
+    assert_int_equal(tamis_advance(f), form->options.window ? TAMIS_OK : TAMIS_EUNSUPPORTED);
     tamis_destroy(f);
   }
 }
@@ -378,6 +379,7 @@ static void null_arguments_are_refused(void **state)
   assert_int_equal(tamis_add_hash(none, 1), TAMIS_EINVAL);
   assert_int_equal(tamis_add_unique_hash(none, 1), TAMIS_EINVAL);
   assert_int_equal(tamis_remove_hash(none, 1), TAMIS_EINVAL);
+  assert_int_equal(tamis_advance(none), TAMIS_EINVAL);
   assert_false(tamis_contains_hash(none, 1) || tamis_count_hash(none, 1));
   /* Of a batch with one bad key not even the good one is added. */
   assert_int_equal(tamis_add_many(f, keys, 2, results), TAMIS_EINVAL);

@@ -119,23 +119,6 @@ static void copies_of_all_generations_are_counted(void **state)
   count_in_generations(0.1, 3);
 }
 
-/* What a winner adds is one copy. */
-static void unique_adds_and_unions_count(void **state)
-{
-  (void) state;
-  tamis_filter *a = make(1000, 1e-4), *b = make(1000, 1e-4);
-  assert_int_equal(tamis_add_unique_hash(a, 1), TAMIS_OK);
-  assert_int_equal(tamis_add_unique_hash(a, 1), TAMIS_PRESENT);
-  assert_int_equal(tamis_count_hash(a, 1), 1);
-  for (unsigned i = 0; i < 20; i++)
-    assert_int_equal(tamis_add_hash(b, 1), TAMIS_OK);
-  assert_int_equal(tamis_merge(a, b), TAMIS_OK);
-  assert_int_equal(tamis_count_hash(a, 1), 21);
-  assert_int_equal(tamis_count_hash(b, 1), 20);
-  tamis_destroy(a);
-  tamis_destroy(b);
-}
-
 /* The sums of both filters' copies grow like the Fibonacci numbers. */
 static void copies_beyond_32_bits_are_counted(void **state)
 {
@@ -177,7 +160,6 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_add_and_remove_counts_once),
       cmocka_unit_test(copies_of_all_generations_are_counted),
-      cmocka_unit_test(unique_adds_and_unions_count),
       cmocka_unit_test(copies_beyond_32_bits_are_counted),
   };
   return cmocka_run_group_tests_name("cuckoo_copies", tests, NULL, NULL);

@@ -12,47 +12,58 @@
 
 /* ---- an allocator whose large blocks say how much of them has been touched ---- */
 
-enum { LARGE = 1 << 20 };
+/* Blocks of LARGE bytes and more come from the system, and so cleared, and others are full of bits. */
+enum { LARGE = 1 << 20, MOST_BLOCKS = 64, PAGE = 4096 };
 
-struct mapper {
-  char *last; /* the large block that was allocated last */
-  size_t bytes;
+struct pages {
+  void *block[MOST_BLOCKS];
+  size_t size[MOST_BLOCKS];
+  unsigned n;
 };
 
-static void *map(void *context, size_t alignment, size_t size)
+static void *allocate_pages(void *context, size_t alignment, size_t size)
 {
-  struct mapper *mapper = context;
-  if (size < LARGE)
-    return aligned_alloc(alignment, (size + alignment - 1) & ~(alignment - 1));
-  char *block = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (block == MAP_FAILED)
-    return NULL;
+  struct pages *p = context;
+  void *block = NULL;
+  if (size < LARGE) {
+    assert_int_equal(posix_memalign(&block, alignment, size), 0);
+    return memset(block, 0x5a, size);
+  }
+  assert_in_range(p->n, 0, MOST_BLOCKS - 1);
+  block = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_ptr_not_equal(block, MAP_FAILED);
   madvise(block, size, MADV_NOHUGEPAGE); /* single pages are counted */
-  mapper->last = block;
-  mapper->bytes = size;
+  p->block[p->n] = block;
+  p->size[p->n++] = size;
   return block;
 }
 
-static void unmap(void *context, void *block, size_t alignment, size_t size)
+static void release_pages(void *context, void *block, size_t alignment, size_t size)
 {
-  (void) context, (void) alignment;
-  if (size < LARGE)
+  struct pages *p = context;
+  (void) alignment;
+  unsigned i = 0;
+  while (i < p->n && p->block[i] != block)
+    i++;
+  if (i == p->n) {
     free(block);
-  else
-    munmap(block, size);
+    return;
+  }
+  assert_int_equal(p->size[i], size);
+  munmap(block, size);
+  p->block[i] = p->block[--p->n];
+  p->size[i] = p->size[p->n];
 }
 
-static size_t bytes_touched(const struct mapper *mapper)
+static size_t bytes_touched(const struct pages *p, unsigned block)
 {
-  size_t page = (size_t) sysconf(_SC_PAGESIZE), pages = (mapper->bytes + page - 1) / page;
-  unsigned char *resident = malloc(pages);
-  assert_non_null(resident);
-  assert_int_equal(mincore(mapper->last, mapper->bytes, resident), 0);
+  static unsigned char resident[1 << 17];
   size_t touched = 0;
-  for (size_t i = 0; i < pages; i++)
-    touched += resident[i] & 1;
-  free(resident);
-  return touched * page;
+  assert_in_range((p->size[block] + PAGE - 1) / PAGE, 1, sizeof resident);
+  assert_int_equal(mincore(p->block[block], p->size[block], resident), 0);
+  for (size_t at = 0; at < p->size[block]; at += PAGE)
+    touched += resident[at / PAGE] & 1 ? PAGE : 0;
+  return touched;
 }
 
 /* A filter so large that its segments are in slabs, and are not created with it. */
@@ -61,8 +72,8 @@ enum { CAPACITY = 30000000 };
 static void a_new_generation_touches_little_of_its_directory(void **state)
 {
   (void) state;
-  struct mapper mapper = {0};
-  const tamis_allocator allocator = {map, unmap, &mapper};
+  struct pages pages = {.n = 0};
+  const tamis_allocator allocator = {allocate_pages, release_pages, &pages};
   tamis_options options = options_for(CAPACITY, 0.01);
   options.allocator = &allocator;
   tamis_filter *f = make_with(&options);
@@ -75,11 +86,11 @@ static void a_new_generation_touches_little_of_its_directory(void **state)
   struct generation *generation = tamis__generation_create(c, &next, &result);
   assert_non_null(generation);
   size_t directory = cuckoo_directory_bytes(&next);
-  assert_int_equal(mapper.bytes, directory);
-  assert_true(bytes_touched(&mapper) <= directory / 100);
+  const unsigned last = pages.n - 1;
+  assert_int_equal(pages.size[last], directory);
+  assert_true(bytes_touched(&pages, last) <= directory / 100);
 
   /* So does whoever looks for its segments. */
-  const struct mapper of_directory = mapper;
   const uint64_t root = cuckoo_roots(&next) - MARKED_ROOTS - 7;
   struct segment_cursor cursor = {0};
   assert_true(cuckoo_mark_words(&next) > 0);
@@ -92,7 +103,7 @@ static void a_new_generation_touches_little_of_its_directory(void **state)
   assert_ptr_equal(segment_next(generation, &cursor), segment);
   assert_int_equal(cuckoo_root_of_index(&next, cursor.first), root);
   assert_null(segment_next(generation, &cursor));
-  assert_true(bytes_touched(&of_directory) <= directory / 100);
+  assert_true(bytes_touched(&pages, last) <= directory / 100);
   tamis__generation_destroy(c, generation);
   tamis_destroy(f);
 }
@@ -122,8 +133,8 @@ static void segments_of_a_large_directory_are_found(void **state)
 static void a_new_slab_is_touched_slot_by_slot(void **state)
 {
   (void) state;
-  struct mapper mapper = {0};
-  const tamis_allocator allocator = {map, unmap, &mapper};
+  struct pages pages = {.n = 0};
+  const tamis_allocator allocator = {allocate_pages, release_pages, &pages};
   tamis_options options = options_for(CAPACITY, 0.01);
   options.allocator = &allocator;
   tamis_filter *f = make_with(&options);
@@ -133,8 +144,8 @@ static void a_new_slab_is_touched_slot_by_slot(void **state)
   struct segment *segment = tamis__segment_create(c, cuckoo_generation(c, 0), 0, 0, &result);
   assert_non_null(segment);
   assert_non_null(segment->slab);
-  assert_ptr_equal(segment->slab, mapper.last);
-  assert_true(bytes_touched(&mapper) <= 2 * cuckoo_segment_bytes(g));
+  assert_ptr_equal(segment->slab, pages.block[pages.n - 1]);
+  assert_true(bytes_touched(&pages, pages.n - 1) <= 2 * cuckoo_segment_bytes(g));
   tamis__segment_destroy(c, g, segment);
   tamis_destroy(f);
 }
@@ -163,12 +174,48 @@ static void dirty_directories_do_no_harm(void **state)
   assert_int_equal(bank.blocks, 0);
 }
 
+/* What the allocator has cleared is not cleared again, so it is not touched before keys come. */
+static void large_blocks_may_come_cleared(void **state)
+{
+  (void) state;
+  enum { KEYS = 10000000, SOME = 20000 };
+  for (unsigned i = 0; i < 4; i++) {
+    struct pages pages = {.n = 0};
+    const tamis_allocator allocator = {allocate_pages, release_pages, &pages};
+    tamis_options options = TAMIS_OPTIONS_INIT;
+    tamis_filter *f;
+    options.kind = TAMIS_CUCKOO;
+    options.capacity = KEYS;
+    options.growable = i % 2;
+    options.allocator = &allocator;
+    options.cleared_from = i < 2 ? LARGE : 0;
+    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    assert_true(pages.n > 0);
+    size_t touched = 0, all = 0;
+    for (unsigned j = 0; j < pages.n; j++) {
+      touched += bytes_touched(&pages, j);
+      all += pages.size[j];
+    }
+    assert_true(i >= 2 || 10 * touched < 3 * all);
+    uint64_t found = 0;
+    for (uint64_t key = 0; key < SOME; key++) {
+      assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+      found += tamis_contains_hash(f, key + SOME);
+    }
+    assert_in_range(found, 0, SOME / 100);
+    assert_valid(f);
+    tamis_destroy(f);
+    assert_int_equal(pages.n, 0);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_new_generation_touches_little_of_its_directory),
       cmocka_unit_test(segments_of_a_large_directory_are_found),
       cmocka_unit_test(a_new_slab_is_touched_slot_by_slot),
+      cmocka_unit_test(large_blocks_may_come_cleared),
       cmocka_unit_test(dirty_directories_do_no_harm),
   };
   return cmocka_run_group_tests_name("cuckoo_generation", tests, NULL, NULL);

@@ -6,31 +6,6 @@
 
 #include "cuckoo_unit.h"
 
-static void unique_adds_know_what_is_there(void **state)
-{
-  (void) state;
-  enum { N = 100000 / SCALE };
-  for (int growable = 0; growable < 2; growable++) {
-    tamis_options options = options_for(growable ? 100 : N, 0.01);
-    options.growable = growable;
-    tamis_filter *f = make_with(&options);
-    uint64_t won = 0;
-    for (uint64_t i = 0; i < N; i++) {
-      bool seemed_there = tamis_contains_hash(f, i);
-      int result = tamis_add_unique_hash(f, i);
-      assert_int_equal(result, seemed_there ? TAMIS_PRESENT : TAMIS_OK);
-      assert_int_equal(tamis_add_unique_hash(f, i), TAMIS_PRESENT);
-      assert_int_equal(tamis_add_unique_hash(f, i / 2), TAMIS_PRESENT); /* an older one */
-      won += result == TAMIS_OK;
-    }
-    assert_int_equal(stats_of(f).count, won);
-    assert_true((double) (N - won) <= N * 0.012);
-    assert_all_in(f, 0, N);
-    assert_valid(f);
-    tamis_destroy(f);
-  }
-}
-
 static uint64_t one_of_three(void *context, const void *key, size_t len, uint64_t seed)
 {
   (void) context, (void) seed, (void) len;
@@ -120,27 +95,6 @@ static void capacity_is_held_when_not_growable(void **state)
 
 /* ---- batches ---- */
 
-static void a_full_filter_answers_each_key_of_a_batch(void **state)
-{
-  (void) state;
-  tamis_options options = options_for(100, 1e-6);
-  options.growable = false;
-  tamis_filter *f = make_with(&options);
-  uint64_t hashes[1000];
-  int results[1000];
-  for (uint64_t i = 0; i < 1000; i++)
-    hashes[i] = i;
-  assert_int_equal(tamis_add_many_hash(f, hashes, 1000, results), TAMIS_EFULL);
-  uint64_t in = 0;
-  for (uint64_t i = 0; i < 1000; i++) {
-    assert_true(results[i] == TAMIS_OK || (i >= 100 && results[i] == TAMIS_EFULL));
-    assert_int_equal(tamis_contains_hash(f, i), results[i] == TAMIS_OK);
-    in += results[i] == TAMIS_OK;
-  }
-  assert_int_equal(stats_of(f).count, in);
-  tamis_destroy(f);
-}
-
 /* A batch reports its first failure, whatever fails after it. */
 static void a_batch_reports_its_first_failure(void **state)
 {
@@ -177,10 +131,8 @@ static void a_batch_reports_its_first_failure(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(unique_adds_know_what_is_there),
       cmocka_unit_test(a_bad_hash_function_is_survived),
       cmocka_unit_test(capacity_is_held_when_not_growable),
-      cmocka_unit_test(a_full_filter_answers_each_key_of_a_batch),
       cmocka_unit_test(a_batch_reports_its_first_failure),
   };
   return cmocka_run_group_tests_name("cuckoo_insert", tests, NULL, NULL);

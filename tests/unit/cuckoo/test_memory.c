@@ -9,8 +9,6 @@
 #include "cuckoo_unit.h"
 #include "saved_unit.h"
 
-#include <sys/mman.h>
-
 /* Memory of the backlog that may be released is room, although it still counts. */
 static void at_the_limit_the_backlog_is_drained(void **state)
 {
@@ -135,129 +133,6 @@ static void max_bytes_is_never_exceeded(void **state)
     }
 }
 
-/* No key that was added is lost when there is no room. */
-static void no_key_is_lost_at_the_limit(void **state)
-{
-  (void) state;
-  tamis_options options = options_for(1000, 0.001);
-  uint64_t needed;
-  assert_int_equal(tamis_bytes_for(&options, &needed), TAMIS_OK);
-  for (uint64_t more = 0; more<100000; more += SCALE> 1 ? 3 * 7919 : 7919) {
-    options.max_bytes = needed + more;
-    tamis_filter *f = make_with(&options);
-    enum { KEYS = SCALE > 1 ? 5000 : 20000 };
-    static bool in[KEYS];
-    uint64_t count = 0;
-    for (uint64_t i = 0; i < KEYS; i++) {
-      int result = tamis_add_hash(f, i);
-      assert_true(result == TAMIS_OK || result == TAMIS_EFULL);
-      in[i] = result == TAMIS_OK;
-      count += in[i];
-    }
-    for (uint64_t copy = 0; copy < 100; copy++) /* duplicate counts take memory too */
-      for (uint64_t i = 0; i < 20; i++)
-        count += tamis_add_hash(f, i) == TAMIS_OK;
-    assert_true(count >= 900);
-    assert_int_equal(stats_of(f).count, count);
-    assert_true(stats_of(f).bytes <= options.max_bytes);
-    for (uint64_t i = 0; i < KEYS; i++)
-      assert_true(!in[i] || tamis_contains_hash(f, i));
-    assert_valid(f);
-    tamis_destroy(f);
-  }
-}
-
-/* Blocks of LARGE bytes and more come from the system, and so cleared, and others are full of bits.
- *        */
-enum { LARGE = 1 << 20, MOST_BLOCKS = 64, PAGE = 4096 };
-
-struct pages {
-  void *block[MOST_BLOCKS];
-  size_t size[MOST_BLOCKS];
-  unsigned n;
-};
-
-static void *allocate_pages(void *context, size_t alignment, size_t size)
-{
-  struct pages *p = context;
-  void *block = NULL;
-  if (size < LARGE) {
-    assert_int_equal(posix_memalign(&block, alignment, size), 0);
-    return memset(block, 0x5a, size);
-  }
-  assert_in_range(p->n, 0, MOST_BLOCKS - 1);
-  block = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  assert_ptr_not_equal(block, MAP_FAILED);
-  madvise(block, size, MADV_NOHUGEPAGE); /* single pages are counted */
-  p->block[p->n] = block;
-  p->size[p->n++] = size;
-  return block;
-}
-
-static void release_pages(void *context, void *block, size_t alignment, size_t size)
-{
-  struct pages *p = context;
-  (void) alignment;
-  unsigned i = 0;
-  while (i < p->n && p->block[i] != block)
-    i++;
-  if (i == p->n) {
-    free(block);
-    return;
-  }
-  assert_int_equal(p->size[i], size);
-  munmap(block, size);
-  p->block[i] = p->block[--p->n];
-  p->size[i] = p->size[p->n];
-}
-
-/* The part of all large blocks that has been touched. */
-static double touched(const struct pages *p)
-{
-  static unsigned char resident[1 << 16];
-  size_t all = 0, in = 0;
-  for (unsigned i = 0; i < p->n; i++) {
-    size_t pages = (p->size[i] + PAGE - 1) / PAGE;
-    assert_in_range(pages, 1, sizeof resident);
-    assert_int_equal(mincore(p->block[i], p->size[i], resident), 0);
-    for (size_t j = 0; j < pages; j++)
-      in += resident[j] & 1;
-    all += pages;
-  }
-  return (double) in / (double) all;
-}
-
-/* What the allocator has cleared is not cleared again, so it is not touched before keys come. */
-static void large_blocks_may_come_cleared(void **state)
-{
-  (void) state;
-  enum { CAPACITY = 10000000, SOME = 20000 };
-  for (unsigned i = 0; i < 4; i++) {
-    struct pages pages = {.n = 0};
-    const tamis_allocator allocator = {allocate_pages, release_pages, &pages};
-    tamis_options options = TAMIS_OPTIONS_INIT;
-    tamis_filter *f;
-    options.kind = TAMIS_CUCKOO;
-    options.capacity = CAPACITY;
-    options.growable = i % 2;
-    options.allocator = &allocator;
-    options.cleared_from = i < 2 ? LARGE : 0;
-    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-    assert_true(pages.n > 0);
-    if (i < 2)
-      assert_true(touched(&pages) < 0.3);
-    uint64_t found = 0;
-    for (uint64_t key = 0; key < SOME; key++) {
-      assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
-      found += tamis_contains_hash(f, key + SOME);
-    }
-    assert_in_range(found, 0, SOME / 100);
-    assert_valid(f);
-    tamis_destroy(f);
-    assert_int_equal(pages.n, 0);
-  }
-}
-
 /* Without an allocator, the size from which on blocks come cleared says nothing: malloc() gives
  * memory back that was in use. */
 static void blocks_of_malloc_are_cleared(void **state)
@@ -300,9 +175,7 @@ int main(void)
       cmocka_unit_test(a_block_beyond_the_limit_is_refused),
       cmocka_unit_test(two_threads_at_the_limit_do_not_exceed_it),
       cmocka_unit_test(max_bytes_is_never_exceeded),
-      cmocka_unit_test(no_key_is_lost_at_the_limit),
       cmocka_unit_test(blocks_of_malloc_are_cleared),
-      cmocka_unit_test(large_blocks_may_come_cleared),
   };
   return cmocka_run_group_tests_name("cuckoo_memory", tests, NULL, NULL);
 }

@@ -10,40 +10,6 @@
 #include <pthread.h>
 #include <time.h>
 
-static void removes_take_the_right_entries_at_all_ages(void **state)
-{
-  (void) state;
-  const double rates[] = {0.2, 0.01, 0.001, 1e-6};
-  for (unsigned r = 0; r < 4; r++) {
-    tamis_filter *f = make(100, rates[r]);
-    uint64_t n = 100000 / SCALE;
-    add_range(f, 0, n);
-    uint64_t *order = shuffled(n, r);
-    for (uint64_t i = 0; i < n / 2; i++) {
-      assert_int_equal(tamis_remove_hash(f, order[i]), TAMIS_OK);
-      if (i % (n / 10) == 0 || i + 1 == n / 2) {
-        assert_int_equal(stats_of(f).count, n - i - 1);
-        for (uint64_t j = i + 1; j < n; j++)
-          assert_true(tamis_contains_hash(f, order[j]));
-        assert_valid(f);
-      }
-    }
-    assert_rate(f, rates[r], 1);
-    for (uint64_t i = 0; i < n / 4; i++) /* and back again */
-      assert_int_equal(tamis_add_hash(f, order[i]), TAMIS_OK);
-    for (uint64_t i = n / 2; i < n; i++) {
-      assert_true(tamis_contains_hash(f, order[i]));
-      assert_int_equal(tamis_remove_hash(f, order[i]), TAMIS_OK);
-    }
-    for (uint64_t i = 0; i < n / 4; i++)
-      assert_true(tamis_contains_hash(f, order[i]));
-    assert_int_equal(stats_of(f).count, n / 4);
-    assert_valid(f);
-    free(order);
-    tamis_destroy(f);
-  }
-}
-
 static void an_emptied_filter_has_nothing_and_is_small(void **state)
 {
   (void) state;
@@ -167,7 +133,6 @@ static void removes_release_what_has_left(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(removes_take_the_right_entries_at_all_ages),
       cmocka_unit_test(an_emptied_filter_has_nothing_and_is_small),
       cmocka_unit_test(removes_release_what_has_left),
       TEST_WITH_THREADS(a_remove_that_gives_nothing_back_takes_no_growth_stripe),

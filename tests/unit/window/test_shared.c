@@ -50,114 +50,6 @@ static uint64_t period_of(const tamis_filter *f)
   return stats_of(f).period;
 }
 
-/* By a clock of all, whoever looks at it first. */
-static void a_period_is_ended_once(void **state)
-{
-  (void) state;
-  const uint64_t most = (UINT64_C(1) << 36) - 1;
-  tamis_options options = window_options(4, 1000);
-  tamis_filter *f[2] = {open_shared(&options), open_shared(NULL)}, *own;
-  assert_int_equal(tamis_create(&options, &own), TAMIS_OK);
-  static const uint64_t times[] = {0, 0, 1, 1, 2, 5, 4, 5, 6, 1000000, 999999, 1000001};
-  for (unsigned i = 0; i < sizeof times / sizeof *times; i++) {
-    const uint64_t now = period_of(f[0]), then = times[i] > now ? times[i] : now;
-    assert_int_equal(tamis_add_hash(f[i % 2], hash_of(i)), TAMIS_OK);
-    assert_int_equal(tamis_add_hash(own, hash_of(i)), TAMIS_OK);
-    assert_int_equal(tamis_advance_to(f[i % 2], times[i]), TAMIS_OK);
-    assert_int_equal(tamis_advance_to(own, times[i]), TAMIS_OK);
-    assert_int_equal(period_of(f[1]), then);
-    assert_int_equal(period_of(own), then);
-    assert_int_equal(tamis_contains_hash(f[0], hash_of(i)), then - now <= options.window);
-    assert_int_equal(tamis_contains_hash(own, hash_of(i)), then - now <= options.window);
-    assert_valid(f[0]);
-    assert_valid(own);
-  }
-  assert_int_equal(tamis_advance_to(f[0], most + 1), TAMIS_EINVAL);
-  assert_int_equal(tamis_advance_to(f[0], UINT64_MAX), TAMIS_EINVAL);
-  assert_int_equal(tamis_advance_to(NULL, 0), TAMIS_EINVAL);
-  assert_int_equal(tamis_advance_to(f[0], most), TAMIS_OK);
-  assert_int_equal(period_of(f[1]), most);
-  assert_int_equal(stats_of(f[0]).count, 0);
-  tamis_destroy(own);
-  options.window = 0;
-  assert_int_equal(tamis_create(&options, &own), TAMIS_OK);
-  assert_int_equal(tamis_advance_to(own, 1), TAMIS_EUNSUPPORTED);
-  tamis_destroy(own);
-  tamis_destroy(f[0]);
-  tamis_destroy(f[1]);
-}
-
-static void assert_refused(const tamis_options *options, int expected, const char *text)
-{
-  char why[400] = "nothing";
-  tamis_filter *f;
-  assert_int_equal(tamis_shared_check(options, shared_path, why, sizeof why), expected);
-  assert_int_equal(tamis_open_shared(options, shared_path, &f), expected);
-  assert_null(f);
-  if (!strstr(why, text))
-    fail_msg("\"%s\" does not say \"%s\"", why, text);
-}
-
-static void what_cannot_be_shared_is_refused(void **state)
-{
-  (void) state;
-  const tamis_options good = window_options(4, 1000);
-  tamis_options options = good;
-  options.growable = true;
-  options.max_bytes = 1 << 20;
-  assert_refused(&options, TAMIS_EUNSUPPORTED, "growable");
-  options = good;
-  options.kind = TAMIS_CUCKOO;
-  assert_refused(&options, TAMIS_EUNSUPPORTED, "kind");
-  options = good;
-  options.max_bytes = 100;
-  assert_refused(&options, TAMIS_EFULL, "max_bytes");
-  assert_int_equal(count_files(false), 0);
-  tamis_destroy(open_shared(&good));
-  options.max_bytes = 0;
-  options.layout = TAMIS_LAYOUT_CLASSIC; /* which means nothing */
-  tamis_destroy(open_shared(&options));
-  options = good;
-  options.window = 5;
-  assert_refused(&options, TAMIS_EINVAL, "window is 5; the filter in the file has 4");
-  options.window = 0;
-  assert_refused(&options, TAMIS_EINVAL, "window");
-  options = good;
-  options.window_renews = true;
-  assert_refused(&options, TAMIS_EINVAL, "window_renews");
-  options = good;
-  options.capacity++;
-  assert_refused(&options, TAMIS_EINVAL, "capacity");
-}
-
-/* ---- files ---- */
-
-static int64_t read_shared(void *context, void *data, size_t size)
-{
-  return read(*(int *) context, data, size);
-}
-
-static void figures_are_read_from_the_file(void **state)
-{
-  (void) state;
-  tamis_filter *f = open_window(3, 3000);
-  add_keys(f, 0, 1000);
-  assert_int_equal(tamis_advance_to(f, 2), TAMIS_OK);
-  tamis_stats now = stats_of(f), in_file = TAMIS_STATS_INIT;
-  int fd = open(shared_path, O_RDONLY);
-  assert_int_equal(tamis_saved_info(read_shared, &fd, &in_file), TAMIS_OK);
-  close(fd);
-  assert_int_equal(in_file.count, now.count);
-  assert_int_equal(in_file.bits, now.bits);
-  assert_int_equal(in_file.parts, 4);
-  assert_int_equal(in_file.oldest_part_age, 2);
-  assert_int_equal(in_file.period, 2);
-  assert_int_equal(in_file.capacity, 3000);
-  assert_int_equal(in_file.fingerprint_bits, now.fingerprint_bits);
-  assert_int_equal(tamis_map_file(NULL, shared_path, &(tamis_filter *){NULL}), TAMIS_EUNSUPPORTED);
-  tamis_destroy(f);
-}
-
 /* ---- a start of the machine ---- */
 
 static const size_t state_at = 4096;
@@ -669,52 +561,6 @@ static void a_lock_is_not_taken_from_the_living(void **state)
   tamis_destroy(b);
 }
 
-/* ---- threads ---- */
-
-enum { THREADS = 4, RACE_KEYS = 30000 };
-static tamis_filter *handles[2];
-static _Atomic uint8_t winners[RACE_KEYS];
-static _Atomic unsigned wrong;
-
-static void *race(void *number)
-{
-  tamis_filter *f = handles[(uintptr_t) number % 2];
-  for (uint64_t key = 0; key < RACE_KEYS; key++) {
-    int result = tamis_add_unique_hash(f, hash_of(key));
-    winners[key] += result == TAMIS_OK;
-    wrong += result < 0 || !tamis_contains_hash(f, hash_of(key));
-    if (number == 0 && key % 500 == 0) /* a period ends once, whoever is first */
-      (void) tamis_advance_to(f, key / 500);
-  }
-  return NULL;
-}
-
-/* Keys are tried at about the same time, so none is forgotten between its tries. */
-static void threads_of_two_handles_have_one_winner(void **state)
-{
-  (void) state;
-  tamis_options options = window_options(64, 2 * RACE_KEYS);
-  options.fpp = 1e-6;
-  handles[0] = open_shared(&options);
-  handles[1] = open_shared(NULL);
-  pthread_t threads[THREADS];
-  for (uintptr_t i = 0; i < THREADS; i++)
-    assert_int_equal(pthread_create(&threads[i], NULL, race, (void *) i), 0);
-  for (unsigned i = 0; i < THREADS; i++)
-    pthread_join(threads[i], NULL);
-  uint64_t won = 0;
-  for (uint64_t key = 0; key < RACE_KEYS; key++) {
-    assert_true(winners[key] <= 1);
-    won += winners[key];
-  }
-  assert_true(won >= RACE_KEYS - 2);
-  assert_int_equal(wrong, 0);
-  assert_int_equal(stats_of(handles[0]).count, stats_of(handles[1]).count);
-  assert_valid(handles[0]);
-  tamis_destroy(handles[0]);
-  tamis_destroy(handles[1]);
-}
-
 /* Nobody waits for ever. */
 static int begin_test(void **state)
 {
@@ -727,9 +573,6 @@ static int begin_test(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      TEST(a_period_is_ended_once),
-      TEST(what_cannot_be_shared_is_refused),
-      TEST(figures_are_read_from_the_file),
       TEST(what_was_synced_is_there_again),
       TEST(the_checkpoint_stays_if_there_is_no_room_for_both),
       TEST(a_damaged_checkpoint_is_left_out),
@@ -747,7 +590,6 @@ int main(void)
       TEST(a_reader_keeps_nobody),
       TEST(a_reader_keeps_no_creator),
       TEST(a_lock_is_not_taken_from_the_living),
-      TEST(threads_of_two_handles_have_one_winner),
   };
   in_memory = true;
   return cmocka_run_group_tests_name("shared_window", tests, NULL, NULL);

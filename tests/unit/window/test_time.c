@@ -58,12 +58,17 @@ static void another_number_changes_no_age(void **state)
     tamis_destroy(other);
     count_files(true);
   }
-  tamis_filter *none;
+  tamis_filter *f = make_with_options(&options);
+  assert_int_equal(tamis_advance_to(f, wrong[0] + 1), TAMIS_EINVAL);
+  assert_int_equal(tamis_advance_to(f, UINT64_MAX), TAMIS_EINVAL);
+  tamis_destroy(f);
+  assert_int_equal(tamis_advance_to(NULL, 0), TAMIS_EINVAL);
   assert_int_equal(tamis_set_period(NULL, 0), TAMIS_EINVAL);
   options.window = 0;
-  assert_int_equal(tamis_create(&options, &none), TAMIS_OK);
-  assert_int_equal(tamis_set_period(none, 0), TAMIS_EUNSUPPORTED);
-  tamis_destroy(none);
+  f = make_with_options(&options);
+  assert_int_equal(tamis_advance_to(f, 1), TAMIS_EUNSUPPORTED);
+  assert_int_equal(tamis_set_period(f, 0), TAMIS_EUNSUPPORTED);
+  tamis_destroy(f);
 }
 
 /* ---- clocks that are late ---- */

@@ -198,28 +198,6 @@ static void any_calls_are_answered_as_the_oracle_says(void **state)
   }
 }
 
-/* In each period a key is added; after each advance all of them are looked up. */
-static void each_key_is_remembered_for_the_window_and_no_longer(void **state)
-{
-  (void) state;
-  for (unsigned i = 0; i < 2 * FORMS * WINDOWS; i++) {
-    const unsigned window = windows[i / 2 / FORMS], periods = 4 * (window + 2) + 3;
-    struct oracle o = {0};
-    tamis_options options = bloom_options(window, 1000, low_rate, i % 2);
-    open_form(&o, (enum window_form)(i / 2 % FORMS), &options);
-    for (unsigned now = 0; now < periods; now++) {
-      tamis_filter *f = o.f[now % 2];
-      assert_int_equal((now % 2 ? tamis_add_unique_hash : tamis_add_hash)(f, now), TAMIS_OK);
-      for (unsigned key = 0; key < periods; key++)
-        assert_int_equal(tamis_contains_hash(o.f[1], key), key <= now && now - key <= window);
-      assert_int_equal(stats_of(f).count, now < window ? now + 1 : window + 1);
-      assert_valid(f);
-      advance(f, 1);
-    }
-    close_form(&o);
-  }
-}
-
 /* ---- capacity ---- */
 
 enum pattern { ONE_PERIOD, EVEN, ALL_AGAIN, PATTERNS };
@@ -246,60 +224,6 @@ static void fill_window(tamis_filter *f, unsigned window, uint64_t capacity, enu
   }
   for (uint64_t i = 1; i <= capacity; i++)
     assert_true(tamis_contains_hash(f, next - i));
-}
-
-/* In a filter that does not grow, `capacity` distinct keys find room in each window, at whatever
- * time they come. */
-static void a_window_takes_its_capacity(void **state)
-{
-  (void) state;
-  static const unsigned some[] = {1, 4, 8, 24, 64};
-  static const double rates[] = {0.01, 0.001, 1e-5};
-  for (unsigned i = 0; i < 5; i++)
-    for (unsigned r = 0; r < 3; r++)
-      for (uint64_t capacity = 1; capacity <= 10000 / SCALE; capacity *= 10)
-        for (int pattern = 0; pattern < PATTERNS; pattern++) {
-          tamis_filter *f = make_window(some[i], capacity, rates[r], false);
-          fill_window(f, some[i], capacity, (enum pattern) pattern);
-          assert_true(stats_of(f).count <= capacity);
-          assert_valid(f);
-          tamis_destroy(f);
-        }
-}
-
-/* A full filter refuses keys, keeps those that it has, and has room again when a period has
- * ended. */
-static void a_full_window_has_room_again_later(void **state)
-{
-  (void) state;
-  for (int renews = 0; renews < 2; renews++) {
-    tamis_options options = bloom_options(3, 2000, low_rate, false);
-    options.window_renews = renews;
-    tamis_filter *f = create(&options);
-    for (unsigned turn = 0; turn < 6; turn++) {
-      uint64_t base = turn * 1000000, refused = 0, taken = 0;
-      uint64_t bytes = stats_of(f).bytes;
-      for (uint64_t i = 0; refused < 100; i++) {
-        int result = i % 2 ? tamis_add_unique_hash(f, base + i) : tamis_add_hash(f, base + i);
-        assert_true(result == TAMIS_OK || result == TAMIS_EFULL);
-        assert_int_equal(tamis_contains_hash(f, base + i), result == TAMIS_OK);
-        refused += result == TAMIS_EFULL;
-        taken += result == TAMIS_OK;
-      }
-      tamis_stats s = stats_of(f);
-      assert_in_range(taken, 2000, 4000);
-      assert_int_equal(s.count, taken);
-      assert_true(s.refused_adds >= 100 * (turn + 1));
-      assert_int_equal(s.bytes, bytes);
-      for (unsigned now = 0; now < 3; now++)
-        advance(f, 1);
-      assert_int_equal(stats_of(f).count, taken);
-      advance(f, 1);
-      assert_int_equal(stats_of(f).count, 0);
-      assert_valid(f);
-    }
-    tamis_destroy(f);
-  }
 }
 
 /* Keys that are in are renewed though there is no room for others. */
@@ -353,44 +277,6 @@ static void the_rate_of_a_full_window_is_kept(void **state)
 }
 
 /* ---- memory ---- */
-
-static void the_bits_of_a_key_do_not_grow_with_the_window(void **state)
-{
-  (void) state;
-  for (unsigned i = 0; i < WINDOWS; i++)
-    for (int growable = 0; growable < 2; growable++) {
-      tamis_options options = bloom_options(windows[i], 1000000, 0.001, growable);
-      uint64_t bytes = 0;
-      assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
-      double bits = (double) bytes * 8 / 1000000;
-      assert_true(bits <= (windows[i] <= 8 ? 20 : 25));
-    }
-}
-
-static void bytes_stay_over_a_thousand_periods(void **state)
-{
-  (void) state;
-  for (int growable = 0; growable < 2; growable++) {
-    struct counts counts = {0};
-    tamis_allocator allocator = counting(&counts);
-    tamis_options options = bloom_options(4, 1000, 0.01, growable);
-    options.allocator = &allocator;
-    tamis_filter *f = create(&options);
-    uint64_t told = 0, next = 0;
-    assert_int_equal(tamis_bytes_for(&options, &told), TAMIS_OK);
-    for (unsigned now = 0; now < 1000; now++) {
-      for (unsigned i = 0; i < 200; i++)
-        assert_int_equal(tamis_add_hash(f, next++), TAMIS_OK);
-      assert_int_equal(stats_of(f).bytes, told);
-      assert_int_equal(counts.now, told);
-      advance(f, 1);
-    }
-    assert_int_equal(counts.most, told);
-    assert_int_equal(stats_of(f).layers, 1);
-    tamis_destroy(f);
-    assert_int_equal(counts.now, 0);
-  }
-}
 
 static void max_bytes_is_kept(void **state)
 {
@@ -455,27 +341,6 @@ static void a_layer_is_opened_if_its_last_byte_has_room(void **state)
     assert_true(stats_of(f).bytes <= options.max_bytes);
     tamis_destroy(f);
   }
-}
-
-static void the_lowest_rate_for_some_bytes_takes_them(void **state)
-{
-  (void) state;
-  for (unsigned i = 0; i < WINDOWS; i++)
-    for (uint64_t bytes = 4000; bytes < 40000; bytes = bytes * 3 / 2) {
-      tamis_options options = bloom_options(windows[i], 5000, 0.5, i % 2);
-      double fpp = 0;
-      uint64_t needed = 0;
-      int result = tamis_fpp_for(&options, bytes, &fpp);
-      if (result == TAMIS_EFULL)
-        continue;
-      assert_int_equal(result, TAMIS_OK);
-      options.fpp = fpp;
-      assert_int_equal(tamis_bytes_for(&options, &needed), TAMIS_OK);
-      assert_true(needed <= bytes);
-      options.fpp = fpp / 1.03;
-      if (tamis_bytes_for(&options, &needed) == TAMIS_OK)
-        assert_true(needed > bytes);
-    }
 }
 
 /* ---- growth ---- */
@@ -563,147 +428,17 @@ static void keys_of_older_layers_are_renewed_and_have_one_winner(void **state)
   tamis_destroy(f);
 }
 
-/* ---- figures ---- */
-
-static void figures_tell_the_truth(void **state)
-{
-  (void) state;
-  tamis_filter *f = make_window(3, 1000, 0.001, true);
-  tamis_stats s = stats_of(f);
-  assert_true(s.kind == TAMIS_BLOOM && s.layout == TAMIS_LAYOUT_BLOCKED && s.capacity == 1000 &&
-              s.fpp == 0.001 && s.seed == 42);
-  assert_true(s.parts == 4 && s.layers == 1 && s.oldest_part_age == 0 && s.count == 0);
-  for (uint64_t i = 0; i < 500; i++)
-    assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
-  s = stats_of(f);
-  assert_in_range(s.count, 498, 500); /* a key may be hidden */
-  assert_true(s.estimated_count == (double) s.count && s.load == s.estimated_count / 1000);
-  assert_true(s.fpp_estimate > 0 && s.fpp_estimate < 0.001);
-  for (unsigned now = 1; now <= 3; now++) {
-    advance(f, 1);
-    assert_int_equal(tamis_add_hash(f, 100000 + now), TAMIS_OK);
-    assert_int_equal(stats_of(f).oldest_part_age, now);
-  }
-  advance(f, 1); /* the first keys are forgotten */
-  s = stats_of(f);
-  assert_true(s.count <= 3 && s.oldest_part_age == 3 && s.parts == 4);
-  for (unsigned now = 0; now < 4; now++)
-    advance(f, 1);
-  s = stats_of(f);
-  assert_true(s.count == 0 && s.load == 0 && s.oldest_part_age == 3);
-  tamis_destroy(f);
-}
-
-/* ---- what is refused ---- */
-
-static void assert_refused(const tamis_options *options, int expected, const char *field)
-{
-  char why[400];
-  tamis_filter *f = (tamis_filter *) why;
-  uint64_t bytes = 77;
-  assert_int_equal(tamis_create(options, &f), expected);
-  assert_null(f);
-  assert_int_equal(tamis_options_check(options, why, sizeof why), expected);
-  if (!strstr(why, field))
-    fail_msg("\"%s\" does not name %s", why, field);
-  assert_int_equal(tamis_bytes_for(options, &bytes), expected);
-  assert_int_equal(bytes, 77);
-}
-
-static void options_that_cannot_be_are_refused(void **state)
-{
-  (void) state;
-  static const unsigned absurd[] = {65, 66, 1000, 1u << 31, UINT32_MAX};
-  tamis_options options = bloom_options(64, 1000, 0.01, true);
-  tamis_destroy(create(&options));
-  for (unsigned i = 0; i < sizeof absurd / sizeof *absurd; i++)
-    for (int kind = TAMIS_BLOOM; kind <= TAMIS_COUNTING_BLOOM; kind++) {
-      options = bloom_options(absurd[i], 1000, 0.01, true);
-      options.kind = (tamis_kind) kind;
-      assert_refused(&options, TAMIS_EINVAL, "window");
-    }
-  for (int kind = TAMIS_BLOOM; kind <= TAMIS_COUNTING_BLOOM; kind++) {
-    options = bloom_options(0, 1000, 0.01, true);
-    options.window_renews = true;
-    options.kind = (tamis_kind) kind;
-    assert_refused(&options, TAMIS_EINVAL, "window_renews");
-  }
-  options = bloom_options(4, 1000, 0.01, true);
-  options.kind = TAMIS_COUNTING_BLOOM;
-  assert_refused(&options, TAMIS_EUNSUPPORTED, "window");
-  options = bloom_options(4, 1000, 0.01, true);
-  options.layout = TAMIS_LAYOUT_WORD;
-  assert_refused(&options, TAMIS_EUNSUPPORTED, "layout");
-  options.layout = TAMIS_LAYOUT_CLASSIC; /* it is built blocked */
-  tamis_filter *f = create(&options);
-  assert_int_equal(stats_of(f).layout, TAMIS_LAYOUT_BLOCKED);
-  tamis_destroy(f);
-  options = bloom_options(4, 1000, 1e-12, true);
-  assert_refused(&options, TAMIS_EUNSUPPORTED, "fpp");
-  for (unsigned shift = 56; shift <= 64; shift++) { /* no address space holds so many keys */
-    options = bloom_options(4, shift == 64 ? UINT64_MAX : UINT64_C(1) << shift, 0.01, shift % 2);
-    assert_refused(&options, TAMIS_EINVAL, "capacity is");
-    options.fpp = 1e-12;
-    assert_refused(&options, TAMIS_EUNSUPPORTED, "fpp");
-  }
-}
-
-static void advance_needs_a_window(void **state)
-{
-  (void) state;
-  assert_int_equal(tamis_advance(NULL), TAMIS_EINVAL);
-  for (int kind = TAMIS_BLOOM; kind <= TAMIS_COUNTING_BLOOM; kind++)
-    for (int growable = 0; growable < 2; growable++) {
-      tamis_options options = bloom_options(0, 1000, 0.01, growable);
-      options.kind = (tamis_kind) kind;
-      tamis_filter *f = create(&options);
-      assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-      for (unsigned i = 0; i < 5; i++)
-        assert_int_equal(tamis_advance(f), TAMIS_EUNSUPPORTED);
-      assert_true(tamis_contains_hash(f, 7));
-      assert_int_equal(stats_of(f).count, 1);
-      tamis_destroy(f);
-    }
-}
-
-/* A cuckoo filter has no layout, so none is refused. */
-static void options_are_those_of_a_cuckoo_filter(void **state)
-{
-  (void) state;
-  tamis_options options = window_options(TAMIS_CUCKOO, 3, 100, low_rate, true);
-  options.layout = TAMIS_LAYOUT_WORD;
-  uint64_t bytes, more;
-  assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
-  tamis_filter *f = create(&options);
-  assert_int_equal(stats_of(f).bytes, bytes);
-  tamis_destroy(f);
-  options.kind = TAMIS_BLOOM;
-  options.layout = TAMIS_LAYOUT_BLOCKED;
-  assert_int_equal(tamis_bytes_for(&options, &more), TAMIS_OK);
-  assert_true(more < bytes && bytes < more + 300);
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(any_calls_are_answered_as_the_oracle_says),
-      cmocka_unit_test(each_key_is_remembered_for_the_window_and_no_longer),
-      cmocka_unit_test(a_window_takes_its_capacity),
-      cmocka_unit_test(a_full_window_has_room_again_later),
       cmocka_unit_test(a_full_window_renews),
       cmocka_unit_test(the_rate_of_a_full_window_is_kept),
-      cmocka_unit_test(the_bits_of_a_key_do_not_grow_with_the_window),
-      cmocka_unit_test(bytes_stay_over_a_thousand_periods),
       cmocka_unit_test(max_bytes_is_kept),
       cmocka_unit_test(a_layer_is_opened_if_its_last_byte_has_room),
-      cmocka_unit_test(the_lowest_rate_for_some_bytes_takes_them),
       cmocka_unit_test(a_growing_window_keeps_its_rate),
       cmocka_unit_test(a_tiny_growing_window_keeps_its_rate),
       cmocka_unit_test(keys_of_older_layers_are_renewed_and_have_one_winner),
-      cmocka_unit_test(figures_tell_the_truth),
-      cmocka_unit_test(options_that_cannot_be_are_refused),
-      cmocka_unit_test(advance_needs_a_window),
-      cmocka_unit_test(options_are_those_of_a_cuckoo_filter),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
