@@ -45,6 +45,15 @@ static inline struct bytes saved_bytes(const tamis_filter *f)
   return b;
 }
 
+/* Whether a filter is saved to these bytes. */
+static inline bool is_saved_as(const tamis_filter *f, const struct bytes *expected)
+{
+  struct bytes b = saved_bytes(f);
+  bool same = b.size == expected->size && memcmp(b.data, expected->data, b.size) == 0;
+  free(b.data);
+  return same;
+}
+
 /* ---- loading from memory ---- */
 
 static inline struct source source_of(const struct bytes *b)
