@@ -32,6 +32,22 @@ run() {
   status=$?
 }
 
+# try NAME CHECK [WORD ...] : ARGUMENTS...: what CHECK says of a run of tamis with these arguments, by `run` or by
+# what $by names.
+try() {
+  local name=$1 words=()
+  shift
+  while [ "$1" != : ]; do
+    words+=("$1")
+    shift
+  done
+  "${by:-run}" "${@:2}"
+  check "$name" "${words[@]}"
+}
+
+# usage TEXT ARGUMENTS...: the command line is refused, with this text.
+usage() { try "usage: tamis ${*:2}" one_line 2 "$1" : "${@:2}"; }
+
 # same_as EXPECTED: the last run succeeded without a message and wrote exactly this.
 same_as() {
   [ "$status" -eq 0 ] && [ ! -s err ] && cmp -s out "$1" && return
@@ -59,7 +75,22 @@ one_line() {
   return 1
 }
 
+# ends_by STATUS: the last run ended with this status, and without a message.
+ends_by() {
+  [ "$status" -eq "$1" ] && [ ! -s err ] && return
+  echo "# status $status, messages: $(head -c 300 err)"
+  return 1
+}
+
 silent_output() { [ ! -s out ]; }
+empty() { [ "$status" -eq 0 ] && silent_output; }
+mode_is() { [ "$(stat -c %a "$1")" = "$2" ]; }
+no_rest() { [ -z "$(find . -name '*.tamis-*' -o -name '*.lock')" ]; }
+row() { sed -n "s/^$1  *\([^ ]*\).*/\1/p" "${2:-out}"; } # NAME [FILE]: the first word of a figure
+in_memory() { # SIZE: according to the summary, the filter took no more
+  gawk -v most="$1" '/^filter/ { unit = $3 == "KiB" ? 1024 : $3 == "MiB" ? 1048576 : 1
+    found = $2 * unit <= most * 1.005 } END { exit !found }' err
+}
 
 # ---- a temporary folder, and the inputs of several tests ----
 
@@ -81,6 +112,38 @@ in_background() {
   timeout -s KILL 60 sh -c "$1" &
   background+=($!)
 }
+
+# wait_for COMMAND...: waits until it succeeds, for half a minute at most.
+wait_for() {
+  for _ in $(seq 600); do
+    "$@" && return
+    sleep 0.05
+  done
+}
+
+# start_slow BEGUN COMMAND...: the command, which reads the FIFO `slow`, with its process in $pid; it has done what
+# BEGUN says, and waits for more than 1000 lines and a part.  (The line ends when there is a file `go`.)
+start_slow() {
+  [ -p slow ] || mkfifo slow
+  : >slow.out
+  in_background 'exec 3>slow; seq 1000 >&3; printf unfinished >&3; while [ ! -e go ]; do sleep 0.05; done
+    echo >&3; exec sleep 60'
+  env --default-signal "${@:2}" >>slow.out 2>slow.err &
+  pid=$!
+  wait_for "$1"
+}
+end_background() {
+  kill -KILL -- "-${background[-1]}"
+  wait "${background[-1]}"
+} 2>/dev/null
+end_slow() { # [SIGNAL]
+  [ -z "${1:-}" ] || kill -s "$1" "$pid"
+  wait "$pid"
+  status=$?
+  end_background
+  cp slow.err err
+} 2>/dev/null
+
 # With several threads an add may meet others in its midst that hide its line, rarely, and rather where threads
 # wait for a processor: docs/correctness.md, B.  No line is written twice.
 hidden=2
@@ -112,9 +175,9 @@ grow_chain() { # reads `many`, in which each line occurs twice
 }
 
 too_many_lines() {
-  run common --kind cuckoo --memory 64K --capacity 20k --quiet --threads "$1" a b
-  check "cuckoo --memory: too small for the lines there are, $1 thread(s)" \
-    one_line 1 "more distinct lines than fit into a cuckoo filter made for 20.0 k lines"
+  try "cuckoo --memory: too small for the lines there are, $1 thread(s)" \
+    one_line 1 "more distinct lines than fit into a cuckoo filter made for 20.0 k lines" : \
+    common --kind cuckoo --memory 64K --capacity 20k --quiet --threads "$1" a b
   check "... nothing written" silent_output
 }
 
@@ -123,40 +186,43 @@ has_nearly_all() { # EXPECTED LESS: `out`, whatever the status; both are sorted
 }
 
 read_error() {
-  run dedup $exact --threads "$1" paths /proc/self/mem
-  check "a read error, $1 thread(s)" one_line 1 "cannot read '/proc/self/mem'"
+  try "a read error, $1 thread(s)" one_line 1 "cannot read '/proc/self/mem'" : \
+    dedup $exact --threads "$1" paths /proc/self/mem
   sort -o out out
   check "... what was decided before it is written" has_nearly_all paths.sorted $(($1 > 1 ? hidden : 0))
 }
 
-full_disk() {
-  "$tamis" dedup --threads "$1" paths >/dev/full 2>err
+# to_full ARGUMENTS...: a run whose output finds no room.
+to_full() {
+  "$tamis" "$@" >/dev/full 2>err
   status=$?
-  check "a full disk, $1 thread(s)" one_line 1 "'standard output': No space left on device"
+}
+
+full_disk() {
+  by=to_full try "a full disk, $1 thread(s)" one_line 1 "'standard output': No space left on device" : \
+    dedup --threads "$1" paths
+}
+
+# in_small_files ARGUMENTS...: a run that cannot write files of more than 50 KiB.
+in_small_files() {
+  (ulimit -f 100; exec env --default-signal "$tamis" "$@" >out 2>err)
+  status=$?
 }
 
 large_file() {
-  (ulimit -f 100; "$tamis" dedup ${exact:?} --threads "$1" paths >out 2>err)
-  status=$?
-  check "a limit on the size of files, $1 thread(s)" \
-    one_line 1 "'standard output': File too large"
+  by=in_small_files try "a limit on the size of files, $1 thread(s)" one_line 1 "'standard output': File too large" : \
+    dedup ${exact:?} --threads "$1" paths
 }
 
-# ends_by STATUS: the last run ended with this status, and without a message.
-ends_by() {
-  [ "$status" -eq "$1" ] && [ ! -s err ] && return
-  echo "# status $status, messages: $(head -c 300 err)"
-  return 1
+# to_head default|ignore ARGUMENTS...: a run whose reader leaves after a line, where SIGPIPE is treated so.
+to_head() {
+  { env "--$1-signal=PIPE" "$tamis" "${@:2}" 2>err; echo $? >status; } | head -n 1 >out
+  status=$(cat status)
 }
 
 closed_pipe() {
-  { env --default-signal=PIPE "$tamis" dedup --threads "$1" paths numbers 2>err; echo $? >status; } |
-    head -n 1 >out
-  status=$(cat status)
+  to_head default dedup --threads "$1" paths numbers
   check "a closed pipe ends it in silence, $1 thread(s)" ends_by 141
-  { env --ignore-signal=PIPE "$tamis" dedup --threads "$1" paths numbers 2>err; echo $? >status; } |
-    head -n 1 >out
-  status=$(cat status)
-  check "... and is an error where SIGPIPE is ignored" \
-    one_line 1 "'standard output': Broken pipe"
+  to_head ignore dedup --threads "$1" paths numbers
+  check "... and is an error where SIGPIPE is ignored" one_line 1 "'standard output': Broken pipe"
 }

@@ -8,13 +8,6 @@ tamis=$(realpath "${1:?usage: test_index.sh PATH-TO-TAMIS}") here=$(cd "$(dirnam
 # shellcheck source=tests/tool/tap.sh
 . "$here/tap.sh"
 
-# nothing_said STATUS: the last run ended with this status, without a message.
-nothing_said() {
-  [ "$status" -eq "$1" ] && [ ! -s err ] && return
-  echo "# status $status, expected $1; messages: $(head -c 300 err)"
-  return 1
-}
-
 # output_is TEXT: the last run wrote these lines.
 output_is() {
   [ "$(cat out)" = "$1" ] && return
@@ -85,20 +78,15 @@ for i in $(seq 1 $files); do
   as_grep "$(id_of "$i" $((i * 13)))" || missed=$i
 done
 check "grep finds an id of each file" test -z "${missed:-}"
-run which ids "$(id_of 9 0)"
-check "which names both" output_is "$(printf '8.log.gz\n9.log')"
+try "which names both" output_is "$(printf '8.log.gz\n9.log')" : which ids "$(id_of 9 0)"
 run which ids "$(id_of 2 1)" "$(id_of 12 1)"
 check "which names the files of two ids" output_is "$(printf '2.log.gz\n12.log')"
-run which ids 0123456789abcdef
-check "which names none" nothing_said 1
+try "which names none" ends_by 1 : which ids 0123456789abcdef
 run which -0 ids "$(id_of 9 0)"
 check "which -0 ends each name with a zero" cmp -s out <(printf '8.log.gz\0009.log\0')
-run grep -l ids "$(id_of 9 0)" "$(id_of 9 3)"
-check "grep -l names each file once" output_is "$(printf '8.log.gz\n9.log')"
-run grep -c ids "$(id_of 9 0)"
-check "grep -c counts lines" output_is "$(printf '8.log.gz:1\n9.log:2')"
-run grep ids "$(id_of 9 0 | cut -c 1-15)"
-check "a part of a key is no key" nothing_said 1
+try "grep -l names each file once" output_is "$(printf '8.log.gz\n9.log')" : grep -l ids "$(id_of 9 0)" "$(id_of 9 3)"
+try "grep -c counts lines" output_is "$(printf '8.log.gz:1\n9.log:2')" : grep -c ids "$(id_of 9 0)"
+try "a part of a key is no key" ends_by 1 : grep ids "$(id_of 9 0 | cut -c 1-15)"
 
 # ---- changes ----
 
@@ -106,31 +94,23 @@ check "a part of a key is no key" nothing_said 1
 id=$(id_of 7 3)
 touch -r 7.log before
 sed "s/$id/ffffffffffffffff/" 7.log >changed && cat changed >7.log && touch -r before 7.log
-run which ids ffffffffffffffff
-check "a file is read whose contents alone have changed" output_is 7.log
+try "a file is read whose contents alone have changed" output_is 7.log : which ids ffffffffffffffff
 run grep ids ffffffffffffffff
 check "and its line is found" test "$(wc -l <out)" -eq 1
 cp 7.log copy && touch -r before copy && mv copy 7.log
-run which ids ffffffffffffffff
-check "a file is read that another one has replaced" output_is 7.log
-run index -o ids --stats
-check "the index reads it again" figure_is "files read" 1
-run which ids 0123456789abcdef
-check "and knows it" nothing_said 1
-run which ids ffffffffffffffff
-check "with what it holds now" output_is 7.log
+try "a file is read that another one has replaced" output_is 7.log : which ids ffffffffffffffff
+try "the index reads it again" figure_is "files read" 1 : index -o ids --stats
+try "and knows it" ends_by 1 : which ids 0123456789abcdef
+try "with what it holds now" output_is 7.log : which ids ffffffffffffffff
 make_log 13 >13.log
-run index -o ids --stats 13.log 1.log 13.log
-check "a new file is added once" figure_is files 13
+try "a new file is added once" figure_is files 13 : index -o ids --stats 13.log 1.log 13.log
 check "and is read alone" figure_is "files read" 1
 rm 13.log
 run grep ids "$(id_of 9 3)"
 check "a file that is missing is an error" one_line 2 "cannot open '13.log': No such file or directory"
 check "after what was found" grep -q "^9.log:" out
-run index -o ids --stats
-check "the index drops it" figure_is "files dropped" 1
-run which ids "$(id_of 13 3)"
-check "and does not name it any more" nothing_said 1
+try "the index drops it" figure_is "files dropped" 1 : index -o ids --stats
+try "and does not name it any more" ends_by 1 : which ids "$(id_of 13 3)"
 
 # While a file is indexed, it changes: whatever the index has, the line is found.
 : >moving
@@ -148,22 +128,16 @@ check "a line that is written while the file is indexed is found" test -z "${los
 printf 'one\n\ntwo words\n\ttab and  three \n' >1.txt
 printf 'no newline' >2.txt
 : >3.txt
-run index -o lines 1.txt 2.txt 3.txt
-check "whole lines are keys" nothing_said 0
-run grep lines 'two words' 'no newline'
-check "and are found" output_is "$(printf '1.txt:two words\n2.txt:no newline')"
-run grep lines two
-check "a word is no line" nothing_said 1
-run grep lines ''
-check "an empty line is a key" output_is 1.txt:
+try "whole lines are keys" ends_by 0 : index -o lines 1.txt 2.txt 3.txt
+try "and are found" output_is "$(printf '1.txt:two words\n2.txt:no newline')" : grep lines 'two words' 'no newline'
+try "a word is no line" ends_by 1 : grep lines two
+try "an empty line is a key" output_is 1.txt: : grep lines ''
 run index --field 2 -o fields 1.txt 2.txt
 run grep fields and newline words
 check "fields are found" output_is "$(printf '1.txt:two words\n1.txt:\ttab and  three \n2.txt:no newline')"
-run grep fields one
-check "a field of another number is not" nothing_said 1
+try "a field of another number is not" ends_by 1 : grep fields one
 run index -o alone 1.txt
-run grep alone one
-check "lines of a single file have no name before them" output_is one
+try "lines of a single file have no name before them" output_is one : grep alone one
 printf 'a\0b\nc\0d\n' >zeros.txt
 run index --regex '[a-d]' -o zeros zeros.txt
 run grep zeros d
@@ -176,11 +150,9 @@ check "every match of a line is a key" test -z "${lost_key:-}"
 # ---- threads, and how little it takes ----
 
 # shellcheck disable=SC2086
-run index --threads 4 --regex '[0-9a-f]{16}' --fpp 0.0001 -o ids4 $names
-check "four threads index" nothing_said 0
+try "four threads index" ends_by 0 : index --threads 4 --regex '[0-9a-f]{16}' --fpp 0.0001 -o ids4 $names
 run grep ids4 "$(id_of 9 0)" && cp out by4
-run grep ids "$(id_of 9 0)"
-check "and answer the same" same_as by4
+try "and answer the same" same_as by4 : grep ids "$(id_of 9 0)"
 seq -f '%020g a line of a hundred bytes, as those of a log are, with some words that say what has happened' 100000 >large
 run index -o large.index large
 check "an index of one key in 100 bytes takes less than 2 %" \
@@ -188,8 +160,7 @@ check "an index of one key in 100 bytes takes less than 2 %" \
 # A filter is made for as many keys as its file has: each of them is in, whatever their number is.
 counts="$(seq 40) 63 64 65 100 255 256 257 511 512 513 1000 4095 4096 4097 9999 30000 65537 100000"
 for n in $counts; do seq -f "key %.0f of $n" "$n" >"keys.$n"; done
-run index -o counts --fpp 0.1 keys.*
-check "files of 1 to 100000 keys" nothing_said 0
+try "files of 1 to 100000 keys" ends_by 0 : index -o counts --fpp 0.1 keys.*
 /usr/bin/python3 - <<'END'
 import struct
 
@@ -230,41 +201,32 @@ check "an index takes what the document says${outside:-}" test -z "${outside:-}"
 
 # ---- bad input ----
 
-# refuses STATUS TEXT ARGUMENTS...
-refuses() {
-  local wanted=$1 text=$2
-  shift 2
-  run "$@"
-  one_line "$wanted" "$text"
-}
-check "no INDEX" refuses 2 "index needs -o INDEX" index 1.txt
-check "no files" refuses 2 "'none' does not exist" index -o none
-check "no keys" refuses 2 "takes an index, and keys" grep ids
-check "an index that is not there" refuses 2 "cannot read 'none'" grep none x
-check "an index that is none" refuses 2 "is not an index of tamis" which 1.log x
-check "an index that is empty" refuses 2 "is not an index of tamis" which 3.txt x
-check "a folder for an index" refuses 2 "cannot read" which / x
-check "a wrong expression" refuses 2 "--regex" index --regex '(' -o none 1.txt
-check "another expression" refuses 2 "was made with another --field or --regex" index --regex x -o ids
-check "another rate" refuses 2 "was made with --fpp 0.0001" index --fpp 0.5 -o ids
-check "two rules" refuses 2 "one of --field and --regex" index --field 1 --regex x -o none 1.txt
-check "field 0" refuses 2 "--field" index --field 0 -o none 1.txt
-check "a file that is not there" refuses 1 "cannot open 'none'" index -o some none 1.txt
-run grep some one
-check "the others are in the index" output_is one
+try "no INDEX" one_line 2 "index needs -o INDEX" : index 1.txt
+try "no files" one_line 2 "'none' does not exist" : index -o none
+try "no keys" one_line 2 "takes an index, and keys" : grep ids
+try "an index that is not there" one_line 2 "cannot read 'none'" : grep none x
+try "an index that is none" one_line 2 "is not an index of tamis" : which 1.log x
+try "an index that is empty" one_line 2 "is not an index of tamis" : which 3.txt x
+try "a folder for an index" one_line 2 "cannot read" : which / x
+try "a wrong expression" one_line 2 "--regex" : index --regex '(' -o none 1.txt
+try "another expression" one_line 2 "was made with another --field or --regex" : index --regex x -o ids
+try "another rate" one_line 2 "was made with --fpp 0.0001" : index --fpp 0.5 -o ids
+try "two rules" one_line 2 "one of --field and --regex" : index --field 1 --regex x -o none 1.txt
+try "field 0" one_line 2 "--field" : index --field 0 -o none 1.txt
+try "a file that is not there" one_line 1 "cannot open 'none'" : index -o some none 1.txt
+try "the others are in the index" output_is one : grep some one
 mkfifo fifo
-check "a FIFO" refuses 1 "cannot open 'fifo': it is no regular file" index -o some fifo
+try "a FIFO" one_line 1 "cannot open 'fifo': it is no regular file" : index -o some fifo
 head -c 1000 8.log.gz >cut.gz
 run index -o cut cut.gz 1.txt
 tail -n 1 err >last && mv last err # zcat has said something before
 check "a file that is cut off" one_line 1 "cannot read 'cut.gz': zcat has failed"
-run which cut whatever
-check "may hold any key" output_is cut.gz
+try "may hold any key" output_is cut.gz : which cut whatever
 
 # The version, and each byte of the head in turn; bytes of the filters.
 cp lines spoilt
 printf '\x02' | dd of=spoilt bs=1 seek=12 conv=notrunc 2>/dev/null
-check "another version" refuses 2 "needs another version" grep spoilt one
+try "another version" one_line 2 "needs another version" : grep spoilt one
 # spoil FILE OFFSET: changes a byte.
 spoil() {
   local byte
@@ -300,8 +262,7 @@ check "an index that is cut off is an error" test -z "${cut_off:-}"
 printf 'PK\003\004 and more' >archive.zip
 run index -o archives archive.zip
 check "an archive of files is not read as its first one" one_line 1 "cannot read 'archive.zip': it is an archive"
-run which archives anything
-check "and may hold any key" output_is archive.zip
+try "and may hold any key" output_is archive.zip : which archives anything
 mkdir elsewhere
 cp ids kept
 (cd elsewhere && "$tamis" index -o ../kept >../out 2>../err)
@@ -312,23 +273,19 @@ run index --regex "$(printf '(%.0s' $(seq 5000))" -o none.idx 1.log
 check "an expression that is too long" one_line 2 "--regex: it is longer than 4096 bytes"
 
 
-run index -o ids 1.log ids
-check "an index of itself" one_line 2 "'ids' is INDEX itself"
+try "an index of itself" one_line 2 "'ids' is INDEX itself" : index -o ids 1.log ids
 ln ids hard
-run index -o ids hard
-check "also by another name" one_line 2 "'hard' is INDEX itself"
+try "also by another name" one_line 2 "'hard' is INDEX itself" : index -o ids hard
 mkfifo index.fifo
-check "a FIFO for an index" refuses 2 "cannot read 'index.fifo'" which index.fifo x
-check "also of index" refuses 2 "cannot read 'index.fifo'" index -o index.fifo 1.txt
+try "a FIFO for an index" one_line 2 "cannot read 'index.fifo'" : which index.fifo x
+try "also of index" one_line 2 "cannot read 'index.fifo'" : index -o index.fifo 1.txt
 cp 1.txt becomes && run index -o become becomes 2.txt
 rm becomes && mkdir becomes
-run index -o become --stats
-check "a file that became a folder is dropped" figure_is "files dropped" 1
-run which become one
-check "and not named any more" nothing_said 1
+try "a file that became a folder is dropped" figure_is "files dropped" 1 : index -o become --stats
+try "and not named any more" ends_by 1 : which become one
 env --ignore-signal=CHLD "$tamis" index -o ignored 8.log.gz >out 2>err
 status=$?
-check "children are waited for also where SIGCHLD was ignored" nothing_said 0
+check "children are waited for also where SIGCHLD was ignored" ends_by 0
 
 # ---- memory and descriptors ----
 
@@ -339,8 +296,7 @@ else
   (ulimit -v 25000 && exec "$tamis" index -o starved numbers) >out 2>err
   status=$?
   check "keys that find no memory" one_line 1 "out of memory for the keys of 'numbers'"
-  run which starved 5
-  check "may be in the file" output_is numbers
+  try "may be in the file" output_is numbers : which starved 5
 fi
 # The stream of a pipe cannot be made: its end and the child must not be left behind.
 if strace -o trace -e trace=none true 2>/dev/null; then
@@ -376,7 +332,7 @@ forge two same 'pass'
 check "a forged index is as it was" cmp two same
 # Both entries name one filter: a thousand of them could, and each would take memory.
 forge two twice 'struct.pack_into("<Q", head, places[1], 0)'
-check "filters of which two are in one place" refuses 2 "is damaged, or not complete" grep twice one
+try "filters of which two are in one place" one_line 2 "is damaged, or not complete" : grep twice one
 # A filter for 10^5 keys, of which it has none, is little more than runs of zeros.
 run build --capacity 100000 --fpp 0.01 -o none.tamis 3.txt
 forge two zeros 'saved, filters = open("none.tamis", "rb").read(), b""
@@ -388,14 +344,13 @@ while saved:
 struct.pack_into("<QQ", head, places[0], 0, len(filters))
 struct.pack_into("<QQ", head, places[1], len(filters), 0)'
 check "the filter of so many zeros is small" test "$(stat -c %s zeros)" -lt 4096
-check "and takes no memory" refuses 2 "the filter of '1.txt' in the index is damaged" which zeros nothing
+try "and takes no memory" one_line 2 "the filter of '1.txt' in the index is damaged" : which zeros nothing
 
 if [ "${TAMIS_LONG:-}" ]; then
   { truncate -s 2200M giant && echo " key7" >>giant; } || exit 1
   run index --regex 'key[0-9]' -o giants giant
   check "a line of more than 2 GiB is not searched in part" one_line 1 "cannot search 'giant' for the regular expression"
-  run grep giants key7
-  check "nor in silence" one_line 2 "cannot search 'giant' for the regular expression"
+  try "nor in silence" one_line 2 "cannot search 'giant' for the regular expression" : grep giants key7
   rm giant
 else
   skip "a line of more than 2 GiB" "TAMIS_LONG is not set"
@@ -403,8 +358,7 @@ fi
 
 if [ "$(id -u)" -ne 0 ]; then
   mkdir closed && cp ids closed && chmod 500 closed
-  run index -o closed/ids 1.log
-  check "an index that cannot be replaced stays" cmp ids closed/ids
+  try "an index that cannot be replaced stays" cmp ids closed/ids : index -o closed/ids 1.log
 fi
 
 # Killed at any moment, the old index stands, or the new one.

@@ -49,8 +49,7 @@ for capacity in 20k 2M; do
     run build --seed 1 --capacity $capacity $form ten -o list
     run build --like list other -o list.other
     run merge list list.other -o both
-    run info both
-    check "info: a union${form:+, $form}, $capacity: about how many lines" about lines 15000
+    try "info: a union${form:+, $form}, $capacity: about how many lines" about lines 15000 : info both
   done
 done
 # A union of many lists that are nearly the same.
@@ -62,14 +61,12 @@ for ((i = 0; i < 9; i++)); do
   lists+=("list.$i")
 done
 run merge "${lists[@]}" -o many
-run info many
-check "info: a union of ten lists that are nearly the same" about lines 10900
+try "info: a union of ten lists that are nearly the same" about lines 10900 : info many
 # Of several layers: a line is in the third one of a list, and in the first one of another.
 run build --seed 1 --capacity 1k ten -o list
 run build --like list other -o list.other
 run merge list list.other -o layers
-run info layers
-check "info: a union of several layers: at most so many lines" grep -q '^lines  *at most about [12]' out
+try "info: a union of several layers: at most so many lines" grep -q '^lines  *at most about [12]' out : info layers
 run info --json both
 check "info --json: how many lines a union has estimated" \
   gawk -F'[:,]' '{ for (i = 1; i < NF; i++) if ($i ~ "united_count") { n = $(i + 1) + 0; found = n > 4900 && n < 5100 } }
@@ -99,8 +96,7 @@ at_most() {
 run dedup --fpp 0.9 --stats ten
 dropped=$(row 'duplicates dropped' err)
 check "wrongly dropped: not above the $dropped lines that were dropped" at_most 'wrongly dropped' "$dropped"
-run dedup --stats <<<alone
-check "... nor above none" at_most 'wrongly dropped' 0
+try "... nor above none" at_most 'wrongly dropped' 0 : dedup --stats <<<alone
 run build --fpp 0.5 ten -o list
 run query --stats list other
 check "written by mistake: not above what was written" at_most 'written by mistake' "$(wc -l <out)"
@@ -108,8 +104,7 @@ seq 20000 20003 >few
 run query -v --stats list few
 check "wrongly left out: not above what was left out" at_most 'wrongly left out' $((4 - $(wc -l <out)))
 : >none
-run common --stats --fpp 0.5 none few
-check "common: written by mistake: nothing was written" at_most 'written by mistake' 0
+try "common: written by mistake: nothing was written" at_most 'written by mistake' 0 : common --stats --fpp 0.5 none few
 run common --stats --fpp 0.9 ten few few
 check "... of three files" at_most 'written by mistake' "$(wc -l <out)"
 
@@ -123,8 +118,7 @@ for option in "--kind=bloom cuckoo, not bloom" "--fpp=0.1 1e-05, not 0.1" "--cap
   check "the state was begun with another $name" one_line 2 "begun with another $name: ${option#* }"
 done
 run dedup --state window --window 2 --capacity 20k ten
-run dedup --state window --window 3 ten
-check "... another --window" one_line 2 "begun with another --window: 2, not 3"
+try "... another --window" one_line 2 "begun with another --window: 2, not 3" : dedup --state window --window 3 ten
 run build --capacity 20k --seed 1 ten -o list
 for form in "--kind counting:kind differs (counting, not bloom)" "--layout classic:layout differs (classic, not blocked)" \
   "--capacity 30k:capacity differs (30000, not 20000)" "--fpp 1e-5:rate differs (1e-05, not 1e-06)"; do
@@ -134,8 +128,7 @@ for form in "--kind counting:kind differs (counting, not bloom)" "--layout class
   check "merge says which: ${form%%:*}" one_line 2 "'list.other' does not fit 'list', from which the ${form#*:}"
 done
 run build --capacity 20k --seed 2 ten -o list.other
-run merge list list.other -o both
-check "... but no seed, which is a secret" one_line 2 "from which the seed differs;"
+try "... but no seed, which is a secret" one_line 2 "from which the seed differs;" : merge list list.other -o both
 
 # enough ARGUMENTS...: too little memory is refused with the --memory that is enough, and a little less is not.
 # (Two filters share it, if `common` gets three files.)
@@ -199,22 +192,17 @@ commands=$("$tamis" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
 check "--help names the commands" test "$(wc -w <<<"$commands")" -ge 7
 for command in $commands; do
   for wrong in --frob -Z; do
-    run "$command" $wrong
-    check "tamis $command $wrong points to the help" one_line 2 "see 'tamis $command --help': "
+    try "tamis $command $wrong points to the help" one_line 2 "see 'tamis $command --help': " : "$command" $wrong
   done
   run "$command" --help
   cp out help
-  run help "$command"
-  check "tamis help $command" same_as help
+  try "tamis help $command" same_as help : help "$command"
 done
-run dedup --threads
-check "an option without its value points to the help" one_line 2 "see 'tamis dedup --help': "
+try "an option without its value points to the help" one_line 2 "see 'tamis dedup --help': " : dedup --threads
 run --help
 cp out help
-run help
-check "tamis help" same_as help
-run help sort
-check "tamis help sort" one_line 2 "no command 'sort'"
+try "tamis help" same_as help : help
+try "tamis help sort" one_line 2 "no command 'sort'" : help sort
 
 echo "1..${number:?}"
 [ "${failures:?}" -eq 0 ]

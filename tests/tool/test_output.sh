@@ -10,99 +10,56 @@ tamis=$(realpath "${1:?usage: test_output.sh PATH-TO-TAMIS}")
 # shellcheck source=tests/tool/tap.sh
 source "$(dirname "$(realpath "$0")")/tap.sh"
 
-# What is written in the place of an old file, and what is left beside it.
-precious() { [ "$(cat result)" = precious ]; }
-rest() { find . -name '*.tamis-*'; }
-no_rest() { [ -z "$(rest)" ]; }
-mode_is() { [ "$(stat -c %a result)" = "$1" ]; }
+rest() { [ -n "$(find . -name '*.tamis-*')" ]; }
+# kept: the old file stands, with nothing beside it.
+kept() { [ "$(cat result)" = precious ] && no_rest; }
 
 # ---- the file is replaced at the end ----
 
 echo precious >result
 chmod 640 result
 ln result other.name
-run dedup $exact -o result paths
-check "--output: nothing on standard output" silent_output
-cp result out
-check "--output FILE" same_as paths.expected
-check "... has the mode of the old file" mode_is 640
+try "--output: nothing on standard output" silent_output : dedup $exact -o result paths
+check "--output FILE" cmp -s result paths.expected
+check "... has the mode of the old file" mode_is result 640
 check "... and is a new one" test "$(cat other.name)" = precious
 check "... with nothing beside it" no_rest
 
 rm result
 (umask 027; "$tamis" dedup $exact --output=result numbers) >out 2>err
-status=$?
 check "a new file" cmp -s result numbers
-check "... has the mode of any new file" mode_is 640
+check "... has the mode of any new file" mode_is result 640
 (cd /tmp && "$tamis" dedup $exact -o "$dir/result" "$dir/paths") >out 2>err
 check "a file in another folder" cmp -s result paths.expected
 name=$(printf 'n%.0s' $(seq 255))
-run dedup $exact -o "$name" paths
-check "the longest name" cmp -s "$name" paths.expected
+try "the longest name" cmp -s "$name" paths.expected : dedup $exact -o "$name" paths
 
-# An input that does not end yet; the program has read some of it when its output is there.
-mkfifo slow
-# start_slow [COMMAND...]: starts the program, by COMMAND, in the background, with its process in $pid.
-start_slow() {
+for command in dedup build; do
   echo precious >result
-  : >err
-  in_background 'exec 3>slow; seq 1000 >&3; exec sleep 60'
-  "$@" "$tamis" dedup $exact --threads 2 -o result slow >out 2>err &
-  pid=$!
-  for _ in $(seq 600); do
-    [ -n "$(rest)" ] && return
-    sleep 0.05
+  for signal in INT TERM HUP QUIT; do
+    start_slow rest "$tamis" $command --threads 2 -o result slow
+    end_slow $signal
+    check "SIG$signal ends $command, as the shell sees" ends_by $((128 + $(kill -l $signal)))
+    check "... the old file stands" kept
   done
-  echo "# no output was begun"
-}
-end_background() {
-  kill -KILL -- "-${background[-1]}"
-  wait "${background[-1]}"
-} 2>/dev/null
-end_slow() { # SIGNAL
-  kill -s "$1" "$pid"
-  wait "$pid" 2>/dev/null
-  status=$?
-  end_background
-}
-
-for signal in INT TERM HUP QUIT; do
-  # A shell lets what it starts in the background ignore some signals.
-  start_slow env --default-signal
-  check "while it runs: the old file stands" precious
-  end_slow $signal
-  check "SIG$signal ends it, as the shell sees" ends_by $((128 + $(kill -l $signal)))
-  check "... the old file stands" precious
-  check "... with nothing beside it" no_rest
+  try "$command: an error" one_line 1 "cannot read '/proc/self/mem'" : $command -o result paths /proc/self/mem
+  check "... the old file stands" kept
+  by=in_small_files try "$command: no room" one_line 1 "cannot write 'result': File too large" : \
+    $command -o result paths
+  check "... the old file stands" kept
+  try "$command: an error leaves no new file" one_line 1 "cannot read '/proc/self/mem'" : \
+    $command -o new paths /proc/self/mem
+  check "... nor anything else" test ! -e new
 done
-
-start_slow env --ignore-signal=HUP --default-signal=TERM
+start_slow rest env --ignore-signal=HUP "$tamis" dedup $exact -o result slow
 kill -HUP "$pid"
 sleep 0.1
 check "a signal that was ignored stays ignored" kill -0 "$pid"
 end_slow TERM
-rm slow
-
-# ---- errors ----
-
-echo precious >result
-run dedup $exact -o result paths /proc/self/mem
-check "an error" one_line 1 "cannot read '/proc/self/mem'"
-check "... the old file stands" precious
-check "... with nothing beside it" no_rest
-(ulimit -f 100; exec env --default-signal "$tamis" dedup $exact -o result paths) >out 2>err
-status=$?
-check "no room" one_line 1 "cannot write 'result': File too large"
-check "... the old file stands" precious
-check "... with nothing beside it" no_rest
-run dedup $exact -o new paths /proc/self/mem
-check "an error leaves no new file" test ! -e new -a "$status" -eq 1
 gzip -c paths >paths.gz
-mkfifo slow
 in_background 'cat paths.gz >slow'
-run dedup $exact -o result slow
-check "an error in the input" one_line 1 "'slow' is compressed by gzip"
-check "... the old file stands" precious
+try "an error in the input" one_line 1 "'slow' is compressed by gzip" : dedup $exact -o result slow
+check "... the old file stands" kept
 
 # ---- links and special files ----
 
@@ -110,19 +67,15 @@ mkdir -p folder
 echo precious >folder/target
 ln -s target folder/second
 ln -s folder/second link
-run dedup $exact -o link paths
-check "a symbolic link: its target is replaced" cmp -s folder/target paths.expected
+try "a symbolic link: its target is replaced" cmp -s folder/target paths.expected : dedup $exact -o link paths
 check "... and it stays" test "$(readlink link) $(readlink folder/second)" = "folder/second target"
 rm folder/target
-run dedup $exact -o link paths
-check "a symbolic link to nothing: its target is made" cmp -s folder/target paths.expected
+try "a symbolic link to nothing: its target is made" cmp -s folder/target paths.expected : dedup $exact -o link paths
 ln -s turn around
 ln -s around turn
-run dedup $exact -o around paths
-check "symbolic links in a circle" one_line 1 "cannot write 'around': Too many levels"
+try "symbolic links in a circle" one_line 1 "cannot write 'around': Too many levels" : dedup $exact -o around paths
 
-run dedup $exact -o /dev/stdout paths
-check "/dev/stdout is a file" same_as paths.expected
+try "/dev/stdout is a file" same_as paths.expected : dedup $exact -o /dev/stdout paths
 echo before >out
 "$tamis" dedup $exact -o /dev/stdout paths >>out 2>err
 status=$?
@@ -139,8 +92,7 @@ status=$?
 wait "${background[-1]}"
 check "a FIFO" same_as paths.expected
 check "... is one still" test -p fifo
-run dedup -o /dev/null paths
-check "/dev/null" ends_by 0
+try "/dev/null" ends_by 0 : dedup -o /dev/null paths
 check "... is a device still" test -c /dev/null
 
 # as_nobody COMMAND...: runs it as a user who does not own the folder.

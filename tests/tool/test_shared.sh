@@ -12,15 +12,6 @@ tamis=$(realpath "${1:?usage: test_shared.sh PATH-TO-TAMIS}")
 source "$(dirname "$(realpath "$0")")/tap.sh"
 
 rate=--fpp=1e-10 # one of 300,000 lines is wrong once in some 30,000 runs
-no_rest() { [ -z "$(find . -name '*.tamis-*')" ]; }
-row() { sed -n "s/^$1  *\([^ ]*\).*/\1/p" out; }
-usage() {
-  local text=$1
-  shift
-  run "$@"
-  check "usage: tamis $*" one_line 2 "$text"
-}
-empty() { [ "$status" -eq 0 ] && [ ! -s out ]; }
 # each_once EXPECTED FILE...: these files have the lines of EXPECTED, which is sorted, each once.
 each_once() { sort "${@:2}" | cmp - "$1"; }
 # nearly_each_once EXPECTED FILE...: none twice, and all but such as other adds at the same time hide.
@@ -63,68 +54,53 @@ rm -f seen
 head -n 200000 numbers >first
 tail -n +100001 numbers >second
 tail -n 100000 numbers >only.second
-run dedup --shared seen $rate first
-check "the first run" same_as first
-check "... makes a file for its owner alone" test "$(stat -c %a seen)" = 600
-run dedup --shared seen second second
-check "the second run drops what the first one saw" same_as only.second
-run dedup --shared seen -o result second
-check "an output file without new lines" test -e result -a ! -s result
+try "the first run" same_as first : dedup --shared seen $rate first
+check "... makes a file for its owner alone" mode_is seen 600
+try "the second run drops what the first one saw" same_as only.second : dedup --shared seen second second
+try "an output file without new lines" test -e result -a ! -s result : dedup --shared seen -o result second
 : >empty.file
 chmod 640 empty.file
-run dedup $rate --shared empty.file first
-check "a file that stands there empty is filled" same_as first
-check "... and keeps its mode" test "$(stat -c %a empty.file)" = 640
+try "a file that stands there empty is filled" same_as first : dedup $rate --shared empty.file first
+check "... and keeps its mode" mode_is empty.file 640
 
 # ---- the other commands ----
 
-run query seen numbers
-check "query reads it" same_as numbers
+try "query reads it" same_as numbers : query seen numbers
 "$tamis" query - numbers <seen >out 2>err
 status=$?
 check "... from standard input, too" same_as numbers
-run dedup --state seen numbers
-check "it is no state" one_line 2 "'seen' is a shared filter: use --shared instead of --state"
-run info seen
-check "info says that it is shared" grep -q '^shared  *by processes$' out
+try "it is no state" one_line 2 "'seen' is a shared filter: use --shared instead of --state" : \
+  dedup --state seen numbers
+try "info says that it is shared" grep -q '^shared  *by processes$' out : info seen
 check "... how many lines it has" test "$(row lines)" = 300000
 check "... what is reserved, and the limit" \
   gawk '/^bytes/ { good = $2 > 300000 && $6 > 100 * $2 } END { exit !good }' out
-run info --json seen
-check "info --json, too" grep -q '"shared": true, "reserved_bytes": [1-9]' out
-run info --check seen
-check "info --check reads all of it" grep -q '^checked' out
-run build --shared seen paths
-check "build adds to it" empty
-run dedup --shared seen paths numbers
-check "... what dedup then drops" empty
+try "info --json, too" grep -q '"shared": true, "reserved_bytes": [1-9]' out : info --json seen
+try "info --check reads all of it" grep -q '^checked' out : info --check seen
+try "build adds to it" empty : build --shared seen paths
+try "... what dedup then drops" empty : dedup --shared seen paths numbers
 rm -f seen
-run build --shared seen --layout classic --capacity 1k $rate --seed 7 paths
-check "build creates it" empty
-run info --show-seed seen
-check "... with its layout" grep -q '^kind *bloom, classic$' out
+try "build creates it" empty : build --shared seen --layout classic --capacity 1k $rate --seed 7 paths
+try "... with its layout" grep -q '^kind *bloom, classic$' out : info --show-seed seen
 check "... with its seed" grep -q '^seed *0x0*7$' out
-run dedup --shared seen paths
-check "... which dedup takes" empty
+try "... which dedup takes" empty : dedup --shared seen paths
 run build paths -o sealed
 run info sealed
 check "a saved filter is not shared" test -z "$(row shared)"
 
 # ---- options ----
 
-for pair in "capacity is 5" "fpp is 0.1" "layout is blocked" "max_bytes is 1048576" "seed is set"; do
-  case $pair in
-  capacity*) option=--capacity=5 command=dedup ;;
-  fpp*) option=--fpp=0.1 command=dedup ;;
-  layout*) option=--layout=blocked command=dedup ;;
-  max*) option=--memory=1M command=build ;;
-  seed*) option=--seed=8 command=build ;;
-  esac
+while read -r command option text; do
   run "$command" "$option" --shared seen numbers
-  check "a file with another ${option%=*}" one_line 2 "cannot share 'seen': $pair"
-done
-run dedup --shared seen --capacity 1k $rate --layout classic paths
-check "a file with these options" empty
+  check "a file with another ${option%=*}" one_line 2 "cannot share 'seen': $text"
+done <<'END'
+dedup --capacity=5 capacity is 5
+dedup --fpp=0.1 fpp is 0.1
+dedup --layout=blocked layout is blocked
+build --memory=1M max_bytes is 1048576
+build --seed=8 seed is set
+END
+try "a file with these options" empty : dedup --shared seen --capacity 1k $rate --layout classic paths
 usage "--shared is for Bloom filters" dedup --kind cuckoo --shared seen paths
 usage "--shared is for Bloom filters" build --kind counting --shared seen paths
 usage "exclude each other" dedup --state state --shared seen paths
@@ -147,45 +123,37 @@ check "... and write each line once" nearly_each_once few.sorted part.*
 run info seen
 check "info says what it is" test "$(row window)" = 3 -a "$(row shared)" = by
 check "... and how many lines it has" test "$(row lines)" = 20000
-run query seen few
-check "query reads it" same_as few
+try "query reads it" same_as few : query seen few
 "$tamis" query - numbers <seen >out 2>err
 status=$?
 check "... but not from standard input" one_line 2 "standard input needs a later version of tamis, or is a window that processes share"
-run dedup --shared seen --window 3 --period 1000 other
-check "a later run" same_as other
-run dedup --shared seen --window 4 paths
-check "another window is refused" one_line 2 "cannot share 'seen': window is 4; the filter in the file has 3"
-run dedup --shared seen --renew --window 3 paths
-check "so is --renew" one_line 2 "cannot share 'seen': window_renews"
+try "a later run" same_as other : dedup --shared seen --window 3 --period 1000 other
+try "another window is refused" one_line 2 "cannot share 'seen': window is 4; the filter in the file has 3" : \
+  dedup --shared seen --window 4 paths
+try "so is --renew" one_line 2 "cannot share 'seen': window_renews" : dedup --shared seen --renew --window 3 paths
 usage "a period has 0.1 seconds or more" dedup --shared seen --period 0.01 paths
 rm -f seen
 run dedup "${window[@]}" --window 1 --period 0.2 --shared seen other
 sleep 0.5
-run dedup --shared seen --period 0.2 other
-check "what is old is written again" same_as other
+try "what is old is written again" same_as other : dedup --shared seen --period 0.2 other
 rm -f seen
 run dedup "${window[@]}" --window 1 --period 1000 --renew --shared seen other
-run dedup --shared seen --period 1000 other
-check "a window that renews is taken from the file" empty
+try "a window that renews is taken from the file" empty : dedup --shared seen --period 1000 other
 rm -f seen
 run dedup --shared seen other
-run dedup --shared seen --period 5 paths
-check "--period needs a window" one_line 1 "'seen' has no window, so it has no --period"
+try "--period needs a window" one_line 1 "'seen' has no window, so it has no --period" : \
+  dedup --shared seen --period 5 paths
 
 rm -f seen
 run dedup --shared seen --memory 4M --capacity 1k $rate paths
 check "--memory is a limit of the file" test "$(stat -c %s seen)" -le $((4 << 20))
-run dedup --shared seen --memory 4M paths
-check "... which may be given again" empty
+try "... which may be given again" empty : dedup --shared seen --memory 4M paths
 run dedup --shared seen numbers numbers numbers
 check "a file that may not grow further" test "$status" -eq 0
 seq 10000000 10500000 >"more"
-run dedup --shared seen more
-check "... when it is full" one_line 1 "'seen' is full"
+try "... when it is full" one_line 1 "'seen' is full" : dedup --shared seen more
 mv out written
-run dedup --shared seen more
-check "... has what was written" test -s written -a ! -s out
+try "... has what was written" test -s written -a ! -s out : dedup --shared seen more
 
 # ---- one output of several runs ----
 
@@ -223,67 +191,44 @@ check "no line of several runs is torn in their pipe" cmp -s joined <(sort long)
 
 # ---- files that cannot be shared ----
 
-run dedup --shared sealed paths
-check "a saved filter" one_line 2 "cannot share 'sealed': sealed: is a saved filter"
+try "a saved filter" one_line 2 "cannot share 'sealed': sealed: is a saved filter" : dedup --shared sealed paths
 cp sealed before
-run dedup --shared numbers paths
-check "a file of lines" one_line 2 "cannot share 'numbers': numbers: is no filter, or damaged"
+try "a file of lines" one_line 2 "cannot share 'numbers': numbers: is no filter, or damaged" : \
+  dedup --shared numbers paths
 check "... and both stand as they were" test "$(wc -l <numbers)" = 300000 -a -z "$(cmp sealed before 2>&1)"
 mkdir folder
-run dedup --shared folder paths
-check "a folder" one_line 2 "cannot share 'folder': folder cannot be opened: Is a directory"
-run dedup --shared nowhere/seen paths
-check "a file in no folder" one_line 2 "cannot share 'nowhere/seen': nowhere/seen cannot be created: No such file or directory"
+try "a folder" one_line 2 "cannot share 'folder': folder cannot be opened: Is a directory" : dedup --shared folder paths
+try "a file in no folder" one_line 2 "nowhere/seen cannot be created: No such file or directory" : \
+  dedup --shared nowhere/seen paths
 rm -f seen
-(ulimit -f 100; "$tamis" dedup --shared seen paths >out 2>err)
-status=$?
-check "no room" one_line 2 "cannot share 'seen': seen cannot be written: File too large"
+by=in_small_files try "no room" one_line 2 "cannot share 'seen': seen cannot be written: File too large" : \
+  dedup --shared seen paths
 check "... leaves nothing" test ! -e seen
 check "... not even beside it" no_rest
-run dedup --shared seen -o ./seen paths
-check "the output would be the filter" one_line 1 "'seen' is the shared filter, and input or output"
+try "the output would be the filter" one_line 1 "'seen' is the shared filter, and input or output" : \
+  dedup --shared seen -o ./seen paths
 check "... which is not created" test ! -e seen
-run dedup --shared paths paths
-check "an input would be the filter" one_line 1 "'paths' is the shared filter, and input or output"
+try "an input would be the filter" one_line 1 "'paths' is the shared filter, and input or output" : \
+  dedup --shared paths paths
 
 # ---- runs that end early ----
 
-mkfifo slow
-# start_slow ARGUMENTS...: a run that has read 1000 lines and waits for more, with its process in $pid.
-start_slow() {
-  : >slow.out
-  : >err
-  in_background 'exec 3>slow; seq 1000 >&3; printf unfinished >&3; while [ ! -e go ]; do sleep 0.05; done; echo >&3; exec sleep 60'
-  env --default-signal "$tamis" dedup $rate --shared seen "$@" slow >>slow.out 2>slow.err &
-  pid=$!
-  for _ in $(seq 600); do
-    { [ -s slow.out ] || "$tamis" info seen 2>/dev/null | grep -q '^lines *1000 '; } && return
-    sleep 0.05
-  done
+# start_shared ARGUMENTS...: such a run waits for lines.
+has_begun() { [ -s slow.out ] || "$tamis" info seen 2>/dev/null | grep -q '^lines *1000 '; }
+start_shared() {
+  rm -f seen go
+  start_slow has_begun "$tamis" dedup $rate --shared seen "$@" slow
 }
-end_slow() {
-  wait "$pid"
-  status=$?
-  kill -KILL -- "-${background[-1]}"
-  wait "${background[-1]}"
-  cp slow.err err
-} 2>/dev/null
-rm -f seen
-start_slow
-kill -KILL "$pid"
-end_slow
-run dedup --shared seen numbers
-check "after kill -9, no line comes twice" each_once numbers.sorted slow.out out
+start_shared
+end_slow KILL
+try "after kill -9, no line comes twice" each_once numbers.sorted slow.out out : dedup --shared seen numbers
 check "... and the file is whole" "$tamis" info --check seen >info.out
 
-rm -f seen
-start_slow
+start_shared
 printf cut >>slow.out
 : >go
-for _ in $(seq 600); do grep -q finished slow.out && break; sleep 0.05; done
-rm go
-kill "$pid"
-end_slow
+wait_for grep -q finished slow.out
+end_slow TERM
 check "what is appended begins on a new line" cmp -s slow.out <(seq 1000; echo cut; echo unfinished)
 
 # The process is killed anywhere; what it had not written is missing, and of its last line a part.
@@ -301,37 +246,30 @@ for try in 1 2 3; do
   check "... nor another one" test -z "$(cat whole out | sort | comm -23 - numbers.sorted)"
 done
 
-for signal in INT TERM HUP; do
-  rm -f seen
-  start_slow
-  kill -s $signal "$pid"
-  end_slow
+for signal in INT TERM; do
+  start_shared
+  end_slow $signal
   check "SIG$signal ends a run, as the shell sees" ends_by $((128 + $(kill -l $signal)))
-  run dedup --shared seen numbers
-  check "... and what was read is written, once" each_once numbers.sorted slow.out out
+  try "... and what was read is written, once" each_once numbers.sorted slow.out out : dedup --shared seen numbers
 done
-rm -f seen result
-start_slow -o result
-kill -TERM "$pid"
-end_slow
+rm -f result
+start_shared -o result
+end_slow TERM
 check "SIGTERM ends a run with -o" ends_by 143
-run dedup --shared seen numbers
-check "... whose output then appears" each_once numbers.sorted result out
+try "... whose output then appears" each_once numbers.sorted result out : dedup --shared seen numbers
 rm -f seen
 echo precious >result
-run dedup $rate --shared seen -o result paths /proc/self/mem
-check "an error in the input" one_line 1 "cannot read '/proc/self/mem'"
+try "an error in the input" one_line 1 "cannot read '/proc/self/mem'" : \
+  dedup $rate --shared seen -o result paths /proc/self/mem
 check "... and what was in the filter is in the output" cmp -s result paths.expected
-run dedup --shared seen -o result /proc/self/mem
-check "an error before anything is new" one_line 1 "cannot read '/proc/self/mem'"
+try "an error before anything is new" one_line 1 "cannot read '/proc/self/mem'" : \
+  dedup --shared seen -o result /proc/self/mem
 check "... leaves the output" cmp -s result paths.expected
 
-rm -f seen
-start_slow
+start_shared
 : >seen
 : >go
 end_slow
-rm go
 check "a file that was made shorter" one_line 2 "a file in use was made shorter"
 
 echo "1..$number"

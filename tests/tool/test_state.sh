@@ -13,10 +13,10 @@ tamis=$(realpath "${1:?usage: test_state.sh PATH-TO-TAMIS}")
 # shellcheck source=tests/tool/tap.sh
 source "$(dirname "$(realpath "$0")")/tap.sh"
 
-no_rest() { [ -z "$(find . -name '*.tamis-*' -o -name '*.lock')" ]; }
 no_state() { rm -f state ./*.tamis-* state.lock; }
 rate=--fpp=5e-8
-empty() { [ "$status" -eq 0 ] && [ ! -s out ]; }
+# left STATUS TEXT: the last run ended with this status and message, and the state is as it was.
+left() { one_line "$@" && cmp -s state before; }
 
 # ---- what earlier runs have seen stays seen ----
 
@@ -24,40 +24,28 @@ printf '\n\n' >newlines
 head -n 200000 numbers >first
 tail -n +100001 numbers >second
 tail -n 100000 numbers >only.second
-run dedup $rate --state state first
-check "the first run" within first 2 0
-check "... makes a state for its owner alone" test "$(stat -c %a state)" = 600
+try "the first run" within first 2 0 : dedup $rate --state state first
+check "... makes a state for its owner alone" mode_is state 600
 check "... with nothing beside it" no_rest
-run dedup $rate --state state second second
-check "the second run drops what the first one saw" within only.second 2 0
+try "the second run drops what the first one saw" within only.second 2 0 : dedup $rate --state state second second
 cp state before
-run dedup --state state first second
-check "the third run has nothing to write" empty
+try "the third run has nothing to write" empty : dedup --state state first second
 check "... and leaves the state as it is" cmp -s state before
-run info --check state
-check "the state is a saved filter" test "$status" -eq 0
-run query state numbers
-check "... which query reads" within numbers 2 0
+try "the state is a saved filter" ends_by 0 : info --check state
+try "... which query reads" within numbers 2 0 : query state numbers
 no_state
-for part in 1 2 3 4; do
-  cat paths | "$tamis" dedup $rate --threads 4 --state state >"out.$part" 2>err
-  check "a pipe, several threads, run $part" test $? -eq 0
-done
-sort out.1 | cat >out
-status=0
-check "... one wrote all" within paths.sorted 2 0
-check "... and the others nothing" test ! -s out.2 -a ! -s out.3 -a ! -s out.4
+run dedup $rate --threads 4 --state state < <(cat paths)
+sort -o out out
+check "a pipe, several threads" within paths.sorted 2 0
+try "... and again" empty : dedup --threads 4 --state state < <(cat paths)
 no_state
-run dedup --kind bloom $exact --capacity 400k --state state first
-check "a Bloom filter" same_as first
-run dedup --kind bloom $exact --capacity 400k --state state numbers
-check "... in the second run" same_as only.second
-run dedup $exact --state state -o result numbers
-check "... whose kind and capacity need not be repeated" empty
+try "a Bloom filter" same_as first : dedup --kind bloom $exact --capacity 400k --state state first
+try "... in the second run" same_as only.second : dedup --kind bloom $exact --capacity 400k --state state numbers
+try "... whose kind and capacity need not be repeated" empty : dedup $exact --state state -o result numbers
 check "an output file of a run without new lines" test -e result -a ! -s result
 for other in --kind=cuckoo --fpp=0.1 --capacity=1k; do
-  run dedup --state state $other numbers
-  check "a state with another ${other%=*}" one_line 2 "'state' was begun with another ${other%=*}"
+  try "a state with another ${other%=*}" one_line 2 "'state' was begun with another ${other%=*}" : \
+    dedup --state state $other numbers
 done
 no_state
 run dedup --kind bloom --capacity 1k --stats --state state first
@@ -65,14 +53,10 @@ check "more lines than a Bloom filter was made for: the rate stays" \
   gawk '/^false-positive rate/ { exit !($3 <= $5) }' err
 no_state
 run dedup $rate --memory 4M --state state first
-check "--memory" test "$status" -eq 0
-run dedup $rate --memory 4M --state state first
-check "... in the second run" empty
-run dedup --memory 100K --state state first
-check "... when the state does not fit" one_line 2 "takes more than --memory allows"
+try "--memory in the second run" empty : dedup $rate --memory 4M --state state first
+try "... when the state does not fit" one_line 2 "takes more than --memory allows" : dedup --memory 100K --state state first
 ln -s state link
-run dedup --state link second
-check "a symbolic link to the state" within only.second 2 0
+try "a symbolic link to the state" within only.second 2 0 : dedup --state link second
 check "... stays one" test -L link -a ! -L state
 rm link
 
@@ -89,26 +73,16 @@ check "a file that ends within a line is continued on a new one" \
 no_state
 run dedup --kind bloom $exact --capacity 400k --state state -o result first
 check "with -o: the output is written" cmp -s result first
-run dedup --state state -o result second
-check "... and holds what is new" cmp -s result only.second
+try "... and holds what is new" cmp -s result only.second : dedup --state state -o result second
 cp state before
-run dedup --state state -o result paths /proc/self/mem
-check "an error in the input" one_line 1 "cannot read '/proc/self/mem'"
-check "... leaves the output" cmp -s result only.second
-check "... and the state" cmp -s state before
-run dedup --state state -o nowhere/result paths
-check "an output that cannot be made" one_line 1 "cannot write 'nowhere/result'"
-check "... leaves the state" cmp -s state before
-"$tamis" dedup --state state paths >/dev/full 2>err
-status=$?
-check "a full disk for the lines" one_line 1 "No space left on device"
-check "... leaves the state" cmp -s state before
+try "an error in the input" left 1 "cannot read '/proc/self/mem'" : dedup --state state -o result paths /proc/self/mem
+check "... leaves the output, too" cmp -s result only.second
+try "an output that cannot be made" left 1 "cannot write 'nowhere/result'" : dedup --state state -o nowhere/result paths
+by=to_full try "a full disk for the lines" left 1 "No space left on device" : dedup --state state paths
 (ulimit -f 100; "$tamis" dedup --state state numbers paths | wc -l) >out 2>err
-check "no room for the state" grep -q "cannot write 'state': File too large" err
-check "... leaves it" cmp -s state before
-{ env --default-signal=PIPE "$tamis" dedup --state state paths 2>err; echo $? >status; } |
-  head -n 1 >out
-status=$(cat status)
+status=1
+check "no room for the state" left 1 "cannot write 'state': File too large"
+to_head default dedup --state state paths
 check "a closed pipe ends it in silence" ends_by 141
 check "... leaves the state" cmp -s state before
 rm -f state.lock
@@ -121,21 +95,12 @@ for pair in "input:state" "input:-o result state" "output:-o state paths"; do
   check "... is untouched" cmp -s state before
 done
 no_state
-run dedup --state state -o ./state paths
-check "the output would be the new state" one_line 1 "'state' is the state, and input or output"
-run dedup --state new/state paths
-check "a state in no folder" one_line 1 "cannot lock 'new/state'"
-run dedup --state /dev/null paths
-check "a device as state" one_line 1 "has to be a file"
+try "the output would be the new state" one_line 1 "'state' is the state, and input or output" : \
+  dedup --state state -o ./state paths
+try "a state in no folder" one_line 1 "cannot lock 'new/state'" : dedup --state new/state paths
+try "a device as state" one_line 1 "has to be a file" : dedup --state /dev/null paths
 mkdir folder
-run dedup --state folder paths
-check "a folder as state" one_line 1 "has to be a file"
-usage() {
-  local text=$1
-  shift
-  run "$@"
-  check "usage: tamis $*" one_line 2 "$text"
-}
+try "a folder as state" one_line 1 "has to be a file" : dedup --state folder paths
 usage "--save-every needs --state" dedup --save-every 5 paths
 usage "is there only at the end" dedup --state state --save-every 5 -o result paths
 for bad in x -1 1e10 '' 5s; do
@@ -144,62 +109,34 @@ done
 
 # ---- one run at a time ----
 
-mkfifo slow
-# start_slow ARGUMENTS...: a run that has read 1000 lines and waits for more, with its process in $pid.
-# (If there is a state, it has locked that, and writes nothing.)
-start_slow() {
-  : >err
-  : >slow.out
-  in_background 'exec 3>slow; seq 1000 >&3; printf unfinished >&3; exec sleep 60'
-  env --default-signal "$tamis" dedup $rate --state state "$@" slow >slow.out 2>slow.err &
-  pid=$!
-  for _ in $(seq 600); do
-    { [ -s slow.out ] || grep -q . ./*.tamis-* || { [ -e state ] && [ -e state.lock ]; }; } 2>/dev/null && return
-    sleep 0.05
-  done
-}
-end_background() {
-  kill -KILL -- "-${background[-1]}"
-  wait "${background[-1]}"
-} 2>/dev/null
+# start_state ARGUMENTS...: such a run waits for lines.  (If there is a state, it has locked that, and writes nothing.)
+has_begun() { [ -s slow.out ] || grep -q . ./*.tamis-* || { [ -e state ] && [ -e state.lock ]; }; } 2>/dev/null
+start_state() { start_slow has_begun "$tamis" dedup $rate --state state "$@" slow; }
 seq 1000 >thousand
 for _ in 1 2; do # without a state, and with one
-  start_slow
-  run dedup --state state paths
-  check "two runs at a time" one_line 1 "'state' is in use by another run"
+  start_state
+  try "two runs at a time" one_line 1 "'state' is in use by another run" : dedup --state state paths
   check "... the second one writes nothing" silent_output
-  kill -KILL "$pid"
-  wait "$pid" 2>/dev/null
-  end_background
+  end_slow KILL
   rm -f state
-  run dedup $rate --state state thousand
-  check "a lock that was left behind by kill -9 locks nothing" within thousand 1 0
+  try "a lock that was left behind by kill -9 locks nothing" within thousand 1 0 : dedup $rate --state state thousand
   check "... and is removed" test ! -e state.lock
 done
 
 # ---- signals ----
 
-for signal in INT TERM HUP; do
+for signal in INT TERM; do
   no_state
-  start_slow
-  kill -s $signal "$pid"
-  wait "$pid" 2>/dev/null
-  status=$?
-  end_background
-  cp slow.err err
+  start_state
+  end_slow $signal
   check "SIG$signal ends a run, as the shell sees" ends_by $((128 + $(kill -l $signal)))
   check "... what was read is written" cmp -s slow.out thousand
-  run dedup --state state thousand
-  check "... and remembered" empty
+  try "... and remembered" empty : dedup --state state thousand
   check "... with nothing beside the state" no_rest
 done
 no_state
-start_slow -o result
-kill -TERM "$pid"
-wait "$pid" 2>/dev/null
-status=$?
-end_background
-cp slow.err err
+start_state -o result
+end_slow TERM
 check "SIGTERM ends a run with -o at once" ends_by 143
 check "... without a state" test ! -e state
 rm -f state.lock
@@ -208,7 +145,7 @@ mkfifo stuck
 in_background 'exec 3<stuck; exec sleep 60'
 env --default-signal "$tamis" dedup --state state numbers >stuck 2>err &
 pid=$!
-for _ in $(seq 600); do [ -e state.lock ] && break; sleep 0.05; done
+wait_for test -e state.lock
 sleep 2
 kill -TERM "$pid"
 sleep 0.2
@@ -235,26 +172,12 @@ end_background
 check "a save waits until what it contains is written" test ! -e state
 
 no_state
-start_slow --save-every 0.1
-for _ in $(seq 600); do [ -e state ] && break; sleep 0.05; done
+start_state --save-every 0.1
+wait_for test -e state
 check "--save-every: the state is saved while the run waits for input" test -e state
-run query state thousand
-check "... and holds what was written" within thousand 1 0
-kill -KILL "$pid"
-wait "$pid" 2>/dev/null
-end_background
+try "... and holds what was written" within thousand 1 0 : query state thousand
+end_slow KILL
 
-# sees_all: nothing is lost: all runs together have written all lines of the input, and no others but
-# such as were cut off.
-sees_all() {
-  sort -u all >seen
-  local missing more
-  missing=$(comm -13 seen some.sorted | wc -l)
-  more=$(comm -23 seen some.sorted | wc -l)
-  [ "$missing" -le 2 ] && [ "$more" -le 40 ] && return
-  echo "# $missing lines are lost, $more are new"
-  return 1
-}
 head -n 60000 numbers >some
 sort some >some.sorted
 
@@ -286,42 +209,17 @@ killed_runs() {
     [ $delay -lt 20000 ] || return 1
   done
   echo "# $killed runs killed, $saved left a state"
-  sees_all && no_rest && "$tamis" dedup --state state some >out && [ ! -s out ]
+  # Nothing is lost: all runs together have written all lines of the input, and no others but such as were cut off.
+  sort -u all >seen
+  [ "$(comm -13 seen some.sorted | wc -l)" -le 2 ] && [ "$(comm -23 seen some.sorted | wc -l)" -le 40 ] ||
+    { echo "# lines are lost, or new"; return 1; }
+  no_rest && "$tamis" dedup --state state some >out && [ ! -s out ]
 } 2>/dev/null
 check "kill -9 at many moments, one thread" killed_runs 10
 check "kill -9 at many moments, four threads" killed_runs 13 --threads 4
 
-# killed_at CALL N ARGUMENTS...: the N-th such system call kills the run.
-killed_at() {
-  timeout 60 strace -f -o log -e trace="$1" -e "inject=$1:signal=KILL:when=$2" \
-    "$tamis" dedup $rate --capacity 1k --state state "${@:3}" 2>err
-} 2>/dev/null
-# At each system call that changes a file, the run is killed.
+# (tool.syscalls kills it at each system call.)
 if command -v strace >/dev/null && strace -o log -e trace=none true 2>err; then
-  for call in write fsync renameat unlink unlinkat flock; do
-    no_state
-    : >all
-    for when in $(seq 40); do
-      slowly | killed_at $call "$when" --save-every 0.001 >>all
-      [ "${PIPESTATUS[1]}" -ne 0 ] || break
-    done
-    check "kill -9 at $call, $when runs" sees_all
-    run dedup --state state some
-    check "... the state is good" empty
-    check "... with nothing beside it" no_rest
-    # With an output file, which is either complete or not there.
-    no_state
-    : >all
-    for when in $(seq 40); do
-      rm -f result
-      killed_at $call "$when" -o result some
-      status=$?
-      [ ! -e result ] || cat result >>all
-      [ $status -ne 0 ] || break
-    done
-    check "kill -9 at $call, with an output file, $when runs" sees_all
-    check "... with nothing beside it" no_rest
-  done
   # The output is on the disk before the state is; the state's file before its name.
   no_state
   strace -f -o log -e trace=fsync,renameat "$tamis" dedup $rate --state state -o result some 2>err
@@ -329,7 +227,7 @@ if command -v strace >/dev/null && strace -o log -e trace=none true 2>err; then
   check "what is synchronised, and in which order" \
     test "$(tr '\n' ' ' <order)" = "fsync renameat result fsync fsync renameat state fsync "
 else
-  skip "kill -9 at each system call" "strace does not run"
+  skip "what is synchronised" "strace does not run"
 fi
 
 echo "1..${number:?}"

@@ -88,6 +88,12 @@ dedup_state() { # the state is in the middle between two runs
   cp state.a state
   traced "$tamis" dedup --state state a b >out
 }
+dedup_state_output() {
+  rm -f state.lock ./*.tamis-*
+  cp state.a state
+  echo precious >out
+  traced "$tamis" dedup --state state -o out a b
+}
 dedup_new_state() {
   rm -f state state.lock ./*.tamis-*
   traced "$tamis" dedup "${cuckoo[@]}" --capacity 4k --state state --save-every 0.001 a >out
@@ -175,7 +181,7 @@ right_so_far() {
   # After an error in one file, index_grep searches the others.
   *threads | common_pipe | index_which | index_grep) [ -z "$(sort out | comm -23 - "$1")" ] ;;
   # The old file stands, or the new one is complete, and nothing else is left.
-  dedup_output) { grep -qx precious out || cmp -s out "$1"; } && no_rest ;;
+  dedup_output | dedup_state_output) { grep -qx precious out || cmp -s out "$1"; } && no_rest ;;
   common_memory | build_list | merge_lists | index_new) { [ ! -e out ] || cmp -s out "$1"; } && no_rest ;;
   *) cmp -n "$(stat -c %s out)" out "$1" ;;
   esac
@@ -186,13 +192,13 @@ right_so_far() {
 fails_rightly() {
   case $shape in
   query* | index_which | index_grep) [ "$status" -eq 2 ] ;;
-  merge* | index_new | dedup*state | dedup_shared) [ "$status" -eq 1 ] || [ "$status" -eq 2 ] ;;
+  merge* | index_new | dedup*state* | dedup_shared) [ "$status" -eq 1 ] || [ "$status" -eq 2 ] ;;
   *) [ "$status" -eq 1 ] ;;
   esac || { echo "# status $status"; return 1; }
   state_is_right
 }
 state_is_right() {
-  [ "$shape" != dedup_state ] || cmp -s state state.a || cat state.a.lines out | state_is_within
+  [[ $shape != dedup_state* ]] || cmp -s state state.a || cat state.a.lines out | state_is_within
   [ "$shape" != dedup_new_state ] || [ ! -e state ] || state_is_within <out
 }
 state_is_within() {
@@ -320,6 +326,7 @@ all merge_lists merged
 all query_mapped common
 all query_loaded common
 all dedup_state b.new
+all dedup_state_output b.new
 all dedup_new_state a.distinct
 { echo "a line before"; cat a.distinct; } >appended
 all dedup_shared appended
@@ -367,7 +374,8 @@ stop_each() {
 } 2>/dev/null
 
 for signal in TERM KILL; do
-  for pair in dedup_output:ab.distinct build_list:list merge_lists:merged dedup_state:b.new dedup_new_state:a.distinct; do
+  for pair in dedup_output:ab.distinct build_list:list merge_lists:merged dedup_state:b.new dedup_state_output:b.new \
+    dedup_new_state:a.distinct; do
     shape=${pair%:*}
     check "$shape: SIG$signal at each system call" stop_each "${pair#*:}" $signal
   done
