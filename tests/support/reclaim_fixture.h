@@ -12,6 +12,7 @@
 #include "base/reclaim.h"
 
 #include <pthread.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -21,21 +22,6 @@
 /* ---- a backlog ---- */
 
 static atomic_uint released;
-
-static inline void *plain_allocate(void *context, size_t alignment, size_t size)
-{
-  (void) context;
-  return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-}
-
-/* What is released is written to, so that sanitizers see a reader that is still there. */
-static inline void count_release(void *context, void *block, size_t alignment, size_t size)
-{
-  (void) context, (void) alignment;
-  memset(block, 0xa5, size);
-  free(block);
-  atomic_fetch_add(&released, 1);
-}
 
 struct block {
   struct retired retired;
@@ -48,10 +34,13 @@ struct fixture {
   unsigned retired;
 };
 
+/* What is released is written to, so that sanitizers see a reader that is still there. */
 static inline void release(void *owner, struct retired *block, size_t size)
 {
   struct fixture *x = owner;
-  count_release(NULL, block, 0, size);
+  memset(block, 0xa5, size);
+  free(block);
+  atomic_fetch_add(&released, 1);
   atomic_fetch_sub(&x->bytes, size);
 }
 
@@ -65,7 +54,7 @@ static inline void begin(struct fixture *x)
 
 static inline struct block *make_block(struct fixture *x)
 {
-  struct block *block = plain_allocate(NULL, 64, sizeof *block);
+  struct block *block = aligned_alloc(64, (sizeof *block + 63) / 64 * 64);
   assert_non_null(block);
   *block = (struct block){0};
   block->content = 42;
@@ -185,13 +174,6 @@ struct visit {
   bool good;
 };
 
-static inline void *visit_filter(void *arg)
-{
-  struct visit *visit = arg;
-  visit->good = work(visit->f, visit->from, visit->keys);
-  return NULL;
-}
-
 /* ---- children ---- */
 
 /* TSan allows no new threads after a fork of several.  qemu-user (7.2) ends with an assertion of
@@ -225,5 +207,21 @@ static inline int status_of(pid_t child)
   assert_int_equal(waitpid(child, &status, 0), child);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
+
+#ifdef EMULATOR
+/* This program once more, with an argument: the status with which it ends. */
+static inline int run_self(const char *how)
+{
+  extern char **environ;
+  char program[4096] = "";
+  assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
+  char shell[] = "sh", option[] = "-c", command[] = "exec " EMULATOR " \"$0\" \"$1\"", argument[16];
+  snprintf(argument, sizeof argument, "%s", how);
+  char *arguments[] = {shell, option, command, program, argument, NULL};
+  pid_t child;
+  assert_int_equal(posix_spawnp(&child, shell, NULL, NULL, arguments, environ), 0);
+  return status_of(child);
+}
+#endif
 
 #endif

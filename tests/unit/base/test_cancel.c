@@ -109,11 +109,14 @@ static void no_lock_is_kept_that_was_waited_for(void **state)
 
 struct account {
   atomic_long blocks;
+  pthread_t caller;
+  atomic_bool by_another; /* thread than the one that calls the filter */
 };
 
 static void *allocate(void *context, size_t alignment, size_t size)
 {
   struct account *account = context;
+  account->by_another |= !pthread_equal(account->caller, pthread_self());
   pthread_testcancel();
   void *block = aligned_alloc(alignment, (size + alignment - 1) & ~(alignment - 1));
   atomic_fetch_add(&account->blocks, 1);
@@ -124,6 +127,7 @@ static void release(void *context, void *block, size_t alignment, size_t size)
 {
   struct account *account = context;
   (void) alignment, (void) size;
+  account->by_another |= !pthread_equal(account->caller, pthread_self());
   pthread_testcancel();
   free(block);
   atomic_fetch_sub(&account->blocks, 1);
@@ -133,7 +137,7 @@ static void release(void *context, void *block, size_t alignment, size_t size)
 static bool live(tamis_filter *unused, uint64_t keys)
 {
   (void) unused;
-  struct account account = {0};
+  struct account account = {.caller = pthread_self()};
   const tamis_allocator allocator = {allocate, release, &account};
   bool good = true;
   for (const struct form *form = NULL; good && (form = next_form(form));) {
@@ -151,16 +155,19 @@ static bool live(tamis_filter *unused, uint64_t keys)
       good &= tamis_advance(f) == TAMIS_OK;
     tamis_destroy(f);
   }
-  return good && account.blocks == 0;
+  return good && account.blocks == 0 && !account.by_another;
 }
 
+/* Under a reader, so that much waits, and calls pause. */
 static void an_allocator_may_contain_cancellation_points(void **state)
 {
   (void) state;
   struct task task = {.run = live, .key = 4000};
   pthread_t thread;
+  reader_token reader = reader_enter();
   start_task(&task, &thread);
   end_task(&task, thread);
+  reader_leave(reader);
 }
 
 int main(void)

@@ -19,18 +19,6 @@ static void what_is_retired_is_released_by_a_later_call(void **state)
   assert_int_equal(atomic_load(&x.backlog.held), atomic_load(&x.bytes));
   end(&x);
   assert_int_equal(atomic_load(&x.backlog.held), 0);
-}
-
-static void destroy_releases_everything_at_once(void **state)
-{
-  (void) state;
-  for (unsigned n = 0; n < 300; n++) {
-    struct fixture x;
-    begin(&x);
-    for (unsigned i = 0; i < n; i++)
-      retire(&x, make_block(&x));
-    end(&x);
-  }
   struct backlog failed = {0};
   tamis__backlog_destroy(&failed); /* fine after a failed init, too */
 }
@@ -108,30 +96,6 @@ static void sections_need_not_nest(void **state)
   }
 }
 
-/* Readers that come later do not hold up what was retired before. */
-static void later_readers_hold_up_nothing(void **state)
-{
-  (void) state;
-  struct fixture x;
-  begin(&x);
-  enum { READERS = 3, ROUNDS = 20 };
-  _Atomic(struct block *) shared = make_block(&x);
-  struct long_reader readers[READERS];
-  for (unsigned i = 0; i < ROUNDS; i++) { /* there is always one inside, but never the same */
-    if (i >= READERS)
-      end_reading(&readers[i % READERS]);
-    begin_to_read(&readers[i % READERS], &shared, NULL);
-    retire(&x, atomic_exchange(&shared, make_block(&x)));
-    if (i == ROUNDS - READERS)
-      assert_true(atomic_load(&released) <= i);
-  }
-  for (unsigned i = 0; i < READERS; i++)
-    end_reading(&readers[i]);
-  assert_true(released_by_and_by(&x, ROUNDS));
-  retire(&x, atomic_load(&shared));
-  end(&x);
-}
-
 /* A block that is retired during a grace period waits for the next one, whichever filter has begun the
  * first: a reader may have come since. */
 static void what_comes_during_a_grace_period_waits_for_the_next(void **state)
@@ -153,7 +117,9 @@ static void what_comes_during_a_grace_period_waits_for_the_next(void **state)
     begin_to_read(&b, &second, NULL);
     retire(y, atomic_exchange(&second, NULL));
     end_reading(&a);
-    for (unsigned i = 0; i < 50; i++, usleep(1000)) {
+    const double patience = seconds() + PATIENCE_SECONDS; /* for the first block to be released */
+    for (unsigned i = 0; i < 20 || (!atomic_load(&released) && seconds() < patience); i++) {
+      usleep(1000);
       tamis__backlog_drain(&x.backlog);
       tamis__backlog_drain(&y->backlog);
       assert_true(atomic_load(&released) <= 1);
@@ -307,87 +273,6 @@ static void the_waiting_thread_comes_back_and_is_nobody_elses(void **state)
   assert_int_equal(sigaction(SIGUSR1, &action_before, NULL), 0);
 }
 
-/* ---- cancellation ---- */
-
-/* Under a reader, so that much waits, and the call pauses. */
-__attribute__((noinline)) static void retire_when_cancelled(atomic_bool *came_back)
-{
-  enum { SIZE = 64 * 1024, BLOCKS = 8 };
-  struct fixture x;
-  begin(&x);
-  reader_token pass = reader_enter();
-  pthread_cancel(pthread_self());
-  for (unsigned i = 0; i < BLOCKS; i++) {
-    struct retired *block = plain_allocate(NULL, 64, SIZE);
-    atomic_fetch_add(&x.bytes, SIZE);
-    x.retired++;
-    tamis__backlog_retire(&x.backlog, block, SIZE, false);
-  }
-  tamis__backlog_drain(&x.backlog);
-  reader_leave(pass);
-  end(&x);
-  atomic_store(came_back, true);
-}
-
-/* A function of its own: AddressSanitizer does not clean up the frames that a cancellation leaves.
- */
-static void *retire_and_end(void *came_back)
-{
-  retire_when_cancelled(came_back);
-  pthread_testcancel();
-  return NULL;
-}
-
-static void no_call_is_a_cancellation_point(void **state)
-{
-  (void) state;
-  atomic_bool came_back = false;
-  pthread_t thread;
-  void *result;
-  assert_int_equal(pthread_create(&thread, NULL, retire_and_end, &came_back), 0);
-  pthread_join(thread, &result);
-  assert_true(atomic_load(&came_back));
-  assert_ptr_equal(result, PTHREAD_CANCELED); /* but by the program's own */
-}
-
-/* ---- filters ---- */
-
-/* A filter of its own, created and destroyed while the shared one is in use. */
-static void *visit_filters(void *arg)
-{
-  struct visit *visit = arg;
-  tamis_filter *mine = make_cuckoo(10);
-  visit->good = mine && work(mine, 0, visit->keys) && work(visit->f, visit->from, visit->keys);
-  tamis_destroy(mine);
-  return NULL;
-}
-
-static void threads_and_filters_come_and_go_by_the_thousand(void **state)
-{
-  (void) state;
-  enum { AT_ONCE = 8, THREADS = 4000 / SCALE, KEYS = 300 };
-  tamis_filter *f = make_cuckoo(100);
-  assert_non_null(f);
-  for (uint64_t i = 0; i < 1000; i++)
-    assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
-  for (uint64_t i = 0; i < THREADS; i += AT_ONCE) {
-    pthread_t threads[AT_ONCE];
-    struct visit visits[AT_ONCE];
-    for (unsigned j = 0; j < AT_ONCE; j++) {
-      visits[j] = (struct visit){.f = f, .from = 1000000 + (i + j) * 1000, .keys = KEYS};
-      assert_int_equal(pthread_create(&threads[j], NULL, visit_filters, &visits[j]), 0);
-    }
-    for (unsigned j = 0; j < AT_ONCE; j++) {
-      pthread_join(threads[j], NULL);
-      assert_true(visits[j].good);
-    }
-  }
-  for (uint64_t i = 0; i < 1000; i++)
-    assert_true(tamis_contains_hash(f, i));
-  assert_int_equal(stats_of(f).count, 1000);
-  tamis_destroy(f);
-}
-
 /* ---- a program that uses liburcu itself ---- */
 
 #ifndef TAMIS_TSAN /* which cannot see what liburcu's queue orders */
@@ -447,16 +332,12 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_retired_is_released_by_a_later_call),
-      cmocka_unit_test(destroy_releases_everything_at_once),
       cmocka_unit_test(nothing_is_released_under_a_reader),
       cmocka_unit_test(a_pause_lets_grace_periods_pass),
       cmocka_unit_test(sections_need_not_nest),
-      cmocka_unit_test(later_readers_hold_up_nothing),
       cmocka_unit_test(what_comes_during_a_grace_period_waits_for_the_next),
       cmocka_unit_test(the_waiting_thread_is_woken),
       cmocka_unit_test(the_waiting_thread_comes_back_and_is_nobody_elses),
-      cmocka_unit_test(no_call_is_a_cancellation_point),
-      cmocka_unit_test(threads_and_filters_come_and_go_by_the_thousand),
       cmocka_unit_test(a_program_may_use_liburcu_itself),
   };
   return cmocka_run_group_tests_name("reclaim", tests, NULL, NULL);

@@ -13,7 +13,6 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <semaphore.h>
-#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -185,55 +184,6 @@ static reader_token enter_counted(void)
   reader_token reader = reader_enter();
   faults.maps = false;
   return reader;
-}
-
-enum { READERS = 6, REPLACEMENTS = 200 };
-
-static _Atomic(struct block *) current;
-static atomic_bool done;
-static atomic_uint wrong, readers;
-
-static void *read_current(void *unused)
-{
-  for (bool first = true; !atomic_load(&done); first = false) {
-    reader_token reader = reader_enter();
-    struct block *block = atomic_load_explicit(&current, memory_order_acquire);
-    if (first)
-      atomic_fetch_add(&readers, 1);
-    usleep(10);
-    if (reader || block->content != 42)
-      atomic_fetch_add(&wrong, 1);
-    reader_leave(reader);
-  }
-  return unused;
-}
-
-/* Under TSan, a reader that is not waited for is a race. */
-static void counted_readers_are_waited_for(void **state)
-{
-  (void) state;
-  pthread_t threads[READERS];
-  struct fixture x;
-  begin(&x);
-  current = make_block(&x);
-  faults.maps = true;
-  for (unsigned i = 0; i < READERS; i++)
-    assert_int_equal(__real_pthread_create(&threads[i], NULL, read_current, NULL), 0);
-  while (atomic_load(&readers) < READERS)
-    usleep(100);
-  double end_at = seconds() + PATIENCE_SECONDS;
-  for (unsigned i = 0; i < REPLACEMENTS || (released < 20 && seconds() < end_at); i++) {
-    struct block *next = make_block(&x);
-    retire(&x, atomic_exchange_explicit(&current, next, memory_order_acq_rel));
-    usleep(100);
-  }
-  done = true;
-  for (unsigned i = 0; i < READERS; i++)
-    pthread_join(threads[i], NULL);
-  assert_int_equal(wrong, 0);
-  assert_true(released >= 20);
-  retire(&x, current);
-  end(&x);
 }
 
 static sem_t inside, may_enter, again, may_leave;
@@ -431,18 +381,11 @@ static int deny_it_to_one_thread(void)
   return is_released_within(&x, PATIENCE_SECONDS) ? 0 : 3;
 }
 
-static void run_self(const char *how)
+static void run_alone(const char *how)
 {
   if (*EMULATOR)
     skip();
-  extern char **environ;
-  char program[4096] = "", argument[16];
-  assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
-  snprintf(argument, sizeof argument, "%s", how);
-  char *arguments[] = {program, argument, NULL};
-  pid_t child;
-  assert_int_equal(posix_spawn(&child, program, NULL, NULL, arguments, environ), 0);
-  int status = status_of(child);
+  const int status = run_self(how);
   if (status == SKIPPED)
     skip();
   assert_int_equal(status, 0);
@@ -451,13 +394,13 @@ static void run_self(const char *how)
 static void memory_waits_while_membarrier_is_denied(void **state)
 {
   (void) state;
-  run_self("all");
+  run_alone("all");
 }
 
 static void a_thread_that_is_denied_membarrier_makes_room(void **state)
 {
   (void) state;
-  run_self("one");
+  run_alone("one");
 }
 
 /* ---- slots of liburcu's registry ---- */
@@ -525,7 +468,6 @@ int main(int argc, char **argv)
       cmocka_unit_test_setup(without_a_thread_memory_waits_for_one, start_afresh),
       cmocka_unit_test_setup(conditions_have_the_right_clock_and_no_lock, start_afresh),
       cmocka_unit_test_setup(growth_pauses_only_when_much_waits, start_afresh),
-      cmocka_unit_test_setup(counted_readers_are_waited_for, start_afresh),
       cmocka_unit_test_setup(a_counted_reader_stays_one_until_it_leaves, start_afresh),
       cmocka_unit_test_setup(counted_readers_that_never_cease_do_not_keep_memory, start_afresh),
       cmocka_unit_test_setup(a_child_has_the_counted_reader_that_forked, start_afresh),

@@ -4,8 +4,6 @@
  */
 #include "reclaim_fixture.h"
 
-#include <spawn.h>
-
 /* Ends a child.  (To sanitizers, a search for leaks in a fork of several threads is none.) */
 static void end_child(bool good)
 {
@@ -287,66 +285,6 @@ static void a_child_waits_for_its_own_readers(void **state)
   end(&x);
 }
 
-/* ---- forks in the middle of a call ---- */
-
-/* An allocator in whose N-th call the process forks.  Both go on with the call that asked. */
-static struct {
-  unsigned calls, fork_at;
-  bool in_release;
-  pid_t child; /* 0: this is it */
-} forker;
-
-static void maybe_fork(bool in_release)
-{
-  if (in_release == forker.in_release && ++forker.calls == forker.fork_at)
-    forker.child = fork_child();
-}
-
-static void *allocate_and_fork(void *context, size_t alignment, size_t size)
-{
-  maybe_fork(false);
-  return plain_allocate(context, alignment, size);
-}
-
-static void release_and_fork(void *context, void *block, size_t alignment, size_t size)
-{
-  maybe_fork(true);
-  count_release(context, block, alignment, size);
-}
-
-static void a_fork_may_come_from_an_allocator(void **state)
-{
-  (void) state;
-  skip_where_no_child_has_threads();
-  const tamis_allocator allocator = {allocate_and_fork, release_and_fork, NULL};
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = TAMIS_CUCKOO;
-  options.capacity = 100;
-  options.seed = 42;
-  options.allocator = &allocator;
-  for (unsigned i = 0; i < 40 / SCALE + 4; i++) {
-    tamis_filter *f;
-    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-    forker.calls = 0;
-    forker.fork_at = 1 + i / 2;
-    forker.in_release = i % 2;
-    forker.child = -1;
-    bool good = true;
-    for (uint64_t key = 0; key < 1000; key++)
-      good &= tamis_add_hash(f, key) == TAMIS_OK;
-    double end = seconds() + PATIENCE_SECONDS;
-    while (good && forker.calls < forker.fork_at && seconds() < end)
-      good &= work(f, 5000, 3000);
-    good &= forker.calls >= forker.fork_at && goes_on(f, 0);
-    tamis_destroy(f);
-    if (forker.child == 0)
-      _exit(good ? 0 : 1);
-    assert_true(good);
-    assert_true(forker.child > 0);
-    assert_int_equal(status_of(forker.child), 0);
-  }
-}
-
 /* ---- ends, and other processes of its own ---- */
 
 /* What this program does when it is started with an argument: ends right after something was
@@ -452,20 +390,6 @@ static int end_soon(const char *how)
   return 0; /* exit(0) */
 }
 
-/* This program once more, with an argument. */
-static int run_self(const char *how)
-{
-  extern char **environ;
-  char program[4096] = "";
-  assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
-  char shell[] = "sh", option[] = "-c", command[] = "exec " EMULATOR " \"$0\" \"$1\"", argument[16];
-  snprintf(argument, sizeof argument, "%s", how);
-  char *arguments[] = {shell, option, command, program, argument, NULL};
-  pid_t child;
-  assert_int_equal(posix_spawnp(&child, shell, NULL, NULL, arguments, environ), 0);
-  return status_of(child);
-}
-
 static void readers_use_fences_where_they_must(void **state)
 {
   (void) state;
@@ -501,7 +425,6 @@ int main(int argc, char **argv)
       cmocka_unit_test(a_fork_waits_for_nothing),
       cmocka_unit_test(a_section_goes_on_in_the_child),
       cmocka_unit_test(a_child_waits_for_its_own_readers),
-      cmocka_unit_test(a_fork_may_come_from_an_allocator),
       cmocka_unit_test(readers_use_fences_where_they_must),
       cmocka_unit_test(a_process_may_end_right_after_retiring),
   };

@@ -138,21 +138,6 @@ static void all_widths_agree_with_the_model(void **state)
     }
 }
 
-static void replace_changes_one_lane(void **state)
-{
-  (void) state;
-  uint64_t seed = 2;
-  for (unsigned width = BUCKET_MIN_WIDTH; width <= LANE_MAX_WIDTH; width++) {
-    struct lane_shape s = bucket_shape(width, true);
-    for (unsigned lane = 0; lane < s.lanes; lane++) {
-      uint64_t word = random_word(&s, &seed, 1), entry = random_next(&seed) >> (64 - width);
-      uint64_t changed = lane_put(&s, word, lane, entry);
-      for (unsigned i = 0; i < s.lanes; i++)
-        assert_int_equal(lane_get(&s, changed, i), i == lane ? entry : lane_get(&s, word, i));
-    }
-  }
-}
-
 /* An entry is the first bits of the hash string, never 0, and matches that string whatever its
  * bits are. */
 static void an_entry_matches_what_it_stands_for(void **state)
@@ -173,25 +158,6 @@ static void an_entry_matches_what_it_stands_for(void **state)
         }
       }
     }
-}
-
-/* An entry matches the hash string it was made of at every age. */
-static void an_aging_entry_stays_found(void **state)
-{
-  (void) state;
-  uint64_t seed = 3;
-  for (unsigned width = 4; width <= LANE_MAX_WIDTH; width++) {
-    struct lane_shape s = bucket_shape(width, true);
-    for (unsigned round = 0; round < 100; round++) {
-      uint64_t string = random_next(&seed), word = lane_put(&s, 0, 1, bucket_entry(&s, string));
-      for (unsigned step = 0; step + 1 < width; step++) {
-        assert_int_equal(bucket_age(&s, lane_get(&s, word, 1)), step);
-        assert_int_equal(lanes_first(&s, bucket_match(&s, word, bucket_entry(&s, string << step))),
-                         1);
-        word = bucket_split(&s, word, (unsigned) (string << step >> 63));
-      }
-    }
-  }
 }
 
 /* A join of new entries gives up their last bit; they are found all the same. */
@@ -216,9 +182,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(neighbours_do_not_disturb_each_other),
       cmocka_unit_test(all_widths_agree_with_the_model),
-      cmocka_unit_test(replace_changes_one_lane),
       cmocka_unit_test(an_entry_matches_what_it_stands_for),
-      cmocka_unit_test(an_aging_entry_stays_found),
       cmocka_unit_test(a_new_entry_that_is_joined_stays_found),
   };
   return cmocka_run_group_tests_name("bucket", tests, NULL, NULL);

@@ -61,33 +61,6 @@ static void a_small_filter_takes_little(void **state)
   assert_true(of_stripes[1] < of_stripes[0]);
 }
 
-static uint64_t hash_of_first_byte(void *context, const void *key, size_t len, uint64_t seed)
-{
-  (void) context, (void) len;
-  return seed + *(const unsigned char *) key;
-}
-
-/* A small filter has a hash function where one is asked for, and long keys without a secret. */
-static void a_small_filter_hashes_as_a_large_one_does(void **state)
-{
-  (void) state;
-  enum { LONG = 1000 };
-  char key[LONG] = "key";
-  for (unsigned own = 0; own < 2; own++) {
-    tamis_options options = small_options(true, 0);
-    options.hash = own ? hash_of_first_byte : NULL;
-    tamis_filter *small = make_with(&options);
-    options.capacity = 100000;
-    tamis_filter *large = make_with(&options);
-    assert_true(cuckoo_of(small)->has_home && !cuckoo_of(large)->has_home);
-    for (size_t len = 1; len <= LONG; len++)
-      assert_int_equal(tamis_hash(small, key, len), tamis_hash(large, key, len));
-    assert_int_equal(tamis_hash(small, key, 3) == options.seed + 'k', own);
-    tamis_destroy(small);
-    tamis_destroy(large);
-  }
-}
-
 /* ---- the first growth ---- */
 
 static uint64_t bytes_of_growth(const tamis_filter *f)
@@ -142,30 +115,6 @@ static void the_home_has_one_segment(void **state)
   tamis_destroy(f);
 }
 
-/* At its limit a small filter refuses what it has no room for, and counts copies all the same. */
-static void at_its_limit_a_small_filter_does_not_grow(void **state)
-{
-  (void) state;
-  for (unsigned i = 0; i < 4; i++) {
-    tamis_options options = small_options(true, 0);
-    assert_int_equal(tamis_bytes_for(&options, &options.max_bytes), TAMIS_OK);
-    options.max_bytes += i * sizeof(struct cuckoo_growth) / 2;
-    tamis_filter *f = make_with(&options);
-    uint64_t in = 0;
-    while (tamis_add_hash(f, in) == TAMIS_OK)
-      in++;
-    assert_true(in >= 100);
-    assert_int_equal(tamis_add_hash(f, in), TAMIS_EFULL);
-    assert_int_equal(stats_of(f).segments, 1);
-    assert_true(stats_of(f).bytes <= options.max_bytes);
-    assert_all_in(f, 0, in);
-    assert_int_equal(tamis_remove_hash(f, 0), TAMIS_OK);
-    assert_int_equal(tamis_add_hash(f, 0), TAMIS_OK);
-    assert_valid(f);
-    tamis_destroy(f);
-  }
-}
-
 struct watch {
   tamis_filter *f;
   uint64_t growths;
@@ -199,9 +148,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_small_filter_takes_little),
-      cmocka_unit_test(a_small_filter_hashes_as_a_large_one_does),
       cmocka_unit_test(the_home_has_one_segment),
-      cmocka_unit_test(at_its_limit_a_small_filter_does_not_grow),
       TEST_WITH_THREADS(the_first_growth_is_seen_by_others),
   };
   return cmocka_run_group_tests_name("cuckoo_create", tests, NULL, NULL);

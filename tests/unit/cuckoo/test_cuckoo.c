@@ -8,6 +8,43 @@
 
 #include <math.h>
 
+/* ---- hashes ---- */
+
+static uint64_t one_of_three(void *context, const void *key, size_t len, uint64_t seed)
+{
+  (void) context, (void) seed, (void) len;
+  uint64_t number;
+  memcpy(&number, key, sizeof number);
+  return number % 3;
+}
+
+static void a_bad_hash_function_is_survived(void **state)
+{
+  (void) state;
+  enum { N = 1000000 / SCALE };
+  for (int growable = 0; growable < 2; growable++)
+    for (uint64_t capacity = 10; capacity <= 100000; capacity *= 100) {
+      tamis_options options = options_for(capacity, 0.001);
+      options.hash = one_of_three;
+      options.growable = growable;
+      tamis_filter *f = make_with(&options);
+      for (uint64_t i = 0; i < N; i++)
+        assert_int_equal(tamis_add(f, &i, sizeof i), TAMIS_OK);
+      tamis_stats s = stats_of(f);
+      assert_int_equal(s.count, N);
+      assert_true(s.growths < 20 && s.segments < 40);
+      for (uint64_t i = 0; i < N; i++) {
+        assert_true(tamis_contains(f, &i, sizeof i));
+        assert_int_equal(tamis_remove(f, &i, sizeof i), TAMIS_OK);
+      }
+      for (uint64_t i = 0; i < 3; i++)
+        assert_false(tamis_contains(f, &i, sizeof i));
+      assert_int_equal(stats_of(f).count, 0);
+      assert_valid(f);
+      tamis_destroy(f);
+    }
+}
+
 /* ---- figures ---- */
 
 /* The estimate is between half of the measured rate and twice it, while the filter grows and
@@ -109,6 +146,7 @@ static void the_rate_of_a_large_filter_is_estimated(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_bad_hash_function_is_survived),
       cmocka_unit_test(the_estimate_is_near_the_rate),
       cmocka_unit_test(occupancy_is_of_all_lanes),
       cmocka_unit_test(the_rate_of_a_large_filter_is_estimated),

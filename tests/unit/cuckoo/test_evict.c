@@ -174,7 +174,7 @@ static void a_full_segment_has_no_path(void **state)
 
 /* ---- folding ---- */
 
-/* A pair that is full of one entry, in a filter that gets its memory from `allocator`. */
+/* A pair that is full of one entry. */
 struct full_pair {
   struct bench b;
   struct cuckoo c;
@@ -184,13 +184,12 @@ struct full_pair {
   struct bucket_pair pair;
 };
 
-static void begin_full_pair(struct full_pair *x, tamis_allocator allocator)
+static void begin_full_pair(struct full_pair *x)
 {
   memset(x, 0, sizeof *x);
   begin(&x->b, 16, 3, false);
   x->generation.geometry = x->b.g;
   x->generation.shards = &x->shard;
-  x->allocator = allocator;
   filter_set_allocator(&x->c.head, &x->allocator);
   x->pair = (struct bucket_pair){.generation = &x->generation, .segment = x->b.segment, .lower = 1};
   uint64_t entry = bucket_entry(&x->b.g.shape, random_next(&x->b.seed));
@@ -222,37 +221,13 @@ static void equal_entries_of_a_pair_become_one(void **state)
 {
   (void) state;
   struct full_pair x;
-  begin_full_pair(&x, (tamis_allocator){0});
+  begin_full_pair(&x);
   assert_int_equal(tamis__fold(&x.c, &x.generation, x.b.segment), TAMIS_OK);
   assert_int_equal(counted(&x, ENTRIES), 1);
   assert_int_equal(counted(&x, DUPLICATES), 7);
   assert_int_equal(segment_used(&x.b.g, x.b.segment), 1);
   assert_int_equal(tamis__segment_copies(x.b.segment, (struct lane){x.pair.lower, 0}), 7);
   assert_true(segment_counts_copies(x.b.segment));
-  end_full_pair(&x);
-}
-
-static void *refuse(void *context, size_t alignment, size_t size)
-{
-  (void) context, (void) alignment, (void) size;
-  return NULL;
-}
-
-static void release_nothing(void *context, void *block, size_t alignment, size_t size)
-{
-  (void) context, (void) block, (void) alignment, (void) size;
-  fail();
-}
-
-static void without_memory_nothing_is_folded(void **state)
-{
-  (void) state;
-  struct full_pair x;
-  begin_full_pair(&x, (tamis_allocator){refuse, release_nothing, NULL});
-  assert_int_equal(tamis__fold(&x.c, &x.generation, x.b.segment), TAMIS_ENOMEM);
-  assert_int_equal(counted(&x, ENTRIES), 8);
-  assert_int_equal(counted(&x, DUPLICATES), 0);
-  assert_int_equal(free_lanes(&x.b, x.pair.lower), 0);
   end_full_pair(&x);
 }
 
@@ -263,7 +238,6 @@ int main(void)
       cmocka_unit_test(copies_are_carried_along),
       cmocka_unit_test(a_full_segment_has_no_path),
       cmocka_unit_test(equal_entries_of_a_pair_become_one),
-      cmocka_unit_test(without_memory_nothing_is_folded),
   };
   return cmocka_run_group_tests_name("cuckoo_evict", tests, NULL, NULL);
 }

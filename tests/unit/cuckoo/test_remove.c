@@ -10,33 +10,6 @@
 #include <pthread.h>
 #include <time.h>
 
-static void an_emptied_filter_has_nothing_and_is_small(void **state)
-{
-  (void) state;
-  const double rates[] = {0.1, 0.001};
-  for (unsigned r = 0; r < 2; r++) {
-    tamis_filter *f = make(1000, rates[r]);
-    uint64_t empty = stats_of(f).bytes, n = 200000 / SCALE;
-    add_range(f, 0, n);
-    uint64_t full = stats_of(f).bytes;
-    uint64_t *order = shuffled(n, r);
-    for (uint64_t i = 0; i < n; i++)
-      assert_int_equal(tamis_remove_hash(f, order[i]), TAMIS_OK);
-    free(order);
-    tamis_stats s = stats_of(f);
-    assert_int_equal(s.count, 0);
-    assert_true(s.fpp_estimate == 0 && s.occupancy == 0);
-    for (uint64_t i = 0; i < 2 * n; i++)
-      assert_false(tamis_contains_hash(f, i));
-    for (uint64_t i = 0; i < 1000; i++)
-      assert_int_equal(tamis_remove_hash(f, i), TAMIS_ABSENT);
-    assert_valid(f);
-    settle(f, empty + full / 4);
-    assert_valid(f);
-    tamis_destroy(f);
-  }
-}
-
 /* ---- removes that give no memory back take no lock but those of the bucket pair ---- */
 
 struct removal {
@@ -133,7 +106,6 @@ static void removes_release_what_has_left(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(an_emptied_filter_has_nothing_and_is_small),
       cmocka_unit_test(removes_release_what_has_left),
       TEST_WITH_THREADS(a_remove_that_gives_nothing_back_takes_no_growth_stripe),
   };

@@ -472,31 +472,6 @@ static void removed_keys_leave_their_layers(void **state)
 
 /* ---- capacity ---- */
 
-/* Removes make room at once, and copies take none. */
-static void a_fixed_window_takes_its_capacity(void **state)
-{
-  (void) state;
-  for (unsigned seed = 1; seed <= 5; seed++) {
-    tamis_options options = options_for(3, 2000 / SCALE, false);
-    options.seed = seed;
-    tamis_filter *f = create(&options);
-    for (uint64_t key = 0; key < options.capacity; key++)
-      add(f, key, 2);
-    uint64_t key = options.capacity;
-    while (tamis_add_hash(f, key) == TAMIS_OK)
-      key++;
-    for (uint64_t old = 0; old < key; old++)
-      assert_int_equal(tamis_count_hash(f, old), old < options.capacity ? 2 : 1);
-    for (uint64_t old = 0; old < key; old += 2)
-      while (tamis_remove_hash(f, old) == TAMIS_OK)
-        ;
-    for (uint64_t new = key; new < key + key / 4; new ++)
-      add(f, new, 1);
-    assert_valid(f);
-    tamis_destroy(f);
-  }
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -513,7 +488,6 @@ int main(void)
       cmocka_unit_test(copies_keep_within_max_bytes),
       cmocka_unit_test(a_copy_that_is_refused_renews_nothing),
       cmocka_unit_test(removed_keys_leave_their_layers),
-      cmocka_unit_test(a_fixed_window_takes_its_capacity),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
