@@ -4,8 +4,7 @@
 in tests/compat/saved load in both, and the library saves them again to the same bytes; those that processes share
 it opens, and changes a copy.  They are the files that tests/compat/saved/sums names, unchanged.
 
-    test_reader.py LIBRARY
-    test_reader.py LIBRARY --keep FOLDER    writes the files that are kept, for a new format
+    test_reader.py LIBRARY      (keep.py writes the files)
 """
 import ctypes
 import hashlib
@@ -158,69 +157,10 @@ def options_of_all_sorts(tamis):
                        windows(tamis, window, fpp, growable, capacity, kind))
 
 
-def kept():
-    """The files that are kept: name, kind, layout, fpp, growable."""
-    for name, kind, layout, fpp in (("blocked", 1, 0, 0.01), ("classic", 1, 1, 0.001), ("word", 1, 2, 0.01),
-                                    ("counting", 3, 0, 0.01)):
-        for growable in (False, True):
-            yield f"bloom-{name}{'-growable' if growable else ''}.tamis", kind, layout, fpp, growable
-
-
 # Name: growable, hashes from 0 on, copies of the first tenth of these.
 KEPT_CUCKOO = {"cuckoo-fixed.tamis": (False, 1000, 0), "cuckoo-fixed-copies.tamis": (False, 1000, 5),
                "cuckoo-small.tamis": (True, 90, 5), "cuckoo-grown.tamis": (True, 5000, 0),
                "cuckoo-grown-copies.tamis": (True, 5000, 5), "cuckoo-generations.tamis": (True, 30000, 0)}
-
-
-def keep_cuckoo(tamis, folder):
-    for name, (growable, keys, copies) in KEPT_CUCKOO.items():
-        o, filter_ = windows(tamis, 0, 0.01, growable, 100 if growable else 1100, 2), c_void_p()
-        o.seed, o.stripes = 12345, 4
-        check(tamis.tamis_create(byref(o), byref(filter_)) == 0, f"{name}: create")
-        for i in [*range(keys), *list(range(keys // 10)) * copies]:
-            tamis.tamis_add_hash(filter_, i)
-        (pathlib.Path(folder) / name).write_bytes(save(tamis, filter_))
-
-
-def keep(tamis, folder):
-    keep_cuckoo(tamis, folder)
-    for name, kind, layout, fpp, growable in kept():
-        o = Options()
-        tamis.tamis_options_init(byref(o))
-        o.kind, o.layout, o.fpp, o.growable, o.capacity, o.seed = kind, layout, fpp, growable, 100, 12345
-        filter_ = c_void_p()
-        check(tamis.tamis_create(byref(o), byref(filter_)) == 0, f"{name}: create")
-        for i in range(100):
-            tamis.tamis_add(filter_, b"key %d" % i, len(b"key %d" % i))
-        (pathlib.Path(folder) / name).write_bytes(save(tamis, filter_))
-    for name, kind, window, fpp, growable, capacity in (
-            ("fixed", 1, 4, 0.001, False, 100), ("grown", 1, 3, 0.01, True, 5),
-            ("cuckoo-fixed", 2, 4, 0.001, False, 100), ("cuckoo-grown", 2, 3, 0.01, True, 5)):
-        filter_ = c_void_p()
-        o = windows(tamis, window, fpp, growable, capacity, kind)
-        o.seed = 12345
-        check(tamis.tamis_create(byref(o), byref(filter_)) == 0, f"{name}: create")
-        for i in range(100):
-            if i % 40 == 39:
-                tamis.tamis_advance(filter_)
-            for _ in range(1 + (kind == 2 and i % 7 == 0) * i):
-                tamis.tamis_add(filter_, b"key %d" % i, len(b"key %d" % i))
-        (pathlib.Path(folder) / f"window-{name}.tamis").write_bytes(save(tamis, filter_))
-
-
-def keep_shared(tamis, folder):
-    folder.mkdir(exist_ok=True)
-    for name, window, growable, capacity in (("bloom", 0, False, 100), ("layers", 0, True, 20), ("window", 3, False, 100)):
-        o, filter_ = windows(tamis, window, 0.01, growable, capacity), c_void_p()
-        o.seed, o.max_bytes = 12345, growable << 15
-        path = folder / f"{name}.tamis"
-        path.unlink(missing_ok=True)
-        check(tamis.tamis_open_shared(byref(o), str(path).encode(), byref(filter_)) == 0, f"{path}: create")
-        for i in range(100):
-            if i % 40 == 39:
-                tamis.tamis_advance(filter_)
-            check(tamis.tamis_add(filter_, b"key %d" % i, len(b"key %d" % i)) == 0, f"{path}: add {i}")
-        tamis.tamis_destroy(filter_)
 
 
 def check_kept_shared(tamis, folder):
@@ -251,9 +191,7 @@ def check_sums():
 
 
 def check_kept(tamis):
-    files = sorted(SAVED.glob("*/*.tamis"))
-    check(len(files) >= len(list(kept())), "files that are kept")
-    for path in files:
+    for path in sorted(SAVED.glob("*/*.tamis")):
         filter_ = c_void_p()
         check(tamis.tamis_load_file(None, str(path).encode(), byref(filter_)) == 0, f"{path}: load")
         if path.name in KEPT_CUCKOO:  # their keys are hashes
@@ -265,11 +203,8 @@ def check_kept(tamis):
         tamis.tamis_destroy(filter_)
 
 
-def main(path, *arguments):
+def main(path):
     tamis = load(path)
-    if arguments:
-        keep(tamis, arguments[1])
-        return keep_shared(tamis, pathlib.Path(arguments[1]) / "shared")
     check_sums()
     check_kept(tamis)
     with tempfile.TemporaryDirectory() as folder:

@@ -98,7 +98,7 @@ static void try(struct run *r, const char *path, unsigned long number, const uns
   const char *slash = strrchr(path, '/');
   if (r->all_load && !number && result != TAMIS_OK &&
       strncmp(slash ? slash + 1 : path, "found-", 6) != 0) {
-    (void) fprintf(stderr, "%s does not load: fuzz-seeds writes it anew\n", path);
+    (void) fprintf(stderr, "%s does not load: tests/compat/keep.py writes it anew\n", path);
     exit(1);
   }
   r->tried++;
