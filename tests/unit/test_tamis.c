@@ -425,6 +425,92 @@ static void the_allocator_struct_is_copied(void **state)
   }
 }
 
+/* ---- memory that comes cleared ---- */
+
+enum { LARGE = 20000 };
+
+/* The large block that was allocated last has a mark in its midst: who clears the block wipes that out. */
+static void *allocate_marked(void *mark, size_t alignment, size_t size)
+{
+  unsigned char *block = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  memset(block, size < LARGE ? 0x5A : 0, size);
+  if (size >= LARGE)
+    *(*(unsigned char **) mark = block + size / 2) = 1;
+  return block;
+}
+
+static void release_marked(void *mark, void *block, size_t alignment, size_t size)
+{
+  (void) mark, (void) alignment, (void) size;
+  free(block);
+}
+
+/* Adds keys until there is a large block, if there is none, and says whether that was left as it came. */
+static bool was_left_alone(tamis_filter *f, unsigned char **mark)
+{
+  for (uint64_t key = 0; !*mark; key++)
+    assert_true(tamis_add_hash(f, key) >= 0);
+  const bool left = **mark & 1;
+  **mark &= 0xFE; /* which it has to be for what follows */
+  *mark = NULL;
+  return left;
+}
+
+/* The words of a filter, and of a layer that is opened later, also by a filter that was loaded.  (A cuckoo filter
+ * has none that are so large: cuckoo/test_generation.c.) */
+static void blocks_may_come_cleared(void **state)
+{
+  (void) state;
+  const size_t sizes[] = {0, LARGE, ((size_t) 1 << 32) + 1};
+  unsigned char *mark = NULL;
+  const tamis_allocator allocator = {allocate_marked, release_marked, &mark};
+  for (const struct form *form = NULL; (form = next_form(form));)
+    for (unsigned i = 0; i < 3; i++) {
+      tamis_options o = form->options;
+      tamis_load_options load = TAMIS_LOAD_OPTIONS_INIT;
+      o.capacity = 30000, o.allocator = load.allocator = &allocator;
+      o.cleared_from = load.cleared_from = sizes[i];
+      if (o.kind == TAMIS_CUCKOO && !o.window)
+        continue;
+      tamis_filter *f = make_with_options(&o), *again;
+      assert_int_equal(was_left_alone(f, &mark), i == 1);
+      struct bytes saved = saved_bytes(f);
+      assert_int_equal(tamis_load(&load, read_source,
+                                  &(struct source){.data = saved.data, .size = saved.size}, &again),
+                       TAMIS_OK);
+      mark = NULL;
+      if (o.growable && o.kind != TAMIS_COUNTING_BLOOM) {
+        assert_int_equal(was_left_alone(f, &mark), i == 1);
+        assert_int_equal(was_left_alone(again, &mark), i == 1);
+      }
+      free(saved.data);
+      tamis_destroy(f), tamis_destroy(again);
+    }
+}
+
+/* Without an allocator the size says nothing: malloc() gives memory back that was in use. */
+static void blocks_of_malloc_are_cleared(void **state)
+{
+  (void) state;
+  for (const struct form *form = NULL; (form = next_form(form));) {
+    tamis_options o = form->options;
+    void *used[8];
+    uint64_t bytes;
+    o.capacity = 20000, o.cleared_from = 1;
+    assert_int_equal(tamis_bytes_for(&o, &bytes), TAMIS_OK);
+    for (unsigned i = 0; i < 8; i++) {
+      assert_int_equal(posix_memalign(&used[i], 64, bytes), 0);
+      memset(used[i], 0xFF, bytes);
+    }
+    for (unsigned i = 0; i < 8; i++)
+      free(used[i]);
+    tamis_filter *f = make_with_options(&o);
+    assert_true(stats_of(f).count == 0 && stats_of(f).bits_set == 0);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
 /* ---- processes ---- */
 
 static void after_a_fork_the_child_has_a_copy_of_its_own(void **state)
@@ -604,6 +690,8 @@ int main(void)
       cmocka_unit_test(a_users_hash_gets_context_and_seed),
       cmocka_unit_test(null_arguments_are_refused),
       cmocka_unit_test(the_allocator_struct_is_copied),
+      cmocka_unit_test(blocks_may_come_cleared),
+      cmocka_unit_test(blocks_of_malloc_are_cleared),
       cmocka_unit_test(after_a_fork_the_child_has_a_copy_of_its_own),
       cmocka_unit_test(every_bit_of_a_seed),
       cmocka_unit_test(seeds_that_a_users_hash_ignores_are_compared),

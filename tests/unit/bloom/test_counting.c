@@ -202,122 +202,6 @@ static void a_union_sticks_at_fifteen(void **state)
   tamis_destroy(f[0]), tamis_destroy(f[1]);
 }
 
-static void a_union_stays_within_the_capacity(void **state)
-{
-  (void) state;
-  tamis_filter *a = make(100, 0.01, false), *b = make(100, 0.01, false);
-  for (uint64_t i = 0; i < 60; i++) {
-    tamis_add_hash(a, i);
-    tamis_add_hash(b, 100 + i);
-  }
-  tamis_stats before = stats_of(a), after;
-  assert_int_equal(tamis_merge(a, b), TAMIS_EFULL);
-  after = stats_of(a);
-  assert_memory_equal(&before, &after, sizeof before);
-  for (uint64_t i = 0; i < 20; i++)
-    assert_int_equal(tamis_remove_hash(b, 100 + i), TAMIS_OK);
-  assert_int_equal(tamis_merge(a, b), TAMIS_OK);
-  assert_int_equal(stats_of(a).count, 100);
-  assert_int_equal(tamis_add_hash(a, 500), TAMIS_EFULL);
-  assert_valid(a);
-  tamis_destroy(a);
-  tamis_destroy(b);
-}
-
-/* ---- saved filters; unit/bloom/test_save.c has the rest ---- */
-
-/* Each of these is in a file whose sums are right, and none may be accepted. */
-static void what_no_filter_has_is_refused(void **state)
-{
-  (void) state;
-  tamis_filter *f = make(100, 0.01, false);
-  for (uint64_t i = 0; i < 60; i++)
-    tamis_add_hash(f, i);
-  struct bytes saved = saved_bytes(f);
-  size_t array = const_bloom_of(f)->word_count * sizeof(word), trailer = saved.size - SAVED_UNIT;
-  enum { COPIES = 24, FULL_AT = 32, REST_AT = 40 }; /* in the trailer */
-  const struct {
-    size_t at;
-    uint64_t value;
-    int result;
-  } numbers[] = {
-      {24, 1,
-       TAMIS_OK}, /* optional features; then the kind, the options' layout, and the filter's */
-      {32, UINT64_C(1) << 32 | TAMIS_BLOOM, TAMIS_ECORRUPT},
-      {32, UINT64_C(1) << 32 | TAMIS_CUCKOO, TAMIS_ECORRUPT},
-      {88, UINT64_C(1) << 32, TAMIS_ECORRUPT},
-      {256, TAMIS_LAYOUT_BLOCKED, TAMIS_ECORRUPT},
-      {256, 5, TAMIS_ECORRUPT},
-      {264, 6, TAMIS_ECORRUPT}, /* words of a key */
-      {272, 3, TAMIS_ECORRUPT}, /* counters in each of them */
-      {trailer + COPIES, 59, TAMIS_ECORRUPT},
-      {trailer + COPIES, 61, TAMIS_ECORRUPT},
-      {trailer + COPIES, UINT64_C(1) << 62, TAMIS_ECORRUPT},
-      {trailer + COPIES, UINT64_MAX / 6 + 61, TAMIS_ECORRUPT},
-      {trailer + FULL_AT, 1, TAMIS_ECORRUPT},
-      {trailer + REST_AT, 1, TAMIS_ECORRUPT},
-      {trailer + REST_AT, UINT64_MAX - 5, TAMIS_ECORRUPT},
-  };
-  for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-    uint64_t before = saved_get64(saved.data + numbers[i].at);
-    saved_put64(saved.data + numbers[i].at, numbers[i].value);
-    (void) repair(&saved, array);
-    int result = load_any(source_of(&saved), 0, NULL);
-    if (result != numbers[i].result)
-      fail_msg("number %u at %zu: %d instead of %d", i, numbers[i].at, result, numbers[i].result);
-    saved_put64(saved.data + numbers[i].at, before);
-  }
-  tamis_destroy(f);
-  free(saved.data);
-}
-
-/* The write function changes the filter: the file has several parts, so later words are read after
- * that. */
-struct late {
-  struct bytes bytes;
-  tamis_filter *f;
-  uint64_t next;
-};
-
-static int change_and_write(void *context, const void *data, size_t size)
-{
-  struct late *late = context;
-  for (unsigned i = 0; i < 1000; i++, late->next++) {
-    (void) tamis_add_hash(late->f, UINT64_C(1) << 40 | late->next);
-    if (tamis_remove_hash(late->f, late->next) != TAMIS_OK)
-      return 1;
-  }
-  return write_bytes(&late->bytes, data, size);
-}
-
-/* As many copies are counted as the words have: so no place is lost for ever. */
-static void a_save_under_fire_counts_what_it_holds(void **state)
-{
-  (void) state;
-  enum { CAPACITY = 700000, KEYS_IN = 20000 };
-  struct late late = {.f = make(CAPACITY, 0.01, false)};
-  for (uint64_t i = 0; i < KEYS_IN; i++)
-    assert_int_equal(tamis_add_hash(late.f, i), TAMIS_OK);
-  assert_int_equal(tamis_save(late.f, change_and_write, &late), TAMIS_OK);
-  assert_true(late.bytes.calls > 3);
-  tamis_filter *g = load_bytes(&late.bytes);
-  assert_valid(g);
-  for (uint64_t i = late.next; i < KEYS_IN; i++) { /* nobody touched them */
-    assert_true(tamis_contains_hash(g, i));
-    assert_int_equal(tamis_remove_hash(g, i), TAMIS_OK);
-  }
-  /* No word is read while a call changes it here, so nothing but whole keys is left. */
-  for (uint64_t i = 0; i < late.next; i++) {
-    (void) tamis_remove_hash(g, i);
-    (void) tamis_remove_hash(g, UINT64_C(1) << 40 | i);
-  }
-  assert_int_equal(stats_of(g).count, 0);
-  assert_int_equal(stats_of(g).bits_set, 0);
-  tamis_destroy(g);
-  tamis_destroy(late.f);
-  free(late.bytes.data);
-}
-
 /* ---- validation ---- */
 
 static void validation_finds_what_is_wrong(void **state)
@@ -346,9 +230,6 @@ int main(void)
       TEST_WITH_THREADS(many_threads_fill_it_exactly),
       TEST_WITH_THREADS(no_key_is_lost_among_threads),
       cmocka_unit_test(a_union_sticks_at_fifteen),
-      cmocka_unit_test(a_union_stays_within_the_capacity),
-      cmocka_unit_test(what_no_filter_has_is_refused),
-      cmocka_unit_test(a_save_under_fire_counts_what_it_holds),
       cmocka_unit_test(validation_finds_what_is_wrong),
   };
   return cmocka_run_group_tests_name("bloom_counting", tests, NULL, NULL);

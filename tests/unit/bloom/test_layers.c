@@ -122,92 +122,6 @@ static void max_bytes_ends_growth(tamis_layout layout)
 }
 EACH_LAYOUT(max_bytes_ends_growth)
 
-/* Blocks of `from` bytes and more come with all bits set, as if they had been cleared: where the
- * filter believes that, it finds every key. */
-static void *allocate_set(void *from, size_t alignment, size_t size)
-{
-  void *block = NULL;
-  assert_int_equal(posix_memalign(&block, alignment, size), 0);
-  memset(block, size >= *(size_t *) from ? 0xff : 0x5a, size);
-  return block;
-}
-
-static void release_set(void *from, void *block, size_t alignment, size_t size)
-{
-  (void) from, (void) alignment, (void) size;
-  free(block);
-}
-
-/* An allocator's word that its blocks are cleared is taken from the size on that it names: for the
- * filter, for layers that are opened later, and in a filter that was loaded. */
-static void large_blocks_may_come_cleared(tamis_layout layout)
-{
-  size_t from = 20000; /* the first layer is smaller, later ones are larger */
-  const tamis_allocator allocator = {allocate_set, release_set, &from};
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  tamis_load_options load = TAMIS_LOAD_OPTIONS_INIT;
-  options.layout = layout;
-  options.seed = 42;
-  options.allocator = load.allocator = &allocator;
-  const size_t sizes[] = {0, from, (UINT64_C(1) << 32) + 1};
-  tamis_filter *f, *g;
-  for (unsigned i = 0; i < 3; i++) {
-    const bool believed = sizes[i] == from;
-    struct bytes saved = {0};
-    options.cleared_from = load.cleared_from = sizes[i];
-    options.capacity = 1000;
-    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-    assert_false(tamis_contains_hash(f, absent(0)));
-    assert_int_equal(tamis_save(f, write_bytes, &saved), TAMIS_OK);
-    struct source s = source_of(&saved);
-    assert_int_equal(tamis_load(&load, read_source, &s, &g), TAMIS_OK);
-    for (uint64_t key = 0; key < 20000; key++) {
-      (void) tamis_add_hash(f, key);
-      (void) tamis_add_hash(g, key);
-    }
-    assert_int_equal(rate_of(f, 1000) == 1, believed);
-    assert_int_equal(rate_of(g, 1000) == 1, believed);
-    tamis_destroy(f);
-    tamis_destroy(g);
-    options.capacity = 100000;
-    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-    assert_int_equal(tamis_contains_hash(f, absent(0)), believed);
-    tamis_destroy(f);
-    free(saved.data);
-  }
-  /* A block of just that size. */
-  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-  options.cleared_from = from = stats_of(f).bits / 8;
-  tamis_destroy(f);
-  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-  assert_true(tamis_contains_hash(f, absent(0)));
-  tamis_destroy(f);
-}
-EACH_LAYOUT(large_blocks_may_come_cleared)
-
-/* Without an allocator, the size from which on blocks come cleared says nothing: malloc() gives
- * memory back that was in use. */
-static void blocks_of_malloc_are_cleared(void **state)
-{
-  (void) state;
-  enum { BYTES = 40000, BLOCKS = 8 };
-  tamis_options options = options_for(TAMIS_LAYOUT_BLOCKED, 20000);
-  options.cleared_from = 1;
-  for (unsigned i = 0; i < 4; i++) {
-    void *used[BLOCKS] = {NULL};
-    for (unsigned j = 0; j < BLOCKS; j++) {
-      assert_int_equal(posix_memalign(&used[j], 64, BYTES), 0);
-      memset(used[j], 0xff, BYTES);
-    }
-    for (unsigned j = 0; j < BLOCKS; j++)
-      free(used[j]);
-    tamis_filter *f = make_with_options(&options);
-    assert_int_equal(stats_of(f).bits_set, 0);
-    assert_int_equal(bloom_cleared_from(const_bloom_of(f)), 0);
-    tamis_destroy(f);
-  }
-}
-
 /* Layers for ever lower rates would need more than 64 bits of a hash. */
 static void growth_ends_where_hashes_do(void **state)
 {
@@ -222,88 +136,6 @@ static void growth_ends_where_hashes_do(void **state)
     assert_ended(f, keys);
     tamis_destroy(f);
   }
-}
-
-/* ---- saved ---- */
-
-/* max_bytes counts all layers. */
-static void max_bytes_holds_for_all_layers(void **state)
-{
-  (void) state;
-  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.01);
-  for (uint64_t i = 0; i < 7000; i++)
-    (void) tamis_add_hash(f, i);
-  struct bytes b = saved_bytes(f);
-  uint64_t bytes = stats_of(f).bytes;
-  assert_int_equal(load_any(source_of(&b), bytes, NULL), TAMIS_OK);
-  for (uint64_t less = 1; less < bytes; less += bytes / 7)
-    assert_int_equal(load_any(source_of(&b), bytes - less, NULL), TAMIS_EFULL);
-  tamis_destroy(f);
-  free(b.data);
-}
-
-/* Where the numbers of the layers are in a file: after each array and its sums. */
-static size_t next_layer_block(const struct bytes *b, size_t from)
-{
-  for (size_t at = from; at + 64 < b->size; at += 64)
-    if (saved_get32(b->data + at) == SAVED_KIND_BLOCKS && !saved_get32(b->data + at + 4) &&
-        saved_get64(b->data + at + 8) == 56)
-      return at;
-  return 0;
-}
-
-/* Each change is made in a file whose sum of the block is right, but not those after it; so what
- * the library says is found before these are. */
-static void layers_that_cannot_be_are_refused(void **state)
-{
-  (void) state;
-  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.01);
-  for (uint64_t i = 0; i < 3000; i++)
-    (void) tamis_add_hash(f, i);
-  struct bytes b = saved_bytes(f), changed = {.size = b.size, .data = malloc(b.size)};
-  size_t block = next_layer_block(&b, SAVED_ARRAY_ALIGNMENT);
-  assert_true(block);
-  const uint64_t inf = UINT64_C(0x7FF0000000000000);
-  const struct {
-    size_t at; /* in the block, or (below 64) in its head */
-    uint64_t value;
-  } numbers[] = {
-      {24, 3},           {24, 0},  {24, UINT64_MAX}, {32, UINT64_MAX}, {40, UINT64_MAX},
-      {48, 1},           {64, 2},  {64, 3},          {64, 99},         {72, 0},
-      {72, 65},          {80, 0},  {80, 99},         {88, 0},          {88, UINT64_C(1) << 41},
-      {88, UINT64_MAX},  {96, 0},  {96, 2},          {96, UINT64_MAX}, {104, 0},
-      {104, UINT64_MAX}, {112, 0}, {112, inf},       {112, UINT64_MAX}};
-  for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-    memcpy(changed.data, b.data, b.size);
-    saved_put64(changed.data + block + numbers[i].at, numbers[i].value);
-    saved_put64(changed.data + block + 56,
-                saved_block_sum(changed.data + block, changed.data + block + 64, 48));
-    int result = load_any(source_of(&changed), 0, NULL);
-    if (result != TAMIS_ECORRUPT)
-      fail_msg("number %u: %d", i, result);
-  }
-  /* how many layers there are, in the header */
-  const struct {
-    uint64_t features, further;
-    int result;
-  } headers[] = {{0, 2, TAMIS_ECORRUPT},    {1, 0, TAMIS_EUNSUPPORTED},
-                 {1, 1, TAMIS_ECORRUPT},    {1, 3, TAMIS_ECORRUPT},
-                 {1, 64, TAMIS_ECORRUPT},   {1, UINT64_MAX, TAMIS_ECORRUPT},
-                 {3, 2, TAMIS_EUNSUPPORTED}};
-  for (unsigned i = 0; i < sizeof headers / sizeof *headers; i++) {
-    memcpy(changed.data, b.data, b.size);
-    saved_put64(changed.data + 16, headers[i].features);
-    saved_put64(changed.data + SAVED_GEOMETRY_AT + 48, headers[i].further);
-    saved_put64(changed.data + SAVED_HEADER - 8, hash_sum(changed.data, SAVED_HEADER - 8, 0));
-    int result = load_any(source_of(&changed), 0, NULL);
-    if (result != headers[i].result)
-      fail_msg("header %u: %d", i, result);
-  }
-  assert_truncations_are_found(&b, 64);
-  assert_changes_are_found(&b, SCALE == 1 ? 301 : 3001);
-  tamis_destroy(f);
-  free(b.data);
-  free(changed.data);
 }
 
 /* A filter as versions before this one have saved it: one layer, for all of the rate. */
@@ -403,11 +235,7 @@ int main(void)
       EACH(a_table_has_the_row_of_each_layer),
       cmocka_unit_test(parts_of_the_rate_fall_slowly),
       EACH(max_bytes_ends_growth),
-      EACH(large_blocks_may_come_cleared),
-      cmocka_unit_test(blocks_of_malloc_are_cleared),
       cmocka_unit_test(growth_ends_where_hashes_do),
-      cmocka_unit_test(max_bytes_holds_for_all_layers),
-      cmocka_unit_test(layers_that_cannot_be_are_refused),
       EACH(a_file_that_was_planned_for_the_whole_rate_keeps_it),
       EACH_WITH_THREADS(each_key_has_one_winner),
   };

@@ -170,45 +170,6 @@ static void either_bucket_leads_to_the_other(void **state)
       }
 }
 
-/* Counters, as the most regular keys: segments, buckets and fingerprints are even, each by
- * itself. */
-static void addresses_are_even(void **state)
-{
-  (void) state;
-  enum { CELLS = 64, KEYS = 1 << 18 };
-  struct window_spec spec = {8, 2000000, 0.001, false};
-  struct window_geometry g = planned(&spec);
-  assert_true(g.segments > 1);
-  struct hash_keys keys = hash_keys_from_seed(3);
-  static uint64_t cells[4][CELLS];
-  memset(cells, 0, sizeof cells);
-  double buckets = (double) window_segment_buckets(&g);
-  for (uint64_t i = 0; i < KEYS; i++) {
-    struct window_place p = window_place_of(&g, hash_mix(&keys, i), true);
-    uint64_t segment = p.lower / window_segment_buckets(&g);
-    double lower = (double) (p.lower % window_segment_buckets(&g)) / buckets * 2;
-    double upper = (double) (p.upper % window_segment_buckets(&g)) / buckets * 2 - 1;
-    cells[0][segment * CELLS / g.segments]++;
-    cells[1][(unsigned) (lower * CELLS)]++;
-    cells[2][(unsigned) (upper * CELLS)]++;
-    cells[3][p.top >> 58]++;
-  }
-  for (unsigned i = 1; i < 4; i++) { /* segments are too few for all cells */
-    double chi = 0, mean = (double) KEYS / CELLS;
-    for (unsigned j = 0; j < CELLS; j++)
-      chi += ((double) cells[i][j] - mean) * ((double) cells[i][j] - mean) / mean;
-    assert_true(chi < 63 + 6 * sqrt(2 * 63));
-  }
-  uint64_t fewest = KEYS, most = 0;
-  for (unsigned j = 0; j < CELLS; j++)
-    if (cells[0][j]) {
-      fewest = cells[0][j] < fewest ? cells[0][j] : fewest;
-      most = cells[0][j] > most ? cells[0][j] : most;
-    }
-  double mean = (double) KEYS / (double) g.segments;
-  assert_true((double) fewest > mean - 6 * sqrt(mean) && (double) most < mean + 6 * sqrt(mean));
-}
-
 /* ---- what plans promise, in filters ---- */
 
 static uint64_t fresh_key(uint64_t *next)
@@ -222,34 +183,6 @@ static tamis_filter *window(unsigned periods, uint64_t capacity, double fpp, boo
   tamis_options o = TAMIS_OPTIONS_INIT;
   o.window = periods, o.capacity = capacity, o.fpp = fpp, o.growable = growable, o.seed = seed;
   return make_with_options(&o);
-}
-
-/* A filter that may not grow has room for its capacity, period after period, though a false
- * positive may hide a key. */
-static void check_room(unsigned periods, uint64_t capacity, double fpp, uint64_t seed)
-{
-  tamis_filter *f = window(periods, capacity, fpp, false, seed);
-  uint64_t next = seed << 32;
-  for (unsigned period = 0; period < 3 * (periods + 1); period++) {
-    for (uint64_t i = period * capacity / (periods + 1);
-         i < (period + 1) * capacity / (periods + 1); i++)
-      assert_int_equal(tamis_add_hash(f, fresh_key(&next)), TAMIS_OK);
-    assert_valid(f);
-    assert_int_equal(tamis_advance(f), TAMIS_OK);
-  }
-  tamis_destroy(f);
-}
-
-static void fixed_filters_have_room(void **state)
-{
-  (void) state;
-  static const uint64_t capacities[] = {1, 2, 3, 7, 20, 99, 700, 5000, 40000};
-  for (unsigned i = 0; i < sizeof capacities / sizeof *capacities; i++)
-    for (unsigned j = 0; j < 8; j += 2)
-      for (uint64_t seed = 1; seed <= 1 + 20000 / SCALE / (capacities[i] + 500); seed++) {
-        check_room(1, capacities[i], rates[j], seed);
-        check_room(8, capacities[i], rates[j + 1], seed);
-      }
 }
 
 /* Of the layers that are searched at the same time, each has a share of the rate of its own. */
@@ -280,8 +213,6 @@ int main(void)
       cmocka_unit_test(lowest_rates_are_what_the_header_says),
       cmocka_unit_test(what_is_saved_is_restored),
       cmocka_unit_test(either_bucket_leads_to_the_other),
-      cmocka_unit_test(addresses_are_even),
-      cmocka_unit_test(fixed_filters_have_room),
       cmocka_unit_test(layers_have_shares_of_their_own),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
