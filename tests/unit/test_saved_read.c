@@ -411,44 +411,6 @@ static void places_are_always_checked(void **state)
       TAMIS_ECORRUPT);
 }
 
-/* The sums of an array are in as few blocks as possible. */
-static void sums_are_in_one_block(void **state)
-{
-  (void) state;
-  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1300000, 0.01);
-  struct bytes bytes = saved_bytes(f);
-  tamis_destroy(f);
-  size_t trailer = bytes.size - SAVED_UNIT, sums = trailer - (size_t) 2 * SAVED_UNIT;
-  size_t rest = (size_t) number_at(bytes.data, sums + 8) - 8;
-  assert_in_range(rest, 8, SAVED_UNIT - 8);
-  bytes.data = realloc(bytes.data, bytes.size += (size_t) 2 * SAVED_UNIT);
-  assert_non_null(bytes.data);
-  memmove(bytes.data + trailer + (size_t) 2 * SAVED_UNIT, bytes.data + trailer, SAVED_UNIT);
-  trailer += (size_t) 2 * SAVED_UNIT;
-  unsigned char *first = bytes.data + sums, *second = first + (size_t) 2 * SAVED_UNIT;
-  memcpy(second, first, (size_t) 2 * SAVED_UNIT);
-  memset(second + SAVED_UNIT, 0, SAVED_UNIT);
-  memcpy(second + SAVED_UNIT, first + SAVED_UNIT + 8, rest);
-  memset(first + SAVED_UNIT + 8, 0, rest);
-  saved_put64(first + 8, 8);
-  saved_put64(second + 8, rest);
-  saved_put64(second + 16, 1);
-  saved_put64(second + 40, 1);
-  saved_put64(bytes.data + trailer + 8, bytes.size);
-  saved_put64(bytes.data + trailer + 16, 2);
-  uint64_t digest = saved_next_digest(0, number_at(bytes.data, SAVED_HEADER - 8));
-  for (unsigned i = 0; i < 2; i++) {
-    unsigned char *block = i ? second : first;
-    uint64_t sum = saved_block_sum(block, block + SAVED_UNIT, i ? rest : 8);
-    saved_put64(block + 56, sum);
-    digest = saved_next_digest(digest, sum);
-  }
-  saved_put64(bytes.data + trailer + 48, digest);
-  saved_put64(bytes.data + trailer + 56, hash_sum(bytes.data + trailer, 56, 0));
-  assert_int_equal(load_any(source_of(&bytes), 0, NULL), TAMIS_ECORRUPT);
-  free(bytes.data);
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -465,7 +427,6 @@ int main(void)
       cmocka_unit_test(a_seed_of_zero_is_none),
       cmocka_unit_test(removed_keys_stay_within_the_limit),
       cmocka_unit_test(places_are_always_checked),
-      cmocka_unit_test(sums_are_in_one_block),
   };
   return cmocka_run_group_tests_name("saved_read", tests, NULL, NULL);
 }
