@@ -30,4 +30,11 @@ int __wrap_fstatfs(int fd, struct statfs *system);
 int __real_unlinkat(int folder, const char *path, int flags);
 int __wrap_unlinkat(int folder, const char *path, int flags);
 
+/* A call that is wrapped: whether it goes on, else it fails; and what is made of it then. */
+#define WRAP_CALL(type, name, parameters, goes_on, call) \
+  type __wrap_##name parameters                          \
+  {                                                      \
+    return (goes_on) ? (type) ended(call) : -1;          \
+  }
+
 #endif

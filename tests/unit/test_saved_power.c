@@ -169,8 +169,22 @@ static void lose_power_in_child(void)
     fail_msg("power is lost: the file does not open, or has lost keys");
 }
 
+/* ---- the system ---- */
+
+enum { MOST_FDS = 1024, FOLDER = MOST_FILES };
+
+static struct {
+  bool armed;
+  unsigned calls, fail_at; /* the call that fails, from 1 on */
+  int error;
+  size_t most;              /* that a write does at once; 0: all */
+  unsigned files[MOST_FDS]; /* what a descriptor leads to */
+} sys;
+
 static void make_step(const char *of, unsigned file)
 {
+  if (!sys.armed)
+    return;
   assert_in_range(disk.steps_n, 0, MOST_STEPS - 1);
   struct step *step = &disk.steps[disk.steps_n++];
   snprintf(step->name, sizeof step->name, "%s", of);
@@ -186,18 +200,6 @@ static unsigned file_of_name(const char *of)
       file = disk.steps[i].file;
   return file;
 }
-
-/* ---- the system ---- */
-
-enum { MOST_FDS = 1024, FOLDER = MOST_FILES };
-
-static struct {
-  bool armed;
-  unsigned calls, fail_at; /* the call that fails, from 1 on */
-  int error;
-  size_t most;              /* that a write does at once; 0: all */
-  unsigned files[MOST_FDS]; /* what a descriptor leads to */
-} sys;
 
 /* Reads what is in the open files now, whoever has written it. */
 static void look_at_files(void)
@@ -234,10 +236,15 @@ static bool begin_call(void)
   return false;
 }
 
-static void opened_file(int fd, const char *opened, int flags)
+static int ended(ssize_t result)
+{
+  return (int) result;
+}
+
+static int opened_file(int fd, const char *opened, int flags)
 {
   if (!sys.armed || fd < 0)
-    return;
+    return fd;
   assert_in_range(fd, 0, MOST_FDS - 1);
   const char *slash = strrchr(opened, '/');
   const char *of = slash ? slash + 1 : opened;
@@ -248,60 +255,38 @@ static void opened_file(int fd, const char *opened, int flags)
     make_step(of, file);
   }
   sys.files[fd] = file;
-}
-
-int __wrap_open(const char *opened, int flags, ...)
-{
-  if (!begin_call())
-    return -1;
-  int fd = __real_open(opened, flags, 0600);
-  opened_file(fd, opened, flags);
   return fd;
-}
-
-int __wrap_openat(int at, const char *opened, int flags, mode_t mode)
-{
-  if (!begin_call())
-    return -1;
-  int fd = __real_openat(at, opened, flags, mode);
-  opened_file(fd, opened, flags);
-  return fd;
-}
-
-ssize_t __wrap_write(int fd, const void *data, size_t size)
-{
-  if (!begin_call())
-    return -1;
-  return __real_write(fd, data, sys.armed && sys.most && sys.most < size ? sys.most : size);
 }
 
 ssize_t __real_pwrite(int fd, const void *data, size_t size, off_t at);
 ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t at);
-
-ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t at)
-{
-  return begin_call() ? __real_pwrite(fd, data, size, at) : -1;
-}
-
 int __real_ftruncate(int fd, off_t size);
 int __wrap_ftruncate(int fd, off_t size);
-
-int __wrap_ftruncate(int fd, off_t size)
-{
-  return begin_call() ? __real_ftruncate(fd, size) : -1;
-}
-
 int __real_linkat(int from_folder, const char *from, int to_folder, const char *to, int flags);
 int __wrap_linkat(int from_folder, const char *from, int to_folder, const char *to, int flags);
 
-int __wrap_linkat(int from_folder, const char *from, int to_folder, const char *to, int flags)
-{
-  if (!begin_call())
-    return -1;
-  if (sys.armed)
-    make_step(to, file_of_name(from));
-  return __real_linkat(from_folder, from, to_folder, to, flags);
-}
+WRAP_CALL(int, open, (const char *opened, int flags, ...), begin_call(),
+          opened_file(__real_open(opened, flags, 0600), opened, flags))
+WRAP_CALL(int, openat, (int at, const char *opened, int flags, mode_t mode), begin_call(),
+          opened_file(__real_openat(at, opened, flags, mode), opened, flags))
+WRAP_CALL(ssize_t, write, (int fd, const void *data, size_t size), begin_call(),
+          __real_write(fd, data, sys.armed &&sys.most &&sys.most < size ? sys.most : size))
+WRAP_CALL(ssize_t, pwrite, (int fd, const void *data, size_t size, off_t at), begin_call(),
+          __real_pwrite(fd, data, size, at))
+WRAP_CALL(int, ftruncate, (int fd, off_t size), begin_call(), __real_ftruncate(fd, size))
+WRAP_CALL(int, flock, (int fd, int operation), begin_call(), __real_flock(fd, operation))
+WRAP_CALL(int, fstatfs, (int fd, struct statfs *system), begin_call(), __real_fstatfs(fd, system))
+WRAP_CALL(int, linkat,
+          (int from_folder, const char *from, int to_folder, const char *to, int flags),
+          begin_call(),
+          (make_step(to, file_of_name(from)),
+           __real_linkat(from_folder, from, to_folder, to, flags)))
+WRAP_CALL(int, renameat, (int from_folder, const char *from, int to_folder, const char *to),
+          begin_call(),
+          (make_step(to, file_of_name(from)), make_step(from, 0),
+           __real_renameat(from_folder, from, to_folder, to)))
+WRAP_CALL(int, unlinkat, (int at, const char *removed, int flags), begin_call(),
+          (make_step(removed, 0), __real_unlinkat(at, removed, flags)))
 
 int __wrap_fsync(int fd)
 {
@@ -320,42 +305,12 @@ int __wrap_fsync(int fd)
   return __real_fsync(fd);
 }
 
-int __wrap_renameat(int from_folder, const char *from, int to_folder, const char *to)
-{
-  if (!begin_call())
-    return -1;
-  if (sys.armed) {
-    make_step(to, file_of_name(from));
-    make_step(from, 0);
-  }
-  return __real_renameat(from_folder, from, to_folder, to);
-}
-
 int __wrap_close(int fd)
 {
   if (sys.armed)
     sys.files[fd] = 0;
   int result = __real_close(fd);
   return begin_call() ? result : -1;
-}
-
-int __wrap_flock(int fd, int operation)
-{
-  return begin_call() ? __real_flock(fd, operation) : -1;
-}
-
-int __wrap_fstatfs(int fd, struct statfs *system)
-{
-  return begin_call() ? __real_fstatfs(fd, system) : -1;
-}
-
-int __wrap_unlinkat(int at, const char *removed, int flags)
-{
-  if (!begin_call())
-    return -1;
-  if (sys.armed)
-    make_step(removed, 0);
-  return __real_unlinkat(at, removed, flags);
 }
 
 /* ---- saves ---- */
