@@ -561,48 +561,6 @@ static int load_with(const tamis_load_options *options, const struct bytes *save
   return result;
 }
 
-static void load_options_are_told_by_their_size(void **state)
-{
-  (void) state;
-  struct {
-    tamis_load_options known;
-    unsigned char unknown[64];
-  } options = {.known = TAMIS_LOAD_OPTIONS_INIT};
-  tamis_load_options initial;
-  tamis_filter *f = filter_of(100, 1);
-  struct bytes saved = saved_bytes(f);
-  memset(&initial, 0xA5, sizeof initial);
-  tamis_load_options_init(&initial);
-  assert_int_equal(initial.struct_size, sizeof initial);
-  assert_int_equal(load_with(&initial, &saved), TAMIS_OK);
-  for (size_t size = 0; size < sizeof options.known; size++) {
-    options.known.struct_size = size;
-    assert_int_equal(load_with(&options.known, &saved), TAMIS_EINVAL);
-  }
-  for (size_t tail = 1; tail <= sizeof options.unknown; tail++) {
-    options.known.struct_size = sizeof options.known + tail;
-    assert_int_equal(load_with(&options.known, &saved), TAMIS_OK);
-    options.unknown[tail - 1] = 1;
-    assert_int_equal(load_with(&options.known, &saved), TAMIS_EUNSUPPORTED);
-    options.unknown[tail - 1] = 0;
-  }
-  options.known.struct_size = SIZE_MAX;
-  assert_int_equal(load_with(&options.known, &saved), TAMIS_EINVAL);
-  static union {
-    tamis_load_options known;
-    unsigned char all[4097];
-  } large;
-  large.known = options.known;
-  large.known.struct_size = 4097;
-  assert_int_equal(load_with(&large.known, &saved), TAMIS_EINVAL);
-  large.known.struct_size = 4096;
-  assert_int_equal(load_with(&large.known, &saved), TAMIS_OK);
-  initial.allocator = &(tamis_allocator){count_allocate, NULL, NULL};
-  assert_int_equal(load_with(&initial, &saved), TAMIS_EINVAL);
-  free(saved.data);
-  tamis_destroy(f);
-}
-
 /* ---- hash functions ---- */
 
 static uint64_t own_hash(void *context, const void *key, size_t len, uint64_t seed)
@@ -830,7 +788,6 @@ int main(void)
       cmocka_unit_test(a_read_that_fails_ends_the_load),
       cmocka_unit_test(a_save_takes_little_memory),
       cmocka_unit_test(arguments_are_checked),
-      cmocka_unit_test(load_options_are_told_by_their_size),
       cmocka_unit_test(a_filter_is_loaded_with_its_own_hash_function_only),
       cmocka_unit_test(the_limit_of_a_filter_is_saved),
       cmocka_unit_test(what_was_mapped_unchecked_is_saved_whole_or_not_at_all),

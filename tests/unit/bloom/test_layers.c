@@ -8,7 +8,6 @@
 #include "base/hash.h"
 
 #include <math.h>
-#include <pthread.h>
 
 static tamis_options options_for(tamis_layout layout, uint64_t capacity)
 {
@@ -162,73 +161,6 @@ static void a_file_that_was_planned_for_the_whole_rate_keeps_it(tamis_layout lay
 }
 EACH_LAYOUT(a_file_that_was_planned_for_the_whole_rate_keeps_it)
 
-/* ---- threads ---- */
-
-enum { THREADS = 4, SHARED = 60000 / SCALE };
-
-struct adder {
-  tamis_filter *filter;
-  unsigned char *won;
-  unsigned number;
-  bool batches, good;
-  pthread_t thread;
-};
-
-static void *add_all(void *arg)
-{
-  struct adder *a = arg;
-  a->good = true;
-  for (uint64_t i = 0; i < SHARED; i += 16) {
-    uint64_t keys[16];
-    int results[16];
-    for (uint64_t j = 0; j < 16; j++)
-      keys[j] = i + j;
-    if (a->batches && a->number % 2)
-      a->good &= tamis_add_unique_many_hash(a->filter, keys, 16, results) == TAMIS_OK;
-    else
-      for (unsigned j = 0; j < 16; j++)
-        results[j] = tamis_add_unique_hash(a->filter, keys[j]);
-    for (unsigned j = 0; j < 16; j++) {
-      if (results[j] == TAMIS_OK)
-        __atomic_fetch_add(&a->won[keys[j]], 1, __ATOMIC_RELAXED);
-      a->good &= results[j] >= 0 && tamis_contains_hash(a->filter, keys[j]);
-    }
-  }
-  return NULL;
-}
-
-/* All threads add the same keys in the same order: across all openings each key has at most one
- * winner, and hardly any has none. */
-static void each_key_has_one_winner(tamis_layout layout)
-{
-  for (unsigned round = 0; round < 6; round++) {
-    tamis_filter *f = make_filter(layout, round % 2 ? 100 : 1000, 0.01);
-    struct adder adders[THREADS];
-    static unsigned char won[SHARED];
-    memset(won, 0, sizeof won);
-    for (unsigned t = 0; t < THREADS; t++) {
-      adders[t] = (struct adder){.filter = f, .won = won, .number = t, .batches = round > 2};
-      assert_int_equal(pthread_create(&adders[t].thread, NULL, add_all, &adders[t]), 0);
-    }
-    uint64_t none = 0;
-    for (unsigned t = 0; t < THREADS; t++) {
-      pthread_join(adders[t].thread, NULL);
-      assert_true(adders[t].good);
-    }
-    for (uint64_t i = 0; i < SHARED; i++) {
-      assert_true(won[i] <= 1 && tamis_contains_hash(f, i));
-      none += !won[i];
-    }
-    tamis_stats s = stats_of(f);
-    assert_true((double) none < 0.011 * SHARED && s.layers > (SCALE == 1 ? 5 : 3));
-    assert_in_range(s.count, SHARED - none, SHARED - none + THREADS * s.layers);
-    assert_true(rate_of(f, 100000) <= 0.01);
-    assert_valid(f);
-    tamis_destroy(f);
-  }
-}
-EACH_LAYOUT(each_key_has_one_winner)
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -237,7 +169,6 @@ int main(void)
       EACH(max_bytes_ends_growth),
       cmocka_unit_test(growth_ends_where_hashes_do),
       EACH(a_file_that_was_planned_for_the_whole_rate_keeps_it),
-      EACH_WITH_THREADS(each_key_has_one_winner),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -189,6 +189,19 @@ static void a_file_in_use_is_not_mended(void **state)
 
 /* ---- what others have written ---- */
 
+/* In all entries. */
+static void put_stamps(const struct window *w, unsigned stamp)
+{
+  const struct lane_shape *s = &w->first.geometry.whole.lane;
+  for (uint64_t i = 0; i < window_words(&w->first.geometry); i++)
+    for (unsigned lane = 0; lane < s->lanes; lane++) {
+      const uint64_t old = word_load(&w->first.words[i]), entry = lane_get(s, old, lane),
+                     fingerprint = window_fingerprint_of(&w->first.geometry.shape, entry);
+      if (entry)
+        word_store(&w->first.words[i], lane_put(s, old, lane, fingerprint | stamp));
+    }
+}
+
 /* Stamps of no period, and entries that are dead, in a window that is united with a private one. */
 static void impossible_stamps_are_not_united(void **state)
 {
@@ -198,7 +211,15 @@ static void impossible_stamps_are_not_united(void **state)
   tamis_filter *shared = open_shared(&options), *own;
   assert_int_equal(tamis_create(&options, &own), TAMIS_OK);
   add_keys(own, 0, 500);
+  add_keys(shared, 1000, 100);
   const struct window *w = const_window_of(shared);
+  const unsigned next = epoch_next_stamp(epoch_now(epoch_before(&w->state->epoch)), w->stamps),
+                 stamps[] = {0, next, w->stamps + 1, w->stamps + 2};
+  for (unsigned i = 0; i < 4; i++) {
+    put_stamps(w, stamps[i]);
+    assert_int_equal(tamis_merge(own, shared), TAMIS_OK);
+    assert_in_range(count_in(own, 1000, 100), 0, 2);
+  }
   for (uint64_t i = 0; i < window_words(&w->first.geometry); i++)
     word_store(&w->first.words[i], hash_of(i) & hash_of(~i));
   (void) tamis_merge(own, shared);
