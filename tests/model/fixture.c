@@ -50,7 +50,7 @@ struct cuckoo *cuckoo(void)
   return cuckoo_of(t.filter);
 }
 
-struct cuckoo_address address_of(uint64_t hash)
+static struct cuckoo_address address_of(uint64_t hash)
 {
   return cuckoo_address(&t.geometry, hash_mix(&t.keys, hash));
 }
@@ -92,20 +92,6 @@ void take(uint64_t hash)
   expect(tamis_remove_hash(t.filter, hash) == TAMIS_OK, "remove");
 }
 
-unsigned matches_in(uint64_t hash, uint32_t bucket)
-{
-  struct bucket_pair pair = pair_of(hash);
-  const struct lane_shape *s = &t.geometry.shape;
-  uint64_t value = word_load(&segment_words(&t.geometry, pair.segment)[bucket]);
-  return lanes_count(bucket_match(s, value, pair.entry));
-}
-
-unsigned entries_of(uint64_t hash)
-{
-  struct bucket_pair pair = pair_of(hash);
-  return matches_in(hash, pair.lower) + matches_in(hash, pair.upper);
-}
-
 bool contains(uint64_t hash)
 {
   return tamis_contains_hash(t.filter, hash);
@@ -126,39 +112,5 @@ const char *whole(void)
   for (unsigned i = 0; i < t.n; i++)
     if (!contains(t.in[i]))
       return "a key has been lost";
-  return NULL;
-}
-
-const char *whole_with_count(uint64_t count)
-{
-  const char *reason = whole();
-  return reason ? reason : figures().count != count ? "the count is wrong" : NULL;
-}
-
-void must_find(uint64_t hash)
-{
-  if (!contains(hash))
-    model_fail("false negative");
-}
-
-void must_add(uint64_t hash)
-{
-  if (tamis_add_hash(t.filter, hash) != TAMIS_OK)
-    model_fail("an add was refused");
-}
-
-void must_remove(uint64_t hash)
-{
-  if (tamis_remove_hash(t.filter, hash) != TAMIS_OK)
-    model_fail("a remove found nothing");
-}
-
-int add_unique(uint64_t hash)
-{
-  return tamis_add_unique_hash(t.filter, hash);
-}
-
-const char *check_nothing(void)
-{
   return NULL;
 }

@@ -2,7 +2,8 @@
  *
  * What the parts of the model checker know of each other:
  *
- *    shapes_*.c            small situations in which calls meet, and what must hold at their end
+ *    shapes_*.c            small situations in which calls meet
+ *    calls.c               makes the calls, and says whether their answers have an order
  *    fixture.c             the filter and the keys that they share
  *    test_model.c          the program: which shape, which search
  *    world.cpp             their world: relacy's memory model beneath the library's code
@@ -31,20 +32,33 @@ struct model_effort {
   uint64_t executions; /* MODEL_RANDOM: how many; otherwise at most this many, 0 for all */
 };
 
+/* Threads make calls, which a bar separates: "add x; has y | remove? y" (calls.c has their names).  When
+ * they have ended, the filter is valid, the keys that no call names are there, and some order of the calls
+ * explains their answers and what the filter holds.  A call with ? may be refused. */
 struct shape {
   const char *name;
   const char *question;
-  unsigned threads;
-  bool grace;            /* one thread more waits for grace periods */
-  void (*set_up)(void);  /* once, before the search; every execution begins with what it left */
-  void (*run)(unsigned); /* what a thread does */
-  const char *(*check)(void); /* when all threads have ended: NULL, or what is wrong */
+  void (*set_up)(void); /* once, before the search; every execution begins with what it left */
+  const char *calls;
   struct model_effort effort;
   /* The search with acquire and release in place of seq_cst.  The model's seq_cst loads never
    * see an old value, which hides what the weaker orders are for.  So every shape that does not
    * depend on the one order of all seq_cst accesses is searched in this way too. */
   struct model_effort acq_rel;
+  const char *(*also)(void); /* what must hold besides: NULL, or what is wrong */
+  /* The same in place of an order: each call without ? has succeeded. */
+  const char *(*instead)(void);
+  bool grace; /* one thread more waits for grace periods */
 };
+
+/* calls.c: sets a shape up; returns the number of threads. */
+unsigned model_begin(const struct shape *shape);
+
+/* What a thread does. */
+void model_run(unsigned thread);
+
+/* When all threads have ended: NULL, or what is wrong. */
+const char *model_judge(void);
 
 struct model_report {
   bool good;

@@ -24,8 +24,6 @@ static struct file {
   unsigned char bytes[FILE_BYTES];
 } files[SAVERS];
 
-static unsigned savers; /* how many threads save */
-
 /* The writer's buffer is known to nobody else, so it need not be in the model's memory. */
 static void *allocate(void *file, size_t alignment, size_t size)
 {
@@ -60,27 +58,27 @@ static int64_t read_bytes(void *context, void *data, size_t size)
   return (int64_t) n;
 }
 
-/* The end of each set-up.  The figures that the header has for the user are left out: to read them
- * would only make the search larger. */
-static void describe(unsigned threads_that_save)
+/* The figures that the header has for the user are left out: to read them would only make the search
+ * larger. */
+void describe_filter(void)
 {
-  savers = threads_that_save;
   memset(&head, 0, sizeof head);
   t.filter->operations->kind->describe(t.filter, &head);
   head.options.kind = t.filter->operations->kind->kind;
   head.options.seed = SEED;
   head.probe = filter_probe(t.filter);
+  for (unsigned i = 0; i < SAVERS; i++)
+    files[i].size = 0;
 }
 
-static void save(unsigned i)
+int save(uint64_t i)
 {
   struct saved_writer w = {
       .write = write_bytes, .context = &files[i], .allocator = {allocate, release, &files[i]}};
   files[i].size = files[i].read = 0;
   tamis__saved_begin(&w, &head);
   w.result = t.filter->operations->kind->save(t.filter, &w);
-  if (tamis__saved_end(&w) != TAMIS_OK)
-    model_fail("the save failed");
+  return tamis__saved_end(&w);
 }
 
 /* Checks each filter that has been saved. */
@@ -89,7 +87,7 @@ static const char *check_each(const char *(*check)(tamis_filter *loaded))
   tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
   options.allocator = &from_the_world;
   const char *reason = whole();
-  for (unsigned i = 0; i < savers && !reason; i++) {
+  for (unsigned i = 0; i < SAVERS && files[i].size && !reason; i++) {
     tamis_filter *loaded;
     if (tamis_load(&options, read_bytes, &files[i], &loaded) != TAMIS_OK)
       reason = "what has been saved is no filter";
@@ -133,54 +131,11 @@ static const char *check_saved(void)
 
 /* ---- cuckoo: one generation ---- */
 
-static void set_up_saved_move(void)
-{
-  set_up_move();
-  describe(1);
-}
-
+/* All keys stay, and the copy of x. */
 static void set_up_saved_counted_move(void)
 {
   set_up_counted_move();
-  t.n++;             /* all keys stay, */
-  t.in[t.n++] = t.x; /* and the copy of x */
-  describe(1);
-}
-
-static void run_save_and_move(unsigned thread)
-{
-  if (thread == 0)
-    save(0);
-  else
-    move_to_and_fro(2);
-}
-
-static void set_up_saved_split(void)
-{
-  set_up_split();
-  describe(1);
-}
-
-static void run_save_and_add(unsigned thread)
-{
-  if (thread == 0)
-    save(0);
-  else
-    must_add(t.y);
-}
-
-static void set_up_saved_join(void)
-{
-  set_up_join();
-  describe(1);
-}
-
-static void run_save_and_remove(unsigned thread)
-{
-  if (thread == 0)
-    save(0);
-  else
-    must_remove(t.y);
+  t.in[t.n++] = t.x;
 }
 
 static void set_up_saved_two(void)
@@ -188,18 +143,6 @@ static void set_up_saved_two(void)
   make_cuckoo(1, 0, 1);
   t.x = put_to_stay(key());
   t.y = put(key());
-  describe(1);
-}
-
-static void run_save_and_removes(unsigned thread)
-{
-  if (thread == 0) {
-    save(0);
-  } else {
-    must_remove(t.y);
-    must_add(t.y);
-    must_remove(t.y);
-  }
 }
 
 /* ---- cuckoo: two generations ---- */
@@ -257,17 +200,6 @@ static void set_up_save_and_exchange(void)
   t.x = put_to_stay(key());
   t.y = key_like(t.x, 0);
   open_short(t.x);
-  describe(1);
-}
-
-static void run_save_and_exchange(unsigned thread)
-{
-  if (thread == 0) {
-    save(0);
-  } else {
-    must_add(t.y);
-    must_remove(t.y);
-  }
 }
 
 /* The same with a union, which may get the generations in any order. */
@@ -278,15 +210,6 @@ static void set_up_unite_and_exchange(void)
   make_long();
   into = t.filter;
   set_up_save_and_exchange();
-  describe(0);
-}
-
-static void run_unite_and_exchange(unsigned thread)
-{
-  if (thread != 0)
-    run_save_and_exchange(thread);
-  else if (tamis_merge(into, t.filter) != TAMIS_OK)
-    model_fail("no union");
 }
 
 static const char *check_united(void)
@@ -302,31 +225,6 @@ static void set_up_save_and_go_on(void)
   t.x = put_to_stay(key());
   t.y = put(key());
   open_short(t.y);
-  describe(1);
-}
-
-static void run_save_and_go_on(unsigned thread)
-{
-  if (thread == 0) {
-    save(0);
-  } else {
-    must_remove(t.y);
-    must_add(t.y);
-  }
-}
-
-static void set_up_saves_and_go_on(void)
-{
-  set_up_save_and_go_on();
-  describe(2);
-}
-
-static void run_saves_and_go_on(unsigned thread)
-{
-  if (thread == 2)
-    save(1);
-  else
-    run_save_and_go_on(thread);
 }
 
 /* The new generation may have no segment for y, so y goes to the old one, if at all. */
@@ -337,15 +235,6 @@ static void set_up_save_and_fall_back(void)
   t.y = key_like(t.x, 0);
   open_short(0);
   cuckoo()->max_bytes = atomic_load(&cuckoo()->bytes);
-  describe(1);
-}
-
-static void run_save_and_fall_back(unsigned thread)
-{
-  if (thread == 0)
-    save(0);
-  else if (tamis_add_hash(t.filter, t.y) == TAMIS_OK)
-    must_remove(t.y);
 }
 
 /* Segments of the old generation join twice when z has been removed, and the entry of y forgets two
@@ -377,17 +266,6 @@ static void set_up_save_and_old_joins(void)
   open_with(&g, t.x);
   put(t.x);
   expect(figures().segments == 4, "three old segments");
-  describe(1);
-}
-
-static void run_save_and_old_joins(unsigned thread)
-{
-  if (thread == 0) {
-    save(0);
-  } else {
-    must_remove(t.z);
-    must_remove(t.y);
-  }
 }
 
 /* y comes to a generation that is opened meanwhile, where z goes as well. */
@@ -400,43 +278,32 @@ static void set_up_save_and_open(void)
   t.y = key_like(t.x, 0);
   t.z = put(key());
   next = short_geometry();
-  describe(1);
 }
 
-static void open_next(void)
+int open_generation(uint64_t unused)
 {
-  if (tamis__generation_open(cuckoo(), cuckoo_generation(cuckoo(), 0), &next) != TAMIS_OK)
-    model_fail("no generation");
+  (void) unused;
+  return tamis__generation_open(cuckoo(), cuckoo_generation(cuckoo(), 0), &next);
 }
 
-static void run_save_and_open(unsigned thread)
+int unite(uint64_t unused)
 {
-  if (thread == 0) {
-    save(0);
-  } else {
-    open_next();
-    must_remove(t.z);
-    must_add(t.z);
-  }
+  (void) unused;
+  return tamis_merge(into, t.filter);
 }
 
-static void run_save_and_open_and_exchange(unsigned thread)
+/* Adds a key, if there is room, and removes it again. */
+int pass(uint64_t hash)
 {
-  if (thread == 0) {
-    save(0);
-  } else {
-    open_next();
-    run_save_and_exchange(thread);
-  }
+  return tamis_add_hash(t.filter, hash) == TAMIS_OK ? tamis_remove_hash(t.filter, hash) : TAMIS_OK;
 }
 
 /* ---- Bloom ---- */
 
 static void set_up_save_bloom(void)
 {
-  make_bloom();
+  set_up_bloom();
   put_to_stay(t.x);
-  describe(1);
 }
 
 static const char *check_bloom(tamis_filter *loaded)
@@ -458,54 +325,53 @@ static const char *check_saved_bloom(void)
 /* y takes the last room, and z is refused. */
 static void set_up_save_word(void)
 {
-  make_word_full_but_one();
+  set_up_word_full_but_one();
   uint64_t in = t.z;
   t.z = t.x;
   t.x = t.in[t.n++] = in;
-  describe(1);
 }
 
-static void run_save_and_refusal(unsigned thread)
+/* There is no room for a key. */
+int refused(uint64_t hash)
 {
-  if (thread == 0) {
-    save(0);
-  } else {
-    must_add(t.y);
-    if (add_unique(t.z) != TAMIS_EFULL)
-      model_fail("the filter is not full");
-  }
+  return tamis_add_unique_hash(t.filter, hash) == TAMIS_EFULL ? TAMIS_OK : TAMIS_EINVAL;
 }
 
 const struct shape snapshot_shapes[] = {
-    {"save_and_move", "is a key saved once that is moved?", 2, false, set_up_saved_move,
-     run_save_and_move, check_saved, FULL, FULL},
-    {"save_and_counted_move", "... with a copy that is counted?", 2, false,
-     set_up_saved_counted_move, run_save_and_move, check_saved, FULL, FULL},
-    {"save_and_split", "... whose segment splits?", 2, false, set_up_saved_split, run_save_and_add,
-     check_saved, FULL, FULL},
-    {"save_and_join", "... or is joined?", 2, false, set_up_saved_join, run_save_and_remove,
-     check_saved, BOUND(3), BOUND(3)},
-    {"save_and_removes", "... while another one comes and goes?", 2, false, set_up_saved_two,
-     run_save_and_removes, check_saved, BOUND(3), BOUND(3)},
-    {"save_and_exchange", "... whose entry the remove of another key takes?", 2, false,
-     set_up_save_and_exchange, run_save_and_exchange, check_saved, BOUND(3), BOUND(3)},
-    {"unite_and_exchange", "... and is it so in a union?", 2, false, set_up_unite_and_exchange,
-     run_unite_and_exchange, check_united, BOUND(3), BOUND(3)},
-    {"save_and_fall_back", "... where another key is added at a limit?", 2, false,
-     set_up_save_and_fall_back, run_save_and_fall_back, check_saved, BOUND(3), BOUND(3)},
-    {"save_and_old_joins", "... for which an entry stands that has forgotten bits?", 2, false,
-     set_up_save_and_old_joins, run_save_and_old_joins, check_saved, BOUND(2), BOUND(2)},
-    {"save_and_go_on", "is a key saved once that goes on to a newer generation?", 2, false,
-     set_up_save_and_go_on, run_save_and_go_on, check_saved, BOUND(3), BOUND(3)},
-    {"saves_and_go_on", "... by two threads?", 3, false, set_up_saves_and_go_on,
-     run_saves_and_go_on, check_saved, BOUND(2), BOUND(1)},
-    {"save_and_open", "... which is opened meanwhile?", 2, false, set_up_save_and_open,
-     run_save_and_open, check_saved, BOUND(3), BOUND(3)},
-    {"save_and_open_and_exchange", "... where an entry comes to stand for it?", 2, false,
-     set_up_save_and_open, run_save_and_open_and_exchange, check_saved, BOUND(3), BOUND(3)},
-    {"bloom_save_and_add", "is all that is counted in what is saved?", 2, false, set_up_save_bloom,
-     run_save_and_add, check_saved_bloom, FULL, FULL},
-    {"word_save_and_refusal", "... of a filter that becomes full?", 2, false, set_up_save_word,
-     run_save_and_refusal, check_saved_bloom, FULL, FULL},
+    {"save_and_move", "is a key saved once that is moved?", set_up_move, .calls = "save 0 | move 2",
+     FULL, FULL, .instead = check_saved},
+    {"save_and_counted_move", "... with a copy that is counted?", set_up_saved_counted_move,
+     .calls = "save 0 | move 2", FULL, FULL, .instead = check_saved},
+    {"save_and_split", "... whose segment splits?", set_up_split, .calls = "save 0 | add y", FULL,
+     FULL, .instead = check_saved},
+    {"save_and_join", "... or is joined?", set_up_join, .calls = "save 0 | remove y", BOUND(3),
+     BOUND(3), .instead = check_saved},
+    {"save_and_removes", "... while another one comes and goes?", set_up_saved_two,
+     .calls = "save 0 | remove y; add y; remove y", BOUND(3), BOUND(3), .instead = check_saved},
+    {"save_and_exchange", "... whose entry the remove of another key takes?",
+     set_up_save_and_exchange, .calls = "save 0 | add y; remove y", BOUND(3), BOUND(3),
+     .instead = check_saved},
+    {"unite_and_exchange", "... and is it so in a union?", set_up_unite_and_exchange,
+     .calls = "unite | add y; remove y", BOUND(3), BOUND(3), .instead = check_united},
+    {"save_and_fall_back", "... where another key is added at a limit?", set_up_save_and_fall_back,
+     .calls = "save 0 | pass y", BOUND(3), BOUND(3), .instead = check_saved},
+    {"save_and_old_joins", "... for which an entry stands that has forgotten bits?",
+     set_up_save_and_old_joins, .calls = "save 0 | remove z; remove y", BOUND(2), BOUND(2),
+     .instead = check_saved},
+    {"save_and_go_on", "is a key saved once that goes on to a newer generation?",
+     set_up_save_and_go_on, .calls = "save 0 | remove y; add y", BOUND(3), BOUND(3),
+     .instead = check_saved},
+    {"saves_and_go_on", "... by two threads?", set_up_save_and_go_on,
+     .calls = "save 0 | remove y; add y | save 1", BOUND(2), BOUND(1), .instead = check_saved},
+    {"save_and_open", "... which is opened meanwhile?", set_up_save_and_open,
+     .calls = "save 0 | open_generation; remove z; add z", BOUND(3), BOUND(3),
+     .instead = check_saved},
+    {"save_and_open_and_exchange", "... where an entry comes to stand for it?",
+     set_up_save_and_open, .calls = "save 0 | open_generation; add y; remove y", BOUND(3), BOUND(3),
+     .instead = check_saved},
+    {"bloom_save_and_add", "is all that is counted in what is saved?", set_up_save_bloom,
+     .calls = "save 0 | add y", FULL, FULL, .instead = check_saved_bloom},
+    {"word_save_and_refusal", "... of a filter that becomes full?", set_up_save_word,
+     .calls = "save 0 | add y; refused z", FULL, FULL, .instead = check_saved_bloom},
     {.name = NULL},
 };

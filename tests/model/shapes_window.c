@@ -65,10 +65,10 @@ static uint64_t window_key(unsigned lower, unsigned upper)
   return t.last_hash;
 }
 
-static void advance(void)
+int advance(uint64_t unused)
 {
-  if (tamis_advance(t.filter) != TAMIS_OK)
-    model_fail("advance");
+  (void) unused;
+  return tamis_advance(t.filter);
 }
 
 /* ---- periods ---- */
@@ -85,123 +85,45 @@ static void set_up_empty(void)
   t.x = window_key(HOME, UPPER);
 }
 
-/* The key is remembered all the time, by its renewal. */
-static void run_renewal(unsigned thread)
-{
-  if (thread == 0) {
-    must_find(t.x);
-  } else {
-    advance();
-    must_add(t.x);
-    advance();
-  }
-}
-
 /* z is forgotten when the next period ends. */
 static void set_up_late_add(void)
 {
   make_window(false);
   t.z = put(window_key(LOWER, OTHER));
   t.x = window_key(HOME, UPPER);
-  advance();
-}
-
-/* Whoever finds that the period has ended, and x is absent, knows that x is added in the next
- * one. */
-static void run_late_add(unsigned thread)
-{
-  if (thread == 0) {
-    must_add(t.x);
-  } else if (thread == 1) {
-    advance();
-  } else {
-    t.result[thread][0] = !contains(t.z);
-    t.result[thread][1] = !contains(t.x);
-  }
+  advance(0);
 }
 
 static const char *check_late_add(void)
 {
-  advance();
+  advance(0);
   const char *reason = whole();
-  bool later = t.result[2][0] && t.result[2][1];
+  bool later = !answer(2, 0) && !answer(2, 1);
   return reason ? reason : later && !contains(t.x) ? "a key was forgotten too early" : NULL;
-}
-
-/* Periods that end at the same time as adds leave nothing that is forgotten. */
-static void run_two_periods(unsigned thread)
-{
-  if (thread == 0)
-    must_add(t.x);
-  else
-    advance();
-}
-
-/* The add comes after one end of a period, so only one more may come after the add. */
-static void run_ends_of_periods(unsigned thread)
-{
-  advance();
-  if (thread == 0) {
-    must_add(t.x);
-    must_find(t.x);
-  }
-}
-
-static void run_unique_and_advance(unsigned thread)
-{
-  if (thread == 2)
-    advance();
-  else
-    run_unique(thread);
-}
-
-static const char *check_one_winner(void)
-{
-  const char *reason = whole();
-  return reason ? reason : winners(2) != 1 ? "not one winner" : NULL;
 }
 
 /* ---- copies ---- */
 
-/* x has so many copies, and its last period runs. */
-static void set_up_copies(unsigned copies)
-{
-  make_window_of(false, true);
-  t.x = window_key(HOME, UPPER);
-  for (unsigned i = 0; i < copies; i++)
-    expect(tamis_add_hash(t.filter, t.x) == TAMIS_OK, "add");
-  advance();
-  expect(tamis_count_hash(t.filter, t.x) == copies, "copies");
-}
-
+/* x has one copy or two, and its last period runs. */
 static void set_up_one_copy(void)
 {
-  set_up_copies(1);
+  make_window_of(false, true);
+  t.x = put(window_key(HOME, UPPER));
+  advance(0);
 }
 
 static void set_up_two_copies(void)
 {
-  set_up_copies(2);
+  make_window_of(false, true);
+  t.x = put(put(window_key(HOME, UPPER)));
+  advance(0);
 }
 
-/* A copy comes and another one goes, while the key is forgotten, or is not because of the
- * former. */
-static void run_copies_and_period(unsigned thread)
-{
-  if (thread == 0) {
-    must_add(t.x);
-    t.result[0][0] = (int) tamis_count_hash(t.filter, t.x);
-  } else {
-    advance();
-    t.result[1][0] = tamis_remove_hash(t.filter, t.x);
-  }
-}
-
-static const char *check_copies_and_period(void)
+static const char *check_copies(void)
 {
   const char *reason = whole();
-  bool removed = t.result[1][0] == TAMIS_OK;
-  uint64_t count = tamis_count_hash(t.filter, t.x), counted = (uint64_t) t.result[0][0];
+  bool removed = answer(1, 1) == TAMIS_OK;
+  uint64_t count = tamis_count_hash(t.filter, t.x), counted = (uint64_t) answer(0, 1);
   if (reason)
     return reason;
   if (count + removed != 1 && count + removed != 3)
@@ -209,22 +131,14 @@ static const char *check_copies_and_period(void)
   return counted != count && counted != count + removed ? "a count that there never was" : NULL;
 }
 
-/* Both remove what is there, once, unless it is forgotten before. */
-static void run_removes_and_period(unsigned thread)
+static const char *check_empty(void)
 {
-  if (thread == 2)
-    advance();
-  else
-    t.result[thread][0] = tamis_remove_hash(t.filter, t.x);
+  return figures().count || contains(t.x) ? "something is left that is forgotten" : whole();
 }
 
-static const char *check_removes_and_period(void)
+static const char *check_removes(void)
 {
-  const char *reason = whole_with_count(0);
-  if (reason)
-    return reason;
-  return t.result[0][0] == TAMIS_OK && t.result[1][0] == TAMIS_OK ? "a copy was removed twice"
-                                                                  : NULL;
+  return !answer(0, 0) && !answer(1, 0) ? "a copy was removed twice" : check_empty();
 }
 
 /* ---- moves ---- */
@@ -249,72 +163,26 @@ static void set_up_window_move(void)
   expect(contains(t.x), "where x stands");
 }
 
-static void move_x(void)
+int push_in_window(uint64_t unused)
 {
+  struct window *w = window();
   struct window_buckets full = buckets_of(t.y);
-  if (tamis__window_evict(window(), &window()->first, &full, epoch_before(&window()->state->epoch),
-                          true) != TAMIS_OK)
-    model_fail("no path");
-}
-
-static void run_window_move(unsigned thread)
-{
-  if (thread == 0)
-    move_x();
-  else
-    must_find(t.x);
-}
-
-static void run_window_add_that_moves(unsigned thread)
-{
-  if (thread == 0)
-    must_add(t.y);
-  else
-    must_find(t.x);
-}
-
-static const char *check_window_moved(void)
-{
-  const char *reason = whole_with_count(4);
-  return reason ? reason : !contains(t.x) ? "an entry has been lost" : NULL;
-}
-
-static const char *check_window_added(void)
-{
-  const char *reason = whole_with_count(5);
-  return reason ? reason : !contains(t.x) || !contains(t.y) ? "an entry has been lost" : NULL;
+  (void) unused;
+  return tamis__window_evict(w, &w->first, &full, epoch_before(&w->state->epoch), true);
 }
 
 /* All that is in is forgotten while it is moved. */
 static void set_up_last_move(void)
 {
   set_up_window_move();
-  advance();
-}
-
-static void run_last_move(unsigned thread)
-{
-  struct window_buckets full = buckets_of(t.y);
-  if (thread == 0)
-    (void) tamis__window_evict(window(), &window()->first, &full,
-                               epoch_before(&window()->state->epoch), true);
-  else
-    advance();
+  advance(0);
 }
 
 /* Over more periods than are remembered. */
-static void jump(void)
+int jump(uint64_t unused)
 {
-  if (tamis_advance_to(t.filter, 3) != TAMIS_OK)
-    model_fail("no jump");
-}
-
-static void run_move_and_jump(unsigned thread)
-{
-  if (thread == 0)
-    run_last_move(0);
-  else
-    jump();
+  (void) unused;
+  return tamis_advance_to(t.filter, 3);
 }
 
 static void set_up_clock(void)
@@ -323,23 +191,10 @@ static void set_up_clock(void)
   t.y = window_key(LOWER, UPPER);
 }
 
-/* Each thread goes by the clock before it adds. */
-static void run_jumps_and_adds(unsigned thread)
-{
-  jump();
-  must_add(thread ? t.y : t.x);
-}
-
 static const char *check_clock(void)
 {
-  advance(); /* into their last period */
+  advance(0); /* into their last period */
   return !contains(t.x) || !contains(t.y) ? "a key was forgotten early" : whole();
-}
-
-static const char *check_forgotten(void)
-{
-  const char *reason = whole_with_count(0);
-  return reason ? reason : contains(t.x) ? "an entry has come back" : NULL;
 }
 
 /* ---- layers ---- */
@@ -387,22 +242,9 @@ static void set_up_two_full_layers(void)
   expect(figures().layers == 2 && contains(t.y), "two full layers");
 }
 
-static void run_add_to_new_layer(unsigned thread)
-{
-  if (thread == 0) {
-    must_add(t.x);
-    must_find(t.x);
-  } else {
-    must_add(t.y); /* which reads the layers, also while there are two */
-    (void) contains(t.x);
-    must_find(t.y);
-  }
-}
-
 static const char *check_new_layer(void)
 {
-  const char *reason = figures().layers == 3 ? whole() : "there is no third layer";
-  return reason ? reason : !contains(t.x) ? "an add was lost" : NULL;
+  return figures().layers == 3 ? NULL : "there is no third layer";
 }
 
 /* ---- segments that are full ---- */
@@ -440,22 +282,6 @@ static void set_up_full_window(void)
   atomic_store(full, FULLNESS_FAILURES);
 }
 
-static void run_full_window(unsigned thread)
-{
-  if (thread == 0)
-    (void) tamis_add_hash(t.filter, t.y);
-  else if (tamis_remove_hash(t.filter, t.z) != TAMIS_OK)
-    model_fail("remove");
-}
-
-static void run_full_period(unsigned thread)
-{
-  if (thread == 0)
-    (void) tamis_add_hash(t.filter, t.y);
-  else
-    advance();
-}
-
 static const char *check_full_window(void)
 {
   if (!contains(t.y) && tamis_add_hash(t.filter, t.y) != TAMIS_OK)
@@ -466,41 +292,44 @@ static const char *check_full_window(void)
 static void set_up_full_old_window(void)
 {
   set_up_full_window();
-  advance();
+  advance(0);
 }
 
 const struct shape window_shapes[] = {
-    {"window_renewal", "is a key found that is renewed from period to period?", 2, false,
-     set_up_key, run_renewal, whole, BOUND(3), BOUND(3)},
-    {"window_late_add", "is a key remembered that was added at the end of a period?", 3, false,
-     set_up_late_add, run_late_add, check_late_add, BOUND(2), NEVER},
-    {"window_two_periods", "do two ends of periods and an add leave what is forgotten?", 3, false,
-     set_up_empty, run_two_periods, whole, BOUND(2), BOUND(2)},
-    {"window_ends", "does the end of a period forget what the next one remembers?", 2, false,
-     set_up_empty, run_ends_of_periods, whole, BOUND(2), BOUND(2)},
-    {"window_unique", "has a key one winner while a period ends?", 3, false, set_up_empty,
-     run_unique_and_advance, check_one_winner, BOUND(2), BOUND(2)},
-    {"window_copies", "are copies forgotten together, or kept?", 2, false, set_up_two_copies,
-     run_copies_and_period, check_copies_and_period, BOUND(3), BOUND(3)},
-    {"window_removes", "is a copy removed once, while it is forgotten?", 3, false, set_up_one_copy,
-     run_removes_and_period, check_removes_and_period, BOUND(2), BOUND(2)},
-    {"window_lookup_and_move", "is a key found that is moved?", 2, false, set_up_window_move,
-     run_window_move, check_window_moved, FULL, FULL},
-    {"window_lookup_and_add", "... by an add that needs room?", 2, false, set_up_window_move,
-     run_window_add_that_moves, check_window_added, BOUND(3), BOUND(3)},
-    {"window_last_move", "does an entry come back that is moved while it is forgotten?", 2, false,
-     set_up_last_move, run_last_move, check_forgotten, BOUND(3), BOUND(3)},
-    {"window_last_jump", "... or while a jump forgets it?", 2, false, set_up_last_move,
-     run_move_and_jump, check_forgotten, BOUND(3), BOUND(3)},
-    {"window_clock", "do adds stay whose threads go by the clock first?", 2, false, set_up_clock,
-     run_jumps_and_adds, check_clock, BOUND(2), BOUND(2)},
-    {"window_new_layer", "is a layer complete when it is found?", 2, false, set_up_two_full_layers,
-     run_add_to_new_layer, check_new_layer, BOUND(2), BOUND(2)},
-    {"window_unique_layer", "has a key one winner that opens a layer?", 2, false,
-     set_up_window_full, run_unique, check_one_winner, BOUND(2), BOUND(2)},
-    {"window_full_and_remove", "does a remove make room in a segment that is found full?", 2, false,
-     set_up_full_window, run_full_window, check_full_window, BOUND(2), NEVER},
-    {"window_full_and_period", "... and the end of a period?", 2, false, set_up_full_old_window,
-     run_full_period, check_full_window, BOUND(1), NEVER},
+    {"window_renewal", "is a key found that is renewed from period to period?", set_up_key,
+     .calls = "has x | advance; add x; advance", BOUND(3), BOUND(3)},
+    {"window_late_add", "is a key remembered that was added at the end of a period?",
+     set_up_late_add, .calls = "add x | advance | has? z; has? x", BOUND(2), NEVER,
+     .instead = check_late_add},
+    {"window_two_periods", "do two ends of periods and an add leave what is forgotten?",
+     set_up_empty, .calls = "add x | advance | advance", BOUND(2), BOUND(2), .instead = whole},
+    {"window_ends", "does the end of a period forget what the next one remembers?", set_up_empty,
+     .calls = "advance; add x; has x | advance", BOUND(2), BOUND(2)},
+    {"window_unique", "has a key one winner while a period ends?", set_up_empty,
+     .calls = "unique x | unique x | advance", BOUND(2), BOUND(2)},
+    {"window_copies", "are copies forgotten together, or kept?", set_up_two_copies,
+     .calls = "add x; count x | advance; remove? x", BOUND(3), BOUND(3), .instead = check_copies},
+    {"window_removes", "is a copy removed once, while it is forgotten?", set_up_one_copy,
+     .calls = "remove? x | remove? x | advance", BOUND(2), BOUND(2), .instead = check_removes},
+    {"window_lookup_and_move", "is a key found that is moved?", set_up_window_move,
+     .calls = "push_in_window | has x", FULL, FULL},
+    {"window_lookup_and_add", "... by an add that needs room?", set_up_window_move,
+     .calls = "add y | has x", BOUND(3), BOUND(3)},
+    {"window_last_move", "does an entry come back that is moved while it is forgotten?",
+     set_up_last_move, .calls = "push_in_window? | advance", BOUND(3), BOUND(3),
+     .instead = check_empty},
+    {"window_last_jump", "... or while a jump forgets it?", set_up_last_move,
+     .calls = "push_in_window? | jump", BOUND(3), BOUND(3), .instead = check_empty},
+    {"window_clock", "do adds stay whose threads go by the clock first?", set_up_clock,
+     .calls = "jump; add x | jump; add y", BOUND(2), BOUND(2), .instead = check_clock},
+    {"window_new_layer", "is a layer complete when it is found?", set_up_two_full_layers,
+     .calls = "add x; has x | add y; has? x; has y", BOUND(2), BOUND(2), check_new_layer},
+    {"window_unique_layer", "has a key one winner that opens a layer?", set_up_window_full,
+     .calls = "unique x | unique x", BOUND(2), BOUND(2)},
+    {"window_full_and_remove", "does a remove make room in a segment that is found full?",
+     set_up_full_window, .calls = "add? y | remove z", BOUND(2), NEVER,
+     .instead = check_full_window},
+    {"window_full_and_period", "... and the end of a period?", set_up_full_old_window,
+     .calls = "add? y | advance", BOUND(1), NEVER, .instead = check_full_window},
     {.name = NULL},
 };

@@ -2,7 +2,7 @@
  *
  * Searches the executions of small situations for one that breaks a promise.
  */
-#include "shapes.h"
+#include "fixture.h"
 
 #include <argp.h>
 #include <stdio.h>
@@ -11,6 +11,9 @@
 #include <time.h>
 
 const char *argp_program_version = "test_model";
+
+static const struct shape *const shapes[] = {cuckoo_shapes, snapshot_shapes, bloom_shapes,
+                                             window_shapes, NULL};
 
 enum { LIST = 1, ACQ_REL = 2 };
 

@@ -109,6 +109,7 @@ struct world {
   unsigned outside_count;
 
   const shape *now;
+  unsigned threads;
   bool searching; /* threads run: accesses are relacy's */
   bool learned;   /* a new location that matters: begin again */
   uint64_t executions, limit;
@@ -490,7 +491,7 @@ void model::wait_for(const void *address, bool may_fail)
   if (!w.searching)
     return;
   rl::thread_info_base &me = *rl::ctx().threadx_;
-  const unsigned threads = w.now->threads + w.now->grace;
+  const unsigned threads = w.threads + w.now->grace;
   rl::timestamp_t before[MODEL_MAX_THREADS + 1];
   std::copy_n(me.acq_rel_order_, threads, before);
   lock(address, may_fail);
@@ -593,7 +594,7 @@ extern "C" void urcu_bp_synchronize_rcu(void)
 {
   if (!w.searching)
     return;
-  for (unsigned i = 0; i < w.now->threads; i++) {
+  for (unsigned i = 0; i < w.threads; i++) {
     lock(&reader_locks[i]);
     unlock(&reader_locks[i]);
   }
@@ -700,7 +701,7 @@ void end_execution()
       c.var_dtor(w.blocks[i].life);
   w.executions++;
   w.with_release += w.released;
-  const char *reason = w.now->check();
+  const char *reason = model_judge();
   if (reason)
     fail(reason, rl::test_result_user_assert_failed);
   if (w.limit && w.executions >= w.limit) {
@@ -725,13 +726,13 @@ void run_thread(unsigned i)
 {
   resume();
   is_reader[i] = false;
-  if (i == w.now->threads) {
+  if (i == w.threads) {
     wait_for_grace_periods();
     return;
   }
-  w.now->run(i);
+  model_run(i);
   unsigned before;
-  if (++w.ended == w.now->threads && w.now->grace)
+  if (++w.ended == w.threads && w.now->grace)
     w.wake->post(1, before, here);
 }
 
@@ -820,13 +821,13 @@ model_report model_check(const shape *s, const model_effort *effort, bool acq_re
   model_reset_reclaim();
   tamis__thread_index = 1;
   memset(w.figure, 0, sizeof w.figure);
-  s->set_up();
+  w.threads = model_begin(s);
   w.used_at_start = w.used;
   w.blocks_at_start = w.block_count;
   memcpy(w.snapshot, w.arena, w.used);
   memset(w.uses, 0, sizeof w.uses);
   w.outside_count = 0;
-  switch (s->threads + s->grace) {
+  switch (w.threads + s->grace) {
   case 2:
     return check<2>(*effort);
   case 3:
