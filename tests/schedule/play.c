@@ -35,6 +35,12 @@ static int do_give(tamis_filter *f, uint64_t n)
   return tamis_add_hash(stage_from(), n);
 }
 
+static int do_take(tamis_filter *f, uint64_t n)
+{
+  (void) f;
+  return tamis_remove_hash(stage_from(), n);
+}
+
 static int do_merge(tamis_filter *f, uint64_t n)
 {
   (void) n;
@@ -122,6 +128,7 @@ static const struct named_verb verbs[] = {
     {"advance", call_advance},
     {"jump", tamis_advance_to},
     {"give", do_give},
+    {"take", do_take},
     {"merge", do_merge},
     {"save", do_save},
     {"loaded", do_loaded},

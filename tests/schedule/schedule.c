@@ -96,22 +96,6 @@ void schedule_wait(const char *point, unsigned n)
   schedule_wait_either(point, n, point, n);
 }
 
-static bool any_reached(const char *const *points)
-{
-  bool any = false;
-  for (; *points && !any; points++)
-    any = *reached(*points) > 0;
-  return any;
-}
-
-void schedule_wait_any(const char *const *points)
-{
-  pthread_mutex_lock(&mutex);
-  while (!any_reached(points))
-    pthread_cond_wait(&arrived, &mutex);
-  pthread_mutex_unlock(&mutex);
-}
-
 unsigned schedule_reached(const char *point)
 {
   pthread_mutex_lock(&mutex);

@@ -26,9 +26,6 @@ void schedule_wait(const char *point, unsigned n);
 /* The same, or until `other` has been reached `m` times. */
 void schedule_wait_either(const char *point, unsigned n, const char *other, unsigned m);
 
-/* Waits until a thread has reached any of these points; the list ends with NULL. */
-void schedule_wait_any(const char *const *points);
-
 /* How often `point` has been reached since the last schedule_stop_at. */
 unsigned schedule_reached(const char *point);
 

@@ -189,6 +189,8 @@ static const struct row rows[] = {
     {"a_union_loses_nothing_that_changes_meanwhile", COUNTED, "counting_union_word_read",
      "give 0..49; a: merge @*; add 100..149; a = OK; remove 0..49; contains 100..149 = 1;"
      "count = 50"},
+    {"a_union_counts_what_it_has_read", COUNTED, "counting_word_united#3",
+     "give 7*6; a: merge @*; take 7*6; a = OK; copies 7 = 6; count = 6"},
     {"a_unique_add_that_a_union_overtakes_does_not_win", COUNTED, "counting_others_read",
      "give 7; a: unique 7 @*; merge; a = PRESENT; copies 7 = 1"},
 };

@@ -79,6 +79,15 @@ static int prepare_moves(tamis_filter *f, uint64_t n)
   return 0;
 }
 
+/* x is removed, and y takes its lane, whose other bucket is L1.  So z has no room any more. */
+static int replace(tamis_filter *f, uint64_t n)
+{
+  (void) n;
+  assert_int_equal(tamis_remove_hash(f, stage.x), TAMIS_OK);
+  fill(f, &stage.y, L1, U0, 1);
+  return 0;
+}
+
 /* ---- layers that leave ---- */
 
 static int has_last_keys(tamis_filter *f, uint64_t n)
@@ -178,7 +187,8 @@ enum {
   KEYS = BLOOM | SHARED, /* a key that is added again is renewed, and not counted again */
   ALL = KEYS | CUCKOO,
   MOVE_KEYS = 1 << 5 | 1 << 7,
-  ALL_MOVES = MOVE_KEYS | 1 << 6,
+  CUCKOO_MOVES = 1 << 6,
+  ALL_MOVES = MOVE_KEYS | CUCKOO_MOVES,
   ONE_STRIPE_MOVES = 1 << 8,
   FOUR_PERIODS = 7 << 9,
   ONE_STRIPE = 1 << 12,
@@ -384,6 +394,7 @@ static int remove_copies(tamis_filter *f, uint64_t keys)
 
 static const struct named_verb verbs[] = {{"lanes", used_lanes},
                                           {"upper_lanes", used_upper_lanes},
+                                          {"replace", replace},
                                           {"keys", add_keys},
                                           {"last_keys", has_last_keys},
                                           {"grow", grow},
@@ -499,6 +510,8 @@ static const struct row rows[] = {
     {"a_renewed_entry_is_moved_with_its_new_stamp", ALL_MOVES, "window_path_planned",
      "each 0..1; a: add z @*; add x; lanes 0 = 0; periods %; a = OK; lanes 0 = 1;"
      "contains x = 1; advance_unless %; contains x = 1; advance; contains x = 0"},
+    {"a_move_takes_no_other_key", CUCKOO_MOVES, "window_path_planned",
+     "a: add z @*; replace; a = FULL; lanes 0 = 0; contains y = 1"},
 
     /* Saves.  L0 has been copied, and U0 has not, when an add would move x from U0 to L0.  It
      * waits, as does an end of a period, but no renewal. */
