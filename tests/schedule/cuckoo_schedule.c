@@ -201,17 +201,3 @@ struct pushed make_pushed_in(unsigned generation)
   p.next = hash_at(&p.t, LOWER, p.upper);
   return p;
 }
-
-struct pushed make_pushed(void)
-{
-  return make_pushed_in(0);
-}
-
-void push(struct pushed *p)
-{
-  add(&p->t, p->next);
-  assert_true(stands_in_bucket(&p->t, p->moved, HOME));
-  assert_false(stands_in_bucket(&p->t, p->moved, p->upper));
-}
-
-unsigned first_variant = 0, second_variant = 1;

@@ -96,21 +96,4 @@ struct pushed {
 
 struct pushed make_pushed_in(unsigned generation);
 
-struct pushed make_pushed(void);
-
-void push(struct pushed *p);
-
-/* ---- one test, played twice ---- */
-
-extern unsigned first_variant, second_variant; /* what a test's state points to */
-
-/* clang-format off */
-#define in_either_generation(test) \
-  {#test, test, NULL, NULL, &first_variant}, \
-  {#test ", second generation", test, NULL, NULL, &second_variant}
-#define in_either_bucket(test) \
-  {#test ", lower", test, NULL, NULL, &first_variant}, \
-  {#test ", upper", test, NULL, NULL, &second_variant}
-/* clang-format on */
-
 #endif

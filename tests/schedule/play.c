@@ -186,7 +186,9 @@ void open_stage(const struct setup *setup)
       .setup = setup, .hook = stage.hook, .value = stage.value, .noted = TAMIS_STATS_INIT};
   tamis_options options = options_of(stage.setup);
   stage.file = stage.setup->shared ? memfd_create("test", MFD_CLOEXEC) : -1;
-  if (stage.setup->shared) {
+  if (stage.setup->make) {
+    stage.f = stage.own = stage.setup->make(setup);
+  } else if (stage.setup->shared) {
     assert_int_equal(tamis_open_shared_fd(&options, stage.file, &stage.f), TAMIS_OK);
     assert_int_equal(tamis_open_shared_fd(&options, stage.file, &stage.own), TAMIS_OK);
   } else {
@@ -212,6 +214,8 @@ static void assert_all_valid(void)
 void close_stage(void)
 {
   assert_all_valid();
+  if (stage.setup->finish)
+    (void) stage.setup->finish(stage.own, stage.setup->n);
   if (stage.own != stage.f)
     tamis_destroy(stage.own);
   tamis_destroy(stage.f);

@@ -42,7 +42,9 @@ struct setup {
   double fpp;
   bool fixed, renews, shared;
   const char *never; /* hooks to which no call comes */
-  verb *prepare;     /* before the script */
+  /* In place of tamis_create; before the script, and after it. */
+  tamis_filter *(*make)(const struct setup *setup);
+  verb *prepare, *finish;
   uint64_t n;
 };
 

@@ -1,117 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Look-ups while entries, segments and generations change.
+ * Look-ups while generations change, and batches.
  */
 #include "cuckoo_schedule.h"
 
 #include "cuckoo/lookup.h"
 
 #include <string.h>
-
-/* ---- moves ---- */
-
-/* The reader has read the lower bucket, where the key is not; then the key moves there.  Without
- * the version the reader would find it in neither bucket. */
-static void move_between_two_reads(void **state, int (*lookup)(tamis_filter *, uint64_t))
-{
-  struct pushed p = make_pushed_in(*(const unsigned *) *state);
-  struct call reader = call_of(&p.t, lookup, p.moved);
-  stop_at(&reader, "cuckoo_lower_read");
-  push(&p);
-  assert_true(go_on(&reader));
-  assert_int_equal(stats_of(p.t.filter).lookup_retries, 1);
-  finish_tiny(&p.t);
-}
-
-static void a_move_between_two_reads(void **state)
-{
-  move_between_two_reads(state, call_contains);
-}
-
-static int contains_in_a_batch(tamis_filter *f, uint64_t hash)
-{
-  return (int) tamis_contains_many_hash(f, &hash, 1, NULL);
-}
-
-static void a_move_between_two_reads_of_a_batch(void **state)
-{
-  move_between_two_reads(state, contains_in_a_batch);
-}
-
-/* The same filter eight times, in each of which the key must be. */
-static int contains_in_many_filters(tamis_filter *f, uint64_t hash)
-{
-  const tamis_filter *const filters[] = {f, f, f, f, f, f, f, f};
-  return tamis_contains_each_hash(filters, 8, hash, NULL) == 8;
-}
-
-static void a_move_between_two_reads_in_many_filters(void **state)
-{
-  move_between_two_reads(state, contains_in_many_filters);
-}
-
-static void a_move_before_the_first_read(void **state)
-{
-  struct pushed p = make_pushed_in(*(const unsigned *) *state);
-  struct call reader = call_of(&p.t, call_contains, p.moved);
-  start_and_stop(&reader, "cuckoo_versions_read");
-  push(&p);
-  assert_true(go_on(&reader));
-  finish_tiny(&p.t);
-}
-
-/* Between two reads the key moves back to its upper bucket, and away again: the reader finds it
- * in neither bucket, and the words have not changed. */
-static void moves_there_and_back(void **state)
-{
-  struct pushed p = make_pushed_in(*(const unsigned *) *state);
-  uint64_t growths = stats_of(p.t.filter).growths;
-  struct call reader = call_of(&p.t, call_contains, p.moved);
-  start_and_stop(&reader, "cuckoo_versions_read");
-  push(&p);
-  /* Another entry of the full pair leaves, and HOME becomes full: the key is pushed back. */
-  struct tiny *t = &p.t;
-  take(t, p.next);
-  add_at(t, HOME, p.other_upper, 2U * t->geometry.shape.lanes - 1);
-  add_at(t, HOME, p.other_upper, 1);
-  assert_int_equal(stats_of(t->filter).growths, growths);
-  assert_true(go_on(&reader));
-  finish_tiny(t);
-}
-
-/* ---- splits and joins ---- */
-
-/* A reader that is inside a segment while it splits goes on in the old one, which is still there
- * and right. */
-static void a_split_under_a_reader(void **state)
-{
-  (void) state;
-  struct pushed p = make_pushed();
-  struct call reader = call_of(&p.t, call_contains, p.moved);
-  stop_at(&reader, "cuckoo_lower_read");
-  split(&p.t);
-  assert_true(go_on(&reader));
-  finish_tiny(&p.t);
-}
-
-/* The reader has read one bucket of a segment, which is then joined with its sibling.  The
- * reader does not know the new segment and need not: the key is still in the old one. */
-static void a_join_under_a_reader(void **state)
-{
-  (void) state;
-  struct tiny t = make_tiny(64 / LANES);
-  uint64_t at_home = hash_at(&t, HOME, UPPER), hash = hash_at(&t, HOME, OTHER_UPPER);
-  add(&t, at_home);
-  assert_int_equal(tamis_add_hash(t.filter, hash), TAMIS_OK);
-  assert_true(stands_in_bucket(&t, hash, OTHER_UPPER));
-  split(&t);
-  struct call reader = call_of(&t, call_contains, hash);
-  start_and_stop(&reader, "cuckoo_lower_read");
-  join(&t);
-  assert_true(go_on(&reader));
-  expect_in(&t, hash);
-  finish_tiny(&t);
-}
 
 /* ---- several generations, where a look-up takes the straight path or the general one ---- */
 
@@ -599,13 +494,6 @@ static void a_copy_changes_generations_under_a_batch(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      in_either_generation(a_move_between_two_reads),
-      in_either_generation(a_move_between_two_reads_of_a_batch),
-      in_either_generation(a_move_between_two_reads_in_many_filters),
-      in_either_generation(a_move_before_the_first_read),
-      in_either_generation(moves_there_and_back),
-      cmocka_unit_test(a_split_under_a_reader),
-      cmocka_unit_test(a_join_under_a_reader),
       on_either_path(a_copy_goes_into_a_joined_segment),
       in_either_bucket_on_either_path(a_copy_goes_to_an_older_generation),
       on_either_path(moves_in_an_older_generation),

@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Races between the steps of the cuckoo filter, each replayed exactly: adds that meet, moves, copies that are
+ * counted and folded, look-ups beside a move, a split or a join, and unions.  Built with the hooks.
+ *
+ * Numbers of verbs such as `fill 158` say where: eight keys with the buckets 1 (LOWER) and 5 (UPPER).
+ */
+#include "cuckoo_schedule.h"
+#include "play.h"
+
+#include "cuckoo/evict.h"
+#include "cuckoo/fold.h"
+#include "cuckoo/segment.h"
+#include "filter_unit.h"
+
+/* ---- filters ---- */
+
+/* Where make_pushed_in() has made it, x is the key that moves, and z the one that moves it. */
+static struct pushed p;
+
+static tamis_filter *make_of_tiny(const struct setup *setup)
+{
+  (void) setup;
+  p = (struct pushed){.t = make_tiny(64 / LANES), .upper = UPPER, .other_upper = OTHER_UPPER};
+  return p.t.filter;
+}
+
+static tamis_filter *make_to_push(const struct setup *setup)
+{
+  p = make_pushed_in((unsigned) setup->n);
+  stage.x = p.moved, stage.z = p.next;
+  return p.t.filter;
+}
+
+/* All keys that verbs of this file have added. */
+static int are_there(tamis_filter *f, uint64_t n)
+{
+  (void) n;
+  for (unsigned i = 0; i < p.t.n; i++)
+    if (p.t.in[i] != stage.x)
+      assert_true(tamis_contains_hash(f, p.t.in[i]));
+  return 0;
+}
+
+static const struct setup setups[] = {
+    {"tiny", .make = make_of_tiny, .finish = are_there},
+    {"pushed", .make = make_to_push, .finish = are_there},
+    {"pushed, second generation", .make = make_to_push, .n = 1, .finish = are_there},
+    {"usual", .kind = TAMIS_CUCKOO, .fpp = 0.01},
+};
+enum { TINY = 1, PUSHED = 2, PUSHED_IN_EITHER = 6, USUAL = 8 };
+
+/* ---- verbs ---- */
+
+static int x_at(tamis_filter *f, uint64_t where)
+{
+  (void) f;
+  stage.x = hash_at(&p.t, (uint32_t) where / 10, (uint32_t) where % 10);
+  return 0;
+}
+
+static int y_at(tamis_filter *f, uint64_t where)
+{
+  (void) f;
+  stage.y = hash_at(&p.t, (uint32_t) where / 10, (uint32_t) where % 10);
+  return 0;
+}
+
+static int fill(tamis_filter *f, uint64_t n)
+{
+  (void) f;
+  add_at(&p.t, (uint32_t) n / 100, (uint32_t) n / 10 % 10, (unsigned) n % 10);
+  return 0;
+}
+
+/* HOME becomes full. */
+static int fill_home(tamis_filter *f, uint64_t n)
+{
+  (void) f, (void) n;
+  add_at(&p.t, HOME, p.other_upper, 2 * p.t.geometry.shape.lanes);
+  return 0;
+}
+
+/* Takes the keys that have come last. */
+static int unfill(tamis_filter *f, uint64_t n)
+{
+  (void) f;
+  for (; n; n--)
+    take(&p.t, p.t.in[p.t.n - 1]);
+  return 0;
+}
+
+static int do_split(tamis_filter *f, uint64_t n)
+{
+  (void) f, (void) n;
+  split(&p.t);
+  return 0;
+}
+
+static int do_join(tamis_filter *f, uint64_t n)
+{
+  (void) f, (void) n;
+  join(&p.t);
+  return 0;
+}
+
+/* Removes keys of a usual filter, up to x. */
+static int join_from(tamis_filter *f, uint64_t first)
+{
+  for (stage.x = first; stats_of(f).joins == 0; stage.x++)
+    assert_int_equal(tamis_remove_hash(f, stage.x), TAMIS_OK);
+  return 0;
+}
+
+static int do_open(tamis_filter *f, uint64_t n)
+{
+  (void) f, (void) n;
+  open_generation(&p.t);
+  return 0;
+}
+
+static int in_home(tamis_filter *f, uint64_t hash)
+{
+  (void) f;
+  return stands_in_bucket(&p.t, hash, HOME);
+}
+
+static int in_upper(tamis_filter *f, uint64_t hash)
+{
+  (void) f;
+  return stands_in_bucket(&p.t, hash, p.upper);
+}
+
+static int grown(tamis_filter *f, uint64_t n)
+{
+  (void) n;
+  return (int) (stats_of(f).growths - stage.noted.growths);
+}
+
+static int retries(tamis_filter *f, uint64_t n)
+{
+  (void) n;
+  return (int) stats_of(f).lookup_retries;
+}
+
+static int contains_in_a_batch(tamis_filter *f, uint64_t hash)
+{
+  return (int) tamis_contains_many_hash(f, &hash, 1, NULL);
+}
+
+/* The same filter eight times, in each of which the key must be. */
+static int contains_in_many_filters(tamis_filter *f, uint64_t hash)
+{
+  const tamis_filter *const filters[] = {f, f, f, f, f, f, f, f};
+  return tamis_contains_each_hash(filters, 8, hash, NULL) == 8;
+}
+
+static struct segment *first_segment(tamis_filter *f)
+{
+  return directory_segment(
+      directory_load(generation_directory_entry(cuckoo_generation(cuckoo_of(f), 0), 0)));
+}
+
+static int used(tamis_filter *f, uint64_t n)
+{
+  (void) n;
+  return (int) segment_used(&p.t.geometry, first_segment(f));
+}
+
+static int fold(tamis_filter *f, uint64_t n)
+{
+  struct cuckoo *c = cuckoo_of(f);
+  (void) n;
+  stripe_lock(growth_stripe(cuckoo_generation(c, 0), 0));
+  int result = tamis__fold(c, cuckoo_generation(c, 0), first_segment(f));
+  stripe_unlock(growth_stripe(cuckoo_generation(c, 0), 0));
+  return result;
+}
+
+/* The test's own lock: of HOME, of the counts of a segment, or of all its buckets. */
+static struct stripe *held;
+
+static int hold_home(tamis_filter *f, uint64_t n)
+{
+  (void) n;
+  stripe_lock(held = stripe_of_bucket(&p.t.geometry, first_segment(f), HOME));
+  return 0;
+}
+
+static int hold_counts(tamis_filter *f, uint64_t n)
+{
+  (void) n;
+  stripe_lock(held = &first_segment(f)->duplicates_lock);
+  return 0;
+}
+
+static int free_stripe(tamis_filter *f, uint64_t n)
+{
+  (void) f, (void) n;
+  stripe_unlock(held);
+  return 0;
+}
+
+static int hold_all(tamis_filter *f, uint64_t n)
+{
+  (void) n;
+  segment_lock_all(&p.t.geometry, first_segment(f));
+  return 0;
+}
+
+static int free_all(tamis_filter *f, uint64_t n)
+{
+  (void) n;
+  segment_unlock_all(&p.t.geometry, first_segment(f));
+  return 0;
+}
+
+static const struct named_verb verbs[] = {
+    {"x_at", x_at},
+    {"y_at", y_at},
+    {"fill", fill},
+    {"fill_home", fill_home},
+    {"unfill", unfill},
+    {"split", do_split},
+    {"join", do_join},
+    {"join_from", join_from},
+    {"open", do_open},
+    {"in_home", in_home},
+    {"in_upper", in_upper},
+    {"grown", grown},
+    {"retries", retries},
+    {"batch", contains_in_a_batch},
+    {"each_of_many", contains_in_many_filters},
+    {"used", used},
+    {"fold", fold},
+    {"hold_home", hold_home},
+    {"hold_counts", hold_counts},
+    {"free", free_stripe},
+    {"hold_all", hold_all},
+    {"free_all", free_all},
+    {NULL, NULL},
+};
+
+/* ---- schedules ---- */
+
+static const struct row rows[] = {
+    /* Unique adds.  The second one must wait from the check of the first one, which has found the
+     * key missing, until that has added it; a reader does not wait. */
+    {"two_unique_adds", TINY, "cuckoo_unique_checked",
+     "x_at 25; a: unique x @*; b: unique x; contains x = 0; a b = OK PRESENT; count = 1"},
+    /* The second one would add in the new generation; it must wait for the first one in the
+     * generation that both know. */
+    {"two_unique_adds_and_a_new_generation", TINY, "cuckoo_unique_checked",
+     "x_at 26; split; a: unique x @*; open; b: unique x; a b = OK PRESENT; copies x = 1"},
+    /* It takes no lock. */
+    {"a_unique_add_of_a_present_key_does_not_wait", TINY, "cuckoo_unique_checked",
+     "x_at 25; y_at 25; add x; a: unique y @*; b: unique x; returned = 1; a b = OK PRESENT;"
+     "count = 2"},
+    /* The late add knows of one generation, and holds no stripe yet. */
+    {"a_unique_add_that_knows_a_generation_too_few", TINY, "cuckoo_generations_read",
+     "x_at 26; split; a: unique x @*; open; unique x; a = PRESENT; copies x = 1"},
+
+    /* Plain adds, which take the stripe of the bucket that they write.  One has chosen a lane, but
+     * holds no stripe yet, when another key takes that lane. */
+    {"a_lane_is_taken_before_the_stripe", TINY, "cuckoo_place_chosen",
+     "x_at 25; y_at 26; a: add x @*; add y; a = OK; contains x = 1; contains y = 1; count = 2"},
+    {"an_add_waits_for_one_to_its_bucket", TINY, "cuckoo_place_checked",
+     "x_at 25; y_at 26; a: add x @*; b: add y; a b = OK OK; contains x = 1; contains y = 1;"
+     "count = 2"},
+    {"an_add_waits_for_a_unique_one", TINY, "cuckoo_unique_checked",
+     "x_at 25; a: unique x @*; b: add x; contains x = 0; a b = OK OK; copies x = 2"},
+    /* It is about to write to HOME.  A writer of UPPER, its other bucket, does not wait. */
+    {"an_add_holds_one_stripe", TINY, "cuckoo_place_checked",
+     "x_at 25; y_at 15; a: add x @*; b: unique y; returned = 1; contains x = 0; a b = OK OK;"
+     "contains x = 1; contains y = 1; count = 2"},
+    /* It has found its key in neither bucket.  Before it takes the stripe of HOME, the key gets as
+     * many lanes of UPPER as one key may have, while HOME becomes full and empty again: the fourth
+     * copy is counted. */
+    {"copies_come_to_the_other_bucket", TINY, "cuckoo_place_chosen",
+     "x_at 25; a: add x @*; fill 168; fill 264; add x*3; unfill 4; in_upper x = 1; a = OK;"
+     "in_home x = 0; copies x = 4"},
+
+    /* Moves.  No thread stops: this is what the others build on. */
+    {"a_key_is_pushed", PUSHED_IN_EITHER, NULL,
+     "note; add z; in_home x = 1; in_upper x = 0; grown = 0"},
+    {"a_move_half_done", PUSHED_IN_EITHER, "cuckoo_entry_copied",
+     "a: add z @*; contains x = 1; in_home x = 1; in_upper x = 1; a = OK; contains x = 1;"
+     "copies x = 1; contains z = 1"},
+    {"a_key_that_is_moved_is_counted_once", PUSHED, "cuckoo_entry_copied",
+     "a: add z @*; b: copies x; a b = OK 1; contains z = 1"},
+    /* A thread that holds a stripe may rely on its buckets: no entry is moved there. */
+    {"a_move_waits_for_the_stripe_of_its_target", PUSHED, NULL,
+     "hold_home; a: add z; in_home x = 0; free; a = OK; in_home x = 1; contains z = 1"},
+    {"a_remove_of_a_key_that_moves", PUSHED_IN_EITHER, "cuckoo_entry_copied",
+     "a: add z @*; b: remove x; a b = OK OK; contains x = 0; contains z = 1"},
+    /* Plans that are out of date: another entry stands in the lane, or in the room; none does. */
+    {"a_planned_entry_is_replaced", PUSHED, "cuckoo_path_planned path_found",
+     "y_at 15; a: add z @*; remove x; add y; in_upper y = 1; a = OK; contains x = 0;"
+     "contains y = 1; contains z = 1"},
+    {"a_planned_entry_is_removed", PUSHED, "cuckoo_path_planned",
+     "a: add z @*; remove x; a = OK; contains x = 0; contains z = 1"},
+    {"planned_room_is_taken", PUSHED, "cuckoo_path_planned",
+     "a: add z @*; fill 268; a = OK; contains x = 1; contains z = 1"},
+    {"a_split_between_plan_and_move", PUSHED, "cuckoo_path_planned",
+     "a: add z @*; split; a = OK; contains x = 1; contains z = 1"},
+
+    /* Look-ups.  One has read the lower bucket, where x is not; then x moves there. */
+    {"a_move_between_two_reads", PUSHED_IN_EITHER, "cuckoo_lower_read",
+     "a: contains x @*; add z; a = 1; retries = 1"},
+    {"a_move_between_two_reads_of_a_batch", PUSHED_IN_EITHER, "cuckoo_lower_read",
+     "a: batch x @*; add z; a = 1; retries = 1"},
+    {"a_move_between_two_reads_in_many_filters", PUSHED_IN_EITHER, "cuckoo_lower_read",
+     "a: each_of_many x @*; add z; a = 1; retries = 1"},
+    {"a_move_before_the_first_read", PUSHED_IN_EITHER, "cuckoo_versions_read",
+     "a: contains x @*; add z; in_home x = 1; a = 1"},
+    /* Between two reads the key moves, and is pushed back: the words have not changed. */
+    {"moves_there_and_back", PUSHED_IN_EITHER, "cuckoo_versions_read",
+     "note; a: contains x @*; add z; in_home x = 1; remove z; fill_home; grown = 0; a = 1"},
+    /* One that is inside a segment while that splits, or is joined, goes on in the old one, which
+     * is still there and right. */
+    {"a_split_under_a_reader", PUSHED, "cuckoo_lower_read",
+     "a: contains x @*; split; a = 1; contains x = 1"},
+    {"a_join_under_a_reader", TINY, "cuckoo_lower_read",
+     "fill 251; x_at 26; add x; split; a: contains x @*; join; a = 1; contains x = 1"},
+
+    /* Copies.  While a segment splits, they are in it and in its successors. */
+    {"a_segment_that_splits_is_counted_once", TINY, "cuckoo_split_copied",
+     "x_at 26; y_at 15; add x*4; fill 158; note; a: add y @*; b: copies x; a b = OK 4; grown = 1;"
+     "contains y = 1"},
+    /* The counts of a segment belong to keys of other pairs and stripes, too. */
+    {"counts_are_read_under_their_lock", TINY, NULL,
+     "x_at 25; add x*4; hold_counts; a: copies x; returned = 0; free; a = 4"},
+    {"copies_are_counted_under_their_lock", TINY, NULL,
+     "x_at 25; add x*4; hold_counts; a: add x; returned = 0; count = 4; free; a = OK; hold_counts;"
+     "a: remove x; returned = 0; count = 5; free; a = OK; copies x = 4"},
+    {"an_absent_key_waits_for_nobody", TINY, NULL,
+     "x_at 25; y_at 25; add x; hold_all; copies y = 0; free_all"},
+    /* The copy in the upper bucket is folded between the two reads of a look-up.  Another copy has
+     * come to the lower bucket after the first read.  (All entries of these three buckets have both
+     * their buckets among them, so there is no path to room.) */
+    {"a_copy_is_folded_between_two_reads", TINY, "cuckoo_lower_read",
+     "y_at 25; x_at 25; add y; add x; remove y; in_upper x = 1; fill 253; fill 156; fill 251;"
+     "a: contains x @*; add x; in_home x = 1; fold; in_upper x = 0; a = 1; copies x = 2"},
+    /* Copies are folded under the stripes of their own pair, whichever key needs room. */
+    {"folding_waits_for_a_writer", TINY, NULL,
+     "x_at 25; add x*2; fill 253; fill 157; used = 12; hold_home; a: fold; used = 12; free; a = OK;"
+     "used = 11; copies x = 2"},
+
+    /* Unions.  One has found the segment for an entry when that joins its sibling: the union begins
+     * again at the directory. */
+    {"a_segment_leaves_before_an_entry_comes", USUAL, "cuckoo_union_pair_found",
+     "give 7; add 100..2999; a: merge @*; join_from 100; a = OK; contains x..2999 = 1;"
+     "remove 7"},
+    /* A unique add has missed a key under its stripes when a union brings it: the union waits, and
+     * the key is in twice. */
+    {"a_union_waits_for_a_unique_add", USUAL, "cuckoo_unique_checked",
+     "give 7; a: unique 7 @*; b: merge; contains 7 = 0; a b = OK OK; count = 2; unique 7 = PRESENT;"
+     "remove 7*2; remove 7 = ABSENT"},
+};
+
+/* ---- races of other forms ---- */
+
+/* A key is replaced: its entry leaves the older generation, and comes to the newer one.  There are
+ * never more copies than two. */
+static int count(tamis_filter *f, uint64_t hash)
+{
+  return (int) tamis_count_hash(f, hash);
+}
+
+static int replace(tamis_filter *f, uint64_t hash)
+{
+  int result = tamis_remove_hash(f, hash);
+  return result == TAMIS_OK ? tamis_add_hash(f, hash) : result;
+}
+
+static void all_generations_are_counted_at_one_moment(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(32);
+  uint64_t x = hash_at(&t, HOME, OTHER_UPPER);
+  add(&t, x);
+  open_generation(&t);
+  add(&t, x);
+  assert_int_equal(entries_of(&t, 1), 2); /* with the one that has opened it */
+  assert_int_equal(tamis_count_hash(t.filter, x), 2);
+  struct call counter = call_of(&t, count, x), replacer = call_of(&t, replace, x);
+  start_and_stop(&counter, "cuckoo_pair_counted");
+  start_beside(&replacer);
+  assert_int_equal(go_on(&counter), 2);
+  assert_int_equal(finish(&replacer), TAMIS_OK);
+  assert_int_equal(entries_of(&t, 1), 3); /* the remove took the older one, which knows more */
+  finish_tiny(&t);
+}
+
+/* Three generations of one segment, all of them full. */
+static struct tiny make_full(void)
+{
+  struct tiny t = make_with(16, 1e-5, 1, 0);
+  struct cuckoo *c = cuckoo_of(t.filter);
+  for (unsigned i = 0; i < 2; i++) {
+    open_without_keys(&t);
+    add(&t, ++t.last_hash); /* only the newest generation gets a segment */
+  }
+  c->max_bytes = c->bytes;
+  for (unsigned refused = 0; refused < 1000; refused++) {
+    uint64_t hash = ++t.last_hash;
+    if (tamis_add_hash(t.filter, hash) == TAMIS_OK) {
+      expect_in(&t, hash);
+      refused = 0;
+    }
+  }
+  return t;
+}
+
+/* Takes a key that has its entry in this generation. */
+static uint64_t take_from(struct tiny *t, unsigned generation)
+{
+  uint64_t before = entries_of(t, generation);
+  for (unsigned i = 0; i < t->n; i++) {
+    uint64_t hash = t->in[i];
+    assert_int_equal(tamis_remove_hash(t->filter, hash), TAMIS_OK);
+    if (entries_of(t, generation) < before)
+      return hash;
+    assert_int_equal(tamis_add_hash(t->filter, hash), TAMIS_OK);
+  }
+  fail_msg("no key of generation %u", generation);
+  return 0;
+}
+
+/* An add finds the only free lane, whichever generation has it. */
+static void room_in_any_generation_is_found(void **state)
+{
+  (void) state;
+  struct tiny t = make_full();
+  for (unsigned generation = 3; generation-- > 0;)
+    for (unsigned unique = 0; unique < 2; unique++) {
+      uint64_t entries = entries_of(&t, generation), hash = take_from(&t, generation);
+      assert_int_equal((unique ? tamis_add_unique_hash : tamis_add_hash)(t.filter, hash), TAMIS_OK);
+      assert_int_equal(entries_of(&t, generation), entries);
+    }
+  finish_tiny(&t);
+}
+
+/* However often a key is added, another key of its pair finds lanes. */
+static void copies_leave_room_for_another_key(void **state)
+{
+  (void) state;
+  for (unsigned lanes = 2; lanes <= 4; lanes++) {
+    struct tiny t = make_tiny(64 / lanes);
+    uint64_t hash = hash_at(&t, HOME, UPPER);
+    for (unsigned i = 0; i < 10; i++)
+      assert_int_equal(tamis_add_hash(t.filter, hash), TAMIS_OK);
+    add_at(&t, HOME, UPPER, 2);
+    assert_int_equal(stats_of(t.filter).growths, 0);
+    for (unsigned i = 0; i < 10; i++)
+      assert_int_equal(tamis_remove_hash(t.filter, hash), TAMIS_OK);
+    finish_tiny(&t);
+  }
+}
+
+static tamis_filter *make_usual(uint64_t capacity)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_CUCKOO;
+  options.capacity = capacity;
+  options.seed = 42;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  return f;
+}
+
+/* The first segment of an older generation has been copied when a key that has its entry there is
+ * removed, and added again.  The new entry stands in the newest generation, and comes later.  The
+ * key has one copy in the union. */
+static void a_key_that_leaves_and_comes_again_comes_once(void **state)
+{
+  (void) state;
+  const uint64_t keys = 4000;
+  struct call m = {.filter = make_usual(10), .from = make_usual(10)};
+  for (uint64_t i = 0; i < keys; i++)
+    assert_int_equal(tamis_add_hash(m.from, i), TAMIS_OK);
+  assert_true(stats_of(m.from).generations > 1);
+  const struct cuckoo_geometry *g = &cuckoo_generation(cuckoo_of(m.from), 0)->geometry;
+  uint64_t key = 0;
+  while (cuckoo_address(g, hash_mix(&m.from->keys, key)).index > 0)
+    key++;
+  assert_true(key < keys / 4);
+  stop_at(&m, "cuckoo_union_piece");
+  assert_int_equal(tamis_remove_hash(m.from, key), TAMIS_OK);
+  assert_int_equal(tamis_add_hash(m.from, key), TAMIS_OK);
+  assert_int_equal(go_on(&m), TAMIS_OK);
+  assert_valid(m.filter);
+  assert_int_equal(stats_of(m.filter).count, keys);
+  for (uint64_t i = 0; i < keys; i++)
+    assert_int_equal(tamis_remove_hash(m.filter, i), TAMIS_OK);
+  assert_int_equal(stats_of(m.filter).count, 0);
+  tamis_destroy(m.filter), tamis_destroy(m.from);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      TEST_WITH_THREADS(all_generations_are_counted_at_one_moment),
+      cmocka_unit_test(room_in_any_generation_is_found),
+      cmocka_unit_test(copies_leave_room_for_another_key),
+      TEST_WITH_THREADS(a_key_that_leaves_and_comes_again_comes_once),
+  };
+  const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows};
+  return run_schedules("cuckoo_schedule", &program, tests, sizeof tests / sizeof *tests);
+}
