@@ -59,7 +59,7 @@ test('saved filters of all versions, and the corpus of the fuzzers', async () =>
 });
 
 test('keys that were removed while the filter was saved', async () => {
-  // As in tests/fuzz/hostile.h and seeds.c: the hashes of the corpus, and which keys were removed.
+  // As in tests/fuzz/hostile.h and tests/compat/keep.py: the hashes of the corpus, and which keys were removed.
   const hashOf = (key) => BigInt.asUintN(64, BigInt(key) * 0x9E3779B97F4A7C15n + 1n);
   for (const [name, first, end] of [['cuckoo-split', 0, 300], ['cuckoo-generations-2', 1450, 1500]]) {
     const [whole, less] = await Promise.all(['', '-removed'].map((part) => SavedFilter.open(sourceOfBytes(readFileSync(new URL(`fuzz/corpus/${name}${part}.tamis`, tests))))));
