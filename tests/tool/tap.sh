@@ -32,6 +32,12 @@ run() {
   status=$?
 }
 
+# sorted ARGUMENTS...: the same, with its output sorted.
+sorted() {
+  run "$@"
+  sort -o out out
+}
+
 # try NAME CHECK [WORD ...] : ARGUMENTS...: what CHECK says of a run of tamis with these arguments, by `run` or by
 # what $by names.
 try() {

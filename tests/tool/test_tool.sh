@@ -74,10 +74,8 @@ for threads in 1 4; do
 done
 rm -f huge huge.lines expected out
 for i in $(seq 1500); do echo "$((i % 700))" >"tiny.$i"; done
-run dedup $exact tiny.*
 seq 0 699 | sort >expected
-sort -o out out
-check "more files than may be open at once" same_as expected
+by=sorted try "more files than may be open at once" same_as expected : dedup $exact tiny.*
 exact_dedup /proc/self/limits >expected
 try "a file of /proc, whose size is 0" same_as expected : dedup $exact /proc/self/limits
 mkfifo fifo
@@ -125,10 +123,9 @@ gawk 'NR % 5' numbers | sort -R --random-source=numbers >c2
 { cat numbers; echo other; head -n 100 numbers; } >c4
 grep -Fxf c1 c4 | grep -Fxf c2 | grep -Fxf c3 >expected.all
 try "common: four files" same_as expected.all : common $exact c1 c2 c3 c4
-run common $exact --threads 4 c1 - c3 c4 < <(cat c2)
-sort -o out out
 sort expected.all >expected.all.sorted
-check "common: four files, one of them standard input, several threads" same_as expected.all.sorted
+by=sorted try "common: four files, one of them standard input, several threads" same_as expected.all.sorted : \
+  common $exact --threads 4 c1 - c3 c4 < <(cat c2)
 try "common: four files, more lines than expected" within expected.all 0 2 : common --fpp 1e-9 --capacity 20 c1 c2 c3 c4
 try "common: four files, cuckoo" within expected.all 0 2 : common --kind cuckoo --fpp 2e-7 c1 c2 c3 c4
 try "common: nothing in one of several" same_as empty : common $exact c1 empty c4
