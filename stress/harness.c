@@ -133,10 +133,6 @@ static bool set(const struct harness_option *o, const char *text)
       }
     return false;
   }
-  if (o->rate) {
-    *o->rate = strtod(text, &end);
-    return end != text && !*end && *o->rate > 0 && *o->rate < 1;
-  }
   errno = 0;
   *o->number = strtoull(text, &end, 10);
   return !errno && end != text && !*end && *text != '-' && *o->number >= o->least &&
@@ -147,7 +143,7 @@ static _Noreturn void help(const char *doc, const struct harness_option *options
 {
   printf("%s\n\n", doc);
   for (const struct harness_option *o = options; o->name; o++) {
-    printf("  --%s%s\n      %s\n", o->name, o->flag ? "" : " VALUE", o->help);
+    printf("  --%s VALUE\n      %s\n", o->name, o->help);
     for (int i = 0; o->choice && o->choice_names[i]; i++)
       printf("        %s\n", o->choice_names[i]);
   }
@@ -174,9 +170,7 @@ void harness_parse(const char *doc, const struct harness_option *options, int ar
       o++;
     if (!o->name)
       error(2, 0, "no option %s; --help lists them", argv[i]);
-    if (o->flag)
-      *o->flag = true;
-    else if (i + 1 == argc || !set(o, argv[++i]))
+    if (i + 1 == argc || !set(o, argv[++i]))
       error(2, 0, "--%s: not a value: %s", o->name, argv[i]);
   }
   harness_argv = argv;

@@ -53,9 +53,7 @@ struct harness_settings {
 struct harness_option {
   const char *name, *help;
   uint64_t *number;
-  uint64_t least, most; /* of a number; most == 0: no limit */
-  double *rate;         /* above 0 and below 1 */
-  bool *flag;
+  uint64_t least, most;            /* of a number; most == 0: no limit */
   int *choice;                     /* index of a name */
   const char *const *choice_names; /* ends with NULL */
 };
