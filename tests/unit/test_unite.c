@@ -178,7 +178,9 @@ static void unite_in_all_stages(const tamis_options *o, unsigned copies)
     const struct keys of_a = {1000000, a * o->capacity / 10, 0, 0},
                       of_b = {of_a.from + of_a.n - of_a.n / 4, b * o->capacity / 10, 0, 0};
     const bool sure =
-        is_cuckoo ? !a || !b || (o->fpp == 0.01 && a + b < 800) : !o->window || a + b <= 10;
+        is_cuckoo
+            ? !a || !b || (SMALL(o->fpp == 0.01, false) && a + b < 800) /* by the usual sizes */
+            : !o->window || a + b <= 10;
     if (of_a.n + of_b.n > (is_cuckoo ? 100000 : 20000) / SCALE || (o->window && a + b > 200))
       continue;
     int result = play(o, of_a, of_b, copies);
