@@ -265,8 +265,10 @@ def strict(replica):
 
 
 def in_step(master, replica):
+    """A replica that has not yet seen that its master is another process has the link still up, and loads all later."""
     def equal():
         return replica.client.info("replication", "master_link_status") == "up" and \
+            replica.client.info("replication", "master_replid") == master.client.info("replication", "master_replid") and \
             replica.client.info("replication", "master_repl_offset") >= offset
     offset = master.client.info("replication", "master_repl_offset")
     wait_until(equal, "the replica has all")
