@@ -69,6 +69,32 @@ END
 [ "$(timeout -s KILL 120 bash "$work/awaited" "$source/script/test" "$work/logs" 2>/dev/null)" = "hangs never, 1 passed" ] ||
   fail "script/test waits for what was killed, or does not count it"
 
+# ---- script/test: what repeats a failure is a command ----
+
+cat >"$work/failures" <<'END'
+set -u
+logs=$2 passed=0 failed=() again=() repeat='script/test --all 2/6' longer=TAMIS_LONG=1 start=0
+eval "$(sed -n '/^count() {/,/^}/p; /^summary() {/,/^}/p' "$1")"
+printf 'again: %s\n' tsan/unit.b asan/unit.a >"$logs/tests"
+echo 'again: script/mutants a b' >"$logs/mutants"
+echo 'error' >"$logs/build"
+for name in tests mutants build; do count 1 "a $name: c" "$logs/$name"; done
+summary | sed '1,/ passed, /d'
+repeat='' longer='' failed=() again=()
+count 1 'install: tests' "$logs/build"
+summary | sed '1,/ passed, /d'
+END
+expected="again: script/mutants a b
+again: script/test --all 2/6
+again: TAMIS_LONG=1 script/test asan/unit.a tsan/unit.b
+again: script/test install"
+[ "$(bash "$work/failures" "$source/script/test" "$work/logs")" = "$expected" ] || fail "script/test repeats a failure otherwise"
+for name in script/mutants nothing asan asan/nothing some/unit.saved; do
+  status=0
+  "$source/script/test" "$name" 2>/dev/null || status=$?
+  [ $status -eq 2 ] || fail "script/test takes $name for a test"
+done
+
 # ---- script/lint: each linter finds a mutant, and only that ----
 
 mutants=$(mktemp -d -p "$source/build" lint.XXXXXX) # where eslint looks
