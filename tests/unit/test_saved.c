@@ -4,6 +4,7 @@
  */
 #include "saved_unit.h"
 
+#include "base/small.h"
 #include "bloom/bloom.h"
 #include "window/layers.h"
 
@@ -54,7 +55,7 @@ static int call(const struct form *form, tamis_filter *f, uint64_t i)
 static tamis_options options_of_round(const struct form *form, unsigned round, uint64_t *calls)
 {
   static const double rates[] = {0.01, 0.3, 1e-4, 0.05, 1e-9};
-  static const uint64_t capacities[] = {1, 40, 300, 5000};
+  static const uint64_t capacities[] = {1, 40, 300, SMALL(5000, 12000)};
   tamis_options o = form->options;
   o.fpp = rates[round % 5], o.capacity = capacities[round % 4];
   while (tamis_options_check(&o, NULL, 0) != TAMIS_OK)
@@ -85,6 +86,15 @@ static bool may_be_mapped(const struct form *form)
 
 static const tamis_load_options usual = TAMIS_LOAD_OPTIONS_INIT;
 
+/* How many bits are set, a filter of a fixed size has counted.  A mapped one counts them when it is
+ * asked, and a larger one counts those of a sample. */
+static bool has_all_counted(const struct form *form, const tamis_filter *mapped)
+{
+  enum { SAMPLE = SMALL(1 << 21, 1 << 17) };
+  return form->options.kind != TAMIS_BLOOM || form->options.growable ||
+         stats_of(mapped).bits <= SAMPLE;
+}
+
 /* Nothing can be added or removed, and everything else is as it was. */
 static void check_mapped(const struct form *form, const struct bytes *saved, const tamis_filter *f)
 {
@@ -101,9 +111,11 @@ static void check_mapped(const struct form *form, const struct bytes *saved, con
     if (!mapped)
       continue;
     assert_valid(mapped);
-    assert_same_figures(mapped, f, form->name);
     assert_int_equal(stats_of(mapped).bytes, counts.now);
-    assert_same_bytes(form, saved, mapped);
+    if (has_all_counted(form, mapped)) {
+      assert_same_figures(mapped, f, form->name);
+      assert_same_bytes(form, saved, mapped);
+    }
     for (uint64_t key = 0; key < 3000; key++)
       assert_int_equal(tamis_count_hash(mapped, key), tamis_count_hash(f, key));
     assert_int_equal(tamis_merge(mapped, f), TAMIS_EUNSUPPORTED);
@@ -133,7 +145,7 @@ static void check_info(const struct form *form, const struct bytes *saved,
   struct source source = source_of(saved);
   tamis_stats info = TAMIS_STATS_INIT, stats = stats_of(loaded);
   assert_int_equal(tamis_saved_info(read_source, &source, &info), TAMIS_OK);
-  assert_true(stats.bytes >= info.bytes && info.bytes >= stats.bytes / 2);
+  assert_true(stats.bytes >= info.bytes && info.bytes >= stats.bytes / SMALL(2, 3));
   if (!form->removes)
     assert_int_equal(info.bytes, stats.bytes);
   if (stats.layers > 1) { /* how full each layer is stands in its words */
@@ -164,7 +176,7 @@ static void a_loaded_filter_is_as_it_was(void **state)
 {
   (void) state;
   for (const struct form *form = NULL; (form = next_form(form));)
-    for (unsigned round = 0; round < 35; round += SCALE == 1 ? 1 : 4) {
+    for (unsigned round = 0; round < 35; round += SCALE == 1 ? 1 : 3) {
       uint64_t calls;
       tamis_options o = options_of_round(form, round, &calls);
       tamis_filter *f = used_by(form, &o, calls);
