@@ -7,7 +7,8 @@
  * left.  After the failure the same call is made again, and succeeds.  No descriptor is left open, no lock is
  * held, all memory has come back, no file is left that was not there and that the next creation does not
  * remove, and the file opens again and has all keys whose add had returned.  A wait for a lock that was left
- * ends the test by an alarm.
+ * ends the test by an alarm.  In another test, the N-th call succeeds, but just before it somebody else has
+ * created the file.
  */
 #include "shared_unit.h"
 
@@ -30,6 +31,8 @@ static struct {
   bool armed;
   unsigned calls, fail_at; /* the call that fails, from 1 on */
   int error;
+  const char *comes; /* it succeeds, but this file has got the shared one's name before */
+  bool came;
   bool full;             /* no space can be reserved */
   unsigned reservations; /* that were tried */
   bool refused;          /* the last one */
@@ -43,8 +46,10 @@ static bool begin_call(void)
 {
   if (!sys.armed || ++sys.calls != sys.fail_at)
     return true;
+  if (sys.comes)
+    sys.came = link(sys.comes, shared_path) == 0;
   errno = sys.error;
-  return false;
+  return sys.comes;
 }
 
 #define WRAP(type, name, parameters, arguments)                \
@@ -501,6 +506,37 @@ static void each_call_may_fail_with_windows(void **state)
   play_all(true);
 }
 
+/* ---- another process ---- */
+
+/* Another file comes before any of the calls: it stays, and is the one that is opened. */
+static void a_file_that_comes_meanwhile_stays(void **state)
+{
+  (void) state;
+  unsigned came = 0;
+  begin_options(false);
+  sys.fail_at = sys.calls = 0;
+  for (sys.comes = saved_path; sys.calls >= sys.fail_at; unlink(shared_path), unlink(saved_path)) {
+    other = open_shared(&options);
+    assert_int_equal(rename(shared_path, saved_path), 0);
+    sys.calls = sys.came = 0;
+    sys.fail_at++;
+    sys.armed = true;
+    int result = call_open();
+    sys.armed = false;
+    if (result != TAMIS_OK)
+      fail_msg("call %u: %d, errno %d", sys.fail_at, result, errno);
+    assert_int_equal(tamis_add_unique_hash(other, hash_of(1)), TAMIS_OK);
+    if (tamis_contains_hash(made, hash_of(1)) != sys.came)
+      fail_msg("call %u: the file that has come is %s", sys.fail_at,
+               sys.came ? "replaced" : "open");
+    came += sys.came;
+    tamis_destroy(made), tamis_destroy(other);
+  }
+  made = other = NULL;
+  sys.comes = NULL;
+  assert_true(came > 1);
+}
+
 /* ---- space ---- */
 
 /* After a refusal the file system is asked again when more is free, or in another second. */
@@ -646,6 +682,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       TEST(each_call_may_fail_with_bloom_filters),
       TEST(each_call_may_fail_with_windows),
+      TEST(a_file_that_comes_meanwhile_stays),
       TEST(a_full_disk_is_asked_seldom),
       TEST(nobody_dies_on_a_full_disk),
       TEST(a_limit_is_an_error),
