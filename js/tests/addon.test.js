@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { after, afterEach, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
@@ -22,7 +22,12 @@ const command = process.env.TAMIS_COMMAND;
 const folder = mkdtempSync(join(tmpdir(), 'tamis-'));
 after(() => rmSync(folder, { recursive: true }));
 
-const start = (workerData) => new Worker(new URL('./addon/worker.js', import.meta.url), { workerData });
+const started = [];
+function start(workerData) {
+  started.push(new Worker(new URL('./addon/worker.js', import.meta.url), { workerData }));
+  return started.at(-1);
+}
+afterEach(() => Promise.all(started.splice(0).map((worker) => worker.terminate()))); // or a test that fails never ends
 const message = async (worker) => (await once(worker, 'message'))[0];
 /** Waits for workers that end by themselves. */
 const ended = (workers) => Promise.all(workers.map(async (worker) => assert.deepEqual(await once(worker, 'exit'), [0])));
@@ -76,8 +81,10 @@ test('a worker that is terminated in the midst of adds loses nothing, and leaks 
     const shared = new SharedArrayBuffer(4 * of), done = new Int32Array(shared);
     for (let index = 0; index < of; index += 2) {
       const pair = [index, index + 1].map((i) => start({ task: 'addForever', handle, index: i, shared }));
-      while (Atomics.load(done, index) < 2000 || Atomics.load(done, index + 1) < 2000) // some adds each
+      while (Atomics.load(done, index) < 2000 || Atomics.load(done, index + 1) < 2000) { // some adds each
+        assert.ok(pair.every((worker) => worker.threadId > 0), 'the workers run');
         await new Promise((resolve) => setTimeout(resolve, 1));
+      }
       await Promise.all(pair.map((worker) => worker.terminate()));
     }
     for (let index = 0; index < of; index++)
