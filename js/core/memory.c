@@ -2,7 +2,7 @@
  *
  * The allocator of the C library, in a tenth of the room that wasi-libc's takes, which is as much as a kind of
  * filter.  A filter consists of few blocks, so a list of free blocks will do: in the order of their addresses,
- * and searched from where the last search has ended.
+ * and searched from the first one, so that what is large stays together behind what is small.
  *
  * Source: the list is that of Kernighan and Ritchie, "The C Programming Language" (1988), 8.7
  */
@@ -69,7 +69,7 @@ static int more(size_t units)
 /* A block of so many units, head included; NULL: there is none. */
 static struct head *take(size_t units)
 {
-  struct head *before = last;
+  struct head *before = &ring;
   for (struct head *p = before->next;; before = p, p = p->next) {
     if (p->units >= units) {
       if (p->units == units) {
@@ -82,11 +82,8 @@ static struct head *take(size_t units)
       last = before;
       return p;
     }
-    if (p == last) {
-      if (!more(units))
-        return NULL;
-      p = last; /* the new memory follows it, or has become a part of it */
-    }
+    if (p == &ring && !more(units)) /* the new memory follows it, or has become a part of a block */
+      return NULL;
   }
 }
 
