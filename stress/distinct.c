@@ -13,7 +13,7 @@ enum { CLOSE_TRIES = 3000, BLOOM_ROUNDS = 100 };
 /* The bits after root0 that every entry of a generation holds at least. */
 static unsigned known_bits(const struct cuckoo_geometry *g)
 {
-  return cuckoo_root_bits(g) + g->pair_bits + g->shape.width - 1;
+  return (unsigned) g->root_shift + g->pair_bits + g->shape.width - 1U;
 }
 
 struct distinct distinct_of(const tamis_filter *cuckoo)
@@ -53,9 +53,7 @@ static bool is_close(const struct distinct *distinct, uint64_t a, uint64_t b, un
   case 1:
     return (distinct_prefix(distinct, a) ^ distinct_prefix(distinct, b)) == 1;
   case 2:
-    return cuckoo_root_of_index(&distinct->first, x.index) ==
-               cuckoo_root_of_index(&distinct->first, y.index) &&
-           (x.lower == y.lower || x.upper == y.upper);
+    return x.root == y.root && (x.lower == y.lower || x.upper == y.upper);
   default:
     return true;
   }

@@ -102,8 +102,9 @@ static double rate_of_segment(const struct cuckoo_geometry *g, const struct segm
       sum += ldexp(1, (int) bucket_age(&g->shape, entry) + g->shape.ages - g->shape.width);
     }
   }
-  double of_root = ldexp(g->unequal_roots ? 0.25 : 1, -g->root_shift) / (double) g->first_roots;
-  return of_root * ldexp(2 * sum / (double) cuckoo_buckets(g), -segment->depth);
+  double of_root = ldexp(1, -g->root_shift) / (double) g->first_roots;
+  int prefix_bits = (int) cuckoo_prefix_bits(g, segment->depth);
+  return of_root * ldexp(2 * sum / (double) cuckoo_buckets(g), -prefix_bits);
 }
 
 static void look_at_cuckoo(const struct run *run, struct truth *t)
@@ -114,11 +115,12 @@ static void look_at_cuckoo(const struct run *run, struct truth *t)
   t->s.generations = cuckoo_generations(c);
   for (unsigned i = 0; i < t->s.generations; i++) {
     const struct generation *generation = cuckoo_generation(c, i);
-    const struct cuckoo_geometry *g = &generation->geometry;
+    const struct cuckoo_geometry *first = &generation->geometry;
     struct segment_cursor cursor = {0};
     const struct segment *segment;
-    t->s.fingerprint_bits = g->shape.width - g->shape.ages;
+    t->s.fingerprint_bits = first->shape.width - first->shape.ages;
     while ((segment = segment_next(generation, &cursor))) {
+      const struct cuckoo_geometry *g = segment_geometry(generation, segment);
       t->s.segments++;
       roots += (cursor.first & ((UINT64_C(1) << g->depth_limit) - 1)) == 0;
       lanes += cuckoo_lanes(g);

@@ -528,14 +528,14 @@ static void remove_rest(struct run *run)
   require(run, copies_in(run) == 0, "keys cannot be removed", copies_in(run));
 }
 
-/* What waits for readers is released soon.  A later generation keeps its directory, and a few empty
- * segments stay. */
+/* What waits for readers is released soon.  A later generation keeps the words of its roots, and a few
+ * empty segments stay. */
 static void check_memory_comes_back(struct run *run)
 {
-  enum { DIRECTORY = 64 << 10, FEW = 16 << 10, MOST_SECONDS = 30 };
+  enum { LATER = 4 << 10, FEW = 8 << 10, MOST_SECONDS = 30 };
   double end = harness_seconds() + MOST_SECONDS;
   tamis_stats s = stats_of(run->filter);
-  uint64_t most = 3 * run->needed + FEW + DIRECTORY * (uint64_t) (s.generations - 1);
+  uint64_t most = 2 * run->needed + FEW + LATER * (uint64_t) (s.generations - 1);
   for (; s.bytes > most && harness_seconds() < end; s = stats_of(run->filter))
     usleep(1000);
   require(run, s.bytes <= most, "an empty filter keeps its memory", s.bytes);

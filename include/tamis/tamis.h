@@ -392,7 +392,8 @@ typedef struct tamis_stats {
   /* Cuckoo: generations, which are tables that take new keys one after the other, each several
    * times as large as those before it.  A look-up searches all generations. */
   unsigned generations;
-  /* Cuckoo: bits of a new fingerprint in the newest generation. */
+  /* Cuckoo: bits of a new fingerprint in the newest generation.  Segments that have split often may
+   * have longer ones. */
   unsigned fingerprint_bits;
   /* Cuckoo: the load factor, the part of the room for fingerprints that is in use. */
   double occupancy;
@@ -433,9 +434,9 @@ typedef struct tamis_stats {
 TAMIS_API void tamis_stats_init(tamis_stats *stats);
 
 /* Fills *out.  Start from TAMIS_STATS_INIT, or from tamis_stats_init().  The cost for a large
- * filter does not depend on its size.
- *   Threads  any      Blocks  Bloom: never.  Cuckoo: for a lock that filters share, held for a few
- *            steps
+ * filter does not depend on its size.  But a cuckoo filter that has lost keys faster than it could
+ * give their memory back first makes up for that.
+ *   Threads  any      Blocks  Bloom: never.  Cuckoo: as tamis_remove
  *   Errors   TAMIS_OK; TAMIS_EINVAL: an argument is NULL, or struct_size is smaller than the struct
  *            of version 0.1; *out is not written then */
 TAMIS_API int tamis_get_stats(const tamis_filter *f, tamis_stats *out);

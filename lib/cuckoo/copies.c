@@ -44,7 +44,7 @@
  * any. */
 static uint64_t count_in_bucket(const struct bucket_pair *pair, uint32_t bucket, bool duplicates)
 {
-  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  const struct cuckoo_geometry *g = pair->geometry;
   uint64_t value = word_load(&segment_words(g, pair->segment)[bucket]);
   uint64_t set = bucket_match(&g->shape, value, pair->entry), copies = lanes_count(set);
   for (; duplicates && set; set &= set - 1)
@@ -58,7 +58,7 @@ static uint64_t count_in_pair_locked(const struct bucket_pair *pair)
 {
   bool duplicates = has_duplicates(pair->segment);
   if (duplicates)
-    segment_lock_counts(pair->segment, pair->generation->geometry.shape.ages);
+    segment_lock_counts(pair->segment, pair->geometry->shape.ages);
   uint64_t copies = count_in_bucket(pair, pair->lower, duplicates) +
                     count_in_bucket(pair, pair->upper, duplicates);
   if (duplicates)
@@ -87,7 +87,7 @@ static uint64_t count_in_block(const struct cuckoo_geometry *g, uint32_t bucket,
 /* What a damaged file says of copies is wrong, and no more. */
 static uint64_t count_mapped(const struct cuckoo *c, const struct bucket_pair *pair)
 {
-  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  const struct cuckoo_geometry *g = pair->geometry;
   const uint32_t both[2] = {pair->lower, pair->upper};
   uint64_t set[2], copies = 0;
   for (unsigned i = 0; i < 2; i++) {
@@ -98,7 +98,8 @@ static uint64_t count_mapped(const struct cuckoo *c, const struct bucket_pair *p
   if (!cuckoo_count(pair->generation, DUPLICATES))
     return copies;
   struct saved_reader r;
-  struct image_table table = {.shape = &g->shape, .n = cuckoo_buckets(g), .table = pair->index};
+  struct image_table table = {
+      .shape = &g->shape, .n = cuckoo_buckets(g), .table = pair_index(pair)};
   struct lane_counts_reader counts;
   int result = tamis__mapped_counts(&r, &cuckoo_mapped(c)->file, g, pair->segment);
   while (result == TAMIS_OK &&

@@ -3,7 +3,7 @@
  * Layer 2: the block that a cuckoo filter begins with.
  *
  *    small:   [home] struct cuckoo │ directory entry │ counters │ allocator, or filter_more
- *    other:   struct cuckoo │ growth stripes, slabs, directory entry │ filter_more │ secret
+ *    other:   struct cuckoo │ slabs, directory entry │ filter_more │ secret
  *
  * A filter is small if its first generation has a single root with few buckets.  Then the segment
  * of that root is in the block, and the filter has a single shard of counters, which all threads
@@ -14,6 +14,7 @@
 
 #include "base/memory.h"
 #include "base/saved.h"
+#include "cuckoo/directory.h"
 #include "cuckoo/generation.h"
 #include "cuckoo/memory.h"
 #include "cuckoo/segment.h"
@@ -118,6 +119,7 @@ struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const struct
   c->generations = 1;
   fullness_begin(&c->rooms);
   stripe_init(snapshots_lock(c));
+  stripe_init(own_growth(c));
   *result = tamis__generation_begin_first(c, g, b.counters ? (void *) counters : NULL);
   if (*result == TAMIS_OK && spec->growable && cuckoo_roots(g) > 1)
     *result = tamis__growth_provide(c);
@@ -139,6 +141,7 @@ void tamis__cuckoo_destroy(struct cuckoo *c)
     tamis__generation_destroy(c, cuckoo_generation(c, i));
   tamis__growth_destroy(c);
   stripe_destroy(snapshots_lock(c));
+  stripe_destroy(own_growth(c));
   if (mapped)
     tamis__saved_unmap(&mapped->file);
   tamis__cuckoo_release(c, mapped, sizeof *mapped);

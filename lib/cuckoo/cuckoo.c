@@ -81,8 +81,8 @@ static int plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out)
   int result = cuckoo_geometry_plan(spec, out);
   if (result == TAMIS_OK) {
     tamis__memo_keep(&memo, question, out, sizeof *out);
-    /* The first question for shards reads files about the system's cores.  That would be the longest
-     * step of growth, if a small filter asked for them when it grows. */
+    /* The first question for shards reads files about the system's cores.  That would be the
+     * longest step of growth, if a small filter asked for them when it grows. */
     (void) cuckoo_shards(out);
   }
   return result;
@@ -139,10 +139,8 @@ static int create_first_segments(struct cuckoo *c)
   if (!c->growable || roots == 1 || roots > EARLY_SEGMENTS)
     return TAMIS_OK;
   for (uint64_t root = 0; root < roots; root++) {
-    uint64_t index = root << g->depth_limit;
-    directory_entry *entry = generation_directory_entry(generation, index);
-    struct bucket_pair pair = {
-        .generation = generation, .index = index, .own_entry = entry, .root_entry = entry};
+    directory_entry *entry = &generation->directory[root];
+    struct bucket_pair pair = {.generation = generation, .own_entry = entry, .root_entry = entry};
     int result = tamis__grow(c, &pair, 1, false);
     if (result != TAMIS_OK)
       return result;
@@ -217,6 +215,22 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 /* ---- figures ---- */
 
+/* Of all segments of a generation: how many lanes they have or, if `full`, how many are in use when
+ * they are full. */
+static double lanes_of(const struct generation *generation, uint64_t segments, bool full)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  const struct cuckoo_geometry after = cuckoo_geometry_after(g);
+  double lanes = (double) cuckoo_lanes(g), of_after = (double) cuckoo_lanes(&after);
+  uint64_t later = cuckoo_after_segments(generation);
+  if (full && g->shape.ages) {
+    lanes *= cuckoo_geometry_full_load(g);
+    of_after *= cuckoo_geometry_full_load(&after);
+  }
+  later = later < segments ? later : segments; /* they change, both */
+  return (double) (segments - later) * lanes + (double) later * of_after;
+}
+
 /* A generation has its planned rate when it is full and has split as often as it may.  With fewer
  * splits its entries know more bits; with fewer entries, there are fewer that can match.  Keys of a
  * root that has no segment yet match nothing. */
@@ -226,18 +240,21 @@ static double rate_now(struct generation *generation, uint64_t entries, uint64_t
   if (!segments || !entries)
     return 0;
   segments = segments > cuckoo_roots(g) ? segments : cuckoo_roots(g);
-  double load = (double) entries / ((double) segments * (double) cuckoo_lanes(g));
-  double full = g->shape.ages ? cuckoo_geometry_full_load(g) : 1;
   double depth = fmin(real_log2((double) segments / (double) cuckoo_roots(g)), g->depth_limit);
-  return g->rate * load / full * (1 + depth / 2) / (1 + g->depth_limit / 2.0);
+  double low = cuckoo_geometry_rate(g, (unsigned) depth);
+  double high = cuckoo_geometry_rate(g, (unsigned) ceil(depth));
+  return (low + (depth - floor(depth)) * (high - low)) * (double) entries /
+         lanes_of(generation, segments, true);
 }
 
 static void stats(const tamis_filter *f, tamis_stats *out)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
   unsigned n = cuckoo_generations(c);
-  if (cuckoo_has_growth(c))
+  if (cuckoo_has_growth(c)) {
     tamis__backlog_drain(&cuckoo_growth(c)->backlog);
+    tamis__shrink_late((struct cuckoo *) c); /* the object itself is not const */
+  }
   out->capacity = c->capacity;
   out->fpp = c->fpp;
   out->bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed);
@@ -249,7 +266,8 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->failed_searches = cuckoo_count(cuckoo_generation(c, 0), FAILED_SEARCHES);
   out->refused_adds = cuckoo_count(cuckoo_generation(c, 0), REFUSED_ADDS);
   out->lookup_retries = cuckoo_count(cuckoo_generation(c, 0), LOOKUP_RETRIES);
-  uint64_t lanes = 0, entries_in_all = 0;
+  double lanes = 0;
+  uint64_t entries_in_all = 0;
   for (unsigned i = 0; i < n; i++) {
     struct generation *generation = cuckoo_generation(c, i);
     uint64_t entries = cuckoo_count(generation, ENTRIES);
@@ -258,13 +276,13 @@ static void stats(const tamis_filter *f, tamis_stats *out)
     out->count += entries + cuckoo_count(generation, DUPLICATES);
     out->segments += segments;
     out->fpp_estimate += rate_now(generation, entries, segments);
-    lanes += segments * cuckoo_lanes(&generation->geometry);
+    lanes += lanes_of(generation, segments, false);
     out->fingerprint_bits = generation->geometry.shape.width - generation->geometry.shape.ages;
   }
   out->fpp_estimate += cuckoo_excess(c);
   out->estimated_count = (double) out->count;
   out->load = out->estimated_count / (double) out->capacity;
-  out->occupancy = lanes ? (double) entries_in_all / (double) lanes : 0;
+  out->occupancy = lanes > 0 ? (double) entries_in_all / lanes : 0;
 }
 
 static struct saved_mapping mapping_of(const tamis_filter *f)

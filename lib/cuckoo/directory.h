@@ -3,15 +3,21 @@
  * Layer 2: the directory of a generation, which leads from a root and a fingerprint to a segment;
  * and what a key finds there, its bucket pair.
  *
- *    index:    root · the first D bits of the fingerprint       (D: the generation's depth limit)
+ *    directory:  a word for each root:  NULL │ a segment of depth 0 │ an array of 2 × 2^k entries
  *
- *    root r    000 001  010  011  100 101 110 111               D = 3
- *              └──┬──┘   │    │   └──────┬──────┘
- *     depth       2      3    3          1
+ *    array       00·0 00·1  01·0 01·1  10·0 10·1 11·0 11·1       k = 2
+ *                └───┬───┘   │    │    └────────┬────────┘
+ *    depth           2       3    3             1
  *
- * A segment of depth d fills 2^(D - d) directory entries.  The first entry of a root that has no
- * segment is NULL, and its others say nothing: they may never have been written.  The others of a
- * single root that has never split do not exist.
+ * The number of an entry is k bits that the fingerprints of its keys begin with, and their class.
+ * The entry leads to the segment of these keys, which is that of other entries as well if it has
+ * split less often.  While the filter grows and shrinks, an array is replaced by one of twice or
+ * half its size (change.c).
+ *
+ *    index:  root · the first D bits of the path                  (geometry.h)
+ *
+ * Such an index names a place in the directory, whatever the size of the root's array.  A segment
+ * of depth d has 2^(D - d) consecutive indices.
  */
 #ifndef TAMIS_LIB_CUCKOO_DIRECTORY_H
 #define TAMIS_LIB_CUCKOO_DIRECTORY_H
@@ -57,32 +63,105 @@ directory_publish(directory_entry *entry,
   atomic_store_explicit(entry, value, memory_order_seq_cst);
 }
 
-/* NULL: see struct generation. */
-static inline directory_entry *generation_others(const struct generation *generation)
+/* Of an array that no other thread knows yet. */
+static inline void
+directory_init(directory_entry *entry,
+               directory_value value) /* NOLINT(readability-non-const-parameter) */
 {
-  return atomic_load_explicit(&generation->others, memory_order_relaxed);
+  atomic_store_explicit(entry, value, memory_order_relaxed);
 }
 
-/* The first entries of all roots stand together.  The other entries stand elsewhere, root by root.
- * Most look-ups read a first entry (see pair_at()), and these are few enough to stay in the
- * cache. */
-FORCE_INLINE directory_entry *generation_root_entry(const struct cuckoo_geometry *g,
-                                                    const struct generation *generation,
-                                                    uint64_t root, uint64_t of_root)
+/* ---- arrays ---- */
+
+/* The array that the word of a root leads to, and k in *bits.  NULL: there is none. */
+static inline struct directory_array *directory_array_of(directory_value root_value, unsigned *bits)
 {
-  uint64_t others = (UINT64_C(1) << g->depth_limit) - 1;
-  return of_root ? &generation_others(generation)[root * others + of_root - 1]
-                 : &generation->directory[root];
+  *bits = directory_depth(root_value);
+  return *bits ? (struct directory_array *) (void *) (root_value - *bits) : NULL;
 }
 
-/* Without other entries, the first one stands for all. */
-static inline directory_entry *generation_directory_entry(const struct generation *generation,
-                                                          uint64_t index)
+static inline directory_value directory_value_of_array(struct directory_array *array, unsigned bits)
 {
-  const struct cuckoo_geometry *g = &generation->geometry;
-  uint64_t of_root = index & ((UINT64_C(1) << g->depth_limit) - 1);
-  return generation_root_entry(g, generation, cuckoo_root_of_index(g, index),
-                               generation_others(generation) ? of_root : 0);
+  return (char *) array + bits;
+}
+
+static inline uint64_t directory_array_bytes(unsigned bits)
+{
+  return sizeof(struct directory_array) + (UINT64_C(2) << bits) * DIRECTORY_ENTRY_BYTES;
+}
+
+/* The entry of an array for a fingerprint. */
+FORCE_INLINE directory_entry *array_entry_of(struct directory_array *array, unsigned bits,
+                                             uint64_t fingerprint, bool class)
+{
+  return &array->entry[2 * (fingerprint >> (-bits & 63)) + class];
+}
+
+/* The entry of an array to which an index leads. */
+static inline directory_entry *array_entry(const struct cuckoo_geometry *g,
+                                           struct directory_array *array, unsigned bits,
+                                           uint64_t index)
+{
+  return array_entry_of(array, bits, cuckoo_prefix(g, index), cuckoo_class_of_index(g, index));
+}
+
+/* The word of a root. */
+static inline directory_entry *root_entry(const struct generation *generation, uint64_t index)
+{
+  return &generation->directory[cuckoo_root_of_index(&generation->geometry, index)];
+}
+
+/* The k of the smallest array for segments of a depth, which is 1 at least. */
+static inline unsigned directory_bits(const struct cuckoo_geometry *g, unsigned depth)
+{
+  unsigned bits = cuckoo_prefix_bits(g, depth);
+  return bits > 1 ? bits : 1;
+}
+
+/* Writes the entries of a segment in an array, which other threads know or not: those of one class
+ * or, before the uneven split, of both. */
+static inline void directory_put(const struct cuckoo_geometry *g, struct directory_array *array,
+                                 unsigned bits, struct segment *segment)
+{
+  const unsigned prefix_bits = cuckoo_prefix_bits(g, segment->depth);
+  const bool one_class = segment->depth > g->uneven_at;
+  uint64_t first = 2 * cuckoo_top_bits(segment->prefix, bits);
+  uint64_t end = first + (UINT64_C(2) << (bits - prefix_bits));
+  for (uint64_t i = first + segment->class; i < end; i += 1U + one_class) {
+    directory_publish(&array->entry[i], directory_value_of(segment));
+    HOOK(cuckoo_directory_published);
+  }
+}
+
+/* What an index leads to: a segment and its depth.  Here and below, the caller is a reader or holds
+ * a growth stripe of the index, or no other thread changes the directory. */
+static inline directory_value directory_at(const struct generation *generation, uint64_t index)
+{
+  unsigned bits;
+  directory_value value = directory_load(root_entry(generation, index));
+  struct directory_array *array = directory_array_of(value, &bits);
+  return array ? directory_load(array_entry(&generation->geometry, array, bits, index)) : value;
+}
+
+/* The indices of a segment. */
+struct directory_range {
+  uint64_t first, count;
+};
+
+/* Those of the segment of depth `depth` to which an index leads. */
+static inline struct directory_range directory_range_of(const struct cuckoo_geometry *g,
+                                                        uint64_t index, unsigned depth)
+{
+  return (struct directory_range){cuckoo_first_index(g, index, depth),
+                                  UINT64_C(1) << (g->depth_limit - depth)};
+}
+
+/* ---- growth stripes ---- */
+
+/* NULL: segments have no slots. */
+static inline struct slabs *generation_slabs(const struct generation *generation)
+{
+  return generation->has_slabs ? (struct slabs *) (generation + 1) : NULL;
 }
 
 static inline bool generation_has_one_root(const struct generation *generation)
@@ -90,50 +169,71 @@ static inline bool generation_has_one_root(const struct generation *generation)
   return cuckoo_roots(&generation->geometry) == 1;
 }
 
-/* Those of several roots. */
-static inline struct stripe *generation_growth_stripes(struct generation *generation)
-{
-  return (struct stripe *) (generation + 1);
-}
-
-/* The growth stripe of a root, by any of the root's directory entries. */
-static inline struct stripe *growth_stripe(struct generation *generation, uint64_t index)
-{
-  uint64_t root = cuckoo_root_of_index(&generation->geometry, index);
-  return generation_has_one_root(generation)
-             ? (struct stripe *) generation->own_growth
-             : &generation_growth_stripes(generation)[root % GROWTH_STRIPES];
-}
-
-/* NULL: segments have no slots. */
-static inline struct slabs *generation_slabs(const struct generation *generation)
-{
-  uint64_t before =
-      generation_has_one_root(generation) ? 0 : GROWTH_STRIPES * sizeof(struct stripe);
-  return generation->has_slabs ? (struct slabs *) ((char *) (generation + 1) + before) : NULL;
-}
-
-/* The directory entries of a segment. */
-struct directory_range {
-  uint64_t first, count;
+/* The growth stripes of a part of the directory, which one call holds.  They have consecutive
+ * numbers, and are taken in that order.  NULL: the filter has no growth, so the call holds
+ * cuckoo.own_growth, which stands for all of them. */
+struct growth_stripes {
+  struct cuckoo *c;
+  struct stripe *first;
+  unsigned count;
 };
 
-/* Those of the segment of depth `depth` to which the entry `index` belongs. */
-static inline struct directory_range directory_range_of(const struct cuckoo_geometry *g,
-                                                        uint64_t index, unsigned depth)
+/* The stripes of the segment of depth `depth` to which an index leads.  A root has 2^p stripes, of
+ * which the first p bits of a path choose one: p is 0 where there are many roots. */
+static inline struct growth_stripes growth_stripes_of(struct cuckoo *c,
+                                                      const struct generation *generation,
+                                                      uint64_t index, unsigned depth)
 {
-  uint64_t count = UINT64_C(1) << (g->depth_limit - depth);
-  return (struct directory_range){index & ~(count - 1), count};
+  const struct cuckoo_geometry *g = &generation->geometry;
+  struct cuckoo_growth *growth = cuckoo_has_growth(c);
+  if (!growth)
+    return (struct growth_stripes){.c = c};
+  unsigned p = 0;
+  while (p < g->depth_limit && cuckoo_roots(g) << (p + 1) <= GROWTH_STRIPES)
+    p++;
+  unsigned count = depth < p ? 1U << (p - depth) : 1;
+  uint64_t number = index >> (g->depth_limit - p);
+  return (struct growth_stripes){c, &growth->stripe[number % GROWTH_STRIPES & ~(count - 1)], count};
+}
+
+static inline struct stripe *own_growth(struct cuckoo *c)
+{
+  return (struct stripe *) c->first.own_growth;
+}
+
+static inline void growth_unlock(const struct growth_stripes *held)
+{
+  if (!held->first)
+    stripe_unlock(own_growth(held->c));
+  for (unsigned i = 0; i < held->count; i++)
+    stripe_unlock(&held->first[i]);
+}
+
+/* A filter gets its growth under cuckoo.own_growth, so a call that holds this lock and finds none
+ * has the filter's directory for itself. */
+static inline struct growth_stripes
+growth_lock(struct cuckoo *c, const struct generation *generation, uint64_t index, unsigned depth)
+{
+  struct growth_stripes held = growth_stripes_of(c, generation, index, depth);
+  if (!held.first) {
+    stripe_lock(own_growth(c));
+    if (!cuckoo_has_growth(c))
+      return held;
+    stripe_unlock(own_growth(c));
+    held = growth_stripes_of(c, generation, index, depth);
+  }
+  for (unsigned i = 0; i < held.count; i++)
+    stripe_lock(&held.first[i]);
+  return held;
 }
 
 /* ---- all segments of a generation ---- */
 
-/* The marks follow the first entries of the roots: see cuckoo_mark_words(). */
+/* The marks follow the words of the roots: see cuckoo_mark_words(). */
 static inline _Atomic uint64_t *generation_mark(const struct generation *generation, uint64_t root)
 {
   _Atomic uint64_t *marks =
-      (_Atomic uint64_t *) (void *) ((char *) generation->directory +
-                                     cuckoo_roots(&generation->geometry) * DIRECTORY_ENTRY_BYTES);
+      (_Atomic uint64_t *) (void *) &generation->directory[cuckoo_roots(&generation->geometry)];
   return &marks[root / (MARKED_ROOTS * 64)];
 }
 
@@ -146,29 +246,26 @@ static inline void generation_mark_root(const struct generation *generation, uin
                              UINT64_C(1) << root / MARKED_ROOTS % 64, memory_order_relaxed);
 }
 
-/* The first index from this one on, which is a segment's first or a root's, whose root may have a
- * segment. */
-static inline uint64_t generation_skip(const struct generation *generation, uint64_t index)
+/* The first root from this one on that may have a segment. */
+static inline uint64_t generation_skip(const struct generation *generation, uint64_t root)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  uint64_t root = cuckoo_root_of_index(g, index), roots = cuckoo_roots(g);
+  uint64_t roots = cuckoo_roots(g);
   if (!cuckoo_mark_words(g))
-    return index;
+    return root;
   while (root < roots &&
          !(atomic_load_explicit(generation_mark(generation, root), memory_order_relaxed) >>
                root / MARKED_ROOTS % 64 &
-           1)) {
+           1))
     root = (root / MARKED_ROOTS + 1) * MARKED_ROOTS;
-    index = (root < roots ? root : roots) << g->depth_limit;
-  }
-  return index;
+  return root < roots ? root : roots;
 }
 
 /* Where a traversal of a generation is.  It begins with an index of 0. */
 struct segment_cursor {
-  uint64_t index; /* of the next directory entry */
-  uint64_t first; /* of the segment's entries */
-  uint64_t count; /* of the segment's entries; where there is no segment, those of the root */
+  uint64_t index; /* where the next segment begins */
+  uint64_t first; /* of the segment's indices */
+  uint64_t count; /* of the segment's indices; where there is no segment, those of the root */
 };
 
 /* The next segment of a generation in the order of the directory, or NULL after the last one.  It
@@ -177,8 +274,14 @@ static inline struct segment *segment_next(const struct generation *generation,
                                            struct segment_cursor *cursor)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  while ((cursor->index = generation_skip(generation, cursor->index)) < cuckoo_directory_size(g)) {
-    directory_value value = directory_load(generation_directory_entry(generation, cursor->index));
+  while (cursor->index < cuckoo_directory_size(g)) {
+    uint64_t root = cuckoo_root_of_index(g, cursor->index),
+             next = generation_skip(generation, root);
+    if (next != root) {
+      cursor->index = next << g->depth_limit;
+      continue;
+    }
+    directory_value value = directory_at(generation, cursor->index);
     cursor->first = cursor->index;
     cursor->count = UINT64_C(1) << (g->depth_limit - directory_depth(value));
     cursor->index += cursor->count;
@@ -192,24 +295,29 @@ static inline struct segment *segment_next(const struct generation *generation,
 
 struct bucket_pair {
   struct generation *generation;
-  const directory_entry *root_entry; /* the root's first entry, which is read first */
+  const directory_entry *root_entry; /* the word of the root, which is read first */
   directory_value root_value;
   const directory_entry *own_entry; /* the entry that decides */
   directory_value own_value;
-  struct segment *segment; /* NULL: there is none */
-  uint64_t index;          /* the key's, in the directory */
-  uint64_t entry;          /* the entry that the key would have in the segment */
-  uint32_t lower, upper;   /* the two buckets */
+  struct segment *segment;                /* NULL: there is none */
+  const struct cuckoo_geometry *geometry; /* of segments of this depth */
+  uint64_t fingerprint;                   /* from bit 63 on */
+  uint64_t entry;                         /* the entry that the key would have in the segment */
+  uint32_t lower, upper;                  /* the two buckets */
 };
 
-/* If the root's first directory entry leads to a segment of depth 0, all keys of the root belong
- * there, whatever the entries of the keys hold while a join or a split rewrites them.  So look-ups
- * share one entry of a root for as long as nothing has split there.
+/* What a pair says was true at one moment of the reading.
  *
- * What a pair says was true at one moment of the reading: when the deciding entry was read or,
- * while a join or a split rewrites the entries of the root, when the first one was.  A segment is
- * marked before any of its directory entries changes, and from the mark until the first change
- * nobody can change what the segment holds.
+ *    The deciding entry is in the root's array when it is read: this moment is its reading.
+ *
+ *    The array has been replaced since the root's word was read: then nobody changes it any more,
+ *    and it still leads to the segment S that it led to when it was replaced, which is after this
+ *    call read the root's word.  S was right then: this moment is when the array was replaced,
+ *    unless S left at that moment, as where a root becomes a single segment.  Then it is the moment
+ *    before.
+ *
+ * A segment is marked before the directory leads elsewhere, and from the mark until then nobody can
+ * change what the segment holds.
  *
  * `g` is the generation's geometry.  A caller that knows parts of it as constants gets shorter
  * code. */
@@ -218,24 +326,39 @@ FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,
                                         struct cuckoo_address address)
 {
   struct bucket_pair pair = {.generation = generation,
-                             .root_entry = generation_root_entry(g, generation, address.root, 0),
-                             .index = address.index,
+                             .root_entry = &generation->directory[address.root],
+                             .fingerprint = address.fingerprint,
                              .lower = address.lower,
                              .upper = address.upper};
   pair.own_entry = pair.root_entry;
   pair.own_value = pair.root_value = directory_load(pair.root_entry);
+  pair.geometry = &generation->geometry;
+  pair.segment = (struct segment *) pair.own_value;
+  struct lane_shape shape = g->shape;
+  shape.width = g->fixed_width; /* the same, which is known already */
+  pair.entry = bucket_entry(&shape, address.fingerprint);
   /* Where the compiler knows that no segment splits, it need not ask. */
   bool may_split = !__builtin_constant_p(g->depth_limit) || g->depth_limit > 0;
-  unsigned depth = may_split ? directory_depth(pair.root_value) : 0;
-  if (depth > 0) {
+  unsigned bits = 0;
+  struct directory_array *array = may_split ? directory_array_of(pair.root_value, &bits) : NULL;
+  if (array) {
     HOOK(cuckoo_root_read);
-    pair.own_entry = generation_root_entry(g, generation, address.root,
-                                           cuckoo_top_bits(address.fingerprint, g->depth_limit));
+    pair.own_entry = array_entry_of(array, bits, address.fingerprint, address.class);
     pair.own_value = directory_load(pair.own_entry);
-    depth = directory_depth(pair.own_value);
+    unsigned depth = directory_depth(pair.own_value);
+    unsigned prefix_bits = depth;
+    pair.segment = (struct segment *) (pair.own_value - depth);
+    if (!pair.segment)
+      __builtin_unreachable(); /* in an array */
+    if (depth > g->uneven_at) {
+      if (!g->later)
+        pair.geometry = generation_geometry_after(generation);
+      prefix_bits = depth - 1; /* cuckoo_prefix_bits() */
+    }
+    shape = pair.geometry->shape;
+    shape.ages = true;
+    pair.entry = bucket_entry(&shape, address.fingerprint << prefix_bits);
   }
-  pair.segment = (struct segment *) (pair.own_value - depth);
-  pair.entry = bucket_entry(&g->shape, address.fingerprint << depth);
   return pair;
 }
 
@@ -250,7 +373,16 @@ static inline struct bucket_pair pair_find(struct generation *generation, uint64
   return pair_find_with(&generation->geometry, generation, hash);
 }
 
-/* Whether the directory still leads to the pair. */
+/* The key's index in the directory. */
+static inline uint64_t pair_index(const struct bucket_pair *pair)
+{
+  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  return cuckoo_index(g, (uint64_t) (pair->root_entry - pair->generation->directory),
+                      pair->fingerprint, cuckoo_class(g, pair->fingerprint));
+}
+
+/* Whether the directory still leads to the pair.  A caller that is no reader holds a growth stripe
+ * of the index: if the root's word has not changed, its array is still there. */
 static inline bool pair_is_current(const struct bucket_pair *pair)
 {
   return directory_load(pair->root_entry) == pair->root_value &&

@@ -9,8 +9,8 @@
  *                └─► ...
  *
  * What is fetched decides nothing: the look-up in each filter reads the number of generations, the
- * directory, and what they lead to, in the order of the straight path in lookup.c.  A filter of several
- * generations, or whose key may be in a segment that has split, is looked up by a single call.
+ * directory, and what they lead to, in the order of the straight path in lookup.c.  A filter of
+ * several generations is looked up by a single call.
  *
  * The look-ups of a block are in one read section: it is short, and none calls what could block.
  */
@@ -18,15 +18,15 @@
 
 #include "base/compiler.h"
 
-/* What a key has in common in filters that are alike: of one sort, which `contains` says, of one seed,
- * and whose first generations have one geometry. */
+/* What a key has in common in filters that are alike: of one sort, which `contains` says, of one
+ * seed, and whose first generations have one geometry. */
 struct cuckoo_alike {
   bool (*contains)(const tamis_filter *f, uint64_t hash);
   uint64_t seed;
   uint64_t hash;  /* not mixed */
   uint64_t mixed; /* hash_mix() */
   struct cuckoo_geometry g;
-  uint64_t root;
+  struct cuckoo_address address;
   uint64_t entry;                /* in a segment of depth 0 */
   uint64_t stripe, lower, upper; /* where they are in a segment, in bytes */
 };
@@ -46,6 +46,25 @@ FORCE_INLINE char *whole_segment(const struct cuckoo *c, uint64_t root, bool gro
   return growable && directory_depth(value) > 0 ? NULL : value;
 }
 
+/* In a filter with one generation, whose segments may have split; so in the next function. */
+static NEVER_INLINE void prefetch_split(const struct cuckoo *c, const struct cuckoo_alike *alike)
+{
+  reader_token token = reader_enter();
+  const struct bucket_pair pair = pair_at(&alike->g, cuckoo_generation(c, 0), alike->address);
+  pair_prefetch(&pair, pair.geometry);
+  reader_leave(token);
+}
+
+/* The caller is a reader. */
+static NEVER_INLINE bool contains_split(const struct cuckoo *c, const struct cuckoo_alike *alike)
+{
+  const struct bucket_pair pair = pair_at(&alike->g, cuckoo_generation(c, 0), alike->address);
+  const struct lookup lookup = lookup_prepare(pair.geometry, &pair);
+  const struct lookup_result result = lookup_finish(&lookup, pair.geometry);
+  const bool sure = result.hit | (!result.moved & !result.stale & (cuckoo_generations(c) == 1));
+  return sure ? result.hit : alike->contains(&c->head, alike->hash);
+}
+
 FORCE_INLINE bool prefetch_alike(const tamis_filter *const *filters, const void *common, bool more,
                                  bool growable)
 {
@@ -59,9 +78,12 @@ FORCE_INLINE bool prefetch_alike(const tamis_filter *const *filters, const void 
     const struct cuckoo *c = const_cuckoo_of(f);
     if (!each_is_alike(f, alike.seed, alike.contains) || !has_geometry(c, &alike.g))
       return false;
-    const char *segment = whole_segment(c, alike.root, growable);
+    const char *segment = whole_segment(c, alike.address.root, growable);
     if (__builtin_expect(!segment || (growable && cuckoo_generations(c) != 1), 0)) {
-      tamis__cuckoo_prefetch(f, alike.hash);
+      if (growable && cuckoo_generations(c) == 1)
+        prefetch_split(c, (const struct cuckoo_alike *) common);
+      else
+        tamis__cuckoo_prefetch(f, alike.hash);
       continue;
     }
     __builtin_prefetch(segment + alike.stripe);
@@ -71,13 +93,15 @@ FORCE_INLINE bool prefetch_alike(const tamis_filter *const *filters, const void 
   return true;
 }
 
+/* `common`: the same, in memory. */
 FORCE_INLINE bool contains_alike(const struct cuckoo *c, const struct cuckoo_alike *alike,
-                                 bool growable)
+                                 const void *common, bool growable)
 {
   const unsigned generations = growable ? cuckoo_generations(c) : 1;
-  const char *segment = whole_segment(c, alike->root, growable);
+  const char *segment = whole_segment(c, alike->address.root, growable);
   if (__builtin_expect(!segment || generations != 1, 0))
-    return alike->contains(&c->head, alike->hash);
+    return growable && generations == 1 ? contains_split(c, (const struct cuckoo_alike *) common)
+                                        : alike->contains(&c->head, alike->hash);
   struct cuckoo_geometry g = cuckoo_first_geometry(&alike->g, growable);
   g.shape.ages = false; /* nothing has, in a segment of depth 0 */
   const struct lookup lookup = {(const struct stripe *) (const void *) (segment + alike->stripe),
@@ -99,8 +123,7 @@ FORCE_INLINE size_t contains_each(const tamis_filter *const *filters, size_t n,
                                .hash = wanted_hash(wanted, filters[0]),
                                .g = cuckoo_first_geometry(&c->first.geometry, growable)};
   alike.mixed = hash_mix(&c->head.keys, alike.hash);
-  const struct cuckoo_address address = cuckoo_address(&alike.g, alike.mixed);
-  alike.root = address.root;
+  const struct cuckoo_address address = alike.address = cuckoo_address(&alike.g, alike.mixed);
   alike.entry = bucket_entry(&alike.g.shape, address.fingerprint);
   alike.stripe =
       sizeof(struct segment) + (address.upper & alike.g.stripe_mask) * sizeof(struct stripe);
@@ -128,7 +151,7 @@ static bool contains_growable(const tamis_filter *const *filters, const void *co
   reader_token token = reader_enter();
   UNROLL
   for (unsigned i = 0; i < EACH_BLOCK; i++)
-    found[i] = contains_alike(const_cuckoo_of(filters[i]), &alike, true);
+    found[i] = contains_alike(const_cuckoo_of(filters[i]), &alike, common, true);
   reader_leave(token);
   return true;
 }
@@ -158,7 +181,7 @@ static bool contains_fixed(const tamis_filter *const *filters, const void *commo
   (void) places;
   UNROLL
   for (unsigned i = 0; i < EACH_BLOCK; i++)
-    found[i] = contains_alike(const_cuckoo_of(filters[i]), &alike, false);
+    found[i] = contains_alike(const_cuckoo_of(filters[i]), &alike, common, false);
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include "cuckoo/evict.h"
 #include "cuckoo/fold.h"
 #include "cuckoo/segment.h"
+#include "table/put.h"
 
 static void store_private(const struct cuckoo_geometry *g, struct segment *segment, uint32_t bucket,
                           uint64_t value)
@@ -64,25 +65,28 @@ static void copy_split_buckets(const struct cuckoo_geometry *g, struct segment *
   }
 }
 
-int tamis__fill_split(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *parent,
-                      struct segment *child[2])
+static int fill_even_split(struct cuckoo *c, const struct cuckoo_geometry *g,
+                           struct segment *parent, struct segment *child[2])
 {
   copy_split_buckets(g, parent, child);
   int result = TAMIS_OK;
-  for (unsigned bit = 0; bit < 2 && result == TAMIS_OK; bit++) {
-    tamis__inherit_fold_state(parent, child[bit], 2);
+  for (unsigned bit = 0; bit < 2 && result == TAMIS_OK; bit++)
     result = tamis__segment_inherit_copies(c, g, parent, child[bit]);
-  }
   return result;
 }
 
-/* ---- join ---- */
+/* ---- entries one by one ---- */
 
-/* Puts an entry into one of the two buckets that it may stand in, with a count of copies.  False:
- * there is no room, or no memory. */
-static bool insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
-                           struct segment *segment, uint32_t bucket, uint64_t entry,
-                           uint64_t copies)
+static void clear_private(const struct cuckoo_geometry *g, struct segment *segment)
+{
+  for (uint32_t i = 0; i < cuckoo_buckets(g); i++)
+    store_private(g, segment, i, 0);
+}
+
+/* Puts an entry into one of the two buckets that it may stand in, with a count of copies.  NO_ROOM:
+ * no path leads to a free lane.  TAMIS_EFULL, TAMIS_ENOMEM: memory for the count was refused. */
+static int insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
+                          struct segment *segment, uint32_t bucket, uint64_t entry, uint64_t copies)
 {
   uint32_t both[2] = {bucket, other_bucket(g, segment, bucket, entry)};
   do {
@@ -93,28 +97,111 @@ static bool insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
         unsigned lane = lanes_first(&g->shape, room);
         store_private(g, segment, both[i], lane_put(&g->shape, value, lane, entry));
         use_private(g, segment, both[i], 1);
-        return copies == 0 || tamis__segment_add_copies(c, g, segment, (struct lane){both[i], lane},
-                                                        copies, false) == TAMIS_OK;
+        return copies == 0 ? TAMIS_OK
+                           : tamis__segment_add_copies(c, g, segment, (struct lane){both[i], lane},
+                                                       copies, false);
       }
     }
   } while (tamis__evict(c, g, segment, both[0], both[1], false) == TAMIS_OK);
-  return false;
+  return NO_ROOM;
 }
 
-bool tamis__fill_joined(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *child[2],
-                        struct segment *parent)
+/* Calls something for each entry of a segment, with its lane, while the result is TAMIS_OK. */
+typedef int put_entry(void *to, struct lane from, uint64_t entry);
+
+static int for_each_entry(const struct cuckoo_geometry *g, const struct segment *segment,
+                          put_entry *put, void *to)
+{
+  int result = TAMIS_OK;
+  for (uint32_t i = 0; i < cuckoo_buckets(g) && result == TAMIS_OK; i++) {
+    uint64_t value = word_load(&segment_words(g, segment)[i]);
+    for (uint64_t set = lanes_in_use(&g->shape, value); set && result == TAMIS_OK; set &= set - 1) {
+      unsigned lane = lanes_first(&g->shape, set);
+      result = put(to, (struct lane){i, lane}, lane_get(&g->shape, value, lane));
+    }
+  }
+  return result;
+}
+
+/* The same entry in lanes of another width: in narrower ones, a young one forgets bits. */
+static uint64_t change_width(uint64_t entry, unsigned from, unsigned to)
+{
+  if (to >= from)
+    return entry << (to - from);
+  unsigned less = from - to;
+  return entry >> less | ((entry & ((UINT64_C(1) << less) - 1)) != 0);
+}
+
+/* ---- the uneven split ---- */
+
+struct uneven {
+  struct cuckoo *c;
+  const struct cuckoo_geometry *g, *after;
+  struct segment *parent, **child;
+};
+
+static int put_in_child(void *to, struct lane from, uint64_t entry)
+{
+  struct uneven *u = to;
+  struct segment *child = u->child[cuckoo_class(
+      u->g, cuckoo_fingerprint(u->g, entry, u->parent->prefix, u->parent->depth))];
+  return insert_private(u->c, u->after, child, from.bucket,
+                        change_width(entry, u->g->shape.width, u->after->shape.width),
+                        tamis__segment_copies(u->parent, from));
+}
+
+static int fill_uneven_split(struct cuckoo *c, const struct generation *generation,
+                             struct segment *parent, struct segment *child[2])
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  struct uneven uneven = {c, g, segment_geometry(generation, child[0]), parent, child};
+  clear_private(g, child[0]);
+  clear_private(g, child[1]);
+  return for_each_entry(g, parent, put_in_child, &uneven);
+}
+
+int tamis__fill_split(struct cuckoo *c, const struct generation *generation, struct segment *parent,
+                      struct segment *child[2])
+{
+  tamis__inherit_fold_state(parent, child[0], 2);
+  tamis__inherit_fold_state(parent, child[1], 2);
+  return parent->depth == generation->geometry.uneven_at
+             ? fill_uneven_split(c, generation, parent, child)
+             : fill_even_split(c, segment_geometry(generation, parent), parent, child);
+}
+
+/* ---- join ---- */
+
+struct joined {
+  struct cuckoo *c;
+  const struct cuckoo_geometry *g, *of_child;
+  struct segment *parent, *child;
+  unsigned bit;
+};
+
+static int put_in_parent(void *to, struct lane from, uint64_t entry)
+{
+  struct joined *j = to;
+  entry = j->parent->depth == j->g->uneven_at
+              ? change_width(entry, j->of_child->shape.width, j->g->shape.width)
+              : bucket_rejuvenate(&j->g->shape, entry, j->bit);
+  return insert_private(j->c, j->g, j->parent, from.bucket, entry,
+                        tamis__segment_copies(j->child, from));
+}
+
+bool tamis__fill_joined(struct cuckoo *c, const struct generation *generation,
+                        struct segment *child[2], struct segment *parent)
 {
   for (unsigned bit = 0; bit < 2; bit++) {
+    struct joined joined = {c,
+                            segment_geometry(generation, parent),
+                            segment_geometry(generation, child[bit]),
+                            parent,
+                            child[bit],
+                            bit};
     tamis__inherit_fold_state(child[bit], parent, 1);
-    for (uint32_t i = 0; i < cuckoo_buckets(g); i++) {
-      uint64_t value = word_load(&segment_words(g, child[bit])[i]);
-      for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
-        uint64_t entry = lane_get(&g->shape, value, lane);
-        if (entry && !insert_private(c, g, parent, i, bucket_rejuvenate(&g->shape, entry, bit),
-                                     tamis__segment_copies(child[bit], (struct lane){i, lane})))
-          return false;
-      }
-    }
+    if (for_each_entry(joined.of_child, child[bit], put_in_parent, &joined) != TAMIS_OK)
+      return false;
   }
   return true;
 }

@@ -79,7 +79,7 @@ void tamis__inherit_fold_state(const struct segment *from, struct segment *to, u
 static int fold_entry_locked(struct cuckoo *c, struct generation *generation,
                              struct segment *segment, struct lane from, struct lane to)
 {
-  const struct cuckoo_geometry *g = &generation->geometry;
+  const struct cuckoo_geometry *g = segment_geometry(generation, segment);
   int result = tamis__segment_move_copies(c, g, segment, from, to, 1, false);
   if (result != TAMIS_OK)
     return result;
@@ -100,8 +100,9 @@ static int fold_equal_locked(struct cuckoo *c, struct generation *generation,
                              struct segment *segment, uint32_t bucket, unsigned first,
                              struct lane kept, uint64_t entry)
 {
-  const struct lane_shape *s = &generation->geometry.shape;
-  uint64_t value = word_load(&segment_words(&generation->geometry, segment)[bucket]);
+  const struct cuckoo_geometry *g = segment_geometry(generation, segment);
+  const struct lane_shape *s = &g->shape;
+  uint64_t value = word_load(&segment_words(g, segment)[bucket]);
   int result = TAMIS_OK;
   for (unsigned lane = first; lane < s->lanes && result == TAMIS_OK; lane++)
     if (lane_get(s, value, lane) == entry)
@@ -115,7 +116,7 @@ static int fold_equal_locked(struct cuckoo *c, struct generation *generation,
 static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
                               struct segment *segment, uint32_t bucket)
 {
-  const struct cuckoo_geometry *g = &generation->geometry;
+  const struct cuckoo_geometry *g = segment_geometry(generation, segment);
   bool lower = bucket < cuckoo_buckets(g) / 2;
   int result = TAMIS_OK;
   for (unsigned lane = 0; lane < g->shape.lanes && result == TAMIS_OK; lane++) {
@@ -143,7 +144,7 @@ static void note_fold(struct cuckoo *c, const struct cuckoo_geometry *g, struct 
  * become free.  A fold that fails is no fold: the next key that finds no room tries it again. */
 int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment *segment)
 {
-  const struct cuckoo_geometry *g = &generation->geometry;
+  const struct cuckoo_geometry *g = segment_geometry(generation, segment);
   uint32_t buckets = (uint32_t) cuckoo_buckets(g);
   int result = TAMIS_OK;
   bool counted = segment_counts_copies(segment);

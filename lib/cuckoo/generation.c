@@ -25,7 +25,8 @@ static void destroy_segments(struct cuckoo *c, struct generation *generation)
       tamis__segment_close(c, g, segment);
 }
 
-/* Of a filter that does not grow: all segments are in one block, in which the first one is first. */
+/* Of a filter that does not grow: all segments are in one block, in which the first one is
+ * first. */
 static void release_block(struct cuckoo *c, struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -34,23 +35,20 @@ static void release_block(struct cuckoo *c, struct generation *generation)
                           cuckoo_roots(g) * cuckoo_segment_bytes(g));
 }
 
-static uint64_t others_bytes(const struct cuckoo_geometry *g)
-{
-  return ((UINT64_C(1) << g->depth_limit) - 1) * DIRECTORY_ENTRY_BYTES;
-}
-
+/* The words of the roots, and the arrays that they lead to. */
 static void release_directory(struct cuckoo *c, struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  if (generation_has_one_root(generation))
-    tamis__cuckoo_release(c, generation_others(generation), others_bytes(g));
-  else
+  const uint64_t roots = c->growable && generation->directory ? cuckoo_roots(g) : 0;
+  for (uint64_t root = 0; root < roots && (root = generation_skip(generation, root)) < roots;
+       root++) {
+    unsigned bits;
+    struct directory_array *array =
+        directory_array_of(directory_load(&generation->directory[root]), &bits);
+    tamis__cuckoo_release(c, array, directory_array_bytes(bits));
+  }
+  if (!generation_has_one_root(generation))
     tamis__cuckoo_release(c, generation->directory, cuckoo_directory_bytes(g));
-}
-
-static unsigned growth_stripes(const struct cuckoo_geometry *g)
-{
-  return cuckoo_roots(g) > 1 ? GROWTH_STRIPES : 0;
 }
 
 void tamis__generation_destroy(struct cuckoo *c, struct generation *generation)
@@ -64,9 +62,6 @@ void tamis__generation_destroy(struct cuckoo *c, struct generation *generation)
   if (generation != &c->first || !c->has_home)
     tamis__cuckoo_release(c, generation->shards,
                           (generation->counter_mask + 1U) * sizeof(struct counter_shard));
-  for (unsigned i = 0; i < growth_stripes(g); i++)
-    stripe_destroy(&generation_growth_stripes(generation)[i]);
-  stripe_destroy((struct stripe *) generation->own_growth);
   tamis__slabs_destroy(generation_slabs(generation));
   if (generation != &c->first)
     tamis__cuckoo_release(
@@ -77,7 +72,7 @@ void tamis__generation_destroy(struct cuckoo *c, struct generation *generation)
 
 uint64_t tamis__generation_tail_bytes(const struct cuckoo_geometry *g, bool has_slabs)
 {
-  return growth_stripes(g) * sizeof(struct stripe) + (has_slabs ? sizeof(struct slabs) : 0) +
+  return (has_slabs ? sizeof(struct slabs) : 0) +
          (cuckoo_roots(g) == 1 ? DIRECTORY_ENTRY_BYTES : 0);
 }
 
@@ -89,9 +84,6 @@ static void init(struct generation *generation, const struct cuckoo_geometry *g,
   generation->split_limit = g->depth_limit;
   generation->number = (uint8_t) number;
   generation->has_slabs = has_slabs;
-  stripe_init((struct stripe *) generation->own_growth);
-  for (unsigned i = 0; i < growth_stripes(g); i++)
-    stripe_init(&generation_growth_stripes(generation)[i]);
   if (has_slabs)
     tamis__slabs_init(generation_slabs(generation), g);
   char *end = (char *) (generation + 1) + tamis__generation_tail_bytes(g, has_slabs);
@@ -133,54 +125,32 @@ struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo
 
 /* ---- directories ---- */
 
-/* Only the first entries of the roots and the marks need be clear, which are few.  The others of a
- * root are not read until the root has a segment, and then they lead to it: so a new generation does
- * not pause a call for as long as it takes to clear all of its directory. */
 int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation)
 {
-  const struct cuckoo_geometry *g = &generation->geometry;
-  const uint64_t beginning = (cuckoo_roots(g) + cuckoo_mark_words(g)) * DIRECTORY_ENTRY_BYTES;
-  int result;
-  if (generation_has_one_root(generation))
-    return TAMIS_OK;
-  generation->directory =
-      tamis__cuckoo_allocate_cleared(c, cuckoo_directory_bytes(g), beginning, &result);
-  if (!generation->directory)
-    return result;
-  /* Relaxed: the generation is not shared yet. */
-  atomic_store_explicit(&generation->others,
-                        (directory_entry *) (void *) ((char *) generation->directory + beginning),
-                        memory_order_relaxed);
-  return TAMIS_OK;
+  int result = TAMIS_OK;
+  if (!generation_has_one_root(generation))
+    generation->directory =
+        tamis__cuckoo_allocate(c, cuckoo_directory_bytes(&generation->geometry), &result);
+  return result;
 }
 
-uint64_t tamis__generation_others_bytes(const struct generation *generation)
+struct directory_array *tamis__directory_array_create(struct cuckoo *c, unsigned bits, int *result)
 {
-  return generation_others(generation)
-             ? 0
-             : sizeof(struct cuckoo_growth) + others_bytes(&generation->geometry);
+  return tamis__cuckoo_allocate_cleared(c, directory_array_bytes(bits),
+                                        sizeof(struct directory_array), result);
 }
 
-int tamis__generation_provide_others(struct cuckoo *c, struct generation *generation)
+uint64_t tamis__directory_arrays_bytes(const struct cuckoo *c, const struct generation *generation)
 {
-  uint64_t bytes = others_bytes(&generation->geometry);
-  int result;
-  if (generation_others(generation))
-    return TAMIS_OK;
-  directory_entry *others = tamis__cuckoo_allocate_cleared(c, bytes, 0, &result);
-  if (!others)
-    return result;
-  result = tamis__growth_provide(c); /* what is split may be joined */
-  if (result != TAMIS_OK) {
-    tamis__cuckoo_release(c, others, bytes);
-    return result;
+  uint64_t bytes = 0;
+  const uint64_t roots = c->growable ? cuckoo_roots(&generation->geometry) : 0;
+  for (uint64_t root = 0; root < roots && (root = generation_skip(generation, root)) < roots;
+       root++) {
+    unsigned bits;
+    if (directory_array_of(directory_load(&generation->directory[root]), &bits))
+      bytes += directory_array_bytes(bits);
   }
-  directory_value value = directory_load(generation->directory);
-  for (size_t i = 0; i < bytes / DIRECTORY_ENTRY_BYTES; i++)
-    directory_publish(&others[i], value);
-  /* Relaxed: see struct generation.  The first split publishes them, by directory.publish. */
-  atomic_store_explicit(&generation->others, others, memory_order_relaxed);
-  return TAMIS_OK;
+  return bytes;
 }
 
 struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
@@ -214,7 +184,7 @@ static int create_block(struct cuckoo *c)
     tamis__segment_init(g, segment); /* otherwise zeros will do, and the pages stay untouched */
 #endif
     /* Its depth is 0, and is not read: most pages of the block are touched by nobody yet. */
-    directory_publish(generation_directory_entry(generation, i), (directory_value) segment);
+    directory_publish(&generation->directory[i], (directory_value) segment);
   }
   generation->segments = block ? roots : 0;
   return result;
@@ -252,6 +222,22 @@ static inline void publish_growth(struct cuckoo *c, struct cuckoo_growth *growth
   atomic_store_explicit(&c->growth, growth, memory_order_release);
 }
 
+static void reclaim(void *owner, struct retired *block, uint64_t size)
+{
+  struct cuckoo *c = owner;
+  if (size % 2 != RETIRED_ARRAY) {
+    tamis__segment_reclaim(c, block, size);
+    return;
+  }
+  tamis__cuckoo_release(c, block, size - RETIRED_ARRAY);
+  fullness_count(&c->rooms);
+}
+
+static bool is_in_use(const struct retired *block)
+{
+  return block->size % 2 != RETIRED_ARRAY && tamis__segment_in_use(block);
+}
+
 int tamis__growth_provide(struct cuckoo *c)
 {
   int result;
@@ -260,12 +246,15 @@ int tamis__growth_provide(struct cuckoo *c)
   struct cuckoo_growth *growth = tamis__cuckoo_allocate(c, sizeof *growth, &result);
   if (!growth)
     return result;
-  if (!tamis__backlog_init(&growth->backlog, tamis__segment_reclaim, c, &c->bytes)) {
+  if (!tamis__backlog_init(&growth->backlog, reclaim, c, &c->bytes)) {
     tamis__cuckoo_release(c, growth, sizeof *growth);
     return TAMIS_ENOMEM;
   }
-  growth->backlog.in_use = tamis__segment_in_use;
+  growth->backlog.in_use = is_in_use;
+  for (unsigned i = 0; i < GROWTH_STRIPES; i++)
+    stripe_init(&growth->stripe[i]);
   stripe_init(&growth->opening);
+  growth->after = cuckoo_geometry_after(&c->first.geometry);
   HOOK(cuckoo_growth_made);
   publish_growth(c, growth);
   return TAMIS_OK;
@@ -283,6 +272,8 @@ void tamis__growth_destroy(struct cuckoo *c)
   struct cuckoo_growth *growth = cuckoo_has_growth(c);
   if (!growth)
     return;
+  for (unsigned i = 0; i < GROWTH_STRIPES; i++)
+    stripe_destroy(&growth->stripe[i]);
   stripe_destroy(&growth->opening);
   tamis__cuckoo_release(c, growth, sizeof *growth);
 }
@@ -314,7 +305,7 @@ static int plan_generation(const struct cuckoo *c, unsigned n, const struct cuck
   double left = cuckoo_rate_left(c, n);
   if (n == CUCKOO_MAX_GENERATIONS)
     return TAMIS_EFULL;
-  if (!like || like->rate > left || cuckoo_index_bits(like) < cuckoo_index_bits(before))
+  if (!like || like->rate > left || !cuckoo_geometry_may_follow(before, like))
     return cuckoo_geometry_next(before, count_entries(c, n), left, out);
   *out = *like;
   return TAMIS_OK;
@@ -323,9 +314,7 @@ static int plan_generation(const struct cuckoo *c, unsigned n, const struct cuck
 int tamis__generation_open(struct cuckoo *c, const struct generation *full,
                            const struct cuckoo_geometry *like)
 {
-  int result = tamis__growth_provide(c);
-  if (result != TAMIS_OK)
-    return result;
+  int result = TAMIS_OK;
   struct stripe *opening = &cuckoo_growth(c)->opening;
   stripe_lock(opening);
   unsigned n = cuckoo_generations(c);

@@ -34,18 +34,18 @@ struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo
                                            int *result);
 int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation);
 
-/* The other entries of a single root, as copies of its first one, and what a filter needs from its
- * first growth on.  The caller holds the growth stripe. */
-int tamis__generation_provide_others(struct cuckoo *c, struct generation *generation);
+/* An array whose k is `bits`, of which no entry has a value yet; or NULL with the reason in
+ * *result. */
+struct directory_array *tamis__directory_array_create(struct cuckoo *c, unsigned bits, int *result);
 
-/* The bytes that the former will take; 0: it has been called. */
-uint64_t tamis__generation_others_bytes(const struct generation *generation);
+/* The bytes of all arrays.  The caller is no reader. */
+uint64_t tamis__directory_arrays_bytes(const struct cuckoo *c, const struct generation *generation);
 
 /* Appends a generation to a filter of n, with `opening` held or before the filter is shared. */
 void tamis__generation_append(struct cuckoo *c, struct generation *generation, unsigned n);
 
 /* Opens a generation after `full`, unless another thread has.  `like` is the geometry that it is to
- * have if that fits the filter, or NULL.
+ * have if that fits the filter, or NULL.  The filter has its growth.
  *   TAMIS_OK      it is open
  *   TAMIS_EFULL   a limit is reached
  *   TAMIS_ENOMEM  memory was refused */
@@ -58,8 +58,8 @@ void tamis__generation_destroy(struct cuckoo *c, struct generation *generation);
 /* ---- what a filter needs from its first growth on ---- */
 
 /* Sees to it that a filter that grows has it: TAMIS_OK, TAMIS_EFULL or TAMIS_ENOMEM.  The caller
- * holds the growth stripe of the only root: of two threads that both made it, each could be refused
- * because of what the other one takes.  (With several roots, the filter has it from the start.) */
+ * holds cuckoo.own_growth, unless there is growth, or no other thread knows the filter: of two
+ * threads that both made it, each could be refused because of what the other one takes. */
 int tamis__growth_provide(struct cuckoo *c);
 
 /* Takes it down in two steps, if there is any: before the generations, and after them. */

@@ -22,46 +22,24 @@ enum {
       SMALL(64, 4), /* a segment of so many that may split has two stripes: few writers meet */
   MANY_ROOTS =
       SMALL(64, 16), /* these spread the writers: each needs no more stripes than a line holds */
-  FIRST_DEPTH = SMALL(7, 4), /* the directory has 2^depth entries for each root: 3 % of a segment */
+  FIRST_DEPTH = SMALL(14, 4), /* an array of 2^14 entries is copied in a tenth of a millisecond */
   NEXT_DEPTH = SMALL(9, 5),
+  SURE_DEPTH =
+      SMALL(7, 4),      /* as often a first generation may split even if that takes a second hash */
   MIN_DEPTH = 4,        /* a generation that may split less often is not worth its look-ups */
   MIN_VARYING_BITS = 6, /* fingerprint bits in which the keys of a segment still differ */
-  NEXT_MIN_KEYS = SMALL(8192, 64),
-  CELLS = 1 << CUCKOO_CELL_BITS
+  NEXT_MIN_KEYS = SMALL(8192, 64)
 };
-/* Every entry knows the number of its cell for life: it comes after the bits that splits take. */
-_Static_assert((int) CUCKOO_CELL_NUMBER_BITS < (int) MIN_VARYING_BITS, "or entries would lose it");
-
-/* ---- unequal roots ----
- *
- * If all segments of a generation got as many keys, they would be full, and split, at the same
- * time.  Right after that the filter would take twice the memory that its keys need.  So the roots
- * of a later generation get unequal shares of the keys: 29, 29, 26, 23 and 21 of 128.  While the
- * keys double, each root splits its segments once, at 1.10, 1.10, 1.23, 1.39 and 1.52 times the
- * keys with which a root of 32 cells would.  The segments then have room for between 1.13 and 1.64
- * times the keys that they hold, instead of between 1 and 2 times; the mean stays 1 / ln 2 = 1.44.
- *
- * No split is due between 0.77 and 1.10 times those keys; of all such shares of five roots, these
- * come closest to the least peak. */
-
-#define TO_21(cell)                                                                            \
-  (cell), (cell) + 1, (cell) + 2, (cell) + 3, (cell) + 4, (cell) + 5, (cell) + 6, (cell) + 7,  \
-      (cell) + 8, (cell) + 9, (cell) + 10, (cell) + 11, (cell) + 12, (cell) + 13, (cell) + 14, \
-      (cell) + 15, (cell) + 16, (cell) + 17, (cell) + 18, (cell) + 19, (cell) + 20
-#define TO_23(cell) TO_21(cell), (cell) + 21, (cell) + 22
-#define TO_26(cell) TO_23(cell), (cell) + 23, (cell) + 24, (cell) + 25
-#define TO_29(cell) TO_26(cell), (cell) + 26, (cell) + 27, (cell) + 28
-#define ROOT(root) ((root) << CUCKOO_CELL_NUMBER_BITS)
-const unsigned char tamis__cuckoo_cells[CELLS] = {TO_29(ROOT(0)), TO_29(ROOT(1)), TO_26(ROOT(2)),
-                                                  TO_23(ROOT(3)), TO_21(ROOT(4))};
-
 /* The part of the rate that is left which one generation may use.  The first gets most of the rate,
  * because most filters never have a second one. */
-static const double generation_share = 0.85;
+static const double generation_share = 0.9;
 
 /* From this rate on a filter grows to a million times its capacity or more, as
  * unit/cuckoo/test_geometry.c checks.  With a lower rate growth would end too soon. */
 static const double lowest_growing_rate = 3e-8;
+
+/* Below this rate an uneven split of the first generation would leave too little for later ones. */
+static const double lowest_uneven_rate = 4e-8;
 
 /* For each number of lanes, the largest width. */
 static const unsigned char widths[] = {8, 9, 10, 12, 16, 21, 32};
@@ -85,43 +63,126 @@ double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g)
   return tamis__table_load_deviation(&load, g->shape.lanes, (double) cuckoo_lanes(g));
 }
 
-/* The false-positive rate of a generation whose segments are full and have split `depth` times.
+/* ---- the uneven split ----
  *
- * The look-up of an absent key compares the 2b lanes of its two buckets.  A lane that is in use
+ * If all segments of a generation got as many keys, they would be full, and split, at the same
+ * time, and right after that the filter would take twice the memory that its keys need.  The two
+ * classes of the uneven split have shares of the keys whose ratio is the square root of 2.  So
+ * while the keys double, all segments of the one class split, and later all of the other: then
+ * segments have room for at most 1.76 times the keys that they hold, instead of twice; the mean
+ * stays 1 / ln 2.
+ *
+ * Where the rate allows it, the first split is the uneven one, and lanes stay as they are.
+ * Otherwise it is the last one that the rate allows with lanes of that width, and its children have
+ * the next wider ones: these cost memory, and nearly nothing of the rate. */
+
+/* The width of the children of an uneven split of this width; 0: there is none.  In two wider lanes
+ * for each three, the larger class would not find room. */
+static unsigned next_width(unsigned width)
+{
+  for (unsigned i = 0; i + 1 < WIDTHS && 64 / widths[i + 1] > 2; i++)
+    if (widths[i] == width)
+      return widths[i + 1];
+  return 0;
+}
+
+struct cuckoo_geometry cuckoo_geometry_after(const struct cuckoo_geometry *g)
+{
+  struct cuckoo_geometry after = *g;
+  if (g->uneven_at > 0 && g->uneven_at < g->depth_limit)
+    after.shape = bucket_shape(next_width(g->shape.width), g->shape.ages);
+  return after;
+}
+
+/* The lanes of two buckets that a full segment of this shape has in use. */
+static double lanes_in_pair(const struct cuckoo_geometry *g)
+{
+  return 2.0 * g->shape.lanes * (g->shape.ages ? load_of(g).mean : 1);
+}
+
+/* The look-up of an absent key compares the 2b lanes of its two buckets.  A lane that is in use
  * matches with probability 2^-bits if its entry is new.
  * Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014
  *
- * An entry that has aged a steps knows a bits less, and so matches 2^a times as often.  After D
- * splits a part 2^-(a+1) of the entries has aged a steps, for a < D, and 2^-D has aged D steps.  So
- * the rate is multiplied by the sum of 2^-(a+1) 2^a over a < D, plus 2^-D 2^D: that is 1 + D/2.
+ * An entry that has aged a steps knows a bits less, and so matches 2^a times as often.  A split
+ * that goes by a bit leaves half of the entries in each child, and each then matches twice as
+ * often: so what the entries that came to depth j contribute to the rate stays the same for ever.
+ * With n(j) lanes of a pair in use at depth j, and b(j) bits of a new entry,
  *
- * An entry of one of the unequal roots contains the number of its cell, 5 bits of which only 21 to
- * 29 values occur.  So it matches 32 / 29 to 32 / 21 times as often.  A root of s cells gets
- * s / 128 of the look-ups; the sum over five roots is 5 * 32 / 128. */
-static double rate_of(const struct cuckoo_geometry *g, unsigned depth)
+ *    rate = n(0) 2^-b(0) + sum over j = 1 ... depth of (n(j) - n(j-1) / 2) 2^-b(j)
+ *
+ * From the uneven split on, an entry's bits say which class it has, so a key of a class with a
+ * share s matches a new entry of its class 1 / s times as often.  Over both classes, such entries
+ * count twice. */
+double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth)
 {
-  const struct lane_shape *shape = &g->shape;
-  double cells =
-      g->unequal_roots ? (double) (CUCKOO_UNEQUAL_ROOTS << CUCKOO_CELL_NUMBER_BITS) / CELLS : 1;
-  double lanes = 2.0 * shape->lanes * (shape->ages ? load_of(g).mean : 1);
-  return lanes * ldexp(1, -(int) (shape->width - shape->ages)) * (1 + depth / 2.0) * cells;
+  const struct cuckoo_geometry after = cuckoo_geometry_after(g);
+  double before = lanes_in_pair(g), rate = 0;
+  double even = before * ldexp(1, -(int) (g->shape.width - g->shape.ages));
+  unsigned narrow = depth < g->uneven_at ? depth : g->uneven_at;
+  rate = even * (1 + narrow / 2.0);
+  if (depth > narrow) {
+    double lanes = lanes_in_pair(&after), wide = 2 * ldexp(1, -(int) (after.shape.width - 1));
+    rate += (lanes - before / 2) * wide + (depth - narrow - 1) * lanes / 2 * wide;
+  }
+  return rate;
 }
 
-/* Chooses the narrowest shape, and then the largest depth, that keep within a rate. */
-static bool choose_growing_shape(double rate, unsigned max_depth, struct cuckoo_geometry *g)
+/* The largest depth that keeps within a rate, if the split at this depth is uneven.  The bits of
+ * the fingerprint that do not become a prefix must differ among the keys of a segment. */
+static unsigned depth_with(struct cuckoo_geometry *g, unsigned uneven_at, double rate,
+                           unsigned max_depth)
+{
+  unsigned most = g->shape.width - 1U - MIN_VARYING_BITS + (uneven_at != NEVER_UNEVEN);
+  unsigned depth = most < max_depth ? most : max_depth;
+  g->uneven_at = (uint8_t) uneven_at;
+  for (; depth > 0; depth--) {
+    g->depth_limit = (uint8_t) depth;
+    if (cuckoo_geometry_rate(g, depth) <= rate)
+      break;
+  }
+  return depth;
+}
+
+/* Chooses the uneven split that lets segments split most often, the first one if there is a choice;
+ * of those that need wider lanes, the last one, as it saves memory longest.  A later generation,
+ * which has no wider lanes, does with fewer splits for it. */
+static void choose_uneven_split(double rate, bool first, struct cuckoo_geometry *g)
+{
+  unsigned best = g->depth_limit, at = NEVER_UNEVEN;
+  if (first && rate < generation_share * lowest_uneven_rate)
+    return;
+  unsigned depth = depth_with(g, 0, rate, first ? FIRST_DEPTH : NEXT_DEPTH);
+  if (depth >= best || (!first && depth >= MIN_DEPTH)) {
+    best = depth;
+    at = 0;
+  }
+  for (unsigned i = 1; first && i < FIRST_DEPTH && next_width(g->shape.width); i++) {
+    depth = depth_with(g, i, rate, FIRST_DEPTH);
+    if (depth > i && (depth > best || (depth == best && at != 0))) {
+      best = depth;
+      at = i;
+    }
+  }
+  g->uneven_at = (uint8_t) at;
+  g->depth_limit = (uint8_t) best;
+}
+
+/* Chooses the narrowest shape with which segments may split often enough, and then the largest
+ * depth that keeps within a rate. */
+static bool choose_growing_shape(double rate, bool first, struct cuckoo_geometry *g)
 {
   for (unsigned i = 0; i < WIDTHS; i++) {
     g->shape = bucket_shape(widths[i], true);
+    g->fixed_width = widths[i];
     if (widths[i] < MIN_DEPTH + 1 + MIN_VARYING_BITS)
       continue;
-    unsigned depth = widths[i] - 1 - MIN_VARYING_BITS;
-    depth = depth < max_depth ? depth : max_depth;
-    while (depth > 0 && rate_of(g, depth) > rate)
-      depth--;
-    g->depth_limit = (uint8_t) depth;
-    g->rate = rate_of(g, depth);
-    if (depth >= MIN_DEPTH || (depth > 0 && i == WIDTHS - 1))
-      return true;
+    unsigned depth = depth_with(g, NEVER_UNEVEN, rate, first ? FIRST_DEPTH : NEXT_DEPTH);
+    if (depth < MIN_DEPTH && (depth == 0 || i < WIDTHS - 1))
+      continue;
+    choose_uneven_split(rate, first, g);
+    g->rate = cuckoo_geometry_rate(g, g->depth_limit);
+    return true;
   }
   return false;
 }
@@ -130,8 +191,10 @@ static bool choose_fixed_shape(double rate, struct cuckoo_geometry *g)
 {
   for (unsigned i = 0; i < WIDTHS; i++) {
     g->shape = bucket_shape(widths[i], false);
+    g->fixed_width = widths[i];
+    g->uneven_at = NEVER_UNEVEN;
     g->depth_limit = 0;
-    g->rate = rate_of(g, 0);
+    g->rate = cuckoo_geometry_rate(g, 0);
     if (g->rate <= rate)
       return true;
   }
@@ -140,20 +203,19 @@ static bool choose_fixed_shape(double rate, struct cuckoo_geometry *g)
 
 double cuckoo_geometry_next_rate(double rate, bool growable)
 {
-  double next = 1, of_narrower = 1; /* where the shapes that are narrower begin */
+  double next = 1;
   for (unsigned i = 0; i < WIDTHS; i++) {
-    struct cuckoo_geometry g = {.shape = bucket_shape(widths[i], growable)};
-    unsigned least = growable ? MIN_DEPTH : 0, most = growable ? FIRST_DEPTH : 0;
+    struct cuckoo_geometry g = {.shape = bucket_shape(widths[i], growable),
+                                .uneven_at = NEVER_UNEVEN};
     if (growable && widths[i] < MIN_DEPTH + 1 + MIN_VARYING_BITS)
       continue;
-    for (unsigned depth = most + 1; depth-- > least;) {
-      double begins = growable ? fmax(rate_of(&g, depth) / generation_share, lowest_growing_rate)
-                               : rate_of(&g, 0);
-      if (begins > rate && begins < of_narrower)
-        next = fmin(next, begins);
-      if (depth == least)
-        of_narrower = begins;
-    }
+    double begins =
+        growable ? fmax(cuckoo_geometry_rate(&g, MIN_DEPTH) / generation_share, lowest_growing_rate)
+                 : cuckoo_geometry_rate(&g, 0);
+    if (growable && generation_share * begins < cuckoo_geometry_rate(&g, MIN_DEPTH))
+      begins = nextafter(begins, 1); /* what has been rounded down */
+    if (begins > rate)
+      next = fmin(next, begins);
   }
   return next;
 }
@@ -170,10 +232,12 @@ static void derive_from_stripes(struct cuckoo_geometry *g)
   uint32_t stripes = g->stripe_mask + 1;
   uint32_t offset = CUCKOO_SEGMENT_HEADER + stripes * CUCKOO_STRIPE_BYTES;
   /* Segments that do not grow are saved as they are, and files say that this is so rounded. */
-  g->words_offset = g->shape.ages ? offset : (offset + 63) & ~UINT32_C(63);
-  unsigned bits = g->root0_bits + cuckoo_root_bits(g) + g->pair_bits;
+  g->words_offset = (uint16_t) (g->shape.ages ? offset : (offset + 63) & ~UINT32_C(63));
+  unsigned bits = (unsigned) g->root0_bits + g->root_shift + g->pair_bits;
   /* An entry that ages has a bit less: the marker. */
-  g->needs_second_hash = bits + g->depth_limit + g->shape.width - g->shape.ages > CUCKOO_HASH_BITS;
+  const struct cuckoo_geometry after = cuckoo_geometry_after(g);
+  unsigned known = (unsigned) g->depth_limit + after.shape.width - g->shape.ages;
+  g->needs_second_hash = bits + known > CUCKOO_HASH_BITS;
 }
 
 /* The same, and the stripes. */
@@ -281,7 +345,10 @@ static double plan_segments(double keys, unsigned m, struct cuckoo_geometry *g)
   g->first_roots = (uint64_t) fmin(roots, 0x1p62);
   g->root0_bits = bits_for(g->first_roots);
   derive_sizes(g);
-  double directory = 8.0 * (double) (1u << g->depth_limit);
+  unsigned depth = g->shape.width - 1U - MIN_VARYING_BITS;
+  double directory = 8.0 * (double) (1u << (depth < SURE_DEPTH ? depth : SURE_DEPTH)); /* grown */
+  if (!g->shape.ages)
+    directory = 8;
   return roots * ((double) cuckoo_segment_bytes(g) + directory);
 }
 
@@ -307,15 +374,33 @@ static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
   return best.first_roots > 0;
 }
 
+/* Segments may split less often than the rate allows if one hash gives all that an entry knows
+ * then, as keys are found faster; or if they have few buckets, as such segments are mostly head and
+ * directory, and those of the next generation are larger.  If so few splits are left that none is
+ * uneven, the first one becomes it, as far as the rate allows. */
+static void limit_depth(double rate, struct cuckoo_geometry *g)
+{
+  bool few = cuckoo_buckets(g) <= FEW_BUCKETS;
+  while ((few || g->needs_second_hash) && g->depth_limit > SURE_DEPTH) {
+    g->depth_limit--;
+    derive_from_stripes(g);
+  }
+  if (g->uneven_at != NEVER_UNEVEN && g->uneven_at >= g->depth_limit)
+    g->depth_limit = (uint8_t) depth_with(g, 0, rate, g->depth_limit);
+  g->rate = cuckoo_geometry_rate(g, g->depth_limit);
+}
+
 int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out)
 {
   struct cuckoo_geometry g = {.stripes_wanted = (uint16_t) spec->stripes};
   if (!(spec->growable ? spec->fpp >= lowest_growing_rate &&
-                             choose_growing_shape(generation_share * spec->fpp, FIRST_DEPTH, &g)
+                             choose_growing_shape(generation_share * spec->fpp, true, &g)
                        : choose_fixed_shape(spec->fpp, &g)))
     return TAMIS_EUNSUPPORTED;
   if (!choose_segments(spec->capacity, &g))
     return TAMIS_EINVAL;
+  if (spec->growable)
+    limit_depth(generation_share * spec->fpp, &g);
   /* A lower rate than that of equal 64-bit hashes is not possible. */
   if (spec->fpp < hash_collision_rate(spec->capacity))
     return TAMIS_EUNSUPPORTED;
@@ -323,14 +408,26 @@ int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry 
   return TAMIS_OK;
 }
 
+/* The bits of the hash string after root0 that an entry knows for life. */
+static unsigned known_for_life(const struct cuckoo_geometry *g)
+{
+  return (unsigned) g->root_shift + g->pair_bits + g->fixed_width - 1U;
+}
+
+bool cuckoo_geometry_may_follow(const struct cuckoo_geometry *before,
+                                const struct cuckoo_geometry *g)
+{
+  return known_for_life(g) >= known_for_life(before);
+}
+
 int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, double left,
                          struct cuckoo_geometry *out)
 {
   struct cuckoo_geometry g = {.first_roots = before->first_roots,
-                              .unequal_roots = true,
+                              .later = true,
                               .root0_bits = before->root0_bits,
                               .stripes_wanted = before->stripes_wanted};
-  if (left <= 0 || !choose_growing_shape(generation_share * left, NEXT_DEPTH, &g))
+  if (left <= 0 || !choose_growing_shape(generation_share * left, false, &g))
     return TAMIS_EFULL;
   /* At first the generation has room for a part of the keys that are in the filter: such a part
    * that it holds 128 times these keys when all its segments have split D times, but at most half
@@ -338,14 +435,16 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
   keys >>= g.depth_limit > 8 ? g.depth_limit - 7 : 1;
   double wanted = (double) (keys > NEXT_MIN_KEYS ? keys : NEXT_MIN_KEYS);
   double buckets = wanted / g.shape.lanes / load_of(&g).mean;
-  double of_root = buckets / (double) (g.first_roots * CUCKOO_UNEQUAL_ROOTS);
+  double of_root = buckets / (double) g.first_roots;
   unsigned bits = (unsigned) fmax(1, rint(real_log2(of_root))) - 1;
-  /* Its entries must know for life to which directory entries of earlier generations their keys
-   * lead: see [E] in snapshot.c.  (This matters only after nearly all keys have been removed.) */
-  unsigned known = CUCKOO_CELL_BITS + g.depth_limit, least = cuckoo_index_bits(before);
+  /* Room for cuckoo_geometry_may_follow(), which matters only after nearly all keys have been
+   * removed. */
+  unsigned known = known_for_life(&g), least = known_for_life(before);
   bits = known + bits < least ? least - known : bits;
   g.pair_bits = (uint8_t) (bits < GROWING_PAIR_BITS ? bits : GROWING_PAIR_BITS);
   g.root_shift = (uint8_t) (bits - g.pair_bits);
+  if (g.root0_bits + bits >= CUCKOO_HASH_BITS)
+    return TAMIS_EFULL; /* one hash does not lead to so many buckets */
   derive_sizes(&g);
   *out = g;
   return TAMIS_OK;
@@ -367,29 +466,32 @@ static bool is_possible(const struct cuckoo_geometry *g)
   unsigned width = g->shape.width, stripes = g->stripe_mask + 1;
   unsigned max_stripes = g->shape.ages ? CUCKOO_GROWING_STRIPES : CUCKOO_FIXED_STRIPES;
   unsigned max_pair_bits = g->shape.ages ? GROWING_PAIR_BITS : LARGEST_PAIR_BITS;
-  unsigned max_depth = !g->shape.ages ? 0 : g->unequal_roots ? NEXT_DEPTH : FIRST_DEPTH;
+  unsigned max_depth = !g->shape.ages ? 0 : g->later ? NEXT_DEPTH : FIRST_DEPTH;
   if (!is_planned_width(width) || g->pair_bits > max_pair_bits || g->depth_limit > max_depth ||
       g->stripe_mask >= max_stripes || (stripes & g->stripe_mask) || !(g->rate > 0 && g->rate < 1))
     return false;
-  unsigned varying = g->unequal_roots ? MIN_VARYING_BITS : 1;
-  if (g->shape.ages && (!g->depth_limit || width < g->depth_limit + 1 + varying))
+  bool uneven = g->uneven_at < g->depth_limit;
+  if (g->shape.ages ? !g->depth_limit || width + uneven < g->depth_limit + 1U + MIN_VARYING_BITS
+                    : g->uneven_at != NEVER_UNEVEN)
+    return false;
+  if (uneven && g->uneven_at > 0 && (g->later || !next_width(width)))
     return false;
   return g->first_roots && g->first_roots < UINT64_C(1) << 48 && g->root_shift < 48 &&
-         (g->unequal_roots || !g->root_shift) &&
-         g->root0_bits + cuckoo_index_bits(g) - g->depth_limit < CUCKOO_HASH_BITS;
+         (g->later || !g->root_shift) &&
+         g->root0_bits + g->root_shift + g->pair_bits < CUCKOO_HASH_BITS;
 }
 
 bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo_geometry *g)
 {
-  g->unequal_roots = before != NULL;
+  g->later = before != NULL;
   g->root0_bits = bits_for(g->first_roots);
+  g->fixed_width = g->shape.width;
   if (!is_possible(g))
     return false;
   g->shape = bucket_shape(g->shape.width, g->shape.ages);
   derive_from_stripes(g);
-  double bytes = (double) cuckoo_roots(g) *
-                 ((double) cuckoo_segment_bytes(g) + 8.0 * (double) (1u << g->depth_limit));
-  return bytes < 0x1p56 && (!before || cuckoo_index_bits(g) >= cuckoo_index_bits(before));
+  double bytes = (double) cuckoo_roots(g) * (double) (cuckoo_segment_bytes(g) + sizeof(uint64_t));
+  return bytes < 0x1p56 && (!before || cuckoo_geometry_may_follow(before, g));
 }
 
 /* ---- entries ---- */
@@ -403,19 +505,9 @@ static uint64_t put_before(uint64_t value, unsigned n, uint64_t others)
 struct cuckoo_hash_string cuckoo_string_of(const struct cuckoo_geometry *g, uint64_t root,
                                            uint64_t pair, uint64_t fingerprint)
 {
-  static const unsigned char first_cells[CUCKOO_UNEQUAL_ROOTS] = {0, 29, 58, 84, 107};
   struct cuckoo_hash_string string = {.root0 = root >> g->root_shift};
-  uint64_t after = UINT64_MAX >> g->depth_limit, cell = 0;
-  if (g->unequal_roots) {
-    cell = first_cells[string.root0 % CUCKOO_UNEQUAL_ROOTS] +
-           cuckoo_top_bits(fingerprint << g->depth_limit, CUCKOO_CELL_NUMBER_BITS);
-    string.root0 /= CUCKOO_UNEQUAL_ROOTS;
-    fingerprint = (fingerprint & ~after) | (fingerprint << CUCKOO_CELL_NUMBER_BITS & after);
-  }
   uint64_t of_root = root & ((UINT64_C(1) << g->root_shift) - 1);
   string.bits = put_before(of_root, g->root_shift, put_before(pair, g->pair_bits, fingerprint));
-  if (g->unequal_roots)
-    string.bits = put_before(cell, CUCKOO_CELL_BITS, string.bits);
   return string;
 }
 
@@ -423,8 +515,7 @@ uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_
                                         uint64_t bits)
 {
   uint64_t more = hash_spread(hash_fold(hash, UINT64_C(0x2545F4914F6CDD1D), 0));
-  unsigned used =
-      g->root_shift + g->pair_bits + (g->unequal_roots ? (unsigned) CUCKOO_CELL_BITS : 0);
+  unsigned used = g->root_shift + g->pair_bits;
   unsigned lacking = 64 - CUCKOO_HASH_BITS;
   unsigned before = lacking + g->root0_bits + used; /* bits of the string before `more` goes on */
   assert(before < 64);

@@ -11,26 +11,26 @@
  *    in the first generation:
  *         root = root0 │ pair: m bits │ fingerprint: all that follows
  *
- *    in a later generation, which has 5 × 2^k roots for each root0:
- *         7 bits: a cell, which belongs to one of five roots and has a number there
- *         root = root0 · root of the cell · k bits │ pair: m bits │
- *         fingerprint = D bits · number of the cell: 5 bits · all that follows
+ *    in a later generation, which has 2^k roots for each root0:
+ *         root = root0 · k bits │ pair: m bits │ fingerprint: all that follows
  *
- *    index  = root · the first D bits of the fingerprint         (the directory)
+ *    index  = root · the first D bits of the path                (the directory)
+ *    path   = the first P bits of the fingerprint · class · its other bits
  *    lower  = pair            upper = M/2 + (pair xor g)         (the two buckets, of M = 2^(m+1))
- *    entry  = w - 1 bits of the fingerprint, after the `depth` bits that the segment stands for
+ *    entry  = w - 1 bits of the fingerprint, after those bits that the segment stands for
  *
  * The number of first roots is any integer, so no capacity is rounded to a power of two.
  *
- * The five roots have 29, 29, 26, 23 and 21 cells, so they get unequal shares of the keys, and
- * their segments split at different times (geometry.c).  An entry knows the number of its cell for
- * life, as it knows the w - 1 >= D + 5 first bits of its fingerprint.  So what it knows is a prefix
- * of the hash string, in every generation.
- *
- * g is a hash of the first w - 1 bits of the fingerprint.  Those are known of every entry as long
- * as it lives: the bits that an entry has lost are the prefix of its segment.  So the other bucket
- * follows from either bucket and the entry, as in partial-key cuckoo hashing.
+ * g is a hash of the first w - 1 bits of the fingerprint, with the w of segments that have not
+ * split.  Those bits are known of every entry as long as it lives: the bits that an entry has lost
+ * are the prefix of its segment.  So the other bucket follows from either bucket and the entry, as
+ * in partial-key cuckoo hashing.
  * Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014
+ *
+ * The class of a key is one more bit of that hash.  The *uneven split*, that of a segment of depth
+ * P, goes by the class, and no bit of the fingerprint moves into the prefix.  One class has 41 % of
+ * the keys, so from then on not all segments split at the same time (geometry.c).  In the first
+ * generation the lanes of the children may be wider than those of the parent.
  *
  * An entry of any generation thus stands for all keys whose hash string begins with its bits.  Of
  * two entries that match a key, the one that knows more bits stands for a part of what the other
@@ -52,26 +52,28 @@ enum {
   /* Bytes of what precedes the buckets of a segment in memory; table.h checks these figures. */
   CUCKOO_SEGMENT_HEADER = 64,
   CUCKOO_STRIPE_BYTES = 16,
-  CUCKOO_CELL_BITS = 7,            /* 128 cells */
-  CUCKOO_UNEQUAL_ROOTS = 5,        /* share these */
-  CUCKOO_CELL_NUMBER_BITS = 5,     /* of a cell in its root: no root has more than 32 cells */
   CUCKOO_HASH_BITS = SMALL(64, 30) /* of the hash string that one hash gives, root0 included */
 };
 
-/* The geometry of one generation.  It never changes. */
+enum { NEVER_UNEVEN = UINT8_MAX };
+
+/* The geometry of one generation; its shape is that of segments of a depth up to P.  It never
+ * changes. */
 struct cuckoo_geometry {
   struct lane_shape shape;
   uint64_t first_roots; /* of the first generation */
   /* Bits of root0.  As many at the end of the product of hash and first roots are not random. */
   uint8_t root0_bits;
-  uint8_t root_shift;      /* k */
-  uint8_t pair_bits;       /* m */
-  uint8_t depth_limit;     /* D */
-  bool unequal_roots;      /* as later generations have them */
+  uint8_t root_shift;  /* k */
+  uint8_t pair_bits;   /* m */
+  uint8_t depth_limit; /* D */
+  uint8_t uneven_at;   /* P; NEVER_UNEVEN: no split is */
+  uint8_t fixed_width; /* of segments that have not split: g is a hash of so many bits, less one */
+  bool later;          /* of another generation than the first one */
   bool needs_second_hash;  /* 64 bits are not enough for root, pair and entry */
   uint16_t stripes_wanted; /* of a segment, by the user; 0: chosen here */
+  uint16_t words_offset;   /* from the start of a segment to its buckets, in bytes */
   uint32_t stripe_mask;    /* stripes of a segment - 1; a power of two - 1 */
-  uint32_t words_offset;   /* from the start of a segment to its buckets, in bytes */
   double rate; /* false-positive rate when all segments are full and have split D times */
 };
 
@@ -103,14 +105,26 @@ int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry 
 int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, double left,
                          struct cuckoo_geometry *out);
 
+/* Whether a generation of this geometry may come after another one: its entries know for life what
+ * those of that one do, and so to which segments of all earlier generations their keys lead.  (See
+ * [E] in snapshot.c.) */
+bool cuckoo_geometry_may_follow(const struct cuckoo_geometry *before,
+                                const struct cuckoo_geometry *g);
+
+/* The same for segments that come from the uneven split: with their shape. */
+struct cuckoo_geometry cuckoo_geometry_after(const struct cuckoo_geometry *g);
+
+/* The false-positive rate of a generation whose segments are full and have split `depth` times. */
+double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth);
+
 /* Derives the rest of a geometry that has been saved, of which these are given: the width of the
- * shape, and whether its entries age; first_roots, root_shift, pair_bits, depth_limit,
+ * shape, and whether its entries age; first_roots, root_shift, pair_bits, depth_limit, uneven_at,
  * stripes_wanted, stripe_mask and rate.  `before` is the generation before it; NULL: it is the
  * first one.  False: no plan has it. */
 bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo_geometry *g);
 
 /* The lowest rate above this one from which on a filter of any size may be planned otherwise: with
- * a narrower shape, or with more splits.  1: there is none.  The first one above 0 is the lowest
+ * a narrower shape.  1: there is none.  The first one above 0 is the lowest
  * rate that is planned for. */
 double cuckoo_geometry_next_rate(double rate, bool growable);
 
@@ -151,26 +165,10 @@ static inline uint64_t cuckoo_lanes(const struct cuckoo_geometry *g)
 
 static inline uint64_t cuckoo_roots(const struct cuckoo_geometry *g)
 {
-  return (g->unequal_roots ? g->first_roots * CUCKOO_UNEQUAL_ROOTS : g->first_roots)
-         << g->root_shift;
+  return g->first_roots << g->root_shift;
 }
 
-/* The bits of the hash string after root0 that a root stands for.  Of those of a cell, the number
- * in the root belongs to the fingerprint. */
-static inline unsigned cuckoo_root_bits(const struct cuckoo_geometry *g)
-{
-  return g->root_shift +
-         (g->unequal_roots ? (unsigned) CUCKOO_CELL_BITS - CUCKOO_CELL_NUMBER_BITS : 0);
-}
-
-/* The bits of the hash string after root0 that lead to a directory entry, all bits before the last
- * one of them included. */
-static inline unsigned cuckoo_index_bits(const struct cuckoo_geometry *g)
-{
-  return (g->unequal_roots ? (unsigned) CUCKOO_CELL_BITS : 0) + g->root_shift + g->pair_bits +
-         g->depth_limit;
-}
-
+/* How many indices there are: see directory.h. */
 static inline uint64_t cuckoo_directory_size(const struct cuckoo_geometry *g)
 {
   return cuckoo_roots(g) << g->depth_limit;
@@ -187,9 +185,10 @@ static inline uint64_t cuckoo_mark_words(const struct cuckoo_geometry *g)
   return g->shape.ages && roots > FEW_ROOTS ? (roots - 1) / (MARKED_ROOTS * 64) + 1 : 0;
 }
 
+/* Of the words of the roots, and of the marks, which follow them. */
 static inline uint64_t cuckoo_directory_bytes(const struct cuckoo_geometry *g)
 {
-  return (cuckoo_directory_size(g) + cuckoo_mark_words(g)) * sizeof(uint64_t);
+  return (cuckoo_roots(g) + cuckoo_mark_words(g)) * sizeof(uint64_t);
 }
 
 static inline uint64_t cuckoo_root_of_index(const struct cuckoo_geometry *g, uint64_t index)
@@ -203,23 +202,92 @@ static inline uint64_t cuckoo_top_bits(uint64_t x, unsigned n)
   return x >> 1 >> (~shift_count(n) & 63);
 }
 
+/* ---- the path to a segment ---- */
+
+/* How many bits of the fingerprint lead to a segment, and are its prefix: all but the class. */
+static inline unsigned cuckoo_prefix_bits(const struct cuckoo_geometry *g, unsigned depth)
+{
+  return depth - (depth > g->uneven_at);
+}
+
+/* The index, with its root, of the fingerprints that begin with the bits of a prefix. */
+static inline uint64_t cuckoo_index(const struct cuckoo_geometry *g, uint64_t root,
+                                    uint64_t fingerprint, bool class)
+{
+  uint64_t path = fingerprint;
+  if (g->uneven_at < g->depth_limit) {
+    uint64_t after = UINT64_MAX >> g->uneven_at, first_bit = UINT64_C(1) << 63 >> g->uneven_at;
+    path = (fingerprint & ~after) | (class ? first_bit : 0) | (fingerprint & after) >> 1;
+  }
+  return root << g->depth_limit | cuckoo_top_bits(path, g->depth_limit);
+}
+
+/* The fingerprint's bits in an index, from bit 63 on, without the class; 0 follows. */
+static inline uint64_t cuckoo_prefix(const struct cuckoo_geometry *g, uint64_t index)
+{
+  uint64_t of_root = index & ((UINT64_C(1) << g->depth_limit) - 1);
+  uint64_t path = of_root << 1 << (63 - g->depth_limit);
+  if (g->uneven_at >= g->depth_limit)
+    return path;
+  uint64_t after = UINT64_MAX >> g->uneven_at;
+  return (path & ~after) | (path << 1 & after);
+}
+
+/* The first of the indices that a segment of a depth has. */
+static inline uint64_t cuckoo_first_index(const struct cuckoo_geometry *g, uint64_t index,
+                                          unsigned depth)
+{
+  return index >> (g->depth_limit - depth) << (g->depth_limit - depth);
+}
+
+/* The class in an index. */
+static inline bool cuckoo_class_of_index(const struct cuckoo_geometry *g, uint64_t index)
+{
+  return g->uneven_at < g->depth_limit && index >> (g->depth_limit - 1 - g->uneven_at) & 1;
+}
+
 struct cuckoo_address {
   uint64_t root;
-  uint64_t index;
   uint64_t fingerprint; /* from bit 63 on */
   uint32_t lower, upper;
+  bool class;
 };
 
-/* The two buckets of an entry differ by the exclusive or with this mask: the bit that distinguishes
- * the halves of a segment, and g, the first m bits of a product.
+/* A product of the first w - 1 bits of the fingerprint, of which the two buckets and the class are
+ * parts.
  * Source: the multiplier is 2^64 over the golden ratio: Knuth, TAOCP 3, 6.4 */
 #define CUCKOO_OTHER_MULTIPLIER UINT64_C(0x9E3779B97F4A7C15)
 
+FORCE_INLINE uint64_t cuckoo_mixed(const struct cuckoo_geometry *g, uint64_t fingerprint)
+{
+  return (fingerprint >> (-g->fixed_width & 63) >> 1) * CUCKOO_OTHER_MULTIPLIER;
+}
+
+/* The two buckets of an entry differ by the exclusive or with this mask: the bit that distinguishes
+ * the halves of a segment, and g, the first m bits of the product. */
+FORCE_INLINE uint32_t cuckoo_other_mask_of(const struct cuckoo_geometry *g, uint64_t mixed)
+{
+  return (uint32_t) ((UINT64_C(1) << 63 | mixed >> 1) >> (~shift_count(g->pair_bits) & 63));
+}
+
 FORCE_INLINE uint32_t cuckoo_other_mask(const struct cuckoo_geometry *g, uint64_t fingerprint)
 {
-  uint64_t fixed = fingerprint >> (64 - g->shape.width) >> 1;
-  uint64_t mixed = fixed * CUCKOO_OTHER_MULTIPLIER;
-  return (uint32_t) ((UINT64_C(1) << 63 | mixed >> 1) >> (~shift_count(g->pair_bits) & 63));
+  return cuckoo_other_mask_of(g, cuckoo_mixed(g, fingerprint));
+}
+
+/* The class: whether some bits of the product, as a fraction, are below the square root of 2, less
+ * 1.  (Multiples of the fraction that these bits of the multiplier are spread as evenly as those of
+ * the golden ratio, so both classes have their share of any prefix.) */
+#define CUCKOO_CLASS_SHARE UINT32_C(0x6A09E667)
+
+FORCE_INLINE bool cuckoo_class_of(uint64_t mixed)
+{
+  return (uint32_t) (mixed >> 12) < CUCKOO_CLASS_SHARE;
+}
+
+static inline bool cuckoo_class(const struct cuckoo_geometry *g, uint64_t fingerprint)
+{
+  return cuckoo_class_of(cuckoo_mixed(g, fingerprint));
 }
 
 /* The hash string from where the fingerprint begins, for a geometry that needs a second hash.  The
@@ -247,41 +315,26 @@ FORCE_INLINE struct cuckoo_hash_string cuckoo_hash_string(const struct cuckoo_ge
 struct cuckoo_hash_string cuckoo_string_of(const struct cuckoo_geometry *g, uint64_t root,
                                            uint64_t pair, uint64_t fingerprint);
 
-/* For each cell the root that it belongs to, and its number there in the lowest bits. */
-extern const unsigned char tamis__cuckoo_cells[1 << CUCKOO_CELL_BITS];
-
-/* Puts the number of a cell after the first D bits of a fingerprint. */
-FORCE_INLINE uint64_t cuckoo_insert_cell(const struct cuckoo_geometry *g, uint64_t fingerprint,
-                                         uint64_t cell)
-{
-  uint64_t after = UINT64_MAX >> g->depth_limit;
-  uint64_t number = cell << (64 - CUCKOO_CELL_NUMBER_BITS) >> g->depth_limit;
-  return (fingerprint & ~after) | number | (fingerprint & after) >> CUCKOO_CELL_NUMBER_BITS;
-}
-
 FORCE_INLINE struct cuckoo_address
 cuckoo_address_of(const struct cuckoo_geometry *g, struct cuckoo_hash_string string, uint64_t hash)
 {
-  uint64_t root = string.root0, bits = string.bits;
-  uint64_t cell = 0;
-  if (__builtin_expect(g->unequal_roots, 0)) {
-    cell = tamis__cuckoo_cells[cuckoo_top_bits(bits, CUCKOO_CELL_BITS)];
-    root = root * CUCKOO_UNEQUAL_ROOTS + (cell >> CUCKOO_CELL_NUMBER_BITS);
-    bits <<= CUCKOO_CELL_BITS;
-  }
-  uint64_t after_root = bits << g->root_shift;
-  struct cuckoo_address address = {.root =
-                                       root << g->root_shift | cuckoo_top_bits(bits, g->root_shift),
+  uint64_t after_root = string.bits << g->root_shift;
+  struct cuckoo_address address = {.root = string.root0 << g->root_shift |
+                                           cuckoo_top_bits(string.bits, g->root_shift),
                                    .lower = (uint32_t) cuckoo_top_bits(after_root, g->pair_bits),
                                    .fingerprint = after_root << g->pair_bits};
   if (__builtin_expect(g->needs_second_hash, 0))
     address.fingerprint = cuckoo_string_with_second_hash(g, hash, string.bits);
-  if (__builtin_expect(g->unequal_roots, 0))
-    address.fingerprint = cuckoo_insert_cell(g, address.fingerprint, cell);
-  address.index =
-      address.root << g->depth_limit | cuckoo_top_bits(address.fingerprint, g->depth_limit);
-  address.upper = address.lower ^ cuckoo_other_mask(g, address.fingerprint);
+  const uint64_t mixed = cuckoo_mixed(g, address.fingerprint);
+  address.class = cuckoo_class_of(mixed);
+  address.upper = address.lower ^ cuckoo_other_mask_of(g, mixed);
   return address;
+}
+
+static inline uint64_t cuckoo_address_index(const struct cuckoo_geometry *g,
+                                            const struct cuckoo_address *address)
+{
+  return cuckoo_index(g, address->root, address->fingerprint, address->class);
 }
 
 FORCE_INLINE struct cuckoo_address cuckoo_address(const struct cuckoo_geometry *g, uint64_t hash)
@@ -293,14 +346,20 @@ FORCE_INLINE struct cuckoo_address cuckoo_address(const struct cuckoo_geometry *
 static inline uint64_t cuckoo_fingerprint(const struct cuckoo_geometry *g, uint64_t entry,
                                           uint64_t prefix, unsigned depth)
 {
-  return prefix | entry << (64 - g->shape.width) >> depth;
+  return prefix | entry << (64 - g->shape.width) >> cuckoo_prefix_bits(g, depth);
 }
 
-/* How many bits of the hash string after root0 an entry knows. */
-static inline unsigned cuckoo_known_bits(const struct cuckoo_geometry *g, uint64_t entry,
-                                         unsigned depth)
+/* How many steps an entry may have aged in a segment of this depth, whose geometry this is. */
+static inline unsigned cuckoo_most_age(const struct cuckoo_geometry *g, unsigned depth)
 {
-  return cuckoo_root_bits(g) + g->pair_bits + depth + g->shape.width - bucket_age(&g->shape, entry);
+  return cuckoo_prefix_bits(g, depth) + g->shape.width - g->fixed_width;
+}
+
+/* How many bits of the hash string after root0 an entry of this age knows in such a segment. */
+static inline unsigned cuckoo_known_bits(const struct cuckoo_geometry *g, unsigned depth,
+                                         unsigned age)
+{
+  return g->root_shift + g->pair_bits + cuckoo_prefix_bits(g, depth) + g->shape.width - 1U - age;
 }
 
 /* ---- geometries of which parts are constants ----
@@ -315,20 +374,13 @@ FORCE_INLINE struct cuckoo_geometry cuckoo_first_geometry(const struct cuckoo_ge
   struct cuckoo_geometry g = *first;
   g.shape.ages = growable;
   g.needs_second_hash = false;
-  g.unequal_roots = false;
+  g.later = false;
   g.root_shift = 0;
-  if (!growable)
+  if (!growable) {
     g.depth_limit = 0;
-  return g;
-}
-
-/* Of a later generation, unless it needs two hashes. */
-FORCE_INLINE struct cuckoo_geometry cuckoo_later_geometry(const struct cuckoo_geometry *later)
-{
-  struct cuckoo_geometry g = *later;
-  g.shape.ages = true;
-  g.needs_second_hash = false;
-  g.unequal_roots = true;
+    g.uneven_at = NEVER_UNEVEN;
+    g.fixed_width = g.shape.width;
+  }
   return g;
 }
 

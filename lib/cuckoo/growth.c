@@ -2,14 +2,14 @@
  *
  * Layer 2: growing and shrinking, one segment at a time.
  *
- *    create   The first key of a root comes to the newest generation, and gets a segment of depth 0.
+ *    create   The first key of a root comes to the newest generation, and gets a segment of depth
+ *             0.
  *    split    A full segment of depth d leaves the directory.  Two segments of depth d + 1 replace
- *             it, each with the entries whose next fingerprint bit is its own, in the same buckets
- *             and lanes.
+ *             it, each with the entries whose next fingerprint bit, or whose class, is its own.
  *    open     A segment that must not split any more is full.  A new generation takes the new keys.
  *    fold     Copies of keys have filled a segment.  They become counts (fold.h).
  *    join     Two siblings that hold little become one segment again.
- *    drop     An empty segment of an older generation leaves the directory.
+ *    drop     An empty segment leaves the directory, unless it is all that a filter has.
  *
  * tamis__grow() takes one of the first four steps, which step_for() chooses, and a fold as its last
  * one if a limit refuses a split or a generation; tamis__split_to() takes a create or a split for a
@@ -18,46 +18,49 @@
  * Look-ups never wait for any of this.  A writer that finds room waits for a split or a join of its
  * own segment while the stripes of the segment are held, which is the time that it takes to copy
  * one segment and, if it has counts of copies, to allocate memory for these.  A writer that must
- * make room also waits for the growth stripe.
+ * make room also waits for the growth stripes.
  *
- * The growth stripe.  A call that changes the directory entries of a root holds one of the
- * GROWTH_STRIPES growth stripes, which the root shares with others.  So a growth stripe keeps the
- * segments of its roots alive without an RCU read section: while a call holds it, no other call can
- * take them out of the directory.
+ * Growth stripes.  A call that changes the directory holds growth stripes: those of the segment
+ * that it splits, or of the segments that it joins; and where an array is replaced, all of the
+ * root.  (cuckoo.growth in table.h says what a stripe protects.)  One of the stripes of a segment
+ * is enough to keep the segment alive without an RCU read section: while a call holds it, no other
+ * call can take the segment out of the directory, nor the array that leads to it.
  *
  * How a segment leaves:
  *
- *    0. The growth stripe is taken, and the new segments are allocated.
+ *    0. Its growth stripes are taken, and the new segments are allocated, and a larger array if the
+ *       split needs one.
  *    1. All its stripes are taken: from now on nobody changes it.
  *    2. Its entries are copied into segments that no other thread knows yet, and the counts of
  *       copies with them.
  *    3. Its stripes are marked as having left.
- *    4. Its directory entries are changed to the new segments.
+ *    4. The directory is changed to lead to the new segments.
  *    5. Its stripes are released.
- *    6. The growth stripe is released, and the segment is retired.
+ *    6. The growth stripes are released, and what has left is retired: the segment, and an array
+ *       that was replaced.
  *
- *    For each key, one change leads calls from the old segment to the new one.  It is that of the
- *    key's own directory entry or, if the root becomes a single segment, that of the root's first
- *    entry, which is changed before the others and which every call reads before the key's own.
- *    From the mark until this change, nobody changes the old segment, and nobody finds the new one.
- *    So until the change the old segment holds the true state of the key.
+ *    For each key, one store leads calls from the old segment to the new one (change.c).  From the
+ *    mark until this store, nobody changes the old segment, and nobody finds the new one.  So until
+ *    the store the old segment holds the true state of the key.
  *
- *    A reader that finds the old segment has read the root's first entry before this change.  If it
- *    reads the buckets before the mark, what it reads is true at that instant.  If it reads them
- *    after the mark, it finds what the segment held when it was marked.  This was true from the
- *    mark until the change, and so at an instant after the reader's call began.
+ *    A reader that finds the old segment has read the root's word before this store: either it is
+ *    this word that changes, or the array which this word leads to had not been replaced yet, or it
+ *    was replaced before the mark, and the reader has the old one.  If it reads the buckets before
+ *    the mark, what it reads is true at that instant.  If it reads them after the mark, it finds
+ *    what the segment held when it was marked.  This was true from the mark until the store, and so
+ *    at an instant after the reader's call began.
  *
  *    A writer that has waited for one of its stripes finds the mark and begins again at the
  *    directory.
  *
- *    The segment is retired after the growth stripe is released, because retiring may pause
+ *    What has left is retired after the growth stripes are released, because retiring may pause
  *    (reclaim.h).
  *
- * docs/growth.md has a picture of all of this, the table of rules that step_for() follows, and a
- * walk through all functions in the order in which they run ("Walk-through").
+ * docs/growth.md has a picture of all of this, and the table of rules that step_for() follows.
  */
 #include "cuckoo/growth.h"
 
+#include "cuckoo/change.h"
 #include "cuckoo/evict.h"
 #include "cuckoo/fill.h"
 #include "cuckoo/fold.h"
@@ -65,104 +68,29 @@
 #include "cuckoo/memory.h"
 #include "cuckoo/segment.h"
 #include "cuckoo/snapshot.h"
+#include "table/put.h"
 
 #include <time.h>
-
-/* Siblings join when both together would fill at most this part of one segment's lanes.  Right
- * after a split they fill nearly all of them.  So a segment must lose more than a third of its keys
- * before it joins, and gain as many before it splits again.  Small segments may split long before
- * they are full. */
-static const double join_load = 0.6, small_join_load = 0.3;
 
 /* A segment that is emptier than 1 / SKEW_DIVISOR and has no room all the same holds many copies of
  * keys, or keys that were chosen with knowledge of the seed.  It is not worth a split.  (Tiny
  * segments can be unlucky.) */
-enum { SKEW_DIVISOR = 2, SKEW_MIN_LANES = 256, SMALL_LANES = SMALL(1024, 64) };
-
-enum {
-  SPARE_BACKLOG = SMALL(256 * 1024, 2048)
-}; /* bytes that may wait however small the filter is */
-
-/* ---- a change of the directory ---- */
-
-/* What a call does with the directory entries of a root, whose growth stripe it holds. */
-struct change {
-  struct cuckoo *c;
-  struct generation *generation;
-  uint64_t index;       /* one of these directory entries */
-  struct retired *left; /* segments that have left the directory, chained by retired.next */
-  uint32_t rooms;       /* c->rooms before the change, plus what the change itself has added: a mark
-                           with this number holds until others add to c->rooms */
-};
-
-static struct change begin_change(struct cuckoo *c, struct generation *generation, uint64_t index)
-{
-  struct change change = {.c = c, .generation = generation, .index = index};
-  stripe_lock(growth_stripe(generation, index));
-  change.rooms = fullness_counted(&c->rooms);
-  return change;
-}
-
-static void end_change(const struct change *change)
-{
-  stripe_unlock(growth_stripe(change->generation, change->index));
-  for (struct retired *next, *each = change->left; each; each = next) {
-    next = each->next;
-    tamis__segment_retire(change->c, &change->generation->geometry, (struct segment *) each);
-  }
-}
-
-static void note_left(struct change *change, struct segment *segment)
-{
-  segment->retired.next = change->left;
-  change->left = &segment->retired;
-}
-
-/* The segment that the directory entry leads to; NULL: the root has none.  It stays while the
- * growth stripe is held.  (The first entry of a root decides whether the others say anything: see
- * directory.h.) */
-static struct segment *segment_now(const struct change *change)
-{
-  const struct generation *generation = change->generation;
-  uint64_t root = cuckoo_root_of_index(&generation->geometry, change->index);
-  directory_value value =
-      directory_load(generation_root_entry(&generation->geometry, generation, root, 0));
-  if (directory_depth(value) > 0)
-    value = directory_load(generation_directory_entry(generation, change->index));
-  return directory_segment(value);
-}
-
-/* (Without other entries, a segment of depth 0 has a single one.) */
-static void publish(struct generation *generation, struct directory_range range,
-                    directory_value value)
-{
-  if (!generation_others(generation))
-    range.count = 1;
-  for (uint64_t i = 0; i < range.count; i++) {
-    directory_publish(generation_directory_entry(generation, range.first + i), value);
-    HOOK(cuckoo_directory_published);
-  }
-}
-
-/* The caller holds all stripes of the segment. */
-static void mark_left_locked(const struct cuckoo_geometry *g, struct segment *segment)
-{
-  for (uint32_t i = 0; i <= g->stripe_mask; i++)
-    version_leave(&segment_stripes(segment)[i]);
-}
-
-static void count(_Atomic uint64_t *figure, uint64_t more)
-{
-  atomic_fetch_add_explicit(figure, more, memory_order_relaxed); /* a figure */
-}
+enum { SKEW_DIVISOR = 2, SKEW_MIN_LANES = 256 };
 
 /* ---- split ---- */
 
-/* What a split may need.  The counts of one child may take as much memory as the parent's. */
-static uint64_t most_bytes_of_split(const struct generation *generation, struct segment *parent)
+/* What a split needs besides memory for counts. */
+static uint64_t bytes_of_split(const struct change *change, const struct segment *parent)
 {
-  return 2 * (cuckoo_segment_bytes(&generation->geometry) + tamis__segment_counts_bytes(parent)) +
-         tamis__generation_others_bytes(generation);
+  unsigned bits = tamis__change_needs_array(change, parent->depth);
+  return 2 * cuckoo_segment_bytes(&change->generation->geometry) +
+         (bits ? directory_array_bytes(bits) : 0);
+}
+
+/* What it may need.  The counts of one child may take as much memory as the parent's. */
+static uint64_t most_bytes_of_split(const struct change *change, struct segment *parent)
+{
+  return bytes_of_split(change, parent) + 2 * tamis__segment_counts_bytes(parent);
 }
 
 /* Probes, by allocating and releasing them, whether the allocator has memory for the counts of
@@ -181,88 +109,99 @@ static int try_counts(struct cuckoo *c, struct segment *parent)
   return result;
 }
 
+/* What a split makes. */
+struct split {
+  struct segment *child[2];
+  struct directory_array *larger; /* NULL: the array is large enough */
+  unsigned bits;                  /* of the larger array */
+};
+
 /* Memory is allocated before the stripes are taken, but for duplicate counts, whose size is known
- * under them only.  What stays if the split fails comes last: the other directory entries, which
- * the next split uses.  The caller holds the growth stripe. */
+ * under them only. */
+static int allocate_split(struct change *change, struct segment *parent, struct split *split)
+{
+  struct cuckoo *c = change->c;
+  struct generation *generation = change->generation;
+  unsigned depth = parent->depth;
+  struct directory_range range = directory_range_of(&generation->geometry, change->index, depth);
+  int result = TAMIS_OK;
+  *split = (struct split){.bits = tamis__change_needs_array(change, depth)};
+  for (unsigned i = 0; i < 2 && result == TAMIS_OK; i++)
+    split->child[i] = tamis__segment_create_unfilled(
+        c, generation, range.first + i * range.count / 2, depth + 1, &result);
+  if (result == TAMIS_OK)
+    result = try_counts(c, parent);
+  if (result == TAMIS_OK && split->bits)
+    split->larger = tamis__change_larger_array(change, split->bits, &result);
+  return result;
+}
+
+static void release_split(struct change *change, const struct split *split)
+{
+  const struct cuckoo_geometry *g = &change->generation->geometry;
+  tamis__segment_destroy(change->c, g, split->child[0]);
+  tamis__segment_destroy(change->c, g, split->child[1]);
+  tamis__cuckoo_release(change->c, split->larger, directory_array_bytes(split->bits));
+}
+
+/* The caller holds the growth stripes.  NO_ROOM: children with wider lanes have no room. */
 static int split_locked(struct change *change, struct segment *parent)
 {
   struct cuckoo *c = change->c;
   struct generation *generation = change->generation;
   const struct cuckoo_geometry *g = &generation->geometry;
-  unsigned depth = parent->depth;
-  struct segment *child[2] = {NULL, NULL};
-  bool fits = tamis__cuckoo_fits(c, most_bytes_of_split(generation, parent));
-  int result = TAMIS_OK;
-  for (unsigned bit = 0; bit < 2 && result == TAMIS_OK; bit++)
-    child[bit] = tamis__segment_create_unfilled(
-        c, generation, parent->prefix | (uint64_t) bit << (63 - depth), depth + 1, &result);
-  if (result == TAMIS_OK)
-    result = try_counts(c, parent);
-  if (result == TAMIS_OK)
-    result = tamis__generation_provide_others(c, generation);
+  struct split split;
+  bool fits = tamis__cuckoo_fits(c, most_bytes_of_split(change, parent));
+  int result = allocate_split(change, parent, &split);
   if (result == TAMIS_OK) {
-    tamis__segment_touch(g, child[0]);
-    tamis__segment_touch(g, child[1]);
+    tamis__segment_touch(g, split.child[0]);
+    tamis__segment_touch(g, split.child[1]);
     segment_lock_all(g, parent);
-    result = tamis__fill_split(c, g, parent, child);
+    result = tamis__fill_split(c, generation, parent, split.child);
     if (result == TAMIS_OK) {
       HOOK(cuckoo_split_copied);
-      mark_left_locked(g, parent);
-      struct directory_range range = directory_range_of(g, change->index, depth);
-      range.count /= 2;
-      publish(generation, range, directory_value_of(child[0]));
-      range.first += range.count;
-      publish(generation, range, directory_value_of(child[1]));
+      tamis__change_leaves(change, parent);
+      tamis__change_to_children(change, parent, split.child, split.larger);
     }
     segment_unlock_all(g, parent);
   }
   if (result == TAMIS_OK) {
-    note_left(change, parent);
-    count(&generation->segments, 1);
-    count(&cuckoo_growth(c)->splits, 1);
-  } else {
-    tamis__segment_destroy(c, g, child[0]);
-    tamis__segment_destroy(c, g, child[1]);
-    /* Another call wanted the memory at the same time, and both may have been refused: the marks
-     * that others set because of this one are outdated, so they try again. */
-    if (fits && result == TAMIS_EFULL) {
-      change->rooms++;
-      fullness_count(&c->rooms);
-    }
+    tamis__change_count(change, &cuckoo_growth(c)->splits, parent->depth + 1U, 1);
+    return TAMIS_OK;
+  }
+  release_split(change, &split);
+  /* Another call wanted the memory at the same time, and both may have been refused: the marks that
+   * others set because of this one are outdated, so they try again. */
+  if (fits && result == TAMIS_EFULL) {
+    change->rooms++;
+    fullness_count(&c->rooms);
   }
   return result;
 }
 
 /* ---- create a segment ---- */
 
-static bool is_newest(const struct cuckoo *c, const struct generation *generation)
-{
-  return generation->number == cuckoo_generations(c) - 1;
-}
-
 /* Creates the first segment of a root, only in the newest generation, which stays the newest
  * meanwhile.  So a root of an older generation that has no segment never gets one, and look-ups
  * and unique adds that have seen it without one rely on that.  The caller holds the growth
- * stripe. */
+ * stripes of the root. */
 static int create_segment_locked(struct change *change)
 {
   struct cuckoo *c = change->c;
   struct generation *generation = change->generation;
   const struct cuckoo_geometry *g = &generation->geometry;
-  int result = tamis__growth_provide(c); /* a filter may be loaded that has no segment at all */
-  if (result != TAMIS_OK)
-    return result;
-  struct segment *segment = tamis__segment_create(c, generation, 0, 0, &result);
+  int result;
+  struct segment *segment = tamis__segment_create(c, generation, change->index, 0, &result);
   if (!segment)
     return result;
   tamis__prepare_copying(c, segment);
   struct stripe *opening = &cuckoo_growth(c)->opening;
   stripe_lock(opening);
-  bool newest = is_newest(c, generation);
+  bool newest = generation_is_newest(c, generation);
   if (newest) {
     generation_mark_root(generation, cuckoo_root_of_index(g, change->index));
-    publish(generation, directory_range_of(g, change->index, 0), directory_value_of(segment));
-    count(&generation->segments, 1);
+    tamis__change_root(change, directory_value_of(segment));
+    atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* a figure */
   }
   stripe_unlock(opening);
   if (!newest)
@@ -320,10 +259,10 @@ static enum step step_for(const struct change *change, const struct segment *seg
                           bool for_union)
 {
   const struct generation *generation = change->generation;
-  const struct cuckoo_geometry *g = &generation->geometry;
-  bool newest = is_newest(change->c, generation);
+  bool newest = generation_is_newest(change->c, generation);
   if (!segment)
     return newest ? CREATE : REFUSE;
+  const struct cuckoo_geometry *g = segment_geometry(generation, segment);
   if (tamis__should_fold(g, segment))
     return FOLD;
   if (is_skewed(change->c, g, segment))
@@ -333,9 +272,20 @@ static enum step step_for(const struct change *change, const struct segment *seg
   return newest && change->c->growable && !for_union ? OPEN : last_step(segment);
 }
 
-/* The caller holds the growth stripe. */
+/* A filter that is to grow for the first time gets what it needs for that, unless max_bytes would
+ * not let it grow all the same.  (One that has been loaded may have no segment to split.) */
+static int begin_to_grow_locked(const struct change *change, const struct segment *segment)
+{
+  uint64_t bytes = sizeof(struct cuckoo_growth) + (segment ? bytes_of_split(change, segment) : 0);
+  return tamis__cuckoo_fits(change->c, bytes) ? tamis__growth_provide(change->c) : TAMIS_EFULL;
+}
+
+/* Once there is growth, the caller tries again, as other calls may take growth stripes from now on.
+ * The caller holds the growth stripes. */
 static int take_step_locked(struct change *change, struct segment *segment, enum step step)
 {
+  if (step != FOLD && step != REFUSE && !change_has_growth(change))
+    return begin_to_grow_locked(change, segment);
   return step == CREATE  ? create_segment_locked(change)
          : step == SPLIT ? split_locked(change, segment)
          : step == OPEN  ? tamis__generation_open(change->c, change->generation, NULL)
@@ -349,25 +299,26 @@ static int take_step_locked(struct change *change, struct segment *segment, enum
 static void mark_as_full(const struct change *change, struct segment *segment, bool for_union,
                          int result)
 {
-  bool limit = result == TAMIS_EFULL && !(for_union && is_newest(change->c, change->generation));
+  bool limit =
+      result == TAMIS_EFULL && !(for_union && generation_is_newest(change->c, change->generation));
   fullness_mark(&segment->fullness, &segment->vacated,
                 limit && backlog_is_empty(change->c) ? FULLNESS_FULL : FULLNESS_NO_PATH,
-                change->rooms, fullness_of(&change->generation->geometry, segment));
+                change->rooms, fullness_of(segment_geometry(change->generation, segment), segment));
 }
 
 /* Whether there is a path by now: since the caller has searched in vain, another call may have
  * made room.  The search is announced, as a mark may follow it (base/fullness.h).  The caller
- * holds the growth stripe. */
+ * holds the growth stripes. */
 static bool has_path_locked(const struct bucket_pair *full)
 {
   if (fullness_has_no_path(&full->segment->fullness))
     return false;
   fullness_begin_search(&full->segment->fullness);
   HOOK(cuckoo_full_search_begins);
-  return tamis__path_exists(&full->generation->geometry, full->segment, full->lower, full->upper);
+  return tamis__path_exists(full->geometry, full->segment, full->lower, full->upper);
 }
 
-/* The caller holds the growth stripe. */
+/* The caller holds the growth stripes. */
 static int grow_locked(struct change *change, const struct bucket_pair *full, bool for_union)
 {
   struct segment *segment = full->segment;
@@ -375,6 +326,11 @@ static int grow_locked(struct change *change, const struct bucket_pair *full, bo
     return TAMIS_OK;
   enum step step = step_for(change, segment, for_union);
   int result = take_step_locked(change, segment, step);
+  if (result == NO_ROOM) /* copies are folded, or else keys go to the next generation */
+    result = take_step_locked(change, segment,
+                              !segment_counts_copies(segment) ? FOLD
+                              : for_union                     ? REFUSE
+                                                              : OPEN);
   if (result == TAMIS_EFULL && (step == SPLIT || step == OPEN))
     result = take_step_locked(change, segment, last_step(segment));
   if (result != TAMIS_OK && segment)
@@ -389,6 +345,15 @@ static uint64_t now(void)
   return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
 }
 
+/* For what tamis__change_begin() takes the stripes: a split that needs a larger array takes all of
+ * the root. */
+static unsigned depth_to_lock(const struct bucket_pair *pair)
+{
+  unsigned depth = directory_depth(pair->own_value), bits = directory_depth(pair->root_value);
+  bool larger = bits < directory_bits(&pair->generation->geometry, depth + 1);
+  return larger ? 0 : depth;
+}
+
 /* The caller's read section has ended, so the segment may have been released, and its memory used
  * again for another segment.  If the directory still leads to it, it is the segment of this key all
  * the same, and what is done is right for it. */
@@ -397,163 +362,35 @@ int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned gener
 {
   if (cuckoo_has_growth(c))
     tamis__backlog_drain(&cuckoo_growth(c)->backlog);
-  struct change change = begin_change(c, full->generation, full->index);
+  struct change change =
+      tamis__change_begin(c, full->generation, pair_index(full), depth_to_lock(full));
   uint64_t began = now();
   bool current = pair_is_current(full) && cuckoo_generations(c) == generations;
   int result = current ? grow_locked(&change, full, for_union) : TAMIS_OK;
   uint64_t took = now() - began;
-  end_change(&change);
+  tamis__change_end(&change);
   const struct counters counters = generation_counters(&c->first);
   tamis__counter_raise(&counters, LONGEST_GROWTH, took);
   return result;
 }
 
+/* One step towards a depth.  False: there is no more to do, or it failed. */
+static bool step_to(struct cuckoo *c, struct generation *generation, uint64_t index, unsigned depth)
+{
+  unsigned limit = generation_split_limit(generation);
+  struct change change = tamis__change_begin(c, generation, index, 0);
+  struct segment *segment = change_segment(&change);
+  enum step step = !segment ? (generation_is_newest(c, generation) ? CREATE : REFUSE)
+                   : segment->depth < depth && segment->depth < limit ? SPLIT
+                                                                      : REFUSE;
+  bool stepped = take_step_locked(&change, segment, step) == TAMIS_OK;
+  tamis__change_end(&change);
+  return stepped;
+}
+
 void tamis__split_to(struct cuckoo *c, struct generation *generation, uint64_t index,
                      unsigned depth)
 {
-  struct change change = begin_change(c, generation, index);
-  unsigned limit = generation_split_limit(generation);
-  struct segment *segment = segment_now(&change);
-  int result = segment || is_newest(c, generation) ? TAMIS_OK : TAMIS_EFULL;
-  if (!segment && result == TAMIS_OK)
-    result = create_segment_locked(&change);
-  while (result == TAMIS_OK && (segment = segment_now(&change)) && segment->depth < depth &&
-         segment->depth < limit)
-    result = split_locked(&change, segment);
-  end_change(&change);
-}
-
-/* ---- join ---- */
-
-/* The segment of depth `depth` (at least 1) that a directory entry leads to, and its sibling. */
-struct siblings {
-  struct directory_range range; /* of both */
-  struct segment *child[2];
-};
-
-/* False: they are not both there.  The caller holds the growth stripe, or is a reader. */
-static bool siblings_at(const struct generation *generation, uint64_t index, unsigned depth,
-                        struct siblings *siblings)
-{
-  struct directory_range range = directory_range_of(&generation->geometry, index, depth - 1);
-  directory_value value[2] = {
-      directory_load(generation_directory_entry(generation, range.first)),
-      directory_load(generation_directory_entry(generation, range.first + range.count / 2))};
-  *siblings = (struct siblings){range, {directory_segment(value[0]), directory_segment(value[1])}};
-  return directory_depth(value[0]) == depth && directory_depth(value[1]) == depth;
-}
-
-/* Whether siblings are small enough to join, even with `less` entries less. */
-static bool are_small(const struct cuckoo_geometry *g, const struct siblings *siblings,
-                      uint64_t less)
-{
-  double lanes = (double) cuckoo_lanes(g);
-  uint64_t used = segment_used(g, siblings->child[0]) + segment_used(g, siblings->child[1]);
-  return (double) used - (double) less <=
-         lanes * (lanes < SMALL_LANES ? small_join_load : join_load);
-}
-
-/* Joins a segment with its sibling, if both are small.  Returns whether it has.  The caller
- * holds the growth stripe. */
-static bool join_locked(struct change *change, unsigned depth)
-{
-  struct cuckoo *c = change->c;
-  struct generation *generation = change->generation;
-  const struct cuckoo_geometry *g = &generation->geometry;
-  struct siblings siblings;
-  if (!siblings_at(generation, change->index, depth, &siblings) || !are_small(g, &siblings, 0))
-    return false;
-  struct segment **child = siblings.child;
-  int result;
-  struct segment *parent =
-      tamis__segment_create(c, generation, child[0]->prefix, depth - 1, &result);
-  if (!parent)
-    return false;
-  segment_lock_all(g, child[0]);
-  segment_lock_all(g, child[1]);
-  bool copied = tamis__snapshot_lets_join(c, generation, siblings.range) &&
-                tamis__fill_joined(c, g, child, parent);
-  if (copied) {
-    HOOK(cuckoo_join_copied);
-    mark_left_locked(g, child[0]);
-    mark_left_locked(g, child[1]);
-    publish(generation, siblings.range, directory_value_of(parent));
-  }
-  segment_unlock_all(g, child[1]);
-  segment_unlock_all(g, child[0]);
-  if (copied) {
-    note_left(change, child[0]);
-    note_left(change, child[1]);
-    count(&generation->segments, (uint64_t) -1);
-    count(&cuckoo_growth(c)->joins, 1);
-  } else {
-    tamis__segment_destroy(c, g, parent);
-  }
-  return copied;
-}
-
-/* ---- drop ---- */
-
-/* Takes the segment of a root out of the directory, if it is empty.  The caller holds the growth
- * stripe. */
-static void drop_locked(struct change *change, struct segment *segment)
-{
-  struct generation *generation = change->generation;
-  const struct cuckoo_geometry *g = &generation->geometry;
-  segment_lock_all(g, segment);
-  bool empty = segment_used(g, segment) == 0;
-  if (empty) {
-    mark_left_locked(g, segment);
-    publish(generation, directory_range_of(g, change->index, 0), NULL);
-  }
-  segment_unlock_all(g, segment);
-  if (empty) {
-    note_left(change, segment);
-    count(&generation->segments, (uint64_t) -1);
-  }
-}
-
-/* ---- shrink ---- */
-
-/* This takes no lock, so it may read counts that other threads are just lowering.  Each stripe has
- * one such thread at most, and the last of them must not find that it is not the last one. */
-bool tamis__may_shrink(const struct cuckoo *c, const struct bucket_pair *sparse)
-{
-  if (!c->growable)
-    return false;
-  const struct cuckoo_geometry *g = &sparse->generation->geometry;
-  unsigned depth = directory_depth(sparse->own_value);
-  uint64_t lowering = g->stripe_mask + UINT64_C(1);
-  struct siblings siblings;
-  if (depth == 0)
-    return !is_newest(c, sparse->generation) && segment_used(g, sparse->segment) <= lowering;
-  return siblings_at(sparse->generation, sparse->index, depth, &siblings) &&
-         are_small(g, &siblings, 2 * lowering);
-}
-
-/* Whether what waits for readers is little, or no more than all the rest.  A split adds as much to
- * the one as to the other.  So as long as shrinking is put off until this is true, a reader that
- * stands still cannot make the backlog outgrow the filter, and adds are never put off for that. */
-static bool may_retire(const struct cuckoo *c)
-{
-  uint64_t held = atomic_load_explicit(&cuckoo_growth(c)->backlog.held, memory_order_relaxed);
-  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* figures, both */
-  return 2 * held <= bytes + SPARE_BACKLOG;
-}
-
-/* If it is put off, a later remove tries again. */
-void tamis__shrink(struct cuckoo *c, const struct bucket_pair *sparse)
-{
-  struct generation *generation = sparse->generation;
-  tamis__backlog_drain(&cuckoo_growth(c)->backlog); /* there is something to join, or to drop */
-  if (!may_retire(c))
-    return;
-  struct change change = begin_change(c, generation, sparse->index);
-  struct segment *segment = segment_now(&change);
-  while (segment && segment->depth > 0 && join_locked(&change, segment->depth))
-    segment = segment_now(&change);
-  if (segment && segment->depth == 0 && !is_newest(c, generation) &&
-      segment_used(&generation->geometry, segment) == 0)
-    drop_locked(&change, segment);
-  end_change(&change);
+  while (step_to(c, generation, index, depth))
+    ;
 }

@@ -27,8 +27,12 @@ void tamis__split_to(struct cuckoo *c, struct generation *generation, uint64_t i
 bool tamis__may_shrink(const struct cuckoo *c, const struct bucket_pair *sparse);
 
 /* Gives memory back: joins a segment with its sibling while both together are small, and drops it
- * when it is empty and no longer of the newest generation.  The caller holds no stripe and is not a
- * reader.  A failure is silent, because nothing depends on it. */
+ * when it is empty, unless the filter has one generation.  The caller holds no stripe and is not a
+ * reader.  A failure is silent, because nothing depends on it.  While much waits for readers, it is
+ * put off. */
 void tamis__shrink(struct cuckoo *c, const struct bucket_pair *sparse);
+
+/* The same for all segments, if it has been put off. */
+void tamis__shrink_late(struct cuckoo *c);
 
 #endif

@@ -67,7 +67,7 @@
 static int count_copy_locked(struct cuckoo *c, const struct bucket_pair *pair,
                              const struct best_match *best)
 {
-  int result = tamis__segment_add_copies(c, &pair->generation->geometry, pair->segment,
+  int result = tamis__segment_add_copies(c, pair->geometry, pair->segment,
                                          (struct lane){best->bucket, best->lane}, 1, true);
   if (result == TAMIS_OK)
     cuckoo_count_change(pair->generation, DUPLICATES, 1);
@@ -79,7 +79,7 @@ static int count_copy_locked(struct cuckoo *c, const struct bucket_pair *pair,
 static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *pair, bool room,
                                     bool no_path, int *result)
 {
-  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  const struct cuckoo_geometry *g = pair->geometry;
   struct best_match best = match_pair(pair);
   bool counted = segment_counts_copies(pair->segment) || best.matches >= max_lanes_per_key(g);
   bool without_room = !room && (no_path || segment_refuses_copies(c, pair->segment));
@@ -247,7 +247,7 @@ static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct at
 static NEVER_INLINE int add_with_both_stripes(struct cuckoo *c, const struct bucket_pair *pair,
                                               unsigned n, bool no_path)
 {
-  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  const struct cuckoo_geometry *g = pair->geometry;
   if (!pair_lock(pair, g))
     return RETRY;
   /* Once a generation is open, no thread that does not know of it may put an entry into an older
@@ -269,8 +269,10 @@ FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
   if (__builtin_expect(result != RETRY, 1))
     return result;
   struct bucket_pair copy = {.generation = pair->generation,
+                             .geometry = pair->geometry,
                              .segment = pair->segment,
-                             .index = pair->index,
+                             .root_entry = pair->root_entry,
+                             .fingerprint = pair->fingerprint,
                              .entry = pair->entry,
                              .lower = pair->lower,
                              .upper = pair->upper};
@@ -314,14 +316,14 @@ static int try_all(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
   int result = count_older_copy(c, &locked);
   if (result == TAMIS_OK && attempt->no_path && pair->segment &&
       !segment_counts_copies(pair->segment))
-    tamis__note_copy_without_room(c, &pair->generation->geometry, pair->segment);
+    tamis__note_copy_without_room(c, pair->geometry, pair->segment);
   if (result == NO_ROOM && pair->segment)
-    result = insert_locked(c, pair, &pair->generation->geometry, attempt->no_path);
+    result = insert_locked(c, pair, pair->geometry, attempt->no_path);
   while (result == MARKED_FULL && own > 0) {
     *pair = locked.pair[--own];
     attempt->older++;
     if (pair->segment && pair_lets_add(c, pair, locked.n))
-      result = insert_locked(c, pair, &pair->generation->geometry, false);
+      result = insert_locked(c, pair, pair->geometry, false);
   }
   tamis__unlock_pairs(&locked);
   return result;
@@ -340,7 +342,7 @@ static int try_add(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
     return NO_ROOM;
   if (attempt->older > 0)
     return add_with_both_stripes(c, pair, n, attempt->no_path);
-  int result = add_at(c, pair, &pair->generation->geometry, n, attempt->no_path);
+  int result = add_at(c, pair, pair->geometry, n, attempt->no_path);
   return result == LEFT ? RETRY : result;
 }
 
@@ -350,7 +352,7 @@ static int try_add_unique(struct cuckoo *c, uint64_t hash, struct attempt *attem
   struct locked_pairs locked;
   tamis__lock_pairs(c, hash, &locked);
   *pair = locked.pair[attempt_generation(attempt, locked.n)];
-  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  const struct cuckoo_geometry *g = pair->geometry;
   int result = pair->segment ? TAMIS_OK : NO_ROOM;
   for (unsigned i = 0; i < locked.n; i++)
     if (locked.pair[i].segment && match_pair(&locked.pair[i]).matches)
@@ -382,8 +384,7 @@ static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
     do {
       result = try(c, hash, &attempt, &pair);
       if (result == NO_ROOM && pair.segment && !attempt.no_path) {
-        int evicted =
-            tamis__evict(c, &pair.generation->geometry, pair.segment, pair.lower, pair.upper, true);
+        int evicted = tamis__evict(c, pair.geometry, pair.segment, pair.lower, pair.upper, true);
         attempt.no_path = evicted == TAMIS_ABSENT;
         result = evicted < 0 ? evicted : RETRY;
       }
@@ -437,8 +438,10 @@ FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growabl
   reader_token token = NULL;
   if (!growable || (cuckoo_generations(c) == 1 && (token = registered_reader_enter()))) {
     HOOK(cuckoo_generations_read);
-    const struct cuckoo_geometry g = cuckoo_first_geometry(&first->geometry, growable);
-    struct bucket_pair pair = pair_find_with(&g, first, hash);
+    const struct cuckoo_geometry at_first = cuckoo_first_geometry(&first->geometry, growable);
+    struct bucket_pair pair = pair_find_with(&at_first, first, hash);
+    const struct cuckoo_geometry g =
+        cuckoo_first_geometry(growable ? pair.geometry : &first->geometry, growable);
     if (pair.segment)
       result = unique ? add_unique_at(c, &pair, &g) : add_at(c, &pair, &g, 1, false);
     if (growable)

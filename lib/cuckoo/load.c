@@ -15,6 +15,7 @@
 #include "cuckoo/generation.h"
 #include "cuckoo/memory.h"
 #include "cuckoo/operations.h"
+#include "cuckoo/saved_words.h"
 #include "cuckoo/segment.h"
 
 struct load {
@@ -56,8 +57,8 @@ static int give_counts(void *context, uint64_t first, uint64_t counts[COUNTS_POS
                                    (uint32_t) (first / to->g->shape.lanes), counts, spare);
 }
 
-/* Reads the blocks of counts that follow a segment.  `segment` is NULL in a mapped filter, which has
- * no room for them. */
+/* Reads the blocks of counts that follow a segment.  `segment` is NULL in a mapped filter, which
+ * has no room for them. */
 static int load_counts(struct load *l, const struct cuckoo_geometry *g, uint64_t index,
                        const uint64_t *words, struct segment *segment)
 {
@@ -81,50 +82,6 @@ static bool set_copying(struct segment *segment, uint64_t copying)
   atomic_store_explicit(&segment->duplicates_lock.used, (uint32_t) copying,
                         memory_order_relaxed); /* not shared yet */
   return copying <= INT32_MAX;
-}
-
-/* ---- words ---- */
-
-/* `rows` rows of a bucket of each stripe: adds up the lanes in use.  0: all entries are possible.
- * `ages` is a constant, and the loop has one condition, so that compilers use vectors. */
-FORCE_INLINE uint64_t check_rows(const struct lane_shape *s, const uint64_t *words, uint32_t rows,
-                                 uint32_t columns, uint64_t markers, bool ages, uint64_t *sums)
-{
-  const struct lane_shape shape = *s;
-  const uint64_t lanes = shape.low * lane_bits(shape.width);
-  uint64_t wrong = 0;
-  for (uint32_t row = 0; row < rows; row++, words += columns)
-    for (uint32_t j = 0; j < columns; j++) {
-      uint64_t in_use = lanes_as_ones(&shape, words[j]);
-      sums[j] += in_use;
-      wrong |= words[j] & ~lanes;
-      if (ages)
-        wrong |= lanes_as_ones(&shape, words[j] & markers) ^ in_use;
-    }
-  return wrong;
-}
-
-/* Counts the lanes in use of each stripe.  False: an entry is not possible in a segment of this
- * depth. */
-static bool check_words(const struct cuckoo_geometry *g, const uint64_t *words, unsigned depth,
-                        uint32_t used[CUCKOO_FIXED_STRIPES])
-{
-  const struct lane_shape *s = &g->shape;
-  const uint32_t stripes = g->stripe_mask + 1, buckets = (uint32_t) cuckoo_buckets(g);
-  const uint32_t columns = stripes < buckets ? stripes : buckets; /* powers of two, both */
-  /* One of the bits up to that of the oldest possible marker is set in each entry. */
-  const uint64_t markers = s->low * ((UINT64_C(2) << depth) - 1);
-  uint64_t wrong = 0;
-  memset(used, 0, stripes * sizeof *used);
-  for (uint32_t left = buckets / columns, rows; left; left -= rows, words += rows * columns) {
-    uint64_t sums[CUCKOO_FIXED_STRIPES] = {0};
-    rows = left < LANES_ROWS ? left : LANES_ROWS;
-    wrong |= s->ages ? check_rows(s, words, rows, columns, markers, true, sums)
-                     : check_rows(s, words, rows, columns, 0, false, sums);
-    for (uint32_t j = 0; j < columns; j++)
-      used[j] += (uint32_t) lanes_sum(s, sums[j]);
-  }
-  return !wrong;
 }
 
 /* `segment`: NULL in a mapped filter. */
@@ -194,7 +151,8 @@ static int fill_segment(struct load *l, const struct cuckoo_geometry *g, struct 
   uint64_t entries = l->totals[TOTAL_ENTRIES], index = block->meanings[1];
   uint64_t *words = (uint64_t *) (void *) segment_words(g, segment); /* not shared yet */
   image_get(words, block->payload, cuckoo_buckets(g));
-  if (!check_words(g, words, segment->depth, used) || !set_copying(segment, block->meanings[2]))
+  if (!check_words(g, words, cuckoo_most_age(g, segment->depth), used) ||
+      !set_copying(segment, block->meanings[2]))
     return TAMIS_ECORRUPT;
   set_used(l, g, segment, used);
   if (l->totals[TOTAL_ENTRIES] - entries != block->meanings[3])
@@ -221,11 +179,13 @@ static int load_segment(struct load *l, const struct saved_block *block)
   if (number != generation->number || !is_in_its_place(l, index, depth) ||
       block->size != cuckoo_buckets(g) * 8)
     return TAMIS_ECORRUPT;
-  struct segment *segment = tamis__segment_create_unfilled(
-      l->c, generation, index << 1 << (63 - g->depth_limit), depth, &result);
+  result = depth > 0 ? tamis__growth_provide(l->c) : TAMIS_OK; /* for its geometry */
+  if (result != TAMIS_OK)
+    return result;
+  struct segment *segment = tamis__segment_create_unfilled(l->c, generation, index, depth, &result);
   if (!segment)
     return result;
-  result = fill_segment(l, g, segment, block);
+  result = fill_segment(l, segment_geometry(generation, segment), segment, block);
   if (result != TAMIS_OK) {
     tamis__segment_destroy(l->c, g, segment);
     return result;
@@ -236,7 +196,9 @@ static int load_segment(struct load *l, const struct saved_block *block)
   l->last = &segment->retired.next;
   l->next = index + directory_range_of(g, index, depth).count;
   l->totals[TOTAL_SEGMENTS]++;
-  atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* a figure */
+  atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* figures, both */
+  if (depth > g->uneven_at && !g->later)
+    atomic_fetch_add_explicit(&cuckoo_growth(l->c)->after_segments, 1, memory_order_relaxed);
   count(generation, l->totals[TOTAL_ENTRIES] - entries, l->totals[TOTAL_COPIES] - copies);
   return TAMIS_OK;
 }
@@ -301,31 +263,65 @@ static int load_blocks(struct load *l)
   return result == TAMIS_OK && !root_is_complete(l) ? TAMIS_ECORRUPT : result;
 }
 
+/* Where a segment belongs. */
+static uint64_t index_of(const struct retired *segment)
+{
+  return segment->size;
+}
+
+/* The k of the array of the root that a list begins with; 0: it needs none. */
+static unsigned bits_of_root(const struct cuckoo_geometry *g, const struct retired *list)
+{
+  unsigned most = 0;
+  uint64_t root = cuckoo_root_of_index(g, index_of(list));
+  for (; list && cuckoo_root_of_index(g, index_of(list)) == root; list = list->next) {
+    unsigned depth = ((const struct segment *) list)->depth, bits = directory_bits(g, depth);
+    most = depth > 0 && bits > most ? bits : most;
+  }
+  return most;
+}
+
+/* Puts the segments of the root that a list begins with into the directory, and takes them off the
+ * list. */
+static int publish_root(struct cuckoo *c, struct generation *generation, struct retired **list)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  uint64_t root = cuckoo_root_of_index(g, index_of(*list));
+  unsigned bits = bits_of_root(g, *list);
+  struct directory_array *array = NULL;
+  directory_value value = directory_value_of((struct segment *) *list);
+  if (bits > 0) {
+    int result = tamis__growth_provide(c);
+    array = result == TAMIS_OK ? tamis__directory_array_create(c, bits, &result) : NULL;
+    if (!array)
+      return result;
+    value = directory_value_of_array(array, bits);
+  }
+  while (*list && cuckoo_root_of_index(g, index_of(*list)) == root) {
+    struct retired *first = *list;
+    struct segment *segment = (struct segment *) first;
+    *list = first->next;
+    first->next = NULL;
+    if (array)
+      directory_put(g, array, bits, segment);
+    if (array && cuckoo_prefix_bits(g, segment->depth) == bits)
+      array->deepest++;
+  }
+  generation_mark_root(generation, root);
+  directory_publish(&generation->directory[root], value);
+  return TAMIS_OK;
+}
+
 static int publish_segments(struct load *l)
 {
-  for (unsigned i = 0; i < cuckoo_generations(l->c); i++) {
+  int result = TAMIS_OK;
+  for (unsigned i = 0; i < cuckoo_generations(l->c) && result == TAMIS_OK; i++) {
     struct generation *generation = cuckoo_generation(l->c, i);
-    int result = tamis__generation_provide_directory(l->c, generation);
-    if (result != TAMIS_OK)
-      return result;
-    for (struct retired *next, *each = l->first[i]; each; each = next) {
-      struct segment *segment = (struct segment *) each;
-      struct directory_range range =
-          directory_range_of(&generation->geometry, each->size, segment->depth);
-      if (segment->depth > 0 && result == TAMIS_OK)
-        result = tamis__generation_provide_others(l->c, generation);
-      if (result != TAMIS_OK)
-        return result;
-      next = each->next;
-      each->next = NULL;
-      generation_mark_root(generation, cuckoo_root_of_index(&generation->geometry, range.first));
-      for (uint64_t j = 0; j < range.count; j++)
-        directory_publish(generation_directory_entry(generation, range.first + j),
-                          directory_value_of(segment));
-    }
-    l->first[i] = NULL; /* they are the generation's now */
+    result = tamis__generation_provide_directory(l->c, generation);
+    while (l->first[i] && result == TAMIS_OK)
+      result = publish_root(l->c, generation, &l->first[i]);
   }
-  return TAMIS_OK;
+  return result;
 }
 
 /* What was removed while the snapshot was taken: see snapshot.c. */
@@ -381,8 +377,7 @@ static int read_places(struct load *l, const struct cuckoo_geometry *g, bool ado
         continue;
       if (place % SAVED_ARRAY_ALIGNMENT || place > l->r->mapping_size - cuckoo_segment_bytes(g))
         return TAMIS_ECORRUPT;
-      directory_publish(generation_directory_entry(newest(l), i),
-                        (directory_value) (l->r->mapping + place));
+      directory_publish(&newest(l)->directory[i], (directory_value) (l->r->mapping + place));
     }
   }
   l->segments = roots;
@@ -416,7 +411,7 @@ static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
   if (segment)
     set_copying(segment, saved_get32((unsigned char *) at + SAVED_COPYING_AT));
   else
-    directory_publish(generation_directory_entry(newest(l), l->segments), (directory_value) at);
+    directory_publish(&newest(l)->directory[l->segments], (directory_value) at);
   result = load_counts(l, g, l->segments, words, segment);
   if (result != TAMIS_OK && segment)
     tamis__segment_close(l->c, g, segment);
@@ -467,7 +462,7 @@ static int publish_block(struct load *l, const struct cuckoo_geometry *g)
       struct segment *segment =
           (struct segment *) (void *) (l->memory.block + i * cuckoo_segment_bytes(g));
       tamis__segment_init(g, segment);
-      directory_publish(generation_directory_entry(generation, i), directory_value_of(segment));
+      directory_publish(&generation->directory[i], directory_value_of(segment));
     }
     l->memory = (struct saved_memory){0};
   }

@@ -12,8 +12,7 @@
  *     segment has been marked as leaving and, on the general path, if the directory has changed.
  *
  *     Hit: the entry was there when its word was read; or, if the segment had left the directory by
- *     then, when the segment left, which was after this call had read the first directory entry of
- *     the root.
+ *     then, when the segment left, which was after this call had read the word of the root.
  *
  *     Miss with one generation: of the key's two buckets, A is the lower one, which is read first,
  *     and B the upper one.  The look-up reads the version of B's stripe, bucket A, bucket B, and
@@ -42,7 +41,7 @@
  *     Whether a segment has left: on the straight path, its version shows no mark, and a segment is
  *     marked before any of its directory entries changes.  This would make look-ups wait for a
  *     writer between the mark and the change, so where there is a mark, the general path decides.
- *     It compares the directory entries, the key's own and the root's first one: while they are the
+ *     It compares the word of the root, and the entry of its array: while they are the
  *     same, nobody can find the successors of a marked segment, so what it holds is true.  (A
  *     segment that has left the directory cannot come back under the same address, because its
  *     memory is not used again while the look-up is a reader.)  Where there was no segment, an
@@ -56,31 +55,6 @@
 
 #include "base/compiler.h"
 #include "cuckoo/pair.h"
-
-/* ---- the last, or only, generation ---- */
-
-/* (`g`, here and below: the geometry of the pair's generation, of which parts may be constants.) */
-FORCE_INLINE struct lookup lookup_prepare(const struct cuckoo_geometry *g,
-                                          const struct bucket_pair *pair)
-{
-  struct lookup lookup = {.stripe = NULL};
-  if (!pair->segment)
-    return lookup;
-  const word *words = segment_words(g, pair->segment);
-  lookup.stripe = stripe_of_bucket(g, pair->segment, pair->upper);
-  lookup.lower = &words[pair->lower];
-  lookup.upper = &words[pair->upper];
-  lookup.entry = pair->entry;
-  return lookup;
-}
-
-/* Reads nothing, and NULL does no harm. */
-static inline void lookup_prefetch(const struct lookup *lookup)
-{
-  __builtin_prefetch(lookup->stripe);
-  __builtin_prefetch(lookup->lower);
-  __builtin_prefetch(lookup->upper);
-}
 
 /* ---- older generations ---- */
 
@@ -145,17 +119,16 @@ static bool search_generations(const struct cuckoo *c, unsigned n, uint64_t hash
   struct observation seen[CUCKOO_MAX_GENERATIONS];
   struct generation *newest = cuckoo_generation(c, n - 1);
   struct bucket_pair pair = pair_find(newest, hash);
-  struct lookup lookup = lookup_prepare(&newest->geometry, &pair);
+  struct lookup lookup = lookup_prepare(pair.geometry, &pair);
   lookup_prefetch(&lookup);
   for (unsigned i = 0; i + 1 < n; i++) {
-    const struct cuckoo_geometry *g = &cuckoo_generation(c, i)->geometry;
     older[i] = pair_find(cuckoo_generation(c, i), hash);
     HOOK(cuckoo_older_pair_found);
-    at[i] = older_places(g, &older[i]);
-    if (older[i].segment && observe(g, &at[i], &seen[i]))
+    at[i] = older_places(older[i].geometry, &older[i]);
+    if (older[i].segment && observe(older[i].geometry, &at[i], &seen[i]))
       return true;
   }
-  struct lookup_result result = lookup_finish(&lookup, &newest->geometry);
+  struct lookup_result result = lookup_finish(&lookup, pair.geometry);
   if (result.hit)
     return true;
   *sure = !result.moved && pair_is_current(&pair);
@@ -188,18 +161,10 @@ bool tamis__contains_mixed_any(const struct cuckoo *c, uint64_t hash)
   return found;
 }
 
-/* MOVED: something has moved.  UNSURE: there is no segment, or it was marked before. */
-enum answer { MISS, HIT, UNSURE, MOVED };
-
 NEVER_INLINE bool tamis__contains_again(const struct cuckoo *c, uint64_t hash)
 {
   cuckoo_note(c, LOOKUP_RETRIES);
   return tamis__contains_mixed_any(c, hash);
-}
-
-static NEVER_INLINE bool contains_after(const struct cuckoo *c, uint64_t hash, enum answer answer)
-{
-  return answer == MOVED ? tamis__contains_again(c, hash) : tamis__contains_mixed_any(c, hash);
 }
 
 bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash)
@@ -207,16 +172,17 @@ bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash)
   return tamis__contains_mixed_any(const_cuckoo_of(f), hash_mix(&f->keys, hash));
 }
 
-/* In no read section: generations and their directories stay as long as the filter, and of a segment
- * only the address is used, which may be out of date. */
+/* In a read section for the arrays of the directory: of a segment only the address is used. */
 void tamis__cuckoo_prefetch(const tamis_filter *f, uint64_t hash)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
   const uint64_t mixed = hash_mix(&f->keys, hash);
+  reader_token token = cuckoo_enter(c);
   for (unsigned i = 0, n = cuckoo_generations(c); i < n; i++) {
     struct bucket_pair pair = pair_find(cuckoo_generation(c, i), mixed);
-    pair_prefetch(&pair, &cuckoo_generation(c, i)->geometry);
+    pair_prefetch(&pair, pair.geometry);
   }
+  cuckoo_leave(c, token);
 }
 
 /* Looks up key by key, each in a call of its own, after a group's memory has been fetched. */
@@ -244,7 +210,7 @@ size_t tamis__cuckoo_contains_many_any(const tamis_filter *f, const uint64_t *ha
   return contains_many(const_cuckoo_of(f), hashes, n, found, tamis__contains_mixed_any);
 }
 
-/* ---- the same, faster: one generation or two, a registered reader, and nothing has moved ----
+/* ---- the same, faster: one generation, a registered reader, and nothing has moved ----
  *
  * The functions below do in a straight line what the general path above does in its usual cases,
  * and leave all other cases to it.  docs/performance.md says what they gain. */
@@ -253,19 +219,36 @@ size_t tamis__cuckoo_contains_many_any(const tamis_filter *f, const uint64_t *ha
  * before the directory entry is read would wait for it in registers, which are scarce.  In a filter
  * that does not grow, a look-up takes 99 instructions; it takes 6 more without the second load
  * here, and 5 more if the other half does not load. */
+/* In an entry, which has 32 bits at most: the key's segment comes from the uneven split. */
+static const uint64_t FROM_UNEVEN_SPLIT = UINT64_C(1) << 63;
+
 FORCE_INLINE struct lookup first_lookup_prepare(struct generation *first, uint64_t hash,
                                                 bool growable)
 {
   struct cuckoo_geometry g = cuckoo_first_geometry(&first->geometry, growable);
   struct bucket_pair pair = pair_find_with(&g, first, hash);
   g = cuckoo_first_geometry(&first->geometry, growable);
-  return lookup_prepare(&g, &pair);
+  struct lookup lookup = lookup_prepare(&g, &pair);
+  if (growable && pair.geometry != &first->geometry)
+    lookup.entry |= FROM_UNEVEN_SPLIT;
+  return lookup;
+}
+
+FORCE_INLINE struct lookup_result finish_after(const struct generation *first,
+                                               const struct lookup *lookup)
+{
+  const struct cuckoo_geometry g = cuckoo_first_geometry(generation_geometry_after(first), true);
+  struct lookup own = *lookup;
+  own.entry ^= FROM_UNEVEN_SPLIT;
+  return lookup_finish(&own, &g);
 }
 
 FORCE_INLINE struct lookup_result first_lookup_finish(const struct generation *first,
                                                       const struct lookup *lookup, bool growable)
 {
   const struct cuckoo_geometry g = cuckoo_first_geometry(&first->geometry, growable);
+  if (growable && __builtin_expect((lookup->entry & FROM_UNEVEN_SPLIT) != 0, 0))
+    return finish_after(first, lookup);
   return lookup_finish(lookup, &g);
 }
 
@@ -275,7 +258,7 @@ FORCE_INLINE struct lookup_result first_lookup_growable(struct generation *first
   struct cuckoo_geometry g = cuckoo_first_geometry(&first->geometry, true);
   struct bucket_pair pair = pair_find_with(&g, first, hash);
   if (directory_depth(pair.root_value) > 0) {
-    g = cuckoo_first_geometry(&first->geometry, true);
+    g = cuckoo_first_geometry(pair.geometry, true);
     struct lookup lookup = lookup_prepare(&g, &pair);
     return lookup_finish(&lookup, &g);
   }
@@ -294,76 +277,12 @@ FORCE_INLINE struct lookup_result first_lookup(struct generation *first, uint64_
   return first_lookup_finish(first, &lookup, false);
 }
 
-/* A look-up in two generations.  Both pairs are found before either is read.  Most keys are in the
- * newer generation, but it is read last all the same: reading it first, and the older one only
- * after a miss, speeds up hits but slows down misses, because a processor that waits for the newer
- * one's memory then has no room left to begin with the next key (docs/performance.md).  What a
- * batch finds in a segment that has been marked since may be out of date: see finish_group(). */
-struct lookup_of_two {
-  struct lookup newest;
-  struct older_places older;
-};
-
-/* This and the next function load a geometry twice, as first_lookup_prepare() does. */
-FORCE_INLINE struct lookup newest_of_two(const struct cuckoo *c, uint64_t hash)
-{
-  struct generation *newest = cuckoo_generation(c, 1);
-  struct cuckoo_geometry g = cuckoo_later_geometry(&newest->geometry);
-  struct bucket_pair pair = pair_find_with(&g, newest, hash);
-  g = cuckoo_later_geometry(&newest->geometry);
-  return lookup_prepare(&g, &pair);
-}
-
-FORCE_INLINE struct older_places older_of_two(const struct cuckoo *c, uint64_t hash)
-{
-  struct generation *older = cuckoo_generation(c, 0);
-  struct cuckoo_geometry g = cuckoo_first_geometry(&older->geometry, true);
-  struct bucket_pair pair = pair_find_with(&g, older, hash);
-  HOOK(cuckoo_older_pair_found);
-  g = cuckoo_first_geometry(&older->geometry, true);
-  return older_places(&g, &pair);
-}
-
-FORCE_INLINE enum answer finish_two(const struct cuckoo *c, const struct lookup_of_two *two)
-{
-  const struct cuckoo_geometry older_g =
-      cuckoo_first_geometry(&cuckoo_generation(c, 0)->geometry, true);
-  struct observation seen = {0};
-  if (two->older.lower_stripe && observe(&older_g, &two->older, &seen))
-    return version_has_left(seen.lower_version) ? UNSURE : HIT;
-  const struct cuckoo_geometry g = cuckoo_later_geometry(&cuckoo_generation(c, 1)->geometry);
-  struct lookup_result result = lookup_finish(&two->newest, &g);
-  if (result.stale)
-    return UNSURE;
-  if (result.hit)
-    return HIT;
-  bool holds = !two->older.lower_stripe || observation_holds(&two->older, &seen);
-  holds &= !result.moved & !version_has_left(seen.lower_version);
-  holds &= cuckoo_generations(c) == 2;
-  return holds ? MISS : MOVED;
-}
-
-/* Never inlined, because look-ups in one generation would then save more registers. */
-static NEVER_INLINE bool contains_mixed_two(const struct cuckoo *c, uint64_t hash)
-{
-  reader_token token;
-  if (cuckoo_generation(c, 1)->geometry.needs_second_hash || !(token = registered_reader_enter()))
-    return tamis__contains_mixed_any(c, hash);
-  struct lookup_of_two two = {.newest = newest_of_two(c, hash)};
-  lookup_prefetch(&two.newest);
-  two.older = older_of_two(c, hash);
-  enum answer answer = finish_two(c, &two);
-  registered_reader_leave(token);
-  return __builtin_expect(answer < UNSURE, 1) ? answer == HIT : contains_after(c, hash, answer);
-}
-
 FORCE_INLINE bool contains_growable(const struct cuckoo *c, uint64_t hash)
 {
   struct generation *first = cuckoo_generation(c, 0);
-  unsigned n = cuckoo_generations(c);
   reader_token token;
-  if (n != 1 || !(token = registered_reader_enter()))
-    return n == 2 ? contains_mixed_two(c, hash) : tamis__contains_mixed_any(c, hash);
+  if (cuckoo_generations(c) != 1 || !(token = registered_reader_enter()))
+    return tamis__contains_mixed_any(c, hash);
   struct lookup_result result = first_lookup(first, hash, true);
   bool sure = result.hit | (!result.moved & (cuckoo_generations(c) == 1));
   registered_reader_leave(token);
@@ -493,53 +412,14 @@ FORCE_INLINE size_t contains_many_in_first(const struct cuckoo *c, const uint64_
              : contains_many(c, hashes, n, found, tamis__contains_mixed_growable);
 }
 
-/* Keys of a group in two generations, each of which takes 80 bytes of stack. */
-enum { GROUP_IN_TWO = SMALL(32, 8) };
-
-/* The same with two generations.  Each step is done for a group of keys before the next one is, but
- * for the last, in which each key is a call of its own. */
-static size_t contains_many_in_two(const struct cuckoo *c, const uint64_t *hashes, size_t n,
-                                   bool *found)
-{
-  size_t hits = 0;
-  for (size_t start = 0, length; start < n; start += length) {
-    uint64_t mixed[GROUP_IN_TWO];
-    struct lookup_of_two two[GROUP_IN_TWO];
-    length = n - start < GROUP_IN_TWO ? n - start : GROUP_IN_TWO;
-    for (size_t i = 0; i < length; i++) {
-      mixed[i] = hash_mix(&c->head.keys, hashes[start + i]);
-      two[i].newest = newest_of_two(c, mixed[i]);
-      lookup_prefetch(&two[i].newest);
-    }
-    for (size_t i = 0; i < length; i++) {
-      two[i].older = older_of_two(c, mixed[i]);
-      __builtin_prefetch(two[i].older.lower);
-      __builtin_prefetch(two[i].older.upper);
-    }
-    for (size_t i = 0; i < length; i++) {
-      enum answer answer = finish_two(c, &two[i]);
-      bool in = answer == HIT;
-      if (__builtin_expect(answer >= UNSURE, 0))
-        in = contains_after(c, mixed[i], answer);
-      hits += in;
-      if (found)
-        found[start + i] = in;
-    }
-  }
-  return hits;
-}
-
 static size_t contains_some_growable(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                      bool *found)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
-  unsigned generations = cuckoo_generations(c);
-  bool two = generations == 2 && !cuckoo_generation(c, 1)->geometry.needs_second_hash;
-  if (generations != 1 && !two)
+  if (cuckoo_generations(c) != 1)
     return contains_many(c, hashes, n, found, tamis__contains_mixed_any);
   reader_token token = reader_enter();
-  size_t hits = two ? contains_many_in_two(c, hashes, n, found)
-                    : contains_many_in_first(c, hashes, n, found, true);
+  size_t hits = contains_many_in_first(c, hashes, n, found, true);
   reader_leave(token);
   return hits;
 }

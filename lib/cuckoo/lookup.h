@@ -30,8 +30,8 @@ size_t tamis__cuckoo_contains_many_growable(const tamis_filter *f, const uint64_
 size_t tamis__cuckoo_contains_many_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                          bool *found);
 
-/* A few keys of a batch, on less stack.  If the filter grows, the caller is a reader, and the misses
- * hold if there is still one generation after the last of them. */
+/* A few keys of a batch, on less stack.  If the filter grows, the caller is a reader, and the
+ * misses hold if there is still one generation after the last of them. */
 size_t tamis__cuckoo_contains_few_growable(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                            bool *found);
 size_t tamis__cuckoo_contains_few_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n,
@@ -67,7 +67,29 @@ struct lookup_result {
   bool stale; /* the segment had been marked before, or there was none */
 };
 
-/* `g`: the geometry of the pair's generation, of which parts may be constants. */
+/* `g`, here and below: the geometry of the pair's segment, of which parts may be constants. */
+FORCE_INLINE struct lookup lookup_prepare(const struct cuckoo_geometry *g,
+                                          const struct bucket_pair *pair)
+{
+  struct lookup lookup = {.stripe = NULL};
+  if (!pair->segment)
+    return lookup;
+  const word *words = segment_words(g, pair->segment);
+  lookup.stripe = stripe_of_bucket(g, pair->segment, pair->upper);
+  lookup.lower = &words[pair->lower];
+  lookup.upper = &words[pair->upper];
+  lookup.entry = pair->entry;
+  return lookup;
+}
+
+/* Reads nothing, and NULL does no harm. */
+static inline void lookup_prefetch(const struct lookup *lookup)
+{
+  __builtin_prefetch(lookup->stripe);
+  __builtin_prefetch(lookup->lower);
+  __builtin_prefetch(lookup->upper);
+}
+
 FORCE_INLINE struct lookup_result lookup_finish(const struct lookup *lookup,
                                                 const struct cuckoo_geometry *g)
 {

@@ -5,7 +5,7 @@ void tamis__unlock_pairs(const struct locked_pairs *locked)
 {
   for (unsigned i = locked->n; i-- > 0;)
     if (locked->pair[i].segment)
-      pair_unlock(&locked->pair[i], &locked->pair[i].generation->geometry);
+      pair_unlock(&locked->pair[i], locked->pair[i].geometry);
 }
 
 /* The number of generations is read again under the stripes: see [B] in insert.c. */
@@ -20,7 +20,7 @@ void tamis__lock_pairs(const struct cuckoo *c, uint64_t hash, struct locked_pair
       const struct cuckoo_geometry *g = &generation->geometry;
       struct bucket_pair *pair = &locked->pair[i];
       *pair = pair_at(g, generation, cuckoo_address_of(g, string, hash));
-      if (pair->segment && !pair_lock(pair, g))
+      if (pair->segment && !pair_lock(pair, pair->geometry))
         break;
     }
     locked->n = i;
@@ -37,9 +37,11 @@ void tamis__mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, siz
   unsigned generations = cuckoo_generations(c);
   for (size_t i = 0; i < n; i++)
     mixed[i] = hash_mix(&c->head.keys, hashes[i]);
+  reader_token token = cuckoo_enter(c); /* for the arrays of the directory */
   for (unsigned j = 0; j < generations; j++)
     for (size_t i = 0; i < n; i++) {
       struct bucket_pair pair = pair_find(cuckoo_generation(c, j), mixed[i]);
-      pair_prefetch(&pair, &cuckoo_generation(c, j)->geometry);
+      pair_prefetch(&pair, pair.geometry);
     }
+  cuckoo_leave(c, token);
 }

@@ -51,7 +51,7 @@ FORCE_INLINE bool match_either(const struct cuckoo_geometry *g, uint64_t lower, 
 /* Of the entries of a pair that match, the one that knows most bits of the hash string. */
 struct best_match {
   unsigned matches;    /* how many match; 0: none does */
-  unsigned known_bits; /* after root0; 0: none does */
+  unsigned known_bits; /* after root0, and one more; 0: none does */
   unsigned age;        /* of the entry: of two in one segment, the younger one knows more */
   uint32_t bucket;
   unsigned lane;
@@ -63,7 +63,7 @@ struct best_match {
 static inline struct best_match match_pair_of_age(const struct bucket_pair *pair,
                                                   unsigned least_age)
 {
-  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  const struct cuckoo_geometry *g = pair->geometry;
   const word *words = segment_words(g, pair->segment);
   uint64_t lower = word_load(&words[pair->lower]), upper = word_load(&words[pair->upper]);
   uint64_t in_lower = bucket_match(&g->shape, lower, pair->entry);
@@ -85,7 +85,7 @@ static inline struct best_match match_pair_of_age(const struct bucket_pair *pair
     best.entry = entry;
   }
   if (best.matches)
-    best.known_bits = cuckoo_known_bits(g, best.entry, pair->segment->depth);
+    best.known_bits = 1 + cuckoo_known_bits(g, pair->segment->depth, best.age);
   return best;
 }
 
@@ -95,7 +95,7 @@ static inline struct best_match match_pair(const struct bucket_pair *pair)
 }
 
 /* Mixes the hashes of at most FILTER_GROUP keys, and fetches the memory of their pairs in all
- * generations.  The caller need not be a reader: no segment is read. */
+ * generations.  The caller need not be a reader. */
 void tamis__mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                              uint64_t mixed[FILTER_GROUP]);
 

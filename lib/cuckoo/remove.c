@@ -6,8 +6,8 @@
  * match, it takes the one that knows most bits of the hash string, in whatever generation that is.
  * If this is not the key's own entry E, it is the entry of some other key y, and says more than E
  * does.  Then all that E says is a prefix of y's hash string too.  So E, which stays, stands for y
- * from now on, and no key loses its entry.  The same holds for counted copies, as each count belongs
- * to an entry that matches.
+ * from now on, and no key loses its entry.  The same holds for counted copies, as each count
+ * belongs to an entry that matches.
  *
  * If copies of it are counted, one of these goes; otherwise the entry leaves its lane.
  */
@@ -21,7 +21,7 @@
 /* The caller holds the stripes of the pair. */
 static void clear_entry_locked(const struct bucket_pair *pair, const struct best_match *best)
 {
-  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  const struct cuckoo_geometry *g = pair->geometry;
   struct stripe *stripe = stripe_of_bucket(g, pair->segment, best->bucket);
   word *w = &segment_words(g, pair->segment)[best->bucket];
   version_bump(stripe);
@@ -35,7 +35,7 @@ static void clear_entry_locked(const struct bucket_pair *pair, const struct best
  * number a multiple of eight, so that not every remove checks. */
 static bool is_sparse(const struct bucket_pair *pair, uint32_t bucket)
 {
-  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  const struct cuckoo_geometry *g = pair->geometry;
   uint64_t used = stripe_used(stripe_of_bucket(g, pair->segment, bucket));
   uint64_t lanes = cuckoo_lanes(g) / (g->stripe_mask + UINT64_C(1));
   return used <= lanes * 3 / 8 && (used % 8 == 0 || lanes < 128);
@@ -61,10 +61,10 @@ static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pa
     return TAMIS_ABSENT;
   int result = TAMIS_ABSENT;
   if (has_duplicates(pair->segment))
-    result = tamis__segment_remove_copy(c, &pair->generation->geometry, pair->segment,
+    result = tamis__segment_remove_copy(c, pair->geometry, pair->segment,
                                         (struct lane){best.bucket, best.lane});
   if (__builtin_expect(has_snapshots(c), 0))
-    tamis__snapshot_note_remove(c, pair->generation, pair->index, hash);
+    tamis__snapshot_note_remove(c, pair->generation, pair_index(pair), hash);
   if (result == TAMIS_OK) {
     cuckoo_count_change(pair->generation, DUPLICATES, -1);
     return TAMIS_OK;

@@ -10,7 +10,7 @@
 /* Counts of lanes without an entry do not belong to the piece. */
 static void save_block(struct image_counts *to, const struct snapshot_piece *piece, unsigned block)
 {
-  const struct lane_shape *s = &piece->generation->geometry.shape;
+  const struct lane_shape *s = &piece->geometry->shape;
   const struct table_counts *d = piece->duplicates;
   struct count_reader r = count_reader_begin(d->block[block], counts_positions(d));
   uint64_t counts[COUNTS_AT_ONCE], lane = (uint64_t) block * COUNTS_BUCKETS * s->lanes;
@@ -22,7 +22,7 @@ static void save_block(struct image_counts *to, const struct snapshot_piece *pie
 
 static void save_counts(struct saved_writer *w, const struct snapshot_piece *piece)
 {
-  const struct cuckoo_geometry *g = &piece->generation->geometry;
+  const struct cuckoo_geometry *g = piece->geometry;
   const struct lane_shape *s = &g->shape;
   const struct table_counts *d = piece->duplicates;
   struct image_counts to = {
@@ -102,7 +102,7 @@ static int save_growing(struct saved_writer *w, struct cuckoo_snapshot *s)
 /* Returns where in the file it begins. */
 static uint64_t save_array(struct saved_writer *w, const struct snapshot_piece *piece)
 {
-  const struct cuckoo_geometry *g = &piece->generation->geometry;
+  const struct cuckoo_geometry *g = piece->geometry;
   const uint64_t head = g->words_offset, buckets = cuckoo_buckets(g);
   tamis__saved_array_begin(w, cuckoo_segment_bytes(g));
   uint64_t begin = w->at;

@@ -40,6 +40,7 @@ enum saved_figure {
   SAVED_STRIPES,
   SAVED_RATE, /* a double */
   SAVED_ROOT_SHIFT,
+  SAVED_UNEVEN_AT, /* 1 more than the depth of the uneven split; 0: there is none */
   SAVED_FIGURES_OF_GENERATION,
   /* Only in the header: */
   SAVED_FIRST_ROOTS = SAVED_FIGURES_OF_GENERATION,

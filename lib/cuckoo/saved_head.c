@@ -6,6 +6,7 @@
 
 #include "cuckoo/create.h"
 #include "cuckoo/fold.h"
+#include "cuckoo/generation.h"
 #include "cuckoo/slabs.h"
 
 void tamis__cuckoo_put_figures(const struct cuckoo_geometry *g, uint64_t *to)
@@ -16,6 +17,7 @@ void tamis__cuckoo_put_figures(const struct cuckoo_geometry *g, uint64_t *to)
   to[SAVED_STRIPES] = g->stripe_mask + UINT64_C(1);
   to[SAVED_RATE] = saved_of_double(g->rate);
   to[SAVED_ROOT_SHIFT] = g->root_shift;
+  to[SAVED_UNEVEN_AT] = (uint8_t) (g->uneven_at + 1);
 }
 
 void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out)
@@ -27,15 +29,16 @@ void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out)
                                  .growable = c->growable,
                                  .max_bytes = c->max_bytes,
                                  .stripes = first->stripes_wanted};
-  /* without what differs between machines, and what waits for a grace period; and with the directory
-   * that a load makes, which is one entry for a single root with one segment */
+  /* without what differs between machines, and what waits for a grace period; and with the
+   * directory that a load makes, which is one entry for a single root with one segment */
   for (unsigned i = 0; i < cuckoo_generations(c); i++) {
     const struct generation *generation = cuckoo_generation(c, i);
     const struct cuckoo_geometry *g = &generation->geometry;
     uint64_t segments = atomic_load_explicit(&generation->segments, memory_order_relaxed);
     out->figures.bytes += segments * cuckoo_segment_bytes(g);
     if (!c->growable || !generation_has_one_root(generation) || segments > 1)
-      out->figures.bytes += cuckoo_directory_bytes(g);
+      out->figures.bytes +=
+          cuckoo_directory_bytes(g) + tamis__directory_arrays_bytes(c, generation);
   }
   tamis__cuckoo_put_figures(first, out->geometry);
   out->geometry[SAVED_FIRST_ROOTS] = first->first_roots;
@@ -48,8 +51,9 @@ bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t 
                                  const struct cuckoo_geometry *before, struct cuckoo_geometry *g)
 {
   static const uint64_t most[] = {
-      [SAVED_WIDTH] = 64,     [SAVED_PAIR_BITS] = 63,  [SAVED_DEPTH_LIMIT] = 63,
-      [SAVED_STRIPES] = 4096, [SAVED_ROOT_SHIFT] = 63, [SAVED_RATE] = UINT64_MAX};
+      [SAVED_WIDTH] = 64,       [SAVED_PAIR_BITS] = 63,  [SAVED_DEPTH_LIMIT] = 63,
+      [SAVED_STRIPES] = 4096,   [SAVED_ROOT_SHIFT] = 63, [SAVED_UNEVEN_AT] = 63,
+      [SAVED_RATE] = UINT64_MAX};
   for (unsigned i = 0; i < SAVED_FIGURES_OF_GENERATION; i++)
     if (figures[i] > most[i])
       return false;
@@ -59,6 +63,7 @@ bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t 
       .root_shift = (uint8_t) figures[SAVED_ROOT_SHIFT],
       .pair_bits = (uint8_t) figures[SAVED_PAIR_BITS],
       .depth_limit = (uint8_t) figures[SAVED_DEPTH_LIMIT],
+      .uneven_at = (uint8_t) (figures[SAVED_UNEVEN_AT] - 1),
       .stripes_wanted = (uint16_t) saved->options.stripes,
       .stripe_mask = (uint32_t) figures[SAVED_STRIPES] - 1,
       .rate = saved_to_double(figures[SAVED_RATE])};
@@ -103,6 +108,6 @@ uint64_t tamis__cuckoo_saved_beside(const struct saved_head *saved)
   n = n < 1 ? 1 : n < CUCKOO_MAX_GENERATIONS ? n : CUCKOO_MAX_GENERATIONS;
   return tamis__cuckoo_total_bytes(&g, 0) - first +
          (cuckoo_roots(&g) == 1 && has_grown ? sizeof(struct cuckoo_growth) : 0) +
-         (n - 1) * (sizeof(struct generation) + GROWTH_STRIPES * sizeof(struct stripe) +
-                    sizeof(struct slabs) + sizeof(struct counter_shard));
+         (n - 1) *
+             (sizeof(struct generation) + sizeof(struct slabs) + sizeof(struct counter_shard));
 }

@@ -81,27 +81,29 @@ void tamis__segment_close(struct cuckoo *c, const struct cuckoo_geometry *g,
 }
 
 static struct segment *create(struct cuckoo *c, struct generation *generation, uint64_t cleared,
-                              uint64_t prefix, unsigned depth, int *result)
+                              uint64_t index, unsigned depth, int *result)
 {
+  const struct cuckoo_geometry *g = &generation->geometry;
   struct segment *segment = tamis__segment_memory_allocate(c, generation, cleared, result);
   if (!segment)
     return NULL;
-  segment->prefix = prefix;
-  segment->depth = (uint16_t) depth;
-  tamis__segment_init(&generation->geometry, segment);
+  segment->prefix = cuckoo_prefix(g, cuckoo_first_index(g, index, depth));
+  segment->depth = (uint8_t) depth;
+  segment->class = depth > g->uneven_at && cuckoo_class_of_index(g, index);
+  tamis__segment_init(g, segment);
   return segment;
 }
 
 struct segment *tamis__segment_create(struct cuckoo *c, struct generation *generation,
-                                      uint64_t prefix, unsigned depth, int *result)
+                                      uint64_t index, unsigned depth, int *result)
 {
-  return create(c, generation, cuckoo_segment_bytes(&generation->geometry), prefix, depth, result);
+  return create(c, generation, cuckoo_segment_bytes(&generation->geometry), index, depth, result);
 }
 
 struct segment *tamis__segment_create_unfilled(struct cuckoo *c, struct generation *generation,
-                                               uint64_t prefix, unsigned depth, int *result)
+                                               uint64_t index, unsigned depth, int *result)
 {
-  return create(c, generation, generation->geometry.words_offset, prefix, depth, result);
+  return create(c, generation, generation->geometry.words_offset, index, depth, result);
 }
 
 void tamis__segment_touch(const struct cuckoo_geometry *g, struct segment *segment)

@@ -7,13 +7,14 @@
 
 #include "cuckoo/table.h"
 
-/* An empty segment that no other thread knows yet, or NULL with the reason in *result. */
+/* An empty segment that no other thread knows yet, for the part of the directory of this depth to
+ * which an index leads; or NULL with the reason in *result. */
 struct segment *tamis__segment_create(struct cuckoo *c, struct generation *generation,
-                                      uint64_t prefix, unsigned depth, int *result);
+                                      uint64_t index, unsigned depth, int *result);
 
 /* The same, but the caller must write every bucket: they have no value yet. */
 struct segment *tamis__segment_create_unfilled(struct cuckoo *c, struct generation *generation,
-                                               uint64_t prefix, unsigned depth, int *result);
+                                               uint64_t index, unsigned depth, int *result);
 
 /* Touches the pages of such a segment, for a caller that will hold stripes when it writes. */
 void tamis__segment_touch(const struct cuckoo_geometry *g, struct segment *segment);

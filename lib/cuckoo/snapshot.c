@@ -5,8 +5,8 @@
  * A snapshot goes through the generations, the oldest one first, and through each of them in the
  * order of its directory.  It copies one segment at a time, with the root's growth stripe and all
  * stripes of the segment held.  What has been copied is the part of the directory before a cursor.
- * Segments split and join meanwhile, so what a copy gives away is what lies beyond the cursor, as
- * pieces of aligned ranges.  A generation that is opened meanwhile is copied last.
+ * Segments split and join meanwhile, but two of them do not join while the cursor is between them.
+ * A generation that is opened meanwhile is copied last.
  *
  * A snapshot holds each key as it was at one moment: when its segment in the newest generation is
  * copied.  From then on the key is *final* for the snapshot.  All copies of a key that are in one
@@ -82,10 +82,12 @@ static uint64_t copied_before(const struct cuckoo_snapshot *s, unsigned generati
 
 static bool is_final(const struct cuckoo_snapshot *s, uint64_t hash)
 {
-  for (unsigned i = 0; i <= s->generation; i++)
-    if (s->final[i] &&
-        cuckoo_address(&cuckoo_generation(s->c, i)->geometry, hash).index < s->final[i])
+  for (unsigned i = 0; i <= s->generation; i++) {
+    const struct cuckoo_geometry *g = &cuckoo_generation(s->c, i)->geometry;
+    const struct cuckoo_address address = cuckoo_address(g, hash);
+    if (cuckoo_address_index(g, &address) < s->final[i])
       return true;
+  }
   return false;
 }
 
@@ -209,7 +211,8 @@ bool tamis__snapshot_lets_add(struct cuckoo *c, const struct generation *generat
   return lets;
 }
 
-/* All keys in what has been copied of the segments must be final. */
+/* The cursor must not be between the segments, so that what is copied is always a segment.  And all
+ * keys in what has been copied of them must be final. */
 bool tamis__snapshot_lets_join(struct cuckoo *c, const struct generation *generation,
                                struct directory_range range)
 {
@@ -219,7 +222,7 @@ bool tamis__snapshot_lets_join(struct cuckoo *c, const struct generation *genera
   stripe_lock(snapshots_lock(c));
   for (struct cuckoo_snapshot *s = first_snapshot(c); s && lets; s = s->next) {
     uint64_t end = range.first + range.count, copied = copied_before(s, generation->number);
-    lets = copied <= range.first || s->final[generation->number] >= (copied < end ? copied : end);
+    lets = copied <= range.first || (copied >= end && s->final[generation->number] >= end);
   }
   stripe_unlock(snapshots_lock(c));
   return lets;
@@ -244,13 +247,12 @@ static void release_all(struct cuckoo_snapshot *s)
 {
   tamis__snapshot_release_read(s);
   release(s, s->words, s->words_bytes);
-  release(s, s->part, s->words_bytes);
   release(s, s->duplicates, s->duplicates_bytes);
   release_notes(s, s->open);
   release_notes(s, s->full);
   release_notes(s, s->spare);
   release_notes(s, s->given);
-  s->words = s->part = NULL;
+  s->words = NULL;
   s->duplicates = NULL;
   s->open = s->full = s->spare = s->given = NULL;
 }
@@ -262,13 +264,9 @@ static bool provide_words(struct cuckoo_snapshot *s, const struct cuckoo_geometr
   if (bytes <= s->words_bytes)
     return true;
   release(s, s->words, s->words_bytes);
-  release(s, s->part, s->words_bytes);
-  s->part = NULL;
   s->words = tamis__memory_allocate_cleared(filter_allocator(&s->c->head), bytes, 0);
-  if (g->shape.ages) /* segments of other filters are never given in parts */
-    s->part = tamis__memory_allocate_cleared(filter_allocator(&s->c->head), bytes, 0);
   s->words_bytes = bytes;
-  return s->words && (s->part || !g->shape.ages);
+  return s->words;
 }
 
 static bool provide_duplicates(struct cuckoo_snapshot *s, uint64_t bytes)
@@ -350,20 +348,14 @@ static void advance_locked(struct cuckoo_snapshot *s, uint64_t to)
   stripe_unlock(snapshots_lock(c));
 }
 
-/* The segment to which the cursor leads, or NULL.  *range: its directory entries or, if the root
- * has no segment, those of the root.  The caller holds the growth stripe. */
+/* The segment to which the cursor leads, or NULL.  *range: its indices or, if the root has no
+ * segment, those of the root.  The caller holds the growth stripe. */
 static struct segment *segment_at_cursor(const struct cuckoo_snapshot *s,
                                          const struct generation *generation,
                                          struct directory_range *range)
 {
-  const struct cuckoo_geometry *g = &generation->geometry;
-  *range = directory_range_of(g, s->index, 0);
-  directory_value value = directory_load(generation_directory_entry(generation, range->first));
-  if (!value)
-    return NULL;
-  if (directory_depth(value) > 0)
-    value = directory_load(generation_directory_entry(generation, s->index));
-  *range = directory_range_of(g, s->index, directory_depth(value));
+  directory_value value = directory_at(generation, s->index);
+  *range = directory_range_of(&generation->geometry, s->index, directory_depth(value));
   return directory_segment(value);
 }
 
@@ -399,25 +391,25 @@ static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geome
  * counts need: then nothing has changed. */
 static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *generation)
 {
-  const struct cuckoo_geometry *g = &generation->geometry;
-  struct stripe *growth = growth_stripe(generation, s->index);
+  struct growth_stripes held =
+      growth_lock(s->c, generation, s->index, generation->geometry.depth_limit);
   struct directory_range range;
   uint64_t needed = 0;
-  stripe_lock(growth);
   struct segment *segment = segment_at_cursor(s, generation, &range);
+  s->copied.geometry = NULL;
   if (segment) {
+    const struct cuckoo_geometry *g = segment_geometry(generation, segment);
     segment_lock_all(g, segment);
     needed = copy_locked(s, g, segment);
+    s->copied.geometry = needed ? NULL : g;
     s->copied.first = range.first;
-    s->copied.at = s->index;
-    s->copied.end = needed ? s->index : range.first + range.count;
     HOOK(cuckoo_snapshot_copied);
   }
   if (!needed)
     advance_locked(s, range.first + range.count);
   if (segment)
-    segment_unlock_all(g, segment);
-  stripe_unlock(growth);
+    segment_unlock_all(&generation->geometry, segment);
+  growth_unlock(&held);
   return needed;
 }
 
@@ -435,13 +427,14 @@ static uint64_t earlier_index(const struct cuckoo_geometry *g, const struct cuck
   struct cuckoo_hash_string string = cuckoo_string_of(own, root, pair, fingerprint);
   struct cuckoo_geometry one_hash = *g;
   one_hash.needs_second_hash = false; /* the string has all bits that lead to the index */
-  return cuckoo_address_of(&one_hash, string, 0).index;
+  const struct cuckoo_address address = cuckoo_address_of(&one_hash, string, 0);
+  return cuckoo_address_index(&one_hash, &address);
 }
 
 /* Takes the entries of keys that have become final in earlier generations out of the copy. */
 static void leave_final_out(struct cuckoo_snapshot *s, const struct generation *generation)
 {
-  const struct cuckoo_geometry *g = &generation->geometry;
+  const struct cuckoo_geometry *g = s->copied.geometry;
   uint64_t root = cuckoo_root_of_index(g, s->copied.first);
   for (unsigned i = 0; i < generation->number; i++) {
     if (!s->final[i])
@@ -460,61 +453,21 @@ static void leave_final_out(struct cuckoo_snapshot *s, const struct generation *
 
 /* ---- pieces ---- */
 
-/* What a segment of these directory entries would hold. */
-static const uint64_t *words_of_part(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
-                                     struct directory_range range)
-{
-  struct directory_range own = directory_range_of(g, s->copied.first, s->copied.depth);
-  const uint64_t *from = s->words;
-  while (own.count > range.count) {
-    own.count /= 2;
-    unsigned bit = range.first >= own.first + own.count;
-    own.first += bit ? own.count : 0;
-    for (uint32_t i = 0; i < cuckoo_buckets(g); i++)
-      s->part[i] = bucket_split(&g->shape, from[i], bit);
-    from = s->part;
-  }
-  return from;
-}
-
-static uint64_t count_entries(const struct lane_shape *s, const uint64_t *words, uint32_t n)
-{
-  uint64_t entries = 0;
-  for (uint32_t i = 0; i < n;) {
-    uint64_t sums = 0;
-    for (uint32_t end = n - i < LANES_ROWS ? n : i + LANES_ROWS; i < end; i++)
-      sums += lanes_as_ones(s, words[i]);
-    entries += lanes_sum(s, sums);
-  }
-  return entries;
-}
-
-/* The largest aligned range at the beginning of what is left. */
 static void give_piece(struct cuckoo_snapshot *s, const struct generation *generation,
                        struct snapshot_piece *piece)
 {
-  const struct cuckoo_geometry *g = &generation->geometry;
-  struct directory_range range = {s->copied.at, 1};
-  unsigned depth = g->depth_limit;
-  while (depth > s->copied.depth && (range.first & range.count) == 0 &&
-         range.first + 2 * range.count <= s->copied.end) {
-    range.count *= 2;
-    depth--;
-  }
-  const uint64_t *words = words_of_part(s, g, range);
-  *piece = (struct snapshot_piece){
-      .generation = generation,
-      .index = range.first,
-      .depth = depth,
-      .words = words,
-      .entries = words == s->words ? s->copied.entries
-                                   : count_entries(&g->shape, words, (uint32_t) cuckoo_buckets(g)),
-      .duplicates = !s->copied.counts ? NULL
-                    : s->read         ? s->read
-                                      : s->duplicates,
-      .copying = s->copied.copying,
-      .used = s->copied.used};
-  s->copied.at += range.count;
+  *piece = (struct snapshot_piece){.generation = generation,
+                                   .geometry = s->copied.geometry,
+                                   .index = s->copied.first,
+                                   .depth = s->copied.depth,
+                                   .words = s->words,
+                                   .entries = s->copied.entries,
+                                   .duplicates = !s->copied.counts ? NULL
+                                                 : s->read         ? s->read
+                                                                   : s->duplicates,
+                                   .copying = s->copied.copying,
+                                   .used = s->copied.used};
+  s->copied.geometry = NULL;
 }
 
 /* False: there is none. */
@@ -539,7 +492,7 @@ int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece
   HOOK(cuckoo_snapshot_next);
   while (s->result == TAMIS_OK) {
     struct generation *generation = cuckoo_generation(s->c, s->generation);
-    if (s->copied.at < s->copied.end) {
+    if (s->copied.geometry) {
       give_piece(s, generation, piece);
       return TAMIS_OK;
     }
@@ -555,7 +508,7 @@ int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece
     uint64_t needed = copy_at_cursor(s, generation);
     if (needed && !provide_duplicates(s, needed))
       s->result = TAMIS_ENOMEM;
-    else if (!needed && s->copied.at < s->copied.end)
+    else if (s->copied.geometry)
       leave_final_out(s, generation);
   }
   return s->result;

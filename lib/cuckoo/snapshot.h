@@ -50,14 +50,14 @@ struct cuckoo_snapshot {
 
   /* Of the thread that takes the snapshot: */
   struct snapshot_note *given; /* to the caller, until the next call */
-  uint64_t *words, *part;      /* of the segment, and of a piece that is less than it */
-  uint64_t words_bytes;        /* of each */
+  uint64_t *words;             /* of the segment */
+  uint64_t words_bytes;
   struct table_counts *duplicates;
   uint64_t duplicates_bytes;
   struct table_counts *read; /* of a mapped filter: those of the segment */
   struct {
-    uint64_t at, end; /* the directory entries of which no piece has been given yet */
-    uint64_t first;   /* of the segment */
+    const struct cuckoo_geometry *geometry; /* NULL: it has been given, or there was none */
+    uint64_t first;                         /* of its indices */
     uint64_t prefix;
     unsigned depth;
     bool counts; /* s->duplicates has counts */
@@ -66,11 +66,12 @@ struct cuckoo_snapshot {
   } copied;
 };
 
-/* A segment as it was at one moment, or a part of it that could be a segment.  The pieces of a root
- * follow one another in the directory without a gap, or the root had no segment. */
+/* A segment as it was at one moment.  The pieces of a root follow one another in the directory
+ * without a gap, or the root had no segment. */
 struct snapshot_piece {
   const struct generation *generation;
-  uint64_t index; /* of its first directory entry */
+  const struct cuckoo_geometry *geometry; /* of segments of its depth */
+  uint64_t index;                         /* of its first directory entry */
   unsigned depth;
   const uint64_t *words;
   uint64_t entries;
@@ -129,13 +130,13 @@ void tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *gene
 bool tamis__snapshot_lets_add(struct cuckoo *c, const struct generation *generation,
                               uint64_t index);
 
-/* Whether a writer may put something into the pair, of whose stripes it holds one.  `generations` is
- * their number: it may always use the newest one. */
+/* Whether a writer may put something into the pair, of whose stripes it holds one.  `generations`
+ * is their number: it may always use the newest one. */
 static inline bool pair_lets_add(struct cuckoo *c, const struct bucket_pair *pair,
                                  unsigned generations)
 {
   return pair->generation->number + 1U == generations || !has_snapshots(c) ||
-         tamis__snapshot_lets_add(c, pair->generation, pair->index);
+         tamis__snapshot_lets_add(c, pair->generation, pair_index(pair));
 }
 
 /* Whether the two segments of these directory entries may join. */

@@ -88,11 +88,11 @@ int tamis__snapshot_copy_mapped(struct cuckoo_snapshot *s, const struct generati
 {
   const struct cuckoo_geometry *g = &generation->geometry;
   const struct segment *segment =
-      directory_segment(directory_load(generation_directory_entry(generation, s->index)));
+      directory_segment(directory_load(&generation->directory[s->index]));
   memcpy(s->words, segment_words(g, segment), (size_t) cuckoo_buckets(g) * sizeof(uint64_t));
   tamis__snapshot_release_read(s);
-  s->copied.first = s->copied.at = s->index;
-  s->copied.end = ++s->index;
+  s->copied.geometry = g;
+  s->copied.first = s->index++;
   s->copied.entries = segment_used(g, segment);
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
     s->copied.used[i] = stripe_used(&segment_stripes(segment)[i]);

@@ -21,7 +21,8 @@
  *    fill.*        fills the new segments of a split or a join
  *    snapshot.*    copies the segments of a filter that is in use, one after the other;
  *                  snapshot_mapped.c those of one that is mapped
- *    growth.*      makes room by splitting a segment or opening a generation, and gives it back
+ *    change.*      what one call changes in the directory
+ *    growth.*, shrink.c  make room by splitting a segment or opening a generation; give it back
  *    pair.*        the stripes of a key's bucket pairs, and the entry there that matches best
  *    lookup.*      contains
  *    vectors.*     batches of contains on processors that can compute with vectors
@@ -32,7 +33,7 @@
  *    unite.*       union with another filter
  *    validate.*    whether the structure is whole, for tests
  *    create.*      creates and takes down filters
- *    saved_head.c, save.*, load.c  saved, loaded and mapped filters
+ *    saved_head.c, save.*, saved_words.h, load.c  saved, loaded and mapped filters
  *    cuckoo.*      the kind: sizes, creation, figures
  */
 #ifndef TAMIS_LIB_CUCKOO_TABLE_H
@@ -53,8 +54,9 @@
  * change after the segment is published. */
 struct segment {
   _Alignas(16) struct retired retired; /* first: see reclaim.h */
-  uint64_t prefix; /* the first `depth` bits of all fingerprints in it, from bit 63 on */
-  uint16_t depth;
+  uint64_t prefix; /* the first bits of all fingerprints in it, from bit 63 on */
+  uint8_t depth;
+  bool class;               /* of all its keys, if it comes from the uneven split */
   fullness_vacated vacated; /* this and the next: whether it is known to be full */
   fullness fullness;
   plane duplicates; /* changes under duplicates_lock */
@@ -71,8 +73,8 @@ _Static_assert(sizeof(struct segment) == CUCKOO_SEGMENT_HEADER, "cache lines sta
 _Static_assert(sizeof(struct stripe) == CUCKOO_STRIPE_BYTES, "the geometry counts with it");
 
 /* The value of a directory entry: a segment's address plus its depth, which fits in because
- * segments are aligned to 16 bytes; so readers need not read the segment for it.  NULL: there is no
- * segment. */
+ * segments are aligned to 16 bytes; so readers need not read the segment for it.  That of a root
+ * may be the address of an array plus its k (directory.h).  NULL: there is no segment. */
 typedef char *directory_value;
 typedef _Atomic(directory_value) directory_entry;
 enum { DIRECTORY_ENTRY_BYTES = 8 }; /* that are allocated for it, on every machine: see WIDE */
@@ -121,21 +123,27 @@ struct slabs {
   uint64_t large;     /* bytes from which on a filter that outgrows the plan allocates slabs */
 };
 
-/* The growth stripes follow in memory, if there is more than one (growth_stripe()); then
- * the slabs, if the generation has any; then the only root's directory entry. */
+/* The entries of a root whose segments have split: see directory.h. */
+struct directory_array {
+  _Alignas(16) struct retired retired; /* first: see reclaim.h */
+  /* Segments that need an array of this size.  Relaxed: if there are none, the array is replaced by
+   * a smaller one, under all growth stripes of the root. */
+  _Atomic uint64_t deepest;
+  directory_entry entry[];
+};
+
+/* An array is retired with a size that says so: its bytes and this.  Sizes of segments are even. */
+enum { RETIRED_ARRAY = 1 };
+
+/* The slabs follow in memory, if the generation has any; then the only root's word. */
 struct generation {
   struct cuckoo_geometry geometry;
-  WIDE directory_entry *directory; /* the first entries of all roots */
-  /* The other entries, root by root.  With a single root, which may never split, they are allocated
-   * before its first split: NULL until then.  Relaxed: whoever reads an entry there has read a
-   * first entry that says that the root has split, or holds the growth stripe. */
-  WIDE _Atomic(directory_entry *) others;
+  WIDE directory_entry *directory; /* a word for each root */
   WIDE struct counter_shard *shards;
   _Atomic uint64_t segments;
-  /* LOCK cuckoo.growth (order 1): protects the directory entries of a root, and keeps their
-   * segments; held for a step of growth, or the copy of a segment.
-   * This one is that of a single root, without what follows the lock in struct stripe.  Of several
-   * roots, root r has number r mod GROWTH_STRIPES (directory.h). */
+  /* LOCK cuckoo.own_growth (order 1): that of the first generation is all of cuckoo.growth in a
+   * filter that has no growth; held as that, and while the growth is made.  (A stripe without what
+   * follows its lock.) */
   _Alignas(8) char own_growth[STRIPE_LOCK_BYTES];
   uint8_t counter_mask; /* number of shards - 1 */
   uint8_t number;       /* of generations before it */
@@ -144,7 +152,7 @@ struct generation {
   bool has_slabs;
 };
 
-_Static_assert(sizeof(struct generation) == 96, "no byte is unused");
+_Static_assert(sizeof(struct generation) == 88, "no byte is unused");
 
 /* A filter whose segments are part of a file that is mapped: look-ups read them there. */
 struct mapped {
@@ -161,10 +169,22 @@ struct cuckoo_growth {
     struct generation *generation[CUCKOO_MAX_GENERATIONS];
     uint64_t generation_room[CUCKOO_MAX_GENERATIONS]; /* as much as on other machines: see WIDE */
   };
+  /* LOCK cuckoo.growth (order 1): protects the directory, and keeps its segments and arrays; held
+   * for a step of growth, or the copy of a segment.  A stripe protects the roots with its number
+   * modulo GROWTH_STRIPES or, where there are few roots, a part of one.  Who changes what the
+   * directory says of a segment holds all stripes of its part, and who replaces an array all of its
+   * root. */
+  struct stripe stripe[GROWTH_STRIPES];
   /* LOCK cuckoo.opening (order 2): protects the list of generations, and what unions take of the
    * rate; held while a generation is opened, or the first segment of a root is published. */
   struct stripe opening;
+  /* That of the segments of the first generation which come from the uneven split, and how many
+   * there are (a figure). */
+  struct cuckoo_geometry after;
+  _Atomic uint64_t after_segments;
   _Atomic uint64_t splits, joins;
+  _Atomic bool
+      put_off; /* there may be segments to join, or to drop; relaxed: a later call sees it */
   _Atomic uint32_t unions; /* under way, or ended too early: see is_skewed() in growth.c */
   /* The rate that unions have brought beyond that of other adds (unite_plan.c); changed with
    * `opening` held. */
@@ -200,7 +220,7 @@ struct cuckoo {
   struct generation first; /* last, as more of it follows in memory */
 };
 
-_Static_assert(sizeof(struct cuckoo) == 200, "no byte is unused");
+_Static_assert(sizeof(struct cuckoo) == 192, "no byte is unused");
 
 static inline struct cuckoo *cuckoo_of(tamis_filter *f)
 {
@@ -254,6 +274,41 @@ static inline uint64_t cuckoo_joins(const struct cuckoo *c)
 
 /* ---- generations ---- */
 
+/* The geometry of segments of the first generation that come from the uneven split.  (Relaxed: the
+ * caller knows of such a segment, or is to make one, and has seen the growth before.) */
+static inline const struct cuckoo_geometry *
+generation_geometry_after(const struct generation *generation)
+{
+  const struct cuckoo *c = (const struct cuckoo *) (const void *) ((const char *) generation -
+                                                                   offsetof(struct cuckoo, first));
+  return &atomic_load_explicit(&c->growth, memory_order_relaxed)->after;
+}
+
+/* That of segments of a depth. */
+static inline const struct cuckoo_geometry *generation_geometry(const struct generation *generation,
+                                                                unsigned depth)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  return depth <= g->uneven_at || g->later ? g : generation_geometry_after(generation);
+}
+
+/* How many segments with lanes of another width a generation may have.  (A figure.) */
+static inline uint64_t cuckoo_after_segments(const struct generation *generation)
+{
+  const struct cuckoo *c = (const struct cuckoo *) (const void *) ((const char *) generation -
+                                                                   offsetof(struct cuckoo, first));
+  if (generation->number > 0)
+    return 0;
+  const struct cuckoo_growth *growth = cuckoo_has_growth(c);
+  return growth ? atomic_load_explicit(&growth->after_segments, memory_order_relaxed) : 0;
+}
+
+static inline const struct cuckoo_geometry *segment_geometry(const struct generation *generation,
+                                                             const struct segment *segment)
+{
+  return generation_geometry(generation, segment->depth);
+}
+
 /* The caller has read a larger count of generations, or appends this one.  (Relaxed: the count has
  * made visible what precedes it.) */
 static inline struct generation *cuckoo_generation(const struct cuckoo *c, unsigned i)
@@ -272,6 +327,11 @@ static inline unsigned cuckoo_generations(const struct cuckoo *c)
   return atomic_load_explicit(&c->generations, memory_order_seq_cst);
 }
 
+static inline bool generation_is_newest(const struct cuckoo *c, const struct generation *generation)
+{
+  return generation->number == cuckoo_generations(c) - 1;
+}
+
 /* Relaxed, both: limits of what comes later, on which no other data hangs. */
 static inline unsigned generation_split_limit(const struct generation *generation)
 {
@@ -284,12 +344,9 @@ static inline double cuckoo_excess(const struct cuckoo *c)
   return growth ? atomic_load_explicit(&growth->excess, memory_order_relaxed) : 0;
 }
 
-/* The rate of a generation whose segments are full and have split `depth` times.  It is linear in
- * the depth: see geometry.c. */
 static inline double generation_rate(const struct generation *generation, unsigned depth)
 {
-  const struct cuckoo_geometry *g = &generation->geometry;
-  return g->rate * (2 + depth) / (2 + g->depth_limit);
+  return cuckoo_geometry_rate(&generation->geometry, depth);
 }
 
 /* The part of the promised rate that a filter with so many generations leaves. */
@@ -308,10 +365,12 @@ FORCE_INLINE struct counters generation_counters(const struct generation *genera
 }
 
 /* The shards of a generation's counters, for a segment at each root: what the generation grows to
- * has no bearing on what it takes at first. */
+ * has no bearing on what it takes at first.  A later generation, to which few filters come, has no
+ * more than 1 KiB. */
 static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
 {
-  return tamis__counter_shards(cuckoo_roots(g) * cuckoo_segment_bytes(g));
+  unsigned shards = tamis__counter_shards(cuckoo_roots(g) * cuckoo_segment_bytes(g));
+  return g->later && shards > 16 ? 16 : shards;
 }
 
 /* A sum over shards may be taken between an add in one shard and a remove in another: then it can

@@ -95,12 +95,12 @@ static bool place_in(struct generation *generation, const struct incoming *e, st
   *place = (struct place){.generation = generation, .same = cuckoo_same_geometry(g, own)};
   if (place->same) {
     place->known = e->known;
-    place->address = (struct cuckoo_address){
-        .root = e->root,
-        .index = e->root << g->depth_limit | cuckoo_top_bits(e->fingerprint, g->depth_limit),
-        .fingerprint = e->fingerprint,
-        .lower = e->lower,
-        .upper = e->lower ^ cuckoo_other_mask(g, e->fingerprint)};
+    place->address =
+        (struct cuckoo_address){.root = e->root,
+                                .class = cuckoo_class(g, e->fingerprint),
+                                .fingerprint = e->fingerprint,
+                                .lower = e->lower,
+                                .upper = e->lower ^ cuckoo_other_mask(g, e->fingerprint)};
     return true;
   }
   unsigned known = cuckoo_place_bits(own) + e->known;
@@ -115,12 +115,14 @@ static bool place_in(struct generation *generation, const struct incoming *e, st
   return true;
 }
 
-/* The entry as it stands in a segment of that depth, and how far it has aged. */
+/* The entry as it stands in a segment of that depth, whose geometry is g, and how far it has
+ * aged. */
 static uint64_t aged_entry(const struct cuckoo_geometry *g, const struct place *place,
                            unsigned depth, unsigned *age)
 {
-  uint64_t entry = bucket_entry(&g->shape, place->address.fingerprint << depth);
-  unsigned as_new = depth + g->shape.width - 1;
+  unsigned prefix_bits = cuckoo_prefix_bits(g, depth);
+  uint64_t entry = bucket_entry(&g->shape, place->address.fingerprint << prefix_bits);
+  unsigned as_new = prefix_bits + g->shape.width - 1U;
   *age = g->shape.ages && as_new > place->known ? as_new - place->known : 0;
   return *age ? (entry >> *age | 1) << *age : entry;
 }
@@ -136,7 +138,7 @@ static void count_copies(const struct generation *generation, uint64_t copies)
 static int write_entry_locked(struct cuckoo *c, const struct bucket_pair *pair, uint32_t bucket,
                               uint64_t copies)
 {
-  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  const struct cuckoo_geometry *g = pair->geometry;
   word *w = &segment_words(g, pair->segment)[bucket];
   uint64_t value = word_load(w);
   unsigned lane = lanes_first(&g->shape, lanes_empty(&g->shape, value));
@@ -157,7 +159,7 @@ static int write_entry_locked(struct cuckoo *c, const struct bucket_pair *pair, 
 static uint32_t choose_bucket(const struct bucket_pair *pair, const struct place *place,
                               const struct incoming *e)
 {
-  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  const struct cuckoo_geometry *g = pair->geometry;
   const word *words = segment_words(g, pair->segment);
   unsigned lower = lanes_count(lanes_empty(&g->shape, word_load(&words[pair->lower])));
   unsigned upper = lanes_count(lanes_empty(&g->shape, word_load(&words[pair->upper])));
@@ -173,7 +175,7 @@ static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
                             const struct place *place, const struct incoming *e, unsigned age,
                             bool no_path)
 {
-  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  const struct cuckoo_geometry *g = pair->geometry;
   assert(stripe_held(stripe_of_bucket(g, pair->segment, pair->lower)));
   const struct best_match best = match_pair_of_age(pair, age); /* prefixes of what comes */
   uint32_t bucket = choose_bucket(pair, place, e);
@@ -198,7 +200,7 @@ static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
 static int try_entry(struct cuckoo *c, struct bucket_pair *pair, const struct place *place,
                      const struct incoming *e, bool no_path, struct survey *come)
 {
-  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  const struct cuckoo_geometry *g = pair->geometry;
   unsigned depth = directory_depth(pair->own_value), age;
   pair->entry = aged_entry(g, place, depth, &age);
   HOOK(cuckoo_union_pair_found);
@@ -210,7 +212,7 @@ static int try_entry(struct cuckoo *c, struct bucket_pair *pair, const struct pl
   pair_unlock(pair, g);
   if (result == TAMIS_OK) {
     come->entries++;
-    come->rate += cuckoo_entry_rate(g, cuckoo_least_bits(g) + depth - age);
+    come->rate += cuckoo_entry_rate(g, cuckoo_known_bits(g, depth, age));
   }
   return result == NO_ROOM && segment_is_full(c, pair->segment) ? TAMIS_EFULL : result;
 }
@@ -229,8 +231,7 @@ static int add_entry(struct cuckoo *c, const struct place *place, const struct i
     if (pair.segment) {
       result = try_entry(c, &pair, place, e, no_path, come);
       if (result == NO_ROOM && !no_path) {
-        int evicted = tamis__evict(c, &place->generation->geometry, pair.segment, pair.lower,
-                                   pair.upper, true);
+        int evicted = tamis__evict(c, pair.geometry, pair.segment, pair.lower, pair.upper, true);
         no_path = evicted == TAMIS_ABSENT;
         result = evicted < 0 ? evicted : RETRY;
       }
@@ -303,11 +304,11 @@ static void split_for(struct cuckoo *into, const struct snapshot_piece *piece)
 
 static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
 {
-  const struct cuckoo_geometry *g = &piece->generation->geometry;
-  uint64_t of_root = piece->index & ((UINT64_C(1) << g->depth_limit) - 1);
-  uint64_t prefix = of_root << 1 << (63 - g->depth_limit);
+  const struct cuckoo_geometry *g = piece->geometry;
+  const uint64_t prefix = cuckoo_prefix(g, piece->index);
   uint32_t half = (uint32_t) (cuckoo_buckets(g) / 2);
-  struct incoming e = {.geometry = g, .root = cuckoo_root_of_index(g, piece->index)};
+  struct incoming e = {.geometry = &piece->generation->geometry,
+                       .root = cuckoo_root_of_index(g, piece->index)};
   if (u->into->growable)
     split_for(u->into, piece);
   HOOK(cuckoo_union_piece);
@@ -316,7 +317,8 @@ static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
       unsigned lane = lanes_first(&g->shape, set);
       uint64_t entry = lane_get(&g->shape, piece->words[e.bucket], lane);
       e.fingerprint = cuckoo_fingerprint(g, entry, prefix, piece->depth);
-      e.known = piece->depth + g->shape.width - 1 - bucket_age(&g->shape, entry);
+      e.known =
+          cuckoo_prefix_bits(g, piece->depth) + g->shape.width - 1U - bucket_age(&g->shape, entry);
       e.lower = e.bucket < half ? e.bucket : e.bucket ^ cuckoo_other_mask(g, e.fingerprint);
       e.copies = piece->duplicates ? tamis__counts_get(piece->duplicates, e.bucket, lane) : 0;
       int result = unite_entry(u, piece->generation->number, &e);
@@ -395,10 +397,9 @@ static int unite_snapshot(struct union_of *u, struct cuckoo_snapshot *s)
 
 static int reserve(struct cuckoo *into, struct union_plan *plan)
 {
-  struct stripe *growth = growth_stripe(&into->first, 0);
-  stripe_lock(growth);
+  struct growth_stripes held = growth_lock(into, &into->first, 0, 0);
   int result = tamis__growth_provide(into);
-  stripe_unlock(growth);
+  growth_unlock(&held);
   return result == TAMIS_OK ? tamis__union_reserve(into, plan) : result;
 }
 

@@ -44,7 +44,7 @@ struct census {
 static void survey_segment(const struct cuckoo_geometry *g, const struct segment *segment,
                            struct census *census)
 {
-  uint64_t *entries = census->entries + cuckoo_least_bits(g) + segment->depth;
+  uint64_t *entries = census->entries + cuckoo_known_bits(g, segment->depth, 0);
   for (uint32_t i = 0; i < cuckoo_buckets(g); i++) {
     uint64_t value = word_load(&segment_words(g, segment)[i]);
     for (uint64_t set = lanes_in_use(&g->shape, value); set; set &= set - 1)
@@ -61,9 +61,10 @@ static void survey_generation(const struct cuckoo *c, const struct generation *g
   *census = (struct census){{0}};
   for (uint64_t index = 0; index < cuckoo_directory_size(g);) {
     reader_token token = cuckoo_enter(c);
-    directory_value value = directory_load(generation_directory_entry(generation, index));
+    directory_value value = directory_at(generation, index);
     if (directory_segment(value))
-      survey_segment(g, directory_segment(value), census);
+      survey_segment(generation_geometry(generation, directory_depth(value)),
+                     directory_segment(value), census);
     struct directory_range range = directory_range_of(g, index, directory_depth(value));
     index = range.first + range.count;
     cuckoo_leave(c, token);
@@ -79,20 +80,25 @@ static bool has_all_roots(const struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
   for (uint64_t root = 0; root < cuckoo_roots(g); root++)
-    if (!directory_load(generation_root_entry(g, generation, root, 0)))
+    if (!directory_load(&generation->directory[root]))
       return false;
   return true;
 }
 
 /* How many entries a generation of so many splits has room for.  Segments get different numbers of
  * keys, so some are full before others: as for the first segments (growing_roots() in geometry.c),
- * there is room for five deviations. */
-static double room_at(const struct cuckoo_geometry *g, unsigned depth)
+ * there is room for five deviations.  After the uneven split, those of the larger class are. */
+static double room_at(const struct cuckoo_geometry *before, unsigned depth)
 {
+  const double larger_class = 2 - 0x1.6a09e667f3bcdp0; /* its share: 2 less the square root of 2 */
+  const struct cuckoo_geometry after = cuckoo_geometry_after(before);
+  const bool uneven = depth > before->uneven_at;
+  const struct cuckoo_geometry *g = uneven ? &after : before;
   double lanes = (double) cuckoo_lanes(g), full = cuckoo_geometry_full_load(g) * lanes;
   double deviation = cuckoo_geometry_full_deviation(g) * lanes, half = full + 12.5;
   double mean = half - sqrt(half * half - full * full + 25 * deviation * deviation);
-  return ldexp(fmax(mean, lanes / 4) * (double) cuckoo_roots(g), (int) depth);
+  double room = ldexp(fmax(mean, lanes / 4) * (double) cuckoo_roots(g), (int) depth);
+  return uneven ? room / 2 / larger_class : room;
 }
 
 /* How many more entries of a geometry a generation of `into` has room for, besides `taken` ones
@@ -110,17 +116,26 @@ static double room_left(const struct cuckoo *into, unsigned n, unsigned j, doubl
   return fmax(room_at(g, generation_split_limit(generation)) - entries, 0);
 }
 
+/* How often the segments of a generation have split that has room for so many keys. */
+static unsigned depth_for(const struct generation *generation, double keys)
+{
+  unsigned depth = 0, limit = generation_split_limit(generation);
+  while (depth < limit && room_at(&generation->geometry, depth) < keys)
+    depth++;
+  return depth;
+}
+
 /* The rate that a generation of so many keys may have, in which segments have split as they
  * came. */
 static double share_of(const struct generation *generation, double keys)
 {
-  double times = keys / room_at(&generation->geometry, 0);
-  if (times <= 1)
-    return generation_rate(generation, 0) * times;
-  int depth;
-  double part = frexp(times, &depth); /* times = part * 2^depth, and part is from 1/2 to 1 */
-  return generation_rate(generation, (unsigned) depth - 1) +
-         (2 * part - 1) * (generation_rate(generation, 1) - generation_rate(generation, 0));
+  const struct cuckoo_geometry *g = &generation->geometry;
+  unsigned depth = depth_for(generation, keys);
+  if (depth == 0)
+    return generation_rate(generation, 0) * keys / room_at(g, 0);
+  double fewer = room_at(g, depth - 1), part = (keys - fewer) / (room_at(g, depth) - fewer);
+  double rate = generation_rate(generation, depth - 1);
+  return rate + fmin(part, 1) * (generation_rate(generation, depth) - rate);
 }
 
 /* By what more entries of that rate exceed their share. */
@@ -140,11 +155,8 @@ static unsigned depth_now(const struct generation *generation)
 /* How deep they are with more entries. */
 static unsigned depth_with(const struct generation *generation, double more)
 {
-  const struct cuckoo_geometry *g = &generation->geometry;
   double entries = (double) cuckoo_count(generation, ENTRIES) + more;
-  unsigned now = depth_now(generation), limit = generation_split_limit(generation);
-  double wanted = ceil(real_log2(fmax(entries / room_at(g, 0), 1)));
-  unsigned depth = wanted < limit ? (unsigned) wanted : limit;
+  unsigned now = depth_now(generation), depth = depth_for(generation, entries);
   return depth > now ? depth : now;
 }
 
@@ -265,9 +277,10 @@ static void give_splits_back_locked(struct cuckoo *c, const struct union_plan *p
 {
   unsigned limit = generation_split_limit(plan->newest);
   double left = cuckoo_rate_left(c, cuckoo_generations(c));
-  double split = generation_rate(plan->newest, 1) - generation_rate(plan->newest, 0);
-  for (unsigned i = 0; i < plan->splits && left >= split; i++) {
-    left -= split;
+  for (unsigned i = 0; i < plan->splits; i++) {
+    left -= generation_rate(plan->newest, limit + 1) - generation_rate(plan->newest, limit);
+    if (left < 0)
+      break;
     limit++;
   }
   atomic_store_explicit(&plan->newest->split_limit, (uint8_t) limit, memory_order_relaxed);

@@ -15,21 +15,21 @@ static inline bool cuckoo_same_geometry(const struct cuckoo_geometry *g,
                                         const struct cuckoo_geometry *h)
 {
   return g->shape.width == h->shape.width && g->shape.ages == h->shape.ages &&
-         g->first_roots == h->first_roots && g->unequal_roots == h->unequal_roots &&
+         g->first_roots == h->first_roots && g->later == h->later &&
          g->root_shift == h->root_shift && g->pair_bits == h->pair_bits &&
-         g->depth_limit == h->depth_limit;
+         g->depth_limit == h->depth_limit && g->uneven_at == h->uneven_at;
 }
 
 /* The bits of the hash string after root0 that lead to a bucket. */
 static inline unsigned cuckoo_place_bits(const struct cuckoo_geometry *g)
 {
-  return cuckoo_root_bits(g) + g->pair_bits;
+  return g->root_shift + g->pair_bits;
 }
 
 /* Those that every entry knows. */
 static inline unsigned cuckoo_least_bits(const struct cuckoo_geometry *g)
 {
-  return cuckoo_place_bits(g) + g->shape.width - 1;
+  return cuckoo_place_bits(g) + g->fixed_width - 1;
 }
 
 /* The rate of an entry that knows so many bits. */

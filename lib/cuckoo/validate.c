@@ -48,7 +48,7 @@ static const char *validate_entries(const struct cuckoo_geometry *g, const struc
     used += lanes_count(lanes_in_use(&g->shape, value));
     for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
       uint64_t entry = lane_get(&g->shape, value, lane);
-      if (entry && bucket_age(&g->shape, entry) > segment->depth)
+      if (entry && bucket_age(&g->shape, entry) > cuckoo_most_age(g, segment->depth))
         return "an entry is older than its segment is deep";
     }
   }
@@ -56,32 +56,56 @@ static const char *validate_entries(const struct cuckoo_geometry *g, const struc
   return used == segment_used(g, segment) ? NULL : "stripes count other entries than there are";
 }
 
-/* Whether the segment is where it belongs, and all its directory entries lead to it. */
+/* Whether the segment is where it belongs, and all its indices lead to it. */
 static const char *validate_directory(const struct generation *generation,
                                       const struct segment *segment,
                                       const struct segment_cursor *cursor)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  directory_value value = directory_load(generation_directory_entry(generation, cursor->first));
+  directory_value value = directory_at(generation, cursor->first);
   for (uint64_t i = 0; i < cursor->count; i++)
-    if (directory_load(generation_directory_entry(generation, cursor->first + i)) != value)
+    if (directory_at(generation, cursor->first + i) != value)
       return "directory entries of one segment differ";
-  uint64_t of_root = cursor->first & ((UINT64_C(1) << g->depth_limit) - 1);
+  uint64_t root = cuckoo_root_of_index(g, cursor->first);
   return segment->depth == directory_depth(value) &&
-                 cuckoo_top_bits(segment->prefix, g->depth_limit) == of_root
+                 cuckoo_index(g, root, segment->prefix, segment->class) == cursor->first
              ? NULL
              : "a segment has the wrong directory entry";
+}
+
+/* 2 in all for each segment that needs an array of this size. */
+static unsigned entries_of_deepest(const struct cuckoo_geometry *g, unsigned depth, unsigned bits)
+{
+  return cuckoo_prefix_bits(g, depth) != bits ? 0 : depth > g->uneven_at ? 2 : 1;
+}
+
+/* Whether the arrays know how many segments need their size. */
+static const char *validate_arrays(const struct generation *generation)
+{
+  for (uint64_t root = 0; root < cuckoo_roots(&generation->geometry); root++) {
+    unsigned bits;
+    uint64_t deepest = 0;
+    const struct directory_array *array =
+        directory_array_of(directory_load(&generation->directory[root]), &bits);
+    for (uint64_t i = 0; array && i < UINT64_C(2) << bits; i++)
+      deepest += entries_of_deepest(&generation->geometry,
+                                    directory_depth(directory_load(&array->entry[i])), bits);
+    if (array && deepest != 2 * atomic_load_explicit(&array->deepest, memory_order_relaxed))
+      return "a directory does not know how many segments need its size";
+  }
+  return NULL;
 }
 
 /* `mapped`: copies are counted in the file only. */
 static const char *validate_generation(const struct generation *generation, bool mapped)
 {
-  const struct cuckoo_geometry *g = &generation->geometry;
-  uint64_t entries = 0, duplicates = 0, segments = 0;
+  uint64_t entries = 0, duplicates = 0, segments = 0, after = 0;
   struct segment_cursor cursor = {0};
   const struct segment *segment;
   while ((segment = segment_next(generation, &cursor))) {
     segments++;
+    const struct cuckoo_geometry *g = segment_geometry(generation, segment);
+    after += !g->later && segment->depth > g->uneven_at;
     const char *reason = validate_directory(generation, segment, &cursor);
     reason = reason ? reason : validate_stripes(g, segment);
     reason = reason ? reason : validate_entries(g, segment, &entries);
@@ -89,6 +113,9 @@ static const char *validate_generation(const struct generation *generation, bool
     if (reason)
       return reason;
   }
+  const char *arrays = generation->geometry.shape.ages ? validate_arrays(generation) : NULL;
+  if (arrays)
+    return arrays;
   const struct counters counters = generation_counters(generation);
   return entries != tamis__counter_sum(&counters, ENTRIES)
              ? "counted entries are not those in buckets"
@@ -96,6 +123,8 @@ static const char *validate_generation(const struct generation *generation, bool
              ? "counted duplicates are not those that segments count"
          : segments != atomic_load_explicit(&generation->segments, memory_order_relaxed)
              ? "counted segments are not those in the directory"
+         : after != cuckoo_after_segments(generation)
+             ? "counted segments of the uneven split are not those in the directory"
              : NULL;
 }
 

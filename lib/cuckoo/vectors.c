@@ -8,10 +8,10 @@
  *    vector_prepare()    the steps of pair_find_with() and lookup_prepare()
  *    vector_lookup()     those of lookup_finish()
  *
- * Those are the steps for keys with nothing unusual.  An entry may leave a bucket between the reads,
- * a segment may be marked as leaving, and there may be none.  If that is so for one of eight keys,
- * what was found of all eight is dropped, and lookup.c looks them up.  So their calls take effect
- * one after the other, and after those of the keys before.
+ * Those are the steps for keys with nothing unusual.  An entry may leave a bucket between the
+ * reads, a segment may be marked as leaving, and there may be none.  If that is so for one of eight
+ * keys, what was found of all eight is dropped, and lookup.c looks them up.  So their calls take
+ * effect one after the other, and after those of the keys before.
  */
 #include "cuckoo/vectors.h"
 
@@ -21,6 +21,7 @@ struct cuckoo_keys {
   vector stripe, lower, upper; /* addresses: of the upper bucket's stripe, and of the words */
   vector entry;                /* as it would be in each lane of a bucket */
   vector_lanes absent;         /* those that have no segment */
+  vector_lanes after;          /* those whose segment comes from the uneven split */
 };
 
 /* What is read where there is no segment.  Nobody takes the lock of this stripe. */
@@ -33,33 +34,52 @@ static const struct {
 VECTOR_CODE FORCE_INLINE vector vector_other_mask(const struct cuckoo_geometry *g,
                                                   vector fingerprint)
 {
-  vector fixed = fingerprint >> (64 - g->shape.width) >> 1;
+  vector fixed = fingerprint >> (64 - g->fixed_width) >> 1;
   vector mixed = fixed * vector_of(CUCKOO_OTHER_MULTIPLIER);
   return (vector_of(UINT64_C(1) << 63) | mixed >> 1) >> (63 - g->pair_bits);
 }
 
-/* bucket_entry(), times what has a bit for each lane. */
-VECTOR_CODE FORCE_INLINE vector vector_entry(const struct lane_shape *s, vector fingerprint)
+/* The shapes of the segments of eight keys. */
+struct vector_shape {
+  vector width, low, high;
+};
+
+/* `after`: the keys whose segments come from the uneven split. */
+VECTOR_CODE FORCE_INLINE struct vector_shape
+vector_shape_of(const struct generation *first, const struct lane_shape *s, vector_lanes after)
 {
-  vector entry = fingerprint >> (64 - s->width);
-  entry = s->ages ? entry | 1 : vector_replace(entry, vector_zero_lanes(entry), 1);
-  return entry * vector_of(s->low);
+  struct vector_shape shape = {vector_of(s->width), vector_of(s->low), vector_of(s->high)};
+  if (after) {
+    const struct lane_shape *other =
+        &generation_geometry(first, first->geometry.uneven_at + 1U)->shape;
+    shape.width = vector_replace(shape.width, after, other->width);
+    shape.low = vector_replace(shape.low, after, other->low);
+    shape.high = vector_replace(shape.high, after, other->high);
+  }
+  return shape;
+}
+
+/* bucket_entry(), times what has a bit for each lane. */
+VECTOR_CODE FORCE_INLINE vector vector_entry(const struct vector_shape *s, bool ages,
+                                             vector fingerprint)
+{
+  vector entry = fingerprint >> (vector_of(64) - s->width);
+  entry = ages ? entry | 1 : vector_replace(entry, vector_zero_lanes(entry), 1);
+  return entry * s->low;
 }
 
 /* NOLINTBEGIN(performance-no-int-to-ptr): addresses are numbers in the lanes of a vector. */
 
-/* The values of directory entries, with the keys' own ones in place of first ones of roots that have
- * split. */
-VECTOR_CODE static NEVER_INLINE vector vector_own_entries(const struct generation *first,
-                                                          vector root, vector fingerprint,
-                                                          vector values)
+/* The values of entries of arrays, in place of those of roots that have split. */
+VECTOR_CODE static NEVER_INLINE vector vector_own_entries(const struct cuckoo_geometry *g,
+                                                          vector fingerprint, vector values)
 {
-  const struct cuckoo_geometry *g = &first->geometry;
   for (unsigned lane = 0; lane < VECTOR_LANES; lane++) {
-    uint64_t of_root = cuckoo_top_bits(fingerprint[lane], g->depth_limit);
-    if (directory_depth((directory_value) values[lane]) > 0)
-      values[lane] =
-          (uint64_t) directory_load(generation_root_entry(g, first, root[lane], of_root));
+    unsigned bits;
+    struct directory_array *array = directory_array_of((directory_value) values[lane], &bits);
+    if (array)
+      values[lane] = (uint64_t) directory_load(
+          array_entry_of(array, bits, fingerprint[lane], cuckoo_class(g, fingerprint[lane])));
   }
   return values;
 }
@@ -74,7 +94,7 @@ VECTOR_CODE FORCE_INLINE vector vector_directory(const struct generation *first,
     value[lane] = (uint64_t) directory_load(&first->directory[root[lane]]);
   vector values = vector_from(value);
   bool split = growable && vector_zero_lanes(values % 16) != vector_first_lanes(VECTOR_LANES);
-  return split ? vector_own_entries(first, root, fingerprint, values) : values;
+  return split ? vector_own_entries(&first->geometry, fingerprint, values) : values;
 }
 
 /* The lines of versions are few, and so in a cache.  To fetch them as well would take longer. */
@@ -98,11 +118,15 @@ VECTOR_CODE FORCE_INLINE void vector_prepare(const struct cuckoo *c, const uint6
   vector lower = bits >> 1 >> (63 - g.pair_bits), fingerprint = bits << g.pair_bits;
   vector upper = lower ^ vector_other_mask(&g, fingerprint);
   vector segment = vector_directory(first, root, fingerprint, growable), depth = segment % 16;
+  keys->after = 0;
   if (growable) {
+    vector uneven = (vector_of(g.uneven_at) - depth) >> 63; /* cuckoo_prefix_bits() */
+    keys->after = ~vector_zero_lanes(uneven) & vector_first_lanes(VECTOR_LANES);
     segment -= depth;
-    fingerprint <<= depth;
+    fingerprint <<= depth - uneven;
   }
-  keys->entry = vector_entry(&g.shape, fingerprint);
+  const struct vector_shape shape = vector_shape_of(first, &g.shape, keys->after);
+  keys->entry = vector_entry(&shape, g.shape.ages, fingerprint);
   keys->absent = vector_zero_lanes(segment);
   vector words = segment + vector_of(g.words_offset), stripes = segment + sizeof(struct segment);
   vector stripe = stripes + (upper & vector_of(g.stripe_mask)) * sizeof(struct stripe);
@@ -115,21 +139,21 @@ VECTOR_CODE FORCE_INLINE void vector_prepare(const struct cuckoo *c, const uint6
 }
 
 /* bucket_has_match() */
-VECTOR_CODE FORCE_INLINE vector vector_has_match(const struct lane_shape *s, vector value,
-                                                 vector entry)
+VECTOR_CODE FORCE_INLINE vector vector_has_match(const struct vector_shape *s, bool ages,
+                                                 vector value, vector entry)
 {
-  const vector low = vector_of(s->low), high = vector_of(s->high);
-  vector x = value | high, unknown = s->ages ? x ^ (x - low) : vector_of(0);
+  vector x = value | s->high, unknown = ages ? x ^ (x - s->low) : vector_of(0);
   vector differs = (value ^ entry) | unknown;
-  return (differs - unknown - low) & ~differs & high;
+  return (differs - unknown - s->low) & ~differs & s->high;
 }
 
 /* Sets *in to the keys that are found.  False: that may not hold. */
 VECTOR_CODE FORCE_INLINE bool vector_lookup(const struct cuckoo *c, const struct cuckoo_keys *keys,
                                             vector_lanes *in, bool growable)
 {
-  const struct cuckoo_geometry g =
-      cuckoo_first_geometry(&cuckoo_generation(c, 0)->geometry, growable);
+  const struct generation *first = cuckoo_generation(c, 0);
+  const struct cuckoo_geometry g = cuckoo_first_geometry(&first->geometry, growable);
+  const struct vector_shape shape = vector_shape_of(first, &g.shape, keys->after);
   uint64_t lower[VECTOR_LANES], upper[VECTOR_LANES];
   uint64_t changed = 0, versions = 0;
   UNROLL
@@ -141,8 +165,8 @@ VECTOR_CODE FORCE_INLINE bool vector_lookup(const struct cuckoo *c, const struct
     changed |= version_after(stripe) ^ version;
     versions |= version;
   }
-  *in = ~vector_zero_lanes(vector_has_match(&g.shape, vector_from(lower), keys->entry) |
-                           vector_has_match(&g.shape, vector_from(upper), keys->entry));
+  *in = ~vector_zero_lanes(vector_has_match(&shape, growable, vector_from(lower), keys->entry) |
+                           vector_has_match(&shape, growable, vector_from(upper), keys->entry));
   return !changed & !(growable && version_has_left(versions)) & !keys->absent;
 }
 
@@ -171,8 +195,8 @@ VECTOR_CODE FORCE_INLINE size_t vector_contains_many(const struct cuckoo *c, con
   return hits;
 }
 
-/* In a read section of their own.  False: the misses do not hold, as there is not one generation, or
- * not any more after the last of them. */
+/* In a read section of their own.  False: the misses do not hold, as there is not one generation,
+ * or not any more after the last of them. */
 VECTOR_CODE static bool contains_some_growable(const struct cuckoo *c, const uint64_t *hashes,
                                                size_t n, bool *found, size_t *hits)
 {

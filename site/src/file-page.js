@@ -144,13 +144,15 @@ async function fillsOfWindow(window, container) {
 async function fillsOfCuckoo(cuckoo, container) {
   const [{ ages }] = cuckoo.generations;
   const segments = cuckoo.generations.flatMap((generation) => [...generation.segments.values()]);
-  const fills = ages ? segments.map(({ used, generation }) => used / (generation.buckets * generation.lanes)) : await cuckoo.sample(container, 512);
+  const fills = ages ? segments.map(({ used, generation, depth }) => used / (generation.buckets * generation.lanesAt(depth))) : await cuckoo.sample(container, 512);
   const rows = cuckoo.generations.map((generation) => {
     const own = [...generation.segments.values()];
     const count = ages ? own.length : generation.roots;
     const used = ages ? own.reduce((sum, segment) => sum + segment.used, 0) : cuckoo.used;
-    const lanes = count * generation.buckets * generation.lanes;
-    return [`${generation.number + 1}`, whole(count), whole(generation.buckets), `${generation.lanes} of ${generation.width} bits`, whole(used), lanes ? meterOf(used / lanes) : '–'];
+    const lanes = generation.buckets * (ages ? own.reduce((sum, { depth }) => sum + generation.lanesAt(depth), 0) : count * generation.lanesAt(0));
+    const widths = [...new Set(own.map(({ depth }) => generation.widthAt(depth)))].sort((a, b) => a - b);
+    const lanesOfBucket = (widths.length ? widths : [generation.width]).map((width) => `${Math.floor(64 / width)} of ${width} bits`).join(', ');
+    return [`${generation.number + 1}`, whole(count), whole(generation.buckets), lanesOfBucket, whole(used), lanes ? meterOf(used / lanes) : '–'];
   });
   return {
     pictures: fills.length ? [captioned(picture(fills, 'segment', 'The part of the lanes of each segment that are in use'),

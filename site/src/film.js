@@ -47,13 +47,13 @@ async function viewOfCuckoo(saved, hashes, step, keys) {
       const matches = keys.map((key) => {
         const place = generation.placeOf(saved.mixed(hashes.of(key)));
         const places = generation.segmentOf(place) !== segment ? [] : place.buckets.flatMap((bucket) =>
-          generation.lanesOf(words[bucket]).flatMap((entry, lane) => (entry && generation.knows(entry, place.fingerprint, segment.depth) >= 0 ? [`${bucket} ${lane}`] : [])));
+          generation.lanesOf(words[bucket], segment.depth).flatMap((entry, lane) => (entry && generation.knows(entry, place.fingerprint, segment.depth) >= 0 ? [`${bucket} ${lane}`] : [])));
         return [key, places];
       });
       const asked = step?.key ? generation.placeOf(saved.mixed(hashes.of(step.key))) : null;
       segments.push({
-        name: `${generation.number} ${segment.index} ${segment.depth}`, generation: generation.number, depth: segment.depth, index: segment.index, depthLimit: generation.depthLimit,
-        buckets: tableOf(words, (bucket) => generation.lanesOf(words[bucket]), matches),
+        name: `${generation.number} ${segment.index} ${segment.depth}`, generation: generation.number, depth: segment.depth, index: segment.index, depthLimit: generation.depthLimit, unevenAt: generation.unevenAt,
+        buckets: tableOf(words, (bucket) => generation.lanesOf(words[bucket], segment.depth), matches),
         asked: asked && generation.segmentOf(asked) === segment ? asked.buckets : [],
       });
     }
@@ -217,8 +217,10 @@ export function sentencesOf(name, shot) {
     const moved = [...changes].filter(([, what]) => what === 'moved').map(([key]) => key);
     if (stats.evictions > earlier.evictions)
       sentences.push(`Both of its buckets were full, so ${moved.length === 1 ? 'an entry' : 'entries'} moved to the other bucket: ${moved.length ? `key ${listed(moved)}` : 'those that were split afterwards'}.`);
-    if (stats.segments > earlier.segments)
-      sentences.push(`A segment was full, and has split: each entry went to the half that the next bit of its fingerprint names.`);
+    if (stats.segments > earlier.segments) {
+      const { depth, unevenAt } = before.segments.find((old) => !view.segments.some((segment) => segment.name === old.name));
+      sentences.push(`A segment was full, and has split: each entry went to the part that ${depth === unevenAt ? 'its class' : 'the next bit of its fingerprint'} names.`);
+    }
   }
   if (name === 'window' && step.does === 'advance') {
     const gone = [...placesOf(before).keys()].filter((key) => {

@@ -58,9 +58,11 @@ function tablePicture(shot, captionOf, classOf) {
   });
 }
 
-const cuckooCaption = ({ generation, depth, index, depthLimit, buckets }) => {
-  const bits = depth ? (index >> (depthLimit - depth)).toString(2).padStart(depth, '0') : '';
-  return `${generation ? `Generation ${generation + 1}, s` : 'S'}egment ${depth ? `of fingerprints that begin with ${bits}` : 'of all keys'}, ${buckets.length} buckets`;
+const cuckooCaption = ({ generation, depth, index, depthLimit, unevenAt, buckets }) => {
+  const path = depth ? (index >> (depthLimit - depth)).toString(2).padStart(depth, '0') : '';
+  const bits = path.slice(0, unevenAt) + path.slice(unevenAt + 1);
+  const keys = [depth > unevenAt && `of class ${path[unevenAt]}`, bits && `of fingerprints that begin with ${bits}`].filter(Boolean);
+  return `${generation ? `Generation ${generation + 1}, s` : 'S'}egment ${keys.join(', ') || 'of all keys'}, ${buckets.length} buckets`;
 };
 
 const pictures = {

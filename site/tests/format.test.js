@@ -75,7 +75,7 @@ test('keys that were removed while the filter was saved', async () => {
 });
 
 test('filters that have grown', async () => {
-  const all = [{ kind: 'cuckoo', capacity: 100 }, { kind: 'cuckoo', capacity: 100, fpp: 1e-6 }, { kind: 'cuckoo', capacity: 3000, growable: false },
+  const all = [{ kind: 'cuckoo', capacity: 100, fpp: 0.03 }, { kind: 'cuckoo', capacity: 100, fpp: 2e-5 }, { kind: 'cuckoo', capacity: 3000, growable: false },
     { capacity: 100 }, { capacity: 100, layout: 'classic', fpp: 1e-7 }, { capacity: 5000, fpp: 1e-8, growable: false },
     { kind: 'cuckoo', capacity: 300, window: 3 }, { capacity: 300, window: 7 }];
   for (const options of all) {

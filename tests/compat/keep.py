@@ -56,7 +56,8 @@ CORPUS = {
     "cuckoo-copies": (dict(kind=CUCKOO, capacity=20), 20, 40, 3),
     "cuckoo-many-copies": (dict(kind=CUCKOO, capacity=20, fpp=0.001, stripes=1), 20, 5000),
     "cuckoo-split": (dict(kind=CUCKOO, capacity=60), 300),
-    "cuckoo-joined": (dict(kind=CUCKOO, capacity=60), 500, 3, 450),
+    "cuckoo-widths": (dict(kind=CUCKOO, capacity=10, fpp=0.03), 400, 3),
+    "cuckoo-joined": (dict(kind=CUCKOO, capacity=60), 600, 3, 450),
     "cuckoo-generations-2": (dict(kind=CUCKOO, capacity=1, fpp=0.05), 1500, 0, 1450),
     "cuckoo-generations-3": (dict(kind=CUCKOO, capacity=1, fpp=0.1, stripes=1), 1500, 0, 1000),
     "cuckoo-generations-copies": (dict(kind=CUCKOO, capacity=1, fpp=0.1), 1300, 3, 1200),
@@ -150,8 +151,8 @@ class Kept:
 
     def write_saved(self, folder):
         """Version 1 of the format has these files; tests/compat/saved/sums names them."""
-        for name, (growable, keys, copies) in KEPT_CUCKOO.items():
-            filter_ = self.make(kind=CUCKOO, growable=growable, capacity=100 if growable else 1100, seed=12345, stripes=4)
+        for name, (growable, keys, copies, fpp) in KEPT_CUCKOO.items():
+            filter_ = self.make(kind=CUCKOO, growable=growable, capacity=100 if growable else 1100, fpp=fpp, seed=12345, stripes=4)
             for i in [*range(keys), *list(range(keys // 10)) * copies]:
                 self.tamis.tamis_add_hash(filter_, i)
             (folder / name).write_bytes(save(self.tamis, filter_))
@@ -167,9 +168,10 @@ class Kept:
                                     window_renews=window % 2)
                 self.add_keys(filter_, 7 if kind == CUCKOO else 0)
                 (folder / f"{name}-{end}.tamis").write_bytes(save(self.tamis, filter_))
-        (folder / "shared").mkdir(exist_ok=True)
+        shared = folder.parent / "shared" / folder.name
+        shared.mkdir(parents=True, exist_ok=True)
         for name, window, growable, capacity in (("bloom", 0, False, 100), ("layers", 0, True, 20), ("window", 3, False, 100)):
-            filter_ = self.make(folder / f"shared/{name}.tamis", window=window, growable=growable, capacity=capacity,
+            filter_ = self.make(shared / f"{name}.tamis", window=window, growable=growable, capacity=capacity,
                                 seed=12345, max_bytes=growable << 15, window_renews=window % 2)
             self.add_keys(filter_)
             self.tamis.tamis_destroy(filter_)

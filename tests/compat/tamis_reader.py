@@ -475,23 +475,35 @@ class Window:
 # ---- cuckoo filters ----
 
 class Generation:
-    CELLS = (0, 29, 58, 84, 107, 128)
+    WIDTHS = (8, 9, 10, 12, 16, 21, 32)
 
-    def __init__(self, container, number, figures):
-        self.width, self.pair_bits, self.depth_limit, self.stripes, rate, self.shift = figures
-        self.first_roots, self.ages, self.later = container.geometry[6], container.growable, number > 0
-        need(self.width in (8, 9, 10, 12, 16, 21, 32) and self.stripes in (1, 2, 4, 8, 16, 32), "width")
+    def __init__(self, container, figures, before=None):
+        self.width, self.pair_bits, self.depth_limit, self.stripes, rate, self.shift, uneven = figures
+        self.first_roots, self.ages, later = container.geometry[7], container.growable, before is not None
+        self.uneven_at = uneven - 1 if 0 < uneven <= self.depth_limit else self.depth_limit  # P; without one, no depth is above
+        has_uneven = self.uneven_at < self.depth_limit
+        need(self.width in self.WIDTHS and self.stripes in (1, 2, 4, 8, 16, 32), "width")
         need(0 < struct.unpack("<d", struct.pack("<Q", rate))[0] < 1, "rate")
-        need(0 < self.first_roots < 2**48 and self.shift < 48 and (self.later or not self.shift), "roots")
+        need(0 < self.first_roots < 2**48 and self.shift < 48 and (later or not self.shift), "roots")
         need(self.pair_bits <= (11 if self.ages else 20), "pairs")
-        need(1 <= self.depth_limit <= (9 if self.later else 7) if self.ages else not self.depth_limit, "depth")
-        self.roots = (self.first_roots * 5 if self.later else self.first_roots) << self.shift
-        self.buckets, self.lanes = 2 << self.pair_bits, 64 // self.width
+        need(1 <= self.depth_limit <= min(self.width - 7 + has_uneven, 9 if later else 14) if self.ages else
+             not self.depth_limit and not uneven, "depth")
+        need(uneven < 64, "uneven split")
+        self.wide = self.width
+        if has_uneven and self.uneven_at:
+            need(not later and self.width < 32, "width after the uneven split")
+            self.wide = self.WIDTHS[self.WIDTHS.index(self.width) + 1]
+        self.roots, self.buckets = self.first_roots << self.shift, 2 << self.pair_bits
+        self.for_life = self.shift + self.pair_bits + self.width  # bits that its entries always know
+        need(not later or self.for_life >= before.for_life, "its entries know too little")
         self.root0_bits = (self.first_roots - 1).bit_length()
-        self.needs_second = (self.root0_bits + (2 if self.later else 0) + self.shift + self.pair_bits +
-                             self.depth_limit + self.width - (1 if self.ages else 0)) > 64
+        self.needs_second = (self.root0_bits + self.shift + self.pair_bits + self.depth_limit + self.wide -
+                             (1 if self.ages else 0)) > 64
         self.segments = {}  # of each index that begins one: depth, buckets, counts by lane
         self.next = 0
+
+    def width_at(self, depth):
+        return self.wide if depth > self.uneven_at else self.width
 
     def fingerprint_at(self, mixed):
         """Root, pair and fingerprint; the latter has 64 bits."""
@@ -509,22 +521,21 @@ class Generation:
             bits = bits & (1 << length) - 1 if length > 0 else 0
             return value
 
-        number = 0
-        if self.later:
-            cell = take(7)
-            of_five = next(i for i in range(5) if cell < self.CELLS[i + 1])
-            root, number = root * 5 + of_five, cell - self.CELLS[of_five]
-        root = root << self.shift | take(self.shift)
-        pair = take(self.pair_bits)
-        fingerprint, known = take(self.depth_limit), self.depth_limit
-        if self.later:
-            fingerprint, known = fingerprint << 5 | number, known + 5
-        return root, pair, fingerprint << 64 - known | take(64 - known)
+        return root << self.shift | take(self.shift), take(self.pair_bits), take(64)
+
+    def path(self, fingerprint, product):
+        """The first D bits that choose among the segments of a root."""
+        path, after = fingerprint, 64 - self.uneven_at
+        if self.uneven_at < self.depth_limit:
+            class_ = (product >> 12) % 2**32 < 0x6A09E667
+            path = (fingerprint >> after << 1 | class_) << after - 1 | fingerprint % (1 << after) >> 1
+        return path >> 64 - self.depth_limit
 
     def matches(self, mixed):
         """The entries that match a key: bits known of the hash string, segment, bucket, lane."""
         root, pair, fingerprint = self.fingerprint_at(mixed)
-        index = root << self.depth_limit | fingerprint >> 64 - self.depth_limit
+        product = (fingerprint >> 65 - self.width) * 0x9E3779B97F4A7C15 & MASK64
+        index = root << self.depth_limit | self.path(fingerprint, product)
         for depth in range(self.depth_limit + 1):
             first = index >> self.depth_limit - depth << self.depth_limit - depth
             segment = self.segments.get(first)
@@ -532,30 +543,29 @@ class Generation:
                 break
         else:
             return
-        g = (fingerprint >> 65 - self.width) * 0x9E3779B97F4A7C15 & MASK64
-        upper = self.buckets // 2 + (pair ^ g >> 64 - self.pair_bits)
+        upper = self.buckets // 2 + (pair ^ product >> 64 - self.pair_bits)
+        width, prefix = self.width_at(depth), depth - (depth > self.uneven_at)
         for bucket in (pair, upper):
-            for lane in range(self.lanes):
-                entry = segment[1][bucket] >> lane * self.width & (1 << self.width) - 1
+            for lane in range(64 // width):
+                entry = segment[1][bucket] >> lane * width & (1 << width) - 1
                 if not entry:
                     continue
                 if not self.ages:
-                    if entry == (fingerprint >> 64 - self.width or 1):
+                    if entry == (fingerprint >> 64 - width or 1):
                         yield 0, segment, bucket, lane
                     continue
                 age = (entry & -entry).bit_length() - 1
-                known = self.width - 1 - age
-                if entry >> age + 1 == (fingerprint << depth & MASK64) >> 64 - known:
-                    string = self.pair_bits + depth + self.width - age + (self.shift + 2 if self.later else 0)
-                    yield string, segment, bucket, lane
+                known = width - 1 - age
+                if entry >> age + 1 == (fingerprint << prefix & MASK64) >> 64 - known:
+                    yield self.shift + self.pair_bits + prefix + known, segment, bucket, lane
 
-    def in_use(self, buckets):
+    def in_use(self, buckets, depth=0):
         """The lanes in use, in order."""
-        lane_bits, lanes = (1 << self.width) - 1, []
+        width, lanes = self.width_at(depth), []
         for i, value in enumerate(buckets):
-            need(value >> self.lanes * self.width == 0, "bits above the lanes")
-            for lane in range(self.lanes):
-                if value >> lane * self.width & lane_bits:
+            need(value >> 64 // width * width == 0, "bits above the lanes")
+            for lane in range(64 // width):
+                if value >> lane * width & (1 << width) - 1:
                     lanes.append((i, lane))
         return lanes
 
@@ -565,9 +575,9 @@ class Cuckoo:
 
     def __init__(self, container):
         self.container, self.mix = container, Mixing(container.seed)
-        need(not any(container.geometry[10:]) and container.geometry[9] <= 1, "geometry")
+        need(not any(container.geometry[11:]) and container.geometry[10] <= 1, "geometry")
         need(container.layout == 0, "layout")
-        self.generations = [Generation(container, 0, container.geometry[:6])]
+        self.generations = [Generation(container, container.geometry[:7])]
         self.totals, self.removed = [0, 0, 0], []
         if container.growable:
             self.read_blocks()
@@ -587,10 +597,10 @@ class Cuckoo:
                      all(u64(block.payload, 8 * i) <= g.depth_limit for i, g in enumerate(self.generations)), "limits")
                 last = True
             elif block.type == self.GENERATION:
-                need(block.meanings == (len(self.generations), 0, 0, 0) and len(block.payload) == 48 and
+                need(block.meanings == (len(self.generations), 0, 0, 0) and len(block.payload) == 56 and
                      len(self.generations) < 24, "generation")
                 need(generation.next % (1 << generation.depth_limit) == 0, "a root is not complete")
-                generation = Generation(self.container, len(self.generations), struct.unpack("<6Q", block.payload))
+                generation = Generation(self.container, struct.unpack("<7Q", block.payload), generation)
                 self.generations.append(generation)
             elif block.type == self.SEGMENT:
                 self.read_segment(generation, block)
@@ -611,10 +621,10 @@ class Cuckoo:
         g.next = index + count
         need(len(block.payload) == g.buckets * 8 and block.meanings[2] < 2**31, "segment")
         buckets = struct.unpack(f"<{g.buckets}Q", block.payload)
-        lanes = g.in_use(buckets)
+        lanes, width = g.in_use(buckets, depth), g.width_at(depth)
         for bucket, lane in lanes:
-            entry = buckets[bucket] >> lane * g.width & (1 << g.width) - 1
-            need((entry & -entry).bit_length() - 1 <= depth, "an entry is too old")
+            entry = buckets[bucket] >> lane * width & (1 << width) - 1
+            need((entry & -entry).bit_length() - 1 <= depth - (depth > g.uneven_at) + width - g.width, "an entry is too old")
         need(len(lanes) == block.meanings[3], "lanes in use")
         self.add(g, index, depth, buckets, lanes)
         self.totals[2] += 1
@@ -639,7 +649,7 @@ class Cuckoo:
         need(self.container.row(self.PLACES, 0, g.roots) == places, "places")
 
     def add(self, g, index, depth, buckets, lanes):
-        counts = self.container.counts(index, buckets, g.width)
+        counts = self.container.counts(index, buckets, g.width_at(depth))
         g.segments[index] = (depth, list(buckets), counts)
         self.totals[0] += len(lanes)
         self.totals[1] += sum(counts.values())
@@ -652,10 +662,11 @@ class Cuckoo:
                     best, of = match, g
         need(best, "a removed key is absent")
         _, segment, bucket, lane = best
-        if segment[2].get(bucket * of.lanes + lane):
-            segment[2][bucket * of.lanes + lane] -= 1
+        width = of.width_at(segment[0])
+        if segment[2].get(bucket * (64 // width) + lane):
+            segment[2][bucket * (64 // width) + lane] -= 1
         else:
-            segment[1][bucket] &= ~((1 << of.width) - 1 << lane * of.width)
+            segment[1][bucket] &= ~((1 << width) - 1 << lane * width)
 
     def contains_hash(self, hash_):
         mixed = self.mix(hash_)

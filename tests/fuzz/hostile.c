@@ -67,8 +67,8 @@ struct memory {
 
 enum { MOST_AT_ONCE = 1 << 25 }; /* there is no more memory than that */
 
-/* The directories of a cuckoo filter that grows follow from its geometry alone.  They are asked for
- * when all of the data has come. */
+/* The directories of a cuckoo filter that grows follow from its geometry and the depths of its
+ * segments.  They are asked for when all of the data has come. */
 static bool directories_may_come(const struct source *s)
 {
   return s->at >= SAVED_HEADER + SAVED_UNIT && saved_get32(s->data + 32) == TAMIS_CUCKOO &&

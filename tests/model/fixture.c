@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "fixture.h"
 
+#include "cuckoo/generation.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,7 +18,7 @@ void expect(bool good, const char *what)
   exit(2);
 }
 
-void make_cuckoo_of(unsigned width, double fpp, double left, uint64_t roots, unsigned pair_bits,
+void make_cuckoo_of(unsigned width, double left, uint64_t roots, unsigned pair_bits,
                     unsigned depth_limit)
 {
   memset(&t, 0, sizeof t);
@@ -26,13 +28,15 @@ void make_cuckoo_of(unsigned width, double fpp, double left, uint64_t roots, uns
   g->first_roots = roots;
   g->pair_bits = (uint8_t) pair_bits;
   g->depth_limit = (uint8_t) depth_limit;
+  g->uneven_at = NEVER_UNEVEN;
+  g->fixed_width = (uint8_t) width;
   g->stripe_mask = (uint32_t) cuckoo_buckets(g) - 1;
-  g->words_offset = (uint32_t) (64 + cuckoo_buckets(g) * sizeof(struct stripe));
-  g->rate = fpp - left;
+  g->words_offset = (uint16_t) (64 + cuckoo_buckets(g) * sizeof(struct stripe));
+  g->rate = cuckoo_geometry_rate(g, depth_limit);
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.kind = TAMIS_CUCKOO;
   options.capacity = cuckoo_lanes(g) * roots;
-  options.fpp = fpp;
+  options.fpp = g->rate + left;
   options.seed = SEED;
   const struct filter_more more = {.allocator = from_the_world};
   struct tamis_filter head = {.keys = t.keys};
@@ -42,12 +46,19 @@ void make_cuckoo_of(unsigned width, double fpp, double left, uint64_t roots, uns
 
 void make_cuckoo(uint64_t roots, unsigned pair_bits, unsigned depth_limit)
 {
-  make_cuckoo_of(64 / LANES, 1e-6, 8e-9, roots, pair_bits, depth_limit);
+  make_cuckoo_of(64 / LANES, 8e-9, roots, pair_bits, depth_limit);
 }
 
 struct cuckoo *cuckoo(void)
 {
   return cuckoo_of(t.filter);
+}
+
+void provide_growth(void)
+{
+  struct growth_stripes held = growth_lock(cuckoo(), &cuckoo()->first, 0, 0);
+  expect(tamis__growth_provide(cuckoo()) == TAMIS_OK, "growth");
+  growth_unlock(&held);
 }
 
 static struct cuckoo_address address_of(uint64_t hash)
@@ -65,8 +76,8 @@ uint64_t key_at(unsigned index, unsigned lower, unsigned upper)
   struct cuckoo_address address;
   do
     address = address_of(++t.last_hash);
-  while ((index != ANY && address.index != index) || (lower != ANY && address.lower != lower) ||
-         (upper != ANY && address.upper != upper));
+  while ((index != ANY && cuckoo_address_index(&t.geometry, &address) != index) ||
+         (lower != ANY && address.lower != lower) || (upper != ANY && address.upper != upper));
   return t.last_hash;
 }
 

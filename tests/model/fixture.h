@@ -39,13 +39,16 @@ extern const tamis_allocator from_the_world;
 void expect(bool good, const char *what);
 
 /* `left`: the rate that later generations may have. */
-void make_cuckoo_of(unsigned width, double fpp, double left, uint64_t roots, unsigned pair_bits,
+void make_cuckoo_of(unsigned width, double left, uint64_t roots, unsigned pair_bits,
                     unsigned depth_limit);
 
 /* The rest of the rate is such that the directories of later generations are small. */
 void make_cuckoo(uint64_t roots, unsigned pair_bits, unsigned depth_limit);
 
 struct cuckoo *cuckoo(void);
+
+/* The filter gets its growth, as by the first call that makes it grow. */
+void provide_growth(void);
 
 struct bucket_pair pair_of(uint64_t hash);
 

@@ -151,14 +151,18 @@ enum { WIDTH = 16 };
 
 static void make_long(void)
 {
-  make_cuckoo_of(WIDTH, 0.1, 0.09, 1, 0, 1);
+  make_cuckoo_of(WIDTH, 0.09, 1, 0, 1);
 }
 
-/* Of a generation whose entries know fewer bits. */
+/* Of a generation whose entries know no more bits: of two that match, a remove takes the older one. */
 static struct cuckoo_geometry short_geometry(void)
 {
-  struct cuckoo_geometry g = {
-      .shape = {.width = 8, .ages = true}, .first_roots = 1, .depth_limit = 1, .rate = 0.01};
+  struct cuckoo_geometry g = {.shape = {.width = 12, .ages = true},
+                              .first_roots = 1,
+                              .root_shift = WIDTH - 12,
+                              .depth_limit = 1,
+                              .uneven_at = NEVER_UNEVEN,
+                              .rate = 0.01};
   expect(cuckoo_geometry_restore(&t.geometry, &g), "a geometry");
   return g;
 }
@@ -167,6 +171,7 @@ static struct cuckoo_geometry short_geometry(void)
 static void open_with(const struct cuckoo_geometry *g, uint64_t hash)
 {
   struct cuckoo *c = cuckoo();
+  provide_growth();
   expect(tamis__generation_open(c, cuckoo_generation(c, 0), g) == TAMIS_OK, "a generation");
   expect(cuckoo_generation(c, 1)->geometry.shape.width == g->shape.width, "its geometry");
   struct bucket_pair pair = pair_find(cuckoo_generation(c, 1), hash_mix(&t.keys, hash));
@@ -244,7 +249,7 @@ static void set_up_save_and_fall_back(void)
 static void set_up_save_and_old_joins(void)
 {
   enum { OLD_WIDTH = 12, KEPT = 2 };
-  make_cuckoo_of(OLD_WIDTH, 0.1, 0.09, 1, 0, 2);
+  make_cuckoo_of(OLD_WIDTH, 0.09, 1, 0, 2);
   while (figures().growths < 2)
     put_to_stay(key_at(t.n % 2, ANY, ANY));
   uint64_t kept[KEPT] = {put(key_at(0, ANY, ANY)), put(key_at(1, ANY, ANY))};
@@ -258,8 +263,10 @@ static void set_up_save_and_old_joins(void)
     t.in[t.n++] = kept[i];
   struct cuckoo_geometry g = {.shape = {.width = 10, .ages = true},
                               .first_roots = 1,
+                              .root_shift = 2,
                               .pair_bits = 1,
                               .depth_limit = 1,
+                              .uneven_at = NEVER_UNEVEN,
                               .stripe_mask = 3,
                               .rate = 0.01};
   expect(cuckoo_geometry_restore(&t.geometry, &g), "a geometry");
@@ -277,6 +284,7 @@ static void set_up_save_and_open(void)
   t.x = put_to_stay(key());
   t.y = key_like(t.x, 0);
   t.z = put(key());
+  provide_growth();
   next = short_geometry();
 }
 

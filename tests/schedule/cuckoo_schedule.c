@@ -6,7 +6,9 @@
 #include "cuckoo/growth.h"
 #include "cuckoo/segment.h"
 
-struct tiny make_with(unsigned width, double fpp, unsigned roots, unsigned depth_limit)
+#include <time.h>
+
+struct tiny make_with(unsigned width, double left, unsigned roots, unsigned depth_limit)
 {
   const uint64_t seed = 42;
   struct tiny t = {.keys = hash_keys_from_seed(seed)};
@@ -16,13 +18,15 @@ struct tiny make_with(unsigned width, double fpp, unsigned roots, unsigned depth
   g->root0_bits = (uint8_t) (roots - 1); /* of one root or two */
   g->pair_bits = 2;
   g->depth_limit = (uint8_t) depth_limit;
+  g->uneven_at = NEVER_UNEVEN;
+  g->fixed_width = (uint8_t) width;
   g->stripe_mask = 7; /* a stripe for each bucket */
   g->words_offset = (64 + 8 * sizeof(struct stripe) + 63) / 64 * 64;
-  g->rate = fpp / 500; /* leaves the rest to later generations */
+  g->rate = cuckoo_geometry_rate(g, depth_limit);
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.kind = TAMIS_CUCKOO;
   options.capacity = 32;
-  options.fpp = fpp;
+  options.fpp = g->rate + left;
   options.seed = seed;
   struct tamis_filter head = {.keys = t.keys};
   assert_int_equal(tamis__cuckoo_create_with(&options, &head, g, &t.filter), TAMIS_OK);
@@ -39,13 +43,19 @@ struct cuckoo_address address_of(const struct tiny *t, uint64_t hash)
   return cuckoo_address(&t->geometry, hash_mix(&t->keys, hash));
 }
 
+uint64_t index_of(const struct tiny *t, uint64_t hash)
+{
+  const struct cuckoo_address address = address_of(t, hash);
+  return cuckoo_address_index(&t->geometry, &address);
+}
+
 uint64_t hash_at(struct tiny *t, uint32_t lower, uint32_t upper)
 {
   struct cuckoo_address address;
   do
     address = address_of(t, ++t->last_hash);
   while (address.lower != lower || address.upper != upper ||
-         (t->generation && cuckoo_root_of_index(&t->geometry, address.index) != t->root));
+         (t->generation && address.root != t->root));
   return t->last_hash;
 }
 
@@ -54,7 +64,7 @@ uint64_t hash_in_root(struct tiny *t, uint64_t root, uint32_t lower, uint32_t up
   uint64_t hash;
   do
     hash = hash_at(t, lower, upper);
-  while (cuckoo_root_of_index(&t->geometry, address_of(t, hash).index) != root);
+  while (address_of(t, hash).root != root);
   return hash;
 }
 
@@ -141,11 +151,20 @@ void join(struct tiny *t)
   }
 }
 
+void drain(const struct tiny *t)
+{
+  enum { MOST_SECONDS = 30 };
+  const time_t end = time(NULL) + MOST_SECONDS;
+  while (cuckoo_growth(cuckoo_of(t->filter))->backlog.held && time(NULL) < end)
+    stats_of(t->filter);
+  assert_int_equal(cuckoo_growth(cuckoo_of(t->filter))->backlog.held, 0);
+}
+
 void lose_segment(const struct tiny *t, uint64_t index)
 {
   struct cuckoo *c = cuckoo_of(t->filter);
   struct generation *first = cuckoo_generation(c, 0);
-  directory_entry *lost = generation_directory_entry(first, index);
+  directory_entry *lost = root_entry(first, index);
   tamis__segment_destroy(c, &first->geometry, directory_segment(directory_load(lost)));
   directory_publish(lost, NULL);
   first->segments--;
@@ -160,10 +179,12 @@ void open_generation(struct tiny *t)
 void open_without_keys(const struct tiny *t)
 {
   struct cuckoo *c = cuckoo_of(t->filter);
-  struct cuckoo_geometry g;
+  const struct cuckoo_geometry *first = &cuckoo_generation(c, 0)->geometry;
+  struct cuckoo_geometry g = *first;
   unsigned n = cuckoo_generations(c);
-  int result = cuckoo_geometry_next(&cuckoo_generation(c, 0)->geometry, 0, 0.1, &g);
-  assert_int_equal(result, TAMIS_OK);
+  int result;
+  g.depth_limit = 1;
+  assert_true(cuckoo_geometry_restore(first, &g));
   assert_int_equal(tamis__growth_provide(c), TAMIS_OK);
   struct generation *next = tamis__generation_create(c, &g, &result);
   assert_non_null(next);

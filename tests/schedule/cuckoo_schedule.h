@@ -14,7 +14,7 @@
 #include "cuckoo/cuckoo.h"
 #include "cuckoo/directory.h"
 
-enum { LOWER = 1, HOME = 2, UPPER = 5, OTHER_UPPER = 6, LANES = 4, MAX_KEYS = 4096 };
+enum { LOWER = 1, HOME = 2, UPPER = 5, OTHER_UPPER = 6, LANES = 4, MAX_KEYS = 32768 };
 
 /* ---- a small filter and its keys ---- */
 
@@ -29,11 +29,15 @@ struct tiny {
   uint64_t in[MAX_KEYS]; /* hashes of the keys that are in the filter */
 };
 
-struct tiny make_with(unsigned width, double fpp, unsigned roots, unsigned depth_limit);
+/* `left`: the rate that later generations may have. */
+struct tiny make_with(unsigned width, double left, unsigned roots, unsigned depth_limit);
 
 struct tiny make_tiny(unsigned width);
 
 struct cuckoo_address address_of(const struct tiny *t, uint64_t hash);
+
+/* In the directory. */
+uint64_t index_of(const struct tiny *t, uint64_t hash);
 
 /* A new hash of a key of this bucket pair. */
 uint64_t hash_at(struct tiny *t, uint32_t lower, uint32_t upper);
@@ -70,6 +74,9 @@ void split(struct tiny *t);
 /* Removes keys until two segments join. */
 void join(struct tiny *t);
 
+/* Waits until what has left is released. */
+void drain(const struct tiny *t);
+
 /* Makes the filter like a large one, which has a segment only where a key has been added. */
 void lose_segment(const struct tiny *t, uint64_t index);
 
@@ -77,7 +84,7 @@ void lose_segment(const struct tiny *t, uint64_t index);
  * opened. */
 void open_generation(struct tiny *t);
 
-/* Opens a generation that has no segment. */
+/* Opens a generation like the first one, which has no segment. */
 void open_without_keys(const struct tiny *t);
 
 /* A filter of two generations, the second of which the test is about.  It has many buckets, so its

@@ -4,6 +4,8 @@
  */
 #include "cuckoo_schedule.h"
 
+#include "cuckoo/generation.h"
+
 /* ---- splits ---- */
 
 /* A writer has found its segment, which then splits.  No reader would find what it wrote there. */
@@ -73,6 +75,166 @@ static void a_segment_is_retired_when_it_has_left(void **state)
   finish_tiny(&t);
 }
 
+/* ---- arrays of the directory ---- */
+
+static struct tiny make_to_split(void)
+{
+  return make_with(64 / LANES, 0.5, 1, 3);
+}
+
+/* A new hash of a key whose fingerprint begins with `bits` bits, which are `part`. */
+static uint64_t hash_in_part(struct tiny *t, unsigned bits, uint64_t part)
+{
+  uint64_t hash;
+  do
+    hash = hash_at(t, LOWER, UPPER);
+  while (index_of(t, hash) >> (t->geometry.depth_limit - bits) != part);
+  return hash;
+}
+
+/* Adds such keys until their segment splits. */
+static void split_part(struct tiny *t, unsigned bits, uint64_t part)
+{
+  uint64_t before = stats_of(t->filter).growths;
+  while (stats_of(t->filter).growths == before)
+    add(t, hash_in_part(t, bits, part));
+}
+
+/* Removes them, but for one key, until two segments join. */
+static void join_part(struct tiny *t, unsigned bits, uint64_t part, uint64_t stays)
+{
+  uint64_t before = stats_of(t->filter).joins;
+  for (unsigned i = t->n; i-- > 0 && stats_of(t->filter).joins == before;)
+    if (t->in[i] != stays && index_of(t, t->in[i]) >> (t->geometry.depth_limit - bits) == part)
+      take(t, t->in[i]);
+  assert_int_equal(stats_of(t->filter).joins, before + 1);
+}
+
+/* Of the array's 2^k entries; 0: the root leads to a segment. */
+static unsigned array_bits(const struct tiny *t)
+{
+  return directory_depth(directory_load(root_entry(&cuckoo_of(t->filter)->first, 0)));
+}
+
+static void an_array_is_as_large_as_needed(void **state)
+{
+  (void) state;
+  struct tiny t = make_to_split();
+  split_part(&t, 0, 0);
+  assert_int_equal(array_bits(&t), 1);
+  for (uint64_t part = 0; part < 2; part++) {
+    split_part(&t, 1, part);
+    assert_int_equal(array_bits(&t), 2);
+  }
+  for (unsigned part = 0; part < 2; part++) {
+    assert_int_equal(array_bits(&t), 2);
+    join_part(&t, 1, part, 0);
+  }
+  assert_int_equal(array_bits(&t), 1);
+  join_part(&t, 0, 0, 0);
+  assert_int_equal(array_bits(&t), 0);
+  finish_tiny(&t);
+}
+
+/* A call has read the word of the root, and not yet the array, which is then replaced: from 2^bits
+ * entries to 2^new_bits.  After that the segment of its key splits and is joined, and a copy of the
+ * key comes and goes. */
+static void replace_under(int (*make)(tamis_filter *, uint64_t), int answer, unsigned bits,
+                          unsigned new_bits)
+{
+  struct tiny t = make_to_split();
+  uint64_t key = hash_in_part(&t, 2, 1);
+  add(&t, key);
+  split_part(&t, 0, 0);
+  if (bits == 2)
+    split_part(&t, 1, 1);
+  assert_int_equal(array_bits(&t), bits);
+  struct call call = call_of(&t, make, key);
+  stop_at(&call, "cuckoo_root_read");
+  if (new_bits == 2)
+    split_part(&t, 1, 1);
+  else
+    join_part(&t, new_bits, new_bits, key);
+  assert_int_equal(array_bits(&t), new_bits);
+  split_part(&t, new_bits > 0, 0);
+  assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
+  assert_int_equal(tamis_remove_hash(t.filter, key), TAMIS_OK);
+  join_part(&t, new_bits > 0, 0, key);
+  assert_int_equal(go_on(&call), answer);
+  if (make == tamis_add_hash)
+    expect_in(&t, key);
+  if (make == tamis_remove_hash)
+    expect_out(&t, key);
+  drain(&t);
+  finish_tiny(&t);
+}
+
+static void replace_under_each(unsigned bits, unsigned new_bits)
+{
+  replace_under(call_contains, 1, bits, new_bits);
+  replace_under(tamis_add_hash, TAMIS_OK, bits, new_bits);
+  replace_under(tamis_remove_hash, TAMIS_OK, bits, new_bits);
+}
+
+static void an_array_is_doubled_under_a_call(void **state)
+{
+  (void) state;
+  replace_under_each(1, 2);
+}
+
+static void an_array_is_halved_under_a_call(void **state)
+{
+  (void) state;
+  replace_under_each(2, 1);
+}
+
+static void an_array_becomes_a_segment_under_a_call(void **state)
+{
+  (void) state;
+  replace_under_each(1, 0);
+}
+
+/* Both adds need a split.  The first one is about to publish its children when the second one comes. */
+static void add_beside_a_split(struct tiny *t, uint64_t first, uint64_t second)
+{
+  struct call splitter = call_of(t, tamis_add_hash, first);
+  struct call other = call_of(t, tamis_add_hash, second);
+  schedule_stop_at_nth("cuckoo_split_copied", 1);
+  start(&splitter);
+  schedule_wait("cuckoo_split_copied", 1);
+  schedule_pass_by();
+  start_beside(&other);
+  assert_int_equal(go_on(&splitter), TAMIS_OK);
+  assert_int_equal(finish(&other), TAMIS_OK);
+  expect_in(t, first);
+  expect_in(t, second);
+}
+
+/* The second one splits another segment of the root.  So its larger array has the first one's children. */
+static void two_splits_double_an_array_once(void **state)
+{
+  (void) state;
+  struct tiny t = make_to_split();
+  for (unsigned i = 0; i < 4 * LANES; i++)
+    add(&t, hash_in_part(&t, 1, i % 2));
+  assert_int_equal(array_bits(&t), 1);
+  add_beside_a_split(&t, hash_in_part(&t, 1, 0), hash_in_part(&t, 1, 1));
+  assert_int_equal(array_bits(&t), 2);
+  assert_int_equal(stats_of(t.filter).growths, 3);
+  finish_tiny(&t);
+}
+
+/* The filter has no growth before.  The first split is made under growth stripes all the same. */
+static void two_adds_of_a_first_growth_split_once(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  add_at(&t, LOWER, UPPER, 2 * LANES);
+  add_beside_a_split(&t, hash_at(&t, LOWER, UPPER), hash_at(&t, LOWER, UPPER));
+  assert_int_equal(stats_of(t.filter).growths, 1);
+  finish_tiny(&t);
+}
+
 /* ---- how long a step takes ---- */
 
 static int note_time(tamis_filter *f, uint64_t ns)
@@ -97,9 +259,18 @@ static void a_longer_step_meanwhile_is_kept(void **state)
 
 /* ---- growth stripes ---- */
 
-static struct stripe *first_growth_stripe(const struct tiny *t)
+/* Those of the first root. */
+static struct growth_stripes hold_growth(const struct tiny *t)
 {
-  return growth_stripe(cuckoo_generation(cuckoo_of(t->filter), 0), 0);
+  return growth_lock(cuckoo_of(t->filter), &cuckoo_of(t->filter)->first, 0, 0);
+}
+
+/* Its next step of growth is a split. */
+static struct tiny make_with_growth(void)
+{
+  struct tiny t = make_tiny(64 / LANES);
+  assert_int_equal(tamis__growth_provide(cuckoo_of(t.filter)), TAMIS_OK);
+  return t;
 }
 
 static void start_and_wait_for_a_stripe(struct call *call, unsigned waiters)
@@ -113,18 +284,18 @@ static void start_and_wait_for_a_stripe(struct call *call, unsigned waiters)
 static void two_adds_split_a_segment_once(void **state)
 {
   (void) state;
-  struct tiny t = make_tiny(64 / LANES);
+  struct tiny t = make_with_growth();
   add_at(&t, LOWER, UPPER, 2 * LANES);
   struct call call[2];
   schedule_stop_at("no point");
-  stripe_lock(first_growth_stripe(&t));
+  struct growth_stripes held = hold_growth(&t);
   for (unsigned i = 0; i < 2; i++) {
     call[i] = call_of(&t, tamis_add_hash, hash_at(&t, LOWER, UPPER));
     start_and_wait_for_a_stripe(&call[i], i + 1);
   }
   assert_int_equal(stats_of(t.filter).growths,
                    0); /* the holder of the growth stripe may rely on that */
-  stripe_unlock(first_growth_stripe(&t));
+  growth_unlock(&held);
   for (unsigned i = 0; i < 2; i++) {
     assert_int_equal(finish(&call[i]), TAMIS_OK);
     expect_in(&t, call[i].hash);
@@ -137,14 +308,14 @@ static void two_adds_split_a_segment_once(void **state)
 static void room_is_made_before_a_split(void **state)
 {
   (void) state;
-  struct tiny t = make_tiny(64 / LANES);
+  struct tiny t = make_with_growth();
   add_at(&t, LOWER, UPPER, 2 * LANES);
   struct call writer = call_of(&t, tamis_add_hash, hash_at(&t, LOWER, UPPER));
   schedule_stop_at("no point");
-  stripe_lock(first_growth_stripe(&t));
+  struct growth_stripes held = hold_growth(&t);
   start_and_wait_for_a_stripe(&writer, 1);
   take(&t, t.in[0]);
-  stripe_unlock(first_growth_stripe(&t));
+  growth_unlock(&held);
   assert_int_equal(finish(&writer), TAMIS_OK);
   expect_in(&t, writer.hash);
   assert_int_equal(stats_of(t.filter).growths, 0);
@@ -156,7 +327,7 @@ static void room_is_made_before_a_split(void **state)
 static void a_path_opens_before_a_split(void **state)
 {
   (void) state;
-  struct tiny t = make_tiny(64 / LANES);
+  struct tiny t = make_with_growth();
   add_at(&t, HOME, UPPER, 2);
   add_at(&t, HOME, OTHER_UPPER, 2 * LANES - 1);
   add_at(&t, LOWER, OTHER_UPPER, 1);
@@ -164,11 +335,11 @@ static void a_path_opens_before_a_split(void **state)
   struct call writer = call_of(&t, tamis_add_hash, hash_at(&t, LOWER, UPPER));
   writer.result = TAMIS_EINVAL;
   schedule_stop_at("no point");
-  stripe_lock(first_growth_stripe(&t));
+  struct growth_stripes held = hold_growth(&t);
   start_and_wait_for_a_stripe(&writer, 1);
   take(&t, t.in[4]);
   assert_int_equal(stats_of(t.filter).count, 4 * LANES - 1);
-  stripe_unlock(first_growth_stripe(&t));
+  growth_unlock(&held);
   schedule_wait_either("call_returned", 1, "cuckoo_pair_found", 50); /* a few attempts are enough */
   assert_int_equal(writer.result, TAMIS_OK);
   assert_int_equal(finish(&writer), TAMIS_OK);
@@ -187,10 +358,10 @@ static void a_join_waits_for_growth(void **state)
     uint64_t hash = t.in[0];
     struct call remover = call_of(&t, tamis_remove_hash, hash);
     schedule_stop_at("no point");
-    stripe_lock(first_growth_stripe(&t));
+    struct growth_stripes held = hold_growth(&t);
     start_and_wait_for_a_stripe(&remover, 1);
     assert_int_equal(stats_of(t.filter).joins, 0);
-    stripe_unlock(first_growth_stripe(&t));
+    growth_unlock(&held);
     assert_int_equal(finish(&remover), TAMIS_OK);
     expect_out(&t, hash);
     if (stats_of(t.filter).joins)
@@ -209,7 +380,7 @@ static void join_under_a_writer(unsigned child)
   uint64_t hash;
   do
     hash = hash_at(&t, HOME, OTHER_UPPER);
-  while (address_of(&t, hash).index != child);
+  while (index_of(&t, hash) != child);
   struct call writer = call_of(&t, tamis_add_hash, hash);
   start_and_stop(&writer, "cuckoo_pair_found");
   join(&t);
@@ -230,17 +401,11 @@ static void a_join_under_a_writer(void **state)
 static void a_join_needs_a_whole_sibling(void **state)
 {
   (void) state;
-  struct tiny t = make_with(64 / LANES, 0.5, 1, 2);
-  uint64_t alone;
-  do
-    alone = hash_at(&t, LOWER, UPPER);
-  while (address_of(&t, alone).index > 1);
+  struct tiny t = make_to_split();
+  uint64_t alone = hash_in_part(&t, 1, 0);
   add(&t, alone);
-  while (stats_of(t.filter).growths < 2) {
-    uint64_t hash = hash_at(&t, LOWER, UPPER);
-    if (address_of(&t, hash).index > 1)
-      add(&t, hash);
-  }
+  split_part(&t, 1, 1);
+  split_part(&t, 1, 1);
   assert_int_equal(stats_of(t.filter).generations, 1);
   take(&t, alone);
   assert_int_equal(stats_of(t.filter).joins, 0);
@@ -339,7 +504,7 @@ static void a_new_generation_while_a_segment_is_made(void **state)
   stripe_unlock(&cuckoo_growth(c)->opening);
   assert_int_equal(finish(&writer), TAMIS_OK);
   expect_in(&t, writer.hash);
-  assert_null(directory_load(generation_directory_entry(old, 1)));
+  assert_null(directory_load(root_entry(old, 1)));
   finish_tiny(&t);
 }
 
@@ -371,9 +536,8 @@ static void a_first_growth_under_a_union(void **state)
     in++;
   assert_int_equal(tamis_remove_hash(t.filter, 0), TAMIS_OK); /* it is not known to be full */
   assert_int_equal(tamis_add_hash(t.filter, 0), TAMIS_OK);
-  c->max_bytes = c->bytes + sizeof(struct cuckoo_growth) +
-                 (cuckoo_directory_size(g) - 1) * sizeof(directory_entry) +
-                 2 * cuckoo_segment_bytes(g);
+  c->max_bytes = c->bytes + sizeof(struct cuckoo_growth) + 2 * cuckoo_segment_bytes(g) +
+                 directory_array_bytes(1);
   struct call unite = call_of(&t, unite_with_other, 0);
   struct call add = call_of(&t, tamis_add_hash, in);
   schedule_stop_at_nth("cuckoo_growth_made", 1); /* an add that makes it, too, passes */
@@ -394,6 +558,12 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_first_growth_under_a_union),
       cmocka_unit_test(a_split_under_a_writer),
+      cmocka_unit_test(an_array_is_as_large_as_needed),
+      cmocka_unit_test(an_array_is_doubled_under_a_call),
+      cmocka_unit_test(an_array_is_halved_under_a_call),
+      cmocka_unit_test(an_array_becomes_a_segment_under_a_call),
+      cmocka_unit_test(two_splits_double_an_array_once),
+      cmocka_unit_test(two_adds_of_a_first_growth_split_once),
       cmocka_unit_test(a_longer_step_meanwhile_is_kept),
       cmocka_unit_test(a_writer_while_a_segment_is_copied),
       cmocka_unit_test(a_segment_is_retired_when_it_has_left),

@@ -4,25 +4,11 @@
  */
 #include "cuckoo_schedule.h"
 
-#include "cuckoo/lookup.h"
-
 #include <string.h>
 
-/* ---- several generations, where a look-up takes the straight path or the general one ---- */
+/* ---- several generations ---- */
 
-enum { IN_UPPER = 1, GENERAL = 2 };
-
-static unsigned variants[] = {0, IN_UPPER, GENERAL, GENERAL | IN_UPPER};
-
-static int contains_on_the_general_path(tamis_filter *f, uint64_t hash)
-{
-  return tamis__cuckoo_contains_any(f, hash);
-}
-
-static struct call reader_of(const struct tiny *t, unsigned variant, uint64_t hash)
-{
-  return call_of(t, variant & GENERAL ? contains_on_the_general_path : call_contains, hash);
-}
+static bool buckets[] = {false, true}; /* whether the bucket is the upper one */
 
 /* Whether there is no room for a key, or it seems to be there already. */
 static bool no_room_for(const struct tiny *t, unsigned generation, uint64_t hash)
@@ -35,13 +21,6 @@ static bool no_room_for(const struct tiny *t, unsigned generation, uint64_t hash
   return bucket_has_match(&g->shape, lower, pair.entry) ||
          bucket_has_match(&g->shape, upper, pair.entry) ||
          !(lanes_empty(&g->shape, lower) | lanes_empty(&g->shape, upper));
-}
-
-/* Waits until the backlog is empty. */
-static void drain(const struct tiny *t)
-{
-  while (cuckoo_growth(cuckoo_of(t->filter))->backlog.held)
-    stats_of(t->filter);
 }
 
 static void allow_memory(const struct tiny *t, bool more)
@@ -82,7 +61,7 @@ static void take_back(const struct tiny *t, uint64_t key)
  * the directory entry has changed. */
 static void a_copy_goes_into_a_joined_segment(void **state)
 {
-  const unsigned *variant = *state;
+  (void) state;
   struct tiny t = make_tiny_with_two(64 / LANES);
   unsigned in_first = t.n;
   uint32_t upper = (uint32_t) cuckoo_buckets(&t.geometry) / 2 + HOME;
@@ -90,7 +69,7 @@ static void a_copy_goes_into_a_joined_segment(void **state)
   assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
   add_at(&t, HOME, upper, 2U * t.geometry.shape.lanes - 1); /* the pair is full */
   drain(&t);
-  struct call reader = reader_of(&t, *variant, key);
+  struct call reader = call_of(&t, call_contains, key);
   start_and_stop(&reader, "cuckoo_older_pair_found");
   join_by_removing(&t, in_first);
   take_back(&t, key);
@@ -152,15 +131,15 @@ static void make_room_in(struct tiny *t, uint64_t key, uint32_t upper, bool in_u
  * reader reads it. */
 static void a_copy_goes_to_an_older_generation(void **state)
 {
-  const unsigned *variant = *state;
+  const bool *in_upper = *state;
   struct tiny t = make_tiny_with_two(64 / LANES);
   uint32_t upper = (uint32_t) cuckoo_buckets(&t.geometry) / 2 + LOWER; /* of another stripe */
   uint64_t key = hash_at(&t, HOME, upper);
   assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
   add_at(&t, HOME, upper, 2U * t.geometry.shape.lanes - 1); /* the pair is full */
-  make_room_in(&t, key, upper, *variant & IN_UPPER);
+  make_room_in(&t, key, upper, *in_upper);
   drain(&t);
-  struct call reader = reader_of(&t, *variant, key);
+  struct call reader = call_of(&t, call_contains, key);
   start_and_stop(&reader, "cuckoo_versions_read");
   take_back(&t, key);
   assert_true(go_on(&reader));
@@ -199,7 +178,7 @@ static void move_by_hand(const struct tiny *t, const struct bucket_pair *pair, u
  * both once more.  The words have not changed then. */
 static void moves_in_an_older_generation(void **state)
 {
-  const unsigned *variant = *state;
+  (void) state;
   struct tiny t = make_tiny(64 / LANES);
   uint64_t key = hash_at(&t, HOME, OTHER_UPPER);
   add(&t, key);
@@ -210,7 +189,7 @@ static void moves_in_an_older_generation(void **state)
       pair_find(cuckoo_generation(cuckoo_of(t.filter), 0), hash_mix(&t.keys, key));
   if (stands_in_bucket(&t, key, HOME))
     move_by_hand(&t, &pair, HOME, OTHER_UPPER);
-  struct call reader = reader_of(&t, *variant, key);
+  struct call reader = call_of(&t, call_contains, key);
   start_and_stop(&reader, "cuckoo_older_lower_read");
   move_by_hand(&t, &pair, OTHER_UPPER, HOME);
   go_on_to("cuckoo_versions_read");
@@ -221,18 +200,18 @@ static void moves_in_an_older_generation(void **state)
   finish_tiny(&t);
 }
 
-/* There is always a copy of this key: at first in the first generation, whose entries are so
- * wide here that a remove takes them first; later only in a younger one.  The reader has found
- * its pairs in the two generations that it knows, and the second one has no segment.  The copy
- * goes there, or to a third generation. */
-static void copy_goes_where_nothing_was(bool third, unsigned variant)
+/* There is always a copy of this key: at first in the first generation, whose entries a remove takes
+ * first, as they know as much; later only in a younger one.  The reader has found its pairs in the two
+ * generations that it knows, and the second one has no segment.  The copy goes there, or to a third
+ * generation. */
+static void copy_goes_where_nothing_was(bool third)
 {
   struct tiny t = make_tiny(32);
   uint64_t key = hash_at(&t, HOME, OTHER_UPPER);
   add(&t, hash_at(&t, LOWER, UPPER)); /* stays, so that nothing is dropped */
   add(&t, key);
   open_without_keys(&t);
-  struct call reader = reader_of(&t, variant, key);
+  struct call reader = call_of(&t, call_contains, key);
   stop_at(&reader, "cuckoo_older_pair_found");
   if (third)
     open_without_keys(&t);
@@ -246,25 +225,27 @@ static void copy_goes_where_nothing_was(bool third, unsigned variant)
 
 static void a_copy_goes_to_a_new_segment(void **state)
 {
-  copy_goes_where_nothing_was(false, *(const unsigned *) *state);
+  (void) state;
+  copy_goes_where_nothing_was(false);
 }
 
-/* There is always a copy of this key: at first in the first generation, whose entries are so wide
- * here that a remove takes them first; then in the second one as well; then only there.  Both have
- * a segment for it.  The reader has found its pairs.  Then the younger segment splits before the
- * copy comes, or a third generation is opened, to which it goes. */
-static void copy_goes_to_a_segment_that_has_split(bool third, unsigned variant)
+/* There is always a copy of this key: at first in the first generation, whose entries a remove takes
+ * first, as they know as much; then in the second one as well; then only there.  Both have a segment for
+ * it.  The reader has found its pairs.  Then the younger segment splits before the copy comes, or a third
+ * generation is opened, to which it goes. */
+static void copy_goes_to_a_segment_that_has_split(bool third)
 {
   struct tiny t = make_tiny(32);
+  split(&t); /* as the younger segment will */
   uint64_t key = hash_at(&t, HOME, OTHER_UPPER);
   add(&t, key);
-  open_generation(&t);
+  open_without_keys(&t);
   struct generation *second = cuckoo_generation(cuckoo_of(t.filter), 1);
   struct bucket_pair pair;
   while (!(pair = pair_find(second, hash_mix(&t.keys, key))).segment)
     add(&t, hash_at(&t, LOWER, UPPER)); /* until one has come to the key's root */
   uint64_t first_has = entries_of(&t, 0);
-  struct call reader = reader_of(&t, variant, key);
+  struct call reader = call_of(&t, call_contains, key);
   stop_at(&reader, "cuckoo_older_pair_found");
   while (!third && pair_find(second, hash_mix(&t.keys, key)).segment == pair.segment) {
     uint64_t other = hash_at(&t, LOWER, UPPER);
@@ -282,14 +263,16 @@ static void copy_goes_to_a_segment_that_has_split(bool third, unsigned variant)
 
 static void a_copy_goes_to_a_segment_that_has_split(void **state)
 {
-  copy_goes_to_a_segment_that_has_split(false, *(const unsigned *) *state);
+  (void) state;
+  copy_goes_to_a_segment_that_has_split(false);
 }
 
 /* The second generation has no segment for the key, or it has one. */
 static void a_copy_goes_to_a_third_generation(void **state)
 {
-  copy_goes_where_nothing_was(true, *(const unsigned *) *state);
-  copy_goes_to_a_segment_that_has_split(true, *(const unsigned *) *state);
+  (void) state;
+  copy_goes_where_nothing_was(true);
+  copy_goes_to_a_segment_that_has_split(true);
 }
 
 /* There is always a copy of this key: at first in the first generation, whose entries are so
@@ -297,8 +280,7 @@ static void a_copy_goes_to_a_third_generation(void **state)
  * The reader finds the first copy gone, and has not yet read the second generation. */
 static void a_copy_changes_generations(void **state)
 {
-  const unsigned *variant = *state;
-  bool lower = !(*variant & IN_UPPER);
+  const bool lower = !*(const bool *) *state;
   struct tiny t = make_tiny(32);
   uint64_t before = hash_at(&t, HOME, OTHER_UPPER), key = hash_at(&t, HOME, OTHER_UPPER);
   if (!lower)
@@ -307,7 +289,7 @@ static void a_copy_changes_generations(void **state)
   assert_true(stands_in_bucket(&t, key, lower ? HOME : OTHER_UPPER));
   open_generation(&t);
   uint64_t first_has = entries_of(&t, 0);
-  struct call reader = reader_of(&t, *variant, key);
+  struct call reader = call_of(&t, call_contains, key);
   start_and_stop(&reader, lower ? "cuckoo_older_pair_found" : "cuckoo_older_lower_read");
   assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
   assert_int_equal(tamis_remove_hash(t.filter, key), TAMIS_OK);
@@ -481,26 +463,21 @@ static void a_copy_changes_generations_under_a_batch(void **state)
 }
 
 /* clang-format off */
-#define on_either_path(test) \
-  {#test, test, NULL, NULL, &variants[0]}, \
-  {#test ", general path", test, NULL, NULL, &variants[GENERAL]}
-#define in_either_bucket_on_either_path(test) \
-  {#test ", lower", test, NULL, NULL, &variants[0]}, \
-  {#test ", upper", test, NULL, NULL, &variants[IN_UPPER]}, \
-  {#test ", lower, general path", test, NULL, NULL, &variants[GENERAL]}, \
-  {#test ", upper, general path", test, NULL, NULL, &variants[GENERAL | IN_UPPER]}
+#define in_either_bucket(test) \
+  {#test ", lower", test, NULL, NULL, &buckets[0]}, \
+  {#test ", upper", test, NULL, NULL, &buckets[1]}
 /* clang-format on */
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      on_either_path(a_copy_goes_into_a_joined_segment),
-      in_either_bucket_on_either_path(a_copy_goes_to_an_older_generation),
-      on_either_path(moves_in_an_older_generation),
-      on_either_path(a_copy_goes_to_a_new_segment),
-      on_either_path(a_copy_goes_to_a_segment_that_has_split),
-      on_either_path(a_copy_goes_to_a_third_generation),
-      in_either_bucket_on_either_path(a_copy_changes_generations),
+      cmocka_unit_test(a_copy_goes_into_a_joined_segment),
+      in_either_bucket(a_copy_goes_to_an_older_generation),
+      cmocka_unit_test(moves_in_an_older_generation),
+      cmocka_unit_test(a_copy_goes_to_a_new_segment),
+      cmocka_unit_test(a_copy_goes_to_a_segment_that_has_split),
+      cmocka_unit_test(a_copy_goes_to_a_third_generation),
+      in_either_bucket(a_copy_changes_generations),
       cmocka_unit_test(a_generation_opens_under_a_reader),
       cmocka_unit_test(a_key_goes_to_a_generation_that_is_new),
       cmocka_unit_test(a_batch_answers_in_order),

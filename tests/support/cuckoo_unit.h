@@ -189,8 +189,7 @@ static inline void begin(struct fixture *x, uint64_t more_bytes)
   x->c = cuckoo_of(x->filter);
   x->c->max_bytes += sizeof(struct cuckoo_growth);
   assert_int_equal(tamis__growth_provide(x->c), TAMIS_OK);
-  x->segment =
-      directory_segment(directory_load(generation_directory_entry(cuckoo_generation(x->c, 0), 0)));
+  x->segment = directory_segment(directory_at(cuckoo_generation(x->c, 0), 0));
 }
 
 static inline void end(struct fixture *x)

@@ -50,15 +50,20 @@ static int create_tiny(unsigned round, const tamis_options *options, tamis_filte
   g.root0_bits = 3;
   g.pair_bits = (uint8_t) ((round + 1) % 3);
   g.depth_limit = round % 2 ? 3 : 6; /* another generation soon, or many splits */
+  g.fixed_width = g.shape.width;
+  g.uneven_at =
+      (uint8_t[]){0, 2, NEVER_UNEVEN}[g.shape.width < 21 ? round % 3 : 0]; /* 2: into wider lanes */
   g.stripe_mask = round % 2;
   g.words_offset = 64 + 64;
-  g.rate = 0.001; /* leaves the rest to later generations */
+  g.rate = cuckoo_geometry_rate(&g, g.depth_limit);
+  tamis_options leaves_some = *options; /* of the rate, to later generations */
+  leaves_some.fpp += g.rate;
   _Static_assert(2 * sizeof(struct stripe) <= 64, "two stripes stand before the words");
   struct tamis_filter head = {.keys = hash_keys_from_seed(SEED)};
   const struct filter_more more = {.allocator = user};
   if (options->allocator)
     filter_set_more(&head, &more);
-  int result = tamis__cuckoo_create_with(options, &head, &g, out);
+  int result = tamis__cuckoo_create_with(&leaves_some, &head, &g, out);
   if (result == TAMIS_OK && slabs) {
     struct slabs *taken = generation_slabs(cuckoo_generation(cuckoo_of(*out), 0));
     taken->slots = 4; /* as many segments must there be for a slab */

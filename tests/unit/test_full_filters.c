@@ -388,7 +388,7 @@ static void memory_of_counts_makes_room(void **state)
   for (uint64_t seed = 1; seed <= 5; seed++) {
     tamis_options o = options_of(table(CUCKOO_GROWING), 4000, 1e-6);
     o.seed = seed;
-    o.max_bytes = bytes_of(&o) * 7 / 4;
+    o.max_bytes = bytes_of(&o) * 11 / 6;
     tamis_filter *f = make_with_options(&o);
     unsigned copies[2000];
     enum { KEYS = 2000, LANES = 8 }; /* no key has more lanes */

@@ -150,8 +150,7 @@ enum { WIDTHS = sizeof widths / sizeof *widths };
 static void assert_entries(const struct cuckoo *c, unsigned bits)
 {
   const struct cuckoo_geometry *g = &c->first.geometry;
-  const struct segment *segment =
-      directory_segment(directory_load(generation_directory_entry(&c->first, 0)));
+  const struct segment *segment = directory_segment(directory_at(&c->first, 0));
   uint64_t ones[32] = {0}, entries = 0;
   for (uint32_t i = 0; i < cuckoo_buckets(g); i++) {
     uint64_t value = word_load(&segment_words(g, segment)[i]);

@@ -54,7 +54,7 @@ static int call(const struct form *form, tamis_filter *f, uint64_t i)
 /* Rates and sizes of all sorts: a filter has made so many calls. */
 static tamis_options options_of_round(const struct form *form, unsigned round, uint64_t *calls)
 {
-  static const double rates[] = {0.01, 0.3, 1e-4, 0.05, 1e-9};
+  static const double rates[] = {0.03, 0.3, 1e-4, 0.05, 1e-9};
   static const uint64_t capacities[] = {1, 40, 300, SMALL(5000, 12000)};
   tamis_options o = form->options;
   o.fpp = rates[round % 5], o.capacity = capacities[round % 4];

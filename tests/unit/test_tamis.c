@@ -443,7 +443,7 @@ static void the_allocator_struct_is_copied(void **state)
     struct counts counts = {0};
     tamis_allocator allocator = counting(&counts);
     tamis_options o = form->options;
-    o.capacity = 100;
+    o.capacity = 100, o.fpp = 0.03; /* for two generations */
     o.allocator = &allocator;
     tamis_filter *f = make_with_options(&o);
     memset(&allocator, 0, sizeof allocator);

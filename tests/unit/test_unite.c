@@ -198,9 +198,9 @@ static void unions_in_all_stages_of_growth(void **state)
     uint64_t capacity;
     double fpp;
     unsigned copies;
-  } rows[] = {{100, 0.01, 1},  {10, 0.01, 1},  {10, 1e-6, 1},    {100, 1e-6, 1},
-              {3000, 0.01, 1}, {100, 0.01, 5}, {10, 0.1, 1},     {100, 0.1, 1},
-              {10, 1e-3, 1},   {100, 1e-3, 1}, {1000, 1e-3, 300}};
+  } rows[] = {{100, 0.01, 1},    {10, 0.01, 1}, {10, 1e-6, 1}, {100, 1e-6, 1}, {3000, 0.01, 1},
+              {100, 0.01, 5},    {10, 0.1, 1},  {100, 0.1, 1}, {10, 1e-3, 1},  {100, 1e-3, 1},
+              {1000, 1e-3, 300}, {10, 2e-5, 1}, {100, 2e-5, 1}};
   for (const struct form *form = NULL; (form = next_form(form));)
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
       tamis_options o = options_of(form, rows[i].capacity, rows[i].fpp);
@@ -223,7 +223,7 @@ static void filters_that_have_shrunk(void **state)
       int result = play(&o, into ? shrunk : small, into ? small : shrunk, 1);
       assert_true(result == TAMIS_OK || result == TAMIS_EUNSUPPORTED);
     }
-  o.capacity = 150;
+  o.capacity = 40;
   assert_int_equal(
       play(&o, (struct keys){0, 30000, 6000, 0}, (struct keys){100000, 20000, 8000, 0}, 1),
       TAMIS_OK);
@@ -234,8 +234,8 @@ static void filters_that_have_shrunk(void **state)
 static void pairs_that_fill_one_by_one_are_no_limit(void **state)
 {
   (void) state;
-  const uint64_t room = 30000, keys[] = {500, 4000, 8000};
-  const tamis_options o = options_for(150, 0.01);
+  const uint64_t room = 150000, keys[] = {500, 1000, 2000};
+  const tamis_options o = options_for(150, 0.001);
   for (unsigned i = 0; i < 3; i++) {
     tamis_filter *into = make_with_options(&o),
                  *from = make_with_keys(&o, (struct keys){0, room + keys[i], room, 0}, 1),
@@ -401,7 +401,7 @@ static void a_snapshot_of_the_filter_is_not_changed(void **state)
 {
   (void) state;
   const struct keys of_into = {0, 40000, 15000, 0}, of_from = {100000, 10, 0, 0};
-  const tamis_options o = options_for(100, 0.01);
+  const tamis_options o = options_for(400, 0.03);
   tamis_filter *into = make_with_keys(&o, of_into, 1), *from = make_with_keys(&o, of_from, 1);
   assert_true(stats_of(into).generations > 1);
   struct cuckoo_snapshot s;
@@ -451,17 +451,17 @@ static unsigned split_limit(const tamis_filter *f)
 static void a_union_that_fails_leaves_nothing(void **state)
 {
   (void) state;
-  const tamis_options o = options_for(100, 0.002);
+  const tamis_options o = options_for(100, 0.003);
   bool took_splits = false;
   for (unsigned unions = 1; unions <= 2; unions++) {
-    tamis_filter *f = unite_some(&o, unions, 5), *twin = unite_some(&o, unions, 0),
+    tamis_filter *f = unite_some(&o, unions, 4), *twin = unite_some(&o, unions, 0),
                  *more = unite_some(&o, unions + 1, 0);
     assert_int_equal(atomic_load(&cuckoo_growth(const_cuckoo_of(f))->unions), 0);
     took_splits |= split_limit(more) < split_limit(twin);
     for (unsigned i = 0; i < 2; i++) {
       struct bytes saved = saved_bytes(twin);
       assert_as_saved(f, &saved);
-      add_keys(f, 1000000, 1000000 + 20000, 1), add_keys(twin, 1000000, 1000000 + 20000, 1);
+      add_keys(f, 1000000, 1000000 + 40000, 1), add_keys(twin, 1000000, 1000000 + 40000, 1);
     }
     tamis_destroy(f), tamis_destroy(twin), tamis_destroy(more);
   }
@@ -729,7 +729,7 @@ static void both_may_be_in_use(void **state)
         continue;
       }
       use_both(form, &o, 10000 / SCALE * i, 0, i % 2);
-      o.capacity = 100 / SCALE; /* two generations */
+      o.capacity = 400 / SCALE, o.fpp = 0.03; /* two generations */
       use_both(form, &o, 1000 * i, STABLE, i % 2);
     }
 }

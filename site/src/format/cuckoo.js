@@ -5,25 +5,35 @@ import { COUNTS, Container, HEADER, UNIT, furtherCopies } from './container.js';
 
 const GENERATION = 16, SEGMENT = 17, REMOVED = 18, PLACES = 20, LIMITS = 21; // types of blocks
 const widths = [8, 9, 10, 12, 16, 21, 32];
-const cells = [0, 29, 58, 84, 107, 128];
 
 class Generation {
   constructor(number, figures, firstRoots, ages) {
-    const [width, pairBits, depthLimit, stripes, , shift] = figures;
+    const [width, pairBits, depthLimit, stripes, , shift, uneven] = figures;
+    const unevenAt = uneven && uneven <= depthLimit ? uneven - 1 : depthLimit; // P; without one, no depth is above
+    const hasUneven = unevenAt < depthLimit;
     need(widths.includes(width) && pairBits <= (ages ? 11 : 20) && stripes >= 1 && stripes <= 32, 'a generation');
-    need(ages ? depthLimit >= 1 && depthLimit <= 9 : depthLimit === 0, 'a generation');
+    need(ages ? depthLimit >= 1 && depthLimit <= Math.min(width - 7 + hasUneven, number > 0 ? 9 : 14) : depthLimit === 0, 'a generation');
     need(firstRoots >= 1 && firstRoots < 2 ** 48 && shift < 48, 'the roots');
-    Object.assign(this, { number, width, pairBits, depthLimit, stripes, shift, firstRoots, ages, later: number > 0 });
-    this.roots = (this.later ? 5 * firstRoots : firstRoots) * 2 ** shift;
+    const wide = hasUneven && unevenAt > 0 ? widths[widths.indexOf(width) + 1] : width;
+    need(wide && (wide === width || number === 0), 'an uneven split');
+    Object.assign(this, { number, width, wide, unevenAt, pairBits, depthLimit, stripes, shift, firstRoots, ages });
+    this.roots = firstRoots * 2 ** shift;
     need(this.roots < 2 ** 53, 'the roots');
     this.buckets = 2 * 2 ** pairBits;
-    this.lanes = Math.floor(64 / width);
     this.rootBits = BigInt((firstRoots - 1).toString(2).length * (firstRoots > 1));
-    this.needsSecond = Number(this.rootBits) + (this.later ? 2 : 0) + shift + pairBits + depthLimit + width - (ages ? 1 : 0) > 64;
+    this.needsSecond = Number(this.rootBits) + shift + pairBits + depthLimit + wide - (ages ? 1 : 0) > 64;
     this.segments = new Map(); // by the first of their indexes
   }
 
-  /** The root, the pair and the fingerprint of a key, which has 64 bits. */
+  widthAt(depth) {
+    return depth > this.unevenAt ? this.wide : this.width;
+  }
+
+  lanesAt(depth) {
+    return Math.floor(64 / this.widthAt(depth));
+  }
+
+  /** The root, the index, the buckets and the fingerprint of a key, which has 64 bits. */
   placeOf(mixed) {
     const product = spread(mixed) * BigInt(this.firstRoots);
     let root = high(product), bits = product & MASK, length = 64n;
@@ -37,29 +47,23 @@ class Generation {
       bits = length > 0n ? bits & ((1n << length) - 1n) : 0n;
       return value;
     };
-    let number = 0n;
-    if (this.later) {
-      const cell = Number(take(7));
-      const ofFive = cells.findIndex((end, i) => cell < cells[i + 1]);
-      root = root * 5n + BigInt(ofFive);
-      number = BigInt(cell - cells[ofFive]);
-    }
     root = (root << BigInt(this.shift)) | take(this.shift);
     const pair = take(this.pairBits);
-    let fingerprint = take(this.depthLimit), known = this.depthLimit;
-    if (this.later) {
-      fingerprint = (fingerprint << 5n) | number;
-      known += 5;
+    const fingerprint = take(64);
+    const mixture = ((fingerprint >> BigInt(65 - this.width)) * 0x9E3779B97F4A7C15n) & MASK;
+    const upper = BigInt(this.buckets / 2) + (pair ^ (mixture >> BigInt(64 - this.pairBits)));
+    let path = fingerprint;
+    if (this.unevenAt < this.depthLimit) {
+      const after = BigInt(64 - this.unevenAt);
+      const keyClass = ((mixture >> 12n) & 0xffffffffn) < 0x6A09E667n ? 1n : 0n;
+      path = (((fingerprint >> after << 1n) | keyClass) << (after - 1n)) | ((fingerprint & ((1n << after) - 1n)) >> 1n);
     }
-    fingerprint = (fingerprint << BigInt(64 - known)) | take(64 - known);
-    const g = ((fingerprint >> BigInt(65 - this.width)) * 0x9E3779B97F4A7C15n) & MASK;
-    const upper = BigInt(this.buckets / 2) + (pair ^ (g >> BigInt(64 - this.pairBits)));
-    return { root, fingerprint, buckets: [Number(pair), Number(upper)] };
+    const index = Number((root << BigInt(this.depthLimit)) | (path >> BigInt(64 - this.depthLimit)));
+    return { root, index, fingerprint, buckets: [Number(pair), Number(upper)] };
   }
 
-  /** The segment that has the keys of a root whose fingerprints begin so. */
-  segmentOf({ root, fingerprint }) {
-    const index = Number((root << BigInt(this.depthLimit)) | (this.depthLimit ? fingerprint >> BigInt(64 - this.depthLimit) : 0n));
+  /** The segment that has the keys of an index. */
+  segmentOf({ index }) {
     for (let depth = 0; depth <= this.depthLimit; depth++) {
       const size = 2 ** (this.depthLimit - depth);
       const segment = this.segments.get(Math.floor(index / size) * size);
@@ -69,9 +73,9 @@ class Generation {
     return null;
   }
 
-  lanesOf(word) {
-    const mask = (1n << BigInt(this.width)) - 1n;
-    return Array.from({ length: this.lanes }, (_, lane) => (word >> BigInt(lane * this.width)) & mask);
+  lanesOf(word, depth) {
+    const width = BigInt(this.widthAt(depth));
+    return Array.from({ length: this.lanesAt(depth) }, (_, lane) => (word >> BigInt(lane) * width) & ((1n << width) - 1n));
   }
 
   /** The bits of the hash string that an entry knows if it may be this fingerprint's; -1 if it is not. */
@@ -79,10 +83,11 @@ class Generation {
     if (!this.ages)
       return entry === ((fingerprint >> BigInt(64 - this.width)) || 1n) ? 0 : -1;
     const age = Generation.ageOf(entry);
-    const known = this.width - 1 - age;
-    if (entry >> BigInt(age + 1) !== ((fingerprint << BigInt(depth)) & MASK) >> BigInt(64 - known))
+    const known = this.widthAt(depth) - 1 - age;
+    const prefix = depth - (depth > this.unevenAt);
+    if (entry >> BigInt(age + 1) !== ((fingerprint << BigInt(prefix)) & MASK) >> BigInt(64 - known))
       return -1;
-    return this.pairBits + depth + this.width - age + (this.later ? this.shift + 2 : 0);
+    return this.shift + this.pairBits + prefix + known;
   }
 
   static ageOf(entry) {
@@ -93,7 +98,7 @@ class Generation {
 export class Cuckoo {
   static async open(container, { geometry, growable }, progress) {
     const cuckoo = new Cuckoo();
-    const first = new Generation(0, [0, 1, 2, 3, 4, 5].map(geometry), geometry(6), growable);
+    const first = new Generation(0, [0, 1, 2, 3, 4, 5, 6].map(geometry), geometry(7), growable);
     cuckoo.generations = [first];
     cuckoo.removed = new Map(); // copies that were taken out while the filter was saved, by lane
     if (growable)
@@ -133,14 +138,14 @@ export class Cuckoo {
       const [first, index, , used] = block.meanings;
       stride = block.type === SEGMENT ? block.end - at : 0;
       if (block.type === GENERATION) {
-        need(block.size === 48 && first === BigInt(this.generations.length) && this.generations.length < 24, 'a generation');
+        need(block.size === 56 && first === BigInt(this.generations.length) && this.generations.length < 24, 'a generation');
         const payload = await container.payload(block);
-        generation = new Generation(this.generations.length, [0, 8, 16, 24, 32, 40].map((offset) => u64(payload, offset)), generation.firstRoots, true);
+        generation = new Generation(this.generations.length, [0, 8, 16, 24, 32, 40, 48].map((offset) => u64(payload, offset)), generation.firstRoots, true);
         this.generations.push(generation);
       } else if (block.type === SEGMENT) {
         const depth = Number(first >> 32n);
         need((first & 0xffffffffn) === BigInt(generation.number) && depth <= generation.depthLimit && block.size === 8 * generation.buckets &&
-          index < BigInt(generation.roots) << BigInt(generation.depthLimit) && used <= BigInt(generation.buckets * generation.lanes), 'a segment');
+          index < BigInt(generation.roots) << BigInt(generation.depthLimit) && used <= BigInt(generation.buckets * generation.lanesAt(depth)), 'a segment');
         segment = { generation, depth, index: Number(index), at: at + UNIT, used: Number(used), counts: [] };
         generation.segments.set(segment.index, segment);
         container.part('segment', at, block.end - at);
@@ -206,7 +211,7 @@ export class Cuckoo {
       let used = 0;
       for (let at = 4; at < stripes.length; at += 16)
         used += u32(stripes, at);
-      return used / (generation.buckets * generation.lanes);
+      return used / (generation.buckets * generation.lanesAt(0));
     }));
   }
 
@@ -218,16 +223,17 @@ export class Cuckoo {
       const segment = this.places ? await this.segmentAt(container, Number(place.root)) : generation.segmentOf(place);
       if (!segment)
         continue;
+      const lanes = generation.lanesAt(segment.depth);
       const words = await Promise.all(place.buckets.map((bucket) => container.read(segment.at + 8 * bucket, 8).then((bytes) => big(bytes, 0))));
       for (const [i, bucket] of place.buckets.entries()) {
         trace?.push({ generation: generation.number, segment: segment.index, bucket, fingerprint: place.fingerprint });
-        for (const [lane, entry] of generation.lanesOf(words[i]).entries()) {
+        for (const [lane, entry] of generation.lanesOf(words[i], segment.depth).entries()) {
           const knows = entry ? generation.knows(entry, place.fingerprint, segment.depth) : -1;
           if (knows < 0)
             continue;
-          const number = bucket * generation.lanes + lane;
+          const number = bucket * lanes + lane;
           const key = `${generation.number} ${segment.index} ${number}`;
-          const further = await furtherCopies(container, segment.counts, generation.lanes, number);
+          const further = await furtherCopies(container, segment.counts, lanes, number);
           const copies = 1 + further - (this.removed.get(key) ?? 0);
           if (copies > 0)
             all.push({ knows, key, copies });

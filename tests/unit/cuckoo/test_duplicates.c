@@ -372,11 +372,12 @@ static void keys_that_come_a_few_times_have_room(void **state)
 {
   (void) state;
   static const double rates[] = {0.1, 0.01, 0.001, 1e-4, 1e-6, 1e-9};
-  static const uint64_t capacities[] = {1, 139, 2000, 7000};
+  static const uint64_t capacities[] = {1, 300, 2000, 7000};
   enum { KEYS = 30000 / SCALE };
   static unsigned in[KEYS];
   for (unsigned i = 0; i < 6 * 4 * 3 * 2; i++) {
     const uint64_t copies = 2 + i / 24 % 3;
+    const bool at_once = i / 6 % 2 == 0; /* all copies of a key, or all keys first */
     tamis_options options = options_for(capacities[i / 6 % 4], rates[i % 6]);
     options.growable = i / 72;
     options.seed = 1 + i;
@@ -388,11 +389,12 @@ static void keys_that_come_a_few_times_have_room(void **state)
     uint64_t count = 0;
     memset(in, 0, sizeof in);
     for (uint64_t j = 0; j < n * copies; j++) {
-      int result = tamis_add_hash(f, j / copies);
+      const uint64_t key = at_once ? j / copies : j % n;
+      int result = tamis_add_hash(f, key);
       if (result != TAMIS_OK && (options.growable || result != TAMIS_EFULL || j < options.capacity))
         fail_msg("fpp %g, capacity %lu: add %lu failed, %lu copies of each key", options.fpp,
                  options.capacity, j, copies);
-      in[j / copies] += result == TAMIS_OK;
+      in[key] += result == TAMIS_OK;
       count += result == TAMIS_OK;
     }
     assert_int_equal(stats_of(f).count, count);
@@ -457,6 +459,22 @@ static void copies_do_not_keep_out_new_keys(void **state)
   assert_in_range(keys_until_full(1000, 2, 0.03), keys_until_full(0, 1, 0.03) - 200, 30000);
 }
 
+/* So are those in lanes that are wider than the filter's first ones. */
+static void copies_in_wider_lanes_are_folded(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(3000, 0.001);
+  add_range(f, 0, 150000);
+  add_range(f, 0, 60000);
+  add_range(f, 150000, 300000);
+  assert_valid(f);
+  assert_all_in(f, 0, 300000);
+  remove_range(f, 0, 60000);
+  remove_range(f, 0, 300000);
+  assert_int_equal(stats_of(f).count, 0);
+  tamis_destroy(f);
+}
+
 /* At the limit copies are folded, which takes less memory than more lanes.  Adds come to an end
  * although copies make cuckoo paths long. */
 static void copies_are_folded_at_the_limit(void **state)
@@ -503,6 +521,7 @@ int main(void)
       cmocka_unit_test(keys_that_come_a_few_times_have_room),
       cmocka_unit_test(a_full_filter_does_not_go_on_in_its_duplicate_counts),
       cmocka_unit_test(copies_do_not_keep_out_new_keys),
+      cmocka_unit_test(copies_in_wider_lanes_are_folded),
       cmocka_unit_test(copies_are_folded_at_the_limit),
   };
   return cmocka_run_group_tests_name("cuckoo_duplicates", tests, NULL, NULL);

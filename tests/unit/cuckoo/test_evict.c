@@ -29,6 +29,8 @@ static void begin(struct bench *b, unsigned width, unsigned pair_bits, bool ages
   *b = (struct bench){.g = {.shape = bucket_shape(width, ages),
                             .first_roots = 1,
                             .pair_bits = (uint8_t) pair_bits,
+                            .uneven_at = NEVER_UNEVEN,
+                            .fixed_width = (uint8_t) width,
                             .words_offset = sizeof(struct segment) + 64},
                       .seed = 1};
   b->segment = aligned_alloc(64, cuckoo_segment_bytes(g));

@@ -3,6 +3,7 @@
 
 #include "cuckoo/geometry.h"
 #include "harness.h"
+#include "table/load.h"
 
 #include <math.h>
 
@@ -39,15 +40,29 @@ static struct cuckoo_geometry plan(uint64_t capacity, double fpp, bool growable)
 /* How many keys it holds when every segment has split as often as it may. */
 static double keys_at_most(const struct cuckoo_geometry *g)
 {
-  double lanes = (double) cuckoo_directory_size(g) * (double) cuckoo_lanes(g);
+  const struct cuckoo_geometry after = cuckoo_geometry_after(g);
+  double lanes = (double) cuckoo_directory_size(g) * (double) cuckoo_lanes(&after);
   bool one_pair = g->pair_bits == 0 && !g->shape.ages;
   return one_pair ? lanes : lanes * cuckoo_geometry_full_load(g);
 }
 
-/* Bits of the string, after root0, that an entry is made of at any depth. */
+/* The geometry of segments of a depth. */
+static struct cuckoo_geometry at_depth(const struct cuckoo_geometry *g, unsigned depth)
+{
+  return depth > g->uneven_at ? cuckoo_geometry_after(g) : *g;
+}
+
+/* Bits of the fingerprint that an entry is made of at any depth. */
+static unsigned fingerprint_bits(const struct cuckoo_geometry *g)
+{
+  return cuckoo_prefix_bits(g, g->depth_limit) + at_depth(g, g->depth_limit).shape.width -
+         g->shape.ages;
+}
+
+/* The same of the string after root0. */
 static unsigned bits_in_use(const struct cuckoo_geometry *g)
 {
-  return cuckoo_root_bits(g) + g->pair_bits + g->depth_limit + g->shape.width - g->shape.ages;
+  return g->root_shift + g->pair_bits + fingerprint_bits(g);
 }
 
 /* ---- sizes and rates ---- */
@@ -58,9 +73,11 @@ static void assert_sound(const struct cuckoo_geometry *g, bool ages)
   assert_true(g->first_roots >= 1);
   assert_true(g->root0_bits == 64 || g->first_roots <= UINT64_C(1) << g->root0_bits);
   assert_true(ages || g->depth_limit == 0);
-  assert_in_range(g->depth_limit, 0, 10);
+  assert_in_range(g->depth_limit, 0, g->later ? 9 : 14);
+  assert_true(g->uneven_at == NEVER_UNEVEN || (ages && g->uneven_at < g->depth_limit));
+  assert_true(!g->later || g->uneven_at == 0 || g->uneven_at == NEVER_UNEVEN);
   /* bits that still vary when a segment has split to the end */
-  assert_true(!ages || g->shape.width - 1 - g->depth_limit >= 6);
+  assert_true(!ages || g->shape.width - 1 - cuckoo_prefix_bits(g, g->depth_limit) >= 6);
   assert_int_equal((g->stripe_mask + 1) & g->stripe_mask, 0);
   assert_true(g->words_offset % 8 == 0 && cuckoo_segment_bytes(g) % 64 == 0);
   assert_true(cuckoo_segment_bytes(g) >= g->words_offset + 8 * cuckoo_buckets(g));
@@ -68,17 +85,32 @@ static void assert_sound(const struct cuckoo_geometry *g, bool ages)
   assert_true(g->pair_bits <= 31 && g->shape.width <= 32);
 }
 
-/* Of the entries of a segment that has split D times half are new, a quarter know a bit less,
- * and so on; the oldest know D bits less. */
+/* What absent keys of one class match in a full segment of depth D.  At each split it keeps half of its
+ * entries or, at the uneven one, those of its class.  A key shares the prefix and the class with all that
+ * are left. */
+static double rate_in_class(const struct cuckoo_geometry *g, double class_share)
+{
+  double entries[16] = {0}, rate = 0;
+  for (unsigned depth = 0; depth <= g->depth_limit; depth++) {
+    const struct lane_shape s = at_depth(g, depth).shape;
+    double old = 0;
+    for (unsigned came = 0; came < depth; came++)
+      old += entries[came] *= depth - 1 == g->uneven_at ? class_share : 0.5;
+    entries[depth] = 2 * s.lanes * (s.ages ? tamis__table_load(s.lanes, false).mean : 1) - old;
+    assert_true(entries[depth] > 0);
+  }
+  for (unsigned came = 0; came <= g->depth_limit; came++) {
+    unsigned known = cuckoo_prefix_bits(g, came) + at_depth(g, came).shape.width - g->shape.ages;
+    rate += entries[came] * exp2(cuckoo_prefix_bits(g, g->depth_limit) - (double) known);
+  }
+  return g->uneven_at < g->depth_limit ? rate / class_share : rate;
+}
+
 static void assert_rate_of_all_ages(const struct cuckoo_geometry *g)
 {
-  double sum = 0, part = 1;
-  for (unsigned age = 0; age <= g->depth_limit; age++) {
-    part = age < g->depth_limit ? part / 2 : part;
-    sum += part * ldexp(1, (int) age + (int) g->shape.ages - (int) g->shape.width);
-  }
-  double lanes = 2.0 * g->shape.lanes * (g->shape.ages ? cuckoo_geometry_full_load(g) : 1);
-  assert_true(fabs(g->rate / (lanes * sum) - 1) < 0.03); /* the load of another size */
+  const double share = CUCKOO_CLASS_SHARE * 0x1p-32;
+  double sum = share * rate_in_class(g, share) + (1 - share) * rate_in_class(g, 1 - share);
+  assert_true(fabs(g->rate / sum - 1) < 1e-9);
 }
 
 static void every_plan_keeps_within_its_rate(void **state)
@@ -95,9 +127,54 @@ static void every_plan_keeps_within_its_rate(void **state)
         assert_sound(&g, growable);
         assert_true(g.rate > 0 && g.rate <= rates[r]);
         assert_true(keys_at_most(&g) >= (double) n);
-        if (n > 1000)
-          assert_rate_of_all_ages(&g);
+        assert_rate_of_all_ages(&g);
       }
+}
+
+static void first_generations_split_as_documented(void **state)
+{
+  (void) state;
+  static const struct {
+    double fpp;
+    unsigned width, then, at, depth;
+  } rows[] = {{0.03, 12, 16, 5, 6}, /* docs/growth.md */
+              {0.01, 16, 16, 0, 10},
+              {0.001, 16, 21, 5, 10},
+              {1e-4, 21, 21, 0, 14},
+              {1e-6, 32, 32, 0, 14}};
+  for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (uint64_t n = 1000; n <= 1000000; n *= 10) {
+      const struct cuckoo_geometry g = plan(n, rows[i].fpp, true),
+                                   after = cuckoo_geometry_after(&g);
+      assert_int_equal(g.shape.width, rows[i].width);
+      assert_int_equal(after.shape.width, rows[i].then);
+      assert_int_equal(g.uneven_at, rows[i].at);
+      assert_int_equal(g.depth_limit, rows[i].depth);
+    }
+}
+
+/* The index in an earlier generation of the keys whose string begins like this. */
+static uint64_t index_of(const struct cuckoo_geometry *g, uint64_t bits)
+{
+  struct cuckoo_geometry one_hash = *g;
+  one_hash.needs_second_hash = false;
+  const struct cuckoo_address a =
+      cuckoo_address_of(&one_hash, (struct cuckoo_hash_string){.bits = bits}, 0);
+  return cuckoo_address_index(g, &a);
+}
+
+/* A generation follows another one only if the bits that its entries know for life give the index there. */
+static void check_following(const struct cuckoo_geometry *before, const struct cuckoo_geometry *g)
+{
+  struct cuckoo_geometry other = *g;
+  assert_true(cuckoo_geometry_may_follow(before, g));
+  for (other.pair_bits = 0; other.pair_bits < g->pair_bits; other.pair_bits++) {
+    const unsigned known = (unsigned) other.root_shift + other.pair_bits + other.shape.width - 1;
+    const uint64_t next_bit = known < 64 ? UINT64_C(1) << (63 - known) : 0;
+    for (uint64_t i = 0; i < 50 && cuckoo_geometry_may_follow(before, &other); i++)
+      assert_int_equal(index_of(before, i * CUCKOO_OTHER_MULTIPLIER),
+                       index_of(before, (i * CUCKOO_OTHER_MULTIPLIER) ^ next_bit));
+  }
 }
 
 /* A filter can grow a million times, in a few generations, each of which leaves something of the
@@ -105,13 +182,16 @@ static void every_plan_keeps_within_its_rate(void **state)
  * many times as many. */
 static void check_growth(uint64_t n, double rate)
 {
-  struct cuckoo_geometry first = plan(n, rate, true), g = {.pair_bits = 99};
+  struct cuckoo_geometry first = plan(n, rate, true), g = first, before;
   double sum = first.rate, keys = keys_at_most(&first);
   unsigned generations = 1;
   for (; keys < 1e6 * (double) n; generations++) {
-    if (cuckoo_geometry_next(&first, (uint64_t) keys, rate - sum, &g) != TAMIS_OK)
+    before = g;
+    if (cuckoo_geometry_next(&before, (uint64_t) keys, rate - sum, &g) != TAMIS_OK)
       fail_msg("rate %g, capacity %lu: the end at %g keys", rate, n, keys);
     assert_sound(&g, true);
+    assert_rate_of_all_ages(&g);
+    check_following(&before, &g);
     assert_int_equal(g.first_roots, first.first_roots);
     assert_int_equal(g.root0_bits, first.root0_bits);
     assert_int_equal(g.stripe_mask, first.stripes_wanted ? first.stripe_mask : g.stripe_mask);
@@ -124,8 +204,10 @@ static void check_growth(uint64_t n, double rate)
   }
   assert_true(sum <= rate);
   assert_in_range(generations, 1, 8);
+  if (cuckoo_geometry_next(&first, 0, rate - first.rate, &g) == TAMIS_OK) /* all keys are gone */
+    check_following(&first, &g);
   const double left[] = {0, -1e-3, 1e-15};
-  struct cuckoo_geometry before = g;
+  before = g;
   for (unsigned i = 0; i < 3; i++)
     assert_int_equal(cuckoo_geometry_next(&first, 1000000, left[i], &g), TAMIS_EFULL);
   assert_memory_equal(&g, &before, sizeof g);
@@ -260,7 +342,7 @@ static void capacity_is_kept_but_once_in_a_billion_filters(void **state)
 /* ---- addresses ---- */
 
 /* Geometries of all kinds: small, large, growing, not growing, first, later. */
-enum { MOST_KINDS = 400 };
+enum { MOST_KINDS = 900 };
 static struct cuckoo_geometry kinds[MOST_KINDS];
 static unsigned kind_count;
 
@@ -269,7 +351,7 @@ static int make_kinds(void **state)
   (void) state;
   const uint64_t capacities[] = {1,      5,       17,       100,       1000,           33333,
                                  250000, 1000001, 50000000, 999999999, 30000000000ull, 1ull << 40};
-  for (unsigned r = 1; r < RATES; r += 2) /* .1 .01 1e-4 1e-6 1e-8 */
+  for (unsigned r = 1; r < RATES; r++)
     for (unsigned c = 0; c < sizeof capacities / sizeof *capacities; c++)
       for (int growable = 0; growable < 2; growable++) {
         struct cuckoo_geometry first, g;
@@ -299,34 +381,47 @@ static uint64_t unspread(uint64_t x)
 }
 
 /* It is inside the directory, whose index has the first bits of the fingerprint that entries are cut
- * from. */
+ * from, and the class.  So has the first index of a segment of any depth. */
 static void check_address(const struct cuckoo_geometry *g, const struct cuckoo_address *a)
 {
-  assert_true(a->index < cuckoo_directory_size(g));
+  const uint64_t index = cuckoo_address_index(g, a);
+  assert_true(index < cuckoo_directory_size(g));
   assert_true(a->lower < cuckoo_buckets(g) / 2);
   assert_true(a->upper >= cuckoo_buckets(g) / 2 && a->upper < cuckoo_buckets(g));
-  assert_int_equal(a->index & ((UINT64_C(1) << g->depth_limit) - 1),
-                   cuckoo_top_bits(a->fingerprint, g->depth_limit));
+  for (unsigned depth = 0; depth <= g->depth_limit; depth++) {
+    unsigned bits = cuckoo_prefix_bits(g, depth);
+    uint64_t first = cuckoo_first_index(g, index, depth), prefix = cuckoo_prefix(g, first);
+    assert_in_range(index - first, 0, (UINT64_C(1) << (g->depth_limit - depth)) - 1);
+    assert_int_equal(cuckoo_root_of_index(g, first), a->root);
+    assert_int_equal(prefix, bits ? a->fingerprint >> (64 - bits) << (64 - bits) : 0);
+    assert_int_equal(cuckoo_class_of_index(g, first), depth > g->uneven_at && a->class);
+    assert_int_equal(cuckoo_index(g, a->root, prefix, depth > g->uneven_at && a->class), first);
+  }
 }
 
-/* An entry that was added at any depth says at any later depth where its other bucket is. */
+/* An entry that was added at any depth says at any later depth where its other bucket is, and which
+ * class it has.  In wider lanes it is as old as if it had come to them and aged. */
 static void check_entries(const struct cuckoo_geometry *g, const struct cuckoo_address *a)
 {
   for (unsigned depth = 0; depth <= g->depth_limit; depth++) {
-    uint64_t prefix = depth ? a->fingerprint >> (64 - depth) << (64 - depth) : 0;
+    const struct cuckoo_geometry now = at_depth(g, depth);
+    const uint64_t prefix =
+        cuckoo_prefix(g, cuckoo_first_index(g, cuckoo_address_index(g, a), depth));
     for (unsigned then = 0; then <= depth; then++) {
-      unsigned age = depth - then;
+      const struct cuckoo_geometry old = at_depth(g, then);
+      unsigned bits = cuckoo_prefix_bits(g, then);
+      unsigned age = cuckoo_prefix_bits(g, depth) - bits + now.shape.width - old.shape.width;
       uint64_t entry =
-          bucket_entry(&g->shape, a->fingerprint << then) << age & lane_bits(g->shape.width);
-      assert_int_equal(bucket_age(&g->shape, entry), age);
-      uint64_t fingerprint = cuckoo_fingerprint(g, entry, prefix, depth);
+          bucket_entry(&old.shape, a->fingerprint << bits) << age & lane_bits(now.shape.width);
+      assert_int_equal(bucket_age(&now.shape, entry), age);
+      assert_true(age <= cuckoo_most_age(&now, depth));
+      uint64_t fingerprint = cuckoo_fingerprint(&now, entry, prefix, depth);
       uint32_t other = cuckoo_other_mask(g, fingerprint);
       assert_int_equal(a->lower ^ other, a->upper);
       assert_int_equal(a->upper ^ other, a->lower);
-      /* a cell has 7 bits, 5 of which are in the fingerprint */
-      unsigned of_cell = g->unequal_roots ? 7 - 5 : 0;
-      assert_int_equal(cuckoo_known_bits(g, entry, depth),
-                       of_cell + g->root_shift + g->pair_bits + then + g->shape.width);
+      assert_int_equal(cuckoo_class(g, fingerprint), a->class);
+      assert_int_equal(cuckoo_known_bits(&now, depth, age),
+                       g->root_shift + g->pair_bits + bits + old.shape.width - 1);
     }
   }
 }
@@ -338,30 +433,32 @@ static void from_either_bucket_an_entry_finds_the_other(void **state)
   unsigned two[2] = {0};
   for (unsigned i = 0; i < kind_count; i++) {
     const struct cuckoo_geometry *g = &kinds[i];
-    const uint64_t all = lane_bits(g->shape.width);
-    uint64_t ones[11] = {0}, zeros[11] = {0};
+    uint64_t ones[15] = {0}, zeros[15] = {0};
     for (uint64_t j = 0; j < 502; j++) {
       struct cuckoo_address a = cuckoo_address(g, j < 2 ? j - 1 : random_at(i, j));
       check_address(g, &a);
       check_entries(g, &a);
       for (unsigned depth = 0; depth <= g->depth_limit; depth++) {
-        uint64_t entry = bucket_entry(&g->shape, a.fingerprint << depth);
-        assert_true(entry != 0 && entry <= all);
+        const struct lane_shape s = at_depth(g, depth).shape;
+        uint64_t entry = bucket_entry(&s, a.fingerprint << cuckoo_prefix_bits(g, depth));
+        assert_true(entry != 0 && entry <= lane_bits(s.width));
         ones[depth] |= entry, zeros[depth] |= ~entry;
       }
     }
-    for (unsigned depth = 0; depth <= g->depth_limit; depth++)
+    for (unsigned depth = 0; depth <= g->depth_limit; depth++) {
+      const uint64_t all = lane_bits(at_depth(g, depth).shape.width);
       assert_true((ones[depth] & all) == all && (zeros[depth] & all) == all - g->shape.ages);
-    assert_true(cuckoo_address(g, unspread(UINT64_MAX)).index == cuckoo_directory_size(g) - 1);
-    assert_true(cuckoo_address(g, unspread(0)).index < UINT64_C(1) << g->depth_limit);
+    }
+    const struct cuckoo_address last = cuckoo_address(g, unspread(UINT64_MAX));
+    const unsigned bits = cuckoo_prefix_bits(g, g->depth_limit);
+    assert_int_equal(last.root, cuckoo_roots(g) - 1);
+    assert_int_equal(cuckoo_top_bits(last.fingerprint, bits), (1U << bits) - 1);
+    assert_int_equal(cuckoo_address(g, unspread(0)).root, 0);
     two[g->shape.ages] += g->needs_second_hash;
   }
   /* so that these tests are about geometries with one hash and with two */
   assert_true(two[0] >= 3 && two[1] >= 3 && two[0] + two[1] < kind_count);
 }
-
-/* The first cell of each of the unequal roots, and the end of the last one. */
-static const unsigned first_cells[] = {0, 29, 58, 84, 107, 128};
 
 typedef unsigned __int128 string;
 
@@ -375,19 +472,10 @@ static string prepend(uint64_t x, unsigned n, string rest)
 static string string_of(const struct cuckoo_geometry *g, uint64_t hash, uint64_t *root0)
 {
   struct cuckoo_address address = cuckoo_address(g, hash);
-  uint64_t root = cuckoo_root_of_index(g, address.index), fingerprint = address.fingerprint;
-  uint64_t low_root = root & ((UINT64_C(1) << g->root_shift) - 1), cell = 0;
-  *root0 = root >> g->root_shift;
-  if (g->unequal_roots) { /* the cell's number is five bits after the first D ones */
-    uint64_t after = fingerprint << g->depth_limit;
-    unsigned of_five = (unsigned) (*root0 % 5);
-    cell = first_cells[of_five] + (after >> 59);
-    assert_true(cell < first_cells[of_five + 1]);
-    *root0 /= 5;
-    fingerprint = (fingerprint & ~(UINT64_MAX >> g->depth_limit)) | after << 5 >> g->depth_limit;
-  }
-  string all = prepend(address.lower, g->pair_bits, (string) fingerprint << 64);
-  return prepend(cell, g->unequal_roots ? 7 : 0, prepend(low_root, g->root_shift, all));
+  uint64_t low_root = address.root & ((UINT64_C(1) << g->root_shift) - 1);
+  *root0 = address.root >> g->root_shift;
+  string all = prepend(address.lower, g->pair_bits, (string) address.fingerprint << 64);
+  return prepend(low_root, g->root_shift, all);
 }
 
 /* Otherwise a remove could take the entry of another key. */
@@ -441,20 +529,26 @@ static unsigned class_of(uint64_t x, uint64_t n, unsigned m)
   return (unsigned) ((unsigned __int128) x * m / n);
 }
 
-/* By the high part of the directory index, or the low part; by a bucket, or both; by the last bits
- * that a new entry at full depth knows; by three bits each of index, bucket and entry, none of which
- * must follow from the others. */
+/* By the high part of root and prefix, or the low part; by a bucket, or both; by the last bits that a
+ * new entry at full depth knows; by three bits each of prefix, bucket and entry, none of which must
+ * follow from the others. */
 enum by { HIGH_INDEX, LOW_INDEX, LOWER, UPPER, BOTH_BUCKETS, LAST_BITS, ALL_THREE };
+
+/* Roots and prefixes. */
+static uint64_t places(const struct cuckoo_geometry *g)
+{
+  return cuckoo_roots(g) << cuckoo_prefix_bits(g, g->depth_limit);
+}
 
 static uint64_t part_of(const struct cuckoo_geometry *g, const struct cuckoo_address *a, enum by by)
 {
-  unsigned known = (unsigned) (g->depth_limit + g->shape.width - g->shape.ages);
-  unsigned before = g->depth_limit + (g->unequal_roots ? (unsigned) CUCKOO_CELL_NUMBER_BITS : 0);
+  unsigned bits = cuckoo_prefix_bits(g, g->depth_limit);
+  uint64_t place = a->root << bits | cuckoo_top_bits(a->fingerprint, bits);
   switch (by) {
   case HIGH_INDEX:
-    return class_of(a->index, cuckoo_directory_size(g), CLASSES);
+    return class_of(place, places(g), CLASSES);
   case LOW_INDEX:
-    return a->index;
+    return place;
   case LOWER:
     return a->lower;
   case UPPER:
@@ -462,9 +556,9 @@ static uint64_t part_of(const struct cuckoo_geometry *g, const struct cuckoo_add
   case BOTH_BUCKETS:
     return (a->lower % 16) * 32 + a->upper % 32;
   case LAST_BITS:
-    return a->fingerprint >> (64 - known);
+    return a->fingerprint >> (64 - fingerprint_bits(g));
   default:
-    return a->index % 8 * 64 + a->lower % 8 * 8 + (a->fingerprint << before >> 61);
+    return place % 8 * 64 + a->lower % 8 * 8 + (a->fingerprint << bits >> 61);
   }
 }
 
@@ -478,49 +572,41 @@ static void spread(const struct cuckoo_geometry *g, uint64_t seed, enum by by)
   assert_even(counts);
 }
 
-/* Of the unequal roots, each gets the share of its cells, and each cell gets as many keys. */
-static void unequal_roots_get_the_keys_of_their_cells(void **state)
+/* Of the fingerprints that begin with any bits, one class has its share, to three of them: of some
+ * thousand that follow one another, a random run for each prefix, or of all. */
+static void both_classes_have_their_share_of_every_prefix(void **state)
 {
   (void) state;
-  for (unsigned i = 0; i < kind_count; i++) {
-    const struct cuckoo_geometry *g = &kinds[i];
-    unsigned counts[128] = {0};
-    double sum = 0;
-    for (uint64_t j = 0; g->unequal_roots && j < 128 * 100; j++) {
-      struct cuckoo_address address = cuckoo_address(g, random_at(i, j));
-      unsigned root = (unsigned) ((address.root >> g->root_shift) % 5);
-      unsigned cell = first_cells[root] + (unsigned) (address.fingerprint << g->depth_limit >> 59);
-      assert_true(cell < first_cells[root + 1]);
-      counts[cell]++;
+  const unsigned widths[] = {12, 16, 21, 32};
+  for (unsigned i = 0; i < 4; i++)
+    for (unsigned bits = 0; bits <= 14 && widths[i] - 1 - bits >= 6; bits++) {
+      const struct cuckoo_geometry g = {.fixed_width = (uint8_t) widths[i]};
+      const unsigned rest = widths[i] - 1 - bits, run = 1U << (rest < 12 ? rest : 12);
+      for (uint64_t prefix = 0; prefix < UINT64_C(1) << bits; prefix++) {
+        uint64_t first = prefix << rest | (random_at(bits, prefix) & ((UINT64_C(1) << rest) - run));
+        unsigned in_class = 0;
+        for (uint64_t j = first; j < first + run; j++)
+          in_class += cuckoo_class(&g, j << (65 - widths[i]));
+        if (fabs(in_class - (sqrt(2) - 1) * run) > 3)
+          fail_msg("%u bits, a prefix of %u: %u of %u", widths[i], bits, in_class, run);
+      }
     }
-    for (unsigned cell = 0; g->unequal_roots && cell < 128; cell++)
-      sum += (counts[cell] - 100.) * (counts[cell] - 100.) / 100;
-    assert_true(sum < 127 + 6.5 * 16);
-  }
 }
 
-/* While keys come, the roots split one after the other (but for two that are equal).  So the
- * segments never have room for more than 1.65 times the keys, where equal roots would have it for
- * twice as many; and none splits near the power of two at which all of these would. */
-static void unequal_roots_split_at_different_times(void **state)
+/* While keys come, the segments of one class split half a doubling before those of the other.  So they
+ * never have room for more than 1.77 times the keys, and on average for 1 / ln 2 times as many. */
+static void the_classes_split_at_different_times(void **state)
 {
   (void) state;
-  double least = 2, most = 0;
-  for (double keys = 1; keys < 2; keys *= 1.0001) { /* in segments of room 1 */
-    double segments = 0;
-    for (unsigned root = 0; root < 5; root++) {
-      double in_root = 64 * keys * (first_cells[root + 1] - first_cells[root]) / 128.0;
-      segments += exp2(ceil(log2(in_root)));
-      assert_true(fabs(keys - 1) > 0.08 || exp2(ceil(log2(in_root))) == 16);
-    }
-    least = fmin(least, segments / (64 * keys));
-    most = fmax(most, segments / (64 * keys));
+  const double share = CUCKOO_CLASS_SHARE * 0x1p-32, step = 1.0001;
+  double most = 0, sum = 0, n = 0;
+  for (double keys = 64; keys < 128; keys *= step, n++) { /* in segments of room 1 */
+    double segments = exp2(ceil(log2(share * keys))) + exp2(ceil(log2((1 - share) * keys)));
+    most = fmax(most, segments / keys);
+    sum += segments / keys;
   }
-  assert_true(least > 1.13 && most < 1.65);
-  for (unsigned cell = 0, root = 0; cell < 128; cell++) {
-    root += cell == first_cells[root + 1];
-    assert_int_equal(tamis__cuckoo_cells[cell], root << 5 | (cell - first_cells[root]));
-  }
+  assert_true(most > 1.7 && most < 1.77);
+  assert_true(fabs(sum / n * log(2) - 1) < 0.001);
 }
 
 static void keys_are_spread_evenly(void **state)
@@ -529,20 +615,20 @@ static void keys_are_spread_evenly(void **state)
   unsigned tries = 0;
   for (unsigned i = 0; i < kind_count; i++) {
     const struct cuckoo_geometry *g = &kinds[i];
-    uint64_t entries = cuckoo_directory_size(g);
+    uint64_t entries = places(g);
     /* classes of exactly equal size, or of nearly */
     bool equal = entries % CLASSES == 0 || entries > 1000000;
-    if (equal && !g->unequal_roots)
+    if (equal) {
       spread(g, i, HIGH_INDEX);
-    if (equal && (!g->unequal_roots || g->root_shift + g->depth_limit >= 9))
       spread(g, i, LOW_INDEX);
+    }
     if (g->pair_bits >= 9) {
       spread(g, i, LOWER);
       spread(g, i, UPPER);
     }
     if (g->pair_bits >= 5 && g->shape.width >= 12) /* narrower ones know few distances */
       spread(g, i, BOTH_BUCKETS);
-    if (g->shape.width >= (g->unequal_roots ? 16 : 10))
+    if (g->shape.width >= 10)
       spread(g, i, LAST_BITS);
     if (g->pair_bits >= 3 && entries % 8 == 0)
       spread(g, i, ALL_THREE);
@@ -561,7 +647,7 @@ static void a_marker_takes_no_bit_of_the_hash(void **state)
   assert_int_equal(cuckoo_geometry_plan(&spec, &first), TAMIS_OK);
   assert_int_equal(cuckoo_geometry_next(&first, spec.capacity * 64, spec.fpp - first.rate, &g),
                    TAMIS_OK);
-  assert_int_equal(g.root0_bits + bits_in_use(&g), 64);
+  assert_int_equal(g.root0_bits + bits_in_use(&g) + (g.uneven_at == 0), 64); /* 1 for the class */
   assert_false(g.needs_second_hash);
   spread(&g, 1, LAST_BITS);
 }
@@ -570,6 +656,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_plan_keeps_within_its_rate),
+      cmocka_unit_test(first_generations_split_as_documented),
       cmocka_unit_test(growing_keeps_within_the_rate),
       cmocka_unit_test(stripes_are_as_many_as_wanted),
       cmocka_unit_test(what_cannot_be_is_refused),
@@ -577,8 +664,8 @@ int main(void)
       cmocka_unit_test(capacity_is_kept_but_once_in_a_billion_filters),
       cmocka_unit_test(from_either_bucket_an_entry_finds_the_other),
       cmocka_unit_test(the_strings_of_all_generations_agree_bit_for_bit),
-      cmocka_unit_test(unequal_roots_get_the_keys_of_their_cells),
-      cmocka_unit_test(unequal_roots_split_at_different_times),
+      cmocka_unit_test(both_classes_have_their_share_of_every_prefix),
+      cmocka_unit_test(the_classes_split_at_different_times),
       cmocka_unit_test(keys_are_spread_evenly),
       cmocka_unit_test(a_marker_takes_no_bit_of_the_hash),
   };

@@ -26,34 +26,23 @@ static void *remove_all(void *arg)
   return NULL;
 }
 
-static unsigned growth_stripes_of(tamis_filter *f, unsigned generation)
-{
-  return generation_has_one_root(cuckoo_generation(cuckoo_of(f), generation)) ? 1 : GROWTH_STRIPES;
-}
-
-static struct stripe *growth_stripe_of(tamis_filter *f, unsigned i, uint64_t root)
-{
-  struct generation *generation = cuckoo_generation(cuckoo_of(f), i);
-  return growth_stripe(generation, root << generation->geometry.depth_limit);
-}
-
-/* Removes [begin, end) while this thread holds the growth stripes of all generations. */
+/* Removes [begin, end) while this thread holds all growth stripes. */
 static void assert_removes_without_growth_stripes(tamis_filter *f, uint64_t begin, uint64_t end)
 {
   struct removal removal = {f, begin, end, 0};
   struct timespec deadline;
   pthread_t thread;
-  unsigned generations = cuckoo_generations(cuckoo_of(f));
-  for (unsigned i = 0; i < generations; i++)
-    for (unsigned j = 0; j < growth_stripes_of(f, i); j++)
-      stripe_lock(growth_stripe_of(f, i, j));
+  struct cuckoo *c = cuckoo_of(f);
+  const struct growth_stripes all = {c, cuckoo_growth(c)->stripe, GROWTH_STRIPES};
+  stripe_lock(own_growth(c));
+  for (unsigned i = 0; i < all.count; i++)
+    stripe_lock(&all.first[i]);
   assert_int_equal(pthread_create(&thread, NULL, remove_all, &removal), 0);
   clock_gettime(CLOCK_REALTIME, &deadline);
   deadline.tv_sec += PATIENCE_SECONDS;
   int late = pthread_timedjoin_np(thread, NULL, &deadline);
-  for (unsigned i = 0; i < generations; i++)
-    for (unsigned j = 0; j < growth_stripes_of(f, i); j++)
-      stripe_unlock(growth_stripe_of(f, i, j));
+  growth_unlock(&all);
+  stripe_unlock(own_growth(c));
   if (late)
     pthread_join(thread, NULL);
   assert_int_equal(late, 0);

@@ -36,7 +36,7 @@ static void many_removes_between_two_pieces(void **state)
   (void) state;
   const tamis_allocator allocator = {allocate_without_locks, release_without_locks, NULL};
   const uint64_t keys = 300000;
-  tamis_options options = options_for(1000, 0.01);
+  tamis_options options = options_for(4000, 0.03);
   options.allocator = &allocator;
   tamis_filter *f = make_with(&options);
   add_range(f, 0, keys);
@@ -65,6 +65,35 @@ static void many_removes_between_two_pieces(void **state)
   assert_in_range(noted, of_first * 7 / 10, of_first);
   tamis__snapshot_end(&s);
   used = NULL;
+  tamis_destroy(f);
+}
+
+/* Two segments do not join while the cursor is between them: each piece is a whole segment.  What is
+ * left of them joins later. */
+static void segments_do_not_join_across_the_cursor(void **state)
+{
+  (void) state;
+  enum { N = 30000 };
+  tamis_filter *f = make(240, 0.001);
+  add_range(f, 0, N);
+  struct cuckoo_snapshot s;
+  struct snapshot_piece piece;
+  const struct cuckoo_geometry *g = &const_cuckoo_of(f)->first.geometry;
+  assert_int_equal(tamis__snapshot_begin(&s, const_cuckoo_of(f)), TAMIS_OK);
+  do
+    assert_int_equal(tamis__snapshot_next(&s, &piece), TAMIS_OK);
+  while (piece.index < cuckoo_directory_size(g) / 3 || piece.depth <= g->uneven_at ||
+         s.index % (cuckoo_directory_size(g) >> (piece.depth - 1)) == 0);
+  assert_true(piece.geometry->shape.width > g->shape.width);
+  remove_range(f, 0, N);
+  assert_in_range(stats_of(f).segments, 2, N);
+  for (uint64_t end = s.index; tamis__snapshot_next(&s, &piece) == TAMIS_OK; end = s.index)
+    assert_int_equal(piece.index, end);
+  assert_int_equal(s.result, TAMIS_ABSENT);
+  tamis__snapshot_end(&s);
+  assert_valid(f);
+  add_range(f, 0, N), remove_range(f, 0, N);
+  assert_in_range(stats_of(f).segments, 0, 1);
   tamis_destroy(f);
 }
 
@@ -196,9 +225,9 @@ static void roots_beyond_the_capacity_are_refused(void **state)
 
 /* ---- figures ---- */
 
-/* A directory that is not needed any more, in a filter that has shrunk to one segment, is not there
- * after a load, and no file speaks of it. */
-static void figures_are_without_a_directory_of_one_segment(void **state)
+/* What a filter that has shrunk to one segment needs for growth alone is not there after a load, and
+ * no file speaks of it. */
+static void figures_of_one_segment_are_without_growth(void **state)
 {
   (void) state;
   tamis_options options = options_for(100, 0.01);
@@ -206,7 +235,7 @@ static void figures_are_without_a_directory_of_one_segment(void **state)
   for (uint64_t n = 0; n < 200; n++)
     assert_int_equal(tamis_add_hash(f, n), TAMIS_OK);
   remove_range(f, 0, 200);
-  assert_non_null(generation_others(&cuckoo_of(f)->first));
+  assert_non_null(cuckoo_has_growth(cuckoo_of(f)));
   assert_int_equal(stats_of(f).segments, 1);
   struct bytes bytes = saved_bytes(f);
   struct source source = source_of(&bytes);
@@ -227,11 +256,12 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(many_removes_between_two_pieces),
+      cmocka_unit_test(segments_do_not_join_across_the_cursor),
       cmocka_unit_test(a_small_filter_is_loaded_within_its_bytes),
       cmocka_unit_test(a_filter_without_segments_takes_keys),
       cmocka_unit_test(a_segment_is_not_asked_for_before_it_comes),
       cmocka_unit_test(roots_beyond_the_capacity_are_refused),
-      cmocka_unit_test(figures_are_without_a_directory_of_one_segment),
+      cmocka_unit_test(figures_of_one_segment_are_without_growth),
   };
   return cmocka_run_group_tests_name("cuckoo_save", tests, NULL, NULL);
 }

@@ -15,8 +15,7 @@ static void validate_notices_whatever_is_broken(void **state)
   add_range(f, 0, 100);
   struct generation *generation = cuckoo_generation(cuckoo_of(f), 0);
   const struct cuckoo_geometry *g = &generation->geometry;
-  struct segment *segment =
-      directory_segment(directory_load(generation_directory_entry(generation, 0)));
+  struct segment *segment = directory_segment(directory_at(generation, 0));
   assert_int_equal(segment->depth, 0);
   assert_true(g->depth_limit > 0);
 
@@ -40,11 +39,6 @@ static void validate_notices_whatever_is_broken(void **state)
   segment->prefix = UINT64_C(1) << 63;
   assert_broken(f, "a segment has the wrong directory entry");
   segment->prefix = 0;
-
-  directory_value value = directory_load(generation_directory_entry(generation, 1));
-  directory_publish(generation_directory_entry(generation, 1), NULL);
-  assert_broken(f, "directory entries of one segment differ");
-  directory_publish(generation_directory_entry(generation, 1), value);
 
   cuckoo_count_change(generation, ENTRIES, 1);
   assert_broken(f, "counted entries are not those in buckets");
@@ -92,6 +86,32 @@ static void validate_notices_whatever_is_broken(void **state)
   tamis_destroy(f);
 }
 
+/* So is what is broken in the array of a root: here of a segment that fills two entries. */
+static void validate_notices_a_broken_array(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(10, 0.03);
+  for (uint64_t i = 0; stats_of(f).segments < 3; i++)
+    assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+  unsigned bits, i = 0;
+  struct directory_array *array =
+      directory_array_of(directory_load(root_entry(&cuckoo_of(f)->first, 0)), &bits);
+  while ((i % 2 == 0 || array->entry[i] != array->entry[i - 1]) &&
+         (i % 4 < 2 || array->entry[i] != array->entry[i - 2])) /* it is not the first one */
+    assert_true(++i < 2U << bits);
+  directory_entry *entry = &array->entry[i];
+  directory_value value = directory_load(entry);
+  directory_publish(entry, NULL);
+  assert_broken(f, "directory entries of one segment differ");
+  directory_publish(entry, value);
+
+  array->deepest++;
+  assert_broken(f, "a directory does not know how many segments need its size");
+  array->deepest--;
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
 /* An error in one generation is noticed, whatever the others are like. */
 static void validate_checks_all_generations(void **state)
 {
@@ -113,6 +133,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(validate_notices_whatever_is_broken),
+      cmocka_unit_test(validate_notices_a_broken_array),
       cmocka_unit_test(validate_checks_all_generations),
   };
   return cmocka_run_group_tests_name("cuckoo_validate", tests, NULL, NULL);

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: a change of the directory.
+ *
+ * For each key, one store leads calls elsewhere: that of the entry of its segment or, where an
+ * array comes or goes, that of the root's word.  A new array is complete before that, and an old
+ * one is not written any more.
+ */
+#include "cuckoo/change.h"
+
+#include "cuckoo/generation.h"
+#include "cuckoo/memory.h"
+#include "cuckoo/segment.h"
+
+/* ---- begin, end ---- */
+
+struct change tamis__change_begin(struct cuckoo *c, struct generation *generation, uint64_t index,
+                                  unsigned depth)
+{
+  struct change change = {.c = c, .generation = generation, .index = index};
+  change.held = growth_lock(c, generation, index, depth);
+  change.rooms = fullness_counted(&c->rooms);
+  return change;
+}
+
+void tamis__change_end(const struct change *change)
+{
+  struct cuckoo *c = change->c;
+  growth_unlock(&change->held);
+  for (struct retired *next, *each = change->segments; each; each = next) {
+    next = each->next;
+    tamis__segment_retire(c, &change->generation->geometry, (struct segment *) each);
+  }
+  if (change->array)
+    tamis__backlog_retire(&cuckoo_growth(c)->backlog, &change->array->retired,
+                          directory_array_bytes(change->bits) + RETIRED_ARRAY, false);
+}
+
+/* ---- what leaves ---- */
+
+void tamis__change_leaves(struct change *change, struct segment *segment)
+{
+  for (uint32_t i = 0; i <= change->generation->geometry.stripe_mask; i++)
+    version_leave(&segment_stripes(segment)[i]);
+  segment->retired.next = change->segments;
+  change->segments = &segment->retired;
+}
+
+static struct directory_array *array_now(const struct change *change, unsigned *bits)
+{
+  return directory_array_of(directory_load(root_entry(change->generation, change->index)), bits);
+}
+
+/* The root's word changes, and its array leaves if it has one. */
+static void publish_root(struct change *change, directory_value value)
+{
+  change->array = array_now(change, &change->bits);
+  directory_publish(root_entry(change->generation, change->index), value);
+  HOOK(cuckoo_directory_published);
+}
+
+/* ---- what comes ---- */
+
+void tamis__change_root(struct change *change, directory_value value)
+{
+  publish_root(change, value);
+}
+
+/* A segment comes, or leaves: -1.  (Relaxed: see struct directory_array.) */
+static void count_deepest(const struct change *change, struct directory_array *array, unsigned bits,
+                          const struct segment *segment, int change_of_count)
+{
+  if (cuckoo_prefix_bits(&change->generation->geometry, segment->depth) == bits)
+    atomic_fetch_add_explicit(&array->deepest, (uint64_t) (int64_t) change_of_count,
+                              memory_order_relaxed);
+}
+
+void tamis__change_to_children(struct change *change, const struct segment *parent,
+                               struct segment *child[2], struct directory_array *larger)
+{
+  const struct cuckoo_geometry *g = &change->generation->geometry;
+  unsigned bits;
+  struct directory_array *array = array_now(change, &bits);
+  if (larger) {
+    bits++;
+    array = larger;
+  } else {
+    count_deepest(change, array, bits, parent, -1);
+  }
+  for (unsigned i = 0; i < 2; i++) {
+    directory_put(g, array, bits, child[i]);
+    count_deepest(change, array, bits, child[i], 1);
+  }
+  if (larger)
+    publish_root(change, directory_value_of_array(larger, bits));
+}
+
+void tamis__change_to_parent(struct change *change, struct segment *parent,
+                             struct segment *child[2])
+{
+  unsigned bits;
+  struct directory_array *array = array_now(change, &bits);
+  if (parent->depth == 0) {
+    publish_root(change, directory_value_of(parent));
+    return;
+  }
+  directory_put(&change->generation->geometry, array, bits, parent);
+  count_deepest(change, array, bits, parent, 1);
+  count_deepest(change, array, bits, child[0], -1);
+  count_deepest(change, array, bits, child[1], -1);
+}
+
+static void count(_Atomic uint64_t *figure, uint64_t more)
+{
+  atomic_fetch_add_explicit(figure, more, memory_order_relaxed); /* a figure */
+}
+
+void tamis__change_count(const struct change *change, _Atomic uint64_t *figure, unsigned depth,
+                         int direction)
+{
+  const struct cuckoo_geometry *g = &change->generation->geometry;
+  count(figure, 1);
+  count(&change->generation->segments, (uint64_t) (int64_t) direction);
+  if (depth > g->uneven_at && !g->later)
+    count(&cuckoo_growth(change->c)->after_segments,
+          (uint64_t) (int64_t) (direction * (depth == g->uneven_at + 1U ? 2 : 1)));
+}
+
+/* ---- arrays of other sizes ---- */
+
+unsigned tamis__change_needs_array(const struct change *change, unsigned depth)
+{
+  unsigned bits, needed = directory_bits(&change->generation->geometry, depth + 1);
+  (void) array_now(change, &bits);
+  return bits < needed ? needed : 0;
+}
+
+struct directory_array *tamis__change_larger_array(const struct change *change, unsigned bits,
+                                                   int *result)
+{
+  unsigned old_bits;
+  const struct directory_array *array = array_now(change, &old_bits);
+  struct directory_array *larger = tamis__directory_array_create(change->c, bits, result);
+  directory_value only = directory_load(root_entry(change->generation, change->index));
+  for (uint64_t i = 0; larger && i < UINT64_C(2) << bits; i++)
+    directory_init(&larger->entry[i],
+                   array ? directory_load(&array->entry[i / 4 * 2 + i % 2]) : only);
+  return larger;
+}
+
+bool tamis__change_halve(struct change *change)
+{
+  const struct cuckoo_geometry *g = &change->generation->geometry;
+  unsigned bits;
+  int result;
+  const struct directory_array *array = array_now(change, &bits);
+  if (!array || bits == 1 || atomic_load_explicit(&array->deepest, memory_order_relaxed) > 0)
+    return false;
+  struct directory_array *smaller = tamis__directory_array_create(change->c, bits - 1, &result);
+  if (!smaller)
+    return false;
+  for (uint64_t i = 0; i < UINT64_C(1) << bits; i++) {
+    directory_value value = directory_load(&array->entry[i / 2 * 4 + i % 2]);
+    directory_init(&smaller->entry[i], value);
+    bool first = i % 2 == 0 || directory_depth(value) > g->uneven_at; /* of its entries here */
+    if (first)
+      count_deepest(change, smaller, bits - 1, directory_segment(value), 1);
+  }
+  publish_root(change, directory_value_of_array(smaller, bits - 1));
+  return true;
+}

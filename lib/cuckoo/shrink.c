@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: giving memory back.  growth.c says how segments leave, and what keeps them alive.
+ */
+#include "cuckoo/growth.h"
+
+#include "cuckoo/change.h"
+#include "cuckoo/fill.h"
+#include "cuckoo/segment.h"
+#include "cuckoo/snapshot.h"
+
+/* Siblings join when both together would fill at most this part of one segment's lanes.  Right
+ * after a split they fill nearly all of them.  So a segment must lose more than a third of its keys
+ * before it joins, and gain as many before it splits again.  Small segments may split long before
+ * they are full. */
+static const double join_load = 0.6, small_join_load = 0.3;
+
+enum { SMALL_LANES = SMALL(1024, 64) };
+
+enum {
+  SPARE_BACKLOG = SMALL(256 * 1024, 2048)
+}; /* bytes that may wait however small the filter is */
+
+/* ---- join ---- */
+
+/* The segment of depth `depth` (at least 1) to which an index leads, and its sibling. */
+struct siblings {
+  struct directory_range range; /* of both */
+  struct segment *child[2];
+};
+
+/* False: they are not both there. */
+static bool siblings_at(const struct generation *generation, uint64_t index, unsigned depth,
+                        struct siblings *siblings)
+{
+  struct directory_range range = directory_range_of(&generation->geometry, index, depth - 1);
+  directory_value value[2] = {directory_at(generation, range.first),
+                              directory_at(generation, range.first + range.count / 2)};
+  *siblings = (struct siblings){range, {directory_segment(value[0]), directory_segment(value[1])}};
+  return directory_depth(value[0]) == depth && directory_depth(value[1]) == depth;
+}
+
+/* Whether siblings are small enough to join, even with `less` entries less.  `g`: of their
+ * parent. */
+static bool are_small(const struct cuckoo_geometry *g, const struct siblings *siblings,
+                      uint64_t less)
+{
+  double lanes = (double) cuckoo_lanes(g);
+  uint64_t used = segment_used(g, siblings->child[0]) + segment_used(g, siblings->child[1]);
+  return (double) used - (double) less <=
+         lanes * (lanes < SMALL_LANES ? small_join_load : join_load);
+}
+
+/* Joins a segment with its sibling, if both are small.  Returns whether it has.  The caller holds
+ * the growth stripes of both. */
+static bool join_locked(struct change *change, unsigned depth)
+{
+  struct cuckoo *c = change->c;
+  struct generation *generation = change->generation;
+  const struct cuckoo_geometry *g = generation_geometry(generation, depth - 1);
+  struct siblings siblings;
+  if (!siblings_at(generation, change->index, depth, &siblings) || !are_small(g, &siblings, 0))
+    return false;
+  struct segment **child = siblings.child;
+  int result;
+  struct segment *parent = tamis__segment_create(c, generation, change->index, depth - 1, &result);
+  if (!parent)
+    return false;
+  segment_lock_all(g, child[0]);
+  segment_lock_all(g, child[1]);
+  bool copied = tamis__snapshot_lets_join(c, generation, siblings.range) &&
+                tamis__fill_joined(c, generation, child, parent);
+  if (copied) {
+    HOOK(cuckoo_join_copied);
+    tamis__change_leaves(change, child[0]);
+    tamis__change_leaves(change, child[1]);
+    tamis__change_to_parent(change, parent, child);
+  }
+  segment_unlock_all(g, child[1]);
+  segment_unlock_all(g, child[0]);
+  if (copied) {
+    tamis__change_count(change, &cuckoo_growth(c)->joins, depth, -1);
+  } else {
+    tamis__segment_destroy(c, g, parent);
+  }
+  return copied;
+}
+
+/* ---- drop ---- */
+
+/* Whether the segments of a generation may leave when they are empty.  A root of the newest one
+ * gets a segment again with its next key.  (But the first segments of a filter stay as long as it
+ * has one generation.) */
+static bool may_drop(const struct cuckoo *c, const struct generation *generation)
+{
+  return generation->number > 0 || !generation_is_newest(c, generation);
+}
+
+/* Takes the segment of a root out of the directory, if it is empty.  The caller holds the growth
+ * stripes of the root. */
+static void drop_locked(struct change *change, struct segment *segment)
+{
+  struct generation *generation = change->generation;
+  const struct cuckoo_geometry *g = &generation->geometry;
+  segment_lock_all(g, segment);
+  bool empty = segment_used(g, segment) == 0;
+  if (empty) {
+    tamis__change_leaves(change, segment);
+    tamis__change_root(change, NULL);
+  }
+  segment_unlock_all(g, segment);
+  if (empty)
+    atomic_fetch_sub_explicit(&generation->segments, 1, memory_order_relaxed); /* a figure */
+}
+
+/* ---- shrink ---- */
+
+/* Whether there might be something to join or to drop where an index leads to this value.  This
+ * takes no lock, so it may read counts that other threads are just lowering.  Each stripe has one
+ * such thread at most, and the last of them must not find that it is not the last one.  The caller
+ * is a reader. */
+static bool may_shrink_at(const struct cuckoo *c, const struct generation *generation,
+                          uint64_t index, directory_value value)
+{
+  unsigned depth = directory_depth(value);
+  const struct cuckoo_geometry *g = generation_geometry(generation, depth > 0 ? depth - 1 : 0);
+  uint64_t lowering = g->stripe_mask + UINT64_C(1);
+  struct siblings siblings;
+  if (depth == 0)
+    return may_drop(c, generation) && segment_used(g, directory_segment(value)) <= lowering;
+  return siblings_at(generation, index, depth, &siblings) && are_small(g, &siblings, 2 * lowering);
+}
+
+bool tamis__may_shrink(const struct cuckoo *c, const struct bucket_pair *sparse)
+{
+  return c->growable && may_shrink_at(c, sparse->generation, pair_index(sparse), sparse->own_value);
+}
+
+/* Whether what waits for readers is little, or no more than all the rest.  A split adds as much to
+ * the one as to the other.  So as long as shrinking is put off until this is true, a reader that
+ * stands still cannot make the backlog outgrow the filter, and adds are never put off for that. */
+static bool may_retire(const struct cuckoo *c)
+{
+  uint64_t held = atomic_load_explicit(&cuckoo_growth(c)->backlog.held, memory_order_relaxed);
+  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* figures, both */
+  return 2 * held <= bytes + SPARE_BACKLOG;
+}
+
+/* Joins the segment of a depth to which an index leads. */
+static bool join(struct cuckoo *c, struct generation *generation, uint64_t index, unsigned depth)
+{
+  struct change change = tamis__change_begin(c, generation, index, depth - 1);
+  bool joined = join_locked(&change, depth);
+  tamis__change_end(&change);
+  return joined;
+}
+
+/* Halves the array, or drops the segment of a root: whether there is more to do. */
+static bool give_back(struct cuckoo *c, struct generation *generation, uint64_t index)
+{
+  struct change change = tamis__change_begin(c, generation, index, 0);
+  struct segment *segment = change_segment(&change);
+  bool halved = tamis__change_halve(&change);
+  if (segment && segment->depth == 0 && may_drop(c, generation) &&
+      segment_used(&generation->geometry, segment) == 0)
+    drop_locked(&change, segment);
+  tamis__change_end(&change);
+  return halved;
+}
+
+static void shrink_at(struct cuckoo *c, struct generation *generation, uint64_t index,
+                      unsigned depth)
+{
+  tamis__backlog_drain(&cuckoo_growth(c)->backlog); /* there is something to join, or to drop */
+  if (!may_retire(c)) {
+    atomic_store_explicit(&cuckoo_growth(c)->put_off, true, memory_order_relaxed);
+    return;
+  }
+  while (depth > 0 && join(c, generation, index, depth))
+    depth--;
+  while (give_back(c, generation, index))
+    ;
+}
+
+void tamis__shrink(struct cuckoo *c, const struct bucket_pair *sparse)
+{
+  shrink_at(c, sparse->generation, pair_index(sparse), directory_depth(sparse->own_value));
+}
+
+void tamis__shrink_late(struct cuckoo *c)
+{
+  struct cuckoo_growth *growth = cuckoo_growth(c);
+  if (!may_retire(c) || !atomic_exchange_explicit(&growth->put_off, false, memory_order_relaxed))
+    return;
+  for (unsigned i = cuckoo_generations(c); i-- > 0;) {
+    struct generation *generation = cuckoo_generation(c, i);
+    const struct cuckoo_geometry *g = &generation->geometry;
+    for (uint64_t index = 0; index < cuckoo_directory_size(g);) {
+      reader_token token = reader_enter();
+      directory_value value = directory_at(generation, index);
+      unsigned depth = directory_depth(value);
+      bool sparse = directory_segment(value) && may_shrink_at(c, generation, index, value);
+      reader_leave(token);
+      if (sparse)
+        shrink_at(c, generation, index, depth);
+      struct directory_range range = directory_range_of(g, index, depth);
+      index = range.first + range.count; /* the index may be amid a segment that has been joined */
+    }
+  }
+}
