@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A window that processes share, as its calls see it: two handles of one file in one process are two
- * processes to each other.  (unit/test_shared_kill.c has what killed processes leave.)
+ * processes to each other.  (unit/test_shared_kill.c has what killed processes leave, and
+ * schedule/test_window_locks.c has races for locks.)
  */
 #include "saved_unit.h"
 #include "shared_unit.h"

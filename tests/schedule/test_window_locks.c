@@ -150,5 +150,5 @@ int main(void)
       cmocka_unit_test(of_two_that_mend_one_clears),
       cmocka_unit_test(a_lock_is_not_taken_from_the_living),
   };
-  return cmocka_run_group_tests_name("shared_schedule", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("window_locks_schedule", tests, NULL, NULL);
 }
