@@ -152,15 +152,24 @@ bool output_write_bytes(struct output *output, const void *data, size_t size)
   return write_all(output->fd, data, size);
 }
 
+/* The length of the lines that one write has: as many as PIPE_BUF bytes hold, or one longer line.
+ * The data end with a newline. */
+static size_t lines_of_a_write(const char *data, size_t length)
+{
+  if (length <= PIPE_BUF)
+    return length;
+  const char *last = memrchr(data, '\n', PIPE_BUF);
+  if (last == NULL)
+    last = memchr(data + PIPE_BUF, '\n', length - PIPE_BUF);
+  return (size_t) (last - data) + 1;
+}
+
 /* The kernel writes up to PIPE_BUF bytes to a pipe as a whole, and tears more than that if others
- * write too.  So each write has as many lines as PIPE_BUF bytes hold, or one longer line. */
+ * write too. */
 static bool write_to_pipe(int fd, const char *data, size_t length)
 {
   while (length > 0) {
-    const char *last = length <= PIPE_BUF ? data + length - 1 : memrchr(data, '\n', PIPE_BUF);
-    if (last == NULL)
-      last = memchr(data + PIPE_BUF, '\n', length - PIPE_BUF);
-    size_t part = (size_t) (last - data) + 1;
+    size_t part = lines_of_a_write(data, length);
     if (!write_all(fd, data, part))
       return false;
     data += part;

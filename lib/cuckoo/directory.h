@@ -203,8 +203,10 @@ static inline struct stripe *own_growth(struct cuckoo *c)
 
 static inline void growth_unlock(const struct growth_stripes *held)
 {
-  if (!held->first)
+  if (!held->first) {
     stripe_unlock(own_growth(held->c));
+    return;
+  }
   for (unsigned i = 0; i < held->count; i++)
     stripe_unlock(&held->first[i]);
 }
