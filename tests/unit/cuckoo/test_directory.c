@@ -39,10 +39,7 @@ static uint64_t number_of(const struct cuckoo_geometry *g, uint64_t index, unsig
 static void check_indices(struct generation *generation)
 {
   enum { MAX_ROOTS = 20, MAX_BITS = 5 };
-  static struct {
-    struct directory_array array;
-    directory_entry room[2 << MAX_BITS];
-  } arrays[MAX_ROOTS];
+  struct directory_array *arrays[MAX_ROOTS];
   static _Alignas(16) char segments[MAX_ROOTS][2 << MAX_BITS][16];
   static directory_entry words[MAX_ROOTS];
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -50,13 +47,17 @@ static void check_indices(struct generation *generation)
   assert_true(cuckoo_roots(g) <= MAX_ROOTS);
   for (unsigned bits = 1; bits <= g->depth_limit; bits++) {
     for (uint64_t root = 0; root < cuckoo_roots(g); root++) {
-      directory_init(&words[root], directory_value_of_array(&arrays[root].array, bits));
+      arrays[root] = aligned_alloc(_Alignof(struct directory_array), directory_array_bytes(bits));
+      assert_non_null(arrays[root]);
+      directory_init(&words[root], directory_value_of_array(arrays[root], bits));
       for (unsigned i = 0; i < 2U << bits; i++)
-        directory_init(&arrays[root].array.entry[i], segments[root][i]);
+        directory_init(&arrays[root]->entry[i], segments[root][i]);
     }
     for (uint64_t i = 0; i < cuckoo_directory_size(g); i++)
       assert_ptr_equal(directory_at(generation, i),
                        segments[i >> g->depth_limit][number_of(g, i, bits)]);
+    for (uint64_t root = 0; root < cuckoo_roots(g); root++)
+      free(arrays[root]);
   }
 }
 
