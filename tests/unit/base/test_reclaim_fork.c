@@ -82,6 +82,22 @@ static void *work_meanwhile(void *arg)
   return NULL;
 }
 
+/* Threads come to their first call, and end. */
+static void *look_up_once(void *f)
+{
+  (void) tamis_contains_hash(f, 1);
+  return NULL;
+}
+
+static void *start_threads(void *f)
+{
+  pthread_t thread;
+  while (atomic_load(&forking))
+    if (pthread_create(&thread, NULL, look_up_once, f) == 0)
+      pthread_join(thread, NULL);
+  return NULL;
+}
+
 static atomic_bool reading, synchronized;
 
 static void *read_meanwhile(void *unused)
@@ -135,7 +151,7 @@ static void a_fork_may_come_at_any_time(void **state)
 {
   (void) state;
   skip_where_no_child_has_threads();
-  pthread_t worker = 0, reader, writer;
+  pthread_t worker = 0, starter = 0, reader, writer;
   tamis_filter *f = make_cuckoo(100), *busy = make_cuckoo(10);
   struct visit visit = {.f = busy, .keys = 3000, .good = true};
   assert_true(f && busy && work(f, 0, 3000));
@@ -146,9 +162,11 @@ static void a_fork_may_come_at_any_time(void **state)
     usleep(100);
   assert_int_equal(pthread_create(&writer, NULL, synchronize, NULL), 0);
   usleep(50000); /* for it to be waiting; if it is not yet, nothing is tested */
-  if (MAY_ALLOCATE)
+  if (MAY_ALLOCATE) {
     assert_int_equal(pthread_create(&worker, NULL, work_meanwhile, &visit), 0);
-  for (unsigned i = 0; i < 30; i++) {
+    assert_int_equal(pthread_create(&starter, NULL, start_threads, f), 0);
+  }
+  for (unsigned i = 0; i < (is_long() ? 2000 : 30); i++) {
     usleep(1000);
     fork_and_work(f, false);
   }
@@ -156,6 +174,7 @@ static void a_fork_may_come_at_any_time(void **state)
   atomic_store(&forking, false);
   if (MAY_ALLOCATE) {
     pthread_join(worker, NULL);
+    pthread_join(starter, NULL);
     assert_true(visit.good);
   }
   pthread_join(reader, NULL);
