@@ -339,27 +339,6 @@ static void a_seed_that_is_refused_has_words(void **state)
   assert_string_equal(why, "");
 }
 
-/* An add that was refused memory, many times, is made again once there is memory. */
-static void adds_are_made_again(void **state)
-{
-  (void) state;
-  for (const struct form *s = NULL; (s = next_form(s));) {
-    struct twins t = twins_of(s, CAPACITY, 0);
-    for (uint64_t key = 0; key < 20000 / SCALE; key++) {
-      int result = TAMIS_ENOMEM;
-      refuse_all();
-      for (int j = 0; j < 12 && result == TAMIS_ENOMEM; j++)
-        result = tamis_add(t.f, &key, sizeof key);
-      refuse_none();
-      if (result == TAMIS_ENOMEM)
-        result = tamis_add(t.f, &key, sizeof key);
-      assert_same(&t, "key", key, result, tamis_add(t.twin, &key, sizeof key));
-    }
-    compare(&t);
-    end(&t);
-  }
-}
-
 /* Removes need no memory, however many copies there are, also after counts were packed as tightly as
  * they are in a filter that is loaded within a limit. */
 static void removes_need_no_memory(void **state)
@@ -775,7 +754,6 @@ int main(void)
       TEST(a_seed_that_is_refused_has_words),
       TEST(failed_calls_leave_no_trace),
       TEST(every_request_is_refused),
-      TEST(adds_are_made_again),
       TEST(removes_need_no_memory),
       TEST(calls_without_memory_are_forgotten),
       TEST(calls_beyond_a_limit_are_forgotten),

@@ -461,7 +461,11 @@ static void copies_have_an_end(void **state)
     for (uint64_t key = 0; key < 3; key++)
       assert_int_equal(tamis_add_hash(f[0], key), TAMIS_OK);
     unite_in_turn(f);
-    assert_true(tamis_count_hash(f[0], 0) > UINT64_C(1) << 40);
+    const uint64_t copies = tamis_count_hash(f[0], 0), keys[] = {0, 5, 0};
+    uint64_t counts[3];
+    assert_true(copies > UINT64_C(1) << 40 && stats_of(f[0]).count > copies);
+    assert_true(tamis_count_many_hash(f[0], keys, 3, counts) == 2 * copies + counts[1]);
+    assert_true(counts[0] == copies && counts[1] == 0 && counts[2] == copies);
     assert_int_equal(tamis_add_hash(f[0], 0), TAMIS_OK);
     for (uint64_t key = 0; key < 3; key++)
       assert_int_equal(tamis_remove_hash(f[0], key), TAMIS_OK);

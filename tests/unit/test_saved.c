@@ -496,12 +496,6 @@ static void a_read_that_fails_ends_the_load(void **state)
     assert_int_equal(errno, EDQUOT);
     assert_int_equal(s.calls, at);
     assert_null(g);
-    s = source_of(&saved);
-    s.fail_at = at;
-    s.most = 100000;
-    errno = 0;
-    assert_int_equal(load_any(s, 0, NULL), TAMIS_EIO);
-    assert_int_equal(errno, EDQUOT);
   }
   assert_int_equal(result, TAMIS_OK);
   tamis_destroy(g);

@@ -9,8 +9,6 @@
 #include "wrapped_files.h"
 
 #include <pthread.h>
-#include <signal.h>
-#include <sys/resource.h>
 
 /* ---- the system ---- */
 
@@ -390,33 +388,6 @@ static void without_locks_nothing_is_a_leftover(void **state)
   }
 }
 
-/* ---- a disk that is full ---- */
-
-static void a_full_disk_leaves_the_old_file(void **state)
-{
-  (void) state;
-  assert_int_equal(tamis_save_file(old, path), TAMIS_OK);
-  struct rlimit before, limit;
-  assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-  limit = before;
-  signal(SIGXFSZ, SIG_IGN);
-  for (rlim_t size = 0; size < 300000; size += 50000) {
-    limit.rlim_cur = size;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    int result = tamis_save_file(new, path), error = errno;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_int_equal(result, TAMIS_EIO);
-    assert_int_equal(error, EFBIG);
-    assert_int_equal(what_is_there(), OLD);
-    assert_int_equal(count_files(false), 1);
-  }
-  signal(SIGXFSZ, SIG_DFL);
-  assert_system_error(tamis_save_file(new, "/dev/full"), ENOSPC);
-  struct stat status;
-  assert_int_equal(stat("/dev/full", &status), 0);
-  assert_true(S_ISCHR(status.st_mode));
-}
-
 /* ---- paths ---- */
 
 static void paths_that_lead_nowhere_are_reported(void **state)
@@ -438,6 +409,10 @@ static void paths_that_lead_nowhere_are_reported(void **state)
   assert_system_error(tamis_save_file(new, other), ENOENT);
   assert_system_error(tamis_save_file(new, folder), EISDIR);
   assert_system_error(tamis_save_file(new, ""), ENOENT);
+  assert_system_error(tamis_save_file(new, "/dev/full"), ENOSPC);
+  struct stat status;
+  assert_int_equal(stat("/dev/full", &status), 0);
+  assert_true(S_ISCHR(status.st_mode));
   assert_int_equal(tamis_save_file(new, NULL), TAMIS_EINVAL);
   assert_int_equal(tamis_save_file(NULL, path), TAMIS_EINVAL);
   memset(name, 'n', sizeof name);
@@ -584,7 +559,6 @@ int main(void)
       TEST(a_file_that_is_being_written_is_no_leftover),
       TEST(what_is_not_a_leftover_stays),
       TEST(without_locks_nothing_is_a_leftover),
-      TEST(a_full_disk_leaves_the_old_file),
       TEST(paths_that_lead_nowhere_are_reported),
       TEST(a_link_stays_and_its_file_is_replaced),
       TEST(a_name_alone_is_in_the_present_folder),

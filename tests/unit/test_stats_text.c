@@ -51,12 +51,6 @@ static void assert_has(const char *text, const char *part)
     fail_msg("%s\nis not in\n%s", part, text);
 }
 
-static void assert_lacks(const char *text, const char *part)
-{
-  if (strstr(text, part))
-    fail_msg("%s\nis in\n%s", part, text);
-}
-
 /* ---- what is counted ---- */
 
 /* Adds one key more often than its buckets have lanes. */
@@ -281,33 +275,6 @@ static void names_are_escaped(void **state)
   tamis_destroy(f);
 }
 
-/* In a filter whose bits are all set, the number of keys is infinite, or as good as that. */
-static void numbers_are_numbers_in_a_full_filter(void **state)
-{
-  (void) state;
-  tamis_options options = options_for(1, 0.5);
-  options.kind = TAMIS_BLOOM;
-  options.seed = 1;
-  tamis_filter *f = make_with(&options);
-  for (uint64_t i = 0; i < 5000; i++) { /* adds would open further layers, unions of one do not */
-    tamis_filter *one = make_with(&options);
-    assert_int_equal(tamis_add_hash(one, i), TAMIS_OK);
-    assert_int_equal(tamis_merge(f, one), TAMIS_OK);
-    tamis_destroy(one);
-  }
-  assert_int_equal(stats_of(f).bits, stats_of(f).bits_set);
-  const char *json = text_of(f, TAMIS_JSON, NULL);
-  assert_lacks(json, "inf");
-  assert_lacks(json, "nan");
-  assert_lacks(json, "name");
-  if (!isfinite(stats_of(f).estimated_count))
-    assert_has(json, "\"estimated_count\": null");
-  assert_lacks(text_of(f, TAMIS_PROMETHEUS, NULL), " inf");
-  assert_lacks(page.text, "name=");
-  assert_has(page.text, "\ntamis_bytes ");
-  tamis_destroy(f);
-}
-
 /* ---- cancellation ---- */
 
 /* A function that writes may be a cancellation point. */
@@ -369,7 +336,6 @@ int main(void)
       cmocka_unit_test(no_locale_changes_the_numbers),
       cmocka_unit_test(a_page_has_a_metric_once),
       cmocka_unit_test(names_are_escaped),
-      cmocka_unit_test(numbers_are_numbers_in_a_full_filter),
       TEST_WITH_THREADS(no_text_is_a_cancellation_point),
   };
   return cmocka_run_group_tests_name("stats_text", tests, NULL, NULL);

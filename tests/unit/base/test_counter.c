@@ -187,13 +187,6 @@ static void adds_return_the_new_value(void **state)
 
 /* ---- threads that come and go ---- */
 
-static void *bump_briefly(void *counters)
-{
-  for (unsigned i = 0; i < 100; i++)
-    counter_add(counters, 0, 1);
-  return NULL;
-}
-
 static pthread_t start(void *(*run)(void *), void *arg)
 {
   pthread_t thread;
@@ -204,23 +197,6 @@ static pthread_t start(void *(*run)(void *), void *arg)
 static void join(pthread_t thread)
 {
   assert_int_equal(pthread_join(thread, NULL), 0);
-}
-
-/* Each thread begins while those before it may still add, or are about to end. */
-static void threads_that_follow_each_other_lose_nothing(void **state)
-{
-  (void) state;
-  enum { LIVES = 20000 / SCALE, AT_ONCE = 12 };
-  struct counters counters = largest_set();
-  pthread_t threads[AT_ONCE];
-  for (unsigned i = 0; i < LIVES; i++) {
-    if (i >= AT_ONCE)
-      join(threads[i % AT_ONCE]);
-    threads[i % AT_ONCE] = start(bump_briefly, &counters);
-  }
-  for (unsigned i = 0; i < AT_ONCE; i++)
-    join(threads[i]);
-  assert_int_equal(tamis__counter_sum(&counters, 0), 100 * LIVES);
 }
 
 static void *note_index(void *index)
@@ -442,59 +418,6 @@ static void a_thread_without_memory_shares(void **state)
   assert_int_equal(after, before);
 }
 
-/* ---- fork ---- */
-
-/* Tells the threads of come_and_go() to end. */
-static _Atomic bool enough;
-
-/* Acquires and releases indices all the time. */
-static void *come_and_go(void *counters)
-{
-  while (!atomic_load(&enough))
-    join(start(bump_briefly, counters));
-  return NULL;
-}
-
-/* Neither sanitizers nor qemu support threads in the child of a process of several threads. */
-static bool child_adds(unsigned index)
-{
-  struct counters counters = largest_set();
-  counter_add(&counters, 0, 1);
-  bool good = tamis__thread_index == index;
-#ifndef TAMIS_SANITIZED
-  if (!*EMULATOR) {
-    struct worker workers[THREADS];
-    harness_run(THREADS, 1, bump, &counters, workers);
-    good = good && tamis__counter_sum(&counters, 0) == THREADS * ROUNDS + 1;
-  }
-#endif
-  return good;
-}
-
-static void a_child_keeps_its_threads_index(void **state)
-{
-  (void) state;
-  static struct counter_shard others_shards[MAX_SHARDS];
-  struct counters others = {others_shards, tamis__counter_shards(UINT64_MAX) - 1};
-  unsigned index = own_index();
-  atomic_store(&enough, false);
-  pthread_t threads[3];
-  for (unsigned i = 0; i < 3; i++)
-    threads[i] = start(come_and_go, &others);
-  for (unsigned i = 0; i < 20; i++) {
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0)
-      _exit(!child_adds(index));
-    assert_int_equal(status_of(child), 0);
-  }
-  atomic_store(&enough, true);
-  for (unsigned i = 0; i < 3; i++)
-    join(threads[i]);
-  assert_int_equal(tamis__counter_sum(&others, 0) % 100, 0);
-  assert_int_equal(own_index(), index);
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -503,13 +426,11 @@ int main(void)
       cmocka_unit_test(sums_and_figures_lose_nothing),
       cmocka_unit_test(figures_need_no_index),
       cmocka_unit_test(adds_return_the_new_value),
-      cmocka_unit_test(threads_that_follow_each_other_lose_nothing),
       cmocka_unit_test(indices_are_released),
       cmocka_unit_test(owners_of_an_index_are_ordered),
       cmocka_unit_test(a_thread_without_an_index_asks_again),
       cmocka_unit_test(destructors_may_add),
       cmocka_unit_test(a_thread_without_memory_shares),
-      cmocka_unit_test(a_child_keeps_its_threads_index),
   };
   return cmocka_run_group_tests_name("counter", tests, NULL, NULL);
 }

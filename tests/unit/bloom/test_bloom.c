@@ -151,29 +151,6 @@ static void a_small_filter_keeps_to_max_bytes(void **state)
   }
 }
 
-/* Whatever number of stripes is asked for: no call would take one. */
-static void no_layout_has_stripes(void **state)
-{
-  (void) state;
-  for (unsigned i = 0; i < 6; i++) {
-    struct counts counts = {0};
-    const tamis_allocator allocator = counting(&counts);
-    tamis_options options = TAMIS_OPTIONS_INIT;
-    options.layout = (tamis_layout) (i / 2);
-    options.capacity = 100000;
-    options.growable = i % 2;
-    options.stripes = i % 2 ? 4096 : 0;
-    options.allocator = &allocator;
-    tamis_filter *f = make_with_options(&options);
-    uint64_t bytes;
-    assert_int_equal(bloom_stripe_count(bloom_of(f)), 0);
-    assert_int_equal(stats_of(f).bytes, counts.now);
-    assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
-    assert_int_equal(bytes, counts.now);
-    tamis_destroy(f);
-  }
-}
-
 /* A mark says that the filter is full; it is no bit of a key. */
 static void validate_notices_a_mark(void **state)
 {
@@ -209,7 +186,6 @@ int main(void)
       cmocka_unit_test(a_small_filter_takes_little),
       cmocka_unit_test(a_small_filter_with_an_allocator_takes_little),
       cmocka_unit_test(a_small_filter_keeps_to_max_bytes),
-      cmocka_unit_test(no_layout_has_stripes),
       cmocka_unit_test(validate_notices_a_mark),
   };
   return cmocka_run_group_tests_name("bloom", tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bloom filters that count: what their calls do, one after the other and by many threads.
+ * Bloom filters that count: what their calls do.
  */
 #include "bloom/counting.h"
 #include "bloom_unit.h"
@@ -8,7 +8,6 @@
 #include "saved_unit.h"
 
 #include <math.h>
-#include <pthread.h>
 
 static tamis_filter *make(uint64_t capacity, double fpp, bool growable)
 {
@@ -100,82 +99,6 @@ static void a_small_filter_has_one_stripe(void **state)
   tamis_destroy(f);
 }
 
-/* ---- threads ---- */
-
-enum { THREADS = 4, LIMIT = 10000, HELD = 200, ROUNDS = 2000 / SCALE };
-
-struct caller {
-  tamis_filter *filter;
-  uint64_t index, refused, missed;
-  pthread_t thread;
-};
-
-/* The callers' refusals and misses together. */
-static struct caller run_callers(tamis_filter *f, void *(*work)(void *) )
-{
-  struct caller callers[THREADS], sum = {0};
-  for (unsigned t = 0; t < THREADS; t++) {
-    callers[t] = (struct caller){.filter = f, .index = t};
-    assert_int_equal(pthread_create(&callers[t].thread, NULL, work, &callers[t]), 0);
-  }
-  for (unsigned t = 0; t < THREADS; t++) {
-    assert_int_equal(pthread_join(callers[t].thread, NULL), 0);
-    sum.refused += callers[t].refused, sum.missed += callers[t].missed;
-  }
-  assert_valid(f);
-  return sum;
-}
-
-static void *add_until_full(void *arg)
-{
-  struct caller *caller = arg;
-  for (uint64_t i = 0; i < LIMIT; i++) {
-    uint64_t hash = caller->index * LIMIT + i;
-    int result =
-        i % 2 ? tamis_add_hash(caller->filter, hash) : tamis_add_unique_hash(caller->filter, hash);
-    caller->refused += result == TAMIS_EFULL;
-    caller->missed += result == TAMIS_PRESENT;
-  }
-  return NULL;
-}
-
-/* Not one key too many is let in, and not one too few. */
-static void many_threads_fill_it_exactly(void **state)
-{
-  (void) state;
-  tamis_filter *f = make(LIMIT, 0.01, false);
-  struct caller sum = run_callers(f, add_until_full);
-  assert_int_equal(stats_of(f).count, LIMIT);
-  assert_int_equal(sum.refused + sum.missed, (uint64_t) (THREADS - 1) * LIMIT);
-  tamis_destroy(f);
-}
-
-/* Each thread's keys come and go; while they are in, they are found. */
-static void *come_and_go(void *arg)
-{
-  struct caller *caller = arg;
-  for (uint64_t round = 0; round < ROUNDS; round++) {
-    uint64_t first = caller->index << 32 | round * HELD;
-    for (uint64_t i = 0; i < HELD; i++)
-      tamis_add_hash(caller->filter, first + i);
-    for (uint64_t i = 0; i < HELD; i++)
-      caller->missed += !tamis_contains_hash(caller->filter, first + i);
-    for (uint64_t i = 0; i < HELD; i++)
-      caller->missed += tamis_remove_hash(caller->filter, first + i) != TAMIS_OK;
-  }
-  return NULL;
-}
-
-static void no_key_is_lost_among_threads(void **state)
-{
-  (void) state;
-  tamis_filter *f = make(1000, 0.01, true);
-  assert_int_equal(run_callers(f, come_and_go).missed, 0);
-  assert_int_equal(stats_of(f).count, 0);
-  assert_int_equal(stats_of(f).bits_set, 0);
-  tamis_destroy(f);
-}
-
 /* ---- several filters ---- */
 
 /* Filters that are united with each other in turn have more copies with each union, which are soon
@@ -227,8 +150,6 @@ int main(void)
       cmocka_unit_test(counters_are_sixteen_numbers),
       cmocka_unit_test(stuck_counters_lose_no_key),
       cmocka_unit_test(a_small_filter_has_one_stripe),
-      TEST_WITH_THREADS(many_threads_fill_it_exactly),
-      TEST_WITH_THREADS(no_key_is_lost_among_threads),
       cmocka_unit_test(a_union_sticks_at_fifteen),
       cmocka_unit_test(validation_finds_what_is_wrong),
   };

@@ -363,6 +363,40 @@ static void copies_go_along_in_splits_and_joins(void **state)
   }
 }
 
+/* Copies that came early are in other generations than those that come late, also those that are only
+ * counted.  Some keys come with each generation. */
+static void copies_of_all_generations_are_counted(void **state)
+{
+  (void) state;
+  enum { COPIES = 5, KEYS = 40 };
+  for (unsigned generations = 2; generations <= 3; generations++) {
+    const double fpp = generations == 2 ? 1e-6 : 0.1;
+    tamis_filter *f = make(10, fpp);
+    uint64_t next = 1000;
+    for (unsigned n = 1; n <= generations; n++) {
+      for (; stats_of(f).generations < n; next += 100)
+        add_range(f, next, next + 100);
+      for (uint64_t key = 0; key < KEYS * n; key++) {
+        uint64_t before = tamis_count_hash(f, key);
+        assert_true(fpp > 1e-5 || before == COPIES * (n - 1 - key / KEYS));
+        for (unsigned i = 1; i <= COPIES; i++) {
+          assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+          assert_int_equal(tamis_count_hash(f, key), before + i);
+        }
+      }
+    }
+    for (uint64_t key = 0; key < KEYS * generations; key++)
+      for (uint64_t left = COPIES * (generations - key / KEYS); left > 0; left--) {
+        uint64_t before = tamis_count_hash(f, key);
+        assert_true(before >= left && (fpp > 1e-5 || before == left));
+        assert_int_equal(tamis_remove_hash(f, key), TAMIS_OK);
+        assert_int_equal(tamis_count_hash(f, key), before - 1);
+      }
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
 /* ---- copies at the limits ---- */
 
 /* A few copies of every key take lanes, so pairs overflow early: no reason for a filter that grows to be full.  Adds to one
@@ -518,6 +552,7 @@ int main(void)
       cmocka_unit_test(a_refused_block_is_not_encoded_again),
       cmocka_unit_test(a_million_copies_of_one_key_are_harmless),
       cmocka_unit_test(copies_go_along_in_splits_and_joins),
+      cmocka_unit_test(copies_of_all_generations_are_counted),
       cmocka_unit_test(keys_that_come_a_few_times_have_room),
       cmocka_unit_test(a_full_filter_does_not_go_on_in_its_duplicate_counts),
       cmocka_unit_test(copies_do_not_keep_out_new_keys),

@@ -593,22 +593,6 @@ static void both_classes_have_their_share_of_every_prefix(void **state)
     }
 }
 
-/* While keys come, the segments of one class split half a doubling before those of the other.  So they
- * never have room for more than 1.77 times the keys, and on average for 1 / ln 2 times as many. */
-static void the_classes_split_at_different_times(void **state)
-{
-  (void) state;
-  const double share = CUCKOO_CLASS_SHARE * 0x1p-32, step = 1.0001;
-  double most = 0, sum = 0, n = 0;
-  for (double keys = 64; keys < 128; keys *= step, n++) { /* in segments of room 1 */
-    double segments = exp2(ceil(log2(share * keys))) + exp2(ceil(log2((1 - share) * keys)));
-    most = fmax(most, segments / keys);
-    sum += segments / keys;
-  }
-  assert_true(most > 1.7 && most < 1.77);
-  assert_true(fabs(sum / n * log(2) - 1) < 0.001);
-}
-
 static void keys_are_spread_evenly(void **state)
 {
   (void) state;
@@ -665,7 +649,6 @@ int main(void)
       cmocka_unit_test(from_either_bucket_an_entry_finds_the_other),
       cmocka_unit_test(the_strings_of_all_generations_agree_bit_for_bit),
       cmocka_unit_test(both_classes_have_their_share_of_every_prefix),
-      cmocka_unit_test(the_classes_split_at_different_times),
       cmocka_unit_test(keys_are_spread_evenly),
       cmocka_unit_test(a_marker_takes_no_bit_of_the_hash),
   };

@@ -133,41 +133,6 @@ static void max_bytes_is_never_exceeded(void **state)
     }
 }
 
-/* Without an allocator, the size from which on blocks come cleared says nothing: malloc() gives
- * memory back that was in use. */
-static void blocks_of_malloc_are_cleared(void **state)
-{
-  (void) state;
-  enum { BLOCKS = 16, BYTES = 40000 };
-  for (unsigned growable = 0; growable < 2; growable++) {
-    void *used[BLOCKS] = {NULL};
-    tamis_options options = TAMIS_OPTIONS_INIT;
-    tamis_load_options load = TAMIS_LOAD_OPTIONS_INIT;
-    options.kind = TAMIS_CUCKOO;
-    options.growable = growable;
-    options.capacity = 20000;
-    options.cleared_from = load.cleared_from = 1;
-    tamis_filter *f, *g;
-    for (unsigned i = 0; i < BLOCKS; i++) {
-      assert_int_equal(posix_memalign(&used[i], 64, BYTES), 0);
-      memset(used[i], 0xff, BYTES);
-    }
-    for (unsigned i = 0; i < BLOCKS; i++)
-      free(used[i]);
-    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-    assert_valid(f);
-    assert_true(stats_of(f).count == 0 && stats_of(f).occupancy == 0);
-    struct bytes saved = saved_bytes(f);
-    struct source s = source_of(&saved);
-    assert_int_equal(tamis_load(&load, read_source, &s, &g), TAMIS_OK);
-    assert_int_equal(const_cuckoo_of(f)->cleared_bits, cuckoo_cleared_bits(0));
-    assert_int_equal(const_cuckoo_of(g)->cleared_bits, cuckoo_cleared_bits(0));
-    tamis_destroy(f);
-    tamis_destroy(g);
-    free(saved.data);
-  }
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -175,7 +140,6 @@ int main(void)
       cmocka_unit_test(a_block_beyond_the_limit_is_refused),
       cmocka_unit_test(two_threads_at_the_limit_do_not_exceed_it),
       cmocka_unit_test(max_bytes_is_never_exceeded),
-      cmocka_unit_test(blocks_of_malloc_are_cleared),
   };
   return cmocka_run_group_tests_name("cuckoo_memory", tests, NULL, NULL);
 }

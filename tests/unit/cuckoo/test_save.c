@@ -68,35 +68,6 @@ static void many_removes_between_two_pieces(void **state)
   tamis_destroy(f);
 }
 
-/* Two segments do not join while the cursor is between them: each piece is a whole segment.  What is
- * left of them joins later. */
-static void segments_do_not_join_across_the_cursor(void **state)
-{
-  (void) state;
-  enum { N = 30000 };
-  tamis_filter *f = make(240, 0.001);
-  add_range(f, 0, N);
-  struct cuckoo_snapshot s;
-  struct snapshot_piece piece;
-  const struct cuckoo_geometry *g = &const_cuckoo_of(f)->first.geometry;
-  assert_int_equal(tamis__snapshot_begin(&s, const_cuckoo_of(f)), TAMIS_OK);
-  do
-    assert_int_equal(tamis__snapshot_next(&s, &piece), TAMIS_OK);
-  while (piece.index < cuckoo_directory_size(g) / 3 || piece.depth <= g->uneven_at ||
-         s.index % (cuckoo_directory_size(g) >> (piece.depth - 1)) == 0);
-  assert_true(piece.geometry->shape.width > g->shape.width);
-  remove_range(f, 0, N);
-  assert_in_range(stats_of(f).segments, 2, N);
-  for (uint64_t end = s.index; tamis__snapshot_next(&s, &piece) == TAMIS_OK; end = s.index)
-    assert_int_equal(piece.index, end);
-  assert_int_equal(s.result, TAMIS_ABSENT);
-  tamis__snapshot_end(&s);
-  assert_valid(f);
-  add_range(f, 0, N), remove_range(f, 0, N);
-  assert_in_range(stats_of(f).segments, 0, 1);
-  tamis_destroy(f);
-}
-
 /* ---- limits ---- */
 
 /* A load also needs a buffer for one block. */
@@ -256,7 +227,6 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(many_removes_between_two_pieces),
-      cmocka_unit_test(segments_do_not_join_across_the_cursor),
       cmocka_unit_test(a_small_filter_is_loaded_within_its_bytes),
       cmocka_unit_test(a_filter_without_segments_takes_keys),
       cmocka_unit_test(a_segment_is_not_asked_for_before_it_comes),

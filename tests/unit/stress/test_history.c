@@ -8,9 +8,6 @@
 #include "harness.h"
 #include "history.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { MOST_OPS = 7, RANDOM_HISTORIES = 200000 };
 
 #define OP(call, result, invoked, returned) \
@@ -348,59 +345,6 @@ static void same_as_all_orders(void **state)
   assert_in_range(goods, RANDOM_HISTORIES / 10, RANDOM_HISTORIES / 10 * 9);
 }
 
-/* Made from a true order, so good; long, and with many calls pending. */
-static void long_histories(void **state)
-{
-  (void) state;
-  enum { LONG = 20000, STEP = 10 };
-  static struct history_op ops[LONG];
-  struct history h = {.ops = ops, .n = LONG};
-  struct now now = {0};
-  uint64_t seed = 7;
-  for (unsigned width = 1; width <= 12; width += 11) {
-    now.copies = 0;
-    for (unsigned i = 0; i < LONG; i++) {
-      struct history_op *op = &ops[i];
-      op->call = (uint8_t) (random_next(&seed) % HISTORY_ADVANCE);
-      op->result = (int) (op->call == HISTORY_ADD          ? TAMIS_OK
-                          : op->call == HISTORY_ADD_UNIQUE ? (now.copies ? TAMIS_PRESENT : TAMIS_OK)
-                          : op->call == HISTORY_CONTAINS   ? now.copies > 0
-                          : op->call == HISTORY_COUNT      ? (int) now.copies
-                                                      : (now.copies ? TAMIS_OK : TAMIS_ABSENT));
-      assert_true(apply(&h, op, now, &now));
-      op->invoked = 1000 + (uint64_t) i * STEP - random_next(&seed) % (STEP * width);
-      op->returned = 1000 + (uint64_t) i * STEP + random_next(&seed) % (STEP * width);
-    }
-    struct history_verdict verdict = history_check(checker, &h);
-    assert_true(verdict.good);
-    assert_int_equal(verdict.copies.least, now.copies);
-    assert_int_equal(verdict.copies.most, now.copies);
-  }
-  /* One answer that is wrong, far from any other call. */
-  ops[LONG - 1] = (struct history_op) OP(HISTORY_CONTAINS, now.copies == 0, 10000000, 10000001);
-  struct history_verdict verdict = history_check(checker, &h);
-  assert_false(verdict.good);
-  assert_int_equal(verdict.stuck, LONG - 1);
-}
-
-/* ---- the picture ---- */
-
-static void the_picture_shows_the_call(void **state)
-{
-  (void) state;
-  const struct history_op ops[] = {ADD(0, 2), REMOVE(1, 9), ADD(3, 4), MISSED(5, 6), ADD(7, 8)};
-  struct history h = {.ops = ops, .n = sizeof ops / sizeof *ops};
-  char text[4096] = {0};
-  FILE *out = fmemopen(text, sizeof text - 1, "w");
-  assert_non_null(out);
-  history_explain(out, checker, &h);
-  fclose(out);
-  assert_non_null(strstr(text, "     0  contains    false         ||     <== no instant fits"));
-  assert_non_null(strstr(text, "allow 1 to 2 copies"));
-  if (getenv("SHOW"))
-    printf("%s", text);
-}
-
 static int make_checker(void **state)
 {
   (void) state;
@@ -417,9 +361,8 @@ static int destroy_checker(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(too_many_pending), cmocka_unit_test(examples_are_as_they_should_be),
-      cmocka_unit_test(same_as_all_orders), cmocka_unit_test(long_histories),
-      cmocka_unit_test(the_picture_shows_the_call)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(too_many_pending),
+                                     cmocka_unit_test(examples_are_as_they_should_be),
+                                     cmocka_unit_test(same_as_all_orders)};
   return cmocka_run_group_tests(tests, make_checker, destroy_checker);
 }

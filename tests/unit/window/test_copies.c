@@ -3,7 +3,6 @@
  * Windows of the cuckoo kind: counts of copies, the memory that these take, moves, and keys that a filter
  * cannot tell apart.  (test_window.c has the oracle.)
  */
-#include "harness.h"
 #include "saved_unit.h"
 #include "window_unit.h"
 
@@ -11,8 +10,6 @@
 #include "window/copies.h"
 #include "window/evict.h"
 #include "window/pair.h"
-
-#include <stdio.h>
 
 /* ---- filters ---- */
 
@@ -43,53 +40,6 @@ static int set_further(struct window *w, struct window_memory *memory, struct wi
       return result;
     assert_int_equal(result, TAMIS_OK);
   }
-}
-
-/* All lanes of a layer, in all planes. */
-static void counts_are_as_they_were_set(void **state)
-{
-  (void) state;
-  tamis_options options = options_for(1, 1000, true);
-  tamis_filter *f = create(&options);
-  struct window *w = window_of(f);
-  const struct window_geometry *g = &w->first.geometry;
-  const uint64_t lanes = window_lanes(g);
-  const unsigned in_word = g->whole.lane.lanes;
-  uint64_t *further = calloc(lanes, sizeof *further), random = 1, bytes = stats_of(f).bytes;
-  assert_non_null(further);
-  for (unsigned turn = 0; turn < 60000 / SCALE; turn++) {
-    uint64_t what = random_next(&random) % 1000, i = random_next(&random) % lanes;
-    uint64_t n = what < 300 ? 0 : what < 900 ? what % 16 : what << (what % 43);
-    struct window_memory memory;
-    window_memory_begin(&memory, w);
-    assert_int_equal(
-        set_further(w, &memory, (struct window_lane){i / in_word, (unsigned) (i % in_word)}, n),
-        TAMIS_OK);
-    window_release_memory(&memory);
-    further[i] = n;
-    uint64_t sum = 0;
-    for (i = 0; i < lanes && turn % 256 == 0; i++) {
-      struct window_lane at = {i / in_word, (unsigned) (i % in_word)};
-      assert_int_equal(tamis__window_further(&w->first, at), further[i]);
-      sum += further[i];
-    }
-    assert_true(turn % 256 || window_all_further(w) == sum);
-  }
-  for (uint64_t i = 0; i < lanes; i++) {
-    struct window_memory memory;
-    window_memory_begin(&memory, w);
-    assert_int_equal(
-        set_further(w, &memory, (struct window_lane){i / in_word, (unsigned) (i % in_word)}, 0),
-        TAMIS_OK);
-    window_release_memory(&memory);
-  }
-  for (unsigned i = 0; i < WINDOW_PLANES; i++)
-    assert_null(plane_counts(&w->first.planes[i].counts));
-  assert_int_equal(stats_of(f).bytes, bytes);
-  assert_int_equal(window_all_further(w), 0);
-  assert_valid(f);
-  free(further);
-  tamis_destroy(f);
 }
 
 /* No lane has a count of 2^53 or more. */
@@ -346,29 +296,6 @@ static void a_unique_add_renews_the_entry_of_the_oldest_layer(void **state)
 
 /* ---- memory ---- */
 
-static void copies_take_little_memory_and_give_it_back(void **state)
-{
-  (void) state;
-  tamis_filter *f = make(1, 1000, false);
-  uint64_t bytes = stats_of(f).bytes;
-  add(f, 7, 100000 / SCALE);
-  assert_true(stats_of(f).bytes <= bytes + 200);
-  assert_int_equal(tamis_count_hash(f, 7), 100000 / SCALE);
-  for (uint64_t key = 0; key < 1000; key++)
-    add(f, key, 2);
-  assert_true(stats_of(f).bytes <= bytes + 1000 * 24 * 4);
-  for (uint64_t key = 0; key < 1000; key++)
-    assert_int_equal(tamis_remove_hash(f, key), TAMIS_OK);
-  assert_int_equal(tamis_remove_hash(f, 7), TAMIS_OK);
-  assert_true(stats_of(f).bytes <= bytes + 300); /* each stripe keeps a small table */
-  assert_valid(f);
-  advance(f, 2);
-  assert_int_equal(stats_of(f).bytes, bytes);
-  assert_int_equal(stats_of(f).count, 0);
-  assert_valid(f);
-  tamis_destroy(f);
-}
-
 /* Counts that fall take as little as if they had never been higher. */
 static void copies_that_go_give_memory_back(void **state)
 {
@@ -448,34 +375,11 @@ static void a_copy_that_is_refused_renews_nothing(void **state)
   tamis_destroy(f);
 }
 
-/* Keys that are removed leave a layer empty, which then leaves. */
-static void removed_keys_leave_their_layers(void **state)
-{
-  (void) state;
-  tamis_filter *f = make(8, 100, true);
-  uint64_t keys = 0;
-  for (; stats_of(f).layers < 3; keys++)
-    add(f, keys, 1 + (unsigned) (keys % 3));
-  advance(f, 1);
-  for (uint64_t key = 0; key < keys; key++)
-    for (unsigned i = 0; i < 1 + key % 3; i++)
-      assert_int_equal(tamis_remove_hash(f, key), TAMIS_OK);
-  assert_int_equal(stats_of(f).count, 0);
-  advance(f, 1);
-  assert_int_equal(stats_of(f).layers, 1);
-  assert_valid(f);
-  for (uint64_t key = 0; key < keys; key++)
-    assert_int_equal(tamis_add_unique_hash(f, key), TAMIS_OK);
-  assert_valid(f);
-  tamis_destroy(f);
-}
-
 /* ---- capacity ---- */
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(counts_are_as_they_were_set),
       cmocka_unit_test(a_count_has_a_limit),
       cmocka_unit_test(the_count_of_a_forgotten_key_is_nobodys),
       cmocka_unit_test(a_move_carries_the_count),
@@ -483,11 +387,9 @@ int main(void)
       cmocka_unit_test(a_remove_leaves_the_other_key_of_an_entry),
       cmocka_unit_test(a_remove_takes_the_entry_of_the_oldest_layer),
       cmocka_unit_test(a_unique_add_renews_the_entry_of_the_oldest_layer),
-      cmocka_unit_test(copies_take_little_memory_and_give_it_back),
       cmocka_unit_test(copies_that_go_give_memory_back),
       cmocka_unit_test(copies_keep_within_max_bytes),
       cmocka_unit_test(a_copy_that_is_refused_renews_nothing),
-      cmocka_unit_test(removed_keys_leave_their_layers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
