@@ -15,8 +15,6 @@
 #include "harness.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -559,58 +557,6 @@ static void a_list_that_is_null_holds_nothing(void **unused)
     assert_false(found[i]);
 }
 
-/* ---- while filters grow ---- */
-
-/* A thread adds each key to all filters, which grow all the time; another one asks for keys whose adds
- * have returned. */
-enum { COMMON = 2 * EACH_BLOCK, ADDED = 60000 / SCALE };
-
-static struct {
-  tamis_filter *filters[COMMON];
-  _Atomic uint64_t added;
-} growing;
-
-static void *add_to_all(void *unused)
-{
-  (void) unused;
-  for (uint64_t key = 0; key < ADDED; key++) {
-    for (size_t i = 0; i < COMMON; i++)
-      if (tamis_add(growing.filters[i], &key, sizeof key) != TAMIS_OK)
-        return &growing;
-    atomic_store_explicit(&growing.added, key + 1, memory_order_release);
-  }
-  return NULL;
-}
-
-static void keys_are_found_while_filters_grow(void **unused)
-{
-  (void) unused;
-  pthread_t thread;
-  void *failed;
-  bool found[COMMON];
-  size_t missed = 0;
-  for (size_t i = 0; i < COMMON; i++) {
-    tamis_options o = TAMIS_OPTIONS_INIT;
-    o.kind = i >= EACH_BLOCK && i % 2 ? TAMIS_CUCKOO : TAMIS_BLOOM, o.capacity = 200, o.fpp = 0.03;
-    o.seed = 42;
-    growing.filters[i] = make_with_options(&o);
-  }
-  atomic_store_explicit(&growing.added, 0, memory_order_relaxed);
-  assert_int_equal(pthread_create(&thread, NULL, add_to_all, NULL), 0);
-  for (uint64_t n = 0, asked = 0; n < ADDED; asked += 7919) {
-    n = atomic_load_explicit(&growing.added, memory_order_acquire);
-    uint64_t key = n ? asked % 2 ? n - 1 : asked % n : 0;
-    if (n)
-      missed += COMMON - tamis_contains_each((const tamis_filter *const *) growing.filters, COMMON,
-                                             &key, sizeof key, found);
-  }
-  assert_int_equal(pthread_join(thread, &failed), 0);
-  assert_null(failed);
-  assert_int_equal(missed, 0);
-  for (size_t i = 0; i < COMMON; i++)
-    tamis_destroy(growing.filters[i]);
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -618,7 +564,6 @@ int main(void)
       cmocka_unit_test(batches_of_filters_of_rare_shapes),
       cmocka_unit_test(many_filters_are_as_many_calls),
       cmocka_unit_test(a_list_that_is_null_holds_nothing),
-      TEST_WITH_THREADS(keys_are_found_while_filters_grow),
   };
   make_areas();
   return cmocka_run_group_tests_name("many", tests, NULL, NULL);

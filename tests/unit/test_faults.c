@@ -22,7 +22,6 @@
 
 /* Sanitizers slow things down: there one in so many requests is made to fail. */
 enum { STEP = SCALE > 1 ? 20 : 1, TINY_STEP = SCALE > 1 ? 3 : 1 };
-enum { CROWD_ROUNDS = SCALE > 1 ? 3 : 12 };
 
 /* ---- the filters ---- */
 
@@ -492,32 +491,6 @@ static void every_request_is_refused(void **state)
   }
 }
 
-/* Calls that were refused memory are not made again, and the twin never sees them.  A cuckoo filter
- * that grows remembers that a search has failed, and may then split its segment some keys before
- * the twin. */
-static void calls_without_memory_are_forgotten(void **state)
-{
-  (void) state;
-  for (const struct form *s = NULL; (s = next_form(s));) {
-    struct twins t = twins_of(s, 300, 0);
-    for (unsigned round = 0; round < 40 / SCALE; round++) {
-      for (unsigned j = 0; j < 60; j++, t.next++) {
-        refuse_all();
-        int result = call(s, t.f, t.next);
-        refuse_none();
-        if (result != TAMIS_ENOMEM)
-          assert_same(&t, "call", t.next, result, call(s, t.twin, t.next));
-      }
-      go_on(&t, 200);
-      if (s->options.kind == TAMIS_CUCKOO && s->options.growable && !s->options.window)
-        assert_bytes(&t);
-      else
-        compare(&t);
-    }
-    end(&t);
-  }
-}
-
 /* ---- limits ---- */
 
 /* Calls that reach a limit are not made again, and the twin never sees them.  Then there is room:
@@ -626,140 +599,15 @@ static void unions_beyond_a_limit(void **state)
     }
 }
 
-/* ---- many threads ---- */
-
-enum { CROWD = 4, CROWD_KEYS = 400 };
-
-struct member {
-  tamis_filter *f;
-  uint64_t base, seed, count, failed;
-  bool in[CROWD_KEYS];
-  const char *wrong;
-  pthread_barrier_t *start;
-};
-
-static void look_at_own(struct member *m)
-{
-  for (uint64_t i = 0; i < CROWD_KEYS; i++)
-    if (m->in[i] && !tamis_contains_hash(m->f, m->base + i))
-      m->wrong = "a key is missing";
-}
-
-static void add_own(struct member *m, uint64_t i)
-{
-  int result = m->in[i] ? TAMIS_OK : tamis_add_hash(m->f, m->base + i);
-  m->failed += result == TAMIS_ENOMEM;
-  m->count += result == TAMIS_OK && !m->in[i];
-  m->in[i] |= result == TAMIS_OK;
-  if (result != TAMIS_OK && result != TAMIS_ENOMEM)
-    m->wrong = tamis_strerror(result);
-}
-
-static void *come_and_go_in_a_crowd(void *argument)
-{
-  struct member *m = argument;
-  pthread_barrier_wait(m->start);
-  for (unsigned round = 0; round < CROWD_ROUNDS && !m->wrong; round++) {
-    for (uint64_t n = 0; n < (uint64_t) 2 * CROWD_KEYS; n++) {
-      add_own(m, random_next(&m->seed) % CROWD_KEYS);
-      if (n % 64 == 0)
-        look_at_own(m);
-    }
-    for (uint64_t i = 0; i < CROWD_KEYS; i++)
-      if (m->in[i] && random_next(&m->seed) % 8) {
-        m->in[i] = false;
-        m->count--;
-        if (tamis_remove_hash(m->f, m->base + i) != TAMIS_OK)
-          m->wrong = "a key could not be removed";
-      }
-    look_at_own(m);
-  }
-  return NULL;
-}
-
-/* `tiny`: see struct twins.  Returns how many adds have failed. */
-static uint64_t crowd_of(unsigned tiny, enum asked source, uint64_t seed)
-{
-  static struct member members[CROWD];
-  struct twins t = {.tiny = tiny, .source = source, .options = TAMIS_OPTIONS_INIT};
-  t.options.kind = TAMIS_CUCKOO;
-  t.options.capacity = 16;
-  t.options.fpp = 0.3;
-  t.options.seed = SEED;
-  t.options.allocator = source == USER ? &user : NULL;
-  pthread_t threads[CROWD];
-  arm(source, BY_CHANCE, seed);
-  faults.odds = 4;
-  faults.armed = false;
-  assert_int_equal(create(&t, &t.f), TAMIS_OK);
-  pthread_barrier_t start;
-  assert_int_equal(pthread_barrier_init(&start, NULL, CROWD + 1), 0);
-  for (unsigned i = 0; i < CROWD; i++) {
-    members[i] = (struct member){
-        .f = t.f, .base = (uint64_t) (i + 1) << 40, .seed = seed + i, .start = &start};
-    assert_int_equal(__real_pthread_create(&threads[i], NULL, come_and_go_in_a_crowd, &members[i]),
-                     0);
-  }
-  /* Only now: a sanitizer that starts a thread must not be refused what it needs. */
-  faults.armed = true;
-  pthread_barrier_wait(&start);
-  uint64_t failed = 0, keys = 0;
-  for (unsigned i = 0; i < CROWD; i++) {
-    pthread_join(threads[i], NULL);
-    keys += members[i].count;
-    failed += members[i].failed;
-  }
-  faults.armed = false;
-  pthread_barrier_destroy(&start);
-  for (unsigned i = 0; i < CROWD; i++) {
-    look_at_own(&members[i]);
-    if (members[i].wrong)
-      fail_msg("%s", members[i].wrong);
-  }
-  assert_true(failed > 0 || SCALE > 1); /* few are, where runs are short */
-  assert_int_equal(stats_of(t.f).count, keys);
-  assert_valid(t.f);
-  end(&t);
-  return failed;
-}
-
-static void no_key_is_lost_in_a_crowd(void **state)
-{
-  (void) state;
-  for (enum asked source = USER; source <= SYSTEM; source++) {
-    uint64_t failed = 0;
-    for (unsigned tiny = 0; tiny <= 5; tiny++)
-      failed += crowd_of(tiny, source, tiny);
-    assert_true(failed > 0);
-  }
-}
-
-/* liburcu ends the process when it cannot map memory for a new thread: it is not asked. */
-static void threads_that_liburcu_does_not_know_are_readers(void **state)
-{
-  (void) state;
-  for (unsigned tiny = 1; tiny < 4; tiny++) {
-    faults.maps = true;
-    crowd_of(tiny, USER, tiny);
-  }
-}
-
 #define TEST(name) cmocka_unit_test_setup(name, start_afresh)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      TEST_WITH_THREADS_BETWEEN(threads_that_liburcu_does_not_know_are_readers, start_afresh, NULL),
-      TEST(creation_fails_without_a_trace),
-      TEST(a_seed_that_is_refused_has_words),
-      TEST(failed_calls_leave_no_trace),
-      TEST(every_request_is_refused),
-      TEST(removes_need_no_memory),
-      TEST(calls_without_memory_are_forgotten),
-      TEST(calls_beyond_a_limit_are_forgotten),
-      TEST(unions_without_memory),
-      TEST(unions_beyond_a_limit),
-      TEST_WITH_THREADS_BETWEEN(no_key_is_lost_in_a_crowd, start_afresh, NULL),
+      TEST(creation_fails_without_a_trace), TEST(a_seed_that_is_refused_has_words),
+      TEST(failed_calls_leave_no_trace),    TEST(every_request_is_refused),
+      TEST(removes_need_no_memory),         TEST(calls_beyond_a_limit_are_forgotten),
+      TEST(unions_without_memory),          TEST(unions_beyond_a_limit),
   };
   return cmocka_run_group_tests_name("faults", tests, NULL, NULL);
 }

@@ -328,34 +328,6 @@ static void a_few_removes_buy_few_searches(void **state)
   }
 }
 
-/* A key that is refused has room when another one has gone, if a search sees all of the filter. */
-static void a_remove_makes_room_at_once(void **state)
-{
-  (void) state;
-  for (unsigned i = 0; i < TABLES; i++)
-    for (uint64_t seed = 1; seed <= 20 / SCALE; seed++) {
-      if (table(i)->options.kind != TAMIS_CUCKOO)
-        continue;
-      tamis_options o = options_of(table(i), 300, 1e-4);
-      o.seed = seed;
-      o.max_bytes = bytes_of(&o);
-      tamis_filter *f = make_with_options(&o);
-      fill(f, o.capacity, 1, false);
-      uint64_t next = UINT64_C(1) << 50, taken = 0;
-      for (uint64_t gone = 0; gone < 200; gone++) {
-        while (tamis_add_hash(f, key(next)) == TAMIS_OK)
-          next++;
-        assert_int_equal(tamis_remove_hash(f, key(gone)), TAMIS_OK);
-        assert_int_equal(tamis_add_hash(f, key(gone)), TAMIS_OK); /* its own lane is free */
-        assert_int_equal(tamis_remove_hash(f, key(gone)), TAMIS_OK);
-        taken += tamis_add_hash(f, key(next++)) == TAMIS_OK;
-      }
-      assert_in_range(taken, 100, 200);
-      assert_valid(f);
-      tamis_destroy(f);
-    }
-}
-
 /* The end of a period makes room for as many keys as it forgets. */
 static void a_period_makes_room_at_once(void **state)
 {
@@ -418,7 +390,6 @@ int main(void)
       cmocka_unit_test(a_key_with_many_copies_keeps_nobody_out),
       cmocka_unit_test(a_crowded_pair_does_not_stop_growth),
       cmocka_unit_test(a_few_removes_buy_few_searches),
-      cmocka_unit_test(a_remove_makes_room_at_once),
       cmocka_unit_test(a_period_makes_room_at_once),
       cmocka_unit_test(memory_of_counts_makes_room),
   };

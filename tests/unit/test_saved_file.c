@@ -8,8 +8,6 @@
 #include "shared_unit.h"
 #include "wrapped_files.h"
 
-#include <pthread.h>
-
 /* ---- the system ---- */
 
 enum what { NOTHING, DIE_BEFORE, DIE_AFTER, DIE_INSIDE, FAIL, WAIT };
@@ -449,19 +447,6 @@ static void a_link_stays_and_its_file_is_replaced(void **state)
   assert_system_error(tamis_save_file(new, second), ELOOP);
 }
 
-/* A name without a folder, in the folder that the process is in. */
-static void a_name_alone_is_in_the_present_folder(void **state)
-{
-  (void) state;
-  int here = open(".", O_RDONLY | O_DIRECTORY);
-  assert_int_equal(chdir(folder), 0);
-  int result = tamis_save_file(new, "shared.tamis");
-  assert_int_equal(fchdir(here), 0);
-  close(here);
-  assert_int_equal(result, TAMIS_OK);
-  assert_int_equal(what_is_there(), NEW);
-}
-
 static void nothing_may_follow_in_a_file(void **state)
 {
   (void) state;
@@ -481,72 +466,6 @@ static void nothing_may_follow_in_a_file(void **state)
   }
 }
 
-/* A pipe takes it as it comes. */
-static void *read_pipe(void *fd)
-{
-  tamis_filter *f = NULL;
-  char pipe_path[64];
-  snprintf(pipe_path, sizeof pipe_path, "/proc/self/fd/%d", *(int *) fd);
-  (void) tamis_load_file(NULL, pipe_path, &f);
-  return f;
-}
-
-static void a_pipe_takes_a_filter(void **state)
-{
-  (void) state;
-  int ends[2];
-  char end[64];
-  void *g;
-  pthread_t reader;
-  assert_int_equal(pipe(ends), 0);
-  snprintf(end, sizeof end, "/proc/self/fd/%d", ends[1]);
-  assert_int_equal(pthread_create(&reader, NULL, read_pipe, &ends[0]), 0);
-  assert_int_equal(tamis_save_file(new, end), TAMIS_OK);
-  close(ends[1]);
-  pthread_join(reader, &g);
-  close(ends[0]);
-  assert_non_null(g);
-  assert_true(has(g, NEW));
-  tamis_destroy(g);
-}
-
-/* ---- cancellation ---- */
-
-__attribute__((noinline)) static void save_when_cancelled(tamis_filter *f)
-{
-  pthread_cancel(pthread_self());
-  int result = tamis_save_file(f, path);
-  tamis_filter *g = NULL, *h = NULL;
-  if (result == TAMIS_OK)
-    result = tamis_load_file(NULL, path, &g);
-  if (result == TAMIS_OK)
-    result = tamis_map_file(NULL, path, &h);
-  tamis_destroy(g);
-  tamis_destroy(h);
-  if (result != TAMIS_OK)
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-}
-
-/* A function of its own: AddressSanitizer does not clean up the frames that a cancellation
- * leaves. */
-static void *save_and_end(void *f)
-{
-  save_when_cancelled(f);
-  pthread_testcancel();
-  return NULL;
-}
-
-static void no_call_is_a_cancellation_point(void **state)
-{
-  (void) state;
-  pthread_t thread;
-  void *result;
-  assert_int_equal(pthread_create(&thread, NULL, save_and_end, new), 0);
-  pthread_join(thread, &result);
-  assert_ptr_equal(result, PTHREAD_CANCELED);
-  assert_int_equal(what_is_there(), NEW);
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin_saves, end_saves)
@@ -561,10 +480,7 @@ int main(void)
       TEST(without_locks_nothing_is_a_leftover),
       TEST(paths_that_lead_nowhere_are_reported),
       TEST(a_link_stays_and_its_file_is_replaced),
-      TEST(a_name_alone_is_in_the_present_folder),
       TEST(nothing_may_follow_in_a_file),
-      TEST_WITH_THREADS_BETWEEN(a_pipe_takes_a_filter, begin_saves, end_saves),
-      TEST_WITH_THREADS_BETWEEN(no_call_is_a_cancellation_point, begin_saves, end_saves),
   };
   return cmocka_run_group_tests_name("saved_file", tests, NULL, NULL);
 }

@@ -435,31 +435,6 @@ static void unfinished_files_are_filled_anew(void **state)
   }
 }
 
-/* What creators leave that are killed is removed, or does not matter. */
-static void leftovers_do_not_matter(void **state)
-{
-  (void) state;
-  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
-  char leftover[sizeof shared_path + 32];
-  snprintf(leftover, sizeof leftover, "%s.tamis-unfinished-0", shared_path);
-  tamis_destroy(open_shared(&options));
-  assert_int_equal(link(shared_path, leftover), 0); /* killed after it had linked it */
-  tamis_filter *f = open_shared(&options);
-  uint64_t seed = stats_of(f).seed;
-  unlink(shared_path);
-  tamis_filter *second = open_shared(&options);
-  assert_true(stats_of(second).seed != seed);
-  assert_int_equal(tamis_add_unique_hash(f, 1), TAMIS_OK);
-  assert_int_equal(tamis_add_unique_hash(second, 1), TAMIS_OK);
-  tamis_destroy(f);
-  tamis_destroy(second);
-  assert_int_equal(count_files(true), 1);
-  int fd = open(leftover, O_WRONLY | O_CREAT, 0600);
-  close(fd);
-  tamis_destroy(open_shared(&options));
-  assert_int_equal(count_files(false), 1);
-}
-
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -476,7 +451,6 @@ int main(void)
       TEST(bad_descriptors_are_refused),
       TEST(one_of_many_processes_creates_the_file),
       TEST(unfinished_files_are_filled_anew),
-      TEST(leftovers_do_not_matter),
   };
   in_memory = true;
   return cmocka_run_group_tests_name("shared_files", tests, NULL, NULL);

@@ -8,9 +8,6 @@
 #include "cuckoo_unit.h"
 
 #include <errno.h>
-#include <locale.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -78,25 +75,6 @@ static void adds_without_memory_are_counted(void **state)
   assert_int_equal(stats_of(x.filter).refused_adds, refused);
   x.bank.refused_from = 0;
   end(&x);
-}
-
-static void evictions_and_growth_are_counted(void **state)
-{
-  (void) state;
-  tamis_options options = options_for(10000, 0.01);
-  for (unsigned growable = 0; growable < 2; growable++) {
-    options.growable = growable;
-    tamis_filter *f = make_with(&options);
-    assert_true(stats_of(f).evictions == 0 && stats_of(f).failed_searches == 0);
-    for (uint64_t i = 0; i < 40000; i++)
-      (void) tamis_add_hash(f, i);
-    tamis_stats s = stats_of(f);
-    assert_true(s.evictions > 100 && s.evictions < 40000 && s.lookup_retries == 0);
-    assert_true(s.failed_searches > 0 && s.longest_growth_ns > 0);
-    if (growable)
-      assert_in_range(s.failed_searches, s.growths / 2, 2 * s.growths + 100);
-    tamis_destroy(f);
-  }
 }
 
 /* An allocator that is slow a few times. */
@@ -221,23 +199,6 @@ static void a_failing_write_ends_the_text(void **state)
   end(&x);
 }
 
-static void no_locale_changes_the_numbers(void **state)
-{
-  (void) state;
-  static char before[MOST_TEXT];
-  tamis_filter *f = make(1000, 0.01);
-  add_range(f, 0, 777);
-  strcpy(before, text_of(f, TAMIS_JSON, "a"));
-  assert_has(before, "\"fpp\": 0.01,");
-  assert_has(before, "\"load\": 0.777,");
-  const char *commas[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "ps_AF.UTF-8"};
-  for (unsigned i = 0; i < 4; i++)
-    if (setlocale(LC_ALL, commas[i]))
-      assert_string_equal(text_of(f, TAMIS_JSON, "a"), before);
-  setlocale(LC_ALL, "C");
-  tamis_destroy(f);
-}
-
 static unsigned occurrences(const char *text, const char *part)
 {
   unsigned n = 0;
@@ -275,68 +236,15 @@ static void names_are_escaped(void **state)
   tamis_destroy(f);
 }
 
-/* ---- cancellation ---- */
-
-/* A function that writes may be a cancellation point. */
-static int cancel_and_write(void *context, const void *data, size_t size)
-{
-  (void) data;
-  pthread_testcancel();
-  *(size_t *) context += size;
-  return 0;
-}
-
-struct cancelled {
-  const tamis_filter *filters[2];
-  size_t size;
-  bool good;
-};
-
-__attribute__((noinline)) static void write_when_cancelled(struct cancelled *c)
-{
-  const char *const names[] = {"a", "b"};
-  pthread_cancel(pthread_self());
-  bool good =
-      tamis_stats_text(c->filters[0], TAMIS_JSON, "a", cancel_and_write, &c->size) == TAMIS_OK;
-  c->good = good && tamis_stats_text_many(c->filters, names, 2, TAMIS_PROMETHEUS, cancel_and_write,
-                                          &c->size) == TAMIS_OK;
-}
-
-/* A function of its own: AddressSanitizer does not clean up the frames that a cancellation
- * leaves. */
-static void *write_and_end(void *arg)
-{
-  write_when_cancelled(arg);
-  pthread_testcancel();
-  return NULL;
-}
-
-static void no_text_is_a_cancellation_point(void **state)
-{
-  (void) state;
-  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.01);
-  struct cancelled c = {.filters = {f, f}};
-  pthread_t thread;
-  void *result;
-  assert_int_equal(pthread_create(&thread, NULL, write_and_end, &c), 0);
-  pthread_join(thread, &result);
-  assert_true(c.good && c.size > 1000);
-  assert_ptr_equal(result, PTHREAD_CANCELED);
-  tamis_destroy(f);
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(adds_without_memory_are_counted),
-      cmocka_unit_test(evictions_and_growth_are_counted),
       cmocka_unit_test(the_longest_step_of_growth_is_told),
       cmocka_unit_test(bad_arguments_write_nothing),
       cmocka_unit_test(a_failing_write_ends_the_text),
-      cmocka_unit_test(no_locale_changes_the_numbers),
       cmocka_unit_test(a_page_has_a_metric_once),
       cmocka_unit_test(names_are_escaped),
-      TEST_WITH_THREADS(no_text_is_a_cancellation_point),
   };
   return cmocka_run_group_tests_name("stats_text", tests, NULL, NULL);
 }

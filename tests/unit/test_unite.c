@@ -4,16 +4,12 @@
  * refused, its own one, too.  bloom/test_unite.c has how many keys a Bloom filter counts then,
  * test_random_steps.c unions after any other calls, test_faults.c those that are refused memory.
  */
-#include "saved_unit.h"
-
 #include "bloom/bloom.h"
-#include "cuckoo/cuckoo.h"
-#include "cuckoo/generation.h"
 #include "cuckoo/snapshot.h"
-#include "harness.h"
+#include "cuckoo_unit.h"
+#include "saved_unit.h"
 #include "window/layers.h"
 
-#include <math.h>
 #include <pthread.h>
 
 /* ---- keys ---- */
@@ -66,18 +62,6 @@ static void assert_in(const tamis_filter *f, struct keys keys)
       fail_msg("key %lu is missing", i);
 }
 
-/* By keys that were never added; other values of `from` give others. */
-static void assert_rate(const tamis_filter *f, double fpp, uint64_t from)
-{
-  const uint64_t probes = (fpp < 1e-4 ? 1000000 : 200000) / SCALE;
-  const double expected = fpp * (double) probes;
-  uint64_t hits = 0;
-  for (uint64_t i = 0; i < probes; i++)
-    hits += tamis_contains_hash(f, (UINT64_C(1) << 40) + from * probes + i);
-  if ((double) hits > expected + 4 * sqrt(expected) + 1)
-    fail_msg("%lu false positives of %lu, fpp %g", hits, probes, fpp);
-}
-
 static void assert_as_saved(const tamis_filter *f, struct bytes *before)
 {
   assert_true(is_saved_as(f, before));
@@ -106,7 +90,7 @@ static const struct form *growing(void)
   return form;
 }
 
-static tamis_options options_for(uint64_t capacity, double fpp)
+static tamis_options growing_with(uint64_t capacity, double fpp)
 {
   return options_of(growing(), capacity, fpp);
 }
@@ -156,7 +140,8 @@ static int play(const tamis_options *o, struct keys of_a, struct keys of_b, unsi
   if (result != TAMIS_OK) {
     assert_as_saved(a, &a_before);
   } else {
-    assert_true(o->kind != TAMIS_CUCKOO || stats_of(a).count == count);
+    const bool is_exact = o->kind == TAMIS_CUCKOO || (is_bloom(o) && !of_a.n);
+    assert_true(!is_exact || stats_of(a).count == count);
     check_united(o, a, of_a, of_b, copies);
     free(a_before.data);
   }
@@ -216,7 +201,7 @@ static void unions_in_all_stages_of_growth(void **state)
 static void filters_that_have_shrunk(void **state)
 {
   (void) state;
-  tamis_options o = options_for(100, 0.01);
+  tamis_options o = growing_with(100, 0.01);
   for (uint64_t left = 0; left <= 3000; left += 1000)
     for (unsigned into = 0; into < 2; into++) {
       const struct keys shrunk = {0, 60000, 0, 60000 - left}, small = {100000, 500, 0, 0};
@@ -235,7 +220,7 @@ static void pairs_that_fill_one_by_one_are_no_limit(void **state)
 {
   (void) state;
   const uint64_t room = 150000, keys[] = {500, 1000, 2000};
-  const tamis_options o = options_for(150, 0.001);
+  const tamis_options o = growing_with(150, 0.001);
   for (unsigned i = 0; i < 3; i++) {
     tamis_filter *into = make_with_options(&o),
                  *from = make_with_keys(&o, (struct keys){0, room + keys[i], room, 0}, 1),
@@ -254,7 +239,7 @@ static void pairs_that_fill_one_by_one_are_no_limit(void **state)
 static void unions_of_filters_with_long_strings(void **state)
 {
   (void) state;
-  tamis_options options = options_for(1000, 1e-6);
+  tamis_options options = growing_with(1000, 1e-6);
   const struct cuckoo_spec spec = {.capacity = 1000, .fpp = 1e-6, .growable = true};
   struct cuckoo_geometry g;
   assert_int_equal(cuckoo_geometry_plan(&spec, &g), TAMIS_OK);
@@ -282,7 +267,7 @@ static void rates_are_kept_after_many_unions(void **state)
   const double rates[] = {0.05, 0.01, 0.001, 1e-4};
   for (unsigned r = 0; r < sizeof rates / sizeof *rates; r++) {
     const uint64_t n = 2000 / SCALE;
-    const tamis_options o = options_for(n, rates[r]);
+    const tamis_options o = growing_with(n, rates[r]);
     tamis_filter *all = make_with_options(&o);
     uint64_t keys = 0;
     for (int result = TAMIS_OK; keys < 60 * n && result == TAMIS_OK;) {
@@ -401,7 +386,7 @@ static void a_snapshot_of_the_filter_is_not_changed(void **state)
 {
   (void) state;
   const struct keys of_into = {0, 40000, 15000, 0}, of_from = {100000, 10, 0, 0};
-  const tamis_options o = options_for(400, 0.03);
+  const tamis_options o = growing_with(400, 0.03);
   tamis_filter *into = make_with_keys(&o, of_into, 1), *from = make_with_keys(&o, of_from, 1);
   assert_true(stats_of(into).generations > 1);
   struct cuckoo_snapshot s;
@@ -451,7 +436,7 @@ static unsigned split_limit(const tamis_filter *f)
 static void a_union_that_fails_leaves_nothing(void **state)
 {
   (void) state;
-  const tamis_options o = options_for(100, 0.003);
+  const tamis_options o = growing_with(100, 0.003);
   bool took_splits = false;
   for (unsigned unions = 1; unions <= 2; unions++) {
     tamis_filter *f = unite_some(&o, unions, 4), *twin = unite_some(&o, unions, 0),
@@ -547,39 +532,6 @@ static void end_periods(tamis_filter *f, unsigned n)
 {
   for (; n; n--)
     assert_int_equal(tamis_advance(f), TAMIS_OK);
-}
-
-/* Filters of several layers have none, until the older ones have left; then one of the same
- * size. */
-static void layers_have_no_union(void **state)
-{
-  (void) state;
-  for (const struct form *form = NULL; (form = next_form(form));) {
-    tamis_options o = options_of(form, 100, 3e-6);
-    if (!o.window || !o.growable)
-      continue;
-    o.window = 1;
-    tamis_filter *f[] = {make_with_options(&o), make_with_options(&o)};
-    for (unsigned i = 0; i < 2; i++) {
-      for (uint64_t key = 1000 * (i + 1); stats_of(f[i]).layers < 2; key++)
-        add_keys(f[i], key, key + 1, 1);
-      add_keys(f[!i], 7, 8, 1);
-      for (unsigned ended = 0; ended < 2 - i; ended++) {
-        struct bytes before = saved_bytes(f[0]);
-        assert_int_equal(tamis_merge(f[0], f[1]), TAMIS_EUNSUPPORTED);
-        assert_int_equal(tamis_merge(f[1], f[0]), TAMIS_EUNSUPPORTED);
-        assert_as_saved(f[0], &before);
-        end_periods(f[i], ended ? 0 : o.window + 1);
-        assert_int_equal(stats_of(f[i]).layers, 1);
-      }
-    }
-    add_keys(f[0], 7, 8, 1), add_keys(f[1], 8, 9, 1);
-    assert_int_equal(tamis_merge(f[0], f[1]), TAMIS_OK);
-    assert_true(tamis_contains_hash(f[0], 7) && tamis_contains_hash(f[0], 8));
-    assert_int_equal(tamis_add_unique_hash(f[0], 8), TAMIS_PRESENT);
-    assert_valid(f[0]);
-    tamis_destroy(f[0]), tamis_destroy(f[1]);
-  }
 }
 
 /* A single stripe, which seems to cover nearly 2^32 lanes in use already. */
@@ -734,76 +686,6 @@ static void both_may_be_in_use(void **state)
     }
 }
 
-static void *merge(void *arg)
-{
-  struct user *user = arg;
-  user->good = tamis_merge(user->f, user->other) == TAMIS_OK;
-  return NULL;
-}
-
-/* Neither waits for the other. */
-static void unions_in_both_directions(void **state)
-{
-  (void) state;
-  for (const struct form *form = NULL; (form = next_form(form));)
-    for (unsigned round = 0; round < ROUNDS; round++) {
-      const tamis_options o = options_of(form, form == growing() ? 2000 : 8 * STABLE, 0.01);
-      tamis_filter *f[2] = {make_with_keys(&o, (struct keys){0, STABLE, 0, 0}, 1),
-                            make_with_keys(&o, (struct keys){STABLE / 2, STABLE, 0, 0}, 1)};
-      struct user users[4];
-      for (unsigned i = 0; i < 4; i++) {
-        users[i] = (struct user){.f = f[i % 2], .other = f[!(i % 2)]};
-        start(&users[i], merge);
-      }
-      for (unsigned i = 0; i < 4; i++)
-        finish(&users[i]);
-      for (unsigned i = 0; i < 2; i++) {
-        assert_valid(f[i]);
-        assert_in(f[i], (struct keys){0, STABLE * 3 / 2, 0, 0});
-        tamis_destroy(f[i]);
-      }
-    }
-}
-
-static void *add_until_full(void *arg)
-{
-  struct user *user = arg;
-  uint64_t refused = 0;
-  for (uint64_t i = 0; i < (uint64_t) 2 * STABLE; i++)
-    refused += tamis_add_unique_hash(user->f, user->first + i) == TAMIS_EFULL;
-  user->good = refused > 0;
-  return NULL;
-}
-
-/* Threads fill a filter while another one is united with it. */
-static void the_capacity_holds_while_adds_run(void **state)
-{
-  (void) state;
-  for (const struct form *form = NULL; (form = next_form(form));)
-    for (unsigned round = 0; round < ROUNDS && !form->options.growable; round++) {
-      const tamis_options o = options_of(form, STABLE, 0.01);
-      const struct keys keys = {0, STABLE * 9 / 10, 0, 0};
-      if (!is_bloom(&o))
-        continue;
-      tamis_filter *into = make_with_options(&o), *from = make_with_keys(&o, keys, 1);
-      struct user users[] = {{.f = into, .first = 10000000}, {.f = into, .first = 20000000}};
-      start(&users[0], add_until_full), start(&users[1], add_until_full);
-      int result = tamis_merge(into, from);
-      finish(&users[0]), finish(&users[1]);
-      assert_true(result == TAMIS_OK || result == TAMIS_EFULL);
-      if (result == TAMIS_OK)
-        assert_in(into, keys);
-      const struct bloom *b = const_bloom_of(into);
-      /* One chunk of the union, and 64 keys of each thread. */
-      double most = tamis__bloom_max_bits(b) + 64 * 512 +
-                    2 * 64 * bloom_shape_bits_per_key(bloom_shape_of(b));
-      assert_true(o.kind == TAMIS_BLOOM ? (double) stats_of(into).bits_set <= most
-                                        : stats_of(into).count <= o.capacity);
-      assert_valid(into);
-      tamis_destroy(into), tamis_destroy(from);
-    }
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -817,11 +699,8 @@ int main(void)
       cmocka_unit_test(a_snapshot_of_the_filter_is_not_changed),
       cmocka_unit_test(a_union_that_fails_leaves_nothing),
       cmocka_unit_test(unions_in_windows_bring_ages),
-      cmocka_unit_test(layers_have_no_union),
       cmocka_unit_test(lanes_of_a_stripe_pass_32_bits),
       TEST_WITH_THREADS(both_may_be_in_use),
-      TEST_WITH_THREADS(unions_in_both_directions),
-      TEST_WITH_THREADS(the_capacity_holds_while_adds_run),
   };
   return cmocka_run_group_tests_name("unite", tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  * for each lock of a filter, and must come back from the call with no lock held.
  */
 #include "cuckoo_unit.h"
+#include "shared_unit.h"
 #include "window/table.h"
 
 #include <pthread.h>
@@ -170,11 +171,58 @@ static void an_allocator_may_contain_cancellation_points(void **state)
   reader_leave(reader);
 }
 
+/* ---- files, and texts ---- */
+
+static bool save_and_open(tamis_filter *f, uint64_t key)
+{
+  tamis_filter *loaded = NULL, *mapped = NULL;
+  bool good = add(f, key) && tamis_save_file(f, shared_path) == TAMIS_OK &&
+              tamis_load_file(NULL, shared_path, &loaded) == TAMIS_OK &&
+              tamis_map_file(NULL, shared_path, &mapped) == TAMIS_OK &&
+              tamis_contains_hash(loaded, key) && tamis_contains_hash(mapped, key);
+  tamis_destroy(loaded), tamis_destroy(mapped);
+  return good;
+}
+
+/* The user's function may be a cancellation point. */
+static int cancel_and_write(void *context, const void *data, size_t size)
+{
+  (void) data;
+  pthread_testcancel();
+  *(uint64_t *) context += size;
+  return 0;
+}
+
+static bool write_texts(tamis_filter *f, uint64_t size)
+{
+  const tamis_filter *const filters[] = {f, f};
+  const char *const names[] = {"a", "b"};
+  return tamis_stats_text(f, TAMIS_JSON, "a", cancel_and_write, &size) == TAMIS_OK &&
+         tamis_stats_text_many(filters, names, 2, TAMIS_PROMETHEUS, cancel_and_write, &size) ==
+             TAMIS_OK &&
+         size > 1000;
+}
+
+static void no_file_and_no_text_is_a_cancellation_point(void **state)
+{
+  (void) state;
+  static operation *const calls[] = {save_and_open, write_texts};
+  for (unsigned i = 0; i < 2; i++) {
+    struct task task = {.run = calls[i], .f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.01)};
+    pthread_t thread;
+    start_task(&task, &thread);
+    end_task(&task, thread);
+    tamis_destroy(task.f);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(no_lock_is_kept_that_was_waited_for),
       cmocka_unit_test(an_allocator_may_contain_cancellation_points),
+      cmocka_unit_test_setup_teardown(no_file_and_no_text_is_a_cancellation_point, set_up,
+                                      tear_down),
   };
   return cmocka_run_group_tests_name("cancel", tests, NULL, NULL);
 }

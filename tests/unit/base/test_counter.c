@@ -170,21 +170,6 @@ static void figures_need_no_index(void **state)
   assert_null(index);
 }
 
-static void adds_return_the_new_value(void **state)
-{
-  (void) state;
-  struct counters counters = set_of(1);
-  assert_int_equal(counter_add(&counters, 2, 5), 5);
-  assert_int_equal(counter_add(&counters, 2, 1), 6);
-  unsigned index = own_index();
-  assert_true(is_index(index));
-  counters = largest_set();
-  assert_int_equal(counter_add(&counters, 2, 5), 5);
-  assert_int_equal(counter_add(&counters, 2, UINT64_MAX), 4);
-  assert_int_equal(own_index(), index); /* the thread keeps it */
-  assert_int_equal(atomic_load(&shards[index].value[2]), 4);
-}
-
 /* ---- threads that come and go ---- */
 
 static pthread_t start(void *(*run)(void *), void *arg)
@@ -425,7 +410,6 @@ int main(void)
       cmocka_unit_test(shards_suit_the_machine_and_the_filter),
       cmocka_unit_test(sums_and_figures_lose_nothing),
       cmocka_unit_test(figures_need_no_index),
-      cmocka_unit_test(adds_return_the_new_value),
       cmocka_unit_test(indices_are_released),
       cmocka_unit_test(owners_of_an_index_are_ordered),
       cmocka_unit_test(a_thread_without_an_index_asks_again),

@@ -375,19 +375,6 @@ static void plan_is_the_smallest_that_keeps_the_rate(void **state)
       }
 }
 
-static void impossible_plans_are_refused(void **state)
-{
-  (void) state;
-  struct bloom_geometry g;
-  assert_int_equal(bloom_geometry_plan(TAMIS_LAYOUT_BLOCKED, UINT64_MAX, 0.5, &g), TAMIS_EINVAL);
-  assert_int_equal(bloom_geometry_plan(TAMIS_LAYOUT_CLASSIC, UINT64_C(1) << 50, 0.01, &g),
-                   TAMIS_EINVAL);
-  assert_int_equal(bloom_geometry_plan(TAMIS_LAYOUT_CLASSIC, 1000, 1e-18, &g), TAMIS_EUNSUPPORTED);
-  /* the lowest that 64-bit hashes can give */
-  assert_int_equal(bloom_geometry_plan(TAMIS_LAYOUT_BLOCKED, 1000, 1e-15, &g), TAMIS_OK);
-  assert_int_equal(g.shape.layout, TAMIS_LAYOUT_BLOCKED);
-}
-
 /* Of a word layout: each rate that would cost more is refused. */
 static void a_word_takes_at_most_twice_what_blocked_takes(void **state)
 {
@@ -415,7 +402,6 @@ int main(void)
       cmocka_unit_test(small_filters_keep_the_rate_too),
       cmocka_unit_test(another_key_rarely_fills_the_last_gap),
       cmocka_unit_test(plan_is_the_smallest_that_keeps_the_rate),
-      cmocka_unit_test(impossible_plans_are_refused),
       cmocka_unit_test(a_word_takes_at_most_twice_what_blocked_takes),
   };
   return cmocka_run_group_tests_name("bloom_geometry", tests, NULL, NULL);

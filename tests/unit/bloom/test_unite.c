@@ -84,18 +84,6 @@ static void a_union_counts_its_keys(void **state)
   }
 }
 
-static void a_union_into_an_empty_filter_counts_exactly(void **state)
-{
-  (void) state;
-  for (unsigned i = 0; i < 6; i++) {
-    tamis_filter *a = make(i / 2, 10000, i % 2), *b = make_with_keys(i / 2, 10000, i % 2, 0, 7000);
-    assert_int_equal(tamis_merge(a, b), TAMIS_OK);
-    assert_int_equal(stats_of(a).count, stats_of(b).count);
-    assert_int_equal(stats_of(a).bits_set, stats_of(b).bits_set);
-    tamis_destroy(a), tamis_destroy(b);
-  }
-}
-
 /* ---- capacity ---- */
 
 /* How many of these keys are let in. */
@@ -362,7 +350,6 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_union_counts_its_keys),
-      cmocka_unit_test(a_union_into_an_empty_filter_counts_exactly),
       cmocka_unit_test(adds_after_a_union_keep_to_the_capacity),
       cmocka_unit_test(the_union_with_a_full_filter_is_full),
       cmocka_unit_test(later_layers_must_fit),

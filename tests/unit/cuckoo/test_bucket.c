@@ -138,28 +138,6 @@ static void all_widths_agree_with_the_model(void **state)
     }
 }
 
-/* An entry is the first bits of the hash string, never 0, and matches that string whatever its
- * bits are. */
-static void an_entry_matches_what_it_stands_for(void **state)
-{
-  (void) state;
-  const uint64_t strings[] = {0, 1, UINT64_MAX, UINT64_C(1) << 63, UINT64_C(0x0123456789abcdef)};
-  for (unsigned width = BUCKET_MIN_WIDTH; width <= LANE_MAX_WIDTH; width++)
-    for (int ages = 0; ages < 2; ages++) {
-      struct lane_shape s = bucket_shape(width, ages);
-      for (unsigned i = 0; i < sizeof strings / sizeof *strings; i++) {
-        uint64_t entry = bucket_entry(&s, strings[i]);
-        assert_in_range(entry, 1, lane_bits(s.width));
-        assert_int_equal(bucket_age(&s, entry), 0);
-        for (unsigned lane = 0; lane < s.lanes; lane++) {
-          uint64_t set = bucket_match(&s, lane_put(&s, 0, lane, entry), entry);
-          assert_int_equal(lanes_count(set), 1);
-          assert_int_equal(lanes_first(&s, set), lane);
-        }
-      }
-    }
-}
-
 /* A join of new entries gives up their last bit; they are found all the same. */
 static void a_new_entry_that_is_joined_stays_found(void **state)
 {
@@ -182,7 +160,6 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(neighbours_do_not_disturb_each_other),
       cmocka_unit_test(all_widths_agree_with_the_model),
-      cmocka_unit_test(an_entry_matches_what_it_stands_for),
       cmocka_unit_test(a_new_entry_that_is_joined_stays_found),
   };
   return cmocka_run_group_tests_name("bucket", tests, NULL, NULL);

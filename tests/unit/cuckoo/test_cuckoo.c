@@ -8,8 +8,6 @@
 
 #include <math.h>
 
-/* ---- hashes ---- */
-
 /* ---- figures ---- */
 
 /* The estimate is between half of the measured rate and twice it, while the filter grows and

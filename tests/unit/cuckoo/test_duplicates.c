@@ -144,24 +144,6 @@ static uint64_t blocks_of(const struct model *m)
   return (m->buckets + COUNTS_BUCKETS - 1) / COUNTS_BUCKETS;
 }
 
-/* A count of 0 needs no memory, and the last one leaves none. */
-static void memory_goes_with_the_last_count(void **state)
-{
-  (void) state;
-  for (unsigned s = 0; s < SIZES; s++) {
-    struct model m;
-    begin_model(&m, sizes[s][0], sizes[s][1]);
-    for (uint32_t i = 0; i < m.buckets * m.lanes; i++)
-      assert_true(set_count(&m, i, 1 + i * i));
-    assert_same(&m);
-    m.refused = true;
-    for (uint32_t i = 0; i < m.buckets * m.lanes; i++)
-      assert_true(set_count(&m, i, 0));
-    assert_int_equal(m.bytes, 0);
-    end_model(&m);
-  }
-}
-
 /* Counts that fall need no memory, however many there are in whatever shape: equal ones, and some
  * that are much larger. */
 static void counts_fall_without_memory(void **state)
@@ -509,43 +491,10 @@ static void copies_in_wider_lanes_are_folded(void **state)
   tamis_destroy(f);
 }
 
-/* At the limit copies are folded, which takes less memory than more lanes.  Adds come to an end
- * although copies make cuckoo paths long. */
-static void copies_are_folded_at_the_limit(void **state)
-{
-  (void) state;
-  const struct {
-    uint64_t capacity;
-    double fpp, load; /* reached with each key twice, as if all copies stood in lanes */
-  } cases[] = {{600, 0.01, 0.91}, {600, 0.001, 0.91}, {2400, 1e-6, 0.72}};
-  for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-    tamis_options options = options_for(cases[i].capacity, cases[i].fpp);
-    struct cuckoo_geometry g;
-    assert_int_equal(cuckoo_geometry_plan(&(struct cuckoo_spec){.growable = true,
-                                                                .capacity = options.capacity,
-                                                                .fpp = options.fpp},
-                                          &g),
-                     TAMIS_OK);
-    assert_int_equal(tamis_bytes_for(&options, &options.max_bytes), TAMIS_OK);
-    options.max_bytes += 2 * cuckoo_segment_bytes(&g) -
-                         64; /* not enough for a split, but enough for duplicate counts */
-    tamis_filter *f = make_with(&options);
-    uint64_t n = 0;
-    while (tamis_add_hash(f, n) == TAMIS_OK && tamis_add_hash(f, n) == TAMIS_OK)
-      n++;
-    assert_int_equal(stats_of(f).segments, 1);
-    assert_true(2 * (double) n > cases[i].load * (double) cuckoo_lanes(&g));
-    assert_all_in(f, 0, n);
-    assert_valid(f);
-    tamis_destroy(f);
-  }
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(counts_are_those_of_a_plain_array),
-      cmocka_unit_test(memory_goes_with_the_last_count),
       cmocka_unit_test(counts_fall_without_memory),
       cmocka_unit_test(large_blocks_fall_without_memory),
       cmocka_unit_test(equal_counts_take_few_bits),
@@ -557,7 +506,6 @@ int main(void)
       cmocka_unit_test(a_full_filter_does_not_go_on_in_its_duplicate_counts),
       cmocka_unit_test(copies_do_not_keep_out_new_keys),
       cmocka_unit_test(copies_in_wider_lanes_are_folded),
-      cmocka_unit_test(copies_are_folded_at_the_limit),
   };
   return cmocka_run_group_tests_name("cuckoo_duplicates", tests, NULL, NULL);
 }

@@ -243,39 +243,6 @@ static void stripes_are_as_many_as_wanted(void **state)
     }
 }
 
-static void what_cannot_be_is_refused(void **state)
-{
-  (void) state;
-  struct cuckoo_geometry g;
-  for (int growable = 0; growable < 2; growable++) {
-    assert_int_equal(try_plan(1000, 1e-12, growable, &g), TAMIS_EUNSUPPORTED);
-    assert_int_equal(try_plan(1000, 1e-300, growable, &g), TAMIS_EUNSUPPORTED);
-    assert_int_equal(try_plan(largest, 1e-7, growable, &g), TAMIS_EUNSUPPORTED);
-    assert_int_equal(try_plan(largest, 3e-7, growable, &g), TAMIS_OK);
-    /* no address space */
-    assert_int_equal(try_plan(UINT64_MAX, 0.3, growable, &g), TAMIS_EINVAL);
-    assert_int_equal(try_plan(UINT64_C(1) << 57, 0.3, growable, &g), TAMIS_EINVAL);
-  }
-}
-
-/* 2b + 1 of n keys on one of 4^m pairs of buckets, in a segment that cannot split: hardly ever. */
-static void keys_do_not_crowd_on_one_pair(void **state)
-{
-  (void) state;
-  for (unsigned r = 0; r < RATES; r++)
-    for (uint64_t n = 1; n < 1000000; n = n < 300 ? n + 1 : next_capacity(n)) {
-      struct cuckoo_geometry g = plan(n, rates[r], false);
-      if (g.pair_bits == 0)
-        continue; /* one pair, which is planned to hold them all */
-      double full = cuckoo_geometry_full_load(&g) * (double) cuckoo_lanes(&g);
-      double keys = fmin((double) n / (double) cuckoo_roots(&g), full);
-      double many = 2.0 * g.shape.lanes + 1;
-      double choices = lgamma(keys + 1) - lgamma(many + 1) - lgamma(fmax(keys - many, 0) + 1);
-      double log_chance = choices - (many - 1) * g.pair_bits * log(4);
-      assert_true(keys < many || log_chance < log(1e-9));
-    }
-}
-
 /* ---- that a filter which does not grow is full before its capacity ---- */
 
 /* The probability that a segment gets more than it has room for, of `keys` keys that fall into
@@ -643,8 +610,6 @@ int main(void)
       cmocka_unit_test(first_generations_split_as_documented),
       cmocka_unit_test(growing_keeps_within_the_rate),
       cmocka_unit_test(stripes_are_as_many_as_wanted),
-      cmocka_unit_test(what_cannot_be_is_refused),
-      cmocka_unit_test(keys_do_not_crowd_on_one_pair),
       cmocka_unit_test(capacity_is_kept_but_once_in_a_billion_filters),
       cmocka_unit_test(from_either_bucket_an_entry_finds_the_other),
       cmocka_unit_test(the_strings_of_all_generations_agree_bit_for_bit),

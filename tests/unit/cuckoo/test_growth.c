@@ -6,7 +6,6 @@
 
 #include "cuckoo_unit.h"
 
-#include "cuckoo/fold.h"
 #include "cuckoo/growth.h"
 
 #include <math.h>
@@ -215,56 +214,6 @@ static void a_filter_grows_and_shrinks_again_and_again(void **state)
   }
 }
 
-/* The next hash of a bucket pair, of a class, whose fingerprint begins with the bits of `like`. */
-static uint64_t next_alike(tamis_filter *f, const struct cuckoo_address *like, bool same_pair,
-                           uint64_t hash)
-{
-  const struct cuckoo_geometry *g = &cuckoo_generation(cuckoo_of(f), 0)->geometry;
-  for (;; hash++) {
-    const struct cuckoo_address a = cuckoo_address(g, hash_mix(&f->keys, hash));
-    if (((a.fingerprint ^ like->fingerprint) >> (64 - g->uneven_at)) == 0 && a.root == like->root &&
-        (!same_pair ||
-         (a.class == like->class && a.lower == like->lower && a.upper == like->upper)))
-      return hash;
-  }
-}
-
-/* Wider lanes are fewer.  If the keys of a pair have no room in those of a child, equal ones are counted,
- * and for others a generation is opened. */
-static void keys_without_room_in_wider_lanes_stay(void **state)
-{
-  (void) state;
-  enum { MOST = 9000, ROOM = 8 };
-  for (unsigned equal = 0; equal < 2; equal++) {
-    tamis_filter *f = make(240, 0.001);
-    struct generation *first = cuckoo_generation(cuckoo_of(f), 0);
-    struct cuckoo_geometry *g = &first->geometry;
-    g->uneven_at = 1; /* soon */
-    assert_int_equal(2 * g->shape.lanes, ROOM);
-    const struct cuckoo_address like = cuckoo_address(g, hash_mix(&f->keys, 0));
-    uint64_t hashes[MOST], hash = 0, n = 0;
-    for (; n < ROOM; hash = hashes[n++] + 1) {
-      hashes[n] = equal && n % 3 ? hashes[n - 1] : next_alike(f, &like, true, hash);
-      assert_int_equal(tamis_add_hash(f, hashes[n]), TAMIS_OK);
-    }
-    while (first->segments < 4 && stats_of(f).generations == 1 && n < MOST) {
-      hashes[n] = next_alike(f, &like, false, hash);
-      hash = hashes[n] + 1;
-      assert_int_equal(tamis_add_hash(f, hashes[n++]), TAMIS_OK);
-    }
-    assert_int_equal(stats_of(f).generations, equal ? 1 : 2);
-    struct segment *full = pair_find(first, hash_mix(&f->keys, 0)).segment;
-    assert_true(segment_counts_copies(full));
-    assert_int_equal(full->depth, equal ? 2 : 1);
-    assert_valid(f);
-    assert_int_equal(stats_of(f).count, n);
-    while (n > 0)
-      assert_int_equal(tamis_remove_hash(f, hashes[--n]), TAMIS_OK);
-    assert_valid(f);
-    tamis_destroy(f);
-  }
-}
-
 /* Without memory, segments do not join.  When it is there again, the last remove joins them all. */
 static void segments_that_join_late_are_not_taken_down(void **state)
 {
@@ -405,38 +354,6 @@ static void a_split_counts_what_it_copies(void **state)
 
 /* ---- large filters ---- */
 
-/* A segment is made when its first key is added: a filter for many keys begins small, and few keys make a low
- * rate, but some. */
-static void a_large_filter_makes_its_segments_as_keys_come(void **state)
-{
-  (void) state;
-  enum { N = 2000 };
-  tamis_filter *f = make(50000000, 0.001);
-  tamis_stats empty = stats_of(f);
-  assert_int_equal(empty.segments, 0);
-  assert_true(empty.bytes < 50000000 / 8); /* less than a bit for each key */
-  static uint64_t hashes[N];
-  static int results[N];
-  for (uint64_t i = 0; i < N; i++)
-    hashes[i] = i;
-  assert_int_equal(tamis_contains_many_hash(f, hashes, N, NULL), 0);
-  for (uint64_t i = 0; i < N; i++)
-    assert_int_equal(tamis_remove_hash(f, i), TAMIS_ABSENT);
-  assert_int_equal(stats_of(f).segments, 0); /* no key has been added */
-  assert_int_equal(tamis_add_unique_many_hash(f, hashes, N, results), TAMIS_OK);
-  uint64_t won = 0;
-  for (uint64_t i = 0; i < N; i++)
-    won += results[i] == TAMIS_OK;
-  assert_true(won >= N - 5);
-  assert_int_equal(tamis_contains_many_hash(f, hashes, N, NULL), N);
-  tamis_stats s = stats_of(f);
-  assert_int_equal(s.count, won);
-  assert_true(s.segments > 100 && s.segments <= won);
-  assert_true(s.fpp_estimate > 0 && s.fpp_estimate < 0.001);
-  assert_valid(f);
-  tamis_destroy(f);
-}
-
 /* A union that may only split finds a segment full.  That is no limit of the filter, as other calls
  * may open a generation. */
 static void a_segment_that_may_not_split_is_no_limit(void **state)
@@ -500,14 +417,12 @@ int main(void)
       cmocka_unit_test(keys_of_one_pair_do_not_make_a_filter_grow),
       cmocka_unit_test(growth_ends_when_the_rate_is_used_up),
       cmocka_unit_test(a_filter_grows_and_shrinks_again_and_again),
-      cmocka_unit_test(keys_without_room_in_wider_lanes_stay),
       cmocka_unit_test(what_waits_stays_in_proportion),
       cmocka_unit_test(segments_that_join_late_are_not_taken_down),
       cmocka_unit_test(churn_at_the_border_does_not_split_and_join_for_ever),
       cmocka_unit_test(two_buckets_grow_through_generations),
       cmocka_unit_test(a_split_counts_what_it_copies),
       cmocka_unit_test(a_segment_that_may_not_split_is_no_limit),
-      cmocka_unit_test(a_large_filter_makes_its_segments_as_keys_come),
   };
   return cmocka_run_group_tests_name("cuckoo_growth", tests, NULL, NULL);
 }

@@ -68,53 +68,6 @@ static void many_removes_between_two_pieces(void **state)
   tamis_destroy(f);
 }
 
-/* ---- limits ---- */
-
-/* A load also needs a buffer for one block. */
-static int load_within(const struct bytes *b, uint64_t limit)
-{
-  enum { BUFFER = 1 << 17 };
-  struct counts counts = {0};
-  tamis_allocator allocator = counting(&counts);
-  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
-  options.allocator = &allocator;
-  options.max_bytes = limit;
-  struct source source = source_of(b);
-  tamis_filter *f;
-  int result = tamis_load(&options, read_source, &source, &f);
-  assert_true(counts.most <= limit + BUFFER);
-  if (f) {
-    assert_valid(f);
-    assert_true(stats_of(f).bytes <= limit);
-  }
-  tamis_destroy(f);
-  assert_int_equal(counts.blocks, 0);
-  return result;
-}
-
-/* A small filter takes as much memory as the one that was saved, and no less. */
-static void a_small_filter_is_loaded_within_its_bytes(void **state)
-{
-  (void) state;
-  for (unsigned i = 0; i < 10; i++) {
-    tamis_options options = options_for(i / 2 * 20 + 1, 0.01);
-    options.growable = i % 2;
-    tamis_filter *f = make_with(&options);
-    struct bytes bytes = saved_bytes(f);
-    uint64_t whole = stats_of(f).bytes, least = whole + sizeof(tamis_allocator);
-    for (uint64_t limit = 1; limit < 2 * whole; limit++)
-      assert_int_equal(load_within(&bytes, limit), limit < least ? TAMIS_EFULL : TAMIS_OK);
-    tamis_filter *loaded = load_bytes(&bytes);
-    assert_int_equal(stats_of(loaded).bytes, whole);
-    assert_valid(loaded);
-    add_range(loaded, 0, options.capacity);
-    assert_valid(loaded);
-    tamis_destroy(loaded);
-    free(bytes.data);
-    tamis_destroy(f);
-  }
-}
-
 /* ---- damage ---- */
 
 static tamis_filter *tiny_filter(bool growable)
@@ -194,44 +147,13 @@ static void roots_beyond_the_capacity_are_refused(void **state)
   tamis_destroy(f);
 }
 
-/* ---- figures ---- */
-
-/* What a filter that has shrunk to one segment needs for growth alone is not there after a load, and
- * no file speaks of it. */
-static void figures_of_one_segment_are_without_growth(void **state)
-{
-  (void) state;
-  tamis_options options = options_for(100, 0.01);
-  tamis_filter *f = make_with(&options);
-  for (uint64_t n = 0; n < 200; n++)
-    assert_int_equal(tamis_add_hash(f, n), TAMIS_OK);
-  remove_range(f, 0, 200);
-  assert_non_null(cuckoo_has_growth(cuckoo_of(f)));
-  assert_int_equal(stats_of(f).segments, 1);
-  struct bytes bytes = saved_bytes(f);
-  struct source source = source_of(&bytes);
-  tamis_filter *loaded = load_bytes(&bytes);
-  tamis_stats info = TAMIS_STATS_INIT;
-  assert_int_equal(tamis_saved_info(read_source, &source, &info), TAMIS_OK);
-  assert_int_equal(info.bytes, stats_of(loaded).bytes);
-  struct bytes again = saved_bytes(loaded);
-  assert_int_equal(again.size, bytes.size);
-  assert_memory_equal(again.data, bytes.data, bytes.size);
-  free(again.data);
-  free(bytes.data);
-  tamis_destroy(loaded);
-  tamis_destroy(f);
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(many_removes_between_two_pieces),
-      cmocka_unit_test(a_small_filter_is_loaded_within_its_bytes),
       cmocka_unit_test(a_filter_without_segments_takes_keys),
       cmocka_unit_test(a_segment_is_not_asked_for_before_it_comes),
       cmocka_unit_test(roots_beyond_the_capacity_are_refused),
-      cmocka_unit_test(figures_of_one_segment_are_without_growth),
   };
   return cmocka_run_group_tests_name("cuckoo_save", tests, NULL, NULL);
 }

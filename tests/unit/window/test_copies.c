@@ -183,33 +183,6 @@ static uint64_t next_colliding(const struct window *w, struct window_layer *laye
   return from;
 }
 
-static tamis_filter *make_coarse(uint64_t capacity, bool growable)
-{
-  tamis_options options = options_for(1, capacity, growable);
-  options.fpp = 0.05;
-  return create(&options);
-}
-
-static void a_remove_leaves_the_other_key_of_an_entry(void **state)
-{
-  (void) state;
-  tamis_filter *f = make_coarse(20, false);
-  struct window *w = window_of(f);
-  uint64_t x = 1, y = next_colliding(w, &w->first, x, 2);
-  add(f, x, 1);
-  advance(f, 1);
-  add(f, y, 1); /* renews x as well */
-  assert_int_equal(tamis_count_hash(f, x), 2);
-  assert_int_equal(tamis_remove_hash(f, y), TAMIS_OK);
-  assert_true(tamis_contains_hash(f, x));
-  add(f, y, 1);
-  assert_int_equal(tamis_remove_hash(f, x), TAMIS_OK);
-  advance(f, 1);
-  assert_true(tamis_contains_hash(f, y));
-  assert_valid(f);
-  tamis_destroy(f);
-}
-
 /* Opens a further layer by keys that nobody else uses, and returns it. */
 static struct window_layer *open_layer(tamis_filter *f)
 {
@@ -375,8 +348,6 @@ static void a_copy_that_is_refused_renews_nothing(void **state)
   tamis_destroy(f);
 }
 
-/* ---- capacity ---- */
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -384,7 +355,6 @@ int main(void)
       cmocka_unit_test(the_count_of_a_forgotten_key_is_nobodys),
       cmocka_unit_test(a_move_carries_the_count),
       cmocka_unit_test(a_move_bumps_a_version_that_look_ups_read),
-      cmocka_unit_test(a_remove_leaves_the_other_key_of_an_entry),
       cmocka_unit_test(a_remove_takes_the_entry_of_the_oldest_layer),
       cmocka_unit_test(a_unique_add_renews_the_entry_of_the_oldest_layer),
       cmocka_unit_test(copies_that_go_give_memory_back),

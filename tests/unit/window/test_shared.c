@@ -527,43 +527,6 @@ static void no_lock_is_left_by_a_cancelled_thread(void **state)
   }
 }
 
-static void *call_advance(void *f)
-{
-  (void) tamis_advance(f);
-  return NULL;
-}
-
-/* A process that only waits is alive: nobody takes what it has, and no thread of its own either. */
-static void a_lock_is_not_taken_from_the_living(void **state)
-{
-  (void) state;
-  tamis_options options = window_options(2, 2000);
-  tamis_filter *a = open_shared(&options), *b = open_shared(NULL);
-  struct window_stripe *stripe = &window_of(a)->stripes.all[0];
-  window_lock(window_of(a), stripe);
-  pthread_t thread;
-  assert_int_equal(pthread_create(&thread, NULL, call_advance, a), 0);
-  while (period_of(a) == 0)
-    usleep(1000);
-  usleep(100000);
-  assert_true(owned_held(&window_of(a)->state->advancing)); /* by the thread */
-  pid_t child = fork_child();
-  if (child == 0) {
-    alarm(0);
-    (void) tamis_advance(b);
-    _exit(7);
-  }
-  usleep(100000);
-  assert_int_equal(waitpid(child, NULL, WNOHANG), 0);
-  assert_int_equal(period_of(a), 1);
-  assert_int_equal(atomic_load(&stripe->lock.owner), owner_name(&window_of(a)->owner));
-  window_unlock(window_of(a), stripe);
-  pthread_join(thread, NULL);
-  assert_int_equal(wait_for(child), 7);
-  tamis_destroy(a);
-  tamis_destroy(b);
-}
-
 /* Nobody waits for ever. */
 static int begin_test(void **state)
 {
@@ -589,7 +552,6 @@ int main(void)
       TEST(a_dead_saver_keeps_nobody),
       TEST(a_reader_keeps_nobody),
       TEST(a_reader_keeps_no_creator),
-      TEST(a_lock_is_not_taken_from_the_living),
   };
   in_memory = true;
   return cmocka_run_group_tests_name("shared_window", tests, NULL, NULL);
