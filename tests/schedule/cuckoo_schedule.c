@@ -142,34 +142,6 @@ void split(struct tiny *t)
     add(t, hash_at(t, LOWER, UPPER));
 }
 
-void join(struct tiny *t)
-{
-  uint64_t before = stats_of(t->filter).joins;
-  while (stats_of(t->filter).joins == before) {
-    assert_true(t->n > 0);
-    take(t, t->in[0]);
-  }
-}
-
-void drain(const struct tiny *t)
-{
-  enum { MOST_SECONDS = 30 };
-  const time_t end = time(NULL) + MOST_SECONDS;
-  while (cuckoo_growth(cuckoo_of(t->filter))->backlog.held && time(NULL) < end)
-    stats_of(t->filter);
-  assert_int_equal(cuckoo_growth(cuckoo_of(t->filter))->backlog.held, 0);
-}
-
-void lose_segment(const struct tiny *t, uint64_t index)
-{
-  struct cuckoo *c = cuckoo_of(t->filter);
-  struct generation *first = cuckoo_generation(c, 0);
-  directory_entry *lost = root_entry(first, index);
-  tamis__segment_destroy(c, &first->geometry, directory_segment(directory_load(lost)));
-  directory_publish(lost, NULL);
-  first->segments--;
-}
-
 void open_generation(struct tiny *t)
 {
   while (stats_of(t->filter).generations == 1)
@@ -201,24 +173,161 @@ struct tiny make_tiny_with_two(unsigned width)
   return t;
 }
 
-/* ---- a key that is about to be moved ---- */
+/* ---- verbs ---- */
 
-struct pushed make_pushed_in(unsigned generation)
+struct tiny small;
+
+tamis_filter *make_small(const struct setup *setup)
 {
-  struct pushed p = {.t = generation ? make_tiny_with_two(64 / LANES) : make_tiny(64 / LANES)};
-  uint32_t half = (uint32_t) cuckoo_buckets(&p.t.geometry) / 2;
-  unsigned lanes = p.t.geometry.shape.lanes;
-  p.upper = half + LOWER;
-  p.other_upper = half + HOME;
-  /* New entries go into the emptier bucket, or the lower one. */
-  uint64_t first_at_home = hash_at(&p.t, HOME, p.other_upper);
-  add(&p.t, first_at_home);
-  p.moved = hash_at(&p.t, HOME, p.upper);
-  add(&p.t, p.moved);
-  take(&p.t, first_at_home);
-  assert_true(stands_in_bucket(&p.t, p.moved, p.upper));
-  assert_false(stands_in_bucket(&p.t, p.moved, HOME));
-  add_at(&p.t, LOWER, p.upper, 2 * lanes - 1);
-  p.next = hash_at(&p.t, LOWER, p.upper);
-  return p;
+  const struct small_form *form = setup->of;
+  small = make_with(form->width, form->left, form->roots, form->depth_limit);
+  return small.filter;
 }
+
+static bool is_chosen(uint64_t hash)
+{
+  return hash == stage.x || hash == stage.y || hash == stage.z;
+}
+
+int finish_small(tamis_filter *f, uint64_t n)
+{
+  const uint64_t chosen[] = {stage.x, stage.y, stage.z};
+  (void) n;
+  for (unsigned i = 0; i < small.n; i++)
+    assert_true(is_chosen(small.in[i]) || tamis_contains_hash(f, small.in[i]));
+  for (unsigned i = 0; i < small.n; i++)
+    if (!is_chosen(small.in[i]))
+      assert_int_equal(tamis_remove_hash(f, small.in[i]), TAMIS_OK);
+  for (unsigned i = 0; i < 3; i++)
+    while (tamis_remove_hash(f, chosen[i]) == TAMIS_OK)
+      ;
+  assert_int_equal(stats_of(f).count, 0);
+  return 0;
+}
+
+static uint64_t new_hash(uint64_t where)
+{
+  const uint64_t half = cuckoo_buckets(&small.geometry) / 2;
+  return hash_in_root(&small, where / 100, (uint32_t) (where / 10 % 10),
+                      (uint32_t) (half + where % 10 - 4));
+}
+
+static int x_at(tamis_filter *f, uint64_t where)
+{
+  (void) f;
+  stage.x = new_hash(where);
+  return 0;
+}
+
+static int y_at(tamis_filter *f, uint64_t where)
+{
+  (void) f;
+  stage.y = new_hash(where);
+  return 0;
+}
+
+static int fill(tamis_filter *f, uint64_t n)
+{
+  (void) f;
+  for (uint64_t i = 0; i < n % 10; i++)
+    add(&small, new_hash(n / 10));
+  return 0;
+}
+
+/* Takes the keys that have come last. */
+static int unfill(tamis_filter *f, uint64_t n)
+{
+  (void) f;
+  for (; n; n--)
+    take(&small, small.in[small.n - 1]);
+  return 0;
+}
+
+static int do_split(tamis_filter *f, uint64_t n)
+{
+  (void) f, (void) n;
+  split(&small);
+  return 0;
+}
+
+/* Removes keys until two segments join. */
+static int join(tamis_filter *f, uint64_t n)
+{
+  const uint64_t before = stats_of(f).joins;
+  (void) n;
+  while (stats_of(f).joins == before) {
+    assert_true(small.n > 0);
+    take(&small, small.in[0]);
+  }
+  return 0;
+}
+
+static int do_open(tamis_filter *f, uint64_t n)
+{
+  (void) f, (void) n;
+  open_generation(&small);
+  return 0;
+}
+
+static int open_bare(tamis_filter *f, uint64_t n)
+{
+  (void) f, (void) n;
+  open_without_keys(&small);
+  return 0;
+}
+
+/* Makes the filter like a large one, which has a segment only where a key has been added. */
+static int lose_segment(tamis_filter *f, uint64_t index)
+{
+  struct cuckoo *c = cuckoo_of(f);
+  struct generation *first = cuckoo_generation(c, 0);
+  directory_entry *lost = root_entry(first, index);
+  tamis__segment_destroy(c, &first->geometry, directory_segment(directory_load(lost)));
+  directory_publish(lost, NULL);
+  first->segments--;
+  return 0;
+}
+
+/* Waits until what has left is released. */
+static int drain(tamis_filter *f, uint64_t n)
+{
+  enum { MOST_SECONDS = 30 };
+  const time_t end = time(NULL) + MOST_SECONDS;
+  (void) n;
+  while (cuckoo_growth(cuckoo_of(f))->backlog.held && time(NULL) < end)
+    stats_of(f);
+  return cuckoo_growth(cuckoo_of(f))->backlog.held > 0;
+}
+
+/* max_bytes is what the filter has. */
+static int limit(tamis_filter *f, uint64_t n)
+{
+  (void) n;
+  cuckoo_of(f)->max_bytes = cuckoo_of(f)->bytes;
+  return 0;
+}
+
+static int in_home(tamis_filter *f, uint64_t hash)
+{
+  (void) f;
+  return stands_in_bucket(&small, hash, HOME);
+}
+
+static int in_upper(tamis_filter *f, uint64_t hash)
+{
+  (void) f;
+  return stands_in_bucket(&small, hash, address_of(&small, hash).upper);
+}
+
+static int entries(tamis_filter *f, uint64_t generation)
+{
+  (void) f;
+  return (int) entries_of(&small, (unsigned) generation);
+}
+
+const struct named_verb cuckoo_verbs[] = {
+    {"x_at", x_at},         {"y_at", y_at},       {"fill", fill},    {"unfill", unfill},
+    {"split", do_split},    {"join", join},       {"open", do_open}, {"open_bare", open_bare},
+    {"lose", lose_segment}, {"drain", drain},     {"limit", limit},  {"in_home", in_home},
+    {"in_upper", in_upper}, {"entries", entries}, {NULL, NULL},
+};

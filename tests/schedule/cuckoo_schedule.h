@@ -9,7 +9,7 @@
 #ifndef TAMIS_TESTS_CUCKOO_SCHEDULE_H
 #define TAMIS_TESTS_CUCKOO_SCHEDULE_H
 
-#include "calls.h"
+#include "play.h"
 
 #include "cuckoo/cuckoo.h"
 #include "cuckoo/directory.h"
@@ -71,15 +71,6 @@ struct call call_of(const struct tiny *t, int (*make)(tamis_filter *, uint64_t),
 /* Adds keys of one pair until the segment splits. */
 void split(struct tiny *t);
 
-/* Removes keys until two segments join. */
-void join(struct tiny *t);
-
-/* Waits until what has left is released. */
-void drain(const struct tiny *t);
-
-/* Makes the filter like a large one, which has a segment only where a key has been added. */
-void lose_segment(const struct tiny *t, uint64_t index);
-
 /* Adds keys of one pair until their segment can split no more, and a second generation is
  * opened. */
 void open_generation(struct tiny *t);
@@ -91,16 +82,33 @@ void open_without_keys(const struct tiny *t);
  * fingerprints must be wide for a pair to have keys with different ones. */
 struct tiny make_tiny_with_two(unsigned width);
 
-/* ---- a key that is about to be moved ---- */
+/* ---- what scripts are played on ----
+ *
+ * Numbers of verbs such as `x_at 26` and `fill 158` say where: a key with the buckets 2 (HOME) and
+ * 6 (OTHER_UPPER), and eight keys with the buckets 1 (LOWER) and 5 (UPPER).  With a digit before
+ * them, they are of the second root. */
 
-/* The buckets LOWER and `upper` are full.  An add of `next`, a key of that pair, moves the entry
- * of `moved` from `upper` to HOME. */
-struct pushed {
-  struct tiny t;
-  uint64_t moved, next;
-  uint32_t upper, other_upper;
+/* The filter, and the keys that verbs have added beside x, y and z. */
+extern struct tiny small;
+
+/* What make_with() wants. */
+struct small_form {
+  unsigned width;
+  double left;
+  unsigned roots, depth_limit;
 };
 
-struct pushed make_pushed_in(unsigned generation);
+tamis_filter *make_small(const struct setup *setup);
+
+/* Takes all keys, x, y and z as often as they are in: they were there, and nothing else is. */
+int finish_small(tamis_filter *f, uint64_t n);
+
+#define SMALL_FILTER(...)                              \
+  .make = make_small, .of = &(const struct small_form) \
+  {                                                    \
+    __VA_ARGS__                                        \
+  }
+
+extern const struct named_verb cuckoo_verbs[];
 
 #endif

@@ -10,11 +10,16 @@
  *     add 7                           the test makes a call, which must return TAMIS_OK
  *     unique 7 = FULL                 or TAMIS_EFULL
  *     contains 0..9 = 1               for each of ten keys
+ *     copies 7 = 1..2                 must return 1 or 2
  *     add 7*3                         three times
+ *     growths = 1                     so is a figure of the filter
+ *     note; more count = 1            what has come to one since
+ *     other count = 1                 that of the other filter
  *     a = PRESENT                     all that are held go on, and a returns TAMIS_PRESENT
  *     a b = OK PRESENT                so does one of the two, and the other one TAMIS_OK
  *
- * `@*` stands for each of the row's hooks, and `%` for each number of a first step such as `each 0..9`.
+ * `@*` stands for each of the row's hooks, and `%` for each number of a first step such as
+ * `each 0..9`, also in `@hook#%`.
  * x, y and z are keys that a verb has chosen.  Programs have verbs of their own beside those of play.c.
  * When a script has been played, all calls have returned, and all filters are valid.
  */
@@ -42,8 +47,9 @@ struct setup {
   double fpp;
   bool fixed, renews, shared;
   const char *never; /* hooks to which no call comes */
-  /* In place of tamis_create; before the script, and after it. */
+  /* In place of tamis_create, with what it needs; before the script, and after it. */
   tamis_filter *(*make)(const struct setup *setup);
+  const void *of;
   verb *prepare, *finish;
   uint64_t n;
 };
@@ -73,6 +79,7 @@ struct program {
   const struct named_verb *verbs; /* the last one has no name */
   const struct row *rows;
   size_t n;
+  const struct named_verb *shared; /* verbs of several programs; NULL: none */
 };
 
 void open_stage(const struct setup *setup);

@@ -184,11 +184,6 @@ static int is_in_newest(tamis_filter *f, uint64_t n)
   return row.calls->find(&row, 1, hash_mix(&f->keys, n));
 }
 
-static int has_many_new_bits(tamis_filter *f, uint64_t n)
-{
-  return stats_of(f).bits_set - stage.noted.bits_set > n;
-}
-
 /* Whether an absent key of 400 is found, or more. */
 static int finds_many(tamis_filter *f, uint64_t n)
 {
@@ -212,7 +207,6 @@ static const struct named_verb verbs[] = {
     {"close", close_first},
     {"fill_to_the_end", fill_to_the_end},
     {"in_newest", is_in_newest},
-    {"many_new_bits", has_many_new_bits},
     {"finds_many", finds_many},
     {"contains_in_batch", contains_in_batch},
     {NULL, NULL},
@@ -282,14 +276,14 @@ static const struct row rows[] = {
      "give 7; add 1; a: merge @*; add 2; unique 7 = FULL; a = FULL; contains 7 = 0; count = 2"},
     /* It does not go on beyond a chunk of 512 words. */
     {"a_union_stops_where_the_filter_is_full", FIXED_20000, "bloom_word_united",
-     "give 0..17999; a: merge @*; fill_to_the_end; note; a = FULL; many_new_bits 32768 = 0"},
+     "give 0..17999; a: merge @*; fill_to_the_end; note; a = FULL; more bits_set = 0..32768"},
 
     /* Further layers.  A unique add has searched both; then a third one opens, and the key is won
      * there. */
     {"of_two_unique_adds_across_an_opening_one_wins", TINY, "bloom_layers_searched",
      "fill 100; open; a: unique 7 @*; open; layers = 3; contains 7 = 0; unique 7; a = PRESENT"},
     {"a_full_layer_takes_no_unique_add", TINY, "bloom_key_missed",
-     "fill 99; a: unique 7 @*; open; unique 7; note; a = PRESENT; new_bits = 0"},
+     "fill 99; a: unique 7 @*; open; unique 7; note; a = PRESENT; more bits_set = 0"},
     {"a_layer_is_empty_when_it_is_published", TINY, "bloom_layer_created",
      "fill 100; a: unique 7 @*; finds_many 100000 = 0; a = OK"},
     /* Two create the next layer, and a third one waits for them. */
@@ -302,7 +296,7 @@ static const struct row rows[] = {
      * there. */
     {"a_late_add_meets_a_winner", LAYOUTS(LAYER) | LAYOUTS(TWO_LAYERS),
      "bloom_room_found bloom_word_set",
-     "a: unique 7 @*; open; contains 7 = 0; note; unique 7; a = PRESENT; new = 1"},
+     "a: unique 7 @*; open; contains 7 = 0; note; unique 7; a = PRESENT; more count = 1"},
     /* It reads the number of layers after its last OR. */
     {"a_late_add_far_from_full_meets_a_winner", LAYOUTS(FAR) | LAYOUTS(SHARED), "bloom_room_found",
      "a: unique 7 @*; close; unique 7; a = PRESENT; layers = 2; count = 1"},
@@ -312,7 +306,7 @@ static const struct row rows[] = {
     /* Nobody else wants the key. */
     {"a_late_add_wins_in_the_newest_layer", LAYOUTS(LAYER) | LAYOUTS(TWO_LAYERS),
      "bloom_room_found bloom_word_set",
-     "a: unique 7 @*; open; note; a = OK; new = 1; in_newest 7 = 1; unique 7 = PRESENT"},
+     "a: unique 7 @*; open; note; a = OK; more count = 1; in_newest 7 = 1; unique 7 = PRESENT"},
     /* A plain add has completed the key in the first layer. */
     {"a_late_add_that_has_set_nothing_does_not_win", LAYOUTS(FAR) | LAYOUTS(LAYER),
      "bloom_room_found bloom_last_gap_left", "a: unique 7 @*; add 7; close; a = PRESENT"},
@@ -323,16 +317,16 @@ static const struct row rows[] = {
      LAYOUTS(ROOM_FOR_ONE) | LAYOUTS(ROOM_FOR_TWO) | (LAYOUTS(FIXED) ^ WORD(FIXED)),
      "bloom_room_found",
      "a: unique 7 @*; fill_to_the_end; contains 7 = 0; unique 7 = FULL; note; a = FULL;"
-     "new_refusals = 1; new = 0; contains 7 = 1"},
+     "more refused_adds = 1; more count = 0; contains 7 = 1"},
     {"no_unique_add_wins_after_a_refusal", WORD(FIXED), "bloom_room_found",
-     "a: unique 7 @*; fill_to_the_end; unique 7 = FULL; note; a = FULL; new_refusals = 1;"
-     "new = 0; contains 7 = 0"},
+     "a: unique 7 @*; fill_to_the_end; unique 7 = FULL; note; a = FULL; more refused_adds = 1;"
+     "more count = 0; contains 7 = 0"},
     /* Far from full, a unique add looks only whether there is one layer. */
     {"no_unique_add_far_from_full_wins_after_a_refusal",
      LAYOUTS(NEARLY_EMPTY) | LAYOUTS(SHARED_ROOM_FOR_ONE), "bloom_room_found",
-     "a: unique 7 @*; close = FULL; unique 7 = FULL; note; a = FULL; new = 0"},
+     "a: unique 7 @*; close = FULL; unique 7 = FULL; note; a = FULL; more count = 0"},
     {"a_plain_add_that_has_found_room_is_not_refused", WORD(ROOM_FOR_ONE), "bloom_room_found",
-     "a: add 7 @*; fill_to_the_end; unique 7 = FULL; note; a = OK; new = 1; contains 7 = 1"},
+     "a: add 7 @*; fill_to_the_end; unique 7 = FULL; note; a = OK; more count = 1; contains 7 = 1"},
     /* The bits come before the refusal, by an add that had found room in the first layer. */
     {"a_refusal_may_come_too_late",
      LAYOUTS(ROOM_FOR_ONE) | LAYOUTS(ROOM_FOR_TWO) | (LAYOUTS(FIXED) ^ WORD(FIXED)),
@@ -579,6 +573,6 @@ int main(void)
       cmocka_unit_test(a_process_that_lags_sets_no_bits),
       TEST_WITH_THREADS(a_filter_that_grows_after_the_fetch_is_searched_in_all_layers),
   };
-  const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows};
+  const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows, NULL};
   return run_schedules("bloom_schedule", &program, tests, sizeof tests / sizeof *tests);
 }

@@ -156,12 +156,12 @@ static const struct row rows[] = {
      "choose 7; add x; a: add 7 @*; remove x; a = OK; contains 7 = 1; contains x = 0"},
     /* The stripe of a line. */
     {"of_two_removes_of_one_copy_one_finds_it", COUNTED, "counting_key_found_under_stripe",
-     "note; add 7; a: remove 7 @*; b: remove 7; a b = OK ABSENT; new_bits = 0"},
+     "note; add 7; a: remove 7 @*; b: remove 7; a b = OK ABSENT; more bits_set = 0"},
     /* That takes keys away, but no counter goes below 0: whichever comes first, the other one
      * finds a counter at 0 that both need. */
     {"a_false_positive_is_removed_with_the_key_that_hides_it", COUNTED,
      "counting_key_found_under_stripe",
-     "hide 7; note; a: remove x @*; b: remove 7; a b = OK ABSENT; new = -1"},
+     "hide 7; note; a: remove x @*; b: remove 7; a b = OK ABSENT; more count = -1"},
     /* Unique adds. */
     {"of_two_unique_adds_one_wins", COUNTED, "bloom_key_missed",
      "a: unique 7 @*; b: unique 7 @*; a b = OK PRESENT; copies 7 = 1"},
@@ -179,7 +179,7 @@ static const struct row rows[] = {
      "fill_last 7; a: unique 7 @*; contains 7 = 0; add 7; a = PRESENT"},
     /* Other keys fill the gap while the call runs.  The key was not in, and is added. */
     {"a_gap_that_another_key_fills_is_no_copy", COUNTED, "bloom_key_missed_under_stripe",
-     "a: unique 7 @*; fill_last 7; note; a = OK; contains 7 = 1; new = 1"},
+     "a: unique 7 @*; fill_last 7; note; a = OK; contains 7 = 1; more count = 1"},
     /* The room that an overtaken unique add has taken comes back. */
     {"an_overtaken_unique_add_takes_no_room", FOR_TWO, "counting_gap_read",
      "a: unique 7 @*; add 7; add 8 = FULL; a = PRESENT; count = 1; add 8; add 9 = FULL"},
@@ -197,6 +197,6 @@ static const struct row rows[] = {
 
 int main(void)
 {
-  const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows};
+  const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows, NULL};
   return run_schedules("bloom_schedule_counting", &program, NULL, 0);
 }

@@ -2,11 +2,8 @@
  *
  * Races between the steps of the cuckoo filter, each replayed exactly: adds that meet, moves, copies that are
  * counted and folded, look-ups beside a move, a split or a join, and unions.  Built with the hooks.
- *
- * Numbers of verbs such as `fill 158` say where: eight keys with the buckets 1 (LOWER) and 5 (UPPER).
  */
 #include "cuckoo_schedule.h"
-#include "play.h"
 
 #include "cuckoo/evict.h"
 #include "cuckoo/fold.h"
@@ -15,92 +12,52 @@
 
 /* ---- filters ---- */
 
-/* Where make_pushed_in() has made it, x is the key that moves, and z the one that moves it. */
-static struct pushed p;
-
-static tamis_filter *make_of_tiny(const struct setup *setup)
-{
-  (void) setup;
-  p = (struct pushed){.t = make_tiny(64 / LANES), .upper = UPPER, .other_upper = OTHER_UPPER};
-  return p.t.filter;
-}
-
+/* The buckets LOWER and UPPER, of the second generation with n = 1, are full.  An add of z, a key
+ * of that pair, moves the entry of x from UPPER to HOME. */
 static tamis_filter *make_to_push(const struct setup *setup)
 {
-  p = make_pushed_in((unsigned) setup->n);
-  stage.x = p.moved, stage.z = p.next;
-  return p.t.filter;
-}
-
-/* All keys that verbs of this file have added. */
-static int are_there(tamis_filter *f, uint64_t n)
-{
-  (void) n;
-  for (unsigned i = 0; i < p.t.n; i++)
-    if (p.t.in[i] != stage.x)
-      assert_true(tamis_contains_hash(f, p.t.in[i]));
-  return 0;
+  small = setup->n ? make_tiny_with_two(64 / LANES) : make_tiny(64 / LANES);
+  const uint32_t half = (uint32_t) cuckoo_buckets(&small.geometry) / 2, upper = half + LOWER;
+  /* New entries go into the emptier bucket, or the lower one. */
+  const uint64_t first_at_home = hash_at(&small, HOME, half + HOME);
+  add(&small, first_at_home);
+  stage.x = hash_at(&small, HOME, upper);
+  add(&small, stage.x);
+  take(&small, first_at_home);
+  assert_true(stands_in_bucket(&small, stage.x, upper));
+  assert_false(stands_in_bucket(&small, stage.x, HOME));
+  add_at(&small, LOWER, upper, 2U * small.geometry.shape.lanes - 1);
+  stage.z = hash_at(&small, LOWER, upper);
+  return small.filter;
 }
 
 static const struct setup setups[] = {
-    {"tiny", .make = make_of_tiny, .finish = are_there},
-    {"pushed", .make = make_to_push, .finish = are_there},
-    {"pushed, second generation", .make = make_to_push, .n = 1, .finish = are_there},
+    {"tiny", SMALL_FILTER(64 / LANES, 0.5, 1, 1), .finish = finish_small},
+    {"pushed", .make = make_to_push, .finish = finish_small},
+    {"pushed, second generation", .make = make_to_push, .n = 1, .finish = finish_small},
     {"usual", .kind = TAMIS_CUCKOO, .fpp = 0.01},
+    {"usual, for ten", .kind = TAMIS_CUCKOO, .capacity = 10},
+    {"of 32 bits", SMALL_FILTER(32, 0.5, 1, 1), .finish = finish_small},
+    {"of 21 bits", SMALL_FILTER(21, 0.5, 1, 1), .finish = finish_small},
 };
-enum { TINY = 1, PUSHED = 2, PUSHED_IN_EITHER = 6, USUAL = 8 };
+enum {
+  TINY = 1,
+  PUSHED = 2,
+  PUSHED_IN_EITHER = 6,
+  USUAL = 8,
+  USUAL_FOR_TEN = 16,
+  OF_32_BITS = 32,
+  ALL_WIDTHS = 1 | 32 | 64
+};
 
 /* ---- verbs ---- */
-
-static int x_at(tamis_filter *f, uint64_t where)
-{
-  (void) f;
-  stage.x = hash_at(&p.t, (uint32_t) where / 10, (uint32_t) where % 10);
-  return 0;
-}
-
-static int y_at(tamis_filter *f, uint64_t where)
-{
-  (void) f;
-  stage.y = hash_at(&p.t, (uint32_t) where / 10, (uint32_t) where % 10);
-  return 0;
-}
-
-static int fill(tamis_filter *f, uint64_t n)
-{
-  (void) f;
-  add_at(&p.t, (uint32_t) n / 100, (uint32_t) n / 10 % 10, (unsigned) n % 10);
-  return 0;
-}
 
 /* HOME becomes full. */
 static int fill_home(tamis_filter *f, uint64_t n)
 {
   (void) f, (void) n;
-  add_at(&p.t, HOME, p.other_upper, 2 * p.t.geometry.shape.lanes);
-  return 0;
-}
-
-/* Takes the keys that have come last. */
-static int unfill(tamis_filter *f, uint64_t n)
-{
-  (void) f;
-  for (; n; n--)
-    take(&p.t, p.t.in[p.t.n - 1]);
-  return 0;
-}
-
-static int do_split(tamis_filter *f, uint64_t n)
-{
-  (void) f, (void) n;
-  split(&p.t);
-  return 0;
-}
-
-static int do_join(tamis_filter *f, uint64_t n)
-{
-  (void) f, (void) n;
-  join(&p.t);
+  const struct cuckoo_geometry *g = &small.geometry;
+  add_at(&small, HOME, (uint32_t) cuckoo_buckets(g) / 2 + HOME, 2U * g->shape.lanes);
   return 0;
 }
 
@@ -110,37 +67,6 @@ static int join_from(tamis_filter *f, uint64_t first)
   for (stage.x = first; stats_of(f).joins == 0; stage.x++)
     assert_int_equal(tamis_remove_hash(f, stage.x), TAMIS_OK);
   return 0;
-}
-
-static int do_open(tamis_filter *f, uint64_t n)
-{
-  (void) f, (void) n;
-  open_generation(&p.t);
-  return 0;
-}
-
-static int in_home(tamis_filter *f, uint64_t hash)
-{
-  (void) f;
-  return stands_in_bucket(&p.t, hash, HOME);
-}
-
-static int in_upper(tamis_filter *f, uint64_t hash)
-{
-  (void) f;
-  return stands_in_bucket(&p.t, hash, p.upper);
-}
-
-static int grown(tamis_filter *f, uint64_t n)
-{
-  (void) n;
-  return (int) (stats_of(f).growths - stage.noted.growths);
-}
-
-static int retries(tamis_filter *f, uint64_t n)
-{
-  (void) n;
-  return (int) stats_of(f).lookup_retries;
 }
 
 static int contains_in_a_batch(tamis_filter *f, uint64_t hash)
@@ -163,7 +89,7 @@ static struct segment *first_segment(tamis_filter *f)
 static int used(tamis_filter *f, uint64_t n)
 {
   (void) n;
-  return (int) segment_used(&p.t.geometry, first_segment(f));
+  return (int) segment_used(&small.geometry, first_segment(f));
 }
 
 static int fold(tamis_filter *f, uint64_t n)
@@ -182,7 +108,7 @@ static struct stripe *held;
 static int hold_home(tamis_filter *f, uint64_t n)
 {
   (void) n;
-  stripe_lock(held = stripe_of_bucket(&p.t.geometry, first_segment(f), HOME));
+  stripe_lock(held = stripe_of_bucket(&small.geometry, first_segment(f), HOME));
   return 0;
 }
 
@@ -203,35 +129,50 @@ static int free_stripe(tamis_filter *f, uint64_t n)
 static int hold_all(tamis_filter *f, uint64_t n)
 {
   (void) n;
-  segment_lock_all(&p.t.geometry, first_segment(f));
+  segment_lock_all(&small.geometry, first_segment(f));
   return 0;
 }
 
 static int free_all(tamis_filter *f, uint64_t n)
 {
   (void) n;
-  segment_unlock_all(&p.t.geometry, first_segment(f));
+  segment_unlock_all(&small.geometry, first_segment(f));
+  return 0;
+}
+
+/* Its entry leaves the older generation, and comes to the newer one. */
+static int replace(tamis_filter *f, uint64_t hash)
+{
+  int result = tamis_remove_hash(f, hash);
+  return result == TAMIS_OK ? tamis_add_hash(f, hash) : result;
+}
+
+/* The other filter gets keys, for which it has several generations.  x is in the first segment of
+ * the first one. */
+static int give_generations(tamis_filter *f, uint64_t keys)
+{
+  tamis_filter *from = stage_from();
+  struct generation *older = &cuckoo_of(from)->first;
+  (void) f;
+  older->split_limit = 5;
+  for (uint64_t i = 0; i < keys; i++)
+    assert_int_equal(tamis_add_hash(from, i), TAMIS_OK);
+  assert_true(stats_of(from).generations > 1);
+  while (pair_find(older, hash_mix(&from->keys, stage.x)).segment != first_segment(from))
+    stage.x++;
+  assert_true(stage.x < keys / 4);
   return 0;
 }
 
 static const struct named_verb verbs[] = {
-    {"x_at", x_at},
-    {"y_at", y_at},
-    {"fill", fill},
     {"fill_home", fill_home},
-    {"unfill", unfill},
-    {"split", do_split},
-    {"join", do_join},
     {"join_from", join_from},
-    {"open", do_open},
-    {"in_home", in_home},
-    {"in_upper", in_upper},
-    {"grown", grown},
-    {"retries", retries},
     {"batch", contains_in_a_batch},
     {"each_of_many", contains_in_many_filters},
     {"used", used},
     {"fold", fold},
+    {"replace", replace},
+    {"give_generations", give_generations},
     {"hold_home", hold_home},
     {"hold_counts", hold_counts},
     {"free", free_stripe},
@@ -281,7 +222,7 @@ static const struct row rows[] = {
 
     /* Moves.  No thread stops: this is what the others build on. */
     {"a_key_is_pushed", PUSHED_IN_EITHER, NULL,
-     "note; add z; in_home x = 1; in_upper x = 0; grown = 0"},
+     "note; add z; in_home x = 1; in_upper x = 0; more growths = 0"},
     {"a_move_half_done", PUSHED_IN_EITHER, "cuckoo_entry_copied",
      "a: add z @*; contains x = 1; in_home x = 1; in_upper x = 1; a = OK; contains x = 1;"
      "copies x = 1; contains z = 1"},
@@ -305,16 +246,16 @@ static const struct row rows[] = {
 
     /* Look-ups.  One has read the lower bucket, where x is not; then x moves there. */
     {"a_move_between_two_reads", PUSHED_IN_EITHER, "cuckoo_lower_read",
-     "a: contains x @*; add z; a = 1; retries = 1"},
+     "a: contains x @*; add z; a = 1; lookup_retries = 1"},
     {"a_move_between_two_reads_of_a_batch", PUSHED_IN_EITHER, "cuckoo_lower_read",
-     "a: batch x @*; add z; a = 1; retries = 1"},
+     "a: batch x @*; add z; a = 1; lookup_retries = 1"},
     {"a_move_between_two_reads_in_many_filters", PUSHED_IN_EITHER, "cuckoo_lower_read",
-     "a: each_of_many x @*; add z; a = 1; retries = 1"},
+     "a: each_of_many x @*; add z; a = 1; lookup_retries = 1"},
     {"a_move_before_the_first_read", PUSHED_IN_EITHER, "cuckoo_versions_read",
      "a: contains x @*; add z; in_home x = 1; a = 1"},
     /* Between two reads the key moves, and is pushed back: the words have not changed. */
     {"moves_there_and_back", PUSHED_IN_EITHER, "cuckoo_versions_read",
-     "note; a: contains x @*; add z; in_home x = 1; remove z; fill_home; grown = 0; a = 1"},
+     "note; a: contains x @*; add z; in_home x = 1; remove z; fill_home; more growths = 0; a = 1"},
     /* One that is inside a segment while that splits, or is joined, goes on in the old one, which
      * is still there and right. */
     {"a_split_under_a_reader", PUSHED, "cuckoo_lower_read",
@@ -324,8 +265,8 @@ static const struct row rows[] = {
 
     /* Copies.  While a segment splits, they are in it and in its successors. */
     {"a_segment_that_splits_is_counted_once", TINY, "cuckoo_split_copied",
-     "x_at 26; y_at 15; add x*4; fill 158; note; a: add y @*; b: copies x; a b = OK 4; grown = 1;"
-     "contains y = 1"},
+     "x_at 26; y_at 15; add x*4; fill 158; note; a: add y @*; b: copies x; a b = OK 4;"
+     "more growths = 1; contains y = 1"},
     /* The counts of a segment belong to keys of other pairs and stripes, too. */
     {"counts_are_read_under_their_lock", TINY, NULL,
      "x_at 25; add x*4; hold_counts; a: copies x; returned = 0; free; a = 4"},
@@ -345,6 +286,15 @@ static const struct row rows[] = {
      "x_at 25; add x*2; fill 253; fill 157; used = 12; hold_home; a: fold; used = 12; free; a = OK;"
      "used = 11; copies x = 2"},
 
+    /* A key is replaced.  There are never more copies than two: the remove takes the older one,
+     * which knows more.  (One key has opened the second generation.) */
+    {"all_generations_are_counted_at_one_moment", OF_32_BITS, "cuckoo_pair_counted",
+     "x_at 26; add x; open; add x; entries 1 = 2; a: copies x @*; b: replace x; a b = 2 OK;"
+     "entries 1 = 3"},
+    /* However often a key is added, another key of its pair finds lanes. */
+    {"copies_leave_room_for_another_key", ALL_WIDTHS, NULL,
+     "x_at 25; add x*10; fill 252; growths = 0; remove x*10"},
+
     /* Unions.  One has found the segment for an entry when that joins its sibling: the union begins
      * again at the directory. */
     {"a_segment_leaves_before_an_entry_comes", USUAL, "cuckoo_union_pair_found",
@@ -355,41 +305,15 @@ static const struct row rows[] = {
     {"a_union_waits_for_a_unique_add", USUAL, "cuckoo_unique_checked",
      "give 7; a: unique 7 @*; b: merge; contains 7 = 0; a b = OK OK; count = 2; unique 7 = PRESENT;"
      "remove 7*2; remove 7 = ABSENT"},
+    /* The first segment of an older generation has been copied when a key that has its entry there
+     * is removed, and added again.  The new entry stands in the newest generation, and comes
+     * later. */
+    {"a_key_that_leaves_and_comes_again_comes_once", USUAL_FOR_TEN, "cuckoo_union_piece",
+     "give_generations 4000; a: merge @*; take x; give x; a = OK; count = 4000; remove 0..3999;"
+     "count = 0"},
 };
 
-/* ---- races of other forms ---- */
-
-/* A key is replaced: its entry leaves the older generation, and comes to the newer one.  There are
- * never more copies than two. */
-static int count(tamis_filter *f, uint64_t hash)
-{
-  return (int) tamis_count_hash(f, hash);
-}
-
-static int replace(tamis_filter *f, uint64_t hash)
-{
-  int result = tamis_remove_hash(f, hash);
-  return result == TAMIS_OK ? tamis_add_hash(f, hash) : result;
-}
-
-static void all_generations_are_counted_at_one_moment(void **state)
-{
-  (void) state;
-  struct tiny t = make_tiny(32);
-  uint64_t x = hash_at(&t, HOME, OTHER_UPPER);
-  add(&t, x);
-  open_generation(&t);
-  add(&t, x);
-  assert_int_equal(entries_of(&t, 1), 2); /* with the one that has opened it */
-  assert_int_equal(tamis_count_hash(t.filter, x), 2);
-  struct call counter = call_of(&t, count, x), replacer = call_of(&t, replace, x);
-  start_and_stop(&counter, "cuckoo_pair_counted");
-  start_beside(&replacer);
-  assert_int_equal(go_on(&counter), 2);
-  assert_int_equal(finish(&replacer), TAMIS_OK);
-  assert_int_equal(entries_of(&t, 1), 3); /* the remove took the older one, which knows more */
-  finish_tiny(&t);
-}
+/* ---- room ---- */
 
 /* Three generations of one segment, all of them full. */
 static struct tiny make_full(void)
@@ -440,71 +364,11 @@ static void room_in_any_generation_is_found(void **state)
   finish_tiny(&t);
 }
 
-/* However often a key is added, another key of its pair finds lanes. */
-static void copies_leave_room_for_another_key(void **state)
-{
-  (void) state;
-  for (unsigned lanes = 2; lanes <= 4; lanes++) {
-    struct tiny t = make_tiny(64 / lanes);
-    uint64_t hash = hash_at(&t, HOME, UPPER);
-    for (unsigned i = 0; i < 10; i++)
-      assert_int_equal(tamis_add_hash(t.filter, hash), TAMIS_OK);
-    add_at(&t, HOME, UPPER, 2);
-    assert_int_equal(stats_of(t.filter).growths, 0);
-    for (unsigned i = 0; i < 10; i++)
-      assert_int_equal(tamis_remove_hash(t.filter, hash), TAMIS_OK);
-    finish_tiny(&t);
-  }
-}
-
-static tamis_filter *make_usual(uint64_t capacity)
-{
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = TAMIS_CUCKOO;
-  options.capacity = capacity;
-  options.seed = 42;
-  tamis_filter *f;
-  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-  return f;
-}
-
-/* The first segment of an older generation has been copied when a key that has its entry there is
- * removed, and added again.  The new entry stands in the newest generation, and comes later.  The
- * key has one copy in the union. */
-static void a_key_that_leaves_and_comes_again_comes_once(void **state)
-{
-  (void) state;
-  const uint64_t keys = 4000;
-  struct call m = {.filter = make_usual(10), .from = make_usual(10)};
-  struct generation *older = &cuckoo_of(m.from)->first;
-  older->split_limit = 5;
-  for (uint64_t i = 0; i < keys; i++)
-    assert_int_equal(tamis_add_hash(m.from, i), TAMIS_OK);
-  assert_true(stats_of(m.from).generations > 1);
-  uint64_t key = 0;
-  while (pair_find(older, hash_mix(&m.from->keys, key)).segment != first_segment(m.from))
-    key++;
-  assert_true(key < keys / 4);
-  stop_at(&m, "cuckoo_union_piece");
-  assert_int_equal(tamis_remove_hash(m.from, key), TAMIS_OK);
-  assert_int_equal(tamis_add_hash(m.from, key), TAMIS_OK);
-  assert_int_equal(go_on(&m), TAMIS_OK);
-  assert_valid(m.filter);
-  assert_int_equal(stats_of(m.filter).count, keys);
-  for (uint64_t i = 0; i < keys; i++)
-    assert_int_equal(tamis_remove_hash(m.filter, i), TAMIS_OK);
-  assert_int_equal(stats_of(m.filter).count, 0);
-  tamis_destroy(m.filter), tamis_destroy(m.from);
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      TEST_WITH_THREADS(all_generations_are_counted_at_one_moment),
       cmocka_unit_test(room_in_any_generation_is_found),
-      cmocka_unit_test(copies_leave_room_for_another_key),
-      TEST_WITH_THREADS(a_key_that_leaves_and_comes_again_comes_once),
   };
-  const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows};
+  const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows, cuckoo_verbs};
   return run_schedules("cuckoo_schedule", &program, tests, sizeof tests / sizeof *tests);
 }

@@ -225,12 +225,6 @@ static int has_retried(tamis_filter *f, uint64_t n)
   return stats_of(stage.f).lookup_retries > 0;
 }
 
-static int growths(tamis_filter *f, uint64_t n)
-{
-  (void) n;
-  return (int) stats_of(f).growths;
-}
-
 /* The test's own lock: of a bucket's stripe, of the last stripe, or of the counts beside a key. */
 static struct window_stripe *held_stripe;
 static struct stripe *counts_held;
@@ -408,7 +402,6 @@ static const struct named_verb verbs[] = {{"lanes", used_lanes},
                                           {"advance_from", advance_from},
                                           {"open", open_next},
                                           {"has_retried", has_retried},
-                                          {"growths", growths},
                                           {"hold_upper", hold_upper},
                                           {"hold_last", hold_last},
                                           {"free", free_stripe},
@@ -861,6 +854,6 @@ int main(void)
       TEST_WITH_THREADS(memory_that_comes_free_is_room_at_once),
       TEST_WITH_THREADS(counts_find_memory_that_comes_free),
   };
-  const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows};
+  const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows, NULL};
   return run_schedules("window_schedule", &program, tests, sizeof tests / sizeof *tests);
 }
