@@ -364,6 +364,42 @@ static int limit(tamis_filter *f, uint64_t n)
   return 0;
 }
 
+/* Fills the first layer until a key, y, has room only after moves.  Entries with counts are in its
+ * first half, and there is no memory for any in the other one. */
+static int need_moves(tamis_filter *f, uint64_t n)
+{
+  struct window *w = window_of(f);
+  const uint64_t first = next_key, paths = stats_of(f).evictions;
+  (void) n;
+  while (stats_of(f).evictions == paths)
+    add_keys(f, 1);
+  for (uint64_t key = first; key < next_key; key++) {
+    struct pair pair = pair_in(&w->first, window_mixed(w, key * HASH_MULTIPLIER));
+    struct view view = look_at(&pair);
+    if (find_entry(&pair, &view).bucket < w->first.geometry.half)
+      assert_int_equal(tamis_add_hash(f, key * HASH_MULTIPLIER), TAMIS_OK);
+  }
+  limit(f, 0);
+  while (tamis_add_hash(f, stage.y = next_key * HASH_MULTIPLIER) == TAMIS_OK)
+    next_key++;
+  struct pair pair = pair_in(&w->first, window_mixed(w, stage.y));
+  assert_true(stats_of(f).layers == 1 && tamis__window_path_exists(w, pair.layer, &pair.place));
+  return 0;
+}
+
+/* Until grace periods are over that have begun after this call. */
+static int await_grace(tamis_filter *f, uint64_t n)
+{
+  tamis_options options = window_options(TAMIS_BLOOM, 1, 100, 0.0001, true);
+  tamis_filter *other = create(&options);
+  (void) f;
+  (void) prepare_grown(other, n);
+  (void) let_leave(other, n);
+  (void) await_release(other, n);
+  tamis_destroy(other);
+  return 0;
+}
+
 static int end_limit(tamis_filter *f, uint64_t n)
 {
   (void) n;
@@ -375,6 +411,33 @@ static int has_more_bytes(tamis_filter *f, uint64_t n)
 {
   (void) n;
   return stats_of(f).bytes > stage.noted.bytes;
+}
+
+/* The file is written while the layers leave. */
+static tamis_filter *saving;
+
+static int write_and_let_leave(void *file, const void *data, size_t size)
+{
+  tamis_filter *f = saving;
+  saving = NULL;
+  if (f) {
+    let_leave(f, 0);
+    await_release(f, 0);
+    assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+  }
+  return fwrite(data, 1, size, file) != size;
+}
+
+static int save_and_let_leave(tamis_filter *f, uint64_t n)
+{
+  FILE *file = tmpfile();
+  (void) n;
+  assert_non_null(file);
+  saving = f;
+  assert_int_equal(tamis_save(f, write_and_let_leave, file), TAMIS_OK);
+  rewind(file);
+  assert_int_equal(tamis_load(NULL, read_from, file, &stage.from), TAMIS_OK);
+  return fclose(file);
 }
 
 /* Leaves two copies of each key. */
@@ -416,6 +479,9 @@ static const struct named_verb verbs[] = {{"lanes", used_lanes},
                                           {"limit", limit},
                                           {"end_limit", end_limit},
                                           {"more_bytes", has_more_bytes},
+                                          {"need_moves", need_moves},
+                                          {"await_grace", await_grace},
+                                          {"save_and_let_leave", save_and_let_leave},
                                           {"remove_copies", remove_copies},
                                           {NULL, NULL}};
 
@@ -570,6 +636,21 @@ static const struct row rows[] = {
     {"a_union_outlives_the_layer_it_copies", ALL_GROWN, "window_epoch_read_locked",
      "grow_from; advance; advance_from 1; give 7; a: merge @*; let_from_leave; a = OK;"
      "contains 7 = 1"},
+    /* More is saved than is written at once. */
+    {"a_save_outlives_layers", ALL_GROWN, NULL,
+     "keys 500000; save_and_let_leave; other count = 0..1"},
+    /* One waits for a reader, and max_bytes leaves no memory for a count: of a further copy, of a
+     * key that comes with copies in a union, or of an entry that must be moved.  When the reader is
+     * gone, the next call has it, without an end of a period. */
+    {"counts_find_memory_that_comes_free", GROWN_CUCKOO, "window_lower_read#2",
+     "released; a: contains 7 @*; let_leave; held = 1; add 7; limit; add 7 = FULL; a; await_grace;"
+     "add 7"},
+    {"counts_find_memory_that_comes_free", GROWN_CUCKOO, "window_lower_read#2",
+     "give 8*2; released; a: contains 7 @*; let_leave; held = 1; add 7; limit; merge = FULL; a;"
+     "await_grace; merge"},
+    {"counts_find_memory_that_comes_free", GROWN_CUCKOO, "window_lower_read#2",
+     "released; a: contains 7 @*; let_leave; held = 1; add 7; need_moves; limit; add y = FULL; a;"
+     "await_grace; add y"},
     /* Memory for a smaller block of counts is about to be fetched. */
     {"counts_go_with_their_layer", GROWN_CUCKOO, "window_counts_wanted",
      "note; add 0..59*200; a: remove_copies 60 @*; let_leave; released; a = OK; more_bytes = 0"},
@@ -681,41 +762,6 @@ static tamis_filter *make_grown(tamis_kind kind)
   return f;
 }
 
-/* The file is written while the layers leave. */
-static tamis_filter *saving;
-
-static int write_and_let_leave(void *file, const void *data, size_t size)
-{
-  tamis_filter *f = saving;
-  saving = NULL;
-  if (f) {
-    let_leave(f, 0);
-    await_release(f, 0);
-    assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-  }
-  return fwrite(data, 1, size, file) != size;
-}
-
-static void a_save_outlives_layers(void **state)
-{
-  (void) state;
-  for (unsigned i = 0; i < 2; i++) {
-    tamis_filter *f = make_grown(kinds[i]), *loaded = NULL;
-    add_keys(f, 500000); /* more than is written at once */
-    FILE *file = tmpfile();
-    assert_non_null(file);
-    saving = f;
-    assert_int_equal(tamis_save(f, write_and_let_leave, file), TAMIS_OK);
-    rewind(file);
-    assert_int_equal(tamis_load(NULL, read_from, file, &loaded), TAMIS_OK);
-    fclose(file);
-    assert_valid(loaded);
-    assert_true(stats_of(loaded).count <= 1);
-    tamis_destroy(loaded);
-    tamis_destroy(f);
-  }
-}
-
 /* A look-up is held in its read section. */
 static void hold_in_layers(struct call *look)
 {
@@ -774,85 +820,11 @@ static void memory_that_comes_free_is_room_at_once(void **state)
   }
 }
 
-/* Lacks memory for a count: of a further copy, of a key that comes with copies in a union, or of an
- * entry that must be moved. */
-static int add_further(tamis_filter *f, tamis_filter *from)
-{
-  (void) from;
-  return tamis_add_hash(f, 7);
-}
-
-static int unite(tamis_filter *f, tamis_filter *from)
-{
-  return tamis_merge(f, from);
-}
-
-static int move(tamis_filter *f, tamis_filter *from)
-{
-  (void) from;
-  return tamis_add_hash(f, next_key * HASH_MULTIPLIER);
-}
-
-/* Fills the first layer until a key has room only after moves.  Entries with counts are in its
- * first half, and there is no memory for any in the other one. */
-static void need_moves(tamis_filter *f)
-{
-  struct window *w = window_of(f);
-  const uint64_t first = next_key, paths = stats_of(f).evictions;
-  while (stats_of(f).evictions == paths)
-    add_keys(f, 1);
-  for (uint64_t key = first; key < next_key; key++) {
-    struct pair pair = pair_in(&w->first, window_mixed(w, key * HASH_MULTIPLIER));
-    struct view view = look_at(&pair);
-    if (find_entry(&pair, &view).bucket < w->first.geometry.half)
-      assert_int_equal(tamis_add_hash(f, key * HASH_MULTIPLIER), TAMIS_OK);
-  }
-  limit(f, 0);
-  while (move(f, NULL) == TAMIS_OK)
-    next_key++;
-  struct pair pair = pair_in(&w->first, window_mixed(w, next_key * HASH_MULTIPLIER));
-  assert_true(stats_of(f).layers == 1 && tamis__window_path_exists(w, pair.layer, &pair.place));
-}
-
-/* A layer waits for a reader, and max_bytes leaves no memory for a count.  When the reader is gone,
- * the next call has it, without an end of a period. */
-static void counts_find_memory_that_comes_free(void **state)
-{
-  (void) state;
-  static int (*const calls[])(tamis_filter *, tamis_filter *) = {add_further, unite, move};
-  const tamis_options options = window_options(TAMIS_CUCKOO, 1, 100, 0.0001, true);
-  for (unsigned i = 0; i < 3; i++) {
-    tamis_filter *f = make_grown(TAMIS_CUCKOO), *other = make_grown(TAMIS_CUCKOO),
-                 *from = create(&options);
-    struct call look = {.filter = f, .hash = 7, .function = call_contains};
-    add(from, 8, 2);
-    await_release(f, 0);
-    hold_in_layers(&look);
-    let_leave(f, 0);
-    assert_true(is_held(f, 0));
-    assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-    if (calls[i] == move)
-      need_moves(f);
-    limit(f, 0);
-    assert_int_equal(calls[i](f, from), TAMIS_EFULL);
-    go_on(&look);
-    let_leave(other, 0);
-    await_release(other, 0); /* its grace period has begun later, and is over */
-    assert_int_equal(calls[i](f, from), TAMIS_OK);
-    assert_valid(f);
-    tamis_destroy(from);
-    tamis_destroy(other);
-    tamis_destroy(f);
-  }
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_layer_that_leaves_makes_room),
-      cmocka_unit_test(a_save_outlives_layers),
       TEST_WITH_THREADS(memory_that_comes_free_is_room_at_once),
-      TEST_WITH_THREADS(counts_find_memory_that_comes_free),
   };
   const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows, NULL};
   return run_schedules("window_schedule", &program, tests, sizeof tests / sizeof *tests);
