@@ -172,13 +172,18 @@ static const char *read_call(const char *text, struct call *call)
   return text + strspn(text, " ;");
 }
 
+const void *model_set_up_of(void)
+{
+  return now->of;
+}
+
 unsigned model_begin(const struct shape *shape)
 {
   memset(&t, 0, sizeof t);
+  now = shape;
   shape->set_up();
   memset(&start, 0, sizeof start);
   memset(n, 0, sizeof n);
-  now = shape;
   threads = 0;
   for (const char *at = shape->calls; *at;) {
     expect(threads < MODEL_MAX_THREADS && n[threads] < MOST_CALLS, "too many calls");

@@ -39,6 +39,7 @@ struct shape {
   const char *name;
   const char *question;
   void (*set_up)(void); /* once, before the search; every execution begins with what it left */
+  const void *of;       /* what it needs: model_set_up_of() */
   const char *calls;
   struct model_effort effort;
   /* The search with acquire and release in place of seq_cst.  The model's seq_cst loads never
@@ -53,6 +54,8 @@ struct shape {
 
 /* calls.c: sets a shape up; returns the number of threads. */
 unsigned model_begin(const struct shape *shape);
+
+const void *model_set_up_of(void);
 
 /* What a thread does. */
 void model_run(unsigned thread);

@@ -6,47 +6,67 @@
 
 #include "fixture.h"
 
-static void make_with_limit(tamis_kind kind, tamis_layout layout, uint64_t capacity, bool growable,
-                            uint64_t max_bytes)
+/* A filter, with some of the keys in it. */
+struct form {
+  tamis_kind kind;
+  tamis_layout layout;
+  uint64_t capacity;
+  bool fixed;
+  bool has_x, has_y, has_z;
+  int y_has; /* bits of x in the last of its words; 0: any */
+  bool ends; /* max_bytes is what it takes */
+};
+
+static const struct form
+    bloom = {.capacity = 2500}, /* far from its capacity; two shards of counters */
+    bloom_small = {.capacity = 30}, word_large = {.layout = TAMIS_LAYOUT_WORD, .capacity = 4000},
+    word_limited = {.layout = TAMIS_LAYOUT_WORD, .capacity = 10, .fixed = true},
+    /* y has the last bits of x. */
+    bloom_to_interfere = {.capacity = 30, .y_has = 2},
+    /* When y has come, the other word of x is its widest gap. */
+    bloom_to_narrow = {.capacity = 30, .y_has = 1},
+    /* y has come already; far from the capacity, where plain adds have a path of their own. */
+    bloom_narrowed = {.capacity = 2500, .y_has = 1, .has_y = true},
+    /* Full but for one key. */
+    bloom_limited_but_one = {.capacity = 2, .fixed = true, .has_z = true},
+    word_limited_but_one = {.layout = TAMIS_LAYOUT_WORD,
+                            .capacity = 2,
+                            .fixed = true,
+                            .has_z = true},
+    /* The first layer is full, or has room for one more key. */
+    bloom_full = {.capacity = 1, .has_z = true},
+    word_full = {.layout = TAMIS_LAYOUT_WORD, .capacity = 1, .has_z = true},
+    bloom_full_but_one = {.capacity = 2, .has_z = true},
+    word_full_but_one = {.layout = TAMIS_LAYOUT_WORD, .capacity = 2, .has_z = true},
+    /* There is room for one more key, and for no other layer. */
+    bloom_at_end = {.capacity = 2, .has_z = true, .ends = true},
+    word_at_end = {.layout = TAMIS_LAYOUT_WORD, .capacity = 2, .has_z = true, .ends = true},
+    /* A key has two counters in each of two words. */
+    counting = {.kind = TAMIS_COUNTING_BLOOM, .capacity = 10},
+    counting_one_in = {.kind = TAMIS_COUNTING_BLOOM, .capacity = 10, .has_x = true},
+    /* y shares counters with x, or not; the calls on one change nothing of the other. */
+    counting_two = {.kind = TAMIS_COUNTING_BLOOM, .capacity = 10, .has_x = true, .has_y = true};
+
+static tamis_options options_of(const struct form *form)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = form->kind ? form->kind : TAMIS_BLOOM;
+  options.layout = form->layout;
+  options.capacity = form->capacity;
+  options.fpp = 0.1;
+  options.growable = !form->fixed;
+  options.seed = SEED;
+  /* With one, a small filter has no shards. */
+  options.stripes = options.kind == TAMIS_BLOOM ? 0 : 1;
+  options.allocator = &from_the_world;
+  return options;
+}
+
+static void create(const tamis_options *options)
 {
   memset(&t, 0, sizeof t);
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = kind;
-  options.layout = layout;
-  options.capacity = capacity;
-  options.fpp = 0.1;
-  options.growable = growable;
-  options.seed = SEED;
-  options.stripes = kind == TAMIS_BLOOM ? 0 : 1; /* with one, a small filter has no shards */
-  options.max_bytes = max_bytes;
-  options.allocator = &from_the_world;
-  expect(tamis_create(&options, &t.filter) == TAMIS_OK, "create");
+  expect(tamis_create(options, &t.filter) == TAMIS_OK, "create");
   t.x = 1, t.y = 2, t.z = 3, t.w = 4;
-}
-
-static void make_kind(tamis_kind kind, tamis_layout layout, uint64_t capacity, bool growable)
-{
-  make_with_limit(kind, layout, capacity, growable, 0);
-}
-
-static void make(tamis_layout layout, uint64_t capacity, bool growable)
-{
-  make_kind(TAMIS_BLOOM, layout, capacity, growable);
-}
-
-void set_up_bloom(void)
-{
-  make(TAMIS_LAYOUT_BLOCKED, 2500, true); /* far from its capacity; two shards of counters */
-}
-
-static void make_word(void)
-{
-  make(TAMIS_LAYOUT_WORD, 4000, true);
-}
-
-static void make_word_limited(void)
-{
-  make(TAMIS_LAYOUT_WORD, 10, false);
 }
 
 /* As a save does, which counts keys first and copies their bits then. */
@@ -76,30 +96,33 @@ static int bits_of_last_word(uint64_t x, uint64_t other)
   return 0;
 }
 
-static void make_bloom_with_y(int bits, uint64_t capacity)
+static void make(const struct form *form)
 {
-  make(TAMIS_LAYOUT_BLOCKED, capacity, true);
-  expect(figures().bits_per_key == 4, "two bits in each of two words");
-  while (bits_of_last_word(t.x, t.y) != bits)
+  tamis_options options = options_of(form);
+  expect(!form->ends || tamis_bytes_for(&options, &options.max_bytes) == TAMIS_OK, "size");
+  create(&options);
+  expect(!form->y_has || figures().bits_per_key == 4, "two bits in each of two words");
+  while (form->y_has && bits_of_last_word(t.x, t.y) != form->y_has)
     t.y++;
+  const uint64_t in[] = {form->has_x ? t.x : 0, form->has_y ? t.y : 0, form->has_z ? t.z : 0};
+  for (unsigned i = 0; i < 3; i++)
+    if (in[i])
+      put(in[i]);
 }
 
-static void make_bloom_to_interfere(void)
+static void set_up_form(void)
 {
-  make_bloom_with_y(2, 30);
+  make(model_set_up_of());
 }
 
-/* When y has come, the other word of x is its widest gap. */
-static void make_bloom_to_narrow(void)
+void set_up_bloom(void)
 {
-  make_bloom_with_y(1, 30);
+  make(&bloom);
 }
 
-/* y has come already; far from the capacity, where plain adds have a path of their own. */
-static void make_bloom_narrowed(void)
+void set_up_word_full_but_one(void)
 {
-  make_bloom_with_y(1, 2500);
-  put(t.y);
+  make(&word_limited_but_one);
 }
 
 /* If y has completed x, no call has won. */
@@ -111,23 +134,7 @@ static const char *check_interference(void)
                                             : NULL;
 }
 
-/* ---- a filter that is full but for one key ---- */
-
-static void make_limited_but_one(tamis_layout layout)
-{
-  make(layout, 2, false);
-  put(t.z);
-}
-
-void set_up_word_full_but_one(void)
-{
-  make_limited_but_one(TAMIS_LAYOUT_WORD);
-}
-
-static void make_bloom_limited_but_one(void)
-{
-  make_limited_but_one(TAMIS_LAYOUT_BLOCKED);
-}
+/* ---- what must hold ---- */
 
 /* If the key has been refused to one thread, no other one has added it: after that and before
  * it. */
@@ -139,52 +146,9 @@ static const char *check_word_full(void)
                                                                  : NULL;
 }
 
-/* ---- a filter whose first layer is full, and which has to open another one ---- */
-
-static void make_full(tamis_layout layout)
-{
-  make(layout, 1, true);
-  put(t.z);
-}
-
-static void make_bloom_full(void)
-{
-  make_full(TAMIS_LAYOUT_BLOCKED);
-}
-
-static void make_word_to_grow(void)
-{
-  make_full(TAMIS_LAYOUT_WORD);
-}
-
 static const char *check_opening(void)
 {
   return figures().layers > 3 ? "more layers than unique adds that found no room" : NULL;
-}
-
-/* ---- a filter whose first layer has room for one more key ---- */
-
-static void make_full_but_one(tamis_layout layout)
-{
-  make(layout, 2, true);
-  put(t.z);
-}
-
-static void make_bloom_full_but_one(void)
-{
-  make_full_but_one(TAMIS_LAYOUT_BLOCKED);
-}
-
-static void make_word_to_grow_full_but_one(void)
-{
-  make_full_but_one(TAMIS_LAYOUT_WORD);
-}
-
-/* ---- the late rule ---- */
-
-static void make_bloom_small(void)
-{
-  make(TAMIS_LAYOUT_BLOCKED, 30, true);
 }
 
 int open_layer(uint64_t unused)
@@ -193,36 +157,13 @@ int open_layer(uint64_t unused)
   return tamis__layers_open(bloom_of(t.filter), newest_layer(bloom_of(t.filter)), 0);
 }
 
-/* ---- a filter that has room for one more key, and for no other layer ---- */
-
-static void make_at_end(tamis_layout layout)
-{
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  uint64_t bytes;
-  options.layout = layout;
-  options.capacity = 2;
-  options.fpp = 0.1;
-  options.stripes = 1;
-  options.allocator = &from_the_world;
-  expect(tamis_bytes_for(&options, &bytes) == TAMIS_OK, "size");
-  make_with_limit(TAMIS_BLOOM, layout, 2, true, bytes);
-  put(t.z);
-}
-
-static void make_word_at_end(void)
-{
-  make_at_end(TAMIS_LAYOUT_WORD);
-}
-
-static void make_bloom_at_end(void)
-{
-  make_at_end(TAMIS_LAYOUT_BLOCKED);
-}
-
-/* The same in its second layer. */
+/* Its second layer has room for one more key, and there is none for another layer. */
 static void make_bloom_at_end_of_two(void)
 {
-  make_with_limit(TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, 2, true, 800);
+  const struct form form = {.capacity = 2};
+  tamis_options options = options_of(&form);
+  options.max_bytes = 800;
+  create(&options);
   for (uint64_t key = 3; figures().count < 3; key++)
     put(key + 100);
   expect(figures().layers == 2, "two layers");
@@ -237,116 +178,97 @@ static const char *check_end(void)
                                                : NULL;
 }
 
-/* ---- a filter that counts, in which a key has two counters in each of two words ---- */
-
-static void make_counting(void)
-{
-  make_kind(TAMIS_COUNTING_BLOOM, TAMIS_LAYOUT_BLOCKED, 10, true);
-}
-
-static void make_counting_one_in(void)
-{
-  make_counting();
-  put(t.x);
-}
-
-/* y shares counters with x, or not; the calls on one change nothing of the other. */
-static void make_counting_two(void)
-{
-  make_counting();
-  put(t.x);
-  put(t.y);
-}
-
 const struct shape bloom_shapes[] = {
-    {"bloom_unique", "one winner of two?", set_up_bloom, .calls = "unique x | unique x", FULL,
-     FULL},
-    {"bloom_unique_and_add", "... or an add before them?", set_up_bloom,
+    {"bloom_unique", "one winner of two?", set_up_form, &bloom, .calls = "unique x | unique x",
+     FULL, FULL},
+    {"bloom_unique_and_add", "... or an add before them?", set_up_form, &bloom,
      .calls = "unique x | add x", FULL, FULL},
-    {"bloom_unique_2_and_add", "... two, and an add?", set_up_bloom,
+    {"bloom_unique_2_and_add", "... two, and an add?", set_up_form, &bloom,
      .calls = "unique x | unique x | add x", BOUND(3), BOUND(3)},
-    {"bloom_adds", "do two adds of a key count it once?", set_up_bloom, .calls = "add x | add x",
-     FULL, FULL},
-    {"bloom_counted", "is a key in that is counted?", set_up_bloom, .calls = "add x | counted x",
-     FULL, FULL},
-    {"bloom_counted_by_many", "... by threads that share a counter?", set_up_bloom,
+    {"bloom_adds", "do two adds of a key count it once?", set_up_form, &bloom,
+     .calls = "add x | add x", FULL, FULL},
+    {"bloom_counted", "is a key in that is counted?", set_up_form, &bloom,
+     .calls = "add x | counted x", FULL, FULL},
+    {"bloom_counted_by_many", "... by threads that share a counter?", set_up_form, &bloom,
      .calls = "counted x | add x", FULL, FULL},
-    {"bloom_store_buffer", "do two adds miss each other?", set_up_bloom,
+    {"bloom_store_buffer", "do two adds miss each other?", set_up_form, &bloom,
      .calls = "add x; has y | add y; has x", FULL, NEVER},
-    {"bloom_independent", "do two readers agree on the order of two adds?", set_up_bloom,
+    {"bloom_independent", "do two readers agree on the order of two adds?", set_up_form, &bloom,
      .calls = "add x | add y | has x; has y | has y; has x", BOUND(2), NEVER},
-    {"word_unique", "one winner of two, in one word?", make_word, .calls = "unique x | unique x",
-     FULL, FULL},
-    {"word_unique_2_and_add", "... two, and an add?", make_word,
+    {"word_unique", "one winner of two, in one word?", set_up_form, &word_large,
+     .calls = "unique x | unique x", FULL, FULL},
+    {"word_unique_2_and_add", "... two, and an add?", set_up_form, &word_large,
      .calls = "unique x | unique x | add x", FULL, FULL},
-    {"word_limited_2_and_add", "... in a filter with a limit?", make_word_limited,
+    {"word_limited_2_and_add", "... in a filter with a limit?", set_up_form, &word_limited,
      .calls = "unique x | unique x | add x", BOUND(3), BOUND(3)},
-    {"word_full", "is a refusal final?", set_up_word_full_but_one,
+    {"word_full", "is a refusal final?", set_up_form, &word_limited_but_one,
      .calls = "unique x | unique x | add? y", BOUND(3), BOUND(3), .instead = check_word_full},
-    {"word_store_buffer", "do two adds miss each other?", make_word,
+    {"word_store_buffer", "do two adds miss each other?", set_up_form, &word_large,
      .calls = "add x; has y | add y; has x", FULL, NEVER},
-    {"word_limited_store_buffer", "... in a filter with a limit?", make_word_limited,
+    {"word_limited_store_buffer", "... in a filter with a limit?", set_up_form, &word_limited,
      .calls = "add x; has y | add y; has x", FULL, NEVER},
-    {"word_limited_independent", "do two readers agree on the order of two adds?",
-     make_word_limited, .calls = "add x | add y | has x; has y | has y; has x", BOUND(2), NEVER},
-    {"bloom_opening", "one winner of two that open a layer?", make_bloom_full,
+    {"word_limited_independent", "do two readers agree on the order of two adds?", set_up_form,
+     &word_limited, .calls = "add x | add y | has x; has y | has y; has x", BOUND(2), NEVER},
+    {"bloom_opening", "one winner of two that open a layer?", set_up_form, &bloom_full,
      .calls = "unique x | unique x", BOUND(2), BOUND(2), check_opening},
-    {"word_opening", "... after one word?", make_word_to_grow, .calls = "unique x | unique x",
+    {"word_opening", "... after one word?", set_up_form, &word_full, .calls = "unique x | unique x",
      BOUND(2), BOUND(2), check_opening},
     {"bloom_room_and_opening", "do two adds miss each other, one of which opens a layer?",
-     make_bloom_full_but_one, .calls = "add w; add x; has y | add y; has x", BOUND(3), NEVER},
-    {"bloom_message_and_opening", "are two adds of a thread seen in their order?",
-     make_bloom_full_but_one, .calls = "add y; add x | has x; has y", BOUND(3), BOUND(3)},
-    {"word_room_and_opening", "one winner of two, one of which opens a layer?",
-     make_word_to_grow_full_but_one, .calls = "add w; unique x | unique x", BOUND(3), NEVER},
-    {"word_end", "is a refusal final where growth ends?", make_word_at_end,
+     set_up_form, &bloom_full_but_one, .calls = "add w; add x; has y | add y; has x", BOUND(3),
+     NEVER},
+    {"bloom_message_and_opening", "are two adds of a thread seen in their order?", set_up_form,
+     &bloom_full_but_one, .calls = "add y; add x | has x; has y", BOUND(3), BOUND(3)},
+    {"word_room_and_opening", "one winner of two, one of which opens a layer?", set_up_form,
+     &word_full_but_one, .calls = "add w; unique x | unique x", BOUND(3), NEVER},
+    {"word_end", "is a refusal final where growth ends?", set_up_form, &word_at_end,
      .calls = "unique x | unique x | add? y", BOUND(2), NEVER, .instead = check_end},
-    {"bloom_end", "... in several words?", make_bloom_at_end,
+    {"bloom_end", "... in several words?", set_up_form, &bloom_at_end,
      .calls = "unique x | unique x | add? y", BOUND(2), NEVER, .instead = check_end},
     {"bloom_end_of_two", "... in the second layer?", make_bloom_at_end_of_two,
      .calls = "unique x | unique x | add? y", BOUND(2), NEVER, .instead = check_end},
-    {"bloom_full", "... of a filter with a limit?", make_bloom_limited_but_one,
+    {"bloom_full", "... of a filter with a limit?", set_up_form, &bloom_limited_but_one,
      .calls = "unique x | unique x | add? y", BOUND(2), NEVER, .instead = check_end},
     {"bloom_unique_and_interference", "are there two winners where another key has their last bit?",
-     make_bloom_to_interfere, .calls = "unique x | unique x | add y", BOUND(3), BOUND(2),
+     set_up_form, &bloom_to_interfere, .calls = "unique x | unique x | add y", BOUND(3), BOUND(2),
      .instead = check_interference},
     {"bloom_unique_and_narrowing",
-     "... or one of its bits there, so that its order of gaps changes?", make_bloom_to_narrow,
-     .calls = "unique x | unique x | add y", BOUND(3), BOUND(2), .instead = check_interference},
+     "... or one of its bits there, so that its order of gaps changes?", set_up_form,
+     &bloom_to_narrow, .calls = "unique x | unique x | add y", BOUND(3), BOUND(2),
+     .instead = check_interference},
     {"bloom_unique_and_add_narrowed", "is a key counted once whose widest gap is not the last?",
-     make_bloom_narrowed, .calls = "unique x | add x", FULL, FULL},
-    {"bloom_unique_and_opening", "one winner of two, one of which opens a layer?",
-     make_bloom_full_but_one, .calls = "add w; unique x | unique x", BOUND(3), NEVER},
-    {"bloom_unique_2_and_openings", "... while a third thread opens two?", set_up_bloom,
+     set_up_form, &bloom_narrowed, .calls = "unique x | add x", FULL, FULL},
+    {"bloom_unique_and_opening", "one winner of two, one of which opens a layer?", set_up_form,
+     &bloom_full_but_one, .calls = "add w; unique x | unique x", BOUND(3), NEVER},
+    {"bloom_unique_2_and_openings", "... while a third thread opens two?", set_up_form, &bloom,
      .calls = "unique x | unique x | open_layer; open_layer", BOUND(2), NEVER},
-    {"bloom_unique_3_and_opening", "one winner of three, one of which opens a layer?",
-     make_bloom_small, .calls = "unique x | unique x | open_layer; unique x", BOUND(2), NEVER},
-    {"bloom_unique_after_add", "is there a winner after an add, while layers open?",
-     make_bloom_small, .calls = "unique x | add x; unique x | open_layer; open_layer", BOUND(2),
-     NEVER},
+    {"bloom_unique_3_and_opening", "one winner of three, one of which opens a layer?", set_up_form,
+     &bloom_small, .calls = "unique x | unique x | open_layer; unique x", BOUND(2), NEVER},
+    {"bloom_unique_after_add", "is there a winner after an add, while layers open?", set_up_form,
+     &bloom_small, .calls = "unique x | add x; unique x | open_layer; open_layer", BOUND(2), NEVER},
     {"word_unique_2_and_openings", "one winner of two, while a third thread opens two layers?",
-     make_word, .calls = "unique x | unique x | open_layer; open_layer", BOUND(2), NEVER},
-    {"counting_unique", "one winner of two, with counters?", make_counting,
+     set_up_form, &word_large, .calls = "unique x | unique x | open_layer; open_layer", BOUND(2),
+     NEVER},
+    {"counting_unique", "one winner of two, with counters?", set_up_form, &counting,
      .calls = "unique x | unique x", FULL, FULL},
-    {"counting_unique_and_add", "... or an add before it?", make_counting,
+    {"counting_unique_and_add", "... or an add before it?", set_up_form, &counting,
      .calls = "unique x | add x", FULL, FULL},
-    {"counting_unique_2_and_add", "... two, and an add?", make_counting,
+    {"counting_unique_2_and_add", "... two, and an add?", set_up_form, &counting,
      .calls = "unique x | unique x | add x", BOUND(3), BOUND(3)},
-    {"counting_removes", "does one of two removes find one copy?", make_counting_one_in,
+    {"counting_removes", "does one of two removes find one copy?", set_up_form, &counting_one_in,
      .calls = "remove x | remove x", FULL, FULL},
-    {"counting_remove_and_unique", "a remove, and a unique add?", make_counting_one_in,
+    {"counting_remove_and_unique", "a remove, and a unique add?", set_up_form, &counting_one_in,
      .calls = "remove x | unique x", FULL, FULL},
-    {"counting_look", "is a key found while copies of it come and go?", make_counting_one_in,
-     .calls = "add x; remove x | has x", FULL, FULL},
-    {"counting_count", "... and are they counted?", make_counting_one_in,
+    {"counting_look", "is a key found while copies of it come and go?", set_up_form,
+     &counting_one_in, .calls = "add x; remove x | has x", FULL, FULL},
+    {"counting_count", "... and are they counted?", set_up_form, &counting_one_in,
      .calls = "add x; remove x | count x", FULL, FULL},
-    {"counting_cross", "do an add and a remove have one order?", make_counting_one_in,
+    {"counting_cross", "do an add and a remove have one order?", set_up_form, &counting_one_in,
      .calls = "add x | remove x | has x; has x; has x", BOUND(3), BOUND(3)},
-    {"counting_two", "is another key of the line left alone?", make_counting_two,
+    {"counting_two", "is another key of the line left alone?", set_up_form, &counting_two,
      .calls = "remove y | add y; has x", FULL, FULL},
-    {"counting_store_buffer", "do two adds miss each other?", make_counting,
+    {"counting_store_buffer", "do two adds miss each other?", set_up_form, &counting,
      .calls = "add x; has y | add y; has x", FULL, NEVER},
-    {"counting_independent", "do two readers agree on the order of two adds?", make_counting,
-     .calls = "add x | add y | has x; has y | has y; has x", BOUND(2), NEVER},
+    {"counting_independent", "do two readers agree on the order of two adds?", set_up_form,
+     &counting, .calls = "add x | add y | has x; has y | has y; has x", BOUND(2), NEVER},
     {.name = NULL},
 };
