@@ -190,18 +190,6 @@ static void *note_index(void *index)
   return NULL;
 }
 
-static void indices_are_released(void **state)
-{
-  (void) state;
-  unsigned first = 0, index = 0;
-  join(start(note_index, &first));
-  assert_true(is_index(first));
-  for (unsigned i = 0; i < 1000; i++) {
-    join(start(note_index, &index));
-    assert_int_equal(index, first);
-  }
-}
-
 /* What an owner of an index did before it ended comes before what the next owner does.
  * ThreadSanitizer checks it by plain accesses, as nothing else orders the threads. */
 static uint64_t plain[MAX_SHARDS + 1];
@@ -410,7 +398,6 @@ int main(void)
       cmocka_unit_test(shards_suit_the_machine_and_the_filter),
       cmocka_unit_test(sums_and_figures_lose_nothing),
       cmocka_unit_test(figures_need_no_index),
-      cmocka_unit_test(indices_are_released),
       cmocka_unit_test(owners_of_an_index_are_ordered),
       cmocka_unit_test(a_thread_without_an_index_asks_again),
       cmocka_unit_test(destructors_may_add),
