@@ -39,7 +39,7 @@ static int create_opening(struct life *life, tamis_options *options)
   struct cuckoo_geometry g = tiny_geometry(life->number);
   options->capacity = 1;
   g.shape = bucket_shape(widths[random % 4], true);
-  g.fixed_width = g.shape.width;
+  g.fixed_shift = g.shape.shift;
   g.depth_limit = (uint8_t) (random / 4 % 2);
   life->classes = OPENING_CLASSES;
   life->peak = 2 * cuckoo_directory_size(&g) * cuckoo_lanes(&g) / life->threads + 1;

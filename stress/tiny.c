@@ -11,7 +11,7 @@ struct cuckoo_geometry tiny_geometry(uint64_t round)
   g.root0_bits = 3;
   g.pair_bits = (uint8_t) ((round + 1) % 3);
   g.depth_limit = g.shape.width < 12 ? 4 : 6;
-  g.fixed_width = g.shape.width;
+  g.fixed_shift = g.shape.shift;
   g.uneven_at =
       (uint8_t[]){NEVER_UNEVEN, 0, 2}[g.shape.width < 21 ? round % 3 : 1]; /* 2: into wider lanes */
   g.stripe_mask = round & 1 ? (uint32_t) cuckoo_buckets(&g) - 1 : 0;

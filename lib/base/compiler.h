@@ -50,7 +50,6 @@ __extension__ typedef unsigned __int128 uint128;
 /* A function that is rarely called from a hot one, which would need more registers with it
  * inside. */
 #define NEVER_INLINE __attribute__((noinline))
-#define RARELY_CALLED __attribute__((cold)) /* so callers keep their registers for other paths */
 
 /* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8.  The same
  * loop may have other callers, for which the number is none, and clang would warn of it. */

@@ -42,7 +42,7 @@ static inline struct lane_shape bucket_shape(unsigned width, bool ages)
 /* A new entry for a fingerprint, whose first bit is bit 63. */
 static inline uint64_t bucket_entry(const struct lane_shape *s, uint64_t fingerprint)
 {
-  uint64_t entry = fingerprint >> (-s->width & 63);
+  uint64_t entry = fingerprint >> (s->shift & 63);
   return s->ages ? entry | 1 : entry + (entry == 0);
 }
 

@@ -42,7 +42,7 @@
 
 /* The caller holds the stripe of the bucket, and the lock of the duplicate counts if there are
  * any. */
-static uint64_t count_in_bucket(const struct bucket_pair *pair, uint32_t bucket, bool duplicates)
+static uint64_t count_in_bucket(const struct bucket_pair *pair, uint64_t bucket, bool duplicates)
 {
   const struct cuckoo_geometry *g = pair->geometry;
   uint64_t value = word_load(&segment_words(g, pair->segment)[bucket]);
@@ -72,7 +72,7 @@ static uint64_t count_in_pair_locked(const struct bucket_pair *pair)
  * file. */
 
 /* The copies that a block counts for the entries of a set of lanes. */
-static uint64_t count_in_block(const struct cuckoo_geometry *g, uint32_t bucket, uint64_t set,
+static uint64_t count_in_block(const struct cuckoo_geometry *g, uint64_t bucket, uint64_t set,
                                struct lane_counts_reader counts)
 {
   const unsigned lanes = g->shape.lanes;
@@ -88,7 +88,7 @@ static uint64_t count_in_block(const struct cuckoo_geometry *g, uint32_t bucket,
 static uint64_t count_mapped(const struct cuckoo *c, const struct bucket_pair *pair)
 {
   const struct cuckoo_geometry *g = pair->geometry;
-  const uint32_t both[2] = {pair->lower, pair->upper};
+  const uint64_t both[2] = {pair->lower, pair->upper};
   uint64_t set[2], copies = 0;
   for (unsigned i = 0; i < 2; i++) {
     set[i] =

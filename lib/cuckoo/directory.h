@@ -94,7 +94,8 @@ static inline uint64_t directory_array_bytes(unsigned bits)
 FORCE_INLINE directory_entry *array_entry_of(struct directory_array *array, unsigned bits,
                                              uint64_t fingerprint, bool class)
 {
-  return &array->entry[2 * (fingerprint >> (-bits & 63)) + class];
+  uint64_t prefix = fingerprint >> (-bits & 63);
+  return &array->entry[prefix + prefix + class];
 }
 
 /* The entry of an array to which an index leads. */
@@ -305,7 +306,7 @@ struct bucket_pair {
   const struct cuckoo_geometry *geometry; /* of segments of this depth */
   uint64_t fingerprint;                   /* from bit 63 on */
   uint64_t entry;                         /* the entry that the key would have in the segment */
-  uint32_t lower, upper;                  /* the two buckets */
+  uint64_t lower, upper;                  /* the two buckets */
 };
 
 /* What a pair says was true at one moment of the reading.
@@ -337,7 +338,7 @@ FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,
   pair.geometry = &generation->geometry;
   pair.segment = (struct segment *) pair.own_value;
   struct lane_shape shape = g->shape;
-  shape.width = g->fixed_width; /* the same, which is known already */
+  shape.shift = g->fixed_shift; /* the same, which is known already */
   pair.entry = bucket_entry(&shape, address.fingerprint);
   /* Where the compiler knows that no segment splits, it need not ask. */
   bool may_split = !__builtin_constant_p(g->depth_limit) || g->depth_limit > 0;

@@ -18,13 +18,14 @@ enum { MOST_BUCKETS_GROWABLE = 256 };
 struct searched_segment {
   struct searched searched;
   const struct cuckoo_geometry *g;
-  const struct segment *segment;
+  const word *words;
+  struct cuckoo_fixed_bits fixed; /* of its entries */
 };
 
-FORCE_INLINE uint64_t load_bucket(const struct searched *t, uint32_t bucket)
+FORCE_INLINE uint64_t load_bucket(const struct searched *t, uint64_t bucket)
 {
   const struct searched_segment *s = (const struct searched_segment *) t;
-  return word_load(&segment_words(s->g, s->segment)[bucket]);
+  return word_load(&s->words[bucket]);
 }
 
 FORCE_INLINE uint64_t empty_lanes(const struct searched *t, uint64_t value)
@@ -32,34 +33,29 @@ FORCE_INLINE uint64_t empty_lanes(const struct searched *t, uint64_t value)
   return lanes_empty(t->shape, value);
 }
 
-FORCE_INLINE uint32_t other(const struct searched *t, uint32_t bucket, uint64_t entry)
+FORCE_INLINE uint64_t other(const struct searched *t, uint64_t bucket, uint64_t entry)
 {
   const struct searched_segment *s = (const struct searched_segment *) t;
-  return other_bucket(s->g, s->segment, bucket, entry);
-}
-
-FORCE_INLINE void prefetch(const struct searched *t, uint32_t bucket)
-{
-  const struct searched_segment *s = (const struct searched_segment *) t;
-  __builtin_prefetch(&segment_words(s->g, s->segment)[bucket]);
+  return bucket ^ cuckoo_other_mask_of(s->g, cuckoo_mixed_of_entry(s->fixed, entry));
 }
 
 static bool plan_path(const struct cuckoo_geometry *g, const struct segment *segment,
-                      uint32_t lower, uint32_t upper, struct cuckoo_path *path)
+                      uint64_t lower, uint64_t upper, struct cuckoo_path *path)
 {
-  static const struct search_kind segments = {prefetch, load_bucket, empty_lanes, other};
+  static const struct search_kind segments = {load_bucket, empty_lanes, other};
   const struct searched_segment s = {
       .searched = {.shape = &g->shape,
                    .buckets = cuckoo_buckets(g),
                    .most_buckets = g->shape.ages ? MOST_BUCKETS_GROWABLE : SEARCH_MOST_BUCKETS,
                    .thorough = !g->shape.ages},
       .g = g,
-      .segment = segment};
+      .words = segment_words(g, segment),
+      .fixed = cuckoo_fixed_bits(g, segment->prefix, segment->depth)};
   return search_plan(&segments, &s.searched, lower, upper, path);
 }
 
 bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *segment,
-                        uint32_t lower, uint32_t upper)
+                        uint64_t lower, uint64_t upper)
 {
   struct cuckoo_path path;
   return plan_path(g, segment, lower, upper, &path);
@@ -99,7 +95,7 @@ static int move_entry_locked(struct cuckoo *c, const struct cuckoo_geometry *g,
 }
 
 int tamis__evict(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
-                 uint32_t lower, uint32_t upper, bool inside)
+                 uint64_t lower, uint64_t upper, bool inside)
 {
   struct cuckoo_path path;
   if (fullness_has_no_path(&segment->fullness))

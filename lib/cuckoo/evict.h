@@ -17,10 +17,10 @@
  *                 an entry could not be moved, as there is no memory to count its copies in its new
  *                 lane */
 int tamis__evict(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
-                 uint32_t lower, uint32_t upper, bool inside);
+                 uint64_t lower, uint64_t upper, bool inside);
 
 /* Whether there is a cuckoo path at the moment. */
 bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *segment,
-                        uint32_t lower, uint32_t upper);
+                        uint64_t lower, uint64_t upper);
 
 #endif

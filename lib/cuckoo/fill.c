@@ -6,13 +6,13 @@
 #include "cuckoo/segment.h"
 #include "table/put.h"
 
-static void store_private(const struct cuckoo_geometry *g, struct segment *segment, uint32_t bucket,
+static void store_private(const struct cuckoo_geometry *g, struct segment *segment, uint64_t bucket,
                           uint64_t value)
 {
   atomic_store_explicit(&segment_words(g, segment)[bucket], value, memory_order_relaxed);
 }
 
-static void use_private(const struct cuckoo_geometry *g, struct segment *segment, uint32_t bucket,
+static void use_private(const struct cuckoo_geometry *g, struct segment *segment, uint64_t bucket,
                         uint32_t entries)
 {
   struct stripe *stripe = stripe_of_bucket(g, segment, bucket);
@@ -46,14 +46,14 @@ static void copy_split_buckets(const struct cuckoo_geometry *g, struct segment *
                                struct segment *child[2])
 {
   const struct lane_shape s = g->shape;
-  const uint32_t buckets = (uint32_t) cuckoo_buckets(g), stripe_mask = g->stripe_mask;
+  const uint64_t buckets = cuckoo_buckets(g), stripe_mask = g->stripe_mask;
   const word *from = segment_words(g, parent);
   word *to[2] = {segment_words(g, child[0]), segment_words(g, child[1])};
   struct split_lanes counts = {0};
-  for (uint32_t i = 0, end; i < buckets; i = end) {
-    uint32_t rows_end = i + ROWS * (stripe_mask + 1);
+  for (uint64_t i = 0, end; i < buckets; i = end) {
+    uint64_t rows_end = i + ROWS * (stripe_mask + 1);
     end = rows_end < buckets ? rows_end : buckets;
-    for (uint32_t j = i; j < end; j++) {
+    for (uint64_t j = i; j < end; j++) {
       uint64_t value = atomic_load_explicit(&from[j], memory_order_relaxed); /* it is locked */
       uint64_t occupied = lanes_in_use(&s, value), ones = bucket_ones(&s, value);
       atomic_store_explicit(&to[0][j], bucket_split(&s, value, 0), memory_order_relaxed);
@@ -86,9 +86,9 @@ static void clear_private(const struct cuckoo_geometry *g, struct segment *segme
 /* Puts an entry into one of the two buckets that it may stand in, with a count of copies.  NO_ROOM:
  * no path leads to a free lane.  TAMIS_EFULL, TAMIS_ENOMEM: memory for the count was refused. */
 static int insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
-                          struct segment *segment, uint32_t bucket, uint64_t entry, uint64_t copies)
+                          struct segment *segment, uint64_t bucket, uint64_t entry, uint64_t copies)
 {
-  uint32_t both[2] = {bucket, other_bucket(g, segment, bucket, entry)};
+  uint64_t both[2] = {bucket, other_bucket(g, segment, bucket, entry)};
   do {
     for (unsigned i = 0; i < 2; i++) {
       uint64_t value = word_load(&segment_words(g, segment)[both[i]]);

@@ -97,7 +97,7 @@ static int fold_entry_locked(struct cuckoo *c, struct generation *generation,
 /* Folds those entries of `bucket` that are equal to the one in lane `kept`, from lane `first`
  * on. */
 static int fold_equal_locked(struct cuckoo *c, struct generation *generation,
-                             struct segment *segment, uint32_t bucket, unsigned first,
+                             struct segment *segment, uint64_t bucket, unsigned first,
                              struct lane kept, uint64_t entry)
 {
   const struct cuckoo_geometry *g = segment_geometry(generation, segment);
@@ -114,7 +114,7 @@ static int fold_equal_locked(struct cuckoo *c, struct generation *generation,
  * them are found if each lower bucket is compared with itself and with the others of its entries,
  * and each upper bucket with itself. */
 static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
-                              struct segment *segment, uint32_t bucket)
+                              struct segment *segment, uint64_t bucket)
 {
   const struct cuckoo_geometry *g = segment_geometry(generation, segment);
   bool lower = bucket < cuckoo_buckets(g) / 2;
@@ -150,7 +150,7 @@ int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment 
   bool counted = segment_counts_copies(segment);
   start_counting(segment);
   HOOK(cuckoo_fold_begins);
-  for (uint32_t bucket = 0; bucket < buckets && result == TAMIS_OK;) {
+  for (uint64_t bucket = 0; bucket < buckets && result == TAMIS_OK;) {
     segment_lock_all(g, segment);
     do
       result = fold_bucket_locked(c, generation, segment, bucket++);

@@ -174,7 +174,7 @@ static bool choose_growing_shape(double rate, bool first, struct cuckoo_geometry
 {
   for (unsigned i = 0; i < WIDTHS; i++) {
     g->shape = bucket_shape(widths[i], true);
-    g->fixed_width = widths[i];
+    g->fixed_shift = g->shape.shift;
     if (widths[i] < MIN_DEPTH + 1 + MIN_VARYING_BITS)
       continue;
     unsigned depth = depth_with(g, NEVER_UNEVEN, rate, first ? FIRST_DEPTH : NEXT_DEPTH);
@@ -191,7 +191,7 @@ static bool choose_fixed_shape(double rate, struct cuckoo_geometry *g)
 {
   for (unsigned i = 0; i < WIDTHS; i++) {
     g->shape = bucket_shape(widths[i], false);
-    g->fixed_width = widths[i];
+    g->fixed_shift = g->shape.shift;
     g->uneven_at = NEVER_UNEVEN;
     g->depth_limit = 0;
     g->rate = cuckoo_geometry_rate(g, 0);
@@ -411,7 +411,7 @@ int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry 
 /* The bits of the hash string after root0 that an entry knows for life. */
 static unsigned known_for_life(const struct cuckoo_geometry *g)
 {
-  return (unsigned) g->root_shift + g->pair_bits + g->fixed_width - 1U;
+  return (unsigned) g->root_shift + g->pair_bits + 63U - g->fixed_shift;
 }
 
 bool cuckoo_geometry_may_follow(const struct cuckoo_geometry *before,
@@ -485,7 +485,7 @@ bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo
 {
   g->later = before != NULL;
   g->root0_bits = bits_for(g->first_roots);
-  g->fixed_width = g->shape.width;
+  g->fixed_shift = (uint8_t) (64 - g->shape.width);
   if (!is_possible(g))
     return false;
   g->shape = bucket_shape(g->shape.width, g->shape.ages);

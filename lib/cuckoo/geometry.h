@@ -64,12 +64,12 @@ struct cuckoo_geometry {
   uint64_t first_roots; /* of the first generation */
   /* Bits of root0.  As many at the end of the product of hash and first roots are not random. */
   uint8_t root0_bits;
-  uint8_t root_shift;  /* k */
-  uint8_t pair_bits;   /* m */
-  uint8_t depth_limit; /* D */
-  uint8_t uneven_at;   /* P; NEVER_UNEVEN: no split is */
-  uint8_t fixed_width; /* of segments that have not split: g is a hash of so many bits, less one */
-  bool later;          /* of another generation than the first one */
+  uint8_t root_shift;      /* k */
+  uint8_t pair_bits;       /* m */
+  uint8_t depth_limit;     /* D */
+  uint8_t uneven_at;       /* P; NEVER_UNEVEN: no split is */
+  uint8_t fixed_shift;     /* shape.shift of segments that have not split */
+  bool later;              /* of another generation than the first one */
   bool needs_second_hash;  /* 64 bits are not enough for root, pair and entry */
   uint16_t stripes_wanted; /* of a segment, by the user; 0: chosen here */
   uint16_t words_offset;   /* from the start of a segment to its buckets, in bytes */
@@ -249,7 +249,7 @@ static inline bool cuckoo_class_of_index(const struct cuckoo_geometry *g, uint64
 struct cuckoo_address {
   uint64_t root;
   uint64_t fingerprint; /* from bit 63 on */
-  uint32_t lower, upper;
+  uint64_t lower, upper;
   bool class;
 };
 
@@ -260,17 +260,17 @@ struct cuckoo_address {
 
 FORCE_INLINE uint64_t cuckoo_mixed(const struct cuckoo_geometry *g, uint64_t fingerprint)
 {
-  return (fingerprint >> (-g->fixed_width & 63) >> 1) * CUCKOO_OTHER_MULTIPLIER;
+  return (fingerprint >> (g->fixed_shift & 63) >> 1) * CUCKOO_OTHER_MULTIPLIER;
 }
 
 /* The two buckets of an entry differ by the exclusive or with this mask: the bit that distinguishes
  * the halves of a segment, and g, the first m bits of the product. */
-FORCE_INLINE uint32_t cuckoo_other_mask_of(const struct cuckoo_geometry *g, uint64_t mixed)
+FORCE_INLINE uint64_t cuckoo_other_mask_of(const struct cuckoo_geometry *g, uint64_t mixed)
 {
-  return (uint32_t) ((UINT64_C(1) << 63 | mixed >> 1) >> (~shift_count(g->pair_bits) & 63));
+  return (UINT64_C(1) << 63 | mixed >> 1) >> (~shift_count(g->pair_bits) & 63);
 }
 
-FORCE_INLINE uint32_t cuckoo_other_mask(const struct cuckoo_geometry *g, uint64_t fingerprint)
+FORCE_INLINE uint64_t cuckoo_other_mask(const struct cuckoo_geometry *g, uint64_t fingerprint)
 {
   return cuckoo_other_mask_of(g, cuckoo_mixed(g, fingerprint));
 }
@@ -321,7 +321,7 @@ cuckoo_address_of(const struct cuckoo_geometry *g, struct cuckoo_hash_string str
   uint64_t after_root = string.bits << g->root_shift;
   struct cuckoo_address address = {.root = string.root0 << g->root_shift |
                                            cuckoo_top_bits(string.bits, g->root_shift),
-                                   .lower = (uint32_t) cuckoo_top_bits(after_root, g->pair_bits),
+                                   .lower = cuckoo_top_bits(after_root, g->pair_bits),
                                    .fingerprint = after_root << g->pair_bits};
   if (__builtin_expect(g->needs_second_hash, 0))
     address.fingerprint = cuckoo_string_with_second_hash(g, hash, string.bits);
@@ -349,10 +349,30 @@ static inline uint64_t cuckoo_fingerprint(const struct cuckoo_geometry *g, uint6
   return prefix | entry << (64 - g->shape.width) >> cuckoo_prefix_bits(g, depth);
 }
 
+/* How the first w0 - 1 bits of the fingerprint follow from an entry of a segment. */
+struct cuckoo_fixed_bits {
+  uint64_t of_prefix;
+  unsigned shift;
+};
+
+static inline struct cuckoo_fixed_bits cuckoo_fixed_bits(const struct cuckoo_geometry *g,
+                                                         uint64_t prefix, unsigned depth)
+{
+  return (struct cuckoo_fixed_bits){prefix >> g->fixed_shift >> 1,
+                                    1U + g->fixed_shift - g->shape.shift +
+                                        cuckoo_prefix_bits(g, depth)};
+}
+
+/* cuckoo_mixed() of an entry. */
+FORCE_INLINE uint64_t cuckoo_mixed_of_entry(struct cuckoo_fixed_bits fixed, uint64_t entry)
+{
+  return (fixed.of_prefix | entry >> (fixed.shift & 63)) * CUCKOO_OTHER_MULTIPLIER;
+}
+
 /* How many steps an entry may have aged in a segment of this depth, whose geometry this is. */
 static inline unsigned cuckoo_most_age(const struct cuckoo_geometry *g, unsigned depth)
 {
-  return cuckoo_prefix_bits(g, depth) + g->shape.width - g->fixed_width;
+  return cuckoo_prefix_bits(g, depth) + g->fixed_shift - g->shape.shift;
 }
 
 /* How many bits of the hash string after root0 an entry of this age knows in such a segment. */
@@ -379,7 +399,7 @@ FORCE_INLINE struct cuckoo_geometry cuckoo_first_geometry(const struct cuckoo_ge
   if (!growable) {
     g.depth_limit = 0;
     g.uneven_at = NEVER_UNEVEN;
-    g.fixed_width = g.shape.width;
+    g.fixed_shift = g.shape.shift;
   }
   return g;
 }

@@ -116,7 +116,7 @@ FORCE_INLINE bool pair_has_room(struct pair_words words)
 
 /* Where an entry goes, and what the bucket holds then. */
 struct place {
-  uint32_t bucket;
+  uint64_t bucket;
   uint64_t value;
 };
 
@@ -132,8 +132,8 @@ FORCE_INLINE struct place choose_place(const struct bucket_pair *pair, const str
                              (words.room_lower & -words.room_lower) - 1);
   uint64_t value = words.lower ^ ((words.lower ^ words.upper) & up);
   uint64_t free = words.room_lower ^ ((words.room_lower ^ words.room_upper) & up);
-  uint32_t bucket = pair->lower ^ ((pair->lower ^ pair->upper) & (uint32_t) up);
-  return (struct place){bucket, lane_put(s, value, lanes_first(s, free), pair->entry)};
+  uint64_t bucket = pair->lower ^ ((pair->lower ^ pair->upper) & up);
+  return (struct place){bucket, lanes_fill_first(s, value, free, pair->entry)};
 }
 
 /* The caller holds the bucket's stripe, and the bucket has not changed since the place was
@@ -190,12 +190,10 @@ FORCE_INLINE int insert_with_one_stripe(struct cuckoo *c, const struct bucket_pa
   if (!segment_lock_one(g, pair->segment, stripe))
     return LEFT;
   const word *both = segment_words(g, pair->segment);
-  bool changed =
+  uint64_t changed =
       (word_load(&both[pair->lower]) ^ words.lower) | (word_load(&both[pair->upper]) ^ words.upper);
-  if (g->shape.ages) { /* otherwise segments stay, and there is one generation */
-    changed |= stripe_has_left(stripe);
-    changed |= cuckoo_generations(c) != n;
-  }
+  if (g->shape.ages) /* otherwise segments stay, and there is one generation */
+    changed |= stripe_has_left(stripe) | (cuckoo_generations(c) ^ n);
   HOOK(cuckoo_place_checked);
   if (!changed)
     write_entry_locked(pair, g, place);

@@ -215,13 +215,11 @@ size_t tamis__cuckoo_contains_many_any(const tamis_filter *f, const uint64_t *ha
  * The functions below do in a straight line what the general path above does in its usual cases,
  * and leave all other cases to it.  docs/performance.md says what they gain. */
 
-/* Each half loads the geometry for itself, and this one loads it twice.  Values that are loaded
- * before the directory entry is read would wait for it in registers, which are scarce.  In a filter
- * that does not grow, a look-up takes 99 instructions; it takes 6 more without the second load
- * here, and 5 more if the other half does not load. */
 /* In an entry, which has 32 bits at most: the key's segment comes from the uneven split. */
 static const uint64_t FROM_UNEVEN_SPLIT = UINT64_C(1) << 63;
 
+/* Each half loads the geometry for itself, and this one loads it twice.  Values that are loaded
+ * before the directory entry is read would wait for it in registers, which are scarce. */
 FORCE_INLINE struct lookup first_lookup_prepare(struct generation *first, uint64_t hash,
                                                 bool growable)
 {
@@ -277,22 +275,29 @@ FORCE_INLINE struct lookup_result first_lookup(struct generation *first, uint64_
   return first_lookup_finish(first, &lookup, false);
 }
 
+/* In a filter with several generations, or where something has moved. */
+static NEVER_INLINE bool contains_beyond(const struct cuckoo *c, uint64_t hash, uint64_t moved)
+{
+  return moved ? tamis__contains_again(c, hash) : tamis__contains_mixed_any(c, hash);
+}
+
 FORCE_INLINE bool contains_growable(const struct cuckoo *c, uint64_t hash)
 {
   struct generation *first = cuckoo_generation(c, 0);
-  reader_token token;
-  if (cuckoo_generations(c) != 1 || !(token = registered_reader_enter()))
+  reader_token token = registered_reader_enter();
+  if (!token)
     return tamis__contains_mixed_any(c, hash);
   struct lookup_result result = first_lookup(first, hash, true);
-  bool sure = result.hit | (!result.moved & (cuckoo_generations(c) == 1));
+  uint64_t unsure = result.moved | (cuckoo_generations(c) ^ 1);
   registered_reader_leave(token);
-  return __builtin_expect(sure, 1) ? result.hit : tamis__contains_again(c, hash);
+  return __builtin_expect(unsure == 0, 1) ? result.hit
+                                          : result.hit || contains_beyond(c, hash, result.moved);
 }
 
 FORCE_INLINE bool contains_fixed(const struct cuckoo *c, uint64_t hash)
 {
   struct lookup_result result = first_lookup(cuckoo_generation(c, 0), hash, false);
-  bool sure = result.hit | !result.moved;
+  bool sure = result.hit | (result.moved == 0);
   return __builtin_expect(sure, 1) ? result.hit : tamis__contains_again(c, hash);
 }
 
@@ -353,7 +358,7 @@ FORCE_INLINE size_t finish_group(const struct cuckoo *c, const uint64_t *hashes,
     struct lookup_result result =
         first_lookup_finish(cuckoo_generation(c, 0), &lookups[i], growable);
     bool hit = result.hit;
-    if (__builtin_expect((!hit & result.moved) | (growable & result.stale), 0))
+    if (__builtin_expect((!hit & (result.moved != 0)) | (growable & result.stale), 0))
       hit = contains_late(c, hashes[i]);
     hits += hit;
     if (found)

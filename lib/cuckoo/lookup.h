@@ -61,10 +61,10 @@ struct lookup {
 };
 
 struct lookup_result {
-  bool hit;   /* it holds, but for a batch if it is stale: see finish_group() */
-  bool moved; /* an entry has left a bucket meanwhile, or the segment was marked: a miss does not
-                 hold */
-  bool stale; /* the segment had been marked before, or there was none */
+  bool hit;       /* it holds, but for a batch if it is stale: see finish_group() */
+  uint64_t moved; /* not 0: an entry has left a bucket meanwhile, or the segment was marked: a miss
+                     does not hold */
+  bool stale;     /* the segment had been marked before, or there was none */
 };
 
 /* `g`, here and below: the geometry of the pair's segment, of which parts may be constants. */
@@ -100,7 +100,7 @@ FORCE_INLINE struct lookup_result lookup_finish(const struct lookup *lookup,
   uint64_t lower = word_load(lookup->lower);
   HOOK(cuckoo_lower_read);
   uint64_t upper = word_load(lookup->upper);
-  bool moved = version_after(lookup->stripe) != version;
+  uint64_t moved = version_after(lookup->stripe) ^ version;
   return (struct lookup_result){match_either(g, lower, upper, lookup->entry), moved,
                                 version_has_left(version)};
 }

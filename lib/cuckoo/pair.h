@@ -53,7 +53,7 @@ struct best_match {
   unsigned matches;    /* how many match; 0: none does */
   unsigned known_bits; /* after root0, and one more; 0: none does */
   unsigned age;        /* of the entry: of two in one segment, the younger one knows more */
-  uint32_t bucket;
+  uint64_t bucket;
   unsigned lane;
   uint64_t entry;
 };
@@ -80,7 +80,7 @@ static inline struct best_match match_pair_of_age(const struct bucket_pair *pair
     if (age < least_age || (best.matches++ && age >= best.age))
       continue;
     best.age = age;
-    best.bucket = pair->lower ^ ((pair->lower ^ pair->upper) & (uint32_t) up);
+    best.bucket = pair->lower ^ ((pair->lower ^ pair->upper) & up);
     best.lane = lane;
     best.entry = entry;
   }

@@ -33,7 +33,7 @@ static void clear_entry_locked(const struct bucket_pair *pair, const struct best
 
 /* Whether to check if the segment can be joined.  The stripe must hold few entries, and their
  * number a multiple of eight, so that not every remove checks. */
-static bool is_sparse(const struct bucket_pair *pair, uint32_t bucket)
+static bool is_sparse(const struct bucket_pair *pair, uint64_t bucket)
 {
   const struct cuckoo_geometry *g = pair->geometry;
   uint64_t used = stripe_used(stripe_of_bucket(g, pair->segment, bucket));

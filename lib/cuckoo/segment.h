@@ -68,7 +68,7 @@ static inline void segment_lock_counts(struct segment *segment, bool inside)
  *   TAMIS_ENOMEM  the allocator refuses */
 
 struct lane {
-  uint32_t bucket;
+  uint64_t bucket;
   unsigned lane;
 };
 

@@ -418,11 +418,11 @@ static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *gen
 /* The directory index of the keys of an entry in an earlier generation `g`, which they have in
  * common.  `own` is the entry's geometry, that of a later generation. */
 static uint64_t earlier_index(const struct cuckoo_geometry *g, const struct cuckoo_geometry *own,
-                              const struct cuckoo_snapshot *s, uint64_t root, uint32_t bucket,
+                              const struct cuckoo_snapshot *s, uint64_t root, uint64_t bucket,
                               uint64_t entry)
 {
   uint64_t fingerprint = cuckoo_fingerprint(own, entry, s->copied.prefix, s->copied.depth);
-  uint32_t half = (uint32_t) (cuckoo_buckets(own) / 2);
+  uint64_t half = cuckoo_buckets(own) / 2;
   uint64_t pair = bucket < half ? bucket : bucket ^ cuckoo_other_mask(own, fingerprint);
   struct cuckoo_hash_string string = cuckoo_string_of(own, root, pair, fingerprint);
   struct cuckoo_geometry one_hash = *g;
@@ -440,7 +440,7 @@ static void leave_final_out(struct cuckoo_snapshot *s, const struct generation *
     if (!s->final[i])
       continue;
     const struct cuckoo_geometry *earlier = &cuckoo_generation(s->c, i)->geometry;
-    for (uint32_t bucket = 0; bucket < cuckoo_buckets(g); bucket++)
+    for (uint64_t bucket = 0; bucket < cuckoo_buckets(g); bucket++)
       for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
         uint64_t entry = lane_get(&g->shape, s->words[bucket], lane);
         if (entry && earlier_index(earlier, g, s, root, bucket, entry) < s->final[i]) {

@@ -439,7 +439,7 @@ static inline struct stripe *segment_stripes(const struct segment *segment)
 }
 
 static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
-                                              const struct segment *segment, uint32_t bucket)
+                                              const struct segment *segment, uint64_t bucket)
 {
   return &segment_stripes(segment)[bucket & g->stripe_mask];
 }
@@ -448,14 +448,14 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
  * section, which it is if the filter grows.  (The geometry is not passed: then the compiler could
  * not keep it in registers, and would not know what cuckoo_first_geometry() says of it.)  False:
  * the segment has left the directory, and it does not. */
-RARELY_CALLED bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe);
+NEVER_INLINE bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe);
 
 /* The same for two stripes, or for one that is named twice; in the second call, the caller holds
  * the first one.  False: it holds none. */
-RARELY_CALLED bool tamis__segment_wait_both(bool inside, struct segment *segment,
-                                            struct stripe *first, struct stripe *second);
-RARELY_CALLED bool tamis__segment_wait_second(bool inside, struct stripe *first,
-                                              struct stripe *second);
+NEVER_INLINE bool tamis__segment_wait_both(bool inside, struct segment *segment,
+                                           struct stripe *first, struct stripe *second);
+NEVER_INLINE bool tamis__segment_wait_second(bool inside, struct stripe *first,
+                                             struct stripe *second);
 
 /* Takes a stripe.  False: it does not, as the segment has left the directory; and the caller must
  * not touch the segment any more. */
@@ -468,11 +468,11 @@ FORCE_INLINE bool segment_lock_one(const struct cuckoo_geometry *g, struct segme
 
 /* Takes the stripes of two buckets in the order of their indices, or the one stripe that both
  * have.  False: as above. */
-FORCE_INLINE bool segment_lock(const struct cuckoo_geometry *g, struct segment *segment, uint32_t a,
-                               uint32_t b)
+FORCE_INLINE bool segment_lock(const struct cuckoo_geometry *g, struct segment *segment, uint64_t a,
+                               uint64_t b)
 {
-  uint32_t i = a & g->stripe_mask, j = b & g->stripe_mask;
-  uint32_t first = i < j ? i : j, second = i ^ j ^ first; /* without a branch */
+  uint64_t i = a & g->stripe_mask, j = b & g->stripe_mask;
+  uint64_t first = i < j ? i : j, second = i ^ j ^ first; /* without a branch */
   struct stripe *stripes = segment_stripes(segment);
   if (__builtin_expect(!stripe_trylock(&stripes[first]), 0))
     return tamis__segment_wait_both(g->shape.ages, segment, &stripes[first], &stripes[second]);
@@ -482,7 +482,7 @@ FORCE_INLINE bool segment_lock(const struct cuckoo_geometry *g, struct segment *
 }
 
 FORCE_INLINE void segment_unlock(const struct cuckoo_geometry *g, const struct segment *segment,
-                                 uint32_t a, uint32_t b)
+                                 uint64_t a, uint64_t b)
 {
   stripe_unlock(stripe_of_bucket(g, segment, a));
   if (((a ^ b) & g->stripe_mask) != 0)
@@ -490,8 +490,8 @@ FORCE_INLINE void segment_unlock(const struct cuckoo_geometry *g, const struct s
 }
 
 /* The other bucket of an entry that stands in `bucket`. */
-static inline uint32_t other_bucket(const struct cuckoo_geometry *g, const struct segment *segment,
-                                    uint32_t bucket, uint64_t entry)
+static inline uint64_t other_bucket(const struct cuckoo_geometry *g, const struct segment *segment,
+                                    uint64_t bucket, uint64_t entry)
 {
   return bucket ^
          cuckoo_other_mask(g, cuckoo_fingerprint(g, entry, segment->prefix, segment->depth));

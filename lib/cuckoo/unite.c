@@ -75,7 +75,7 @@
 struct incoming {
   const struct cuckoo_geometry *geometry; /* of its generation */
   uint64_t root, fingerprint;
-  uint32_t bucket, lower;
+  uint64_t bucket, lower;
   unsigned known;  /* bits of the fingerprint that are known */
   uint64_t copies; /* beyond the first */
 };
@@ -135,7 +135,7 @@ static void count_copies(const struct generation *generation, uint64_t copies)
 }
 
 /* The caller holds the stripes of the pair; so in add_entry_locked(). */
-static int write_entry_locked(struct cuckoo *c, const struct bucket_pair *pair, uint32_t bucket,
+static int write_entry_locked(struct cuckoo *c, const struct bucket_pair *pair, uint64_t bucket,
                               uint64_t copies)
 {
   const struct cuckoo_geometry *g = pair->geometry;
@@ -156,7 +156,7 @@ static int write_entry_locked(struct cuckoo *c, const struct bucket_pair *pair, 
 }
 
 /* The bucket that the entry comes from, or else the emptier one.  UINT32_MAX: both are full. */
-static uint32_t choose_bucket(const struct bucket_pair *pair, const struct place *place,
+static uint64_t choose_bucket(const struct bucket_pair *pair, const struct place *place,
                               const struct incoming *e)
 {
   const struct cuckoo_geometry *g = pair->geometry;
@@ -178,7 +178,7 @@ static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
   const struct cuckoo_geometry *g = pair->geometry;
   assert(stripe_held(stripe_of_bucket(g, pair->segment, pair->lower)));
   const struct best_match best = match_pair_of_age(pair, age); /* prefixes of what comes */
-  uint32_t bucket = choose_bucket(pair, place, e);
+  uint64_t bucket = choose_bucket(pair, place, e);
   bool room = bucket != UINT32_MAX;
   if (best.matches && (best.matches >= max_lanes_per_key(g) ||
                        segment_counts_copies(pair->segment) || (!room && no_path))) {
@@ -306,7 +306,7 @@ static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
 {
   const struct cuckoo_geometry *g = piece->geometry;
   const uint64_t prefix = cuckoo_prefix(g, piece->index);
-  uint32_t half = (uint32_t) (cuckoo_buckets(g) / 2);
+  uint64_t half = cuckoo_buckets(g) / 2;
   struct incoming e = {.geometry = &piece->generation->geometry,
                        .root = cuckoo_root_of_index(g, piece->index)};
   if (u->into->growable)

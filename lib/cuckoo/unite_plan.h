@@ -29,7 +29,7 @@ static inline unsigned cuckoo_place_bits(const struct cuckoo_geometry *g)
 /* Those that every entry knows. */
 static inline unsigned cuckoo_least_bits(const struct cuckoo_geometry *g)
 {
-  return cuckoo_place_bits(g) + g->fixed_width - 1;
+  return cuckoo_place_bits(g) + 63 - g->fixed_shift;
 }
 
 /* The rate of an entry that knows so many bits. */

@@ -34,7 +34,7 @@ static const struct {
 VECTOR_CODE FORCE_INLINE vector vector_other_mask(const struct cuckoo_geometry *g,
                                                   vector fingerprint)
 {
-  vector fixed = fingerprint >> (64 - g->fixed_width) >> 1;
+  vector fixed = fingerprint >> g->fixed_shift >> 1;
   vector mixed = fixed * vector_of(CUCKOO_OTHER_MULTIPLIER);
   return (vector_of(UINT64_C(1) << 63) | mixed >> 1) >> (63 - g->pair_bits);
 }

@@ -27,6 +27,7 @@ enum { LANE_MAX_WIDTH = 32 };
 struct lane_shape {
   uint8_t width;       /* w */
   uint8_t lanes;       /* b */
+  uint8_t shift;       /* 64 - w: from the first w bits of a word to lane 0 */
   bool ages;           /* entries have a marker and may age: cuckoo/bucket.h */
   uint16_t reciprocal; /* 2^16 / w, rounded up: divides numbers below 2^6 exactly */
   uint64_t low, high;  /* the lowest and the highest bit of each lane */
@@ -36,6 +37,7 @@ static inline struct lane_shape lane_shape(unsigned width, unsigned lanes, bool 
 {
   struct lane_shape s = {.width = (uint8_t) width,
                          .lanes = (uint8_t) lanes,
+                         .shift = (uint8_t) (64 - width),
                          .ages = ages,
                          .reciprocal = (uint16_t) (65535 / width + 1)};
   for (unsigned i = 0; i < lanes; i++)
@@ -70,6 +72,13 @@ static inline uint64_t lane_put(const struct lane_shape *s, uint64_t value, unsi
 static inline unsigned lanes_first(const struct lane_shape *s, uint64_t set)
 {
   return (unsigned) __builtin_ctzll(set) * s->reciprocal >> 16;
+}
+
+/* A bucket's value with an entry in the lowest lane of a set of empty lanes, of which there is one. */
+static inline uint64_t lanes_fill_first(const struct lane_shape *s, uint64_t value, uint64_t empty,
+                                        uint64_t entry)
+{
+  return value | entry << ((unsigned) __builtin_ctzll(empty) + 1 - s->width);
 }
 
 static inline unsigned lanes_count(uint64_t set)

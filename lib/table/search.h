@@ -29,8 +29,6 @@ enum {
    * stack. */
   SEARCH_STEPS_FURTHER = 2,
   SEARCH_FEW_LANES = 3,
-  /* So many buckets are being fetched while the search goes on with those before them. */
-  SEARCH_AHEAD = 4,
   /* Longer paths are rare: with two lanes a bucket, 512 buckets are 8 moves deep. */
   SEARCH_MOST_MOVES = 16
 };
@@ -46,11 +44,10 @@ struct searched {
 /* The functions in which kinds of tables differ: constants, so that the compiler makes a search of
  * its own for each kind. */
 struct search_kind {
-  void (*prefetch)(const struct searched *, uint32_t bucket);
-  uint64_t (*load)(const struct searched *, uint32_t bucket);
+  uint64_t (*load)(const struct searched *, uint64_t bucket);
   /* The lanes of a bucket into which an entry can be moved. */
   uint64_t (*empty)(const struct searched *, uint64_t value);
-  uint32_t (*other)(const struct searched *, uint32_t bucket, uint64_t entry);
+  uint64_t (*other)(const struct searched *, uint64_t bucket, uint64_t entry);
 };
 
 /* The buckets that a search has met.  Each but the first two was met by following an entry of
@@ -68,10 +65,10 @@ FORCE_INLINE unsigned search_parent(const struct search *search, unsigned at)
   return search->via[at] / SEARCH_LANES;
 }
 
-FORCE_INLINE void search_note(struct search *search, unsigned at, uint32_t bucket, unsigned parent,
+FORCE_INLINE void search_note(struct search *search, unsigned at, uint64_t bucket, unsigned parent,
                               unsigned lane)
 {
-  search->bucket[at] = bucket;
+  search->bucket[at] = (uint32_t) bucket;
   search->via[at] = (uint16_t) (parent * SEARCH_LANES + lane);
 }
 
@@ -86,6 +83,12 @@ struct cuckoo_path {
   struct cuckoo_move move[SEARCH_MOST_MOVES]; /* in the order of execution */
 };
 
+FORCE_INLINE bool search_has_room(const struct search_kind *k, const struct searched *t,
+                                  uint64_t bucket)
+{
+  return k->empty(t, k->load(t, bucket)) != 0;
+}
+
 /* Looks for a bucket with an empty lane one step beyond the full bucket number `parent`, and notes
  * it as number `at`.  Returns its number, or SEARCH_NO_ROOM. */
 FORCE_INLINE int search_one_step(const struct search_kind *k, const struct searched *t,
@@ -93,9 +96,9 @@ FORCE_INLINE int search_one_step(const struct search_kind *k, const struct searc
 {
   uint64_t value = k->load(t, search->bucket[parent]);
   for (unsigned lane = 0; lane < t->shape->lanes; lane++) {
-    uint32_t other = k->other(t, search->bucket[parent], lane_get(t->shape, value, lane));
+    uint64_t other = k->other(t, search->bucket[parent], lane_get(t->shape, value, lane));
     search_note(search, at, other, parent, lane);
-    if (k->empty(t, k->load(t, other)))
+    if (search_has_room(k, t, other))
       return (int) at;
   }
   return SEARCH_NO_ROOM;
@@ -109,9 +112,9 @@ FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct sear
   uint64_t value = k->load(t, search->bucket[parent]);
   int room = SEARCH_NO_ROOM;
   for (unsigned lane = 0; lane < t->shape->lanes && room < 0; lane++) {
-    uint32_t other = k->other(t, search->bucket[parent], lane_get(t->shape, value, lane));
+    uint64_t other = k->other(t, search->bucket[parent], lane_get(t->shape, value, lane));
     search_note(search, at, other, parent, lane);
-    room = k->empty(t, k->load(t, other)) ? (int) at : search_one_step(k, t, search, at, at + 1);
+    room = search_has_room(k, t, other) ? (int) at : search_one_step(k, t, search, at, at + 1);
   }
   return room;
 }
@@ -128,37 +131,42 @@ FORCE_INLINE int search_further(const struct search_kind *k, const struct search
   return room;
 }
 
-/* Adds the buckets that the entries of a full bucket lead to. */
-FORCE_INLINE void search_follow(const struct search_kind *k, const struct searched *t,
-                                struct search *search, unsigned at, uint64_t value, unsigned limit)
+/* Adds the buckets that the entries of a full bucket lead to, up to one with an empty lane.  Returns
+ * its number, or SEARCH_NO_ROOM.  (The processor fetches the next ones while it waits for one: that
+ * this is the last one is not what it expects.) */
+FORCE_INLINE int search_follow(const struct search_kind *k, const struct searched *t,
+                               struct search *search, unsigned at, unsigned limit)
 {
+  const uint64_t bucket = search->bucket[at], before = search->bucket[search_parent(search, at)];
+  uint64_t value = k->load(t, bucket);
   for (unsigned lane = 0; lane < t->shape->lanes && search->count < limit; lane++) {
-    uint32_t other = k->other(t, search->bucket[at], lane_get(t->shape, value, lane));
-    if (other ==
-        search->bucket[search_parent(search, at)]) /* not back to where the path came from */
+    uint64_t other = k->other(t, bucket, lane_get(t->shape, value, lane));
+    if (other == before) /* not back to where the path came from */
       continue;
-    k->prefetch(t, other);
     search_note(search, search->count++, other, at, lane);
+    if (search_has_room(k, t, other))
+      return (int) search->count - 1;
   }
+  return SEARCH_NO_ROOM;
 }
 
 /* Notes the buckets that it tries.  Returns the number of the first one with an empty lane, or
- * SEARCH_NO_ROOM.  A bucket is asked for one soon after it has been found, and not only when the
- * search follows its entries: by then a multiple of the buckets has been found, of which no use is
- * made. */
-FORCE_INLINE int search_room(const struct search_kind *k, const struct searched *t, uint32_t lower,
-                             uint32_t upper, struct search *search)
+ * SEARCH_NO_ROOM. */
+FORCE_INLINE int search_room(const struct search_kind *k, const struct searched *t, uint64_t lower,
+                             uint64_t upper, struct search *search)
 {
   unsigned limit = t->buckets < t->most_buckets / 2 ? (unsigned) t->buckets * 2 : t->most_buckets;
   unsigned followed = 0; /* buckets whose entries have all been followed */
   search->count = 2;
   search_note(search, 0, lower, 0, 0);
   search_note(search, 1, upper, 1, 0);
-  for (unsigned i = 0, checked = 0; i < search->count; i++) {
-    for (; checked <= i || checked + SEARCH_AHEAD < search->count; checked++)
-      if (k->empty(t, k->load(t, search->bucket[checked])))
-        return (int) checked;
-    search_follow(k, t, search, i, k->load(t, search->bucket[i]), limit);
+  for (unsigned i = 0; i < 2; i++)
+    if (search_has_room(k, t, search->bucket[i]))
+      return (int) i;
+  for (unsigned i = 0; i < search->count && search->count < limit; i++) {
+    int room = search_follow(k, t, search, i, limit);
+    if (room >= 0)
+      return room;
     followed += search->count < limit;
   }
   return t->thorough ? search_further(k, t, search, followed) : SEARCH_NO_ROOM;
@@ -190,8 +198,8 @@ FORCE_INLINE bool search_trace(const struct search_kind *k, const struct searche
 /* Plans a path.  False: there is none, or only one that is too long.  A path of no moves means that
  * another thread has made room, or has changed what lies on the path: then the caller tries
  * again. */
-FORCE_INLINE bool search_plan(const struct search_kind *k, const struct searched *t, uint32_t lower,
-                              uint32_t upper, struct cuckoo_path *path)
+FORCE_INLINE bool search_plan(const struct search_kind *k, const struct searched *t, uint64_t lower,
+                              uint64_t upper, struct cuckoo_path *path)
 {
   struct search search;
   int room = search_room(k, t, lower, upper, &search);

@@ -20,7 +20,7 @@ struct searched_segment {
   unsigned dead;
 };
 
-FORCE_INLINE uint64_t load_bucket(const struct searched *t, uint32_t bucket)
+FORCE_INLINE uint64_t load_bucket(const struct searched *t, uint64_t bucket)
 {
   const struct searched_segment *s = (const struct searched_segment *) t;
   return window_load(s->layer, s->first + bucket);
@@ -32,16 +32,10 @@ FORCE_INLINE uint64_t empty_lanes(const struct searched *t, uint64_t value)
   return window_free(&s->layer->geometry.shape, value, s->dead);
 }
 
-FORCE_INLINE uint32_t other(const struct searched *t, uint32_t bucket, uint64_t entry)
+FORCE_INLINE uint64_t other(const struct searched *t, uint64_t bucket, uint64_t entry)
 {
   const struct searched_segment *s = (const struct searched_segment *) t;
-  return (uint32_t) window_other_in_segment(&s->layer->geometry, bucket, entry);
-}
-
-FORCE_INLINE void prefetch(const struct searched *t, uint32_t bucket)
-{
-  const struct searched_segment *s = (const struct searched_segment *) t;
-  __builtin_prefetch(window_word(s->layer, s->first + bucket));
+  return window_other_in_segment(&s->layer->geometry, bucket, entry);
 }
 
 static uint64_t first_of_segment(const struct window_layer *layer, uint64_t bucket)
@@ -52,7 +46,7 @@ static uint64_t first_of_segment(const struct window_layer *layer, uint64_t buck
 static bool plan_path(const struct window_layer *layer, const struct window_buckets *place,
                       unsigned dead, struct cuckoo_path *path)
 {
-  static const struct search_kind segments = {prefetch, load_bucket, empty_lanes, other};
+  static const struct search_kind segments = {load_bucket, empty_lanes, other};
   const struct window_geometry *g = &layer->geometry;
   const struct searched_segment s = {.searched = {.shape = &g->shape.lane,
                                                   .buckets = window_segment_buckets(g),
@@ -61,8 +55,7 @@ static bool plan_path(const struct window_layer *layer, const struct window_buck
                                      .layer = layer,
                                      .first = first_of_segment(layer, place->lower),
                                      .dead = dead};
-  return search_plan(&segments, &s.searched, (uint32_t) (place->lower - s.first),
-                     (uint32_t) (place->upper - s.first), path);
+  return search_plan(&segments, &s.searched, place->lower - s.first, place->upper - s.first, path);
 }
 
 /* ---- execute ---- */

@@ -29,7 +29,7 @@ void make_cuckoo_of(unsigned width, double left, uint64_t roots, unsigned pair_b
   g->pair_bits = (uint8_t) pair_bits;
   g->depth_limit = (uint8_t) depth_limit;
   g->uneven_at = NEVER_UNEVEN;
-  g->fixed_width = (uint8_t) width;
+  g->fixed_shift = g->shape.shift;
   g->stripe_mask = (uint32_t) cuckoo_buckets(g) - 1;
   g->words_offset = (uint16_t) (64 + cuckoo_buckets(g) * sizeof(struct stripe));
   g->rate = cuckoo_geometry_rate(g, depth_limit);

@@ -12,7 +12,7 @@
 #include "cuckoo/segment.h"
 
 /* The number of lanes of a bucket, or of the first generation, that match a key. */
-static unsigned matches_in(uint64_t hash, uint32_t bucket)
+static unsigned matches_in(uint64_t hash, uint64_t bucket)
 {
   struct bucket_pair pair = pair_of(hash);
   const struct lane_shape *s = &t.geometry.shape;

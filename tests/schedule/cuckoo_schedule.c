@@ -19,7 +19,7 @@ struct tiny make_with(unsigned width, double left, unsigned roots, unsigned dept
   g->pair_bits = 2;
   g->depth_limit = (uint8_t) depth_limit;
   g->uneven_at = NEVER_UNEVEN;
-  g->fixed_width = (uint8_t) width;
+  g->fixed_shift = g->shape.shift;
   g->stripe_mask = 7; /* a stripe for each bucket */
   g->words_offset = (64 + 8 * sizeof(struct stripe) + 63) / 64 * 64;
   g->rate = cuckoo_geometry_rate(g, depth_limit);
@@ -99,7 +99,7 @@ void take(struct tiny *t, uint64_t hash)
   expect_out(t, hash);
 }
 
-bool stands_in_bucket(const struct tiny *t, uint64_t hash, uint32_t bucket)
+bool stands_in_bucket(const struct tiny *t, uint64_t hash, uint64_t bucket)
 {
   struct bucket_pair pair =
       pair_find(cuckoo_generation(cuckoo_of(t->filter), t->generation), hash_mix(&t->keys, hash));

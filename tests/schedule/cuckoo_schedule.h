@@ -54,7 +54,7 @@ void expect_out(struct tiny *t, uint64_t hash);
 
 void take(struct tiny *t, uint64_t hash);
 
-bool stands_in_bucket(const struct tiny *t, uint64_t hash, uint32_t bucket);
+bool stands_in_bucket(const struct tiny *t, uint64_t hash, uint64_t bucket);
 
 uint64_t entries_of(const struct tiny *t, unsigned generation);
 

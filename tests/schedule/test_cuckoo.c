@@ -43,6 +43,7 @@ static const struct setup setups[] = {
 enum {
   TINY = 1,
   PUSHED = 2,
+  PUSHED_IN_SECOND = 4,
   PUSHED_IN_EITHER = 6,
   USUAL = 8,
   USUAL_FOR_TEN = 16,
@@ -245,11 +246,13 @@ static const struct row rows[] = {
      "a: add z @*; split; a = OK; contains x = 1; contains z = 1"},
 
     /* Look-ups.  One has read the lower bucket, where x is not; then x moves there. */
-    {"a_move_between_two_reads", PUSHED_IN_EITHER, "cuckoo_lower_read",
+    {"a_move_between_two_reads", PUSHED, "cuckoo_lower_read",
+     "a: contains x @*; add z; a = 1; lookup_retries = 1"},
+    {"a_move_between_two_reads", PUSHED_IN_SECOND, "cuckoo_lower_read#2",
      "a: contains x @*; add z; a = 1; lookup_retries = 1"},
     {"a_move_between_two_reads_of_a_batch", PUSHED_IN_EITHER, "cuckoo_lower_read",
      "a: batch x @*; add z; a = 1; lookup_retries = 1"},
-    {"a_move_between_two_reads_in_many_filters", PUSHED_IN_EITHER, "cuckoo_lower_read",
+    {"a_move_between_two_reads_in_many_filters", PUSHED, "cuckoo_lower_read",
      "a: each_of_many x @*; add z; a = 1; lookup_retries = 1"},
     {"a_move_before_the_first_read", PUSHED_IN_EITHER, "cuckoo_versions_read",
      "a: contains x @*; add z; in_home x = 1; a = 1"},

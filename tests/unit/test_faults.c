@@ -49,7 +49,7 @@ static int create_tiny(unsigned round, const tamis_options *options, tamis_filte
   g.root0_bits = 3;
   g.pair_bits = (uint8_t) ((round + 1) % 3);
   g.depth_limit = round % 2 ? 3 : 6; /* another generation soon, or many splits */
-  g.fixed_width = g.shape.width;
+  g.fixed_shift = g.shape.shift;
   g.uneven_at =
       (uint8_t[]){0, 2, NEVER_UNEVEN}[g.shape.width < 21 ? round % 3 : 0]; /* 2: into wider lanes */
   g.stripe_mask = round % 2;

@@ -30,7 +30,7 @@ static void begin(struct bench *b, unsigned width, unsigned pair_bits, bool ages
                             .first_roots = 1,
                             .pair_bits = (uint8_t) pair_bits,
                             .uneven_at = NEVER_UNEVEN,
-                            .fixed_width = (uint8_t) width,
+                            .fixed_shift = (uint8_t) (64 - width),
                             .words_offset = sizeof(struct segment) + 64},
                       .seed = 1};
   b->segment = aligned_alloc(64, cuckoo_segment_bytes(g));
@@ -45,7 +45,7 @@ static void end(struct bench *b)
   free(b->segment);
 }
 
-static word *word_of(const struct bench *b, uint32_t bucket)
+static word *word_of(const struct bench *b, uint64_t bucket)
 {
   return &segment_words(&b->g, b->segment)[bucket];
 }

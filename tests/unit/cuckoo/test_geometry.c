@@ -383,7 +383,9 @@ static void check_entries(const struct cuckoo_geometry *g, const struct cuckoo_a
       assert_int_equal(bucket_age(&now.shape, entry), age);
       assert_true(age <= cuckoo_most_age(&now, depth));
       uint64_t fingerprint = cuckoo_fingerprint(&now, entry, prefix, depth);
-      uint32_t other = cuckoo_other_mask(g, fingerprint);
+      uint64_t other = cuckoo_other_mask(g, fingerprint);
+      assert_int_equal(cuckoo_mixed_of_entry(cuckoo_fixed_bits(&now, prefix, depth), entry),
+                       cuckoo_mixed(g, fingerprint));
       assert_int_equal(a->lower ^ other, a->upper);
       assert_int_equal(a->upper ^ other, a->lower);
       assert_int_equal(cuckoo_class(g, fingerprint), a->class);
@@ -547,7 +549,7 @@ static void both_classes_have_their_share_of_every_prefix(void **state)
   const unsigned widths[] = {12, 16, 21, 32};
   for (unsigned i = 0; i < 4; i++)
     for (unsigned bits = 0; bits <= 14 && widths[i] - 1 - bits >= 6; bits++) {
-      const struct cuckoo_geometry g = {.fixed_width = (uint8_t) widths[i]};
+      const struct cuckoo_geometry g = {.fixed_shift = (uint8_t) (64 - widths[i])};
       const unsigned rest = widths[i] - 1 - bits, run = 1U << (rest < 12 ? rest : 12);
       for (uint64_t prefix = 0; prefix < UINT64_C(1) << bits; prefix++) {
         uint64_t first = prefix << rest | (random_at(bits, prefix) & ((UINT64_C(1) << rest) - run));
