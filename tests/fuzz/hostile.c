@@ -42,19 +42,6 @@ uint64_t hostile_own_hash(void *context, const void *key, size_t len, uint64_t s
 
 static uint64_t own_context = 0x746D73;
 
-static int write_bytes(void *context, const void *data, size_t size)
-{
-  struct bytes *b = context;
-  if (b->room < b->size + size) {
-    b->room = 2 * (b->size + size);
-    b->data = realloc(b->data, b->room);
-    demand(b->data, "no memory for the test");
-  }
-  memcpy(b->data + b->size, data, size);
-  b->size += size;
-  return 0;
-}
-
 /* ---- memory ---- */
 
 struct memory {

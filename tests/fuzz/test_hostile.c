@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "fuzz/hostile.h"
 #include "fuzz/mutate.h"
+#include "saved_sums.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -34,31 +35,16 @@ struct run {
   unsigned long files, tried, accepted;
 };
 
-struct source {
-  const unsigned char *at;
-  size_t left;
-};
-
-static int64_t read_source(void *context, void *data, size_t size)
-{
-  struct source *s = context;
-  size = size < s->left ? size : s->left;
-  memcpy(data, s->at, size);
-  s->at += size;
-  s->left -= size;
-  return (int64_t) size;
-}
-
 /* What follows a filter makes it none, as in a file, which may have more behind a shared one. */
 static void record(const struct run *r, const unsigned char *data, size_t size)
 {
-  struct source s = {data, size};
+  struct source s = {.data = data, .size = size};
   tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
   options.max_bytes = RECORD_MOST;
   tamis_filter *f;
   int result = tamis_load(&options, read_source, &s, &f);
   const bool live = size > 16 && data[16] & 4; /* the required features: see docs/format.md */
-  if (result == TAMIS_OK && s.left && !live)
+  if (result == TAMIS_OK && s.at < size && !live)
     result = TAMIS_ECORRUPT;
   tamis_destroy(f);
   if (r->each && result != TAMIS_OK)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What tests and the fuzzer of saved filters share: bytes that are read, in parts and with
- * failures, and sums that are made right again after a change.
+ * What tests and the fuzzer of saved filters share: bytes that are written and read, in parts and
+ * with failures, and sums that are made right again after a change.
  */
 #ifndef TAMIS_TESTS_SAVED_SUMS_H
 #define TAMIS_TESTS_SAVED_SUMS_H
@@ -9,12 +9,33 @@
 #include "base/saved.h"
 
 #include <errno.h>
+#include <stdlib.h>
+
+/* ---- bytes that are written ---- */
 
 struct bytes {
   unsigned char *data;
   size_t size, room;
   unsigned calls, fail_at; /* the call that fails, from 1 on; 0: none */
 };
+
+static inline int write_bytes(void *context, const void *data, size_t size)
+{
+  struct bytes *b = context;
+  if (++b->calls == b->fail_at) {
+    errno = EDQUOT;
+    return 1;
+  }
+  while (b->room < b->size + size) {
+    b->room = b->room ? 2 * b->room : 1 << 16;
+    b->data = realloc(b->data, b->room);
+    if (!b->data)
+      return 1;
+  }
+  memcpy(b->data + b->size, data, size);
+  b->size += size;
+  return 0;
+}
 
 /* Where the first block is, if an array of `array` bytes comes before it. */
 static inline size_t first_block(size_t array)

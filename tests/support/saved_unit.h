@@ -20,23 +20,6 @@
 
 /* ---- saving to memory ---- */
 
-static int write_bytes(void *context, const void *data, size_t size)
-{
-  struct bytes *b = context;
-  if (++b->calls == b->fail_at) {
-    errno = EDQUOT;
-    return 1;
-  }
-  while (b->room < b->size + size) {
-    b->room = b->room ? 2 * b->room : 1 << 16;
-    b->data = realloc(b->data, b->room);
-    assert_non_null(b->data);
-  }
-  memcpy(b->data + b->size, data, size);
-  b->size += size;
-  return 0;
-}
-
 static inline struct bytes saved_bytes(const tamis_filter *f)
 {
   struct bytes b = {0};
