@@ -137,13 +137,17 @@ static inline bool owner_has_name(const struct owner *owner)
 #define TSAN(call) ((void) 0)
 
 /* As the real one: a filter that is saved, and does not grow, has them in the file. */
+struct lock {
+  uint32_t held; /* nobody takes it */
+};
+
 struct stripe {
-  uint32_t lock; /* which nobody takes */
+  struct lock lock;
   uint32_t used;
   _Atomic uint64_t version;
 };
 
-enum { STRIPE_LOCK_BYTES = 4 };
+enum { STRIPE_LOCK_BYTES = sizeof(struct lock) };
 
 struct padded_stripe {
   _Alignas(64) struct stripe stripe;
@@ -155,6 +159,12 @@ struct stripes {
   uint64_t mask;
 };
 
+#define lock_init(lock) ((void) (lock))
+#define lock_destroy(lock) ((void) (lock))
+#define lock_is_held(lock) ((void) (lock), true)
+#define lock_try(lock) ((void) (lock), true)
+#define lock_take(lock) ((void) (lock))
+#define lock_release(lock) ((void) (lock))
 #define stripe_init(stripe) ((void) (stripe))
 #define stripe_destroy(stripe) ((void) (stripe))
 #define tamis__stripes_init(stripes) ((void) (stripes))

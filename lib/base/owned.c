@@ -217,7 +217,7 @@ static void await_name(const struct owner *owner)
   for (unsigned round = 0;
        !owner_has_name(owner) && tamis__owner_renew((struct owner *) owner, NULL, NULL) != TAMIS_OK;
        round++)
-    tamis__stripe_back_off(round);
+    tamis__lock_back_off(round);
 }
 
 /* Acquire: as owned.lock. */
@@ -237,11 +237,11 @@ bool tamis__owned_wait(struct owned_lock *wanted, const struct owner *owner)
     uint64_t holder = atomic_load_explicit(&wanted->owner, memory_order_relaxed); /* a look */
     if (!holder && owned_trylock(wanted, owner))
       return false;
-    if (round >= STRIPE_SPIN_ROUNDS)
+    if (round >= LOCK_SPIN_ROUNDS)
       HOOK(shared_owner_asked_for);
-    if (holder && round >= STRIPE_SPIN_ROUNDS && is_dead(owner, holder) &&
+    if (holder && round >= LOCK_SPIN_ROUNDS && is_dead(owner, holder) &&
         take_over(wanted, holder, owner))
       return true;
-    tamis__stripe_back_off(round);
+    tamis__lock_back_off(round);
   }
 }

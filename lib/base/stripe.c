@@ -21,20 +21,20 @@ void tamis__stripes_destroy(const struct stripes *stripes)
     stripe_destroy(&stripes->all[i].stripe);
 }
 
-void tamis__stripe_back_off(unsigned round)
+void tamis__lock_back_off(unsigned round)
 {
-  if (round < STRIPE_SPIN_ROUNDS)
+  if (round < LOCK_SPIN_ROUNDS)
     ck_pr_stall();
-  else if (round < STRIPE_SPIN_ROUNDS + STRIPE_YIELD_ROUNDS)
+  else if (round < LOCK_SPIN_ROUNDS + LOCK_YIELD_ROUNDS)
     sched_yield();
   else
-    sleep_uncancelled(SLEEP_NANOSECONDS); /* the caller may hold other stripes */
+    sleep_uncancelled(SLEEP_NANOSECONDS); /* the caller may hold other locks */
 }
 
-void tamis__stripe_wait(struct stripe *stripe)
+void tamis__lock_wait(struct lock *lock)
 {
   HOOK(stripe_wait);
   /* The lock is read before each try, because a try writes to its cache line even when it fails. */
-  for (unsigned round = 0; stripe_held(stripe) || !ck_spinlock_fas_trylock(&stripe->lock); round++)
-    tamis__stripe_back_off(round);
+  for (unsigned round = 0; lock_is_held(lock) || !ck_spinlock_fas_trylock(&lock->held); round++)
+    tamis__lock_back_off(round);
 }

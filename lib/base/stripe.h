@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: stripes, the locks that writers spread over.  The only user of ConcurrencyKit.
+ * Layer 1: locks, and the stripes that writers spread over.  The only user of ConcurrencyKit.
  *
- * A stripe is a test-and-set lock and, for buckets whose entries move, a version.  A writer that
- * finds the lock held spins for a moment, then yields its time slice, then sleeps.  With more
- * threads than cores the holder may have been descheduled, and then spinning does not help: only
- * the scheduler can bring the holder back.
+ * A lock is a word that threads test and set.  A thread that finds the lock held spins for a
+ * moment, then yields its time slice, then sleeps.  With more threads than cores the holder may have
+ * been descheduled, and then spinning does not help: only the scheduler can bring the holder back.
+ *
+ * A stripe is a lock, a figure and, for buckets whose entries move, a version.
  *
  * ConcurrencyKit's atomics are assembly, which ThreadSanitizer cannot see.  So the lock tells it
  * what happens; otherwise TSan would report all that a stripe protects.
@@ -23,8 +24,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct lock {
+  ck_spinlock_fas_t held;
+};
+
 struct stripe {
-  ck_spinlock_fas_t lock;
+  struct lock lock;
   /* A figure that a filter keeps in its stripes, such as lanes in use.  It is written under the
    * lock and read without.  (Relaxed: no other data depends on it.) */
   _Atomic uint32_t used;
@@ -33,11 +38,8 @@ struct stripe {
   _Atomic uint64_t version;
 };
 
-enum { STRIPE_LOCK_BYTES = sizeof(ck_spinlock_fas_t) };
+enum { STRIPE_LOCK_BYTES = sizeof(struct lock) };
 _Static_assert(offsetof(struct stripe, lock) == 0, "it comes first");
-
-/* (Where a filter uses a stripe as a lock alone, it may give `used` and `version` another meaning,
- * which stands beside the stripe, as it does for a segment's duplicates_lock.) */
 
 /* A stripe with a cache line of its own, in which there is room for figures that `used` has no room
  * for: what covers a part of a segment counts its lanes there, what covers a part of a whole filter
@@ -56,12 +58,66 @@ struct stripes {
   uint64_t mask; /* number of stripes - 1; a power of two - 1 */
 };
 
-/* A stripe that is all zeros is ready for use, but TSan must be told of it. */
-static inline void stripe_init(struct stripe *stripe)
+/* ---- locks ---- */
+
+/* Waits for a lock that another thread holds, and takes it. */
+void tamis__lock_wait(struct lock *lock);
+
+enum {
+  /* Reads of the lock before the first yield.  They take longer than a look-up and an insert under
+   * the lock, and far less than a time slice. */
+  LOCK_SPIN_ROUNDS = 32,
+  LOCK_YIELD_ROUNDS = 64 /* before the first sleep */
+};
+
+/* What a thread does that waits for a lock, in each round, which are counted from 0. */
+void tamis__lock_back_off(unsigned round);
+
+/* A lock that is all zeros is ready for use, but TSan must be told of it. */
+static inline void lock_init(struct lock *lock)
 {
-  ck_spinlock_fas_init(&stripe->lock);
-  TSAN(__tsan_mutex_create(stripe, __tsan_mutex_not_static));
+  ck_spinlock_fas_init(&lock->held);
+  TSAN(__tsan_mutex_create(lock, __tsan_mutex_not_static));
 }
+
+static inline void lock_destroy(struct lock *lock)
+{
+  (void) lock;
+  TSAN(__tsan_mutex_destroy(lock, __tsan_mutex_not_static));
+}
+
+static inline bool lock_is_held(struct lock *lock)
+{
+  return ck_spinlock_fas_locked(&lock->held);
+}
+
+/* False: another thread holds it. */
+static inline bool lock_try(struct lock *lock)
+{
+  TSAN(__tsan_mutex_pre_lock(lock, __tsan_mutex_try_lock));
+  bool taken = ck_spinlock_fas_trylock(&lock->held);
+  TSAN(__tsan_mutex_post_lock(
+      lock, __tsan_mutex_try_lock | (taken ? 0 : __tsan_mutex_try_lock_failed), 0));
+  return taken;
+}
+
+static inline void lock_take(struct lock *lock)
+{
+  TSAN(__tsan_mutex_pre_lock(lock, 0));
+  if (!ck_spinlock_fas_trylock(&lock->held))
+    tamis__lock_wait(lock);
+  TSAN(__tsan_mutex_post_lock(lock, 0, 0));
+}
+
+static inline void lock_release(struct lock *lock)
+{
+  assert(lock_is_held(lock));
+  TSAN(__tsan_mutex_pre_unlock(lock, 0));
+  ck_spinlock_fas_unlock(&lock->held);
+  TSAN(__tsan_mutex_post_unlock(lock, 0));
+}
+
+/* ---- stripes ---- */
 
 /* Versions begin with 0, as the memory does. */
 static inline void version_begin(_Atomic uint64_t *version)
@@ -70,62 +126,42 @@ static inline void version_begin(_Atomic uint64_t *version)
     atomic_init(version, UINT32_MAX);
 }
 
-static inline void stripe_destroy(struct stripe *stripe)
-{
-  (void) stripe;
-  TSAN(__tsan_mutex_destroy(stripe, __tsan_mutex_not_static));
-}
-
 void tamis__stripes_init(const struct stripes *stripes);
 void tamis__stripes_destroy(const struct stripes *stripes);
-
-/* Waits for a stripe that another thread holds, and takes it. */
-void tamis__stripe_wait(struct stripe *stripe);
-
-enum {
-  /* Reads of the lock before the first yield.  They take longer than a look-up and an insert under
-   * the lock, and far less than a time slice. */
-  STRIPE_SPIN_ROUNDS = 32,
-  STRIPE_YIELD_ROUNDS = 64 /* before the first sleep */
-};
-
-/* What a thread does that waits for a lock, in each round, which are counted from 0. */
-void tamis__stripe_back_off(unsigned round);
 
 static inline struct stripe *stripe_of(const struct stripes *stripes, uint64_t hash)
 {
   return &stripes->all[hash & stripes->mask].stripe;
 }
 
-static inline bool stripe_held(struct stripe *stripe)
+static inline void stripe_init(struct stripe *stripe)
 {
-  return ck_spinlock_fas_locked(&stripe->lock);
+  lock_init(&stripe->lock);
 }
 
-/* False: another thread holds it. */
+static inline void stripe_destroy(struct stripe *stripe)
+{
+  lock_destroy(&stripe->lock);
+}
+
+static inline bool stripe_held(struct stripe *stripe)
+{
+  return lock_is_held(&stripe->lock);
+}
+
 static inline bool stripe_trylock(struct stripe *stripe)
 {
-  TSAN(__tsan_mutex_pre_lock(stripe, __tsan_mutex_try_lock));
-  bool taken = ck_spinlock_fas_trylock(&stripe->lock);
-  TSAN(__tsan_mutex_post_lock(
-      stripe, __tsan_mutex_try_lock | (taken ? 0 : __tsan_mutex_try_lock_failed), 0));
-  return taken;
+  return lock_try(&stripe->lock);
 }
 
 static inline void stripe_lock(struct stripe *stripe)
 {
-  TSAN(__tsan_mutex_pre_lock(stripe, 0));
-  if (!ck_spinlock_fas_trylock(&stripe->lock))
-    tamis__stripe_wait(stripe);
-  TSAN(__tsan_mutex_post_lock(stripe, 0, 0));
+  lock_take(&stripe->lock);
 }
 
 static inline void stripe_unlock(struct stripe *stripe)
 {
-  assert(stripe_held(stripe));
-  TSAN(__tsan_mutex_pre_unlock(stripe, 0));
-  ck_spinlock_fas_unlock(&stripe->lock);
-  TSAN(__tsan_mutex_post_unlock(stripe, 0));
+  lock_release(&stripe->lock);
 }
 
 static inline void stripe_use(struct stripe *stripe, int32_t change)

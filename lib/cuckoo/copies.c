@@ -62,7 +62,7 @@ static uint64_t count_in_pair_locked(const struct bucket_pair *pair)
   uint64_t copies = count_in_bucket(pair, pair->lower, duplicates) +
                     count_in_bucket(pair, pair->upper, duplicates);
   if (duplicates)
-    stripe_unlock(&pair->segment->duplicates_lock);
+    lock_release(&pair->segment->duplicates_lock);
   return copies;
 }
 

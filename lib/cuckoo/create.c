@@ -118,8 +118,8 @@ struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const struct
   c->bytes = block_bytes(&b);
   c->generations = 1;
   fullness_begin(&c->rooms);
-  stripe_init(snapshots_lock(c));
-  stripe_init(own_growth(c));
+  lock_init(&c->snapshots_lock);
+  lock_init(&c->first.own_growth);
   *result = tamis__generation_begin_first(c, g, b.counters ? (void *) counters : NULL);
   if (*result == TAMIS_OK && spec->growable && cuckoo_roots(g) > 1)
     *result = tamis__growth_provide(c);
@@ -140,8 +140,8 @@ void tamis__cuckoo_destroy(struct cuckoo *c)
   for (unsigned i = cuckoo_generations(c); i-- > 0;)
     tamis__generation_destroy(c, cuckoo_generation(c, i));
   tamis__growth_destroy(c);
-  stripe_destroy(snapshots_lock(c));
-  stripe_destroy(own_growth(c));
+  lock_destroy(&c->snapshots_lock);
+  lock_destroy(&c->first.own_growth);
   if (mapped)
     tamis__saved_unmap(&mapped->file);
   tamis__cuckoo_release(c, mapped, sizeof *mapped);

@@ -175,7 +175,7 @@ static inline bool generation_has_one_root(const struct generation *generation)
  * cuckoo.own_growth, which stands for all of them. */
 struct growth_stripes {
   struct cuckoo *c;
-  struct stripe *first;
+  struct lock *first;
   unsigned count;
 };
 
@@ -197,19 +197,14 @@ static inline struct growth_stripes growth_stripes_of(struct cuckoo *c,
   return (struct growth_stripes){c, &growth->stripe[number % GROWTH_STRIPES & ~(count - 1)], count};
 }
 
-static inline struct stripe *own_growth(struct cuckoo *c)
-{
-  return (struct stripe *) c->first.own_growth;
-}
-
 static inline void growth_unlock(const struct growth_stripes *held)
 {
   if (!held->first) {
-    stripe_unlock(own_growth(held->c));
+    lock_release(&held->c->first.own_growth);
     return;
   }
   for (unsigned i = 0; i < held->count; i++)
-    stripe_unlock(&held->first[i]);
+    lock_release(&held->first[i]);
 }
 
 /* A filter gets its growth under cuckoo.own_growth, so a call that holds this lock and finds none
@@ -219,14 +214,14 @@ growth_lock(struct cuckoo *c, const struct generation *generation, uint64_t inde
 {
   struct growth_stripes held = growth_stripes_of(c, generation, index, depth);
   if (!held.first) {
-    stripe_lock(own_growth(c));
+    lock_take(&c->first.own_growth);
     if (!cuckoo_has_growth(c))
       return held;
-    stripe_unlock(own_growth(c));
+    lock_release(&c->first.own_growth);
     held = growth_stripes_of(c, generation, index, depth);
   }
   for (unsigned i = 0; i < held.count; i++)
-    stripe_lock(&held.first[i]);
+    lock_take(&held.first[i]);
   return held;
 }
 

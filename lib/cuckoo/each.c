@@ -9,7 +9,7 @@
  *                └─► ...
  *
  * What is fetched decides nothing: the look-up in each filter reads the number of generations, the
- * directory, and what they lead to, in the order of the straight path in lookup.c.  A filter of
+ * directory, and what they lead to, in the order of the straight path in lookup_fast.c.  A filter of
  * several generations is looked up by a single call.
  *
  * The look-ups of a block are in one read section: it is short, and none calls what could block.

@@ -16,20 +16,19 @@ enum {
 
 static uint32_t lanes_of_copies(const struct segment *segment)
 {
-  return stripe_used(&segment->duplicates_lock) & ~(uint32_t) COUNTS_COPIES;
+  return atomic_load_explicit(&segment->copying, memory_order_relaxed) & ~(uint32_t) COUNTS_COPIES;
 }
 
 /* Relaxed: an estimate.  Threads that add at the same time exceed the most by a few. */
 static void note_lanes_of_copies(struct segment *segment, uint64_t copies)
 {
   if (copies && lanes_of_copies(segment) < MOST_COPIES)
-    atomic_fetch_add_explicit(&segment->duplicates_lock.used, (uint32_t) copies,
-                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&segment->copying, (uint32_t) copies, memory_order_relaxed);
 }
 
 static void start_counting(struct segment *segment)
 {
-  atomic_fetch_or_explicit(&segment->duplicates_lock.used, COUNTS_COPIES, memory_order_relaxed);
+  atomic_fetch_or_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);
 }
 
 void tamis__note_copy_in_lane(struct segment *segment)
@@ -137,7 +136,7 @@ static void note_fold(struct cuckoo *c, const struct cuckoo_geometry *g, struct 
 {
   if (tamis__should_fold(g, segment))
     start_counting_everywhere(c);
-  atomic_fetch_and_explicit(&segment->duplicates_lock.used, COUNTS_COPIES, memory_order_relaxed);
+  atomic_fetch_and_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);
 }
 
 /* Copies are counted from the beginning, as those that came meanwhile would take the lanes that
@@ -160,7 +159,6 @@ int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment 
   if (result == TAMIS_OK)
     note_fold(c, g, segment);
   else if (!counted)
-    atomic_fetch_and_explicit(&segment->duplicates_lock.used, ~(uint32_t) COUNTS_COPIES,
-                              memory_order_relaxed);
+    atomic_fetch_and_explicit(&segment->copying, ~(uint32_t) COUNTS_COPIES, memory_order_relaxed);
   return result;
 }

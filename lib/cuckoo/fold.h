@@ -20,7 +20,7 @@ enum { COUNTS_COPIES = 1 << 30 };
 /* Whether the segment counts copies.  Relaxed: either way a copy is in. */
 static inline bool segment_counts_copies(const struct segment *segment)
 {
-  return stripe_used(&segment->duplicates_lock) & COUNTS_COPIES;
+  return atomic_load_explicit(&segment->copying, memory_order_relaxed) & COUNTS_COPIES;
 }
 
 /* Whether segments of the filter have been folded because of many copies.  Relaxed: as above. */

@@ -252,8 +252,8 @@ int tamis__growth_provide(struct cuckoo *c)
   }
   growth->backlog.in_use = is_in_use;
   for (unsigned i = 0; i < GROWTH_STRIPES; i++)
-    stripe_init(&growth->stripe[i]);
-  stripe_init(&growth->opening);
+    lock_init(&growth->stripe[i]);
+  lock_init(&growth->opening);
   growth->after = cuckoo_geometry_after(&c->first.geometry);
   HOOK(cuckoo_growth_made);
   publish_growth(c, growth);
@@ -273,8 +273,8 @@ void tamis__growth_destroy(struct cuckoo *c)
   if (!growth)
     return;
   for (unsigned i = 0; i < GROWTH_STRIPES; i++)
-    stripe_destroy(&growth->stripe[i]);
-  stripe_destroy(&growth->opening);
+    lock_destroy(&growth->stripe[i]);
+  lock_destroy(&growth->opening);
   tamis__cuckoo_release(c, growth, sizeof *growth);
 }
 
@@ -315,8 +315,8 @@ int tamis__generation_open(struct cuckoo *c, const struct generation *full,
                            const struct cuckoo_geometry *like)
 {
   int result = TAMIS_OK;
-  struct stripe *opening = &cuckoo_growth(c)->opening;
-  stripe_lock(opening);
+  struct lock *opening = &cuckoo_growth(c)->opening;
+  lock_take(opening);
   unsigned n = cuckoo_generations(c);
   if (cuckoo_generation(c, n - 1) == full) {
     struct cuckoo_geometry g;
@@ -325,6 +325,6 @@ int tamis__generation_open(struct cuckoo *c, const struct generation *full,
     if (next)
       tamis__generation_append(c, next, n);
   }
-  stripe_unlock(opening);
+  lock_release(opening);
   return result;
 }

@@ -195,15 +195,15 @@ static int create_segment_locked(struct change *change)
   if (!segment)
     return result;
   tamis__prepare_copying(c, segment);
-  struct stripe *opening = &cuckoo_growth(c)->opening;
-  stripe_lock(opening);
+  struct lock *opening = &cuckoo_growth(c)->opening;
+  lock_take(opening);
   bool newest = generation_is_newest(c, generation);
   if (newest) {
     generation_mark_root(generation, cuckoo_root_of_index(g, change->index));
     tamis__change_root(change, directory_value_of(segment));
     atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* a figure */
   }
-  stripe_unlock(opening);
+  lock_release(opening);
   if (!newest)
     tamis__segment_destroy(c, g, segment);
   return result;

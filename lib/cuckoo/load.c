@@ -79,7 +79,7 @@ static int load_counts(struct load *l, const struct cuckoo_geometry *g, uint64_t
 
 static bool set_copying(struct segment *segment, uint64_t copying)
 {
-  atomic_store_explicit(&segment->duplicates_lock.used, (uint32_t) copying,
+  atomic_store_explicit(&segment->copying, (uint32_t) copying,
                         memory_order_relaxed); /* not shared yet */
   return copying <= INT32_MAX;
 }

@@ -56,7 +56,7 @@ enum { TOTAL_ENTRIES, TOTAL_COPIES, TOTAL_SEGMENTS, TOTAL_PLACES = TOTAL_SEGMENT
 
 /* Of a filter that does not grow, a segment is in a file as it is in memory, but only copying, the
  * lanes in use of each stripe, and the words are not zero. */
-enum { SAVED_COPYING_AT = offsetof(struct segment, duplicates_lock.used) };
+enum { SAVED_COPYING_AT = offsetof(struct segment, copying) };
 _Static_assert(SAVED_COPYING_AT == 44 && offsetof(struct stripe, used) == 4,
                "docs/format.md says so");
 

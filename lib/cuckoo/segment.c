@@ -60,7 +60,7 @@ void tamis__segment_init(const struct cuckoo_geometry *g, struct segment *segmen
     stripe_init(&segment_stripes(segment)[i]);
     version_begin(&segment_stripes(segment)[i].version);
   }
-  stripe_init(&segment->duplicates_lock);
+  lock_init(&segment->duplicates_lock);
 }
 
 static void destroy_stripes(uint32_t stripe_mask, struct segment *segment)
@@ -69,7 +69,7 @@ static void destroy_stripes(uint32_t stripe_mask, struct segment *segment)
 #ifdef TAMIS_TSAN
   for (uint32_t i = 0; i <= stripe_mask; i++)
     stripe_destroy(&segment_stripes(segment)[i]);
-  stripe_destroy(&segment->duplicates_lock);
+  lock_destroy(&segment->duplicates_lock);
 #endif
 }
 
@@ -133,15 +133,10 @@ void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
 
 /* ---- waiting for stripes ---- */
 
-static _Atomic uint64_t *waiting_calls(struct segment *segment)
-{
-  return &segment->duplicates_lock.version;
-}
-
-static void wait_outside(struct stripe *stripe, bool inside)
+static void wait_outside(struct lock *lock, bool inside)
 {
   enum reader_pause pause = tamis__reader_pause(inside);
-  stripe_lock(stripe);
+  lock_take(lock);
   HOOK(cuckoo_waited);
   tamis__reader_resume(pause);
 }
@@ -154,12 +149,12 @@ static void wait_outside(struct stripe *stripe, bool inside)
  *   checked by     mutants/waiting_ends_relaxed */
 bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe)
 {
-  atomic_fetch_add_explicit(waiting_calls(segment), 1, memory_order_relaxed);
-  wait_outside(stripe, inside);
+  atomic_fetch_add_explicit(&segment->waiting, 1, memory_order_relaxed);
+  wait_outside(&stripe->lock, inside);
   bool left = stripe_has_left(stripe);
   if (left)
     stripe_unlock(stripe);
-  atomic_fetch_sub_explicit(waiting_calls(segment), 1, memory_order_release);
+  atomic_fetch_sub_explicit(&segment->waiting, 1, memory_order_release);
   return !left;
 }
 
@@ -169,7 +164,7 @@ bool tamis__segment_wait_second(bool inside, struct stripe *first, struct stripe
   if (left)
     stripe_unlock(first);
   else
-    wait_outside(second, inside);
+    wait_outside(&second->lock, inside);
   return !left;
 }
 
@@ -187,7 +182,8 @@ bool tamis__segment_wait_both(bool inside, struct segment *segment, struct strip
  *                  mutants/waiting_calls_not_looked_at (that they are looked at at all) */
 bool tamis__segment_in_use(const struct retired *block)
 {
-  return atomic_load_explicit(waiting_calls((struct segment *) block), memory_order_acquire) != 0;
+  return atomic_load_explicit(&((const struct segment *) block)->waiting, memory_order_acquire) !=
+         0;
 }
 
 void tamis__segment_wait_for_counts(struct segment *segment, bool inside)
@@ -245,7 +241,7 @@ int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
   int result = plane_step(&segment->duplicates, lane.bucket, lane.lane, n)
                    ? TAMIS_OK
                    : add_copies(c, g, segment, lane, n, inside);
-  stripe_unlock(&segment->duplicates_lock);
+  lock_release(&segment->duplicates_lock);
   return result;
 }
 
@@ -275,7 +271,7 @@ int tamis__segment_remove_copy(struct cuckoo *c, const struct cuckoo_geometry *g
   int result = plane_step(&segment->duplicates, lane.bucket, lane.lane, one_less)
                    ? TAMIS_OK
                    : remove_copy(c, g, segment, lane);
-  stripe_unlock(&segment->duplicates_lock);
+  lock_release(&segment->duplicates_lock);
   return result;
 }
 
@@ -287,22 +283,22 @@ int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g
     return TAMIS_OK;
   struct request request = {.c = c};
   enum reader_pause pause = tamis__reader_pause(inside && c->growable);
-  stripe_lock(&segment->duplicates_lock);
+  lock_take(&segment->duplicates_lock);
   uint64_t sum = tamis__segment_copies(segment, from) + tamis__segment_copies(segment, to) + more;
   bool moved = set(g, segment, to, sum, &request);
   if (moved)
     set(g, segment, from, 0, &request); /* this needs no memory */
-  stripe_unlock(&segment->duplicates_lock);
+  lock_release(&segment->duplicates_lock);
   tamis__reader_resume(pause);
   return moved ? TAMIS_OK : request.result;
 }
 
 uint64_t tamis__segment_counts_bytes(struct segment *segment)
 {
-  stripe_lock(&segment->duplicates_lock);
+  lock_take(&segment->duplicates_lock);
   const struct table_counts *d = plane_counts(&segment->duplicates);
   uint64_t bytes = d ? tamis__counts_copy_bytes(d) : 0;
-  stripe_unlock(&segment->duplicates_lock);
+  lock_release(&segment->duplicates_lock);
   return bytes;
 }
 

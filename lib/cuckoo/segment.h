@@ -55,7 +55,7 @@ bool tamis__segment_in_use(const struct retired *block);
 void tamis__segment_wait_for_counts(struct segment *segment, bool inside);
 static inline void segment_lock_counts(struct segment *segment, bool inside)
 {
-  if (!stripe_trylock(&segment->duplicates_lock))
+  if (!lock_try(&segment->duplicates_lock))
     tamis__segment_wait_for_counts(segment, inside);
 }
 

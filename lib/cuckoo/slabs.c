@@ -69,8 +69,8 @@ uint64_t tamis__slab_heads(const struct cuckoo_geometry *g)
 
 void tamis__slabs_init(struct slabs *slabs, const struct cuckoo_geometry *g)
 {
-  stripe_init(&slabs->lock);
-  stripe_init(&slabs->allocating);
+  lock_init(&slabs->lock);
+  lock_init(&slabs->allocating);
   slabs->slot_bytes = cuckoo_segment_bytes(g);
   slabs->slots = g->shape.ages ? slots_of(g) : 0;
   slabs->stripe_mask = g->stripe_mask;
@@ -90,8 +90,8 @@ void tamis__slabs_destroy(struct slabs *slabs)
 {
   if (!slabs)
     return;
-  stripe_destroy(&slabs->lock);
-  stripe_destroy(&slabs->allocating);
+  lock_destroy(&slabs->lock);
+  lock_destroy(&slabs->allocating);
 }
 
 /* ---- the list of slabs with a free slot ---- */
@@ -158,7 +158,7 @@ static struct segment *take_slot(struct cuckoo *c, struct slabs *slabs, struct s
 {
   struct slab *slab;
   bool fresh = false;
-  stripe_lock(&slabs->lock);
+  lock_take(&slabs->lock);
   if (new && !slabs->open) {
     new->of = slabs;
     new->number = slabs->allocated++;
@@ -166,7 +166,7 @@ static struct segment *take_slot(struct cuckoo *c, struct slabs *slabs, struct s
     new = NULL;
   }
   struct segment *segment = take_slot_locked(slabs, &slab, &fresh);
-  stripe_unlock(&slabs->lock);
+  lock_release(&slabs->lock);
   tamis__cuckoo_release(c, new, slab_bytes(slabs));
   if (segment && !(fresh && slabs_are_clear(c, slabs)))
     memset((void *) segment, 0, (size_t) cleared);
@@ -179,7 +179,7 @@ static void release_slot(struct cuckoo *c, struct segment *segment)
 {
   struct slab *slab = segment->slab;
   struct slabs *slabs = slab->of;
-  stripe_lock(&slabs->lock);
+  lock_take(&slabs->lock);
   segment->retired.next = slab->free;
   slab->free = &segment->retired;
   if (slab->used == slabs->slots)
@@ -187,7 +187,7 @@ static void release_slot(struct cuckoo *c, struct segment *segment)
   bool empty = --slab->used == 0;
   if (empty)
     close_slab_locked(slabs, slab);
-  stripe_unlock(&slabs->lock);
+  lock_release(&slabs->lock);
   if (empty)
     tamis__cuckoo_release(c, slab, slab_bytes(slabs));
 }
@@ -211,7 +211,7 @@ static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *ge
 {
   int result;
   struct slabs *slabs = generation_slabs(generation);
-  stripe_lock(&slabs->allocating);
+  lock_take(&slabs->allocating);
   struct segment *segment = take_slot(c, slabs, NULL, cleared);
   if (!segment && may_allocate && may_allocate_slab(c, generation)) {
     uint64_t size = slab_bytes(slabs);
@@ -219,7 +219,7 @@ static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *ge
     struct slab *slab = tamis__cuckoo_allocate_cleared(c, size, cleared_first, &result);
     segment = slab ? take_slot(c, slabs, slab, cleared) : NULL;
   }
-  stripe_unlock(&slabs->allocating);
+  lock_release(&slabs->allocating);
   return segment;
 }
 

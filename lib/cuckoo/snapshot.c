@@ -133,13 +133,13 @@ static bool is_short_of_notes(const struct cuckoo_snapshot *s)
  * False: there is none, and the note is still the caller's. */
 static bool give_note(struct cuckoo *c, struct snapshot_note *note)
 {
-  stripe_lock(snapshots_lock(c));
+  lock_take(&c->snapshots_lock);
   struct cuckoo_snapshot *s = first_snapshot(c);
   while (s && !is_short_of_notes(s))
     s = s->next;
   if (s && note)
     push(&s->spare, note);
-  stripe_unlock(snapshots_lock(c));
+  lock_release(&c->snapshots_lock);
   return s != NULL;
 }
 
@@ -172,7 +172,7 @@ static void note_locked(struct cuckoo_snapshot *s, uint64_t hash)
 
 size_t tamis__snapshot_removed(struct cuckoo_snapshot *s, const uint64_t **hashes)
 {
-  stripe_lock(snapshots_lock(s->c));
+  lock_take(&s->c->snapshots_lock);
   if (s->given) {
     s->given->n = 0;
     push(&s->spare, s->given);
@@ -182,7 +182,7 @@ size_t tamis__snapshot_removed(struct cuckoo_snapshot *s, const uint64_t **hashe
     s->given = s->open;
     s->open = NULL;
   }
-  stripe_unlock(snapshots_lock(s->c));
+  lock_release(&s->c->snapshots_lock);
   if (!s->given)
     return 0;
   *hashes = s->given->hashes;
@@ -194,20 +194,20 @@ size_t tamis__snapshot_removed(struct cuckoo_snapshot *s, const uint64_t **hashe
 void tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *generation,
                                  uint64_t index, uint64_t hash)
 {
-  stripe_lock(snapshots_lock(c));
+  lock_take(&c->snapshots_lock);
   for (struct cuckoo_snapshot *s = first_snapshot(c); s; s = s->next)
     if (index < copied_before(s, generation->number) && !is_final(s, hash))
       note_locked(s, hash);
-  stripe_unlock(snapshots_lock(c));
+  lock_release(&c->snapshots_lock);
 }
 
 bool tamis__snapshot_lets_add(struct cuckoo *c, const struct generation *generation, uint64_t index)
 {
   bool lets = true;
-  stripe_lock(snapshots_lock(c));
+  lock_take(&c->snapshots_lock);
   for (struct cuckoo_snapshot *s = first_snapshot(c); s && lets; s = s->next)
     lets = index >= copied_before(s, generation->number);
-  stripe_unlock(snapshots_lock(c));
+  lock_release(&c->snapshots_lock);
   return lets;
 }
 
@@ -219,12 +219,12 @@ bool tamis__snapshot_lets_join(struct cuckoo *c, const struct generation *genera
   bool lets = true;
   if (!has_snapshots(c))
     return true;
-  stripe_lock(snapshots_lock(c));
+  lock_take(&c->snapshots_lock);
   for (struct cuckoo_snapshot *s = first_snapshot(c); s && lets; s = s->next) {
     uint64_t end = range.first + range.count, copied = copied_before(s, generation->number);
     lets = copied <= range.first || (copied >= end && s->final[generation->number] >= end);
   }
-  stripe_unlock(snapshots_lock(c));
+  lock_release(&c->snapshots_lock);
   return lets;
 }
 
@@ -285,17 +285,17 @@ static bool provide_duplicates(struct cuckoo_snapshot *s, uint64_t bytes)
 static void enter(struct cuckoo_snapshot *s)
 {
   struct cuckoo *c = s->c;
-  stripe_lock(snapshots_lock(c));
+  lock_take(&c->snapshots_lock);
   s->entered = true;
   s->next = first_snapshot(c);
   atomic_store_explicit(&c->snapshots, s, memory_order_relaxed); /* see has_snapshots() */
-  stripe_unlock(snapshots_lock(c));
+  lock_release(&c->snapshots_lock);
 }
 
 static void leave(struct cuckoo_snapshot *s)
 {
   struct cuckoo *c = s->c;
-  stripe_lock(snapshots_lock(c));
+  lock_take(&c->snapshots_lock);
   struct cuckoo_snapshot *first = first_snapshot(c);
   if (first == s) {
     atomic_store_explicit(&c->snapshots, s->next, memory_order_relaxed);
@@ -304,7 +304,7 @@ static void leave(struct cuckoo_snapshot *s)
       first = first->next;
     first->next = s->next;
   }
-  stripe_unlock(snapshots_lock(c));
+  lock_release(&c->snapshots_lock);
 }
 
 int tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c)
@@ -339,13 +339,13 @@ static void advance_locked(struct cuckoo_snapshot *s, uint64_t to)
 {
   struct cuckoo *c = s->c;
   bool newest = cuckoo_generations(c) == s->generation + 1;
-  stripe_lock(snapshots_lock(c));
+  lock_take(&c->snapshots_lock);
   s->index = to;
   if (newest)
     s->final[s->generation] = to;
   if (s->refused)
     s->result = TAMIS_ENOMEM;
-  stripe_unlock(snapshots_lock(c));
+  lock_release(&c->snapshots_lock);
 }
 
 /* The segment to which the cursor leads, or NULL.  *range: its indices or, if the root has no
@@ -364,13 +364,13 @@ static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geome
                             struct segment *segment)
 {
   const word *words = segment_words(g, segment);
-  stripe_lock(&segment->duplicates_lock);
+  lock_take(&segment->duplicates_lock);
   const struct table_counts *d = plane_counts(&segment->duplicates);
   uint64_t bytes = d ? tamis__counts_copy_bytes(d) : 0;
   bool fits = bytes <= s->duplicates_bytes;
   if (d && fits)
     tamis__counts_copy(d, s->duplicates);
-  stripe_unlock(&segment->duplicates_lock);
+  lock_release(&segment->duplicates_lock);
   if (!fits)
     return bytes;
   uint32_t buckets = (uint32_t) cuckoo_buckets(g);
@@ -378,7 +378,7 @@ static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geome
   for (uint32_t i = 0; i < buckets; i++)
     to[i] = atomic_load_explicit(&words[i], memory_order_relaxed); /* it is locked */
   s->copied.counts = d != NULL;
-  s->copied.copying = stripe_used(&segment->duplicates_lock);
+  s->copied.copying = atomic_load_explicit(&segment->copying, memory_order_relaxed);
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
     s->copied.used[i] = stripe_used(&segment_stripes(segment)[i]);
   s->copied.entries = segment_used(g, segment);
@@ -480,10 +480,10 @@ static bool enter_next_generation(struct cuckoo_snapshot *s)
     s->result = TAMIS_ENOMEM;
     return true;
   }
-  stripe_lock(snapshots_lock(c));
+  lock_take(&c->snapshots_lock);
   s->generation++;
   s->index = 0;
-  stripe_unlock(snapshots_lock(c));
+  lock_release(&c->snapshots_lock);
   return true;
 }
 

@@ -77,7 +77,7 @@ struct snapshot_piece {
   uint64_t entries;
   /* NULL: no lane has a count.  Counts of lanes without an entry do not belong to the piece. */
   const struct table_counts *duplicates;
-  uint32_t copying; /* the figure of the segment's duplicates_lock: see fold.h */
+  uint32_t copying; /* as in the segment */
   /* Lanes in use of each stripe, in a filter that does not grow. */
   const uint32_t *used;
 };

@@ -96,6 +96,6 @@ int tamis__snapshot_copy_mapped(struct cuckoo_snapshot *s, const struct generati
   s->copied.entries = segment_used(g, segment);
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
     s->copied.used[i] = stripe_used(&segment_stripes(segment)[i]);
-  s->copied.copying = stripe_used(&segment->duplicates_lock);
+  s->copied.copying = atomic_load_explicit(&segment->copying, memory_order_relaxed);
   return read_counts(s, g, segment);
 }

@@ -24,7 +24,7 @@
  *    change.*      what one call changes in the directory
  *    growth.*, shrink.c  make room by splitting a segment or opening a generation; give it back
  *    pair.*        the stripes of a key's bucket pairs, and the entry there that matches best
- *    lookup.*      contains
+ *    lookup.*      contains; lookup_fast.c: the same, faster, with one generation
  *    vectors.*     batches of contains on processors that can compute with vectors
  *    copies.*      count
  *    insert.*      add and unique add
@@ -62,11 +62,11 @@ struct segment {
   plane duplicates; /* changes under duplicates_lock */
   /* LOCK cuckoo.duplicates_lock (order 4): protects the duplicate counts of a segment; held for a
    * change or a copy of them, and while memory for them is allocated; but a split, a join or the
-   * copy of a segment reads them under all of its stripes.
-   * Its figure says how many copies there are, and is written without the lock: see fold.h.  Its
-   * version counts the calls that wait for a stripe. */
-  struct stripe duplicates_lock;
-  struct slab *slab; /* the slab that the segment has a slot in; NULL: none */
+   * copy of a segment reads them under all of its stripes. */
+  _Alignas(8) struct lock duplicates_lock; /* where files have it, on every machine */
+  _Atomic uint32_t copying; /* how many copies have lanes, and whether they are counted: fold.h */
+  _Atomic uint64_t waiting; /* calls that wait for a stripe */
+  struct slab *slab;        /* the slab that the segment has a slot in; NULL: none */
 };
 
 _Static_assert(sizeof(struct segment) == CUCKOO_SEGMENT_HEADER, "cache lines stay aligned");
@@ -108,10 +108,10 @@ struct slab {
 /* Those of a generation. */
 struct slabs {
   /* LOCK cuckoo.slabs (order 5): protects the list and the slabs; held for a few steps. */
-  struct stripe lock;
+  struct lock lock;
   /* LOCK cuckoo.allocating (order 2): gives one slab at a time to all who need one; held by the
    * thread that allocates it. */
-  struct stripe allocating;
+  struct lock allocating;
   struct slab *open;  /* slabs with a free slot */
   uint64_t allocated; /* slabs so far */
   /* These do not change: */
@@ -142,9 +142,8 @@ struct generation {
   WIDE struct counter_shard *shards;
   _Atomic uint64_t segments;
   /* LOCK cuckoo.own_growth (order 1): that of the first generation is all of cuckoo.growth in a
-   * filter that has no growth; held as that, and while the growth is made.  (A stripe without what
-   * follows its lock.) */
-  _Alignas(8) char own_growth[STRIPE_LOCK_BYTES];
+   * filter that has no growth; held as that, and while the growth is made. */
+  struct lock own_growth;
   uint8_t counter_mask; /* number of shards - 1 */
   uint8_t number;       /* of generations before it */
   /* How often segments may split: as the geometry says, or less after a union (unite_plan.c). */
@@ -174,10 +173,10 @@ struct cuckoo_growth {
    * modulo GROWTH_STRIPES or, where there are few roots, a part of one.  Who changes what the
    * directory says of a segment holds all stripes of its part, and who replaces an array all of its
    * root. */
-  struct stripe stripe[GROWTH_STRIPES];
+  struct lock stripe[GROWTH_STRIPES];
   /* LOCK cuckoo.opening (order 2): protects the list of generations, and what unions take of the
    * rate; held while a generation is opened, or the first segment of a root is published. */
-  struct stripe opening;
+  struct lock opening;
   /* That of the segments of the first generation which come from the uneven split, and how many
    * there are (a figure). */
   struct cuckoo_geometry after;
@@ -211,8 +210,8 @@ struct cuckoo {
   _Atomic unsigned generations;
   fullness_rooms rooms; /* how often memory has come free */
   /* LOCK cuckoo.snapshots_lock (order 5): protects the list of snapshots, their cursors and notes;
-   * held for a few steps.  (A stripe without what follows its lock.) */
-  _Alignas(8) char snapshots_lock[STRIPE_LOCK_BYTES];
+   * held for a few steps. */
+  struct lock snapshots_lock;
   bool growable;
   unsigned char cleared_bits; /* blocks of 2^so many bytes and more come cleared; 0: none do */
   _Atomic bool counts_copies; /* segments are folded because of many copies: see fold.h */
@@ -230,11 +229,6 @@ static inline struct cuckoo *cuckoo_of(tamis_filter *f)
 static inline const struct cuckoo *const_cuckoo_of(const tamis_filter *f)
 {
   return (const struct cuckoo *) f;
-}
-
-static inline struct stripe *snapshots_lock(struct cuckoo *c)
-{
-  return (struct stripe *) c->snapshots_lock;
 }
 
 /* Of a filter that grows, and for which tamis__growth_provide() has been called.

@@ -264,10 +264,10 @@ int tamis__union_plan(const struct cuckoo *into, const struct cuckoo *from, stru
 
 int tamis__union_reserve(struct cuckoo *into, struct union_plan *plan)
 {
-  struct stripe *opening = &cuckoo_growth(into)->opening;
-  stripe_lock(opening);
+  struct lock *opening = &cuckoo_growth(into)->opening;
+  lock_take(opening);
   int result = reserve_rate_locked(into, plan);
-  stripe_unlock(opening);
+  lock_release(opening);
   return result;
 }
 
@@ -290,7 +290,7 @@ void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const 
                          bool failed)
 {
   struct cuckoo_growth *growth = cuckoo_growth(c);
-  stripe_lock(&growth->opening);
+  lock_take(&growth->opening);
   double excess = cuckoo_excess(c);
   /* If no other union has changed it, what it was before is exact, and a difference is not. */
   excess = excess == plan->reserved ? plan->former : excess - plan->excess;
@@ -299,6 +299,6 @@ void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const 
   atomic_store_explicit(&growth->excess, fmax(excess, 0), memory_order_relaxed);
   if (failed)
     give_splits_back_locked(c, plan);
-  stripe_unlock(&growth->opening);
+  lock_release(&growth->opening);
   fullness_count(&c->rooms); /* there may be rate for another generation */
 }

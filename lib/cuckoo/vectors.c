@@ -172,7 +172,7 @@ VECTOR_CODE FORCE_INLINE bool vector_lookup(const struct cuckoo *c, const struct
 
 typedef size_t (*batch)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
 
-/* The same as contains_many_in_first() in lookup.c.  `otherwise` does what this cannot. */
+/* The same as contains_many_in_first() in lookup_fast.c.  `otherwise` does what this cannot. */
 VECTOR_CODE FORCE_INLINE size_t vector_contains_many(const struct cuckoo *c, const uint64_t *hashes,
                                                      size_t n, bool *found, bool growable,
                                                      batch otherwise)

@@ -39,7 +39,7 @@ void tamis__window_begin_planes(struct window_layer *layer, struct window_plane 
   while ((window_words(&layer->geometry) - 1) >> layer->plane_shift >= WINDOW_PLANES)
     layer->plane_shift++;
   for (unsigned i = 0; planes && i < WINDOW_PLANES; i++)
-    stripe_init(&planes[i].lock);
+    lock_init(&planes[i].lock);
 }
 
 /* ---- memory ---- */
@@ -123,9 +123,9 @@ static void shrink_locked(struct window_memory *m, const struct window_layer *la
 {
   struct counts_memory memory = memory_of(m);
   struct count_place at = place_of(layer, (struct window_lane){.index = m->index});
-  stripe_lock(&at.plane->lock);
+  lock_take(&at.plane->lock);
   tamis__plane_shrink(&at.plane->counts, &memory, block_of(&at));
-  stripe_unlock(&at.plane->lock);
+  lock_release(&at.plane->lock);
 }
 
 /* Without memory the block stays as it is.  The layer may have left meanwhile: then it has no
@@ -157,7 +157,7 @@ void tamis__window_destroy_planes(struct window *w, struct window_layer *layer)
   struct counts_memory memory = memory_of(&m);
   for (unsigned i = 0; layer->planes && i < WINDOW_PLANES; i++) {
     tamis__plane_clear(&layer->planes[i].counts, &memory);
-    stripe_destroy(&layer->planes[i].lock);
+    lock_destroy(&layer->planes[i].lock);
   }
   release_pieces(&m);
 }
@@ -169,9 +169,9 @@ uint64_t tamis__window_further(const struct window_layer *layer, struct window_l
   struct count_place at = place_of(layer, lane);
   if (!plane_counts(&at.plane->counts)) /* see there: the caller holds the stripe */
     return 0;
-  stripe_lock(&at.plane->lock);
+  lock_take(&at.plane->lock);
   uint64_t further = plane_get(&at.plane->counts, at.word, at.lane);
-  stripe_unlock(&at.plane->lock);
+  lock_release(&at.plane->lock);
   return further;
 }
 
@@ -204,10 +204,10 @@ int tamis__window_set_further(struct window_memory *m, const struct window_layer
                               struct window_lane lane, uint64_t further)
 {
   struct count_place at = place_of(layer, lane);
-  stripe_lock(&at.plane->lock);
+  lock_take(&at.plane->lock);
   uint64_t old = plane_get(&at.plane->counts, at.word, at.lane);
   int result = set_locked(m, layer, lane, &at, further);
-  stripe_unlock(&at.plane->lock);
+  lock_release(&at.plane->lock);
   if (result == TAMIS_OK)
     window_count_copies(stripe_of_lane(m->w, layer, lane), further - old);
   return result;
@@ -218,10 +218,10 @@ int tamis__window_add_further(struct window_memory *m, const struct window_layer
 {
   struct count_place at = place_of(layer, lane);
   int result = TAMIS_OK;
-  stripe_lock(&at.plane->lock);
+  lock_take(&at.plane->lock);
   if (!plane_step(&at.plane->counts, at.word, at.lane, more))
     result = set_locked(m, layer, lane, &at, plane_get(&at.plane->counts, at.word, at.lane) + more);
-  stripe_unlock(&at.plane->lock);
+  lock_release(&at.plane->lock);
   if (result == TAMIS_OK)
     window_count_copies(stripe_of_lane(m->w, layer, lane), more);
   return result;

@@ -99,7 +99,7 @@ static void set_parts(struct window *w, const struct window_sizes *s,
   w->stripes = (struct window_stripes){parts->stripes, s->stripes - 1};
   w->counters = (struct counters){parts->counters, w->shared ? 0 : s->shards - 1};
   w->version_shift = 64 - (unsigned) __builtin_ctz(s->versions);
-  stripe_init(&w->opening);
+  lock_init(&w->opening);
 }
 
 static struct filter_operations operations_for(const struct window_calls *calls, bool copies)
@@ -185,7 +185,7 @@ void tamis__window_destroy(tamis_filter *f)
   struct window *w = window_of(f);
   const tamis_allocator from = *filter_allocator(&w->head);
   tamis__owner_end(&w->owner);
-  stripe_destroy(&w->opening);
+  lock_destroy(&w->opening);
   if (w->shared)
     window_close(w->shared);
   else

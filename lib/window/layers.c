@@ -67,7 +67,7 @@ word *tamis__window_allocate_words(const tamis_allocator *from, uint64_t bytes,
 /* The caller holds `opening`; so with all that are called so. */
 static struct window_layer *newest_locked(const struct window *w)
 {
-  assert(stripe_held((struct stripe *) &w->opening));
+  assert(lock_is_held((struct lock *) &w->opening));
   return window_layer_at(&w->newest);
 }
 
@@ -283,10 +283,10 @@ static int grow_locked(struct window *w, struct window_layer *full,
 int tamis__window_grow(struct window *w, struct window_layer *full,
                        const struct window_buckets *place, uint64_t epoch)
 {
-  stripe_lock(&w->opening);
+  lock_take(&w->opening);
   bool same = epoch_has_same_layers(epoch, epoch_before(&w->state->epoch));
   int result = same ? grow_locked(w, full, place) : TAMIS_OK;
-  stripe_unlock(&w->opening);
+  lock_release(&w->opening);
   return result;
 }
 
@@ -355,9 +355,9 @@ void tamis__window_open_smaller(struct window *w, uint64_t most)
   if (!w->spec.growable || !epoch_has_grown(epoch_before(&w->state->epoch)) ||
       !(is_sparse(w, most) || first_would_do(w, most)))
     return;
-  stripe_lock(&w->opening);
+  lock_take(&w->opening);
   open_smaller_locked(w, most);
-  stripe_unlock(&w->opening);
+  lock_release(&w->opening);
 }
 
 /* ---- layers that leave ---- */
@@ -390,10 +390,10 @@ void tamis__window_let_leave(struct window *w, struct window_layer *const *empty
 {
   if (!n)
     return;
-  stripe_lock(&w->opening);
+  lock_take(&w->opening);
   for (unsigned i = 0; i < n; i++)
     unlink_locked(w, empty[i]);
-  stripe_unlock(&w->opening);
+  lock_release(&w->opening);
   HOOK(window_layer_unlinked);
   wait_for_holders_of_stripes(w);
   retire(w, empty, n);

@@ -251,7 +251,7 @@ static int join_first(struct window *w)
 static void begin_in_child(struct owner *owner)
 {
   struct window *w = (struct window *) (void *) ((char *) owner - offsetof(struct window, owner));
-  stripe_init(&w->opening);
+  lock_init(&w->opening);
 }
 
 static int read_file(const struct saved_head *saved, uint64_t size, struct window_file_plan *p)

@@ -197,7 +197,7 @@ enum { WINDOW_MARKS = 8, WINDOW_PLANES = 4 /* of a layer */ };
 struct window_plane {
   /* LOCK window.counts (order 5): protects the counts of a plane; held for a change of one, or
    * while a few are read. */
-  _Alignas(64) struct stripe lock;
+  _Alignas(64) struct lock lock;
   plane counts;
 };
 
@@ -293,7 +293,7 @@ struct window {
   struct counters counters;
   /* LOCK window.opening (order 3): protects the list of layers and the marks of full segments; held
    * for a search for room, with its new layer. */
-  struct stripe opening;
+  struct lock opening;
   _Atomic uint64_t bytes; /* everything; relaxed: it publishes nothing */
   fullness_rooms rooms;   /* how often memory has come free, or an index for a layer */
   uint64_t cleared_from;  /* as in struct window_plan */

@@ -124,7 +124,7 @@ def faults(root, objdump, compile_command):
         code = functions(objdump, binary)
     accesses = dict(reversed(name.split("__")) for name in code if re.match("(load|store|change)__", name))
     found = [("stripe.lock", wrong_lock(code["lock__stripe"], rf"{LOAD}.*\[x1\]|ret")),
-             ("stripe.wait", wrong_lock(code["tamis__stripe_wait"], "ret")),
+             ("stripe.wait", wrong_lock(code["tamis__lock_wait"], "ret")),
              ("stripe.unlock", wrong_unlock(code["unlock__stripe"]))]
     for tag, order in order_comments(root / "lib"):
         name = tag.replace(".", "_")

@@ -104,26 +104,26 @@ static int fold(tamis_filter *f, uint64_t n)
 }
 
 /* The test's own lock: of HOME, of the counts of a segment, or of all its buckets. */
-static struct stripe *held;
+static struct lock *held;
 
 static int hold_home(tamis_filter *f, uint64_t n)
 {
   (void) n;
-  stripe_lock(held = stripe_of_bucket(&small.geometry, first_segment(f), HOME));
+  lock_take(held = &stripe_of_bucket(&small.geometry, first_segment(f), HOME)->lock);
   return 0;
 }
 
 static int hold_counts(tamis_filter *f, uint64_t n)
 {
   (void) n;
-  stripe_lock(held = &first_segment(f)->duplicates_lock);
+  lock_take(held = &first_segment(f)->duplicates_lock);
   return 0;
 }
 
 static int free_stripe(tamis_filter *f, uint64_t n)
 {
   (void) f, (void) n;
-  stripe_unlock(held);
+  lock_release(held);
   return 0;
 }
 

@@ -159,14 +159,14 @@ static int free_growth(tamis_filter *f, uint64_t n)
 static int hold_opening(tamis_filter *f, uint64_t n)
 {
   (void) n;
-  stripe_lock(&cuckoo_growth(cuckoo_of(f))->opening);
+  lock_take(&cuckoo_growth(cuckoo_of(f))->opening);
   return 0;
 }
 
 static int free_opening(tamis_filter *f, uint64_t n)
 {
   (void) n;
-  stripe_unlock(&cuckoo_growth(cuckoo_of(f))->opening);
+  lock_release(&cuckoo_growth(cuckoo_of(f))->opening);
   return 0;
 }
 

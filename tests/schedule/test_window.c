@@ -227,7 +227,7 @@ static int has_retried(tamis_filter *f, uint64_t n)
 
 /* The test's own lock: of a bucket's stripe, of the last stripe, or of the counts beside a key. */
 static struct window_stripe *held_stripe;
-static struct stripe *counts_held;
+static struct lock *counts_held;
 
 static int hold_bucket(tamis_filter *f, uint64_t bucket)
 {
@@ -271,14 +271,14 @@ static int hold_counts(tamis_filter *f, uint64_t key)
   struct found found = find_entry(&pair, &view);
   struct window_lane lane = window_lane(&w->first, found.bucket, found.lane);
   counts_held = &window_plane_of(&w->first, lane.index)->lock;
-  stripe_lock(counts_held);
+  lock_take(counts_held);
   return 0;
 }
 
 static int free_counts(tamis_filter *f, uint64_t n)
 {
   (void) f, (void) n;
-  stripe_unlock(counts_held);
+  lock_release(counts_held);
   return 0;
 }
 
@@ -809,7 +809,7 @@ static void memory_that_comes_free_is_room_at_once(void **state)
         let_leave(other, 0);
         await_release(other, 0); /* its grace period has begun later, and is over */
         stop_at(&last, "window_layer_released");
-        assert_false(stripe_held(&window_of(f)->opening));
+        assert_false(lock_is_held(&window_of(f)->opening));
         assert_int_equal(go_on(&last), TAMIS_OK);
         add_keys(f, 400);
       }

@@ -51,9 +51,9 @@ static inline void advance(tamis_filter *f, unsigned periods)
 
 static inline int open_layer_after(struct window *w, const struct window_layer *full)
 {
-  stripe_lock(&w->opening);
+  lock_take(&w->opening);
   int result = tamis__window_open_layer(w, full);
-  stripe_unlock(&w->opening);
+  lock_release(&w->opening);
   return result;
 }
 

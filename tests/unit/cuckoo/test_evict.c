@@ -121,7 +121,7 @@ static void copies_are_carried_along(void **state)
       begin(&b, 32, 9, true); /* the two halves are different blocks of counts */
       uint32_t upper = write_chain(&b, moves, 1);
       struct cuckoo c = {.first = {.shards = &b.shard}};
-      stripe_init(&b.segment->duplicates_lock);
+      lock_init(&b.segment->duplicates_lock);
       uint64_t sum = 0;
       for (unsigned i = refused ? moves - 1 : 0; i < moves; i++, sum += i)
         assert_int_equal(tamis__segment_add_copies(&c, &b.g, b.segment,
@@ -149,7 +149,7 @@ static void copies_are_carried_along(void **state)
             found--;
       assert_int_equal(found, 0);
       assert_int_equal(c.bytes, 0);
-      stripe_destroy(&b.segment->duplicates_lock);
+      lock_destroy(&b.segment->duplicates_lock);
       end(&b);
     }
 }
@@ -196,7 +196,7 @@ static void begin_full_pair(struct full_pair *x)
   x->pair = (struct bucket_pair){.generation = &x->generation, .segment = x->b.segment, .lower = 1};
   uint64_t entry = bucket_entry(&x->b.g.shape, random_next(&x->b.seed));
   x->pair.upper = other_bucket(&x->b.g, x->b.segment, 1, entry);
-  stripe_init(&x->b.segment->duplicates_lock);
+  lock_init(&x->b.segment->duplicates_lock);
   word_store(word_of(&x->b, x->pair.lower), entry * x->b.g.shape.low);
   word_store(word_of(&x->b, x->pair.upper), entry * x->b.g.shape.low);
   atomic_store(&segment_stripes(x->b.segment)->used, 8);
@@ -210,7 +210,7 @@ static void end_full_pair(struct full_pair *x)
            TAMIS_OK)
       ;
   assert_int_equal(x->c.bytes, 0);
-  stripe_destroy(&x->b.segment->duplicates_lock);
+  lock_destroy(&x->b.segment->duplicates_lock);
   end(&x->b);
 }
 

@@ -34,15 +34,15 @@ static void assert_removes_without_growth_stripes(tamis_filter *f, uint64_t begi
   pthread_t thread;
   struct cuckoo *c = cuckoo_of(f);
   const struct growth_stripes all = {c, cuckoo_growth(c)->stripe, GROWTH_STRIPES};
-  stripe_lock(own_growth(c));
+  lock_take(&c->first.own_growth);
   for (unsigned i = 0; i < all.count; i++)
-    stripe_lock(&all.first[i]);
+    lock_take(&all.first[i]);
   assert_int_equal(pthread_create(&thread, NULL, remove_all, &removal), 0);
   clock_gettime(CLOCK_REALTIME, &deadline);
   deadline.tv_sec += PATIENCE_SECONDS;
   int late = pthread_timedjoin_np(thread, NULL, &deadline);
   growth_unlock(&all);
-  stripe_unlock(own_growth(c));
+  lock_release(&c->first.own_growth);
   if (late)
     pthread_join(thread, NULL);
   assert_int_equal(late, 0);

@@ -20,7 +20,7 @@ static void *allocate_without_locks(void *context, size_t alignment, size_t size
 {
   void *block = NULL;
   (void) context;
-  called_under_a_lock |= used && stripe_held((struct stripe *) &used->snapshots_lock);
+  called_under_a_lock |= used && lock_is_held((struct lock *) &used->snapshots_lock);
   return posix_memalign(&block, alignment, size) ? NULL : memset(block, 0xA5, size);
 }
 

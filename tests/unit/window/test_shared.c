@@ -447,7 +447,7 @@ static void a_child_is_not_kept_by_a_vanished_thread(void **state)
 {
   (void) state;
   tamis_filter *f = open_window(2, 1000);
-  stripe_lock(&window_of(f)->opening);
+  lock_take(&window_of(f)->opening);
   pid_t child = fork_child();
   if (child == 0) {
     uint64_t key = 0;
@@ -455,7 +455,7 @@ static void a_child_is_not_kept_by_a_vanished_thread(void **state)
       key++;
     _exit(key >= 1000 ? 7 : 1);
   }
-  stripe_unlock(&window_of(f)->opening);
+  lock_release(&window_of(f)->opening);
   assert_int_equal(wait_for(child), 7);
   tamis_destroy(f);
 }

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: fast look-ups, in the first generation of a cuckoo filter.
+ *
+ * They give the same answers as lookup.c, which has the argument.  In a straight line they do what
+ * that does in its usual cases: one generation, a registered reader, and nothing has moved.  All
+ * other cases they leave to it.  docs/performance.md says what they gain.
+ */
+#include "cuckoo/lookup.h"
+
+#include "base/compiler.h"
+
+/* In an entry, which has 32 bits at most: the key's segment comes from the uneven split. */
+static const uint64_t FROM_UNEVEN_SPLIT = UINT64_C(1) << 63;
+
+/* Each half loads the geometry for itself, and this one loads it twice.  Values that are loaded
+ * before the directory entry is read would wait for it in registers, which are scarce. */
+FORCE_INLINE struct lookup first_lookup_prepare(struct generation *first, uint64_t hash,
+                                                bool growable)
+{
+  struct cuckoo_geometry g = cuckoo_first_geometry(&first->geometry, growable);
+  struct bucket_pair pair = pair_find_with(&g, first, hash);
+  g = cuckoo_first_geometry(&first->geometry, growable);
+  struct lookup lookup = lookup_prepare(&g, &pair);
+  if (growable && pair.geometry != &first->geometry)
+    lookup.entry |= FROM_UNEVEN_SPLIT;
+  return lookup;
+}
+
+FORCE_INLINE struct lookup_result finish_after(const struct generation *first,
+                                               const struct lookup *lookup)
+{
+  const struct cuckoo_geometry g = cuckoo_first_geometry(generation_geometry_after(first), true);
+  struct lookup own = *lookup;
+  own.entry ^= FROM_UNEVEN_SPLIT;
+  return lookup_finish(&own, &g);
+}
+
+FORCE_INLINE struct lookup_result first_lookup_finish(const struct generation *first,
+                                                      const struct lookup *lookup, bool growable)
+{
+  const struct cuckoo_geometry g = cuckoo_first_geometry(&first->geometry, growable);
+  if (growable && __builtin_expect((lookup->entry & FROM_UNEVEN_SPLIT) != 0, 0))
+    return finish_after(first, lookup);
+  return lookup_finish(lookup, &g);
+}
+
+/* In a segment of depth 0 no entry has aged, so there are no unknown bits to leave out. */
+FORCE_INLINE struct lookup_result first_lookup_growable(struct generation *first, uint64_t hash)
+{
+  struct cuckoo_geometry g = cuckoo_first_geometry(&first->geometry, true);
+  struct bucket_pair pair = pair_find_with(&g, first, hash);
+  if (directory_depth(pair.root_value) > 0) {
+    g = cuckoo_first_geometry(pair.geometry, true);
+    struct lookup lookup = lookup_prepare(&g, &pair);
+    return lookup_finish(&lookup, &g);
+  }
+  g = cuckoo_first_geometry(&first->geometry, true);
+  g.shape.ages = false;
+  struct lookup lookup = lookup_prepare(&g, &pair);
+  return lookup_finish(&lookup, &g);
+}
+
+FORCE_INLINE struct lookup_result first_lookup(struct generation *first, uint64_t hash,
+                                               bool growable)
+{
+  if (growable)
+    return first_lookup_growable(first, hash);
+  struct lookup lookup = first_lookup_prepare(first, hash, false);
+  return first_lookup_finish(first, &lookup, false);
+}
+
+/* In a filter with several generations, or where something has moved. */
+static NEVER_INLINE bool contains_beyond(const struct cuckoo *c, uint64_t hash, uint64_t moved)
+{
+  return moved ? tamis__contains_again(c, hash) : tamis__contains_mixed_any(c, hash);
+}
+
+FORCE_INLINE bool contains_growable(const struct cuckoo *c, uint64_t hash)
+{
+  struct generation *first = cuckoo_generation(c, 0);
+  reader_token token = registered_reader_enter();
+  if (!token)
+    return tamis__contains_mixed_any(c, hash);
+  struct lookup_result result = first_lookup(first, hash, true);
+  uint64_t unsure = result.moved | (cuckoo_generations(c) ^ 1);
+  registered_reader_leave(token);
+  return __builtin_expect(unsure == 0, 1) ? result.hit
+                                          : result.hit || contains_beyond(c, hash, result.moved);
+}
+
+FORCE_INLINE bool contains_fixed(const struct cuckoo *c, uint64_t hash)
+{
+  struct lookup_result result = first_lookup(cuckoo_generation(c, 0), hash, false);
+  bool sure = result.hit | (result.moved == 0);
+  return __builtin_expect(sure, 1) ? result.hit : tamis__contains_again(c, hash);
+}
+
+bool tamis__cuckoo_contains_growable(const tamis_filter *f, uint64_t hash)
+{
+  return contains_growable(const_cuckoo_of(f), hash_mix(&f->keys, hash));
+}
+
+bool tamis__cuckoo_contains_fixed(const tamis_filter *f, uint64_t hash)
+{
+  return contains_fixed(const_cuckoo_of(f), hash_mix(&f->keys, hash));
+}
+
+bool tamis__contains_mixed_growable(const struct cuckoo *c, uint64_t hash)
+{
+  return contains_growable(c, hash);
+}
+
+bool tamis__contains_mixed_fixed(const struct cuckoo *c, uint64_t hash)
+{
+  return contains_fixed(c, hash);
+}
+
+/* ---- batches ---- */
+
+/* Keys for which one step is done before the next step is: so each loop has few variables. */
+enum { LOOKUP_GROUP = SMALL(8, 2) };
+
+FORCE_INLINE void prepare_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,
+                                struct lookup *lookups, bool growable)
+{
+  for (size_t i = 0; i < n; i++) {
+    lookups[i] =
+        first_lookup_prepare(cuckoo_generation(c, 0), hash_mix(&c->head.keys, hashes[i]), growable);
+    lookup_prefetch(&lookups[i]);
+  }
+}
+
+/* Looks a key of a batch up anew.  That is no retry if there has never been a segment. */
+static NEVER_INLINE bool contains_late(const struct cuckoo *c, uint64_t hash)
+{
+  uint64_t mixed = hash_mix(&c->head.keys, hash);
+  reader_token token = cuckoo_enter(c);
+  bool missed = !pair_find(cuckoo_generation(c, 0), mixed).segment;
+  cuckoo_leave(c, token);
+  return missed ? tamis__contains_mixed_any(c, mixed) : tamis__contains_again(c, mixed);
+}
+
+/* Finishes look-ups that were prepared FILTER_AHEAD keys earlier.  By now a segment may have left
+ * the directory, or may have been created, perhaps before the turn of the previous key, whose
+ * answer must not be the newer one: each key is a call of its own.  Such a key is looked up
+ * anew. */
+FORCE_INLINE size_t finish_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,
+                                 const struct lookup *lookups, bool *found, bool growable)
+{
+  size_t hits = 0;
+  for (size_t i = 0; i < n; i++) {
+    struct lookup_result result =
+        first_lookup_finish(cuckoo_generation(c, 0), &lookups[i], growable);
+    bool hit = result.hit;
+    if (__builtin_expect((!hit & (result.moved != 0)) | (growable & result.stale), 0))
+      hit = contains_late(c, hashes[i]);
+    hits += hit;
+    if (found)
+      found[i] = hit;
+  }
+  return hits;
+}
+
+static inline size_t group_size(size_t i, size_t n)
+{
+  return n - i < LOOKUP_GROUP ? n - i : LOOKUP_GROUP;
+}
+
+FORCE_INLINE size_t contains_few(const struct cuckoo *c, const uint64_t *hashes, size_t n,
+                                 bool *found, bool growable)
+{
+  size_t hits = 0;
+  for (size_t i = 0; i < n; i += LOOKUP_GROUP) {
+    struct lookup lookups[LOOKUP_GROUP];
+    prepare_group(c, hashes + i, group_size(i, n), lookups, growable);
+    hits +=
+        finish_group(c, hashes + i, group_size(i, n), lookups, found ? found + i : NULL, growable);
+  }
+  return hits;
+}
+
+size_t tamis__cuckoo_contains_few_growable(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                           bool *found)
+{
+  return contains_few(const_cuckoo_of(f), hashes, n, found, true);
+}
+
+size_t tamis__cuckoo_contains_few_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                        bool *found)
+{
+  return contains_few(const_cuckoo_of(f), hashes, n, found, false);
+}
+
+/* The misses hold if there is still one generation after the last of them. */
+FORCE_INLINE size_t contains_many_in_first(const struct cuckoo *c, const uint64_t *hashes, size_t n,
+                                           bool *found, bool growable)
+{
+  struct lookup ahead[FILTER_AHEAD];
+  size_t hits = 0;
+  for (size_t i = 0; i < n + FILTER_AHEAD; i += LOOKUP_GROUP) {
+    struct lookup *lookups = &ahead[i % FILTER_AHEAD];
+    size_t turn = i - FILTER_AHEAD;
+    if (i >= FILTER_AHEAD)
+      hits += finish_group(c, hashes + turn, group_size(turn, n), lookups,
+                           found ? found + turn : NULL, growable);
+    if (i < n)
+      prepare_group(c, hashes + i, group_size(i, n), lookups, growable);
+  }
+  return !growable || cuckoo_generations(c) == 1
+             ? hits
+             : tamis__cuckoo_contains_many_any(&c->head, hashes, n, found);
+}
+
+static size_t contains_some_growable(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                     bool *found)
+{
+  const struct cuckoo *c = const_cuckoo_of(f);
+  if (cuckoo_generations(c) != 1)
+    return tamis__cuckoo_contains_many_any(f, hashes, n, found);
+  reader_token token = reader_enter();
+  size_t hits = contains_many_in_first(c, hashes, n, found, true);
+  reader_leave(token);
+  return hits;
+}
+
+size_t tamis__cuckoo_contains_many_growable(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                            bool *found)
+{
+  size_t hits = 0;
+  for (size_t start = 0, length; start < n; start += length) {
+    length = n - start < READER_BATCH ? n - start : READER_BATCH;
+    hits += contains_some_growable(f, hashes + start, length, found ? found + start : NULL);
+  }
+  return hits;
+}
+
+size_t tamis__cuckoo_contains_many_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                         bool *found)
+{
+  return contains_many_in_first(const_cuckoo_of(f), hashes, n, found, false);
+}
