@@ -61,7 +61,7 @@ CORPUS = {
     "cuckoo-generations-2": (dict(kind=CUCKOO, capacity=1, fpp=0.05), 1500, 0, 1450),
     "cuckoo-generations-3": (dict(kind=CUCKOO, capacity=1, fpp=0.1, stripes=1), 1500, 0, 1000),
     "cuckoo-generations-copies": (dict(kind=CUCKOO, capacity=1, fpp=0.1), 1300, 3, 1200),
-    "cuckoo-roots": (dict(kind=CUCKOO, capacity=2000), 5),
+    "cuckoo-roots": (dict(kind=CUCKOO, capacity=1200, fpp=0.05), 1890),  # the second of three roots has split
     "cuckoo-united": (dict(kind=CUCKOO, capacity=20, fpp=0.05), 100),
     "cuckoo-fixed-empty": (dict(kind=CUCKOO, capacity=10, growable=False), 0),
     "cuckoo-fixed-2-lanes": (dict(kind=CUCKOO, capacity=10, fpp=2e-9, growable=False), 10),

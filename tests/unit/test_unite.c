@@ -196,8 +196,8 @@ static void unions_in_all_stages_of_growth(void **state)
 }
 
 /* Into filters that have grown and lost most of their keys: some of their roots have no segment.  Entries that have
- * come to deep segments know enough for a later generation, in which there is room when the first one is nearly
- * full. */
+ * come to deep segments of a first generation know enough for the second one of the other filter, in which there is
+ * room when the first one is nearly full. */
 static void filters_that_have_shrunk(void **state)
 {
   (void) state;
@@ -208,9 +208,9 @@ static void filters_that_have_shrunk(void **state)
       int result = play(&o, into ? shrunk : small, into ? small : shrunk, 1);
       assert_true(result == TAMIS_OK || result == TAMIS_EUNSUPPORTED);
     }
-  o.capacity = 40;
+  o.capacity = 150;
   assert_int_equal(
-      play(&o, (struct keys){0, 30000, 6000, 0}, (struct keys){100000, 20000, 8000, 0}, 1),
+      play(&o, (struct keys){0, 30000, 5000, 0}, (struct keys){100000, 20000, 12000, 0}, 1),
       TAMIS_OK);
 }
 
