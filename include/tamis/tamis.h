@@ -99,8 +99,8 @@ typedef enum tamis_kind {
 } tamis_kind;
 
 typedef enum tamis_layout {
-  /* All bits of a key in one 64-byte cache line: one memory access per call.  Below an fpp of about
-   * 3e-5 in two lines, and in up to five for still lower rates, which are accessed at the same time.
+  /* All bits of a key in one 64-byte cache line: one memory access per call.  Below an fpp of
+   * 2.5e-5 in two lines, and in up to five for still lower rates, which are accessed at the same time.
    * Takes up to a fifth more bits than classic. */
   TAMIS_LAYOUT_BLOCKED = 0,
   /* Bits anywhere, two in a word: the fewest bits for a rate, one memory access per word. */
