@@ -7,8 +7,8 @@
 #include "window/layers.h"
 #include "window/sweep.h"
 
-/* What was left in the other layers than the open one is final: they were closed before the sweep
- * began. */
+/* Lets empty layers leave.  A closed layer in which the sweep has found no lane in use stays
+ * empty. */
 static void let_layers_leave(struct window *w, const struct window_swept *swept)
 {
   struct window_layer *empty[WINDOW_MOST_LAYERS];
@@ -19,7 +19,8 @@ static void let_layers_leave(struct window *w, const struct window_swept *swept)
   tamis__window_let_leave(w, empty, n);
 }
 
-/* Looks at the end of a period whether the last two of them were more than the keys need. */
+/* Opens a smaller layer if the newest one is too large for the keys at the ends of this period and
+ * the last. */
 static void open_smaller(struct window *w)
 {
   uint64_t used = window_lanes_in_use(w), before = w->used_before;
@@ -60,14 +61,14 @@ static void jump(struct window *w, unsigned n)
   let_layers_leave(w, &swept);
 }
 
-/* Gives the period that runs this number. */
+/* Gives the running period this number. */
 static void give_number(struct window *w, uint64_t number)
 {
   numbers_store(&w->state->numbers, epoch_numbers(epoch_before(&w->state->epoch), number));
 }
 
-/* After a jump of G periods and one more, nothing is left of what was in, and the rest is passed
- * over. */
+/* Ends n periods.  As G + 1 periods forget all keys, no more of them are really ended; then the
+ * running period gets the number that n periods lead to. */
 static void end_periods(struct window *w, uint64_t n)
 {
   const uint64_t to = window_period(w) + n;

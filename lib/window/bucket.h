@@ -6,8 +6,8 @@
  *                                   f f f f f f f f  s s s s      w = f + e bits
  *
  * Lanes, and sets of lanes: table/lanes.h.  The entry in a lane has f bits of a fingerprint, which
- * are not all 0, and a *stamp* of e bits: the period of its key's last add, as a number from 1 to
- * G + 2.  Of these stamps, G + 1 are those of the periods that are remembered.  The remaining one is
+ * are not all 0, and a *stamp* of e bits: the period of its key's last add, as a number from 1 to G
+ * + 2.  Of these stamps, G + 1 are those of periods that are remembered.  The remaining one is
  * *dead*: an entry that has it is forgotten, and its lane counts as free.
  *
  * A fingerprint is passed to these functions as it stands in a lane: its lowest e bits are 0.
@@ -30,14 +30,13 @@ struct window_shape {
   uint64_t units;        /* the lowest bit of each fingerprint */
 };
 
-/* The number of stamps with which G periods, and the one that runs, are told from the one
- * before. */
+/* The number of stamps: one for each of G periods, one for the running period, one that is dead. */
 static inline unsigned window_stamps(unsigned periods)
 {
   return periods + 2;
 }
 
-/* The bits that these stamps take: 0 is none of them. */
+/* The bits of a stamp, which is from 1 to G + 2. */
 static inline unsigned window_stamp_bits(unsigned periods)
 {
   return 32 - (unsigned) __builtin_clz(window_stamps(periods));
@@ -98,7 +97,7 @@ static inline uint64_t window_from_stamp(const struct window_shape *s, uint64_t 
   return from << (s->lane.width - 1 - s->stamp_bits);
 }
 
-/* The lanes whose stamp is none of those from `first` on to `last`, with 1 after the highest. */
+/* The lanes whose stamp is not from `first` to `last`, a range that may wrap round to 1. */
 static inline uint64_t window_beyond(const struct window_shape *s, uint64_t bucket, unsigned first,
                                      unsigned last)
 {
@@ -107,13 +106,13 @@ static inline uint64_t window_beyond(const struct window_shape *s, uint64_t buck
   return (first <= last ? from & ~after : from | ~after) ^ s->lane.high;
 }
 
-/* Those that are not empty, and have another stamp. */
+/* The lanes that are in use, and whose stamp is not dead. */
 static inline uint64_t window_live(const struct window_shape *s, uint64_t bucket, unsigned dead)
 {
   return window_used(s, bucket) & ~window_dead(s, bucket, dead);
 }
 
-/* Those into which an entry may be written. */
+/* The lanes into which an entry may be written: they are empty, or their stamp is dead. */
 static inline uint64_t window_free(const struct window_shape *s, uint64_t bucket, unsigned dead)
 {
   return window_live(s, bucket, dead) ^ s->lane.high;
@@ -127,22 +126,21 @@ static inline uint64_t window_pattern(const struct window_shape *s, uint64_t fin
   return s->lane.low * (fingerprint | dead);
 }
 
-/* Whether a lane has the fingerprint, and a stamp that is not dead: not 0 if so.  `pattern` has the
- * fingerprint and the dead stamp in each lane.  There may be other bits above those of the lanes.
+/* Not 0 if a lane has the fingerprint, and a stamp that is not dead.  `pattern` has the fingerprint
+ * and the dead stamp in each lane.  There may be other bits above those of the lanes.
  *
- * A lane that has the fingerprint differs from the pattern by the xor of two stamps: by 1 to 2^e -
- * 1 if its stamp is not dead.  Less 1 that has no bit in the fingerprint.  Taking a unit from the
- * fingerprint's difference then borrows, which sets the lane's highest bit, and in no other lane
- * does it do so where that bit was 0.
+ * In a lane that has the fingerprint, the xor with the pattern leaves the xor of two stamps: 1 to
+ * 2^e - 1 if the lane's stamp is not dead.  After 1 is subtracted, the fingerprint's bits are all
+ * 0.  Subtracting a unit then borrows, which sets the lane's highest bit.  In any other lane this
+ * bit is set afterwards only if it was set before.
  *
- * A lane that equals the pattern is forgotten.  It becomes all ones, and takes 1 more from the next
- * lane, which would be missed if it had the same fingerprint.  So of the lanes of a key's two
- * buckets only one may have a certain fingerprint, with whatever stamp.
+ * A lane that equals the pattern has the dead stamp.  Subtracting 1 makes the lane all ones, and
+ * borrows 1 from the next lane.  If the next lane had the same fingerprint, it would be missed.  So
+ * of the lanes of a key's two buckets only one may have a given fingerprint, live or dead.
  *
- * Two fingerprints that differ in the lowest bit are then sometimes taken for each other: that of a
- * lane whose stamp is dead, and that of the lane after one that equals the pattern.  This replaces
- * false positives that these lanes would cause if their stamps were live, so the rate is no
- * higher. */
+ * The result may also name a lane whose fingerprint differs from the key's in the lowest bit: one
+ * with the dead stamp, or one that follows a lane that equals the pattern.  Such a lane matches
+ * this fingerprint in place of its own, so the false-positive rate is no higher. */
 FORCE_INLINE uint64_t window_has_live(const struct window_shape *s, uint64_t bucket,
                                       uint64_t pattern)
 {

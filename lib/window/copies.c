@@ -27,7 +27,7 @@ static struct count_place place_of(const struct window_layer *layer, struct wind
                               .lane = at.lane};
 }
 
-/* Of the plane. */
+/* The block of counts, in the plane, that has the word. */
 static unsigned block_of(const struct count_place *at)
 {
   return (unsigned) (at->word / COUNTS_BUCKETS);
@@ -44,14 +44,14 @@ void tamis__window_begin_planes(struct window_layer *layer, struct window_plane 
 
 /* ---- memory ---- */
 
-/* A piece of memory, which says so itself. */
+/* The beginning of a piece of memory that is not in use. */
 struct window_piece {
   struct window_piece *next;
   uint64_t size;
 };
 
-/* A block that was refused memory asks before it works out how much it needs now.  Whatever was
- * fetched is an answer: take() says if another size is wanted. */
+/* counts.c calls this for a block that was refused memory, before it works out what the block needs
+ * now.  Any fetched memory will do: take() says if another size is wanted. */
 static bool fits(void *context, uint64_t size)
 {
   struct window_memory *m = context;
@@ -128,8 +128,9 @@ static void shrink_locked(struct window_memory *m, const struct window_layer *la
   lock_release(&at.plane->lock);
 }
 
-/* Without memory the block stays as it is.  The layer may have left meanwhile: then it has no
- * counts.  If it is found, it stays as long as the stripe is held: [L] in table.h. */
+/* Encodes a block of counts in less memory.  If there is no memory for that, the block stays as it
+ * is.  If its layer has left meanwhile, there are no counts.  If the layer is found, it stays in
+ * the list as long as the stripe is held: [L] in table.h. */
 static void shrink(struct window_memory *m)
 {
   m->wanted = m->shrunk;
@@ -167,7 +168,7 @@ void tamis__window_destroy_planes(struct window *w, struct window_layer *layer)
 uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane lane)
 {
   struct count_place at = place_of(layer, lane);
-  if (!plane_counts(&at.plane->counts)) /* see there: the caller holds the stripe */
+  if (!plane_counts(&at.plane->counts)) /* the caller holds the stripe, as plane_counts() asks */
     return 0;
   lock_take(&at.plane->lock);
   uint64_t further = plane_get(&at.plane->counts, at.word, at.lane);

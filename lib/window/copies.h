@@ -2,19 +2,19 @@
  *
  * Layer 2: how many copies of a key a window of the cuckoo kind has.
  *
- * An entry stands for one copy.  How many more there are is the count of its lane, in a plane
+ * An entry stands for one copy.  The further copies are counted for its lane, in a plane
  * (table/plane.h).  A layer has WINDOW_PLANES planes.
  *
- * An empty lane has no count.  The count belongs to the entry in the lane, dead or not: a move
- * carries it along, whoever takes a dead lane for another entry sets it to 0, and so does the sweep,
- * which clears the lane.  A remove clears a lane only when the count is 0.
+ * An empty lane has no count.  A count belongs to the entry in its lane, live or dead.  A move
+ * carries the count along.  An add that takes a dead lane for another entry sets the count to 0,
+ * and so does the sweep when it clears the lane.  A remove clears a lane only when the count is 0.
  *
- * Whoever reads or changes the count of a lane holds the stripe of its bucket.  The plane's lock is
- * taken as well, because writers of other stripes share a block of counts.
+ * A thread that reads or changes the count of a lane holds the stripe of its bucket.  The plane's
+ * lock is taken as well, because writers of other stripes share a block of counts.
  *
- * No memory is asked for, and none is released, while a stripe is held.  A call that lacks memory
- * for a count gives up its stripes, fetches what it wanted, and tries again.  What comes free is kept
- * until they are released.
+ * No call allocates or releases memory while it holds a stripe.  A call that lacks memory for a
+ * count releases its stripes, fetches the memory, and tries again.  It keeps memory that comes free
+ * until it has released its stripes.
  */
 #ifndef TAMIS_LIB_WINDOW_COPIES_H
 #define TAMIS_LIB_WINDOW_COPIES_H
@@ -49,20 +49,20 @@ static inline bool window_has_counts(const struct window_layer *layer, uint64_t 
   return layer->planes && plane_counts(&window_plane_of(layer, index)->counts);
 }
 
-/* The memory for counts that a call has to do with: window_memory_begin(). */
+/* The memory for counts that a call fetches or frees. */
 struct window_memory {
   struct window *w;
   struct window_piece *pieces; /* that have been fetched, or have come free */
-  uint64_t wanted;             /* bytes that a count lacked; 0: none did */
-  bool fetched;                /* some have been */
-  /* A block of counts that would take less, in so many bytes; 0: there is none.  As its layer may
-   * leave, it is known by the layer's number, a word of it, and that word's stripe. */
+  uint64_t wanted;             /* bytes that a count lacked; 0: no count lacked any */
+  bool fetched;                /* pieces have been */
+  /* The bytes that a block of counts will take when it is encoded anew; 0: no block is to be.  As
+   * its layer may leave, the block is known by the layer's number, a word, and its stripe. */
   uint64_t shrunk;
   uint64_t number, index;
   struct window_stripe *stripe;
 };
 
-/* (The other members have no value yet: most calls need none.) */
+/* (Leaves the other members without values: most calls do not use them.) */
 static inline void window_memory_begin(struct window_memory *memory, struct window *w)
 {
   memory->w = w;
@@ -71,7 +71,7 @@ static inline void window_memory_begin(struct window_memory *memory, struct wind
   memory->shrunk = 0;
 }
 
-/* Prepares the planes of a layer, in memory that is zero; NULL: it has none. */
+/* Prepares the planes of a layer, in zeroed memory.  NULL: the layer has no planes. */
 void tamis__window_begin_planes(struct window_layer *layer, struct window_plane *planes);
 
 /* ---- the caller holds the stripe of the lane's word ---- */
@@ -79,17 +79,17 @@ void tamis__window_begin_planes(struct window_layer *layer, struct window_plane 
 /* How many further copies there are of the entry in a lane. */
 uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane lane);
 
-/* Says how many there are.  Less than before needs no memory, and is never refused.  Otherwise
- *   NO_MEMORY    some is wanted, and nothing has changed
+/* Sets how many further copies there are.  A smaller number is never refused.  A larger one may be:
+ *   NO_MEMORY    memory is lacking, and nothing has changed
  *   TAMIS_EFULL  the number is not below saved_most_copies */
 int tamis__window_set_further(struct window_memory *memory, const struct window_layer *layer,
                               struct window_lane lane, uint64_t further);
 
-/* The same, for `more` more than there are, modulo 2^64. */
+/* Adds `more` to the number of further copies, modulo 2^64.  Results as above. */
 int tamis__window_add_further(struct window_memory *memory, const struct window_layer *layer,
                               struct window_lane lane, uint64_t more);
 
-/* The entry in a lane is forgotten, or goes. */
+/* Sets the count of a lane to 0, as its entry is forgotten or leaves the lane. */
 static inline void window_forget_further(struct window_memory *memory,
                                          const struct window_layer *layer, struct window_lane at)
 {
@@ -99,11 +99,11 @@ static inline void window_forget_further(struct window_memory *memory,
 
 /* ---- the caller holds no lock ---- */
 
-/* Fetches what is wanted.
+/* Fetches the memory that a count lacked.
  *   Errors  TAMIS_EFULL: max_bytes is reached; TAMIS_ENOMEM */
 int tamis__window_fetch_memory(struct window_memory *memory);
 
-/* Releases what has come free, and what was fetched and not used.  Called at the end. */
+/* Releases memory that has come free, or was fetched and not used.  Called once, at the end. */
 void tamis__window_release_memory(struct window_memory *memory);
 static inline void window_release_memory(struct window_memory *memory)
 {
@@ -111,8 +111,8 @@ static inline void window_release_memory(struct window_memory *memory)
     tamis__window_release_memory(memory);
 }
 
-/* Gives lanes of a layer their counts, but for lanes that are empty; there are no counts yet, and
- * no other thread knows the layer.  They take as little memory as they can.
+/* Gives the lanes of a layer their counts, except empty lanes.  The layer has no counts yet, and no
+ * other thread knows it.  The counts are encoded in as little memory as possible.
  *   Errors  as above */
 int tamis__window_give_counts(struct window_memory *memory, const struct window_layer *layer,
                               const struct lane_counts *counts);

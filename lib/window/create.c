@@ -19,7 +19,7 @@ enum {
   LEAST_STRIPES = 2,
 };
 
-/* In a small filter all this is a small part of it, unless the user wants more stripes. */
+/* In a small filter, these parts take little memory, unless the user asks for more stripes. */
 struct window_sizes tamis__window_sizes(const struct window_geometry *g, unsigned stripes_wanted)
 {
   uint64_t lines = window_words(g) / WINDOW_LINE_WORDS;
@@ -34,7 +34,7 @@ struct window_sizes tamis__window_sizes(const struct window_geometry *g, unsigne
   return s;
 }
 
-/* The bytes of all this, and of the planes of the cuckoo kind. */
+/* The bytes of the stripes, the shards and the state, and of the planes of the cuckoo kind. */
 static uint64_t bytes_of(const struct window_sizes *s, bool copies)
 {
   return s->stripes * sizeof(struct window_stripe) + s->shards * sizeof(struct counter_shard) +
@@ -78,7 +78,7 @@ static uint64_t beside_bytes(const struct window *w)
   return bytes_of(&s, window_counts_copies(w));
 }
 
-/* Divides a block of cleared memory.  Returns the planes of the first layer. */
+/* Divides a block of cleared memory into parts.  Returns the planes of the first layer, or NULL. */
 static struct window_plane *divide(void *block, const struct window_sizes *s, bool copies,
                                    struct window_parts *parts)
 {
@@ -160,18 +160,18 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   (void) tamis__window_prepare_layer(w, &w->first, &plan->geometry, planes);
   w->first.words = words;
   w->first.index = plan->index;
-  w->used_before = UINT64_MAX; /* nothing is known */
+  w->used_before = UINT64_MAX; /* unknown */
   w->operations = operations_for(w->first.calls, plan->copies);
   operations_begin(&w->head, &w->operations);
   atomic_store_explicit(&w->bytes, tamis__window_total_bytes(plan),
-                        memory_order_relaxed); /* this and the next: the filter is not shared yet */
+                        memory_order_relaxed); /* as below: no other thread knows the filter */
   atomic_store_explicit(&w->newest, &w->first, memory_order_relaxed);
   if (!w->shared)
     atomic_store_explicit(&w->state->epoch, epoch_first(w->stamps), memory_order_relaxed);
   return w;
 }
 
-/* What is in the memory of this process alone. */
+/* Releases the parts of a window that processes do not share. */
 static void destroy_own(struct window *w, const tamis_allocator *from)
 {
   tamis__window_destroy_layers(w);

@@ -9,26 +9,26 @@
 #include "base/shared_file.h"
 #include "window/table.h"
 
-/* Both kinds: window.c. */
+/* The two kinds of windows; window.c defines them. */
 extern const struct filter_kind tamis__window_bloom_kind;
 extern const struct filter_kind tamis__window_cuckoo_kind;
 
 struct window_plan {
   struct window_spec spec;
   struct window_geometry geometry; /* of the first layer */
-  unsigned index;                  /* of its share of the rate */
+  unsigned index;                  /* of the first layer */
   bool copies;                     /* it is of the cuckoo kind */
   bool renews;
   unsigned stripes_wanted;
   uint64_t max_bytes;
   uint64_t cleared_from; /* as in tamis_options; 0 without an allocator of the user's */
-  word *words; /* of the first layer, which become the filter's; NULL: they are allocated */
-  /* NULL: what changes is allocated, but for `words`; otherwise these are in a file.  The filter then
-   * has `shared`, and `words` are not its own. */
+  word *words; /* of the first layer, which the filter takes over; NULL: it allocates them */
+  /* Where the parts of the filter are in a file that processes share.  `words` then lie in the
+   * file, too, and the filter does not own them.  NULL: the filter allocates its parts. */
   const struct window_parts *parts;
 };
 
-/* Where a window that processes share has what they share. */
+/* Where the parts of a window are that processes share. */
 struct window_parts {
   struct window_shared *shared;
   struct window_state *state;
@@ -36,8 +36,8 @@ struct window_parts {
   struct window_stripe *stripes;
 };
 
-/* How many there are of what lies beside the words of the first layer.  `stripes_wanted`: 0: what
- * suits this machine. */
+/* How many stripes, shards and versions a window has.  `stripes_wanted` is 0 if the number of
+ * stripes is to suit this machine. */
 struct window_sizes {
   unsigned stripes, shards, versions;
 };
@@ -49,18 +49,18 @@ static inline uint64_t window_state_bytes(const struct window_sizes *s)
   return sizeof(struct window_state) + s->versions * sizeof(version_counter);
 }
 
-/* The plan of a new filter, but for the geometry. */
+/* The plan of a new filter, without the geometry. */
 struct window_plan tamis__window_plan_of(const tamis_options *options);
 
-/* What is where in a file that processes share. */
+/* The plan of a window in a file that processes share, with the offsets of its parts. */
 struct window_file_plan {
   struct window_plan plan;
   struct window_sizes sizes;
-  uint64_t state, counters, stripes, words, end; /* where they begin; end: of the words */
-  uint64_t checkpoint_bytes;                     /* that a checkpoint takes at most */
+  uint64_t state, counters, stripes, words, end; /* offsets; end: of the words */
+  uint64_t checkpoint_bytes;                     /* the most that a checkpoint takes */
 };
 
-/* Such a file. */
+/* A file with a window, as a process has opened it. */
 struct window_shared {
   tamis_allocator allocator;
   struct shared_file file;
@@ -74,14 +74,14 @@ static inline void window_close(struct window_shared *shared)
   tamis__memory_release(&from, shared, sizeof *shared);
 }
 
-/* What a filter takes beside the words of its first layer. */
+/* The bytes that a filter takes beside the words of its first layer. */
 uint64_t tamis__window_bytes_beside(const struct window_geometry *g, unsigned stripes_wanted,
                                     bool copies);
 
-/* The same with these words. */
+/* All bytes that a filter takes. */
 uint64_t tamis__window_total_bytes(const struct window_plan *plan);
 
-/* An empty filter, or NULL: there is no memory.  max_bytes has been checked. */
+/* Creates an empty filter.  NULL: there is no memory.  The caller has checked max_bytes. */
 struct window *tamis__window_create(const struct tamis_filter *head,
                                     const struct window_plan *plan);
 

@@ -7,14 +7,14 @@
  *     │     period      │      changes      │ stamp now  │ g │ dead stamp │
  *     └─────────────────┴───────────────────┴────────────┴───┴────────────┘
  *
- * `changes` counts, modulo 8192, how often a layer was opened or has left.  g says that there are
- * other layers than the first one: the filter has grown.  Both stamps are counted modulo G + 2, by
- * incrementing them, so nobody divides, and the period may wrap round.
+ * `changes` counts, modulo 8192, how often a layer was opened or has left.  g is set if the filter
+ * has grown: it has layers other than the first one.  Both stamps are incremented from 1 to G + 2,
+ * and then begin with 1 again.  So no division by G + 2 is needed, and the period may wrap round.
  *
- * Whoever reads the same word twice knows that no period has ended in between, no layer was opened,
- * and none has left.  The period has 36 bits.  Within one period at most some 60 layers are opened,
- * as each is twice as large as the one before it, but for one at the end of a period; and at most 63
- * leave.
+ * A thread that reads the same word twice knows that in between no period has ended, no layer was
+ * opened, and no layer has left.  For that the fields are wide enough.  The period has 36 bits.
+ * Within one period at most some 60 layers are opened, as each is twice as large as the one before
+ * it (except one at the end of a period), and at most 63 leave.
  */
 #ifndef TAMIS_LIB_WINDOW_EPOCH_H
 #define TAMIS_LIB_WINDOW_EPOCH_H
@@ -31,7 +31,7 @@ enum {
   EPOCH_STAMP = 127,
   EPOCH_CHANGES = (1 << (EPOCH_PERIOD_SHIFT - EPOCH_CHANGES_SHIFT)) - 1,
   EPOCH_COMING = (1 << EPOCH_PERIOD_SHIFT) - 1,
-  EPOCH_FEW_PERIODS = 16, /* in which `changes` does not come round */
+  EPOCH_FEW_PERIODS = 16, /* within these, `changes` does not wrap round */
   WINDOW_MOST_LAYERS = 64 /* that a filter has at one time */
 };
 
@@ -69,8 +69,8 @@ static inline unsigned epoch_next_stamp(unsigned stamp, unsigned stamps)
   return stamp == stamps ? 1 : stamp + 1;
 }
 
-/* Whether no layer has been opened, and none has left, between two words.  (It also says no when
- * many periods have ended.) */
+/* Whether no layer has been opened and none has left between two epoch words.  (The answer is also
+ * no if EPOCH_FEW_PERIODS or more have ended.) */
 static inline bool epoch_has_same_layers(uint64_t before, uint64_t after)
 {
   uint64_t periods = (after >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT) -
@@ -88,7 +88,7 @@ static inline uint64_t epoch_make(uint64_t period, uint64_t changes, bool grown,
          epoch_next_stamp(now, stamps);
 }
 
-/* The first one of a filter. */
+/* The first epoch word of a filter. */
 static inline uint64_t epoch_first(unsigned stamps)
 {
   return epoch_make(0, 0, false, 1, stamps);
@@ -107,7 +107,7 @@ static inline unsigned epoch_stamp_of_age(uint64_t epoch, unsigned age, unsigned
   return now > age ? now - age : now + stamps - age;
 }
 
-/* The same when `n` periods have ended, fewer than there are stamps. */
+/* The epoch word after `n` more periods, fewer than there are stamps. */
 static inline uint64_t epoch_after_periods(uint64_t epoch, unsigned n, unsigned stamps)
 {
   return epoch_make(epoch_period(epoch) + n, epoch_changes(epoch), epoch_has_grown(epoch),
@@ -127,12 +127,12 @@ static inline uint64_t epoch_with_layers(uint64_t epoch, uint64_t changes, bool 
  *     │     offset      │     coming      │
  *     └─────────────────┴─────────────────┘
  *
- * The period of the epoch word counts steps of the stamp, one at a time.  Callers know a period by its
- * *number*, which is that count plus the offset, modulo 2^36.  So after a long pause, or by
- * tamis_set_period(), a period gets another number, and no stamp and no epoch word changes.
+ * The period in the epoch word counts the steps of the stamp, one at a time.  Users know a period
+ * by its *number*: this count plus the offset, modulo 2^36.  So a long pause, or
+ * tamis_set_period(), gives a period another number, while stamps and epoch word stay the same.
  *
- * `coming` is the period of the epoch word that follows a jump, modulo 2^28: [T] in table.h.  It is
- * that of the epoch word, or an earlier one, when no jump is under way. */
+ * `coming` is the period that the epoch word has after the jump under way, modulo 2^28: [T] in
+ * table.h.  Otherwise `coming` is the period of the epoch word, or an earlier one. */
 
 typedef _Atomic uint64_t period_numbers;
 
@@ -141,34 +141,35 @@ static inline uint64_t epoch_number(uint64_t epoch, uint64_t numbers)
   return (epoch + (numbers >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT)) >> EPOCH_PERIOD_SHIFT;
 }
 
-/* Those that give the period of the epoch word this number, with no jump under way. */
+/* The value of `numbers` that gives the period of the epoch word this number, without a jump. */
 static inline uint64_t epoch_numbers(uint64_t epoch, uint64_t number)
 {
   const uint64_t period = epoch_period(epoch);
   return (number - period) << EPOCH_PERIOD_SHIFT | (period & EPOCH_COMING);
 }
 
-/* The same while a jump of `n` periods is under way. */
+/* The value of `numbers` with the same offset, while a jump of `n` periods is under way. */
 static inline uint64_t epoch_numbers_ahead(uint64_t epoch, uint64_t numbers, unsigned n)
 {
   return (numbers & ~(uint64_t) EPOCH_COMING) | ((epoch_period(epoch) + n) & EPOCH_COMING);
 }
 
-/* The age of the oldest keys that a jump under way keeps, of those with this epoch word: at most
- * `periods`.  (Whatever is in `numbers`, those of age 0 are kept.) */
+/* The greatest age, in this epoch word, of keys that a jump under way keeps; without a jump it is
+ * `periods`.  (Keys of age 0 are kept whatever `numbers` is.) */
 static inline unsigned epoch_oldest_age(uint64_t epoch, uint64_t numbers, unsigned periods)
 {
   const uint64_t ahead = (numbers - epoch_period(epoch)) & EPOCH_COMING;
   return ahead > EPOCH_COMING / 2 ? periods : ahead < periods ? periods - (unsigned) ahead : 0;
 }
 
-/* By whoever has no lock, before the epoch word, and again after it.
+/* Called without a lock, before the epoch word is read and again after that.
  * ORDER numbers.load (acquire)
  *   pairs with     numbers.store
  *   makes visible  the epoch word that was published before
- *   if weakened    a new offset might be added to an old epoch word, which makes a number that no
- *                  period has had, as an old offset to a new epoch word does.  A call that has waited for nothing would take it for the number
- *                  of the running period, and its caller add keys to one that ends too early */
+ *   if weakened    a new offset might be added to an old epoch word, or the reverse, which makes a
+ *                  number that no period has had.  A call that has waited for nothing would take it
+ *                  for the number of the running period, and the caller's keys would be forgotten
+ *                  too early */
 static inline uint64_t numbers_load(const period_numbers *at)
 {
   return atomic_load_explicit(at, memory_order_acquire);
@@ -184,21 +185,20 @@ static inline void numbers_store(period_numbers *at, uint64_t numbers)
 
 /* ---- accesses ---- */
 
-/* By a look-up, before it reads anything else.
+/* Called by a look-up, before it reads anything else.
  * ORDER epoch.before (seq_cst)
  *   pairs with     epoch.publish
  *   makes visible  the layers that the word names
- *   if weakened    acquire would keep that, and the loads of the buckets after this one.  With
- *                  relaxed they could be done before it, and show a stamp that has been renewed
- *                  since: false negative
+ *   if weakened    acquire would keep the layers visible, and the loads of the buckets after this
+ *                  one.  With relaxed, a look-up could read the buckets first, and see a stamp that
+ *                  has been renewed since: false negative
  *   checked by     mutants/epoch_before_relaxed */
 static inline uint64_t epoch_before(const epoch_word *at)
 {
   return atomic_load_explicit(at, memory_order_seq_cst);
 }
 
-/* By a look-up, at its end.  The loads of the buckets come before it, and acquire; so this one is
- * not done before them.
+/* Called by a look-up, at its end.  The loads of the buckets come before, and acquire.
  * ORDER epoch.after (seq_cst)
  *   pairs with     epoch.publish
  *   makes visible  that a period has ended, if a bucket shows a stamp that was written after that
@@ -212,8 +212,8 @@ static inline uint64_t epoch_after(const epoch_word *at)
   return atomic_load_explicit(at, memory_order_seq_cst);
 }
 
-/* By a thread that holds the stripes of a key's buckets: before it searches them, and after it has
- * written a lane.
+/* Called by a thread that holds the stripes of a key's buckets: before it searches them, and after
+ * it has written a lane.
  * ORDER epoch.locked (seq_cst)
  *   pairs with     epoch.publish
  *   if weakened    the load after the write could be done before it.  Then a look-up in the next
@@ -225,12 +225,12 @@ static inline uint64_t epoch_locked(const epoch_word *at)
   return atomic_load_explicit(at, memory_order_seq_cst);
 }
 
-/* Replaces the word, if it still is *old; else *old becomes what it is.
+/* Replaces the word if it still is *old.  Otherwise sets *old to the present word.
  * ORDER epoch.publish (seq_cst)
  *   pairs with     epoch.before, epoch.after, epoch.locked
- *   makes visible  the layer that it names
- *   if weakened    the end of a period would have no place in the order of all other calls.  (What
- *                  came before, the fence of a stripe that was released orders as well)
+ *   makes visible  the layers that the new word names
+ *   if weakened    the end of a period would have no place in the order of all other calls.
+ *                  (Earlier writes are also ordered by the release of a stripe)
  *   checked by     mutants/epoch_published_relaxed */
 static inline bool epoch_publish(epoch_word *at,
                                  uint64_t *old, /* NOLINT(readability-non-const-parameter) */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: room in a full bucket pair of a sliding window, which table/search.h says how to make,
- * and segments in which nothing moves.  A dead lane counts as free.
+ * Layer 2: makes room in a full bucket pair of a sliding window (table/search.h), and freezes
+ * segments.  A dead lane counts as free.
  */
 #include "window/evict.h"
 
@@ -12,7 +12,7 @@
 
 /* ---- plan ---- */
 
-/* What is searched: a segment of a layer.  Its buckets are numbered from its first one on. */
+/* The segment that is searched.  A search numbers its buckets from 0 on. */
 struct searched_segment {
   struct searched searched;
   const struct window_layer *layer;
@@ -60,13 +60,13 @@ static bool plan_path(const struct window_layer *layer, const struct window_buck
 
 /* ---- execute ---- */
 
-/* The name of a segment, which is not 0: no other layer has the index while this one is there. */
+/* The name of a segment, which is not 0.  No other layer in the list has the index. */
 static uint64_t segment_name(const struct window_layer *layer, uint64_t segment)
 {
   return segment << 8 | layer->index;
 }
 
-/* Relaxed: whoever freezes a segment takes all its stripes after that, and the caller holds one. */
+/* Relaxed: a thread that freezes a segment then takes all its stripes; the caller holds one. */
 static bool is_frozen_locked(const struct window *w, const struct window_layer *layer,
                              uint64_t bucket)
 {
@@ -74,9 +74,9 @@ static bool is_frozen_locked(const struct window *w, const struct window_layer *
   return name && name == segment_name(layer, bucket / window_segment_buckets(&layer->geometry));
 }
 
-/* Carries the count of an entry to a free lane.  to->entry: the dead entry there, the count of
- * which is dropped; 0: the lane is empty, and has no count.  (So without either count nothing is
- * to do.)  The caller holds the stripes of both buckets. */
+/* Carries the count of an entry to a free lane.  `to->entry` is the dead entry in that lane, whose
+ * count is dropped; 0: the lane is empty, and has no count.  The caller holds the stripes of both
+ * buckets. */
 static int move_further_locked(struct window_memory *memory, const struct window_layer *layer,
                                const struct found *from, const struct found *to)
 {
@@ -93,22 +93,21 @@ static int move_further_locked(struct window_memory *memory, const struct window
   return result;
 }
 
-/* What is moved. */
+/* A path, and the segment in which its moves are made. */
 struct path_of_layer {
   struct window_layer *layer;
-  uint64_t first; /* bucket of the segment */
-  uint64_t epoch; /* that names `layer` as the newest one */
+  uint64_t first; /* first bucket of the segment */
+  uint64_t epoch; /* an epoch word that names `layer` as the newest one */
   struct cuckoo_path path;
 };
 
-/* Makes a move.  TAMIS_ABSENT: what was planned is not possible any more.  The caller holds the
- * stripes of both buckets.
+/* Makes a move.  TAMIS_OK also: the lane is free by now, so there is nothing to move.
+ * TAMIS_ABSENT: the move is not possible any more.  The caller holds the stripes of both buckets.
  *
- * The search has read move->entry without them.  The fingerprint must be the same still, as the
- * target follows from it.  The stamp need not be: the entry may have been renewed since.  So the
- * entry is written as it is now; with the old stamp the key would be forgotten too early.  An entry
- * that is dead, or that a jump does not keep, is cleared as by the sweep: [T].  TAMIS_OK also: the
- * lane is free by now, and there is nothing to move. */
+ * The search has read move->entry without stripes.  The lane must still have its fingerprint, as
+ * the target follows from that.  The stamp may be another one, as the entry may have been renewed
+ * since.  So the move writes the present entry; with the old stamp it would be forgotten too early.
+ * If the entry is dead, or a jump does not keep it, the move clears it as the sweep does: [T]. */
 static int move_locked(struct window_memory *memory, const struct path_of_layer *of,
                        const struct cuckoo_move *move)
 {
@@ -152,14 +151,13 @@ static int move_locked(struct window_memory *memory, const struct path_of_layer 
   return TAMIS_OK;
 }
 
-/* Whether the layers are those of `epoch` still.  Then a caller that is in a read section may read
- * them: [L] in table.h. */
+/* Whether the layers are still those of `epoch`.  Then a reader may read them: [L] in table.h. */
 static bool has_layers_of(const struct window *w, uint64_t epoch)
 {
   return epoch_has_same_layers(epoch, epoch_locked(&w->state->epoch));
 }
 
-/* Those of a move's buckets, which may be one. */
+/* The stripes of a move's buckets, which may be the same. */
 struct two_stripes {
   struct window_stripe *lower, *higher; /* NULL: the layers have changed */
 };
@@ -217,8 +215,8 @@ bool tamis__window_path_exists(const struct window *w, const struct window_layer
   return plan_path(layer, place, epoch_dead(epoch_locked(&w->state->epoch)), &path);
 }
 
-/* TAMIS_OK: there is a path, which may have no moves.  The caller is in a read section, in which it
- * has found the layers to be those of the epoch word. */
+/* Plans a path.  TAMIS_OK: there is one, which may have no moves.  The caller is in a read section,
+ * in which it has found that the layers are those of of->epoch. */
 static int plan_in_section(struct window *w, struct path_of_layer *of,
                            const struct window_buckets *place, bool thorough)
 {
@@ -233,8 +231,8 @@ static int plan_in_section(struct window *w, struct path_of_layer *of,
   return TAMIS_ABSENT;
 }
 
-/* Whoever froze a segment, and was killed, has left its name.  Nobody else freezes one at the
- * moment. */
+/* Waits until no segment is frozen.  A name that is still there then is that of a killed process,
+ * as only a holder of `saving` freezes a segment. */
 static void wait_for_thaw(struct window *w)
 {
   (void) owned_lock(&w->state->saving, &w->owner);

@@ -10,28 +10,27 @@
 #include <math.h>
 
 static const struct form {
-  unsigned char width, lanes, buckets; /* of a lane, of a bucket, of a word */
+  unsigned char width, lanes, buckets; /* bits of a lane, lanes of a bucket, buckets of a word */
   unsigned char least_bits; /* of a fingerprint: with fewer, buckets have too few partners */
 } forms[WINDOW_SHAPES] = {{8, 8, 1, 6},  {9, 7, 1, 6},   {10, 6, 1, 6},  {12, 5, 1, 6},
                           {16, 4, 1, 8}, {16, 2, 2, 10}, {21, 3, 1, 10}, {32, 2, 1, 10}};
 
-/* The other bucket of an entry follows from a product with its fingerprint.  With few bits of it a
- * bucket has few partners, which lie at equal distances.  Then tables get less full, the more so the
- * larger they are: with 10 bits and more, the load of tables of more than 4096 buckets falls so much
- * faster when they double. */
+/* The other bucket of an entry follows from a product with its fingerprint.  With a short
+ * fingerprint a bucket has few partners, which lie at equal distances, and tables get less full,
+ * the more so the larger they are.  falls_faster: by how much more, with 10 bits and more, the load
+ * falls when a table of more than 4096 buckets doubles. */
 enum { MANY_PARTNERS = 10, ENOUGH_PARTNERS = 15, MEASURED_BUCKETS = 4096 };
 static const double falls_faster[ENOUGH_PARTNERS - MANY_PARTNERS] = {0.0023, 0.0014, 0.0008, 0.0005,
                                                                      0.0003};
 static const struct table_load few_partners = {0.9600, 0.0040, 0.0100};
 
 enum {
-  USUAL_SEGMENT_WORDS = SMALL(65536, 64), /* half a MiB, where there are several */
+  USUAL_SEGMENT_WORDS = SMALL(65536, 64), /* half a MiB, if there are several segments */
   MOST_WORDS_OF_ONE = SMALL(262144, 256), /* 2 MiB */
   MOST_HALF = 1 << 28                     /* buckets: their numbers have 32 bits in a search */
 };
 
-/* The part of the rate that is kept in reserve, as the rate of one filter varies, and the formula
- * is up to 1.5 % too low. */
+/* A factor for safety: the rate varies between filters, and the formula is up to 1.5 % too low. */
 static const double reserve = 1.02;
 
 static const double first_share = 0.9;
@@ -44,9 +43,9 @@ static struct window_shape shape_of(unsigned index, unsigned periods, unsigned b
 
 /* ---- rates ---- */
 
-/* A look-up of an absent key compares the 2 b lanes of its two buckets.  One that is in use matches
- * with the probability that two fingerprints are equal, of which one value stands for 0, too: (1 +
- * 2 / n) / n with n = 2^f. */
+/* A look-up of an absent key compares the 2 b lanes of its two buckets.  A lane in use matches if
+ * both fingerprints are equal, of which one value stands for 0, too: with probability (1 + 2 / n) /
+ * n, n = 2^f. */
 static double rate_at(const struct window_shape *s, double load)
 {
   double values = ldexp(1, (int) window_fingerprint_bits(s));
@@ -59,7 +58,7 @@ static struct table_load load_of(const struct window_shape *s)
                                                     : tamis__table_load(s->lane.lanes, true);
 }
 
-/* Of a layer that is full: that load of a table of 64 buckets, as small ones get fuller. */
+/* The rate of a full layer, at the load of a table of 64 buckets, as small ones get fuller. */
 static double full_rate(const struct window_shape *s)
 {
   struct table_load load = tamis__table_load(s->lane.lanes, true);
@@ -116,8 +115,8 @@ double window_geometry_lowest_rate(unsigned periods, bool growable)
 
 /* ---- sizes ---- */
 
-/* How many keys a table of so many lanes has room for, if it is one of several segments, into which
- * keys fall at random, and if it is the only one. */
+/* How many keys a segment of so many lanes has room for.  If there are several segments, keys fall
+ * into them at random, and the fullest one needs room, too. */
 static double room_of_segment(const struct window_shape *s, double lanes, double segments)
 {
   double full = full_load(s, lanes / s->lane.lanes);
@@ -129,7 +128,7 @@ static double room_of_segment(const struct window_shape *s, double lanes, double
   return lanes * fmax(full - x * sqrt(deviation * deviation + random), 0.2);
 }
 
-/* The lanes of each of so many segments. */
+/* The lanes that each of so many segments needs. */
 static double lanes_for(const struct window_shape *s, double keys, double segments)
 {
   double low = 0, high = 5 * keys / segments + s->lane.lanes;
@@ -150,7 +149,7 @@ static bool plan_table(double keys, struct window_geometry *g)
     lanes = lanes_for(s, keys, segments);
   }
   double half = ceil(lanes / s->lane.lanes / 2), step = 1u << g->bucket_shift;
-  /* Keys that fit in one pair of buckets always do. */
+  /* Keys that all fit in one pair of buckets always find room. */
   while (keys > 2 * s->lane.lanes &&
          tamis__overfull_sets(s->lane.lanes, half, segments, keys / segments) > load_early)
     half = ceil(half * 1.03) + 1;
@@ -174,9 +173,9 @@ static void derive(unsigned periods, struct window_geometry *g)
   g->rate = full_rate(&g->shape);
 }
 
-/* The shape that takes the least memory within a rate.  Of those that take the same, the one with
- * the lowest rate: tables of a few keys take the same in all shapes, and may get fuller than
- * full_rate() says. */
+/* Chooses the shape that takes the least memory within a rate.  Of shapes that take the same
+ * memory, it chooses the one with the lowest rate: tables of a few keys take the same in all
+ * shapes, and may get fuller than full_rate() says. */
 static int plan(const struct window_spec *spec, double rate, uint64_t keys,
                 struct window_geometry *out)
 {

@@ -15,9 +15,9 @@
  * in place of their xor, and the two halves, as in the cuckoo filter of this library.
  *
  * A table of up to 2 MiB is one segment, which saves a look-up a step.  Larger ones have segments
- * of half a MiB.  A save copies a segment while it holds all locks of it.
+ * of half a MiB.  A save freezes one segment at a time (evict.h).
  *
- * A filter that grows opens layers, each of which is a table of its own.  Those that exist at the
+ * A filter that grows opens layers, each of which is a table of its own.  Layers that exist at the
  * same time have different indices, 1, 2, ..., and the layer with index i has a share of the rate:
  * 0.9 for the first one, and 0.1 times 6 / (pi (i - 1))^2 for a later one.  These parts add up to
  * 1, however many layers there are.
@@ -30,7 +30,7 @@
 
 enum {
   WINDOW_LINE_WORDS = 8,
-  /* The words that one stripe covers without a gap, at most: 4 KiB. */
+  /* log2 of the most words that one stripe covers without a gap: 4 KiB. */
   WINDOW_MAX_BLOCK_SHIFT = SMALL(9, 4)
 };
 
@@ -43,7 +43,7 @@ struct window_geometry {
   uint64_t segments;         /* S */
   uint64_t half;             /* H; a multiple of the buckets in a word */
   uint64_t top;              /* the bits of a fingerprint at the top of a word */
-  uint64_t one;              /* the lowest of them */
+  uint64_t one;              /* the lowest of these bits */
   uint64_t capacity;         /* keys that have room in it */
   double rate;               /* false-positive rate when it is full */
 };
@@ -60,27 +60,26 @@ struct window_spec {
  *   Errors  TAMIS_EUNSUPPORTED: no shape gives the rate; TAMIS_EINVAL: no address space holds it */
 int window_geometry_plan(const struct window_spec *spec, struct window_geometry *out);
 
-/* Plans a later layer of a filter that grows, with an index that none of those in use has, for
- * `keys` keys.
+/* Plans a later layer of a filter that grows, for `keys` keys.  No layer in use has its index.
  *   Errors  TAMIS_EFULL: no shape gives the rate, or no address space holds it */
 int window_geometry_plan_layer(const struct window_spec *spec, unsigned index, uint64_t keys,
                                struct window_geometry *out);
 
-/* Derives the rest of a geometry that has been saved, of which these are given: shape_index,
- * segments, half, capacity.  False: no plan has it. */
+/* Derives the other members of a saved geometry from its shape_index, segments, half and capacity.
+ * False: no plan has such a geometry. */
 bool window_geometry_restore(unsigned periods, struct window_geometry *g);
 
 /* The lowest rate that a window can have, whatever the capacity. */
 double window_geometry_lowest_rate(unsigned periods, bool growable);
 
-/* The lowest rate that one shape can give.  INFINITY: it cannot have such a window. */
+/* The lowest rate that one shape can give.  INFINITY: no window of so many periods has it. */
 double window_geometry_lowest_of_shape(unsigned periods, bool growable, unsigned shape_index);
 
 /* The part of the rate that belongs to an index. */
 double window_geometry_share(unsigned index);
 
 /* The shapes, in an order that never changes, as saved filters name them by their numbers.  A
- * filter has one only if it leaves enough bits for the fingerprint. */
+ * window has a shape only if that leaves enough bits for the fingerprint. */
 enum { WINDOW_SHAPES = 8 };
 #define WINDOW_FOR_ALL_SHAPES(DO) \
   DO(0, 8, 8)                     \
@@ -101,7 +100,7 @@ static inline uint64_t window_words(const struct window_geometry *g)
   return g->segments * window_segment_words(g);
 }
 
-/* The bytes of the words, in whole lines: an array of a saved filter has no others. */
+/* The bytes of the words, in whole lines, as the array of a saved filter has them. */
 static inline uint64_t window_bytes(const struct window_geometry *g)
 {
   uint64_t lines = (window_words(g) + WINDOW_LINE_WORDS - 1) / WINDOW_LINE_WORDS;
@@ -128,19 +127,18 @@ double window_geometry_full_lanes(const struct window_geometry *g);
 
 /* ---- addresses ---- */
 
-/* Where a key's entry may be, and what it is but for the stamp.  Buckets are numbered through all
- * segments. */
+/* The address of a key: its two buckets, numbered through all segments, and its fingerprint. */
 struct window_place {
   uint64_t lower, upper;
   uint64_t top; /* the fingerprint, at the top of a word */
 };
 
-/* Its buckets alone. */
+/* The two buckets of a key. */
 struct window_buckets {
   uint64_t lower, upper;
 };
 
-/* What is at `from + H` less `i`, modulo H. */
+/* g - i modulo H, with g as at the beginning of this file. */
 FORCE_INLINE uint64_t window_reflect(uint64_t half, uint64_t top, uint64_t i)
 {
   uint64_t other = upper_half((uint128) top * half) - i;
@@ -152,7 +150,7 @@ FORCE_INLINE uint64_t window_spread(uint64_t mixed)
   return mixed * HASH_MULTIPLIER;
 }
 
-/* `segmented`: whether there are several segments; a constant, where it matters. */
+/* `segmented`: whether there are several segments; a constant where speed matters. */
 FORCE_INLINE struct window_place window_place_of(const struct window_geometry *g, uint64_t mixed,
                                                  bool segmented)
 {
@@ -189,7 +187,7 @@ static inline uint64_t window_other_in_segment(const struct window_geometry *g, 
                           : window_reflect(g->half, top, bucket - g->half);
 }
 
-/* Counted through all segments. */
+/* The same, with buckets that are numbered through all segments. */
 static inline uint64_t window_other_bucket(const struct window_geometry *g, uint64_t bucket,
                                            uint64_t entry)
 {
@@ -202,7 +200,7 @@ FORCE_INLINE uint64_t window_word_of(unsigned bucket_shift, uint64_t bucket)
   return bucket >> bucket_shift;
 }
 
-/* How far the lowest lane of a bucket is from the end of its word, in bits. */
+/* The bit of a word at which a bucket begins. */
 FORCE_INLINE unsigned window_shift_of(const struct window_shape *s, unsigned bucket_shift,
                                       uint64_t bucket)
 {

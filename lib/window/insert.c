@@ -2,10 +2,10 @@
  *
  * Layer 2: adds to a sliding window.
  *
- * An add looks first, without stripes, whether there is anything to write: a key that has the stamp
- * of the running period, or a unique add's key that is remembered and need not be renewed, is as it
- * should be.  Otherwise it takes the stripes of the key's buckets, in all layers, and begins with 1
- * of table.h.
+ * An add looks first, without stripes, whether it has anything to write.  It has not if its key has
+ * the stamp of the running period; nor has a unique add if its key is remembered and need not be
+ * renewed.  Otherwise the add takes the stripes of the key in all layers, and begins with 1 of
+ * table.h.
  *
  * In a window of the cuckoo kind a plain add of a key that is remembered adds a copy, and renews
  * all of them: copies.h.  The copies of a key live as long as the last one.
@@ -45,10 +45,10 @@ static NEVER_INLINE bool is_settled_in_any(const struct window *w, uint64_t mixe
   return settled;
 }
 
-/* Whether the add has nothing to write.  (It may miss an entry that is being moved.  Then it goes
+/* Whether an add has nothing to write.  (If this misses an entry that is being moved, the add goes
  * on under the stripes.)  `copies`, a compile-time constant: the window is of the cuckoo kind,
- * where a renewal belongs to the key's home (pair.h), which this function does not look for; so it
- * answers no when there are several layers. */
+ * where an add renews the key's home (pair.h).  This function looks for no home, so for an add that
+ * renews it answers no if there are several layers. */
 FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, bool renews, bool copies)
 {
   uint64_t epoch = epoch_before(&w->state->epoch);
@@ -62,9 +62,8 @@ FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, bool renews
 
 /* ---- under stripes ---- */
 
-/* Writes an entry with the stamp of the epoch word that the caller has read, or of the next
- * period: [P] in table.h.  The caller holds the stripes of all
- * pairs, as do those of the other functions here whose names end with _locked. */
+/* Writes an entry with the stamp of the epoch word that the caller has read, or of the next period:
+ * [P] in table.h.  The caller of a function named _locked holds the stripes of all pairs. */
 static void write_locked(struct window *w, const struct pair *pair, uint64_t bucket, unsigned lane,
                          uint64_t epoch)
 {
@@ -90,8 +89,8 @@ static int insert_locked(struct window *w, const struct home *home, uint64_t epo
   return TAMIS_OK;
 }
 
-/* Renews a key where it is.  In the cuckoo kind a plain add is a copy more, which may lack memory:
- * then nothing is renewed. */
+/* Renews a key in its present lane.  In the cuckoo kind a plain add also adds a copy.  If memory
+ * for the copy is lacking, nothing is renewed. */
 static int renew_locked(struct window *w, const struct home *home, bool unique, bool renews,
                         uint64_t epoch, struct window_memory *memory)
 {
@@ -105,11 +104,11 @@ static int renew_locked(struct window *w, const struct home *home, bool unique, 
   return result;
 }
 
-/* In a window of the Bloom kind a key is renewed in the newest layer, so that nothing keeps an
- * older one.  What the key has there dies as if it had not come again.  If no room can be made in
- * the newest layer, the key is renewed where it is.
+/* In a window of the Bloom kind an add renews its key in the newest layer, so that older layers
+ * become empty.  The key's entry in an older layer dies as if the key had not come again.  If no
+ * room can be made in the newest layer, the add renews the older entry.
  *
- * `refused`: why no room could be made; 0: it has not been tried. */
+ * `refused`: why no room could be made; 0: no call has tried to make room yet. */
 static int put_locked(struct window *w, const struct locked *locked, bool unique, bool renews,
                       int refused, struct window_memory *memory)
 {
@@ -131,7 +130,7 @@ static int put_locked(struct window *w, const struct locked *locked, bool unique
 
 /* ---- the calls ---- */
 
-/* Makes moves, or opens a layer.  The caller holds no lock; so with the next. */
+/* Makes moves, or opens a layer.  The caller of this function, and of the next, holds no lock. */
 static int make_room(struct window *w, const struct locked *locked)
 {
   const struct pair *open = &locked->pair[0];
@@ -140,7 +139,7 @@ static int make_room(struct window *w, const struct locked *locked)
                                 : result;
 }
 
-/* Provides what a try lacked, or was refused for.  TAMIS_OK: there may be enough now. */
+/* Provides what an attempt lacked, such as memory.  TAMIS_OK: another attempt may succeed. */
 static NEVER_INLINE int provide(struct window *w, const struct locked *locked,
                                 struct window_memory *memory, int lacks)
 {
@@ -189,7 +188,7 @@ static int add_unique(struct window *w, uint64_t mixed)
   return is_settled(w, mixed, w->renews, false) ? TAMIS_PRESENT : put(w, mixed, true, w->renews);
 }
 
-/* In a window of the cuckoo kind each plain add is one copy more. */
+/* In a window of the cuckoo kind each plain add writes: it adds a copy. */
 static int add_copy(struct window *w, uint64_t mixed)
 {
   return put(w, mixed, false, true);
@@ -220,7 +219,7 @@ int tamis__window_add_first_copy(tamis_filter *f, uint64_t hash)
   return add_first_copy(window_of(f), window_mixed(window_of(f), hash));
 }
 
-/* Fetches the memory of a group of keys in the newest layer, which most of them need. */
+/* Fetches the memory of a group of keys in the newest layer, which most keys need. */
 static void mix_and_prefetch(const struct window *w, const uint64_t *hashes, size_t n,
                              uint64_t mixed[FILTER_GROUP])
 {

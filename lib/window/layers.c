@@ -8,28 +8,28 @@
  *       └──────── older ────────┴───── older ─────┘
  *                                                 └ newest
  *
- * Of the layers that are searched, each has an index that no other one has, and with it a share of
- * the rate.  A new layer takes the lowest index that is free.  So when older layers have left,
- * their indices come back, and growth goes on.
+ * Each layer in the list has an index of its own, and with it a share of the rate.  A new layer
+ * takes the lowest free index.  So when older layers have left, their indices are free again, and
+ * growth goes on.
  *
- * After a burst the newest layer is far larger than the keys need: it is *sparse* if it was made
- * for SPARSE times as many keys as there are, or more.  When it has been so at the ends of two
- * periods, tamis_advance() opens a smaller layer: the first one again, if it has left and is large
- * enough, and otherwise a new one.  Each of the two ends counts the keys of a whole window.  They
- * are two, because copies may be removed at any time: one end might find a filter empty that is
- * full in between.  The large layer gets no more keys.  Its last ones are forgotten G + 1 periods
- * later; then it leaves, and its memory is released.  (In the cuckoo kind not, while keys in it are
+ * After a burst the newest layer is far larger than the keys need.  It is *sparse* if it was made
+ * for at least SPARSE times the present keys.  If it is sparse at the ends of two periods,
+ * tamis_advance() opens a smaller layer: the first one again, if that has left and is large enough,
+ * and otherwise a new one.  Each end counts the keys of a whole window.  Two ends are needed
+ * because copies may be removed at any time: one end might find a filter empty that is full in
+ * between.  The large layer gets no more keys.  Its last keys are forgotten G + 1 periods later;
+ * then it leaves, and its memory is released.  (In the cuckoo kind it stays while keys in it are
  * renewed: [H] in remove.c.)
  *
- * [S] A second burst finds room as the first one did, while the large layer is still there.  A
- *     smaller layer is opened only if after it one more as large as the largest would get an index
- *     and fit in max_bytes; and a full layer is followed by one of twice the size only if the same
- *     holds after that, and otherwise by one as large as the largest.
+ * [S] A second burst finds as much room as the first one, while the large layer is still there.  A
+ *     smaller layer is opened only if yet another one, as large as the largest, would still get an
+ *     index and fit in max_bytes.  A full layer is followed by one of twice its size if the same
+ *     holds then, and otherwise by one as large as the largest.
  *
- * Layers that keep their keys do not become more and more: a smaller layer is opened only if no
- * older one is more than half as large as the sparse one.  As a full layer is followed by one of
- * twice the size, keys whose number changes by less than a factor of about two do not open layers
- * again and again.
+ * Layers that keep their keys do not accumulate: a smaller layer is opened only if no older layer
+ * is more than half as large as the sparse one.  As a full layer is followed by one of twice its
+ * size, keys whose number varies by less than a factor of about two do not open layers again and
+ * again.
  */
 #include "window/layers.h"
 
@@ -64,7 +64,7 @@ word *tamis__window_allocate_words(const tamis_allocator *from, uint64_t bytes,
 
 /* ---- the list.  It changes under `opening` only ---- */
 
-/* The caller holds `opening`; so with all that are called so. */
+/* The callers of all functions whose names end with _locked hold `opening`. */
 static struct window_layer *newest_locked(const struct window *w)
 {
   assert(lock_is_held((struct lock *) &w->opening));
@@ -219,20 +219,20 @@ static uint64_t largest_capacity_locked(const struct window *w)
   return largest;
 }
 
-/* [S]: whether, with so many bytes more and these indices taken, one as large as the largest layer
- * could be opened, when what waits for readers has been released. */
+/* [S]: whether a layer as large as the largest could still be opened, if `more` bytes and these
+ * indices were taken, and all that waits for readers were released. */
 static bool leaves_room_locked(const struct window *w, uint64_t more, uint64_t indices)
 {
   struct window_geometry g;
-  uint64_t held = atomic_load_explicit(&w->backlog.held, memory_order_relaxed); /* a figure */
+  uint64_t held = atomic_load_explicit(&w->backlog.held, memory_order_relaxed); /* a statistic */
   if (plan_locked(w, &indices, largest_capacity_locked(w), &g) != TAMIS_OK)
     return false;
   more += window_layer_takes(w, &g);
   return !exceeds(w, more > held ? more - held : 0);
 }
 
-/* [S]: puts a plan as large as the largest layer in place of the plan of the next one, if it cannot
- * come later. */
+/* [S]: if no layer as large as the largest could be opened after the next one, replaces the plan of
+ * the next one by a plan of that size. */
 static void plan_largest_locked(const struct window *w, struct window_geometry *next)
 {
   uint64_t largest = largest_capacity_locked(w), indices = indices_locked(w);
@@ -258,9 +258,9 @@ int tamis__window_open_layer(struct window *w, const struct window_layer *full)
   return open_locked(w, &g, index);
 }
 
-/* The caller holds `opening`, without which nobody searches a segment for a mark.  How full a
- * single segment is, is not counted.  A search fails in one that is nearly full, unless somebody
- * has chosen keys for that. */
+/* Makes room in a segment, or marks it.  Only a holder of `opening` searches a segment for a mark.
+ * The lanes in use of a single segment are not counted: a segment in which a search fails is taken
+ * to be nearly full, as it is unless somebody has chosen keys for that. */
 static int grow_locked(struct window *w, struct window_layer *full,
                        const struct window_buckets *place)
 {
@@ -294,7 +294,7 @@ int tamis__window_grow(struct window *w, struct window_layer *full,
 
 enum { SPARSE = 4 };
 
-/* With room for an eighth more keys, but not for less than the user has asked for. */
+/* The capacity of a smaller layer: an eighth more than `most`, at least the user's capacity. */
 static uint64_t smaller_capacity(const struct window *w, uint64_t most)
 {
   return most <= w->spec.capacity ? w->spec.capacity : most + most / 8;
@@ -305,8 +305,8 @@ static bool is_sparse(const struct window *w, uint64_t most)
   return most <= window_layer_at(&w->newest)->geometry.capacity / SPARSE;
 }
 
-/* Whether the first layer could take the newest one's place: for far less memory, or for none more
- * where that one was made for as many keys. */
+/* Whether the first layer could replace the newest one: it is large enough for `most` keys, and has
+ * the same capacity, or a smaller one while the newest layer is sparse. */
 static bool first_would_do(const struct window *w, uint64_t most)
 {
   const struct window_layer *newest = window_layer_at(&w->newest);
@@ -346,10 +346,10 @@ static void open_smaller_locked(struct window *w, uint64_t most)
   if (is_sparse(w, most) && keys <= newest_locked(w)->geometry.capacity / 2 &&
       plan_locked(w, &indices, keys, &g) == TAMIS_OK &&
       leaves_room_locked(w, window_layer_takes(w, &g), indices))
-    (void) open_locked(w, &g, index); /* without memory at the end of a later period */
+    (void) open_locked(w, &g, index); /* without memory, a later end of a period tries again */
 }
 
-/* A call that opens a layer is waited for only if there may be something to do. */
+/* Waits for a call that opens a layer only if a smaller layer may be needed. */
 void tamis__window_open_smaller(struct window *w, uint64_t most)
 {
   if (!w->spec.growable || !epoch_has_grown(epoch_before(&w->state->epoch)) ||
@@ -362,7 +362,7 @@ void tamis__window_open_smaller(struct window *w, uint64_t most)
 
 /* ---- layers that leave ---- */
 
-/* [L] in table.h: whoever has read an earlier epoch word under stripes has released them then. */
+/* [L] in table.h: afterwards no thread holds stripes under which it has read an earlier word. */
 static void wait_for_holders_of_stripes(struct window *w)
 {
   for (uint64_t i = 0; i <= w->stripes.mask; i++) {
@@ -371,7 +371,7 @@ static void wait_for_holders_of_stripes(struct window *w)
   }
 }
 
-/* All in one block: they wait for one grace period. */
+/* Retires the layers as one block, so that they wait for one grace period. */
 static void retire(struct window *w, struct window_layer *const *empty, unsigned n)
 {
   struct window_later_layer *all = NULL;

@@ -2,9 +2,9 @@
  *
  * Layer 2: loads saved windows, which save.c writes.
  *
- * What is read may be anything.  So memory for words is asked for as they arrive, all numbers are
- * checked before they are used, and lanes are counted again.  The rule that look-ups rely on is
- * checked, too: of the lanes of two buckets that belong together, one has a fingerprint (bucket.h).
+ * A file may contain anything.  So a load asks for the memory of words as they arrive, checks all
+ * numbers before it uses them, and counts lanes again.  It also checks the rule that look-ups rely
+ * on: only one lane of a bucket pair has a given fingerprint (bucket.h).
  */
 #include "window/save.h"
 
@@ -20,7 +20,7 @@ struct content {
   struct window_geometry geometry;
   unsigned index;
   uint64_t *words;  /* no other thread knows them yet */
-  uint64_t *copied; /* in which period each segment was */
+  uint64_t *copied; /* the period in which each segment was copied */
   struct lane_counts counts;
 };
 
@@ -30,11 +30,12 @@ struct load {
   struct window_spec spec;
   unsigned stamps;               /* G + 2 */
   uint64_t first, last;          /* periods in which the save began and ended */
-  uint64_t lanes, bytes, copied; /* of all layers so far; bytes: with what is beside them */
+  uint64_t lanes, bytes, copied; /* of all layers so far; bytes: also of what lies beside */
   uint64_t beside;
   uint64_t further; /* copies */
-  /* The first layer of the filter.  It is one of its own, which has left, if the oldest one of the
-   * file is larger than the filter was created with: that one can be released then. */
+  /* The first layer of the filter.  If the oldest layer of the file is larger than the filter was
+   * created with, the first layer is `apart`: one more, which has left.  The oldest one can be
+   * released then. */
   struct window_geometry own;
   bool apart;
   unsigned n;
@@ -43,7 +44,7 @@ struct load {
 
 /* ---- numbers ---- */
 
-/* No layer has more keys than lanes; the next one would be made for twice as many. */
+/* A layer's capacity is at most its lanes: the next layer would be made for twice that. */
 static bool read_layer_numbers(unsigned periods, const uint64_t *numbers, struct content *out)
 {
   if (numbers[SAVED_LAYER_SHAPE] >= WINDOW_SHAPES || numbers[SAVED_LAYER_SEGMENTS] >> 53 ||
@@ -59,7 +60,7 @@ static bool read_layer_numbers(unsigned periods, const uint64_t *numbers, struct
          out->geometry.capacity <= window_lanes(&out->geometry);
 }
 
-/* Of layers that exist at the same time, each has another index. */
+/* Whether no layer before this one has its index. */
 static bool fits_before(const struct load *l, const struct content *layer)
 {
   for (unsigned i = 0; i < l->n; i++)
@@ -103,7 +104,7 @@ static bool read_numbers(const struct saved_head *saved, struct load *l)
   return good;
 }
 
-/* What the filter takes beside its first layer, if that is the oldest one of the file, or with it. */
+/* The bytes that the filter takes beside the words of the layers of the file. */
 static uint64_t bytes_beside(const struct load *l)
 {
   const tamis_options *o = &l->saved->options;
@@ -114,15 +115,14 @@ static uint64_t bytes_beside(const struct load *l)
 
 /* ---- words ---- */
 
-/* The stamp of the period that ran in `period`. */
+/* The stamp of a period. */
 static unsigned stamp_of(const struct load *l, uint64_t period)
 {
   uint64_t first = l->saved->geometry[SAVED_WINDOW_STAMP] - 1;
   return 1 + (unsigned) ((first + (period - l->first) % l->stamps) % l->stamps);
 }
 
-/* Whether there is nothing but lanes in a word, and in each of these nothing or a stamp that is not
- * dead with a fingerprint. */
+/* Whether each lane of a word is empty or has a fingerprint and a live stamp. */
 static bool word_is_whole(const struct window_shape *s, uint64_t value, unsigned stamps,
                           unsigned dead)
 {
@@ -144,7 +144,7 @@ static uint64_t bucket_at(const struct window_geometry *g, const uint64_t *words
   return value & lanes_bits(&g->shape.lane, g->shape.lane.high);
 }
 
-/* Whether each fingerprint is in one lane of its two buckets. */
+/* Whether each fingerprint in a bucket is in only one lane of its bucket pair. */
 static bool lanes_are_alone(const struct window_geometry *g, const uint64_t *words, uint64_t bucket)
 {
   const struct window_shape *s = &g->shape;
@@ -177,7 +177,7 @@ static bool check_segment(struct load *l, const struct content *c, uint64_t segm
   return true;
 }
 
-/* Clears what has been forgotten since a segment was copied. */
+/* Clears the entries of a segment that were forgotten after it was copied. */
 static void forget(const struct load *l, const struct content *c, uint64_t segment)
 {
   const struct window_shape *s = &c->geometry.whole;
@@ -202,7 +202,7 @@ static int load_words(struct load *l, struct content *c)
   const void *at = NULL;
   l->bytes += l->n ? window_layer_bytes(l->saved->options.kind == TAMIS_CUCKOO) : 0;
   l->copied += c->geometry.segments * 8;
-  /* What says when segments were copied is gone before what is beside the words is allocated. */
+  /* The numbers in `copied` are released before the parts beside the words are allocated. */
   if (limit && (bytes > limit || l->bytes > limit - bytes || l->copied > l->beside))
     return TAMIS_EFULL;
   struct saved_memory m = {.all = bytes, .limit = limit ? limit - l->bytes : 0};
@@ -220,7 +220,7 @@ static int load_words(struct load *l, struct content *c)
   return result;
 }
 
-/* Reads in which periods the segments were copied, none of which came before the one before it. */
+/* Reads the periods in which the segments were copied.  They must not decrease. */
 static int load_copied(struct load *l, struct content *c, unsigned number)
 {
   uint64_t segments = c->geometry.segments;
@@ -242,7 +242,7 @@ static int load_copied(struct load *l, struct content *c, unsigned number)
   return TAMIS_OK;
 }
 
-/* Counts are kept in bytes until there is a filter: these are no memory of the filter's. */
+/* Keeps the counts as bytes until there is a filter.  That memory is not the filter's. */
 static int load_counts(struct load *l, struct content *c, unsigned number)
 {
   struct image_table table = {.shape = &c->geometry.whole.lane,
@@ -254,7 +254,7 @@ static int load_counts(struct load *l, struct content *c, unsigned number)
   while ((result = image_load_counts(l->r, &table, &r, &l->further)) == TAMIS_OK) {
     if (l->saved->options.kind != TAMIS_CUCKOO)
       return TAMIS_ECORRUPT;
-    /* the first number may be longer there */
+    /* the first number may take more bytes in the copy */
     size_t most = (size_t) (r.end - r.at) + IMAGE_COUNT_BYTES;
     if (!tamis__lane_counts_reserve(&c->counts, &l->r->allocator, most))
       return TAMIS_ENOMEM;
@@ -287,14 +287,14 @@ static int load_layer(struct load *l)
     result = load_words(l, c);
   if (result == TAMIS_OK)
     result = load_copied(l, c, l->n);
-  l->n++; /* what it has is released with the others */
+  l->n++; /* from now on its memory is released with that of the others */
   for (uint64_t i = 0; i < c->geometry.segments && result == TAMIS_OK; i++)
     if (!check_segment(l, c, i))
       result = TAMIS_ECORRUPT;
   return result == TAMIS_OK ? load_counts(l, c, l->n - 1) : result;
 }
 
-/* Layers that have left while the filter was saved are missing. */
+/* Loads the layers.  Those that left while the filter was saved are not in the file. */
 static int load_layers(struct load *l)
 {
   int result;
@@ -374,7 +374,7 @@ static int create(struct load *l, const struct tamis_filter *head, struct window
     l->layers[0].words = NULL;
   uint64_t epoch = epoch_make(l->last, 0, false, stamp_of(l, l->last), l->stamps);
   atomic_store_explicit(&w->state->epoch, epoch,
-                        memory_order_relaxed); /* not shared yet, with the next */
+                        memory_order_relaxed); /* as below: no other thread knows the filter */
   atomic_store_explicit(&w->state->numbers, epoch_numbers(epoch, l->last), memory_order_relaxed);
   for (unsigned i = !l->apart; i < l->n && result == TAMIS_OK; i++)
     result = append_layer(w, &l->layers[i]);
@@ -403,8 +403,8 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
   struct window *w = NULL;
   if (!read_numbers(saved, &l))
     return TAMIS_ECORRUPT;
-  /* One that is mapped could not forget; and of one that others change, a reader without locks could
-   * miss what is moved. */
+  /* A mapped window could not forget keys.  In a window that other processes change, a reader
+   * without locks could miss entries that they move. */
   r->live = saved->features & SAVED_LIVE;
   if (r->live && saved->limit && window_bytes(&l.own) > saved->limit)
     return TAMIS_EFULL;
@@ -434,7 +434,7 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
 
 /* ---- what the header says ---- */
 
-/* A header that no filter has brings no figures. */
+/* Adds no figures if no filter has this header. */
 void tamis__window_figures(const struct saved_head *saved, tamis_stats *out)
 {
   struct load l = {.saved = saved};
@@ -450,11 +450,12 @@ void tamis__window_figures(const struct saved_head *saved, tamis_stats *out)
     const struct window_geometry *g = &l.layers[0].geometry;
     uint64_t further = saved->geometry[SAVED_WINDOW_FURTHER];
     uint64_t used = out->count > further ? out->count - further : 0;
-    out->fpp_estimate = 1 - (1 - window_geometry_rate(g, used)); /* as it is computed there */
+    out->fpp_estimate = 1 - (1 - window_geometry_rate(g, used)); /* as rate_now() computes it */
     out->occupancy = (double) used / (double) window_lanes(g);
     return;
   }
-  /* It does not say how full each layer is: then each has its part of the rate. */
+  /* The header does not say how full each layer is, so each is taken to use up its part of the
+   * rate. */
   out->fpp_estimate = out->fpp;
 }
 
@@ -480,7 +481,7 @@ bool tamis__window_read_plan(const struct saved_head *saved, struct window_plan 
   return true;
 }
 
-/* What the oldest layer and those after it take beside their words. */
+/* The bytes that the filter takes beside the words of the layers of the file. */
 uint64_t tamis__window_saved_beside(const struct saved_head *saved)
 {
   struct load l = {.saved = saved};

@@ -5,12 +5,12 @@
  *    hash ──► address (geometry.h) ──► lower bucket ┐ lanes with a fingerprint and a stamp;
  *                                 └──► upper bucket ┘ the entry stands in either
  *
- * in each layer, of which most filters have one.  table.h says why what a look-up reads in this
- * order is enough: epoch word, version, lower bucket, upper bucket, version, epoch word.
+ * in each layer; most filters have one.  A look-up reads in this order: epoch word, version, lower
+ * bucket, upper bucket, version, epoch word.  [A] in table.h says why that is enough.
  *
- * The straight path serves a filter that has never grown.  It is compiled for each shape, for
- * tables of one segment and of several; and it leaves all other cases to the general path: a flag
- * of the epoch word is tested with what has changed.
+ * The straight path serves a filter that has only the first layer.  It is compiled for each shape,
+ * for tables of one segment and of several.  A single test finds out whether the flag EPOCH_GROWN
+ * is set or something has changed; if so, the general path begins anew.
  */
 #include "window/lookup.h"
 
@@ -18,7 +18,7 @@
 
 /* ---- one layer ---- */
 
-/* A geometry of which parts are constants. */
+/* A copy of a geometry with constants in its shape. */
 FORCE_INLINE struct window_geometry shaped(const struct window_geometry *of, unsigned width,
                                            unsigned lanes, unsigned bucket_shift)
 {
@@ -75,7 +75,7 @@ FORCE_INLINE enum window_answer find(const struct window *w, const struct window
 
 /* ---- any number of layers ---- */
 
-/* MOVED: what was read does not hold.  The caller is in a read section. */
+/* WINDOW_MOVED: something has changed, so nothing is known.  The caller is in a read section. */
 static enum window_answer search(const struct window *w, uint64_t mixed)
 {
   uint64_t epoch = epoch_before(&w->state->epoch);
@@ -99,7 +99,8 @@ static bool contains_any(const struct window *w, uint64_t mixed)
   }
 }
 
-/* After a look-up under which something has changed, or which was made in one of several layers. */
+/* Repeats a look-up during which something has changed, or which has read only the first one of
+ * several layers. */
 static NEVER_INLINE bool contains_again(const struct window *w, uint64_t mixed)
 {
   if (!epoch_has_grown(epoch_before(&w->state->epoch)))
@@ -135,7 +136,7 @@ void tamis__window_prefetch(const tamis_filter *f, uint64_t hash)
     prefetch_in(&w->first, mixed);
 }
 
-/* ---- the same, faster: a filter that has never grown ---- */
+/* ---- the same, faster: a filter that has only the first layer ---- */
 
 FORCE_INLINE bool contains_at(const struct window *w, const struct window_geometry *g,
                               const struct window_place *place, uint64_t mixed)
@@ -156,7 +157,7 @@ FORCE_INLINE bool contains(const struct window *w, const struct window_geometry 
   return contains_at(w, g, &place, mixed);
 }
 
-/* Each key is a call of its own, after a group's memory has been fetched. */
+/* Fetches the memory of a group of keys; then looks up each key as a call of its own. */
 FORCE_INLINE size_t contains_many(const struct window *w, const struct window_geometry *g,
                                   const uint64_t *hashes, size_t n, bool *found, bool segmented)
 {

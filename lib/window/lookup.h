@@ -7,20 +7,19 @@
 
 #include "window/table.h"
 
-/* MOVED: an entry has been moved meanwhile; nothing is known. */
+/* WINDOW_MOVED: an entry has been moved meanwhile, so nothing is known. */
 enum window_answer { WINDOW_MISS, WINDOW_HIT, WINDOW_MOVED };
 
-/* What is compiled for each shape, and for tables of one segment and of several. */
+/* The functions that are compiled for each shape, and for tables of one segment and of several. */
 struct window_calls {
   bool (*contains)(const tamis_filter *f, uint64_t hash);
   size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
-  /* Searches one layer.  The caller has read the epoch word, whose dead stamp this is, and reads it
-   * again. */
+  /* Searches one layer.  `dead` is from an epoch word that the caller reads again afterwards. */
   enum window_answer (*find)(const struct window *w, const struct window_layer *layer,
                              uint64_t mixed, unsigned dead);
 };
 
-/* That of struct filter_operations. */
+/* The `prefetch` of struct filter_operations. */
 void tamis__window_prefetch(const tamis_filter *f, uint64_t hash);
 
 const struct window_calls *tamis__window_calls(const struct window_geometry *g);

@@ -12,8 +12,8 @@ static bool stands_twice(const struct window_layer *layer, const struct lane_pla
          window_match(s, window_load(layer, at->lower), window_fingerprint_of(s, at->entry));
 }
 
-/* Returns how many lanes of a word are in use then.  The caller holds the word's stripe, as with the
- * next. */
+/* Clears the entries of a word that stand twice.  Returns how many lanes are in use afterwards.
+ * The caller holds the word's stripe. */
 static unsigned mend_word_locked(const struct window *w, uint64_t index)
 {
   const struct window_layer *layer = &w->first;
@@ -50,7 +50,7 @@ NEVER_INLINE void tamis__window_mend(const struct window *w, struct window_strip
 
 /* ---- after a failure of power ---- */
 
-/* The lanes of a word that are entries. */
+/* The bits of the lanes of a word whose entry has a stamp that is not dead. */
 static uint64_t whole_lanes(const struct window *w, uint64_t value)
 {
   const struct window_shape *s = &w->first.geometry.whole;
@@ -72,7 +72,7 @@ void tamis__window_mend_all(struct window *w)
   unsigned now = epoch_now(epoch) - 1U < w->stamps ? epoch_now(epoch) : 1;
   const uint64_t number = window_period(w);
   atomic_store_explicit(&state->epoch, epoch_make(epoch_period(epoch), 0, false, now, w->stamps),
-                        memory_order_relaxed); /* nobody else uses it, nor the next */
+                        memory_order_relaxed); /* as below: nobody else uses the window */
   atomic_store_explicit(&state->numbers, epoch_numbers(epoch, number), memory_order_relaxed);
   for (uint64_t i = 0; i < words; i++)
     word_store(&layer->words[i],

@@ -40,7 +40,7 @@ struct found {
   unsigned lane;
 };
 
-/* The lane that has the key's fingerprint, with whatever stamp. */
+/* The lane that has the key's fingerprint, live or dead. */
 static inline struct found find_entry(const struct pair *pair, const struct view *view)
 {
   const struct window_shape *s = &pair->layer->geometry.shape;
@@ -62,13 +62,13 @@ static inline bool is_live(const struct window_layer *layer, const struct found 
 /* ---- under stripes ---- */
 
 struct locked {
-  uint64_t epoch; /* that names the layers */
+  uint64_t epoch; /* the epoch word that names the layers */
   unsigned pairs, stripes;
   struct pair pair[WINDOW_MOST_LAYERS]; /* the newest layer's first */
   struct window_stripe *stripe[2 * WINDOW_MOST_LAYERS];
 };
 
-/* Keeps the stripes in the order of their addresses, and each once. */
+/* Adds a stripe to the list, which is in the order of addresses and has each stripe once. */
 static inline void note_stripe(struct locked *locked, struct window_stripe *stripe)
 {
   unsigned at = locked->stripes;
@@ -97,8 +97,8 @@ static inline void note_pair(const struct window *w, struct window_layer *layer,
   note_stripe(locked, window_stripe(w, layer, pair->place.upper));
 }
 
-/* A thread that waits for stripes is not in a read section: so whoever has them asks has_layers()
- * before it reads any layer. */
+/* Takes the stripes of a key in all layers.  While the thread waits for them, it is in no read
+ * section, and layers may leave: so the caller asks has_layers() before it reads any layer. */
 static inline void lock_pairs(const struct window *w, uint64_t mixed, struct locked *locked)
 {
   uint64_t epoch = locked->epoch = epoch_before(&w->state->epoch);
@@ -106,7 +106,7 @@ static inline void lock_pairs(const struct window *w, uint64_t mixed, struct loc
   if (epoch_has_grown(epoch)) {
     struct window_reader reader = window_enter(epoch);
     struct window_layer *layer = window_newest(w, epoch);
-    do { /* a list that changes meanwhile may seem longer */
+    do { /* a list that changes meanwhile may seem longer than it is */
       note_pair(w, layer, mixed, locked);
       layer = window_next(layer, epoch);
     } while (layer && locked->pairs < WINDOW_MOST_LAYERS);
@@ -130,17 +130,17 @@ static inline void unlock_pairs(const struct window *w, const struct locked *loc
     window_unlock(w, locked->stripe[i]);
 }
 
-/* Where a key has its entry: the oldest layer in which a live lane has its fingerprint.  [H] in
- * remove.c says why it is that one. */
+/* The home of a key: its entry in the oldest layer in which a live lane has its fingerprint.  [H]
+ * in remove.c says why in the oldest one. */
 struct home {
-  bool live; /* false: there is none; the rest is of the newest layer, with a dead lane, perhaps */
+  bool live; /* false: no home; what follows describes the newest layer, and `found` may be dead */
   const struct pair *pair;
   struct view view;
   struct found found;
 };
 
-/* What a key has in one layer.  The caller holds the stripes of all pairs, and has read the epoch
- * word under them; so with the next. */
+/* Searches one layer for the home of a key.  The caller of this function, and of the next, holds
+ * the stripes of all pairs, and has read the epoch word under them. */
 static inline struct home home_in(const struct pair *pair, uint64_t epoch)
 {
   struct home home = {.pair = pair, .view = look_at(pair)};
@@ -159,9 +159,8 @@ static inline struct home find_home(const struct locked *locked, uint64_t epoch)
   return home;
 }
 
-/* Finds a lane for a key that has no live one in a pair; false: there is no room.  *at is a dead
- * one that has its fingerprint, if there is one.  That is used again: only one lane of a pair may
- * have it. */
+/* Finds a lane for a key that has no live lane in a pair.  False: there is no room.  If *at is a
+ * dead lane with the key's fingerprint, that one is used again, as no other lane may have it. */
 static inline bool find_lane(const struct pair *pair, const struct view *view, struct found *at,
                              uint64_t epoch)
 {
@@ -179,8 +178,8 @@ static inline bool find_lane(const struct pair *pair, const struct view *view, s
   return true;
 }
 
-/* Counts a lane as in use, or forgets the copies of the dead entry in it.  The caller holds the
- * stripes, and writes the lane. */
+/* Prepares a lane for an entry: counts an empty lane as in use, or forgets the copies of a dead
+ * entry.  The caller holds the stripes, and then writes the lane. */
 static inline void take_lane_locked(const struct pair *pair, const struct found *at,
                                     struct window_memory *memory)
 {

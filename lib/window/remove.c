@@ -2,40 +2,39 @@
  *
  * Layer 2: removes and counts of copies, in a sliding window of the cuckoo kind.
  *
- * Both take the stripes of the key's buckets in all layers, as an add does, and read the epoch word
- * under them.  What does not match the key, or has the dead stamp, is not there for them.
+ * A remove or a count takes the stripes of the key's buckets in all layers, as an add does, and
+ * reads the epoch word under them.  It ignores other keys' entries and dead ones.
  *
- * [H] Which entry.  In one layer a key has one lane (bucket.h).  In several, entries may match it
- *     that came there for other keys.  All calls of the cuckoo kind take the entry in the oldest
- *     layer, the key's *home*.  While a key is remembered, its home stays the same:
+ * [H] Which entry.  In one layer only one lane matches a key (bucket.h).  In several layers,
+ *     entries may match that were added for other keys.  All calls take the matching entry in the
+ *     oldest layer, the key's *home*.  While a key is remembered, its home stays the same:
  *
- *     - No older layer gets an entry that matches the key.  Entries are added to the newest layer
- *       only, and an older one was closed before.  (The first one is opened again only when it has
- *       left, empty; then it is the newest one.)  (An add that had read an older epoch word holds
- *       its stripes then, which are also those of each key that its entry matches.  An add of such
- *       a key to a newer layer comes after it and finds the entry; if it came before, the late add
- *       would have found another epoch word.)
+ *     - No older layer gets an entry that matches the key: entries are added to the newest layer
+ *       only, and older layers are closed.  (The first layer is opened again only after it has
+ *       left, empty; then it is the newest one.  An add that has read an older epoch word, and adds
+ *       to a layer that is closed by then, still holds its stripes.  Any add of a key that matches
+ *       its entry needs these, too.  If such an add to a newer layer comes after it, that add finds
+ *       the entry; had it come before, the late add would have found another epoch word.)
  *     - The entry stays while copies of the key are counted in it, and its stamp is not older than
  *       the key's last add.
  *
- *     So each copy is counted in the entry that was the key's home when it was added, and a remove
- *     of the key takes it from there.  A remove never takes a copy of a key that does not match the
- *     entry.  If a later layer's entry were taken, it might be that of another key, which the older
- *     one does not stand for.
+ *     So each copy is counted in the key's home, and a remove of the key takes the copy from there.
+ *     A remove never takes a copy of a key that does not match the entry.  An entry in a later
+ *     layer might be that of another key, which the home does not match.
  *
- * [R] Counts.  The count of a lane belongs to the entry in it.  When the entry dies, its lane counts
- *     as free, and so nobody asks for its count: only what sets it to 0 does, before the lane has
- *     another entry (copies.h).
+ * [R] Counts.  The count of a lane belongs to the entry in it.  When the entry dies, its lane
+ *     counts as free, and no call uses the count any more.  The count is set to 0 before the lane
+ *     gets another entry (copies.h).
  *
  * A remove and a count take effect when the epoch word is read under the stripes, or just before
- * the next period begins: nobody changes the entry and its count meanwhile.
+ * the next period begins: no other call changes the entry or its count meanwhile.
  */
 #include "window/remove.h"
 
 #include "window/copies.h"
 #include "window/pair.h"
 
-/* Finds the key's home, with all its stripes held. */
+/* Takes the stripes of a key, and finds its home. */
 static void lock_home(const struct window *w, uint64_t mixed, struct locked *locked,
                       struct home *home)
 {
@@ -60,7 +59,7 @@ static void remove_locked(const struct pair *pair, const struct found *at,
   if (tamis__window_further(pair->layer, lane)) {
     const uint64_t one_less = UINT64_MAX;
     (void) tamis__window_add_further(memory, pair->layer, lane, one_less);
-    return; /* this needed no memory */
+    return; /* a smaller count needs no memory */
   }
   window_store(pair->layer, at->bucket, at->lane, 0);
   window_use(window_stripe(memory->w, pair->layer, at->bucket), -1);
@@ -100,7 +99,8 @@ void tamis__window_count_copies_many(const tamis_filter *f, const uint64_t *hash
                                      uint64_t *counts)
 {
   bool found[FILTER_GROUP];
-  const_window_of(f)->operations.contains_many(f, hashes, n, found); /* fetches their memory */
+  /* This also fetches the memory of all keys. */
+  const_window_of(f)->operations.contains_many(f, hashes, n, found);
   for (size_t i = 0; i < n; i++)
     counts[i] = found[i] ? tamis__window_count_copies(f, hashes[i]) : 0;
 }

@@ -2,32 +2,31 @@
  *
  * Layer 2: saves sliding windows.
  *
- * [I] A snapshot under fire.  The layers are copied that there are when the save begins, segment by
- *     segment.  A key has its entry in one segment of one layer (in the Bloom kind an older one may
- *     also be in an older layer, as if of another key), and no call but those that add the key
- *     changes it: entries are moved within their segment, and none is moved while the segment
- *     is copied, which is frozen (evict.h).  So an entry that is there all the time is copied
- *     exactly once, with the stamp that it has.
+ * [I] A snapshot under fire.  The layers that exist when a save begins are copied, segment by
+ *     segment.  A key has its entry in one segment of one layer.  (In the Bloom kind an older layer
+ *     may also have an older entry, as if of another key.)  Only adds of the key change the entry.
+ *     Moves keep it in its segment, and there are none while the segment is copied, as it is frozen
+ *     (evict.h).  So an entry that stays during the save is copied exactly once, with its stamp.
  *
- *     Periods may end between the copies of two segments, but not during one.  What was remembered
- *     then is in the copy, and beside it stands the period.  A stamp stands for the same periods in
- *     all of the file.  So the reader knows the period of each entry; it drops those that have been
- *     forgotten when the save ends.  A key that nobody adds meanwhile is therefore in the loaded
- *     filter exactly if it is remembered then, and for as long as in this one.  All periods in the
- *     file have the numbers that they had when the save began (epoch.h): as many lie between two of
- *     them as between their stamps.
+ *     Periods may end between the copies of two segments, but not during a copy.  A copy has the
+ *     entries that were remembered in its period, and the file has the number of that period.  A
+ *     stamp stands for the same periods in all of the file.  So a load knows the period of each
+ *     entry, and drops entries that were forgotten by the end of the save.  A key that nobody adds
+ *     during the save is therefore in the loaded filter exactly if it is remembered at its end, and
+ *     for as long as in this filter.  All numbers of periods in the file have the offset that was
+ *     valid when the save began (epoch.h), so they differ by as many periods as lie between them.
  *
- *     A layer that is opened meanwhile is not copied: all its keys were added during the save.  One
- *     that leaves meanwhile is empty from then on, and so are its copies.  It does not leave while a
- *     segment is copied, as `advancing` is held.
+ *     A layer that is opened during the save is not copied: all its keys were added during the
+ *     save.  A layer that leaves during the save is empty from then on, and so are its copies.  No
+ *     layer leaves while a segment is copied, as `advancing` is held.
  *
- *     No lock is held while anything is written, or memory is asked for.
+ *     A save holds no lock while it writes or asks for memory.
  *
- *     In a window of the cuckoo kind keys may be removed meanwhile, and the lane of one that is
- *     added again may be in its other bucket.  If the copy then has both lanes, one of them goes:
- *     each key that the entry stands for was removed or added meanwhile, for otherwise it would
- *     have stayed where it was.  A word and the counts of its lanes are copied under the word's
- *     stripe: each count is that of the entry beside it.
+ *     In a window of the cuckoo kind, a key may be removed during the save and added again, to its
+ *     other bucket.  If the copy has both lanes, one is cleared (clear_twins()): each key for which
+ *     the entry stands was removed or added during the save, or else the entry would have stayed in
+ *     its lane.  A word and the counts of its lanes are copied under the word's stripe, so each
+ *     count is that of the entry in the copy.
  */
 #include "window/save.h"
 
@@ -112,12 +111,12 @@ struct copy {
   struct window *filter;
   struct saved_writer *w;
   uint64_t *words; /* room for any segment */
-  uint64_t lanes;  /* in use, of all that has been copied */
+  uint64_t lanes;  /* in use, in all copies so far */
   uint64_t further;
   struct lane_counts counts; /* of the layer */
 };
 
-/* Of two lanes of a pair that have one fingerprint, clears the one in the upper bucket. */
+/* If two lanes of a pair have the same fingerprint, clears the lane in the upper bucket. */
 static void clear_twins(const struct window_geometry *g, uint64_t *words)
 {
   const struct window_shape *s = &g->whole;
@@ -133,7 +132,7 @@ static void clear_twins(const struct window_geometry *g, uint64_t *words)
     }
 }
 
-/* Adds the counts of a word.  The caller holds the word's stripe. */
+/* Appends the counts of a word.  The caller holds the word's stripe. */
 static void copy_counts_locked(const struct window_layer *layer, uint64_t index, uint64_t value,
                                struct lane_counts *counts)
 {
@@ -184,8 +183,8 @@ static bool copy_frozen(const struct window *w, const struct window_layer *layer
   return true;
 }
 
-/* Drops the counts of lanes that have been cleared in a copy, of those after `begin`.  The counts
- * that stay take no more bytes than before. */
+/* Drops counts, after `begin`, of lanes that have been cleared in the copy.  The counts that stay
+ * take no more bytes than before. */
 static void drop_counts(const struct window_geometry *g, const uint64_t *words, uint64_t first,
                         const struct lane_counts *begin, struct lane_counts *counts)
 {
@@ -223,7 +222,7 @@ int tamis__window_copy_segment(struct window *w, const struct window_copied_laye
   return TAMIS_OK;
 }
 
-/* Returns in which period the copy was made. */
+/* Copies a segment.  Returns the number of the period in which the copy was made. */
 static uint64_t copy_segment(struct copy *copy, const struct window_copied_layer *layer,
                              uint64_t segment)
 {
@@ -281,9 +280,9 @@ static void save_layer(struct copy *copy, const struct window_copied_layer *laye
   tamis__memory_release(allocator, copy->words, of_words);
 }
 
-/* The layers that the header counts, the oldest one first.  Those that have left since are not among
- * them, but for the oldest one, whose copies are empty then.  (A layer with its index was opened
- * after it had left, as the save had begun.)  Returns how many there are. */
+/* Lists the layers that the header counts, the oldest one first, without those that have left
+ * since.  The oldest one is listed in any case; if it has left, its copies are empty.  (A layer
+ * with its index was then opened after the save had begun.)  Returns the number of layers. */
 static unsigned list_for_head(const struct window *filter, const struct saved_head *head,
                               struct window_copied_layer layers[WINDOW_MOST_LAYERS])
 {
@@ -306,7 +305,8 @@ static unsigned list_for_head(const struct window *filter, const struct saved_he
 
 int tamis__window_save(const tamis_filter *f, struct saved_writer *w)
 {
-  struct window *filter = (struct window *) const_window_of(f); /* it has locks, which are taken */
+  /* Not const, as a save takes locks of the filter. */
+  struct window *filter = (struct window *) const_window_of(f);
   struct copy copy = {.filter = filter, .w = w};
   struct window_copied_layer layers[WINDOW_MOST_LAYERS];
   unsigned n = list_for_head(filter, w->head, layers);

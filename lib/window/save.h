@@ -10,8 +10,8 @@
 #include "base/saved.h"
 #include "window/copies.h"
 
-/* The numbers of the header's geometry, and the trailer's totals.  Those of a layer are the payload
- * of its block, too; those in the header are the oldest one's. */
+/* The numbers in the header's geometry, and the trailer's totals.  The numbers of a layer are the
+ * payload of its block; those of the oldest layer are in the header. */
 enum {
   SAVED_LAYER_SHAPE,
   SAVED_LAYER_SEGMENTS,
@@ -23,12 +23,12 @@ enum {
 enum {
   SAVED_WINDOW_PERIODS, /* G */
   SAVED_WINDOW_RENEWS,
-  SAVED_WINDOW_PERIOD, /* that ran when the save began, and its stamp */
+  SAVED_WINDOW_PERIOD, /* the one that ran when the save began, and its stamp */
   SAVED_WINDOW_STAMP,
-  SAVED_WINDOW_LAYERS,  /* at most so many: those that leave after that are not in the file */
-  SAVED_WINDOW_GROWTHS, /* layers that were opened, but for those that are in the file */
+  SAVED_WINDOW_LAYERS,  /* at most: layers that leave during the save are not in the file */
+  SAVED_WINDOW_GROWTHS, /* layers that were opened, without those in the file */
   SAVED_WINDOW_OLDEST,
-  /* Further copies when the save began: so many of the keys that the figures count take no lane. */
+  /* Further copies when the save began.  The figures count them as keys, but they take no lanes. */
   SAVED_WINDOW_FURTHER = SAVED_WINDOW_OLDEST + SAVED_LAYER_NUMBERS,
   SAVED_WINDOW_NUMBERS
 };
@@ -42,13 +42,13 @@ enum {
   SAVED_WINDOW_COPIED = 33
 };
 
-/* Where a lane is, in words of a layer. */
+/* A lane in the words of a layer, with its entry. */
 struct lane_place {
-  uint64_t bucket, lower; /* lower: the one that names the entry in it */
+  uint64_t bucket, lower; /* lower: of the entry's bucket pair */
   uint64_t entry;         /* 0: the lane is empty */
 };
 
-/* `lane` of the word with number `index`, which has this value. */
+/* Describes a lane of the word with number `index` and this value. */
 static inline struct lane_place lane_place(const struct window_geometry *g, uint64_t value,
                                            uint64_t index, unsigned lane)
 {
@@ -59,7 +59,7 @@ static inline struct lane_place lane_place(const struct window_geometry *g, uint
   return at;
 }
 
-/* A layer as it was when a copy began.  It may leave meanwhile, and its memory be released. */
+/* What a copy knows of a layer, which may leave during the copy, and its memory be released. */
 struct window_copied_layer {
   struct window_geometry geometry;
   uint64_t number;
@@ -70,10 +70,10 @@ struct window_copied_layer {
 unsigned tamis__window_list(const struct window *w,
                             struct window_copied_layer layers[WINDOW_MOST_LAYERS]);
 
-/* Copies a segment to `words`, and adds its counts to `counts`: what was remembered at one moment
- * of the epoch word *epoch, but for what other calls change.  The copy has one lane of each pair
- * for a fingerprint.  It is empty if the layer has left.  TAMIS_ENOMEM: there is no memory for the
- * counts. */
+/* Copies a segment to `words`, and appends its counts to `counts`.  The copy has what was
+ * remembered in the period of the epoch word *epoch, except what other calls change during the
+ * copy.  In the copy only one lane of a bucket pair has a given fingerprint.  If the layer has
+ * left, the copy is empty.  TAMIS_ENOMEM: there is no memory for the counts. */
 int tamis__window_copy_segment(struct window *w, const struct window_copied_layer *layer,
                                uint64_t segment, uint64_t *words, struct lane_counts *counts,
                                const tamis_allocator *allocator, uint64_t *epoch);

@@ -15,11 +15,11 @@
 
 #include <errno.h>
 
-/* ---- what is where in the file ---- */
+/* ---- the offsets of the parts of the file ---- */
 
 enum { CHECKPOINTS = 2 };
 
-/* The array with its sums, a number for each segment, and what is of one size. */
+/* The most that a checkpoint takes: the array, its sums, the periods of segments, and the rest. */
 static uint64_t checkpoint_bytes(const struct window_geometry *g)
 {
   const uint64_t bytes = window_bytes(g);
@@ -31,7 +31,7 @@ static uint64_t checkpoint_at(const struct window_file_plan *p, uint64_t place)
   return live_file_aligned(p->end) + (place - 1) * p->checkpoint_bytes;
 }
 
-/* Returns the size of the file.  (No window is so large that it does not fit in 64 bits.) */
+/* Sets the offsets.  Returns the size of the file, which fits in 64 bits for any window. */
 static uint64_t lay_out(struct window_file_plan *p)
 {
   const struct window_geometry *g = &p->plan.geometry;
@@ -56,7 +56,7 @@ static int plan_file(const tamis_options *o, const struct refusal *why, struct w
   if (result != TAMIS_OK)
     return result;
   (void) lay_out(p);
-  p->plan.stripes_wanted = p->sizes.stripes; /* which the file says */
+  p->plan.stripes_wanted = p->sizes.stripes; /* the file has this number */
   return tamis__check_max_bytes(why, o, p->end);
 }
 
@@ -107,7 +107,7 @@ static int write_checkpoint(const struct window *w, uint64_t place)
   tamis__window_describe(&w->head, &head);
   head.geometry[SAVED_WINDOW_PERIOD] -= epoch_number(0, head.numbers);
   head.geometry[SAVED_WINDOW_PERIOD] &= window_most_period;
-  head.numbers = 0; /* the words have another offset, perhaps, when the checkpoint is read */
+  head.numbers = 0; /* the offset may be another one when the checkpoint is read */
   head.options.kind = TAMIS_BLOOM;
   head.options.seed = w->head.keys.seed;
   struct saved_writer writer = {
@@ -119,10 +119,10 @@ static int write_checkpoint(const struct window *w, uint64_t place)
   return result == TAMIS_OK ? tamis__shared_file_flush(&s->file) : result;
 }
 
-/* The disk may name another place than the memory, if a process was killed here, or failed: so what is
- * in memory is written first.
+/* If a process failed or was killed in this function, the disk may name another checkpoint than the
+ * memory does.  So the state in memory is written to the disk first.
  *
- * Relaxed: the lock orders those that write checkpoints, and the disk those that read them. */
+ * Relaxed: a lock orders the calls that write checkpoints; a checkpoint is read from the disk. */
 static int checkpoint(struct window *w)
 {
   _Atomic uint64_t *place = &w->state->checkpoint;
@@ -160,7 +160,7 @@ int tamis__window_sync(const tamis_filter *f)
   return result;
 }
 
-/* The window that a checkpoint holds; NULL: there is none that is whole. */
+/* Loads the window of the last checkpoint.  *out is NULL if no checkpoint is whole. */
 static int load_checkpoint(const struct window *w, tamis_filter **out)
 {
   const uint64_t place = atomic_load_explicit(&w->state->checkpoint, memory_order_relaxed);
@@ -180,7 +180,7 @@ static int load_checkpoint(const struct window *w, tamis_filter **out)
   return result == TAMIS_ENOMEM || result == TAMIS_EIO ? result : TAMIS_OK;
 }
 
-/* If there is no room for what is in either, what is in the checkpoint stays. */
+/* Replaces the words by those of the checkpoint, as there is no room for the keys of both. */
 static void replace_words(struct window *w, struct window *last)
 {
   for (uint64_t i = 0; i < window_words(&w->first.geometry); i++)
@@ -190,7 +190,7 @@ static void replace_words(struct window *w, struct window *last)
   tamis__window_mend_all(w);
 }
 
-/* Its keys are as old as if it had gone on until the period of the words. */
+/* Unites the last checkpoint with the words.  Its keys age up to the period of the words. */
 static int unite_checkpoint(struct window *w)
 {
   tamis_filter *last;
@@ -198,7 +198,7 @@ static int unite_checkpoint(struct window *w)
   if (!last)
     return result;
   if (!window_has_geometry(&window_of(last)->first.geometry, &w->first.geometry)) {
-    tamis__window_destroy(last); /* it is not ours */
+    tamis__window_destroy(last); /* it is another window's */
     return TAMIS_OK;
   }
   result = tamis__window_advance(last, PERIODS_END, epoch_period(epoch_before(&w->state->epoch)));
@@ -222,8 +222,8 @@ static int mend(struct window *w)
   return unite_checkpoint(w);
 }
 
-/* If the machine has been started again since the file was mended.  No other process uses it, and who
- * opens it waits.  (Relaxed: the lock of the file orders those that look.) */
+/* Mends the file if the machine has been restarted since the last time.  No other process uses the
+ * file, and processes that open it wait.  (Relaxed: the file's lock orders accesses.) */
 static int mend_after_a_start(void *context)
 {
   struct window *w = context;
@@ -236,8 +236,8 @@ static int mend_after_a_start(void *context)
   return result;
 }
 
-/* As long as somebody who may only read the file has locked it, a process gets no name.  If the file
- * needs no mending, it can look keys up all the same; what takes a lock is refused. */
+/* While a process that may only read the file has locked it, no other process gets a name.  Without
+ * one, it can look keys up if the file needs no mending; calls that take a lock are refused. */
 static int join_first(struct window *w)
 {
   int result = tamis__owner_renew(&w->owner, mend_after_a_start, w);
@@ -247,7 +247,7 @@ static int join_first(struct window *w)
   return mended == tamis__shared_file_boot() ? TAMIS_OK : result;
 }
 
-/* Another thread of the parent may have searched for room. */
+/* Makes `opening` anew, as another thread of the parent may have held it. */
 static void begin_in_child(struct owner *owner)
 {
   struct window *w = (struct window *) (void *) ((char *) owner - offsetof(struct window, owner));
@@ -318,7 +318,7 @@ int tamis__window_share_open(struct saved_reader *r, const struct saved_head *sa
 #endif
 }
 
-/* ---- what the file says ---- */
+/* ---- figures from the file ---- */
 
 int tamis__window_live_figures(struct saved_reader *r, struct saved_head *saved)
 {

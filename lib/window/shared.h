@@ -8,49 +8,49 @@
  *
  *    a process   struct window, with pointers to these parts
  *
- * The arguments of table.h hold, as an atomic access is one whoever maps the memory, and as all locks
- * that order two processes are in the file: the stripes, `advancing` and `saving`.  What a process
- * knows for itself is when a segment is full; these marks hold for a period, in which nothing but a
- * move makes room.  What is new:
+ * The arguments of table.h hold: an access that is atomic between threads is so between processes,
+ * too, and the locks that order processes are in the file: stripes, `advancing` and `saving`.  The
+ * marks of full segments are each process's own; a mark holds for a period, in which only moves
+ * make room.  Three arguments are new:
  *
- * [K] A process that is killed leaves locks, which whoever waits for them takes over (owned.h).  It
- *     has then left, at any instruction:
- *     - a lane written or not, and not counted: each change of a bucket is one store of a word.  Who
- *       takes over a stripe counts the lanes of its blocks.
- *     - an old stamp in a lane that was just written: no older one than [P] allows, as no period but
- *       the next can have begun before the stripe was taken over.
- *     - an entry that stands twice, copied by a move and not cleared.  Both are the same, as a move
- *       writes what it has read under the stripes (move_locked() in evict.c).  And until the stripe of the upper bucket is taken over, nobody changes either: who adds, renews or
- *       moves an entry holds the stripes of both its buckets.  Only a sweep of the lower one may
- *       clear it, or an add of another key may take its lane; but then the stamp of both is dead.
- *       So who takes over a stripe looks at its upper buckets only, and clears an entry whose
- *       fingerprint is in the lower bucket, too.  It needs no other stripe, and of two processes
- *       that take over the two stripes one clears.  It bumps the version first, so [A] holds.  The
- *       lane that stays is as live as the one that goes.
- *     - a period that was ended, and not swept, or a jump in its midst: who takes over `advancing`
- *       sweeps first, as that one would have.  So [Q] and [T] hold.
- *     - the name of a frozen segment: who has waited for `saving` removes it.
- *     A process that is killed while it mends leaves its own name in the lock; so the next one mends
- *     again, from the beginning.  Nobody is told that a key is in before its lane is written.
+ * [K] A process that waits for a lock takes it over from a killed owner (owned.h).  An owner that
+ *     was killed, at any instruction, may have left:
+ *     - a lane that is written, and not counted.  (No lane is half written: each change of a bucket
+ *       is one store of a word.)  The next owner of the stripe counts the lanes of its blocks.
+ *     - an old stamp in a lane that it has just written.  The stamp is no older than [P] allows, as
+ *       at most the next period has begun before the stripe is taken over.
+ *     - an entry that stands twice: a move has copied it, and not cleared the source.  Both lanes
+ *       are equal, as a move writes the entry that it has read under the stripes (move_locked() in
+ *       evict.c).  Until the stripe of the upper bucket is taken over, no add, renewal or move
+ *       changes either lane, as it would hold the stripes of both buckets.  Only a sweep may clear
+ *       the lower lane, or an add of another key take it; then both stamps are dead.  The process
+ *       that takes over a stripe looks at the upper buckets of its blocks, and clears an entry
+ *       there whose fingerprint is in the lower bucket, too.  It needs no other stripe for that,
+ *       and if two processes take over the two stripes, only one of them clears.  It bumps the
+ *       version before, so [A] holds.  The lane that stays is as live as the cleared one.
+ *     - a period that has ended and is not swept, or an unfinished jump.  The process that takes
+ *       over `advancing` sweeps first, as the owner would have.  So [Q] and [T] hold.
+ *     - the name of a frozen segment.  A process that has waited for `saving` removes it.  A
+ *     process that is killed while it mends leaves its own name in the lock, so the next one mends
+ *     again from the beginning.  No call returns that a key is added before its lane is written.
  *
- *     Who waits asks for the owner before it yields.  To mend a stripe takes about as long as to read
- *     its part of the table.
+ *     A process that waits looks whether the owner lives before it yields.  Mending a stripe takes
+ *     about as long as reading its part of the table.
  *
- * [H] Another process may write anything into the file.  The geometry, and the number of stripes, are
- *     read once, and checked.  `numbers` changes how long keys stay, until the next advance.  Of the words, each bucket that follows from an entry is one of its
- *     segment, whatever the entry is; the frozen segment's name, versions and counts are only
- *     compared and added up; and the name of an owner that does not live is that of a dead one, so
- *     that a lock which somebody has written to is taken over.  (Who writes the name of a living
- *     process keeps others waiting, as a process that is stopped does.)  A union passes over entries
- *     whose stamp is that of no period.
+ * [H] Another process may write anything into the file.  The geometry and the number of stripes are
+ *     read once, and checked.  A wrong `numbers` changes how long keys stay, until the next
+ *     advance.  Whatever an entry in the words is, its other bucket is in the same segment.  The
+ *     name of the frozen segment, versions and counts are only compared and added up.  An owner's
+ *     name that is no living process's counts as that of a dead one, so a lock with such a name is
+ *     taken over.  (A process that writes the name of a living one keeps others waiting, as a
+ *     stopped process does.)  A union passes over entries whose stamp is that of no period.
  *
- * [R] After a failure of power the pages of the file may be of different times.  An entry that was
- *     moved from one page to another may be in neither.  So tamis_sync() writes a *checkpoint*: the
- *     window as it is saved to a file of its own (save.c), in one of two places behind the words,
- *     in turn, after it has written which of them was the last one.  The first process that opens the
- *     file after the machine was started again, if no other one has it, keeps what is whole in the
- *     words, and unites the last checkpoint with it.  Places that are never used take
- *     no space on the disk.
+ * [R] After a failure of power the pages of the file may be of different times, and an entry that
+ *     was moved between two pages may be in neither.  So tamis_sync() writes a *checkpoint*: the
+ *     window as a save writes it (save.c), to one of two areas behind the words, in turn.  Before
+ *     that it sees to it that the disk names the last checkpoint.  After a restart of the machine,
+ *     the first process that opens the file keeps the valid entries of the words, and unites the
+ *     last checkpoint with them.  An area that is never used takes no space on the disk.
  */
 #ifndef TAMIS_LIB_WINDOW_SHARED_H
 #define TAMIS_LIB_WINDOW_SHARED_H

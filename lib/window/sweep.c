@@ -4,7 +4,7 @@
 #include "base/compiler.h"
 #include "window/copies.h"
 
-/* Forgets the copies of entries in a word. */
+/* Forgets the copies of these lanes of a word. */
 static void forget_lanes(struct window_memory *memory, const struct window_layer *layer,
                          uint64_t index, uint64_t lanes)
 {
@@ -14,13 +14,13 @@ static void forget_lanes(struct window_memory *memory, const struct window_layer
   }
 }
 
-/* The stamps that a sweep keeps: from the oldest to that of the period that runs. */
+/* The stamps that a sweep keeps: from `oldest` to `now`, that of the running period. */
 struct kept {
   unsigned oldest, now, dead;
 };
 
-/* Clears the other lanes of a word, and adds those that stay in use to *left.  Returns how many were
- * cleared.  The caller holds the word's stripe. */
+/* Clears the lanes of a word whose stamp is not kept, and adds the lanes that stay in use to *left.
+ * Returns how many were cleared.  The caller holds the word's stripe. */
 static unsigned sweep_word_locked(struct window_memory *memory, const struct window_layer *layer,
                                   uint64_t index, const struct kept *kept, uint64_t *left)
 {
@@ -38,7 +38,7 @@ static unsigned sweep_word_locked(struct window_memory *memory, const struct win
   return lanes_count(gone);
 }
 
-/* Returns which lanes are left in use, of all words together: 0 if none is. */
+/* Sweeps a block.  Returns 0 if none of its lanes stays in use. */
 static uint64_t sweep_block(struct window *w, const struct window_layer *layer, uint64_t block,
                             const struct kept *kept)
 {
@@ -70,11 +70,10 @@ static void begin(const struct window *w, struct window_swept *swept)
       swept->layer[swept->n] = layer;
       swept->left[swept->n++] = 0;
     }
-  } while (epoch_after(&w->state->epoch) != epoch); /* only another layer can have been opened */
+  } while (epoch_after(&w->state->epoch) != epoch); /* a layer was opened meanwhile */
 }
 
-/* Takes each stripe at least once, and sweeps its blocks in all layers, if it counts any lane in
- * use. */
+/* Takes each stripe at least once.  If it counts lanes in use, sweeps its blocks in all layers. */
 void tamis__window_sweep(struct window *w, struct window_swept *swept)
 {
   begin(w, swept);

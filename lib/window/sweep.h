@@ -7,19 +7,19 @@
 
 #include "window/table.h"
 
-/* The layers that there are when a sweep begins, the newest one first.  None leaves meanwhile. */
+/* The layers that exist when a sweep begins, the newest one first.  None leaves before its end. */
 struct window_swept {
-  const struct window_layer *open; /* the one that is not closed */
+  const struct window_layer *open; /* the newest one, which is not closed */
   unsigned n;
   struct window_layer *layer[WINDOW_MOST_LAYERS];
-  uint64_t left[WINDOW_MOST_LAYERS]; /* 0: nothing is left in it */
+  uint64_t left[WINDOW_MOST_LAYERS]; /* 0: the layer is empty */
 };
 
 /* The caller holds `advancing`. */
 void tamis__window_sweep(struct window *w, struct window_swept *swept);
 
-/* Takes `advancing`.  If its owner has been killed, the sweep of the period that runs is made first:
- * the owner may have ended a period and not swept it. */
+/* Takes `advancing`.  If its owner was killed, this first sweeps for the running period, as the
+ * owner may have ended a period and not swept. */
 void tamis__window_lock_advancing(struct window *w);
 
 #endif

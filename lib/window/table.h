@@ -8,16 +8,16 @@
  *    stripes       for blocks of buckets, in all layers
  *    versions      counters of moves, chosen by the fingerprint
  *
- * tamis_advance() replaces the epoch word.  This makes the oldest stamp dead, for everybody at one
- * instant.  Then it clears the lanes that have it, block by block: the *sweep*.  No part of the
- * filter is created or released, and how keys are spread over periods does not matter.
+ * tamis_advance() replaces the epoch word.  This makes the oldest stamp dead, for all threads at
+ * one instant.  Then tamis_advance() clears the lanes that have this stamp, block by block: the
+ * *sweep*.  Periods have no memory of their own: keys may be spread over them in any way.
  *
- * Writers hold the stripes of both buckets of the key, in each layer.  Under them a writer
+ * A writer holds the stripes of both buckets of its key, in each layer.  Under them it
  *
  *    1  reads the epoch word
  *    2  searches the buckets
  *    3  writes a lane with the stamp of 1
- *    4  reads the epoch word again; if a period has ended, it writes the new stamp
+ *    4  reads the epoch word again; if a period has ended, writes the lane with the new stamp
  *
  * Advance holds the lock `advancing`.  It
  *
@@ -26,146 +26,145 @@
  *
  * To end d periods at once, from 2 to G, it *jumps*:
  *
- *    7  says which period comes, the one d steps ahead (`coming`, epoch.h)
- *    8  sweeps as in 6, and clears also the lanes that are older than G periods then
- *    9  replaces the epoch word, by one whose stamp is d steps ahead
+ *    7  sets `coming` (epoch.h) to the period that is d steps ahead
+ *    8  sweeps as in 6, and also clears the lanes that will then be older than G periods
+ *    9  replaces the epoch word by one whose stamp is d steps ahead
  *
- * For more than G periods it jumps over G, ends one more by 5 and 6, and gives that one the number
- * that was asked for.
+ * To end more than G periods, it jumps over G, ends one more by 5 and 6, and gives the new period
+ * the number that was asked for.
  *
- * [P] While a writer holds a stripe, the epoch word changes by a jump's 9, by a 5, or by both in this
- *     order, and so by at most G + 1 steps: whatever comes after a 5, and whatever comes before a 9,
- *     takes this stripe.  So the stamp of 1 differs from every one that runs at 4, and writing once
- *     more is enough: the next change cannot make what is written at 4 dead, as it is at most one
- *     step.  A writer that is descheduled between 1 and 4, for however long, keeps an advance
- *     waiting; it never returns with an old stamp.  One that is descheduled before 1 has read
- *     nothing yet.
+ * [P] While a writer holds a stripe, the epoch word changes at most by a step 9 and then a step 5,
+ *     as an advance takes this stripe before each 9 and after each 5.  That is at most G + 1
+ *     periods, so a changed epoch word has another stamp than at 1.  Writing the lane once more is
+ *     enough: after a change, at most a step 5 can follow, which ends one period, and does not make
+ *     the stamp of 4 dead.  A writer that is descheduled between 1 and 4 keeps an advance waiting,
+ *     for however long; it never returns with an old stamp.  Before 1 it has read nothing yet.
  *
- * [Q] G + 2 stamps are enough.  The stamp of period p is used again in p + G + 2.  It is dead from
- *     p + G + 1 on, and the sweep of that period clears it before p + G + 2 can be published.
- *     Nothing puts it back: a writer, or a move, that takes a stripe after the sweep has released
- *     it reads the epoch word that the sweep was made for, or a later one, because the stripe
- *     orders them.  So an add writes a live stamp.  A move writes the stamp that it reads under the
- *     stripes, not the one that its search has read: so it undoes no renewal; and it moves no dead
- *     lane.  Whoever had the stripe before the sweep is followed by the sweep.  A move holds the
- *     stripes of both buckets.  If it carries a lane from a block that is not swept yet to one that
- *     is, it has read the new epoch word.
+ * [Q] G + 2 stamps are enough.  Period p + G + 2 uses the stamp of period p again.  This stamp is
+ *     dead from p + G + 1 on, and the sweep of that period clears all lanes that have it before p +
+ *     G + 2 can be published.  No call writes it again.  A writer or a move that takes a stripe
+ *     after the sweep has released it reads the epoch word of that sweep, or a later one, because
+ *     the stripe orders them.  So an add writes a live stamp.  A move writes the stamp that it
+ *     reads under the stripes, not the one that its search has read, so it undoes no renewal; and
+ *     it moves no dead lane.  A call that held the stripe before the sweep is followed by the
+ *     sweep.  A move that carries a lane from a block that is not swept yet to one that is holds
+ *     the stripes of both, so it has read the new epoch word.
  *
- * [T] No jump makes an old stamp young.  After 9 a stamp of d to G + 1 steps before the new one is
- *     that of the same period as before.  The d - 1 stamps beyond are those of periods that have
- *     not run; 8 has cleared them.  Nothing puts them back.  An add writes the stamp of 1, which is
- *     kept, as d is at most G.  A move and a union (unite.c) write older ones: under the stripes
- *     they read `coming`, after the epoch word, and write none that the jump does not keep.  If the
- *     sweep has been at one of their stripes, they see `coming`; if not, it comes after them.  If 9
- *     has come since they read the epoch word, `coming` is still as many steps ahead of that.  If a
- *     further jump has begun, `coming` is further ahead, and its sweep comes after them.
+ * [T] No jump makes an old stamp young.  After 9, a stamp that is d to G + 1 steps behind the new
+ *     one stands for the same period as before.  The d - 1 stamps in between stand for periods that
+ *     never ran; 8 has cleared the lanes that had them.  No call writes them again.  An add writes
+ *     the stamp of 1, which the jump keeps, as d is at most G.  A move and a union (unite.c) may
+ *     write older stamps.  Under the stripes they read the epoch word, then `coming`, and write no
+ *     stamp that the jump does not keep.  If the sweep has taken one of their stripes, they see
+ *     `coming`; if not, the sweep comes after them.  If 9 has come since they read the epoch word,
+ *     `coming` is still d steps ahead of that.  If a further jump has begun, `coming` is further
+ *     ahead, and the sweep of that jump comes after them.
  *
- *     `coming` only grows while nobody is killed.  Whoever takes `advancing` over from a dead owner
- *     sweeps first, as in 8 if that one was in a jump, and may then go to a period before the one
- *     that was coming.
+ *     While no process is killed, `coming` only grows.  A process that takes `advancing` over from
+ *     a dead owner sweeps first, as in 8 if the owner was in a jump.  It may then go to a period
+ *     before the one that was coming.
  *
- * [A] No false negative.  Let a key be remembered during all of a look-up that misses it.  The
- *     look-up reads: the epoch word, the version of the fingerprint, the lower bucket, the upper
- *     bucket, the version again, the epoch word again.  It begins anew if either has changed.  So
- *     the period was the same throughout, and the key stood in one of its buckets at every instant,
- *     with a stamp that is not dead in that period: a new stamp replaces an old one by one store.
- *     If it was not in the lower bucket when that was read, it was in the upper one then, and it
- *     was moved to the lower one before the upper one was read.  A move writes the copy, bumps the
- *     version, and clears the lane.  As the look-up has seen the cleared lane, it has acquired the
- *     bump, and the second version includes it.  If the first one does, too, the look-up has
- *     acquired the copy, and the load of the lower bucket shows it.  (With both buckets exchanged,
- *     the load of the lower one has acquired the bump, which the first version then does not
- *     include, or the upper one shows the copy.)
+ * [A] No false negative.  Suppose that a look-up misses a key that is remembered during all of it.
+ *     The look-up reads the epoch word, the version of the fingerprint, the lower bucket, the upper
+ *     bucket, the version again, the epoch word again.  It begins anew if the version or the epoch
+ *     word has changed.  So the period was the same throughout, and at every instant one of the
+ *     buckets had the key, with a live stamp: a new stamp replaces an old one by one store.  If the
+ *     key was not in the lower bucket when the look-up read that, it was in the upper one, and was
+ *     moved to the lower one before the look-up read the upper one.  A move writes the copy, bumps
+ *     the version, and clears the source.  The look-up has seen the cleared lane, so it has
+ *     acquired the bump, and the second version includes the bump.  If the first version does, too,
+ *     the look-up has acquired the copy, and the load of the lower bucket shows it.  (If the key
+ *     was moved the other way, the load of the lower bucket has acquired the bump.  Either the
+ *     first version does not include that, or the upper bucket shows the copy.)
  *
- *     Without the second look at the epoch word, a look-up that was descheduled might meet a stamp
- *     that is younger than its own epoch word, and which in that word is dead: a false negative.
+ *     Without the second read of the epoch word, a look-up that was descheduled might meet a stamp
+ *     that a later period has written, and that its own epoch word calls dead: a false negative.
  *
- * [J] After the window.  A hit has read a lane with a stamp that is not dead while the period was
- *     P.  By [Q] this is the stamp of one of the periods P - G to P.  The hit takes effect when
- *     that word is read, a miss as in [A], and the end of one period at 5, for all keys at once.
- *     A jump forgets each key for itself, when its stripe is swept.
+ * [J] After the window.  A hit has read a lane with a live stamp while the period was P.  By [Q]
+ *     this is the stamp of one of the periods P - G to P.  The hit takes effect when the lane is
+ *     read, a miss as in [A].  The end of one period takes effect at 5, for all keys at once.  A
+ *     jump forgets each key by itself, when its stripe is swept.
  *
- * [B] One winner in a window.  All unique adds of a key meet at the same two stripes, in each
- *     layer.  The first one that misses the key there has written its lane before it releases them.
- *     As 1 is read under them, of two that follow one another the later one's period is not the
- *     earlier one.  A key that is forgotten at 1 stays forgotten until somebody writes.  So within
- *     a window the second one finds the lane of the first.  A call that finds the key without
- *     stripes, and the epoch word unchanged, answers TAMIS_PRESENT.
+ * [B] One winner in a window.  All unique adds of a key take the same two stripes in each layer.
+ *     The first add that misses the key there has written its lane before it releases the stripes.
+ *     Adds read the epoch word (1) under the stripes, so the second of two adds is not in an
+ *     earlier period than the first.  A key that is forgotten at 1 stays forgotten until an add
+ *     writes it.  So within a window the second add finds the lane of the first.  An add that finds
+ *     the key without stripes, and the epoch word unchanged, returns TAMIS_PRESENT.
  *
- *     Layers: under the stripes the epoch word is read again.  If it names a newest layer whose
- *     stripes are not held, the call begins anew.  If a layer is opened after that, the key goes to
- *     what is an older layer by then.  The next unique add of the key locks that one, too, and
- *     finds it.
+ *     Layers: an add reads the epoch word again under the stripes.  If the word names a newest
+ *     layer whose stripes the add does not hold, the add begins anew.  If a layer is opened after
+ *     that, the key goes to a layer that is not the newest any more.  The next unique add of the
+ *     key takes the stripes of that layer, too, and finds the key.
  *
- * [C] All or nothing.  An add that finds no room has changed nothing.  Moves that it has made leave
- *     all entries in their buckets.
+ * [C] All or nothing.  An add that finds no room has changed nothing.  The moves that it has made
+ *     leave each entry in one of its two buckets.
  *
  * [D] Look-ups take no lock.  They begin anew only if a period has ended, a layer was opened or has
  *     left, or an entry with the same version counter has been moved.
  *
  * [E] The rate.  A look-up compares 2 b lanes in each layer, with f bits each (geometry.c).  Dead
- *     lanes count as free, so no layer has more entries than lanes, whatever the sweep has done
- *     yet.
+ *     lanes count as free, so no layer has more entries than lanes, however far the sweep has come.
  *
- * *Of the lanes of a key's two buckets only one has its fingerprint*, dead or not: see bucket.h.
- * So an add that finds a dead lane with its fingerprint uses that one.
+ * *Of the lanes of a key's two buckets only one has its fingerprint*, live or dead: see bucket.h.
+ * So an add that finds a dead lane with its key's fingerprint uses that lane.
  *
- * Layers.  New keys go to the newest one.  In the cuckoo kind a key that stands in an older one is
- * renewed there: [H] in remove.c.  In the Bloom kind it is added to the newest one, too, and what
- * it has in the older one dies with its own stamp; so a layer that is closed is empty G + 1 periods
- * later.  (It cannot be cleared at once: it may stand for another key as well.)  A look-up finds
- * either of the two, and so does a unique add, under the stripes of all layers.  Only if the newest
- * layer has no room and no other one can be opened, the key is renewed where it is.
+ * Layers.  New keys go to the newest layer.  In the cuckoo kind an add of a key that stands in an
+ * older layer renews it there: [H] in remove.c.  In the Bloom kind the add writes the key to the
+ * newest layer, too.  The older entry dies with its own stamp, so a closed layer is empty G + 1
+ * periods later.  (The older entry cannot be cleared at once, as it may stand for another key,
+ * too.)  A look-up finds either entry, and so does a unique add, under all stripes.  If the newest
+ * layer has no room and no other one can be opened, the add renews the older entry.
  *
- * When a search for room fails, the next layer is opened, which has twice the size: under the lock
- * `opening`, but outside of all stripes.  When far fewer keys come than the newest layer was made
- * for, tamis_advance() opens a smaller one, and makes it the newest one: layers.c says when.  A
- * layer never moves.
+ * When a search for room fails, the add opens the next layer, which has twice the size: under the
+ * lock `opening`, and without any stripe.  When far fewer keys come than the newest layer was made
+ * for, tamis_advance() opens a smaller layer, the newest one then (layers.c).  No layer moves.
  *
- *     A layer leaves the list when a sweep finds it empty that began after the layer was closed,
- *     that is, after another one was opened.  Inserts and moves are made in the newest layer only,
- *     which they learn under their stripes.  One that had read an older epoch word held its stripes
- *     when the layer was closed, and the sweep waits for these.  So nothing comes to a block that
- *     the sweep has left, nothing is carried around it, and what it finds is final.  (A sweep that
- *     began before may count wrongly.)  Writers that have locked stripes for the layer find nothing
- *     to renew there.  The newest layer never leaves.
+ *     A layer is closed when another one is opened.  It leaves the list when a sweep that began
+ *     after that finds it empty.  Adds and moves write new entries to the newest layer only, which
+ *     they learn under their stripes.  A call that has read an older epoch word held its stripes
+ *     when the layer was closed, and the sweep waits for these.  So no entry comes to a block after
+ *     the sweep has left it, no entry is carried around the sweep, and what the sweep finds is
+ *     final.  (A sweep that began before may count wrongly.)  Writers that have locked stripes for
+ *     the layer find no entry to renew there.  The newest layer never leaves.
  *
- * [L] No layer is read when its memory has been released.  What is released are a layer and its
- *     words: after it has left the list, after each stripe has been taken once more, and after a
- *     grace period that begins then.  Only the thread that holds `advancing` lets layers leave.
- *     Who reads a layer, does so in one of four ways:
+ * [L] No layer is read after its memory has been released.  A layer and its words are released
+ *     after the layer has left the list, then each stripe has been taken once, and then a grace
+ *     period has passed.  Only the thread that holds `advancing` lets layers leave.  A thread reads
+ *     a layer in one of four ways:
  *
  *     - As the first layer, which is never released.  The straight path of look-ups (lookup.c)
- *       knows no other one.  It serves a filter whose only layer that is, which may have become so
- *       again: if it was overtaken, the epoch word has changed, and what it has read does not hold.
- *     - In a read section, in which it has found the layer by following the list from the newest
- *       one.  Then the layer was in the list during the section, or the one was from which the link
- *       was read; that one keeps the link when it leaves, so this one left after it or is there
- *       still.  By induction it had not been retired when the section began.  A list that changes
- *       may lead anywhere, and the first layer, opened again, to where it did not lead before; the
- *       epoch word has changed then.
- *     - Under a stripe, with an epoch word that was read under it and has the layers of an earlier
- *       one, for which it has found the layer (has_layers() in pair.h, move_locked() in evict.c);
- *       or it has followed the list under the stripe, as in a read section (shrink() in copies.c).
- *       The layer was in the list then.  If it leaves after that, the thread that retires it first
- *       waits for the stripe.  If the stripe was taken after that wait, the epoch word, and the
- *       list, show that the layer has left.
- *     - With `advancing`, or as the newest layer with `opening`: neither leaves meanwhile.
+ *       reads no other layer.  It serves a filter that has no other one.  If a layer is opened
+ *       meanwhile, the epoch word has changed, and the look-up begins anew.
+ *     - In a read section, in which it has followed the list from the newest layer to this one.
+ *       Then this layer was in the list during the section, or the layer was whose link led here.
+ *       A layer keeps its link when it leaves, so this layer left after the one before it, or has
+ *       not left.  By induction it had not been retired when the section began.  A list that
+ *       changes may lead to layers that the epoch word did not name, as the first layer may be
+ *       opened again; the epoch word has changed then.
+ *     - Under a stripe.  The thread has found the layer with an earlier epoch word, and the epoch
+ *       word that it reads under the stripe has the same layers (has_layers() in pair.h,
+ *       move_locked() in evict.c).  Or it has followed the list under the stripe (shrink() in
+ *       copies.c).  The layer was in the list then.  If it leaves after that, the thread that
+ *       retires it first waits for the stripe.  If the stripe was taken after that wait, the epoch
+ *       word and the list show that the layer has left.
+ *     - With `advancing` held, or of the newest layer with `opening` held: the layer cannot leave.
  *
  *     A writer that waits for stripes is in no read section, as nothing that may wait is called in
- *     one.  That the layers are the same, it knows by `changes` in the epoch word: 8192 of them do
- *     not come in the few periods for which equal numbers are taken to mean equal lists (epoch.h).
- *     Counts of copies are released with their layer, and are read as it is.
+ *     one.  Whether the layers are still the same, it sees by `changes` in the epoch word: 8192
+ *     changes do not happen in the few periods for which equal numbers are taken to mean equal
+ *     lists (epoch.h).  Counts of copies are read and released like the layer that they belong to.
  *
- * [N] Names of layers.  A layer's *number* is the count of changes that opened it, in 64 bits: no
- *     other one gets it.  Copies for saves and unions, and counts that are to be encoded anew
- *     (copies.c), know a layer by it.  The frozen segment knows it by its *index*, which no other
- *     layer has that is in the list: while a segment is frozen `advancing` is held, without which
- *     none leaves.
+ * [N] Names of layers.  A layer's *number* is the count of changes, in 64 bits, with the one that
+ *     opened it: no other layer ever has it.  Saves, unions, and blocks of counts that are to be
+ *     encoded anew (copies.c) name a layer by its number.  The name of the frozen segment has the
+ *     layer's *index*, which no other layer in the list has: while a segment is frozen, `advancing`
+ *     is held, and no layer leaves.
  *
- * Nobody waits for an advance but for a stripe, which it holds for one block, and for `opening`,
- * which it holds while it changes the list or opens a smaller layer.  The end of a period and a
- * change of the list do not wait for each other: both change the epoch word by compare-and-swap.
+ * Other calls wait for an advance only when they need a stripe, which it holds for one block, or
+ * `opening`, which it holds while it changes the list or opens a smaller layer.  The end of a
+ * period and a change of the list do not wait for each other: both change the epoch word by
+ * compare-and-swap.
  *
  * The cuckoo kind also counts copies and removes keys: copies.h, remove.c.
  *
@@ -193,7 +192,7 @@ struct window_calls;
 
 enum { WINDOW_MARKS = 8, WINDOW_PLANES = 4 /* of a layer */ };
 
-/* The counts of a quarter of a layer, or of less: copies.h. */
+/* The counts of a part of a layer, at most a quarter: copies.h. */
 struct window_plane {
   /* LOCK window.counts (order 5): protects the counts of a plane; held for a change of one, or
    * while a few are read. */
@@ -204,30 +203,30 @@ struct window_plane {
 struct window_layer {
   struct window_geometry geometry;
   WIDE word *words;
-  WIDE const struct window_calls *calls; /* for the geometry's shape */
-  WIDE struct window_plane *planes;      /* WINDOW_PLANES; NULL: it is not of the cuckoo kind */
-  /* NULL: this is the oldest one.  A layer that has left keeps it, for readers that are there. */
+  WIDE const struct window_calls *calls; /* of its shape */
+  WIDE struct window_plane *planes;      /* WINDOW_PLANES; NULL: not of the cuckoo kind */
+  /* NULL: this is the oldest layer.  A layer that has left keeps the link for its readers. */
   WIDE struct window_layer *_Atomic older;
-  /* The changes of the list with the one that opened it: no other layer ever has the number.
-   * (Relaxed: the first layer may be opened again, with another one.) */
+  /* How often the list had changed when this layer was opened, the opening included: no other layer
+   * ever has this number.  (Relaxed: the first layer may be opened again, with another number.) */
   _Atomic uint64_t number;
-  unsigned index;       /* of the layer's share of the rate, which no other present layer has */
+  unsigned index;       /* of its share of the rate; no other layer in the list has it */
   unsigned block_shift; /* log2 of the words in a block */
   unsigned plane_shift; /* log2 of the words in a plane */
-  /* Whether segments are known to be full: each mark stands for every eighth of them.  Keys spread
-   * evenly, so these are full together.  A cache line of their own, as they change. */
+  /* Whether segments are known to be full: each mark stands for every eighth segment.  Keys spread
+   * evenly, so these become full together.  The marks change, so they have their own cache line. */
   _Alignas(64) fullness full[WINDOW_MARKS];
   fullness_vacated vacated[WINDOW_MARKS];
 };
 
-/* A layer that is no part of the filter. */
+/* A layer after the first one, which is a part of the filter. */
 struct window_later_layer {
   struct retired retired;
-  struct window_later_layer *also; /* which is released with this one */
+  struct window_later_layer *also; /* another layer to release with this one */
   struct window_layer layer;
 };
 
-/* What such a layer takes beside its words; its planes follow it in memory. */
+/* The bytes that such a layer takes beside its words.  Its planes follow it in memory. */
 static inline uint64_t window_layer_bytes(bool copies)
 {
   return sizeof(struct window_later_layer) +
@@ -236,7 +235,7 @@ static inline uint64_t window_layer_bytes(bool copies)
 
 typedef _Atomic uint64_t version_counter;
 
-/* What writers and look-ups share, beside words and stripes.  In a window that processes share it
+/* What writers and look-ups share, beside words and stripes.  In a window that processes share, it
  * is in the file. */
 struct window_state {
   _Alignas(64) epoch_word epoch;
@@ -248,11 +247,11 @@ struct window_state {
   struct owned_lock saving;
   _Atomic uint64_t frozen; /* evict.h */
   /* What follows has a meaning only if processes share the window: shared.c. */
-  _Atomic uint64_t boot;       /* of the system that has mended it */
-  _Atomic uint64_t checkpoint; /* the place of the last one: 1 or 2; 0: there is none */
+  _Atomic uint64_t boot;       /* the start of the system by which it was mended */
+  _Atomic uint64_t checkpoint; /* the area of the last one: 1 or 2; 0: none */
   /* LOCK window.syncing (order 1): lets one checkpoint be written at a time; held for that. */
   struct owned_lock syncing;
-  period_numbers numbers; /* also if they do not */
+  period_numbers numbers; /* of every window */
   version_counter versions[];
 };
 
@@ -274,34 +273,34 @@ struct window_shared;
 
 struct window {
   struct tamis_filter head;
-  struct filter_operations operations; /* those of the first layer's shape */
+  struct filter_operations operations; /* of the first layer's shape */
   struct window_layer first;
   WIDE struct window_state *state;
   unsigned
-      version_shift; /* of a fingerprint at the top of a word; the rest is the counter's number */
+      version_shift; /* makes the number of a counter from a fingerprint at the top of a word */
   unsigned stamps;   /* G + 2 */
   struct window_spec spec;
   bool renews;             /* unique adds renew, too */
-  unsigned stripes_wanted; /* by the user; 0: chosen here */
+  unsigned stripes_wanted; /* by the user; 0: the library chooses */
   uint64_t max_bytes;
   /* LOCK window.stripes (order 4): protect blocks of buckets in all layers, with the counts of
    * these, and are taken by their addresses; held for a change of the buckets of a key, or the
    * sweep of a block. */
   struct window_stripes stripes;
   struct owner owner;                /* of the locks that this process takes */
-  WIDE struct window_shared *shared; /* NULL: no other process has it */
+  WIDE struct window_shared *shared; /* NULL: processes do not share it */
   struct counters counters;
   /* LOCK window.opening (order 3): protects the list of layers and the marks of full segments; held
    * for a search for room, with its new layer. */
   struct lock opening;
-  _Atomic uint64_t bytes; /* everything; relaxed: it publishes nothing */
+  _Atomic uint64_t bytes; /* of all memory; relaxed: it publishes nothing */
   fullness_rooms rooms;   /* how often memory has come free, or an index for a layer */
   uint64_t cleared_from;  /* as in struct window_plan */
   /* The layer that was opened last.  The epoch word may not name it yet. */
   WIDE struct window_layer *_Atomic newest;
-  uint64_t changes;         /* of the list; by `opening`.  The epoch word has the lowest bits */
-  uint64_t used_before;     /* lanes in use when the last period but one ended; by `advancing` */
-  _Atomic uint64_t growths; /* layers that were opened, with those before a load; relaxed */
+  uint64_t changes;         /* of the list, under `opening`; the epoch word has the lowest bits */
+  uint64_t used_before;     /* lanes in use at the last end of a period; under `advancing` */
+  _Atomic uint64_t growths; /* layers that were opened, also before a save; relaxed */
   struct backlog backlog;   /* layers that have left */
   struct filter_more more;
   unsigned char secret[HASH_SECRET_BYTES];
@@ -317,7 +316,7 @@ static inline const struct window *const_window_of(const tamis_filter *f)
   return (const struct window *) f;
 }
 
-/* Whether it is of the cuckoo kind. */
+/* Whether the window is of the cuckoo kind. */
 static inline bool window_counts_copies(const struct window *w)
 {
   return w->first.planes;
@@ -334,8 +333,8 @@ static inline uint64_t window_mixed(const struct window *w, uint64_t hash)
   return hash_mix(&w->head.keys, hash);
 }
 
-/* The number of the period that runs.  Both words are of one instant: numbers that have changed never
- * come back, but for the same period. */
+/* The number of the running period.  The loop reads both words as of one instant: once `numbers`
+ * has changed, an old value only comes back with the same period. */
 static inline uint64_t window_period(const struct window *w)
 {
   uint64_t numbers, epoch;
@@ -347,15 +346,15 @@ static inline uint64_t window_period(const struct window *w)
   return epoch_number(epoch, numbers);
 }
 
-/* Where there is one thread, nobody meets a jump, and periods that end one by one are less code. */
+/* With one thread, jumps are not needed: to end periods one by one takes less code. */
 #ifdef TAMIS_WITHOUT_SYSTEM
 enum { WINDOW_JUMPS = 0 };
 #else
 enum { WINDOW_JUMPS = 1 };
 #endif
 
-/* How old a key may be that is kept: [T].  Relaxed: whoever begins a jump takes all stripes after
- * that; and the caller holds one, or `advancing`. */
+/* The greatest age of keys that are kept: [T].  Relaxed: a thread that begins a jump takes all
+ * stripes afterwards; the caller holds one, or `advancing`. */
 static inline unsigned window_oldest_age(const struct window *w, uint64_t epoch)
 {
   if (!WINDOW_JUMPS)
@@ -371,7 +370,7 @@ static inline uint64_t window_number(const struct window_layer *layer)
 
 /* ORDER layer.newest (acquire)
  *   pairs with     layer.opened
- *   makes visible  the layer's fields.  (Which layers count, the epoch word says)
+ *   makes visible  the layer's fields.  (The epoch word says which layers count)
  *   if weakened    fields are read before they are written
  *   checked by     mutants/window_layer_opened_relaxed */
 static inline struct window_layer *window_layer_at(struct window_layer *const _Atomic *link)
@@ -379,10 +378,10 @@ static inline struct window_layer *window_layer_at(struct window_layer *const _A
   return atomic_load_explicit(link, memory_order_acquire);
 }
 
-/* The newest layer that an epoch word names, which gets new keys.  One that is linked already, but
- * is not in the word yet, has the next number.  (Numbers are compared modulo 8192.  The newest
- * layer's is less than 64 changes old, for after it was opened each older layer has left once, and
- * no more has happened.)  The caller is in a read section, if the filter has grown. */
+/* The newest layer that an epoch word names, which gets new keys.  If a layer is linked already but
+ * not in the word yet, its number is one higher.  (Numbers are compared modulo 8192.  That of the
+ * newest layer is less than 64 changes old: after it was opened, only older layers have left, once
+ * each.)  If the filter has grown, the caller is in a read section. */
 static inline struct window_layer *window_newest(const struct window *w, uint64_t epoch)
 {
   if (!epoch_has_grown(epoch))
@@ -412,8 +411,8 @@ static inline struct window_layer *window_find_layer(const struct window *w, uin
 
 /* ---- readers ----
  *
- * Layers that have left are released.  The first one never is: so as long as it is the only one,
- * nobody needs a read section. */
+ * Layers that have left are released.  The first layer never is, so calls need no read section
+ * while it is the only one. */
 
 struct window_reader {
   bool inside;
@@ -435,7 +434,7 @@ static inline void window_leave(struct window_reader reader)
 
 /* ---- stripes ---- */
 
-/* Before the process takes any lock: it may have been forked, and have no name yet.
+/* Called before a process takes any lock: after a fork it may have no name yet.
  *   Errors  TAMIS_EIO: errno says why */
 static inline int window_join(struct window *w)
 {
@@ -443,8 +442,8 @@ static inline int window_join(struct window *w)
                                                         : tamis__owner_renew(&w->owner, NULL, NULL);
 }
 
-/* Mends what the owner of a stripe has left that was killed: [K] in shared.h.  The caller has taken
- * the stripe over. */
+/* Mends what a killed owner of a stripe has left.  The caller has taken it over: [K] in
+ * shared.h. */
 void tamis__window_mend(const struct window *w, struct window_stripe *stripe);
 
 static inline void window_lock(const struct window *w, struct window_stripe *stripe)
@@ -463,7 +462,7 @@ static inline struct window_stripe *window_stripe_of_block(const struct window *
   return &w->stripes.all[block & w->stripes.mask];
 }
 
-/* Counts lanes in use.  The caller holds the stripe, as with the next. */
+/* Changes the count of lanes in use.  The caller holds the stripe. */
 static inline void window_use(struct window_stripe *stripe, int64_t change)
 {
   uint64_t lanes = atomic_load_explicit(&stripe->lanes, memory_order_relaxed);
@@ -475,7 +474,7 @@ static inline uint64_t window_stripe_lanes(const struct window_stripe *stripe)
   return atomic_load_explicit(&stripe->lanes, memory_order_relaxed);
 }
 
-/* Counts further copies, modulo 2^64. */
+/* Adds to the count of further copies, modulo 2^64.  The caller holds the stripe. */
 static inline void window_count_copies(struct window_stripe *stripe, uint64_t more)
 {
   uint64_t copies = atomic_load_explicit(&stripe->copies, memory_order_relaxed);
@@ -489,7 +488,7 @@ static inline struct window_stripe *window_stripe(const struct window *w,
   return window_stripe_of_block(w, at >> layer->block_shift);
 }
 
-/* In all layers, dead ones included. */
+/* The lanes in use in all layers, dead ones included. */
 static inline uint64_t window_lanes_in_use(const struct window *w)
 {
   uint64_t sum = 0;
@@ -498,7 +497,7 @@ static inline uint64_t window_lanes_in_use(const struct window *w)
   return sum;
 }
 
-/* Copies beyond the first one of each entry; of dead ones, too. */
+/* The further copies of all entries, dead ones included. */
 static inline uint64_t window_all_further(const struct window *w)
 {
   uint64_t sum = 0;
@@ -525,7 +524,7 @@ static inline void window_has_room(struct window_layer *layer, uint64_t bucket)
                           window_segment_buckets(&layer->geometry));
 }
 
-/* The count of rooms for marks.  The end of a period makes room, too: lanes become free. */
+/* The count of rooms that marks have.  The end of a period makes room, too: lanes become free. */
 static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
 {
   return epoch_period(epoch) + fullness_counted(&w->rooms);
@@ -559,8 +558,8 @@ static inline void window_store(const struct window_layer *layer, uint64_t bucke
 
 /* ---- versions ----
  *
- * As those of stripes (stripe.h).  But a counter belongs to fingerprints, so that a look-up reads
- * one for both buckets, and threads that hold different stripes may bump the same one. */
+ * As the versions of stripes (stripe.h).  But a counter belongs to fingerprints, so a look-up reads
+ * one counter for both buckets, and threads with different stripes may bump the same one. */
 
 static inline version_counter *window_version(const struct window *w, uint64_t top)
 {

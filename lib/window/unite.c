@@ -3,29 +3,29 @@
  * Layer 2: the union of two sliding windows that are in use.
  *
  * `from` is copied segment by segment, as for a save (save.c), and each entry of a copy is added to
- * the same pair of `into`, with its copies.  No lock of one filter is held while a call works on
- * the other one.
+ * the same pair of `into`, with its copies.  No call holds a lock of one filter while it works on
+ * the other.
  *
- * Time.  Each filter has its own periods, and nobody says that they run in step.  What both have is
- * age: how many periods have ended since a key's last add.  An entry comes to `into` with the age
- * that it had in `from` when its segment was copied, counted from the period of `into` that its
- * writer has read under the stripes.  Where `into` has the key already, the younger age stays.  So
- * a key is remembered for as many periods of `into` as it would have been for periods of `from`.
+ * Time.  Each filter has its own periods, which need not run in step.  A union keeps ages: how many
+ * periods have ended since a key's last add.  An entry gets the age in `into` that it had in `from`
+ * when its segment was copied, counted from the period of `into` that the writer has read under the
+ * stripes.  If `into` has the key already, the younger age stays.  So a key is remembered for as
+ * many periods of `into` as it would have been for periods of `from`.
  *
- *    A writer need not look again whether a period has ended.  The entry takes effect when the
- *    epoch word is read.  If the next period has begun when its lane is written, the stamp is one
- *    that is a period older by then, or dead: as the stripe is held, the sweep comes after that, as
- *    [Q] in table.h needs it; [T] there says what a jump does not keep.
+ *    A writer need not read the epoch word again.  The entry takes effect when the epoch word is
+ *    read.  If the next period has begun when the lane is written, its stamp is one period older by
+ *    then, or dead.  As the writer holds the stripe, the sweep comes afterwards, as [Q] in table.h
+ *    needs it.  [T] there says what a jump does not keep.
  *
  * [A] No false negative: a key that is remembered in `from` all the time is in the copy of its
  *     segment ([I] in save.c), with the copies that nobody removes.  [B] One winner: the entry is
- *     written under both stripes of its pair, as that of an add.
+ *     written under both stripes of its pair, as by an add.
  *
- * Layers.  An entry knows its pair and its fingerprint, and no more of the key's hash.  That is
- * enough for the layer of the same geometry, and for no larger one.  The oldest layer is closed
- * when there is a newer one: no entry may come to it ([H] in remove.c, and layers that leave,
- * table.h).  So there is a union if both filters have one layer, of the same geometry, and if it
- * has room for what both have.
+ * Layers.  An entry tells its pair and its fingerprint, and no more of the key's hash.  That is
+ * enough to add it to a layer of the same geometry, but not to a larger one.  A layer is closed
+ * when there is a newer one, and no entry may be added to a closed layer ([H] in remove.c, and
+ * table.h).  So a union is possible if both filters have one layer, both of the same geometry, and
+ * there is room for the entries of both.
  */
 #include "window/unite.h"
 
@@ -40,12 +40,13 @@
 
 struct united {
   struct pair pair; /* in `into` */
-  uint64_t number;  /* of its layer */
+  uint64_t number;  /* of the pair's layer */
   unsigned age;
   uint64_t copies;
 };
 
-/* Counts the copies that come with an entry, in its lane; `live`: the entry stands there already. */
+/* Counts the copies that come with an entry in its lane.  `live`: the entry stands there
+ * already. */
 static int unite_copies(struct window_memory *memory, const struct united *u,
                         struct window_lane lane, bool live)
 {
@@ -144,10 +145,10 @@ static int unite_entry(struct window *w, const struct united *u)
 struct both {
   struct window *into, *from;
   struct window_layer *layer;        /* of `into`: it may leave meanwhile */
-  struct window_copied_layer to, of; /* what there is to know of both */
+  struct window_copied_layer to, of; /* the layers of `into` and `from` */
   uint64_t *words;                   /* a copy of a segment of `from`, and its counts */
   struct lane_counts counts;
-  uint64_t missing; /* entries that `into` has not */
+  uint64_t missing; /* entries that `into` lacks */
 };
 
 static struct united united_of(const struct both *b, const struct lane_place *at, uint64_t epoch)
@@ -181,8 +182,8 @@ static int unite(struct both *b, const struct united *u)
   return unite_entry(b->into, u);
 }
 
-/* False: no period has this stamp.  Another process may have written anything to a window that it
- * shares. */
+/* Whether a period that is remembered has the entry's stamp.  In a window that processes share,
+ * another process may have written any stamp. */
 static bool is_remembered(const struct both *b, uint64_t entry, uint64_t epoch)
 {
   const unsigned stamp = window_stamp_of(&b->of.geometry.shape, entry), stamps = b->from->stamps;
@@ -190,7 +191,7 @@ static bool is_remembered(const struct both *b, uint64_t entry, uint64_t epoch)
          stamp != epoch_next_stamp(epoch_now(epoch), stamps);
 }
 
-/* Calls for the entries of the segment that has been copied. */
+/* Calls `call` for each entry of the copied segment. */
 static int for_each_copied(struct both *b, uint64_t segment, uint64_t epoch,
                            int (*call)(struct both *, const struct united *))
 {
@@ -242,7 +243,7 @@ static bool find_only_layer(const struct window *w, struct window_copied_layer *
   return n == 1;
 }
 
-/* Its address, by which it is known while it is the newest one; NULL: it is not any more. */
+/* The address of the newest layer, if it still is the one in `only`; otherwise NULL. */
 static struct window_layer *address_of_newest(const struct window *w,
                                               const struct window_copied_layer *only)
 {
@@ -260,9 +261,9 @@ static bool have_same_options(const struct window_spec *a, const struct window_s
          a->growable == b->growable;
 }
 
-/* Whether there is room for the keys of both.  Entries that both have count once.  (Copies come one
- * by one, but two windows that are united with each other in turn have more than a file has room
- * for after some eighty unions: those end far below.) */
+/* Whether there is room for the keys of both.  Entries that both have count once.  (Copies are
+ * limited, too: two windows that are united with each other in turn would have more copies than fit
+ * in a file after some eighty unions.) */
 static int plan(struct both *b)
 {
   const struct window_geometry *g = &b->to.geometry;

@@ -12,7 +12,7 @@
 
 /* ---- options ---- */
 
-/* Only Bloom filters have layouts. */
+/* A window of the Bloom kind has no word layout.  The other kinds ignore the layout. */
 static bool layout_is_possible(const tamis_options *options)
 {
   return options->kind != TAMIS_BLOOM || options->layout != TAMIS_LAYOUT_WORD;
@@ -29,7 +29,7 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* The rate of each shape in turn: a lower one in between gets the same filter. */
+/* Tries the lowest rate of each shape; a rate in between would give no other filter. */
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
@@ -59,7 +59,7 @@ static int refuse_layout(const struct refusal *why)
                        "layout is word; with a window it must be blocked or classic");
 }
 
-/* The lowest rate for as many keys, or, if hashes cannot give that any rate, for any number. */
+/* The lowest rate for this capacity.  If hashes collide too often, that for any capacity. */
 static double lowest_rate(const tamis_options *options)
 {
   double widest = window_geometry_lowest_rate(options->window, options->growable);
@@ -90,11 +90,10 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 /* ---- figures ---- */
 
-/* The lanes of a layer that are in use, and not dead, from a sample of its words: how many each of
- * several layers has is not counted. */
+/* Estimates the live lanes of a layer from a sample of its words, as no layer counts its own. */
 static uint64_t sample_lanes(const struct window_layer *layer, unsigned dead)
 {
-  enum { SAMPLE = 1 << 15 }; /* 2^21 bits, as of a Bloom filter */
+  enum { SAMPLE = 1 << 15 }; /* 2^21 bits, as for Bloom filters */
   const struct window_shape *s = &layer->geometry.whole;
   uint64_t words = window_words(&layer->geometry), n = words < SAMPLE ? words : SAMPLE, lanes = 0;
   for (uint64_t i = 0; i < n; i++) {
@@ -104,7 +103,7 @@ static uint64_t sample_lanes(const struct window_layer *layer, unsigned dead)
   return words > SAMPLE ? (uint64_t) ((uint128) lanes * words / SAMPLE) : lanes;
 }
 
-/* Of a look-up in all layers, with `used` lanes in use in all of them. */
+/* The false-positive rate of a look-up in all layers, which together have `used` lanes in use. */
 static double rate_now(const struct window *w, uint64_t epoch, uint64_t used)
 {
   const struct window_layer *layer = window_newest(w, epoch);
@@ -155,7 +154,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
 
 /* ---- validation ---- */
 
-/* Of the lanes of a bucket and of the other bucket of each entry, only one has its fingerprint. */
+/* Each entry must be the only one of its bucket pair that has its fingerprint. */
 static const char *find_fault_in_bucket(const struct window *w, const struct window_layer *layer,
                                         uint64_t bucket, uint64_t *used)
 {
@@ -197,7 +196,7 @@ static const char *find_fault_in_layer(const struct window *w, const struct wind
   return NULL;
 }
 
-/* Only lanes in use have counts. */
+/* Only lanes in use may have counts. */
 static const char *find_fault_in_counts(const struct window_layer *layer, uint64_t *further)
 {
   const struct window_geometry *g = &layer->geometry;
@@ -218,7 +217,7 @@ static const char *find_fault_in_counts(const struct window_layer *layer, uint64
   return NULL;
 }
 
-/* Each layer has an index of its own, and the first one has left without entries, if it has. */
+/* Each layer must have an index of its own.  If the first layer has left, it must be empty. */
 static const char *find_fault_in_list(const struct window *w, uint64_t epoch)
 {
   const struct window_layer *newest = window_layer_at(&w->newest);
