@@ -2,9 +2,9 @@
  *
  * Layer 2: a change of the directory.
  *
- * For each key, one store leads calls elsewhere: that of the entry of its segment or, where an
- * array comes or goes, that of the root's word.  A new array is complete before that, and an old
- * one is not written any more.
+ * For each key, one store makes later calls find the new segment: the store to the directory entry
+ * of the key or, if the array is replaced, the store to the root's word.  A new array is complete
+ * before that store; an old array is not written after it.
  */
 #include "cuckoo/change.h"
 
@@ -51,7 +51,7 @@ static struct directory_array *array_now(const struct change *change, unsigned *
   return directory_array_of(directory_load(root_entry(change->generation, change->index)), bits);
 }
 
-/* The root's word changes, and its array leaves if it has one. */
+/* Changes the root's word.  The root's array, if there is one, leaves the directory. */
 static void publish_root(struct change *change, directory_value value)
 {
   change->array = array_now(change, &change->bits);
@@ -66,7 +66,8 @@ void tamis__change_root(struct change *change, directory_value value)
   publish_root(change, value);
 }
 
-/* A segment comes, or leaves: -1.  (Relaxed: see struct directory_array.) */
+/* Counts a segment that is published in an array (1) or leaves (-1), if it needs the array's size.
+ * (Relaxed: see struct directory_array.) */
 static void count_deepest(const struct change *change, struct directory_array *array, unsigned bits,
                           const struct segment *segment, int change_of_count)
 {
@@ -112,7 +113,7 @@ void tamis__change_to_parent(struct change *change, struct segment *parent,
 
 static void count(_Atomic uint64_t *figure, uint64_t more)
 {
-  atomic_fetch_add_explicit(figure, more, memory_order_relaxed); /* a figure */
+  atomic_fetch_add_explicit(figure, more, memory_order_relaxed); /* a statistic */
 }
 
 void tamis__change_count(const struct change *change, _Atomic uint64_t *figure, unsigned depth,
@@ -162,7 +163,7 @@ bool tamis__change_halve(struct change *change)
   for (uint64_t i = 0; i < UINT64_C(1) << bits; i++) {
     directory_value value = directory_load(&array->entry[i / 2 * 4 + i % 2]);
     directory_init(&smaller->entry[i], value);
-    bool first = i % 2 == 0 || directory_depth(value) > g->uneven_at; /* of its entries here */
+    bool first = i % 2 == 0 || directory_depth(value) > g->uneven_at; /* of the segment */
     if (first)
       count_deepest(change, smaller, bits - 1, directory_segment(value), 1);
   }

@@ -1,36 +1,35 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: count, how many copies of a key are in.
+ * Layer 2: count: how many copies of a key a filter holds.
  *
  *    count(x) = the entries that match x, in all generations, and the counted copies of each
  *
- * An add of x puts in one more entry that matches x, or counts one more copy of one, and a remove
- * of x takes one of them out.  So each of them changes count(x) by one.  Moves, splits, folds and a
- * new generation do not change it.  Adds of other keys change it as often as they are false
- * positives for x, and a join may make such keys, as entries forget a bit in it.  It is never less
- * than the number of copies of x that were added and not removed, because each of these has an
- * entry or a counted copy of its own ([E] in snapshot.c).
+ * An add of x writes an entry that matches x, or counts a copy with such an entry; a remove of x
+ * takes out one of these.  So each add or remove of x changes count(x) by one.  Moves, splits,
+ * folds and new generations do not change count(x).  An add of another key changes it only if that
+ * key's entry matches x; a join, in which entries lose a bit, may cause that for more keys.
+ * count(x) is never less than the number of copies of x that were added and not removed, because
+ * each of these copies has an entry or a counted copy of its own ([E] in snapshot.c).
  *
- * [K] A key that is not in takes no lock: the call is a look-up that misses, and takes effect when
- *     that does ([D] in lookup.c).
+ * [K] For an absent key the call takes no lock: it is a look-up that misses, and takes effect when
+ *     the look-up does ([D] in lookup.c).
  *
  *     Otherwise the call takes the stripes of the key's bucket pairs, generation by generation, and
- *     reads the number of generations again under them.  Every entry that matches the key, and its
- *     counted copies, stand in one of these pairs, and whoever changes them there holds the stripe
- *     of the bucket.  A pair whose segment has left the directory is not taken: tamis__lock_pairs()
- *     begins again.  So count(x) does not change while all the stripes are held, and the call takes
- *     effect in that time.
+ *     reads the number of generations again under them.  Every entry that matches the key is in one
+ *     of these pairs, and a call that changes such an entry or its counted copies holds the stripe
+ *     of the bucket.  If a segment has left the directory, tamis__lock_pairs() begins again.  So
+ *     count(x) does not change while the stripes are held, and the call takes effect then.
  *
- *     One case remains: where a generation has no segment, there is no stripe.  An older generation
- *     never gets one there.  The newest one may, as soon as the call has read that there is none.
- *     The call takes effect at that reading, because by then it holds the stripes in all older
- *     generations.
+ *     One case remains: a generation without a segment for the key has no stripe to take.  An older
+ *     generation never gets a segment there.  The newest generation may get one as soon as the call
+ *     has read that there is none.  Then the call takes effect at that read, because it holds the
+ *     stripes of all older generations by then.
  *
- *     Without locks there is no such answer: an entry that is moved stands in both its buckets for
- *     a moment, and if its mover is descheduled then, for long.  Nothing tells it from two copies.
+ *     Without locks, a call could not count: an entry that is being moved is in both its buckets,
+ *     for long if its mover is descheduled, and looks like two copies.
  *
- * The lock of the duplicate counts is taken as well, because a block of counts belongs to 256
- * buckets, whose writers do not hold these stripes.
+ * The call also takes the lock of the duplicate counts, because the counts of 256 buckets share a
+ * block, and writers of the other buckets hold other stripes.
  */
 #include "cuckoo/operations.h"
 
@@ -40,8 +39,7 @@
 #include "cuckoo/snapshot.h"
 #include "table/image.h"
 
-/* The caller holds the stripe of the bucket, and the lock of the duplicate counts if there are
- * any. */
+/* The caller holds the stripe of the bucket and, if there are duplicate counts, their lock. */
 static uint64_t count_in_bucket(const struct bucket_pair *pair, uint64_t bucket, bool duplicates)
 {
   const struct cuckoo_geometry *g = pair->geometry;
@@ -68,10 +66,9 @@ static uint64_t count_in_pair_locked(const struct bucket_pair *pair)
 
 /* ---- a mapped filter ----
  *
- * Nothing changes in it, and its copies are counted in the blocks that follow a segment in the
- * file. */
+ * It does not change.  Its copies are counted in the blocks that follow a segment in the file. */
 
-/* The copies that a block counts for the entries of a set of lanes. */
+/* The sum of a block's counts for a set of lanes of a bucket. */
 static uint64_t count_in_block(const struct cuckoo_geometry *g, uint64_t bucket, uint64_t set,
                                struct lane_counts_reader counts)
 {
@@ -84,7 +81,7 @@ static uint64_t count_in_block(const struct cuckoo_geometry *g, uint64_t bucket,
   return copies;
 }
 
-/* What a damaged file says of copies is wrong, and no more. */
+/* In a damaged file the answer may be wrong, but the call does no harm. */
 static uint64_t count_mapped(const struct cuckoo *c, const struct bucket_pair *pair)
 {
   const struct cuckoo_geometry *g = pair->geometry;

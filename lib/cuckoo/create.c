@@ -5,10 +5,10 @@
  *    small:   [home] struct cuckoo │ directory entry │ counters │ allocator, or filter_more
  *    other:   struct cuckoo │ slabs, directory entry │ filter_more │ secret
  *
- * A filter is small if its first generation has a single root with few buckets.  Then the segment
- * of that root is in the block, and the filter has a single shard of counters, which all threads
- * share.  What is usual takes no memory: an allocator, a hash function.  A filter that is not small
- * has its directory, its counters and its segments in blocks of their own.
+ * A filter is small if its first generation has a single root with few buckets.  The block of a
+ * small filter contains the segment of that root, and a single shard of counters, which all threads
+ * share.  An allocator and a hash function take memory only if they are the user's own.  Other
+ * filters have their directory, counters and segments in separate blocks.
  */
 #include "cuckoo/create.h"
 
@@ -22,10 +22,10 @@
 
 enum { MOST_HOME_BUCKETS = SMALL(128, 8) };
 
-/* Those that the only shard of a small filter counts. */
+/* The only shard of a small filter ends with its last used counter. */
 enum { HOME_COUNTERS_BYTES = (LONGEST_GROWTH + 1) * sizeof(uint64_t) };
 
-/* What the block consists of, in this order. */
+/* The bytes of the parts of the block, in this order. */
 struct block {
   uint64_t home, filter, counters, more, secret;
 };

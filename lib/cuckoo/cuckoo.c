@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the cuckoo filter as a kind: its sizes, creation and figures.  table.h shows what it
- * consists of, and which file does what.
+ * Layer 2: the cuckoo filter as a kind: its sizes, creation and statistics.  table.h shows its
+ * structures, and the purpose of each file.
  */
 #include "cuckoo/cuckoo.h"
 
@@ -34,7 +34,7 @@
     .count_many = NOT_COMPACT(tamis__cuckoo_count_many),                                        \
   }
 
-/* Those of processors that can compute with vectors come second. */
+/* The second table is for processors with vector instructions. */
 #define OPERATIONS(sort)                                        \
   static const struct filter_operations sort##_operations[] = { \
       TABLE(sort, tamis__cuckoo_contains_many_##sort),          \
@@ -69,8 +69,8 @@ static uint64_t more_bytes(const tamis_options *o)
   return tamis__cuckoo_more_bytes(o->allocator, o->hash);
 }
 
-/* To plan a small filter takes far longer than the rest of its creation, and whoever has thousands
- * of them creates them alike. */
+/* Planning a small filter takes far longer than the rest of its creation, and programs with
+ * thousands of filters create them with the same options.  So a memo keeps plans. */
 static int plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out)
 {
   static struct memo memo;
@@ -81,8 +81,8 @@ static int plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out)
   int result = cuckoo_geometry_plan(spec, out);
   if (result == TAMIS_OK) {
     tamis__memo_keep(&memo, question, out, sizeof *out);
-    /* The first question for shards reads files about the system's cores.  That would be the
-     * longest step of growth, if a small filter asked for them when it grows. */
+    /* The first call reads files about the system's cores.  If that happened when a small filter
+     * grows, it would be the longest step of growth. */
     (void) cuckoo_shards(out);
   }
   return result;
@@ -99,17 +99,17 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* The lowest rate of each plan, from the lowest one up: a lower rate may need fewer bytes, as a
- * filter that splits less often has smaller directories. */
+/* Tries the lowest rate of each plan, in ascending order.  (A lower rate may even need fewer bytes:
+ * a filter that splits less often has smaller directories.) */
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
   int result = TAMIS_EFULL;
-  double lowest = hash_collision_rate(options->capacity); /* that 64-bit hashes can give */
+  double lowest = hash_collision_rate(options->capacity); /* that 64-bit hashes allow */
   double rate = 0;
   while ((rate = cuckoo_geometry_next_rate(rate, options->growable)) < 1) {
     uint64_t needed;
-    /* Slightly more, so that rounding does not lead to the plan below. */
+    /* Slightly above the limit, so that rounding does not select the plan below. */
     trial.fpp = fmax(rate, lowest) * (1 + 1e-9);
     result = bytes_for(&trial, &needed);
     if (result == TAMIS_OK && needed <= bytes) {
@@ -127,8 +127,8 @@ static void destroy(tamis_filter *f)
   tamis__cuckoo_destroy(cuckoo_of(f));
 }
 
-/* The segments of the first generation are created with the filter, so that the first adds need not
- * do it.  Those of a larger filter are created as keys come. */
+/* A filter with at most so many roots gets all segments of its first generation when it is created,
+ * so that the first adds are faster.  A larger filter creates them as keys come. */
 enum { EARLY_SEGMENTS = SMALL(1024, 8) };
 
 static int create_first_segments(struct cuckoo *c)
@@ -186,7 +186,7 @@ static int load(struct saved_reader *r, const struct saved_head *saved,
   return TAMIS_OK;
 }
 
-/* The lowest rate for as many keys, or, if hashes cannot give that any rate, for any number. */
+/* The lowest rate for this capacity or, if 64-bit hashes allow none, for any capacity. */
 static double lowest_rate(const tamis_options *o)
 {
   double widest = cuckoo_geometry_next_rate(0, o->growable);
@@ -215,8 +215,7 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 /* ---- figures ---- */
 
-/* Of all segments of a generation: how many lanes they have or, if `full`, how many are in use when
- * they are full. */
+/* The lanes of a generation's segments; `full`: only those in use when all segments are full. */
 static double lanes_of(const struct generation *generation, uint64_t segments, bool full)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -227,13 +226,13 @@ static double lanes_of(const struct generation *generation, uint64_t segments, b
     lanes *= cuckoo_geometry_full_load(g);
     of_after *= cuckoo_geometry_full_load(&after);
   }
-  later = later < segments ? later : segments; /* they change, both */
+  later = later < segments ? later : segments; /* other threads change both */
   return (double) (segments - later) * lanes + (double) later * of_after;
 }
 
-/* A generation has its planned rate when it is full and has split as often as it may.  With fewer
- * splits its entries know more bits; with fewer entries, there are fewer that can match.  Keys of a
- * root that has no segment yet match nothing. */
+/* A generation reaches its planned rate when it is full and all its segments have split up to the
+ * limit.  With fewer splits the entries know more bits; with fewer entries, fewer can match.  A key
+ * whose root has no segment matches no entry. */
 static double rate_now(struct generation *generation, uint64_t entries, uint64_t segments)
 {
   const struct cuckoo_geometry *g = &generation->geometry;

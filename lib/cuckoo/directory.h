@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 2: the directory of a generation, which leads from a root and a fingerprint to a segment;
- * and what a key finds there, its bucket pair.
+ * and a key's bucket pair, which is found with it.
  *
  *    directory:  a word for each root:  NULL │ a segment of depth 0 │ an array of 2 × 2^k entries
  *
@@ -9,15 +9,15 @@
  *                └───┬───┘   │    │    └────────┬────────┘
  *    depth           2       3    3             1
  *
- * The number of an entry is k bits that the fingerprints of its keys begin with, and their class.
- * The entry leads to the segment of these keys, which is that of other entries as well if it has
- * split less often.  While the filter grows and shrinks, an array is replaced by one of twice or
- * half its size (change.c).
+ * The number of an array's entry is the first k bits of its keys' fingerprints, followed by their
+ * class.  The entry leads to the segment of these keys; several entries lead to a segment that has
+ * split less often.  As the filter grows and shrinks, arrays of twice or half the size replace an
+ * array (change.c).
  *
  *    index:  root · the first D bits of the path                  (geometry.h)
  *
- * Such an index names a place in the directory, whatever the size of the root's array.  A segment
- * of depth d has 2^(D - d) consecutive indices.
+ * An index names a position in the directory that does not depend on the size of the root's array.
+ * A segment of depth d has 2^(D - d) consecutive indices.
  */
 #ifndef TAMIS_LIB_CUCKOO_DIRECTORY_H
 #define TAMIS_LIB_CUCKOO_DIRECTORY_H
@@ -45,8 +45,8 @@ static inline directory_value directory_value_of(struct segment *segment)
 /* ORDER directory.load (seq_cst)
  *   pairs with     directory.publish
  *   makes visible  the segment's contents
- *   if weakened    acquire would keep that, but an add could be missed that another thread has
- *                  finished in a new segment: see word.put
+ *   if weakened    acquire would still make them visible, but a look-up could miss an add that
+ *                  another thread has finished in a new segment: see word.put
  *   checked by     mutants/segment_published_relaxed, mutants/directory_load_acquire */
 static inline directory_value directory_load(const directory_entry *entry)
 {
@@ -63,7 +63,7 @@ directory_publish(directory_entry *entry,
   atomic_store_explicit(entry, value, memory_order_seq_cst);
 }
 
-/* Of an array that no other thread knows yet. */
+/* Writes an entry of an unpublished array. */
 static inline void
 directory_init(directory_entry *entry,
                directory_value value) /* NOLINT(readability-non-const-parameter) */
@@ -73,7 +73,7 @@ directory_init(directory_entry *entry,
 
 /* ---- arrays ---- */
 
-/* The array that the word of a root leads to, and k in *bits.  NULL: there is none. */
+/* The array that the word of a root leads to, with its k in *bits; NULL: the root has no array. */
 static inline struct directory_array *directory_array_of(directory_value root_value, unsigned *bits)
 {
   *bits = directory_depth(root_value);
@@ -90,7 +90,7 @@ static inline uint64_t directory_array_bytes(unsigned bits)
   return sizeof(struct directory_array) + (UINT64_C(2) << bits) * DIRECTORY_ENTRY_BYTES;
 }
 
-/* The entry of an array for a fingerprint. */
+/* The array's entry for a fingerprint and its class. */
 FORCE_INLINE directory_entry *array_entry_of(struct directory_array *array, unsigned bits,
                                              uint64_t fingerprint, bool class)
 {
@@ -98,7 +98,7 @@ FORCE_INLINE directory_entry *array_entry_of(struct directory_array *array, unsi
   return &array->entry[prefix + prefix + class];
 }
 
-/* The entry of an array to which an index leads. */
+/* The array's entry for an index. */
 static inline directory_entry *array_entry(const struct cuckoo_geometry *g,
                                            struct directory_array *array, unsigned bits,
                                            uint64_t index)
@@ -112,15 +112,15 @@ static inline directory_entry *root_entry(const struct generation *generation, u
   return &generation->directory[cuckoo_root_of_index(&generation->geometry, index)];
 }
 
-/* The k of the smallest array for segments of a depth, which is 1 at least. */
+/* The k of the smallest array that can have segments of this depth; at least 1. */
 static inline unsigned directory_bits(const struct cuckoo_geometry *g, unsigned depth)
 {
   unsigned bits = cuckoo_prefix_bits(g, depth);
   return bits > 1 ? bits : 1;
 }
 
-/* Writes the entries of a segment in an array, which other threads know or not: those of one class
- * or, before the uneven split, of both. */
+/* Writes the entries of an array that lead to a segment: entries of one class or, before the uneven
+ * split, of both.  The array may be published already. */
 static inline void directory_put(const struct cuckoo_geometry *g, struct directory_array *array,
                                  unsigned bits, struct segment *segment)
 {
@@ -134,8 +134,8 @@ static inline void directory_put(const struct cuckoo_geometry *g, struct directo
   }
 }
 
-/* What an index leads to: a segment and its depth.  Here and below, the caller is a reader or holds
- * a growth stripe of the index, or no other thread changes the directory. */
+/* The value of the directory entry that an index leads to.  Here and below, the caller is a reader
+ * or holds a growth stripe of the index, or no other thread changes the directory. */
 static inline directory_value directory_at(const struct generation *generation, uint64_t index)
 {
   unsigned bits;
@@ -144,12 +144,12 @@ static inline directory_value directory_at(const struct generation *generation, 
   return array ? directory_load(array_entry(&generation->geometry, array, bits, index)) : value;
 }
 
-/* The indices of a segment. */
+/* The consecutive indices of a segment. */
 struct directory_range {
   uint64_t first, count;
 };
 
-/* Those of the segment of depth `depth` to which an index leads. */
+/* The indices of a segment of depth `depth`, of which `index` is one. */
 static inline struct directory_range directory_range_of(const struct cuckoo_geometry *g,
                                                         uint64_t index, unsigned depth)
 {
@@ -159,7 +159,7 @@ static inline struct directory_range directory_range_of(const struct cuckoo_geom
 
 /* ---- growth stripes ---- */
 
-/* NULL: segments have no slots. */
+/* NULL: the generation uses no slabs. */
 static inline struct slabs *generation_slabs(const struct generation *generation)
 {
   return generation->has_slabs ? (struct slabs *) (generation + 1) : NULL;
@@ -170,17 +170,17 @@ static inline bool generation_has_one_root(const struct generation *generation)
   return cuckoo_roots(&generation->geometry) == 1;
 }
 
-/* The growth stripes of a part of the directory, which one call holds.  They have consecutive
- * numbers, and are taken in that order.  NULL: the filter has no growth, so the call holds
- * cuckoo.own_growth, which stands for all of them. */
+/* The growth stripes that a call holds.  Their numbers are consecutive, and they are taken in
+ * ascending order.  `first` NULL: the filter has no growth, so the call holds cuckoo.own_growth,
+ * which stands for all growth stripes. */
 struct growth_stripes {
   struct cuckoo *c;
   struct lock *first;
   unsigned count;
 };
 
-/* The stripes of the segment of depth `depth` to which an index leads.  A root has 2^p stripes, of
- * which the first p bits of a path choose one: p is 0 where there are many roots. */
+/* The growth stripes of a segment of depth `depth`, of which `index` is an index.  A root has 2^p
+ * stripes, and the first p bits of a path select one of them; with many roots, p is 0. */
 static inline struct growth_stripes growth_stripes_of(struct cuckoo *c,
                                                       const struct generation *generation,
                                                       uint64_t index, unsigned depth)
@@ -207,8 +207,8 @@ static inline void growth_unlock(const struct growth_stripes *held)
     lock_release(&held->first[i]);
 }
 
-/* A filter gets its growth under cuckoo.own_growth, so a call that holds this lock and finds none
- * has the filter's directory for itself. */
+/* Takes them.  The growth of a filter is created under cuckoo.own_growth.  So a call that holds
+ * this lock and finds no growth is the only one to change the directory. */
 static inline struct growth_stripes
 growth_lock(struct cuckoo *c, const struct generation *generation, uint64_t index, unsigned depth)
 {
@@ -227,7 +227,7 @@ growth_lock(struct cuckoo *c, const struct generation *generation, uint64_t inde
 
 /* ---- all segments of a generation ---- */
 
-/* The marks follow the words of the roots: see cuckoo_mark_words(). */
+/* The word with a root's mark, after the words of the roots: see cuckoo_mark_words(). */
 static inline _Atomic uint64_t *generation_mark(const struct generation *generation, uint64_t root)
 {
   _Atomic uint64_t *marks =
@@ -235,8 +235,8 @@ static inline _Atomic uint64_t *generation_mark(const struct generation *generat
   return &marks[root / (MARKED_ROOTS * 64)];
 }
 
-/* Before the root's first segment is published.  Relaxed: who has to find a segment knows of an add
- * that is over, and so of this, which came before it. */
+/* Marks a root, before its first segment is published.  Relaxed: a thread that must find the
+ * segment has seen an add to it return, and so sees the mark, which was set earlier. */
 static inline void generation_mark_root(const struct generation *generation, uint64_t root)
 {
   if (cuckoo_mark_words(&generation->geometry))
@@ -244,7 +244,7 @@ static inline void generation_mark_root(const struct generation *generation, uin
                              UINT64_C(1) << root / MARKED_ROOTS % 64, memory_order_relaxed);
 }
 
-/* The first root from this one on that may have a segment. */
+/* The first root, not before `root`, that may have a segment. */
 static inline uint64_t generation_skip(const struct generation *generation, uint64_t root)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -259,15 +259,15 @@ static inline uint64_t generation_skip(const struct generation *generation, uint
   return root < roots ? root : roots;
 }
 
-/* Where a traversal of a generation is.  It begins with an index of 0. */
+/* The state of a traversal of a generation; initially zero. */
 struct segment_cursor {
-  uint64_t index; /* where the next segment begins */
-  uint64_t first; /* of the segment's indices */
-  uint64_t count; /* of the segment's indices; where there is no segment, those of the root */
+  uint64_t index; /* the first index of the next segment */
+  uint64_t first; /* first index of the segment */
+  uint64_t count; /* how many indices it has; without a segment, those of the root */
 };
 
-/* The next segment of a generation in the order of the directory, or NULL after the last one.  It
- * visits each segment once, as long as no segment is split or joined meanwhile. */
+/* The next segment of a generation in the order of the directory, or NULL after the last.  The
+ * traversal visits each segment once if no segment splits or joins meanwhile. */
 static inline struct segment *segment_next(const struct generation *generation,
                                            struct segment_cursor *cursor)
 {
@@ -295,30 +295,27 @@ struct bucket_pair {
   struct generation *generation;
   const directory_entry *root_entry; /* the word of the root, which is read first */
   directory_value root_value;
-  const directory_entry *own_entry; /* the entry that decides */
+  const directory_entry *own_entry; /* the entry that leads to the segment */
   directory_value own_value;
-  struct segment *segment;                /* NULL: there is none */
-  const struct cuckoo_geometry *geometry; /* of segments of this depth */
-  uint64_t fingerprint;                   /* from bit 63 on */
-  uint64_t entry;                         /* the entry that the key would have in the segment */
+  struct segment *segment;                /* NULL: no segment */
+  const struct cuckoo_geometry *geometry; /* the segment's geometry */
+  uint64_t fingerprint;                   /* from bit 63 down */
+  uint64_t entry;                         /* a new entry for the key in the segment */
   uint64_t lower, upper;                  /* the two buckets */
 };
 
-/* What a pair says was true at one moment of the reading.
+/* Finds a key's bucket pair.  The pair was right at one moment of this call, its *moment*:
  *
- *    The deciding entry is in the root's array when it is read: this moment is its reading.
+ *    If the root's array is still in place when this call reads the array's entry, it is that read.
  *
- *    The array has been replaced since the root's word was read: then nobody changes it any more,
- *    and it still leads to the segment S that it led to when it was replaced, which is after this
- *    call read the root's word.  S was right then: this moment is when the array was replaced,
- *    unless S left at that moment, as where a root becomes a single segment.  Then it is the moment
- *    before.
+ *    Otherwise the array was replaced after this call read the root's word.  A replaced array does
+ *    not change, so its entry leads to the segment S that it led to when the array was replaced.
+ *    The moment is the replacement of the array.  If S left the directory by that replacement, as
+ *    where a root becomes a single segment, the moment is just before it.
  *
- * A segment is marked before the directory leads elsewhere, and from the mark until then nobody can
- * change what the segment holds.
+ * A segment is marked, and does not change any more, before the directory stops leading to it.
  *
- * `g` is the generation's geometry.  A caller that knows parts of it as constants gets shorter
- * code. */
+ * `g` is the generation's geometry.  Constant parts of it make the code shorter. */
 FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,
                                         struct generation *generation,
                                         struct cuckoo_address address)
@@ -333,9 +330,9 @@ FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,
   pair.geometry = &generation->geometry;
   pair.segment = (struct segment *) pair.own_value;
   struct lane_shape shape = g->shape;
-  shape.shift = g->fixed_shift; /* the same, which is known already */
+  shape.shift = g->fixed_shift; /* the same value, available earlier */
   pair.entry = bucket_entry(&shape, address.fingerprint);
-  /* Where the compiler knows that no segment splits, it need not ask. */
+  /* False only if the compiler knows that no segment splits. */
   bool may_split = !__builtin_constant_p(g->depth_limit) || g->depth_limit > 0;
   unsigned bits = 0;
   struct directory_array *array = may_split ? directory_array_of(pair.root_value, &bits) : NULL;
@@ -347,11 +344,11 @@ FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,
     unsigned prefix_bits = depth;
     pair.segment = (struct segment *) (pair.own_value - depth);
     if (!pair.segment)
-      __builtin_unreachable(); /* in an array */
+      __builtin_unreachable(); /* all entries of an array lead to segments */
     if (depth > g->uneven_at) {
       if (!g->later)
         pair.geometry = generation_geometry_after(generation);
-      prefix_bits = depth - 1; /* cuckoo_prefix_bits() */
+      prefix_bits = depth - 1; /* as cuckoo_prefix_bits() */
     }
     shape = pair.geometry->shape;
     shape.ages = true;
@@ -379,8 +376,8 @@ static inline uint64_t pair_index(const struct bucket_pair *pair)
                       pair->fingerprint, cuckoo_class(g, pair->fingerprint));
 }
 
-/* Whether the directory still leads to the pair.  A caller that is no reader holds a growth stripe
- * of the index: if the root's word has not changed, its array is still there. */
+/* Whether the directory still leads to the pair.  A caller that is not a reader holds a growth
+ * stripe of the index, which keeps the array if the root's word has not changed. */
 static inline bool pair_is_current(const struct bucket_pair *pair)
 {
   return directory_load(pair->root_entry) == pair->root_value &&

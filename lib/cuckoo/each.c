@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: one key in many cuckoo filters of one seed and geometry.
+ * Layer 2: looks one key up in many cuckoo filters with the same seed and geometry.
  *
  *    hash ──► struct cuckoo_alike: root, entry, and where its stripe and its buckets are in a segment
  *                │
@@ -8,18 +8,18 @@
  *                ├─► filter 2: directory ──► segment ──► ...       (no filter waits for another one)
  *                └─► ...
  *
- * What is fetched decides nothing: the look-up in each filter reads the number of generations, the
- * directory, and what they lead to, in the order of the straight path in lookup_fast.c.  A filter of
- * several generations is looked up by a single call.
+ * The prefetching does not affect the answers: the look-up in each filter reads the number of
+ * generations, the directory, the stripe and the buckets, in the order of the straight path in
+ * lookup_fast.c.  In a filter of several generations, a call of `contains` looks the key up.
  *
- * The look-ups of a block are in one read section: it is short, and none calls what could block.
+ * The look-ups of a block of filters share a read section, which is short and never waits.
  */
 #include "cuckoo/lookup.h"
 
 #include "base/compiler.h"
 
-/* What a key has in common in filters that are alike: of one sort, which `contains` says, of one
- * seed, and whose first generations have one geometry. */
+/* What a key has in common in filters that are alike: they are of the same sort (`contains`), have
+ * the same seed, and their first generations have the same geometry. */
 struct cuckoo_alike {
   bool (*contains)(const tamis_filter *f, uint64_t hash);
   uint64_t seed;
@@ -28,10 +28,10 @@ struct cuckoo_alike {
   struct cuckoo_geometry g;
   struct cuckoo_address address;
   uint64_t entry;                /* in a segment of depth 0 */
-  uint64_t stripe, lower, upper; /* where they are in a segment, in bytes */
+  uint64_t stripe, lower, upper; /* their offsets in a segment, in bytes */
 };
 
-/* Of the first generation: the rest of a geometry follows, or does not matter here. */
+/* Whether the first generation has this geometry, as far as it matters here. */
 FORCE_INLINE bool has_geometry(const struct cuckoo *c, const struct cuckoo_geometry *g)
 {
   const struct cuckoo_geometry *own = &c->first.geometry;
@@ -39,14 +39,14 @@ FORCE_INLINE bool has_geometry(const struct cuckoo *c, const struct cuckoo_geome
          own->pair_bits == g->pair_bits && own->stripe_mask == g->stripe_mask;
 }
 
-/* The segment of the key, if it has not split; otherwise NULL. */
+/* The key's segment, if its root has one that has not split; otherwise NULL. */
 FORCE_INLINE char *whole_segment(const struct cuckoo *c, uint64_t root, bool growable)
 {
   directory_value value = directory_load(&c->first.directory[root]);
   return growable && directory_depth(value) > 0 ? NULL : value;
 }
 
-/* In a filter with one generation, whose segments may have split; so in the next function. */
+/* For a filter of one generation in which segments have split; so is contains_split(). */
 static NEVER_INLINE void prefetch_split(const struct cuckoo *c, const struct cuckoo_alike *alike)
 {
   reader_token token = reader_enter();
@@ -93,7 +93,7 @@ FORCE_INLINE bool prefetch_alike(const tamis_filter *const *filters, const void 
   return true;
 }
 
-/* `common`: the same, in memory. */
+/* `common`: the same as `alike`, in memory. */
 FORCE_INLINE bool contains_alike(const struct cuckoo *c, const struct cuckoo_alike *alike,
                                  const void *common, bool growable)
 {
@@ -103,7 +103,7 @@ FORCE_INLINE bool contains_alike(const struct cuckoo *c, const struct cuckoo_ali
     return growable && generations == 1 ? contains_split(c, (const struct cuckoo_alike *) common)
                                         : alike->contains(&c->head, alike->hash);
   struct cuckoo_geometry g = cuckoo_first_geometry(&alike->g, growable);
-  g.shape.ages = false; /* nothing has, in a segment of depth 0 */
+  g.shape.ages = false; /* in a segment of depth 0 no entry has aged */
   const struct lookup lookup = {(const struct stripe *) (const void *) (segment + alike->stripe),
                                 (const word *) (const void *) (segment + alike->lower),
                                 (const word *) (const void *) (segment + alike->upper),

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: room in a full bucket pair: table/search.h says how.  A move carries the count of the
- * entry's copies along, before it copies the entry.
+ * Layer 2: makes room in a full bucket pair, as table/search.h says.  A move first moves the count
+ * of the entry's copies to the new lane, and then copies the entry.
  */
 #include "cuckoo/evict.h"
 
 #include "cuckoo/segment.h"
 #include "table/search.h"
 
-/* A filter that grows searches fewer buckets: its searches run inside read sections, for which
- * grace periods wait. */
+/* A growable filter searches fewer buckets: its read sections delay grace periods. */
 enum { MOST_BUCKETS_GROWABLE = 256 };
 
 /* ---- plan ---- */
 
-/* What is searched: a segment. */
+/* A segment to search in. */
 struct searched_segment {
   struct searched searched;
   const struct cuckoo_geometry *g;
   const word *words;
-  struct cuckoo_fixed_bits fixed; /* of its entries */
+  struct cuckoo_fixed_bits fixed; /* for the mask of an entry */
 };
 
 FORCE_INLINE uint64_t load_bucket(const struct searched *t, uint64_t bucket)
@@ -63,9 +62,8 @@ bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *s
 
 /* ---- execute ---- */
 
-/* Makes one move.  TAMIS_ABSENT: what was planned is not possible any more; TAMIS_EFULL,
- * TAMIS_ENOMEM: the copies of the entry could not be counted in its new lane.  The caller holds the
- * stripes of both buckets. */
+/* Makes one move.  TAMIS_ABSENT: it has become impossible; TAMIS_EFULL, TAMIS_ENOMEM: memory for
+ * the entry's count of copies was refused.  The caller holds the stripes of both buckets. */
 static int move_entry_locked(struct cuckoo *c, const struct cuckoo_geometry *g,
                              struct segment *segment, const struct cuckoo_move *move, bool inside)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: room in a full bucket pair.
+ * Layer 2: makes room in a full bucket pair.
  */
 #ifndef TAMIS_LIB_CUCKOO_EVICT_H
 #define TAMIS_LIB_CUCKOO_EVICT_H
@@ -8,18 +8,17 @@
 #include "cuckoo/directory.h"
 
 /* Moves entries along a cuckoo path until one of the two buckets has a free lane.  It takes two
- * stripes at a time.  The caller holds none.  It is in a read section (`inside`), or no other
- * thread knows the segment.
- *   TAMIS_OK      there was a path, and unless another thread was faster, there is room now; or the
- *                 segment is leaving the directory, and must not be touched any more
- *   TAMIS_ABSENT  there is no path, or the segment is marked as having none
+ * stripes at a time.  The caller holds no stripe, and is in a read section (`inside`), unless the
+ * segment is not published.
+ *   TAMIS_OK      there was a path, and there is room now unless another thread was faster; or the
+ *                 segment has left the directory, and must not be touched again
+ *   TAMIS_ABSENT  there is no path, or the segment is marked NO_PATH or FULL
  *   TAMIS_EFULL, TAMIS_ENOMEM
- *                 an entry could not be moved, as there is no memory to count its copies in its new
- *                 lane */
+ *                 memory for the copies of an entry in its new lane was refused */
 int tamis__evict(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
                  uint64_t lower, uint64_t upper, bool inside);
 
-/* Whether there is a cuckoo path at the moment. */
+/* Whether a cuckoo path exists at the moment. */
 bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *segment,
                         uint64_t lower, uint64_t upper);
 

@@ -21,15 +21,15 @@ static void use_private(const struct cuckoo_geometry *g, struct segment *segment
 
 /* ---- split ---- */
 
-/* The entries of a child in the buckets of each stripe.  They are summed up lane by lane, and a sum
- * of at most ROWS buckets fits in a lane. */
+/* For each child and stripe, the number of entries in each lane of the stripe's buckets.  A lane
+ * holds the sum over at most ROWS buckets. */
 struct split_lanes {
   uint64_t lanes[2][CUCKOO_GROWING_STRIPES];
 };
 
 enum { ROWS = SMALL(128, 3) };
 
-/* A stripe has the number of its first bucket. */
+/* Adds the sums to the stripes, and clears them.  The first bucket of stripe i is bucket i. */
 static void use_split(const struct cuckoo_geometry *g, struct segment *child[2],
                       struct split_lanes *counts)
 {
@@ -40,8 +40,7 @@ static void use_split(const struct cuckoo_geometry *g, struct segment *child[2],
   *counts = (struct split_lanes){0};
 }
 
-/* A split copies some thousand buckets in one call, so this loop has no branch and reads each of
- * them once. */
+/* A split copies thousands of buckets in one call, so the inner loop has no branch. */
 static void copy_split_buckets(const struct cuckoo_geometry *g, struct segment *parent,
                                struct segment *child[2])
 {
@@ -83,8 +82,8 @@ static void clear_private(const struct cuckoo_geometry *g, struct segment *segme
     store_private(g, segment, i, 0);
 }
 
-/* Puts an entry into one of the two buckets that it may stand in, with a count of copies.  NO_ROOM:
- * no path leads to a free lane.  TAMIS_EFULL, TAMIS_ENOMEM: memory for the count was refused. */
+/* Writes an entry and its count of copies into one of the entry's two buckets.  NO_ROOM: no path
+ * leads to a free lane.  TAMIS_EFULL, TAMIS_ENOMEM: memory for the count was refused. */
 static int insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
                           struct segment *segment, uint64_t bucket, uint64_t entry, uint64_t copies)
 {
@@ -106,7 +105,7 @@ static int insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
   return NO_ROOM;
 }
 
-/* Calls something for each entry of a segment, with its lane, while the result is TAMIS_OK. */
+/* Calls `put` for each entry of a segment, with its lane, as long as that returns TAMIS_OK. */
 typedef int put_entry(void *to, struct lane from, uint64_t entry);
 
 static int for_each_entry(const struct cuckoo_geometry *g, const struct segment *segment,
@@ -123,7 +122,7 @@ static int for_each_entry(const struct cuckoo_geometry *g, const struct segment 
   return result;
 }
 
-/* The same entry in lanes of another width: in narrower ones, a young one forgets bits. */
+/* Converts an entry to lanes of another width.  In narrower lanes, a young entry loses bits. */
 static uint64_t change_width(uint64_t entry, unsigned from, unsigned to)
 {
   if (to >= from)

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the contents of segments that no other thread knows yet.  Publishing them makes their
- * contents visible.
+ * Layer 2: fills segments before they are published, which makes their contents visible.
  */
 #ifndef TAMIS_LIB_CUCKOO_FILL_H
 #define TAMIS_LIB_CUCKOO_FILL_H
 
 #include "cuckoo/table.h"
 
-/* Gives two segments, in which no bucket has a value yet, what a segment holds, and its counts of
- * copies: each gets the entries whose next fingerprint bit, or whose class, is its number.  The
- * caller holds all stripes of the parent, and destroys the children after an error.
- *   Errors  TAMIS_EFULL, TAMIS_ENOMEM: there is no memory for counts; NO_ROOM: wider lanes have no
- *           room for all entries */
+/* Fills the two children of a split, whose buckets are uninitialized, with the entries of the
+ * parent and their counts of copies.  Child i gets the entries whose next fingerprint bit, or whose
+ * class, is i.  The caller holds all stripes of the parent, and destroys the children after an
+ * error.
+ *   Errors  TAMIS_EFULL, TAMIS_ENOMEM: memory for counts was refused; NO_ROOM: the entries do not
+ *           fit in a child with wider lanes */
 int tamis__fill_split(struct cuckoo *c, const struct generation *generation, struct segment *parent,
                       struct segment *child[2]);
 
-/* Gives an empty segment what its two children hold.  The caller holds all stripes of both.  False:
- * there is no room, or no memory for counts. */
+/* Fills an empty segment with the entries of its two children.  The caller holds all stripes of
+ * both children.  False: there is no room, or memory for counts was refused. */
 bool tamis__fill_joined(struct cuckoo *c, const struct generation *generation,
                         struct segment *child[2], struct segment *parent);
 

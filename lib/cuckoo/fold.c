@@ -4,11 +4,11 @@
 #include "cuckoo/segment.h"
 
 enum {
-  /* Buckets that are folded while all stripes are held: about as long as a split holds them. */
+  /* Buckets that are folded in one hold of all stripes, which lasts about as long as in a split. */
   FOLDED_AT_ONCE = SMALL(512, 4),
   MANY_COPIES_PART = 32,   /* of the lanes; */
-  MANY_COPIES = 8,         /* and in a small segment, several */
-  WITHOUT_ROOM_PART = 128, /* of the lanes, that one copy without room stands for */
+  MANY_COPIES = 8,         /* in small segments, at least this number of copies */
+  WITHOUT_ROOM_PART = 128, /* of the lanes: what one copy without room counts as */
   MOST_COPIES = SMALL(1 << 15, 12)
 };
 
@@ -19,7 +19,7 @@ static uint32_t lanes_of_copies(const struct segment *segment)
   return atomic_load_explicit(&segment->copying, memory_order_relaxed) & ~(uint32_t) COUNTS_COPIES;
 }
 
-/* Relaxed: an estimate.  Threads that add at the same time exceed the most by a few. */
+/* Relaxed: an estimate.  Threads that add at the same time may exceed MOST_COPIES by a few. */
 static void note_lanes_of_copies(struct segment *segment, uint64_t copies)
 {
   if (copies && lanes_of_copies(segment) < MOST_COPIES)
@@ -43,7 +43,7 @@ bool tamis__should_fold(const struct cuckoo_geometry *g, const struct segment *s
   return lanes_of_copies(segment) >= (many < MOST_COPIES ? many : MOST_COPIES);
 }
 
-/* In new generations, too. */
+/* Makes all new segments of the filter count copies, in new generations, too. */
 static void start_counting_everywhere(struct cuckoo *c)
 {
   atomic_store_explicit(&c->counts_copies, true, memory_order_relaxed);
@@ -74,7 +74,7 @@ void tamis__inherit_fold_state(const struct segment *from, struct segment *to, u
 
 /* ---- fold ---- */
 
-/* The caller holds all stripes of the segment; so with the next two. */
+/* Here and in the next two functions, the caller holds all stripes of the segment. */
 static int fold_entry_locked(struct cuckoo *c, struct generation *generation,
                              struct segment *segment, struct lane from, struct lane to)
 {
@@ -93,8 +93,7 @@ static int fold_entry_locked(struct cuckoo *c, struct generation *generation,
   return TAMIS_OK;
 }
 
-/* Folds those entries of `bucket` that are equal to the one in lane `kept`, from lane `first`
- * on. */
+/* Folds the entries of `bucket`, from lane `first` on, that equal the entry in lane `kept`. */
 static int fold_equal_locked(struct cuckoo *c, struct generation *generation,
                              struct segment *segment, uint64_t bucket, unsigned first,
                              struct lane kept, uint64_t entry)
@@ -109,9 +108,9 @@ static int fold_equal_locked(struct cuckoo *c, struct generation *generation,
   return result;
 }
 
-/* Two equal entries of a pair are in its lower bucket, in both, or in its upper one.  So all of
- * them are found if each lower bucket is compared with itself and with the others of its entries,
- * and each upper bucket with itself. */
+/* Folds the entries of a bucket.  Two equal entries of a pair are both in the lower bucket, both in
+ * the upper bucket, or one in each.  So it is enough to compare each lower bucket with itself and
+ * with the other buckets of its entries, and each upper bucket with itself. */
 static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
                               struct segment *segment, uint64_t bucket)
 {
@@ -131,7 +130,7 @@ static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
   return result;
 }
 
-/* What copies the fold has found are counted, and are no reason for another one. */
+/* Records a fold.  The copies that the fold has counted do not count towards another fold. */
 static void note_fold(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment)
 {
   if (tamis__should_fold(g, segment))
@@ -139,8 +138,8 @@ static void note_fold(struct cuckoo *c, const struct cuckoo_geometry *g, struct 
   atomic_fetch_and_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);
 }
 
-/* Copies are counted from the beginning, as those that came meanwhile would take the lanes that
- * become free.  A fold that fails is no fold: the next key that finds no room tries it again. */
+/* The segment counts copies from the beginning of the fold; otherwise new copies would take the
+ * lanes that the fold frees.  After a failed fold, the next key without room tries again. */
 int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment *segment)
 {
   const struct cuckoo_geometry *g = segment_geometry(generation, segment);

@@ -12,9 +12,8 @@ static void destroy_segments(struct cuckoo *c, struct generation *generation)
   struct segment_cursor cursor = {0};
   struct segment *segment;
 #ifndef TAMIS_TSAN
-  /* What one that does not grow has beside its block are counts, which are gone with the last copy:
-   * so its segments are not touched for them.  (ThreadSanitizer is told of each stripe that it
-   * ends.) */
+  /* Outside of its block, a fixed filter has only duplicate counts.  Without any, the loop need not
+   * touch all segments.  (ThreadSanitizer must be told that each stripe ends.) */
   if (!c->growable && (!generation->shards || !cuckoo_count(generation, DUPLICATES)))
     return;
 #endif
@@ -25,8 +24,7 @@ static void destroy_segments(struct cuckoo *c, struct generation *generation)
       tamis__segment_close(c, g, segment);
 }
 
-/* Of a filter that does not grow: all segments are in one block, in which the first one is
- * first. */
+/* Releases the block of all segments of a fixed filter; it begins with the first segment. */
 static void release_block(struct cuckoo *c, struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -35,7 +33,7 @@ static void release_block(struct cuckoo *c, struct generation *generation)
                           cuckoo_roots(g) * cuckoo_segment_bytes(g));
 }
 
-/* The words of the roots, and the arrays that they lead to. */
+/* Releases the words of the roots, and the arrays that they lead to. */
 static void release_directory(struct cuckoo *c, struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -76,7 +74,7 @@ uint64_t tamis__generation_tail_bytes(const struct cuckoo_geometry *g, bool has_
          (cuckoo_roots(g) == 1 ? DIRECTORY_ENTRY_BYTES : 0);
 }
 
-/* Its memory is zero. */
+/* The generation's memory is zeroed. */
 static void init(struct generation *generation, const struct cuckoo_geometry *g, unsigned number,
                  bool has_slabs)
 {
@@ -115,7 +113,7 @@ struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo
       tamis__cuckoo_allocate(c, sizeof *generation + tamis__generation_tail_bytes(g, true), result);
   if (!generation)
     return NULL;
-  init(generation, g, cuckoo_generations(c), true); /* it will be the next one */
+  init(generation, g, cuckoo_generations(c), true); /* it will be appended */
   *result = provide_shards(c, generation);
   if (*result == TAMIS_OK)
     return generation;
@@ -168,7 +166,7 @@ struct generation *tamis__generation_create(struct cuckoo *c, const struct cucko
 
 /* ---- the first generation ---- */
 
-/* A filter that does not grow has all its segments from the start, in one block. */
+/* A fixed filter has all its segments from the start, in one block. */
 static int create_block(struct cuckoo *c)
 {
   struct generation *generation = &c->first;
@@ -181,16 +179,16 @@ static int create_block(struct cuckoo *c)
     struct segment *segment =
         (struct segment *) (void *) ((char *) block + i * cuckoo_segment_bytes(g));
 #if defined TAMIS_TSAN || defined TAMIS_SMALL
-    tamis__segment_init(g, segment); /* otherwise zeros will do, and the pages stay untouched */
+    tamis__segment_init(g, segment); /* otherwise zeroed memory is valid, and stays untouched */
 #endif
-    /* Its depth is 0, and is not read: most pages of the block are touched by nobody yet. */
+    /* The depth is 0; to read it would touch the segment's page. */
     directory_publish(&generation->directory[i], (directory_value) segment);
   }
   generation->segments = block ? roots : 0;
   return result;
 }
 
-/* A filter with a single root has its segment from the start, and before it can grow. */
+/* A growable filter with a single root has its segment from the start, without its growth. */
 static int create_only_segment(struct cuckoo *c)
 {
   int result;
@@ -297,7 +295,7 @@ void tamis__generation_append(struct cuckoo *c, struct generation *generation, u
   atomic_store_explicit(&c->generations, n + 1, memory_order_seq_cst);
 }
 
-/* The geometry of a further generation: `like`, if that fits, or a new one. */
+/* The geometry of generation n: `like` if that fits, otherwise a new plan. */
 static int plan_generation(const struct cuckoo *c, unsigned n, const struct cuckoo_geometry *like,
                            struct cuckoo_geometry *out)
 {

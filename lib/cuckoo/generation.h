@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: creates and takes down generations.
+ * Layer 2: creates and destroys generations.
  */
 #ifndef TAMIS_LIB_CUCKOO_GENERATION_H
 #define TAMIS_LIB_CUCKOO_GENERATION_H
@@ -12,57 +12,57 @@
 /* The bytes that follow a generation in its block. */
 uint64_t tamis__generation_tail_bytes(const struct cuckoo_geometry *g, bool has_slabs);
 
-/* Begins it, without a directory (but for that of a single root) and segments.  `counters` is
- * memory for a single shard; NULL: it gets shards of its own.  Whatever the result, it can be
- * destroyed. */
+/* Begins the first generation, without segments and, if it has several roots, without a directory.
+ * `counters` is memory for a single shard; NULL: shards are allocated.  Whatever the result, the
+ * generation can be destroyed. */
 int tamis__generation_begin_first(struct cuckoo *c, const struct cuckoo_geometry *g,
                                   struct counter_shard *counters);
 
-/* Its directory, and all its segments if it does not grow, or that of its only root. */
+/* Creates its directory and, in a fixed filter, all its segments; in a growable filter with a
+ * single root, the segment of that root. */
 int tamis__generation_complete_first(struct cuckoo *c);
 
 /* ---- all generations ---- */
 
-/* A later generation that no other thread knows yet, without segments; or NULL with the reason in
- * *result. */
+/* Creates an unpublished later generation without segments; NULL: *result says why. */
 struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
                                             int *result);
 
-/* The same in two steps, for a filter that is loaded: without a directory, and then the directory,
- * without any entries. */
+/* The same in two steps, for a filter that is being loaded: the generation without a directory, and
+ * then an empty directory. */
 struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo_geometry *g,
                                            int *result);
 int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation);
 
-/* An array whose k is `bits`, of which no entry has a value yet; or NULL with the reason in
- * *result. */
+/* Creates an array whose k is `bits`, with uninitialized entries; NULL: *result says why. */
 struct directory_array *tamis__directory_array_create(struct cuckoo *c, unsigned bits, int *result);
 
-/* The bytes of all arrays.  The caller is no reader. */
+/* The bytes of all arrays.  The caller is not a reader. */
 uint64_t tamis__directory_arrays_bytes(const struct cuckoo *c, const struct generation *generation);
 
-/* Appends a generation to a filter of n, with `opening` held or before the filter is shared. */
+/* Appends a generation to a filter of n.  The caller holds `opening`, or the filter is not
+ * shared. */
 void tamis__generation_append(struct cuckoo *c, struct generation *generation, unsigned n);
 
-/* Opens a generation after `full`, unless another thread has.  `like` is the geometry that it is to
- * have if that fits the filter, or NULL.  The filter has its growth.
- *   TAMIS_OK      it is open
+/* Opens a generation after `full`, unless another thread has done so.  The new generation has the
+ * geometry `like`, unless that is NULL or does not fit the filter.  The filter has its growth.
+ *   TAMIS_OK      a generation after `full` is open
  *   TAMIS_EFULL   a limit is reached
  *   TAMIS_ENOMEM  memory was refused */
 int tamis__generation_open(struct cuckoo *c, const struct generation *full,
                            const struct cuckoo_geometry *like);
 
-/* No other thread knows it any more. */
+/* Destroys a generation that no other thread uses. */
 void tamis__generation_destroy(struct cuckoo *c, struct generation *generation);
 
-/* ---- what a filter needs from its first growth on ---- */
+/* ---- the growth: what a filter needs from its first growth on ---- */
 
-/* Sees to it that a filter that grows has it: TAMIS_OK, TAMIS_EFULL or TAMIS_ENOMEM.  The caller
- * holds cuckoo.own_growth, unless there is growth, or no other thread knows the filter: of two
- * threads that both made it, each could be refused because of what the other one takes. */
+/* Creates the growth of a growable filter that has none: TAMIS_OK, TAMIS_EFULL or TAMIS_ENOMEM.
+ * The caller holds cuckoo.own_growth, unless the growth exists or the filter is not shared yet.
+ * (If two threads created it at the same time, max_bytes could make both fail.) */
 int tamis__growth_provide(struct cuckoo *c);
 
-/* Takes it down in two steps, if there is any: before the generations, and after them. */
+/* Destroy the growth, if there is any, in two steps: before the generations and after them. */
 void tamis__growth_settle(struct cuckoo *c);
 void tamis__growth_destroy(struct cuckoo *c);
 

@@ -12,40 +12,38 @@
 #include <string.h>
 
 enum {
-  GROWING_PAIR_BITS = SMALL(11, 3), /* 4096 buckets, all of which one split copies */
+  GROWING_PAIR_BITS = SMALL(11, 3), /* 4096 buckets: one split copies all of them */
   FIXED_PAIR_BITS =
-      SMALL(15, 7), /* never copied, so larger: the loads of larger segments differ less */
+      SMALL(15, 7), /* larger, as no split copies them: the loads of larger segments vary less */
   LARGEST_PAIR_BITS = 20,
   GROWING_BUCKETS_PER_STRIPE = SMALL(256, 2),
   FIXED_BUCKETS_PER_STRIPE = SMALL(1024, 4),
   FEW_BUCKETS =
-      SMALL(64, 4), /* a segment of so many that may split has two stripes: few writers meet */
-  MANY_ROOTS =
-      SMALL(64, 16), /* these spread the writers: each needs no more stripes than a line holds */
-  FIRST_DEPTH = SMALL(14, 4), /* an array of 2^14 entries is copied in a tenth of a millisecond */
+      SMALL(64, 4), /* a growable segment of at most so many has two stripes: few writers meet */
+  MANY_ROOTS = SMALL(64, 16), /* these spread the writers: few stripes are enough for each */
+  FIRST_DEPTH = SMALL(14, 4), /* to copy an array of 2^14 entries takes 0.1 ms */
   NEXT_DEPTH = SMALL(9, 5),
-  SURE_DEPTH =
-      SMALL(7, 4),      /* as often a first generation may split even if that takes a second hash */
-  MIN_DEPTH = 4,        /* a generation that may split less often is not worth its look-ups */
-  MIN_VARYING_BITS = 6, /* fingerprint bits in which the keys of a segment still differ */
+  SURE_DEPTH = SMALL(7, 4), /* a first generation may be so deep even if it needs a second hash */
+  MIN_DEPTH = 4,            /* shallower generations are not worth their look-ups */
+  MIN_VARYING_BITS = 6,     /* fingerprint bits of an entry that never become prefix */
   NEXT_MIN_KEYS = SMALL(8192, 64)
 };
-/* The part of the rate that is left which one generation may use.  The first gets most of the rate,
- * because most filters never have a second one. */
+/* The part of the rate left that one generation may use.  The first generation gets most of the
+ * rate, because most filters never have a second one. */
 static const double generation_share = 0.9;
 
-/* From this rate on a filter grows to a million times its capacity or more, as
- * unit/cuckoo/test_geometry.c checks.  With a lower rate growth would end too soon. */
+/* A growable filter of this rate or a higher one grows to at least a million times its capacity, as
+ * unit/cuckoo/test_geometry.c checks.  At lower rates growth would end too soon. */
 static const double lowest_growing_rate = 3e-8;
 
 /* Below this rate an uneven split of the first generation would leave too little for later ones. */
 static const double lowest_uneven_rate = 4e-8;
 
-/* For each number of lanes, the largest width. */
+/* For each number of lanes from 8 down to 2, the largest width. */
 static const unsigned char widths[] = {8, 9, 10, 12, 16, 21, 32};
 enum { WIDTHS = sizeof widths };
 
-/* A filter that does not grow searches for room thoroughly. */
+/* A fixed filter searches for room thoroughly. */
 static struct table_load load_of(const struct cuckoo_geometry *g)
 {
   return tamis__table_load(g->shape.lanes, !g->shape.ages);
@@ -65,19 +63,18 @@ double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g)
 
 /* ---- the uneven split ----
  *
- * If all segments of a generation got as many keys, they would be full, and split, at the same
- * time, and right after that the filter would take twice the memory that its keys need.  The two
- * classes of the uneven split have shares of the keys whose ratio is the square root of 2.  So
- * while the keys double, all segments of the one class split, and later all of the other: then
- * segments have room for at most 1.76 times the keys that they hold, instead of twice; the mean
- * stays 1 / ln 2.
+ * Segments with equal shares of the keys are full, and split, at about the same time; right after
+ * that, the filter takes twice the memory that its keys need.  The shares of the two classes of the
+ * uneven split have a ratio of the square root of 2.  So while the number of keys doubles, first
+ * the segments of one class split, and later those of the other.  Then segments have room for at
+ * most 1.76 times the keys that they hold, instead of twice; the mean stays 1 / ln 2.
  *
- * Where the rate allows it, the first split is the uneven one, and lanes stay as they are.
- * Otherwise it is the last one that the rate allows with lanes of that width, and its children have
- * the next wider ones: these cost memory, and nearly nothing of the rate. */
+ * Where the rate allows it, the first split is uneven, and the lanes keep their width.  Otherwise
+ * the uneven split is the last one that the rate allows with lanes of that width, and its children
+ * have the next wider lanes, which cost memory but hardly any rate. */
 
-/* The width of the children of an uneven split of this width; 0: there is none.  In two wider lanes
- * for each three, the larger class would not find room. */
+/* The lane width of the children of an uneven split with wider lanes; 0: no such split.  Children
+ * with two lanes in place of three would have no room for the larger class. */
 static unsigned next_width(unsigned width)
 {
   for (unsigned i = 0; i + 1 < WIDTHS && 64 / widths[i + 1] > 2; i++)
@@ -94,25 +91,25 @@ struct cuckoo_geometry cuckoo_geometry_after(const struct cuckoo_geometry *g)
   return after;
 }
 
-/* The lanes of two buckets that a full segment of this shape has in use. */
+/* The mean number of lanes in use in two buckets of a full segment. */
 static double lanes_in_pair(const struct cuckoo_geometry *g)
 {
   return 2.0 * g->shape.lanes * (g->shape.ages ? load_of(g).mean : 1);
 }
 
-/* The look-up of an absent key compares the 2b lanes of its two buckets.  A lane that is in use
- * matches with probability 2^-bits if its entry is new.
+/* The look-up of an absent key compares the 2b lanes of its two buckets.  A new entry, of `bits`
+ * bits, matches with probability 2^-bits.
  * Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014
  *
- * An entry that has aged a steps knows a bits less, and so matches 2^a times as often.  A split
- * that goes by a bit leaves half of the entries in each child, and each then matches twice as
- * often: so what the entries that came to depth j contribute to the rate stays the same for ever.
+ * An entry of age a knows a bits less than a new one, and so matches 2^a times as often.  A split
+ * by a fingerprint bit leaves half of the entries in each child, and each entry then matches twice
+ * as often.  So the entries that were added at depth j contribute the same to the rate for ever.
  * With n(j) lanes of a pair in use at depth j, and b(j) bits of a new entry,
  *
  *    rate = n(0) 2^-b(0) + sum over j = 1 ... depth of (n(j) - n(j-1) / 2) 2^-b(j)
  *
- * From the uneven split on, an entry's bits say which class it has, so a key of a class with a
- * share s matches a new entry of its class 1 / s times as often.  Over both classes, such entries
+ * After the uneven split, the bits of an entry determine its class.  So a key of a class with share
+ * s matches a new entry of its class 1 / s times as often.  Summed over both classes, such entries
  * count twice. */
 double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth)
 {
@@ -128,8 +125,8 @@ double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth)
   return rate;
 }
 
-/* The largest depth that keeps within a rate, if the split at this depth is uneven.  The bits of
- * the fingerprint that do not become a prefix must differ among the keys of a segment. */
+/* The largest depth limit that keeps `rate` if the split at depth `uneven_at` is uneven.  At least
+ * MIN_VARYING_BITS bits of the fingerprint must not become prefix. */
 static unsigned depth_with(struct cuckoo_geometry *g, unsigned uneven_at, double rate,
                            unsigned max_depth)
 {
@@ -144,9 +141,9 @@ static unsigned depth_with(struct cuckoo_geometry *g, unsigned uneven_at, double
   return depth;
 }
 
-/* Chooses the uneven split that lets segments split most often, the first one if there is a choice;
- * of those that need wider lanes, the last one, as it saves memory longest.  A later generation,
- * which has no wider lanes, does with fewer splits for it. */
+/* Chooses the depth of the uneven split that allows the greatest depth limit: depth 0 if several
+ * do, otherwise (with wider lanes) the last of them, which saves memory longest.  A later
+ * generation has no wider lanes, and accepts a lower depth limit for an uneven split. */
 static void choose_uneven_split(double rate, bool first, struct cuckoo_geometry *g)
 {
   unsigned best = g->depth_limit, at = NEVER_UNEVEN;
@@ -168,8 +165,7 @@ static void choose_uneven_split(double rate, bool first, struct cuckoo_geometry 
   g->depth_limit = (uint8_t) best;
 }
 
-/* Chooses the narrowest shape with which segments may split often enough, and then the largest
- * depth that keeps within a rate. */
+/* Chooses the narrowest shape that allows enough splits, and then the largest depth limit. */
 static bool choose_growing_shape(double rate, bool first, struct cuckoo_geometry *g)
 {
   for (unsigned i = 0; i < WIDTHS; i++) {
@@ -213,7 +209,7 @@ double cuckoo_geometry_next_rate(double rate, bool growable)
         growable ? fmax(cuckoo_geometry_rate(&g, MIN_DEPTH) / generation_share, lowest_growing_rate)
                  : cuckoo_geometry_rate(&g, 0);
     if (growable && generation_share * begins < cuckoo_geometry_rate(&g, MIN_DEPTH))
-      begins = nextafter(begins, 1); /* what has been rounded down */
+      begins = nextafter(begins, 1); /* the quotient was rounded down */
     if (begins > rate)
       next = fmin(next, begins);
   }
@@ -225,22 +221,21 @@ static uint8_t bits_for(uint64_t values)
   return values > 1 ? (uint8_t) (64 - __builtin_clzll(values - 1)) : 0;
 }
 
-/* Derives the sizes and the need for a second hash from the shape, the roots, the pairs and the
- * stripes. */
+/* Derives words_offset and needs_second_hash from the members that a plan has chosen. */
 static void derive_from_stripes(struct cuckoo_geometry *g)
 {
   uint32_t stripes = g->stripe_mask + 1;
   uint32_t offset = CUCKOO_SEGMENT_HEADER + stripes * CUCKOO_STRIPE_BYTES;
-  /* Segments that do not grow are saved as they are, and files say that this is so rounded. */
+  /* Segments of a fixed filter are saved as they are, and the format rounds this offset. */
   g->words_offset = (uint16_t) (g->shape.ages ? offset : (offset + 63) & ~UINT32_C(63));
   unsigned bits = (unsigned) g->root0_bits + g->root_shift + g->pair_bits;
-  /* An entry that ages has a bit less: the marker. */
+  /* The marker of an entry that ages takes one bit. */
   const struct cuckoo_geometry after = cuckoo_geometry_after(g);
   unsigned known = (unsigned) g->depth_limit + after.shape.width - g->shape.ages;
   g->needs_second_hash = bits + known > CUCKOO_HASH_BITS;
 }
 
-/* The same, and the stripes. */
+/* Derives the number of stripes, and then as above. */
 static void derive_sizes(struct cuckoo_geometry *g)
 {
   uint64_t buckets = cuckoo_buckets(g);
@@ -267,41 +262,41 @@ struct cuckoo_geometry cuckoo_geometry_largest(const struct cuckoo_geometry *g)
 
 /* ---- how many segments ----
  *
- * A segment gets a random number X of the keys, with a mean of m, and finds no room when it has
- * about F lanes in use: F is normally distributed, as measured.  (That its tails are normal, too,
- * is an assumption.)  A growing filter then splits the segment, so it is enough that this is rare.
- * A filter that does not grow would refuse a key before its capacity. */
+ * A segment gets a random number X of the keys, with mean m, and finds no room when about F lanes
+ * are in use.  F is normally distributed, as measured.  (That its tails are normal, too, is an
+ * assumption.)  A growable filter splits such a segment, so it is enough if X > F is rare.  A fixed
+ * filter would refuse a key before its capacity. */
 
-/* The deviations of a normal distribution that are exceeded with a probability of 10^-6.  A filter
- * that grows splits its only segment before its capacity as rarely as that, and besides where a few
- * buckets get more keys than they have lanes, which is not planned for: 4 of 10^5 filters for 12
- * keys at a rate of 1e-4 do, and fewer at other sizes and rates. */
+/* A normally distributed number exceeds its mean by so many deviations with probability 10^-6.  So
+ * rarely does the load make a growable filter split its only segment before its capacity.  Some
+ * more filters split because a few buckets get more keys than lanes, which the plan ignores: 4 of
+ * 10^5 filters for 12 keys at a rate of 1e-4, and fewer at other sizes and rates. */
 static const double only_growing_segment_deviations = 4.75;
 
 static double growing_roots(const struct cuckoo_geometry *g, double keys)
 {
   double lanes = (double) cuckoo_lanes(g);
-  if (g->pair_bits == 0) /* all keys share the two buckets */
+  if (g->pair_bits == 0) /* all keys have the same two buckets */
     return keys <= lanes ? 1 : ceil(keys / (lanes / 4));
   double full = cuckoo_geometry_full_load(g) * lanes;
   double deviation = cuckoo_geometry_full_deviation(g) * lanes;
-  /* the only segment gets all keys */
+  /* a single segment gets all keys: X is not random */
   if (keys <= fmax(full - only_growing_segment_deviations * deviation, lanes / 4))
     return 1;
   /* Room for five deviations of X and F together: m + 5 sqrt(deviation^2 + m) = full. */
   double half = full + 12.5;
   double mean = half - sqrt(half * half - full * full + 25 * deviation * deviation);
-  return ceil(keys / fmax(mean, lanes / 4)); /* the latter for tiny segments */
+  return ceil(keys / fmax(mean, lanes / 4)); /* lanes / 4: for tiny segments */
 }
 
-/* The largest mean m with which the probability that X exceeds F in any of s = n / m segments is at
- * most `load_early`, if n keys fall into them.  For any t > 0, with d for the deviation of F,
+/* The largest mean m such that X exceeds F in any of s = n / m segments, among which n keys fall,
+ * with a probability of at most `load_early`.  For any t > 0, where d is the deviation of F,
  *
  *    P(X > F) <= E e^(t (X - F)) / max(1, t d sqrt(2 pi))
  *    E e^(t X) = (1 + (e^t - 1) / s)^n     E e^(-t F) = e^(-t full + t^2 d^2 / 2)
  *
- * as the density of X - F is nowhere larger than that of F, 1 / (d sqrt(2 pi)).  Each t serves one
- * s best, in which the derivative by t is zero.
+ * because the density of X - F is nowhere larger than the largest density of F, 1 / (d sqrt(2 pi)).
+ * Each t gives the best bound for one s, where the derivative by t is zero.
  * Source: Bahadur and Rao, "On deviations of the sample mean", Ann. Math. Stat. 31, 1960 */
 static double mean_of_many(double full, double deviation, double keys)
 {
@@ -321,11 +316,11 @@ static double mean_of_many(double full, double deviation, double keys)
   return mean;
 }
 
-/* INFINITY: segments of this size cannot keep the promise. */
+/* The roots of a fixed filter; INFINITY: segments of this size may refuse a key too early. */
 static double fixed_roots(const struct cuckoo_geometry *g, double keys)
 {
   double lanes = (double) cuckoo_lanes(g);
-  if (g->pair_bits == 0) /* one bucket pair, and its lanes are all that is promised */
+  if (g->pair_bits == 0) /* a single bucket pair: its lanes are the capacity */
     return keys <= lanes ? 1 : INFINITY;
   double full = cuckoo_geometry_full_load(g) * lanes;
   double deviation = cuckoo_geometry_full_deviation(g) * lanes;
@@ -337,7 +332,7 @@ static double fixed_roots(const struct cuckoo_geometry *g, double keys)
                                                                                        : INFINITY;
 }
 
-/* Plans segments of 2^m bucket pairs a bucket, and returns their bytes. */
+/* Plans segments of 2^(m+1) buckets, and returns the bytes of all of them. */
 static double plan_segments(double keys, unsigned m, struct cuckoo_geometry *g)
 {
   g->pair_bits = (uint8_t) m;
@@ -346,19 +341,20 @@ static double plan_segments(double keys, unsigned m, struct cuckoo_geometry *g)
   g->root0_bits = bits_for(g->first_roots);
   derive_sizes(g);
   unsigned depth = g->shape.width - 1U - MIN_VARYING_BITS;
-  double directory = 8.0 * (double) (1u << (depth < SURE_DEPTH ? depth : SURE_DEPTH)); /* grown */
+  /* The bytes of a root's directory entries, after growth. */
+  double directory = 8.0 * (double) (1u << (depth < SURE_DEPTH ? depth : SURE_DEPTH));
   if (!g->shape.ages)
     directory = 8;
   return roots * ((double) cuckoo_segment_bytes(g) + directory);
 }
 
-/* Chooses the number and the size of segments: those that need the least memory, or larger ones if
- * these need only 0.3 % more.  Larger ones than usual serve where all others have too many overfull
- * pairs. */
+/* Chooses the number and the size of segments that need the least memory, or larger segments if
+ * they need at most 0.3 % more.  Segments above the usual size are tried only if all smaller ones
+ * have too many overfull pairs. */
 static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
 {
   struct cuckoo_geometry best = {0}, candidate = *g;
-  double fewest_bytes = 0x1p56; /* more than that is no address space */
+  double fewest_bytes = 0x1p56; /* no address space is larger */
   unsigned largest = g->shape.ages ? GROWING_PAIR_BITS : FIXED_PAIR_BITS;
   for (unsigned i = 0; i <= LARGEST_PAIR_BITS; i++) {
     unsigned m = i <= largest ? largest - i : i;
@@ -374,10 +370,10 @@ static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
   return best.first_roots > 0;
 }
 
-/* Segments may split less often than the rate allows if one hash gives all that an entry knows
- * then, as keys are found faster; or if they have few buckets, as such segments are mostly head and
- * directory, and those of the next generation are larger.  If so few splits are left that none is
- * uneven, the first one becomes it, as far as the rate allows. */
+/* Lowers the depth limit below what the rate allows in two cases: if one hash is then enough, as
+ * look-ups are faster; or if segments have few buckets, because the header and the directory are
+ * most of such a segment, and the next generation has larger segments.  If the limit excludes the
+ * uneven split, the first split becomes uneven, as far as the rate allows. */
 static void limit_depth(double rate, struct cuckoo_geometry *g)
 {
   bool few = cuckoo_buckets(g) <= FEW_BUCKETS;
@@ -401,14 +397,14 @@ int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry 
     return TAMIS_EINVAL;
   if (spec->growable)
     limit_depth(generation_share * spec->fpp, &g);
-  /* A lower rate than that of equal 64-bit hashes is not possible. */
+  /* Equal 64-bit hashes alone cause this rate. */
   if (spec->fpp < hash_collision_rate(spec->capacity))
     return TAMIS_EUNSUPPORTED;
   *out = g;
   return TAMIS_OK;
 }
 
-/* The bits of the hash string after root0 that an entry knows for life. */
+/* The bits of the hash string after root0 that an entry never loses. */
 static unsigned known_for_life(const struct cuckoo_geometry *g)
 {
   return (unsigned) g->root_shift + g->pair_bits + 63U - g->fixed_shift;
@@ -429,22 +425,21 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
                               .stripes_wanted = before->stripes_wanted};
   if (left <= 0 || !choose_growing_shape(generation_share * left, false, &g))
     return TAMIS_EFULL;
-  /* At first the generation has room for a part of the keys that are in the filter: such a part
-   * that it holds 128 times these keys when all its segments have split D times, but at most half
-   * of them.  (Its first segments stay, however many keys are removed.) */
+  /* At first the generation has room for at most half of the filter's keys, and for so few that it
+   * holds 128 times the filter's keys when all its segments have split D times.  (Its first
+   * segments stay, however many keys are removed.) */
   keys >>= g.depth_limit > 8 ? g.depth_limit - 7 : 1;
   double wanted = (double) (keys > NEXT_MIN_KEYS ? keys : NEXT_MIN_KEYS);
   double buckets = wanted / g.shape.lanes / load_of(&g).mean;
   double of_root = buckets / (double) g.first_roots;
   unsigned bits = (unsigned) fmax(1, rint(real_log2(of_root))) - 1;
-  /* Room for cuckoo_geometry_may_follow(), which matters only after nearly all keys have been
-   * removed. */
+  /* Enough for cuckoo_geometry_may_follow(); this matters only if most keys have been removed. */
   unsigned known = known_for_life(&g), least = known_for_life(before);
   bits = known + bits < least ? least - known : bits;
   g.pair_bits = (uint8_t) (bits < GROWING_PAIR_BITS ? bits : GROWING_PAIR_BITS);
   g.root_shift = (uint8_t) (bits - g.pair_bits);
   if (g.root0_bits + bits >= CUCKOO_HASH_BITS)
-    return TAMIS_EFULL; /* one hash does not lead to so many buckets */
+    return TAMIS_EFULL; /* one hash cannot address so many buckets */
   derive_sizes(&g);
   *out = g;
   return TAMIS_OK;
@@ -460,7 +455,7 @@ static bool is_planned_width(unsigned width)
   return false;
 }
 
-/* The limits of what plans choose; and no shift is out of bounds. */
+/* Whether the geometry is within the limits of plans, so that no shift is out of bounds. */
 static bool is_possible(const struct cuckoo_geometry *g)
 {
   unsigned width = g->shape.width, stripes = g->stripe_mask + 1;
@@ -496,7 +491,7 @@ bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo
 
 /* ---- entries ---- */
 
-/* `n` bits before others. */
+/* Puts the lowest `n` bits of `value` before `others`, at the top. */
 static uint64_t put_before(uint64_t value, unsigned n, uint64_t others)
 {
   return value << 1 << (63 - n) | others >> n;
@@ -517,7 +512,7 @@ uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_
   uint64_t more = hash_spread(hash_fold(hash, UINT64_C(0x2545F4914F6CDD1D), 0));
   unsigned used = g->root_shift + g->pair_bits;
   unsigned lacking = 64 - CUCKOO_HASH_BITS;
-  unsigned before = lacking + g->root0_bits + used; /* bits of the string before `more` goes on */
+  unsigned before = lacking + g->root0_bits + used; /* bits of the string that precede `more` */
   assert(before < 64);
   return bits >> lacking >> g->root0_bits << before | cuckoo_top_bits(more, before);
 }

@@ -1,40 +1,39 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: sizes of the cuckoo filter, and the address of a key.
+ * Layer 0: the sizes of a cuckoo filter, and the address of a key.
  *
- * A key's hash string is an endless string of bits that the mixed hash gives.  All that the filter
- * knows of a key is a piece of this one string, in every generation:
+ * A key's hash string is an endless string of bits, computed from the mixed hash.  In every
+ * generation, root, pair and fingerprint of a key are pieces of this one string:
  *
  *    hash_spread(hash) × roots of the first generation
- *     └─► root0 · bits           root0: the integer part; bits: the fraction, without end
- *                  │
+ *     └─► root0 · bits root0: the integer part; bits: the fraction, which is endless │
  *    in the first generation:
  *         root = root0 │ pair: m bits │ fingerprint: all that follows
  *
- *    in a later generation, which has 2^k roots for each root0:
- *         root = root0 · k bits │ pair: m bits │ fingerprint: all that follows
+ *    in a later generation, with 2^k roots for each root0: root = root0 · k bits │ pair: m bits │
+ *         fingerprint: all that follows
  *
  *    index  = root · the first D bits of the path                (the directory)
  *    path   = the first P bits of the fingerprint · class · its other bits
  *    lower  = pair            upper = M/2 + (pair xor g)         (the two buckets, of M = 2^(m+1))
- *    entry  = w - 1 bits of the fingerprint, after those bits that the segment stands for
+ *    entry  = w - 1 bits of the fingerprint, which follow the prefix of the segment
  *
  * The number of first roots is any integer, so no capacity is rounded to a power of two.
  *
- * g is a hash of the first w - 1 bits of the fingerprint, with the w of segments that have not
- * split.  Those bits are known of every entry as long as it lives: the bits that an entry has lost
- * are the prefix of its segment.  So the other bucket follows from either bucket and the entry, as
- * in partial-key cuckoo hashing.
+ * g is a hash of the first w - 1 bits of the fingerprint, where w is the lane width of segments
+ * that have not split.  These bits stay known for every entry: the bits that an entry loses are the
+ * prefix of its segment.  So the other bucket follows from either bucket and the entry, as in
+ * partial-key cuckoo hashing.
  * Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014
  *
- * The class of a key is one more bit of that hash.  The *uneven split*, that of a segment of depth
- * P, goes by the class, and no bit of the fingerprint moves into the prefix.  One class has 41 % of
- * the keys, so from then on not all segments split at the same time (geometry.c).  In the first
- * generation the lanes of the children may be wider than those of the parent.
+ * The class of a key is one more bit of that hash.  The *uneven split* is the split of a segment of
+ * depth P.  It separates the keys by class, and no bit of the fingerprint moves into the prefix.
+ * One class has 41 % of the keys, so segments of the two classes later split at different times
+ * (geometry.c).  In the first generation the children may have wider lanes than the parent.
  *
- * An entry of any generation thus stands for all keys whose hash string begins with its bits.  Of
- * two entries that match a key, the one that knows more bits stands for a part of what the other
- * stands for.
+ * So an entry, in any generation, stands for all keys whose hash string begins with the bits that
+ * the entry knows.  Of two entries that match a key, the entry that knows more bits stands for a
+ * subset of the keys that the other stands for.
  */
 #ifndef TAMIS_LIB_CUCKOO_GEOMETRY_H
 #define TAMIS_LIB_CUCKOO_GEOMETRY_H
@@ -46,47 +45,46 @@
 #include <stddef.h>
 
 enum {
-  CUCKOO_MAX_GENERATIONS = 24, /* each holds several times as many keys as all before it */
-  CUCKOO_GROWING_STRIPES = 16, /* at most, of a segment that may split, which takes all of them */
-  CUCKOO_FIXED_STRIPES = 32,   /* at most, of one that may not */
-  /* Bytes of what precedes the buckets of a segment in memory; table.h checks these figures. */
+  CUCKOO_MAX_GENERATIONS = 24, /* each holds several times the keys of all earlier ones */
+  CUCKOO_GROWING_STRIPES = 16, /* most stripes of a segment that may split */
+  CUCKOO_FIXED_STRIPES = 32,   /* most stripes of a fixed filter's segment */
+  /* Bytes of a struct segment and of a stripe; table.h checks these numbers. */
   CUCKOO_SEGMENT_HEADER = 64,
   CUCKOO_STRIPE_BYTES = 16,
-  CUCKOO_HASH_BITS = SMALL(64, 30) /* of the hash string that one hash gives, root0 included */
+  CUCKOO_HASH_BITS = SMALL(64, 30) /* of the hash string that come from one hash, with root0 */
 };
 
 enum { NEVER_UNEVEN = UINT8_MAX };
 
-/* The geometry of one generation; its shape is that of segments of a depth up to P.  It never
- * changes. */
+/* The geometry of a generation, which never changes.  `shape` is for segments of depth up to P. */
 struct cuckoo_geometry {
   struct lane_shape shape;
-  uint64_t first_roots; /* of the first generation */
-  /* Bits of root0.  As many at the end of the product of hash and first roots are not random. */
+  uint64_t first_roots; /* roots of the first generation */
+  /* Bits of root0.  The product of hash and first_roots ends with as many nonrandom bits. */
   uint8_t root0_bits;
   uint8_t root_shift;      /* k */
   uint8_t pair_bits;       /* m */
   uint8_t depth_limit;     /* D */
-  uint8_t uneven_at;       /* P; NEVER_UNEVEN: no split is */
+  uint8_t uneven_at;       /* P; NEVER_UNEVEN: no split is uneven */
   uint8_t fixed_shift;     /* shape.shift of segments that have not split */
-  bool later;              /* of another generation than the first one */
-  bool needs_second_hash;  /* 64 bits are not enough for root, pair and entry */
-  uint16_t stripes_wanted; /* of a segment, by the user; 0: chosen here */
+  bool later;              /* not the first generation */
+  bool needs_second_hash;  /* root, pair and entry need more than 64 bits */
+  uint16_t stripes_wanted; /* of a segment, as the user asks; 0: the plan chooses */
   uint16_t words_offset;   /* from the start of a segment to its buckets, in bytes */
   uint32_t stripe_mask;    /* stripes of a segment - 1; a power of two - 1 */
   double rate; /* false-positive rate when all segments are full and have split D times */
 };
 
-/* What the user asks for. */
+/* The options of the user that a plan depends on. */
 struct cuckoo_spec {
   uint64_t capacity;
   double fpp;
   bool growable;
-  unsigned char cleared_bits; /* blocks of 2^so many bytes and more come cleared; 0: none do */
-  unsigned stripes;           /* of a segment; 0: chosen here */
+  unsigned char cleared_bits; /* 2^cleared_bits bytes and more come zeroed; 0: no block does */
+  unsigned stripes;           /* of a segment; 0: the plan chooses */
 };
 
-/* What cleared_from says (tamis_options), rounded up to a power of two. */
+/* cleared_from of tamis_options, rounded up to a power of two, as its exponent. */
 static inline unsigned char cuckoo_cleared_bits(uint64_t cleared_from)
 {
   unsigned char bits = 1;
@@ -96,42 +94,42 @@ static inline unsigned char cuckoo_cleared_bits(uint64_t cleared_from)
 }
 
 /* Plans the first generation.
- *   Errors  TAMIS_EUNSUPPORTED: no width gives the rate; TAMIS_EINVAL: no address space holds it */
+ *   Errors  TAMIS_EUNSUPPORTED: no width gives the rate; TAMIS_EINVAL: no address space is
+ *           enough */
 int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out);
 
-/* Plans a later generation, for a filter with `keys` keys.  `before` is the generation before it,
- * and `left` is what all earlier generations leave of the rate that the user asked for.
+/* Plans a later generation, for a filter with `keys` keys.  `before` is the newest generation, and
+ * `left` is the part of the promised rate that no earlier generation uses.
  *   Errors  TAMIS_EFULL: the rate is used up */
 int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, double left,
                          struct cuckoo_geometry *out);
 
-/* Whether a generation of this geometry may come after another one: its entries know for life what
- * those of that one do, and so to which segments of all earlier generations their keys lead.  (See
- * [E] in snapshot.c.) */
+/* Whether a generation of geometry `g` may follow `before`: every entry must always know at least
+ * as many bits in `g` as in `before`.  So an entry tells to which segment of each earlier
+ * generation its keys belong.  (See [E] in snapshot.c.) */
 bool cuckoo_geometry_may_follow(const struct cuckoo_geometry *before,
                                 const struct cuckoo_geometry *g);
 
-/* The same for segments that come from the uneven split: with their shape. */
+/* The geometry of segments after the uneven split: `g` with the shape of these segments. */
 struct cuckoo_geometry cuckoo_geometry_after(const struct cuckoo_geometry *g);
 
 /* The false-positive rate of a generation whose segments are full and have split `depth` times. */
 double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth);
 
-/* Derives the rest of a geometry that has been saved, of which these are given: the width of the
- * shape, and whether its entries age; first_roots, root_shift, pair_bits, depth_limit, uneven_at,
- * stripes_wanted, stripe_mask and rate.  `before` is the generation before it; NULL: it is the
- * first one.  False: no plan has it. */
+/* Completes a geometry that was read from a file.  Given are shape.width, shape.ages, first_roots,
+ * root_shift, pair_bits, depth_limit, uneven_at, stripes_wanted, stripe_mask and rate.  `before` is
+ * the geometry of the generation before; NULL: this is the first.  False: no plan makes such a
+ * geometry. */
 bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo_geometry *g);
 
-/* The lowest rate above this one from which on a filter of any size may be planned otherwise: with
- * a narrower shape.  1: there is none.  The first one above 0 is the lowest
- * rate that is planned for. */
+/* The next rate above `rate` from which on the plan may have a narrower shape; 1: there is no such
+ * rate.  For 0, it is the lowest rate that can be planned. */
 double cuckoo_geometry_next_rate(double rate, bool growable);
 
-/* The same geometry with the largest segments that any generation of a growing filter has. */
+/* The same geometry, with the largest segments of any growable filter. */
 struct cuckoo_geometry cuckoo_geometry_largest(const struct cuckoo_geometry *g);
 
-/* The load factor of a segment when it is full, and its standard deviation. */
+/* The load factor of a full segment: mean and standard deviation. */
 double cuckoo_geometry_full_load(const struct cuckoo_geometry *g);
 double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g);
 
@@ -140,19 +138,19 @@ static inline uint64_t cuckoo_buckets(const struct cuckoo_geometry *g)
   return UINT64_C(2) << g->pair_bits;
 }
 
-/* Of a segment, with its buckets, without what would round it up. */
+/* Bytes of a segment with its buckets, not rounded. */
 static inline uint64_t cuckoo_used_bytes(const struct cuckoo_geometry *g)
 {
   return g->words_offset + cuckoo_buckets(g) * sizeof(uint64_t);
 }
 
-/* Of a segment that is not alone: cache lines stay aligned. */
+/* Bytes of a segment among others, rounded so that cache lines stay aligned. */
 static inline uint64_t cuckoo_segment_bytes(const struct cuckoo_geometry *g)
 {
   return (cuckoo_used_bytes(g) + 63) & ~(size_t) 63;
 }
 
-/* Of the home of a small filter.  What is loaded of one that does not grow comes rounded. */
+/* Bytes of a small filter's home.  Rounded in a fixed filter, because saved segments are. */
 static inline uint64_t cuckoo_home_bytes(const struct cuckoo_geometry *g)
 {
   return g->shape.ages ? cuckoo_used_bytes(g) : cuckoo_segment_bytes(g);
@@ -168,15 +166,15 @@ static inline uint64_t cuckoo_roots(const struct cuckoo_geometry *g)
   return g->first_roots << g->root_shift;
 }
 
-/* How many indices there are: see directory.h. */
+/* The number of indices: see directory.h. */
 static inline uint64_t cuckoo_directory_size(const struct cuckoo_geometry *g)
 {
   return cuckoo_roots(g) << g->depth_limit;
 }
 
-/* A large directory of a filter that grows has a mark for each MARKED_ROOTS of its roots: whether
- * one of them ever had a segment.  So whoever looks for all segments does not touch what was never
- * used, which is nearly all of it while the filter has few keys. */
+/* A large directory of a growable filter has a bit, a *mark*, for each group of MARKED_ROOTS roots:
+ * whether any of them ever had a segment.  A traversal skips groups without a mark, and so does not
+ * touch unused pages: nearly all pages of a filter with few keys. */
 enum { MARKED_ROOTS = SMALL(512, 2), FEW_ROOTS = SMALL(1 << 16, 3) };
 
 static inline uint64_t cuckoo_mark_words(const struct cuckoo_geometry *g)
@@ -185,7 +183,7 @@ static inline uint64_t cuckoo_mark_words(const struct cuckoo_geometry *g)
   return g->shape.ages && roots > FEW_ROOTS ? (roots - 1) / (MARKED_ROOTS * 64) + 1 : 0;
 }
 
-/* Of the words of the roots, and of the marks, which follow them. */
+/* Bytes of the words of the roots, and of the marks, which follow them. */
 static inline uint64_t cuckoo_directory_bytes(const struct cuckoo_geometry *g)
 {
   return (cuckoo_roots(g) + cuckoo_mark_words(g)) * sizeof(uint64_t);
@@ -204,13 +202,13 @@ static inline uint64_t cuckoo_top_bits(uint64_t x, unsigned n)
 
 /* ---- the path to a segment ---- */
 
-/* How many bits of the fingerprint lead to a segment, and are its prefix: all but the class. */
+/* The length of a segment's prefix: depth, less one if the class is part of the path. */
 static inline unsigned cuckoo_prefix_bits(const struct cuckoo_geometry *g, unsigned depth)
 {
   return depth - (depth > g->uneven_at);
 }
 
-/* The index, with its root, of the fingerprints that begin with the bits of a prefix. */
+/* The index for a root, the first bits of a fingerprint, and a class. */
 static inline uint64_t cuckoo_index(const struct cuckoo_geometry *g, uint64_t root,
                                     uint64_t fingerprint, bool class)
 {
@@ -222,7 +220,7 @@ static inline uint64_t cuckoo_index(const struct cuckoo_geometry *g, uint64_t ro
   return root << g->depth_limit | cuckoo_top_bits(path, g->depth_limit);
 }
 
-/* The fingerprint's bits in an index, from bit 63 on, without the class; 0 follows. */
+/* The fingerprint bits in an index, without the class: from bit 63 down, followed by zeros. */
 static inline uint64_t cuckoo_prefix(const struct cuckoo_geometry *g, uint64_t index)
 {
   uint64_t of_root = index & ((UINT64_C(1) << g->depth_limit) - 1);
@@ -233,7 +231,7 @@ static inline uint64_t cuckoo_prefix(const struct cuckoo_geometry *g, uint64_t i
   return (path & ~after) | (path << 1 & after);
 }
 
-/* The first of the indices that a segment of a depth has. */
+/* The first index of a segment of this depth, of which `index` is an index. */
 static inline uint64_t cuckoo_first_index(const struct cuckoo_geometry *g, uint64_t index,
                                           unsigned depth)
 {
@@ -248,13 +246,13 @@ static inline bool cuckoo_class_of_index(const struct cuckoo_geometry *g, uint64
 
 struct cuckoo_address {
   uint64_t root;
-  uint64_t fingerprint; /* from bit 63 on */
+  uint64_t fingerprint; /* from bit 63 down */
   uint64_t lower, upper;
   bool class;
 };
 
-/* A product of the first w - 1 bits of the fingerprint, of which the two buckets and the class are
- * parts.
+/* A product of the first w - 1 bits of the fingerprint.  The mask between the two buckets and the
+ * class are parts of it.
  * Source: the multiplier is 2^64 over the golden ratio: Knuth, TAOCP 3, 6.4 */
 #define CUCKOO_OTHER_MULTIPLIER UINT64_C(0x9E3779B97F4A7C15)
 
@@ -263,8 +261,8 @@ FORCE_INLINE uint64_t cuckoo_mixed(const struct cuckoo_geometry *g, uint64_t fin
   return (fingerprint >> (g->fixed_shift & 63) >> 1) * CUCKOO_OTHER_MULTIPLIER;
 }
 
-/* The two buckets of an entry differ by the exclusive or with this mask: the bit that distinguishes
- * the halves of a segment, and g, the first m bits of the product. */
+/* The exclusive or of the two bucket numbers of an entry: the bit that distinguishes the halves of
+ * a segment, and g, the first m bits of the product. */
 FORCE_INLINE uint64_t cuckoo_other_mask_of(const struct cuckoo_geometry *g, uint64_t mixed)
 {
   return (UINT64_C(1) << 63 | mixed >> 1) >> (~shift_count(g->pair_bits) & 63);
@@ -275,9 +273,9 @@ FORCE_INLINE uint64_t cuckoo_other_mask(const struct cuckoo_geometry *g, uint64_
   return cuckoo_other_mask_of(g, cuckoo_mixed(g, fingerprint));
 }
 
-/* The class: whether some bits of the product, as a fraction, are below the square root of 2, less
- * 1.  (Multiples of the fraction that these bits of the multiplier are spread as evenly as those of
- * the golden ratio, so both classes have their share of any prefix.) */
+/* The class: whether certain bits of the product, as a fraction, are below the square root of 2,
+ * less 1.  (The multiples of the fraction that the same bits of the multiplier are spread as evenly
+ * as those of the golden ratio, so both classes have their share of the keys of any prefix.) */
 #define CUCKOO_CLASS_SHARE UINT32_C(0x6A09E667)
 
 FORCE_INLINE bool cuckoo_class_of(uint64_t mixed)
@@ -290,17 +288,16 @@ static inline bool cuckoo_class(const struct cuckoo_geometry *g, uint64_t finger
   return cuckoo_class_of(cuckoo_mixed(g, fingerprint));
 }
 
-/* The hash string from where the fingerprint begins, for a geometry that needs a second hash.  The
- * lowest bits of the product follow from root0 and the other bits, so a second hash continues where
- * the random bits end.  This is not inlined, because the compiler would compute it in advance where
- * it is not needed. */
+/* The hash string from the fingerprint on, for a geometry that needs a second hash.  The lowest
+ * bits of the product follow from root0 and its other bits, so the second hash continues where the
+ * random bits end.  Not inlined: the compiler would compute it even where it is not needed. */
 uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_t hash,
                                         uint64_t bits);
 
-/* The part of a key's hash string that one hash gives.  It is the same for all generations. */
+/* The part of a key's hash string that comes from one hash.  It is the same for all generations. */
 struct cuckoo_hash_string {
   uint64_t root0;
-  uint64_t bits; /* those that follow, from bit 63 on */
+  uint64_t bits; /* the bits after root0, from bit 63 down */
 };
 
 FORCE_INLINE struct cuckoo_hash_string cuckoo_hash_string(const struct cuckoo_geometry *g,
@@ -310,8 +307,8 @@ FORCE_INLINE struct cuckoo_hash_string cuckoo_hash_string(const struct cuckoo_ge
   return (struct cuckoo_hash_string){(uint64_t) (product >> 64), (uint64_t) product};
 }
 
-/* The hash string of the keys of an entry, as far as it knows it; what follows says nothing.
- * `pair` is the lower bucket, and `fingerprint` that of cuckoo_fingerprint(). */
+/* The hash string of an entry's keys, as far as the entry knows it; the bits after that mean
+ * nothing. `pair` is the lower bucket; `fingerprint` comes from cuckoo_fingerprint(). */
 struct cuckoo_hash_string cuckoo_string_of(const struct cuckoo_geometry *g, uint64_t root,
                                            uint64_t pair, uint64_t fingerprint);
 
@@ -342,14 +339,15 @@ FORCE_INLINE struct cuckoo_address cuckoo_address(const struct cuckoo_geometry *
   return cuckoo_address_of(g, cuckoo_hash_string(g, hash), hash);
 }
 
-/* The bits of an entry's fingerprint that are known, from bit 63 on: at least w - 1. */
+/* The known bits of an entry's fingerprint, at least w - 1, from bit 63 down. */
 static inline uint64_t cuckoo_fingerprint(const struct cuckoo_geometry *g, uint64_t entry,
                                           uint64_t prefix, unsigned depth)
 {
   return prefix | entry << (64 - g->shape.width) >> cuckoo_prefix_bits(g, depth);
 }
 
-/* How the first w0 - 1 bits of the fingerprint follow from an entry of a segment. */
+/* To compute the first w - 1 bits of the fingerprint from an entry, with the w of segments that
+ * have not split: precomputed for a segment. */
 struct cuckoo_fixed_bits {
   uint64_t of_prefix;
   unsigned shift;
@@ -369,7 +367,7 @@ FORCE_INLINE uint64_t cuckoo_mixed_of_entry(struct cuckoo_fixed_bits fixed, uint
   return (fixed.of_prefix | entry >> (fixed.shift & 63)) * CUCKOO_OTHER_MULTIPLIER;
 }
 
-/* How many steps an entry may have aged in a segment of this depth, whose geometry this is. */
+/* The greatest age of an entry in a segment of this depth and geometry. */
 static inline unsigned cuckoo_most_age(const struct cuckoo_geometry *g, unsigned depth)
 {
   return cuckoo_prefix_bits(g, depth) + g->fixed_shift - g->shape.shift;
@@ -384,10 +382,10 @@ static inline unsigned cuckoo_known_bits(const struct cuckoo_geometry *g, unsign
 
 /* ---- geometries of which parts are constants ----
  *
- * The straight-line versions of look-up and insert copy a geometry and overwrite what is known of
- * it, so that the compiler can fold these parts. */
+ * The straight paths of look-up and insert copy a geometry and overwrite its known parts with
+ * constants, which the compiler folds. */
 
-/* Of the first generation, unless it needs two hashes. */
+/* The geometry of a first generation that needs one hash. */
 FORCE_INLINE struct cuckoo_geometry cuckoo_first_geometry(const struct cuckoo_geometry *first,
                                                           bool growable)
 {

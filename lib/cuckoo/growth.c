@@ -1,60 +1,54 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: growing and shrinking, one segment at a time.
+ * Layer 2: grows and shrinks filters, one segment at a time.
  *
- *    create   The first key of a root comes to the newest generation, and gets a segment of depth
- *             0.
- *    split    A full segment of depth d leaves the directory.  Two segments of depth d + 1 replace
- *             it, each with the entries whose next fingerprint bit, or whose class, is its own.
- *    open     A segment that must not split any more is full.  A new generation takes the new keys.
+ *    create   The first key of a root arrives in the newest generation.  The root gets a segment of
+ *             depth 0.
+ *    split    Two segments of depth d + 1 replace a full segment of depth d.  Each gets the entries
+ *             with one value of the next fingerprint bit, or of the class.
+ *    open     A full segment is at the split limit.  A new generation takes the new keys.
  *    fold     Copies of keys have filled a segment.  They become counts (fold.h).
- *    join     Two siblings that hold little become one segment again.
- *    drop     An empty segment leaves the directory, unless it is all that a filter has.
+ *    join     Two siblings with few entries become one segment again.
+ *    drop     An empty segment leaves the directory, unless the filter has one generation.
  *
- * tamis__grow() takes one of the first four steps, which step_for() chooses, and a fold as its last
- * one if a limit refuses a split or a generation; tamis__split_to() takes a create or a split for a
- * union; tamis__shrink() takes the other two.
+ * tamis__grow() takes one of the first four steps, which step_for() chooses; if a limit refuses a
+ * split or a generation, it folds.  tamis__split_to() creates or splits segments for a union.
+ * tamis__shrink() joins and drops segments.
  *
- * Look-ups never wait for any of this.  A writer that finds room waits for a split or a join of its
- * own segment while the stripes of the segment are held, which is the time that it takes to copy
- * one segment and, if it has counts of copies, to allocate memory for these.  A writer that must
- * make room also waits for the growth stripes.
+ * Look-ups never wait for any of these steps.  A writer that finds room waits for a split or a join
+ * of its own segment only while the segment's stripes are held: the time to copy one segment and to
+ * allocate memory for its counts of copies, if there are any.  A writer that must make room also
+ * waits for the growth stripes.
  *
- * Growth stripes.  A call that changes the directory holds growth stripes: those of the segment
- * that it splits, or of the segments that it joins; and where an array is replaced, all of the
- * root.  (cuckoo.growth in table.h says what a stripe protects.)  One of the stripes of a segment
- * is enough to keep the segment alive without an RCU read section: while a call holds it, no other
- * call can take the segment out of the directory, nor the array that leads to it.
+ * Growth stripes.  A call that changes the directory holds the growth stripes of the segment that
+ * it splits, or of the segments that it joins; to replace an array, it holds all of the root's.
+ * (cuckoo.growth in table.h says what a stripe protects.)  One growth stripe of a segment keeps the
+ * segment alive without an RCU read section: while a call holds it, no other call can remove the
+ * segment, or the array that leads to it, from the directory.
  *
- * How a segment leaves:
+ * How a segment S leaves:
  *
- *    0. Its growth stripes are taken, and the new segments are allocated, and a larger array if the
- *       split needs one.
- *    1. All its stripes are taken: from now on nobody changes it.
- *    2. Its entries are copied into segments that no other thread knows yet, and the counts of
- *       copies with them.
- *    3. Its stripes are marked as having left.
- *    4. The directory is changed to lead to the new segments.
- *    5. Its stripes are released.
- *    6. The growth stripes are released, and what has left is retired: the segment, and an array
- *       that was replaced.
+ *    0. The call takes the growth stripes of S, and allocates the new segments and, if the split
+ *       needs one, a larger array.
+ *    1. It takes all stripes of S: from now on no thread changes S.
+ *    2. It copies the entries of S, and their counts of copies, into the new, unpublished segments.
+ *    3. It marks the stripes of S as having left.
+ *    4. It changes the directory to lead to the new segments.
+ *    5. It releases the stripes of S.
+ *    6. It releases the growth stripes, and then retires S and a replaced array, because retiring
+ *       may pause (reclaim.h).
  *
- *    For each key, one store leads calls from the old segment to the new one (change.c).  From the
- *    mark until this store, nobody changes the old segment, and nobody finds the new one.  So until
- *    the store the old segment holds the true state of the key.
+ *    For each key, one store leads calls from S to the new segment (change.c).  From the mark until
+ *    this store, no thread changes S or finds the new segment.  So until the store S holds the true
+ *    state of the key.
  *
- *    A reader that finds the old segment has read the root's word before this store: either it is
- *    this word that changes, or the array which this word leads to had not been replaced yet, or it
- *    was replaced before the mark, and the reader has the old one.  If it reads the buckets before
- *    the mark, what it reads is true at that instant.  If it reads them after the mark, it finds
- *    what the segment held when it was marked.  This was true from the mark until the store, and so
- *    at an instant after the reader's call began.
+ *    A reader that finds S has read the root's word before this store.  (Either the store changes
+ *    that word, or it changes the array that the word led to, or the reader has an array that was
+ *    replaced before the mark.)  If the reader reads the buckets before the mark, what it reads is
+ *    true at that instant.  If it reads them after the mark, it reads what was true from the mark
+ *    until the store, and so at an instant after the reader's call began.
  *
- *    A writer that has waited for one of its stripes finds the mark and begins again at the
- *    directory.
- *
- *    What has left is retired after the growth stripes are released, because retiring may pause
- *    (reclaim.h).
+ *    A writer that has waited for a stripe of S finds the mark, and begins again at the directory.
  *
  * docs/growth.md has a picture of all of this, and the table of rules that step_for() follows.
  */
@@ -72,14 +66,14 @@
 
 #include <time.h>
 
-/* A segment that is emptier than 1 / SKEW_DIVISOR and has no room all the same holds many copies of
- * keys, or keys that were chosen with knowledge of the seed.  It is not worth a split.  (Tiny
- * segments can be unlucky.) */
+/* A segment without room in which less than 1 / SKEW_DIVISOR of the lanes are in use has many
+ * copies of keys, or keys that were chosen with knowledge of the seed.  A split would not help.
+ * (Tiny segments are exempt: they can be unlucky.) */
 enum { SKEW_DIVISOR = 2, SKEW_MIN_LANES = 256 };
 
 /* ---- split ---- */
 
-/* What a split needs besides memory for counts. */
+/* The bytes that a split needs, without counts. */
 static uint64_t bytes_of_split(const struct change *change, const struct segment *parent)
 {
   unsigned bits = tamis__change_needs_array(change, parent->depth);
@@ -87,16 +81,15 @@ static uint64_t bytes_of_split(const struct change *change, const struct segment
          (bits ? directory_array_bytes(bits) : 0);
 }
 
-/* What it may need.  The counts of one child may take as much memory as the parent's. */
+/* The most bytes that a split may need: each child may need as many for counts as the parent. */
 static uint64_t most_bytes_of_split(const struct change *change, struct segment *parent)
 {
   return bytes_of_split(change, parent) + 2 * tamis__segment_counts_bytes(parent);
 }
 
-/* Probes, by allocating and releasing them, whether the allocator has memory for the counts of
- * copies of two children, before much is done in vain.  It may refuse them later all the same.
- * (With max_bytes it is not asked: the blocks would count against the limit until they are
- * released, and another call could be refused because of them.) */
+/* Allocates and releases memory for the counts of two children, to fail early if the allocator
+ * refuses it.  (The allocator may still refuse later.  With max_bytes this does nothing: the blocks
+ * would count against the limit, and could make another call fail.) */
 static int try_counts(struct cuckoo *c, struct segment *parent)
 {
   uint64_t bytes = c->max_bytes ? 0 : tamis__segment_counts_bytes(parent);
@@ -109,15 +102,15 @@ static int try_counts(struct cuckoo *c, struct segment *parent)
   return result;
 }
 
-/* What a split makes. */
+/* The new blocks of a split. */
 struct split {
   struct segment *child[2];
   struct directory_array *larger; /* NULL: the array is large enough */
-  unsigned bits;                  /* of the larger array */
+  unsigned bits;                  /* k of the larger array */
 };
 
-/* Memory is allocated before the stripes are taken, but for duplicate counts, whose size is known
- * under them only. */
+/* Allocates memory before the stripes are taken, except memory for duplicate counts, whose size is
+ * known only under the stripes. */
 static int allocate_split(struct change *change, struct segment *parent, struct split *split)
 {
   struct cuckoo *c = change->c;
@@ -144,7 +137,7 @@ static void release_split(struct change *change, const struct split *split)
   tamis__cuckoo_release(change->c, split->larger, directory_array_bytes(split->bits));
 }
 
-/* The caller holds the growth stripes.  NO_ROOM: children with wider lanes have no room. */
+/* The caller holds the growth stripes.  NO_ROOM: wider lanes cannot take all entries. */
 static int split_locked(struct change *change, struct segment *parent)
 {
   struct cuckoo *c = change->c;
@@ -170,8 +163,8 @@ static int split_locked(struct change *change, struct segment *parent)
     return TAMIS_OK;
   }
   release_split(change, &split);
-  /* Another call wanted the memory at the same time, and both may have been refused: the marks that
-   * others set because of this one are outdated, so they try again. */
+  /* Another call asked for memory at the same time, and both may have been refused.  This
+   * invalidates the full marks that other calls set because of this one, so that they try again. */
   if (fits && result == TAMIS_EFULL) {
     change->rooms++;
     fullness_count(&c->rooms);
@@ -181,10 +174,9 @@ static int split_locked(struct change *change, struct segment *parent)
 
 /* ---- create a segment ---- */
 
-/* Creates the first segment of a root, only in the newest generation, which stays the newest
- * meanwhile.  So a root of an older generation that has no segment never gets one, and look-ups
- * and unique adds that have seen it without one rely on that.  The caller holds the growth
- * stripes of the root. */
+/* Creates the first segment of a root in the newest generation; no generation is opened meanwhile.
+ * A root of an older generation never gets a first segment: look-ups and unique adds that have
+ * found no segment there rely on this.  The caller holds the growth stripes of the root. */
 static int create_segment_locked(struct change *change)
 {
   struct cuckoo *c = change->c;
@@ -201,7 +193,7 @@ static int create_segment_locked(struct change *change)
   if (newest) {
     generation_mark_root(generation, cuckoo_root_of_index(g, change->index));
     tamis__change_root(change, directory_value_of(segment));
-    atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* a figure */
+    atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* a statistic */
   }
   lock_release(opening);
   if (!newest)
@@ -211,9 +203,8 @@ static int create_segment_locked(struct change *change)
 
 /* ---- grow ---- */
 
-/* How full the segment is.  If as full as planned, a failed search shows that there is no room.
- * One that fails in an emptier segment has met many keys of a few buckets, and others may find
- * room. */
+/* How full the segment is.  If it is as full as planned, a failed search shows that there is no
+ * room.  In an emptier segment, many keys share a few buckets, and other searches may find room. */
 static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
                                         const struct segment *segment)
 {
@@ -225,9 +216,10 @@ static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
                                  : FULLNESS_EMPTIER;
 }
 
-/* A union may bring its entries in the order of their hashes, and so those of few pairs at first.
- * A segment that is met half way may split.  (Relaxed: who has not seen the union has seen none of
- * its entries, as word_load() makes visible what precedes them.) */
+/* Whether the segment is too empty to split.  While a union runs, and after one has failed, no
+ * segment is: a union may add entries in the order of their hashes, and so fill few pairs at first.
+ * (Relaxed: a thread that has read an entry of the union sees `unions`, because word_load() makes
+ * visible what precedes an entry.) */
 static bool is_skewed(const struct cuckoo *c, const struct cuckoo_geometry *g,
                       const struct segment *segment)
 {
@@ -243,18 +235,18 @@ static bool backlog_is_empty(const struct cuckoo *c)
   return !growth || atomic_load_explicit(&growth->backlog.held, memory_order_relaxed) == 0;
 }
 
-/* The steps: see the head of this file.  REFUSE: none is left. */
+/* The steps: see the head of this file.  REFUSE: no step is left. */
 enum step { CREATE, SPLIT, OPEN, FOLD, REFUSE };
 
-/* A segment that may not be split is folded, successfully at most once, as copies may have taken
- * lanes. */
+/* A segment that must not split is folded, as copies may have taken lanes; after a successful fold
+ * nothing is left to do. */
 static enum step last_step(const struct segment *segment)
 {
   return segment_counts_copies(segment) ? REFUSE : FOLD;
 }
 
-/* What the segment needs, in which no path leads to room.  For a key that is added, only the newest
- * generation grows; for an entry of a union any may split, but none is opened. */
+/* The step for a segment in which no path leads to room.  For an added key, only the newest
+ * generation grows; for a union's entry, any segment may split, but no generation is opened. */
 static enum step step_for(const struct change *change, const struct segment *segment,
                           bool for_union)
 {
@@ -272,16 +264,16 @@ static enum step step_for(const struct change *change, const struct segment *seg
   return newest && change->c->growable && !for_union ? OPEN : last_step(segment);
 }
 
-/* A filter that is to grow for the first time gets what it needs for that, unless max_bytes would
- * not let it grow all the same.  (One that has been loaded may have no segment to split.) */
+/* Creates the growth of a filter that is to grow for the first time, unless max_bytes would refuse
+ * the step anyway.  (A loaded filter may have no segment to split.) */
 static int begin_to_grow_locked(const struct change *change, const struct segment *segment)
 {
   uint64_t bytes = sizeof(struct cuckoo_growth) + (segment ? bytes_of_split(change, segment) : 0);
   return tamis__cuckoo_fits(change->c, bytes) ? tamis__growth_provide(change->c) : TAMIS_EFULL;
 }
 
-/* Once there is growth, the caller tries again, as other calls may take growth stripes from now on.
- * The caller holds the growth stripes. */
+/* Takes a step.  If the filter has no growth yet, creates it, and the caller tries again, because
+ * from then on other calls may take growth stripes.  The caller holds the growth stripes. */
 static int take_step_locked(struct change *change, struct segment *segment, enum step step)
 {
   if (step != FOLD && step != REFUSE && !change_has_growth(change))
@@ -293,9 +285,9 @@ static int take_step_locked(struct change *change, struct segment *segment, enum
                          : TAMIS_EFULL;
 }
 
-/* After all steps have failed.  Memory that the allocator refuses, or that waits for readers, may
- * be had later.  And a segment of the newest generation that may not split is no limit for a union:
- * an add may open a generation. */
+/* Marks a segment after all steps have failed.  The mark is FULL only if the failure is lasting: no
+ * memory waits for readers, and the allocator has not refused any.  For a union, the split limit of
+ * the newest generation is not lasting either: an add may open a generation. */
 static void mark_as_full(const struct change *change, struct segment *segment, bool for_union,
                          int result)
 {
@@ -306,9 +298,9 @@ static void mark_as_full(const struct change *change, struct segment *segment, b
                 change->rooms, fullness_of(segment_geometry(change->generation, segment), segment));
 }
 
-/* Whether there is a path by now: since the caller has searched in vain, another call may have
- * made room.  The search is announced, as a mark may follow it (base/fullness.h).  The caller
- * holds the growth stripes. */
+/* Whether a path exists by now: another call may have made room since the caller's search failed.
+ * It announces its search, as a full mark may follow (base/fullness.h).  The caller holds the
+ * growth stripes. */
 static bool has_path_locked(const struct bucket_pair *full)
 {
   if (fullness_has_no_path(&full->segment->fullness))
@@ -326,7 +318,7 @@ static int grow_locked(struct change *change, const struct bucket_pair *full, bo
     return TAMIS_OK;
   enum step step = step_for(change, segment, for_union);
   int result = take_step_locked(change, segment, step);
-  if (result == NO_ROOM) /* copies are folded, or else keys go to the next generation */
+  if (result == NO_ROOM) /* fold, or else let the next generation take the keys */
     result = take_step_locked(change, segment,
                               !segment_counts_copies(segment) ? FOLD
                               : for_union                     ? REFUSE
@@ -345,8 +337,7 @@ static uint64_t now(void)
   return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
 }
 
-/* For what tamis__change_begin() takes the stripes: a split that needs a larger array takes all of
- * the root. */
+/* The depth for tamis__change_begin(): 0 if a split would need a larger array. */
 static unsigned depth_to_lock(const struct bucket_pair *pair)
 {
   unsigned depth = directory_depth(pair->own_value), bits = directory_depth(pair->root_value);
@@ -354,9 +345,9 @@ static unsigned depth_to_lock(const struct bucket_pair *pair)
   return larger ? 0 : depth;
 }
 
-/* The caller's read section has ended, so the segment may have been released, and its memory used
- * again for another segment.  If the directory still leads to it, it is the segment of this key all
- * the same, and what is done is right for it. */
+/* The caller's read section has ended, so the segment may have been released, and another segment
+ * may have its memory.  If the directory still leads to that address, it is the segment of this
+ * key, and the step is right for it. */
 int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned generations,
                 bool for_union)
 {
@@ -374,7 +365,7 @@ int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned gener
   return result;
 }
 
-/* One step towards a depth.  False: there is no more to do, or it failed. */
+/* Takes one step towards a depth.  False: the depth or a limit is reached, or the step failed. */
 static bool step_to(struct cuckoo *c, struct generation *generation, uint64_t index, unsigned depth)
 {
   unsigned limit = generation_split_limit(generation);

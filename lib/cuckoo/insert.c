@@ -2,49 +2,51 @@
  *
  * Layer 2: add and unique add, which put a key into a cuckoo filter.
  *
- *    1. Find the key's bucket pair in the newest generation (after limits were reached there, in an
- *       older one), and take its stripes, or a plain add the one of the bucket that it writes.
- *    2. Check that the segment has not left the directory and that no generation has been opened
- *       since.
+ *    1. Find the key's bucket pair in the newest generation, or in an older one after limits are
+ *       reached in the newest.  Take the pair's stripes; a plain add takes only the stripe of the
+ *       bucket that it writes.
+ *    2. Check that the segment has not left the directory, and that no generation was opened since
+ *       step 1.
  *    3. Write the entry into a free lane, or count a duplicate.
  *    4. If there is no room: release the stripes, make room by an eviction or by growth, and try
- *       again.  If the segment is known to be full, an older generation may take the key; if there
- *       is none, or all are full, the add is refused.
+ *       again.  If the segment is marked as full, an older generation may take the key; if none
+ *       can, the add is refused.
  *
  * [B] One winner.  A unique add holds the stripes of the key's bucket pairs in all generations
  *     while it searches and inserts, and has read the number of generations again under them.  Two
- *     unique adds that know the same generations meet at the newest one's stripes.  If one knows
- *     more generations, it also holds the stripes of the pair that is newest to the other, unless
- *     it found no segment there.  Either the segment was created later; then so were the other's
- *     steps, and it reads the new number.  Or the segment has been dropped; then the other one
- *     finds it marked and begins again, or it had released its stripes before the drop found the
- *     segment empty.
+ *     unique adds of a key that have read the same number of generations exclude each other by the
+ *     stripes in the newest generation.  If add Q has read a larger number than add P, let N be the
+ *     generation that is the newest for P.  Q also holds the stripes of the pair in N, unless it
+ *     found no segment there.  If that segment was created later, P took its stripes later still,
+ *     and then reads the new number.  If the segment was dropped before, P finds it marked and
+ *     begins again, or had released its stripes before the drop found the segment empty.
  *
- * [F] Duplicates.  Copies of a key beyond max_lanes_per_key(), copies for which there is no lane,
- *     and all copies in a segment that has been folded (fold.h) are counted: with the matching
- *     entry that knows most of the newest generation with a match; of older generations, with one
- *     of the first that has a match and takes adds.  Any match will do, as a remove takes from
- *     any.  (Adds of a new key that meet may take a lane each all the same: see [O].)
+ * [F] Duplicates.  A copy of a key is counted if max_lanes_per_key() lanes match the key already,
+ *     if there is no lane for the copy, or if the segment has been folded (fold.h).  The copy is
+ *     counted with an entry that matches: in the newest generation, the one that knows most bits;
+ *     otherwise one in the oldest generation that has a match and lets adds in.  Any match is
+ *     correct, because a remove may take any match.  (Two simultaneous adds of a new key may each
+ *     take a lane: see [O].)
  *
- * [O] One stripe.  A plain add whose key matches neither bucket chooses a free lane without a lock.
- *     Then it takes the stripe of that bucket alone, reads both buckets again, and writes the entry
- *     if neither has changed; otherwise it takes both stripes.  Let A be the bucket, B the key's
- *     other one.
+ * [O] One stripe.  If no entry of either bucket matches the key, a plain add chooses a free lane
+ *     without a lock.  Then it takes only the stripe of that bucket, reads both buckets again, and
+ *     writes the entry if neither has changed; otherwise it takes both stripes.  Let A be the
+ *     bucket of the chosen lane, and B the key's other bucket.
  *
- *     Whoever changes A holds A's stripe, and splits, joins, drops and folds hold all stripes, so
- *     the write loses nothing.
+ *     Every other change of A holds A's stripe (splits, joins, drops and folds hold all stripes),
+ *     so the write overwrites nothing.
  *
  *     An entry that matches the key has the same two buckets as the key, because they follow from
  *     bits that an entry never loses.  So every other call that adds, moves, counts or removes such
- *     an entry holds the stripes of both A and B, and happens before or after this add: with one
- *     exception.  Another plain add of such a key may write to B at the same time.  Both have found
- *     no match in either bucket while they held their stripes.  So there are two such adds at most,
- *     one for each bucket, and the key has two lanes after them, as max_lanes_per_key() always
- *     allows.  (Without the second reading of B, other calls could have filled B with copies since
- *     the first one.)
+ *     an entry holds the stripes of both A and B, and happens before or after this add.  The one
+ *     exception is another plain add of such a key, which may write to B at the same time.  Both
+ *     adds have found no match in either bucket while they held their stripes.  So at most two such
+ *     adds meet, one for each bucket, and the key then has two lanes, which max_lanes_per_key()
+ *     always allows.  (If the add did not read B again, other calls could have filled B with copies
+ *     since its first read.)
  *
- *     A unique add finds its key before or after this add, and a remove takes its entry before or
- *     after it.  Look-ups rely on the latter: see [D] in lookup.c.
+ *     A unique add and a remove happen before or after this add.  Look-ups rely on this for
+ *     removes: see [D] in lookup.c.
  *
  * docs/concurrency.md has the order of locks.  A call that holds stripes of bucket pairs never
  * waits for a growth stripe.
@@ -63,7 +65,7 @@
 
 /* ---- step 3: with the stripes of the pair ---- */
 
-/* The caller holds the stripes of the pair; so with the next. */
+/* The caller holds the stripes of the pair, here and in the next function. */
 static int count_copy_locked(struct cuckoo *c, const struct bucket_pair *pair,
                              const struct best_match *best)
 {
@@ -74,8 +76,8 @@ static int count_copy_locked(struct cuckoo *c, const struct bucket_pair *pair,
   return result;
 }
 
-/* Counts one more copy of a key that is in, if this copy is not to have a lane of its own.  Returns
- * whether that settles the add, with its result in *result; otherwise the copy wants a lane. */
+/* Counts a copy of a key that matches, if the copy is not to have a lane of its own.  True: the add
+ * is done, with its result in *result.  False: the copy needs a lane. */
 static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *pair, bool room,
                                     bool no_path, int *result)
 {
@@ -91,10 +93,10 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
   *result = count_copy_locked(c, pair, &best);
   if (*result == TAMIS_OK && !counted && no_path)
     tamis__note_copy_without_room(c, g, pair->segment);
-  return *result != TAMIS_EFULL; /* a limit is reached: then a lane, if one is free */
+  return *result != TAMIS_EFULL; /* at a limit, the copy may still get a free lane */
 }
 
-/* What the buckets of a pair hold, and which of their lanes are free. */
+/* The values of a pair's buckets, and their free lanes. */
 struct pair_words {
   uint64_t lower, upper;
   uint64_t room_lower, room_upper;
@@ -114,15 +116,15 @@ FORCE_INLINE bool pair_has_room(struct pair_words words)
   return (words.room_lower | words.room_upper) != 0;
 }
 
-/* Where an entry goes, and what the bucket holds then. */
+/* The bucket for an entry, and the bucket's value with the entry. */
 struct place {
   uint64_t bucket;
   uint64_t value;
 };
 
-/* The first free lane of the emptier bucket, which has the lower one: that leaves most choice to
- * later keys.  Which bucket it is, is a matter of chance, so it is chosen without a branch.  There
- * is room. */
+/* Chooses the first free lane of the emptier bucket, which is the bucket with the lower first free
+ * lane: that leaves most choice to later keys.  Which bucket it is is random, so the code has no
+ * branch.  There is room. */
 FORCE_INLINE struct place choose_place(const struct bucket_pair *pair, const struct lane_shape *s,
                                        struct pair_words words)
 {
@@ -136,8 +138,7 @@ FORCE_INLINE struct place choose_place(const struct bucket_pair *pair, const str
   return (struct place){bucket, lanes_fill_first(s, value, free, pair->entry)};
 }
 
-/* The caller holds the bucket's stripe, and the bucket has not changed since the place was
- * chosen. */
+/* The caller holds the bucket's stripe, and the bucket has not changed since choose_place(). */
 FORCE_INLINE void write_entry_locked(const struct bucket_pair *pair,
                                      const struct cuckoo_geometry *g, struct place place)
 {
@@ -146,8 +147,8 @@ FORCE_INLINE void write_entry_locked(const struct bucket_pair *pair,
   cuckoo_count_change(pair->generation, ENTRIES, 1);
 }
 
-/* A key that neither bucket has, or a copy that is to have a lane.  Returns TAMIS_OK, NO_ROOM or
- * MARKED_FULL.  The caller holds the stripes of the pair; so with the next. */
+/* Writes the entry of an absent key, or of a copy that gets a lane.  Returns TAMIS_OK, NO_ROOM or
+ * MARKED_FULL.  The caller holds the stripes of the pair, here and in the next function. */
 FORCE_INLINE int insert_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                      const struct cuckoo_geometry *g, struct pair_words words)
 {
@@ -158,8 +159,8 @@ FORCE_INLINE int insert_entry_locked(struct cuckoo *c, const struct bucket_pair 
   return TAMIS_OK;
 }
 
-/* `no_path`: no eviction will make room, so a key that is in is counted.  Returns a result, NO_ROOM
- * or MARKED_FULL. */
+/* `no_path`: no eviction can make room, so a copy is counted rather than written.  Returns a
+ * result, NO_ROOM or MARKED_FULL. */
 FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                const struct cuckoo_geometry *g, bool no_path)
 {
@@ -174,15 +175,15 @@ FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
   return insert_entry_locked(c, pair, g, words);
 }
 
-/* Step 3 with the stripe of one bucket: see [O].  `n` is the number of generations before the pair
- * was found.  Returns TAMIS_OK, NO_ROOM, LEFT, or RETRY: the add needs both stripes. */
+/* Step 3 with the stripe of one bucket: see [O].  `n` is the number of generations, read before the
+ * pair was found.  Returns TAMIS_OK, NO_ROOM, LEFT, or RETRY: the add needs both stripes. */
 FORCE_INLINE int insert_with_one_stripe(struct cuckoo *c, const struct bucket_pair *pair,
                                         const struct cuckoo_geometry *g, unsigned n)
 {
   struct pair_words words = pair_load(pair, g);
   if (__builtin_expect(match_either(g, words.lower, words.upper, pair->entry), 0))
     return RETRY;
-  if (__builtin_expect(!pair_has_room(words), 0)) /* both were full, but perhaps not at once */
+  if (__builtin_expect(!pair_has_room(words), 0)) /* both were full, perhaps not at the same time */
     return segment_is_full(c, pair->segment) ? RETRY : NO_ROOM;
   struct place place = choose_place(pair, &g->shape, words);
   struct stripe *stripe = stripe_of_bucket(g, pair->segment, place.bucket);
@@ -192,7 +193,7 @@ FORCE_INLINE int insert_with_one_stripe(struct cuckoo *c, const struct bucket_pa
   const word *both = segment_words(g, pair->segment);
   uint64_t changed =
       (word_load(&both[pair->lower]) ^ words.lower) | (word_load(&both[pair->upper]) ^ words.upper);
-  if (g->shape.ages) /* otherwise segments stay, and there is one generation */
+  if (g->shape.ages) /* in a fixed filter segments stay, and there is one generation */
     changed |= stripe_has_left(stripe) | (cuckoo_generations(c) ^ n);
   HOOK(cuckoo_place_checked);
   if (!changed)
@@ -203,12 +204,12 @@ FORCE_INLINE int insert_with_one_stripe(struct cuckoo *c, const struct bucket_pa
 
 /* ---- the tries of one call ---- */
 
-/* In which generation the next try is made: the newest one or, after limits have been reached
- * there, the ones before it, where removes may have made room. */
+/* The generation for the next attempt: the newest one or, after limits are reached there, an older
+ * one, in which removes may have made room. */
 struct attempt {
-  unsigned generations; /* when these tries began */
-  unsigned older;       /* generations that the tries have gone back */
-  bool no_path;         /* there is no room, and no cuckoo path to make some */
+  unsigned generations; /* their number when these attempts began */
+  unsigned older;       /* how many generations before the newest */
+  bool no_path;         /* the pair is full, and no cuckoo path makes room */
 };
 
 static unsigned attempt_generation(struct attempt *attempt, unsigned n)
@@ -218,8 +219,8 @@ static unsigned attempt_generation(struct attempt *attempt, unsigned n)
   return n - 1 - attempt->older;
 }
 
-/* The next try is made in an older generation, unless one has been opened.  Returns RETRY, or
- * TAMIS_EFULL if there is none. */
+/* Makes the next attempt go to an older generation, unless a new one was opened.  Returns RETRY, or
+ * TAMIS_EFULL if no generation is older. */
 static int try_older(const struct cuckoo *c, struct attempt *attempt)
 {
   if (cuckoo_generations(c) != attempt->generations)
@@ -230,26 +231,25 @@ static int try_older(const struct cuckoo *c, struct attempt *attempt)
   return RETRY;
 }
 
-/* After a try that found no room.  Returns RETRY or the reason why there is none. */
+/* Makes room after an attempt that found none.  Returns RETRY, or the error of the add. */
 static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct attempt *attempt)
 {
-  bool no_segment = attempt->older > 0 && !full->segment; /* it never gets one: see growth.c */
+  bool no_segment = attempt->older > 0 && !full->segment; /* nor will there be one: see growth.c */
   int result = no_segment ? TAMIS_EFULL : tamis__grow(c, full, attempt->generations, false);
   if (result == TAMIS_OK || cuckoo_generations(c) != attempt->generations)
     return RETRY;
   return result == TAMIS_EFULL ? try_older(c, attempt) : result;
 }
 
-/* With the stripes of both buckets.  `n` is the number of generations before the pair was found.
- * Returns a result, NO_ROOM, MARKED_FULL or RETRY. */
+/* Steps 1 to 3 with the stripes of both buckets.  `n` is the number of generations, read before the
+ * pair was found.  Returns a result, NO_ROOM, MARKED_FULL or RETRY. */
 static NEVER_INLINE int add_with_both_stripes(struct cuckoo *c, const struct bucket_pair *pair,
                                               unsigned n, bool no_path)
 {
   const struct cuckoo_geometry *g = pair->geometry;
   if (!pair_lock(pair, g))
     return RETRY;
-  /* Once a generation is open, no thread that does not know of it may put an entry into an older
-   * one. */
+  /* After a generation is opened, no thread that has not seen it may write to an older one. */
   int result = cuckoo_generations(c) != n   ? RETRY
                : !pair_lets_add(c, pair, n) ? MARKED_FULL
                                             : insert_locked(c, pair, g, no_path);
@@ -257,8 +257,8 @@ static NEVER_INLINE int add_with_both_stripes(struct cuckoo *c, const struct buc
   return result;
 }
 
-/* In the rare case the pair is copied, as far as it is needed, so that in the usual one it can stay
- * in registers. */
+/* In the rare case the needed members of the pair are copied; so in the usual case the compiler can
+ * keep the pair in registers. */
 FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
                         const struct cuckoo_geometry *g, unsigned n, bool no_path)
 {
@@ -277,12 +277,13 @@ FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
   return add_with_both_stripes(c, &copy, n, no_path);
 }
 
-/* One try, in a read section.  *pair is where it was made.  Returns a result, NO_ROOM,
- * MARKED_FULL or RETRY. */
+/* One attempt, in a read section; sets *pair to its pair.  Returns a result, NO_ROOM, MARKED_FULL
+ * or RETRY. */
 typedef int try_call(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                      struct bucket_pair *pair);
 
-/* Counts a copy of a key that only older generations have, by [F].  Returns a result or NO_ROOM. */
+/* Counts a copy of a key that matches only in older generations: [F].  Returns a result or
+ * NO_ROOM. */
 static int count_older_copy(struct cuckoo *c, const struct locked_pairs *locked)
 {
   const struct bucket_pair *newest = &locked->pair[locked->n - 1];
@@ -295,15 +296,15 @@ static int count_older_copy(struct cuckoo *c, const struct locked_pairs *locked)
       best = match_pair(pair);
     if (best.matches && pair_lets_add(c, pair, locked->n)) {
       int result = count_copy_locked(c, pair, &best);
-      return result == TAMIS_EFULL ? NO_ROOM : result; /* at a limit a lane will do */
+      return result == TAMIS_EFULL ? NO_ROOM : result; /* at a limit the copy may get a lane */
     }
   }
   return NO_ROOM;
 }
 
-/* A try in all generations at once.  It prefers to count the key as a copy, where an older
- * generation has it.  Otherwise it goes back from the newest generation to the first one whose
- * segment is not known to be full. */
+/* An attempt in all generations at once.  If an older generation has a match, it counts the key as
+ * a copy there.  Otherwise it goes from the newest generation back to the first one whose segment
+ * is not marked as full. */
 static int try_all(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                    struct bucket_pair *pair)
 {
@@ -369,9 +370,9 @@ static NEVER_INLINE int refuse(const struct cuckoo *c, int result)
   return result;
 }
 
-/* Tries until the key is in or refused.  When a search finds no path, there is one more try, which
- * may count the key as a copy; only if that fails too, the filter grows.  What the search has found
- * holds in this read section only. */
+/* Makes attempts until the key is in or refused.  When a search finds no path, one more attempt may
+ * count the key as a copy; only if that fails too, the filter grows.  The result of a search is
+ * valid in its read section only. */
 static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
 {
   struct attempt attempt = {0};
@@ -408,9 +409,9 @@ static int add_unique_any(struct cuckoo *c, uint64_t hash)
   return tamis__contains_mixed_any(c, hash) ? TAMIS_PRESENT : insert(c, hash, try_add_unique);
 }
 
-/* ---- the same, faster: one generation, a registered reader, and there is room ----
+/* ---- the straight path: one generation, a registered reader, and a free lane ----
  *
- * All other cases are left to the general path above. */
+ * All other cases take the general path above. */
 
 FORCE_INLINE int add_unique_at(struct cuckoo *c, const struct bucket_pair *pair,
                                const struct cuckoo_geometry *g)
@@ -445,7 +446,7 @@ FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growabl
     if (growable)
       registered_reader_leave(token);
   }
-  if ((unsigned) result < NO_ROOM) /* and it is no failure, which is below 0 */
+  if ((unsigned) result < NO_ROOM) /* nor an error, which is below 0 */
     return result;
   if (result < 0 || (result == MARKED_FULL && (!growable || cuckoo_generations(c) == 1)))
     return refuse(c, result < 0 ? result : TAMIS_EFULL); /* there is no other generation */

@@ -2,10 +2,10 @@
  *
  * Layer 2: loads and maps saved cuckoo filters, which save.c writes.
  *
- * What is read may be anything.  So memory for segments is asked for as they arrive; that of the
- * directories, which follows from the geometry alone, when the trailer has said that nothing is
- * missing.  Everything that can be counted is counted, and what only the filter's own calls may
- * write (locks, versions, addresses) is never taken from the data.
+ * The data may be damaged or made up.  So a load allocates memory for each segment when the segment
+ * arrives; it allocates the directories, whose size follows from the geometry alone, after the
+ * trailer shows that the data is complete.  A load recomputes all counters, and never takes from
+ * the data what only the filter's own calls may write: locks, versions, addresses.
  */
 #include "cuckoo/save.h"
 
@@ -22,17 +22,17 @@ struct load {
   struct saved_reader *r;
   const struct saved_head *saved;
   struct cuckoo *c;
-  uint64_t totals[SAVED_TOTALS]; /* counted */
-  /* Of a filter that grows: */
-  struct retired *first[CUCKOO_MAX_GENERATIONS]; /* the segments of each generation, */
-  struct retired **last; /* where the next one of the newest generation is appended, */
-  uint64_t next;         /* and the first directory index that it may have */
-  uint64_t *removed;     /* hashes */
+  uint64_t totals[SAVED_TOTALS]; /* as counted here */
+  /* In a growable filter: */
+  struct retired *first[CUCKOO_MAX_GENERATIONS]; /* list of the segments of each generation */
+  struct retired **last;                         /* end of the newest generation's list */
+  uint64_t next;                                 /* least index of the next segment */
+  uint64_t *removed;                             /* hashes of removed keys */
   size_t removed_n, removed_room;
-  /* Of one that does not: */
-  struct saved_memory memory; /* its segments */
+  /* In a fixed filter: */
+  struct saved_memory memory; /* of the segments */
   uint64_t segments;
-  uint64_t places; /* a digest of where the segments begin */
+  uint64_t places; /* a digest of the segments' offsets in the file */
 };
 
 static struct generation *newest(const struct load *l)
@@ -42,7 +42,7 @@ static struct generation *newest(const struct load *l)
 
 /* ---- counts ---- */
 
-struct given {
+struct counts_target {
   struct load *l;
   const struct cuckoo_geometry *g;
   struct segment *segment;
@@ -50,27 +50,27 @@ struct given {
 
 static int give_counts(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS])
 {
-  const struct given *to = context;
-  /* a filter at its limit must fit within it again */
+  const struct counts_target *to = context;
+  /* a filter that was saved at its limit must fit within the limit again */
   bool spare = to->l->saved->options.max_bytes == 0;
   return tamis__segment_set_copies(to->l->c, to->g, to->segment,
                                    (uint32_t) (first / to->g->shape.lanes), counts, spare);
 }
 
-/* Reads the blocks of counts that follow a segment.  `segment` is NULL in a mapped filter, which
- * has no room for them. */
+/* Reads the blocks of counts that follow a segment.  In a mapped filter `segment` is NULL, and the
+ * counts are only checked. */
 static int load_counts(struct load *l, const struct cuckoo_geometry *g, uint64_t index,
                        const uint64_t *words, struct segment *segment)
 {
   struct image_table table = {
       .shape = &g->shape, .words = words, .n = cuckoo_buckets(g), .table = index};
-  struct given given = {l, g, segment};
+  struct counts_target target = {l, g, segment};
   struct lane_counts_reader counts;
   int result;
   while ((result = image_load_counts(l->r, &table, &counts, &l->totals[TOTAL_COPIES])) ==
          TAMIS_OK) {
     if (segment)
-      result = tamis__image_give(counts, COUNTS_BUCKETS * g->shape.lanes, give_counts, &given);
+      result = tamis__image_give(counts, COUNTS_BUCKETS * g->shape.lanes, give_counts, &target);
     if (result != TAMIS_OK)
       return result;
   }
@@ -84,7 +84,7 @@ static bool set_copying(struct segment *segment, uint64_t copying)
   return copying <= INT32_MAX;
 }
 
-/* `segment`: NULL in a mapped filter. */
+/* `segment` is NULL in a mapped filter. */
 static void set_used(struct load *l, const struct cuckoo_geometry *g, struct segment *segment,
                      const uint32_t used[CUCKOO_FIXED_STRIPES])
 {
@@ -113,7 +113,7 @@ static int begin_generation(struct load *l, const struct cuckoo_geometry *g)
   return TAMIS_OK;
 }
 
-/* Whether the segments of the last root that has any fill it. */
+/* Whether the segments of the last root are complete. */
 static bool root_is_complete(const struct load *l)
 {
   return (l->next & ((UINT64_C(1) << newest(l)->geometry.depth_limit) - 1)) == 0;
@@ -134,7 +134,7 @@ static int load_generation(struct load *l, const struct saved_block *block)
              : TAMIS_ECORRUPT;
 }
 
-/* Whether a segment may stand there: it continues its root, or begins a later one. */
+/* Whether a segment of this index and depth continues the current root, or begins a later one. */
 static bool is_in_its_place(const struct load *l, uint64_t index, unsigned depth)
 {
   const struct cuckoo_geometry *g = &newest(l)->geometry;
@@ -179,7 +179,7 @@ static int load_segment(struct load *l, const struct saved_block *block)
   if (number != generation->number || !is_in_its_place(l, index, depth) ||
       block->size != cuckoo_buckets(g) * 8)
     return TAMIS_ECORRUPT;
-  result = depth > 0 ? tamis__growth_provide(l->c) : TAMIS_OK; /* for its geometry */
+  result = depth > 0 ? tamis__growth_provide(l->c) : TAMIS_OK; /* has the segment's geometry */
   if (result != TAMIS_OK)
     return result;
   struct segment *segment = tamis__segment_create_unfilled(l->c, generation, index, depth, &result);
@@ -196,7 +196,7 @@ static int load_segment(struct load *l, const struct saved_block *block)
   l->last = &segment->retired.next;
   l->next = index + directory_range_of(g, index, depth).count;
   l->totals[TOTAL_SEGMENTS]++;
-  atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* figures, both */
+  atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* statistics, both */
   if (depth > g->uneven_at && !g->later)
     atomic_fetch_add_explicit(&cuckoo_growth(l->c)->after_segments, 1, memory_order_relaxed);
   count(generation, l->totals[TOTAL_ENTRIES] - entries, l->totals[TOTAL_COPIES] - copies);
@@ -247,7 +247,7 @@ static int load_limits(struct load *l, const struct saved_block *block)
 static int load_blocks(struct load *l)
 {
   struct saved_block block;
-  bool last = false; /* only the end may follow */
+  bool last = false; /* only the end block may follow */
   int result;
   do {
     result = tamis__saved_read_block(l->r, &block);
@@ -263,13 +263,13 @@ static int load_blocks(struct load *l)
   return result == TAMIS_OK && !root_is_complete(l) ? TAMIS_ECORRUPT : result;
 }
 
-/* Where a segment belongs. */
+/* The first index of a loaded segment. */
 static uint64_t index_of(const struct retired *segment)
 {
   return segment->size;
 }
 
-/* The k of the array of the root that a list begins with; 0: it needs none. */
+/* The k of the array for the root of the list's first segment; 0: the root needs no array. */
 static unsigned bits_of_root(const struct cuckoo_geometry *g, const struct retired *list)
 {
   unsigned most = 0;
@@ -281,8 +281,7 @@ static unsigned bits_of_root(const struct cuckoo_geometry *g, const struct retir
   return most;
 }
 
-/* Puts the segments of the root that a list begins with into the directory, and takes them off the
- * list. */
+/* Moves all segments of the root of the list's first segment from the list to the directory. */
 static int publish_root(struct cuckoo *c, struct generation *generation, struct retired **list)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -324,7 +323,7 @@ static int publish_segments(struct load *l)
   return result;
 }
 
-/* What was removed while the snapshot was taken: see snapshot.c. */
+/* Removes the keys that were removed while the snapshot was taken: see snapshot.c. */
 static int remove_keys(struct load *l)
 {
   for (size_t i = 0; i < l->removed_n; i++) {
@@ -337,8 +336,8 @@ static int remove_keys(struct load *l)
 
 /* ---- a filter that does not grow ---- */
 
-/* Whether a segment is as save.c writes it: all is zero before the words but for copying and the
- * lanes in use, and after them. */
+/* Whether a segment is as save.c writes it: zero before and after the words, except `copying` and
+ * the stripes' numbers of lanes in use. */
 static bool segment_is_whole(const struct cuckoo_geometry *g, const unsigned char *at,
                              uint32_t used[CUCKOO_FIXED_STRIPES])
 {
@@ -359,8 +358,9 @@ static uint64_t add_place(uint64_t digest, uint64_t place)
   return hash_spread(digest ^ place) + 1;
 }
 
-/* Reads where the segments begin, and all that follows.  If it is to be believed (`adopt`), these
- * are the segments of the filter. */
+/* Reads the table of the segments' offsets, and all that follows.  With `adopt` the directory leads
+ * to these offsets, and the segments are not checked; otherwise the offsets must equal those of the
+ * segments that were read. */
 static int read_places(struct load *l, const struct cuckoo_geometry *g, bool adopt)
 {
   struct saved_block block;
@@ -392,8 +392,8 @@ static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
   const struct cuckoo *c = l->c;
   const void *at;
   uint64_t begin;
-  /* all of it is counted in c->bytes */
-  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* of one thread so far */
+  /* c->bytes contains l->memory.all already */
+  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* not shared yet */
   l->memory.limit = c->max_bytes ? c->max_bytes - (bytes - l->memory.all) : 0;
   int result = tamis__saved_read_array(l->r, cuckoo_segment_bytes(g), &l->memory, &at, &begin);
   if (result != TAMIS_OK)
@@ -418,7 +418,7 @@ static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
   return result;
 }
 
-/* What is not to be checked is not read: the places of the segments are. */
+/* Maps segments without checking them: reads only their offsets. */
 static int map_segments(struct load *l, const struct cuckoo_geometry *g)
 {
   int result = tamis__saved_read_totals(l->r, l->totals);
@@ -443,14 +443,14 @@ static int load_fixed_segments(struct load *l, const struct cuckoo_geometry *g)
   } else if (!l->r->mapping) {
     l->memory.all = cuckoo_roots(g) * cuckoo_segment_bytes(g);
     atomic_fetch_add_explicit(&l->c->bytes, l->memory.all,
-                              memory_order_relaxed); /* checked before */
+                              memory_order_relaxed); /* the caller has checked the limit */
   }
   for (; result == TAMIS_OK && l->segments < cuckoo_roots(g); l->segments += result == TAMIS_OK)
     result = load_fixed_segment(l, g);
   return result == TAMIS_OK ? read_places(l, g, false) : result;
 }
 
-/* The block becomes that of the filter. */
+/* Makes the block with the segments the filter's own. */
 static int publish_block(struct load *l, const struct cuckoo_geometry *g)
 {
   struct generation *generation = newest(l);
@@ -471,14 +471,14 @@ static int publish_block(struct load *l, const struct cuckoo_geometry *g)
   return TAMIS_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole load ---- */
 
 static int check_totals(struct load *l)
 {
   uint64_t said[SAVED_TOTALS];
   int result = tamis__saved_read_end(l->r, said);
   if (result == TAMIS_OK && l->r->mapping && !l->r->check_all)
-    return TAMIS_OK; /* nothing has been counted: they are what the trailer says */
+    return TAMIS_OK; /* no segment was read, so l->totals came from the trailer */
   return result == TAMIS_OK && memcmp(said, l->totals, sizeof said) != 0 ? TAMIS_ECORRUPT : result;
 }
 
@@ -511,7 +511,7 @@ static void release_all(struct load *l)
     tamis__memory_release(&l->r->allocator, l->memory.block, l->memory.bytes);
 }
 
-/* What says that it has grown. */
+/* Restores the numbers of splits and joins. */
 static int restore_growths(struct cuckoo *c, const struct saved_head *saved)
 {
   uint64_t splits = saved->geometry[SAVED_SPLITS], joins = saved->geometry[SAVED_JOINS];

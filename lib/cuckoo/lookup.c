@@ -5,51 +5,52 @@
  *    hash ──► cuckoo_address() ──► directory ──► segment ──► lower bucket ┐ a word of lanes each;
  *             (geometry.h)                             └───► upper bucket ┘ the entry is in either
  *
- * in each generation, of which most filters have one.
+ * in each generation; most filters have one.
  *
  * [D] A look-up takes no lock.  It reads the version of a stripe, then the buckets, then the
- *     version again.  It begins anew if an entry has meanwhile left a bucket of the stripe or the
- *     segment has been marked as leaving and, on the general path, if the directory has changed.
+ *     version again.  A miss is repeated if meanwhile an entry left a bucket of the stripe, the
+ *     segment was marked as having left, or (on the general path) the directory changed.
  *
- *     Hit: the entry was there when its word was read; or, if the segment had left the directory by
- *     then, when the segment left, which was after this call had read the word of the root.
+ *     Hit: takes effect when the word of the entry is read; or, if the segment had left the
+ *     directory by then, when the segment left, which was after this call read the root's word.
  *
- *     Miss with one generation: of the key's two buckets, A is the lower one, which is read first,
- *     and B the upper one.  The look-up reads the version of B's stripe, bucket A, bucket B, and
- *     that version again.  (An entry that moves from A to B cannot be missed: its copy is in B
- *     before A is cleared, and A is read first.)  If the two versions are equal, no entry has left
- *     B in between.  So what is not in B at the end was not in B when A was read; it was not in A
- *     then; and the miss takes effect at the read of A.
+ *     Miss with one generation: let A be the key's lower bucket, and B the upper one.  The look-up
+ *     reads the version of B's stripe, bucket A, bucket B, and that version again.  (It cannot miss
+ *     an entry that moves from A to B: the copy is in B before A is cleared, and A is read first.)
+ *     If the two versions are equal, no entry has left B in between.  So at the read of A, no
+ *     matching entry was in B, as none is at the end, nor in A.  This read is when the miss takes
+ *     effect.
  *
- *         One case remains: an entry was about to leave B, and the version was bumped before its
- *         first read.  If a move took the entry, its copy was in A by then, where the look-up sees
- *         it.  If a remove took it, the remove has held the stripes of both buckets since.  So
- *         nothing has come to A (not even from an add that holds one stripe, as that would be A's),
- *         and the miss takes effect when the remove clears the lane in B.  If a fold took it, an
- *         equal entry stays in a lane of A or B, and the argument applies to that one.
+ *         One case remains: an entry E was about to leave B, and the version was bumped before the
+ *         look-up first read it.  If a move takes E, the copy of E was in A before the bump, and
+ *         the look-up finds it there.  If a remove takes E, the remove has held the stripes of both
+ *         buckets since the bump.  So nothing has been added to A (an add that holds only one
+ *         stripe would hold A's), and the miss takes effect when the remove clears the lane in B.
+ *         If a fold takes E, an equal entry stays in A or B, and the argument applies to that
+ *         entry.
  *
- *     Miss with several generations: the older ones are searched first, and the newest one last, as
- *     if it were the only one.  The words and versions of each older one are the same after the
- *     newest one's search, and its segment has not left the directory by then.  So no entry that
- *     matches was in an older bucket pair at any time in between: it would have come after the
- *     first reading of its word, which has no match, and left before the second one, and leaving
- *     would have bumped the version.  The newest one's segment was in the directory when its
- *     version was first read, which is after the older ones' words were; and the number of
- *     generations is the same at the end.  So the miss takes effect where that of the newest
- *     generation does.
+ *     Miss with several generations: the look-up searches the older generations first, and the
+ *     newest one last, as if it were the only one.  After that, it reads the words and versions of
+ *     the older pairs again: they are unchanged, and their segments have not left the directory.
+ *     So no matching entry was in an older pair at any time between the two reads: it would have
+ *     been added after the first read of its word and have left before the second, which would have
+ *     bumped the version.  The newest generation's segment was in the directory when its version
+ *     was first read, after the older words were; and the number of generations is the same at the
+ *     end.  So the miss takes effect when the miss in the newest generation does.
  *
- *     Whether a segment has left: on the straight path, its version shows no mark, and a segment is
- *     marked before any of its directory entries changes.  This would make look-ups wait for a
- *     writer between the mark and the change, so where there is a mark, the general path decides.
- *     It compares the word of the root, and the entry of its array: while they are the
- *     same, nobody can find the successors of a marked segment, so what it holds is true.  (A
- *     segment that has left the directory cannot come back under the same address, because its
- *     memory is not used again while the look-up is a reader.)  Where there was no segment, an
- *     older generation never gets one (create_segment_locked()), and for the newest one the general
- *     path compares, too.
+ *     How a look-up knows that a segment has not left: on the straight path, from a version without
+ *     the mark, because a segment is marked before any of its directory entries changes.  If there
+ *     is a mark, the general path decides; otherwise a look-up would have to wait for the writer
+ *     between the mark and the change.  The general path compares the word of the root and the
+ *     entry of its array with their earlier values: while they are the same, no thread can find the
+ *     successors of a marked segment, so what the segment holds is true.  (Another segment cannot
+ *     appear at the same address, because the memory is not used again while the look-up is a
+ *     reader.)  If there was no segment, an older generation never gets one
+ *     (create_segment_locked()), and in the newest generation the general path compares them, too.
  *
- * [A] No false negative.  Moves copy before they clear, and bump the version in between; stripe.h
- *     says why that is enough.  Splits and joins fill new segments before they publish them.
+ * [A] No false negative.  A move copies the entry, bumps the version, and then clears the old lane;
+ *     stripe.h says why that is enough.  Splits and joins fill new segments before they publish
+ *     them.
  */
 #include "cuckoo/lookup.h"
 
@@ -58,9 +59,9 @@
 
 /* ---- older generations ---- */
 
-/* Where a key's buckets are in an older generation. */
+/* The addresses of a key's buckets and stripes in an older generation. */
 struct older_places {
-  const struct stripe *lower_stripe, *upper_stripe; /* NULL: there is no segment */
+  const struct stripe *lower_stripe, *upper_stripe; /* NULL: no segment */
   const word *lower, *upper;
   uint64_t entry;
 };
@@ -77,13 +78,13 @@ FORCE_INLINE struct older_places older_places(const struct cuckoo_geometry *g,
   return at;
 }
 
-/* What they held. */
+/* What a look-up has read there. */
 struct observation {
   uint64_t lower_version, upper_version;
   uint64_t lower, upper;
 };
 
-/* Returns whether the pair has an entry that matches.  There is a segment. */
+/* Reads a pair that has a segment.  Returns whether an entry matches. */
 FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct older_places *at,
                           struct observation *seen)
 {
@@ -95,9 +96,9 @@ FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct older_pl
   return match_either(g, seen->lower, seen->upper, at->entry);
 }
 
-/* Whether the buckets have held the same all the time since.  They nearly always have, so there is
- * no branch between the comparisons.  (A version is read again in the order in which it was first
- * read, because the caller may rely on it to show a mark.) */
+/* Whether the buckets are unchanged since the observation.  They nearly always are, so there is no
+ * branch between the comparisons.  (The versions are read again in the order of the first reads,
+ * because the caller may rely on them to show a mark.) */
 FORCE_INLINE bool observation_holds(const struct older_places *at, const struct observation *seen)
 {
   uint64_t changed = word_load(at->lower) ^ seen->lower;
@@ -110,8 +111,8 @@ FORCE_INLINE bool observation_holds(const struct older_places *at, const struct 
 
 /* ---- any number of generations ---- */
 
-/* The newest generation has the most keys and may be large, so its memory is fetched first and read
- * last.  A hit holds; a miss holds if *sure. */
+/* The newest generation has the most keys and may be large, so its memory is prefetched first and
+ * read last.  A hit is final; a miss is final if *sure. */
 static bool search_generations(const struct cuckoo *c, unsigned n, uint64_t hash, bool *sure)
 {
   struct bucket_pair older[CUCKOO_MAX_GENERATIONS];
@@ -172,7 +173,7 @@ bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash)
   return tamis__contains_mixed_any(const_cuckoo_of(f), hash_mix(&f->keys, hash));
 }
 
-/* In a read section for the arrays of the directory: of a segment only the address is used. */
+/* The read section protects the arrays of the directory; of a segment, only the address is used. */
 void tamis__cuckoo_prefetch(const tamis_filter *f, uint64_t hash)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
@@ -185,7 +186,7 @@ void tamis__cuckoo_prefetch(const tamis_filter *f, uint64_t hash)
   cuckoo_leave(c, token);
 }
 
-/* Looks up key by key, each in a call of its own, after a group's memory has been fetched. */
+/* Prefetches the memory of a group of keys, and then looks them up one by one. */
 size_t tamis__cuckoo_contains_many_any(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                        bool *found)
 {

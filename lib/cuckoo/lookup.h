@@ -3,9 +3,9 @@
  * Layer 2: contains, the look-ups of a cuckoo filter.  lookup.c explains why their answers are
  * right.
  *
- * These functions are members of the tables of operations, and take hashes that are not mixed.
- * There is one for each sort of filter:  `any` is the general one, `growable` and `fixed` are for
- * filters whose first generation needs one hash.
+ * These functions are members of the tables of operations; their hashes are not mixed.  There are
+ * three sorts of filter: `growable` and `fixed` need one hash in the first generation; `any` is all
+ * filters.
  */
 #ifndef TAMIS_LIB_CUCKOO_LOOKUP_H
 #define TAMIS_LIB_CUCKOO_LOOKUP_H
@@ -14,8 +14,7 @@
 #include "cuckoo/directory.h"
 #include "cuckoo/pair.h"
 
-/* Keys of a batch that are looked up inside one read section.  Grace periods pass quickly only
- * while all read sections are short. */
+/* Keys of a batch that share a read section.  Read sections are short so that grace periods are. */
 enum { READER_BATCH = SMALL(512, 24) };
 
 bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash);
@@ -30,8 +29,8 @@ size_t tamis__cuckoo_contains_many_growable(const tamis_filter *f, const uint64_
 size_t tamis__cuckoo_contains_many_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                          bool *found);
 
-/* A few keys of a batch, on less stack.  If the filter grows, the caller is a reader, and the
- * misses hold if there is still one generation after the last of them. */
+/* For a few keys of a batch, with less stack.  In a growable filter the caller is a reader, and the
+ * misses are valid if there is still one generation after the last look-up. */
 size_t tamis__cuckoo_contains_few_growable(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                            bool *found);
 size_t tamis__cuckoo_contains_few_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n,
@@ -43,31 +42,31 @@ size_t tamis__cuckoo_contains_each_growable(const tamis_filter *const *filters, 
 size_t tamis__cuckoo_contains_each_fixed(const tamis_filter *const *filters, size_t n,
                                          struct wanted *wanted, bool *found);
 
-/* The same for hashes that are mixed, for unique adds. */
+/* Look-ups for unique adds, with mixed hashes. */
 bool tamis__contains_mixed_any(const struct cuckoo *c, uint64_t hash);
 bool tamis__contains_mixed_growable(const struct cuckoo *c, uint64_t hash);
 bool tamis__contains_mixed_fixed(const struct cuckoo *c, uint64_t hash);
 
-/* The same after a look-up that was made under something that moved. */
+/* The same after a look-up whose miss was not final; counts a retry. */
 bool tamis__contains_again(const struct cuckoo *c, uint64_t hash);
 
-/* ---- in one bucket pair, of the last, or only, generation ---- */
+/* ---- in the bucket pair of the newest generation ---- */
 
-/* A look-up whose memory is known, and may be fetched before it is read. */
+/* The addresses that a look-up reads, which may be prefetched. */
 struct lookup {
-  const struct stripe *stripe; /* of the upper bucket; NULL: there is no segment */
+  const struct stripe *stripe; /* of the upper bucket; NULL: no segment */
   const word *lower, *upper;
   uint64_t entry;
 };
 
 struct lookup_result {
-  bool hit;       /* it holds, but for a batch if it is stale: see finish_group() */
-  uint64_t moved; /* not 0: an entry has left a bucket meanwhile, or the segment was marked: a miss
-                     does not hold */
-  bool stale;     /* the segment had been marked before, or there was none */
+  bool hit;       /* it is final, except in a batch if `stale`: see finish_group() */
+  uint64_t moved; /* not 0: meanwhile an entry left a bucket, or the segment was marked, so a miss
+                     is not final */
+  bool stale;     /* the segment was marked before the look-up, or does not exist */
 };
 
-/* `g`, here and below: the geometry of the pair's segment, of which parts may be constants. */
+/* `g`, here and below: the geometry of the pair's segment; parts of it may be constants. */
 FORCE_INLINE struct lookup lookup_prepare(const struct cuckoo_geometry *g,
                                           const struct bucket_pair *pair)
 {
@@ -82,7 +81,7 @@ FORCE_INLINE struct lookup lookup_prepare(const struct cuckoo_geometry *g,
   return lookup;
 }
 
-/* Reads nothing, and NULL does no harm. */
+/* Reads nothing.  The addresses may be NULL. */
 static inline void lookup_prefetch(const struct lookup *lookup)
 {
   __builtin_prefetch(lookup->stripe);

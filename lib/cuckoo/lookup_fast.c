@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: fast look-ups, in the first generation of a cuckoo filter.
+ * Layer 2: fast look-ups in the first generation of a cuckoo filter.
  *
- * They give the same answers as lookup.c, which has the argument.  In a straight line they do what
- * that does in its usual cases: one generation, a registered reader, and nothing has moved.  All
- * other cases they leave to it.  docs/performance.md says what they gain.
+ * These look-ups give the same answers as lookup.c, which has the argument.  They are the straight
+ * path, for the usual case: one generation, a registered reader, and nothing has moved.  They leave
+ * all other cases to lookup.c.  docs/performance.md has their gain in speed.
  */
 #include "cuckoo/lookup.h"
 
 #include "base/compiler.h"
 
-/* In an entry, which has 32 bits at most: the key's segment comes from the uneven split. */
+/* A flag in lookup.entry, which uses at most 32 bits: the segment comes from the uneven split. */
 static const uint64_t FROM_UNEVEN_SPLIT = UINT64_C(1) << 63;
 
-/* Each half loads the geometry for itself, and this one loads it twice.  Values that are loaded
- * before the directory entry is read would wait for it in registers, which are scarce. */
+/* Prepares a look-up.  The geometry is loaded twice here, and again by first_lookup_finish():
+ * values loaded before the directory entry is read would occupy scarce registers during that
+ * read. */
 FORCE_INLINE struct lookup first_lookup_prepare(struct generation *first, uint64_t hash,
                                                 bool growable)
 {
@@ -45,7 +46,7 @@ FORCE_INLINE struct lookup_result first_lookup_finish(const struct generation *f
   return lookup_finish(lookup, &g);
 }
 
-/* In a segment of depth 0 no entry has aged, so there are no unknown bits to leave out. */
+/* In a segment of depth 0 no entry has aged, so its matching code can be shorter. */
 FORCE_INLINE struct lookup_result first_lookup_growable(struct generation *first, uint64_t hash)
 {
   struct cuckoo_geometry g = cuckoo_first_geometry(&first->geometry, true);
@@ -70,7 +71,7 @@ FORCE_INLINE struct lookup_result first_lookup(struct generation *first, uint64_
   return first_lookup_finish(first, &lookup, false);
 }
 
-/* In a filter with several generations, or where something has moved. */
+/* For a filter with several generations, or after something has moved. */
 static NEVER_INLINE bool contains_beyond(const struct cuckoo *c, uint64_t hash, uint64_t moved)
 {
   return moved ? tamis__contains_again(c, hash) : tamis__contains_mixed_any(c, hash);
@@ -118,7 +119,7 @@ bool tamis__contains_mixed_fixed(const struct cuckoo *c, uint64_t hash)
 
 /* ---- batches ---- */
 
-/* Keys for which one step is done before the next step is: so each loop has few variables. */
+/* Each loop of a batch does one step for so many keys, and so has few variables. */
 enum { LOOKUP_GROUP = SMALL(8, 2) };
 
 FORCE_INLINE void prepare_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,
@@ -131,7 +132,7 @@ FORCE_INLINE void prepare_group(const struct cuckoo *c, const uint64_t *hashes, 
   }
 }
 
-/* Looks a key of a batch up anew.  That is no retry if there has never been a segment. */
+/* Repeats the look-up of a key of a batch.  That counts as a retry unless there is no segment. */
 static NEVER_INLINE bool contains_late(const struct cuckoo *c, uint64_t hash)
 {
   uint64_t mixed = hash_mix(&c->head.keys, hash);
@@ -141,10 +142,10 @@ static NEVER_INLINE bool contains_late(const struct cuckoo *c, uint64_t hash)
   return missed ? tamis__contains_mixed_any(c, mixed) : tamis__contains_again(c, mixed);
 }
 
-/* Finishes look-ups that were prepared FILTER_AHEAD keys earlier.  By now a segment may have left
- * the directory, or may have been created, perhaps before the turn of the previous key, whose
- * answer must not be the newer one: each key is a call of its own.  Such a key is looked up
- * anew. */
+/* Finishes look-ups that were prepared FILTER_AHEAD keys earlier.  A segment may have left the
+ * directory since, or have been created.  The answer from the old segment might then be older than
+ * the answer for the previous key, although each key counts as a call of its own.  Such keys are
+ * looked up again. */
 FORCE_INLINE size_t finish_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                                  const struct lookup *lookups, bool *found, bool growable)
 {
@@ -192,7 +193,8 @@ size_t tamis__cuckoo_contains_few_fixed(const tamis_filter *f, const uint64_t *h
   return contains_few(const_cuckoo_of(f), hashes, n, found, false);
 }
 
-/* The misses hold if there is still one generation after the last of them. */
+/* The misses are valid if there is still one generation after the last look-up; otherwise the
+ * general path looks all keys up again. */
 FORCE_INLINE size_t contains_many_in_first(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                                            bool *found, bool growable)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the calls of a cuckoo filter's tables, besides the look-ups (lookup.h), each in a file of
- * its own.  As there, the hashes are not mixed, and there is an add for each sort of filter.
+ * Layer 2: the operations of a cuckoo filter except the look-ups (lookup.h), each in a file of its
+ * own.  As in lookup.h, the hashes are not mixed, and adds exist for each sort of filter.
  */
 #ifndef TAMIS_LIB_CUCKOO_OPERATIONS_H
 #define TAMIS_LIB_CUCKOO_OPERATIONS_H
@@ -20,11 +20,11 @@ CUCKOO_INSERT(growable)
 CUCKOO_INSERT(fixed)
 #undef CUCKOO_INSERT
 
-/* Takes one copy of a key out; the second one is given a mixed hash. */
+/* Takes one copy of a key out; the second function takes a mixed hash. */
 int tamis__cuckoo_remove(tamis_filter *f, uint64_t hash);
 int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed);
 
-/* How many copies of a key are in: copies.c.  A group has at most FILTER_GROUP hashes. */
+/* The number of copies of a key: copies.c.  n is at most FILTER_GROUP. */
 uint64_t tamis__cuckoo_count(const tamis_filter *f, uint64_t hash);
 void tamis__cuckoo_count_many(const tamis_filter *f, const uint64_t *hashes, size_t n,
                               uint64_t *counts);
@@ -32,8 +32,7 @@ void tamis__cuckoo_count_many(const tamis_filter *f, const uint64_t *hashes, siz
 /* The union of two filters that are in use. */
 int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from);
 
-/* For tests: reads all memory of the filter, while no other call runs.  If something is wrong,
- * *reason says what. */
+/* For tests: checks the filter's structure while no other call runs.  False: *reason says why. */
 bool tamis__cuckoo_validate(const tamis_filter *f, const char **reason);
 
 #endif

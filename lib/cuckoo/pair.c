@@ -8,7 +8,7 @@ void tamis__unlock_pairs(const struct locked_pairs *locked)
       pair_unlock(&locked->pair[i], locked->pair[i].geometry);
 }
 
-/* The number of generations is read again under the stripes: see [B] in insert.c. */
+/* Under the stripes, the number of generations is read again: see [B] in insert.c. */
 void tamis__lock_pairs(const struct cuckoo *c, uint64_t hash, struct locked_pairs *locked)
 {
   for (;;) {
@@ -37,7 +37,7 @@ void tamis__mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, siz
   unsigned generations = cuckoo_generations(c);
   for (size_t i = 0; i < n; i++)
     mixed[i] = hash_mix(&c->head.keys, hashes[i]);
-  reader_token token = cuckoo_enter(c); /* for the arrays of the directory */
+  reader_token token = cuckoo_enter(c); /* protects the arrays of the directory */
   for (unsigned j = 0; j < generations; j++)
     for (size_t i = 0; i < n; i++) {
       struct bucket_pair pair = pair_find(cuckoo_generation(c, j), mixed[i]);

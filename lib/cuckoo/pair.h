@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: what the writers of a key share: its bucket pairs, locked, and the entry that matches
- * best.
+ * Layer 2: locks a key's bucket pairs for writers, and finds the entry that matches best.
  */
 #ifndef TAMIS_LIB_CUCKOO_PAIR_H
 #define TAMIS_LIB_CUCKOO_PAIR_H
@@ -10,8 +9,8 @@
 
 /* ---- one pair ---- */
 
-/* Takes the stripes of a pair.  False: the segment has left the directory, none is held, and the
- * caller must not touch the segment any more. */
+/* Takes the stripes of a pair.  False: the segment has left the directory, no stripe is held, and
+ * the caller must not touch the segment again. */
 FORCE_INLINE bool pair_lock(const struct bucket_pair *pair, const struct cuckoo_geometry *g)
 {
   if (!segment_lock(g, pair->segment, pair->lower, pair->upper))
@@ -27,7 +26,7 @@ FORCE_INLINE void pair_unlock(const struct bucket_pair *pair, const struct cucko
   segment_unlock(g, pair->segment, pair->lower, pair->upper);
 }
 
-/* Fetches the memory of a pair.  It reads nothing of the segment. */
+/* Prefetches the memory of a pair, without reading the segment. */
 static inline void pair_prefetch(const struct bucket_pair *pair, const struct cuckoo_geometry *g)
 {
   if (!pair->segment)
@@ -38,8 +37,8 @@ static inline void pair_prefetch(const struct bucket_pair *pair, const struct cu
   __builtin_prefetch(&words[pair->upper]);
 }
 
-/* Whether one of two buckets has an entry that matches.  There is no branch between the two: in
- * which of them an entry stands is a matter of chance, and a wrong guess costs more than the second
+/* Whether one of two buckets has an entry that matches.  The code has no branch between the
+ * buckets: which of them holds the entry is random, and a mispredicted branch costs more than a
  * comparison. */
 FORCE_INLINE bool match_either(const struct cuckoo_geometry *g, uint64_t lower, uint64_t upper,
                                uint64_t entry)
@@ -48,18 +47,18 @@ FORCE_INLINE bool match_either(const struct cuckoo_geometry *g, uint64_t lower, 
          0;
 }
 
-/* Of the entries of a pair that match, the one that knows most bits of the hash string. */
+/* The matching entry of a pair that knows most bits of the hash string. */
 struct best_match {
-  unsigned matches;    /* how many match; 0: none does */
-  unsigned known_bits; /* after root0, and one more; 0: none does */
-  unsigned age;        /* of the entry: of two in one segment, the younger one knows more */
+  unsigned matches;    /* how many entries match; 0: none, and the rest is 0 */
+  unsigned known_bits; /* 1 + the number of bits after root0 that it knows */
+  unsigned age;        /* in one segment, younger entries know more bits */
   uint64_t bucket;
   unsigned lane;
   uint64_t entry;
 };
 
-/* Of those that are at least of an age.  Which bucket has the match is a matter of chance, so it is
- * chosen without a branch. */
+/* The same among entries of at least this age.  Which bucket has the match is random, so the code
+ * chooses without a branch. */
 static inline struct best_match match_pair_of_age(const struct bucket_pair *pair,
                                                   unsigned least_age)
 {
@@ -94,14 +93,14 @@ static inline struct best_match match_pair(const struct bucket_pair *pair)
   return match_pair_of_age(pair, 0);
 }
 
-/* Mixes the hashes of at most FILTER_GROUP keys, and fetches the memory of their pairs in all
- * generations.  The caller need not be a reader. */
+/* Mixes the hashes of at most FILTER_GROUP keys, and prefetches their pairs in all generations.
+ * The caller need not be a reader. */
 void tamis__mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                              uint64_t mixed[FILTER_GROUP]);
 
 /* ---- all pairs of a key ---- */
 
-/* A key's bucket pairs in all generations, with their stripes held. */
+/* A key's bucket pairs in all generations; their stripes are held. */
 struct locked_pairs {
   unsigned n;
   struct bucket_pair pair[CUCKOO_MAX_GENERATIONS];

@@ -3,13 +3,13 @@
  * Layer 2: remove, which takes one copy of a key out.
  *
  * A remove holds the stripes of the key's bucket pairs in all generations.  Of all entries that
- * match, it takes the one that knows most bits of the hash string, in whatever generation that is.
- * If this is not the key's own entry E, it is the entry of some other key y, and says more than E
- * does.  Then all that E says is a prefix of y's hash string too.  So E, which stays, stands for y
- * from now on, and no key loses its entry.  The same holds for counted copies, as each count
- * belongs to an entry that matches.
+ * match, it takes the one that knows most bits of the hash string, whatever its generation.  If
+ * this is not the key's own entry E, it is the entry of another key y, and knows at least as many
+ * bits as E.  Both match the removed key, so the bits of E are a prefix of y's hash string, too.
+ * So E, which stays, stands for y from now on, and no key loses its entry.  The same holds for
+ * counted copies, because each count belongs to an entry that matches.
  *
- * If copies of it are counted, one of these goes; otherwise the entry leaves its lane.
+ * If the entry has counted copies, the remove takes one of these; otherwise it clears the lane.
  */
 #include "cuckoo/operations.h"
 
@@ -31,8 +31,8 @@ static void clear_entry_locked(const struct bucket_pair *pair, const struct best
   segment_has_room(g, pair->segment);
 }
 
-/* Whether to check if the segment can be joined.  The stripe must hold few entries, and their
- * number a multiple of eight, so that not every remove checks. */
+/* Whether to check if the segment can be joined: the stripe of the bucket has few entries, and
+ * their number is a multiple of eight, so that not every remove makes the check. */
 static bool is_sparse(const struct bucket_pair *pair, uint64_t bucket)
 {
   const struct cuckoo_geometry *g = pair->geometry;
@@ -41,7 +41,7 @@ static bool is_sparse(const struct bucket_pair *pair, uint64_t bucket)
   return used <= lanes * 3 / 8 && (used % 8 == 0 || lanes < 128);
 }
 
-/* *sparse is set to a pair whose segment may have become small enough to join, or to drop.  The
+/* Sets *sparse to the pair if its segment may have become small enough to join or to drop.  The
  * caller holds the stripes of all pairs. */
 static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pairs *locked,
                          struct bucket_pair *sparse)
@@ -84,7 +84,7 @@ int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed)
 {
   struct locked_pairs locked;
   struct bucket_pair sparse = {.segment = NULL};
-  if (__builtin_expect(has_snapshots(c), 0)) /* one that begins after this has notes enough */
+  if (__builtin_expect(has_snapshots(c), 0)) /* a later snapshot brings notes */
     tamis__snapshot_provide(c);
   reader_token token = cuckoo_enter(c);
   tamis__lock_pairs(c, mixed, &locked);
@@ -94,7 +94,7 @@ int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed)
   cuckoo_leave(c, token);
   if (shrink)
     tamis__shrink(c, &sparse);
-  else if (sparse.segment && cuckoo_has_growth(c)) /* what has left may wait for such a call */
+  else if (sparse.segment && cuckoo_has_growth(c)) /* retired memory may wait for such a call */
     (void) tamis__backlog_drain(&cuckoo_growth(c)->backlog);
   return result;
 }

@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-/* Counts of lanes without an entry do not belong to the piece. */
+/* Saves a block's counts, except those of lanes without an entry: they are not in the piece. */
 static void save_block(struct image_counts *to, const struct snapshot_piece *piece, unsigned block)
 {
   const struct lane_shape *s = &piece->geometry->shape;
@@ -62,8 +62,8 @@ static void save_removed(struct saved_writer *w, struct cuckoo_snapshot *s)
     tamis__image_block(w, SAVED_REMOVED, (uint64_t[SAVED_MEANINGS]){0}, hashes, n);
 }
 
-/* What unions have left for growth, if there were any.  A union announces what it takes before it
- * brings an entry, so at the end of the snapshot this is enough for all that is in it. */
+/* Saves the limits that unions have left for growth, if there were unions.  A union lowers them
+ * before it adds an entry.  So their values at the end of the snapshot cover all entries in it. */
 static void save_limits(struct saved_writer *w, const struct cuckoo *c, unsigned generations)
 {
   uint64_t limits[CUCKOO_MAX_GENERATIONS];
@@ -99,7 +99,7 @@ static int save_growing(struct saved_writer *w, struct cuckoo_snapshot *s)
 
 /* ---- segments of a filter that does not grow ---- */
 
-/* Returns where in the file it begins. */
+/* Saves a segment.  Returns its offset in the file. */
 static uint64_t save_array(struct saved_writer *w, const struct snapshot_piece *piece)
 {
   const struct cuckoo_geometry *g = piece->geometry;
@@ -150,7 +150,7 @@ int tamis__cuckoo_save(const tamis_filter *f, struct saved_writer *w)
   int result = tamis__snapshot_begin(&s, c);
   if (result == TAMIS_OK)
     result = c->growable ? save_growing(w, &s) : save_fixed(w, &s);
-  int error = errno; /* the user's function may have set it */
+  int error = errno; /* set by the user's function, perhaps */
   tamis__snapshot_end(&s);
   errno = error;
   return w->result == TAMIS_OK ? result : w->result;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: saved cuckoo filters.  docs/format.md describes what these write and read.
+ * Layer 2: saves, loads and maps cuckoo filters, in the format of docs/format.md.
  *
  *    a filter that grows    the segments of the first generation, each with its counts │ a later
  *                           generation, its segments │ ...; and, anywhere among them, keys that
@@ -16,23 +16,22 @@
 
 /* Types of blocks, and what their four numbers mean. */
 enum {
-  /* A later generation begins: number, 0, 0, 0.  Its figures follow: enum saved_figure. */
+  /* A later generation: its number, 0, 0, 0.  The numbers of enum saved_figure follow. */
   SAVED_GENERATION = SAVED_KIND_BLOCKS,
-  /* Of a filter that grows: generation and depth (from bit 32 on), first directory index, copying
-   * (set_copying() in load.c), lanes in use.  The words follow, and then the blocks of its counts,
-   * with the first directory index as the number of the table. */
+  /* A segment of a growable filter: generation and depth (from bit 32 up), first directory index,
+   * `copying` (fold.h), lanes in use.  The words follow, and then the blocks of counts, with the
+   * first directory index as the number of the table. */
   SAVED_SEGMENT,
-  /* Hashes of keys that are to be removed from what the file holds. */
+  /* Hashes of keys that a load has to remove from the filter. */
   SAVED_REMOVED,
-  /* Of a filter that does not grow, at the end: a row that says for each root where in the file its
-   * segment begins. */
+  /* At the end of a fixed filter: a row of the offsets in the file at which the segments begin. */
   SAVED_PLACES = SAVED_COUNTS + 1,
-  /* Of a filter that grows, and that others have been united with, the last block: the excess of
-   * its rate (a double), 0, 0, 0.  The split limit of each generation follows. */
+  /* The last block of a growable filter that a union has changed: the excess of its rate (a
+   * double), 0, 0, 0.  The split limit of each generation follows. */
   SAVED_LIMITS
 };
 
-/* The figures of a generation; the first one's are in the header's geometry. */
+/* The numbers that describe a generation; those of the first generation are in the header. */
 enum saved_figure {
   SAVED_WIDTH,
   SAVED_PAIR_BITS,
@@ -40,22 +39,22 @@ enum saved_figure {
   SAVED_STRIPES,
   SAVED_RATE, /* a double */
   SAVED_ROOT_SHIFT,
-  SAVED_UNEVEN_AT, /* 1 more than the depth of the uneven split; 0: there is none */
+  SAVED_UNEVEN_AT, /* 1 + the depth of the uneven split; 0: no uneven split */
   SAVED_FIGURES_OF_GENERATION,
   /* Only in the header: */
   SAVED_FIRST_ROOTS = SAVED_FIGURES_OF_GENERATION,
   SAVED_SPLITS,
   SAVED_JOINS,
-  SAVED_COUNTS_COPIES, /* whether the segments of the filter are folded */
+  SAVED_COUNTS_COPIES, /* whether new segments count copies */
   SAVED_FIGURES_OF_FILTER
 };
 
-/* Lanes in use; copies that are counted; and of a filter that grows its segments, of another one
- * where in the file the first block of type SAVED_PLACES begins. */
+/* Totals: lanes in use; counted copies; and in a growable filter the number of segments, in a fixed
+ * filter the offset of the first block of type SAVED_PLACES. */
 enum { TOTAL_ENTRIES, TOTAL_COPIES, TOTAL_SEGMENTS, TOTAL_PLACES = TOTAL_SEGMENTS };
 
-/* Of a filter that does not grow, a segment is in a file as it is in memory, but only copying, the
- * lanes in use of each stripe, and the words are not zero. */
+/* A fixed filter's segment is in a file as it is in memory, but with zeros except in `copying`, in
+ * the number of lanes in use of each stripe, and in the words. */
 enum { SAVED_COPYING_AT = offsetof(struct segment, copying) };
 _Static_assert(SAVED_COPYING_AT == 44 && offsetof(struct stripe, used) == 4,
                "docs/format.md says so");
@@ -78,12 +77,12 @@ uint64_t tamis__cuckoo_saved_beside(const struct saved_head *saved);
 
 void tamis__cuckoo_put_figures(const struct cuckoo_geometry *g, uint64_t *to);
 
-/* False: no filter has it.  `before`: the generation before it, or NULL. */
+/* False: no filter has such a geometry.  `before`: of the previous generation, or NULL. */
 bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t *figures,
                                  const struct cuckoo_geometry *before, struct cuckoo_geometry *g);
 bool tamis__cuckoo_read_first_geometry(const struct saved_head *saved, struct cuckoo_geometry *g);
 
-/* As load() in struct filter_kind, but the filter has no operations yet. */
+/* As load() in struct filter_kind, but without setting the filter's operations. */
 int tamis__cuckoo_load(struct saved_reader *r, const struct saved_head *saved,
                        const struct tamis_filter *head, struct cuckoo **out);
 

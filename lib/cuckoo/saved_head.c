@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: what the header of a saved cuckoo filter says.
+ * Layer 2: the header of a saved cuckoo filter.
  */
 #include "cuckoo/save.h"
 
@@ -29,8 +29,8 @@ void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out)
                                  .growable = c->growable,
                                  .max_bytes = c->max_bytes,
                                  .stripes = first->stripes_wanted};
-  /* without what differs between machines, and what waits for a grace period; and with the
-   * directory that a load makes, which is one entry for a single root with one segment */
+  /* Bytes that differ between machines, and the backlog, do not count.  The directory counts as a
+   * load creates it: as one entry for a single root with one segment. */
   for (unsigned i = 0; i < cuckoo_generations(c); i++) {
     const struct generation *generation = cuckoo_generation(c, i);
     const struct cuckoo_geometry *g = &generation->geometry;
@@ -70,9 +70,9 @@ bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t 
   return cuckoo_geometry_restore(before, g);
 }
 
-/* Whether a filter that grows has no more roots than a plan gives it, which fills a quarter of the
- * lanes at least.  (Twice as many are let pass: plans may change.)  So its first directory, for
- * which memory is asked for in advance, is in proportion to its capacity. */
+/* Whether a growable filter has at most as many roots as a plan for its capacity, which fills at
+ * least a quarter of the lanes.  (Twice as many are accepted: plans may change.)  So the first
+ * directory, which is allocated in advance, is in proportion to the capacity. */
 static bool roots_fit_capacity(const struct saved_head *saved, const struct cuckoo_geometry *g)
 {
   return !saved->options.growable || (double) (g->first_roots - 1) * (double) cuckoo_lanes(g) <=
@@ -89,8 +89,8 @@ bool tamis__cuckoo_read_first_geometry(const struct saved_head *saved, struct cu
          tamis__cuckoo_read_geometry(saved, figures, NULL, g) && roots_fit_capacity(saved, g);
 }
 
-/* Left out is what the header does not say: the heads of slabs, more counters than one shard for
- * each later generation, and duplicate counts. */
+/* The header does not have all numbers: this omits the heads of slabs, duplicate counts, and all
+ * counters of later generations but one shard for each. */
 uint64_t tamis__cuckoo_saved_beside(const struct saved_head *saved)
 {
   struct cuckoo_geometry g;
@@ -103,7 +103,7 @@ uint64_t tamis__cuckoo_saved_beside(const struct saved_head *saved)
   if (cuckoo_roots(&g) > 1)
     first += cuckoo_directory_bytes(&g);
   else if (has_directory)
-    first += 8; /* the first entry */
+    first += 8; /* the word of the root */
   first += cuckoo_roots(&g) * cuckoo_segment_bytes(&g);
   n = n < 1 ? 1 : n < CUCKOO_MAX_GENERATIONS ? n : CUCKOO_MAX_GENERATIONS;
   return tamis__cuckoo_total_bytes(&g, 0) - first +

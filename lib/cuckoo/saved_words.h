@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: whether the words of a saved segment are those of a cuckoo filter.
+ * Layer 2: checks the words of a saved segment.
  */
 #ifndef TAMIS_LIB_CUCKOO_SAVED_WORDS_H
 #define TAMIS_LIB_CUCKOO_SAVED_WORDS_H
@@ -8,8 +8,9 @@
 #include "cuckoo/table.h"
 #include "table/lanes.h"
 
-/* `rows` rows of a bucket of each stripe: adds up the lanes in use.  0: all entries are possible.
- * `ages` is a constant, and the loop has one condition, so that compilers use vectors. */
+/* Checks `rows` rows of words, in which column j belongs to stripe j, and adds their lanes in use
+ * to sums[j], lane by lane.  Returns 0 if all entries are valid.  `ages` is a constant, and the
+ * loop has one condition, so that compilers use vectors. */
 FORCE_INLINE uint64_t check_rows(const struct lane_shape *s, const uint64_t *words, uint32_t rows,
                                  uint32_t columns, uint64_t markers, bool ages, uint64_t *sums)
 {
@@ -27,15 +28,15 @@ FORCE_INLINE uint64_t check_rows(const struct lane_shape *s, const uint64_t *wor
   return wrong;
 }
 
-/* Counts the lanes in use of each stripe.  False: an entry has another shape, or is older than
- * this. */
+/* Counts the lanes in use of each stripe.  False: an entry is not valid, or older than
+ * `most_age`. */
 static inline bool check_words(const struct cuckoo_geometry *g, const uint64_t *words,
                                unsigned most_age, uint32_t used[CUCKOO_FIXED_STRIPES])
 {
   const struct lane_shape *s = &g->shape;
   const uint32_t stripes = g->stripe_mask + 1, buckets = (uint32_t) cuckoo_buckets(g);
   const uint32_t columns = stripes < buckets ? stripes : buckets; /* powers of two, both */
-  /* One of the bits up to that of the oldest possible marker is set in each entry. */
+  /* Each entry has one of these bits set: the bits at which a marker may be. */
   const uint64_t markers = s->low * ((UINT64_C(2) << most_age) - 1);
   uint64_t wrong = 0;
   memset(used, 0, stripes * sizeof *used);

@@ -7,14 +7,14 @@
 #include "base/hook.h"
 #include "table/image.h"
 
-enum { SCARCE_SEGMENTS = 16 /* if fewer fit within max_bytes, retired ones are needed soon */ };
+enum { SCARCE_SEGMENTS = 16 /* if fewer fit within max_bytes, release retired ones soon */ };
 
 /* ---- memory of duplicate counts ---- */
 
 struct request {
   struct cuckoo *c;
   int result;    /* of the last refusal */
-  bool released; /* memory has come free */
+  bool released; /* memory was released */
 };
 
 static bool fits(void *context, uint64_t size)
@@ -44,9 +44,8 @@ static struct counts_memory memory_of(struct request *request)
   return (struct counts_memory){fits, allocate, release, request};
 }
 
-/* Writers use the counts only under the stripes of a segment that has not left the directory, or
- * under the growth stripe that keeps it there, and readers never use them.  So they need no grace
- * period. */
+/* Needs no grace period: readers never use counts, and writers use them only under the stripes of a
+ * segment that has not left the directory, or under its growth stripe. */
 static void release_duplicates(struct cuckoo *c, struct segment *segment)
 {
   struct request request = {.c = c};
@@ -141,11 +140,11 @@ static void wait_outside(struct lock *lock, bool inside)
   tamis__reader_resume(pause);
 }
 
-/* Relaxed: whoever waits has said so in a read section, which the grace period has waited for.
+/* The increment is relaxed: it is made in a read section, which the grace period waits for.
  * ORDER segment.waited (release)
  *   pairs with     segment.in_use
- *   makes visible  that the call has done with a segment that has left
- *   if weakened    its memory is released while the call still unlocks a stripe
+ *   makes visible  that the call no longer uses a segment that has left
+ *   if weakened    the segment's memory is released while the call still unlocks a stripe
  *   checked by     mutants/waiting_ends_relaxed */
 bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe)
 {
@@ -195,7 +194,7 @@ void tamis__segment_reclaim(void *owner, struct retired *block, uint64_t size)
 {
   struct cuckoo *c = owner;
   struct segment *segment = (struct segment *) block;
-  /* TSan forgets the stripes of other segments when their blocks are freed. */
+  /* TSan forgets the stripes of other segments, as their own blocks are freed. */
   if (segment == cuckoo_home(c))
     destroy_stripes(c->first.geometry.stripe_mask, segment);
   else if (segment->slab)
@@ -211,7 +210,7 @@ static struct plane_size size_of(const struct cuckoo_geometry *g)
   return (struct plane_size){(uint32_t) cuckoo_buckets(g), g->shape.lanes};
 }
 
-/* (Only made-up files have lanes that come near the most.) */
+/* (Only made-up files have counts near saved_most_copies.) */
 static bool set(const struct cuckoo_geometry *g, struct segment *segment, struct lane lane,
                 uint64_t count, struct request *request)
 {
@@ -319,7 +318,7 @@ int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
   return written ? TAMIS_OK : request.result;
 }
 
-/* The words of `to` must have been written: where it has no entry, it gets no count. */
+/* The words of `to` have been written: a lane without an entry gets no count. */
 int tamis__segment_inherit_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                                   const struct segment *from, struct segment *to)
 {

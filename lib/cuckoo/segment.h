@@ -1,55 +1,54 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the life of a segment, and the duplicates that are counted in it.
+ * Layer 2: creates, destroys and retires segments; changes their duplicate counts.
  */
 #ifndef TAMIS_LIB_CUCKOO_SEGMENT_H
 #define TAMIS_LIB_CUCKOO_SEGMENT_H
 
 #include "cuckoo/table.h"
 
-/* An empty segment that no other thread knows yet, for the part of the directory of this depth to
- * which an index leads; or NULL with the reason in *result. */
+/* Creates an empty, unpublished segment of depth `depth`, of which `index` is a directory index; or
+ * returns NULL with the reason in *result. */
 struct segment *tamis__segment_create(struct cuckoo *c, struct generation *generation,
                                       uint64_t index, unsigned depth, int *result);
 
-/* The same, but the caller must write every bucket: they have no value yet. */
+/* The same with uninitialized buckets, all of which the caller must write. */
 struct segment *tamis__segment_create_unfilled(struct cuckoo *c, struct generation *generation,
                                                uint64_t index, unsigned depth, int *result);
 
-/* Touches the pages of such a segment, for a caller that will hold stripes when it writes. */
+/* Touches the pages of such a segment, so that no page fault happens while stripes are held. */
 void tamis__segment_touch(const struct cuckoo_geometry *g, struct segment *segment);
 
-/* Makes a segment of memory that is zero: prepares its stripes. */
+/* Initializes the stripes and the lock of a segment in zeroed memory. */
 void tamis__segment_init(const struct cuckoo_geometry *g, struct segment *segment);
 
-/* Undoes that and releases what belongs to the segment, but not the segment's own memory. */
+/* Undoes that, and releases the segment's duplicate counts, but not the segment's own memory. */
 void tamis__segment_close(struct cuckoo *c, const struct cuckoo_geometry *g,
                           struct segment *segment);
 
-/* Releases a segment that no other thread has ever known, or knows any more.  NULL is fine. */
+/* Destroys a segment that no other thread uses.  `segment` may be NULL. */
 void tamis__segment_destroy(struct cuckoo *c, const struct cuckoo_geometry *g,
                             struct segment *segment);
 
-/* Takes care of a segment that has left the directory: its memory is released after a grace
- * period. */
+/* Retires a segment that has left the directory: its memory is released after a grace period. */
 void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
                            struct segment *segment);
 
-/* What the backlog calls for a retired segment after the grace period. */
+/* Releases a retired segment; the backlog calls this after the grace period. */
 void tamis__segment_reclaim(void *owner, struct retired *block, uint64_t size);
 
-/* Whether a call waits for one of its stripes. */
+/* Whether a call waits for a stripe of a retired segment. */
 bool tamis__segment_in_use(const struct retired *block);
 
 /* ---- waiting for stripes ----
  *
- * Who holds a stripe may be in the user's allocator, so nobody waits for one in a read section.  A
- * call that must wait says so in the segment, leaves its read section, and enters it again when it
- * has the stripe.  Meanwhile a segment that it waits for is not released, and those that it holds
- * stripes of cannot leave the directory, as that takes all their stripes.  A call that has the
- * stripes may likewise leave its read section for a while, for memory: what it holds stripes of is
- * in the directory when it comes back.  The call must use no other segments that it has found
- * before. */
+ * The holder of a stripe may be in the user's allocator, so no call waits for a stripe in a read
+ * section.  A call that must wait increments segment->waiting, leaves its read section, and enters
+ * it again when it has the stripe.  Meanwhile the segment that it waits for is not released, and
+ * the segments of whose stripes it holds any cannot leave the directory, because that takes all
+ * their stripes.  A call that has its stripes may likewise leave its read section to allocate
+ * memory: the segments of its stripes are still in the directory afterwards.  After either, the
+ * call must not use other segments that it has found before. */
 
 /* Takes the lock of the counts.  The caller holds a stripe of the segment. */
 void tamis__segment_wait_for_counts(struct segment *segment, bool inside);
@@ -61,9 +60,9 @@ static inline void segment_lock_counts(struct segment *segment, bool inside)
 
 /* ---- duplicate counts ----
  *
- * The caller holds the stripes of the buckets named, or no other thread knows the segment.  Where a
- * count changes, the call leaves the read section that the caller is in (`inside`), as above, and
- * memory may be refused; then nothing has changed, and the result is
+ * The caller holds the stripes of the buckets named, or the segment is not published.  To change a
+ * count, these functions leave the caller's read section (`inside`), as above.  If memory is
+ * refused, nothing has changed, and the result is
  *   TAMIS_EFULL   max_bytes is reached
  *   TAMIS_ENOMEM  the allocator refuses */
 
@@ -72,33 +71,33 @@ struct lane {
   unsigned lane;
 };
 
-/* Counts `n` more copies of the entry in a lane. */
+/* Counts `n` further copies of the entry in a lane. */
 int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                               struct segment *segment, struct lane lane, uint64_t n, bool inside);
 
-/* Takes one counted copy of the entry in a lane out.  TAMIS_ABSENT: none is counted. */
+/* Takes out one counted copy of the entry in a lane.  TAMIS_ABSENT: the lane has no count. */
 int tamis__segment_remove_copy(struct cuckoo *c, const struct cuckoo_geometry *g,
                                struct segment *segment, struct lane lane);
 
-/* Gives lanes of 256 buckets, from a multiple of 256 on, their counts, as in
- * tamis__counts_write().  No other thread knows the segment. */
+/* Sets the counts of all lanes of 256 buckets, as tamis__counts_write() does.  first_bucket is a
+ * multiple of 256.  The segment is not published. */
 int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                               struct segment *segment, uint32_t first_bucket,
                               const uint64_t counts[COUNTS_POSITIONS], bool spare);
 
-/* Adds the count of one lane, and `more`, to that of another.  The first one then has none. */
+/* Adds the count of lane `from`, and `more`, to the count of lane `to`, and sets the first to 0. */
 int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                                struct segment *segment, struct lane from, struct lane to,
                                uint64_t more, bool inside);
 
-/* The bytes of all counts.  The caller holds no duplicates lock. */
+/* The bytes of all counts.  The caller does not hold duplicates_lock. */
 uint64_t tamis__segment_counts_bytes(struct segment *segment);
 
 /* The count of a lane. */
 uint64_t tamis__segment_copies(const struct segment *segment, struct lane lane);
 
-/* Gives a segment that no other thread knows the counts of another one, for those lanes that it has
- * entries in.  The caller holds all stripes of the other one. */
+/* Copies the counts of `from` to the unpublished segment `to`, for the lanes in which `to` has
+ * entries.  The caller holds all stripes of `from`. */
 int tamis__segment_inherit_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                                   const struct segment *from, struct segment *to);
 

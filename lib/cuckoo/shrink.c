@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: giving memory back.  growth.c says how segments leave, and what keeps them alive.
+ * Layer 2: joins and drops segments.  growth.c says how segments leave, and what keeps them alive.
  */
 #include "cuckoo/growth.h"
 
@@ -9,27 +9,27 @@
 #include "cuckoo/segment.h"
 #include "cuckoo/snapshot.h"
 
-/* Siblings join when both together would fill at most this part of one segment's lanes.  Right
- * after a split they fill nearly all of them.  So a segment must lose more than a third of its keys
- * before it joins, and gain as many before it splits again.  Small segments may split long before
- * they are full. */
+/* Siblings join when their entries would fill at most this part of one segment's lanes.  Right
+ * after a split they would fill nearly all lanes.  So siblings must lose more than a third of their
+ * keys before they join, and the parent must gain as many before it splits again.  Small segments
+ * have a lower limit, because they may split long before they are full. */
 static const double join_load = 0.6, small_join_load = 0.3;
 
 enum { SMALL_LANES = SMALL(1024, 64) };
 
 enum {
   SPARE_BACKLOG = SMALL(256 * 1024, 2048)
-}; /* bytes that may wait however small the filter is */
+}; /* bytes that may wait for readers in any filter */
 
 /* ---- join ---- */
 
-/* The segment of depth `depth` (at least 1) to which an index leads, and its sibling. */
 struct siblings {
   struct directory_range range; /* of both */
   struct segment *child[2];
 };
 
-/* False: they are not both there. */
+/* Finds the segment of depth `depth` (at least 1) that has an index, and its sibling.  False: the
+ * directory does not have both. */
 static bool siblings_at(const struct generation *generation, uint64_t index, unsigned depth,
                         struct siblings *siblings)
 {
@@ -40,8 +40,7 @@ static bool siblings_at(const struct generation *generation, uint64_t index, uns
   return directory_depth(value[0]) == depth && directory_depth(value[1]) == depth;
 }
 
-/* Whether siblings are small enough to join, even with `less` entries less.  `g`: of their
- * parent. */
+/* Whether siblings with `less` fewer entries are small enough to join.  `g`: of the parent. */
 static bool are_small(const struct cuckoo_geometry *g, const struct siblings *siblings,
                       uint64_t less)
 {
@@ -51,8 +50,8 @@ static bool are_small(const struct cuckoo_geometry *g, const struct siblings *si
          lanes * (lanes < SMALL_LANES ? small_join_load : join_load);
 }
 
-/* Joins a segment with its sibling, if both are small.  Returns whether it has.  The caller holds
- * the growth stripes of both. */
+/* Joins a segment with its sibling if both together are small.  Returns whether it did.  The caller
+ * holds the growth stripes of both. */
 static bool join_locked(struct change *change, unsigned depth)
 {
   struct cuckoo *c = change->c;
@@ -88,16 +87,14 @@ static bool join_locked(struct change *change, unsigned depth)
 
 /* ---- drop ---- */
 
-/* Whether the segments of a generation may leave when they are empty.  A root of the newest one
- * gets a segment again with its next key.  (But the first segments of a filter stay as long as it
- * has one generation.) */
+/* Whether empty segments of a generation may leave the directory: not while the filter has one
+ * generation.  (In the newest generation, the next key of a root creates a segment again.) */
 static bool may_drop(const struct cuckoo *c, const struct generation *generation)
 {
   return generation->number > 0 || !generation_is_newest(c, generation);
 }
 
-/* Takes the segment of a root out of the directory, if it is empty.  The caller holds the growth
- * stripes of the root. */
+/* Drops a root's segment if it is empty.  The caller holds the growth stripes of the root. */
 static void drop_locked(struct change *change, struct segment *segment)
 {
   struct generation *generation = change->generation;
@@ -110,15 +107,15 @@ static void drop_locked(struct change *change, struct segment *segment)
   }
   segment_unlock_all(g, segment);
   if (empty)
-    atomic_fetch_sub_explicit(&generation->segments, 1, memory_order_relaxed); /* a figure */
+    atomic_fetch_sub_explicit(&generation->segments, 1, memory_order_relaxed); /* a statistic */
 }
 
 /* ---- shrink ---- */
 
-/* Whether there might be something to join or to drop where an index leads to this value.  This
- * takes no lock, so it may read counts that other threads are just lowering.  Each stripe has one
- * such thread at most, and the last of them must not find that it is not the last one.  The caller
- * is a reader. */
+/* Whether the segment that an index leads to (`value`) might be joined or dropped.  This reads
+ * counts of entries without locks, while other threads may be lowering them, at most one thread for
+ * each stripe.  So it allows for that many entries: otherwise each of several last removes could
+ * see the others' entries, and none would shrink.  The caller is a reader. */
 static bool may_shrink_at(const struct cuckoo *c, const struct generation *generation,
                           uint64_t index, directory_value value)
 {
@@ -136,17 +133,17 @@ bool tamis__may_shrink(const struct cuckoo *c, const struct bucket_pair *sparse)
   return c->growable && may_shrink_at(c, sparse->generation, pair_index(sparse), sparse->own_value);
 }
 
-/* Whether what waits for readers is little, or no more than all the rest.  A split adds as much to
- * the one as to the other.  So as long as shrinking is put off until this is true, a reader that
- * stands still cannot make the backlog outgrow the filter, and adds are never put off for that. */
+/* Whether the backlog is small, or at most as large as the rest of the filter.  A split adds as
+ * much to the backlog as to the rest, so splits never need to wait.  Because shrinking waits until
+ * this is true, a reader that stands still cannot make the backlog outgrow the filter. */
 static bool may_retire(const struct cuckoo *c)
 {
   uint64_t held = atomic_load_explicit(&cuckoo_growth(c)->backlog.held, memory_order_relaxed);
-  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* figures, both */
+  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* statistics, both */
   return 2 * held <= bytes + SPARE_BACKLOG;
 }
 
-/* Joins the segment of a depth to which an index leads. */
+/* Joins the segment of depth `depth` that has an index. */
 static bool join(struct cuckoo *c, struct generation *generation, uint64_t index, unsigned depth)
 {
   struct change change = tamis__change_begin(c, generation, index, depth - 1);
@@ -155,7 +152,7 @@ static bool join(struct cuckoo *c, struct generation *generation, uint64_t index
   return joined;
 }
 
-/* Halves the array, or drops the segment of a root: whether there is more to do. */
+/* Halves the array, or drops the segment of a root.  True: the array was halved. */
 static bool give_back(struct cuckoo *c, struct generation *generation, uint64_t index)
 {
   struct change change = tamis__change_begin(c, generation, index, 0);
@@ -171,7 +168,7 @@ static bool give_back(struct cuckoo *c, struct generation *generation, uint64_t 
 static void shrink_at(struct cuckoo *c, struct generation *generation, uint64_t index,
                       unsigned depth)
 {
-  tamis__backlog_drain(&cuckoo_growth(c)->backlog); /* there is something to join, or to drop */
+  tamis__backlog_drain(&cuckoo_growth(c)->backlog);
   if (!may_retire(c)) {
     atomic_store_explicit(&cuckoo_growth(c)->put_off, true, memory_order_relaxed);
     return;

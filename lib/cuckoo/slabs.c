@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: where the segments of a large filter that grows have their memory.
+ * Layer 2: slabs: memory for the segments of a large growable filter.
  *
- * Segments that an allocator hands out one by one lie on small pages, and a look-up in a filter
- * that is larger than the TLB covers then misses it twice.  So such segments have slots in slabs.
- * A slab is a block of somewhat more than a huge page (a head and as many segments of one
- * generation as fill it), for which base/memory.c asks the system for huge pages.
+ * Segments that are allocated one by one are on small pages.  If the filter is larger than the TLB
+ * covers, a look-up then has two TLB misses.  So large filters have their segments in slots of
+ * slabs. A slab is a block a little larger than a huge page: a head, and as many segments of one
+ * generation as fill a huge page.  base/memory.c asks the system for huge pages for it.
  *
  *               allocate               retire                a grace period
  *    free slot ─────────► segment in use ─────► in the backlog ────────────► free slot of the same
@@ -13,25 +13,25 @@
  *
  *    slab: allocated when no slab has a free slot; released together with the last of its slots
  *
- * Memory while a filter grows: at most one slab has free slots, because another one is only
- * allocated when none has.  One slab is a small part of the filter, because only a filter that
- * takes as much memory as MIN_SLABS_GROWN slabs allocates any.  A first generation that is planned
- * to fill at least MIN_SLABS_PLANNED slabs allocates them earlier, as long as a whole slab fits
- * within the plan: all its segments together then take exactly what was promised.  Small filters
- * take no slabs; nor do generations with fewer segments than a slab has slots.
+ * Memory while a filter grows: at most one slab has free slots, because a slab is allocated only
+ * when no slab has one.  A slab is a small part of the filter, because only a filter of at least
+ * the size of MIN_SLABS_GROWN slabs allocates slabs.  A first generation that is planned to fill at
+ * least MIN_SLABS_PLANNED slabs allocates them earlier, as long as a whole slab fits within the
+ * planned bytes; so all its segments together take exactly the bytes promised.  Small filters have
+ * no slabs, nor have generations with fewer segments than a slab has slots.
  *
- * Memory while a filter shrinks: slots become free in all slabs, and a slab goes only with its last
- * one.  So slots are taken from the oldest slab that has a free one.  The segments that joins
- * create fill the old slabs up, and the newer ones drain.  Keys spread evenly, so all segments of
- * one depth join at about the same time; when they have, the newer half of the slabs is gone but
- * for a few.  Until then the filter takes at most as much as before these joins.  The list of slabs
- * with free slots is nearly in the order of age: the position of a slab that has just got its first
- * free slot is searched from the oldest one on, but only MAX_LIST_STEPS far.  Old slabs fill up
- * again at once, so the search is short for those that matter.
+ * Memory while a filter shrinks: slots become free in all slabs, but a slab is released only when
+ * all its slots are free.  So an allocation takes a slot from the oldest slab that has a free one.
+ * The segments that joins create fill the old slabs, and the newer slabs drain.  Keys are spread
+ * evenly, so all segments of one depth join at about the same time; after that, nearly all of the
+ * newer half of the slabs have been released.  Until then the filter takes at most as much as
+ * before these joins.  The list of slabs with free slots is nearly sorted by age: a slab with its
+ * first free slot is inserted by a search from the oldest slab on, but at most MAX_LIST_STEPS far.
+ * Old slabs fill up again at once, so for them the search is short.
  *
- * Memory at a limit: a segment for which no slab can be allocated gets a block of its own, as in a
- * small filter.  A slab counts as memory of the filter whatever is in it.  So a filter at its limit
- * holds as many segments as without slabs, less the free slots, which only segments can use.
+ * Memory at a limit: a segment for which no slab can be allocated gets a separate block, as in a
+ * small filter.  The bytes of a slab count in full.  So a filter at its limit has as many segments
+ * as without slabs, less the free slots.
  */
 #include "cuckoo/slabs.h"
 
@@ -41,10 +41,10 @@
 #include <string.h>
 
 enum {
-  SLAB_BYTES = SMALL(2 << 20, 2048), /* at least: a huge page */
-  MIN_SLABS_PLANNED = 4,             /* a first generation that fills fewer slabs takes none */
+  SLAB_BYTES = SMALL(2 << 20, 2048), /* of a slab, at least: a huge page */
+  MIN_SLABS_PLANNED = 4,             /* smaller first generations have no slabs */
   MIN_SLABS_GROWN =
-      SMALL(32, 2), /* a filter that takes less memory than these allocates no further slabs */
+      SMALL(32, 2), /* a filter smaller than these allocates no slabs beyond its plan */
   MAX_LIST_STEPS = SMALL(32, 2)
 };
 
@@ -58,7 +58,7 @@ static uint64_t slab_bytes(const struct slabs *slabs)
   return sizeof(struct slab) + slabs->slots * slabs->slot_bytes;
 }
 
-/* The slabs that are full then.  The last segments have blocks of their own. */
+/* Counts the full slabs.  The remaining segments have separate blocks. */
 uint64_t tamis__slab_heads(const struct cuckoo_geometry *g)
 {
   struct cuckoo_geometry largest = cuckoo_geometry_largest(g);
@@ -96,7 +96,7 @@ void tamis__slabs_destroy(struct slabs *slabs)
 
 /* ---- the list of slabs with a free slot ---- */
 
-/* The caller holds `lock`; so with the next two. */
+/* Here and in the next two functions, the caller holds `lock`. */
 static void open_slab_locked(struct slabs *slabs, struct slab *slab)
 {
   struct slab *previous = NULL, *next = slabs->open;
@@ -124,7 +124,7 @@ static void close_slab_locked(struct slabs *slabs, const struct slab *slab)
     slab->next->previous = slab->previous;
 }
 
-/* A slot, its slab, and whether it is still as it was allocated.  NULL: there is none. */
+/* Takes a slot; sets its slab, and whether the slot was never used.  NULL: no slot is free. */
 static struct segment *take_slot_locked(struct slabs *slabs, struct slab **from, bool *fresh)
 {
   struct slab *slab = *from = slabs->open;
@@ -143,16 +143,16 @@ static struct segment *take_slot_locked(struct slabs *slabs, struct slab **from,
 
 /* ---- slots ---- */
 
-/* Whether a new slab is clear as it is: from the system, which clears pages when they are touched,
- * or from an allocator that does so.  In one from another allocator each slot is cleared when it is
- * taken, as that would be too much for one call. */
+/* Whether new slabs come zeroed: from the system, which zeroes pages when they are touched, or from
+ * an allocator that does so.  In other slabs each slot is zeroed when it is taken: all would take
+ * one call too long. */
 static bool slabs_are_clear(const struct cuckoo *c, const struct slabs *slabs)
 {
   return !filter_allocator(&c->head)->allocate || cuckoo_block_comes_cleared(c, slab_bytes(slabs));
 }
 
 /* Takes a slot of a slab in the list.  If the list is empty, `new` (unless NULL) becomes its first
- * slab; otherwise it is released, as another thread has been faster. */
+ * slab; otherwise another thread was faster, and `new` is released. */
 static struct segment *take_slot(struct cuckoo *c, struct slabs *slabs, struct slab *new,
                                  uint64_t cleared)
 {
@@ -192,20 +192,20 @@ static void release_slot(struct cuckoo *c, struct segment *segment)
     tamis__cuckoo_release(c, slab, slab_bytes(slabs));
 }
 
-/* (Of an older generation that has become small, a slab would be mostly free.) */
+/* (In an older generation that has become small, most slots of a new slab would stay free.) */
 static bool may_allocate_slab(const struct cuckoo *c, const struct generation *generation)
 {
   const struct slabs *slabs = generation_slabs(generation);
-  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* a figure */
+  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* a statistic */
   uint64_t segments = atomic_load_explicit(&generation->segments, memory_order_relaxed); /* too */
   if (bytes >= slabs->planned)
     return bytes >= slabs->large && segments >= slabs->slots;
   return slabs->planned_large && bytes + slab_bytes(slabs) <= slabs->planned;
 }
 
-/* A slot, of a new slab if `may_allocate` and no other slab has one.  It waits for a thread that is
- * just allocating a slab: that slab's bytes are counted before its slots are in the list, so a
- * thread that finds no bytes left must not be refused before that. */
+/* Takes a slot; if no slot is free and `may_allocate`, allocates a slab.  Waits for a thread that
+ * is allocating a slab: its bytes count before its slots are in the list, so a thread that finds no
+ * bytes left must wait for these slots before it fails. */
 static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *generation,
                                          uint64_t cleared, bool may_allocate)
 {
@@ -234,15 +234,15 @@ static struct segment *allocate_with_slabs(struct cuckoo *c, struct generation *
     segment = take_slot_in_turn(c, generation, cleared, true);
   if (!segment)
     segment = tamis__cuckoo_allocate_cleared(c, slabs->slot_bytes, cleared, result);
-  /* That has drained the backlog, which may have freed slots; and another thread may be adding a
+  /* The failure has drained the backlog, which may free slots, and another thread may add a
    * slab. */
   if (!segment)
     segment = take_slot_in_turn(c, generation, cleared, false);
   return segment;
 }
 
-/* The home of a small filter.  It is clear, and only the first segment finds the generation without
- * any.  (Relaxed: the filter is not shared yet, or the growth stripe is held.) */
+/* The home, which is zeroed, if the filter has one and the first generation has no segment yet;
+ * otherwise NULL.  (Relaxed: the filter is not shared yet, or the growth stripe is held.) */
 static struct segment *take_home(const struct cuckoo *c, const struct generation *generation)
 {
   bool first = generation == &c->first &&

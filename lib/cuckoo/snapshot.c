@@ -2,68 +2,70 @@
  *
  * Layer 2: a snapshot of a filter that is in use.
  *
- * A snapshot goes through the generations, the oldest one first, and through each of them in the
- * order of its directory.  It copies one segment at a time, with the root's growth stripe and all
- * stripes of the segment held.  What has been copied is the part of the directory before a cursor.
- * Segments split and join meanwhile, but two of them do not join while the cursor is between them.
- * A generation that is opened meanwhile is copied last.
+ * A snapshot goes through the generations, the oldest first, and through each in the order of its
+ * directory.  It copies one segment at a time, and holds a growth stripe and all stripes of the
+ * segment meanwhile.  The part of the directory before a cursor has been copied.  Segments may
+ * split and join meanwhile, but two segments do not join while the cursor is between them.  A
+ * generation that is opened meanwhile is copied last.
  *
- * A snapshot holds each key as it was at one moment: when its segment in the newest generation is
- * copied.  From then on the key is *final* for the snapshot.  All copies of a key that are in one
- * generation share a bucket pair, and so a segment.  With one generation there is no more to say.
+ * A snapshot has each key as it was at one moment: when the key's segment in the newest generation
+ * is copied.  From then on the key is *final* for the snapshot.  All copies of a key in one
+ * generation share a bucket pair, and so a segment.  With one generation, this is all.
  *
- * With several, the copies of a key are copied at different moments, and a remove takes the entry
- * that knows most bits, in whatever generation that is, and whichever key had brought it.  So
+ * With several generations, the snapshot copies the entries of a key at different moments, and a
+ * remove takes the entry that knows most bits, in any generation, which may be another key's.  So
  * writers do three things for a snapshot that is being taken:
  *
- *    remove   Of a key that is not final, with an entry from a part that has been copied: the key
- *             is noted.  Whoever uses the snapshot removes it from the snapshot as well.
- *    add      Nothing is put into a copied part of an older generation (as is done otherwise if the
- *             newest one is at a limit, or to count a copy).  The add is then refused sooner.
- *    join     Two segments of an older generation do not join if a part of them has been copied: an
- *             entry would forget a bit that its copy knows.  The next remove tries again.
+ *    remove   If the key is not final, but its entry is from the copied part, the remove notes the
+ *             key.  The user of the snapshot then removes the key from the snapshot as well.
+ *    add      An add writes nothing to the copied part of an older generation (which it otherwise
+ *             may, if the newest is at a limit, or to count a copy).  So adds are refused sooner.
+ *    join     Two segments of an older generation do not join if part of them has been copied: an
+ *             entry would lose a bit that its copy knows.  The next remove tries again.
  *
- * And if a generation is opened while a snapshot copies the one before, the entries of keys that
- * are final are left out of the copy of the new one.
+ * And if a generation is opened while a snapshot copies the one before, the snapshot leaves the
+ * entries of final keys out of its copy of the new generation.
  *
  * [E] Why the snapshot is right.  Let E be the entries of the filter and K its keys, both with
- * their copies.  For a string of bits v, after root0, let K(v) count the keys whose hash strings
- * begin with v, and E(v) the entries whose known bits do.  As entries are prefixes of hash strings,
- * each key can have an entry of its own if and only if no v has E(v) > K(v), and there are as many
- * entries as keys.  Let d(v) = K(v) - E(v).
+ * their copies.  For a string of bits v, after root0, let K(v) be the number of keys whose hash
+ * strings begin with v, and E(v) the number of entries whose known bits begin with v.  Entries are
+ * prefixes of hash strings.  So each key can have an entry of its own if and only if there are as
+ * many entries as keys, and no v has E(v) > K(v).  Let d(v) = K(v) - E(v).
  *
- *    An add of a key changes d(v) only for those v that its hash string begins with and that are
- *    longer than its entry: by +1.  A remove does so by -1, and d(v) stays at least 0, because no
- *    entry that begins with such a v matches the key: the remove would have taken it.
+ *    An add of a key changes d(v) by +1 for those v with which the key's hash string begins and
+ *    that are longer than its entry.  A remove of a key changes d(v) by -1 for such v, with the
+ *    entry that it takes.  Then d(v) stays at least 0, because no entry that begins with v matches
+ *    the key: the remove would have taken that longer entry.
  *
- * Let L be the entries that have been copied and those that will be if nothing changes any more.
- * Let K' be what they should stand for: the keys that are final as they were at that moment, and
- * the others as they are, but with the noted removes undone.  We show D(v) = K'(v) - L(v) >= 0.
- * Then, when all has been copied, each key of K' has an entry of its own in L.  And when the noted
- * keys are removed from L, as from any filter, what is left is each key as it was when it became
- * final.
+ * Let L be the entries that have been copied, and those that will be if nothing changes any more.
+ * Let K' be the keys that L should stand for: each final key as it was when it became final, and
+ * each other key as it is now, but with its noted removes undone.  We show D(v) = K'(v) - L(v) >=
+ * 0.  Then, when all has been copied, each key of K' has an entry of its own in L.  When the noted
+ * keys are then removed from L, each key remains as it was when it became final.
  *
- *    Of the changes to d(v), D(v) lacks those of adds of final keys (whose entries are in no copy,
- *    or left out of it), and those of removes that were noted, or of final keys: these take entries
- *    from what has been copied.  Nothing else is lacking, as entries that have been copied of keys
- *    that are not final do not change: moves, folds and splits keep what an entry knows, and joins
- *    are put off.
+ *    D(v) has all changes of d(v) but two sorts.  One is adds of final keys, whose entries are in
+ *    no copy, or left out of it.  The other is removes that were noted or that are of final keys,
+ *    which take entries that have been copied.  D(v) has all other changes, because the copied
+ *    entries of keys that are not final do not change: moves, folds and splits keep what an entry
+ *    knows, and joins are put off.
  *
- *    So D(v) is d(v), more those removes, less those adds.  If no key that begins with v is final,
- *    there are no such adds, and D(v) >= d(v) >= 0.  If all are, D(v) has not changed since the
- *    last of them has become final.  If only some are, v is shorter than what leads to a directory
- *    entry of the generation in which they became final.  All entries of this generation and of
- *    later ones know more than that (cuckoo_geometry_next() sees to it), and final keys are only
- *    added there.  So these adds have not changed d(v), and D(v) >= d(v) >= 0.
+ *    So D(v) is d(v) with these removes undone and these adds undone.  If no key that begins with v
+ *    is final, there are no such adds, and D(v) >= d(v) >= 0.  If all are final, D(v) has not
+ *    changed since the last of them became final.  If only some are final, v is shorter than the
+ *    bits that lead to a directory entry of the generation in which they became final.  All entries
+ *    of this generation and of later ones know more bits than v has (see cuckoo_geometry_next()),
+ *    and adds of final keys go only there.  So these adds have not changed d(v), and D(v) >= d(v)
+ *    >= 0.
  *
- *    Each call is in K' either altogether or not at all, as a call that writes holds a stripe of
- *    the segment that it writes to.  A remove decides under the snapshots' lock, and under the
- *    stripe of its entry, whether the entry has been copied and whether the key is final.
+ *    K' has each call as a whole or not at all, because a writer holds a stripe of the segment that
+ *    it writes to.  A remove decides under c->snapshots_lock, and under the stripe of its entry,
+ *    whether the entry has been copied and whether the key is final.
  *
- * Without the notes, a key that is removed from a part that has been copied, and added again, would
- * be twice in the snapshot.  Without the order of generations, removes would take entries of other
- * keys from generations that are still to be copied, while those that stand for these keys from
- * then on are in generations that have been.  An add to a copied part would have the same effect.
+ * Why the rules are needed: without notes, a key that is removed from the copied part and added
+ * again would be in the snapshot twice.  Without the order of generations, a remove could take the
+ * entry of another key from a generation that is not copied yet, while the entry that stands for
+ * that key from then on is in a generation that has been copied.  So could an add to the copied
+ * part.
  */
 #include "cuckoo/snapshot.h"
 
@@ -74,7 +76,7 @@
 
 /* ---- which keys a snapshot has copied, and which are final ---- */
 
-/* The directory entries of a generation before this one have been copied. */
+/* The directory indices of a generation before the returned one have been copied. */
 static uint64_t copied_before(const struct cuckoo_snapshot *s, unsigned generation)
 {
   return generation < s->generation ? UINT64_MAX : generation == s->generation ? s->index : 0;
@@ -91,7 +93,7 @@ static bool is_final(const struct cuckoo_snapshot *s, uint64_t hash)
   return false;
 }
 
-/* Relaxed: under the lock. */
+/* Relaxed: the caller holds snapshots_lock. */
 static struct cuckoo_snapshot *first_snapshot(const struct cuckoo *c)
 {
   return atomic_load_explicit(&c->snapshots, memory_order_relaxed);
@@ -121,7 +123,8 @@ static struct snapshot_note *pop(struct snapshot_note **list)
   return note;
 }
 
-/* Removes that may be between tamis__snapshot_provide() and their note at the same time. */
+/* The number of removes that may be between tamis__snapshot_provide() and
+ * tamis__snapshot_note_remove() at the same time. */
 enum { RESERVED_HASHES = SNAPSHOT_HASHES / 2 };
 
 static bool is_short_of_notes(const struct cuckoo_snapshot *s)
@@ -129,8 +132,8 @@ static bool is_short_of_notes(const struct cuckoo_snapshot *s)
   return !s->spare && (!s->open || SNAPSHOT_HASHES - s->open->n < RESERVED_HASHES);
 }
 
-/* Gives the note to a snapshot that is short of notes.  NULL: it finds out whether there is one.
- * False: there is none, and the note is still the caller's. */
+/* Gives `note`, unless NULL, to a snapshot that is short of notes.  False: no snapshot is, and the
+ * caller still owns the note. */
 static bool give_note(struct cuckoo *c, struct snapshot_note *note)
 {
   lock_take(&c->snapshots_lock);
@@ -154,7 +157,7 @@ void tamis__snapshot_provide(struct cuckoo *c)
   }
 }
 
-/* The caller holds the lock of the snapshots. */
+/* The caller holds snapshots_lock. */
 static void note_locked(struct cuckoo_snapshot *s, uint64_t hash)
 {
   if (!s->open)
@@ -211,8 +214,8 @@ bool tamis__snapshot_lets_add(struct cuckoo *c, const struct generation *generat
   return lets;
 }
 
-/* The cursor must not be between the segments, so that what is copied is always a segment.  And all
- * keys in what has been copied of them must be final. */
+/* The cursor must not be between the two segments, so that a copy is always a whole segment.  If
+ * the segments have been copied, all their keys must be final. */
 bool tamis__snapshot_lets_join(struct cuckoo *c, const struct generation *generation,
                                struct directory_range range)
 {
@@ -257,7 +260,7 @@ static void release_all(struct cuckoo_snapshot *s)
   s->open = s->full = s->spare = s->given = NULL;
 }
 
-/* Room for the segments of a generation. */
+/* Allocates memory for the words of a segment. */
 static bool provide_words(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g)
 {
   uint64_t bytes = cuckoo_buckets(g) * sizeof(uint64_t);
@@ -333,8 +336,8 @@ void tamis__snapshot_end(struct cuckoo_snapshot *s)
 
 /* ---- copying ---- */
 
-/* Moves the cursor.  The keys that it passes are final if the generation is the newest one.  The
- * caller holds the growth stripe and, if there is a segment, all stripes of it. */
+/* Moves the cursor.  The keys that it passes become final if the generation is the newest.  The
+ * caller holds the growth stripe and, if there is a segment, all its stripes. */
 static void advance_locked(struct cuckoo_snapshot *s, uint64_t to)
 {
   struct cuckoo *c = s->c;
@@ -348,8 +351,8 @@ static void advance_locked(struct cuckoo_snapshot *s, uint64_t to)
   lock_release(&c->snapshots_lock);
 }
 
-/* The segment to which the cursor leads, or NULL.  *range: its indices or, if the root has no
- * segment, those of the root.  The caller holds the growth stripe. */
+/* The segment at the cursor, or NULL.  *range: the indices of the segment or, if NULL, of the root.
+ * The caller holds the growth stripe. */
 static struct segment *segment_at_cursor(const struct cuckoo_snapshot *s,
                                          const struct generation *generation,
                                          struct directory_range *range)
@@ -359,7 +362,7 @@ static struct segment *segment_at_cursor(const struct cuckoo_snapshot *s,
   return directory_segment(value);
 }
 
-/* Copies a segment whose stripes are held.  0, or the room that its duplicate counts need. */
+/* Copies a locked segment.  Returns 0 or, if s->duplicates is too small, the bytes needed. */
 static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
                             struct segment *segment)
 {
@@ -376,7 +379,7 @@ static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geome
   uint32_t buckets = (uint32_t) cuckoo_buckets(g);
   uint64_t *to = s->words;
   for (uint32_t i = 0; i < buckets; i++)
-    to[i] = atomic_load_explicit(&words[i], memory_order_relaxed); /* it is locked */
+    to[i] = atomic_load_explicit(&words[i], memory_order_relaxed); /* the segment is locked */
   s->copied.counts = d != NULL;
   s->copied.copying = atomic_load_explicit(&segment->copying, memory_order_relaxed);
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
@@ -387,8 +390,8 @@ static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geome
   return 0;
 }
 
-/* Copies the segment at the cursor, and moves the cursor beyond it.  0, or the room that duplicate
- * counts need: then nothing has changed. */
+/* Copies the segment at the cursor, and moves the cursor on.  Returns 0 or, if s->duplicates is too
+ * small, the bytes needed; then nothing has changed. */
 static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *generation)
 {
   struct growth_stripes held =
@@ -415,8 +418,8 @@ static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *gen
 
 /* ---- entries of final keys in a new generation ---- */
 
-/* The directory index of the keys of an entry in an earlier generation `g`, which they have in
- * common.  `own` is the entry's geometry, that of a later generation. */
+/* The directory index that all keys of an entry have in an earlier generation of geometry `g`.
+ * `own` is the geometry of the entry's own, later generation. */
 static uint64_t earlier_index(const struct cuckoo_geometry *g, const struct cuckoo_geometry *own,
                               const struct cuckoo_snapshot *s, uint64_t root, uint64_t bucket,
                               uint64_t entry)
@@ -426,12 +429,12 @@ static uint64_t earlier_index(const struct cuckoo_geometry *g, const struct cuck
   uint64_t pair = bucket < half ? bucket : bucket ^ cuckoo_other_mask(own, fingerprint);
   struct cuckoo_hash_string string = cuckoo_string_of(own, root, pair, fingerprint);
   struct cuckoo_geometry one_hash = *g;
-  one_hash.needs_second_hash = false; /* the string has all bits that lead to the index */
+  one_hash.needs_second_hash = false; /* `string` has all bits that lead to the index */
   const struct cuckoo_address address = cuckoo_address_of(&one_hash, string, 0);
   return cuckoo_address_index(&one_hash, &address);
 }
 
-/* Takes the entries of keys that have become final in earlier generations out of the copy. */
+/* Clears the entries of keys that became final in earlier generations in the copy. */
 static void leave_final_out(struct cuckoo_snapshot *s, const struct generation *generation)
 {
   const struct cuckoo_geometry *g = s->copied.geometry;
@@ -470,7 +473,7 @@ static void give_piece(struct cuckoo_snapshot *s, const struct generation *gener
   s->copied.geometry = NULL;
 }
 
-/* False: there is none. */
+/* False: no generation is left. */
 static bool enter_next_generation(struct cuckoo_snapshot *s)
 {
   struct cuckoo *c = s->c;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: a snapshot of a mapped filter.  Nothing changes in it, and nothing can be locked.  The
- * duplicate counts of a segment are in the blocks that follow it in the file.
+ * Layer 2: a snapshot of a mapped filter, which does not change and has no locks.  The duplicate
+ * counts of a segment are in the blocks that follow it in the file.
  */
 #include "cuckoo/snapshot.h"
 

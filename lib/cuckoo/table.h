@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: what a cuckoo filter consists of.
+ * Layer 2: the structures of a cuckoo filter.
  *
  *    struct cuckoo ──► generation 0 ──► directory ──► segment ──► buckets (words of lanes)
  *                      generation 1 ──► directory      ├ stripes (lock, version)
@@ -8,30 +8,30 @@
  *
  * The files of this folder, each of which includes only those above it:
  *
- *    bucket.h      layer 0: a bucket as the value of one word
- *    geometry.*    layer 0: sizes, and which root, buckets and fingerprint a hash has
+ *    bucket.h      layer 0: a bucket: the value of one word
+ *    geometry.*    layer 0: sizes; the root, buckets and fingerprint of a hash
  *    table.h       the structures
  *    directory.h   from a root and a fingerprint to a segment; a key's bucket pair
- *    memory.*      the filter's memory within max_bytes
- *    slabs.*       where the segments of a large filter that grows have their memory
+ *    memory.*      allocates the filter's memory within max_bytes
+ *    slabs.*       memory for the segments of a large growable filter
  *    segment.*     creates, takes down and retires segments; their duplicate counts
  *    generation.*  creates, opens and takes down generations
  *    evict.*       makes room in a segment by moving entries
  *    fold.*        makes room in a segment by counting copies
  *    fill.*        fills the new segments of a split or a join
- *    snapshot.*    copies the segments of a filter that is in use, one after the other;
- *                  snapshot_mapped.c those of one that is mapped
- *    change.*      what one call changes in the directory
- *    growth.*, shrink.c  make room by splitting a segment or opening a generation; give it back
- *    pair.*        the stripes of a key's bucket pairs, and the entry there that matches best
- *    lookup.*      contains; lookup_fast.c: the same, faster, with one generation
- *    vectors.*     batches of contains on processors that can compute with vectors
+ *    snapshot.*    copies the segments of a filter in use one by one;
+ *                  snapshot_mapped.c: those of a mapped filter
+ *    change.*      one call's change of the directory
+ *    growth.*, shrink.c  splits segments and opens generations; gives memory back
+ *    pair.*        locks a key's bucket pairs, and finds the best match there
+ *    lookup.*      contains; lookup_fast.c: a faster one for one generation
+ *    vectors.*     batches of contains, with vector instructions
  *    copies.*      count
  *    insert.*      add and unique add
  *    remove.*      remove
- *    unite_plan.*  whether two filters have a union, and what it costs of the rate
+ *    unite_plan.*  whether two filters have a union, and its cost in rate
  *    unite.*       union with another filter
- *    validate.*    whether the structure is whole, for tests
+ *    validate.*    for tests: whether the structure is consistent
  *    create.*      creates and takes down filters
  *    saved_head.c, save.*, saved_words.h, load.c  saved, loaded and mapped filters
  *    cuckoo.*      the kind: sizes, creation, figures
@@ -50,39 +50,39 @@
 #include "cuckoo/geometry.h"
 #include "table/plane.h"
 
-/* A segment: its stripes and its buckets follow in memory.  The plain members but `retired` do not
- * change after the segment is published. */
+/* The stripes and the buckets of a segment follow it in memory.  The members that are not atomic,
+ * except `retired`, do not change after the segment is published. */
 struct segment {
   _Alignas(16) struct retired retired; /* first: see reclaim.h */
-  uint64_t prefix; /* the first bits of all fingerprints in it, from bit 63 on */
+  uint64_t prefix; /* the first bits of all its fingerprints, from bit 63 down */
   uint8_t depth;
-  bool class;               /* of all its keys, if it comes from the uneven split */
-  fullness_vacated vacated; /* this and the next: whether it is known to be full */
+  bool class;               /* the class of all its keys, after the uneven split */
+  fullness_vacated vacated; /* this and the next: the full mark */
   fullness fullness;
-  plane duplicates; /* changes under duplicates_lock */
+  plane duplicates; /* the duplicate counts; changed under duplicates_lock */
   /* LOCK cuckoo.duplicates_lock (order 4): protects the duplicate counts of a segment; held for a
    * change or a copy of them, and while memory for them is allocated; but a split, a join or the
-   * copy of a segment reads them under all of its stripes. */
-  _Alignas(8) struct lock duplicates_lock; /* where files have it, on every machine */
-  _Atomic uint32_t copying; /* how many copies have lanes, and whether they are counted: fold.h */
-  _Atomic uint64_t waiting; /* calls that wait for a stripe */
-  struct slab *slab;        /* the slab that the segment has a slot in; NULL: none */
+   * copy of a segment reads them under all stripes of the segment. */
+  _Alignas(8) struct lock duplicates_lock; /* at its offset in files, on every machine */
+  _Atomic uint32_t copying;                /* lanes of copies, and the flag COUNTS_COPIES: fold.h */
+  _Atomic uint64_t waiting;                /* calls that wait for a stripe */
+  struct slab *slab;                       /* NULL: the segment has no slot in a slab */
 };
 
 _Static_assert(sizeof(struct segment) == CUCKOO_SEGMENT_HEADER, "cache lines stay aligned");
 _Static_assert(sizeof(struct stripe) == CUCKOO_STRIPE_BYTES, "the geometry counts with it");
 
-/* The value of a directory entry: a segment's address plus its depth, which fits in because
- * segments are aligned to 16 bytes; so readers need not read the segment for it.  That of a root
- * may be the address of an array plus its k (directory.h).  NULL: there is no segment. */
+/* The value of a directory entry: a segment's address plus its depth, so that readers learn the
+ * depth without reading the segment.  (Segments are aligned to 16 bytes.)  The word of a root may
+ * instead be an array's address plus the array's k (directory.h).  NULL: no segment. */
 typedef char *directory_value;
 typedef _Atomic(directory_value) directory_entry;
-enum { DIRECTORY_ENTRY_BYTES = 8 }; /* that are allocated for it, on every machine: see WIDE */
+enum { DIRECTORY_ENTRY_BYTES = 8 }; /* allocated for an entry, on every machine: see WIDE */
 
 enum { GROWTH_STRIPES = 16 };
 
-/* ENTRIES: lanes in use.  DUPLICATES: copies that are counted.  The others are figures of the
- * filter, which the first generation counts (cuckoo_note()). */
+/* ENTRIES: lanes in use.  DUPLICATES: counted copies.  The others are statistics of the whole
+ * filter; the first generation's counters hold them (cuckoo_note()). */
 enum generation_counter {
   ENTRIES,
   DUPLICATES,
@@ -93,108 +93,108 @@ enum generation_counter {
   LONGEST_GROWTH /* nanoseconds */
 };
 
-/* The slots of segments follow in memory. */
+/* The slots follow in memory. */
 struct slab {
   /* The neighbours in the list of slabs that have a free slot. */
   _Alignas(64) struct slab *next;
   struct slab *previous;
   struct slabs *of;
-  uint64_t number;      /* slabs that were allocated before this one */
-  struct retired *free; /* slots that were given back */
+  uint64_t number;      /* how many slabs were allocated earlier */
+  struct retired *free; /* list of the slots that were given back */
   unsigned used;        /* slots in use */
-  unsigned touched;     /* slots, from the first on, that have been in use at some time */
+  unsigned touched;     /* the slots before this one have been in use */
 };
 
-/* Those of a generation. */
+/* The slabs of a generation. */
 struct slabs {
   /* LOCK cuckoo.slabs (order 5): protects the list and the slabs; held for a few steps. */
   struct lock lock;
-  /* LOCK cuckoo.allocating (order 2): gives one slab at a time to all who need one; held by the
-   * thread that allocates it. */
+  /* LOCK cuckoo.allocating (order 2): lets one thread at a time allocate a slab; held while it
+   * does. */
   struct lock allocating;
-  struct slab *open;  /* slabs with a free slot */
-  uint64_t allocated; /* slabs so far */
+  struct slab *open;  /* list of the slabs with a free slot */
+  uint64_t allocated; /* how many slabs were ever allocated */
   /* These do not change: */
   uint64_t slot_bytes;  /* of a segment */
-  unsigned slots;       /* in a slab; 0: segments have no slots */
+  unsigned slots;       /* in a slab; 0: the generation uses no slabs */
   uint32_t stripe_mask; /* of a segment */
-  uint64_t planned; /* bytes of the filter, as tamis_bytes_for() says; 0 if it has outgrown them */
-  bool planned_large; /* slabs are meant to be part of these */
-  uint64_t large;     /* bytes from which on a filter that outgrows the plan allocates slabs */
+  uint64_t planned;     /* bytes of the whole filter by tamis_bytes_for(); 0: no plan */
+  bool planned_large;   /* the planned bytes include slabs */
+  uint64_t large;       /* a filter beyond its plan allocates slabs from this size on */
 };
 
-/* The entries of a root whose segments have split: see directory.h. */
+/* The directory entries of a root that has split: see directory.h. */
 struct directory_array {
   _Alignas(16) struct retired retired; /* first: see reclaim.h */
-  /* Segments that need an array of this size.  Relaxed: if there are none, the array is replaced by
-   * a smaller one, under all growth stripes of the root. */
+  /* The number of segments that need an array of this size.  At 0 a smaller array may replace this
+   * one.  Relaxed: that happens under all growth stripes of the root. */
   _Atomic uint64_t deepest;
   directory_entry entry[];
 };
 
-/* An array is retired with a size that says so: its bytes and this.  Sizes of segments are even. */
+/* The size with which a block is retired says what it is: for a segment it is even, for an array it
+ * is the array's bytes plus this. */
 enum { RETIRED_ARRAY = 1 };
 
-/* The slabs follow in memory, if the generation has any; then the only root's word. */
+/* In memory there follow the slabs, if any, and the word of the root, if there is only one. */
 struct generation {
   struct cuckoo_geometry geometry;
   WIDE directory_entry *directory; /* a word for each root */
   WIDE struct counter_shard *shards;
   _Atomic uint64_t segments;
-  /* LOCK cuckoo.own_growth (order 1): that of the first generation is all of cuckoo.growth in a
-   * filter that has no growth; held as that, and while the growth is made. */
+  /* LOCK cuckoo.own_growth (order 1): in the first generation, stands for all of cuckoo.growth
+   * while the filter has no growth; held like cuckoo.growth, and while the growth is created. */
   struct lock own_growth;
   uint8_t counter_mask; /* number of shards - 1 */
-  uint8_t number;       /* of generations before it */
-  /* How often segments may split: as the geometry says, or less after a union (unite_plan.c). */
+  uint8_t number;       /* how many generations came before */
+  /* The depth that segments may reach: less than the geometry's after some unions
+   * (unite_plan.c). */
   _Atomic uint8_t split_limit;
   bool has_slabs;
 };
 
 _Static_assert(sizeof(struct generation) == 88, "no byte is unused");
 
-/* A filter whose segments are part of a file that is mapped: look-ups read them there. */
+/* What a mapped filter has besides: look-ups read its segments in the file. */
 struct mapped {
   struct saved_mapping file;
   struct filter_operations operations;
 };
 
-/* What a filter that grows needs from its first growth on: tamis__growth_provide() makes it.  A
- * filter that is to have several roots has it from the start. */
+/* The *growth* of a filter: what a growable filter needs from its first growth on.
+ * tamis__growth_provide() creates it.  A filter with several roots has it from the start. */
 struct cuckoo_growth {
-  /* Generations are only ever appended.  Those below the count are complete.  The first one is
-   * where struct cuckoo says. */
+  /* Generations are only appended.  Those below the number of generations are complete.  The first
+   * element is unused: the first generation is in struct cuckoo. */
   union {
     struct generation *generation[CUCKOO_MAX_GENERATIONS];
-    uint64_t generation_room[CUCKOO_MAX_GENERATIONS]; /* as much as on other machines: see WIDE */
+    uint64_t generation_room[CUCKOO_MAX_GENERATIONS]; /* the same size on every machine: see WIDE */
   };
   /* LOCK cuckoo.growth (order 1): protects the directory, and keeps its segments and arrays; held
    * for a step of growth, or the copy of a segment.  A stripe protects the roots with its number
-   * modulo GROWTH_STRIPES or, where there are few roots, a part of one.  Who changes what the
-   * directory says of a segment holds all stripes of its part, and who replaces an array all of its
-   * root. */
+   * modulo GROWTH_STRIPES or, where there are few roots, a part of a root.  To change the directory
+   * entries of a segment takes all stripes of the segment's part; to replace an array takes all
+   * stripes of its root. */
   struct lock stripe[GROWTH_STRIPES];
   /* LOCK cuckoo.opening (order 2): protects the list of generations, and what unions take of the
    * rate; held while a generation is opened, or the first segment of a root is published. */
   struct lock opening;
-  /* That of the segments of the first generation which come from the uneven split, and how many
-   * there are (a figure). */
+  /* The geometry of the first generation's segments after the uneven split, and the number of these
+   * segments (a statistic). */
   struct cuckoo_geometry after;
   _Atomic uint64_t after_segments;
   _Atomic uint64_t splits, joins;
-  _Atomic bool
-      put_off; /* there may be segments to join, or to drop; relaxed: a later call sees it */
-  _Atomic uint32_t unions; /* under way, or ended too early: see is_skewed() in growth.c */
-  /* The rate that unions have brought beyond that of other adds (unite_plan.c); changed with
-   * `opening` held. */
+  _Atomic bool put_off;    /* a shrink was put off (shrink.c); relaxed: a later call sees it */
+  _Atomic uint32_t unions; /* unions that run or have failed: see is_skewed() in growth.c */
+  /* The excess of the rate that unions have caused (unite_plan.c); changed with `opening` held. */
   _Atomic double excess;
   struct backlog backlog;
 };
 
-/* A server may keep a filter for each of a million users.  So a small filter is one block (create.c
- * says of what), and what it does not need before it grows is not in it.
+/* A server may keep a filter for each of a million users.  So a small filter is a single block (its
+ * parts: create.c), without what only growth needs.
  *
- * Its *home* is the part of that block which holds its first segment, and nothing after that. */
+ * The *home* is the part of that block for the filter's first segment; no later segment uses it. */
 struct cuckoo {
   struct tamis_filter head;
   uint64_t capacity;
@@ -202,21 +202,20 @@ struct cuckoo {
   uint64_t max_bytes; /* 0: no limit */
   _Atomic uint64_t bytes;
   union {
-    WIDE _Atomic(struct cuckoo_growth *) growth; /* of a filter that grows; see cuckoo_growth() */
-    WIDE struct mapped *mapped;                  /* of one that does not; NULL: it is not mapped */
+    WIDE _Atomic(struct cuckoo_growth *) growth; /* of a growable filter; see cuckoo_growth() */
+    WIDE struct mapped *mapped;                  /* of a fixed filter; NULL: it is not mapped */
   };
-  WIDE _Atomic(struct cuckoo_snapshot *)
-      snapshots; /* that are being taken; changed under the lock */
+  WIDE _Atomic(struct cuckoo_snapshot *) snapshots; /* in progress; changed under the lock */
   _Atomic unsigned generations;
-  fullness_rooms rooms; /* how often memory has come free */
-  /* LOCK cuckoo.snapshots_lock (order 5): protects the list of snapshots, their cursors and notes;
-   * held for a few steps. */
+  fullness_rooms rooms; /* how often memory has become free */
+  /* LOCK cuckoo.snapshots_lock (order 5): protects the list of snapshots, their cursors and their
+   * notes of removed keys; held for a few steps. */
   struct lock snapshots_lock;
   bool growable;
-  unsigned char cleared_bits; /* blocks of 2^so many bytes and more come cleared; 0: none do */
-  _Atomic bool counts_copies; /* segments are folded because of many copies: see fold.h */
+  unsigned char cleared_bits; /* 2^cleared_bits bytes and more come zeroed; 0: no block does */
+  _Atomic bool counts_copies; /* new segments count copies: see fold.h */
   bool has_home;
-  struct generation first; /* last, as more of it follows in memory */
+  struct generation first; /* last: its tail follows in memory */
 };
 
 _Static_assert(sizeof(struct cuckoo) == 192, "no byte is unused");
@@ -231,18 +230,18 @@ static inline const struct cuckoo *const_cuckoo_of(const tamis_filter *f)
   return (const struct cuckoo *) f;
 }
 
-/* Of a filter that grows, and for which tamis__growth_provide() has been called.
+/* The growth of a filter that has it (tamis__growth_provide()).
  * ORDER growth.load (acquire)
  *   pairs with     growth.publish
- *   makes visible  what tamis__growth_provide() has written: locks, lists and figures
- *   if weakened    a lock or a list without a value is used
+ *   makes visible  what tamis__growth_provide() has written: locks, lists and counters
+ *   if weakened    an uninitialized lock or list is used
  *   checked by     mutants/growth_published_relaxed, mutants/growth_loaded_relaxed */
 static inline struct cuckoo_growth *cuckoo_growth(const struct cuckoo *c)
 {
   return atomic_load_explicit(&c->growth, memory_order_acquire);
 }
 
-/* NULL: the filter does not grow, or has not grown yet. */
+/* The growth, or NULL: the filter is fixed, or has not grown yet. */
 static inline struct cuckoo_growth *cuckoo_has_growth(const struct cuckoo *c)
 {
   return c->growable ? cuckoo_growth(c) : NULL;
@@ -253,7 +252,7 @@ static inline const struct mapped *cuckoo_mapped(const struct cuckoo *c)
   return c->growable ? NULL : c->mapped;
 }
 
-/* Figures: relaxed. */
+/* Statistics, so relaxed. */
 static inline uint64_t cuckoo_splits(const struct cuckoo *c)
 {
   const struct cuckoo_growth *growth = cuckoo_has_growth(c);
@@ -268,8 +267,8 @@ static inline uint64_t cuckoo_joins(const struct cuckoo *c)
 
 /* ---- generations ---- */
 
-/* The geometry of segments of the first generation that come from the uneven split.  (Relaxed: the
- * caller knows of such a segment, or is to make one, and has seen the growth before.) */
+/* The geometry of the first generation's segments after the uneven split.  (Relaxed: the caller has
+ * found such a segment or is creating one, so it has seen the growth before.) */
 static inline const struct cuckoo_geometry *
 generation_geometry_after(const struct generation *generation)
 {
@@ -278,7 +277,7 @@ generation_geometry_after(const struct generation *generation)
   return &atomic_load_explicit(&c->growth, memory_order_relaxed)->after;
 }
 
-/* That of segments of a depth. */
+/* The geometry of the segments of a depth. */
 static inline const struct cuckoo_geometry *generation_geometry(const struct generation *generation,
                                                                 unsigned depth)
 {
@@ -286,7 +285,7 @@ static inline const struct cuckoo_geometry *generation_geometry(const struct gen
   return depth <= g->uneven_at || g->later ? g : generation_geometry_after(generation);
 }
 
-/* How many segments with lanes of another width a generation may have.  (A figure.) */
+/* How many segments of a generation may have lanes of another width.  (A statistic.) */
 static inline uint64_t cuckoo_after_segments(const struct generation *generation)
 {
   const struct cuckoo *c = (const struct cuckoo *) (const void *) ((const char *) generation -
@@ -303,8 +302,8 @@ static inline const struct cuckoo_geometry *segment_geometry(const struct genera
   return generation_geometry(generation, segment->depth);
 }
 
-/* The caller has read a larger count of generations, or appends this one.  (Relaxed: the count has
- * made visible what precedes it.) */
+/* Generation i.  The caller has read a number of generations above i, or is appending generation i.
+ * (Relaxed: reading that number made the pointer visible.) */
 static inline struct generation *cuckoo_generation(const struct cuckoo *c, unsigned i)
 {
   return i == 0 ? (struct generation *) &c->first
@@ -313,8 +312,8 @@ static inline struct generation *cuckoo_generation(const struct cuckoo *c, unsig
 
 /* ORDER generations.load (seq_cst)
  *   pairs with     generations.publish
- *   makes visible  the generations below the count
- *   if weakened    acquire would keep that; but see directory.load
+ *   makes visible  the generations below the number read
+ *   if weakened    acquire would still make them visible; but see directory.load
  *   checked by     mutants/directory_published_relaxed, mutants/generations_load_acquire */
 static inline unsigned cuckoo_generations(const struct cuckoo *c)
 {
@@ -326,7 +325,7 @@ static inline bool generation_is_newest(const struct cuckoo *c, const struct gen
   return generation->number == cuckoo_generations(c) - 1;
 }
 
-/* Relaxed, both: limits of what comes later, on which no other data hangs. */
+/* Relaxed, both: limits of later steps, which publish no other data. */
 static inline unsigned generation_split_limit(const struct generation *generation)
 {
   return atomic_load_explicit(&generation->split_limit, memory_order_relaxed);
@@ -343,7 +342,7 @@ static inline double generation_rate(const struct generation *generation, unsign
   return cuckoo_geometry_rate(&generation->geometry, depth);
 }
 
-/* The part of the promised rate that a filter with so many generations leaves. */
+/* The promised rate less what the first n `generations` and the excess of unions use of it. */
 static inline double cuckoo_rate_left(const struct cuckoo *c, unsigned generations)
 {
   double left = c->fpp - cuckoo_excess(c);
@@ -358,17 +357,15 @@ FORCE_INLINE struct counters generation_counters(const struct generation *genera
   return (struct counters){generation->shards, generation->counter_mask};
 }
 
-/* The shards of a generation's counters, for a segment at each root: what the generation grows to
- * has no bearing on what it takes at first.  A later generation, to which few filters come, has no
- * more than 1 KiB. */
+/* The number of shards of a generation's counters, planned for one segment at each root, so that a
+ * new generation stays small.  A later generation, which few filters reach, has at most 1 KiB. */
 static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
 {
   unsigned shards = tamis__counter_shards(cuckoo_roots(g) * cuckoo_segment_bytes(g));
   return g->later && shards > 16 ? 16 : shards;
 }
 
-/* A sum over shards may be taken between an add in one shard and a remove in another: then it can
- * be negative. */
+/* Never negative, although a sum that misses an add and sees a later remove may be. */
 static inline uint64_t cuckoo_count(const struct generation *generation,
                                     enum generation_counter which)
 {
@@ -387,7 +384,7 @@ FORCE_INLINE void cuckoo_count_change(const struct generation *generation,
                               (uint64_t) (int64_t) change);
 }
 
-/* Counts something that is slow anyway. */
+/* Counts an event of the whole filter in a shared counter; the event itself is slow. */
 static inline void cuckoo_note(const struct cuckoo *c, enum generation_counter which)
 {
   const struct counters counters = generation_counters(&c->first);
@@ -396,7 +393,7 @@ static inline void cuckoo_note(const struct cuckoo *c, enum generation_counter w
 
 /* ---- readers ---- */
 
-/* The segments of a filter that does not grow stay for ever, so it needs no read sections. */
+/* A fixed filter keeps its segments for ever, so its calls need no read sections. */
 static inline reader_token cuckoo_enter(const struct cuckoo *c)
 {
   return c->growable ? reader_enter() : NULL;
@@ -410,7 +407,7 @@ static inline void cuckoo_leave(const struct cuckoo *c, reader_token token)
 
 /* ---- the home ---- */
 
-/* NULL: there is none. */
+/* The home, or NULL: the filter has no home. */
 static inline struct segment *cuckoo_home(const struct cuckoo *c)
 {
   return c->has_home ? (struct segment *) ((char *) c - cuckoo_home_bytes(&c->first.geometry))
@@ -438,21 +435,21 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
   return &segment_stripes(segment)[bucket & g->stripe_mask];
 }
 
-/* Takes a stripe that another thread holds (segment.h says how).  `inside`: the caller is in a read
- * section, which it is if the filter grows.  (The geometry is not passed: then the compiler could
- * not keep it in registers, and would not know what cuckoo_first_geometry() says of it.)  False:
- * the segment has left the directory, and it does not. */
+/* Waits for a stripe that another thread holds, and takes it (segment.h says how).  `inside`: the
+ * caller is in a read section, as all calls of growable filters are.  (The geometry is not an
+ * argument: the compiler could then keep no part of it in registers or as a constant.)  False: the
+ * segment has left the directory, and the stripe is not taken. */
 NEVER_INLINE bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe);
 
-/* The same for two stripes, or for one that is named twice; in the second call, the caller holds
- * the first one.  False: it holds none. */
+/* The same for two stripes, which may be one stripe named twice; ..._second() is for a caller that
+ * holds the first stripe.  False: the caller holds no stripe. */
 NEVER_INLINE bool tamis__segment_wait_both(bool inside, struct segment *segment,
                                            struct stripe *first, struct stripe *second);
 NEVER_INLINE bool tamis__segment_wait_second(bool inside, struct stripe *first,
                                              struct stripe *second);
 
-/* Takes a stripe.  False: it does not, as the segment has left the directory; and the caller must
- * not touch the segment any more. */
+/* Takes a stripe.  False: the segment has left the directory, the stripe is not taken, and the
+ * caller must not touch the segment again. */
 FORCE_INLINE bool segment_lock_one(const struct cuckoo_geometry *g, struct segment *segment,
                                    struct stripe *stripe)
 {
@@ -460,8 +457,8 @@ FORCE_INLINE bool segment_lock_one(const struct cuckoo_geometry *g, struct segme
          tamis__segment_wait(g->shape.ages, segment, stripe);
 }
 
-/* Takes the stripes of two buckets in the order of their indices, or the one stripe that both
- * have.  False: as above. */
+/* Takes the stripes of two buckets in ascending order, or the one that both share.  False: as
+ * above. */
 FORCE_INLINE bool segment_lock(const struct cuckoo_geometry *g, struct segment *segment, uint64_t a,
                                uint64_t b)
 {
@@ -483,7 +480,7 @@ FORCE_INLINE void segment_unlock(const struct cuckoo_geometry *g, const struct s
     stripe_unlock(stripe_of_bucket(g, segment, b));
 }
 
-/* The other bucket of an entry that stands in `bucket`. */
+/* The other bucket of an entry whose lane is in `bucket`. */
 static inline uint64_t other_bucket(const struct cuckoo_geometry *g, const struct segment *segment,
                                     uint64_t bucket, uint64_t entry)
 {
@@ -491,7 +488,7 @@ static inline uint64_t other_bucket(const struct cuckoo_geometry *g, const struc
          cuckoo_other_mask(g, cuckoo_fingerprint(g, entry, segment->prefix, segment->depth));
 }
 
-/* Lanes in use.  Exact when no writer runs. */
+/* The number of lanes in use; exact while no writer runs. */
 static inline uint64_t segment_used(const struct cuckoo_geometry *g, const struct segment *segment)
 {
   uint64_t used = 0;
@@ -500,7 +497,6 @@ static inline uint64_t segment_used(const struct cuckoo_geometry *g, const struc
   return used;
 }
 
-/* Takes all stripes of a segment. */
 static inline void segment_lock_all(const struct cuckoo_geometry *g, struct segment *segment)
 {
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
@@ -513,7 +509,8 @@ static inline void segment_unlock_all(const struct cuckoo_geometry *g, struct se
     stripe_unlock(&segment_stripes(segment)[i]);
 }
 
-/* Whether a bucket whose stripe the caller holds may have duplicate counts. */
+/* Whether there may be duplicate counts.  False: no bucket whose stripe the caller holds has
+ * any. */
 static inline bool has_duplicates(const struct segment *segment)
 {
   return plane_counts(&segment->duplicates) != NULL;
@@ -533,7 +530,7 @@ static inline bool segment_is_full(const struct cuckoo *c, const struct segment 
   return fullness_is(&segment->fullness, FULLNESS_FULL, fullness_counted(&c->rooms));
 }
 
-/* Whether a copy that has no lane, and cannot be counted, is refused. */
+/* Whether a copy that finds no lane, and cannot be counted, is refused at once. */
 static inline bool segment_refuses_copies(const struct cuckoo *c, const struct segment *segment)
 {
   return segment_is_full(c, segment) ||

@@ -2,55 +2,55 @@
  *
  * Layer 2: the union of two cuckoo filters that are in use.
  *
- * Every entry of a snapshot of `from` (snapshot.c) is added to `into`, with its copies: a sum of
- * multisets.  No lock of one filter is held while a call works on the other one.  So unions in both
- * directions at the same time do not wait for each other.
+ * A union adds every entry of a snapshot of `from` (snapshot.c) to `into`, with the entry's copies:
+ * a sum of multisets.  It holds no lock of one filter while it works on the other.  So two unions
+ * in opposite directions do not wait for each other.
  *
- * Where an entry may go.  An entry of `from` is a prefix of the hash string of its keys, and so is
- * what it becomes in `into`: the same prefix, or a shorter one where a new entry would know less.
- * Whatever generation it comes from and goes to, the rules are these:
+ * Where an entry may go.  An entry of `from` is a prefix of the hash string of its keys.  In `into`
+ * it becomes the same prefix, or a shorter one where a new entry would know less.  For any two
+ * generations, these rules apply:
  *
- *    It must know what leads to its place: root, pair, and the w - 1 first bits of the fingerprint,
- *    from which the other bucket follows.  In the same generation of both filters, or in any two of
- *    the same geometry, every entry does.  An entry of an older generation often does not in a
- *    newer one of the other filter; one of a newer generation always does in an older one.
+ *    The entry must know the bits that lead to its buckets: root, pair, and the first w - 1 bits of
+ *    the fingerprint, from which the other bucket follows.  Between generations of the same
+ *    geometry, every entry does.  An entry of a newer generation knows enough for any older
+ *    generation; an entry of an older generation often knows too little for a newer one.
  *
- *    It may stand in a segment of any depth.  There it knows depth + w - 1 bits, as a new entry
- *    does, or fewer: then it has aged.  As it knows w - 1 at least, it is never older than the
- *    segment is deep.  A split and a join change nothing of that.
+ *    The entry may be in a segment of any depth.  It knows depth + w - 1 bits there, as a new entry
+ *    does, or fewer: then it has an age.  It knows at least w - 1 bits, so its age is at most the
+ *    segment's depth.  Splits and joins keep this true.
  *
- *    A root of an older generation without a segment never gets one (growth.c), so nothing can be
- *    put there.  A segment of an older generation may split, for a union only.  Look-ups see that
- *    as they see its joins, and unique adds hold a stripe of the pair in each generation.
+ *    A root of an older generation without a segment never gets one (growth.c), so it cannot take
+ *    entries.  A segment of an older generation splits only for a union.  Look-ups are prepared for
+ *    this as they are for joins, and unique adds hold stripes in each generation.
  *
- * The newest generation that can take an entry does; the older ones follow when there is no room.
- * `into` is split as far as `from` is, and an entry goes into the bucket that it comes from if it
- * can.  So a union with an empty filter of the same options is a copy that always finds room.  A
- * generation that only `from` has is opened in `into` with the same geometry.
+ * An entry goes to the newest generation that can take it; if there is no room, to an older one.
+ * The union splits segments of `into` as far as those of `from`, and puts an entry into the same
+ * bucket if it can.  So a union of an empty filter with a filter of the same options is a copy that
+ * always finds room.  A generation that only `from` has is opened in `into` with the same geometry.
  *
- * [A] No false negative.  Each key of the snapshot has an entry of its own in it that stands for
- *     it, and this entry is in `into` when the union returns.  Keys of `into` keep theirs.  A
- *     remove takes the longest match, as always, and whatever stays stands for the keys that stay:
- *     the argument (remove.c) needs prefixes, and not where they came from.
+ * [A] No false negative.  Each key of the snapshot has an entry of its own there, and this entry is
+ *     in `into` when the union returns.  Keys of `into` keep their entries.  A remove takes the
+ *     longest match, as always, and the argument in remove.c needs only that entries are prefixes,
+ *     wherever they come from.
  *
- * [B] One winner.  An entry is put into its pair under both stripes, as a plain add puts it.  A
- *     unique add of a key that it stands for holds the stripes of the pair in every generation that
- *     it knows.  So it finds the entry, or has won before it came.  (If the generation has been
- *     opened since the unique add read their number, its win comes before that.)
+ * [B] One winner.  The union writes an entry under both stripes of its pair.  A unique add of a key
+ *     that the entry stands for holds the stripes of the key's pair in every generation that the
+ *     add has seen.  So it finds the entry, or has won before the entry was written.  (If the
+ *     entry's generation was opened after the unique add read the number of generations, the add
+ *     has won before that.)
  *
- * [F] Duplicates.  Copies are counted with an entry that is a prefix of what the union brings.  One
- *     that knows more might not stand for the key.
+ * [F] Duplicates.  The union counts copies only with an entry that is a prefix of the incoming
+ *     entry.  An entry that knows more might not stand for the key.
  *
- * Removes.  The snapshot says which keys have been removed from `from` while it was taken, from
- * parts that had been copied.  They are removed from `into` in the end, when all entries are there:
- * before that, a remove might take the entry of another key, and leave one that does not stand for
- * it.
+ * Removes.  The snapshot notes the keys that were removed from the copied part of `from` meanwhile.
+ * The union removes these keys from `into` at the end, when all entries are there.  Earlier, a
+ * remove might take the entry of another key, and leave an entry that does not stand for that key.
  *
- * Rate and room are planned before anything is changed: see unite_plan.c.
+ * The union plans rate and room before it changes anything: see unite_plan.c.
  *
- * Limits that are reached on the way, be it max_bytes or because others add keys meanwhile, end the
- * union.  Then `into` has all that it had, and some of the entries of `from`, each with all of its
- * copies or without.
+ * If the union meets a limit on the way, because of max_bytes or because other calls add keys
+ * meanwhile, it ends.  Then `into` has all its own entries, and some of the entries of `from`, each
+ * with all its copies or with none.
  */
 #include "cuckoo/operations.h"
 #include "cuckoo/unite_plan.h"
@@ -76,16 +76,16 @@ struct incoming {
   const struct cuckoo_geometry *geometry; /* of its generation */
   uint64_t root, fingerprint;
   uint64_t bucket, lower;
-  unsigned known;  /* bits of the fingerprint that are known */
+  unsigned known;  /* known bits of the fingerprint */
   uint64_t copies; /* beyond the first */
 };
 
-/* Where it goes in a generation of `into`. */
+/* Its address in a generation of `into`. */
 struct place {
   struct generation *generation;
   struct cuckoo_address address;
   unsigned known;
-  bool same; /* the generations have one geometry */
+  bool same; /* both generations have the same geometry */
 };
 
 /* False: the entry knows too little. */
@@ -109,14 +109,13 @@ static bool place_in(struct generation *generation, const struct incoming *e, st
     return false;
   place->known = known - cuckoo_place_bits(g);
   struct cuckoo_geometry one_hash = *g;
-  one_hash.needs_second_hash = false; /* the string has all bits that are known */
+  one_hash.needs_second_hash = false; /* the string has all known bits */
   place->address =
       cuckoo_address_of(&one_hash, cuckoo_string_of(own, e->root, e->lower, e->fingerprint), 0);
   return true;
 }
 
-/* The entry as it stands in a segment of that depth, whose geometry is g, and how far it has
- * aged. */
+/* The entry for a segment of this depth and geometry, and its age there. */
 static uint64_t aged_entry(const struct cuckoo_geometry *g, const struct place *place,
                            unsigned depth, unsigned *age)
 {
@@ -134,7 +133,7 @@ static void count_copies(const struct generation *generation, uint64_t copies)
     counter_add(&counters, DUPLICATES, copies);
 }
 
-/* The caller holds the stripes of the pair; so in add_entry_locked(). */
+/* The caller holds the stripes of the pair, here and in add_entry_locked(). */
 static int write_entry_locked(struct cuckoo *c, const struct bucket_pair *pair, uint64_t bucket,
                               uint64_t copies)
 {
@@ -143,7 +142,7 @@ static int write_entry_locked(struct cuckoo *c, const struct bucket_pair *pair, 
   uint64_t value = word_load(w);
   unsigned lane = lanes_first(&g->shape, lanes_empty(&g->shape, value));
   int result = TAMIS_OK;
-  if (copies) /* first: the entry comes with all of them, or not at all */
+  if (copies) /* first, so that the entry comes with all copies or not at all */
     result =
         tamis__segment_add_copies(c, g, pair->segment, (struct lane){bucket, lane}, copies, true);
   if (result != TAMIS_OK)
@@ -155,7 +154,8 @@ static int write_entry_locked(struct cuckoo *c, const struct bucket_pair *pair, 
   return TAMIS_OK;
 }
 
-/* The bucket that the entry comes from, or else the emptier one.  UINT32_MAX: both are full. */
+/* Between equal geometries, the bucket that the entry had in `from`, if it has room; otherwise the
+ * emptier one.  UINT32_MAX: both are full. */
 static uint64_t choose_bucket(const struct bucket_pair *pair, const struct place *place,
                               const struct incoming *e)
 {
@@ -170,14 +170,15 @@ static uint64_t choose_bucket(const struct bucket_pair *pair, const struct place
   return lower >= upper ? pair->lower : pair->upper;
 }
 
-/* `no_path`: no eviction will make room.  Returns a result or NO_ROOM. */
+/* Writes or counts an entry.  `no_path`: no eviction can make room.  Returns a result or
+ * NO_ROOM. */
 static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
                             const struct place *place, const struct incoming *e, unsigned age,
                             bool no_path)
 {
   const struct cuckoo_geometry *g = pair->geometry;
   assert(stripe_held(stripe_of_bucket(g, pair->segment, pair->lower)));
-  const struct best_match best = match_pair_of_age(pair, age); /* prefixes of what comes */
+  const struct best_match best = match_pair_of_age(pair, age); /* prefixes of this entry */
   uint64_t bucket = choose_bucket(pair, place, e);
   bool room = bucket != UINT32_MAX;
   if (best.matches && (best.matches >= max_lanes_per_key(g) ||
@@ -186,7 +187,7 @@ static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
     int result = tamis__segment_add_copies(c, g, pair->segment, lane, e->copies + 1, true);
     if (result == TAMIS_OK)
       count_copies(pair->generation, e->copies + 1);
-    if (result != TAMIS_EFULL || !room) /* at a limit a lane will do */
+    if (result != TAMIS_EFULL || !room) /* at a limit it may get a lane */
       return result;
   }
   if (!room)
@@ -196,7 +197,7 @@ static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
   return write_entry_locked(c, pair, bucket, e->copies);
 }
 
-/* One try, in a read section.  Returns a result, NO_ROOM or RETRY. */
+/* One attempt, in a read section.  Returns a result, NO_ROOM or RETRY. */
 static int try_entry(struct cuckoo *c, struct bucket_pair *pair, const struct place *place,
                      const struct incoming *e, bool no_path, struct survey *come)
 {
@@ -252,16 +253,16 @@ static int add_entry(struct cuckoo *c, const struct place *place, const struct i
 
 struct union_of {
   struct cuckoo *into;
-  struct snapshot_note *removed; /* keys that have been removed from `from` */
-  /* The entries that have come to each generation. */
+  struct snapshot_note *removed; /* keys that were removed from `from` */
+  /* The entries that each generation has received. */
   struct survey come[CUCKOO_MAX_GENERATIONS];
 };
 
-/* There is no room in the generations that can take the entry. */
+/* Opens a generation for an entry for which the present generations have no room. */
 static int open_for(struct union_of *u, unsigned n, unsigned number, const struct incoming *e)
 {
   struct place place;
-  if (!u->into->growable || number < n) /* a new one would ask for more bits than these have */
+  if (!u->into->growable || number < n) /* the entry knows too little for a new generation */
     return TAMIS_EFULL;
   int result = tamis__generation_open(u->into, cuckoo_generation(u->into, n - 1), e->geometry);
   if (result == TAMIS_OK && !place_in(cuckoo_generation(u->into, n), e, &place))
@@ -269,7 +270,7 @@ static int open_for(struct union_of *u, unsigned n, unsigned number, const struc
   return result;
 }
 
-/* `number` is that of the entry's generation. */
+/* `number`: of the entry's generation in `from`. */
 static int unite_entry(struct union_of *u, unsigned number, const struct incoming *e)
 {
   for (;;) {
@@ -288,7 +289,7 @@ static int unite_entry(struct union_of *u, unsigned number, const struct incomin
   }
 }
 
-/* Splits the segments of `into` that take the piece as far as `from` has. */
+/* Splits the segments of `into` that will take the piece as far as the piece. */
 static void split_for(struct cuckoo *into, const struct snapshot_piece *piece)
 {
   for (unsigned j = cuckoo_generations(into); j-- > 0;) {
@@ -328,7 +329,7 @@ static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
   return TAMIS_OK;
 }
 
-/* ---- keys that have been removed meanwhile ---- */
+/* ---- keys that were removed meanwhile ---- */
 
 static int note_removed(struct union_of *u, struct cuckoo_snapshot *s)
 {
@@ -346,7 +347,7 @@ static int note_removed(struct union_of *u, struct cuckoo_snapshot *s)
   return TAMIS_OK;
 }
 
-/* After an error they stay: entries that stand for them may not have come. */
+/* After an error the noted keys stay, because their entries may not have arrived. */
 static void remove_noted(struct union_of *u, int result)
 {
   for (struct snapshot_note *note; (note = u->removed) != NULL;) {
@@ -381,9 +382,9 @@ static bool have_come(const struct union_of *u)
   return entries > 0;
 }
 
-/* The entries of a later generation come in an order in which a generation of fewer pairs fills
- * pair by pair.  It stays so if an error ends the union after some have come.  (Relaxed: see
- * is_skewed().) */
+/* Announces the union in growth->unions, because the entries of a later generation fill a
+ * generation of fewer pairs pair by pair.  After an error, if entries have come, the announcement
+ * stays.  (Relaxed: see is_skewed().) */
 static int unite_snapshot(struct union_of *u, struct cuckoo_snapshot *s)
 {
   struct cuckoo_growth *growth = cuckoo_has_growth(u->into);

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: whether a union can be, before anything is changed.
+ * Layer 2: plans a union before anything is changed.
  *
- * The rate.  Whatever its place, an entry that knows S bits after root0 makes an absent key seem
+ * The rate.  An entry that knows S bits after root0, wherever it is, makes an absent key seem
  * present with a probability of 2^-S / first roots.  So a filter keeps its rate if the sum over its
- * entries does.  A generation is planned for keys that come one by one: the more there are, the
- * more its segments have split, and the more bits a new entry knows.  The first n of them have at
- * most a certain rate, its *share* (share_of()).  Two filters of n keys each may have twice the
- * share of n keys, which is more than that of 2n.  What the entries of a union exceed their share
- * by is added to the *excess* of `into`.  The rates that generations are planned for, and the
- * excess, never exceed the promised rate:
+ * entries does.  The plan of a generation assumes that keys are added one by one: the more keys
+ * there are, the more its segments have split, and the more bits a new entry knows.  The first n
+ * keys of a generation may cause a certain rate, the *share* of n keys (share_of()).  Two filters
+ * of n keys each may together have twice the share of n keys, which is more than the share of 2n
+ * keys.  The rate of a union's entries beyond their share is added to the *excess* of `into`.  The
+ * planned rates of all generations and the excess together never exceed the promised rate:
  *
  *    Before it begins, the union sums up the rate of the entries of `from`.  The excess must fit
- *    into half of what the generations leave.  If it does not, the newest generation may have to do
- *    with fewer splits than planned, each of which would add to its rate.  If that does not
- *    suffice, the union is refused: two filters that have used up their rates have no union that
- *    keeps it.  In the end, the excess is corrected to that of the entries that have come.
+ *    into half of the rate that the generations leave.  If it does not, the union lowers the split
+ *    limit of the newest generation, because each split would add to its rate.  If that is not
+ *    enough, the union is refused: filters that have used up their rates have no union that keeps
+ *    the rate.  At the end, the excess is corrected for the entries that have arrived.
  *
- * Room.  Entries that know too little for newer generations need room in the older ones: how many
- * there are is counted for each number of known bits.  The union
- * is refused before it begins if these have too little of it at their limit.  (A filter whose first
- * generation is full, and another one like it, have no union: their entries know what tells them
- * apart in the first generation, and not more.)
+ * Room.  Entries that know too little for newer generations need room in older ones.  A census
+ * counts the entries for each number of known bits.  The union is refused before it begins if the
+ * older generations have too little room at their split limits.  (Two filters with full first
+ * generations have no union: their entries know only enough bits for the first generation.)
  *
- * Copies.  Adds bring them one by one, but two filters that are united with each other in turn have
- * more than all files and counts have room for after some eighty unions.  So those end far below.
+ * Copies.  Adds count copies one by one, but two filters that are united with each other in turn
+ * multiply them: after some eighty unions, counts would overflow.  So unions are refused far below
+ * that.
  */
 #include "cuckoo/unite_plan.h"
 
@@ -34,8 +34,8 @@
 
 #include <math.h>
 
-/* How many entries know so many bits after root0.  (An index has 64 at most but for the cell's, and
- * an entry 31.) */
+/* The number of entries for each number of known bits after root0.  (An index has at most 64 bits
+ * after root0, and an entry 31.) */
 enum { MAX_KNOWN_BITS = 128 };
 struct census {
   uint64_t entries[MAX_KNOWN_BITS];
@@ -53,7 +53,7 @@ static void survey_segment(const struct cuckoo_geometry *g, const struct segment
   }
 }
 
-/* The segments may split and join meanwhile: this is an estimate. */
+/* An estimate: segments may split and join meanwhile. */
 static void survey_generation(const struct cuckoo *c, const struct generation *generation,
                               struct census *census)
 {
@@ -73,7 +73,7 @@ static void survey_generation(const struct cuckoo *c, const struct generation *g
 
 static uint64_t segments_of(const struct generation *generation)
 {
-  return atomic_load_explicit(&generation->segments, memory_order_relaxed); /* a figure */
+  return atomic_load_explicit(&generation->segments, memory_order_relaxed); /* a statistic */
 }
 
 static bool has_all_roots(const struct generation *generation)
@@ -85,9 +85,10 @@ static bool has_all_roots(const struct generation *generation)
   return true;
 }
 
-/* How many entries a generation of so many splits has room for.  Segments get different numbers of
- * keys, so some are full before others: as for the first segments (growing_roots() in geometry.c),
- * there is room for five deviations.  After the uneven split, those of the larger class are. */
+/* How many entries a generation has room for if all segments have this depth.  Segments get
+ * different numbers of keys, so some are full before others: the result leaves room for five
+ * deviations, as for the first segments (growing_roots() in geometry.c).  After the uneven split,
+ * the segments of the larger class are full first. */
 static double room_at(const struct cuckoo_geometry *before, unsigned depth)
 {
   const double larger_class = 2 - 0x1.6a09e667f3bcdp0; /* its share: 2 less the square root of 2 */
@@ -101,8 +102,8 @@ static double room_at(const struct cuckoo_geometry *before, unsigned depth)
   return uneven ? room / 2 / larger_class : room;
 }
 
-/* How many more entries of a geometry a generation of `into` has room for, besides `taken` ones
- * that are planned for it. */
+/* How many entries of geometry `source` generation j of `into` has room for, after `taken` entries
+ * that are planned for it already. */
 static double room_left(const struct cuckoo *into, unsigned n, unsigned j, double taken,
                         const struct cuckoo_geometry *source)
 {
@@ -111,12 +112,12 @@ static double room_left(const struct cuckoo *into, unsigned n, unsigned j, doubl
   double entries = (double) cuckoo_count(generation, ENTRIES) + taken;
   if (j + 1 < n && !has_all_roots(generation))
     return 0;
-  if (entries == 0 && cuckoo_same_geometry(g, source)) /* it becomes a copy */
+  if (entries == 0 && cuckoo_same_geometry(g, source)) /* the generation becomes a copy */
     return INFINITY;
   return fmax(room_at(g, generation_split_limit(generation)) - entries, 0);
 }
 
-/* How often the segments of a generation have split that has room for so many keys. */
+/* The least depth at which a generation has room for so many keys. */
 static unsigned depth_for(const struct generation *generation, double keys)
 {
   unsigned depth = 0, limit = generation_split_limit(generation);
@@ -125,8 +126,7 @@ static unsigned depth_for(const struct generation *generation, double keys)
   return depth;
 }
 
-/* The rate that a generation of so many keys may have, in which segments have split as they
- * came. */
+/* The rate that a generation may have whose segments have split while so many keys were added. */
 static double share_of(const struct generation *generation, double keys)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -138,13 +138,13 @@ static double share_of(const struct generation *generation, double keys)
   return rate + fmin(part, 1) * (generation_rate(generation, depth) - rate);
 }
 
-/* By what more entries of that rate exceed their share. */
+/* By how much `more` entries of this rate exceed their share. */
 static double excess_of(const struct generation *generation, double keys, double more, double rate)
 {
   return fmax(rate - (share_of(generation, keys + more) - share_of(generation, keys)), 0);
 }
 
-/* How deep the segments of a generation are, rounded up. */
+/* The mean depth of a generation's segments, rounded up. */
 static unsigned depth_now(const struct generation *generation)
 {
   double segments = (double) segments_of(generation);
@@ -152,7 +152,7 @@ static unsigned depth_now(const struct generation *generation)
       real_log2(fmax(segments / (double) cuckoo_roots(&generation->geometry), 1)));
 }
 
-/* How deep they are with more entries. */
+/* Their depth with `more` entries. */
 static unsigned depth_with(const struct generation *generation, double more)
 {
   double entries = (double) cuckoo_count(generation, ENTRIES) + more;
@@ -160,7 +160,7 @@ static unsigned depth_with(const struct generation *generation, double more)
   return depth > now ? depth : now;
 }
 
-/* Plans for entries of one generation that go to generation j of `into`. */
+/* Plans that generation j of `into` takes the entries `taken` of generation `source`. */
 static void take(const struct cuckoo *into, unsigned n, unsigned j, const struct generation *source,
                  struct survey taken, struct union_plan *plan)
 {
@@ -176,7 +176,7 @@ static void take(const struct cuckoo *into, unsigned n, unsigned j, const struct
   plan->taken[j] += taken.entries;
 }
 
-/* Plans for the entries of one generation.  False: there is no place for them. */
+/* Plans for the entries of generation i of `from`.  False: there is no room for them. */
 static bool plan_generation(const struct cuckoo *into, unsigned n, const struct cuckoo *from,
                             unsigned i, struct union_plan *plan)
 {
@@ -203,12 +203,11 @@ static bool plan_generation(const struct cuckoo *into, unsigned n, const struct 
       take(into, n, j, cuckoo_generation(from, i), taken[j], plan);
   if (left <= 0)
     return true;
-  plan->rate += g->rate; /* a generation like this one is opened */
+  plan->rate += g->rate; /* the union will open a generation like this one */
   return i >= n;
 }
 
-/* Makes the filter keep its promise with the planned excess.  The caller holds the opening
- * stripe. */
+/* Reserves the planned excess within the promised rate.  The caller holds `opening`. */
 static int reserve_rate_locked(struct cuckoo *into, struct union_plan *plan)
 {
   struct generation *newest = plan->newest;
@@ -231,7 +230,7 @@ static int reserve_rate_locked(struct cuckoo *into, struct union_plan *plan)
   return TAMIS_OK;
 }
 
-/* Copies that are counted, and entries. */
+/* The sum of entries and counted copies. */
 static uint64_t copies_in(const struct cuckoo *c)
 {
   uint64_t copies = 0;
@@ -271,8 +270,8 @@ int tamis__union_reserve(struct cuckoo *into, struct union_plan *plan)
   return result;
 }
 
-/* Other unions take splits, and give them back, one by one as well, so the order does not
- * matter.  The caller holds the opening stripe. */
+/* Raises the split limit again.  The order among unions does not matter, because each lowers and
+ * raises the limit by steps of one.  The caller holds `opening`. */
 static void give_splits_back_locked(struct cuckoo *c, const struct union_plan *plan)
 {
   unsigned limit = generation_split_limit(plan->newest);
@@ -292,7 +291,7 @@ void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const 
   struct cuckoo_growth *growth = cuckoo_growth(c);
   lock_take(&growth->opening);
   double excess = cuckoo_excess(c);
-  /* If no other union has changed it, what it was before is exact, and a difference is not. */
+  /* The former value is exact, unless another union has changed it; a difference is rounded. */
   excess = excess == plan->reserved ? plan->former : excess - plan->excess;
   for (unsigned j = 0; j < cuckoo_generations(c); j++)
     excess += excess_of(cuckoo_generation(c, j), plan->before[j], come[j].entries, come[j].rate);
@@ -300,5 +299,5 @@ void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const 
   if (failed)
     give_splits_back_locked(c, plan);
   lock_release(&growth->opening);
-  fullness_count(&c->rooms); /* there may be rate for another generation */
+  fullness_count(&c->rooms); /* the rate left may allow another generation */
 }

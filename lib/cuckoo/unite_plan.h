@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: whether a union can be, and what it costs of the rate.
+ * Layer 2: plans a union: whether it is possible, and its cost in rate.
  */
 #ifndef TAMIS_LIB_CUCKOO_UNITE_PLAN_H
 #define TAMIS_LIB_CUCKOO_UNITE_PLAN_H
@@ -20,26 +20,26 @@ static inline bool cuckoo_same_geometry(const struct cuckoo_geometry *g,
          g->depth_limit == h->depth_limit && g->uneven_at == h->uneven_at;
 }
 
-/* The bits of the hash string after root0 that lead to a bucket. */
+/* The number of bits of the hash string after root0 that lead to a bucket. */
 static inline unsigned cuckoo_place_bits(const struct cuckoo_geometry *g)
 {
   return g->root_shift + g->pair_bits;
 }
 
-/* Those that every entry knows. */
+/* The number of bits after root0 that every entry knows. */
 static inline unsigned cuckoo_least_bits(const struct cuckoo_geometry *g)
 {
   return cuckoo_place_bits(g) + 63 - g->fixed_shift;
 }
 
-/* The rate of an entry that knows so many bits. */
+/* The contribution to the rate of an entry that knows so many bits. */
 static inline double cuckoo_entry_rate(const struct cuckoo_geometry *g, unsigned bits)
 {
   return ldexp(1, -(int) bits) / (double) g->first_roots;
 }
 
-/* Whether an entry of another generation that knows so many bits can be put into one.  A hash
- * string is known here as far as one word holds it. */
+/* Whether generation `to` can take an entry of generation `from` that knows so many bits.  Between
+ * different geometries, at most one word of the hash string is used. */
 static inline bool cuckoo_can_take(const struct cuckoo_geometry *to,
                                    const struct cuckoo_geometry *from, unsigned bits)
 {
@@ -48,37 +48,36 @@ static inline bool cuckoo_can_take(const struct cuckoo_geometry *to,
 
 /* ---- plans ---- */
 
-/* What the entries of a generation are. */
+/* The number of a generation's entries, and the sum of their rates. */
 struct survey {
   double entries, rate;
 };
 
 struct union_plan {
-  double excess;           /* of the rate */
-  double former, reserved; /* the excess of `into` without it and with it */
-  double rate;             /* of generations that are to be opened */
-  unsigned deepest;        /* segments of the newest generation, if they take entries */
+  double excess;           /* that the union will add to the rate */
+  double former, reserved; /* the excess of `into` without the union, and with it */
+  double rate;             /* of the generations that the union will open */
+  unsigned deepest;        /* depth in the newest generation, if it takes entries */
   struct generation *newest;
-  unsigned splits; /* of the newest generation, which the union has taken from its limit */
-  double before[CUCKOO_MAX_GENERATIONS]; /* entries of the generations of `into` */
-  double taken[CUCKOO_MAX_GENERATIONS];  /* entries that they are to take */
+  unsigned splits;                       /* by how many the union lowers the newest split limit */
+  double before[CUCKOO_MAX_GENERATIONS]; /* entries in each generation of `into` */
+  double taken[CUCKOO_MAX_GENERATIONS];  /* entries that it will take */
 };
 
-/* Whether the union can be.  Nothing is changed.
- *   TAMIS_EFULL         a filter that does not grow would hold more than its capacity, or there
- *                       would be too many copies
- *   TAMIS_EUNSUPPORTED  the union has no room for entries of `from` that know too little for other
- *                       places */
+/* Whether the union is possible.  Changes nothing.
+ *   TAMIS_EFULL         a fixed filter would have more entries than its capacity, or there would be
+ *                       too many copies
+ *   TAMIS_EUNSUPPORTED  there is no room for entries of `from` that only some generations can
+ *                       take */
 int tamis__union_plan(const struct cuckoo *into, const struct cuckoo *from,
                       struct union_plan *plan);
 
-/* Reserves the excess that is planned, of a filter that has growth.
- *   TAMIS_EUNSUPPORTED  the union could not keep its rate; nothing is changed */
+/* Reserves the planned excess.  The filter has its growth.
+ *   TAMIS_EUNSUPPORTED  the union could not keep the promised rate; nothing is changed */
 int tamis__union_reserve(struct cuckoo *into, struct union_plan *plan);
 
-/* After the union: what was reserved becomes what it is.  `come`: the entries that have come to
- * each generation.  `failed`: the splits that the union has taken come back as far as these entries
- * leave the rate for them. */
+/* After the union, replaces the reserved excess by the actual one.  `come`: the entries that each
+ * generation has received.  `failed`: raises the split limit again, as far as the rate allows. */
 void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const struct survey *come,
                          bool failed);
 

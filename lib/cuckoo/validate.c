@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: whether a cuckoo filter's structure is whole, for tests.
+ * Layer 2: checks a cuckoo filter's structure, for tests.
  */
 #include "cuckoo/operations.h"
 
 #include "cuckoo/directory.h"
 
-/* Copies are counted with an entry that stands in a lane, so a segment without entries has no
- * counts. */
+/* Only lanes with an entry may have a count. */
 static const char *validate_duplicates(const struct cuckoo_geometry *g,
                                        const struct segment *segment, uint64_t *duplicates)
 {
@@ -56,7 +55,7 @@ static const char *validate_entries(const struct cuckoo_geometry *g, const struc
   return used == segment_used(g, segment) ? NULL : "stripes count other entries than there are";
 }
 
-/* Whether the segment is where it belongs, and all its indices lead to it. */
+/* Whether the segment has the right indices, and all of them lead to it. */
 static const char *validate_directory(const struct generation *generation,
                                       const struct segment *segment,
                                       const struct segment_cursor *cursor)
@@ -73,13 +72,13 @@ static const char *validate_directory(const struct generation *generation,
              : "a segment has the wrong directory entry";
 }
 
-/* 2 in all for each segment that needs an array of this size. */
+/* An array's entry counts so much, in all 2 for each segment that needs an array of this size. */
 static unsigned entries_of_deepest(const struct cuckoo_geometry *g, unsigned depth, unsigned bits)
 {
   return cuckoo_prefix_bits(g, depth) != bits ? 0 : depth > g->uneven_at ? 2 : 1;
 }
 
-/* Whether the arrays know how many segments need their size. */
+/* Whether each array has the right number of segments that need its size. */
 static const char *validate_arrays(const struct generation *generation)
 {
   for (uint64_t root = 0; root < cuckoo_roots(&generation->geometry); root++) {
@@ -96,7 +95,7 @@ static const char *validate_arrays(const struct generation *generation)
   return NULL;
 }
 
-/* `mapped`: copies are counted in the file only. */
+/* `mapped`: the counts of copies are in the file only, and are not checked. */
 static const char *validate_generation(const struct generation *generation, bool mapped)
 {
   uint64_t entries = 0, duplicates = 0, segments = 0, after = 0;

@@ -2,35 +2,34 @@
  *
  * Layer 2: batches of look-ups in a cuckoo filter with one generation, eight keys at a time.
  *
- * The answers are those of lookup.c, as directory entries, versions and words are read by the same
- * loads, one key after the other: base/vector.h says how.
+ * The answers are those of lookup.c: the same atomic loads read directory entries, versions and
+ * words, one key after the other, as base/vector.h says.
  *
  *    vector_prepare()    the steps of pair_find_with() and lookup_prepare()
- *    vector_lookup()     those of lookup_finish()
+ *    vector_lookup()     the steps of lookup_finish()
  *
- * Those are the steps for keys with nothing unusual.  An entry may leave a bucket between the
- * reads, a segment may be marked as leaving, and there may be none.  If that is so for one of eight
- * keys, what was found of all eight is dropped, and lookup.c looks them up.  So their calls take
- * effect one after the other, and after those of the keys before.
+ * These steps serve the usual case.  In the unusual case for one of eight keys (an entry left a
+ * bucket between the reads, the segment was marked, or there is no segment) all eight results are
+ * dropped, and the functions without vectors look the keys up.  So the calls take effect in order.
  */
 #include "cuckoo/vectors.h"
 
 #ifdef TAMIS_VECTORS
 
 struct cuckoo_keys {
-  vector stripe, lower, upper; /* addresses: of the upper bucket's stripe, and of the words */
-  vector entry;                /* as it would be in each lane of a bucket */
-  vector_lanes absent;         /* those that have no segment */
-  vector_lanes after;          /* those whose segment comes from the uneven split */
+  vector stripe, lower, upper; /* addresses of the upper stripe and of the two words */
+  vector entry;                /* a new entry, repeated in each lane of a bucket */
+  vector_lanes absent;         /* the keys that have no segment */
+  vector_lanes after;          /* the keys whose segment comes from the uneven split */
 };
 
-/* What is read where there is no segment.  Nobody takes the lock of this stripe. */
+/* For keys without a segment, the addresses lead here.  No thread takes this stripe. */
 static const struct {
   struct padded_stripe stripe;
   word value;
 } nothing;
 
-/* cuckoo_other_mask() */
+/* cuckoo_other_mask() of eight keys. */
 VECTOR_CODE FORCE_INLINE vector vector_other_mask(const struct cuckoo_geometry *g,
                                                   vector fingerprint)
 {
@@ -59,7 +58,7 @@ vector_shape_of(const struct generation *first, const struct lane_shape *s, vect
   return shape;
 }
 
-/* bucket_entry(), times what has a bit for each lane. */
+/* bucket_entry(), repeated in each lane of a bucket. */
 VECTOR_CODE FORCE_INLINE vector vector_entry(const struct vector_shape *s, bool ages,
                                              vector fingerprint)
 {
@@ -70,7 +69,7 @@ VECTOR_CODE FORCE_INLINE vector vector_entry(const struct vector_shape *s, bool 
 
 /* NOLINTBEGIN(performance-no-int-to-ptr): addresses are numbers in the lanes of a vector. */
 
-/* The values of entries of arrays, in place of those of roots that have split. */
+/* Replaces the values of roots that have split by the values of their arrays' entries. */
 VECTOR_CODE static NEVER_INLINE vector vector_own_entries(const struct cuckoo_geometry *g,
                                                           vector fingerprint, vector values)
 {
@@ -84,7 +83,7 @@ VECTOR_CODE static NEVER_INLINE vector vector_own_entries(const struct cuckoo_ge
   return values;
 }
 
-/* The values of the directory entries that decide: see pair_at(). */
+/* The values of the entries that lead to the segments: see pair_at(). */
 VECTOR_CODE FORCE_INLINE vector vector_directory(const struct generation *first, vector root,
                                                  vector fingerprint, bool growable)
 {
@@ -97,7 +96,7 @@ VECTOR_CODE FORCE_INLINE vector vector_directory(const struct generation *first,
   return split ? vector_own_entries(&first->geometry, fingerprint, values) : values;
 }
 
-/* The lines of versions are few, and so in a cache.  To fetch them as well would take longer. */
+/* Stripes are not prefetched: they share few cache lines, which are mostly cached already. */
 VECTOR_CODE FORCE_INLINE void vector_prefetch(const struct cuckoo_keys *keys)
 {
   UNROLL
@@ -107,7 +106,7 @@ VECTOR_CODE FORCE_INLINE void vector_prefetch(const struct cuckoo_keys *keys)
   }
 }
 
-/* Finds the buckets of at most eight keys, and fetches them. */
+/* Finds the buckets of at most eight keys, and prefetches them. */
 VECTOR_CODE FORCE_INLINE void vector_prepare(const struct cuckoo *c, const uint64_t *hashes,
                                              size_t n, struct cuckoo_keys *keys, bool growable)
 {
@@ -120,7 +119,7 @@ VECTOR_CODE FORCE_INLINE void vector_prepare(const struct cuckoo *c, const uint6
   vector segment = vector_directory(first, root, fingerprint, growable), depth = segment % 16;
   keys->after = 0;
   if (growable) {
-    vector uneven = (vector_of(g.uneven_at) - depth) >> 63; /* cuckoo_prefix_bits() */
+    vector uneven = (vector_of(g.uneven_at) - depth) >> 63; /* as cuckoo_prefix_bits() */
     keys->after = ~vector_zero_lanes(uneven) & vector_first_lanes(VECTOR_LANES);
     segment -= depth;
     fingerprint <<= depth - uneven;
@@ -138,7 +137,7 @@ VECTOR_CODE FORCE_INLINE void vector_prepare(const struct cuckoo *c, const uint6
   vector_prefetch(keys);
 }
 
-/* bucket_has_match() */
+/* bucket_has_match() of eight words. */
 VECTOR_CODE FORCE_INLINE vector vector_has_match(const struct vector_shape *s, bool ages,
                                                  vector value, vector entry)
 {
@@ -147,7 +146,7 @@ VECTOR_CODE FORCE_INLINE vector vector_has_match(const struct vector_shape *s, b
   return (differs - unknown - s->low) & ~differs & s->high;
 }
 
-/* Sets *in to the keys that are found.  False: that may not hold. */
+/* Sets *in to the keys that are found.  False: the result is not valid. */
 VECTOR_CODE FORCE_INLINE bool vector_lookup(const struct cuckoo *c, const struct cuckoo_keys *keys,
                                             vector_lanes *in, bool growable)
 {
@@ -172,7 +171,7 @@ VECTOR_CODE FORCE_INLINE bool vector_lookup(const struct cuckoo *c, const struct
 
 typedef size_t (*batch)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
 
-/* The same as contains_many_in_first() in lookup_fast.c.  `otherwise` does what this cannot. */
+/* As contains_many_in_first() in lookup_fast.c.  `otherwise` looks up keys in unusual cases. */
 VECTOR_CODE FORCE_INLINE size_t vector_contains_many(const struct cuckoo *c, const uint64_t *hashes,
                                                      size_t n, bool *found, bool growable,
                                                      batch otherwise)
@@ -195,8 +194,8 @@ VECTOR_CODE FORCE_INLINE size_t vector_contains_many(const struct cuckoo *c, con
   return hits;
 }
 
-/* In a read section of their own.  False: the misses do not hold, as there is not one generation,
- * or not any more after the last of them. */
+/* Looks keys up in one read section.  False: the misses are not valid, because before or after the
+ * look-ups there was more than one generation. */
 VECTOR_CODE static bool contains_some_growable(const struct cuckoo *c, const uint64_t *hashes,
                                                size_t n, bool *found, size_t *hits)
 {
@@ -216,8 +215,7 @@ VECTOR_CODE static size_t contains_many_fixed(const tamis_filter *f, const uint6
                               tamis__cuckoo_contains_few_fixed);
 }
 
-/* A few keys are looked up faster one by one, without what a function that has vectors does
- * first. */
+/* Fewer than eight keys are faster without vectors, whose functions have some work at the start. */
 
 size_t tamis__cuckoo_contains_many_growable_by_vectors(const tamis_filter *f,
                                                        const uint64_t *hashes, size_t n,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: batches of look-ups in a cuckoo filter, eight keys at a time.  vectors.c says how.
+ * Layer 2: batches of look-ups in a cuckoo filter, eight keys at a time: see vectors.c.
  */
 #ifndef TAMIS_LIB_CUCKOO_VECTORS_H
 #define TAMIS_LIB_CUCKOO_VECTORS_H
@@ -8,8 +8,7 @@
 #include "base/vector.h"
 #include "cuckoo/lookup.h"
 
-/* Members of the tables of operations, where vectors_usable(); `growable` and `fixed` mean what they
- * mean in lookup.h. */
+/* Members of the tables of operations if vectors_usable(); for the sorts of filter of lookup.h. */
 #ifdef TAMIS_VECTORS
 size_t tamis__cuckoo_contains_many_growable_by_vectors(const tamis_filter *f,
                                                        const uint64_t *hashes, size_t n,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: how a block of counts is written.
+ * Layer 0: the encoding of a block of counts.
  *
  *     block     | head | codes, in words of 64 bits ... | exceptions, 32 or 64 bits each ... |
  *
  *     code      (b->bits bits for each lane)   0: none, or an exception; else the count
  *     exception                                | position of the lane | count |, sorted
  *
- * counts.h explains what codes and exceptions are for.  Here is how single ones are read and
- * written; counts.c chooses how many bits there are, and for which counts.
+ * counts.h explains what codes and exceptions are for.  The functions here read and write single
+ * codes and exceptions; counts.c chooses the width of the codes.
  */
 #ifndef TAMIS_LIB_TABLE_COUNT_CODES_H
 #define TAMIS_LIB_TABLE_COUNT_CODES_H
@@ -21,7 +21,7 @@
 #include <string.h>
 
 enum {
-  COUNT_BITS = SMALL(21, 3), /* of an exception of 32 bits; the others are its lane's position */
+  COUNT_BITS = SMALL(21, 3), /* of the count in an exception of 32 bits; the others are the lane */
   WIDE_COUNT_BITS = 53
 };
 
@@ -32,12 +32,12 @@ typedef uint16_t block_figure;
 #endif
 
 struct count_block {
-  block_figure bytes;      /* of the block */
-  block_figure refused;    /* bytes that a larger block was last refused; 0: none was */
+  block_figure bytes;      /* size of the block */
+  block_figure refused;    /* size of the larger block that was refused last; 0: none was refused */
   block_figure live;       /* lanes with a count */
-  block_figure exceptions; /* counts that have no code */
-  block_figure changes;    /* since the block was encoded */
-  uint8_t bits;            /* of a code */
+  block_figure exceptions; /* how many there are */
+  block_figure changes;    /* of counts since the block was encoded */
+  uint8_t bits;            /* width of a code */
   bool wide;               /* an exception has 64 bits, not 32 */
   uint64_t words[];        /* the codes, then the exceptions */
 };
@@ -61,7 +61,7 @@ static inline uint64_t code_mask(const struct count_block *b)
   return (UINT64_C(1) << b->bits) - 1;
 }
 
-/* Of a code of `bits` bits, which are not 0. */
+/* The i-th code; `bits`, the width of a code, is not 0. */
 static inline uint64_t code_at(const uint64_t words[], unsigned bits, size_t i)
 {
   size_t bit = i * bits, shift = bit % 64;
@@ -77,10 +77,10 @@ static inline uint64_t code_get(const struct count_block *b, size_t i)
   return b->bits ? code_at(b->words, b->bits, i) : 0;
 }
 
-/* n codes, from the i-th one on. */
+/* Reads n codes, beginning with the i-th. */
 static inline void codes_get(const struct count_block *b, size_t i, uint64_t codes[], size_t n)
 {
-  const unsigned bits = b->bits; /* whatever is written to `codes` */
+  const unsigned bits = b->bits; /* loaded once: the stores to `codes` do not change it */
   for (size_t j = 0; j < n; j++)
     codes[j] = bits ? code_at(b->words, bits, i + j) : 0;
 }
@@ -96,10 +96,10 @@ static inline void code_set(struct count_block *b, size_t i, uint64_t code)
     first[1] = (first[1] & ~(code_mask(b) >> (64 - shift))) | code >> (64 - shift);
 }
 
-/* Writes all codes in turn. */
+/* Writes the codes of a block one after the other. */
 struct code_writer {
   uint64_t *next;
-  uint64_t begun; /* what comes there, of which `used` bits are known */
+  uint64_t begun; /* the word for *next, of which `used` bits are complete */
   unsigned used, bits;
 };
 
@@ -120,7 +120,7 @@ static inline void code_write_rest(const struct code_writer *w)
     *w->next = w->begun;
 }
 
-/* The code for a count; 0: it has none. */
+/* The code for a count; 0: the count has no code. */
 static inline uint64_t code_for(const struct count_block *b, uint64_t count)
 {
   return count <= code_mask(b) ? count : 0;
@@ -215,7 +215,7 @@ enum { COUNTS_AT_ONCE = 64 };
 struct count_reader {
   const struct count_block *b;
   const void *slots;
-  size_t exception, at, positions; /* the next ones, and how many lanes there are */
+  size_t exception, at, positions; /* next exception, next lane, number of lanes */
 };
 
 static inline struct count_reader count_reader_begin(const struct count_block *b, size_t positions)
@@ -223,7 +223,7 @@ static inline struct count_reader count_reader_begin(const struct count_block *b
   return (struct count_reader){.b = b, .slots = slots_of(b, positions), .positions = positions};
 }
 
-/* Reads the next counts.  Returns how many they are; 0: none is left. */
+/* Reads the next counts.  Returns their number; 0: no count is left. */
 size_t tamis__counts_read(struct count_reader *r, uint64_t counts[COUNTS_AT_ONCE]);
 
 #endif

@@ -8,11 +8,11 @@
 #include <string.h>
 
 enum {
-  MAX_BITS = SMALL(21, 2),    /* of a code; larger counts are exceptions */
-  FEWEST_SLOTS = SMALL(8, 1), /* exceptions for which a new block has room */
+  MAX_BITS = SMALL(21, 2),    /* the widest code; larger counts are exceptions */
+  FEWEST_SLOTS = SMALL(8, 1), /* spare exceptions of a new block, at least */
   SPARSE_PART =
-      SMALL(32, 4), /* up to this part of the lanes, counts are exceptions without a choice */
-  MOST_COPIED = SMALL(2048, 64) /* bytes of a block that is encoded anew in its place */
+      SMALL(32, 4), /* with counts in at most this part of the lanes, all are exceptions */
+  MOST_COPIED = SMALL(2048, 64) /* bytes of a block that is encoded anew in place */
 };
 
 /* How a block's counts are stored. */
@@ -40,7 +40,7 @@ NEVER_INLINE size_t tamis__counts_read(struct count_reader *r, uint64_t counts[C
   return n;
 }
 
-/* `next` points into an array; of a block it points to `copy`, which has the next counts decoded. */
+/* `next` points to the next counts: in the array if there is one, otherwise in `copy`, decoded. */
 struct source_reader {
   const struct counts_source *from;
   const uint64_t *next;
@@ -54,7 +54,7 @@ static void read_source(struct source_reader *r, const struct counts_source *fro
   r->block = count_reader_begin(from->block ? from->block : &no_counts, positions);
 }
 
-/* Makes r->next point to the next counts.  Returns how many they are; 0: none is left. */
+/* Makes r->next point to the next counts.  Returns their number; 0: no count is left. */
 static size_t next_counts(struct source_reader *r)
 {
   const struct counts_source *from = r->from;
@@ -71,8 +71,8 @@ _Static_assert(COUNTS_AT_ONCE == 64, "so many bits has a word of counts_source.k
 
 /* ---- the choice of a frame ---- */
 
-/* The exceptions for which a block is to have room: with `spare`, for as many more as will probably
- * come before its frame is no longer the best. */
+/* The number of exceptions that a block gets room for.  With `spare`, that includes as many as will
+ * probably be added before another frame is better. */
 static size_t slots_for(size_t positions, const struct frame *frame, bool spare)
 {
   if (!spare)
@@ -89,13 +89,13 @@ static size_t frame_bytes(size_t positions, const struct frame *frame, bool spar
   return bytes_for(positions, frame->bits, frame->wide, slots_for(positions, frame, spare));
 }
 
-/* The frame that takes the fewest bytes: a code of n bits serves the counts of up to n bits. */
+/* The frame that takes the fewest bytes.  A code of n bits serves all counts of up to n bits. */
 static NEVER_INLINE struct frame choose_frame(size_t positions, const struct counts_source *from,
                                               bool spare)
 {
   struct source_reader source;
   struct frame best = {0};
-  uint16_t of_length[64] = {0}; /* how many counts have so many bits */
+  uint16_t of_length[64] = {0}; /* how many counts have n bits */
   read_source(&source, from, positions);
   for (size_t n; (n = next_counts(&source)) > 0;)
     for (size_t i = 0; i < n; i++)
@@ -116,8 +116,8 @@ static NEVER_INLINE struct frame choose_frame(size_t positions, const struct cou
 
 /* ---- blocks ---- */
 
-/* Encodes a block from counts that are not its own.  (Never inlined, as choose_frame(): so the arrays of
- * the two are not on the stack at the same time.) */
+/* Encodes a block from counts that are not its own.  (Never inlined, nor is choose_frame(), so that
+ * the arrays of both are not on the stack at the same time.) */
 static NEVER_INLINE void encode(struct count_block *b, size_t positions, const struct frame *frame,
                                 const struct counts_source *from)
 {
@@ -142,8 +142,8 @@ static NEVER_INLINE void encode(struct count_block *b, size_t positions, const s
   code_write_rest(&writer);
 }
 
-/* Whether a block can be encoded anew where it is: the copy must not take much of a small stack.
- * Counts below 2^7 fit in any case. */
+/* Whether a block can be encoded anew in place.  If its own counts are the source, it is copied to
+ * the stack first, so it must be small.  Blocks with counts below 2^7 are always small enough. */
 static bool can_stay(const struct count_block *b, const struct counts_source *from)
 {
   return from->block != b || b->bytes <= MOST_COPIED;
@@ -170,8 +170,7 @@ static void release_block(struct table_counts *d, const struct counts_memory *me
   d->block[block] = NULL;
 }
 
-/* Without `spare` a block takes the fewest bytes, and where the old one is hardly larger, no
- * memory. */
+/* Keeps the old block if the counts fit into it and a new one would be hardly smaller. */
 bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
                          const struct counts_source *from, bool spare)
 {
@@ -207,14 +206,13 @@ bool tamis__counts_write(struct table_counts *d, const struct counts_memory *mem
   return true;
 }
 
-/* Whether so few counts are exceptions that a block with room for more of them takes less than one
- * with a code for each lane, or than one with longer codes. */
+/* Whether room for more exceptions takes fewer bytes than codes, or wider codes. */
 static bool has_few_exceptions(const struct count_block *b, size_t positions)
 {
   return b->exceptions < positions / SPARSE_PART;
 }
 
-/* A larger block with the same codes and exceptions. */
+/* Moves the codes and exceptions of a block into a larger one.  False: memory was refused. */
 static bool extend(struct table_counts *d, const struct counts_memory *memory, unsigned block)
 {
   const struct count_block *old = d->block[block] ? d->block[block] : &no_counts;
@@ -235,13 +233,13 @@ static bool extend(struct table_counts *d, const struct counts_memory *memory, u
 
 /* ---- single counts ---- */
 
-/* After more changes a block is encoded anew. */
+/* A block is encoded anew after so many changes. */
 static size_t most_changes(size_t positions)
 {
   return 2 * positions;
 }
 
-/* Whether the block can take the count as it is. */
+/* Whether the block can take the count without being encoded anew. */
 static bool has_room(const struct count_block *b, size_t positions, size_t i, uint64_t count)
 {
   if (!count || code_for(b, count))
@@ -271,13 +269,13 @@ static void drop_exception(struct count_block *b, size_t positions, size_t i)
   b->exceptions--;
 }
 
-/* Whether there is no exception for the count, because it is 0 or has a code. */
+/* Whether the count is no exception: it is 0 or has a code. */
 static bool has_no_slot(const struct count_block *b, uint64_t count)
 {
   return !count || code_for(b, count);
 }
 
-/* The block has room for the count `to` in place of `from`. */
+/* Replaces the count `from` by `to`.  The block has room for `to`. */
 static void put(struct count_block *b, size_t positions, size_t i, uint64_t from, uint64_t to)
 {
   code_set(b, i, code_for(b, to));
@@ -287,7 +285,7 @@ static void put(struct count_block *b, size_t positions, size_t i, uint64_t from
     drop_exception(b, positions, i);
 }
 
-/* Encodes a block anew, with another count for one lane. */
+/* Encodes a block anew, with the given count for lane i. */
 static bool encode_anew(struct table_counts *d, const struct counts_memory *memory, unsigned block,
                         size_t i, uint64_t count, bool spare)
 {
@@ -315,14 +313,14 @@ bool tamis__counts_change(struct table_counts *d, const struct counts_memory *me
   }
   put(b, positions, i, from, to);
   if (to < from)
-    b->refused = 0; /* the counts may take less memory now */
+    b->refused = 0; /* the counts may fit in less memory now */
   b->live = (block_figure) (b->live - (from != 0) + (to != 0));
   d->live = d->live - (from != 0) + (to != 0);
   if (!b->live)
     release_block(d, memory, block);
   else if (++b->changes > most_changes(positions)) {
     b->changes = 0;
-    encode_anew(d, memory, block, i, to, false); /* refused: then it stays as it is */
+    encode_anew(d, memory, block, i, to, false); /* if memory is refused, it stays as it is */
   }
   return true;
 }
@@ -333,7 +331,7 @@ bool tamis__counts_step(struct table_counts *d, uint64_t bucket, unsigned lane, 
   struct count_block *b = d->block[bucket / COUNTS_BUCKETS];
   if (!b || b->changes >= most_changes(positions))
     return false;
-  if (more >> 63) /* a count falls: they may take less memory then */
+  if (more >> 63) /* `more` is negative: the counts may fit in less memory then */
     b->refused = 0;
   uint64_t old = code_get(b, i);
   if (!old && b->exceptions) {

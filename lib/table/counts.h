@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: the counts of a table, lane by lane.  A count says how many copies of the entry in a lane
- * there are beyond the one that stands there: a duplicate count.
+ * Layer 0: the duplicate counts of a table, one for each lane.  A count says how many copies of the
+ * lane's entry there are besides the one in the lane.
  *
  *    struct table_counts ──► block 0    the counts of 256 buckets
  *                            block 1    NULL: none of its lanes has a count
  *                            ...
  *
- * Keys that come twice, or a thousand times, mostly have similar counts.  So a block has a code of a
- * few bits for each lane, and
+ * The counts in a table are mostly similar: if each key is added twice, all counts are 1.  So a
+ * block has a code of a few bits for each lane:
  *
- *    code 0         no count, or one that is an exception
- *    code c         the count c
- *    exceptions     counts that have no code, in order of their lanes
+ *    code 0         the lane has no count, or its count is an exception
+ *    code c         the lane's count is c
+ *    exceptions     the counts that have no code, sorted by lane
  *
- * The width of the codes is chosen for the counts that there are (choose_frame() in counts.c).
- * With codes of no bits, a block is a list of exceptions, as befits a few counts.  When no further
- * exception fits, and from time to time, a block is encoded anew.
+ * choose_frame() in counts.c chooses the width of the codes that takes the fewest bytes for the
+ * counts in the block.  A block with few counts has codes of 0 bits: it is a list of exceptions.  A
+ * block is encoded anew when another exception does not fit, and after many changes.
  *
- * A count that falls needs no more room than before: so a remove never needs memory.
+ * A lower count never takes more room than a higher one, so a remove never needs memory.
  *
- * Nothing here knows of threads, and memory comes from functions of the owner's.
+ * The caller serializes the calls, and provides the functions that allocate memory.
  */
 #ifndef TAMIS_LIB_TABLE_COUNTS_H
 #define TAMIS_LIB_TABLE_COUNTS_H
@@ -32,7 +32,7 @@
 #include <stdint.h>
 
 enum {
-  COUNTS_BUCKETS = SMALL(256, 2), /* of a block */
+  COUNTS_BUCKETS = SMALL(256, 2), /* that share a block */
   COUNTS_MAX_LANES = 8,
   COUNTS_POSITIONS = COUNTS_BUCKETS * COUNTS_MAX_LANES
 };
@@ -40,14 +40,14 @@ enum {
 struct count_block;
 
 struct table_counts {
-  uint64_t buckets; /* of the table */
+  uint64_t buckets; /* in the table */
   uint64_t live;    /* lanes with a count */
-  uint32_t lanes;   /* of a bucket */
+  uint32_t lanes;   /* in a bucket */
   struct count_block *block[];
 };
 
-/* Where blocks come from: zeroed memory, or NULL.  What does not fit is refused in any case; `fits`
- * may be NULL, if that cannot be said beforehand. */
+/* The owner's allocator.  allocate() returns zeroed memory, or NULL if it refuses.  fits() says
+ * beforehand whether allocate() would refuse a size; it may be NULL. */
 struct counts_memory {
   bool (*fits)(void *context, uint64_t size);
   void *(*allocate)(void *context, uint64_t size);
@@ -55,47 +55,46 @@ struct counts_memory {
   void *context;
 };
 
-/* The size of the object for a segment, without its blocks. */
+/* The bytes of the object for a table of so many buckets, without blocks. */
 uint64_t tamis__counts_bytes(uint64_t buckets);
 
-/* Makes an object without counts of zeroed memory of that size. */
+/* Initializes zeroed memory of that size as an object without counts. */
 void tamis__counts_init(struct table_counts *d, uint64_t buckets, uint32_t lanes);
 
 /* Releases all blocks: no lane has a count any more. */
 void tamis__counts_clear(struct table_counts *d, const struct counts_memory *memory);
 
-/* The count of a lane; 0: it has none. */
+/* The count of a lane; 0: the lane has none. */
 uint64_t tamis__counts_get(const struct table_counts *d, uint64_t bucket, unsigned lane);
 
-/* Gives a lane another count, below 2^53, instead of the one that it has, `from`.  False: memory was
- * refused, and nothing has changed.  A lower count needs no memory. */
+/* Changes the count of a lane from `from` to `to`, which is below 2^53.  False: memory was refused,
+ * and nothing has changed.  A lower count needs no memory. */
 bool tamis__counts_change(struct table_counts *d, const struct counts_memory *memory,
                           uint64_t bucket, unsigned lane, uint64_t from, uint64_t to);
 
-/* Adds to the count of a lane, modulo 2^64, where that is simple: the sum has a code, and so has the
- * old count, or it is seen at once to be 0.  False: it is not, and nothing has changed. */
+/* Adds `more` to the count of a lane, modulo 2^64, in the cases that need no allocation: the code
+ * or the exception of the lane takes the sum, or a lane without a count gets a code.  False: this
+ * is another case, and nothing has changed. */
 bool tamis__counts_step(struct table_counts *d, uint64_t bucket, unsigned lane, uint64_t more);
 
 unsigned tamis__counts_blocks(const struct table_counts *d);
 
-/* How many lanes a block has. */
+/* The number of lanes in a block. */
 static inline size_t counts_positions(const struct table_counts *d)
 {
   size_t buckets = d->buckets < COUNTS_BUCKETS ? (size_t) d->buckets : COUNTS_BUCKETS;
   return buckets * d->lanes;
 }
 
-/* Where the counts that a block is to have come from.  They are read a few at a time, as a call on keys
- * has no room for all of them on a small stack.  The index of a lane of the block's bucket b is
- * b * lanes + lane. */
+/* The counts to encode in a block.  The encoder reads a few at a time, because all of them would
+ * not fit on a small stack.  A lane of the block's bucket b has the index b * lanes + lane. */
 struct counts_source {
-  /* NULL, or all counts, by index; then nothing else is read. */
+  /* All counts, by index; the other members are not read.  Or NULL: */
   const uint64_t *array;
-  /* NULL: all counts are 0; or a block, of this object or of another one, whose counts they are, but for
-   * two changes: */
+  /* The counts of this block, which may be another object's (NULL: all are 0), with two changes: */
   const struct count_block *block;
-  const uint64_t *kept;  /* NULL, or a bit for each lane; the counts of lanes without it become 0 */
-  const uint64_t *count; /* NULL, or the count of the lane with the index `at` */
+  const uint64_t *kept;  /* lanes whose bit is 0 have no count; NULL: no such change */
+  const uint64_t *count; /* the count of the lane with the index `at`; NULL: no such change */
   size_t at;
 };
 
@@ -104,17 +103,16 @@ static inline struct counts_source counts_of_array(const uint64_t counts[COUNTS_
   return (struct counts_source){.array = counts};
 }
 
-/* Encodes a block.  `spare`: with room for further exceptions.  False: memory was refused, and
- * nothing has changed. */
+/* Encodes a block.  `spare`: it gets room for further exceptions; otherwise it takes the fewest
+ * bytes.  False: memory was refused, and nothing has changed. */
 bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
                          const struct counts_source *from, bool spare);
 
-/* A copy of the object, blocks included, in one piece of memory of that size.  It is only to be
- * read. */
+/* A read-only copy of the object and its blocks, in one piece of memory of that size. */
 uint64_t tamis__counts_copy_bytes(const struct table_counts *d);
 void tamis__counts_copy(const struct table_counts *d, struct table_counts *to);
 
-/* Whether the object is whole; for tests. */
+/* For tests: whether the object is consistent. */
 bool tamis__counts_validate(const struct table_counts *d);
 
 #endif

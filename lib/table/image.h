@@ -4,11 +4,11 @@
  *
  * Words stand in arrays and in blocks, each as a number of 64 bits.
  *
- * Counts stand in blocks that follow the words, each of which has those of IMAGE_COUNTED words.  A
- * count is a pair of numbers: how many lanes, in use or not, come between it and the count before,
- * or the block's first lane; and the count.  Such a number has seven bits in each byte, the lowest
- * ones first.  All bytes but its last one have the highest bit set.  Numbers are below 2^56, and the
- * last byte is 0 only if the number is.
+ * Counts stand in blocks that follow the words.  Each block has the counts of IMAGE_COUNTED words.
+ * A count is written as two numbers: the number of lanes, in use or not, between it and the count
+ * before (or the block's first lane), and the count itself.  Each byte of a number has seven of its
+ * bits, the lowest bits first; the highest bit of the byte is set in all bytes but the last.  A
+ * number is below 2^56, and its last byte is 0 only if the number is 0.
  */
 #ifndef TAMIS_LIB_TABLE_IMAGE_H
 #define TAMIS_LIB_TABLE_IMAGE_H
@@ -18,20 +18,20 @@
 #include "table/lanes.h"
 
 enum {
-  /* The counts of a table's lanes: number of the table, first word, 0, 0. */
+  /* A block of the counts of a table.  Meanings: number of the table, first word, 0, 0. */
   SAVED_COUNTS = SAVED_KIND_BLOCKS + 3,
-  IMAGE_COUNTED = SMALL(4096, 8),          /* words, for whose counts there is a block */
-  IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8),   /* numbers in a block of a row of them */
-  NUMBER_BYTES = 8,                        /* the most that a number takes */
-  IMAGE_COUNT_BYTES = 2 * NUMBER_BYTES,    /* and a count; */
-  IMAGE_COUNT_IN_BLOCK = 3 + NUMBER_BYTES, /* in a block, which has fewer lanes than 2^21 */
+  IMAGE_COUNTED = SMALL(4096, 8),          /* words whose counts share a block */
+  IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8),   /* numbers in a block of a row */
+  NUMBER_BYTES = 8,                        /* of the longest number */
+  IMAGE_COUNT_BYTES = 2 * NUMBER_BYTES,    /* of a count, which is two numbers; */
+  IMAGE_COUNT_IN_BLOCK = 3 + NUMBER_BYTES, /* in a block, which has few lanes */
 };
 
-/* No count reaches it. */
+/* Counts are lower than this. */
 static const uint64_t saved_most_copies = UINT64_C(1) << 53;
 
-/* Unions bring no more than that: it leaves room for those that run at the same time, and for adds
- * without end. */
+/* A union is refused if both filters together have this many copies.  The distance to
+ * saved_most_copies is enough for unions that run at the same time, and for any number of adds. */
 static const uint64_t saved_most_united = UINT64_C(1) << 48;
 
 /* ---- words ---- */
@@ -48,7 +48,7 @@ static inline void image_get(uint64_t *words, const unsigned char *from, uint64_
     words[i] = saved_get64(from + i * 8);
 }
 
-/* Words of an array that has been read become those of this machine. */
+/* Converts words that were read from an array to the byte order of this machine. */
 /* NOLINTNEXTLINE(readability-non-const-parameter): on big-endian machines they are written */
 static inline void image_swap(uint64_t *words, uint64_t n)
 {
@@ -59,24 +59,24 @@ static inline void image_swap(uint64_t *words, uint64_t n)
 #endif
 }
 
-/* Adds words to the array that is being written; NULL: zeros. */
+/* Appends words to the array that is being written; `words` NULL: zeros. */
 void tamis__image_add(struct saved_writer *w, const uint64_t *words, uint64_t n);
 
-/* Adds a block of words. */
+/* Writes a block of words. */
 void tamis__image_block(struct saved_writer *w, uint32_t type,
                         const uint64_t meanings[SAVED_MEANINGS], const uint64_t *words, uint64_t n);
 
-/* Whether a block is of this type, has these meanings, and so many words. */
+/* Whether a block has this type, these meanings, and n words. */
 bool tamis__image_is(const struct saved_block *block, uint32_t type,
                      const uint64_t meanings[SAVED_MEANINGS], uint64_t n);
 
-/* A row of numbers that belongs to a table: blocks of IMAGE_ROW numbers, and of what is left.  Their
- * meanings are the number of the table, and of the block's first number. */
+/* Writes a row of numbers that belongs to a table: blocks of IMAGE_ROW numbers, of which the last
+ * may be shorter.  Meanings of a block: number of the table, index of the block's first number. */
 void tamis__image_row(struct saved_writer *w, uint32_t type, uint64_t table,
                       const uint64_t *numbers, uint64_t n);
 
-/* Reads the block of a row of `n` numbers in which `done` come before its first one, and adds to
- * *done those that it has. */
+/* Reads the next block of a row of `n` numbers, of which *done have been read, and updates
+ * *done. */
 int tamis__image_read_row(struct saved_reader *r, uint32_t type, uint64_t table, uint64_t n,
                           uint64_t *done, struct saved_block *block);
 
@@ -90,7 +90,7 @@ static inline unsigned char *number_put(unsigned char *to, uint64_t x)
   return to;
 }
 
-/* Reads the number at *at, and moves *at behind it.  False: there is none before `end`. */
+/* Reads the number at *at, and moves *at behind it.  False: no valid number ends before `end`. */
 static inline bool number_get(const unsigned char **at, const unsigned char *end, uint64_t *out)
 {
   *out = 0;
@@ -107,10 +107,10 @@ static inline bool number_get(const unsigned char **at, const unsigned char *end
 struct lane_counts {
   unsigned char *bytes;
   size_t size, room;
-  uint64_t next; /* the lane after the last one that has a count */
+  uint64_t next; /* the lane after that of the last count */
 };
 
-/* There is room for IMAGE_COUNT_BYTES. */
+/* The caller has reserved IMAGE_COUNT_BYTES. */
 static inline void lane_counts_add(struct lane_counts *counts, uint64_t lane, uint64_t count)
 {
   unsigned char *to = counts->bytes + counts->size;
@@ -119,20 +119,20 @@ static inline void lane_counts_add(struct lane_counts *counts, uint64_t lane, ui
   counts->next = lane + 1;
 }
 
-/* Room for `more` bytes.  False: there is no memory. */
+/* Makes room for `more` bytes.  False: memory was refused. */
 bool tamis__lane_counts_reserve(struct lane_counts *counts, const tamis_allocator *allocator,
                                 size_t more);
 void tamis__lane_counts_release(struct lane_counts *counts, const tamis_allocator *allocator);
 
 /* Reads counts one after the other. */
 struct lane_counts_reader {
-  const unsigned char *at, *end; /* what has not been read yet */
-  uint64_t next;                 /* the first lane after the last one that has a count */
-  uint64_t lane, count;          /* of the last one */
-  bool wrong;                    /* what comes next is no count */
+  const unsigned char *at, *end; /* the bytes that have not been read yet */
+  uint64_t next;                 /* the lane after that of the last count */
+  uint64_t lane, count;          /* of the count read last */
+  bool wrong;                    /* the bytes at `at` are not a count */
 };
 
-/* From a place in the bytes on, where `next` was as it is given here. */
+/* Begins at the byte `from`; `next` is the value of counts->next when that byte was written. */
 static inline struct lane_counts_reader lane_counts_read(const struct lane_counts *counts,
                                                          size_t from, uint64_t next)
 {
@@ -140,7 +140,7 @@ static inline struct lane_counts_reader lane_counts_read(const struct lane_count
       .at = counts->bytes + from, .end = counts->bytes + counts->size, .next = next};
 }
 
-/* False: there are no more, or (in a file) the next one is not possible. */
+/* False: no count is left, or (in a file) the next count is not valid: then r->wrong is set. */
 static inline bool lane_counts_next(struct lane_counts_reader *r)
 {
   uint64_t skip;
@@ -153,46 +153,47 @@ static inline bool lane_counts_next(struct lane_counts_reader *r)
   return !r->wrong;
 }
 
-/* Gives counts to a plane, or several.  `lanes`: of a block of a plane.  `give` gets the first lane
- * of a block, and the counts of all its lanes, which it may change. */
+/* Gives counts to one plane or several, block by block; a block of a plane has `lanes` lanes.
+ * `give` gets a block's first lane, and the counts of all its lanes, which it may change. */
 int tamis__image_give(struct lane_counts_reader r, unsigned lanes,
                       int (*give)(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS]),
                       void *context);
 
 /* ---- blocks of counts ---- */
 
-/* Counts on their way into blocks.  (Members that are not named are zero at the beginning.) */
+/* A writer of blocks of counts.  The caller sets the first four members, and zeroes the others. */
 struct image_counts {
   struct saved_writer *w;
-  uint64_t table, words; /* number of the table, and how many words it has */
+  uint64_t table, words; /* the table's number, and its number of words */
   unsigned lanes;        /* of a word */
-  uint64_t first;        /* word of the block that has been begun */
+  uint64_t first;        /* word of the current block */
   uint64_t copies;       /* the sum of all counts */
   struct lane_counts counts;
 };
 
-/* They come in the order of their lanes. */
+/* Writes a count.  The caller goes through the lanes in ascending order, and calls
+ * tamis__image_counts_end() after the last. */
 void tamis__image_count(struct image_counts *to, uint64_t lane, uint64_t count);
 void tamis__image_counts_end(struct image_counts *to);
 
-/* A table whose counts are read. */
+/* A table whose counts are being read. */
 struct image_table {
   const struct lane_shape *shape;
   const uint64_t *words;
   uint64_t n; /* words */
   uint64_t table;
-  uint64_t first, end; /* words of the last block that was read */
+  uint64_t first, end; /* the words of the block that was read last: first, and one past the last */
 };
 
-/* Reads a block of counts, if one comes next; otherwise TAMIS_ABSENT. */
+/* Reads the next block if it is a block of counts; otherwise returns TAMIS_ABSENT. */
 int tamis__image_read_counts(struct saved_reader *r, struct image_table *t,
                              struct lane_counts_reader *out);
 
-/* Whether the counts of the last block are those of lanes in use.  Adds them to *copies. */
+/* Whether all counts of the last block belong to lanes in use.  Adds the counts to *copies. */
 bool tamis__image_check_counts(const struct image_table *t, struct lane_counts_reader counts,
                                uint64_t *copies);
 
-/* Reads and checks a block of counts. */
+/* The two functions above in one. */
 static inline int image_load_counts(struct saved_reader *r, struct image_table *t,
                                     struct lane_counts_reader *out, uint64_t *copies)
 {

@@ -7,14 +7,14 @@
  *    │ 0│    lane b - 1       │         │       lane 0        │    b lanes of w bits
  *    └──┴─────────────────────┴─ ─ ─ ─ ─┴─────────────────────┘
  *
- * A lane in use is not 0, and an empty one is.
+ * An empty lane is 0; a lane in use is not.
  *
- * A *set of lanes* is a word, too: the highest bit of each lane says whether the lane is in the set.
- * All lanes of a bucket are compared at once, without a branch.  The shape is a parameter of one
- * body of code.  Where a bucket has only a part of its word, the bits above its lanes do not matter.
+ * A *set of lanes* is a word, too: the highest bit of each lane says whether the lane is in the
+ * set.  The functions here compare all lanes of a bucket at once, without a branch.  One body of
+ * code serves every shape.  Where the lanes take only a part of the word, the bits above them do
+ * not matter.
  *
- * Source: Warren, "Hacker's Delight", 6-1 (how to find a zero byte in a word), for lanes of any
- * width
+ * Source: Warren, "Hacker's Delight", 6-1 (zero bytes in a word), here for lanes of any width
  */
 #ifndef TAMIS_LIB_LANES_H
 #define TAMIS_LIB_LANES_H
@@ -27,8 +27,8 @@ enum { LANE_MAX_WIDTH = 32 };
 struct lane_shape {
   uint8_t width;       /* w */
   uint8_t lanes;       /* b */
-  uint8_t shift;       /* 64 - w: from the first w bits of a word to lane 0 */
-  bool ages;           /* entries have a marker and may age: cuckoo/bucket.h */
+  uint8_t shift;       /* 64 - w: a right shift that moves the upper w bits of a word to lane 0 */
+  bool ages;           /* whether entries have a marker and age: cuckoo/bucket.h */
   uint16_t reciprocal; /* 2^16 / w, rounded up: divides numbers below 2^6 exactly */
   uint64_t low, high;  /* the lowest and the highest bit of each lane */
 };
@@ -74,7 +74,8 @@ static inline unsigned lanes_first(const struct lane_shape *s, uint64_t set)
   return (unsigned) __builtin_ctzll(set) * s->reciprocal >> 16;
 }
 
-/* A bucket's value with an entry in the lowest lane of a set of empty lanes, of which there is one. */
+/* A bucket's value with an entry in the lowest of its empty lanes, of which there is at least
+ * one. */
 static inline uint64_t lanes_fill_first(const struct lane_shape *s, uint64_t value, uint64_t empty,
                                         uint64_t entry)
 {
@@ -92,9 +93,10 @@ static inline uint64_t lanes_bits(const struct lane_shape *s, uint64_t set)
   return set - (set >> (s->width - 1)) + set;
 }
 
-/* The lanes of which any bit is set, from the bit on that `units` has of each lane.  Below the
- * highest bit of each lane, adding all ones carries into the highest bit unless all these bits are
- * 0.  Nothing carries out of a lane, because the highest bits are left out of the sum. */
+/* The lanes that are not 0.  `units` has the lowest bit of each lane that counts: lower bits are
+ * ignored.  The sum of a lane's bits below its highest bit and of as many ones carries into the
+ * highest bit, unless all these bits are 0.  No carry leaves a lane, because the highest bits are
+ * not part of the sum. */
 static inline uint64_t lanes_not_zero(uint64_t units, uint64_t high, uint64_t value)
 {
   uint64_t below = high - units;
@@ -111,7 +113,7 @@ static inline uint64_t lanes_empty(const struct lane_shape *s, uint64_t value)
   return lanes_in_use(s, value) ^ s->high;
 }
 
-/* The lanes that have this entry. */
+/* The lanes that hold this entry. */
 static inline uint64_t lanes_equal(const struct lane_shape *s, uint64_t value, uint64_t entry)
 {
   return lanes_empty(s, value ^ s->low * entry);
@@ -119,8 +121,8 @@ static inline uint64_t lanes_equal(const struct lane_shape *s, uint64_t value, u
 
 /* ---- sums ----
  *
- * The lanes in use in many buckets are summed up lane by lane: the sum of at most LANES_ROWS values
- * of lanes_as_ones() fits in its lanes, whatever width a plan chooses. */
+ * To count the lanes in use in many buckets, add up values of lanes_as_ones(): each lane of the sum
+ * is a count.  Lanes of any planned width hold the sum of LANES_ROWS values. */
 enum { LANES_ROWS = 128 };
 
 static inline uint64_t lanes_as_ones(const struct lane_shape *s, uint64_t value)

@@ -2,35 +2,35 @@
  *
  * Layer 0: how full a segment of a table gets before an insert finds no room.
  *
- * The load factor is the part of the lanes that is in use then.  Over seeds it is normally
- * distributed, as measured; unit.planning fills filters, and compares.
+ * The load factor is the part of the lanes that is in use when this happens.  Measurements show
+ * that it is normally distributed over the seeds; unit.planning fills filters and compares.
  */
 #ifndef TAMIS_LIB_LOAD_H
 #define TAMIS_LIB_LOAD_H
 
 #include <stdbool.h>
 
-/* The probability, over seeds, with which a table that keeps its size finds no room for a key before
- * its capacity is 10^-9: half of it because of the load, half because a few buckets are overfull. */
+/* A table of fixed size may refuse a key before its capacity with a probability, over the seeds, of
+ * 10^-9: half of that because the load factor is low, half because a few buckets are overfull. */
 static const double load_early = 0.5e-9;
 
-/* The deviations of a normal distribution that are exceeded with the probability load_early. */
+/* A normal distribution exceeds its mean by so many deviations with probability load_early. */
 static const double load_early_deviations = 6.11;
 
 struct table_load {
-  double mean;      /* the load factor with 4096 buckets */
-  double fall;      /* how much it falls when their number doubles */
-  double deviation; /* the standard deviation of the load factor of a large segment */
+  double mean;      /* the mean load factor of 4096 buckets */
+  double fall;      /* decrease of the mean for each doubling of the buckets */
+  double deviation; /* the standard deviation in a large segment */
 };
 
-/* For buckets of 2 to 8 lanes.  `thorough` is how room is searched for: table/search.h. */
+/* The load factor with buckets of 2 to 8 lanes.  `thorough`: see struct searched. */
 struct table_load tamis__table_load(unsigned lanes, bool thorough);
 
-/* After `doublings` of 4096 buckets, which may be negative. */
+/* The mean load factor of 4096 * 2^doublings buckets; `doublings` may be negative. */
 double tamis__table_load_of(const struct table_load *load, double doublings);
 
-/* The standard deviation of the load factor of a segment with so many lanes in all, where buckets
- * have `lanes`: that of small segments is larger. */
+/* The standard deviation of the load factor of a segment with `all` lanes, in buckets of `lanes`.
+ * It is larger in small segments. */
 double tamis__table_load_deviation(const struct table_load *load, unsigned lanes, double all);
 
 #endif

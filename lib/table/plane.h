@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: a *plane*: the counts of a table, as an object that is there only while a lane has a
+ * Layer 1: a *plane*: a pointer to the counts of a table, which exist only while a lane has a
  * count.
  *
- * The owner has a lock for each plane, and holds it when it calls these functions, or other locks
- * that keep all calls away from the plane.
+ * The owner has a lock for each plane.  The caller of these functions holds this lock, or other
+ * locks that exclude all other callers.
  */
 #ifndef TAMIS_LIB_TABLE_PLANE_H
 #define TAMIS_LIB_TABLE_PLANE_H
@@ -13,52 +13,52 @@
 
 #include <stdatomic.h>
 
-/* NULL: no lane has a count. */
+/* NULL while no lane has a count. */
 typedef _Atomic(struct table_counts *) plane;
 
 /* The table that a plane belongs to. */
 struct plane_size {
   uint64_t buckets;
-  uint32_t lanes; /* of a bucket */
+  uint32_t lanes; /* in a bucket */
 };
 
-/* Relaxed, like the stores of the pointer: the lock orders whoever uses what it points to.
+/* Relaxed, like the stores of the pointer: the plane's lock orders all uses of the object.
  *
- * Who holds the lock of a bucket may ask without the plane's lock whether there are counts at all.
- * If a lane of the bucket has a count, the answer is true: the object came before that count, which
- * was set under the same lock, and it stays while the lane has one. */
+ * A caller that holds only the lock of a bucket may compare the pointer with NULL.  If a lane of
+ * the bucket has a count, the pointer is not NULL: that count was set under the same lock, after
+ * the object was created, and the object exists as long as the lane has a count. */
 static inline struct table_counts *plane_counts(const plane *p)
 {
   return atomic_load_explicit(p, memory_order_relaxed);
 }
 
-/* The count of a lane; 0: it has none. */
+/* The count of a lane; 0: the lane has none. */
 static inline uint64_t plane_get(const plane *p, uint64_t bucket, unsigned lane)
 {
   const struct table_counts *counts = plane_counts(p);
   return counts ? tamis__counts_get(counts, bucket, lane) : 0;
 }
 
-/* Adds to a count, where that is simple: see tamis__counts_step(). */
+/* Adds `more` to a count if no allocation is needed: see tamis__counts_step(). */
 static inline bool plane_step(plane *p, uint64_t bucket, unsigned lane, uint64_t more)
 {
   struct table_counts *counts = plane_counts(p);
   return counts && tamis__counts_step(counts, bucket, lane, more);
 }
 
-/* Gives a lane another count, below 2^53.  False: memory was refused, and nothing has changed.  A
- * lower count needs no memory. */
+/* Sets the count of a lane to `count`, which is below 2^53.  False: memory was refused, and nothing
+ * has changed.  A lower count needs no memory. */
 bool tamis__plane_set(plane *p, struct plane_size size, const struct counts_memory *memory,
                       uint64_t bucket, unsigned lane, uint64_t count);
 
-/* Gives all lanes of a block their counts: see tamis__counts_write(). */
+/* Sets the counts of all lanes of a block: see tamis__counts_write(). */
 bool tamis__plane_write(plane *p, struct plane_size size, const struct counts_memory *memory,
                         unsigned block, const struct counts_source *from, bool spare);
 
-/* Encodes a block anew, so that it takes as little memory as it can. */
+/* Encodes a block anew, in the fewest bytes. */
 void tamis__plane_shrink(plane *p, const struct counts_memory *memory, unsigned block);
 
-/* Releases all counts: no lane has one any more. */
+/* Releases all counts. */
 void tamis__plane_clear(plane *p, const struct counts_memory *memory);
 
 #endif

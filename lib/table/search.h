@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: room in a full bucket pair, by moving entries along a cuckoo path.
+ * Layer 2: makes room in a full bucket pair by moving entries along a cuckoo path.
  *
- *    plan     Breadth first from both buckets: each entry of a full bucket leads to its other
- *             bucket, until a bucket has an empty lane.  The search reads words without locks, so
- *             what it finds may be out of date.  Breadth first finds the shortest cuckoo path.
- *    execute  The moves of the path, the one into the empty lane first.  Each move takes the stripes
- *             of its two buckets, and checks that the entry still stands in its lane (in a window
- *             its fingerprint does: the stamp may have been renewed) and that the other bucket
- *             still has an empty one.  It copies what stands there now, bumps the version, and
- *             clears the lane.  So an entry is in at least one of its buckets at every instant, and
- *             a path that is given up half way has lost nothing.
+ *    plan     Searches breadth first from both buckets: each entry of a full bucket leads to that
+ *             entry's other bucket, until a bucket has an empty lane.  So it finds the shortest
+ *             cuckoo path.  The search reads words without locks, so the path may be out of date.
+ *    execute  Makes the moves of the path; the move into the empty lane is the first.  Each move
+ *             takes the stripes of its two buckets, and checks that the entry is still in its lane
+ *             and that the other bucket still has an empty lane.  (In a window only the fingerprint
+ *             must be the same: the stamp may have been renewed.)  Then it copies the entry as it
+ *             is now, bumps the version, and clears the old lane.  So an entry is in at least one
+ *             of its buckets at every instant, and a path that is given up half way loses no entry.
  */
 #ifndef TAMIS_LIB_SEARCH_H
 #define TAMIS_LIB_SEARCH_H
@@ -23,26 +23,25 @@
 #include <stddef.h>
 
 enum {
-  SEARCH_MOST_BUCKETS = 512, /* more of them fill a table better (docs/cuckoo.md), but take time */
-  /* Where these end, a thorough search looks so many steps further, in depth (one if a bucket has
-   * many lanes): it should give up late, and more buckets would take a large part of a small
-   * stack. */
+  SEARCH_MOST_BUCKETS = 512, /* more fill a table better (docs/cuckoo.md), but take longer */
+  /* After these buckets, a thorough search goes so many steps further in depth (one step if a
+   * bucket has many lanes).  A larger array of buckets would take much of a small stack. */
   SEARCH_STEPS_FURTHER = 2,
   SEARCH_FEW_LANES = 3,
-  /* Longer paths are rare: with two lanes a bucket, 512 buckets are 8 moves deep. */
+  /* Longer paths are rare: with two lanes in a bucket, a path over 512 buckets has 8 moves. */
   SEARCH_MOST_MOVES = 16
 };
 
-/* What is searched: the buckets of one segment, of which each leads to others. */
+/* The buckets of a segment, as a graph: the entries of a bucket lead to other buckets. */
 struct searched {
   const struct lane_shape *shape;
   uint64_t buckets;
-  unsigned most_buckets; /* that are searched in breadth: up to SEARCH_MOST_BUCKETS */
+  unsigned most_buckets; /* limit of the search in breadth: up to SEARCH_MOST_BUCKETS */
   bool thorough;
 };
 
-/* The functions in which kinds of tables differ: constants, so that the compiler makes a search of
- * its own for each kind. */
+/* The functions that differ between kinds of tables: constants, so that each kind gets its own
+ * code. */
 struct search_kind {
   uint64_t (*load)(const struct searched *, uint64_t bucket);
   /* The lanes of a bucket into which an entry can be moved. */
@@ -50,15 +49,15 @@ struct search_kind {
   uint64_t (*other)(const struct searched *, uint64_t bucket, uint64_t entry);
 };
 
-/* The buckets that a search has met.  Each but the first two was met by following an entry of
- * another one, its parent; the first two are their own parents. */
+/* The buckets that a search has reached.  It reached each of them by an entry of another bucket,
+ * the parent; only the first two buckets are their own parents. */
 struct search {
   unsigned count;
   uint32_t bucket[SEARCH_MOST_BUCKETS + SEARCH_STEPS_FURTHER];
   uint16_t via[SEARCH_MOST_BUCKETS + SEARCH_STEPS_FURTHER]; /* parent * SEARCH_LANES + lane */
 };
 
-enum { SEARCH_LANES = 8 /* no bucket has more, as COUNTS_MAX_LANES says */, SEARCH_NO_ROOM = -1 };
+enum { SEARCH_LANES = 8 /* the most that a bucket has: COUNTS_MAX_LANES */, SEARCH_NO_ROOM = -1 };
 
 FORCE_INLINE unsigned search_parent(const struct search *search, unsigned at)
 {
@@ -74,7 +73,7 @@ FORCE_INLINE void search_note(struct search *search, unsigned at, uint64_t bucke
 
 struct cuckoo_move {
   uint32_t from, to;
-  uint32_t entry; /* that was read there: in a window its stamp may be old by now */
+  uint32_t entry; /* as the search read it: in a window its stamp may be old by now */
   unsigned lane;  /* of `from` */
 };
 
@@ -89,8 +88,8 @@ FORCE_INLINE bool search_has_room(const struct search_kind *k, const struct sear
   return k->empty(t, k->load(t, bucket)) != 0;
 }
 
-/* Looks for a bucket with an empty lane one step beyond the full bucket number `parent`, and notes
- * it as number `at`.  Returns its number, or SEARCH_NO_ROOM. */
+/* Looks for a bucket with an empty lane one step beyond the full bucket number `parent`, and
+ * records it as number `at`.  Returns its number, or SEARCH_NO_ROOM. */
 FORCE_INLINE int search_one_step(const struct search_kind *k, const struct searched *t,
                                  struct search *search, unsigned parent, unsigned at)
 {
@@ -104,8 +103,7 @@ FORCE_INLINE int search_one_step(const struct search_kind *k, const struct searc
   return SEARCH_NO_ROOM;
 }
 
-/* Searches two steps beyond a bucket.  The path there has the number `at`, and the next one if it
- * takes both steps. */
+/* Searches up to two steps beyond bucket number `parent`, and records them as `at` and `at` + 1. */
 FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct searched *t,
                                   struct search *search, unsigned parent, unsigned at)
 {
@@ -119,7 +117,7 @@ FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct sear
   return room;
 }
 
-/* Searches beyond the buckets from number `first` on, whose entries have not all been followed. */
+/* Searches in depth beyond the buckets from number `first` on. */
 FORCE_INLINE int search_further(const struct search_kind *k, const struct searched *t,
                                 struct search *search, unsigned first)
 {
@@ -131,9 +129,9 @@ FORCE_INLINE int search_further(const struct search_kind *k, const struct search
   return room;
 }
 
-/* Adds the buckets that the entries of a full bucket lead to, up to one with an empty lane.  Returns
- * its number, or SEARCH_NO_ROOM.  (The processor fetches the next ones while it waits for one: that
- * this is the last one is not what it expects.) */
+/* Adds the buckets that the entries of a full bucket lead to, up to a bucket with an empty lane.
+ * Returns that bucket's number, or SEARCH_NO_ROOM.  (While the processor waits for one bucket it
+ * fetches the next ones, because it predicts that the loop continues.) */
 FORCE_INLINE int search_follow(const struct search_kind *k, const struct searched *t,
                                struct search *search, unsigned at, unsigned limit)
 {
@@ -141,7 +139,7 @@ FORCE_INLINE int search_follow(const struct search_kind *k, const struct searche
   uint64_t value = k->load(t, bucket);
   for (unsigned lane = 0; lane < t->shape->lanes && search->count < limit; lane++) {
     uint64_t other = k->other(t, bucket, lane_get(t->shape, value, lane));
-    if (other == before) /* not back to where the path came from */
+    if (other == before) /* the path does not go back */
       continue;
     search_note(search, search->count++, other, at, lane);
     if (search_has_room(k, t, other))
@@ -150,8 +148,8 @@ FORCE_INLINE int search_follow(const struct search_kind *k, const struct searche
   return SEARCH_NO_ROOM;
 }
 
-/* Notes the buckets that it tries.  Returns the number of the first one with an empty lane, or
- * SEARCH_NO_ROOM. */
+/* Searches, and records the buckets that it tries.  Returns the number of the first bucket with an
+ * empty lane, or SEARCH_NO_ROOM. */
 FORCE_INLINE int search_room(const struct search_kind *k, const struct searched *t, uint64_t lower,
                              uint64_t upper, struct search *search)
 {
@@ -172,9 +170,9 @@ FORCE_INLINE int search_room(const struct search_kind *k, const struct searched 
   return t->thorough ? search_further(k, t, search, followed) : SEARCH_NO_ROOM;
 }
 
-/* The moves that lead to a bucket, from there back to one of the key's buckets.  Entries were not
- * noted, so they are read again, and may be others by now.  An entry that does not lead where the
- * path goes ends it: it gets no moves.  False: there are too many. */
+/* Writes the moves that lead to bucket number `room`, from there back to one of the key's buckets.
+ * The search has not recorded entries, so they are read again here.  If an entry has been replaced
+ * by one that leads elsewhere, the path gets no moves.  False: the path is too long. */
 FORCE_INLINE bool search_trace(const struct search_kind *k, const struct searched *t,
                                const struct search *search, unsigned room, struct cuckoo_path *path)
 {
@@ -195,8 +193,8 @@ FORCE_INLINE bool search_trace(const struct search_kind *k, const struct searche
   return true;
 }
 
-/* Plans a path.  False: there is none, or only one that is too long.  A path of no moves means that
- * another thread has made room, or has changed what lies on the path: then the caller tries
+/* Plans a path.  False: there is no path, or only a path that is too long.  If the path has no
+ * moves, another thread has made room or has changed an entry on the path, and the caller tries
  * again. */
 FORCE_INLINE bool search_plan(const struct search_kind *k, const struct searched *t, uint64_t lower,
                               uint64_t upper, struct cuckoo_path *path)
