@@ -9,10 +9,10 @@
 #include <pthread.h>
 #include <time.h>
 
-/* Around everything that is a cancellation point, or may be: system calls that wait, and functions
- * of the user that allocate, read or write.  (Hash functions are called without it, as it would
- * cost more than they do; the header forbids that they end the thread.)  Returns what
- * cancellation_restore() needs. */
+/* Called before everything that is, or may be, a cancellation point: system calls that wait, and
+ * functions of the user that allocate, read or write.  (Hash functions are called without it, as it
+ * costs more than they do; they must not end the thread.)  Returns what cancellation_restore()
+ * needs. */
 static inline int cancellation_disable(void)
 {
   int before;
@@ -20,13 +20,13 @@ static inline int cancellation_disable(void)
   return before;
 }
 
-/* A request that has come meanwhile waits for a cancellation point of the user's. */
+/* A request to cancel that has come meanwhile waits for a cancellation point of the user's. */
 static inline void cancellation_restore(int before)
 {
   pthread_setcancelstate(before, &before);
 }
 
-/* For less than a second. */
+/* Sleeps for less than a second. */
 static inline void sleep_uncancelled(long nanoseconds)
 {
   int before = cancellation_disable();

@@ -13,14 +13,14 @@
  * accept it under -Wpedantic as well. */
 __extension__ typedef unsigned __int128 uint128;
 
-/* A function that is compiled anew for every constant that it is called with: the shape of a Bloom
- * filter, or whether a cuckoo filter grows.  It must never become a call that takes the constant in
- * a register.  The same holds for what such a function calls with its constant, as clang inlines
- * less than gcc does, and a call would copy the geometry.  Without optimisation there are no
- * constants to gain from.  Sanitizers check each copy of an access, and make large functions of them,
- * which take long to compile, and so do the counters of coverage: one copy shows as much.
- * TAMIS_ONE_COPY asks for one copy in other builds: where tests replay races, for ThreadSanitizer, and
- * where a program wants the library small (script/amalgamate). */
+/* FORCE_INLINE: a function that is compiled anew for every constant that is passed to it, such as
+ * the shape of a Bloom filter, or whether a cuckoo filter grows.  It must never become a call that
+ * takes the constant in a register.  The same holds for functions to which it passes its constant:
+ * clang inlines less than gcc does, and a call would copy the geometry.  Some builds have one copy
+ * of each function instead.  Without optimisation, there is nothing to gain from constants.
+ * Sanitizers and the counters of coverage make long code of each copy, which takes long to compile,
+ * and one copy shows as much.  TAMIS_ONE_COPY asks for one copy where tests replay races, for
+ * ThreadSanitizer, and where a program wants the library small (script/amalgamate). */
 #if defined(__has_feature)
 #define HAS_FEATURE(feature) __has_feature(feature)
 #else
@@ -33,9 +33,10 @@ __extension__ typedef unsigned __int128 uint128;
 #define FORCE_INLINE static inline
 #endif
 
-/* Builds for where the size of the code counts (js/).  TAMIS_COMPACT: one copy of each function for all
- * shapes, no batches, nothing that is for tests, and no filters that processes share.  TAMIS_READER,
- * beside it: only what asks a saved filter.  The members of a table that a build leaves out are NULL. */
+/* Builds in which the size of the code matters (js/).  TAMIS_COMPACT: one copy of each function for
+ * all shapes, no batches, nothing that is for tests, and no filters that processes share.
+ * TAMIS_READER, in addition: only the functions that look into saved filters.  The members of a
+ * table that a build leaves out are NULL. */
 #ifdef TAMIS_COMPACT
 #define NOT_COMPACT(function) NULL
 #else
@@ -47,12 +48,11 @@ __extension__ typedef unsigned __int128 uint128;
 #define NOT_IN_READER(function) (function)
 #endif
 
-/* A function that is rarely called from a hot one, which would need more registers with it
- * inside. */
+/* A rarely called function.  Inlined into a hot one, it would cost that one registers. */
 #define NEVER_INLINE __attribute__((noinline))
 
-/* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8.  The same
- * loop may have other callers, for which the number is none, and clang would warn of it. */
+/* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8.  If
+ * other callers of the same loop pass a variable, clang would warn that it cannot unroll it. */
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed"
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -60,12 +60,12 @@ __extension__ typedef unsigned __int128 uint128;
 #define UNROLL _Pragma("GCC unroll 8")
 #endif
 
-/* Of pointers in what filters consist of: they take eight bytes on every machine, so that a filter,
- * and the plan of one, is as large everywhere. */
+/* For pointers in the structs of filters: they take eight bytes on every machine, so that a filter
+ * and its plan have the same size everywhere. */
 #define WIDE _Alignas(8)
 
-/* A shift count, held in a whole register.  clang 14 would load one that is used in shifts only as
- * a byte, into a register whose other bytes remain.  So the load would wait for whatever the
+/* A shift count, held in a whole register.  clang 14 would load a count that only shifts use as a
+ * single byte, into a register whose other bytes remain.  So the load would wait for whatever the
  * register held before, such as a word of the previous look-up: look-ups took 1.6 times as long. */
 FORCE_INLINE unsigned shift_count(unsigned n)
 {
@@ -99,9 +99,9 @@ FORCE_INLINE bool false_at_exit(void)
   return result;
 }
 
-/* Makes the compiler compute what follows from the variable, and not from what it was computed
- * from.  Of a chain of steps that change one register, gcc otherwise makes independent ones, which
- * takes a copy for each. */
+/* Makes the compiler go on from the value of the variable, and not from the values that it was
+ * computed from.  Otherwise gcc makes independent steps of a chain of steps that change one
+ * register, and copies the register for each. */
 #define FORGET_ORIGIN(variable) __asm__("" : "+r"(variable))
 
 /* For thread-local variables: the initial-exec model makes an access direct, instead of a call of a

@@ -91,14 +91,13 @@ static unsigned quota_v1(struct folder *folder)
   return cores_for(positive_number(quota, &rest), positive_number(period, &rest));
 }
 
-/* The least quota of a group and those above it, up to the root.  A container may see its own group
- * as the root, or the path that the group has outside, which does not exist inside: so all folders
- * are tried. */
+/* The least quota of a group and of the groups above it, up to the root.  In a container the
+ * group's folder may be the root, and its path exist only outside.  So all folders are tried. */
 static unsigned least_quota(const char *root, const char *controllers, const char *group,
                             unsigned (*quota_of)(struct folder *))
 {
   struct folder folder;
-  if (group[0] != '/' || strstr(group, "/..")) /* which is a group outside of what can be seen */
+  if (group[0] != '/' || strstr(group, "/..")) /* a group that cannot be seen from here */
     group = "/";
   const size_t root_length = strlen(root) + (*controllers != '\0') + strlen(controllers);
   folder.length = root_length + strlen(group);
@@ -144,8 +143,8 @@ static unsigned quota_of_line(char *line, const char *root)
   return least_quota(root, controllers, group, *controllers ? quota_v1 : quota_v2);
 }
 
-/* Line by line, as an add may be the first to ask, and have a small stack.  A line that is longer
- * than any path here says nothing, and ends the list. */
+/* Reads line by line, as the first call may come from an add with a small stack.  A line that is
+ * longer than any path here sets no limit, and ends the list. */
 unsigned tamis__quota_cores(const char *membership, const char *root)
 {
   char line[MAX_PATH];
@@ -162,7 +161,7 @@ unsigned tamis__quota_cores(const char *membership, const char *root)
   return least;
 }
 
-/* Read once.  Relaxed: threads that come at the same time all read it, and find the same. */
+/* Reads the quota once.  Relaxed: threads that call this at the same time all find the same. */
 static unsigned quota_cores(void)
 {
   static _Atomic unsigned known = 0;
@@ -179,7 +178,7 @@ static unsigned quota_cores(void)
 
 /* ---- sizes ---- */
 
-/* The mask is the main thread's: that of a thread that is pinned says nothing of the others. */
+/* The affinity mask is the main thread's: that of a pinned thread says nothing of the others. */
 static unsigned cores_of_process(void)
 {
   cpu_set_t mask;

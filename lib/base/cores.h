@@ -12,8 +12,8 @@
  * `min` to `max`, which are powers of two themselves. */
 unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max);
 
-/* The cores that the quota pays for, rounded up; UINT_MAX if there is none.  `membership` is a file
- * like /proc/self/cgroup, and `root` a folder like /sys/fs/cgroup.  What cannot be read or
+/* The cores that the quota pays for, rounded up; UINT_MAX if there is no quota.  `membership` is a
+ * file like /proc/self/cgroup, and `root` a folder like /sys/fs/cgroup.  What cannot be read or
  * understood sets no limit. */
 unsigned tamis__quota_cores(const char *membership, const char *root);
 

@@ -38,7 +38,7 @@
 
 enum { COUNTED_SHARD_BITS = 3, COUNTED_SHARDS = 1 << COUNTED_SHARD_BITS };
 
-/* All zeros: nobody is inside. */
+/* All zeros: no reader is inside. */
 struct counted_readers {
   _Alignas(64) _Atomic uint64_t phase;
   struct {
@@ -46,8 +46,8 @@ struct counted_readers {
   } shards[COUNTED_SHARDS];
 };
 
-/* Release: whoever sees that the counter has become zero sees that all reads in the section are
- * done.  Later changes of the counter are read-modify-writes, which continue the release sequence.
+/* Release: a thread that sees the counter at zero sees that all reads in the section are done.
+ * Later changes of the counter are read-modify-writes, which continue the release sequence.
  * ORDER counted.leave (release)
  *   pairs with     counted.drained
  *   makes visible  that the reader has read all that it reads
@@ -83,7 +83,7 @@ static inline uint64_t counted_phase(const struct counted_readers *readers)
 static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, unsigned shard)
 {
   for (;;) {
-    uint64_t phase = atomic_load_explicit(&readers->phase, memory_order_relaxed); /* C judges it */
+    uint64_t phase = atomic_load_explicit(&readers->phase, memory_order_relaxed); /* C checks it */
     HOOK(counted_phase_read);
     _Atomic uint64_t *counter = &readers->shards[shard].inside[phase & 1];
     counted_add(counter);
@@ -93,8 +93,8 @@ static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, u
   }
 }
 
-/* Begins a new phase, and returns the one before.  By one thread at a time, which has waited for
- * the phase before that one.
+/* Begins a new phase, and returns the phase before.  Called by one thread at a time, which has
+ * waited for the readers of all phases before the returned one.
  * ORDER counted.flip (seq_cst)
  *   pairs with     counted.check, which has the argument
  *   checked by     mutants/counted_flip_acq_rel,
@@ -118,7 +118,7 @@ static inline bool counted_have_left(const struct counted_readers *readers, uint
   return true;
 }
 
-/* In the child of a fork, where the readers of the parent's other threads are gone. */
+/* Called in the child of a fork, where the readers of the parent's other threads are gone. */
 static inline void counted_reset(struct counted_readers *readers)
 {
   for (unsigned i = 0; i < COUNTED_SHARDS; i++)

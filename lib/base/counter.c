@@ -18,15 +18,15 @@
  * it.  (A thread whose very first add is made by the last of all destructors never releases its
  * index.  Nothing is miscounted then; one more thread has to share shard 0.) */
 
-/* More than the mask of any set: the thread is never to have an index. */
+/* In tamis__thread_index: the thread must never get an index.  It exceeds the mask of any set. */
 enum { NEVER = COUNTER_MOST_SHARDS };
 
 _Thread_local unsigned tamis__thread_index = 0;
 
 enum { INDICES_PER_WORD = 64, INDEX_WORDS = COUNTER_MOST_SHARDS / INDICES_PER_WORD };
 
-/* Bit n of word m is set if index 64 m + n is in use.  Index 0 always is, as no thread owns shard
- * 0.  Before the key exists, all are. */
+/* Bit n of word m is set if index 64 m + n is in use.  Index 0 always is in use, as no thread owns
+ * shard 0.  Before the key exists, all indices are. */
 static _Atomic uint64_t used_indices[INDEX_WORDS] = {UINT64_MAX, UINT64_MAX, UINT64_MAX,
                                                      UINT64_MAX};
 
@@ -100,7 +100,7 @@ static unsigned acquire_index_of(unsigned word)
   return word * INDICES_PER_WORD + bit;
 }
 
-/* The lowest indices first: a set of few shards has owners for these only. */
+/* Acquires the lowest free index: in a set of few shards, only low indices own one. */
 static unsigned acquire_index(void)
 {
   unsigned index = 0;
@@ -109,7 +109,7 @@ static unsigned acquire_index(void)
   return index;
 }
 
-/* The thread's later adds use the index.  If none is free, its next add asks again. */
+/* Gives the thread an index for its later adds.  If none is free, its next add asks again. */
 static void request_index(void)
 {
   make_key_once();
@@ -135,7 +135,8 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
          amount;
 }
 
-/* Relaxed, both: figures.  By read-modify-writes, as all threads without a shard share one. */
+/* Relaxed, here and below: no other data depends on these figures.  They are changed by
+ * read-modify-writes, as all threads without a shard of their own share one. */
 void tamis__counter_note(const struct counters *counters, unsigned kind)
 {
   unsigned index = tamis__thread_index;
@@ -144,7 +145,7 @@ void tamis__counter_note(const struct counters *counters, unsigned kind)
                             memory_order_relaxed);
 }
 
-/* In shard 0 alone, so the sum is the figure. */
+/* Changes shard 0 only, so the sum over all shards is the figure. */
 void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64_t least)
 {
   _Atomic uint64_t *value = &counters->shards->value[kind];

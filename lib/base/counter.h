@@ -26,8 +26,8 @@
 
 enum { COUNTER_KINDS = 8 };
 
-/* Several of them lie in memory that is aligned to their size.  A single one, which no thread owns,
- * may lie anywhere, and end after the last counter that is used. */
+/* Several shards lie in memory that is aligned to their size.  A single shard, which no thread
+ * owns, may lie anywhere, and end after the last counter that is used. */
 struct counter_shard {
   _Atomic uint64_t value[COUNTER_KINDS];
 };
@@ -46,8 +46,8 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
 
 uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind);
 
-/* Figures on which no other data hangs, for calls that are slow anyway.  `note` adds 1, and `raise`
- * makes `least` of a figure that is below.  Neither gives the thread an index, which may allocate
+/* For figures on which no other data depends, in calls that are slow anyway.  `note` adds 1, and
+ * `raise` raises a lower figure to `least`.  Neither gives the thread an index, which may allocate
  * memory, so a look-up may call them. */
 void tamis__counter_note(const struct counters *counters, unsigned kind);
 void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64_t least);
@@ -61,7 +61,8 @@ FORCE_INLINE bool counter_is_owned(const struct counters *counters)
   return __builtin_expect(tamis__thread_index - 1 < counters->mask, 1); /* 0 wraps round */
 }
 
-/* The same, by a mask of eight bits.  An index that is too large is so in its lowest eight, too. */
+/* The same, with a mask of eight bits.  (An index without a shard is too large in eight bits,
+ * too.) */
 FORCE_INLINE bool counter_is_owned_by_mask(uint8_t mask)
 {
   return __builtin_expect((uint8_t) (tamis__thread_index - 1) < mask, 1);

@@ -51,8 +51,8 @@ static void search_any(const tamis_filter *const *filters, size_t n, struct want
 
 /* ---- filters that are alike ---- */
 
-/* Looks up in blocks of them, up to the first one in which they are not alike.  Returns how many
- * filters these are. */
+/* Searches blocks of filters, up to the first block in which they are not alike.  Returns how many
+ * it has searched. */
 static size_t search_alike(const tamis_filter *const *filters, size_t n, bool *found,
                            const struct each_way *way, const void *common)
 {
@@ -72,7 +72,7 @@ static size_t search_alike(const tamis_filter *const *filters, size_t n, bool *f
   return (size_t) (at - filters);
 }
 
-/* Eight answers are the bytes of a word, whose sum the product has in its highest byte. */
+/* Counts hits: eight answers are the bytes of a word; the product's highest byte is their sum. */
 static size_t count(const bool *found, size_t n)
 {
   size_t hits = 0, i = 0;

@@ -8,12 +8,11 @@
  *                  └ each filter is looked up
  *
  * So no filter waits for another one's memory.  A filter may change after its memory was fetched.
- * This makes the fetch useless, and nothing else: the look-up reads again what may have changed, and
- * is what a single call does at that moment.  So the answer for each filter is that of a single call,
- * and these calls take effect in the order of the filters.
+ * Then the fetch was useless, but the look-up reads again what may have changed.  So the answer for
+ * each filter is that of a single call, and these calls take effect in the order of the filters.
  *
- * Filters of one call are usually *alike*: of one kind, seed and shape.  What a key has in common in
- * all of them is worked out once, and a block of such filters is searched by two calls.  All other
+ * Filters of one call are usually *alike*: of one kind, seed and shape.  What a key's addresses in
+ * them have in common is computed once, and two calls search a block of such filters.  All other
  * blocks are searched filter by filter.
  */
 #ifndef TAMIS_LIB_EACH_H
@@ -53,26 +52,26 @@ static inline uint64_t wanted_hash(struct wanted *wanted, const tamis_filter *f)
   return wanted->hash;
 }
 
-/* How a kind searches a block of filters that are alike.  `common` is what it has worked out for
- * them, by the first of all filters, which has the library's hash. */
+/* How a kind searches a block of filters that are alike.  `common` is what the kind has computed
+ * for all of them from the first filter, which has the library's hash. */
 struct each_way {
-  /* Fetches what look-ups in a block will read, and the heads of the block after it if `more`.  False:
-   * not all filters of the block are alike.  A member of `places` is for what is worth keeping of a
-   * filter until it is looked up. */
+  /* Fetches what look-ups in a block will read, and the heads of the block after it if `more`.
+   * False: not all filters of the block are alike.  `places` keeps a number for each until its
+   * look-up. */
   bool (*prefetch)(const tamis_filter *const *filters, const void *common,
                    uint64_t places[EACH_BLOCK], bool more);
-  /* Looks up in a block.  False: they are not alike any more, and `found` means nothing. */
+  /* Looks the key up in a block.  False: they are not alike any more, and `found` means nothing. */
   bool (*contains)(const tamis_filter *const *filters, const void *common,
                    const uint64_t places[EACH_BLOCK], bool *found);
 };
 
 /* Looks up in n filters of any kinds, of which some may be NULL.  Returns how many hits there are.
- * `way` NULL: nothing is known to be in common. */
+ * `way` NULL: the filters may have nothing in common. */
 size_t tamis__each_search(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                           bool *found, const struct each_way *way, const void *common);
 
-/* Whether a filter is one of those that are alike, as far as all kinds go: it hashes by the library's
- * hash and this seed, and has this `contains`.  It may be NULL. */
+/* Whether a filter may be one of those that are alike: it is not NULL, hashes by the library's hash
+ * and this seed, and has this `contains`.  The kind checks the rest. */
 FORCE_INLINE bool each_is_alike(const tamis_filter *f, uint64_t seed,
                                 bool (*contains)(const tamis_filter *, uint64_t))
 {
@@ -80,7 +79,7 @@ FORCE_INLINE bool each_is_alike(const tamis_filter *f, uint64_t seed,
          operations_of(f)->contains == contains;
 }
 
-/* The heads of a block, of which look-ups read so many bytes. */
+/* Fetches the heads of a block, of each of which look-ups read so many bytes. */
 FORCE_INLINE void each_fetch_heads(const tamis_filter *const *filters, unsigned bytes)
 {
   enum { LINE = 64 };

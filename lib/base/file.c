@@ -17,7 +17,7 @@
 enum {
   MOST_LINKS = 40,    /* as in the kernel */
   MOST_NAMES = 10000, /* that are tried for the new file */
-  MOST_ABSENT = 4,    /* in a row, and no leftovers are looked for beyond */
+  MOST_ABSENT = 4,    /* in a row, after which no leftovers are looked for */
   MOST_LOST = 4,      /* new files that others have taken for leftovers */
   NAME_KEPT = 200     /* bytes of the old name that the new one begins with */
 };
@@ -75,10 +75,10 @@ static int open_folder(const char *path)
 
 /* ---- the new file ---- */
 
-/* In the names of files that are removed if nobody has locked them: nobody else uses these. */
+/* A part of the names of new files.  Other saves remove such files if nobody has locked them. */
 static const char unfinished[] = "unfinished-";
 
-/* Puts an unfinished file's name together: that of the file, and what follows. */
+/* Makes the name of the new file: that of the file to replace, and what distinguishes it. */
 static void put_beside(struct new_file *file, const char *more, unsigned number)
 {
   const char *name = file->path + folder_length(file->path);
@@ -104,9 +104,9 @@ static int lock(int fd)
   return result;
 }
 
-/* Whether a lock is one for all who can reach the folder.  Of a folder that other machines share, a
- * lock may be one for this machine only, and who cannot see it would take a file for a leftover
- * that is being written.  So only systems count that have no other machine. */
+/* Whether all processes that can reach the folder see a lock.  If other machines share the folder,
+ * a lock may hold on this machine only, and another one would take a file that is being written for
+ * a leftover.  So locks hold only on file systems that no other machine shares. */
 static bool locks_hold(int folder)
 {
   static const uint32_t local[] = {
@@ -177,8 +177,7 @@ static int open_unlocked(struct new_file *file)
   return open_new(file, process);
 }
 
-/* Another save may take the new file for a leftover before it is locked.  Then there is another
- * try. */
+/* Makes a new file and locks it.  If another save takes it for a leftover first, tries again. */
 static int open_locked(struct new_file *file)
 {
   bool lost = true;
@@ -204,7 +203,7 @@ static int open_beside(struct new_file *file)
   if ((locks ? open_locked(file) : open_unlocked(file)) != TAMIS_OK)
     return TAMIS_EIO;
   if (file->mode == FILE_OWNER_ONLY)
-    (void) fchmod(file->fd, file->mode); /* whatever the umask has left of it */
+    (void) fchmod(file->fd, file->mode); /* whatever the umask is */
   file->lock = fcntl(file->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   return file->lock < 0 ? TAMIS_EIO : TAMIS_OK;
 }
@@ -286,8 +285,8 @@ static int sync_file(int fd)
   return result;
 }
 
-/* The descriptor is closed in any case.  After a signal there is nothing that could be repeated.
- * The other descriptor keeps the lock until the file has its name. */
+/* close() closes the descriptor in any case, and is not repeated after a signal.  file->lock keeps
+ * the lock until the file has its name. */
 static int close_file(struct new_file *file)
 {
   int result = close(file->fd);
@@ -307,7 +306,7 @@ int tamis__file_take_name(struct new_file *file)
   return result ? TAMIS_EIO : TAMIS_OK;
 }
 
-/* The same, unless there is a file with that name: then errno is EEXIST. */
+/* Gives the file its name, unless another file has it: then errno is EEXIST. */
 static int take_free_name(struct new_file *file)
 {
   const char *name = file->path + folder_length(file->path);
@@ -318,7 +317,7 @@ static int take_free_name(struct new_file *file)
   return result ? TAMIS_EIO : TAMIS_OK; /* tamis__file_abandon() removes the other name */
 }
 
-/* Some file systems have no folders that can be synchronised, and say so. */
+/* A file system that cannot synchronise folders returns EINVAL. */
 int tamis__file_sync_name(const struct new_file *file)
 {
   return sync_file(file->folder) && errno != EINVAL ? TAMIS_EIO : TAMIS_OK;

@@ -12,17 +12,17 @@
  * The folder is synchronised last because its entry must not lead to the new file before the new
  * file is on the disk; and the file is synchronised before it is renamed for the same reason.
  *
- * A process that is killed leaves the new file behind.  So whoever writes one holds a lock on it,
- * and the next save removes those that nobody has locked: a *leftover*.  The names of such files are
- * numbered, so it need not read the folder.  Whoever has locked a file that still has its name may
- * remove it, or rename it.  A new file is not locked yet when it is made: who then finds that its
- * name leads elsewhere makes another one.  The lock is held until the file has been renamed.  A file
- * of another user is no leftover.  Where a lock may not be seen by everybody (locks_hold()), names
- * have the number of the process, and what a killed one leaves stays.
+ * A process that is killed leaves its new file behind.  So a process that writes a new file holds a
+ * lock on it, until it has been renamed, and the next save removes *leftovers*, which nobody has
+ * locked.  Names of new files are numbered, so a save need not read the folder.  A process that has
+ * locked a file which still has its name may remove or rename it.  As a new file is made first and
+ * then locked, a process that then finds another file under the name makes one more.  A file of
+ * another user is no leftover.  Where other machines may not see a lock (locks_hold()), names have
+ * the number of the process, and leftovers stay.
  *
  * A path that leads to anything but a regular file is written to directly.
  *
- * The command has its output files from here, too.
+ * The command writes its output files by these functions, too.
  *
  * All functions are cancellation points.  They return a result, and errno says why. */
 #ifndef TAMIS_LIB_FILE_H
@@ -40,15 +40,15 @@ enum { FILE_OWNER_ONLY = 0600 };
 
 struct new_file {
   int fd;
-  int lock;   /* the same file */
+  int lock;   /* the same file, with its lock */
   int folder; /* -1: the path is written to directly */
   mode_t mode;
   char path[PATH_MAX];       /* of the file to replace, with symbolic links followed */
   char beside[NAME_MAX + 1]; /* the name of the new file in the folder */
 };
 
-/* Whether no file of this process may reach so far; then errno is EFBIG.  The kernel says so by
- * SIGXFSZ, which ends the process, so no file is written or extended unless this is false. */
+/* Whether the process may not have a file that ends at `end`; then errno is EFBIG.  The kernel
+ * would send SIGXFSZ, which ends the process.  So this is asked before each write. */
 static inline bool file_is_limited(uint64_t end)
 {
   struct rlimit limit;
@@ -58,8 +58,8 @@ static inline bool file_is_limited(uint64_t end)
   return true;
 }
 
-/* After a read or a write that has failed: whether to call it again.  If it must wait for that, it
- * does.  `events`: POLLIN or POLLOUT. */
+/* After a read or a write has failed: whether to call it again.  Waits for the file first.
+ * `events`: POLLIN or POLLOUT. */
 bool tamis__file_again(int fd, short events);
 
 /* The new file has the mode less the umask, but FILE_OWNER_ONLY whatever the umask is. */
@@ -70,12 +70,12 @@ int tamis__file_write(const struct new_file *file, const void *data, size_t size
 int tamis__file_commit(struct new_file *file);
 void tamis__file_abandon(struct new_file *file);
 
-/* A commit that does not replace a file: if there is one by now, errno is EEXIST.  The file is still
- * to be abandoned. */
+/* A commit that does not replace a file: if there is one, errno is EEXIST.  The file is still to be
+ * abandoned. */
 int tamis__file_commit_new(struct new_file *file);
 
-/* The steps of a commit, for who has synchronised and closed the file: it takes the name, which the
- * folder is then to be synchronised for. */
+/* The last steps of a commit, for a caller that has synchronised and closed the file: the file
+ * takes the name; then its folder is synchronised. */
 int tamis__file_take_name(struct new_file *file);
 int tamis__file_sync_name(const struct new_file *file);
 

@@ -17,7 +17,8 @@
 #include <stdatomic.h>
 
 enum {
-  /* Keys that a batch is divided into.  tamis.c hashes a group before the filter works on it. */
+  /* The keys of a group.  Batches consist of groups; tamis.c hashes one before the filter works on
+   * it. */
   FILTER_GROUP = SMALL(64, 8),
   /* How many keys of a batch have their memory fetched at any moment.  That is more than a core can
    * wait for at once, so the core is always waiting for as many as it can; and few enough that the
@@ -44,11 +45,11 @@ struct filter_operations {
                                bool *found);
   WIDE int (*add)(tamis_filter *f, uint64_t hash);
   WIDE int (*add_unique)(tamis_filter *f, uint64_t hash);
-  /* Each of at most FILTER_GROUP hashes is added, in their order (count_many gets as many, too). */
+  /* Adds at most FILTER_GROUP hashes, in their order.  (count_many gets at most as many, too.) */
   WIDE void (*add_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   WIDE void (*add_unique_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   WIDE int (*remove)(tamis_filter *f, uint64_t hash); /* NULL: not supported */
-  /* How many copies there are.  Both NULL: one, if `contains` is true. */
+  /* How many copies of a key there are.  Both NULL: one, if `contains` is true. */
   WIDE uint64_t (*count)(const tamis_filter *f, uint64_t hash);
   WIDE void (*count_many)(const tamis_filter *f, const uint64_t *hashes, size_t n,
                           uint64_t *counts);
@@ -62,71 +63,71 @@ struct saved_reader;
 struct shared_file;
 
 enum filter_period {
-  PERIOD_ENDS,    /* the one that runs does */
-  PERIODS_END,    /* until the one with a number runs */
-  PERIOD_IS_NAMED /* the one that runs gets a number */
+  PERIOD_ENDS,    /* the running period ends */
+  PERIODS_END,    /* periods end until the one with this number runs */
+  PERIOD_IS_NAMED /* the running period gets this number */
 };
 
 /* The calls on whole filters.  The options have been checked as far as they mean the same to all
- * kinds; what else they ask for, the kind checks.  docs/adding-a-kind.md has the results of refusals,
- * and the figures that `stats` sets. */
+ * kinds; the kind checks the rest.  docs/adding-a-kind.md has the results of refusals, and the
+ * figures that `stats` sets. */
 struct filter_kind {
   tamis_kind kind;
-  const char *name; /* of the enumerator, which begins with TAMIS_; texts show the rest of it */
+  const char *name; /* of the enumerator; texts show it without TAMIS_ */
   /* The bytes that a filter takes.  *bytes is written only with TAMIS_OK. */
   int (*bytes_for)(const tamis_options *options, uint64_t *bytes);
   /* The lowest rate that `bytes` bytes allow, to 1 %.  *fpp is written only with TAMIS_OK. */
   int (*fpp_for)(const tamis_options *options, uint64_t bytes, double *fpp);
-  /* A constructor.  `head` has the contents of the filter's first member, but for its operations.
+  /* Creates a filter.  `head` has the contents of the filter's first member, except the operations.
    * *out is written only with TAMIS_OK.  If `out` is NULL, it only finds out whether the options
    * would be refused. */
   int (*create)(const tamis_options *options, const struct tamis_filter *head,
                 const struct refusal *why, tamis_filter **out);
   void (*destroy)(tamis_filter *f);
   void (*stats)(const tamis_filter *f, tamis_stats *out);
-  /* The period of a window.  NULL: TAMIS_EUNSUPPORTED. */
+  /* Ends or names periods of a window.  NULL: TAMIS_EUNSUPPORTED. */
   int (*advance)(tamis_filter *f, enum filter_period how, uint64_t number);
   /* Whether the filter's structure is valid.  If not, *reason says what is wrong.  For tests: it
    * reads all memory of the filter, and no other call may run. */
   bool (*validate)(const tamis_filter *f, const char **reason);
-  /* Saved filters: those features of files that the kind knows. */
+  /* Saved filters: the features of files that the kind knows. */
   uint64_t features;
-  /* saved.h says what these do.  `save` and `load` NULL: TAMIS_EUNSUPPORTED, and then the others are
-   * not called; `figures`, `bytes_beside` and `own_options` may be NULL. */
+  /* saved.h says what these do.  If `save` and `load` are NULL, the result is TAMIS_EUNSUPPORTED,
+   * and the others are not called.  `figures`, `bytes_beside` and `own_options` may be NULL. */
   void (*describe)(const tamis_filter *f, struct saved_head *out);
   void (*figures)(const struct saved_head *saved, tamis_stats *out);
   uint64_t (*bytes_beside)(const struct saved_head *saved);
   void (*own_options)(struct saved_head *saved);                         /* NULL: there are none */
   int (*live_figures)(struct saved_reader *r, struct saved_head *saved); /* of a live filter */
-  struct saved_mapping (*mapping)(const tamis_filter *f); /* of one that is read-only */
+  struct saved_mapping (*mapping)(const tamis_filter *f);                /* of a read-only filter */
   int (*save)(const tamis_filter *f, struct saved_writer *w);
   int (*load)(struct saved_reader *r, const struct saved_head *saved,
               const struct tamis_filter *head, tamis_filter **out);
-  /* A filter that processes share; NULL: TAMIS_EUNSUPPORTED.  `share_new` makes an empty file the
-   * file of one, or only finds out whether the options would be refused (file == NULL; they have
-   * passed `create`, but for max_bytes).  `share_open` opens it, after the header has been read; with
-   * TAMIS_OK the filter has the file.  `sync`: what has been added is on the disk. */
+  /* Filters that processes share; NULL: TAMIS_EUNSUPPORTED.  `share_new` makes an empty filter of
+   * an empty file, or, if `file` is NULL, only finds out whether the options would be refused.
+   * (They have passed `create`, except max_bytes.)  `share_open` opens the filter after its header
+   * has been read; with TAMIS_OK the filter has the file.  After `sync`, all adds are on the
+   * disk. */
   int (*share_new)(const tamis_options *options, const struct tamis_filter *head,
                    const struct refusal *why, struct shared_file *file);
   int (*share_open)(struct saved_reader *r, const struct saved_head *saved,
                     const struct tamis_filter *head, struct shared_file *file, tamis_filter **out);
   int (*sync)(const tamis_filter *f);
-  /* Several filters, of the same kind, hash function and seed; whether they fit together otherwise,
-   * the kind checks.  `into` is not read-only, and not the same filter.  NULL:
-   * TAMIS_EUNSUPPORTED. */
+  /* Two filters of the same kind, hash function and seed.  The kind checks whether they fit
+   * together otherwise.  `into` is not read-only, and is not `from`.  NULL: TAMIS_EUNSUPPORTED. */
   int (*merge)(tamis_filter *into, const tamis_filter *from);
   /* *out is written only with TAMIS_OK. */
   int (*intersect)(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
   int (*similarity)(const tamis_filter *a, const tamis_filter *b, tamis_similarity_stats *out);
 };
 
-/* What few calls need. */
+/* What only few calls need. */
 struct filter_more {
   union {
     tamis_allocator allocator;  /* allocate == NULL: the system's */
     uint64_t allocator_room[3]; /* as much as on other machines: see WIDE */
   };
-  /* What follows may be left out where there is neither a hash function nor a secret: see
+  /* The members below may be missing without a hash function and a secret:
    * filter_set_allocator(). */
   WIDE tamis_hash_function hash; /* NULL: XXH3 */
   WIDE void *hash_context;
@@ -138,15 +139,15 @@ struct filter_more {
 struct tamis_filter {
   WIDE const struct filter_operations *_Atomic operations;
   struct hash_keys keys;
-  /* The address of a struct filter_more, plus FILTER_OWN_HASH if that has a hash function: so the
-   * calls need not look there; plus FILTER_SECRET if it has a secret.  NULL: all of it is as usual,
-   * which saves a small filter the memory. */
+  /* The address of a struct filter_more, plus FILTER_OWN_HASH if that has a hash function, plus
+   * FILTER_SECRET if it has a secret: so calls need not look there.  NULL: allocator and hash
+   * function are the usual ones, which saves a small filter the memory. */
   WIDE const char *more;
 };
 
 enum { FILTER_OWN_HASH = 1, FILTER_SECRET = 2, FILTER_BITS = 3 };
 
-/* Where not all is as usual. */
+/* Called if f->more is not NULL. */
 static inline const struct filter_more *filter_own_more(const tamis_filter *f)
 {
   return (const struct filter_more *) (f->more - ((uintptr_t) f->more & FILTER_BITS));
@@ -164,7 +165,7 @@ static inline void filter_set_more(tamis_filter *f, const struct filter_more *mo
             (more && more->secret ? FILTER_SECRET : 0);
 }
 
-/* The same for memory that is as large as an allocator only. */
+/* The same for an allocator alone, which is no whole struct filter_more. */
 static inline void filter_set_allocator(tamis_filter *f, const tamis_allocator *allocator)
 {
   f->more = (const char *) allocator;
@@ -185,7 +186,7 @@ static inline const tamis_allocator *filter_allocator(const tamis_filter *f)
   return &filter_more(f)->allocator;
 }
 
-/* A copy of what there is, also where it is as large as an allocator only. */
+/* A copy of what f->more leads to, even if that is an allocator alone. */
 static inline struct filter_more filter_more_of(const tamis_filter *f)
 {
   struct filter_more more = {.allocator = *filter_allocator(f)};
@@ -196,8 +197,8 @@ static inline struct filter_more filter_more_of(const tamis_filter *f)
   return more;
 }
 
-/* Fills `f` from `head`, all but the operations.  `more` and `secret`, which are in the filter's own
- * memory, are filled, too. */
+/* Fills `f` from `head`, except the operations, and `more` and `secret`, which the filter
+ * contains. */
 static inline void filter_begin(tamis_filter *f, const tamis_filter *head, struct filter_more *more,
                                 unsigned char secret[HASH_SECRET_BYTES])
 {
@@ -210,7 +211,7 @@ static inline void filter_begin(tamis_filter *f, const tamis_filter *head, struc
 
 /* ORDER operations.load (seq_cst)
  *   pairs with     operations.swap
- *   makes visible  that keys may be elsewhere by now, too
+ *   makes visible  that keys may also be where these operations look
  *   if weakened    acquire would keep that for calls that are ordered by other means.  But of two
  *                  threads that each add a key and then look up the other's key, both could miss:
  *                  one because it does not know yet where the other key went.  On x86-64 it is a
@@ -227,7 +228,7 @@ static inline void operations_begin(tamis_filter *f, const struct filter_operati
   atomic_store_explicit(&f->operations, operations, memory_order_relaxed);
 }
 
-/* By the user's function, or of a key that is not short. */
+/* Hashes by the user's function, or a key that is not short. */
 __attribute__((unused)) NEVER_INLINE static uint64_t
 filter_hash_otherwise(const tamis_filter *f, const void *key, size_t len)
 {

@@ -31,9 +31,9 @@
  * of a window ends.  So a filter counts how often that has happened (fullness_rooms).  A mark
  * contains the count, and COPIES and FULL hold while it is the same.
  *
- * A segment that is nearly as full as it was planned for gets COPIES, too, until more searches have
- * failed in it than others made up for: each failure adds one to a number in the word, and each
- * search that finds room takes two off.  When the number is at its most, a failure sets the mark.
+ * A segment that is nearly as full as it was planned for gets COPIES first, too.  Each failed
+ * search adds one to a number in the word, and each search that finds room takes two off.  Only
+ * when the number is at its most, a failure sets NO_PATH or FULL.
  *
  * Another search is worth while when it would probably find one of the lanes that have become free:
  * at once in a small segment, of which it sees much, and in a large one after several removes.
@@ -77,7 +77,7 @@ static inline void fullness_begin(fullness_rooms *rooms)
  *   pairs with     fullness.counted
  *   makes visible  what has come free
  *   if weakened    a call might find nothing free although it knows the new count, and set a mark
- *                  with it, which stays although there is room
+ *                  with the new count, which stays although there is room
  *   checked by     mutants/rooms_counted_relaxed */
 static inline void fullness_count(fullness_rooms *rooms)
 {
@@ -160,9 +160,9 @@ static inline void fullness_reset(fullness *full)
                           memory_order_seq_cst);
 }
 
-/* Called after an entry has left a bucket of a segment that has so many, if fullness_state() says
- * so.  (That may have read an older mark while a search is on.  Then the search may miss the lane,
- * which is one of the few that a mark may outlast.) */
+/* Called after an entry has left one of so many buckets of a segment, if fullness_state() is not 0.
+ * (That may be an older mark while a search is going on, and the search may miss the lane.  This is
+ * one of the few lanes that a mark may outlast.) */
 static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, uint64_t buckets)
 {
   uint64_t enough = buckets / FULLNESS_SEARCH;
@@ -183,8 +183,8 @@ static inline void fullness_found_room(fullness *full)
                                             memory_order_relaxed, memory_order_relaxed);
 }
 
-/* Whether a search would find no room.  Relaxed: whoever takes an entry out removes the mark, if it
- * does, before its call returns, and calls that begin later see that. */
+/* Whether a search would find no room.  Relaxed: a call that takes an entry out, and removes the
+ * mark, does so before it returns; calls that begin later see that. */
 static inline bool fullness_has_no_path(const fullness *full)
 {
   return atomic_load_explicit(full, memory_order_relaxed) & FULLNESS_NO_PATH;

@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Words are read by memcpy().  With gcc, xxHash reads them by a type that may be unaligned but not
- * alias others.  Inlined into a caller that has just written the key as something else, such a read
- * may come before the write: a wrong hash.  Later versions than Debian's have may_alias; memcpy()
- * is right in all, and as fast.
+/* xxHash is to read words by memcpy().  With gcc, it reads them by a type that may be unaligned but
+ * not alias others.  Inlined into a caller that has just written the key as another type, such a
+ * read may come before the write, and the hash is wrong.  Versions later than Debian's have
+ * may_alias; memcpy() is right in all, and as fast.
  * Source: https://github.com/Cyan4973/xxHash/pull/1013 */
 #define XXH_FORCE_MEMORY_ACCESS 0
 #define XXH_INLINE_ALL
@@ -25,7 +25,7 @@ struct hash_keys {
   uint64_t mix[2];
 };
 
-/* What XXH3 would derive from the seed in every call with a key of more than HASH_MEDIUM bytes. */
+/* The secret: what XXH3 would derive from the seed for every key of more than HASH_MEDIUM bytes. */
 enum { HASH_SECRET_BYTES = XXH_SECRET_DEFAULT_SIZE, HASH_MEDIUM = 240 };
 
 static inline void hash_make_secret(uint64_t seed, unsigned char secret[HASH_SECRET_BYTES])
@@ -89,7 +89,7 @@ __attribute__((flatten)) static inline uint64_t hash_short(uint64_t seed, const 
   return XXH3_64bits_withSeed(key, len, seed);
 }
 
-/* `secret` is only looked at if the key is longer than HASH_MEDIUM.  NULL: there is none. */
+/* `secret` is only read if the key is longer than HASH_MEDIUM.  NULL: there is none. */
 static inline uint64_t hash_bytes(const struct hash_keys *keys, const unsigned char *secret,
                                   const void *key, size_t len)
 {

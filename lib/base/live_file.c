@@ -6,8 +6,9 @@
 
 /* ---- creation ---- */
 
-/* Takes the bytes of the header and of the blocks.  The header comes last to the file, and its magic
- * after the rest of it: a file that begins with SAVED_UNFINISHED is a new one, whatever follows. */
+/* Receives the bytes of the header and the blocks.  The header is written to the file last, and its
+ * magic after the rest.  Until then the file begins with SAVED_UNFINISHED: it is new, whatever
+ * follows. */
 struct head_writer {
   const struct shared_file *file;
   unsigned char header[SAVED_HEADER];
@@ -35,7 +36,7 @@ static int write_header(const struct shared_file *file, const unsigned char *hea
   return result == TAMIS_OK ? tamis__shared_file_write(file, header, MAGIC, 0) : result;
 }
 
-/* Comes first: as long as it is refused, nothing has been written. */
+/* Comes first, so that a file for which there is no space is not written. */
 static int take_space(const struct live_file *new, const struct shared_file *file)
 {
   if (file_is_limited(new->size))

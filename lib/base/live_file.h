@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: the file of a filter that processes share, as far as all kinds have it alike.
+ * Layer 1: what the files of filters that processes share have in common.
  */
 #ifndef TAMIS_LIB_LIVE_FILE_H
 #define TAMIS_LIB_LIVE_FILE_H
@@ -8,30 +8,30 @@
 #include "base/saved.h"
 #include "base/shared_file.h"
 
-/* A part of such a file begins at a multiple of a page. */
+/* The next multiple of a page, where a part of such a file begins. */
 static inline uint64_t live_file_aligned(uint64_t at)
 {
   return (at + SAVED_ARRAY_ALIGNMENT - 1) & ~(uint64_t) (SAVED_ARRAY_ALIGNMENT - 1);
 }
 
-/* A new file: zeros, but for these. */
+/* The contents of a new file; everything else is zero. */
 struct live_file {
   const struct saved_head *saved; /* what the header says */
   /* Writes the blocks that follow the header; NULL: there are none. */
   void (*put_blocks)(const void *context, struct saved_writer *w);
   const void *context;
-  const uint64_t *numbers; /* written as they are in memory, at a place of the file */
+  const uint64_t *numbers; /* written at numbers_at, as they are in memory */
   unsigned n;
   uint64_t numbers_at;
   uint64_t size;     /* of the file */
-  uint64_t reserved; /* so many bytes, from its beginning, have space on the disk */
+  uint64_t reserved; /* the bytes, from its beginning, that get space on the disk */
 };
 
 int tamis__live_file_write(const struct live_file *new, struct shared_file *file);
 
-/* After the machine has been started again, what was counted may be older than what it counts, and
- * what was reserved may be lost.  The first process that opens the file then calls `mend`, while
- * others wait.  `boot` is where the file says by which start it was mended. */
+/* After a restart of the machine, counters may be older than what they count, and space that was
+ * reserved may be lost.  The first process that opens the file then calls `mend`, while others
+ * wait.  `boot` is the number, in the file, of the start after which it was mended. */
 int tamis__live_file_after_a_start(const struct shared_file *file, _Atomic uint64_t *boot,
                                    int (*mend)(void *context), void *context);
 

@@ -17,12 +17,12 @@ _Static_assert(MEMO_ENTRIES == 16, "four bits choose an entry");
 
 /* ORDER memo.take (acquire)
  *   pairs with     memo.give_back
- *   makes visible  what the thread before has written to the entry
+ *   makes visible  what the previous thread has written to the entry
  *   if weakened    half of another answer is read
  *   checked by     mutants/memo_taken_relaxed */
 static bool take(struct memo_entry *entry)
 {
-  enum { MOST_LOOKS = 100 }; /* longer than another thread needs it, unless that has been stopped */
+  enum { MOST_LOOKS = 100 }; /* longer than another thread needs the entry, unless it is stopped */
   for (unsigned looks = 0; looks < MOST_LOOKS; looks++)
     if (!atomic_exchange_explicit(&entry->taken, 1, memory_order_acquire))
       return true;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: what has been worked out last, kept for whoever asks the same again.
+ * Layer 1: the last answers to some questions, which take long to compute.
  *
- * A memo has some entries, which threads share.  To use one, a thread takes it for some dozens of
- * instructions.  Whoever finds it taken looks a few times more, and then works the answer out.  So a thread
- * that is stopped while it has an entry, or is not there any more after a fork, makes nobody wait.
+ * A memo has some entries, which threads share.  To use an entry, a thread takes it for some dozens
+ * of instructions.  A thread that finds it taken looks a few times more, and then computes the
+ * answer.  So a thread that is stopped with an entry, or that a fork has left behind, makes no
+ * other one wait.
  */
 #ifndef TAMIS_LIB_MEMO_H
 #define TAMIS_LIB_MEMO_H
@@ -14,7 +15,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MEMO_ENTRIES = 16, MEMO_QUESTION = 5, MEMO_ANSWER = 176 }; /* the last two: words; bytes */
+enum {
+  MEMO_ENTRIES = 16,
+  MEMO_QUESTION = 5,
+  MEMO_ANSWER = 176
+}; /* question: words; answer: bytes */
 
 /* All zeros: nothing is known. */
 struct memo {
@@ -25,13 +30,13 @@ struct memo {
   } entries[MEMO_ENTRIES];
 };
 
-/* Both take a question that is not all zeros, and an answer of `size` bytes, which are at most MEMO_ANSWER.
+/* The question is not all zeros, and the answer has `size` bytes, at most MEMO_ANSWER.
  *
- * False: the answer is not known, or another thread has its entry. */
+ * Reads an answer.  False: it is not known, or another thread has its entry. */
 bool tamis__memo_recall(struct memo *memo, const uint64_t question[MEMO_QUESTION], void *answer,
                         size_t size);
 
-/* Takes the place of what the entry has had.  If another thread has the entry, nothing is kept. */
+/* Keeps an answer, in place of another one.  If another thread has the entry, nothing is kept. */
 void tamis__memo_keep(struct memo *memo, const uint64_t question[MEMO_QUESTION], const void *answer,
                       size_t size);
 

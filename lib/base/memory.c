@@ -11,14 +11,14 @@
 
 enum { ALIGNMENT = 64 };
 
-/* From this size on a block is not cleared by hand.  (To touch a page for the first time takes a
- * quarter of a microsecond or, on a virtual machine, up to twenty.)  Nor is it aligned by
- * posix_memalign(): the C library searches for more than such a block takes, and so does not find
- * one of the same size that has been freed, such as a segment that was split. */
+/* Blocks from this size on are not cleared by memset().  (To touch a page for the first time takes
+ * a quarter of a microsecond or, on a virtual machine, up to twenty.)  Nor are they aligned by
+ * posix_memalign(): the C library would look for a larger block, and so pass over a freed one of
+ * the same size, such as that of a segment that was split. */
 static const size_t untouched = (size_t) 4 << 10;
 
-/* calloc() knows which of its memory is as the kernel gave it, and touches none of that.  But it
- * aligns to 16 only.  So where its block begins is noted before the one that it is to be. */
+/* calloc() does not touch memory that is still as the kernel gave it.  But it aligns blocks to 16
+ * only.  So it gives a larger block, and its address stands before the aligned block in it. */
 static void **align_untouched(char *start)
 {
   return (void **) (start + ALIGNMENT - (uintptr_t) start % ALIGNMENT);
@@ -34,8 +34,7 @@ static void *allocate_untouched(size_t size)
   return block;
 }
 
-/* The C library may have room behind the block.  If it moves the block, that may be aligned in another
- * way than before. */
+/* There may be room behind the block.  If realloc() moves it, its alignment may change. */
 static void *grow_untouched(void *block, size_t size, size_t larger)
 {
   char *start = ((void **) block)[-1];
@@ -51,7 +50,7 @@ static void *grow_untouched(void *block, size_t size, size_t larger)
 }
 
 /* The user's functions may contain cancellation points, and are called with locks held.  But they
- * are not called in a read section: they may wait, and so would the grace periods of all filters. */
+ * are not called in a read section: they may wait, and all grace periods with them. */
 static void release_to(const tamis_allocator *from, void *block, size_t size)
 {
   assert(tamis__read_sections == 0);
@@ -60,8 +59,8 @@ static void release_to(const tamis_allocator *from, void *block, size_t size)
   cancellation_restore(cancellation);
 }
 
-/* A block that is not aligned is of no use: fields are where the code for them expects whole cache
- * lines, and low bits of addresses mean something. */
+/* Gives back a block that is not aligned: some code expects fields in whole cache lines, and low
+ * bits of addresses have a meaning. */
 static void *allocate_from(const tamis_allocator *from, size_t size)
 {
   assert(tamis__read_sections == 0);
@@ -74,13 +73,13 @@ static void *allocate_from(const tamis_allocator *from, size_t size)
   return NULL;
 }
 
-/* No object is larger: so the sums below do not overflow, and where a size_t has 32 bits, none is cut. */
+/* No object is larger.  So no sum below overflows, and no size is cut to a size_t of 32 bits. */
 static bool is_addressable(uint64_t size)
 {
   return size <= PTRDIFF_MAX;
 }
 
-/* An addressable size. */
+/* Allocates an addressable size, of which the first `cleared` bytes are zero. */
 static void *allocate(const tamis_allocator *from, size_t size, size_t cleared)
 {
   void *block;
@@ -105,7 +104,7 @@ void *tamis__memory_allocate(const tamis_allocator *from, uint64_t size)
   return tamis__memory_allocate_cleared(from, size, size);
 }
 
-/* Where no pages move, a large block would be copied each time, and its old places stay free in between. */
+/* Where pages cannot be moved, realloc() may avoid a copy, and a gap in place of the old block. */
 void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size, uint64_t larger)
 {
   if (!pages_hold(SIZE_MAX) && !from->allocate && block && size >= untouched &&
@@ -121,7 +120,7 @@ void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size
   return grown;
 }
 
-/* Relaxed: the sum only limits itself, and no other data hangs on it. */
+/* Relaxed: no other data depends on the sum. */
 bool tamis__memory_count(_Atomic uint64_t *bytes, uint64_t limit, uint64_t size)
 {
   uint64_t before = atomic_load_explicit(bytes, memory_order_relaxed);

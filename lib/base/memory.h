@@ -37,8 +37,8 @@ void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size
  * user's allocator. */
 void tamis__memory_use_small_pages(const tamis_allocator *from, void *block, uint64_t size);
 
-/* Adds `size` to the sum of a filter's bytes and returns true; or returns false, if the sum would exceed
- * `limit` (0: there is none).  A filter counts a block from before it is allocated until it has been
+/* Adds `size` to the sum of a filter's bytes.  False: the sum would exceed `limit` (0: no limit),
+ * and stays the same.  A filter counts a block from before it is allocated until it has been
  * released, so no two calls take the same room. */
 bool tamis__memory_count(_Atomic uint64_t *bytes, uint64_t limit, uint64_t size);
 

@@ -3,15 +3,15 @@
 
 #include "base/reals.h"
 
-/* However empty the other buckets are, keys that are too many for a set of buckets do not fit.
+/* Keys that are too many for a set of buckets do not fit, however empty the other buckets are.
  * With M lower and M upper buckets, the n keys of a segment have both buckets in a given set of i
- * lower and j upper ones with a probability of i j / M^2 each.  So (by a union bound over all sets
- * of buckets and of keys) there are, with k = (i + j) b + 1,
+ * lower and j upper ones with a probability of i j / M^2 each.  So, by a union bound over all sets
+ * of buckets and of keys, the expected number of sets with too many keys is at most, with k = (i +
+ * j) b + 1,
  *
  *    M^i / i! M^j / j! C(n, k) (i j / M^2)^k,  and E C(n, k) <= m^k / k!
  *
- * Larger sets do not matter at the loads that are planned: the load at which a table is full, as it
- * was measured, has those. */
+ * Larger sets are part of the load at which a table is full, as it was measured. */
 double tamis__overfull_sets(unsigned lanes, double half, double segments, double mean)
 {
   enum { FEW = 3 };

@@ -15,18 +15,18 @@
 
 /* ---- all owners of the process ----
  *
- * A fork waits for nothing, as in reclaim.c (R3): there is no handler in the parent, and the one in the
- * child makes the lock anew, as another thread may have held it.  So the list is good after every
+ * A fork waits for nothing, as in reclaim.c (R3).  There is no handler in the parent.  The child's
+ * handler makes the lock anew, as another thread may have held it.  So the list is whole after each
  * step. */
 
-/* LOCK process.owners (order 6): protects the list of the owners of this process, and lets one thread
- * at a time give a name; held for that. */
+/* LOCK process.owners (order 6): protects the list of the owners of this process, and lets one
+ * thread at a time give a name; held for that. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct owner *owners;
 static bool handler_registered; /* once */
 
-/* Whether a descriptor leads to the shared file: whoever closes descriptors that are not their own may
- * have put another file in its place. */
+/* Whether a descriptor leads to the owner's file.  Code that closes descriptors of others may have
+ * opened another file with its number. */
 static bool is_same(const struct owner *owner, const struct shared_file *file)
 {
   return file->device == owner->device && file->inode == owner->inode;
@@ -49,7 +49,7 @@ static void drop_name(struct owner *owner)
   atomic_store_explicit(&owner->name, 0, memory_order_relaxed);
 }
 
-/* On the one thread that there is. */
+/* Runs on the only thread of the child. */
 static void after_fork_in_child(void)
 {
   int error = errno;
@@ -87,8 +87,8 @@ static void take_out(struct owner *owner)
 
 /* ---- names ---- */
 
-/* The second highest bit of a name is set, and the highest is not: so it is an offset, and none that a
- * lock of the file's content reaches. */
+/* The second highest bit of a name is set, and the highest is not: so a name is an offset, beyond
+ * any lock of the file's contents. */
 static const uint64_t name_bit = UINT64_C(1) << 62;
 
 static bool is_name(uint64_t name)
@@ -188,7 +188,7 @@ int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owne
   pthread_once(&once, register_handler);
   if (!handler_registered)
     return TAMIS_ENOMEM;
-  insert(owner); /* before it has a descriptor, so that a child closes that */
+  insert(owner); /* before the owner has a descriptor, so that a child closes that */
   return TAMIS_OK;
 }
 
@@ -202,7 +202,7 @@ void tamis__owner_end(struct owner *owner)
 
 /* ---- waiting ---- */
 
-/* Whoever cannot find out takes the owner for alive. */
+/* Whether an owner is dead.  It counts as alive if the kernel does not say. */
 static bool is_dead(const struct owner *self, uint64_t name)
 {
   const struct shared_file alive = {.fd = self->alive};
@@ -211,7 +211,7 @@ static bool is_dead(const struct owner *self, uint64_t name)
           (!tamis__shared_file_is_claimed(&alive, name, 1) && is_ours(self, alive.fd)));
 }
 
-/* A call that forked goes on in the child, and has no name there.  It cannot end with an error here. */
+/* Waits until the process has a name.  A call may go on without one in the child of a fork. */
 static void await_name(const struct owner *owner)
 {
   for (unsigned round = 0;
@@ -220,15 +220,16 @@ static void await_name(const struct owner *owner)
     tamis__lock_back_off(round);
 }
 
-/* Acquire: as owned.lock. */
+/* Acquire: as owned.lock.  (A killed owner has written nothing since the kernel released its
+ * byte.) */
 static bool take_over(struct owned_lock *wanted, uint64_t dead, const struct owner *owner)
 {
   return atomic_compare_exchange_strong_explicit(&wanted->owner, &dead, owner_name(owner),
                                                  memory_order_acquire, memory_order_relaxed);
 }
 
-/* The kernel is asked before each yield, and costs little more: beside processes that compute, a
- * yield may take as long as all of their time slices. */
+/* Before each yield, the kernel is asked whether the owner lives.  This costs little more: beside
+ * processes that compute, a yield may take as long as all of their time slices. */
 bool tamis__owned_wait(struct owned_lock *wanted, const struct owner *owner)
 {
   HOOK(stripe_wait);

@@ -2,27 +2,27 @@
  *
  * Layer 1: locks that name their owners, in memory that processes may share.
  *
- * Such a lock is a word: 0, or the name of the process that has it.  A process that is killed leaves
- * its name there.  So whoever waits asks whether the owner still lives, and if not, takes the lock
- * over, and mends what the owner has left.
+ * Such a lock is a word: 0, or the name of the process that has it.  A process that is killed
+ * leaves its name there.  So a process that waits asks whether the owner still lives.  If not, it
+ * takes the lock over, and mends what the owner has left.
  *
  * The *name* of a process is a random number, which no other process ever has.  As long as the
- * process lives, it holds a lock of the kernel on one byte of the shared file: that whose offset is
- * the name, far behind the end of the file.  (The kernel locks bytes that a file does not have, too.)
- * The kernel lets go of it when the process ends, however that happens; and as names are not used
- * again, an owner that is once found dead is dead for ever.  A process that may only read the file
- * can have read locks, which are no names; but where it has one, nobody gets a name.
+ * process lives, it holds a lock of the kernel on one byte of the shared file: the byte whose
+ * offset is the name, far behind the end of the file.  (The kernel locks bytes that a file does not
+ * have, too.)  The kernel releases that lock when the process ends, in whatever way.  As names are
+ * not used again, an owner that is once found dead is dead for ever.  A process that may only read
+ * the file can take read locks.  No process gets a name on such a byte.
  *
- * These are not the robust mutexes of the C library: a mutex of those has addresses of its owner's
- * memory in the shared file, which the next owner and the kernel write to.
+ * These are not the robust mutexes of the C library: such a mutex has addresses of its owner's
+ * memory in the shared file, and the next owner and the kernel write there.
  *
  * A child that fork() makes is a process of its own, and gets a name when it first needs one.  It
- * must not keep its parent's lock of the kernel: so a handler closes the parent's description in the
- * child.  (A child that is made otherwise, by clone(2) itself, keeps it, and so makes a parent that is
- * killed look alive, and itself as long as its parent lives.)
+ * must not keep its parent's lock in the kernel, so a handler closes the parent's description in
+ * the child.  (A child that clone(2) makes directly keeps it.  Then a killed parent looks alive as
+ * long as the child lives, and a killed child as long as the parent lives.)
  *
- * A name is claimed under the lock of the file.  So whoever finds that no other process has a name
- * may do what needs all of the file, as long as it holds that lock.
+ * A name is claimed under the lock of the file.  So a process that finds that no other one has a
+ * name may do what needs all of the file, as long as it holds the lock.
  */
 #ifndef TAMIS_LIB_OWNED_H
 #define TAMIS_LIB_OWNED_H
@@ -38,53 +38,52 @@ struct owned_lock {
   _Atomic uint64_t owner; /* 0: nobody */
 };
 
-/* One that takes locks: a process, for one filter. */
+/* An owner of locks: a process, for one filter. */
 struct owner {
   _Atomic uint64_t name; /* 0: none yet, in this process */
   int file;              /* a descriptor of the shared file; -1: the memory is not shared */
-  int alive;             /* that of the description which has the lock of the kernel */
+  int alive;             /* a descriptor of the description that has the lock in the kernel */
   uint64_t device, inode;
   void (*forked)(struct owner *owner); /* called in a child that fork() has made */
-  struct owner *next;                  /* all of the process that share */
+  struct owner *next;                  /* all owners of the process that share a file */
 };
 
 enum { OWNER_ALONE = 1 }; /* the name in memory that is not shared */
 
-/* For memory that is not shared. */
+/* Begins an owner for memory that is not shared. */
 void tamis__owner_begin_alone(struct owner *owner);
 
-/* For a file, which stays the caller's.  The owner has no name yet.
+/* Begins an owner for a file, which stays the caller's.  The owner has no name yet.
  *   Errors  TAMIS_EIO: errno says why; TAMIS_ENOMEM */
 int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owner *));
 
-/* The process takes no more locks by this owner, and has none. */
+/* Ends an owner, which holds no lock, and takes none any more. */
 void tamis__owner_end(struct owner *owner);
 
-/* Gives the process a name for the file, if it has none.  If no other process has one, it then calls
- * `first`, unless that is NULL, for which others wait that open the file.
- *   Errors  TAMIS_EIO: errno says why, EAGAIN: who may only read the file has locked it; those of
- *           `first` */
+/* Gives the process a name for the file, if it has none.  If no other process has one, then calls
+ * `first`, if not NULL; processes that open the file wait for that.
+ *   Errors  TAMIS_EIO: errno says why, EAGAIN: a process that may only read the file has locked it;
+ *           those of `first` */
 int tamis__owner_renew(struct owner *owner, int (*first)(void *context), void *context);
 
 /* Whether the process has a name.
  * ORDER owner.name (acquire)
  *   pairs with     owner.named
  *   makes visible  the descriptor by which a waiter asks for other owners
- *   if weakened    a thread that is not the one which was named might ask by an older descriptor
+ *   if weakened    another thread than the one that got the name might ask by an older descriptor
  *   checked by     mutants/owner_is_not_renewed (that a name is asked for) */
 static inline bool owner_has_name(const struct owner *owner)
 {
   return atomic_load_explicit(&owner->name, memory_order_acquire);
 }
 
-/* Relaxed: it is the same for all locks of a call, but for one that forks. */
+/* Relaxed: the name stays the same during a call, unless the process is forked meanwhile. */
 static inline uint64_t owner_name(const struct owner *owner)
 {
   return atomic_load_explicit(&owner->name, memory_order_relaxed);
 }
 
-/* False: it is taken, or the process has no name.  (An owner that was killed has written nothing since the kernel let go of its
- * byte, which a waiter has asked for.)
+/* False: the lock is taken, or the process has no name.
  * ORDER owned.lock (acquire)
  *   pairs with     owned.unlock, which has the argument
  *   checked by     mutants/owned_lock_relaxed */
@@ -95,15 +94,15 @@ static inline bool owned_trylock(struct owned_lock *lock, const struct owner *ow
                      &lock->owner, &nobody, name, memory_order_acquire, memory_order_relaxed);
 }
 
-/* Waits, and takes the lock; see the next. */
+/* Waits for the lock, and takes it.  Returns what owned_lock() returns. */
 bool tamis__owned_wait(struct owned_lock *lock, const struct owner *owner);
 
-/* ThreadSanitizer sees what these locks order.  It, and the model, are told of them only so that they
- * know who waits: not of one that another process may hold, or have taken over. */
+/* ThreadSanitizer sees without annotations what these locks order.  It and the model checker are
+ * told only which threads wait, and not for locks that other processes may hold. */
 #define OWNED_TSAN(call) TSAN(owner->file < 0 ? (void) (call) : (void) 0)
 
-/* Takes the lock.  True: its owner had been killed, and the caller has to mend what that has left.
- * (If the caller is killed before it has unlocked, so has the next one.) */
+/* Takes the lock.  True: its owner had been killed, and the caller has to mend what the owner has
+ * left.  (If the caller is killed before it unlocks, the next owner has to mend.) */
 static inline bool owned_lock(struct owned_lock *lock, const struct owner *owner)
 {
   OWNED_TSAN(__tsan_mutex_pre_lock(lock, 0));

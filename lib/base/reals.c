@@ -7,7 +7,7 @@
 static const double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33;
 static const double ln2 = 0x1.62e42fefa39efp-1, half_sqrt2 = 0x1.6a09e667f3bcdp-1;
 
-/* The result of exp is no number, or 0, from here on. */
+/* Above `highest` the result of exp is infinite, below `lowest` it is 0. */
 static const double highest = 709.79, lowest = -745.14;
 
 /* exp (x) - 1 for |x| <= ln 2 / 2 or a little more, by its power series. */
@@ -48,7 +48,7 @@ static double log1p_near_zero(double x)
   return 2 * s + 2 * s * (square * sum);
 }
 
-/* x = m 2^*power, with m as above. */
+/* x = m 2^*power, with m from 1/2 sqrt 2 to sqrt 2. */
 static double split(double x, int *power)
 {
   double m = frexp(x, power);
@@ -73,7 +73,7 @@ double real_log1p(double x)
 {
   if (fabs(x) < 0.25)
     return log1p_near_zero(x);
-  double sum = 1 + x; /* what this loses is put right */
+  double sum = 1 + x; /* the next line puts the rounding right */
   return sum > 0 && sum < INFINITY ? real_log(sum) + (x - (sum - 1)) / sum : real_log(sum);
 }
 

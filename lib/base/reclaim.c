@@ -5,15 +5,15 @@
  * R1  Nothing is released under a reader.  A grace period waits for readers of two sorts:
  *     - A *registered reader* is known to liburcu, whose grace period waits for it.  It pays two
  *       plain stores.  A thread is registered by its first call.
- *     - A *counted reader* is counted while it is inside (counted.h).  Threads are counted that
- *       liburcu must not be told of: those for which it has no memory, as it would end the process;
- *       and all threads of a forked child.  A thread may become registered only while it is not
- *       inside.
+ *     - A *counted reader* is counted while it is inside (counted.h).  These are the threads that
+ *       liburcu must not be told of: those for which it has no memory, as it would end the process,
+ *       and all threads of a forked child.  A thread becomes registered only while it is outside.
  * R2  No call waits for a reader, and none is a cancellation point.  The lock below is held for a
- *     few steps.  Nothing is called with it that could wait, take another lock or enter the kernel:
- *     not liburcu, not malloc (and so not pthread_create), no callback, no signal to a condition.
- *     A signal after the lock has been released is not lost: what it tells of was written under the
- *     lock, so the thread sees it before it sleeps, or sleeps when it comes.  A late one is fine.
+ *     few steps.  While it is held, nothing is called that could wait, take another lock or enter
+ *     the kernel: not liburcu, not malloc (and so not pthread_create), no callback, no signal to a
+ *     condition.  Conditions are signalled after the lock has been released.  No signal is lost:
+ *     what it announces was written under the lock, so the thread either sees that before it
+ *     sleeps, or sleeps when the signal comes.  A late signal does no harm.
  * R3  A fork waits for nothing: there is no handler in the parent.  In the child, the other threads
  *     have vanished at an arbitrary step, and may have held any lock.  So the child's handler makes
  *     our lock anew, and no function of liburcu that takes a lock is called again: its locks may be
@@ -23,14 +23,15 @@
  *     argument for the lists.  If the forking thread was inside as a registered reader, it is
  *     counted as well until that section ends.
  * R4  The library ends its thread and joins it before the library is unloaded or the process ends.
- *     To be unloaded, it waits as long as a reader is inside: the thread returns to its code.  The
- *     end of the process waits for at most a second, as a reader may stay inside for ever.  liburcu
- *     is kept loaded, because it has code to run at the end of each thread that it knows.
- * R5  When something is refused, memory waits: without a thread until one can be started, and
- *     without membarrier until that is allowed.  Registered readers rely on membarrier for their
- *     barriers, and liburcu ends the process when it is denied.  So it is tried before each grace
- *     period, as a seccomp filter may have come.  What remains is a filter that comes for all
- *     threads while liburcu waits.
+ *     Unloading waits as long as a reader is inside, as the thread will return to the library's
+ *     code.  The end of the process waits for at most a second, as a reader may stay inside for
+ *     ever.  liburcu is kept loaded, because it has code to run at the end of each thread that it
+ *     knows.
+ * R5  If the system refuses a thread or membarrier, retired memory waits until it gives one.
+ *     Registered readers rely on membarrier for their barriers, and liburcu ends the process when
+ *     membarrier is refused.  So the library tries membarrier before each grace period, as a
+ *     seccomp filter may have been installed.  One that is installed for all threads while liburcu
+ *     waits still ends the process.
  */
 #include "base/reclaim.h"
 
@@ -49,7 +50,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static const int64_t idle_time = SECOND; /* until the thread ends */
+static const int64_t idle_time = SECOND; /* without requests, until the thread ends */
 /* After a grace period the thread looks for requests at growing intervals: the first and the
  * last. */
 static const int64_t first_look = SECOND / 1000;
@@ -100,8 +101,8 @@ static _Thread_local struct {
   bool inherited;            /* the outermost one was registered, before a fork */
 } own DIRECT_TLS;
 
-/* What a thread begins with; and what a registered thread has that is no case for
- * registered_reader_enter(). */
+/* The first one is for threads that are not registered, the second one for registered threads that
+ * cannot use registered_reader_enter(). */
 struct urcu_bp_reader *tamis__no_reader[2];
 _Thread_local struct urcu_bp_reader **tamis__reader = &tamis__no_reader[0];
 
@@ -124,7 +125,7 @@ static struct urcu_bp_reader **registered_reader(void)
 #endif
 }
 
-/* Of a thread that is not inside.  False: it is to be counted. */
+/* Registers a thread that is not inside.  False: the thread is to be counted. */
 static bool register_reader(void)
 {
   if (is_forked())
@@ -132,7 +133,7 @@ static bool register_reader(void)
   struct known_slot *claimed = slot_claim();
   if (!claimed && !registry_may_grow())
     return false;
-  urcu_bp_read_lock(); /* the first one registers */
+  urcu_bp_read_lock(); /* the first call of a thread registers it */
   urcu_bp_read_unlock();
   tamis__reader = registered_reader();
   if (claimed)
@@ -145,15 +146,15 @@ static bool register_reader(void)
 
 /* ---- readers that are no case for registered_reader_enter() ---- */
 
-/* From the address of the thread's variables, which differs between threads. */
+/* Follows from the address of the thread's variables, which differs between threads. */
 static unsigned own_shard(void)
 {
   return (unsigned) ((uintptr_t) &own * UINT64_C(0x9E3779B97F4A7C15) >> (64 - COUNTED_SHARD_BITS));
 }
 
-/* The caller was registered.  Inlined, this takes none of liburcu's locks, not even for a thread
- * that is about to end and is not registered any more; liburcu's function would register that one
- * again. */
+/* Whether a thread that has been registered is in a section.  Inlined, this takes no lock of
+ * liburcu, not even for an ending thread that is not registered any more; liburcu's function would
+ * register it. */
 static bool in_registered_section(void)
 {
 #ifdef TAMIS_INLINE_READERS
@@ -171,8 +172,7 @@ static void leave_counted(void)
 }
 
 /* A section that was open at the fork may end by the plain stores of registered_reader_leave(),
- * which say nothing to the counters.  So its thread finds out later: when it enters again, or asks
- * for memory. */
+ * which change no counter.  So its thread counts it later: when it enters, or calls a backlog. */
 static void inherited_section_end(void)
 {
   if (own.inherited && own.depth == 0 && !in_registered_section()) {
@@ -181,8 +181,7 @@ static void inherited_section_end(void)
   }
 }
 
-/* A thread leaves its sections in the opposite order to that in which it entered them.  So the ones
- * that are counted in `depth` end before an inherited one does. */
+/* A thread leaves first the section that it has entered last.  So an inherited one ends last. */
 void tamis__reader_enter(void)
 {
   inherited_section_end();
@@ -240,7 +239,7 @@ void tamis__reader_resume(enum reader_pause pause)
 
 /* ---- the waiting thread: how it waits ----
  *
- * Functions called _locked are called with the lock. */
+ * Functions whose names end with _locked are called with the lock held. */
 
 static bool membarrier_is_refused(void)
 {
@@ -257,7 +256,7 @@ static bool membarrier_is_refused(void)
 static bool wait_for_registered_readers(void)
 {
   if (is_forked())
-    return true; /* there are none */
+    return true; /* a child has none */
   if (membarrier_is_refused())
     return false;
   urcu_bp_synchronize_rcu();
@@ -265,7 +264,7 @@ static bool wait_for_registered_readers(void)
   return true;
 }
 
-/* Lets go of the lock meanwhile.  False: time to end. */
+/* Releases the lock while it waits.  False: the thread is to end. */
 static bool wait_for_counted_readers_locked(void)
 {
   uint64_t phase = counted_flip(&counted);
@@ -287,7 +286,7 @@ static void sleep_while_refused_locked(void)
     ;
 }
 
-/* Lets go of the lock meanwhile.  False: it has not come to its end. */
+/* Releases the lock while it waits.  False: the grace period has not come to its end. */
 static bool grace_period_locked(void)
 {
   uint64_t number = ++waiter.started;
@@ -304,11 +303,11 @@ static bool grace_period_locked(void)
   return true;
 }
 
-/* False: there has been none for long.
+/* Waits for a request.  False: none has come for long.
  *
- * To wake the thread costs the caller a system call, which takes longer than a split does
- * otherwise.  So while requests come often, the thread looks for them by itself, and callers wake
- * it only when they are in a hurry. */
+ * To wake the thread costs the caller a system call, which takes longer than the rest of a split.
+ * So while requests come often, the thread looks for them by itself, and callers wake it only when
+ * they are in a hurry. */
 static bool request_comes_locked(void)
 {
   for (int64_t wait = first_look; !waiter.stopping && waiter.wanted <= waiter.elapsed; wait *= 2) {
@@ -322,8 +321,8 @@ static bool request_comes_locked(void)
   return !waiter.stopping;
 }
 
-/* The thread ends when a grace period is refused: a seccomp filter may be its own, and not the next
- * one's.  Whoever its last signal wakes joins it before the library can go. */
+/* The thread ends when a grace period is refused, as the seccomp filter may be its own and not the
+ * next thread's.  stop(), which its last signal wakes, joins it before the library is unloaded. */
 static void *wait_in_place_of_callers(void *unused)
 {
   tamis__schedule_as_the_process();
@@ -340,8 +339,8 @@ static void *wait_in_place_of_callers(void *unused)
 
 /* ---- the waiting thread: its beginning and its end ---- */
 
-/* The last thread has ended, or is about to return.  It is not detached, or it might still run its
- * last steps when the library is unloaded. */
+/* Joins the last thread, which has ended or is about to return.  A detached thread might still run
+ * its last steps when the library is unloaded. */
 static void join_last_thread(void)
 {
   pthread_mutex_lock(&waiter.lock);
@@ -353,7 +352,7 @@ static void join_last_thread(void)
     pthread_join(thread, NULL);
 }
 
-/* Called after `running` has been set, without the lock.  If no thread can be had, the requests
+/* Called after `running` has been set, without the lock.  If no thread can be started, the requests
  * wait for the next try. */
 static void start_thread(void)
 {
@@ -402,7 +401,7 @@ __attribute__((destructor)) static void stop(void)
 
 static bool handler_registered;
 
-/* On the one thread that there is.  See R3. */
+/* Runs on the only thread of the child: R3. */
 static void after_fork_in_child(void)
 {
   handler_registered = true; /* also if the fork came before begin() had noted it */
@@ -463,10 +462,10 @@ void tamis__backlog_destroy(struct backlog *backlog)
     release_first(backlog, &backlog->fresh);
 }
 
-/* A fork may come after any step, and the child goes on from there with a lock made anew.  It finds
- * all the steps that come before one whose effect it finds: so the compiler must keep their order,
- * in which no block is ever in two lists.  A block that a vanished thread had taken off a list is
- * lost to the child. */
+/* A fork may come after any step of another thread; the child goes on from there, with a new lock.
+ * If it finds the effect of a step, it must also find those of all steps before.  So the compiler
+ * must keep the order of the steps, in which no block is ever in two lists.  A block that a
+ * vanished thread had taken off a list is lost to the child. */
 static inline void this_order(void)
 {
   atomic_signal_fence(memory_order_seq_cst);
@@ -532,7 +531,7 @@ static void put_back(struct backlog *backlog, struct retired *block)
   pthread_mutex_unlock(&waiter.lock);
 }
 
-/* What is still in use waits for another grace period.  True if something has been released. */
+/* Releases blocks; those still in use wait for another grace period.  True: one was released. */
 static bool release_unused(struct backlog *backlog, struct retired *elapsed)
 {
   bool released = false;
@@ -560,7 +559,7 @@ static bool release_elapsed(struct backlog *backlog, struct retired *block, bool
   return release_unused(backlog, elapsed);
 }
 
-/* Whether `times` the backlog is large in comparison with the filter, and with a block. */
+/* Whether `times` times the backlog is large in comparison with the filter, and with `size`. */
 static bool backlog_is_large(const struct backlog *backlog, uint64_t size, unsigned times)
 {
   uint64_t held = times * atomic_load_explicit(&backlog->held, memory_order_relaxed);

@@ -15,10 +15,10 @@
  *
  * A block that has been unlinked is retired into its filter's backlog.  It is released after a
  * grace period: a stretch of time in which every reader that was inside at its beginning has left.
- * No caller waits for one.  The library has one thread for that, which the first request starts,
- * and which ends after a second without any.  (After each grace period it looks for the next
- * request for a moment: see request_comes_locked().)  It releases nothing: later calls of the
- * filter do, so the user's allocator is called from the user's calls only.
+ * No caller waits for a grace period.  The library has one thread for that, which the first request
+ * starts, and which ends after a second without requests.  (After each grace period it looks for
+ * the next request for a moment: see request_comes_locked().)  The thread releases nothing: later
+ * calls of the filter do, so the user's allocator is called from the user's calls only.
  *
  * Grace periods are numbered.  While n is the last one begun, a block that is retired needs n + 1:
  * n may have begun before the block was unlinked.  So a filter keeps a number and two lists, and
@@ -36,10 +36,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* TAMIS_INLINE_READERS: the build has found liburcu's reader as registered_reader_enter() knows it.
- * Without it, liburcu's functions are called.  So they are for tools that would look into the
- * inlined steps: TSan must not see their barriers, UBSan finds that liburcu gives its readers less
- * alignment than it says, and an analyzer cannot know that liburcu registers a thread. */
+/* TAMIS_INLINE_READERS: the build has found that liburcu's reader is as registered_reader_enter()
+ * takes it to be.  Otherwise liburcu's functions are called; so they are for tools that would look
+ * into the inlined steps: TSan must not see their barriers, UBSan finds that liburcu gives its
+ * readers less alignment than it says, and an analyzer does not know what liburcu registers. */
 #if defined(TAMIS_SANITIZED) || defined(__clang_analyzer__)
 #undef TAMIS_INLINE_READERS
 #endif
@@ -62,7 +62,7 @@ extern char tamis__readers; /* stands for all registered readers, as liburcu tel
 extern _Thread_local struct urcu_bp_reader **tamis__reader DIRECT_TLS;
 extern struct urcu_bp_reader *tamis__no_reader[2];
 
-/* The read sections of the library's that the thread is in; for assert(). */
+/* In how many read sections of the library the thread is; for assert(). */
 extern _Thread_local unsigned tamis__read_sections;
 #if defined(NDEBUG) || defined(TAMIS_TSAN)
 #define READ_SECTIONS(change) ((void) 0)
@@ -73,8 +73,8 @@ extern _Thread_local unsigned tamis__read_sections;
 /* What a reader leaves by. */
 typedef struct urcu_bp_reader *reader_token;
 
-/* For every thread and system.  A thread's first call registers it with liburcu, which takes a lock
- * for a list insert. */
+/* These serve every thread and system.  A thread's first call registers it with liburcu, which
+ * takes a lock for a list insert. */
 void tamis__reader_enter(void);
 void tamis__reader_leave(void);
 
@@ -132,17 +132,18 @@ static inline void reader_leave(reader_token reader)
 
 /* ---- what may wait, in a read section ----
  *
- * Nothing may: a thread that stays inside holds up the grace periods of all filters.  So it leaves
- * before, and enters again after.  Meanwhile something else must keep alive what it goes on to use. */
+ * Nothing may wait there: a thread that stays inside holds up the grace periods of all filters.  So
+ * a thread leaves its section before it waits, and enters again afterwards.  Meanwhile something
+ * else must keep alive what the thread goes on to use. */
 
 /* How a thread has left, and is to enter again. */
 enum reader_pause { READER_OUTSIDE, READER_REGISTERED, READER_COUNTED, READER_NESTED };
 
-/* Leaves the read section of the library's that the thread is in.  `inside`: whether it is in one; a
- * program that uses liburcu itself may be in another one, which is none of the library's business. */
+/* Leaves the thread's read section.  `inside`: whether it is in one of the library.  (A program
+ * that uses liburcu itself may have entered another one, which does not count.) */
 enum reader_pause tamis__reader_pause(bool inside);
 
-/* The section goes on, and ends as it would have ended. */
+/* Enters the section again, which ends as it would have ended without the pause. */
 void tamis__reader_resume(enum reader_pause pause);
 
 /* ---- backlogs ---- */
@@ -173,8 +174,8 @@ struct backlog {
   uint64_t grace_period;
 };
 
-/* Called before a filter is made that is to have a backlog, which may be made later: its readers may
- * be inside when the process forks.  False: no memory. */
+/* Called before a filter is made that may get a backlog later: its readers may be inside when the
+ * process is forked.  False: no memory. */
 bool tamis__readers_init(void);
 
 /* False: no memory. */

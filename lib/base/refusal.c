@@ -56,8 +56,8 @@ static struct rate_text text_of_bound(double rate)
   return out;
 }
 
-/* No capacity is legal with this rate.  (If it is not the rate's fault but another field's, that
- * one is named once the capacity is not 0.) */
+/* Says that no capacity is legal with this rate.  (If another field is at fault, it is named once
+ * the capacity is not 0.) */
 static int refuse_all_capacities(const struct refusal *why, const tamis_options *options,
                                  int (*bytes_for)(const tamis_options *, uint64_t *))
 {
@@ -74,7 +74,7 @@ static int refuse_all_capacities(const struct refusal *why, const tamis_options 
     trial.fpp = real_exp(middle);
     *(bytes_for(&trial, &bytes) == TAMIS_OK ? &legal : &refused) = middle;
   }
-  legal -= 1e-9; /* more than the halves leave: a round number may be the lowest rate */
+  legal -= 1e-9; /* more than the bisection leaves: the lowest rate may be a round number */
   trial.fpp = strtod(text_of_bound(real_exp(legal)).text, NULL);
   if (bytes_for(&trial, &bytes) != TAMIS_OK)
     legal += 1e-9;

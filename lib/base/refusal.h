@@ -2,7 +2,7 @@
  *
  * Layer 0: why options are refused, in words, for tamis_options_check().
  *
- * What finds the reason writes it, and returns the result that the caller gets.  Every sentence
+ * The code that finds the reason writes it, and returns the result for the caller.  Every sentence
  * names a field, its value, and what it may be.
  */
 #ifndef TAMIS_LIB_REFUSAL_H

@@ -16,8 +16,8 @@
  * a filter before.
  *
  *    describe   Fills what the header says, except for the seed, the hash function and the figures.
- *               Of these only `bytes`, without what differs between machines, so that the same
- *               filter is saved to the same bytes everywhere.
+ *               Of the figures it fills in `bytes`, without what differs between machines, so that
+ *               a filter is saved to the same bytes everywhere.
  *    figures    Fills in those figures that follow from others by functions of libm, which differ
  *               between machines: load, fpp_estimate, estimated_count, occupancy.  The file has
  *               none of them then.  NULL: the file has all, fpp_estimate with the precision of a
@@ -32,9 +32,9 @@
  *               operations.  *out is written only with TAMIS_OK, and after an error nothing is
  *               left.
  *
- * What is read may be anything.  A sum that is right says that it is as it was written, and nothing
- * about who has written it: so each number is checked against what can be, before it is used, and
- * all that can be counted is counted again.
+ * A file may contain anything.  A right sum says that bytes are as they were written, but not who
+ * has written them.  So each number is checked against what is possible before it is used, and
+ * everything that can be counted is counted again.
  */
 #ifndef TAMIS_LIB_SAVED_H
 #define TAMIS_LIB_SAVED_H
@@ -44,10 +44,9 @@
 #include <string.h>
 
 enum {
-  SAVED_CHUNK =
-      SMALL(1 << 20, 1 << 10),  /* the largest payload of a block; what an array has one sum for */
+  SAVED_CHUNK = SMALL(1 << 20, 1 << 10), /* the largest payload; the part of an array with a sum */
   SAVED_UNIT = 64,              /* all parts begin at a multiple of it, counted from the header */
-  SAVED_ARRAY_ALIGNMENT = 4096, /* arrays at one of this */
+  SAVED_ARRAY_ALIGNMENT = 4096, /* arrays begin at a multiple of this */
   SAVED_HEADER = 512,           /* bytes */
   SAVED_GEOMETRY = 31,          /* numbers */
   SAVED_TOTALS = 3,
@@ -59,11 +58,11 @@ enum {
 enum { SAVED_END = 0, SAVED_SUMS = 1, SAVED_KIND_BLOCKS = 16 };
 #define SAVED_OPTIONAL (UINT32_C(1) << 31)
 
-/* What is where in a header, and what the rest of it says. */
+/* Offsets in a header, and values of its fields. */
 #define SAVED_MAGIC "\x89TAMIS\r\n"
 #define SAVED_TRAILER_MAGIC "TAMISEND"
-/* What a file begins with that processes will share, and that is being written where it is.  It is
- * not the magic in one byte only, so nobody reads a mixture of both. */
+/* The beginning of a file that processes will share, while it is written in place.  It differs from
+ * the magic in a single byte, so no process reads a mixture of both. */
 #define SAVED_UNFINISHED "\x89TAMIS\r?"
 enum {
   SAVED_VERSION = 1,
@@ -83,15 +82,15 @@ enum {
 
 /* What a header says. */
 struct saved_head {
-  /* Of the filter, as asked: kind, capacity, fpp, growable, max_bytes, layout, stripes.  The seed;
-   * hash and hash_context are those of the load. */
+  /* Of the filter, as it was asked for: kind, capacity, fpp, growable, max_bytes, layout, stripes;
+   * and its seed.  But hash and hash_context are those of the load. */
   tamis_options options;
   bool own_hash;                     /* the filter has a hash function of its user's */
   uint64_t probe;                    /* the hash of a certain key */
   tamis_stats figures;               /* when the save began: only to be shown */
-  uint64_t geometry[SAVED_GEOMETRY]; /* of the kind; the rest is zero */
+  uint64_t geometry[SAVED_GEOMETRY]; /* of the kind; unused ones are zero */
   uint64_t features;                 /* that a reader must know */
-  /* Not in the file: what the load may take; 0: no limit. */
+  /* Not in the file: the bytes that the load may take; 0: no limit. */
   uint64_t limit;
   /* Of a window that is saved, and not in the file: the number of its oldest layer, and the numbers
    * of its periods (window/epoch.h). */
@@ -151,14 +150,14 @@ static inline double saved_to_double(uint64_t bits)
 
 /* ---- sums ---- */
 
-/* A sum over sums: `digest` is that over the ones before, or 0. */
+/* A sum over sums: `digest` is the one over the sums before, or 0. */
 static inline uint64_t saved_next_digest(uint64_t digest, uint64_t sum)
 {
   sum = saved_u64(sum);
   return hash_sum(&sum, sizeof sum, digest);
 }
 
-/* That of a block, of which the first 56 bytes of the unit at its begin count. */
+/* The sum of a block, over the first 56 bytes of its head and over its payload. */
 static inline uint64_t saved_block_sum(const void *head, const void *payload, size_t size)
 {
   return hash_sum(payload, size, hash_sum(head, SAVED_UNIT - 8, 0));
@@ -205,10 +204,10 @@ void tamis__saved_begin(struct saved_writer *w, const struct saved_head *head);
  * TAMIS_EIO, errno is as the user's function has left it. */
 int tamis__saved_end(struct saved_writer *w);
 
-/* The same, without a trailer. */
+/* Ends a file without a trailer. */
 int tamis__saved_end_live(struct saved_writer *w);
 
-/* Room for the payload of a block, at most `size` bytes, itself at most SAVED_CHUNK. */
+/* Room for the payload of a block.  `size` is at most SAVED_CHUNK. */
 void *tamis__saved_block_room(struct saved_writer *w, size_t size);
 
 /* Adds a block whose payload has been put into the room. */
@@ -229,22 +228,21 @@ void tamis__saved_array_end(struct saved_writer *w);
 
 /* ---- reading ----
  *
- * All functions return a result.  After any but TAMIS_OK none may be called but
- * tamis__saved_close(). */
+ * All functions return a result.  After an error only tamis__saved_close() may be called. */
 
 struct saved_reader {
   tamis_read_function read; /* NULL: from the mapping */
   void *context;
   const unsigned char *mapping; /* NULL: there is none */
   uint64_t mapping_size;
-  bool check_all; /* of what is mapped */
+  bool check_all; /* check mapped bytes, too */
   bool borrowed;  /* the mapping is another filter's */
   bool ended;     /* the trailer has been read, and is right */
   bool jumped;    /* parts of the mapping have been passed over */
-  bool live;      /* the filter is, so anything may follow it */
+  bool live;      /* the filter is live, so anything may follow it */
   int error;      /* errno, as the user's function has left it when it failed */
   tamis_allocator allocator;
-  uint64_t at; /* bytes read, without `next` */
+  uint64_t at; /* bytes read, with those of `next` */
   uint64_t blocks;
   uint64_t digest;
   unsigned char *buffer; /* of the payload of the last block */
@@ -263,8 +261,8 @@ struct saved_block {
 /* Reads the header. */
 int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out);
 
-/* The type of the block that comes next, after optional ones, which are passed over; if none comes, no
- * type of a kind.  It ends the payload of the last block. */
+/* Reads the type of the next block, and passes over optional blocks before it.  If no block
+ * follows, *type is no type of a kind.  The payload of the last block is not valid any more. */
 int tamis__saved_peek(struct saved_reader *r, uint32_t *type);
 
 /* Reads the next block, and checks it. */
@@ -281,20 +279,20 @@ struct saved_memory {
 
 /* Reads an array of `size` bytes, a multiple of SAVED_UNIT, with its sums, and checks it.  In a
  * mapped file that is not to be checked, the array is not read.
- *   *out    where it has been read to: a part of the memory, or of the mapping
+ *   *out    where the array is: in the memory, or in the mapping
  *   *begin  where in the file the array begins */
 int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_memory *m,
                             const void **out, uint64_t *begin);
 
-/* The same of bytes that have no sums, in a live filter. */
+/* The same for bytes of a live filter, which have no sums. */
 int tamis__saved_read_live(struct saved_reader *r, uint64_t size, struct saved_memory *m,
                            const void **out);
 
 /* Reads the trailer.  All blocks must have been read. */
 int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 
-/* In a mapping that is not to be checked: the trailer's totals, before anything else is read; and
- * what is read next, a block. */
+/* In a mapping that is not to be checked: reads the trailer's totals before anything else is read;
+ * makes the block at `to` the next one to be read. */
 int tamis__saved_read_totals(const struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 int tamis__saved_jump(struct saved_reader *r, uint64_t to);
 
@@ -321,7 +319,7 @@ static inline struct saved_mapping saved_mapping_of(const struct saved_reader *r
 
 void tamis__saved_unmap(const struct saved_mapping *mapping);
 
-/* The same operations, but for those that change the filter: they return TAMIS_EUNSUPPORTED. */
+/* The same operations, except that those that change the filter return TAMIS_EUNSUPPORTED. */
 struct filter_operations tamis__read_only(const struct filter_operations *operations);
 
 #endif

@@ -13,7 +13,7 @@
 #include <errno.h>
 
 enum {
-  FIRST_PART = SMALL(1 << 16, 256), /* of a payload: more memory is asked for when this has come */
+  FIRST_PART = SMALL(1 << 16, 256), /* of a payload, after which more memory is asked for */
   MOST_STRIPES = 4096
 };
 
@@ -35,7 +35,7 @@ static int read_all(struct saved_reader *r, void *to, size_t size)
   return TAMIS_OK;
 }
 
-/* Passes over bytes of the mapping. */
+/* Passes over bytes of the mapping, and returns where they are. */
 static const unsigned char *pass(struct saved_reader *r, uint64_t size)
 {
   if (r->mapping_size - r->at < size)
@@ -124,7 +124,7 @@ static void get_figures(const unsigned char *from, const tamis_options *o, tamis
                        .seed = o->seed};
 }
 
-/* Whether this library can read it. */
+/* Whether this library can read the file. */
 static int check_version(const unsigned char *header)
 {
   if (memcmp(header, SAVED_MAGIC, 8) != 0 ||
@@ -138,7 +138,7 @@ static int check_version(const unsigned char *header)
              : TAMIS_ECORRUPT;
 }
 
-/* What no filter of any kind can have. */
+/* Whether a filter of some kind can have these options. */
 static bool options_are_possible(const tamis_options *o)
 {
   return o->seed && o->capacity && o->fpp > 0 && o->fpp < 1 && o->stripes <= MOST_STRIPES &&
@@ -181,7 +181,7 @@ int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out)
 
 /* ---- blocks ---- */
 
-/* Reads `size` bytes into the buffer, for which memory is asked for as they come. */
+/* Reads `size` bytes into the buffer, whose memory grows as they come. */
 static int fill_buffer(struct saved_reader *r, size_t size)
 {
   for (size_t done = 0; done < size;) {
@@ -273,7 +273,7 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out)
 
 /* ---- arrays ---- */
 
-/* Twice as much, or all if there would be no room for a later copy. */
+/* Doubles the memory, or takes all of it if the limit leaves no room for a later copy. */
 static int grow(struct saved_reader *r, struct saved_memory *m)
 {
   uint64_t next = m->bytes ? 2 * m->bytes : SAVED_CHUNK;
@@ -295,7 +295,7 @@ static size_t chunk_size(uint64_t array, uint64_t begin)
   return array - begin < SAVED_CHUNK ? (size_t) (array - begin) : SAVED_CHUNK;
 }
 
-/* `digest` is that of the sums of what has been read. */
+/* Reads the chunks of an array.  *digest becomes that of their sums. */
 static int read_chunks(struct saved_reader *r, uint64_t size, struct saved_memory *m,
                        uint64_t *digest)
 {
@@ -322,7 +322,7 @@ static void sum_mapped_chunks(const unsigned char *array, uint64_t size, uint64_
                                 hash_sum(array + done, chunk_size(size, done), done / SAVED_CHUNK));
 }
 
-/* Reads the sums of an array that begins at `begin`; `digest` is that of the sums. */
+/* Reads the sums of an array that begins at `begin`.  *digest becomes that of these sums. */
 static int read_sums(struct saved_reader *r, uint64_t begin, uint64_t size, uint64_t *digest)
 {
   uint64_t sums = saved_chunks(size);
@@ -405,7 +405,7 @@ static void release_buffer(struct saved_reader *r)
   r->buffer_size = 0;
 }
 
-/* `end` is where in the file it ends.  Whoever reads the blocks before it has seen its magic. */
+/* `end` is the offset at which the trailer ends.  Its magic is checked when blocks are read. */
 static bool trailer_is_right(const unsigned char *trailer, uint64_t end,
                              uint64_t totals[SAVED_TOTALS])
 {

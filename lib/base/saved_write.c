@@ -30,7 +30,7 @@ static void flush(struct saved_writer *w, size_t size)
   w->used -= size;
 }
 
-/* What may be written: of an array, only chunks whose sum is known. */
+/* How many bytes may be written: of an array, only chunks whose sum is known. */
 static size_t finished(const struct saved_writer *w)
 {
   return w->array_size ? w->chunk : w->used;
@@ -218,7 +218,7 @@ void *tamis__saved_array_room(struct saved_writer *w, size_t size)
   return make_room(w, size);
 }
 
-/* The sum of what is in the buffer of a chunk, which is all of it. */
+/* Computes the sum of a chunk, all of which is in the buffer. */
 static void sum_chunk(struct saved_writer *w, size_t size)
 {
   uint64_t number = (w->array_at - (w->used - w->chunk)) / SAVED_CHUNK;

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Not one that a program takes for its standard input, output or error. */
+/* Replaces a descriptor that a program would take for its standard input, output or error. */
 static int above_standard(int fd)
 {
   if (fd < 0 || fd > STDERR_FILENO)
@@ -37,7 +37,7 @@ static int open_again(const char *path)
 
 /* ---- opening ---- */
 
-/* Nobody can make it shorter, which would end those that have mapped it. */
+/* The file will be sealed: to make it shorter would end the processes that have mapped it. */
 int tamis__shared_file_in_memory(struct shared_file *file)
 {
   *file = (struct shared_file){
@@ -75,8 +75,8 @@ static int open_descriptor_again(int fd)
   return open_again(link);
 }
 
-/* A descriptor may be one that other processes have as well, with the same description.  Where it
- * cannot be opened anew, as there is no /proc, or only its owner may, all of them have that one. */
+/* Other processes may have a descriptor of the same description, so `fd` is opened anew.  If that
+ * is not possible, as without /proc, or without permission, they all share the description. */
 int tamis__shared_file_open(struct shared_file *file, const char *path, int fd)
 {
   *file = (struct shared_file){.fd = path ? open_again(path) : open_descriptor_again(fd)};
@@ -104,13 +104,13 @@ void tamis__shared_file_close(struct shared_file *file)
 
 /* ---- locks ---- */
 
-/* A process that may only read the file can have read locks on any of its bytes, and no write lock.
- * So all locks here are write locks, none is waited for without a look at whether a reader is in the
- * way, and a claim is looked for by the question whether a read lock would be refused. */
+/* A process that may only read the file can take read locks on any byte, but no write locks.  So
+ * all locks here are write locks, a wait for one looks whether a read lock is in the way, and a
+ * byte is claimed if a read lock would be refused. */
 
 enum { WAIT_NANOSECONDS = 1000000 };
 
-/* Behind what a file has, as programs lock what they read; claims are of higher offsets. */
+/* Beyond the contents of any file, as programs lock what they read.  Claims have higher offsets. */
 static const uint64_t lock_offset = UINT64_C(1) << 61;
 
 static int call_lock(const struct shared_file *file, int command, struct flock *lock, short type,
@@ -133,7 +133,7 @@ bool tamis__shared_file_is_claimed(const struct shared_file *file, uint64_t offs
   return call_lock(file, F_OFD_GETLK, &lock, F_RDLCK, offset, n) || lock.l_type != F_UNLCK;
 }
 
-/* The kernel would wait for readers, too. */
+/* Does not wait in the kernel, which would wait for read locks, too. */
 int tamis__shared_file_lock(const struct shared_file *file)
 {
   struct flock lock;
@@ -174,8 +174,8 @@ int tamis__shared_file_resize(struct shared_file *file, uint64_t size)
   return TAMIS_OK;
 }
 
-/* The function of POSIX for this would do, but where a file system cannot reserve space, it writes
- * zeros to the file, over bits that another process may have set. */
+/* The POSIX function for this will not do: if a file system cannot reserve space, it writes zeros
+ * to the file, over bits that another process may have set. */
 static int reserve(const struct shared_file *file, uint64_t begin, uint64_t end)
 {
   int result;
@@ -185,7 +185,7 @@ static int reserve(const struct shared_file *file, uint64_t begin, uint64_t end)
   return result ? TAMIS_EIO : TAMIS_OK;
 }
 
-/* 0 also: the file system does not say. */
+/* Also 0 if the file system does not say. */
 static uint64_t free_space(const struct statfs *system)
 {
   return system->f_bfree * (uint64_t) (system->f_frsize ? system->f_frsize : system->f_bsize);
@@ -198,7 +198,7 @@ static int64_t now_in_seconds(void)
   return now.tv_sec;
 }
 
-/* Relaxed, as all of it: see struct refused_space. */
+/* All accesses are relaxed: see struct refused_space. */
 static bool may_have_space_now(const struct shared_file *file, uint64_t bytes,
                                const struct refused_space *last)
 {
@@ -241,8 +241,8 @@ int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, u
   return result;
 }
 
-/* A tmpfs without a limit has no number of blocks; nor have systems such as /proc, where nothing can
- * be reserved. */
+/* A tmpfs without a limit has no number of blocks, nor have systems such as /proc, which have no
+ * space. */
 int tamis__shared_file_has_space(const struct shared_file *file, uint64_t bytes)
 {
   enum { TMPFS = 0x01021994 }; /* as linux/magic.h has it */
@@ -325,7 +325,7 @@ int tamis__shared_file_flush(const struct shared_file *file)
   return result ? TAMIS_EIO : TAMIS_OK;
 }
 
-/* fsync() as well, for what is not in the pages: where on the disk they are. */
+/* Also calls fsync(), for what the pages do not contain: where they are on the disk. */
 int tamis__shared_file_sync(const struct shared_file *file, uint64_t end)
 {
   if (!file->in_memory && msync(file->at, (size_t) end, MS_SYNC))

@@ -2,14 +2,14 @@
  *
  * Layer 1: a file that several processes map and change.
  *
- * It has its full size from the beginning, and space on the disk only as far as that is reserved:
- * so nobody maps it anew when more of it is used, and a full disk is an error of the call that
- * reserves, and no SIGBUS.  (On a file system that copies what is written, such as one with
- * snapshots, a reservation may not last.)
+ * The file has its full size from the beginning, so no process maps it anew when more of it is
+ * used.  It has space on the disk only as far as space is reserved, so a full disk is an error of
+ * the call that reserves, and no SIGBUS.  (On a file system that copies what is written, such as
+ * one with snapshots, a reservation may not last.)
  *
- * Each process has an open file description of its own, if it can open the file: so it can be locked
- * against others, also where it has inherited a descriptor.  The kernel lets the lock go when nobody
- * has the description any more.
+ * Each process has an open file description of its own, if it can open the file.  So its locks hold
+ * against other processes, even if it has inherited the descriptor from one.  The kernel releases a
+ * lock when no process has the description any more.
  *
  * All functions are cancellation points.  They return a result, and errno says why. */
 #ifndef TAMIS_LIB_SHARED_FILE_H
@@ -23,65 +23,66 @@
 struct shared_file {
   int fd;         /* -1: none */
   bool in_memory; /* no file of any file system: needs no space reserved */
-  bool asked;     /* it is not written, only whether it could be */
+  bool asked;     /* the file is not written; only whether it could be is asked */
   void *at;       /* NULL: not mapped yet */
   uint64_t size;
   uint64_t device, inode; /* of the file, when it was looked at */
 };
 
-/* Memory without a name. */
+/* Makes a file of memory, without a name. */
 int tamis__shared_file_in_memory(struct shared_file *file);
 
-/* Opens it for reading and writing; what is no regular file is refused.  Where `path`
- * is NULL: what `fd` leads to. */
+/* Opens a regular file for reading and writing.  `path` is NULL: the file to which `fd` leads. */
 int tamis__shared_file_open(struct shared_file *file, const char *path, int fd);
 
-/* The same with a description of its own in any case: so where it cannot be opened anew, as there is
- * no /proc, that is an error. */
+/* Opens the file to which `fd` leads, with a description of its own.  If that is not possible, as
+ * there is no /proc, that is an error. */
 int tamis__shared_file_open_anew(struct shared_file *file, int fd);
 
-/* Reads the size anew. */
+/* Reads the size and the identity of the file. */
 int tamis__shared_file_look(struct shared_file *file);
 
-/* Claims an offset for as long as anybody has the file's description.  TAMIS_EIO also: another one
- * has it, or who may only read the file has locked it (EAGAIN), as with the lock of the file. */
+/* Claims an offset for as long as a process has the file's description.  TAMIS_EIO with EAGAIN:
+ * another description has claimed it, or a process that may only read the file has locked it. */
 int tamis__shared_file_claim(const struct shared_file *file, uint64_t offset);
 
-/* Whether another description has claimed one of `n` offsets, or, if n is 0, any from there on; true
- * also if the kernel does not tell. */
+/* Whether another description has claimed one of `n` offsets, or, if n is 0, of all from there on.
+ * True also if the kernel does not tell. */
 bool tamis__shared_file_is_claimed(const struct shared_file *file, uint64_t offset, uint64_t n);
 
-/* Waits for the lock of the file, which the function below, or the end of the process, lets go. */
+/* Waits for the lock of the file, and takes it.  The function below, or the end of the process,
+ * releases it.  TAMIS_EIO with EAGAIN: a process that may only read the file has locked it. */
 int tamis__shared_file_lock(const struct shared_file *file);
 void tamis__shared_file_unlock(const struct shared_file *file);
 
 /* Sets the size, before anybody has mapped the file. */
 int tamis__shared_file_resize(struct shared_file *file, uint64_t size);
 
-/* What a process knows of space that it was refused.  A hint: its numbers may be of two refusals. */
+/* What a process knows of space that it was refused.  A hint: it may mix two refusals. */
 struct refused_space {
-  _Atomic uint64_t bytes; /* so many; 0: nothing was refused */
-  _Atomic uint64_t free;  /* so many were free then */
+  _Atomic uint64_t bytes; /* that were refused; 0: none */
+  _Atomic uint64_t free;  /* that were free then */
   _Atomic int64_t second; /* of the monotonic clock */
   _Atomic int error;
 };
 
-/* Reserves the space from `begin` to `end`, also behind the end of the file.  What is reserved already
- * stays as it is.  `last`, if not NULL: where as much was refused before, the file system is not asked
- * again before more is free, or in a second, as it may try for milliseconds before it refuses. */
+/* Reserves the space from `begin` to `end`, also behind the end of the file.  Space that is
+ * reserved already stays as it is.  `last`, if not NULL, remembers a refusal: for as much space,
+ * the file system is asked again only when more is free, or in another second, as a refusal may
+ * take milliseconds. */
 int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, uint64_t end,
                                struct refused_space *last);
 
 /* Whether so many bytes are free, as far as the file system says. */
 int tamis__shared_file_has_space(const struct shared_file *file, uint64_t bytes);
 
-/* Reads or writes all of the bytes.  A file that is shorter: TAMIS_ECORRUPT. */
+/* Reads or writes all of the bytes.  TAMIS_ECORRUPT: the file is shorter. */
 int tamis__shared_file_read(const struct shared_file *file, void *to, size_t size, uint64_t at);
 int tamis__shared_file_write(const struct shared_file *file, const void *from, size_t size,
                              uint64_t at);
 
 /* A part of such a file, from `at` on, which is read or written from its beginning to its end.  The
- * functions are a tamis_read_function and a tamis_write_function; what has no room is an error. */
+ * functions are a tamis_read_function and a tamis_write_function; a write beyond its end fails. */
 struct file_part {
   const struct shared_file *file;
   uint64_t at, end;
@@ -101,7 +102,7 @@ int tamis__shared_file_sync(const struct shared_file *file, uint64_t end);
 
 void tamis__shared_file_close(struct shared_file *file);
 
-/* A number that is another one after the machine has been started again, and not 0. */
+/* A number that differs between starts of the machine.  0: the system does not say. */
 uint64_t tamis__shared_file_boot(void);
 
 #endif

@@ -2,14 +2,14 @@
  *
  * Layer 1: slots of liburcu's registry that threads have had.  A part of reclaim.c.
  *
- * liburcu's registry has a slot for each registered thread, and grows when none is free.  As it
- * ends the process if it has no memory for that, it must not be asked then.  To try out whether
- * there is memory takes several times as long as to register.  It is not needed for a thread that
- * finds a free slot.  So the slots are remembered in which threads were registered: each stays
- * where it is, and is free when its thread has ended.
+ * liburcu's registry has a slot for each registered thread, and grows when none is free.  liburcu
+ * ends the process if it has no memory for that, so the library first tries whether there is
+ * memory.  This takes several times as long as to register a thread.  It is not needed if a slot is
+ * free.  So the library remembers slots in which threads were registered.  A slot stays where it
+ * is, and is free when its thread has ended.
  *
- * A thread claims such a slot before it registers, so that no two count on the same one.  (It may
- * get another slot: at least as many are free as there are claims.)
+ * A thread claims such a slot before it registers, so that no two threads count on the same one.
+ * (It may get another slot: at least as many are free as there are claims.)
  *
  * All accesses are relaxed: they say only whether to try out first; liburcu's lock does the rest.
  */
@@ -26,7 +26,7 @@ enum {
   REGISTRY_BYTES = 256 << 10 /* what liburcu maps at once for a thousand more threads */
 };
 
-/* They are filled in from the first one on. */
+/* The slots that are remembered.  They are filled in from the first one on. */
 static struct known_slot {
   _Atomic(const volatile int *) taken; /* by which liburcu says that a thread has the slot */
   atomic_bool claimed;
@@ -39,7 +39,7 @@ static inline void slots_forget(void)
     atomic_store_explicit(&known_slots[i].taken, NULL, memory_order_relaxed);
 }
 
-/* By the thread that has the claim. */
+/* Called by the thread that has the claim. */
 static inline void slot_release(struct known_slot *slot)
 {
   atomic_store_explicit(&slot->claimed, false, memory_order_relaxed);
@@ -61,7 +61,7 @@ static inline struct known_slot *slot_claim(void)
   return NULL;
 }
 
-/* The slot of the calling thread, which is registered. */
+/* Remembers the slot of the calling thread, which is registered. */
 static inline void slot_remember(const volatile int *taken)
 {
   const volatile int *known = NULL;
@@ -73,8 +73,8 @@ static inline void slot_remember(const volatile int *taken)
   }
 }
 
-/* liburcu ends the process when it cannot map memory for its registry, so it is not asked then.
- * (Another thread may still take the memory in between.) */
+/* Whether liburcu can map memory for its registry; it ends the process if it cannot.  (Another
+ * thread may still take the memory in between.) */
 static inline bool registry_may_grow(void)
 {
   void *probe =

@@ -3,8 +3,9 @@
  * Layer 1: locks, and the stripes that writers spread over.  The only user of ConcurrencyKit.
  *
  * A lock is a word that threads test and set.  A thread that finds the lock held spins for a
- * moment, then yields its time slice, then sleeps.  With more threads than cores the holder may have
- * been descheduled, and then spinning does not help: only the scheduler can bring the holder back.
+ * moment, then yields its time slice, then sleeps.  With more threads than cores the holder may
+ * have been descheduled, and then spinning does not help: only the scheduler can bring the holder
+ * back.
  *
  * A stripe is a lock, a figure and, for buckets whose entries move, a version.
  *
@@ -41,10 +42,9 @@ struct stripe {
 enum { STRIPE_LOCK_BYTES = sizeof(struct lock) };
 _Static_assert(offsetof(struct stripe, lock) == 0, "it comes first");
 
-/* A stripe with a cache line of its own, in which there is room for figures that `used` has no room
- * for: what covers a part of a segment counts its lanes there, what covers a part of a whole filter
- * its lanes and the copies of their entries here.  (Written under the lock and read without;
- * relaxed, as `used`.) */
+/* A stripe with a cache line of its own.  A stripe for a part of a segment counts the segment's
+ * lanes in `used`.  A stripe for a part of a whole filter counts lanes, and the copies of their
+ * entries, in 64 bits here.  (Written under the lock and read without; relaxed, as `used`.) */
 struct padded_stripe {
   _Alignas(64) struct stripe stripe;
   _Atomic uint64_t lanes, copies;
@@ -70,7 +70,7 @@ enum {
   LOCK_YIELD_ROUNDS = 64 /* before the first sleep */
 };
 
-/* What a thread does that waits for a lock, in each round, which are counted from 0. */
+/* A round of a wait for a lock: spins, yields or sleeps.  Rounds are counted from 0. */
 void tamis__lock_back_off(unsigned round);
 
 /* A lock that is all zeros is ready for use, but TSan must be told of it. */

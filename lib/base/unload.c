@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 
-/* Weak, and looked up: a program that is linked statically has no dlopen, and needs none. */
+/* Weak symbols, and a look-up of dlopen: a statically linked program has none, and needs none. */
 void tamis__keep_loaded(void (*function)(void))
 {
 #pragma weak dladdr
@@ -16,8 +16,8 @@ void tamis__keep_loaded(void (*function)(void))
     open(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* Relaxed: exit() may be called while another thread unloads a plugin.  It decides only whether
- * that thread waits any longer. */
+/* Relaxed: exit() may be called while another thread unloads a plugin.  The flag decides only
+ * whether that thread waits any longer. */
 static _Atomic bool exit_was_called;
 
 /* Of the C++ ABI, in the C library.  A handler with a key runs in exit(), before destructors, or

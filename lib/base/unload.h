@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-/* The library that contains this function stays when a plugin that is linked with it goes. */
+/* Keeps the library that contains this function loaded when a plugin linked with it is unloaded. */
 void tamis__keep_loaded(void (*function)(void));
 
 /* Lets tamis__process_ends() know of exit(), until tamis__stop_watching() is called.  The

@@ -31,7 +31,7 @@
 #define TAMIS_VECTORS 1
 #include <immintrin.h>
 
-/* Of every function that has to do with vectors; it may be called if vectors_usable(). */
+/* Marks a function that uses vectors; it may be called if vectors_usable(). */
 #define VECTOR_CODE __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 
 /* Has the operators of C, which work on each lane. */
@@ -55,21 +55,21 @@ VECTOR_CODE FORCE_INLINE vector vector_of(uint64_t x)
   return (vector) _mm512_set1_epi64((long long) x);
 }
 
-/* Where the numbers have been loaded one by one.  From memory, the vector would wait until the last
- * of them has been written there. */
+/* For numbers that have been loaded one by one.  By way of memory, the vector would wait until the
+ * last of them has been written there. */
 VECTOR_CODE FORCE_INLINE vector vector_from(const uint64_t x[VECTOR_LANES])
 {
   return (vector){x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]};
 }
 
-/* The lanes that n keys have, of which there may be more than lanes. */
+/* The lanes that n keys have.  There may be more keys than lanes. */
 FORCE_INLINE vector_lanes vector_first_lanes(size_t n)
 {
   return n < VECTOR_LANES ? (1U << n) - 1 : (1U << VECTOR_LANES) - 1;
 }
 
-/* The first of n numbers.  If there are few, the first one fills the other lanes, as it is at hand
- * and does no harm. */
+/* Loads the first of n numbers.  The first one also fills the lanes for which there is no
+ * number. */
 VECTOR_CODE FORCE_INLINE vector vector_load(const uint64_t *from, size_t n)
 {
   return (vector) _mm512_mask_loadu_epi64(_mm512_set1_epi64((long long) from[0]),
