@@ -101,7 +101,7 @@ static inline uint64_t bucket_ones(const struct lane_shape *s, uint64_t value)
  * lanes, one step older; its other lanes are empty.  Every entry must know at least one bit. */
 static inline uint64_t bucket_split(const struct lane_shape *s, uint64_t value, unsigned bit)
 {
-  uint64_t ones = bucket_ones(s, value), rest = value ^ ones; /* without the highest bits */
+  uint64_t ones = bucket_ones(s, value), rest = value ^ ones; /* `value` without the highest bits */
   uint64_t of_ones = ones - (ones >> (s->width - 1));
   return (rest & (bit ? of_ones : ~of_ones)) << 1;
 }

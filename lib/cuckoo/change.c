@@ -163,7 +163,7 @@ bool tamis__change_halve(struct change *change)
   for (uint64_t i = 0; i < UINT64_C(1) << bits; i++) {
     directory_value value = directory_load(&array->entry[i / 2 * 4 + i % 2]);
     directory_init(&smaller->entry[i], value);
-    bool first = i % 2 == 0 || directory_depth(value) > g->uneven_at; /* of the segment */
+    bool first = i % 2 == 0 || directory_depth(value) > g->uneven_at; /* of its segment */
     if (first)
       count_deepest(change, smaller, bits - 1, directory_segment(value), 1);
   }

@@ -22,7 +22,7 @@
 
 enum { MOST_HOME_BUCKETS = SMALL(128, 8) };
 
-/* The only shard of a small filter ends with its last used counter. */
+/* The bytes of a small filter's only shard, which ends after the last counter in use. */
 enum { HOME_COUNTERS_BYTES = (LONGEST_GROWTH + 1) * sizeof(uint64_t) };
 
 /* The bytes of the parts of the block, in this order. */

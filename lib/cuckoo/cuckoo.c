@@ -105,7 +105,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
   int result = TAMIS_EFULL;
-  double lowest = hash_collision_rate(options->capacity); /* that 64-bit hashes allow */
+  double lowest = hash_collision_rate(options->capacity); /* the lowest rate of 64-bit hashes */
   double rate = 0;
   while ((rate = cuckoo_geometry_next_rate(rate, options->growable)) < 1) {
     uint64_t needed;

@@ -149,7 +149,7 @@ struct directory_range {
   uint64_t first, count;
 };
 
-/* The indices of a segment of depth `depth`, of which `index` is one. */
+/* All indices of the segment of depth `depth` that has the index `index`. */
 static inline struct directory_range directory_range_of(const struct cuckoo_geometry *g,
                                                         uint64_t index, unsigned depth)
 {
@@ -179,8 +179,8 @@ struct growth_stripes {
   unsigned count;
 };
 
-/* The growth stripes of a segment of depth `depth`, of which `index` is an index.  A root has 2^p
- * stripes, and the first p bits of a path select one of them; with many roots, p is 0. */
+/* The growth stripes of the segment of depth `depth` that has the directory index `index`.  A root
+ * has 2^p stripes, and the first p bits of a path select one of them; with many roots, p is 0. */
 static inline struct growth_stripes growth_stripes_of(struct cuckoo *c,
                                                       const struct generation *generation,
                                                       uint64_t index, unsigned depth)
@@ -330,7 +330,7 @@ FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,
   pair.geometry = &generation->geometry;
   pair.segment = (struct segment *) pair.own_value;
   struct lane_shape shape = g->shape;
-  shape.shift = g->fixed_shift; /* the same value, available earlier */
+  shape.shift = g->fixed_shift; /* the same value, loaded earlier */
   pair.entry = bucket_entry(&shape, address.fingerprint);
   /* False only if the compiler knows that no segment splits. */
   bool may_split = !__builtin_constant_p(g->depth_limit) || g->depth_limit > 0;

@@ -27,7 +27,7 @@ struct cuckoo_alike {
   uint64_t mixed; /* hash_mix() */
   struct cuckoo_geometry g;
   struct cuckoo_address address;
-  uint64_t entry;                /* in a segment of depth 0 */
+  uint64_t entry;                /* a new entry in a segment of depth 0 */
   uint64_t stripe, lower, upper; /* their offsets in a segment, in bytes */
 };
 

@@ -18,7 +18,7 @@ struct searched_segment {
   struct searched searched;
   const struct cuckoo_geometry *g;
   const word *words;
-  struct cuckoo_fixed_bits fixed; /* for the mask of an entry */
+  struct cuckoo_fixed_bits fixed; /* precomputed, for other() */
 };
 
 FORCE_INLINE uint64_t load_bucket(const struct searched *t, uint64_t bucket)

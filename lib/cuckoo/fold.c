@@ -8,7 +8,7 @@ enum {
   FOLDED_AT_ONCE = SMALL(512, 4),
   MANY_COPIES_PART = 32,   /* of the lanes; */
   MANY_COPIES = 8,         /* in small segments, at least this number of copies */
-  WITHOUT_ROOM_PART = 128, /* of the lanes: what one copy without room counts as */
+  WITHOUT_ROOM_PART = 128, /* one copy without room counts as this part of the lanes */
   MOST_COPIES = SMALL(1 << 15, 12)
 };
 

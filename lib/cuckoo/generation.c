@@ -113,7 +113,7 @@ struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo
       tamis__cuckoo_allocate(c, sizeof *generation + tamis__generation_tail_bytes(g, true), result);
   if (!generation)
     return NULL;
-  init(generation, g, cuckoo_generations(c), true); /* it will be appended */
+  init(generation, g, cuckoo_generations(c), true); /* its number, once appended */
   *result = provide_shards(c, generation);
   if (*result == TAMIS_OK)
     return generation;

@@ -267,9 +267,9 @@ struct cuckoo_geometry cuckoo_geometry_largest(const struct cuckoo_geometry *g)
  * assumption.)  A growable filter splits such a segment, so it is enough if X > F is rare.  A fixed
  * filter would refuse a key before its capacity. */
 
-/* A normally distributed number exceeds its mean by so many deviations with probability 10^-6.  So
- * rarely does the load make a growable filter split its only segment before its capacity.  Some
- * more filters split because a few buckets get more keys than lanes, which the plan ignores: 4 of
+/* A normally distributed number exceeds its mean by so many deviations with probability 10^-6.  As
+ * rarely, the load makes a growable filter split its only segment before its capacity.  The plan
+ * ignores that a few buckets may get more keys than lanes, which makes further filters split: 4 of
  * 10^5 filters for 12 keys at a rate of 1e-4, and fewer at other sizes and rates. */
 static const double only_growing_segment_deviations = 4.75;
 

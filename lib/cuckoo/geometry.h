@@ -51,7 +51,7 @@ enum {
   /* Bytes of a struct segment and of a stripe; table.h checks these numbers. */
   CUCKOO_SEGMENT_HEADER = 64,
   CUCKOO_STRIPE_BYTES = 16,
-  CUCKOO_HASH_BITS = SMALL(64, 30) /* of the hash string that come from one hash, with root0 */
+  CUCKOO_HASH_BITS = SMALL(64, 30) /* bits of the hash string from one hash, with root0 */
 };
 
 enum { NEVER_UNEVEN = UINT8_MAX };
@@ -62,16 +62,16 @@ struct cuckoo_geometry {
   uint64_t first_roots; /* roots of the first generation */
   /* Bits of root0.  The product of hash and first_roots ends with as many nonrandom bits. */
   uint8_t root0_bits;
-  uint8_t root_shift;      /* k */
-  uint8_t pair_bits;       /* m */
-  uint8_t depth_limit;     /* D */
+  uint8_t root_shift;      /* k: each root0 has 2^k roots */
+  uint8_t pair_bits;       /* m: bits of pair */
+  uint8_t depth_limit;     /* D: the greatest depth */
   uint8_t uneven_at;       /* P; NEVER_UNEVEN: no split is uneven */
   uint8_t fixed_shift;     /* shape.shift of segments that have not split */
   bool later;              /* not the first generation */
   bool needs_second_hash;  /* root, pair and entry need more than 64 bits */
   uint16_t stripes_wanted; /* of a segment, as the user asks; 0: the plan chooses */
   uint16_t words_offset;   /* from the start of a segment to its buckets, in bytes */
-  uint32_t stripe_mask;    /* stripes of a segment - 1; a power of two - 1 */
+  uint32_t stripe_mask;    /* number of stripes of a segment, a power of two, less 1 */
   double rate; /* false-positive rate when all segments are full and have split D times */
 };
 
@@ -80,7 +80,7 @@ struct cuckoo_spec {
   uint64_t capacity;
   double fpp;
   bool growable;
-  unsigned char cleared_bits; /* 2^cleared_bits bytes and more come zeroed; 0: no block does */
+  unsigned char cleared_bits; /* blocks from 2^cleared_bits bytes on come zeroed; 0: none */
   unsigned stripes;           /* of a segment; 0: the plan chooses */
 };
 

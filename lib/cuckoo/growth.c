@@ -299,7 +299,7 @@ static void mark_as_full(const struct change *change, struct segment *segment, b
 }
 
 /* Whether a path exists by now: another call may have made room since the caller's search failed.
- * It announces its search, as a full mark may follow (base/fullness.h).  The caller holds the
+ * This search is announced, because a full mark may follow (base/fullness.h).  The caller holds the
  * growth stripes. */
 static bool has_path_locked(const struct bucket_pair *full)
 {

@@ -28,7 +28,8 @@ bool tamis__may_shrink(const struct cuckoo *c, const struct bucket_pair *sparse)
 
 /* Gives memory back: joins a segment with its sibling while both together are small, and drops an
  * empty segment unless the filter has one generation.  The caller holds no stripe and is not a
- * reader.  Failures are silent: nothing depends on them.  A large backlog puts it off. */
+ * reader.  Failures are silent: nothing depends on them.  While the backlog is large, shrinking is
+ * put off. */
 void tamis__shrink(struct cuckoo *c, const struct bucket_pair *sparse);
 
 /* The same for all segments, if shrinking has been put off. */

@@ -22,7 +22,7 @@ struct load {
   struct saved_reader *r;
   const struct saved_head *saved;
   struct cuckoo *c;
-  uint64_t totals[SAVED_TOTALS]; /* as counted here */
+  uint64_t totals[SAVED_TOTALS]; /* sums over the data that was read */
   /* In a growable filter: */
   struct retired *first[CUCKOO_MAX_GENERATIONS]; /* list of the segments of each generation */
   struct retired **last;                         /* end of the newest generation's list */
@@ -30,7 +30,7 @@ struct load {
   uint64_t *removed;                             /* hashes of removed keys */
   size_t removed_n, removed_room;
   /* In a fixed filter: */
-  struct saved_memory memory; /* of the segments */
+  struct saved_memory memory; /* memory of the segments */
   uint64_t segments;
   uint64_t places; /* a digest of the segments' offsets in the file */
 };
@@ -179,7 +179,7 @@ static int load_segment(struct load *l, const struct saved_block *block)
   if (number != generation->number || !is_in_its_place(l, index, depth) ||
       block->size != cuckoo_buckets(g) * 8)
     return TAMIS_ECORRUPT;
-  result = depth > 0 ? tamis__growth_provide(l->c) : TAMIS_OK; /* has the segment's geometry */
+  result = depth > 0 ? tamis__growth_provide(l->c) : TAMIS_OK; /* the growth has its geometry */
   if (result != TAMIS_OK)
     return result;
   struct segment *segment = tamis__segment_create_unfilled(l->c, generation, index, depth, &result);
@@ -443,7 +443,7 @@ static int load_fixed_segments(struct load *l, const struct cuckoo_geometry *g)
   } else if (!l->r->mapping) {
     l->memory.all = cuckoo_roots(g) * cuckoo_segment_bytes(g);
     atomic_fetch_add_explicit(&l->c->bytes, l->memory.all,
-                              memory_order_relaxed); /* the caller has checked the limit */
+                              memory_order_relaxed); /* checked by the caller */
   }
   for (; result == TAMIS_OK && l->segments < cuckoo_roots(g); l->segments += result == TAMIS_OK)
     result = load_fixed_segment(l, g);

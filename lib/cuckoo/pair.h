@@ -49,7 +49,7 @@ FORCE_INLINE bool match_either(const struct cuckoo_geometry *g, uint64_t lower, 
 
 /* The matching entry of a pair that knows most bits of the hash string. */
 struct best_match {
-  unsigned matches;    /* how many entries match; 0: none, and the rest is 0 */
+  unsigned matches;    /* how many entries match; if 0, the other members are 0 */
   unsigned known_bits; /* 1 + the number of bits after root0 that it knows */
   unsigned age;        /* in one segment, younger entries know more bits */
   uint64_t bucket;
@@ -69,7 +69,7 @@ static inline struct best_match match_pair_of_age(const struct bucket_pair *pair
   uint64_t in_upper = bucket_match(&g->shape, upper, pair->entry);
   struct best_match best = {0};
   while (in_lower | in_upper) {
-    uint64_t up = -(uint64_t) (in_lower == 0); /* all ones: in the upper bucket */
+    uint64_t up = -(uint64_t) (in_lower == 0); /* all ones if the match is in the upper bucket */
     uint64_t set = in_lower | (in_upper & up), rest = set & (set - 1);
     unsigned lane = lanes_first(&g->shape, set);
     uint64_t entry = lane_get(&g->shape, lower ^ ((lower ^ upper) & up), lane);

@@ -84,7 +84,7 @@ int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed)
 {
   struct locked_pairs locked;
   struct bucket_pair sparse = {.segment = NULL};
-  if (__builtin_expect(has_snapshots(c), 0)) /* a later snapshot brings notes */
+  if (__builtin_expect(has_snapshots(c), 0)) /* a later snapshot brings its own */
     tamis__snapshot_provide(c);
   reader_token token = cuckoo_enter(c);
   tamis__lock_pairs(c, mixed, &locked);

@@ -150,7 +150,7 @@ int tamis__cuckoo_save(const tamis_filter *f, struct saved_writer *w)
   int result = tamis__snapshot_begin(&s, c);
   if (result == TAMIS_OK)
     result = c->growable ? save_growing(w, &s) : save_fixed(w, &s);
-  int error = errno; /* set by the user's function, perhaps */
+  int error = errno; /* the user's function may have set errno */
   tamis__snapshot_end(&s);
   errno = error;
   return w->result == TAMIS_OK ? result : w->result;

@@ -35,7 +35,7 @@ static inline bool check_words(const struct cuckoo_geometry *g, const uint64_t *
 {
   const struct lane_shape *s = &g->shape;
   const uint32_t stripes = g->stripe_mask + 1, buckets = (uint32_t) cuckoo_buckets(g);
-  const uint32_t columns = stripes < buckets ? stripes : buckets; /* powers of two, both */
+  const uint32_t columns = stripes < buckets ? stripes : buckets; /* both are powers of two */
   /* Each entry has one of these bits set: the bits at which a marker may be. */
   const uint64_t markers = s->low * ((UINT64_C(2) << most_age) - 1);
   uint64_t wrong = 0;

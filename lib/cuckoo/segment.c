@@ -7,13 +7,13 @@
 #include "base/hook.h"
 #include "table/image.h"
 
-enum { SCARCE_SEGMENTS = 16 /* if fewer fit within max_bytes, release retired ones soon */ };
+enum { SCARCE_SEGMENTS = 16 /* if max_bytes leaves room for fewer, hurry the backlog */ };
 
 /* ---- memory of duplicate counts ---- */
 
 struct request {
   struct cuckoo *c;
-  int result;    /* of the last refusal */
+  int result;    /* why memory was last refused */
   bool released; /* memory was released */
 };
 

@@ -17,14 +17,12 @@ static const double join_load = 0.6, small_join_load = 0.3;
 
 enum { SMALL_LANES = SMALL(1024, 64) };
 
-enum {
-  SPARE_BACKLOG = SMALL(256 * 1024, 2048)
-}; /* bytes that may wait for readers in any filter */
+enum { SPARE_BACKLOG = SMALL(256 * 1024, 2048) }; /* bytes of backlog that any filter may have */
 
 /* ---- join ---- */
 
 struct siblings {
-  struct directory_range range; /* of both */
+  struct directory_range range; /* the indices of both */
   struct segment *child[2];
 };
 
@@ -143,7 +141,7 @@ static bool may_retire(const struct cuckoo *c)
   return 2 * held <= bytes + SPARE_BACKLOG;
 }
 
-/* Joins the segment of depth `depth` that has an index. */
+/* Joins the segment of depth `depth` that has an index with its sibling, if both are small. */
 static bool join(struct cuckoo *c, struct generation *generation, uint64_t index, unsigned depth)
 {
   struct change change = tamis__change_begin(c, generation, index, depth - 1);
@@ -201,7 +199,7 @@ void tamis__shrink_late(struct cuckoo *c)
       if (sparse)
         shrink_at(c, generation, index, depth);
       struct directory_range range = directory_range_of(g, index, depth);
-      index = range.first + range.count; /* the index may be amid a segment that has been joined */
+      index = range.first + range.count; /* the index may be amid a joined segment */
     }
   }
 }

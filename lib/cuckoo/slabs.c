@@ -41,10 +41,10 @@
 #include <string.h>
 
 enum {
-  SLAB_BYTES = SMALL(2 << 20, 2048), /* of a slab, at least: a huge page */
-  MIN_SLABS_PLANNED = 4,             /* smaller first generations have no slabs */
+  SLAB_BYTES = SMALL(2 << 20, 2048), /* the least size of a slab: a huge page */
+  MIN_SLABS_PLANNED = 4,             /* a first generation planned for fewer slabs has none */
   MIN_SLABS_GROWN =
-      SMALL(32, 2), /* a filter smaller than these allocates no slabs beyond its plan */
+      SMALL(32, 2), /* a filter smaller than so many allocates no slabs beyond its plan */
   MAX_LIST_STEPS = SMALL(32, 2)
 };
 

@@ -76,7 +76,7 @@
 
 /* ---- which keys a snapshot has copied, and which are final ---- */
 
-/* The directory indices of a generation before the returned one have been copied. */
+/* The first directory index of a generation that has not been copied. */
 static uint64_t copied_before(const struct cuckoo_snapshot *s, unsigned generation)
 {
   return generation < s->generation ? UINT64_MAX : generation == s->generation ? s->index : 0;
@@ -132,8 +132,8 @@ static bool is_short_of_notes(const struct cuckoo_snapshot *s)
   return !s->spare && (!s->open || SNAPSHOT_HASHES - s->open->n < RESERVED_HASHES);
 }
 
-/* Gives `note`, unless NULL, to a snapshot that is short of notes.  False: no snapshot is, and the
- * caller still owns the note. */
+/* Gives `note`, unless NULL, to a snapshot that is short of notes.  False: no snapshot is short of
+ * notes, and the caller still owns the note. */
 static bool give_note(struct cuckoo *c, struct snapshot_note *note)
 {
   lock_take(&c->snapshots_lock);
@@ -379,7 +379,7 @@ static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geome
   uint32_t buckets = (uint32_t) cuckoo_buckets(g);
   uint64_t *to = s->words;
   for (uint32_t i = 0; i < buckets; i++)
-    to[i] = atomic_load_explicit(&words[i], memory_order_relaxed); /* the segment is locked */
+    to[i] = atomic_load_explicit(&words[i], memory_order_relaxed); /* the word is locked */
   s->copied.counts = d != NULL;
   s->copied.copying = atomic_load_explicit(&segment->copying, memory_order_relaxed);
   for (uint32_t i = 0; i <= g->stripe_mask; i++)

@@ -22,13 +22,13 @@
 
 #include "cuckoo/directory.h"
 
-enum { SNAPSHOT_HASHES = SMALL(8190, 34) }; /* in a note */
+enum { SNAPSHOT_HASHES = SMALL(8190, 34) }; /* keys in a note */
 
 /* A list element with keys that were removed.  (64 KiB.) */
 struct snapshot_note {
   struct snapshot_note *next;
   size_t n;
-  uint64_t hashes[SNAPSHOT_HASHES]; /* mixed */
+  uint64_t hashes[SNAPSHOT_HASHES]; /* mixed hashes */
 };
 
 struct cuckoo_snapshot {
@@ -38,28 +38,28 @@ struct cuckoo_snapshot {
 
   /* Written under c->snapshots_lock by the thread that takes the snapshot: */
   struct cuckoo_snapshot *next; /* in c->snapshots */
-  unsigned generation;          /* the cursor: all earlier generations have been copied, */
-  uint64_t index;               /* and in this one all directory indices before this */
+  unsigned generation;          /* cursor: earlier generations have been copied, */
+  uint64_t index;               /* cursor: and indices before this one in `generation` */
   /* For each generation: the indices before this one were copied while it was the newest. */
   uint64_t final[CUCKOO_MAX_GENERATIONS];
 
   /* Written under c->snapshots_lock, by removes, too: */
-  struct snapshot_note *open, *full, *spare; /* lists; `open` has room */
+  struct snapshot_note *open, *full, *spare; /* lists; NULL: empty */
   bool refused;                              /* memory for a note was refused */
 
   /* For the thread that takes the snapshot only: */
   struct snapshot_note *given; /* lent to the caller, until the next call */
-  uint64_t *words;             /* of the copied segment */
+  uint64_t *words;             /* those of the copied segment */
   uint64_t words_bytes;
   struct table_counts *duplicates;
   uint64_t duplicates_bytes;
-  struct table_counts *read; /* the segment's counts in a mapped filter */
+  struct table_counts *read; /* in a mapped filter: the segment's counts */
   struct {
     const struct cuckoo_geometry *geometry; /* NULL: no piece is ready */
     uint64_t first;                         /* its first index */
     uint64_t prefix;
     unsigned depth;
-    bool counts; /* the copy has counts */
+    bool counts; /* whether s->duplicates has its counts */
     uint32_t copying, used[CUCKOO_FIXED_STRIPES];
     uint64_t entries;
   } copied;

@@ -8,21 +8,21 @@
  *
  * The files of this folder, each of which includes only those above it:
  *
- *    bucket.h      layer 0: a bucket: the value of one word
+ *    bucket.h      layer 0: a bucket, which is the value of one word
  *    geometry.*    layer 0: sizes; the root, buckets and fingerprint of a hash
  *    table.h       the structures
  *    directory.h   from a root and a fingerprint to a segment; a key's bucket pair
  *    memory.*      allocates the filter's memory within max_bytes
  *    slabs.*       memory for the segments of a large growable filter
- *    segment.*     creates, takes down and retires segments; their duplicate counts
- *    generation.*  creates, opens and takes down generations
+ *    segment.*     creates, destroys and retires segments; changes their duplicate counts
+ *    generation.*  creates, opens and destroys generations
  *    evict.*       makes room in a segment by moving entries
  *    fold.*        makes room in a segment by counting copies
  *    fill.*        fills the new segments of a split or a join
  *    snapshot.*    copies the segments of a filter in use one by one;
  *                  snapshot_mapped.c: those of a mapped filter
  *    change.*      one call's change of the directory
- *    growth.*, shrink.c  splits segments and opens generations; gives memory back
+ *    growth.*, shrink.c  split segments and open generations; join and drop segments
  *    pair.*        locks a key's bucket pairs, and finds the best match there
  *    lookup.*      contains; lookup_fast.c: a faster one for one generation
  *    vectors.*     batches of contains, with vector instructions
@@ -32,9 +32,9 @@
  *    unite_plan.*  whether two filters have a union, and its cost in rate
  *    unite.*       union with another filter
  *    validate.*    for tests: whether the structure is consistent
- *    create.*      creates and takes down filters
+ *    create.*      creates and destroys filters
  *    saved_head.c, save.*, saved_words.h, load.c  saved, loaded and mapped filters
- *    cuckoo.*      the kind: sizes, creation, figures
+ *    cuckoo.*      the kind: sizes, creation, statistics
  */
 #ifndef TAMIS_LIB_CUCKOO_TABLE_H
 #define TAMIS_LIB_CUCKOO_TABLE_H
@@ -56,15 +56,15 @@ struct segment {
   _Alignas(16) struct retired retired; /* first: see reclaim.h */
   uint64_t prefix; /* the first bits of all its fingerprints, from bit 63 down */
   uint8_t depth;
-  bool class;               /* the class of all its keys, after the uneven split */
-  fullness_vacated vacated; /* this and the next: the full mark */
+  bool class;               /* of all its keys; only if depth > P (geometry.h) */
+  fullness_vacated vacated; /* this and `fullness`: base/fullness.h */
   fullness fullness;
   plane duplicates; /* the duplicate counts; changed under duplicates_lock */
   /* LOCK cuckoo.duplicates_lock (order 4): protects the duplicate counts of a segment; held for a
    * change or a copy of them, and while memory for them is allocated; but a split, a join or the
    * copy of a segment reads them under all stripes of the segment. */
-  _Alignas(8) struct lock duplicates_lock; /* at its offset in files, on every machine */
-  _Atomic uint32_t copying;                /* lanes of copies, and the flag COUNTS_COPIES: fold.h */
+  _Alignas(8) struct lock duplicates_lock; /* so that `copying` has a fixed offset */
+  _Atomic uint32_t copying;                /* lanes that copies take; COUNTS_COPIES: fold.h */
   _Atomic uint64_t waiting;                /* calls that wait for a stripe */
   struct slab *slab;                       /* NULL: the segment has no slot in a slab */
 };
@@ -99,10 +99,10 @@ struct slab {
   _Alignas(64) struct slab *next;
   struct slab *previous;
   struct slabs *of;
-  uint64_t number;      /* how many slabs were allocated earlier */
+  uint64_t number;      /* how many slabs were allocated before this one */
   struct retired *free; /* list of the slots that were given back */
   unsigned used;        /* slots in use */
-  unsigned touched;     /* the slots before this one have been in use */
+  unsigned touched;     /* how many slots, from the first on, were ever used */
 };
 
 /* The slabs of a generation. */
@@ -114,10 +114,10 @@ struct slabs {
   struct lock allocating;
   struct slab *open;  /* list of the slabs with a free slot */
   uint64_t allocated; /* how many slabs were ever allocated */
-  /* These do not change: */
-  uint64_t slot_bytes;  /* of a segment */
-  unsigned slots;       /* in a slab; 0: the generation uses no slabs */
-  uint32_t stripe_mask; /* of a segment */
+  /* Constant from the first segment on: */
+  uint64_t slot_bytes;  /* bytes of a segment */
+  unsigned slots;       /* slots in a slab; 0: the generation uses no slabs */
+  uint32_t stripe_mask; /* the segments' own */
   uint64_t planned;     /* bytes of the whole filter by tamis_bytes_for(); 0: no plan */
   bool planned_large;   /* the planned bytes include slabs */
   uint64_t large;       /* a filter beyond its plan allocates slabs from this size on */
@@ -146,7 +146,7 @@ struct generation {
    * while the filter has no growth; held like cuckoo.growth, and while the growth is created. */
   struct lock own_growth;
   uint8_t counter_mask; /* number of shards - 1 */
-  uint8_t number;       /* how many generations came before */
+  uint8_t number;       /* 0 for the first generation, and so on */
   /* The depth that segments may reach: less than the geometry's after some unions
    * (unite_plan.c). */
   _Atomic uint8_t split_limit;
@@ -205,17 +205,17 @@ struct cuckoo {
     WIDE _Atomic(struct cuckoo_growth *) growth; /* of a growable filter; see cuckoo_growth() */
     WIDE struct mapped *mapped;                  /* of a fixed filter; NULL: it is not mapped */
   };
-  WIDE _Atomic(struct cuckoo_snapshot *) snapshots; /* in progress; changed under the lock */
+  WIDE _Atomic(struct cuckoo_snapshot *) snapshots; /* list, changed under snapshots_lock */
   _Atomic unsigned generations;
   fullness_rooms rooms; /* how often memory has become free */
   /* LOCK cuckoo.snapshots_lock (order 5): protects the list of snapshots, their cursors and their
    * notes of removed keys; held for a few steps. */
   struct lock snapshots_lock;
   bool growable;
-  unsigned char cleared_bits; /* 2^cleared_bits bytes and more come zeroed; 0: no block does */
+  unsigned char cleared_bits; /* blocks from 2^cleared_bits bytes on come zeroed; 0: none */
   _Atomic bool counts_copies; /* new segments count copies: see fold.h */
   bool has_home;
-  struct generation first; /* last: its tail follows in memory */
+  struct generation first; /* last, because its tail follows in memory */
 };
 
 _Static_assert(sizeof(struct cuckoo) == 192, "no byte is unused");
@@ -463,7 +463,7 @@ FORCE_INLINE bool segment_lock(const struct cuckoo_geometry *g, struct segment *
                                uint64_t b)
 {
   uint64_t i = a & g->stripe_mask, j = b & g->stripe_mask;
-  uint64_t first = i < j ? i : j, second = i ^ j ^ first; /* without a branch */
+  uint64_t first = i < j ? i : j, second = i ^ j ^ first; /* the maximum, without a branch */
   struct stripe *stripes = segment_stripes(segment);
   if (__builtin_expect(!stripe_trylock(&stripes[first]), 0))
     return tamis__segment_wait_both(g->shape.ages, segment, &stripes[first], &stripes[second]);

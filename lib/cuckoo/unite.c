@@ -73,11 +73,11 @@
 
 /* An entry of `from`. */
 struct incoming {
-  const struct cuckoo_geometry *geometry; /* of its generation */
+  const struct cuckoo_geometry *geometry; /* its generation's geometry */
   uint64_t root, fingerprint;
   uint64_t bucket, lower;
   unsigned known;  /* known bits of the fingerprint */
-  uint64_t copies; /* beyond the first */
+  uint64_t copies; /* counted copies */
 };
 
 /* Its address in a generation of `into`. */
@@ -142,7 +142,7 @@ static int write_entry_locked(struct cuckoo *c, const struct bucket_pair *pair, 
   uint64_t value = word_load(w);
   unsigned lane = lanes_first(&g->shape, lanes_empty(&g->shape, value));
   int result = TAMIS_OK;
-  if (copies) /* first, so that the entry comes with all copies or not at all */
+  if (copies) /* before the entry, so that it comes with all copies or not at all */
     result =
         tamis__segment_add_copies(c, g, pair->segment, (struct lane){bucket, lane}, copies, true);
   if (result != TAMIS_OK)

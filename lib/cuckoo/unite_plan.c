@@ -126,7 +126,7 @@ static unsigned depth_for(const struct generation *generation, double keys)
   return depth;
 }
 
-/* The rate that a generation may have whose segments have split while so many keys were added. */
+/* The share of `keys` keys: the rate of a generation whose segments split while these are added. */
 static double share_of(const struct generation *generation, double keys)
 {
   const struct cuckoo_geometry *g = &generation->geometry;

@@ -54,14 +54,14 @@ struct survey {
 };
 
 struct union_plan {
-  double excess;           /* that the union will add to the rate */
+  double excess;           /* excess that the union will add */
   double former, reserved; /* the excess of `into` without the union, and with it */
-  double rate;             /* of the generations that the union will open */
-  unsigned deepest;        /* depth in the newest generation, if it takes entries */
+  double rate;             /* rate of the generations that the union will open */
+  unsigned deepest;        /* depth that the newest generation will reach */
   struct generation *newest;
-  unsigned splits;                       /* by how many the union lowers the newest split limit */
+  unsigned splits;                       /* by how much the union lowers newest->split_limit */
   double before[CUCKOO_MAX_GENERATIONS]; /* entries in each generation of `into` */
-  double taken[CUCKOO_MAX_GENERATIONS];  /* entries that it will take */
+  double taken[CUCKOO_MAX_GENERATIONS];  /* entries that each will take */
 };
 
 /* Whether the union is possible.  Changes nothing.

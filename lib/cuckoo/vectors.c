@@ -17,7 +17,7 @@
 #ifdef TAMIS_VECTORS
 
 struct cuckoo_keys {
-  vector stripe, lower, upper; /* addresses of the upper stripe and of the two words */
+  vector stripe, lower, upper; /* addresses: the upper bucket's stripe, the two words */
   vector entry;                /* a new entry, repeated in each lane of a bucket */
   vector_lanes absent;         /* the keys that have no segment */
   vector_lanes after;          /* the keys whose segment comes from the uneven split */

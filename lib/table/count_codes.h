@@ -21,7 +21,7 @@
 #include <string.h>
 
 enum {
-  COUNT_BITS = SMALL(21, 3), /* of the count in an exception of 32 bits; the others are the lane */
+  COUNT_BITS = SMALL(21, 3), /* bits of the count in a 32-bit exception; the rest is the lane */
   WIDE_COUNT_BITS = 53
 };
 
@@ -33,10 +33,10 @@ typedef uint16_t block_figure;
 
 struct count_block {
   block_figure bytes;      /* size of the block */
-  block_figure refused;    /* size of the larger block that was refused last; 0: none was refused */
+  block_figure refused;    /* size of the larger block refused last; 0: none was refused */
   block_figure live;       /* lanes with a count */
-  block_figure exceptions; /* how many there are */
-  block_figure changes;    /* of counts since the block was encoded */
+  block_figure exceptions; /* how many exceptions there are */
+  block_figure changes;    /* how many counts changed since it was encoded */
   uint8_t bits;            /* width of a code */
   bool wide;               /* an exception has 64 bits, not 32 */
   uint64_t words[];        /* the codes, then the exceptions */

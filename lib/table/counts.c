@@ -9,7 +9,7 @@
 
 enum {
   MAX_BITS = SMALL(21, 2),    /* the widest code; larger counts are exceptions */
-  FEWEST_SLOTS = SMALL(8, 1), /* spare exceptions of a new block, at least */
+  FEWEST_SLOTS = SMALL(8, 1), /* least number of spare exceptions of a new block */
   SPARSE_PART =
       SMALL(32, 4), /* with counts in at most this part of the lanes, all are exceptions */
   MOST_COPIED = SMALL(2048, 64) /* bytes of a block that is encoded anew in place */
@@ -95,7 +95,7 @@ static NEVER_INLINE struct frame choose_frame(size_t positions, const struct cou
 {
   struct source_reader source;
   struct frame best = {0};
-  uint16_t of_length[64] = {0}; /* how many counts have n bits */
+  uint16_t of_length[64] = {0}; /* of_length[n]: how many counts have n bits */
   read_source(&source, from, positions);
   for (size_t n; (n = next_counts(&source)) > 0;)
     for (size_t i = 0; i < n; i++)
@@ -320,7 +320,7 @@ bool tamis__counts_change(struct table_counts *d, const struct counts_memory *me
     release_block(d, memory, block);
   else if (++b->changes > most_changes(positions)) {
     b->changes = 0;
-    encode_anew(d, memory, block, i, to, false); /* if memory is refused, it stays as it is */
+    encode_anew(d, memory, block, i, to, false); /* if memory is refused, the block stays */
   }
   return true;
 }

@@ -32,7 +32,7 @@
 #include <stdint.h>
 
 enum {
-  COUNTS_BUCKETS = SMALL(256, 2), /* that share a block */
+  COUNTS_BUCKETS = SMALL(256, 2), /* buckets that share a block */
   COUNTS_MAX_LANES = 8,
   COUNTS_POSITIONS = COUNTS_BUCKETS * COUNTS_MAX_LANES
 };
@@ -41,7 +41,7 @@ struct count_block;
 
 struct table_counts {
   uint64_t buckets; /* in the table */
-  uint64_t live;    /* lanes with a count */
+  uint64_t live;    /* how many lanes have a count */
   uint32_t lanes;   /* in a bucket */
   struct count_block *block[];
 };
@@ -91,7 +91,7 @@ static inline size_t counts_positions(const struct table_counts *d)
 struct counts_source {
   /* All counts, by index; the other members are not read.  Or NULL: */
   const uint64_t *array;
-  /* The counts of this block, which may be another object's (NULL: all are 0), with two changes: */
+  /* Take the counts of this block, of any object (NULL: all are 0), and make two changes: */
   const struct count_block *block;
   const uint64_t *kept;  /* lanes whose bit is 0 have no count; NULL: no such change */
   const uint64_t *count; /* the count of the lane with the index `at`; NULL: no such change */

@@ -22,9 +22,9 @@ enum {
   SAVED_COUNTS = SAVED_KIND_BLOCKS + 3,
   IMAGE_COUNTED = SMALL(4096, 8),          /* words whose counts share a block */
   IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8),   /* numbers in a block of a row */
-  NUMBER_BYTES = 8,                        /* of the longest number */
-  IMAGE_COUNT_BYTES = 2 * NUMBER_BYTES,    /* of a count, which is two numbers; */
-  IMAGE_COUNT_IN_BLOCK = 3 + NUMBER_BYTES, /* in a block, which has few lanes */
+  NUMBER_BYTES = 8,                        /* bytes of the longest number */
+  IMAGE_COUNT_BYTES = 2 * NUMBER_BYTES,    /* bytes of a count: two numbers; */
+  IMAGE_COUNT_IN_BLOCK = 3 + NUMBER_BYTES, /* in a block: its lanes have low numbers */
 };
 
 /* Counts are lower than this. */
@@ -128,7 +128,7 @@ void tamis__lane_counts_release(struct lane_counts *counts, const tamis_allocato
 struct lane_counts_reader {
   const unsigned char *at, *end; /* the bytes that have not been read yet */
   uint64_t next;                 /* the lane after that of the last count */
-  uint64_t lane, count;          /* of the count read last */
+  uint64_t lane, count;          /* the count read last */
   bool wrong;                    /* the bytes at `at` are not a count */
 };
 
@@ -165,8 +165,8 @@ int tamis__image_give(struct lane_counts_reader r, unsigned lanes,
 struct image_counts {
   struct saved_writer *w;
   uint64_t table, words; /* the table's number, and its number of words */
-  unsigned lanes;        /* of a word */
-  uint64_t first;        /* word of the current block */
+  unsigned lanes;        /* lanes in a word */
+  uint64_t first;        /* first word of the current block */
   uint64_t copies;       /* the sum of all counts */
   struct lane_counts counts;
 };

@@ -25,8 +25,8 @@
 enum { LANE_MAX_WIDTH = 32 };
 
 struct lane_shape {
-  uint8_t width;       /* w */
-  uint8_t lanes;       /* b */
+  uint8_t width;       /* w: bits of a lane */
+  uint8_t lanes;       /* b: lanes in a word */
   uint8_t shift;       /* 64 - w: a right shift that moves the upper w bits of a word to lane 0 */
   bool ages;           /* whether entries have a marker and age: cuckoo/bucket.h */
   uint16_t reciprocal; /* 2^16 / w, rounded up: divides numbers below 2^6 exactly */

@@ -79,7 +79,7 @@ struct cuckoo_move {
 
 struct cuckoo_path {
   unsigned moves;
-  struct cuckoo_move move[SEARCH_MOST_MOVES]; /* in the order of execution */
+  struct cuckoo_move move[SEARCH_MOST_MOVES]; /* in the order in which they are made */
 };
 
 FORCE_INLINE bool search_has_room(const struct search_kind *k, const struct searched *t,
@@ -117,7 +117,8 @@ FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct sear
   return room;
 }
 
-/* Searches in depth beyond the buckets from number `first` on. */
+/* Searches in depth, beyond the buckets whose entries have not all been followed: those from number
+ * `first` on. */
 FORCE_INLINE int search_further(const struct search_kind *k, const struct searched *t,
                                 struct search *search, unsigned first)
 {
@@ -139,7 +140,7 @@ FORCE_INLINE int search_follow(const struct search_kind *k, const struct searche
   uint64_t value = k->load(t, bucket);
   for (unsigned lane = 0; lane < t->shape->lanes && search->count < limit; lane++) {
     uint64_t other = k->other(t, bucket, lane_get(t->shape, value, lane));
-    if (other == before) /* the path does not go back */
+    if (other == before) /* do not go back along the path */
       continue;
     search_note(search, search->count++, other, at, lane);
     if (search_has_room(k, t, other))
