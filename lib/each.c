@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* The first filter decides: filters that are looked up together are usually alike.  (What is done for
- * several at once takes the library's hash for granted.) */
+/* The first filter decides how: filters that are looked up together are usually alike.  (A kind's
+ * contains_each takes the library's hash for granted.) */
 static size_t find_in_each(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                            bool *found)
 {
@@ -19,7 +19,7 @@ static size_t find_in_each(const tamis_filter *const *filters, size_t n, struct 
   return tamis__each_search(filters, n, wanted, found, NULL, NULL);
 }
 
-/* Who wants only the number gets it in parts, of which each has room here. */
+/* A caller that wants only the number of hits gets it in parts, whose answers have room here. */
 static size_t contains_each(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                             bool *found)
 {
@@ -71,8 +71,8 @@ static size_t row_of_key(const tamis_filter *const *filters, size_t n, const tam
   return good_key(key) ? contains_each(filters, n, &wanted, found) : nowhere(n, found);
 }
 
-/* The answers of one filter for at most FILTER_GROUP keys, by a batch.  An invalid key is looked up
- * like an empty one first. */
+/* The answers of one filter for at most FILTER_GROUP keys, by a batch.  In the batch, an invalid
+ * key is looked up like an empty one. */
 static size_t column_of_filter(const tamis_filter *f, const tamis_key *keys, const uint64_t *hashes,
                                size_t n_keys, bool *found, size_t n)
 {
@@ -94,7 +94,7 @@ static void hash_keys(const tamis_filter *f, const tamis_key *keys, size_t n_key
     hashes[k] = filter_hash(f, keys[k].data, keys[k].data ? keys[k].len : 0);
 }
 
-/* At most FILTER_GROUP keys, filter by filter. */
+/* Looks up at most FILTER_GROUP keys, filter by filter. */
 static size_t columns(const tamis_filter *const *filters, size_t n, const tamis_key *keys,
                       size_t n_keys, bool *found)
 {
@@ -115,8 +115,8 @@ static size_t columns(const tamis_filter *const *filters, size_t n, const tamis_
   return hits;
 }
 
-/* Of a few keys each is looked up by itself, in all filters: there are more filters than keys whose
- * memory could be fetched at the same time. */
+/* Looks up each of a few keys by itself in all filters, as so few keys of a batch would fetch too
+ * little memory at the same time. */
 size_t tamis_contains_each_many(const tamis_filter *const *filters, size_t n, const tamis_key *keys,
                                 size_t n_keys, bool *found)
 {

@@ -10,26 +10,26 @@
 #include <stddef.h>
 
 enum {
-  /* No version's structs of options or figures are larger than this. */
+  /* In no version a struct of options or figures is larger than this. */
   ABSURD_SIZE = 4096,
   /* As FIRST_OPTIONS_SIZE in tamis.c. */
   FIRST_STATS_SIZE = offsetof(tamis_stats, period) + sizeof(uint64_t)
 };
 
-/* The filters of a kind, with a sliding window or without.  NULL: there is no such kind, or it has
- * no windows. */
+/* Finds a kind, with a sliding window or without.  NULL: there is no such kind, or it has no
+ * windows. */
 const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window);
 
-/* The kind of a saved filter.  NULL: there is none. */
+/* The kind of a saved filter.  NULL: there is no such kind. */
 const struct filter_kind *tamis__kind_of_saved(const struct saved_head *saved);
 
-/* Reads and checks the options of a new filter, as far as they mean the same to all kinds, and makes
- * the head of the filter, with `more` and a seed. */
+/* Reads and checks the options of a new filter, as far as they mean the same to all kinds, and
+ * makes the head of the filter, with `more` and a seed. */
 int tamis__prepare(const struct refusal *why, const tamis_options *options, tamis_options *known,
                    struct filter_more *more, struct tamis_filter *head);
 
-/* Whether these are the options of a filter that this build cannot have: without liburcu, which the library
- * as one file may leave out (script/amalgamate), no table grows. */
+/* Whether this build cannot create a filter with these options: the library as one file may leave
+ * out liburcu (script/amalgamate), and then no table grows. */
 static inline bool left_out(const tamis_options *o)
 {
 #ifdef TAMIS_WITHOUT_CUCKOO_GROWTH
@@ -43,11 +43,11 @@ static inline bool left_out(const tamis_options *o)
 /* Fills all of *out. */
 void tamis__fill_stats(const tamis_filter *f, tamis_stats *out);
 
-/* Copies figures to a struct of the caller's, as far as both know them. */
+/* Copies the figures that both the library and the caller know to a struct of the caller's. */
 void tamis__give_stats(tamis_stats *filled, tamis_stats *out);
 
-/* What the calls that save and load have in common: saved.c.  The options of a load are checked, and
- * copied as far as both know them. */
+/* What the calls that save and load have in common: saved.c.  The first checks the options of a
+ * load, and copies those that both the library and the caller know. */
 struct saved_reader;
 int tamis__read_load_options(const tamis_load_options *options, tamis_load_options *known);
 int tamis__load(const tamis_load_options *options, struct saved_reader *r, tamis_filter **out);

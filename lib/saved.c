@@ -2,7 +2,7 @@
  *
  * Layer 3: the public functions that save and load filters by functions of the user's.
  *
- * Cancellation is disabled in all of each: the functions of the user may be cancellation points.
+ * Each function disables cancellation: the functions of the user may be cancellation points.
  */
 #include "base/saved.h"
 
@@ -42,7 +42,7 @@ int tamis__read_load_options(const tamis_load_options *o, tamis_load_options *kn
   return good_allocator(known->allocator) ? TAMIS_OK : TAMIS_EINVAL;
 }
 
-/* Whether the hash function is that of the saved filter. */
+/* Whether the hash function of the load is that of the saved filter. */
 static int check_hash(const struct saved_head *saved, const struct tamis_filter *head)
 {
   if (saved->own_hash != filter_has_own_hash(head))
@@ -52,7 +52,7 @@ static int check_hash(const struct saved_head *saved, const struct tamis_filter 
   return saved->own_hash ? TAMIS_EINVAL : TAMIS_ECORRUPT;
 }
 
-/* One that has no windows does not know the feature. */
+/* If a kind has no windows, returns the kind itself, which does not know the feature. */
 const struct filter_kind *tamis__kind_of_saved(const struct saved_head *saved)
 {
   const struct filter_kind *kind = NULL;
@@ -61,8 +61,8 @@ const struct filter_kind *tamis__kind_of_saved(const struct saved_head *saved)
   return kind ? kind : tamis__find_kind(saved->options.kind, false);
 }
 
-/* The bytes of a filter, and nothing after them.  The kind releases what it holds after an
- * error. */
+/* Reads the bytes of a filter, and nothing after them.  After an error, the kind has released what
+ * it held. */
 static int load_from(struct saved_reader *r, const tamis_load_options *options, tamis_filter **out)
 {
   struct saved_head saved;
@@ -101,7 +101,7 @@ int tamis__load(const tamis_load_options *options, struct saved_reader *r, tamis
 
 /* ---- saving ---- */
 
-/* Figures of the filter, but only such as are the same on every machine: see saved.h. */
+/* Adds the figures of the filter that are the same on every machine: see saved.h. */
 static void add_figures(const tamis_filter *f, struct saved_head *head)
 {
   tamis_stats *s = &head->figures;
@@ -113,8 +113,8 @@ static void add_figures(const tamis_filter *f, struct saved_head *head)
     s->load = s->fpp_estimate = s->estimated_count = s->occupancy = 0;
 }
 
-/* A file that was mapped without a look at its bits is checked before these get sums of their own,
- * with which they would pass for whole ones: it is mapped once more, where it already lies. */
+/* Checks a file that was mapped without a check, by another load from the same mapping.  Otherwise
+ * the save would give damaged bits right sums. */
 static int check_mapping(const tamis_filter *f)
 {
   const struct saved_mapping mapping = operations_of(f)->kind->mapping(f);

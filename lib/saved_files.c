@@ -2,7 +2,7 @@
  *
  * Layer 3: the public functions that save filters to files, load them from there, and map files.
  *
- * Cancellation is disabled in all of each, as in saved.c: system calls may be cancellation points.
+ * Each function disables cancellation, as in saved.c: system calls may be cancellation points.
  */
 #include "base/cancel.h"
 #include "base/file.h"
@@ -59,8 +59,8 @@ static int64_t read_from_file(void *fd, void *data, size_t size)
   return got;
 }
 
-/* A filter that processes share, and that cannot be read byte by byte while they change it: it is
- * opened, and saved to memory. */
+/* Loads a filter that processes share.  As it cannot be read byte by byte while they change it, it
+ * is opened, saved to memory, and loaded from there. */
 static int load_by_a_copy(const tamis_load_options *options, int fd, tamis_filter **out)
 {
   tamis_filter *shared;
@@ -92,7 +92,7 @@ static int load_open_file(const tamis_load_options *options, int fd, tamis_filte
   return follows ? follows < 0 ? TAMIS_EIO : TAMIS_ECORRUPT : result;
 }
 
-/* The size of a regular file; -1: it is none. */
+/* The size of a regular file; -1: the file is not regular. */
 static int64_t size_of(int fd)
 {
   struct stat status;
@@ -136,7 +136,7 @@ static int with_file(const tamis_load_options *options, const char *path, tamis_
     return TAMIS_EIO;
   int result = do_it(options, fd, out), error = errno;
   if (result != TAMIS_OK) {
-    tamis_destroy(*out); /* something follows the filter */
+    tamis_destroy(*out); /* if something follows the filter */
     *out = NULL;
   }
   close(fd);

@@ -19,7 +19,7 @@ void tamis_similarity_stats_init(tamis_similarity_stats *stats)
   stats->struct_size = FIRST_SIMILARITY_SIZE;
 }
 
-/* Whether both are of one kind and hash alike.  The rest is the kind's to check. */
+/* Whether both filters are of one kind and hash alike.  The kind checks the rest. */
 static bool are_related(const tamis_filter *a, const tamis_filter *b)
 {
   return operations_of(a)->kind == operations_of(b)->kind && a->keys.seed == b->keys.seed &&

@@ -3,10 +3,10 @@
  * Layer 3: the public functions on filters that processes share.
  *
  * A file is written whole under another name, and gets its own name by a link: so of several
- * processes the kernel decides which one has created it, and none sees a part of it.  A file that
- * stands there empty, or that only a descriptor leads to, is written where it is, under a lock.
+ * processes the kernel decides which one creates the file, and none sees a part of it.  A file that
+ * exists and is empty, or to which only a descriptor leads, is written in place, under a lock.
  *
- * Cancellation is disabled in all of each, as in saved.c.
+ * Each function disables cancellation, as in saved.c.
  */
 #include "base/shared_file.h"
 
@@ -40,13 +40,13 @@ static int refuse_file(const struct wanted *w, int result, const char *what)
   return result;
 }
 
-/* glibc's and musl's may be called by any thread. */
+/* The strerror() of glibc and of musl may be called by any thread. */
 static const char *reason_of(int error)
 {
   return error == EAGAIN ? "a process that may only read it has locked it" : strerror(error);
 }
 
-/* With errno. */
+/* Refuses with the reason in errno. */
 static int refuse_call(const struct wanted *w, const char *what)
 {
   int error = errno;
@@ -76,7 +76,7 @@ static int read_options(const tamis_options *options, struct wanted *w)
   if (w->options.hash)
     return tamis__refuse(w->why, TAMIS_EUNSUPPORTED,
                          "hash is set; of a filter that processes share it must be NULL");
-  tamis_options but_max_bytes = w->options; /* it is the file's */
+  tamis_options but_max_bytes = w->options; /* the limit is checked for the file */
   but_max_bytes.max_bytes = 0;
   result = w->kind->create(&but_max_bytes, &w->head, w->why, NULL);
   if (w->options.window)
@@ -111,8 +111,8 @@ static int compare(const struct wanted *w, const struct saved_head *saved)
   const struct {
     const char *name;
     uint64_t wanted, found;
-    bool any;                 /* 0: whatever the file has */
-    const char *const *words; /* for the numbers, if there are any */
+    bool any;                 /* a wanted 0 stands for any number */
+    const char *const *words; /* for the numbers; NULL: digits */
   } numbers[] = {{"kind", a->kind, b->kind, false, NULL},
                  {"capacity", a->capacity, b->capacity, false, NULL},
                  {"growable", a->growable, b->growable, false, truths},
@@ -186,8 +186,8 @@ static int refuse_nothing(const struct wanted *w)
   return refuse_call(w, "opened, and there are no options to create it with");
 }
 
-/* Whether nobody has written to the file, or somebody who is not done, and may have been killed.
- * (Files of others begin with zeros, too: an image of a disk, for one.) */
+/* Whether the file is empty, or a process has begun to make a filter of it, and may have been
+ * killed.  (Zeros do not show that: other files, such as disk images, begin with zeros, too.) */
 static bool is_new(struct shared_file *file)
 {
   char begin[sizeof SAVED_UNFINISHED - 1];
@@ -204,7 +204,7 @@ static int fill_file(const struct wanted *w, struct shared_file *file)
   return result == TAMIS_EIO ? refuse_call(w, "written") : result;
 }
 
-/* The file was empty, and nobody else has it open as a filter. */
+/* Makes a file empty again, as it was before.  No process has it open as a filter. */
 static void empty_again(struct shared_file *file)
 {
   int error = errno;
@@ -212,7 +212,7 @@ static void empty_again(struct shared_file *file)
   errno = error;
 }
 
-/* Writes the file where it is.  Others wait meanwhile, and then find it written. */
+/* Writes a new file in place.  Other processes wait meanwhile, and then find it written. */
 static int fill_in_place(const struct wanted *w, struct shared_file *file)
 {
   if (!is_new(file))
@@ -231,7 +231,7 @@ static int fill_in_place(const struct wanted *w, struct shared_file *file)
   return result;
 }
 
-/* Writes a new file, unless there is one by then. */
+/* Writes a new file, unless there is one when it gets its name. */
 static int create_file(const struct wanted *w)
 {
   struct new_file new;
@@ -248,7 +248,7 @@ static int create_file(const struct wanted *w)
 
 static int open_path(const struct wanted *w, struct shared_file *file)
 {
-  enum { TRIES = 8 }; /* as somebody may remove the file each time */
+  enum { TRIES = 8 }; /* as another process may remove the file each time */
   int result = TAMIS_OK;
   for (unsigned i = 0; i < TRIES && result == TAMIS_OK; i++) {
     if (tamis__shared_file_open(file, w->path, -1) == TAMIS_OK)
@@ -326,7 +326,7 @@ int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **ou
   return open_uncancelled(&w, options, out);
 }
 
-/* Whether a new file would be created, or filled if there is an empty one. */
+/* Whether a new file would be created, or the empty file `found` be filled. */
 static int check_new(const struct wanted *w, const struct shared_file *found)
 {
   struct new_file new;

@@ -3,8 +3,8 @@
  * Layer 3: the figures of filters as text.
  *
  * One table has the names and the help texts of all figures, for both formats.  A page for
- * Prometheus goes through the table, and through the filters for each metric, as all samples of a
- * metric must stand together.  So the figures of all filters are read first.
+ * Prometheus lists for each metric the samples of all filters, which must stand together.  So the
+ * figures of all filters are read first.
  *
  * Cancellation is disabled in both calls: the function that writes may be a cancellation point.
  */
@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what there is ---- */
+/* ---- the table of figures ---- */
 
 enum type { GAUGE, COUNTER };
 /* Metrics are in base units: seconds and bytes. */
@@ -26,7 +26,7 @@ enum number { INTEGER, SMALL, REAL, NANOSECONDS, BITS, SMALL_BITS };
 enum who { ALL, CUCKOO_ONLY, BLOOM_ONLY };
 
 struct figure {
-  const char *field;  /* of tamis_stats, and the member in JSON */
+  const char *field;  /* the member of tamis_stats, and of the object in JSON */
   const char *metric; /* after "tamis_" */
   const char *help;
   enum type type;
@@ -204,13 +204,13 @@ static size_t sequence_length(const char *text)
   bool outside = u[0] > 0xf4 || (u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f) ||
                  (u[0] == 0xf0 && u[1] < 0x90) || (u[0] == 0xf4 && u[1] > 0x8f);
   for (size_t i = 1; i < length; i++)
-    if ((u[i] & 0xc0) != 0x80) /* also at the end of the string */
+    if ((u[i] & 0xc0) != 0x80) /* true also at the end of the string */
       return 0;
   return outside ? 0 : length;
 }
 
-/* In quotation marks.  JSON escapes all control characters; Prometheus knows only the three escapes
- * that both have. */
+/* Writes a string in quotation marks.  JSON escapes all control characters; Prometheus has only the
+ * three escapes that JSON has, too. */
 static void put_string(struct text *t, tamis_text_format format, const char *string)
 {
   put(t, "\"");
@@ -232,7 +232,7 @@ static void put_string(struct text *t, tamis_text_format format, const char *str
   put(t, "\"");
 }
 
-/* "cuckoo" for TAMIS_CUCKOO. */
+/* Writes "cuckoo" for TAMIS_CUCKOO. */
 static void put_kind(struct text *t, tamis_kind kind)
 {
   const char *name = tamis__find_kind(kind, false)->name + strlen("TAMIS_");

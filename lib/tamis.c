@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 3: the public functions on one filter.  Each checks its arguments, hashes the key, and
- * calls the filter's table of operations, or that of its kind.
+ * calls a function of the filter's operations, or of its kind.
  */
 #include "base/cancel.h"
 #include "base/filter.h"
@@ -55,7 +55,7 @@ const char *tamis_strerror(int result)
 static const struct filter_kind *const kinds[] = {&tamis__bloom_kind, &tamis__cuckoo_kind,
                                                   &tamis__counting_bloom_kind, NULL};
 
-/* Those with a sliding window. */
+/* The kinds with a sliding window. */
 static const struct filter_kind *const window_kinds[] = {
 #ifndef TAMIS_WITHOUT_WINDOWS
     &tamis__window_bloom_kind, &tamis__window_cuckoo_kind,
@@ -76,7 +76,7 @@ enum {
   MAX_STRIPES = 4096,
   MAX_WINDOW = 64,
   /* The sizes of the structs in the first version with this soname.  They never grow: programs that
-   * know no more of the structs are served, and tamis_options_init() writes no more. */
+   * only know these sizes are served, and tamis_options_init() writes no more bytes. */
   FIRST_OPTIONS_SIZE = offsetof(tamis_options, cleared_from) + sizeof(size_t)
 };
 
@@ -98,9 +98,9 @@ void tamis_stats_init(tamis_stats *stats)
   stats->struct_size = FIRST_STATS_SIZE;
 }
 
-/* Copies the options, as far as both the program and this library know them, to *known.  Fields
- * that an older program lacks are zero.  Fields that a newer header has added, and that this
- * library does not know, may only be zero. */
+/* Copies to *known the options that both the program and this library know.  Fields that an older
+ * program lacks are zero.  Fields of a newer header that this library does not know must be
+ * zero. */
 static int read_struct(const struct refusal *why, const tamis_options *o, tamis_options *known)
 {
   memset(known, 0, sizeof *known);
@@ -138,7 +138,7 @@ static const struct filter_kind *kind_for(const tamis_options *o)
   return tamis__find_kind(o->kind, o->window > 0);
 }
 
-/* The kind has been found. */
+/* Checks the options of windows.  The kind has been found to exist. */
 static int check_window(const struct refusal *why, const tamis_options *o)
 {
   if (o->window > MAX_WINDOW)
@@ -161,7 +161,7 @@ static int check_allocator(const struct refusal *why, const tamis_allocator *a)
                        a->allocate ? "release" : "allocate");
 }
 
-/* What means the same to all kinds, but for the rate. */
+/* Checks what means the same to all kinds, except the rate. */
 static int check_fields(const struct refusal *why, const tamis_options *o)
 {
   if (!tamis__find_kind(o->kind, false))
@@ -189,7 +189,7 @@ static int check_fields(const struct refusal *why, const tamis_options *o)
 
 static int check_rate(const struct refusal *why, const tamis_options *o)
 {
-  if (o->fpp > 0 && o->fpp < 1) /* false for NaN */
+  if (o->fpp > 0 && o->fpp < 1) /* not so for NaN */
     return TAMIS_OK;
   return tamis__refuse(why, TAMIS_EINVAL, "fpp is %s; it must be above 0 and below 1",
                        tamis__rate_text(o->fpp).text);
@@ -410,8 +410,8 @@ static inline size_t group_length(const struct batch *batch, size_t start)
   return batch->n - start < FILTER_GROUP ? batch->n - start : FILTER_GROUP;
 }
 
-/* The hashes of a group of keys, which are written to `room`, or stand in the batch.  An invalid
- * key hashes like an empty one: only contains_many and count_many let such a key come this far. */
+/* The hashes of a group of keys: they stand in the batch, or are written to `room`.  An invalid key
+ * hashes like an empty one: only contains_many and count_many let such a key come this far. */
 static const uint64_t *group_hashes(const tamis_filter *f, const struct batch *batch, size_t start,
                                     size_t length, uint64_t room[FILTER_GROUP])
 {

@@ -48,7 +48,7 @@ __extension__ typedef unsigned __int128 uint128;
 #define NOT_IN_READER(function) (function)
 #endif
 
-/* A rarely called function.  Inlined into a hot one, it would cost that one registers. */
+/* A rarely called function, which would take registers from a hot one if it were inlined there. */
 #define NEVER_INLINE __attribute__((noinline))
 
 /* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8.  If

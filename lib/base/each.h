@@ -79,13 +79,13 @@ FORCE_INLINE bool each_is_alike(const tamis_filter *f, uint64_t seed,
          operations_of(f)->contains == contains;
 }
 
-/* Fetches the heads of a block, of each of which look-ups read so many bytes. */
+/* Fetches the heads of the filters of a block.  Look-ups read `bytes` bytes of each. */
 FORCE_INLINE void each_fetch_heads(const tamis_filter *const *filters, unsigned bytes)
 {
   enum { LINE = 64 };
   UNROLL
   for (unsigned i = 0; i < EACH_BLOCK; i++) {
-    const uintptr_t head = (uintptr_t) filters[i]; /* that of NULL does no harm */
+    const uintptr_t head = (uintptr_t) filters[i]; /* a fetch from NULL does no harm */
     for (unsigned at = 0; at < bytes - 1; at += LINE)
       __builtin_prefetch((const void *) (head + at));      /* NOLINT(performance-no-int-to-ptr) */
     __builtin_prefetch((const void *) (head + bytes - 1)); /* NOLINT(performance-no-int-to-ptr) */

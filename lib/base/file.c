@@ -169,7 +169,7 @@ static int open_new(struct new_file *file, const char *more)
   return file->fd < 0 ? TAMIS_EIO : TAMIS_OK;
 }
 
-/* A name that no other process of this machine has, and that nobody removes. */
+/* Makes a new file by a name that no other process of this machine uses, and no save removes. */
 static int open_unlocked(struct new_file *file)
 {
   char process[32];
@@ -250,7 +250,7 @@ int tamis__file_begin(struct new_file *file, const char *path, mode_t mode)
 bool tamis__file_again(int fd, short events)
 {
   struct pollfd ready = {.fd = fd, .events = events};
-  if (errno == EAGAIN) /* a pipe, opened in a way that does not wait */
+  if (errno == EAGAIN) /* a pipe, opened with O_NONBLOCK */
     (void) poll(&ready, 1, -1);
   else if (errno != EINTR)
     return false;

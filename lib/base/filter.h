@@ -97,7 +97,7 @@ struct filter_kind {
   void (*describe)(const tamis_filter *f, struct saved_head *out);
   void (*figures)(const struct saved_head *saved, tamis_stats *out);
   uint64_t (*bytes_beside)(const struct saved_head *saved);
-  void (*own_options)(struct saved_head *saved);                         /* NULL: there are none */
+  void (*own_options)(struct saved_head *saved); /* NULL: the kind has none */
   int (*live_figures)(struct saved_reader *r, struct saved_head *saved); /* of a live filter */
   struct saved_mapping (*mapping)(const tamis_filter *f);                /* of a read-only filter */
   int (*save)(const tamis_filter *f, struct saved_writer *w);
@@ -127,7 +127,7 @@ struct filter_more {
     tamis_allocator allocator;  /* allocate == NULL: the system's */
     uint64_t allocator_room[3]; /* as much as on other machines: see WIDE */
   };
-  /* The members below may be missing without a hash function and a secret:
+  /* Memory for the members below may be missing if there is neither a hash function nor a secret:
    * filter_set_allocator(). */
   WIDE tamis_hash_function hash; /* NULL: XXH3 */
   WIDE void *hash_context;

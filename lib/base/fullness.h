@@ -36,8 +36,8 @@
  * when the number is at its most, a failure sets NO_PATH or FULL.
  *
  * Another search is worth while when it would probably find one of the lanes that have become free:
- * at once in a small segment, of which it sees much, and in a large one after several removes.
- * (Whoever has a free lane in a bucket of its own needs no search, and takes no notice of marks.)
+ * at once in a small segment, of which it sees much, and in a large one after several removes.  (A
+ * call whose key has a free lane in one of its buckets needs no search, and ignores marks.)
  *
  *      31                           6 5          3 2       0
  *     ┌──────────────────────────────┬────────────┬─────────┐
@@ -160,9 +160,9 @@ static inline void fullness_reset(fullness *full)
                           memory_order_seq_cst);
 }
 
-/* Called after an entry has left one of so many buckets of a segment, if fullness_state() is not 0.
- * (That may be an older mark while a search is going on, and the search may miss the lane.  This is
- * one of the few lanes that a mark may outlast.) */
+/* Called after an entry has left a bucket, if fullness_state() is not 0.  `buckets`: of the
+ * segment.  (That may be an older mark while a search is going on, and the search may miss the
+ * lane.  This is one of the few lanes that a mark may outlast.) */
 static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, uint64_t buckets)
 {
   uint64_t enough = buckets / FULLNESS_SEARCH;

@@ -35,7 +35,7 @@
 #include <stdint.h>
 
 struct owned_lock {
-  _Atomic uint64_t owner; /* 0: nobody */
+  _Atomic uint64_t owner; /* 0: the lock is free */
 };
 
 /* An owner of locks: a process, for one filter. */

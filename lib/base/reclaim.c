@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How memory comes back that readers may still see: reclaim.h has the picture.
+ * How memory that readers may still see is released: reclaim.h has the picture.
  *
  * R1  Nothing is released under a reader.  A grace period waits for readers of two sorts:
  *     - A *registered reader* is known to liburcu, whose grace period waits for it.  It pays two
@@ -146,7 +146,7 @@ static bool register_reader(void)
 
 /* ---- readers that are no case for registered_reader_enter() ---- */
 
-/* Follows from the address of the thread's variables, which differs between threads. */
+/* A shard that follows from the address of the thread's variables, as threads differ in that. */
 static unsigned own_shard(void)
 {
   return (unsigned) ((uintptr_t) &own * UINT64_C(0x9E3779B97F4A7C15) >> (64 - COUNTED_SHARD_BITS));

@@ -165,9 +165,9 @@ typedef bool backlog_in_use(const struct retired *block);
 /* A filter's blocks between their last use and their release. */
 struct backlog {
   backlog_release *release;
-  backlog_in_use *in_use; /* NULL: no block ever is */
+  backlog_in_use *in_use; /* NULL: no block ever is in use */
   void *owner;
-  const _Atomic uint64_t *bytes; /* of the filter, those in its backlog among them */
+  const _Atomic uint64_t *bytes; /* of the filter, with those in its backlog */
   _Atomic uint64_t held;         /* bytes in the backlog */
   struct retired *fresh;         /* retired since `waiting` began to wait */
   struct retired *waiting;       /* for this grace period: */
@@ -193,7 +193,7 @@ void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint6
 /* Releases what no reader can see any more.  True if it has released something. */
 bool tamis__backlog_drain(struct backlog *backlog);
 
-/* The same for a caller that needs what is left in it: the grace period for that begins at once. */
+/* The same for a caller that also needs the other blocks: their grace period begins at once. */
 bool tamis__backlog_hurry(struct backlog *backlog);
 
 #endif

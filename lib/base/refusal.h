@@ -10,7 +10,7 @@
 
 #include "tamis/tamis.h"
 
-/* Where the words go.  A NULL `struct refusal *` says that nobody asks. */
+/* Where the words go.  A NULL `struct refusal *` says that no reason is wanted. */
 struct refusal {
   char *text; /* NULL: nowhere */
   size_t size;

@@ -11,9 +11,9 @@
  *             a sum for each MiB follows it
  *   trailer   totals, and a sum over all sums
  *
- * A kind writes and reads the blocks and arrays; saved.c does the rest, but for one call: a kind
- * that loads reads the trailer itself (tamis__saved_read_end), for its totals, and must not return
- * a filter before.
+ * A kind writes and reads the blocks and arrays; saved_write.c and saved_read.c do the rest, except
+ * that `load` also reads the trailer (tamis__saved_read_end), for its totals, before it returns a
+ * filter.
  *
  *    describe   Fills what the header says, except for the seed, the hash function and the figures.
  *               Of the figures it fills in `bytes`, without what differs between machines, so that
@@ -28,9 +28,8 @@
  *    own_options
  *               Fills in those options of the filter that the header's geometry says.
  *    save       Writes the body, and sets w->totals.
- *    load       Reads what `save` writes.  `head` is what the filter begins with, but for its
- *               operations.  *out is written only with TAMIS_OK, and after an error nothing is
- *               left.
+ *    load       Reads what `save` writes.  `head` is what the filter begins with, except its
+ *               operations.  *out is written only with TAMIS_OK, after an error nothing is left.
  *
  * A file may contain anything.  A right sum says that bytes are as they were written, but not who
  * has written them.  So each number is checked against what is possible before it is used, and
@@ -192,15 +191,15 @@ struct saved_writer {
   /* The array that is being written: */
   unsigned char *sums; /* of its chunks */
   uint64_t sums_bytes; /* that are allocated */
-  uint64_t array_at;   /* bytes of the array so far, */
-  uint64_t array_size; /* and in all */
+  uint64_t array_at;   /* bytes of the array so far */
+  uint64_t array_size; /* bytes of the array in all */
   size_t chunk;        /* where in the buffer the chunk that is not full begins */
 };
 
 /* Begins a file with its header.  tamis__saved_end() follows in any case. */
 void tamis__saved_begin(struct saved_writer *w, const struct saved_head *head);
 
-/* Writes the trailer and what is in the buffer, and releases all.  Returns the result; with
+/* Writes the trailer and the rest of the buffer, and releases all memory.  Returns the result; with
  * TAMIS_EIO, errno is as the user's function has left it. */
 int tamis__saved_end(struct saved_writer *w);
 

@@ -54,7 +54,7 @@ static inline struct known_slot *slot_claim(void)
       break;
     if (*taken || atomic_exchange_explicit(&slot->claimed, true, memory_order_relaxed))
       continue;
-    if (!*taken) /* still: another thread may have claimed and taken it meanwhile */
+    if (!*taken) /* still free: another thread may have taken it before the claim */
       return slot;
     slot_release(slot);
   }

@@ -184,7 +184,7 @@ static inline uint32_t stripe_used(const struct stripe *stripe)
  *      clears the entry in B            version_after() of B's stripe
  *
  * If both versions are equal, the entry was in neither bucket.  A reader that sees B cleared has
- * acquired the bump, because the bump precedes the clear.  So version_after() includes the bump.  If
+ * acquired the bump, as the bump precedes the clear.  So version_after() includes the bump.  If
  * version_before() does not include the bump, the versions differ, and the reader retries.  If
  * version_before() includes the bump, the reader has acquired the copy, because the copy precedes
  * the bump, and the read of A finds the copy. */

@@ -202,10 +202,11 @@ static inline uint64_t epoch_before(const epoch_word *at)
  * ORDER epoch.after (seq_cst)
  *   pairs with     epoch.publish
  *   makes visible  that a period has ended, if a bucket shows a stamp that was written after that
- *   if weakened    a writer that has read the new word writes the new stamp.  Whoever reads that
- *                  stamp has synchronized with it, so coherence makes this load return the new word
- *                  or a later one, even if it is relaxed.  But a call that finds the word unchanged
- *                  takes effect in the order of all seq_cst accesses, and tamis_advance, too
+ *   if weakened    a writer that has read the new word writes the new stamp.  A look-up that reads
+ *                  that stamp has synchronized with the writer, so by coherence this load returns
+ *                  the new word or a later one, even if it is relaxed.  But a call that finds the
+ *                  word unchanged takes effect in the order of all seq_cst accesses, and
+ *                  tamis_advance, too
  *   checked by     mutants/epoch_not_read_again_by_lookups (that it is read) */
 static inline uint64_t epoch_after(const epoch_word *at)
 {

@@ -115,7 +115,7 @@ double window_geometry_lowest_rate(unsigned periods, bool growable)
 
 /* ---- sizes ---- */
 
-/* How many keys a segment of so many lanes has room for.  If there are several segments, keys fall
+/* How many keys a segment of `lanes` lanes has room for.  If there are several segments, keys fall
  * into them at random, and the fullest one needs room, too. */
 static double room_of_segment(const struct window_shape *s, double lanes, double segments)
 {
@@ -128,7 +128,7 @@ static double room_of_segment(const struct window_shape *s, double lanes, double
   return lanes * fmax(full - x * sqrt(deviation * deviation + random), 0.2);
 }
 
-/* The lanes that each of so many segments needs. */
+/* The lanes that each of `segments` segments needs for `keys` keys. */
 static double lanes_for(const struct window_shape *s, double keys, double segments)
 {
   double low = 0, high = 5 * keys / segments + s->lane.lanes;

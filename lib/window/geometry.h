@@ -37,7 +37,7 @@ enum {
 /* The geometry of one layer.  It never changes. */
 struct window_geometry {
   struct window_shape shape; /* of a bucket */
-  struct window_shape whole; /* of all lanes of a word */
+  struct window_shape whole; /* of a word, as if it were one bucket */
   unsigned shape_index;      /* of the shape, in `forms` of geometry.c */
   unsigned bucket_shift;     /* log2 of the buckets in a word: 0 or 1 */
   uint64_t segments;         /* S */
@@ -119,7 +119,7 @@ static inline bool window_has_geometry(const struct window_geometry *a,
          a->capacity == b->capacity;
 }
 
-/* The false-positive rate when so many lanes are in use, dead ones or not. */
+/* The false-positive rate with `used` lanes in use, live or dead. */
 double window_geometry_rate(const struct window_geometry *g, uint64_t used);
 
 /* How many lanes are in use when an add finds no room, on average. */

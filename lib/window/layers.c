@@ -260,7 +260,7 @@ int tamis__window_open_layer(struct window *w, const struct window_layer *full)
 
 /* Makes room in a segment, or marks it.  Only a holder of `opening` searches a segment for a mark.
  * The lanes in use of a single segment are not counted: a segment in which a search fails is taken
- * to be nearly full, as it is unless somebody has chosen keys for that. */
+ * to be nearly full, as it is unless its keys were chosen for that. */
 static int grow_locked(struct window *w, struct window_layer *full,
                        const struct window_buckets *place)
 {

@@ -30,7 +30,7 @@ struct load {
   struct window_spec spec;
   unsigned stamps;               /* G + 2 */
   uint64_t first, last;          /* periods in which the save began and ended */
-  uint64_t lanes, bytes, copied; /* of all layers so far; bytes: also of what lies beside */
+  uint64_t lanes, bytes, copied; /* sums over the layers so far; bytes: with what lies beside */
   uint64_t beside;
   uint64_t further; /* copies */
   /* The first layer of the filter.  If the oldest layer of the file is larger than the filter was
@@ -104,7 +104,7 @@ static bool read_numbers(const struct saved_head *saved, struct load *l)
   return good;
 }
 
-/* The bytes that the filter takes beside the words of the layers of the file. */
+/* The bytes beside the words of the oldest layer of the file, without the bytes of later layers. */
 static uint64_t bytes_beside(const struct load *l)
 {
   const tamis_options *o = &l->saved->options;
@@ -481,7 +481,7 @@ bool tamis__window_read_plan(const struct saved_head *saved, struct window_plan 
   return true;
 }
 
-/* The bytes that the filter takes beside the words of the layers of the file. */
+/* The bytes that the filter takes beside the words of all layers of the file. */
 uint64_t tamis__window_saved_beside(const struct saved_head *saved)
 {
   struct load l = {.saved = saved};

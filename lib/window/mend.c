@@ -72,7 +72,7 @@ void tamis__window_mend_all(struct window *w)
   unsigned now = epoch_now(epoch) - 1U < w->stamps ? epoch_now(epoch) : 1;
   const uint64_t number = window_period(w);
   atomic_store_explicit(&state->epoch, epoch_make(epoch_period(epoch), 0, false, now, w->stamps),
-                        memory_order_relaxed); /* as below: nobody else uses the window */
+                        memory_order_relaxed); /* as below: no other process uses the window */
   atomic_store_explicit(&state->numbers, epoch_numbers(epoch, number), memory_order_relaxed);
   for (uint64_t i = 0; i < words; i++)
     word_store(&layer->words[i],

@@ -7,8 +7,8 @@
 
 #include "window/table.h"
 
-/* After a failure of power: clears the lanes whose stamp is not live, and mends all stripes.
- * Nobody else uses the window.  (Locks that are still held have dead owners.) */
+/* After a failure of power: clears the lanes whose stamp is not live, and mends all stripes.  No
+ * other process uses the window.  (Locks that are still held have dead owners.) */
 void tamis__window_mend_all(struct window *w);
 
 #endif

@@ -35,7 +35,7 @@ static inline struct view look_at(const struct pair *pair)
 
 /* A lane of the pair. */
 struct found {
-  uint64_t entry; /* 0: there is none */
+  uint64_t entry; /* 0: no entry */
   uint64_t bucket;
   unsigned lane;
 };

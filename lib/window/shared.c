@@ -45,7 +45,7 @@ static uint64_t lay_out(struct window_file_plan *p)
   return checkpoint_at(p, CHECKPOINTS + 1);
 }
 
-/* The options have been checked, but for max_bytes. */
+/* The options have been checked, except max_bytes. */
 static int plan_file(const tamis_options *o, const struct refusal *why, struct window_file_plan *p)
 {
   *p = (struct window_file_plan){.plan = tamis__window_plan_of(o)};
@@ -186,7 +186,7 @@ static void replace_words(struct window *w, struct window *last)
   for (uint64_t i = 0; i < window_words(&w->first.geometry); i++)
     word_store(&w->first.words[i], word_load(&last->first.words[i]));
   atomic_store_explicit(&w->state->epoch, epoch_before(&last->state->epoch),
-                        memory_order_relaxed); /* nobody else uses it */
+                        memory_order_relaxed); /* no other process uses the window */
   tamis__window_mend_all(w);
 }
 

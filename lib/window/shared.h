@@ -3,10 +3,10 @@
  * Layer 2: a sliding window in a file that several processes map: one of the Bloom kind and of a
  * fixed size.
  *
- *    the file    header | state, with versions | counters | stripes | words | checkpoint | checkpoint
- *                what the window is       ─── what changes ──────────────
+ *   the file    header | state, with versions | counters | stripes | words | checkpoint | checkpoint
+ *               what the window is       ─── what changes ──────────────
  *
- *    a process   struct window, with pointers to these parts
+ *   a process   struct window, with pointers to these parts
  *
  * The arguments of table.h hold: an access that is atomic between threads is so between processes,
  * too, and the locks that order processes are in the file: stripes, `advancing` and `saving`.  The

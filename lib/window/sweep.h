@@ -7,7 +7,8 @@
 
 #include "window/table.h"
 
-/* The layers that exist when a sweep begins, the newest one first.  None leaves before its end. */
+/* The layers that exist when a sweep begins, the newest one first.  None leaves before the end of
+ * it. */
 struct window_swept {
   const struct window_layer *open; /* the newest one, which is not closed */
   unsigned n;

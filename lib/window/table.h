@@ -30,8 +30,8 @@
  *    8  sweeps as in 6, and also clears the lanes that will then be older than G periods
  *    9  replaces the epoch word by one whose stamp is d steps ahead
  *
- * To end more than G periods, it jumps over G, ends one more by 5 and 6, and gives the new period
- * the number that was asked for.
+ * To end more than G periods, advance jumps over G, ends one more by 5 and 6, and gives the new
+ * period the number that was asked for.
  *
  * [P] While a writer holds a stripe, the epoch word changes at most by a step 9 and then a step 5,
  *     as an advance takes this stripe before each 9 and after each 5.  That is at most G + 1
@@ -243,7 +243,7 @@ struct window_state {
    * sweep, and while a segment is frozen. */
   struct owned_lock advancing;
   /* LOCK window.saving (order 2): protects the name of the frozen segment; held while a segment is
-   * frozen, which a save or a union copies meanwhile. */
+   * frozen, which a save or a union copies. */
   struct owned_lock saving;
   _Atomic uint64_t frozen; /* evict.h */
   /* What follows has a meaning only if processes share the window: shared.c. */
@@ -273,7 +273,7 @@ struct window_shared;
 
 struct window {
   struct tamis_filter head;
-  struct filter_operations operations; /* of the first layer's shape */
+  struct filter_operations operations; /* for the shape of the first layer */
   struct window_layer first;
   WIDE struct window_state *state;
   unsigned
@@ -393,7 +393,7 @@ static inline struct window_layer *window_newest(const struct window *w, uint64_
   return older ? older : layer; /* NULL: the word is out of date */
 }
 
-/* The next layer to search; NULL: there is none. */
+/* The next layer to search; NULL: this was the last one. */
 static inline struct window_layer *window_next(const struct window_layer *layer, uint64_t epoch)
 {
   return epoch_has_grown(epoch) ? window_layer_at(&layer->older) : NULL;

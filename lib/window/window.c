@@ -59,7 +59,7 @@ static int refuse_layout(const struct refusal *why)
                        "layout is word; with a window it must be blocked or classic");
 }
 
-/* The lowest rate for this capacity.  If hashes collide too often, that for any capacity. */
+/* The lowest rate for this capacity.  If hashes collide too often, the lowest for any capacity. */
 static double lowest_rate(const tamis_options *options)
 {
   double widest = window_geometry_lowest_rate(options->window, options->growable);
