@@ -8,7 +8,7 @@
  *
  *    reader                                 thread that waits
  *      P  reads the phase                     F  begins the next phase
- *      E  adds 1 to that phase's counter      D  reads the counter of the one before until it is 0
+ *      E  adds 1 to that phase's counter      D  reads the old phase's counter until it is 0
  *      C  reads the phase again: the same?
  *         if not, L and from P again
  *      ...

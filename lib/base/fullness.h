@@ -160,9 +160,9 @@ static inline void fullness_reset(fullness *full)
                           memory_order_seq_cst);
 }
 
-/* Called after an entry has left a bucket, if fullness_state() is not 0.  `buckets`: of the
- * segment.  (That may be an older mark while a search is going on, and the search may miss the
- * lane.  This is one of the few lanes that a mark may outlast.) */
+/* Called after an entry has left a bucket of a segment with `buckets` buckets, if fullness_state()
+ * is not 0.  (The state may be an older mark while a search is going on.  Then the search may miss
+ * the lane, which is one of the few that a mark may outlast.) */
 static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, uint64_t buckets)
 {
   uint64_t enough = buckets / FULLNESS_SEARCH;

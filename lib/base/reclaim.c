@@ -451,7 +451,7 @@ static void release_first(struct backlog *backlog, struct retired **list)
   const uint64_t size = block->size;
   *list = block->next;
   backlog->release(backlog->owner, block, size);
-  atomic_fetch_sub_explicit(&backlog->held, size, memory_order_relaxed); /* a figure */
+  atomic_fetch_sub_explicit(&backlog->held, size, memory_order_relaxed); /* a statistic */
 }
 
 void tamis__backlog_destroy(struct backlog *backlog)

@@ -24,7 +24,7 @@ int tamis__refuse(const struct refusal *why, int result, const char *format, ...
  * by trying. */
 int tamis__refuse_capacity(const struct refusal *why, const tamis_options *options,
                            int (*bytes_for)(const tamis_options *, uint64_t *));
-/* `kind` says in words for which filters `lowest` is the lowest rate. */
+/* `lowest` is the lowest rate of filters of this kind, for which `kind` is the text. */
 int tamis__refuse_rate(const struct refusal *why, const tamis_options *options, const char *kind,
                        double lowest);
 /* TAMIS_OK if `bytes` are within max_bytes, and what this machine can address (otherwise

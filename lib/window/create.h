@@ -56,9 +56,8 @@ struct window_plan tamis__window_plan_of(const tamis_options *options);
 struct window_file_plan {
   struct window_plan plan;
   struct window_sizes sizes;
-  uint64_t state, counters, stripes, words,
-      end;                   /* offsets; `end` is that of the end of the words */
-  uint64_t checkpoint_bytes; /* the most that a checkpoint takes */
+  uint64_t state, counters, stripes, words, end; /* offsets; end: where the words end */
+  uint64_t checkpoint_bytes;                     /* the most that a checkpoint takes */
 };
 
 /* A file with a window, as a process has opened it. */

@@ -50,7 +50,7 @@ NEVER_INLINE void tamis__window_mend(const struct window *w, struct window_strip
 
 /* ---- after a failure of power ---- */
 
-/* The bits of the lanes of a word whose entry has a stamp that is not dead. */
+/* The bits of those lanes of a word that have an entry with a live stamp. */
 static uint64_t whole_lanes(const struct window *w, uint64_t value)
 {
   const struct window_shape *s = &w->first.geometry.whole;

@@ -3,7 +3,7 @@
  * Layer 2: a sliding window in a file that several processes map: one of the Bloom kind and of a
  * fixed size.
  *
- *   the file    header | state, with versions | counters | stripes | words | checkpoint | checkpoint
+ *   the file    header | state and versions | counters | stripes | words | checkpoint | checkpoint
  *               what the window is       ─── what changes ──────────────
  *
  *   a process   struct window, with pointers to these parts

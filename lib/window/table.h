@@ -219,7 +219,7 @@ struct window_layer {
   fullness_vacated vacated[WINDOW_MARKS];
 };
 
-/* A layer after the first one, which is a part of the filter. */
+/* A layer in memory of its own: any but the first one, which is a part of the filter. */
 struct window_later_layer {
   struct retired retired;
   struct window_later_layer *also; /* another layer to release with this one */
@@ -333,8 +333,8 @@ static inline uint64_t window_mixed(const struct window *w, uint64_t hash)
   return hash_mix(&w->head.keys, hash);
 }
 
-/* The number of the running period.  The loop reads both words as of one instant: once `numbers`
- * has changed, an old value only comes back with the same period. */
+/* The number of the running period.  The loop reads both words as of one instant: `numbers` never
+ * has the same value in two periods. */
 static inline uint64_t window_period(const struct window *w)
 {
   uint64_t numbers, epoch;
