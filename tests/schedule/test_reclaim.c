@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Forks between the steps of the thread that waits for readers, and of one that asks for memory
- * back. Built with the hooks.
+ * Blocks that are retired, and forks, between the steps of the thread that waits for readers, and of
+ * one that asks for memory back.  Built with the hooks.
  */
 #include "reclaim_fixture.h"
 
@@ -29,6 +29,41 @@ static bool drained(struct fixture *x, unsigned n)
     usleep(1000);
   }
   return atomic_load(&released) == n;
+}
+
+/* A block that is retired during a grace period waits for the next one, whichever filter has begun
+ * the first: a reader may have come since. */
+static void what_comes_during_a_grace_period_waits_for_the_next(void **state)
+{
+  (void) state;
+  for (unsigned filters = 1; filters <= 2; filters++) {
+    static struct fixture x, other; /* of a reader that a failure leaves behind, too */
+    static struct long_reader late;
+    static _Atomic(struct block *) shared;
+    struct fixture *y = filters > 1 ? &other : &x;
+    begin(&x);
+    if (y != &x)
+      begin(y);
+    shared = make_block(y);
+    schedule_stop_at("reclaim_waited");
+    retire(&x, make_block(&x));
+    schedule_wait("reclaim_waited", 1);
+    begin_to_read(&late, &shared, NULL);
+    retire(y, atomic_exchange(&shared, NULL));
+    schedule_go();
+    assert_true(drained(&x, 1));
+    for (unsigned i = 0; i < 50; i++, usleep(1000)) {
+      tamis__backlog_drain(&y->backlog);
+      assert_int_equal(atomic_load(&released), 1);
+    }
+    end_reading(&late);
+    assert_true(drained(y, 2));
+    if (y != &x) {
+      x.retired += y->retired; /* which `released` counts together */
+      tamis__backlog_destroy(&y->backlog);
+    }
+    end(&x);
+  }
 }
 
 static bool drained_of_one(struct fixture *x)
@@ -116,6 +151,7 @@ static void a_fork_while_lists_change(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_comes_during_a_grace_period_waits_for_the_next),
       cmocka_unit_test(a_fork_in_a_grace_period),
       cmocka_unit_test(a_grace_period_of_the_parent_does_not_elapse_in_the_child),
       cmocka_unit_test(a_fork_while_lists_change),

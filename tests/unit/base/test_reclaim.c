@@ -96,42 +96,6 @@ static void sections_need_not_nest(void **state)
   }
 }
 
-/* A block that is retired during a grace period waits for the next one, whichever filter has begun the
- * first: a reader may have come since. */
-static void what_comes_during_a_grace_period_waits_for_the_next(void **state)
-{
-  (void) state;
-  for (unsigned filters = 1; filters <= 2; filters++) {
-    static struct fixture x, other;
-    static struct long_reader a, b;
-    static _Atomic(struct block *) first, second;
-    struct fixture *y = filters > 1 ? &other : &x;
-    begin(&x);
-    if (y != &x)
-      begin(y);
-    first = make_block(&x);
-    second = make_block(y);
-    begin_to_read(&a, &first, NULL);
-    retire(&x, atomic_exchange(&first, NULL));
-    usleep(20000); /* for the thread to be waiting; if it is not yet, nothing is tested */
-    begin_to_read(&b, &second, NULL);
-    retire(y, atomic_exchange(&second, NULL));
-    end_reading(&a);
-    const double patience = seconds() + PATIENCE_SECONDS; /* for the first block to be released */
-    for (unsigned i = 0; i < 20 || (!atomic_load(&released) && seconds() < patience); i++) {
-      usleep(1000);
-      tamis__backlog_drain(&x.backlog);
-      tamis__backlog_drain(&y->backlog);
-      assert_true(atomic_load(&released) <= 1);
-    }
-    end_reading(&b);
-    x.retired += other.retired; /* which `released` counts together */
-    if (y != &x)
-      tamis__backlog_destroy(&y->backlog);
-    end(&x);
-  }
-}
-
 /* ---- the waiting thread ---- */
 
 /* The thread looks for requests by itself for a moment, and must be woken after that: or it would
@@ -335,7 +299,6 @@ int main(void)
       cmocka_unit_test(nothing_is_released_under_a_reader),
       cmocka_unit_test(a_pause_lets_grace_periods_pass),
       cmocka_unit_test(sections_need_not_nest),
-      cmocka_unit_test(what_comes_during_a_grace_period_waits_for_the_next),
       cmocka_unit_test(the_waiting_thread_is_woken),
       cmocka_unit_test(the_waiting_thread_comes_back_and_is_nobody_elses),
       cmocka_unit_test(a_program_may_use_liburcu_itself),
