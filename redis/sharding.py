@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What sharing a filter among many machines costs and promises: the formulas of docs/many-machines.md, with
+"""What sharing a filter among many machines costs and promises: the formulas of docs/use/many-machines.md, with
 numbers.  --simulate compares those that have chance in them with a simulation of fewer machines.
 
     sharding.py [--nodes N] [--keys K] [--rate P] [--bits B] [--gap S] [--period S]
@@ -122,7 +122,7 @@ def main():
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--keys", type=float, default=1e11)
     parser.add_argument("--rate", type=float, default=1e-6)
-    parser.add_argument("--bits", type=float, default=40, help="per key, at that rate (docs/space.md)")
+    parser.add_argument("--bits", type=float, default=40, help="per key, at that rate (docs/reference/space.md)")
     parser.add_argument("--gap", type=float, default=60, help="mean seconds between copies of a key")
     parser.add_argument("--period", type=float, default=10, help="seconds between unions")
     parser.add_argument("--simulate", action="store_true")

@@ -17,7 +17,7 @@
  * that is too weak to be visible at once becomes visible before the call counts as returned.  The
  * clocks of the cores would not drain it, but comparing them takes a tolerance for their
  * difference, which is as long as a store stays in the buffer.  That such stores are strong enough
- * follows from the argument in docs/correctness.md, and from the model.
+ * follows from the argument in docs/internals/correctness.md, and from the model.
  */
 #ifndef TAMIS_STRESS_STAMP_H
 #define TAMIS_STRESS_STAMP_H

@@ -106,7 +106,7 @@ static bool is_begun(const char *path)
 }
 
 /* Numbers of the header, and the bit of the required features that says that processes share the filter:
- * docs/format.md. */
+ * docs/reference/format.md. */
 enum {
   VERSION_AT = 8,
   FEATURES_AT = 16,

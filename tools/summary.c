@@ -32,7 +32,7 @@ void summary_expected(const char *name, const char *how, double lines, uint64_t 
     summary_row(name, "%s %.0f lines", how, lines);
 }
 
-/* The part of the bits from which the library estimates the keys: docs/bloom.md for a union, and
+/* The part of the bits from which the library estimates the keys: docs/internals/bloom.md for a union, and
  * tamis_stats.bits_set for a filter that counts. */
 static double counted_part(const tamis_stats *stats)
 {
@@ -45,7 +45,7 @@ static double counted_part(const tamis_stats *stats)
 }
 
 /* The variance of the number of bits, or of counters, that are set by so many keys, whose bits
- * coincide: docs/bloom.md ("Similarity"). */
+ * coincide: docs/internals/bloom.md ("Similarity"). */
 static double variance_of_bits(const tamis_stats *stats, double keys)
 {
   const bool counters = stats->kind == TAMIS_COUNTING_BLOOM;

@@ -4,7 +4,7 @@
 
     section 3   the contracts in include/tamis/tamis.h, and the fine print in docs/manual/details   (calls.py)
     section 1   what `tamis COMMAND --help` prints         (commands.py)
-    section 5   docs/format.md                             (markdown.py)
+    section 5   docs/reference/format.md                             (markdown.py)
 
     manual.py SOURCE_DIR OUT_DIR [PROGRAM...]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""tamis-format(5), from docs/format.md, and what docs/manual/details/ says in other pages.  It knows the
+"""tamis-format(5), from docs/reference/format.md, and what docs/manual/details/ says in other pages.  It knows the
 Markdown of these files, and no other."""
 import re
 
@@ -78,7 +78,7 @@ def body_of(text, top=".Sh"):
 
 
 def pages(source, version, date):
-    text = (source / "docs/format.md").read_text()
+    text = (source / "docs/reference/format.md").read_text()
     title = re.match(r"# (.*)", text)[1]
     body = [".Sh DESCRIPTION"] + body_of(text) + mdoc.see_also([("tamis", 1), ("tamis_save", 3)])
     page = mdoc.page("tamis-format", 5, date, version, title[0].lower() + title[1:], body)

@@ -95,7 +95,7 @@ typedef enum tamis_kind {
   TAMIS_COUNTING_BLOOM = 3 /* a Bloom filter with removes: a counter of four bits in place of each
                               bit; add and contains are lock-free.  A cuckoo filter takes a fraction
                               of its memory, and is nearly always the better choice
-                              (docs/counting.md) */
+                              (docs/use/counting.md) */
 } tamis_kind;
 
 typedef enum tamis_layout {
@@ -476,7 +476,7 @@ TAMIS_API int tamis_stats_text_many(const tamis_filter *const *filters, const ch
 
 /* ---- tamis_save: saved filters ----
  *
- * A saved filter is a sequence of bytes, the same on every machine; docs/format.md describes it.  A
+ * A saved filter is a sequence of bytes, the same on every machine; docs/reference/format.md describes it.  A
  * saved filter holds the filter's seed, which is a secret (tamis_stats.seed), and tells whoever
  * reads it which keys are probably in: keep it where others cannot read it. */
 

@@ -132,7 +132,7 @@ const vite = (version) => import(pathToFileURL(modules.resolve(`vite-${version}/
 const viteOptions = (root) => ({ root, base: './', logLevel: 'error', configFile: false, optimizeDeps: { exclude: ['tamis'] },
   server: { port: 0, host: '127.0.0.1', hmr: false } });
 
-/** For each: what a worker imports and hands to init(), as docs/javascript.md says; and what builds OUT from IN, or serves IN. */
+/** For each: what a worker imports and hands to init(), as docs/use/javascript.md says; and what builds OUT from IN, or serves IN. */
 const bundlers = {
   esbuild: { wasm: 'tamis/tamis.wasm', build: (from, to) => modules('esbuild').build({
     entryPoints: [join(from, 'worker.js')], outdir: to, bundle: true, format: 'esm', loader: { '.wasm': 'file' }, publicPath: '/' }) },

@@ -37,7 +37,7 @@ static inline void hash_make_secret(uint64_t seed, unsigned char secret[HASH_SEC
  * keys.
  *
  * That is enough where single bits are used.  A group of bits still shows the regularity of regular
- * input, such as counters, until it has been multiplied once more (docs/bloom.md has the
+ * input, such as counters, until it has been multiplied once more (docs/internals/bloom.md has the
  * measurement).  So the geometries take lines and hash strings from hash_spread() or from the top
  * of a product.
  *

@@ -14,7 +14,7 @@
  * (Intel, Software Developer's Manual, volume 2, VPGATHERQQ).  But the keys of a batch are calls of
  * their own, in order.  If a batch looks up one key twice, the second read came before the first
  * one, and another thread added the key in between, then the first look-up would find the key and
- * the second one would not.  Nor would it pay: docs/performance.md has the measurement.
+ * the second one would not.  Nor would it pay: docs/reference/performance.md has the measurement.
  *
  * Which code a filter uses is decided when it is created, by the processor.  Where there is no such
  * code, vectors_usable() is false and TAMIS_VECTORS is not defined: on other processors; and in

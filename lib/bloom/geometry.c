@@ -18,7 +18,7 @@ static const double tolerance = 1.1;
 /* The rate that one of a thousand filters exceeds, over the expected one, by the relative deviation
  * of the rate.  In large filters it is that of a normal distribution.  In small ones the tail is
  * longer, as a few full lines or words decide.  The curve was fitted to simulated filters
- * (docs/bloom.md). */
+ * (docs/internals/bloom.md). */
 static double one_in_a_thousand(double deviation)
 {
   return 1 + 3.1 * deviation + 17 * deviation * deviation / (1 + deviation);
@@ -26,7 +26,7 @@ static double one_in_a_thousand(double deviation)
 
 /* A reserve, as a part of the rate for each bit of a key.  The formulas assume random positions,
  * but the positions come from a short generator, which raises the rate by a few percent
- * (docs/bloom.md). */
+ * (docs/internals/bloom.md). */
 static const double generator_reserve = 0.002;
 
 /* The number of ranges, and the first one.  The classic layout has one: see choose_shape(). */

@@ -239,7 +239,7 @@ struct bloom_probe {
 enum { ROTATION_BITS = 6, DISTANCE_BITS = 5, DISTANCES_FROM_BIT = 30, SPREAD_FROM_BIT = 62 };
 
 /* What is added to the spread for each step from a word to the next.  Of the numbers that lead to
- * different words with every spread, these gave low rates with all shapes (docs/bloom.md). */
+ * different words with every spread, these gave low rates with all shapes (docs/internals/bloom.md). */
 static const unsigned char bloom_steps[] = {2, 3, 4, 2};
 
 FORCE_INLINE uint64_t rotate_left(uint64_t x, unsigned by)

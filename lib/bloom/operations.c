@@ -39,7 +39,7 @@
  *       which most bits are missing.  Let a key have p of the w words of a section.  A key that
  *       another thread adds meanwhile is in the word of the last gap with probability p / w, and has
  *       all of the bits that are missing there with about 1 / 30, 1 / 1,000 or 1 / 40,000, if these
- *       are one, two or three.  docs/correctness.md has what follows from this.
+ *       are one, two or three.  docs/internals/correctness.md has what follows from this.
  *     - Before it fills another gap, an add looks at the last one again.  If that has been completed
  *       meanwhile, the add looks at all words again, and so finds another last gap, or none.  What
  *       it has set before are bits of its own key, like those of a call that stops for good.  So of

@@ -15,7 +15,7 @@ struct shape_range {
 
 /* The blocked layout has the shape with the fewest words of those that need at most 3.5 % more bits
  * than the best one.  `line_deviation` is the standard deviation of the rate of a section over its
- * mean, times the root of the number of lines, at the lower end of the range (docs/bloom.md says
+ * mean, times the root of the number of lines, at the lower end of the range (docs/internals/bloom.md says
  * how it was simulated). */
 static const struct shape_range blocked_ranges[] = {
     {0.45, 1, 1, 1, 0.026},   {0.17, 1, 2, 1, 0.053},  {0.13, 1, 3, 1, 0.079},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 2: what the header of a saved Bloom filter says of its layers, and what the blocks of
- * further layers say.  docs/format.md describes both.
+ * further layers say.  docs/reference/format.md describes both.
  */
 #ifndef TAMIS_LIB_BLOOM_SAVED_HEAD_H
 #define TAMIS_LIB_BLOOM_SAVED_HEAD_H

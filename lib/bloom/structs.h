@@ -156,7 +156,7 @@ struct bloom_long {
   };
 };
 
-/* What is counted in a layer of a live filter, in the file: docs/format.md has the bytes. */
+/* What is counted in a layer of a live filter, in the file: docs/reference/format.md has the bytes. */
 enum { BLOOM_TALLY_SHARDS = 32 };
 struct bloom_tally {
   _Atomic uint64_t state;     /* in that of the first layer: see bloom_live_state() */

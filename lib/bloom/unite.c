@@ -31,7 +31,7 @@
  *
  * [C] Capacity.  A filter that is limited refuses a union that it has no room for before a bit
  *     changes: all words of both are read first, which gives the exact number of bits of the union.
- *     There is room if these are not more than max_bits, as for adds (docs/bloom.md), and if no
+ *     There is room if these are not more than max_bits, as for adds (docs/internals/bloom.md), and if no
  *     more keys than the capacity are certain.  Adds that run meanwhile may take that room.  The
  *     union counts the bits that it sets after each chunk, so that adds see them, and stops with
  *     TAMIS_EFULL before a chunk that lacks bits if the filter is full by then.

@@ -4,7 +4,7 @@
  *
  * These look-ups give the same answers as lookup.c, which has the argument.  They are the straight
  * path, for the usual case: one generation, a registered reader, and nothing has moved.  They leave
- * all other cases to lookup.c.  docs/performance.md has their gain in speed.
+ * all other cases to lookup.c.  docs/reference/performance.md has their gain in speed.
  */
 #include "cuckoo/lookup.h"
 

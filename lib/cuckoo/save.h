@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: saves, loads and maps cuckoo filters, in the format of docs/format.md.
+ * Layer 2: saves, loads and maps cuckoo filters, in the format of docs/reference/format.md.
  *
  *    a filter that grows    the segments of the first generation, each with its counts │ a later
  *                           generation, its segments │ ...; and, anywhere among them, keys that
@@ -57,7 +57,7 @@ enum { TOTAL_ENTRIES, TOTAL_COPIES, TOTAL_SEGMENTS, TOTAL_PLACES = TOTAL_SEGMENT
  * the number of lanes in use of each stripe, and in the words. */
 enum { SAVED_COPYING_AT = offsetof(struct segment, copying) };
 _Static_assert(SAVED_COPYING_AT == 44 && offsetof(struct stripe, used) == 4,
-               "docs/format.md says so");
+               "docs/reference/format.md says so");
 
 static inline void put_segment_head(const struct cuckoo_geometry *g, uint32_t copying,
                                     const uint32_t used[CUCKOO_FIXED_STRIPES],

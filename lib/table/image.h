@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: the image of a table in a file: its words, and its counts (docs/format.md).
+ * Layer 1: the image of a table in a file: its words, and its counts (docs/reference/format.md).
  *
  * Words stand in arrays and in blocks, each as a number of 64 bits.
  *

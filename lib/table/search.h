@@ -23,7 +23,7 @@
 #include <stddef.h>
 
 enum {
-  SEARCH_MOST_BUCKETS = 512, /* more fill a table better (docs/cuckoo.md), but take longer */
+  SEARCH_MOST_BUCKETS = 512, /* more fill a table better (docs/internals/cuckoo.md), but take longer */
   /* After these buckets, a thorough search goes so many steps further in depth (one step if a
    * bucket has many lanes).  A larger array of buckets would take much of a small stack. */
   SEARCH_STEPS_FURTHER = 2,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: what a saved sliding window consists of (docs/format.md).
+ * Layer 2: what a saved sliding window consists of (docs/reference/format.md).
  *
  *    header | array of the oldest layer | periods | copies | layer | its array | ... | trailer
  */

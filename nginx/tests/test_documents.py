@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What docs/nginx.md shows runs as it stands, and does what it says: each block that is marked with this file, in the
+"""What docs/use/nginx.md shows runs as it stands, and does what it says: each block that is marked with this file, in the
 server that TESTS has for it."""
 import base64
 import hashlib

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Measures the package; docs/python.md has the results.
+"""Measures the package; docs/use/python.md has the results.
 
     measure.py calls [--keys N]     single calls and batches, beside a set; ratios of medians of interleaved rounds
     measure.py batches [--keys N]   numpy batches beside the C call, whose library TAMIS_LIBRARY must name

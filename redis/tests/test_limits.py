@@ -63,7 +63,7 @@ def info_size(server, kind, key):
 
 
 def test_small_filters(server):
-    """What small filters take, in multiples of what RedisBloom takes for them: docs/redis.md has the table."""
+    """What small filters take, in multiples of what RedisBloom takes for them: docs/use/redis.md has the table."""
     most = {(100, True): (1.7, 1.58, 1.46, 1.37), (100, False): (1.92, 1.74, 1.46, 1.37),
             (1000, True): (1.15, 1.23, 1.01, 1.2), (1000, False): (1.17, 1.01, 1.01, 1.2),
             (10000, True): (1.01, 1.01, 1.01, 1.01), (10000, False): (1.17, 1.01, 1.01, 1.01)}

@@ -7,13 +7,13 @@ import { posix } from 'node:path';
 import { escape, upFrom } from './template.mjs';
 
 const groups = [
-  ['Begin', ['README.md', 'docs/choosing.md', 'docs/glossary.md', 'docs/platforms.md', 'docs/versions.md', 'CHANGELOG.md']],
-  ['The kinds', ['docs/bloom.md', 'docs/cuckoo.md', 'docs/growth.md', 'docs/window.md', 'docs/counting.md']],
-  ['From where you are', ['docs/command.md', 'docs/python.md', 'docs/javascript.md', 'docs/redis.md', 'docs/nginx.md',
-    'docs/shared.md', 'docs/many-machines.md']],
-  ['Size, speed, operation', ['docs/space.md', 'docs/performance.md', 'docs/monitoring.md', 'docs/format.md', 'docs/packaging.md', 'SECURITY.md']],
-  ['Why it is right', ['docs/correctness.md', 'docs/concurrency.md', 'docs/model.md', 'docs/testing.md']],
-  ['To change it', ['CONTRIBUTING.md', 'docs/adding-a-kind.md']],
+  ['Begin', ['README.md', 'docs/use/choosing.md', 'docs/reference/glossary.md', 'docs/reference/platforms.md', 'docs/reference/versions.md', 'CHANGELOG.md']],
+  ['The kinds', ['docs/internals/bloom.md', 'docs/internals/cuckoo.md', 'docs/internals/growth.md', 'docs/use/window.md', 'docs/use/counting.md']],
+  ['From where you are', ['docs/use/command.md', 'docs/use/python.md', 'docs/use/javascript.md', 'docs/use/redis.md', 'docs/use/nginx.md',
+    'docs/use/shared.md', 'docs/use/many-machines.md']],
+  ['Size, speed, operation', ['docs/reference/space.md', 'docs/reference/performance.md', 'docs/use/monitoring.md', 'docs/reference/format.md', 'docs/reference/packaging.md', 'SECURITY.md']],
+  ['Why it is right', ['docs/internals/correctness.md', 'docs/internals/concurrency.md', 'docs/internals/model.md', 'docs/internals/testing.md']],
+  ['To change it', ['CONTRIBUTING.md', 'docs/internals/adding-a-kind.md']],
 ];
 
 /** The anchor of a heading, as GitHub and GitLab make it. */
@@ -118,7 +118,8 @@ const introduction = `<section class="tools" aria-label="Tools on this site">
 export function documents(pages, manuals) {
   const { tree, put, copy } = pages;
   const begin = groups.flatMap(([, files]) => files);
-  const more = readdirSync(join(tree, 'docs')).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`)
+  const more = ['docs', 'docs/use', 'docs/internals', 'docs/reference'].flatMap((folder) =>
+    readdirSync(join(tree, folder)).filter((name) => name.endsWith('.md')).map((name) => `${folder}/${name}`))
     .filter((file) => !begin.includes(file));
   const waiting = [...begin, ...more, 'js/README.md'];
   const seen = new Set(waiting);

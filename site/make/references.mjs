@@ -96,7 +96,7 @@ function putJavaScript({ tree, modules, put }) {
   });
   putEntries(put, {
     path: 'reference/javascript.html', title: 'JavaScript', entries,
-    introduction: '<p>What the npm package exports, from its types. <code>Reader</code> is in <code>tamis/reader</code>, all else in <code>tamis</code>; the errors are in both. <a href="../docs/javascript.html">JavaScript</a> has the rest: keys, memory, browsers, speed.</p>',
+    introduction: '<p>What the npm package exports, from its types. <code>Reader</code> is in <code>tamis/reader</code>, all else in <code>tamis</code>; the errors are in both. <a href="../docs/use/javascript.html">JavaScript</a> has the rest: keys, memory, browsers, speed.</p>',
   });
 }
 
@@ -108,7 +108,7 @@ function putPython({ tree, put }, folder) {
   const { doc, entries } = JSON.parse(json);
   putEntries(put, {
     path: 'reference/python.html', title: 'Python', entries,
-    introduction: `${prose(doc)}\n<p>What <code>help(tamis)</code> says. <a href="../docs/python.html">Python</a> has the rest: keys, processes, Scrapy, consumers, speed.</p>`,
+    introduction: `${prose(doc)}\n<p>What <code>help(tamis)</code> says. <a href="../docs/use/python.html">Python</a> has the rest: keys, processes, Scrapy, consumers, speed.</p>`,
   });
 }
 
@@ -123,8 +123,8 @@ export function references(pages, { manuals, python }) {
     kinds.push(['python.html', 'Python', 'the package <code>tamis</code>, from its stubs and docstrings']);
   }
   putJavaScript(pages);
-  kinds.push(['javascript.html', 'JavaScript', 'the npm package <code>tamis</code>, from its types'], ['../docs/command.html', 'The command', 'its usual calls, and what it promises'],
-    ['../docs/redis.html', 'Redis and Valkey', 'the commands of the module'], ['../docs/nginx.html', 'nginx', 'the directives and variables of the module'], ['../docs/format.html', 'Files', 'the format, complete enough for a reader of your own']);
+  kinds.push(['javascript.html', 'JavaScript', 'the npm package <code>tamis</code>, from its types'], ['../docs/use/command.html', 'The command', 'its usual calls, and what it promises'],
+    ['../docs/use/redis.html', 'Redis and Valkey', 'the commands of the module'], ['../docs/use/nginx.html', 'nginx', 'the directives and variables of the module'], ['../docs/reference/format.html', 'Files', 'the format, complete enough for a reader of your own']);
   const items = kinds.map(([href, name, what]) => `<li><a href="${href}">${name}</a> <span>${what}</span></li>`);
   pages.put({ path: 'reference/index.html', title: 'Reference', body: `<h1>Reference</h1>\n<div class="groups"><ul>${items.join('\n')}</ul></div>` });
 }

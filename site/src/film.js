@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What "See it work" shows: a small filter, step by step.  After each step the filter is saved, and what is shown is
-// read from the saved bytes, as docs/format.md describes them.
+// read from the saved bytes, as docs/reference/format.md describes them.
 import { Filter } from '../../js/src/wasm.js';
 import { SavedFilter, sourceOfBytes } from './format.js';
 import { scenes } from './scenes.js';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reads saved filters as docs/format.md describes them, by slices: what the look-up of a key needs, and no more.
+// Reads saved filters as docs/reference/format.md describes them, by slices: what the look-up of a key needs, and no more.
 //
 // A source is { size, read(at, size) }, which resolves to exactly so many bytes.  The sum of the header is checked by
 // the library (see file-page.js).  Sums of blocks and chunks are not, as whoever checks them must read all that they

@@ -65,7 +65,7 @@ export function sizeOf(options) {
   }
 }
 
-/** The kind, and of a Bloom filter the layout, that docs/choosing.md advises. */
+/** The kind, and of a Bloom filter the layout, that docs/use/choosing.md advises. */
 function advised({ removes, growth, window }) {
   const kind = removes || (growth === 'unknown' && !window) ? 'cuckoo' : 'bloom';
   return ({ options }) => options.kind === kind && (kind !== 'bloom' || window || options.layout === 'blocked');

@@ -79,9 +79,9 @@ const legends = {
 };
 
 const explanations = {
-  bloom: `<h2>What you see</h2><p>A key sets a few bits, all in one line of eight words. A look-up asks for these bits: if one is not set, the key was never added. When as many keys are in as the layer was made for, the next add opens another one, and look-ups ask both. More in <a href="docs/bloom.html">Bloom filters</a>.</p>`,
-  cuckoo: `<h2>What you see</h2><p>A key has two buckets, one in the upper row and one in the lower one, and leaves a few bits of its hash in a lane of one of them. When both are full, an entry there moves to its own other bucket: that is an eviction. When a segment is full, it splits into two; the keys themselves are not needed for that. More in <a href="docs/cuckoo.html">cuckoo filters</a> and <a href="docs/growth.html">how they grow</a>.</p>`,
-  window: `<h2>What you see</h2><p>Each entry has the stamp of the period in which its key was last added. The filter remembers four periods here: when a period ends, the oldest stamp counts no more, and its lanes are free. Nothing is copied for that. More in <a href="docs/window.html">sliding windows</a>.</p>`,
+  bloom: `<h2>What you see</h2><p>A key sets a few bits, all in one line of eight words. A look-up asks for these bits: if one is not set, the key was never added. When as many keys are in as the layer was made for, the next add opens another one, and look-ups ask both. More in <a href="docs/internals/bloom.html">Bloom filters</a>.</p>`,
+  cuckoo: `<h2>What you see</h2><p>A key has two buckets, one in the upper row and one in the lower one, and leaves a few bits of its hash in a lane of one of them. When both are full, an entry there moves to its own other bucket: that is an eviction. When a segment is full, it splits into two; the keys themselves are not needed for that. More in <a href="docs/internals/cuckoo.html">cuckoo filters</a> and <a href="docs/internals/growth.html">how they grow</a>.</p>`,
+  window: `<h2>What you see</h2><p>Each entry has the stamp of the period in which its key was last added. The filter remembers four periods here: when a period ends, the oldest stamp counts no more, and its lanes are free. Nothing is copied for that. More in <a href="docs/use/window.html">sliding windows</a>.</p>`,
 };
 
 // ---- a step ----

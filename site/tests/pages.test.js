@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fileAddress, filesOf, missing, serve, withChromium } from './chromium.js';
 
-const tools = ['index.html', 'planner.html', 'file.html', 'watch.html', 'search.html', 'docs/choosing.html', 'docs/index.html',
-  'docs/performance.html', 'reference/index.html'].filter((path) => !missing && filesOf('.html').includes(path));
+const tools = ['index.html', 'planner.html', 'file.html', 'watch.html', 'search.html', 'docs/use/choosing.html', 'docs/index.html',
+  'docs/reference/performance.html', 'reference/index.html'].filter((path) => !missing && filesOf('.html').includes(path));
 
 /** Whether the page is wider than its window. */
 const tooWide = (page) => page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);

@@ -12,8 +12,8 @@ test('search', { skip: missing }, () => withChromium(async (newPage) => {
     await page.locator('#said', { hasText: /section|Nothing/ }).waitFor();
     return page.$$eval('#found a', (links) => links.map((link) => link.getAttribute('href')));
   };
-  assert.ok((await found('eviction')).includes('docs/cuckoo.html#eviction'));
-  assert.ok((await found('periods window remembered')).some((path) => path.startsWith('docs/window.html')));
+  assert.ok((await found('eviction')).includes('docs/internals/cuckoo.html#eviction'));
+  assert.ok((await found('periods window remembered')).some((path) => path.startsWith('docs/use/window.html')));
   assert.equal((await found('tamis_add_unique')).some((path) => path.startsWith('man/tamis_add.3.html') || path.startsWith('docs/')), true);
   assert.ok((await found('Filter.addCopy')).includes('reference/javascript.html#Filter.addCopy'));
   assert.deepEqual(await found('xyzzyq'), []);

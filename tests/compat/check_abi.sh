@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The ABI of the library is that of the last release (tests/compat/abi/last.abi), but for the changes that
-# tests/compat/abi/changes.txt names.  docs/versions.md says how a change is written down.  Before the first release
+# tests/compat/abi/changes.txt names.  docs/reference/versions.md says how a change is written down.  Before the first release
 # there is neither of these files, and nothing to keep: the check only shows that it finds changes.
 #
 #   check_abi.sh SOURCE_DIR BUILD_DIR CC SONAME           compares
@@ -56,7 +56,7 @@ if [ -e "$abi/last.abi" ] || [ "$mode" = accept ]; then
     exit
   fi
   if ! diff -u "$abi/changes.txt" "$work/changes.txt"; then
-    echo "the ABI has changed, and tests/compat/abi/changes.txt does not say so (docs/versions.md)"
+    echo "the ABI has changed, and tests/compat/abi/changes.txt does not say so (docs/reference/versions.md)"
     exit 1
   fi
   # The fourth bit of the status says that programs which were built before cannot run.

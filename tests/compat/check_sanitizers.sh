@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # A program that publishes data through filters (test_published.c), under the sanitizers and valgrind of those
-# who use the library: docs/packaging.md says what they have to say, and where they are mistaken.
+# who use the library: docs/reference/packaging.md says what they have to say, and where they are mistaken.
 #
 #   check_sanitizers.sh SOURCE_DIR SHARED_LIBRARY [TSAN_LIBRARY]
 #

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Reads saved filters, as docs/format.md describes them, without the library.
+"""Reads saved filters, as docs/reference/format.md describes them, without the library.
 
     tamis_reader.py FILE [KEY ...]      prints the header, and whether each key is in
 

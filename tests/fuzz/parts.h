@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A saved filter, cut into its parts so that they can be changed, and put together again with right
- * sums: so changes reach what is behind the sums.  docs/format.md describes the container.
+ * sums: so changes reach what is behind the sums.  docs/reference/format.md describes the container.
  */
 #ifndef TAMIS_TESTS_FUZZ_PARTS_H
 #define TAMIS_TESTS_FUZZ_PARTS_H

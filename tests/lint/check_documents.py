@@ -140,7 +140,7 @@ def try_rules(tree):
     quote = "<!-- quote: {} -->\n\n```c\n{}```\n"
     broken = [
         ("[a](docs/no_such_page.md)\n", "is not there"),
-        ("[a](docs/space.md#no-such-heading)\n", "no such heading"),
+        ("[a](docs/reference/space.md#no-such-heading)\n", "no such heading"),
         (quote.format("examples/quick/share.c", program.replace("20000", "30000")), "is not its text"),
         (quote.format("examples/quick/no.c", "int x;\n"), "is not there"),
         (quote.format("LICENSE", LICENCE.sub("", (tree / "LICENSE").read_text())), "which no test runs"),
@@ -155,7 +155,7 @@ def try_rules(tree):
         found = list(faults(tree, "README.md", "# Title\n" + text))
         if len(found) != 1 or not found[0].endswith(expected) and expected not in found[0]:
             sys.exit(f"this is accepted, or takes another complaint than '{expected}': {found}\n{text}")
-    good = "# A title\n[a](docs/space.md#other-capacities) [b](#a-title)\n" + quote.format("examples/quick/share.c", program)
+    good = "# A title\n[a](docs/reference/space.md#other-capacities) [b](#a-title)\n" + quote.format("examples/quick/share.c", program)
     table = "| `lib/` | `base/` |\n| `docs/` | `manual/` |\n| `include/x/` | |\n"
     if len(list(unnamed(table, ["lib", "lib/base", "include/x", "lib/manual", "base", "x"]))) != 3:
         sys.exit("a folder that CONTRIBUTING.md does not name is accepted, or one that it names is not")

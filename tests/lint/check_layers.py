@@ -34,7 +34,7 @@ OUTSIDE = {  # how the headers of a library are named, and the file that may inc
 }
 DEFINITION = re.compile(r"^(?![ \t#}]|extern|typedef)[^\n;{}]*?(?:\n[ \t]+[^;{}\n]*)*?\b(tamis__\w+)\b\s*"
                         r"(?:\([^;{}]*\)\s*\{|(?:\[[^\]]*\])*\s*[=;])", re.M)
-# Tables of functions.  To name one is no call: calls through pointers may go up (docs/concurrency.md).
+# Tables of functions.  To name one is no call: calls through pointers may go up (docs/internals/concurrency.md).
 TABLES = re.compile(r"tamis__\w+_kind|tamis__bloom_calls(_by_vectors)?|tamis__bloom_layered")
 KNOWN_CALLS = {  # in a circle, and why
 }

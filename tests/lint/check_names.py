@@ -16,7 +16,7 @@ import re
 import sys
 
 ELSEWHERE = {  # expressions for names that no code here has, and where they are from
-    r".*quotient.*|TAMIS_QUOTIENT": "a kind that is not there, which docs/adding-a-kind.md adds",
+    r".*quotient.*|TAMIS_QUOTIENT": "a kind that is not there, which docs/internals/adding-a-kind.md adds",
     "call_rcu|synchronize_rcu": "liburcu",
     "ck_spinlock_fas": "ConcurrencyKit",
     "compare_exchange|may_alias|longjmp|stdatomic.h|sys/random.h|linux/magic.h": "C, C++, gcc and Linux",

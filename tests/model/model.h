@@ -9,7 +9,7 @@
  *    world.cpp             their world: relacy's memory model beneath the library's code
  *    instrumentation.cpp   what the compiler calls for each access of the library
  *
- * docs/model.md says how it works.
+ * docs/internals/model.md says how it works.
  */
 #ifndef TAMIS_TESTS_MODEL_H
 #define TAMIS_TESTS_MODEL_H

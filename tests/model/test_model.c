@@ -144,7 +144,7 @@ int main(int argc, char **argv)
                             parse,
                             "[SHAPE...]",
                             "Searches the executions of small situations (all of them, or those "
-                            "named) for one that breaks a promise; docs/model.md.",
+                            "named) for one that breaks a promise; docs/internals/model.md.",
                             NULL,
                             NULL,
                             NULL};

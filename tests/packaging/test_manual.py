@@ -132,7 +132,8 @@ def copied(folder):
     """A copy of what the pages of section 3 and 5 are made from."""
     for name in ("include/tamis", "docs/manual"):
         shutil.copytree(SOURCE / name, folder / name)
-    for name in ("docs/format.md", "CHANGELOG.md"):
+    for name in ("docs/reference/format.md", "CHANGELOG.md"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(SOURCE / name, folder / name)
     return folder
 

@@ -151,7 +151,7 @@ end_slow() { # [SIGNAL]
 } 2>/dev/null
 
 # With several threads an add may meet others in its midst that hide its line, rarely, and rather where threads
-# wait for a processor: docs/correctness.md, B.  No line is written twice.
+# wait for a processor: docs/internals/correctness.md, B.  No line is written twice.
 hidden=2
 # At this rate a filter errs once in some 50,000 runs of the suite, so lines can be compared exactly.
 exact=--fpp=1e-11

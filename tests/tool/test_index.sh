@@ -185,7 +185,7 @@ for n in $counts; do
 done
 check "each key is in the filter of its file" test -z "${unfound:-}"
 
-# As docs/command.md says: so many bits for each key, and 530 to 720 bytes for each file.
+# As docs/use/command.md says: so many bits for each key, and 530 to 720 bytes for each file.
 rest_of() { # RATE BITS N
   seq -f "line %.0f" "$3" >size.1
   for i in $(seq 2 10); do cp size.1 "size.$i"; done

@@ -222,7 +222,7 @@ judge() {
   injected=$(injected_calls)
   [ -n "$injected" ] || return 0 # not every run makes the same calls
   # The library has checked that there is memory for liburcu's list of threads.  If liburcu does not
-  # get it after that, it ends the process (docs/growth.md).
+  # get it after that, it ends the process (docs/internals/growth.md).
   grep -q 'mmap(NULL, 2080,' <<<"$injected" && return 0
   if [ "$status" -eq 0 ]; then
     right "$1" && ! grep -q 'write(2,' <<<"$injected" && return

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Numbers in bytes, and the hashes of docs/format.md.
+// Numbers in bytes, and the hashes of docs/reference/format.md.
 
 export const MASK = (1n << 64n) - 1n;
 export const MULTIPLIER = 0xD1342543DE82EF95n;

@@ -318,7 +318,7 @@ static double lost_keys(tamis_layout layout, double fpp, double *deviation)
   return (double) hits / ROUNDS * g.shape.probes / (double) section_words;
 }
 
-/* The figures of guarantee B in docs/correctness.md. */
+/* The figures of guarantee B in docs/internals/correctness.md. */
 static void another_key_rarely_fills_the_last_gap(void **state)
 {
   (void) state;
@@ -341,7 +341,7 @@ static void another_key_rarely_fills_the_last_gap(void **state)
   }
 }
 
-/* The plan keeps its promise, with what docs/bloom.md sets aside for the generator of positions,
+/* The plan keeps its promise, with what docs/internals/bloom.md sets aside for the generator of positions,
  * and no plan 2 % smaller would. */
 static void plan_is_the_smallest_that_keeps_the_rate(void **state)
 {

@@ -256,7 +256,7 @@ static void an_intersection_answers_as_both_do(void **state)
 
 /* ---- similarity ---- */
 
-/* docs/bloom.md has this formula. */
+/* docs/internals/bloom.md has this formula. */
 static double sum_of_pairs(double scale, double a, double b, double united, double common)
 {
   return exp(scale * united) - exp(scale * a) - exp(scale * b) + 2 * exp(scale * common) - 1 -

@@ -137,7 +137,7 @@ static void first_generations_split_as_documented(void **state)
   static const struct {
     double fpp;
     unsigned width, then, at, depth;
-  } rows[] = {{0.03, 12, 16, 5, 6}, /* docs/growth.md */
+  } rows[] = {{0.03, 12, 16, 5, 6}, /* docs/internals/growth.md */
               {0.01, 16, 16, 0, 10},
               {0.001, 16, 21, 5, 10},
               {1e-4, 21, 21, 0, 14},
