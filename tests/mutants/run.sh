@@ -164,4 +164,4 @@ if [ -n "$number" ] && [ -z "${TAMIS_MUTANTS:-}" ]; then
     mkdir -p "${passed%/*}" && touch "$passed"
   fi
 fi
-echo "caught: $name by ${check[*]}, try $tries: $(grep -aEm1 -- "$says" "$output")"
+echo "caught: $name by ${check[*]}, try $tries: $(grep -aEm1 -- "$says" "$output" | cut -c -300)"
