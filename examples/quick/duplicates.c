@@ -9,7 +9,7 @@ int main(void)
   const char *stream[] = {"apple", "pear", "apple", "fig", "pear"};
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.capacity = 1000000; /* distinct keys expected; the filter grows if there are more */
-  options.fpp = 1e-6;         /* of so many new keys, one is dropped wrongly */
+  options.fpp = 1e-6;         /* one new key in a million is dropped wrongly */
   tamis_filter *seen;
   if (tamis_create(&options, &seen) != TAMIS_OK)
     return 1;

@@ -17,9 +17,8 @@ unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned 
  * understood sets no limit. */
 unsigned tamis__quota_cores(const char *membership, const char *root);
 
-/* A new thread has the policy and the cores of the one that starts it, which may be a real-time
- * thread, or one that is bound to a core.  This makes the calling thread an ordinary one, on the
- * cores of the process. */
+/* Gives the calling thread the ordinary policy, and the cores of the process.  Otherwise it has
+ * those of the thread that started it, which may be real-time, or bound to a core. */
 void tamis__schedule_as_the_process(void);
 
 /* The number of the processor that runs the thread, which may be another one soon.

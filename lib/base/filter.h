@@ -22,8 +22,8 @@ enum {
   FILTER_GROUP = SMALL(64, 8),
   /* How many keys of a batch have their memory fetched at any moment.  That is more than a core can
    * wait for at once, so the core is always waiting for as many as it can; and few enough that the
-   * memory is still in the first-level cache when it is used.  docs/reference/performance.md has the
-   * measurement. */
+   * memory is still in the first-level cache when it is used.  docs/reference/performance.md has
+   * the measurement. */
   FILTER_AHEAD = SMALL(64, 8)
 };
 
@@ -69,8 +69,8 @@ enum filter_period {
 };
 
 /* The calls on whole filters.  The options have been checked as far as they mean the same to all
- * kinds; the kind checks the rest.  docs/internals/adding-a-kind.md has the results of refusals, and the
- * figures that `stats` sets. */
+ * kinds; the kind checks the rest.  docs/internals/adding-a-kind.md has the results of refusals,
+ * and the figures that `stats` sets. */
 struct filter_kind {
   tamis_kind kind;
   const char *name; /* of the enumerator; texts show it without TAMIS_ */

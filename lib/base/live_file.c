@@ -85,7 +85,7 @@ static uint64_t mended_at(const _Atomic uint64_t *boot)
 
 /* ORDER live.counted (release)
  *   pairs with     live.boot, which has the argument
- *   checked by     mutants/not_counted_again (that there is something to make visible) */
+ *   checked by     mutants/not_counted_again (that mending matters, not the order) */
 static void set_mended_at(_Atomic uint64_t *boot, uint64_t now)
 {
   atomic_store_explicit(boot, now, memory_order_release);

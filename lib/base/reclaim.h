@@ -148,7 +148,7 @@ void tamis__reader_resume(enum reader_pause pause);
 
 /* ---- backlogs ---- */
 
-/* The first member of every block that is retired.  Readers do not look at it. */
+/* Every retired block begins with this, which readers do not look at. */
 struct retired {
   struct retired *next;
   uint64_t size;

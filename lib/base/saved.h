@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 1: the container of a saved filter: a stream of bytes that is written and read once, from
- * its beginning to its end.  docs/reference/format.md describes it; nothing here knows a kind of filter.
+ * its beginning to its end.  docs/reference/format.md describes it; nothing here knows a kind of
+ * filter.
  *
  *    header | array, with its sums | block | block | ... | trailer
  *

@@ -61,7 +61,7 @@ static inline struct known_slot *slot_claim(void)
   return NULL;
 }
 
-/* Remembers the slot of the calling thread, which is registered. */
+/* Remembers the calling thread's slot; the thread is registered. */
 static inline void slot_remember(const volatile int *taken)
 {
   const volatile int *known = NULL;

@@ -39,7 +39,7 @@ static inline struct lane_shape bucket_shape(unsigned width, bool ages)
 
 /* ---- entries ---- */
 
-/* A new entry for a fingerprint, whose first bit is bit 63. */
+/* A new entry for a fingerprint that begins at bit 63. */
 static inline uint64_t bucket_entry(const struct lane_shape *s, uint64_t fingerprint)
 {
   uint64_t entry = fingerprint >> (s->shift & 63);

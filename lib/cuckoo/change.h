@@ -65,8 +65,8 @@ unsigned tamis__change_needs_array(const struct change *change, unsigned depth);
 struct directory_array *tamis__change_larger_array(const struct change *change, unsigned bits,
                                                    int *result);
 
-/* Counts a split (`direction` 1) or a join (-1) in `figure`, and updates the numbers of segments.
- * `depth`: of the children. */
+/* Adds 1 to *figure for a split (`direction` 1) or join (-1); updates the numbers of segments.
+ * `depth`: the children's. */
 void tamis__change_count(const struct change *change, _Atomic uint64_t *figure, unsigned depth,
                          int direction);
 

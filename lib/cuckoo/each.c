@@ -93,7 +93,7 @@ FORCE_INLINE bool prefetch_alike(const tamis_filter *const *filters, const void 
   return true;
 }
 
-/* `common`: the same as `alike`, in memory. */
+/* `alike`: a local copy of *common. */
 FORCE_INLINE bool contains_alike(const struct cuckoo *c, const struct cuckoo_alike *alike,
                                  const void *common, bool growable)
 {

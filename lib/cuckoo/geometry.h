@@ -94,8 +94,7 @@ static inline unsigned char cuckoo_cleared_bits(uint64_t cleared_from)
 }
 
 /* Plans the first generation.
- *   Errors  TAMIS_EUNSUPPORTED: no width gives the rate; TAMIS_EINVAL: no address space is
- *           enough */
+ *   Errors  TAMIS_EUNSUPPORTED: the rate is too low; TAMIS_EINVAL: beyond any address space */
 int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out);
 
 /* Plans a later generation, for a filter with `keys` keys.  `before` is the newest generation, and

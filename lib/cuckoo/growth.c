@@ -50,7 +50,8 @@
  *
  *    A writer that has waited for a stripe of S finds the mark, and begins again at the directory.
  *
- * docs/internals/growth.md has a picture of all of this, and the table of rules that step_for() follows.
+ * docs/internals/growth.md has a picture of all of this, and the table of rules that step_for()
+ * follows.
  */
 #include "cuckoo/growth.h"
 

@@ -48,8 +48,8 @@
  *     A unique add and a remove happen before or after this add.  Look-ups rely on this for
  *     removes: see [D] in lookup.c.
  *
- * docs/internals/concurrency.md has the order of locks.  A call that holds stripes of bucket pairs never
- * waits for a growth stripe.
+ * docs/internals/concurrency.md has the order of locks.  A call that holds stripes of bucket pairs
+ * never waits for a growth stripe.
  */
 #include "cuckoo/operations.h"
 

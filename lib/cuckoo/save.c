@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-/* Saves a block's counts, except those of lanes without an entry: they are not in the piece. */
+/* Saves a block's counts, except those of lanes that have no entry in the piece. */
 static void save_block(struct image_counts *to, const struct snapshot_piece *piece, unsigned block)
 {
   const struct lane_shape *s = &piece->geometry->shape;

@@ -87,8 +87,8 @@ int tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c);
 /* TAMIS_OK; TAMIS_ABSENT: no piece is left; or TAMIS_ENOMEM. */
 int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece);
 
-/* Returns the number of hashes (mixed) to record now, and sets *hashes.  After the last piece,
- * repeated calls return all that are left. */
+/* Sets *hashes to mixed hashes of removed keys to record now; returns how many.  After the last
+ * piece, repeat until 0. */
 size_t tamis__snapshot_removed(struct cuckoo_snapshot *s, const uint64_t **hashes);
 
 void tamis__snapshot_end(struct cuckoo_snapshot *s);

@@ -530,7 +530,7 @@ static inline bool segment_is_full(const struct cuckoo *c, const struct segment 
   return fullness_is(&segment->fullness, FULLNESS_FULL, fullness_counted(&c->rooms));
 }
 
-/* Whether a copy that finds no lane, and cannot be counted, is refused at once. */
+/* Whether a further copy that gets no lane or count is refused with no search. */
 static inline bool segment_refuses_copies(const struct cuckoo *c, const struct segment *segment)
 {
   return segment_is_full(c, segment) ||

@@ -34,8 +34,8 @@
 
 #include <math.h>
 
-/* The number of entries for each number of known bits after root0.  (An index has at most 64 bits
- * after root0, and an entry 31.) */
+/* Entries by how many bits they know after root0: fewer than 64 of root and pair, at most 14 of
+ * the prefix, 31 of the entry. */
 enum { MAX_KNOWN_BITS = 128 };
 struct census {
   uint64_t entries[MAX_KNOWN_BITS];

@@ -54,7 +54,7 @@ struct survey {
 };
 
 struct union_plan {
-  double excess;           /* excess that the union will add */
+  double excess;           /* excess rate added by the union */
   double former, reserved; /* the excess of `into` without the union, and with it */
   double rate;             /* rate of the generations that the union will open */
   unsigned deepest;        /* depth that the newest generation will reach */

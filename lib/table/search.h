@@ -23,9 +23,9 @@
 #include <stddef.h>
 
 enum {
-  SEARCH_MOST_BUCKETS = 512, /* more fill a table better (docs/internals/cuckoo.md), but take longer */
-  /* After these buckets, a thorough search goes so many steps further in depth (one step if a
-   * bucket has many lanes).  A larger array of buckets would take much of a small stack. */
+  SEARCH_MOST_BUCKETS = 512, /* more fill a table better, but take longer: cuckoo.md */
+  /* From buckets not yet followed, a thorough search goes this many steps further in depth (one
+   * if a bucket has many lanes), as a larger array would take much of a small stack. */
   SEARCH_STEPS_FURTHER = 2,
   SEARCH_FEW_LANES = 3,
   /* Longer paths are rare: with two lanes in a bucket, a path over 512 buckets has 8 moves. */

@@ -94,7 +94,7 @@ static inline uint64_t epoch_first(unsigned stamps)
   return epoch_make(0, 0, false, 1, stamps);
 }
 
-/* How many periods have ended since the one with this stamp ran. */
+/* How many periods ago the one with this stamp ran. */
 static inline unsigned epoch_age(uint64_t epoch, unsigned stamp, unsigned stamps)
 {
   unsigned now = epoch_now(epoch);

@@ -97,7 +97,7 @@ static int move_further_locked(struct window_memory *memory, const struct window
 struct path_of_layer {
   struct window_layer *layer;
   uint64_t first; /* first bucket of the segment */
-  uint64_t epoch; /* an epoch word that names `layer` as the newest one */
+  uint64_t epoch; /* the epoch word with which `layer` was found */
   struct cuckoo_path path;
 };
 

@@ -30,7 +30,7 @@
 
 enum {
   WINDOW_LINE_WORDS = 8,
-  /* log2 of the most words that one stripe covers without a gap: 4 KiB. */
+  /* The highest block_shift: blocks have at most 4 KiB. */
   WINDOW_MAX_BLOCK_SHIFT = SMALL(9, 4)
 };
 

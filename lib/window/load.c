@@ -60,7 +60,7 @@ static bool read_layer_numbers(unsigned periods, const uint64_t *numbers, struct
          out->geometry.capacity <= window_lanes(&out->geometry);
 }
 
-/* Whether no layer before this one has its index. */
+/* Whether no earlier layer has the same index. */
 static bool fits_before(const struct load *l, const struct content *layer)
 {
   for (unsigned i = 0; i < l->n; i++)

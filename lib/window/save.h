@@ -10,8 +10,8 @@
 #include "base/saved.h"
 #include "window/copies.h"
 
-/* The numbers in the header's geometry, and the trailer's totals.  The numbers of a layer are the
- * payload of its block; those of the oldest layer are in the header. */
+/* Numbers of a layer: the oldest one's in the header's geometry, any other's in its block.  Then
+ * the numbers of the header's geometry, and the trailer's totals. */
 enum {
   SAVED_LAYER_SHAPE,
   SAVED_LAYER_SEGMENTS,

@@ -43,7 +43,7 @@ static void record(const struct run *r, const unsigned char *data, size_t size)
   options.max_bytes = RECORD_MOST;
   tamis_filter *f;
   int result = tamis_load(&options, read_source, &s, &f);
-  const bool live = size > 16 && data[16] & 4; /* the required features: see docs/reference/format.md */
+  const bool live = size > 16 && data[16] & 4; /* required features: docs/reference/format.md */
   if (result == TAMIS_OK && s.at < size && !live)
     result = TAMIS_ECORRUPT;
   tamis_destroy(f);
