@@ -94,6 +94,7 @@ static unsigned acquire_index_of(unsigned word)
     if (used == UINT64_MAX)
       return 0;
     bit = (unsigned) __builtin_ctzll(~used);
+    HOOK(index_found);
   } while (!atomic_compare_exchange_weak_explicit(&used_indices[word], &used,
                                                   used | UINT64_C(1) << bit, memory_order_acquire,
                                                   memory_order_relaxed));
