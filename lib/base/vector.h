@@ -16,9 +16,10 @@
  * one, and another thread added the key in between, then the first look-up would find the key and
  * the second one would not.  Nor would it pay: docs/reference/performance.md has the measurement.
  *
- * Which code a filter uses is decided when it is created, by the processor.  Where there is no such
- * code, vectors_usable() is false and TAMIS_VECTORS is not defined: on other processors; and in
- * builds for tests in which a schedule is replayed or a sanitizer looks at each access.
+ * Which code is used is decided by the processor: for a cuckoo filter when it is created, for a Bloom
+ * filter in each batch.  Where there is no such code, vectors_usable() is false and TAMIS_VECTORS is
+ * not defined: on other processors; and in builds for tests in which a schedule is replayed or a
+ * sanitizer looks at each access.
  */
 #ifndef TAMIS_LIB_VECTOR_H
 #define TAMIS_LIB_VECTOR_H

@@ -301,11 +301,7 @@ uint64_t tamis__layers_close_first(const struct bloom_geometry *g);
 
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited);
 
-/* The same, where vectors_usable(). */
-const struct bloom_calls *tamis__bloom_calls_by_vectors(struct bloom_shape shape, bool limited);
-
-/* Layers after the first one are long.  (If the first one is not, a batch in several layers is not
- * computed with vectors there.  To ask for the processor would slow down each single call.) */
+/* Layers after the first one are long. */
 static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
 {
   return bloom_is_long(b) ? const_bloom_long_of(b)->calls

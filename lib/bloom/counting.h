@@ -331,6 +331,7 @@ FORCE_INLINE int counting_add_missing(struct bloom *b, struct bloom_key of,
                                       struct bloom_shape shape)
 {
   struct stripe *stripe = stripe_of_line(b, of.first);
+  HOOK(bloom_key_missed);
   stripe_lock(stripe);
   int result = counting_add_missing_locked(b, of, shape);
   stripe_unlock(stripe);

@@ -4,7 +4,6 @@
  */
 #include "base/memory.h"
 #include "base/parts.h"
-#include "base/vector.h"
 #include "bloom/bloom.h"
 
 #include <math.h>
@@ -230,12 +229,6 @@ double tamis__bloom_max_bits(const struct bloom *b)
   return b->limited ? bloom_max_bits(b) : tamis__bloom_limit_of_bits(&g);
 }
 
-static const struct bloom_calls *calls_for(const struct bloom_plan *plan)
-{
-  return (vectors_usable() ? tamis__bloom_calls_by_vectors
-                           : tamis__bloom_calls)(plan->geometry.shape, plan->limited);
-}
-
 /* A mapped filter has operations of its own.  NULL: there is no memory. */
 static const struct filter_operations *operations_for(const struct tamis_filter *head,
                                                       const struct bloom_plan *plan,
@@ -353,7 +346,7 @@ struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct 
                                   word *words, const struct saved_mapping *mapping)
 {
   struct sizes s = words ? words_apart(sizes_for(plan)) : sizes_for(plan);
-  const struct bloom_calls *calls = calls_for(plan);
+  const struct bloom_calls *calls = tamis__bloom_calls(plan->geometry.shape, plan->limited);
   const struct filter_operations *operations = operations_for(head, plan, calls);
   char *block = operations ? allocate_block(filter_allocator(head), &s) : NULL;
   if (!block) {

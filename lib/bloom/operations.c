@@ -168,13 +168,20 @@ FORCE_INLINE int add_in_word(struct bloom *b, uint64_t hash, struct bloom_key ke
   return result == TAMIS_PRESENT && !unique ? TAMIS_OK : result;
 }
 
+/* counting_add_missing() of a shape. */
+typedef int (*missing_adder)(struct bloom *b, struct bloom_key key);
+
 /* Both adds do the same, but that a unique one asks whether it has been first. */
 FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool unique,
-                     struct bloom_shape shape, bool limited)
+                     struct bloom_shape shape, bool limited, missing_adder missing)
 {
   const int present = unique ? TAMIS_PRESENT : TAMIS_OK;
   struct gaps gaps;
   enum filled filled;
+  if (shape.layout == BLOOM_LAYOUT_COUNTING)
+    return !unique                 ? counting_add(b, key, shape)
+           : lookup(b, key, shape) ? TAMIS_PRESENT
+                                   : missing(b, key);
   if (bloom_shape_is_word(shape))
     return add_in_word(b, hash, key, unique, shape);
   do {
@@ -288,236 +295,192 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
 
 /* ---- the same for each shape ----
  *
- * With the shape a constant, the compiler makes straight code of the one body above:
- * blocked_2x3_contains and its like are made here.  Those of several sections read their number: a
- * shape may use `b`, the filter or the row of a layer. */
-#define CALL(type, name, parameters, of, ...) \
+ * With the shape a constant, the compiler makes straight code of the bodies above:
+ * blocked_2x3_contains and its like are made here.  It leaves out those of a shape's functions that
+ * the shape's table does not name.
+ *
+ * What is 0 in such a constant is read from the filter, or from the row of a layer: the number of
+ * sections, where there are several; and all of it, where one copy of the code is for all shapes. */
+FORCE_INLINE struct bloom_shape complete_shape(struct bloom_shape shape,
+                                               struct bloom_shape of_filter)
+{
+  if (!shape.probes)
+    return of_filter;
+  shape.sections = shape.sections ? shape.sections : of_filter.sections;
+  return shape;
+}
+
+FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t mixed,
+                               struct bloom_shape shape)
+{
+  for (; n; n--, row++)
+    if (lookup_in_row(row, mixed, complete_shape(shape, bloom_shape_of_row(row))))
+      return true;
+  return false;
+}
+
+#define FUNCTION(type, name, parameters, ...) \
   static type name parameters                 \
   {                                           \
-    __typeof__(of(f)) b = of(f);              \
     __VA_ARGS__;                              \
   }
+
+/* A function of the filter f.  Its body has the filter as b, and the filter's shape. */
+#define CALL(type, name, of_shape, parameters, of, ...)                                  \
+  FUNCTION(type, name, parameters, __typeof__(of(f)) b = of(f);                          \
+           const struct bloom_shape shape = complete_shape(of_shape, bloom_shape_of(b)); \
+           __VA_ARGS__)
 #define HASH_OF (tamis_filter * f, uint64_t hash)
 #define HASH_IN (const tamis_filter *f, uint64_t hash)
+#define HASHES_OF (tamis_filter * f, const uint64_t *hashes, size_t n, int *results)
 #define HASHES_IN(answers) (const tamis_filter *f, const uint64_t *hashes, size_t n, answers)
 
-#define LOOK_UPS(name, shape)                                                \
-  CALL(bool, name##_contains, HASH_IN, const_bloom_of,                       \
-       return lookup(b, key_of(b, hash, shape), shape))                      \
-  CALL(size_t, name##_contains_many, HASHES_IN(bool *found), const_bloom_of, \
-       return contains_many(b, hashes, n, found, shape))
-
-#define LOOK_UPS_AND_FIND(name, shape)                                           \
-  LOOK_UPS(name, shape)                                                          \
-  CALL(bool, name##_live_contains, HASH_IN, const_bloom_of,                      \
-       return lookup(b, key_of(b, hash, shape), shape) ||                        \
-              (live_has_grown(b) && tamis__layered_contains(f, hash)))           \
-  static bool name##_find(const struct bloom_row *b, unsigned n, uint64_t mixed) \
-  {                                                                              \
-    for (; n; n--, b++)                                                          \
-      if (lookup_in_row(b, mixed, shape))                                        \
-        return true;                                                             \
-    return false;                                                                \
-  }
-
-/* Of those with one section. */
-#define EACH(name, shape)                                                                    \
-  static bool name##_contains_alike(const tamis_filter *const *filters, const void *alike,   \
-                                    const uint64_t places[EACH_BLOCK], bool *found)          \
-  {                                                                                          \
-    return bloom_contains_alike(filters, alike, places, found, shape);                       \
-  }                                                                                          \
-  static size_t name##_contains_each(const tamis_filter *const *filters, size_t n,           \
-                                     struct wanted *wanted, bool *found)                     \
-  {                                                                                          \
-    static const struct each_way way = {tamis__bloom_prefetch_alike, name##_contains_alike}; \
-    return bloom_contains_each(filters, n, wanted, found, &way, shape, name##_contains);     \
-  }
-#define sections_contains_each NULL
-#define classic_contains_each NULL
-
-/* Batches for processors that can compute with vectors: the name of the function.  A few keys are
+/* Batches of shapes with one section, on processors that can compute with vectors.  A few keys are
  * looked up faster one by one, without what a function that has vectors does first. */
 #ifdef TAMIS_VECTORS
-#define BY_VECTORS(name) name##_contains_many_by_vectors
-#define VECTOR_LOOK_UPS(name, shape)                                                        \
-  VECTOR_CODE static size_t name##_vectors(const tamis_filter *f, const uint64_t *hashes,   \
-                                           size_t n, bool *found)                           \
-  {                                                                                         \
-    return vector_contains_many(const_bloom_of(f), hashes, n, found, shape);                \
-  }                                                                                         \
-  static size_t BY_VECTORS(name)(const tamis_filter *f, const uint64_t *hashes, size_t n,   \
-                                 bool *found)                                               \
-  {                                                                                         \
-    return (n < VECTOR_LANES ? name##_contains_many : name##_vectors)(f, hashes, n, found); \
-  }
+#define VECTORS(name)                                                  \
+  VECTOR_CODE FUNCTION(size_t, name##_vectors, HASHES_IN(bool *found), \
+                       return vector_contains_many(const_bloom_of(f), hashes, n, found, name))
+#define HAS_VECTORS(name) (name##_is_one && !name##_counts)
+#define MANY(name, n)                                                            \
+  (HAS_VECTORS(name) && (n) >= VECTOR_LANES && vectors_usable() ? name##_vectors \
+                                                                : name##_one_by_one)
 #else
-#define BY_VECTORS(name) name##_contains_many
-#define VECTOR_LOOK_UPS(name, shape)
+#define VECTORS(name)
+#define MANY(name, n) name##_one_by_one
 #endif
 
-/* All look-ups of a shape with one section. */
-#define ONE_SECTION(name, shape) \
-  LOOK_UPS_AND_FIND(name, shape) \
-  EACH(name, shape)              \
-  VECTOR_LOOK_UPS(name, shape)
+/* The functions that filters of a shape have, whether they are limited or not.
+ * NEVER_INLINE: a call for a key that is in, or a batch by vectors, then saves no registers. */
+#define SHAPE(name, layout, probes, bits, sections)                                                \
+  static const struct bloom_shape name = {layout, probes, bits, sections};                         \
+  enum {                                                                                           \
+    name##_counts = (layout) == BLOOM_LAYOUT_COUNTING,                                             \
+    name##_is_one = (sections) == 1,                                                               \
+    name##_is_common = (layout) == TAMIS_LAYOUT_BLOCKED && name##_is_one && +(bits) == COMMON_BITS \
+  };                                                                                               \
+  VECTORS(name)                                                                                    \
+  CALL(bool, name##_contains, name, HASH_IN, const_bloom_of,                                       \
+       return lookup(b, key_of(b, hash, shape), shape))                                            \
+  CALL(NEVER_INLINE size_t, name##_one_by_one, name, HASHES_IN(bool *found), const_bloom_of,       \
+       return contains_many(b, hashes, n, found, shape))                                           \
+  FUNCTION(size_t, name##_contains_many, HASHES_IN(bool *found),                                   \
+           return MANY(name, n)(f, hashes, n, found))                                              \
+  CALL(bool, name##_live_contains, name, HASH_IN, const_bloom_of,                                  \
+       return lookup(b, key_of(b, hash, shape), shape) ||                                          \
+              (live_has_grown(b) && tamis__layered_contains(f, hash)))                             \
+  FUNCTION(bool, name##_find, (const struct bloom_row *rows, unsigned n, uint64_t mixed),          \
+           return find_in_rows(rows, n, mixed, name))                                              \
+  FUNCTION(bool, name##_contains_alike,                                                            \
+           (const tamis_filter *const *filters, const void *alike,                                 \
+            const uint64_t places[EACH_BLOCK], bool *found),                                       \
+           return bloom_contains_alike(filters, alike, places, found, name))                       \
+  FUNCTION(                                                                                        \
+      size_t, name##_contains_each,                                                                \
+      (const tamis_filter *const *filters, size_t n, struct wanted *wanted, bool *found),          \
+      static const struct each_way way = {tamis__bloom_prefetch_alike, name##_contains_alike};     \
+      return bloom_contains_each(filters, n, wanted, found, &way, name, name##_contains))          \
+  CALL(int, name##_remove, name, HASH_OF, bloom_of,                                                \
+       return counting_remove(b, key_of(b, hash, shape), shape))                                   \
+  CALL(uint64_t, name##_count, name, HASH_IN, const_bloom_of,                                      \
+       return counting_copies(b, key_of(b, hash, shape), shape))                                   \
+  CALL(void, name##_count_many, name, HASHES_IN(uint64_t *counts), const_bloom_of,                 \
+       count_many(b, hashes, n, counts, shape))                                                    \
+  FUNCTION(NEVER_INLINE int, name##_missing, (struct bloom * b, struct bloom_key key),             \
+           return counting_add_missing(b, key, complete_shape(name, bloom_shape_of(b))))
 
-/* name##_add_key() adds a key. */
-#define ADDS_OF(name, call, unique, shape)                                                    \
-  CALL(int, call, HASH_OF, bloom_of,                                                          \
-       return name##_add_key(b, hash, key_of(b, hash, shape), unique))                        \
-  CALL(void, call##_many, (tamis_filter * f, const uint64_t *hashes, size_t n, int *results), \
-       bloom_of, add_many(b, hashes, n, results, unique, shape, name##_add_key))
-#define ADDS(name, shape)                 \
-  ADDS_OF(name, name##_add, false, shape) \
-  ADDS_OF(name, name##_add_unique, true, shape)
-
-/* What differs between the kinds stands behind the names. */
-#define ALONE(name, many, adds, ...)                                \
-  .alone = {.contains = name##_contains,                            \
-            .contains_many = NOT_COMPACT(many),                     \
-            .prefetch = NOT_COMPACT(tamis__bloom_prefetch),         \
-            .contains_each = NOT_COMPACT(name##_contains_each),     \
-            .add = NOT_IN_READER(adds##_add),                       \
-            .add_unique = NOT_IN_READER(adds##_add_unique),         \
-            .add_many = NOT_COMPACT(adds##_add_many),               \
-            .add_unique_many = NOT_COMPACT(adds##_add_unique_many), \
-            __VA_ARGS__}
-
-#define TABLE(name, many, adds, finder)                                       \
-  {                                                                           \
-    ALONE(name, many, adds, .kind = &tamis__bloom_kind),                      \
-        .live_contains = NOT_COMPACT(name##_live_contains), .find = (finder), \
-        .insert = NOT_IN_READER(adds##_insert)                                \
-  }
-
-/* `adds` names the adds to a filter that is limited, or that is not; its look-ups are those of
- * `name`, but for the batches of processors that can compute with vectors. */
-#define CALLS_WITH(name, by_vectors, adds, shape, limited, finder)                      \
+/* The adds of a shape, in filters that are limited, or in others. */
+#define ADDS(name, adds, limited)                                                       \
   FORCE_INLINE int adds##_add_key(struct bloom *b, uint64_t hash, struct bloom_key key, \
                                   bool unique)                                          \
   {                                                                                     \
-    return add(b, hash, key, unique, shape, limited);                                   \
+    const struct bloom_shape shape = complete_shape(name, bloom_shape_of(b));           \
+    return add(b, hash, key, unique, shape, limited, name##_missing);                   \
   }                                                                                     \
-  ADDS(adds, shape)                                                                     \
-  static int adds##_insert(struct bloom *b, uint64_t mixed, bool late)                  \
-  {                                                                                     \
-    return insert(b, key_of_mixed(b, mixed, shape), late, shape, limited);              \
-  }                                                                                     \
-  static const struct bloom_calls adds##_calls[] = {                                    \
-      TABLE(name, name##_contains_many, adds, finder), TABLE(name, by_vectors, adds, finder)};
+  CALL(int, adds##_add, name, HASH_OF, bloom_of,                                        \
+       return adds##_add_key(b, hash, key_of(b, hash, shape), false))                   \
+  CALL(int, adds##_add_unique, name, HASH_OF, bloom_of,                                 \
+       return adds##_add_key(b, hash, key_of(b, hash, shape), true))                    \
+  CALL(void, adds##_add_many, name, HASHES_OF, bloom_of,                                \
+       add_many(b, hashes, n, results, false, shape, adds##_add_key))                   \
+  CALL(void, adds##_add_unique_many, name, HASHES_OF, bloom_of,                         \
+       add_many(b, hashes, n, results, true, shape, adds##_add_key))                    \
+  FUNCTION(int, adds##_insert, (struct bloom * b, uint64_t mixed, bool late),           \
+           const struct bloom_shape shape = complete_shape(name, bloom_shape_of(b));    \
+           return insert(b, key_of_mixed(b, mixed, shape), late, shape, limited))
 
-/* In both forms. */
-#define CALLS(name, by_vectors, shape, finder)             \
-  CALLS_WITH(name, by_vectors, name, shape, false, finder) \
-  CALLS_WITH(name, by_vectors, limited_##name, shape, true, finder)
-
-/* NEVER_INLINE: a call for a key that is in then saves no registers. */
-#define COUNTING_CALLS_WITH(name, shape, ...)                                             \
-  CALL(int, name##_remove, HASH_OF, bloom_of,                                             \
-       return counting_remove(b, key_of(b, hash, shape), shape))                          \
-  CALL(uint64_t, name##_count, HASH_IN, const_bloom_of,                                   \
-       return counting_copies(b, key_of(b, hash, shape), shape))                          \
-  CALL(void, name##_count_many, HASHES_IN(uint64_t *counts), const_bloom_of,              \
-       count_many(b, hashes, n, counts, shape))                                           \
-  static NEVER_INLINE int name##_missing(struct bloom *b, struct bloom_key key)           \
-  {                                                                                       \
-    return counting_add_missing(b, key, shape);                                           \
-  }                                                                                       \
-  FORCE_INLINE int name##_add_key(struct bloom *b, uint64_t hash, struct bloom_key key,   \
-                                  bool unique)                                            \
-  {                                                                                       \
-    (void) hash;                                                                          \
-    if (!unique)                                                                          \
-      return counting_add(b, key, shape);                                                 \
-    if (lookup(b, key, shape))                                                            \
-      return TAMIS_PRESENT;                                                               \
-    HOOK(bloom_key_missed);                                                               \
-    return name##_missing(b, key);                                                        \
-  }                                                                                       \
-  LOOK_UPS(name, shape)                                                                   \
-  __VA_ARGS__                                                                             \
-  ADDS(name, shape)                                                                       \
-  static const struct bloom_calls name##_calls = {                                        \
-      ALONE(name, name##_contains_many, name, .kind = &tamis__counting_bloom_kind,        \
-            .remove = NOT_IN_READER(name##_remove), .count = NOT_IN_READER(name##_count), \
-            .count_many = NOT_COMPACT(name##_count_many))};
+/* The table of a shape, with one form of its adds.  `counts`: the filter has counters. */
+#define TABLE(name, adds, counts)                                                        \
+  {                                                                                      \
+    .alone = {.kind = (counts) ? &tamis__counting_bloom_kind : &tamis__bloom_kind,       \
+              .contains = name##_contains,                                               \
+              .contains_many = NOT_COMPACT(name##_contains_many),                        \
+              .prefetch = NOT_COMPACT(tamis__bloom_prefetch),                            \
+              .contains_each = NOT_COMPACT(name##_is_one ? name##_contains_each : NULL), \
+              .add = NOT_IN_READER(adds##_add),                                          \
+              .add_unique = NOT_IN_READER(adds##_add_unique),                            \
+              .add_many = NOT_COMPACT(adds##_add_many),                                  \
+              .add_unique_many = NOT_COMPACT(adds##_add_unique_many),                    \
+              .remove = NOT_IN_READER((counts) ? name##_remove : NULL),                  \
+              .count = NOT_IN_READER((counts) ? name##_count : NULL),                    \
+              .count_many = NOT_COMPACT((counts) ? name##_count_many : NULL)},           \
+    .live_contains = NOT_COMPACT((counts) ? NULL : name##_live_contains),                \
+    .find = (counts)           ? NULL                                                    \
+            : name##_is_common ? find_in_common                                          \
+                               : name##_find,                                            \
+    .insert = NOT_IN_READER((counts) ? NULL : adds##_insert)                             \
+  }
 
 #ifdef TAMIS_COMPACT
 
-/* Of a filter, or of the row of a layer. */
-#define SHAPE_OF(b) \
-  _Generic((b), struct bloom *                                                 \
-           : bloom_shape_of, const struct bloom *                              \
-           : bloom_shape_of, const struct bloom_row *                          \
-           : bloom_shape_of_row)(b)
-#define any_contains_each NULL
-#define any_counting_contains_each NULL
-LOOK_UPS_AND_FIND(any, SHAPE_OF(b))
-CALLS(any, any_contains_many, SHAPE_OF(b), any_find)
-COUNTING_CALLS_WITH(any_counting, SHAPE_OF(b), )
+SHAPE(any, 0, 0, 0, 0)
+ADDS(any, any, b->limited)
 
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited)
 {
-  if (shape.layout == BLOOM_LAYOUT_COUNTING)
-    return &any_counting_calls;
-  return limited ? limited_any_calls : any_calls;
+  static const struct bloom_calls calls[] = {TABLE(any, any, false), TABLE(any, any, true)};
+  (void) limited;
+  return &calls[shape.layout == BLOOM_LAYOUT_COUNTING];
 }
 
 #else
 
-#define SHAPE(layout, probes, bits) ((struct bloom_shape){layout, probes, bits, 1})
-#define BLOCKED_CALLS(probes, bits)                                                 \
-  ONE_SECTION(blocked_##probes##x##bits, SHAPE(TAMIS_LAYOUT_BLOCKED, probes, bits)) \
-  CALLS(blocked_##probes##x##bits, BY_VECTORS(blocked_##probes##x##bits),           \
-        SHAPE(TAMIS_LAYOUT_BLOCKED, probes, bits),                                  \
-        (bits) == COMMON_BITS ? find_in_common : blocked_##probes##x##bits##_find)
-BLOOM_BLOCKED_SHAPES(BLOCKED_CALLS)
-#define COUNTING_CALLS(probes, bits)                                          \
-  COUNTING_CALLS_WITH(                                                        \
-      counting_##probes##x##bits, SHAPE(BLOOM_LAYOUT_COUNTING, probes, bits), \
-      EACH(counting_##probes##x##bits, SHAPE(BLOOM_LAYOUT_COUNTING, probes, bits)))
-BLOOM_COUNTING_SHAPES(COUNTING_CALLS)
-#define WORD_CALLS_OF(name, layout, bits, limited) \
-  ONE_SECTION(name, SHAPE(layout, 1, bits))        \
-  CALLS_WITH(name, BY_VECTORS(name), name, SHAPE(layout, 1, bits), limited, name##_find)
-#define WORD_CALLS(bits)                                     \
-  WORD_CALLS_OF(word_##bits, TAMIS_LAYOUT_WORD, bits, false) \
-  WORD_CALLS_OF(marked_##bits, BLOOM_LAYOUT_MARKED, bits, true)
-BLOOM_WORD_SHAPES(WORD_CALLS)
-#define SECTIONS_CALLS(name, layout, probes, bits)                                             \
-  LOOK_UPS_AND_FIND(name, ((struct bloom_shape){layout, probes, bits, b->sections}))           \
-  CALLS(name, name##_contains_many, ((struct bloom_shape){layout, probes, bits, b->sections}), \
-        name##_find)
-SECTIONS_CALLS(sections, TAMIS_LAYOUT_BLOCKED, SECTION_PROBES, SECTION_BITS)
-SECTIONS_CALLS(classic, TAMIS_LAYOUT_CLASSIC, CLASSIC_PROBES, CLASSIC_BITS)
+/* All shapes, each by USE(name, layout, probes, bits_per_probe, sections). */
+#define USE_BLOCKED(p, n) USE(blocked_##p##x##n, TAMIS_LAYOUT_BLOCKED, p, n, 1)
+#define USE_COUNTING(p, n) USE(counting_##p##x##n, BLOOM_LAYOUT_COUNTING, p, n, 1)
+#define USE_WORD(n)                         \
+  USE(word_##n, TAMIS_LAYOUT_WORD, 1, n, 1) \
+  USE(marked_##n, BLOOM_LAYOUT_MARKED, 1, n, 1)
+#define USE_ALL                                                        \
+  BLOOM_BLOCKED_SHAPES(USE_BLOCKED)                                    \
+  BLOOM_COUNTING_SHAPES(USE_COUNTING)                                  \
+  BLOOM_WORD_SHAPES(USE_WORD)                                          \
+  USE(sections, TAMIS_LAYOUT_BLOCKED, SECTION_PROBES, SECTION_BITS, 0) \
+  USE(classic, TAMIS_LAYOUT_CLASSIC, CLASSIC_PROBES, CLASSIC_BITS, 0)
 
+#define USE(name, layout, probes, bits, sections)                                  \
+  SHAPE(name, layout, probes, bits, sections)                                      \
+  ADDS(name, name, false)                                                          \
+  ADDS(name, limited_##name, true)                                                 \
+  static const struct bloom_calls name##_calls = TABLE(name, name, name##_counts); \
+  static const struct bloom_calls limited_##name##_calls = TABLE(name, limited_##name, false);
+USE_ALL
+#undef USE
+
+/* Adds have two forms in the blocked and the classic layout.  In the others, the filter or the layout
+ * tells an add whether the filter is limited. */
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited)
 {
-#define WORD_TABLES(bits) {word_##bits##_calls, marked_##bits##_calls},
-  static const struct bloom_calls *const words[][2] = {BLOOM_WORD_SHAPES(WORD_TABLES)};
-  if (bloom_shape_is_word(shape))
-    return words[shape.bits_per_probe - 1][shape.layout == BLOOM_LAYOUT_MARKED];
-  if (shape.layout == TAMIS_LAYOUT_CLASSIC)
-    return limited ? limited_classic_calls : classic_calls;
-#define HAS(of_layout, p, b)                                                            \
-  (shape.layout == (of_layout) && shape.probes == (p) && shape.bits_per_probe == (b) && \
-   shape.sections == 1)
-#define CHOOSE_BLOCKED(p, b)           \
-  if (HAS(TAMIS_LAYOUT_BLOCKED, p, b)) \
-    return limited ? limited_blocked_##p##x##b##_calls : blocked_##p##x##b##_calls;
-#define CHOOSE_COUNTING(p, b)           \
-  if (HAS(BLOOM_LAYOUT_COUNTING, p, b)) \
-    return &counting_##p##x##b##_calls;
-  BLOOM_BLOCKED_SHAPES(CHOOSE_BLOCKED)
-  BLOOM_COUNTING_SHAPES(CHOOSE_COUNTING)
-  return limited ? limited_sections_calls : sections_calls;
+  const bool one = shape.sections == 1 && shape.layout != TAMIS_LAYOUT_CLASSIC;
+#define KEY(layout, probes, bits, one) ((layout) << 7 | (probes) << 4 | (bits) << 1 | (one))
+#define USE(name, layout, probes, bits, sections) \
+  case KEY(layout, probes, bits, sections):       \
+    return limited && (layout) <= TAMIS_LAYOUT_CLASSIC ? &limited_##name##_calls : &name##_calls;
+  switch (KEY(shape.layout, shape.probes, shape.bits_per_probe, one)) {
+    USE_ALL
+  default:
+    return NULL; /* no plan chooses it, and no file has it */
+  }
 }
 
 #endif
-
-const struct bloom_calls *tamis__bloom_calls_by_vectors(struct bloom_shape shape, bool limited)
-{
-  const struct bloom_calls *calls = tamis__bloom_calls(shape, limited);
-  return shape.layout == BLOOM_LAYOUT_COUNTING ? calls : calls + 1;
-}
