@@ -209,15 +209,6 @@ static uint64_t count_bits(const struct bloom *b, uint64_t line)
   return bits;
 }
 
-/* Whether the line has a word that is marked as full. */
-static bool has_mark(const struct bloom *b, uint64_t line)
-{
-  uint64_t any = 0;
-  for (unsigned i = 0; i < LINE_WORDS; i++)
-    any |= word_load(&b->words[line * LINE_WORDS + i]);
-  return any & ~bloom_key_bits(b->layout);
-}
-
 /* A sample of the lines has so many runs of lines one after the other. */
 enum { RUNS = SMALL(4096, 256), LONG_RUN = SMALL(16, 4) };
 
@@ -260,14 +251,14 @@ static bool keys_tell_bits(const struct bloom *b, uint64_t *bits)
   const struct bloom_geometry g = bloom_geometry_of(b);
   double keys = (double) bloom_counted(b, KEYS);
   *bits = (uint64_t) (bloom_geometry_bits_set(&g, keys) + 0.5);
-  return b->layout != BLOOM_LAYOUT_COUNTING && !bloom_counted(b, UNITED) &&
+  return !bloom_counts(b) && !bloom_counted(b, UNITED) &&
          bloom_geometry_rate(&g, keys) <= most_hidden;
 }
 
 static uint64_t bits_set(const struct bloom *b)
 {
   const struct bloom_shape shape = bloom_shape_of(b);
-  bool counted = b->limited && !bloom_mapping(b).at && shape.layout != BLOOM_LAYOUT_COUNTING;
+  bool counted = b->limited && !bloom_mapping(b).at && !bloom_counts(b);
   uint64_t bits;
   if (counted)
     return bloom_counted(b, BITS);
@@ -280,8 +271,7 @@ static uint64_t bits_set(const struct bloom *b)
 static uint64_t count_keys(const struct bloom *b)
 {
   const struct counters counters = bloom_counters(b);
-  return b->layout == BLOOM_LAYOUT_COUNTING ? tamis__counting_keys(b).copies
-                                            : tamis__counter_sum_both(&counters, KEYS, UNITED);
+  return bloom_counts(b) ? bloom_sums_of(b).keys : tamis__counter_sum_both(&counters, KEYS, UNITED);
 }
 
 /* What follows from the bits of several layers.  A key that an older layer hid came into none: of
@@ -316,7 +306,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
     out->bits += layer->word_count * 64;
     out->bits_set += bits[layer->number - 1];
     out->count += count_keys(layer);
-    out->united_count += layer->layout == BLOOM_LAYOUT_COUNTING ? 0 : bloom_counted(layer, UNITED);
+    out->united_count += bloom_counts(layer) ? 0 : bloom_counted(layer, UNITED);
     out->refused_adds += bloom_counted(layer, REFUSED);
     layer = bloom_older(layer);
   } while (layer);
@@ -344,13 +334,10 @@ static bool bits_are_miscounted(const struct bloom *b, uint64_t bits)
 /* The counters must agree with the bits, and with each other. */
 static const char *find_fault_of_bits(const struct bloom *b)
 {
-  uint64_t bits = 0, keys = bloom_counted(b, KEYS);
-  bool marks = false;
+  const struct bloom_geometry g = bloom_geometry_of(b);
+  uint64_t marks, bits = tamis__bloom_count_bits(&g, (const uint64_t *) b->words, &marks);
+  uint64_t keys = bloom_counted(b, KEYS);
   int fullness = fullness_of(b);
-  for (uint64_t line = 0; line < b->word_count / LINE_WORDS; line++) {
-    bits += count_bits(b, line);
-    marks |= has_mark(b, line);
-  }
   return bits_are_miscounted(b, bits) ? "counted bits are not the set bits"
          : keys > bits                ? "more keys than set bits"
          : marks && fullness != FULL  ? "a word is marked, and the filter is not full"
@@ -362,7 +349,12 @@ static const char *find_fault(const struct bloom *b)
   for (unsigned i = 0; i < bloom_stripe_count(b); i++)
     if (stripe_held(bloom_stripe(b, i)))
       return "a stripe is still locked";
-  return b->layout == BLOOM_LAYOUT_COUNTING ? tamis__counting_fault(b) : find_fault_of_bits(b);
+  if (!bloom_counts(b))
+    return find_fault_of_bits(b);
+  const struct bloom_geometry g = bloom_geometry_of(b);
+  return tamis__bloom_counters_agree(&g, (const uint64_t *) b->words, bloom_sums_of(b))
+             ? NULL
+             : "counted copies are not the counters";
 }
 
 static bool validate(const tamis_filter *f, const char **reason)
@@ -396,22 +388,22 @@ static int sync_live(const tamis_filter *f)
 }
 
 /* What both kinds have, and further members. */
-#define KIND(of_kind, ...)                                                                  \
-  {                                                                                         \
-    .kind = (of_kind), .name = #of_kind, .bytes_for = NOT_IN_READER(bytes_for),             \
-    .fpp_for = NOT_IN_READER(fpp_for), .create = NOT_IN_READER(create), .destroy = destroy, \
-    .stats = NOT_IN_READER(stats), .validate = NOT_COMPACT(validate),                       \
-    .describe = NOT_IN_READER(tamis__bloom_describe), .figures = tamis__bloom_figures,      \
-    .bytes_beside = tamis__bloom_saved_beside, .save = NOT_IN_READER(tamis__bloom_save),    \
-    .load = tamis__bloom_load, .mapping = mapping_of, __VA_ARGS__                           \
+#define KIND(of_kind, ...)                                                                        \
+  {                                                                                               \
+    .kind = (of_kind), .name = #of_kind, .bytes_for = NOT_IN_READER(bytes_for),                   \
+    .fpp_for = NOT_IN_READER(fpp_for), .create = NOT_IN_READER(create), .destroy = destroy,       \
+    .stats = NOT_IN_READER(stats), .validate = NOT_COMPACT(validate),                             \
+    .describe = NOT_IN_READER(tamis__bloom_describe), .figures = tamis__bloom_figures,            \
+    .bytes_beside = tamis__bloom_saved_beside, .save = NOT_IN_READER(tamis__bloom_save),          \
+    .load = tamis__bloom_load, .mapping = mapping_of, .merge = NOT_IN_READER(tamis__bloom_merge), \
+    __VA_ARGS__                                                                                   \
   }
 
 const struct filter_kind tamis__bloom_kind = KIND(
     TAMIS_BLOOM, .features = SAVED_LAYERS | SAVED_LIVE, .live_figures = tamis__bloom_live_figures,
     .share_new = NOT_COMPACT(tamis__bloom_share_new),
     .share_open = NOT_COMPACT(tamis__bloom_share_open), .sync = NOT_COMPACT(sync_live),
-    .merge = NOT_IN_READER(tamis__bloom_merge), .intersect = NOT_COMPACT(tamis__bloom_intersect),
+    .intersect = NOT_COMPACT(tamis__bloom_intersect),
     .similarity = NOT_COMPACT(tamis__bloom_similarity));
 
-const struct filter_kind tamis__counting_bloom_kind =
-    KIND(TAMIS_COUNTING_BLOOM, .merge = NOT_IN_READER(tamis__counting_merge));
+const struct filter_kind tamis__counting_bloom_kind = KIND(TAMIS_COUNTING_BLOOM, .intersect = NULL);

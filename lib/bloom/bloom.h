@@ -8,7 +8,7 @@
  *    operations.c   look-up, add and unique add; the essay on why they are correct is there
  *    vectors.h      batches of look-ups on processors that can compute with vectors
  *    word_layout.h  what is different in the layout of one word, with an essay of its own
- *    counting.h     what is different where counters stand in the place of bits; with counting.c
+ *    counting.h     what is different where counters stand in the place of bits; an essay
  *    capacity.h     what an add counts, and when it is refused
  *    layers.*       what a growable filter does that has, or may need, several layers; an essay
  *    gaps.h         a key, and the bits that it lacks
@@ -40,26 +40,16 @@ static inline const struct bloom *const_bloom_of(const tamis_filter *f)
 
 /* ---- the parts of a filter ---- */
 
-static inline bool bloom_is_long(const struct bloom *b)
-{
-  return b->is_long;
-}
-
-static inline bool bloom_is_medium(const struct bloom *b)
-{
-  return b->is_medium;
-}
-
 /* Of a filter that is long. */
 static inline struct bloom_long *bloom_long_of(struct bloom *b)
 {
-  assert(bloom_is_long(b));
+  assert(b->is_long);
   return (struct bloom_long *) b;
 }
 
 static inline const struct bloom_long *const_bloom_long_of(const struct bloom *b)
 {
-  assert(bloom_is_long(b));
+  assert(b->is_long);
   return (const struct bloom_long *) b;
 }
 
@@ -70,7 +60,7 @@ FORCE_INLINE struct bloom_shape bloom_shape_of(const struct bloom *b)
 
 static inline uint64_t bloom_capacity(const struct bloom *b)
 {
-  return bloom_is_long(b) ? const_bloom_long_of(b)->capacity : b->few_keys;
+  return b->is_long ? const_bloom_long_of(b)->capacity : b->few_keys;
 }
 
 static inline struct bloom_geometry bloom_geometry_of(const struct bloom *b)
@@ -85,37 +75,37 @@ static inline struct bloom_geometry bloom_geometry_of(const struct bloom *b)
 /* Of a filter that is medium. */
 static inline const struct bloom_medium *const_bloom_medium_of(const struct bloom *b)
 {
-  assert(bloom_is_medium(b));
+  assert(b->is_medium);
   return (const struct bloom_medium *) b;
 }
 
 /* Of a filter that is limited: more bits mean that more than `capacity` distinct keys are in. */
 static inline double bloom_max_bits(const struct bloom *limited)
 {
-  return bloom_is_long(limited) ? const_bloom_long_of(limited)->max_bits
-                                : const_bloom_medium_of(limited)->max_bits;
+  return limited->is_long ? const_bloom_long_of(limited)->max_bits
+                          : const_bloom_medium_of(limited)->max_bits;
 }
 
 static inline uint64_t bloom_closes_at(const struct bloom *b)
 {
-  return bloom_is_long(b) ? const_bloom_long_of(b)->closes_at : b->few_keys;
+  return b->is_long ? const_bloom_long_of(b)->closes_at : b->few_keys;
 }
 
 static inline unsigned bloom_stripes_wanted(const struct bloom *b)
 {
-  return bloom_is_long(b) ? const_bloom_long_of(b)->stripes_wanted : b->one_stripe;
+  return b->is_long ? const_bloom_long_of(b)->stripes_wanted : b->one_stripe;
 }
 
 static inline uint32_t bloom_cleared_from(const struct bloom *b)
 {
-  return bloom_is_long(b)     ? const_bloom_long_of(b)->cleared_from
-         : bloom_is_medium(b) ? b->blocks_cleared_from
-                              : 0;
+  return b->is_long     ? const_bloom_long_of(b)->cleared_from
+         : b->is_medium ? b->blocks_cleared_from
+                        : 0;
 }
 
 static inline struct saved_mapping bloom_mapping(const struct bloom *b)
 {
-  return bloom_is_long(b) ? const_bloom_long_of(b)->mapping : (struct saved_mapping){.at = NULL};
+  return b->is_long ? const_bloom_long_of(b)->mapping : (struct saved_mapping){.at = NULL};
 }
 
 /* The layer before; NULL: this is the first one. */
@@ -130,10 +120,16 @@ FORCE_INLINE struct stripe *bloom_stripe(const struct bloom *b, uint64_t hash)
                             (hash & b->stripe_mask) * sizeof(struct padded_stripe));
 }
 
+/* Whether counters stand in the place of bits. */
+static inline bool bloom_counts(const struct bloom *b)
+{
+  return b->layout == BLOOM_LAYOUT_COUNTING;
+}
+
 /* A filter whose words are mapped has none. */
 static inline unsigned bloom_stripe_count(const struct bloom *b)
 {
-  return b->layout == BLOOM_LAYOUT_COUNTING && b->stripes ? b->stripe_mask + 1U : 0;
+  return bloom_counts(b) && b->stripes ? b->stripe_mask + 1U : 0;
 }
 
 /* The shards of a filter that is large. */
@@ -165,6 +161,19 @@ static inline uint64_t bloom_counted(const struct bloom *b, enum bloom_counter w
 {
   const struct counters counters = bloom_counters(b);
   return tamis__counter_sum(&counters, which);
+}
+
+/* The counted keys, and the keys of unions.  With counters: the copies, and the rest (counting.h).  Keys
+ * with stuck counters may be removed too often; the number of copies is then 0. */
+struct bloom_sums {
+  uint64_t keys, united;
+};
+
+static inline struct bloom_sums bloom_sums_of(const struct bloom *b)
+{
+  uint64_t keys = bloom_counts(b) && b->limited ? word_load(&const_bloom_long_of(b)->copies)
+                                                : bloom_counted(b, KEYS);
+  return (struct bloom_sums){bloom_counts(b) && keys >> 63 ? 0 : keys, bloom_counted(b, UNITED)};
 }
 
 /* For a thread that owns no shard (capacity.c). */
@@ -304,8 +313,8 @@ const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limi
 /* Layers after the first one are long. */
 static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
 {
-  return bloom_is_long(b) ? const_bloom_long_of(b)->calls
-                          : tamis__bloom_calls(bloom_shape_of(b), b->limited);
+  return b->is_long ? const_bloom_long_of(b)->calls
+                    : tamis__bloom_calls(bloom_shape_of(b), b->limited);
 }
 
 /* The row of a layer alone. */
@@ -345,10 +354,10 @@ uint64_t tamis__bloom_bytes(const struct bloom *b);
 /* That of the options, or a lower one that is as good: see `bounded`. */
 static inline uint64_t bloom_max_bytes(const struct bloom *b)
 {
-  return bloom_is_long(b)     ? const_bloom_long_of(b)->max_bytes
-         : bloom_is_medium(b) ? const_bloom_medium_of(b)->max_bytes
-         : b->bounded         ? tamis__bloom_bytes(b)
-                              : 0;
+  return b->is_long     ? const_bloom_long_of(b)->max_bytes
+         : b->is_medium ? const_bloom_medium_of(b)->max_bytes
+         : b->bounded   ? tamis__bloom_bytes(b)
+                        : 0;
 }
 
 /* What a filter is made of. */
@@ -408,15 +417,17 @@ int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *sav
 /* Of save.c: the figures of a live filter, whose header has none. */
 int tamis__bloom_live_figures(struct saved_reader *r, struct saved_head *saved);
 
+/* Of save.c: counts the bits of keys in all words of a filter at rest, and finds the marks. */
+uint64_t tamis__bloom_count_bits(const struct bloom_geometry *g, const uint64_t *words,
+                                 uint64_t *marks);
+
+/* Of save.c: whether the counters in the words fit what is counted, or some counter is stuck. */
+bool tamis__bloom_counters_agree(const struct bloom_geometry *g, const uint64_t *words,
+                                 struct bloom_sums counted);
+
 /* Of save.c: makes the counters of a layer of a live filter agree with its bits.  Others may count
  * meanwhile; one process at a time calls this. */
 void tamis__bloom_count_again(struct bloom *b);
-
-/* Counting: the copies that are in, and the raises that belong to none of them (counting.c). */
-struct counting_keys {
-  uint64_t copies, rest;
-};
-struct counting_keys tamis__counting_keys(const struct bloom *b);
 
 /* A filter without keys that looks like another one.  Returns TAMIS_OK or TAMIS_ENOMEM. */
 int tamis__bloom_create_like(const struct bloom *model, struct bloom **out);
@@ -426,9 +437,5 @@ int tamis__bloom_merge(tamis_filter *into, const tamis_filter *from);
 int tamis__bloom_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
 int tamis__bloom_similarity(const tamis_filter *a, const tamis_filter *b,
                             tamis_similarity_stats *out);
-int tamis__counting_merge(tamis_filter *into, const tamis_filter *from);
-
-/* A part of validate() in bloom.c. */
-const char *tamis__counting_fault(const struct bloom *b);
 
 #endif

@@ -70,7 +70,8 @@
  * copies changes in steps of one, and so it was equal to the least counter at some instant.
  *
  * A filter that must not outgrow its capacity counts copies in one word.  An add takes its place
- * there before it raises a counter, and a remove gives it back when it is done.
+ * there before it raises a counter, and a remove gives it back when it is done.  A filter without
+ * that limit counts its copies at the same moments, as others count keys.
  */
 #ifndef TAMIS_LIB_BLOOM_COUNTING_H
 #define TAMIS_LIB_BLOOM_COUNTING_H
@@ -111,6 +112,19 @@ FORCE_INLINE uint64_t counters_missing(uint64_t counters, uint64_t own)
 FORCE_INLINE bool counters_have(uint64_t counters, uint64_t own)
 {
   return !counters_missing(counters, own);
+}
+
+/* The sums of the lower four bits of each byte, 15 if they are more. */
+static inline uint64_t add_halves(uint64_t a, uint64_t b)
+{
+  const uint64_t halves = UINT64_C(0x0F0F0F0F0F0F0F0F);
+  uint64_t sum = (a & halves) + (b & halves), over = sum >> 4 & UINT64_C(0x0101010101010101);
+  return (sum | ((over << 4) - over)) & halves;
+}
+
+static inline uint64_t counters_united(uint64_t a, uint64_t b)
+{
+  return add_halves(a, b) | add_halves(a >> 4, b >> 4) << 4;
 }
 
 /* ---- the counters of a key ---- */
@@ -162,48 +176,39 @@ FORCE_INLINE struct stripe *stripe_of_line(const struct bloom *b, uint64_t first
   return bloom_stripe(b, first / LINE_WORDS);
 }
 
-static inline void raise_word(word *w, uint64_t own)
+/* Raises a key's counters in a word, or lowers them.  A caller that lowers holds the line's stripe, and
+ * knows that the counters are above 0. */
+FORCE_INLINE void change_word(word *w, uint64_t own, bool raise)
 {
   uint64_t old, now = word_load(w);
   do {
     old = now;
+    assert(raise || counters_have(old, own));
     if (!counters_free(old, own))
       return;
     HOOK(counting_word_read);
-    now = word_replace(w, old, counters_raised(old, own));
+    now = word_replace(w, old, raise ? counters_raised(old, own) : counters_lowered(old, own));
   } while (now != old);
-  HOOK(counting_word_raised);
-}
-
-/* The caller holds the line's stripe, and knows that the counters are above 0. */
-static inline void lower_word_locked(word *w, uint64_t own)
-{
-  uint64_t old, now = word_load(w);
-  do {
-    old = now;
-    assert(counters_have(old, own));
-    if (!counters_free(old, own))
-      return;
-    HOOK(counting_word_read);
-    now = word_replace(w, old, counters_lowered(old, own));
-  } while (now != old);
-  HOOK(counting_word_lowered);
 }
 
 /* In some words, from the first one to the last. */
 FORCE_INLINE void raise_words(const struct key_counters *key, unsigned first, unsigned end)
 {
   UNROLL
-  for (unsigned i = first; i < end; i++)
-    raise_word(word_of(key, i), key->at[i].mask);
+  for (unsigned i = first; i < end; i++) {
+    change_word(word_of(key, i), key->at[i].mask, true);
+    HOOK(counting_word_raised);
+  }
 }
 
 /* In the words before `end`, from the last one to the first. */
 FORCE_INLINE void lower_words_locked(const struct key_counters *key, unsigned end)
 {
   UNROLL
-  while (end-- > 0)
-    lower_word_locked(word_of(key, end), key->at[end].mask);
+  while (end-- > 0) {
+    change_word(word_of(key, end), key->at[end].mask, false);
+    HOOK(counting_word_lowered);
+  }
 }
 
 /* Whether no counter in the words before `end` is 0.  If the caller has raised them, its raises are
@@ -223,49 +228,43 @@ FORCE_INLINE bool words_have(const struct key_counters *key, unsigned end, bool 
 
 /* ---- how many copies are in ---- */
 
-/* Takes a place for each of `copies`.  False: there are not as many. */
-static inline bool take_places(struct bloom *b, uint64_t copies)
+/* Takes n places for copies in a limited filter, or gives back -n places.  False: `most` has no room for
+ * them.  Where keys with stuck counters are removed too often, no place is left to give back. */
+static inline bool take_places(word *copies, int64_t n, uint64_t most)
 {
-  const uint64_t capacity = bloom_long_of(b)->capacity;
-  uint64_t old, now = word_load(&bloom_long_of(b)->copies);
+  const uint64_t size = (uint64_t) (n < 0 ? -n : n);
+  uint64_t old, now = word_load(copies);
   do {
     old = now;
-    if (old >= capacity || capacity - old < copies)
+    if (n >= 0 && (old >= most || most - old < size))
       return false;
     HOOK(counting_places_read);
-    now = word_replace(&bloom_long_of(b)->copies, old, old + copies);
+    now = word_replace(copies, old, n >= 0 ? old + size : old < size ? 0 : old - size);
   } while (now != old);
   return true;
 }
 
-/* Where keys with stuck counters are removed too often, no place is left to give back. */
-static inline void give_places(struct bloom *b, uint64_t copies)
+/* Counts n copies that come, or -n copies that go.  False: a limited filter has no room for them.  The
+ * number of copies is no limit unless it is bounded. */
+FORCE_INLINE bool count_copies(struct bloom *b, int64_t n, bool bounded)
 {
-  uint64_t old, now = word_load(&bloom_long_of(b)->copies);
-  do {
-    old = now;
-    now = word_replace(&bloom_long_of(b)->copies, old, old < copies ? 0 : old - copies);
-  } while (now != old);
-}
-
-FORCE_INLINE bool counting_takes(struct bloom *b)
-{
-  if (!b->limited || take_places(b, 1))
-    return true;
-  tamis__bloom_note_refusal(b);
-  return false;
+  if (b->limited)
+    return take_places(&bloom_long_of(b)->copies, n,
+                       bounded ? bloom_long_of(b)->capacity : UINT64_MAX);
+  bloom_count(b, KEYS, (uint64_t) n);
+  return true;
 }
 
 /* ---- the calls ---- */
 
 FORCE_INLINE int counting_add(struct bloom *b, struct bloom_key of, struct bloom_shape shape)
 {
-  if (!counting_takes(b))
+  if (!count_copies(b, 1, true)) {
+    tamis__bloom_note_refusal(b);
     return TAMIS_EFULL;
-  struct key_counters key = counters_of_key(b, of, shape);
+  }
+  const struct key_counters key = counters_of_key(b, of, shape);
   raise_words(&key, 0, key.n);
-  if (!b->limited)
-    bloom_count(b, KEYS, 1);
   return TAMIS_OK;
 }
 
@@ -280,81 +279,68 @@ static inline int last_gap_locked(const struct key_counters *key)
   return gap;
 }
 
-/* L, O and C: see above.  Whether the key was missing, and has been added up to the gap. */
-static inline bool counting_wins_locked(const struct key_counters *key, unsigned gap)
+/* L, O and C: see above. */
+FORCE_INLINE int add_by_gap_locked(const struct key_counters *key, unsigned gap)
 {
   const uint64_t own = key->at[gap].mask;
-  for (;;) {
-    uint64_t now = word_load(word_of(key, gap));
-    HOOK(counting_gap_read);
-    if (counters_have(now, own) && words_have(key, gap, true))
-      return false;
-    HOOK(counting_others_read);
-    if (word_replace(word_of(key, gap), now, counters_raised(now, own)) == now)
-      return true;
-  }
-}
-
-static inline int counting_fill_locked(const struct key_counters *key, unsigned gap)
-{
+  uint64_t now;
   raise_words(key, 0, gap);
-  if (!counting_wins_locked(key, gap)) {
-    lower_words_locked(key, gap);
-    return TAMIS_PRESENT;
-  }
+  do {
+    now = word_load(word_of(key, gap));
+    HOOK(counting_gap_read);
+    if (counters_have(now, own) && words_have(key, gap, true)) {
+      lower_words_locked(key, gap);
+      return TAMIS_PRESENT;
+    }
+    HOOK(counting_others_read);
+  } while (word_replace(word_of(key, gap), now, counters_raised(now, own)) != now);
   HOOK(counting_won);
   raise_words(key, gap + 1, key->n);
   return TAMIS_OK;
 }
 
-/* Adds a key, if it is missing.  The caller holds the stripe of its line. */
-FORCE_INLINE int counting_add_missing_locked(struct bloom *b, struct bloom_key of,
-                                             struct bloom_shape shape)
+FORCE_INLINE int add_missing_locked(struct bloom *b, const struct key_counters *key)
 {
-  assert(stripe_held(stripe_of_line(b, of.first)));
-  struct key_counters key = counters_of_key(b, of, shape);
-  int gap = last_gap_locked(&key);
+  const int gap = last_gap_locked(key);
   if (gap < 0)
     return TAMIS_PRESENT;
   HOOK(bloom_key_missed_under_stripe);
-  if (!counting_takes(b))
+  if (!count_copies(b, 1, true)) {
+    tamis__bloom_note_refusal(b);
     return TAMIS_EFULL;
-  int result = counting_fill_locked(&key, (unsigned) gap);
-  if (b->limited && result == TAMIS_PRESENT)
-    give_places(b, 1);
-  else if (!b->limited && result == TAMIS_OK)
-    bloom_count(b, KEYS, 1);
+  }
+  const int result = add_by_gap_locked(key, (unsigned) gap);
+  if (result == TAMIS_PRESENT)
+    count_copies(b, -1, false);
   return result;
 }
 
+/* Adds a key, if it is missing. */
 FORCE_INLINE int counting_add_missing(struct bloom *b, struct bloom_key of,
                                       struct bloom_shape shape)
 {
+  const struct key_counters key = counters_of_key(b, of, shape);
   struct stripe *stripe = stripe_of_line(b, of.first);
   HOOK(bloom_key_missed);
   stripe_lock(stripe);
-  int result = counting_add_missing_locked(b, of, shape);
+  const int result = add_missing_locked(b, &key);
   stripe_unlock(stripe);
   return result;
 }
 
 FORCE_INLINE int counting_remove(struct bloom *b, struct bloom_key of, struct bloom_shape shape)
 {
-  struct key_counters key = counters_of_key(b, of, shape);
+  const struct key_counters key = counters_of_key(b, of, shape);
   struct stripe *stripe = stripe_of_line(b, of.first);
   stripe_lock(stripe);
-  bool in = words_have(&key, key.n, false);
+  const bool in = words_have(&key, key.n, false);
   HOOK(counting_key_found_under_stripe);
   if (in)
     lower_words_locked(&key, key.n);
   stripe_unlock(stripe);
-  if (!in)
-    return TAMIS_ABSENT;
-  if (b->limited)
-    give_places(b, 1);
-  else
-    bloom_count(b, KEYS, (uint64_t) -1);
-  return TAMIS_OK;
+  if (in)
+    count_copies(b, -1, false);
+  return in ? TAMIS_OK : TAMIS_ABSENT;
 }
 
 /* The least of a key's counters: an upper bound of its copies. */
@@ -391,9 +377,18 @@ static inline void counting_census_add(struct counting_census *census, uint64_t 
                     bloom_positions_set(UINT64_MAX, BLOOM_LAYOUT_COUNTING)) != 0;
 }
 
-/* tamis__counting_keys() of words that have been read while the filter was in use. */
-struct counting_keys tamis__counting_keys_read(struct bloom_shape shape,
-                                               struct counting_keys of_filter,
-                                               const struct counting_census *read);
+/* The copies and the rest, by words that were read while the filter was in use; `counted` was read before
+ * the words.  As long as no counter is stuck, the sum of all counters is the number of copies, times the counters of a
+ * key, and the *rest*: raises of keys that were only partly there when their words were read, by a save or
+ * a union under fire.  They are nobody's, and stay. */
+static inline struct bloom_sums counting_read(struct bloom_shape shape, struct bloom_sums counted,
+                                              const struct counting_census *read)
+{
+  uint64_t of_key = bloom_shape_bits_per_key(shape), rest = counted.united;
+  if (read->stuck) /* the sum says little */
+    return counted;
+  uint64_t copies = read->sum > rest ? (read->sum - rest) / of_key : 0;
+  return (struct bloom_sums){copies, read->sum - copies * of_key};
+}
 
 #endif

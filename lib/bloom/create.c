@@ -145,9 +145,7 @@ static struct sizes sizes_of(const struct bloom *b)
                     .rows_bytes = bytes_of_rows(b->number)};
   s.own_stripe = bloom_stripe_count(b) && (char *) b->stripes == b->own_stripe;
   s.stripes = s.own_stripe ? 0 : bloom_stripe_count(b);
-  const enum form form = bloom_is_long(b)     ? FORM_LONG
-                         : bloom_is_medium(b) ? FORM_MEDIUM
-                                              : FORM_SHORT;
+  const enum form form = b->is_long ? FORM_LONG : b->is_medium ? FORM_MEDIUM : FORM_SHORT;
   s = add_up(s, is_small(b->word_count, bloom_stripes_wanted(b) == 1), form, b->limited);
   return (char *) b->words + s.before == (char *) b ? s : words_apart(s);
 }
@@ -224,7 +222,7 @@ double tamis__bloom_limit_of_bits(const struct bloom_geometry *g)
 double tamis__bloom_max_bits(const struct bloom *b)
 {
   const struct bloom_geometry g = bloom_geometry_of(b);
-  if (bloom_is_long(b))
+  if (b->is_long)
     return const_bloom_long_of(b)->max_bits;
   return b->limited ? bloom_max_bits(b) : tamis__bloom_limit_of_bits(&g);
 }

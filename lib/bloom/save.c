@@ -28,13 +28,17 @@
 
 #include <math.h>
 
-/* More copies of keys than any filter has (only stuck counters could hide so many), and the highest
- * value of a counter. */
-static const uint64_t max_copies = UINT64_C(1) << 62, max_count = 15;
-
-static bool has_counters(const struct bloom *b)
+/* The most keys of a filter of so many bits.  With counters: only stuck ones could hide more copies. */
+static uint64_t most_keys(tamis_layout layout, uint64_t bits)
 {
-  return b->layout == BLOOM_LAYOUT_COUNTING;
+  return layout == BLOOM_LAYOUT_COUNTING ? (UINT64_C(1) << 62) - 1 : bits;
+}
+
+/* The most that unions have brought into it. */
+static uint64_t most_united(tamis_layout layout, uint64_t bits)
+{
+  const uint64_t max_count = 15;
+  return layout == BLOOM_LAYOUT_COUNTING ? max_count * bits : bits;
 }
 
 /* ---- counting bits ---- */
@@ -47,16 +51,15 @@ static inline uint64_t add_bits(uint64_t *sum, uint64_t a, uint64_t b)
   return carry;
 }
 
-/* Counts the bits of keys, and finds marks in *marks.  It counts in groups of eight words, of which
- * only the carries are counted one by one: several times as fast where the processor has no
- * instruction for it, or may not be asked for it.
+/* The words are counted in groups of eight, of which only the carries are counted one by one: several
+ * times as fast where the processor has no instruction for it, or may not be asked for it.
  * Source: Harley and Seal, as in Warren, "Hacker's Delight" (2nd edition, 2013), section 5-1 */
-static uint64_t count_bits(const struct bloom_geometry *g, const uint64_t *words, uint64_t n,
-                           uint64_t *marks)
+uint64_t tamis__bloom_count_bits(const struct bloom_geometry *g, const uint64_t *words,
+                                 uint64_t *marks)
 {
   uint64_t keys = bloom_key_bits(g->shape.layout), any = 0;
   uint64_t ones = 0, twos = 0, fours = 0, eights = 0;
-  for (uint64_t i = 0; i < n; i += LINE_WORDS) {
+  for (uint64_t i = 0; i < g->words; i += LINE_WORDS) {
     uint64_t w[LINE_WORDS];
     for (unsigned j = 0; j < LINE_WORDS; j++) {
       any |= words[i + j];
@@ -73,6 +76,16 @@ static uint64_t count_bits(const struct bloom_geometry *g, const uint64_t *words
   return 8 * eights + 4 * (uint64_t) (unsigned) __builtin_popcountll(fours) +
          2 * (uint64_t) (unsigned) __builtin_popcountll(twos) +
          (uint64_t) (unsigned) __builtin_popcountll(ones);
+}
+
+bool tamis__bloom_counters_agree(const struct bloom_geometry *g, const uint64_t *words,
+                                 struct bloom_sums counted)
+{
+  struct counting_census census = {0};
+  for (uint64_t i = 0; i < g->words; i++)
+    counting_census_add(&census, words[i]);
+  const struct bloom_sums read = counting_read(g->shape, counted, &census);
+  return read.keys == counted.keys && read.united == counted.united;
 }
 
 /* ---- saving ---- */
@@ -139,44 +152,31 @@ static uint64_t bits_of(const struct bloom *b)
 {
   const struct bloom_geometry g = bloom_geometry_of(b);
   uint64_t marks;
-  return count_bits(&g, (const uint64_t *) b->words, g.words, &marks);
+  return tamis__bloom_count_bits(&g, (const uint64_t *) b->words, &marks);
 }
 
 /* A layer, and what was counted in it before words were read; with counters, what these say. */
 struct part {
   const struct bloom *layer;
-  uint64_t keys, united;
+  struct bloom_sums counted;
 };
 
 static struct part part_of(const struct bloom *layer)
 {
-  if (has_counters(layer)) {
-    struct counting_keys keys = tamis__counting_keys(layer);
-    const struct bloom_geometry g = bloom_geometry_of(layer);
-    uint64_t most = max_count * bloom_geometry_bits(&g);
-    return (struct part){layer, keys.copies < max_copies ? keys.copies : max_copies - 1,
-                         keys.rest < most ? keys.rest : most};
-  }
-  uint64_t keys = bloom_counted(layer, KEYS), united = bloom_counted(layer, UNITED),
-           most = layer->word_count * 64;
-  if (layer->live) /* anybody may have written to its counters */
-    most = bits_of(layer);
-  return (struct part){layer, keys < most ? keys : most, united < most ? united : most};
-}
-
-/* With counters. */
-static void count_again(struct part *part, const struct counting_census *census)
-{
-  struct counting_keys keys = {part->keys, part->united};
-  keys = tamis__counting_keys_read(bloom_shape_of(part->layer), keys, census);
-  part->keys = keys.copies;
-  part->united = keys.rest;
+  const struct bloom_geometry g = bloom_geometry_of(layer);
+  struct bloom_sums counted = bloom_sums_of(layer);
+  /* Anybody may have written to the counters of a live one. */
+  const uint64_t bits = layer->live ? bits_of(layer) : bloom_geometry_bits(&g);
+  const uint64_t keys = most_keys(layer->layout, bits), united = most_united(layer->layout, bits);
+  counted.keys = counted.keys < keys ? counted.keys : keys;
+  counted.united = counted.united < united ? counted.united : united;
+  return (struct part){layer, counted};
 }
 
 static void save_layer(const struct part *part, struct saved_writer *w)
 {
   const struct bloom_geometry g = bloom_geometry_of(part->layer);
-  tamis__bloom_put_layer(&g, part->layer->number, part->keys, part->united, w);
+  tamis__bloom_put_layer(&g, part->layer->number, part->counted.keys, part->counted.united, w);
   save_words(part->layer, UINT64_MAX, w, NULL);
 }
 
@@ -193,14 +193,14 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
     if (layer->number <= n)
       parts[layer->number - 1] = part_of(layer);
   save_words(first, full ? UINT64_MAX : bloom_key_bits(first->layout), w,
-             has_counters(first) ? &census : NULL);
-  if (has_counters(first))
-    count_again(&parts[0], &census);
+             bloom_counts(first) ? &census : NULL);
+  if (bloom_counts(first))
+    parts[0].counted = counting_read(bloom_shape_of(first), parts[0].counted, &census);
   for (unsigned i = 1; i < n && parts[i].layer; i++) /* all of them are there */
     save_layer(&parts[i], w);
-  w->totals[TOTAL_KEYS] = parts[0].keys;
+  w->totals[TOTAL_KEYS] = parts[0].counted.keys;
   w->totals[TOTAL_FULL] = full;
-  w->totals[TOTAL_UNITED] = parts[0].united;
+  w->totals[TOTAL_UNITED] = parts[0].counted.united;
   return w->result;
 }
 
@@ -209,7 +209,7 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
 struct content {
   struct bloom_plan plan;
   void *words;
-  uint64_t keys, united;
+  struct bloom_sums counted;
   bool full;
   uint64_t bits; /* if the words have been read */
 };
@@ -217,22 +217,11 @@ struct content {
 /* Whether what is said of the words can be. */
 static bool is_possible_content(const struct content *c)
 {
-  uint64_t most = bloom_geometry_bits(&c->plan.geometry);
-  if (c->plan.geometry.shape.layout == BLOOM_LAYOUT_COUNTING)
-    return !c->full && c->keys < max_copies && c->united <= max_count * most;
-  return c->keys <= most && c->united <= most && c->full <= c->plan.limited;
-}
-
-/* Without a counter that is stuck, the counters say how many copies there are. */
-static bool check_counters(const struct content *c)
-{
-  const uint64_t *words = c->words;
-  struct counting_census census = {0};
-  for (uint64_t i = 0; i < c->plan.geometry.words; i++)
-    counting_census_add(&census, words[i]);
-  uint64_t of_key = bloom_geometry_bits_per_key(&c->plan.geometry);
-  return census.stuck || (census.sum >= c->united && (census.sum - c->united) / of_key == c->keys &&
-                          (census.sum - c->united) % of_key == 0);
+  const tamis_layout layout = c->plan.geometry.shape.layout;
+  const uint64_t bits = bloom_geometry_bits(&c->plan.geometry);
+  const bool may_be_full = c->plan.limited && layout != BLOOM_LAYOUT_COUNTING;
+  return c->counted.keys <= most_keys(layout, bits) &&
+         c->counted.united <= most_united(layout, bits) && c->full <= may_be_full;
 }
 
 /* Counts what is in the words, which one thread knows so far.  False: what is said of them does not
@@ -247,19 +236,19 @@ static bool check_words(struct content *c, bool read)
     return true;
   swap_bytes(c->words, g->words);
   if (g->shape.layout == BLOOM_LAYOUT_COUNTING)
-    return check_counters(c);
-  c->bits = count_bits(g, c->words, g->words, &marks);
-  return c->keys <= c->bits && (!marks || c->full);
+    return tamis__bloom_counters_agree(g, c->words, c->counted);
+  c->bits = tamis__bloom_count_bits(g, c->words, &marks);
+  return c->counted.keys <= c->bits && (!marks || c->full);
 }
 
 /* What the adds of the saved filter would have left in this layer. */
 static void restore(struct bloom *b, const struct content *content)
 {
-  bloom_count(b, KEYS, content->keys);
-  bloom_count(b, UNITED, content->united);
-  if (b->limited && has_counters(b))
-    atomic_store_explicit(&bloom_long_of(b)->copies, content->keys,
-                          memory_order_relaxed); /* not shared yet */
+  if (bloom_counts(b))
+    count_copies(b, (int64_t) content->counted.keys, false);
+  else
+    bloom_count(b, KEYS, content->counted.keys);
+  bloom_count(b, UNITED, content->counted.united);
   if (b->limited)
     bloom_count(b, BITS, content->bits);
   if (content->full)
@@ -320,8 +309,8 @@ static int load_layer(struct loading *l)
     result = TAMIS_ECORRUPT;
   if (result != TAMIS_OK)
     return result;
-  c->keys = block.meanings[LAYER_KEYS];
-  c->united = block.meanings[LAYER_UNITED];
+  c->counted.keys = block.meanings[LAYER_KEYS];
+  c->counted.united = block.meanings[LAYER_UNITED];
   return load_words(l);
 }
 
@@ -337,9 +326,9 @@ static int load_end(struct loading *l)
     result = tamis__saved_read_end(l->r, totals);
   if (result != TAMIS_OK)
     return result;
-  l->layers[0].keys = totals[TOTAL_KEYS];
+  l->layers[0].counted.keys = totals[TOTAL_KEYS];
   l->layers[0].full = totals[TOTAL_FULL];
-  l->layers[0].united = totals[TOTAL_UNITED];
+  l->layers[0].counted.united = totals[TOTAL_UNITED];
   for (unsigned i = 0; i < l->n; i++)
     if (totals[TOTAL_FULL] > 1 || !check_words(&l->layers[i], !l->r->mapping || l->r->check_all))
       return TAMIS_ECORRUPT;
@@ -368,7 +357,7 @@ void tamis__bloom_count_again(struct bloom *b)
   const struct bloom_geometry g = bloom_geometry_of(b);
   uint64_t marks;
   const uint64_t keys = counted_keys(b), counted = bloom_counted(b, BITS);
-  const uint64_t bits = count_bits(&g, (const uint64_t *) b->words, g.words, &marks);
+  const uint64_t bits = tamis__bloom_count_bits(&g, (const uint64_t *) b->words, &marks);
   const double missing = miscounted(&g, bits, keys);
   const uint64_t own = bloom_counted(b, KEYS), fewer = (uint64_t) fmin(fmax(-missing, 0), 0x1p62);
   if (missing < 0) /* by modular arithmetic */
@@ -388,10 +377,11 @@ static void read_tally(struct content *c, const struct bloom_tally *tally)
   const struct bloom_geometry *g = &c->plan.geometry;
   uint64_t marks = 0, keys = sum_of(tally, KEYS), united = sum_of(tally, UNITED);
   swap_bytes(c->words, g->words);
-  c->bits = count_bits(g, c->words, g->words, &marks);
-  c->keys = keys < c->bits ? keys : c->bits;
-  c->united = united < c->bits ? united : c->bits;
-  c->united += (uint64_t) fmax(miscounted(g, c->bits, c->keys + c->united), 0);
+  c->bits = tamis__bloom_count_bits(g, c->words, &marks);
+  c->counted.keys = keys < c->bits ? keys : c->bits;
+  c->counted.united = united < c->bits ? united : c->bits;
+  c->counted.united +=
+      (uint64_t) fmax(miscounted(g, c->bits, c->counted.keys + c->counted.united), 0);
   c->full = c->plan.limited && (marks || saved_u64(tally->state) & LIVE_ENDED);
 }
 

@@ -18,7 +18,7 @@
  * UNITED: further keys, which a union or an intersection has brought, as unite.c estimates them.
  * REFUSED: adds that were refused.
  * With counters in the place of bits: KEYS are copies, if the filter is not limited; UNITED is the
- * rest (counting.c). */
+ * rest (counting.h). */
 enum bloom_counter { KEYS, UNITED, REFUSED, BITS, BLOOM_COUNTERS };
 
 /* Whether a layer comes near to the number of keys that it may take.  It only goes up.  LAST: it is

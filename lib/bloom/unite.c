@@ -49,6 +49,13 @@
  *     which keep theirs.  For unique adds, the union's bits in any layer are as if plain adds had
  *     set them.
  *
+ * Union of counters.  Each word of `into` gets the counters of the same word of `from`, from the first
+ * word of a line to the last.  So of every key that is in `from` all the time, the union leaves a
+ * prefix, as adds do (counting.h).  To other calls the union looks like plain adds.  It takes no
+ * stripe.  If `into` is limited, the union takes places for all copies of `from` before a counter
+ * changes, and answers TAMIS_EFULL if there are not as many.  Copies that come to `from`, or leave it,
+ * while the union runs are counted afterwards.
+ *
  * The number of keys.  Let a, b and u be the numbers of keys that follow from the bits of `into`
  * before the union, of `from`, and of `into` after it.  Then a + b - u keys are in both, and the
  * union brings the counted keys of `from` less these: that is exact if `into` is empty, and never
@@ -69,6 +76,7 @@
 #include "base/compiler.h"
 #include "base/hook.h"
 #include "bloom/capacity.h"
+#include "bloom/counting.h"
 #include "bloom/layers.h"
 
 #include <math.h>
@@ -378,12 +386,46 @@ static int merge_growable(struct bloom *into_first, struct bloom *from_first)
   return result;
 }
 
+/* ---- union of counters ---- */
+
+static void unite_counters(word *w, uint64_t counters)
+{
+  uint64_t old, now = word_load(w);
+  if (!counters)
+    return;
+  do {
+    old = now;
+    HOOK(counting_union_word_read);
+    now = word_replace(w, old, counters_united(old, counters));
+  } while (now != old);
+  HOOK(counting_word_united);
+}
+
+static int merge_counters(struct bloom *into, const struct bloom *from)
+{
+  const struct bloom_sums counted = bloom_sums_of(from);
+  struct counting_census census = {0};
+  if (!count_copies(into, (int64_t) counted.keys, true))
+    return TAMIS_EFULL;
+  for (uint64_t i = 0; i < from->word_count; i++) {
+    uint64_t counters = word_load(&from->words[i]);
+    counting_census_add(&census, counters);
+    unite_counters(&into->words[i], counters);
+  }
+  const struct bloom_sums brought = counting_read(bloom_shape_of(from), counted, &census);
+  count_copies(into, (int64_t) (brought.keys - counted.keys), false);
+  bloom_count(into, UNITED, brought.united);
+  return TAMIS_OK;
+}
+
 int tamis__bloom_merge(tamis_filter *into_filter, const tamis_filter *from_filter)
 {
   struct bloom *into = bloom_of(into_filter);
   const struct bloom *from = const_bloom_of(from_filter);
   if (!bloom_fit_together(into, from))
     return TAMIS_EINVAL;
+  if (bloom_counts(into))
+    return merge_counters(into, from);
   if (!into->limited)
     return merge_growable(into, bloom_of((tamis_filter *) from_filter));
   const struct certain certain = certain_keys(into, from);

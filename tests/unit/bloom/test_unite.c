@@ -204,7 +204,7 @@ static void an_intersection_has_the_options_of_its_first_filter(void **state)
     options.max_bytes = i & 4 ? 1234567 : 0;
     options.stripes = i & 4 ? 64 : 1;
     tamis_filter *a = make_with_options(&options);
-    if (bloom_is_long(const_bloom_of(a))) {
+    if (const_bloom_of(a)->is_long) {
       bloom_long_of(bloom_of(a))->cleared_from = 7;
       bloom_long_of(bloom_of(a))->closes_at -= !const_bloom_of(a)->limited;
     }
