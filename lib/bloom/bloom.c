@@ -11,7 +11,7 @@
 
 /* ---- sizes ---- */
 
-/* A filter that opens layers begins with its first one. */
+/* Plans a filter, or the first layer of a filter that opens layers. */
 static int plan_anew(const tamis_options *options, struct bloom_geometry *out)
 {
   tamis_layout layout = bloom_layout_for(options);
@@ -22,12 +22,12 @@ static int plan_anew(const tamis_options *options, struct bloom_geometry *out)
              : bloom_geometry_plan(layout, options->capacity, options->fpp, out);
 }
 
-/* To plan a small filter takes twenty times as long as the rest of its creation, and whoever has
- * thousands of them creates them alike. */
+/* To plan a small filter takes twenty times as long as the rest of its creation, and a program that
+ * creates thousands of filters gives them the same options.  So a memo keeps plans. */
 static int plan_geometry(const tamis_options *options, struct bloom_geometry *out)
 {
   static struct memo memo;
-  /* Nothing else has a bearing on the plan. */
+  /* The plan depends on nothing else. */
   uint64_t question[MEMO_QUESTION] = {options->capacity, 0, options->kind, options->layout,
                                       options->growable};
   memcpy(&question[1], &options->fpp, sizeof question[1]);
@@ -62,8 +62,8 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* Where the filters of a range of rates, which begins at `low`, give way to others: to those of the
- * next shape, or those whose first layer is planned for its share. */
+/* The end of the range of rates that begins at `low`.  From there on filters have the next shape,
+ * or a first layer that is planned for its share of the rate. */
 static double end_of_range(const tamis_options *options, double low)
 {
   tamis_layout layout = bloom_layout_for(options);
@@ -80,10 +80,10 @@ static double end_of_range(const tamis_options *options, double low)
 
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
-  /* With the same shape a lower rate needs more bytes, but at the border of two shapes it may need
+  /* Within one shape, a lower rate needs more bytes.  At the border of two shapes it may need
    * fewer, and so it may where the first layer gets no share.  So each range of rates without such
    * a border is tried by itself, from the lowest range up.  The first range whose highest rate fits
-   * within the bytes contains the answer. */
+   * into the bytes contains the answer. */
   const double highest = 0.99;
   tamis_options candidate = *options;
   candidate.max_bytes = bytes;
@@ -96,7 +96,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
     uint64_t needed;
     result = bytes_for(&candidate, &needed);
     if (result == TAMIS_OK && needed <= bytes) {
-      /* Bisection of the logarithm.  A rate that is too low to be possible counts as too large. */
+      /* Bisection of the logarithm.  A rate too low to be possible counts as too large. */
       while (good / bad > 1.005) {
         candidate.fpp = sqrt(good * bad);
         if (bytes_for(&candidate, &needed) == TAMIS_OK && needed <= bytes)
@@ -109,7 +109,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
     }
     low = next;
   }
-  /* Even the highest rate needs more bytes, or more than any address space holds. */
+  /* Even the highest rate needs more than these bytes, or more than any address space holds. */
   return result == TAMIS_OK ? TAMIS_EFULL : result;
 }
 
@@ -132,8 +132,8 @@ double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity)
     return hash_collision_rate(capacity);
   if (layout == BLOOM_LAYOUT_COUNTING)
     return fmax(hash_collision_rate(capacity), bloom_geometry_layout_begins(layout));
-  /* No higher rate is ever refused.  Below it, the answer changes to and fro, as lines are whole.
-   * So rates of three digits are tried, one of which the words for a refusal name. */
+  /* No rate from 0.0025 on is ever refused.  Below it, possible and refused rates alternate, as
+   * lines are whole.  So rates of three digits are tried; the message of a refusal names one. */
   struct bloom_geometry g;
   unsigned lowest = 2500, step = 10; /* millionths */
   while (step)
@@ -209,10 +209,10 @@ static uint64_t count_bits(const struct bloom *b, uint64_t line)
   return bits;
 }
 
-/* A sample of the lines has so many runs of lines one after the other. */
+/* A sample of the lines consists of so many runs of consecutive lines. */
 enum { RUNS = SMALL(4096, 256), LONG_RUN = SMALL(16, 4) };
 
-/* The bits of all lines of a small filter, or so many as a sample of them lets expect. */
+/* The set positions: counted in a small filter, estimated from a sample in a larger one. */
 static uint64_t sample_lines(const struct bloom *b, uint64_t run)
 {
   uint64_t lines = b->word_count / LINE_WORDS, bits = 0;
@@ -232,19 +232,19 @@ static bool is_sampled(const struct bloom *b)
   return b->word_count > RUNS * LINE_WORDS;
 }
 
-/* From 2^21 bits, of which half are set, the number of keys follows with a standard deviation of
- * 0.5 % or less.  If less than one in 64 is set, the sample has few keys, and a longer one is read
- * as well. */
+/* If half of the bits are set, a sample of 2^21 bits gives the number of keys with a standard
+ * deviation of 0.5 % or less.  If fewer than one bit in 64 is set, this sample contains few keys,
+ * and a longer one is read instead. */
 static uint64_t sample_bits_set(const struct bloom *b)
 {
   uint64_t bits = sample_lines(b, 1);
   return is_sampled(b) && bits < b->word_count ? sample_lines(b, LONG_RUN) : bits;
 }
 
-/* Sets *bits to what follows from the counted keys: a sample of a large filter with few keys may
- * have none of them.  False: the counted keys say less than a sample does, as unions have brought
- * keys whose number is an estimate, or false positives may have hidden more than one key of a
- * thousand. */
+/* Sets *bits to the number that follows from the counted keys: a sample of a large filter with few
+ * keys may contain none of them.  False: a sample tells more than the counted keys, as unions have
+ * brought keys whose number is an estimate, or false positives may have hidden more than one key of
+ * a thousand. */
 static bool keys_tell_bits(const struct bloom *b, uint64_t *bits)
 {
   const double most_hidden = 1e-3;
@@ -267,19 +267,19 @@ static uint64_t bits_set(const struct bloom *b)
   return sample_bits_set(b) * bloom_shape_width(shape);
 }
 
-/* Of a layer. */
+/* The keys of a layer. */
 static uint64_t count_keys(const struct bloom *b)
 {
   const struct counters counters = bloom_counters(b);
   return bloom_counts(b) ? bloom_sums_of(b).keys : tamis__counter_sum_both(&counters, KEYS, UNITED);
 }
 
-/* What follows from the bits of several layers.  A key that an older layer hid came into none: of
- * the keys that were offered to a layer, those that are in it passed all layers before it. */
+/* Estimates keys and rate from the bits of several layers.  A key that an older layer hid came into
+ * no layer: of the keys offered to a layer, it has those that passed all layers before it. */
 static void estimate_layers(const struct bloom *newest, const uint64_t *bits, tamis_stats *out)
 {
   const struct bloom *layers[BLOOM_MOST_LAYERS];
-  double none = 1; /* the probability that no layer so far finds a key that is not in */
+  double none = 1; /* the probability that no layer so far finds an absent key */
   unsigned n = newest->number;
   for (const struct bloom *layer = newest; layer; layer = bloom_older(layer))
     layers[layer->number - 1] = layer;
@@ -322,16 +322,16 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->layers = newest->number;
 }
 
-/* A process that was killed has not counted the bits that it had just set. */
+/* A process that was killed may have set bits without counting them. */
 static bool bits_are_miscounted(const struct bloom *b, uint64_t bits)
 {
-  if (!b->limited || bloom_mapping(b).at) /* they have no counter of bits */
+  if (!b->limited || bloom_mapping(b).at) /* such filters do not count bits */
     return false;
   const uint64_t counted = bloom_counted(b, BITS);
   return b->live ? counted > bits : counted != bits;
 }
 
-/* The counters must agree with the bits, and with each other. */
+/* The counters of keys and of bits must agree with the set bits, and with each other. */
 static const char *find_fault_of_bits(const struct bloom *b)
 {
   const struct bloom_geometry g = bloom_geometry_of(b);
@@ -387,7 +387,7 @@ static int sync_live(const tamis_filter *f)
   return b->live ? tamis__live_sync(b) : TAMIS_EUNSUPPORTED;
 }
 
-/* What both kinds have, and further members. */
+/* The members that both kinds have, followed by further members. */
 #define KIND(of_kind, ...)                                                                        \
   {                                                                                               \
     .kind = (of_kind), .name = #of_kind, .bytes_for = NOT_IN_READER(bytes_for),                   \

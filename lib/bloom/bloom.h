@@ -6,13 +6,13 @@
  *    structs.h      what is in its memory
  *    create.c       that memory, and creation from a plan
  *    operations.c   look-up, add and unique add; the essay on why they are correct is there
- *    vectors.h      batches of look-ups on processors that can compute with vectors
- *    word_layout.h  what is different in the layout of one word, with an essay of its own
- *    counting.h     what is different where counters stand in the place of bits; an essay
+ *    vectors.h      batches of look-ups with vector instructions
+ *    word_layout.h  how the layout of one word differs, with an essay of its own
+ *    counting.h     how a filter with counters in the place of bits differs; an essay
  *    capacity.h     what an add counts, and when it is refused
- *    layers.*       what a growable filter does that has, or may need, several layers; an essay
- *    gaps.h         a key, and the bits that it lacks
- *    live.*         what several processes share of a filter; an essay
+ *    layers.*       a growable filter that has, or may need, several layers; an essay
+ *    gaps.h         a key, and those of its bits that are not set
+ *    live.*         a filter that several processes share; an essay
  *    shared.c       a filter that processes share: creates the file, and opens it
  *    unite.c        union, intersection and similarity of two filters
  *    save.c         saved, loaded and mapped filters
@@ -40,7 +40,7 @@ static inline const struct bloom *const_bloom_of(const tamis_filter *f)
 
 /* ---- the parts of a filter ---- */
 
-/* Of a filter that is long. */
+/* The filter must be long (`is_long`). */
 static inline struct bloom_long *bloom_long_of(struct bloom *b)
 {
   assert(b->is_long);
@@ -72,14 +72,14 @@ static inline struct bloom_geometry bloom_geometry_of(const struct bloom *b)
                                  .words = b->word_count};
 }
 
-/* Of a filter that is medium. */
+/* The filter must be medium (`is_medium`). */
 static inline const struct bloom_medium *const_bloom_medium_of(const struct bloom *b)
 {
   assert(b->is_medium);
   return (const struct bloom_medium *) b;
 }
 
-/* Of a filter that is limited: more bits mean that more than `capacity` distinct keys are in. */
+/* In a fixed filter (`limited`), more bits mean that more than `capacity` keys are in. */
 static inline double bloom_max_bits(const struct bloom *limited)
 {
   return limited->is_long ? const_bloom_long_of(limited)->max_bits
@@ -108,7 +108,7 @@ static inline struct saved_mapping bloom_mapping(const struct bloom *b)
   return b->is_long ? const_bloom_long_of(b)->mapping : (struct saved_mapping){.at = NULL};
 }
 
-/* The layer before; NULL: this is the first one. */
+/* The layer before this one; NULL for the first layer. */
 static inline struct bloom *bloom_older(const struct bloom *layer)
 {
   return layer->number > 1 ? layer->older : NULL;
@@ -120,25 +120,25 @@ FORCE_INLINE struct stripe *bloom_stripe(const struct bloom *b, uint64_t hash)
                             (hash & b->stripe_mask) * sizeof(struct padded_stripe));
 }
 
-/* Whether counters stand in the place of bits. */
+/* Whether the filter has counters in the place of bits. */
 static inline bool bloom_counts(const struct bloom *b)
 {
   return b->layout == BLOOM_LAYOUT_COUNTING;
 }
 
-/* A filter whose words are mapped has none. */
+/* 0 if the filter has no counters, or if its words are mapped from a file. */
 static inline unsigned bloom_stripe_count(const struct bloom *b)
 {
   return bloom_counts(b) && b->stripes ? b->stripe_mask + 1U : 0;
 }
 
-/* The shards of a filter that is large. */
+/* The counter shards of a large filter. */
 FORCE_INLINE struct counter_shard *bloom_shards(const struct bloom *b)
 {
   return ((struct bloom_large *) b)->shards;
 }
 
-/* Of a live filter. */
+/* The first layer of the live filter that `layer` belongs to. */
 static inline struct bloom *bloom_live_first(const struct bloom *layer)
 {
   return const_bloom_long_of(layer)->shared->layers[0];
@@ -163,8 +163,8 @@ static inline uint64_t bloom_counted(const struct bloom *b, enum bloom_counter w
   return tamis__counter_sum(&counters, which);
 }
 
-/* The counted keys, and the keys of unions.  With counters: the copies, and the rest (counting.h).  Keys
- * with stuck counters may be removed too often; the number of copies is then 0. */
+/* The counted keys, and the keys of unions; with counters, the copies and the rest (counting.h).
+ * If keys with stuck counters are removed too often, the copies fall below 0, and 0 is reported. */
 struct bloom_sums {
   uint64_t keys, united;
 };
@@ -176,7 +176,7 @@ static inline struct bloom_sums bloom_sums_of(const struct bloom *b)
   return (struct bloom_sums){bloom_counts(b) && keys >> 63 ? 0 : keys, bloom_counted(b, UNITED)};
 }
 
-/* For a thread that owns no shard (capacity.c). */
+/* Adds to a counter for a thread that owns no shard (capacity.c). */
 uint64_t tamis__bloom_add_shared(const struct bloom *b, enum bloom_counter which, uint64_t amount);
 
 FORCE_INLINE uint64_t bloom_count(const struct bloom *b, enum bloom_counter which, uint64_t amount)
@@ -186,7 +186,7 @@ FORCE_INLINE uint64_t bloom_count(const struct bloom *b, enum bloom_counter whic
              : tamis__bloom_add_shared(b, which, amount);
 }
 
-/* What the filter's bits are laid out as. */
+/* The layout in memory: the layout of the options, or one that the API does not name. */
 static inline tamis_layout bloom_layout_for(const tamis_options *options)
 {
   if (options->kind == TAMIS_COUNTING_BLOOM)
@@ -195,14 +195,14 @@ static inline tamis_layout bloom_layout_for(const tamis_options *options)
                                                                     : options->layout;
 }
 
-/* Whether the filter opens further layers when it is full (layers.c).  One with counters does not:
- * a remove would have to know which layer a key is in. */
+/* Whether the filter opens further layers when it is full (layers.c).  A filter with counters does
+ * not: a remove would have to know which layer holds the key. */
 static inline bool bloom_opens_layers(const tamis_options *options)
 {
   return options->growable && options->kind == TAMIS_BLOOM;
 }
 
-/* Whether each key has the bits that it has in a filter of this geometry. */
+/* Whether each key has the same bits as in a filter of this geometry. */
 static inline bool bloom_has_geometry(const struct bloom *b, const struct bloom_geometry *g)
 {
   return b->layout == g->shape.layout && b->probes == g->shape.probes &&
@@ -210,33 +210,33 @@ static inline bool bloom_has_geometry(const struct bloom *b, const struct bloom_
          b->word_count == g->words;
 }
 
-/* Whether each key has the same bits in both, and both grow or neither does. */
+/* Whether each key has the same bits in both filters, and both are growable or neither is. */
 static inline bool bloom_fit_together(const struct bloom *a, const struct bloom *b)
 {
   const struct bloom_geometry g = bloom_geometry_of(b);
   return a->limited == b->limited && bloom_has_geometry(a, &g);
 }
 
-/* Whether nothing has come after the first layer.
+/* True while `newest` is NULL: neither a second layer nor a final refusal has set it.
  * ORDER layer.load (seq_cst)
  *   pairs with     layer.append
- *   makes visible  all of the layer, whose words are zero, and that the layer before is full
- *   if weakened    acquire would keep that.  But a unique add, which completes its key and then
- *                  looks whether there is another layer, could miss that one, while a call that
- *                  adds the key there misses the bits: two winners
+ *   makes visible  the whole layer, whose words are zero, and that the layer before it is full
+ *   if weakened    acquire would keep that.  But a unique add completes its key and then checks
+ *                  for another layer.  It could miss a new layer, while a call that adds the key to
+ *                  that layer misses the bits: two winners
  *   checked by     mutants/layer_load_relaxed */
 static inline bool is_alone(const struct bloom *first)
 {
   return !atomic_load_explicit(&first->newest, memory_order_seq_cst);
 }
 
-/* The state of a live filter: twice the number of layers that are open, and one more if the newest one
- * takes no further key and none can follow.  Any number may stand there.
+/* The state of a live filter: twice the number of open layers, plus 1 if the newest layer takes no
+ * further key and no layer can follow.  Another process may write any number there.
  * ORDER live.state (seq_cst)
  *   pairs with     live.publish in publish() of live.c, and live.end in end_live()
- *   makes visible  that a layer is open, whose words are zero, or that unique adds are refused from
- *                  now on, by whichever process
- *   if weakened    as layer.load and layer.ended: two winners, or one beside a final refusal
+ *   makes visible  that a layer is open, whose words are zero, or that unique adds of all processes
+ *                  are refused from now on
+ *   if weakened    as layer.load and layer.ended: two winners, or a winner beside a final refusal
  *   checked by     mutants/live_state_read_too_early */
 enum { LIVE_ALONE = 2, LIVE_ENDED = 1 };
 
@@ -245,13 +245,13 @@ static inline uint64_t bloom_live_state(const struct bloom *first)
   return atomic_load_explicit(&bloom_tally_of(first)->state, memory_order_seq_cst);
 }
 
-/* What another thread of this process has read of the state, this one knows as well.
+/* The newest open layer.  `known` tells all threads of this process what one of them has read.
  * ORDER live.known (acq_rel)
  *   pairs with     live.known in another thread
- *   makes visible  what the thread that has read the state has seen: so a search by it comes after the
- *                  publication of the layer
- *   if weakened    a unique add could know a layer before its publication, search the one before it
- *                  too early, and win beside another one
+ *   makes visible  what the thread that read the state has seen: so a search by the other thread
+ *                  comes after the publication of the layer
+ *   if weakened    a unique add could know a layer before its publication, search the layer before
+ *                  it too early, and win beside another call
  *   checked by     compat.arm64 */
 static inline struct bloom *bloom_live_newest(const struct bloom *first)
 {
@@ -265,7 +265,7 @@ static inline struct bloom *bloom_live_newest(const struct bloom *first)
   return shared->layers[known - 1];
 }
 
-/* See layer.load. */
+/* The newest open layer; layer.load explains the memory order. */
 static inline struct bloom *newest_layer(const struct bloom *first)
 {
   if (first->live)
@@ -274,7 +274,7 @@ static inline struct bloom *newest_layer(const struct bloom *first)
   return newest ? newest : (struct bloom *) first;
 }
 
-/* For calls that do not decide by it.  Of a live filter, this process may know less than others. */
+/* For calls that decide nothing by it.  A live layer may be fuller than this process knows. */
 static inline unsigned char fullness_of(const struct bloom *b)
 {
   unsigned char fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
@@ -285,39 +285,39 @@ static inline unsigned char fullness_of(const struct bloom *b)
   return closed ? FULL : fullness;
 }
 
-/* Of live.c: writes to the disk what has been added before; unmaps the file of a filter, and releases
- * what the process knows of it. */
+/* In live.c: tamis__live_sync() writes all earlier adds to the disk.  tamis__live_close() unmaps
+ * the file, and releases what this process knows of the filter. */
 int tamis__live_sync(const struct bloom *first);
 void tamis__live_close(struct bloom_shared *shared);
 
-/* Of layers.c: the operations of several layers. */
+/* In layers.c: the operations of a filter with several layers. */
 extern const struct filter_operations tamis__bloom_layered;
 
-/* Of capacity.c: looks whether a layer is near its capacity, and decides when to look again.
- * Returns TAMIS_OK. */
+/* In capacity.c: checks whether a layer is near its capacity, and sets the period of further
+ * checks.  Returns TAMIS_OK. */
 int tamis__bloom_watch(struct bloom *b);
 
-/* Of layers.c: closes the first layer when it has its share of the rate, if it was planned for more
- * than that: in files of versions without layers, and at some of the lowest rates of the word
- * layout.  (It stays open if no other layer can follow.)  The filter is not shared yet. */
+/* In layers.c: closes the first layer when it has used up its share of the rate, if it was planned
+ * for more than its share: in files of versions without layers, and at some of the lowest rates of
+ * the word layout.  (It stays open if no layer can follow.)  No other thread has the filter yet. */
 void tamis__layers_limit_first(struct bloom *first);
 
-/* Of layers.c: whether that is so, but for the last sentence. */
+/* In layers.c: whether the first layer was planned for more than its share of the rate. */
 bool tamis__layers_may_limit_first(const struct bloom_geometry *g);
 
-/* Of layers.c: with how many keys the first layer has its share of the rate, at most its capacity. */
+/* In layers.c: with how many keys, at most its capacity, the first layer uses up its share. */
 uint64_t tamis__layers_close_first(const struct bloom_geometry *g);
 
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited);
 
-/* Layers after the first one are long. */
+/* A long layer stores its calls.  All layers after the first one are long. */
 static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
 {
   return b->is_long ? const_bloom_long_of(b)->calls
                     : tamis__bloom_calls(bloom_shape_of(b), b->limited);
 }
 
-/* The row of a layer alone. */
+/* The row of one layer that is searched by itself. */
 static inline struct bloom_row bloom_row_of(const struct bloom *b)
 {
   return (struct bloom_row){.words = b->words,
@@ -336,22 +336,21 @@ FORCE_INLINE struct bloom_shape bloom_shape_of_row(const struct bloom_row *row)
                               row->sections};
 }
 
-/* The number of set bits from which on a filter that is not growable is full; at_capacity() checks
- * it. */
+/* The number of set bits at which a fixed filter is full; at_capacity() checks it. */
 double tamis__bloom_limit_of_bits(const struct bloom_geometry *g);
 
-/* The same, of any filter. */
+/* The same for any filter: the stored number, or the one that follows from the geometry. */
 double tamis__bloom_max_bits(const struct bloom *b);
 
-/* The lowest rate that is planned for: the one that 64-bit hashes can give or, in the counting
- * layout, the end of its lowest range or, in the word layout, the one from which on it takes at
- * most twice the bits of the blocked layout.  (That one is found by trying.) */
+/* The lowest rate that can be planned: the lowest that 64-bit hashes give, or, if that is higher,
+ * the end of the counting layout's lowest range.  In the word layout it is the rate, found by
+ * trying, from which on the filter takes at most twice the bits of the blocked layout. */
 double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity);
 
-/* What a layer takes. */
+/* The bytes of a layer. */
 uint64_t tamis__bloom_bytes(const struct bloom *b);
 
-/* That of the options, or a lower one that is as good: see `bounded`. */
+/* max_bytes of the options, or a lower limit with the same effect: see `bounded`. */
 static inline uint64_t bloom_max_bytes(const struct bloom *b)
 {
   return b->is_long     ? const_bloom_long_of(b)->max_bytes
@@ -360,7 +359,7 @@ static inline uint64_t bloom_max_bytes(const struct bloom *b)
                         : 0;
 }
 
-/* What a filter is made of. */
+/* What determines a filter, or one of its layers. */
 struct bloom_plan {
   struct bloom_geometry geometry;
   unsigned stripes_wanted;
@@ -371,32 +370,32 @@ struct bloom_plan {
   struct bloom *older; /* the layer before */
   unsigned number;     /* of the layer; 0 or 1: the first */
   bool is_mapped;
-  bool closes_early;         /* or may do so: see tamis__layers_limit_first() */
+  bool closes_early;         /* or may close early: see tamis__layers_limit_first() */
   bool has_allocator;        /* of the user's */
   bool is_unusual;           /* it has a hash function of the user's, or is a further layer */
   uint64_t cleared_from;     /* of the options */
-  struct bloom_tally *tally; /* of a live filter; NULL: it is none */
+  struct bloom_tally *tally; /* of a live filter; otherwise NULL */
 };
 
-/* The bytes that it takes. */
+/* The bytes of a filter with this plan. */
 uint64_t tamis__bloom_bytes_for(const struct bloom_plan *plan);
 
-/* The bytes that it takes beside its words.  (They are in the same block, if it is small.) */
+/* The same, without its words.  (The words of a small filter are in the same block.) */
 uint64_t tamis__bloom_bytes_beside(const struct bloom_plan *plan);
 
-/* Creates a filter, or a layer if plan->older is not NULL, without keys. */
+/* Creates an empty filter, or an empty layer if plan->older is not NULL. */
 int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloom_plan *plan,
                               struct bloom **out);
 
-/* Destroys a layer, but not those before it. */
+/* Destroys one layer; the layers before it stay. */
 void tamis__bloom_destroy_layer(struct bloom *b);
 
-/* Destroys them from the newest one to the first.  NULL is fine; a mapping stays. */
+/* Destroys all layers, from the newest to the first.  NULL is fine.  A file stays mapped. */
 void tamis__bloom_destroy_layers(struct bloom *newest);
 
-/* Creates a filter with words that are there already, and that become its own unless a file is
- * mapped.  If `words` is NULL, it is small, and they are in its block.  NULL: there is no memory,
- * and the words are still the caller's. */
+/* Creates a filter or layer that owns these words, unless they are mapped from a file.  If `words`
+ * is NULL, it is small and has them in its block.  NULL: there is no memory, and the caller still
+ * owns the words. */
 struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,
                                   word *words, const struct saved_mapping *mapping);
 
@@ -407,29 +406,29 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w);
 int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,
                       const struct tamis_filter *head, tamis_filter **out);
 
-/* Of shared.c: members of struct filter_kind. */
+/* In shared.c: members of struct filter_kind. */
 int tamis__bloom_share_new(const tamis_options *o, const struct tamis_filter *head,
                            const struct refusal *why, struct shared_file *file);
 int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *saved,
                             const struct tamis_filter *head, struct shared_file *file,
                             tamis_filter **out);
 
-/* Of save.c: the figures of a live filter, whose header has none. */
+/* In save.c: the figures of a live filter, whose header has none. */
 int tamis__bloom_live_figures(struct saved_reader *r, struct saved_head *saved);
 
-/* Of save.c: counts the bits of keys in all words of a filter at rest, and finds the marks. */
+/* In save.c: counts the bits of keys in all words of an idle filter, and collects the marks. */
 uint64_t tamis__bloom_count_bits(const struct bloom_geometry *g, const uint64_t *words,
                                  uint64_t *marks);
 
-/* Of save.c: whether the counters in the words fit what is counted, or some counter is stuck. */
+/* In save.c: whether the counters agree with the counted sums, or a counter is stuck. */
 bool tamis__bloom_counters_agree(const struct bloom_geometry *g, const uint64_t *words,
                                  struct bloom_sums counted);
 
-/* Of save.c: makes the counters of a layer of a live filter agree with its bits.  Others may count
- * meanwhile; one process at a time calls this. */
+/* In save.c: makes the sums in the tally of a live layer agree with its bits.  Other processes may
+ * count meanwhile, but only one process at a time calls this. */
 void tamis__bloom_count_again(struct bloom *b);
 
-/* A filter without keys that looks like another one.  Returns TAMIS_OK or TAMIS_ENOMEM. */
+/* Creates an empty filter like `model`.  Returns TAMIS_OK or TAMIS_ENOMEM. */
 int tamis__bloom_create_like(const struct bloom *model, struct bloom **out);
 
 /* The members of struct filter_kind. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "bloom/capacity.h"
 
-/* Of a live filter for all processes, and near the capacity 1.  It never gets longer: a process that
- * has stood still before it sets the period cannot make others look too late. */
+/* Sets the period of checks for all processes; near the capacity it is 1.  The period never gets
+ * longer: a process that stood still before it sets a period cannot make others check too late. */
 static void set_live_period(struct bloom *b, uint64_t period, bool near)
 {
   _Atomic uint64_t *unwatched = &bloom_tally_of(b)->unwatched;
@@ -18,7 +18,7 @@ static void set_period(struct bloom *b, unsigned period)
     atomic_store_explicit(&b->watch_mask, (uint16_t) (period - 1), memory_order_relaxed);
 }
 
-/* All shards together get at most a half of the room before each of them looks again. */
+/* Between two checks of a shard, all shards together count at most half of the room. */
 int tamis__bloom_watch(struct bloom *b)
 {
   uint64_t room = room_for_keys(b), shards = bloom_counters(b).mask + UINT64_C(1);

@@ -8,21 +8,21 @@
 #include "base/cores.h"
 #include "bloom/bloom.h"
 
-/* While a layer is not NEAR, an add checks whether it is near its capacity with every 64th key that
- * a shard of the counters gets.  Summing the shards in every add would be slow.  Far from the
- * capacity it does so less often (tamis__bloom_watch()). */
+/* A check sums the counters, and finds out whether a layer is near its capacity.  Until the layer
+ * is NEAR, an add checks with every 64th key that a shard counts, as a sum in every add would be
+ * slow.  Far from the capacity, checks are rarer (tamis__bloom_watch()). */
 enum { LEAST_WATCH_PERIOD = SMALL(64, 4), MOST_WATCH_PERIOD = SMALL(1 << 16, 32) };
 
-/* Counted keys, with those that unions have brought. */
+/* Counted keys, plus the keys that unions have brought. */
 static inline uint64_t counted_keys(const struct bloom *b)
 {
   const struct counters counters = bloom_counters(b);
   return tamis__counter_sum_both(&counters, KEYS, UNITED);
 }
 
-/* The counted keys decide: there are never fewer keys than that.  There may be more, as keys that a
- * false positive hid are not counted.  If the filter is limited, there are not more than the set
- * bits allow; a growable one is planned for them (geometry.c). */
+/* The counted keys decide: at least so many are in.  More may be in, as keys that a false positive
+ * hid are not counted.  In a fixed filter the set bits limit their number; a growable filter is
+ * planned for them (geometry.c). */
 static inline bool at_capacity(const struct bloom *b)
 {
   if (!b->limited)
@@ -31,7 +31,7 @@ static inline bool at_capacity(const struct bloom *b)
          (double) bloom_counted(b, BITS) >= bloom_max_bits(b);
 }
 
-/* The keys that there is room for, at least; 0 if there may be none. */
+/* At least so many further keys have room; 0 if there may be no room. */
 static inline uint64_t room_for_keys(const struct bloom *b)
 {
   uint64_t keys = b->limited ? bloom_counted(b, KEYS) : counted_keys(b);
@@ -44,13 +44,13 @@ static inline uint64_t room_for_keys(const struct bloom *b)
   return of_bits < (double) room ? (of_bits > 0 ? (uint64_t) of_bits : 0) : room;
 }
 
-/* Whether any add has room without looking.  Relaxed: as below. */
+/* Whether an add has room without a check.  Relaxed: as in refuses(). */
 static inline bool is_far(const struct bloom *b)
 {
   return __builtin_expect(atomic_load_explicit(&b->fullness, memory_order_relaxed) == OPEN, 1);
 }
 
-/* A live filter takes no further key, in no process.
+/* Ends a live filter: it takes no further key, in any process.
  * ORDER live.end (seq_cst)
  *   pairs with     live.state, which has the argument
  *   checked by     mutants/live_end_not_published */
@@ -60,13 +60,13 @@ static inline void end_live(struct bloom *b)
                            memory_order_seq_cst);
 }
 
-/* Raises the state, which never falls.
+/* Raises the fullness, which never falls.
  * ORDER layer.end (seq_cst)
  *   pairs with     layer.ended in has_ended()
  *   makes visible  that unique adds are refused from now on, whether this call or another one has
- *                  raised it
- *   if weakened    a unique add could complete its key and miss that, while another one of that key
- *                  is refused and misses the bits: a winner beside a final refusal
+ *                  raised the fullness
+ *   if weakened    a unique add could complete its key and miss the end, while another unique add
+ *                  of that key is refused and misses the bits: a winner beside a final refusal
  *   checked by     mutants/end_set_relaxed (the store; a load that reads LAST is in the order by
  *                  the same argument, and no search shows it) */
 static inline void raise_fullness(struct bloom *b, unsigned char fullness)
@@ -80,7 +80,7 @@ static inline void raise_fullness(struct bloom *b, unsigned char fullness)
     ;
 }
 
-/* Whether it takes no further key, and no layer can follow.
+/* Whether the layer takes no further key, and no layer can follow.
  * ORDER layer.ended (seq_cst)
  *   pairs with     layer.end in raise_fullness(), which has the argument
  *   checked by     mutants/end_read_relaxed */
@@ -91,9 +91,9 @@ static inline bool has_ended(const struct bloom *b)
   return atomic_load_explicit(&b->fullness, memory_order_seq_cst) == LAST;
 }
 
-/* What other processes have found out of how full a layer is, in a live filter: it is closed if another
- * one follows, and it may have ended.  A call that is refused or late counts no key, so it would not
- * find that out by looking at the counters; and until it knows, each further one would set bits. */
+/* Copies into `fullness` what other processes have found out about a layer of a live filter: the
+ * layer is closed if another one follows, and the filter may have ended.  A call that is refused or
+ * late counts no key, so it never checks; without this, each such call would set bits. */
 static inline void learn_live(struct bloom *b)
 {
   const struct bloom *first = bloom_live_first(b);
@@ -106,10 +106,10 @@ static inline void learn_live(struct bloom *b)
     ;
 }
 
-/* Whether it has no room.  Relaxed: a thread that still reads OPEN after the state has become NEAR
- * only lets a few more keys in.  The state publishes no other data, so it has no partner.
- * That a refusal is final does not follow from this function: layers.c and word_layout.h say how
- * their unique adds ensure it. */
+/* Whether the layer has no room.  Relaxed: a thread that still reads OPEN after the fullness has
+ * become NEAR only lets a few more keys in.  The fullness publishes no other data, so the load has
+ * no partner.  This function does not make a refusal final: layers.c and word_layout.h say how
+ * their unique adds do. */
 static inline bool refuses(struct bloom *b)
 {
   int fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
@@ -122,24 +122,24 @@ static inline bool refuses(struct bloom *b)
   return fullness >= FULL;
 }
 
-/* Counts an add that is refused.  (A function that returned TAMIS_EFULL as well would cost the adds
- * that are not refused an instruction.) */
+/* Counts an add that is refused.  (If this function returned TAMIS_EFULL, adds that are not refused
+ * would need another instruction.) */
 void tamis__bloom_note_refusal(const struct bloom *b);
 
-/* For a thread that owns no shard: count_key(), which returns TAMIS_OK, and bloom_count(). */
+/* count_key() for a thread that owns no shard.  Returns TAMIS_OK. */
 int tamis__bloom_count_shared(struct bloom *b);
 
-/* Of a live filter the threads that run on one processor share a shard, of whichever process they
- * are.  Release: as counter.add. */
+/* Adds to the tally of a live layer.  All threads that run on one processor share a shard,
+ * whichever process they belong to.  Release: as counter.add. */
 FORCE_INLINE uint64_t add_live(struct bloom_tally *tally, enum bloom_counter which, uint64_t amount)
 {
   struct counter_shard *shard = &tally->shards[current_core() % BLOOM_TALLY_SHARDS];
   return atomic_fetch_add_explicit(&shard->value[which], amount, memory_order_release) + amount;
 }
 
-/* Processes have the period of looks in common: they look with a key whose number has no bit that
- * `unwatched` lacks.  Near the capacity all of them look with each key; so one that has not known of it learns
- * of it with the next key that it counts.  Relaxed: as is_watched(). */
+/* Counts a key of a live filter.  All processes have one period of checks: a process checks if the
+ * number of the counted key has no bit that `unwatched` lacks.  Near the capacity each counted key
+ * leads to a check, so a process learns of it with its next key.  Relaxed: as is_watched(). */
 FORCE_INLINE int count_live(struct bloom *b, struct bloom_tally *tally)
 {
   uint64_t keys = add_live(tally, KEYS, 1);
@@ -147,13 +147,13 @@ FORCE_INLINE int count_live(struct bloom *b, struct bloom_tally *tally)
   return __builtin_expect(look, 0) ? tamis__bloom_watch(b) : TAMIS_OK;
 }
 
-/* Relaxed: it publishes nothing, and whoever reads an old period looks a little later. */
+/* Whether a check is due.  Relaxed: a thread that reads an old period only checks later. */
 static inline bool is_watched(const struct bloom *b, uint64_t keys)
 {
   return __builtin_expect(!(keys & atomic_load_explicit(&b->watch_mask, memory_order_relaxed)), 0);
 }
 
-/* Counts a key, and returns TAMIS_OK: at the end of a call, which then needs no registers saved. */
+/* Counts a key, and returns TAMIS_OK.  An add that ends with this call saves no registers. */
 FORCE_INLINE int count_key(struct bloom *b)
 {
   if (!counter_is_owned_by_mask(b->counter_mask))

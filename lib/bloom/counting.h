@@ -14,64 +14,64 @@
  * a counter is either stuck or the exact number of the raises that are in it, and no counter wraps.
  *
  * Of the raises of one key x, this order leaves a *prefix*: an add that is under way has raised the
- * counters of some first words, and a remove that is under way has left those of some first words.
- * So of all adds and removes of x together, no word has more raises than a word before it, and the
- * last word has the fewest: it has one for each copy of x that is in.  An add takes effect when it
- * changes the last word, and a remove when it does.
+ * counters of some first words, and a remove that is under way has not yet lowered the counters of
+ * some first words.  So of all adds and removes of x together, no word has more raises than a word
+ * before it.  The last word has the fewest: one for each copy of x that is in.  An add or a remove
+ * takes effect when it changes the last word.
  *
- * [A] No false negative.  If a look-up reads a counter of x as 0, then no raise of x was in this
- *     word at that instant, so none in the last word either: x was not in.  And for x to be found,
- *     it need only be in while the last word is read.  What adds and removes of other keys do to
- *     shared counters, they do beside the raises of x: a remove takes away what the add of its own
- *     key has brought.  This is why nobody must remove a key that was not added.
+ * [A] No false negative.  If a look-up reads a counter of x as 0, then at that instant no raise of
+ *     x was in this word, so none was in the last word: x was not in.  To be found, x need only be
+ *     in while the last word is read.  Adds and removes of other keys take no raise of x from
+ *     shared counters: a remove takes away what the add of its own key has brought.  This is why a
+ *     caller must not remove a key that was not added.
  *
- *     Linearization: a look-up that misses takes effect when it reads a 0; one that finds the key,
- *     when it reads the key's last word.  (If it finds it without a copy being in, the key is a
- *     false positive then.)  It may read the words in any order.
+ *     Linearization: a look-up that misses takes effect when it reads a 0; a look-up that finds the
+ *     key, when it reads the key's last word.  (If no copy is in at that instant, the key is a
+ *     false positive.)  It may read the words in any order.
  *
  * [D] Look-ups and plain adds take no lock.  An add tries again only if another call has changed
  *     the word meanwhile.
  *
  * Removes and unique adds hold the stripe of the key's *line*, and not of its hash.  All keys that
- * share a counter share its line.  So while a call holds the stripe, no other call lowers any
- * counter of the key, and those of plain adds and unions only raise them.
+ * share a counter share its line.  So while a call holds the stripe, no other call lowers a counter
+ * of the key; plain adds and unions only raise counters.
  *
- * [C] All or nothing.  A remove reads all counters first, under the stripe.  None that is above 0
- *     then can fall before the remove lowers it, even if the key was never added.  So no counter
- *     goes below 0, and no remove has to stop half-way.  A counter that is 0 means that the key is
- *     not in, as above, and the remove changes nothing.
+ * [C] All or nothing.  Under the stripe, a remove reads all counters first.  A counter that is
+ *     above 0 then cannot fall before the remove lowers it, even if the key was never added.  So no
+ *     counter goes below 0, and no remove has to stop half-way.  If a counter is 0, the key is not
+ *     in, as above, and the remove changes nothing.
  *
- * [B] One winner.  A unique add that misses its key takes the stripe, and searches again; so of
- *     several, one comes first.  While it holds the stripe, no counter of the key falls.  But plain
- *     adds do not take the stripe, and one may bring the key in at any moment.  Let the *gap* be
- *     the last word in which a counter of the key is 0.  The call raises the words before the gap,
- *     and then decides:
+ * [B] One winner.  A unique add that misses its key takes the stripe, and searches again; so unique
+ *     adds of a key take turns.  While one holds the stripe, no counter of the key falls.  But
+ *     plain adds do not take the stripe, and one may bring the key in at any moment.  Let the *gap*
+ *     be the last word in which a counter of the key is 0.  The call raises the words before the
+ *     gap, and then decides:
  *
  *        L  reads the gap
  *        O  reads the words before it, less its own raises: is any counter of the key 0?
  *        C  replaces the gap by what a raise leaves, if it is still what L read
  *
  *     If no counter was 0, neither in O nor in the gap, the key was in, or seemed so, when L read
- *     the gap.  The call lowers what it has raised, from the last word to the first, and answers
- *     TAMIS_PRESENT.  Otherwise C decides.  As no word falls, C succeeds only if nobody has changed
- *     the gap since L, so that no copy has come in: the call takes effect with C, and has won.  It
- *     then raises the words after the gap, which the key has found above 0.  If C fails, the call
- *     begins again with L.
+ *     the gap.  The call lowers what it has raised, from the last word to the first, and returns
+ *     TAMIS_PRESENT.  Otherwise C decides.  As no word falls, C succeeds only if no call has
+ *     changed the gap since L, so that no copy has come in: the call takes effect with C, and has
+ *     won.  It then raises the words after the gap, in which it had found no 0.  If C fails, the
+ *     call begins again with L.
  *
  *     One case remains: other keys have raised the key's counters in the gap until all are stuck,
- *     and an add of the key leaves no trace there.  The call then takes effect when O reads the 0.
- *     No copy was in at that instant, and from then on the key is found.
+ *     so that an add of the key leaves no trace there.  The call then takes effect when O reads the
+ *     0.  No copy was in at that instant, and from then on the key is found.
  *
  *     (While the call runs, what it has raised may make its key a false positive, as with any add.)
  *
- * The least of a key's counters is at least the number of its copies: at the instant when a counter
- * is read, there are at most as many copies as it says.  If no other key has counters in common
- * with this one, the result is exact: that of the last word is exact when it is read, the number of
- * copies changes in steps of one, and so it was equal to the least counter at some instant.
+ * The least of a key's counters is an upper bound of the number of copies at the instant when it is
+ * read.  If no other key shares a counter with this key, it is exact: the last word has the exact
+ * number when it is read, and the number changes in steps of one, so at some instant it was equal
+ * to the least counter.
  *
- * A filter that must not outgrow its capacity counts copies in one word.  An add takes its place
- * there before it raises a counter, and a remove gives it back when it is done.  A filter without
- * that limit counts its copies at the same moments, as others count keys.
+ * A fixed filter counts its copies in one word.  An add takes a place there before it raises a
+ * counter, and a remove gives the place back when it is done.  A growable filter counts its copies
+ * at the same moments, in the counters that other filters use for keys.
  */
 #ifndef TAMIS_LIB_BLOOM_COUNTING_H
 #define TAMIS_LIB_BLOOM_COUNTING_H
@@ -84,7 +84,7 @@
 
 /* ---- a word of counters, as a value; `own` has the lowest bits of a key's counters ---- */
 
-/* Those of `own` that are not stuck. */
+/* The counters of `own` that are not stuck. */
 FORCE_INLINE uint64_t counters_free(uint64_t counters, uint64_t own)
 {
   uint64_t both = counters & counters >> 1;
@@ -101,7 +101,7 @@ FORCE_INLINE uint64_t counters_lowered(uint64_t counters, uint64_t own)
   return counters - counters_free(counters, own);
 }
 
-/* Those of `own` that are 0. */
+/* The counters of `own` that are 0. */
 FORCE_INLINE uint64_t counters_missing(uint64_t counters, uint64_t own)
 {
   uint64_t either = counters | counters >> 1;
@@ -114,7 +114,7 @@ FORCE_INLINE bool counters_have(uint64_t counters, uint64_t own)
   return !counters_missing(counters, own);
 }
 
-/* The sums of the lower four bits of each byte, 15 if they are more. */
+/* Adds the lower four bits of each byte.  A sum above 15 becomes 15. */
 static inline uint64_t add_halves(uint64_t a, uint64_t b)
 {
   const uint64_t halves = UINT64_C(0x0F0F0F0F0F0F0F0F);
@@ -135,8 +135,9 @@ struct key_counters {
   struct bloom_probe at[BLOOM_MAX_PROBES]; /* from the first word of the line to the last */
 };
 
-/* Without a branch, which would be mispredicted every other time.  (gcc makes a branch of it if masks
- * are chosen as words are; clang has more instructions if words are chosen as masks are.) */
+/* Swaps two probes that are in the wrong order, without a branch, which would be mispredicted every
+ * other time.  (gcc makes a branch if masks are chosen as words are; clang makes more instructions
+ * if words are chosen as masks are.) */
 FORCE_INLINE void put_in_order(struct bloom_probe *first, struct bloom_probe *second)
 {
   const struct bloom_probe a = *first, b = *second;
@@ -170,14 +171,14 @@ FORCE_INLINE word *word_of(const struct key_counters *key, unsigned i)
   return &key->words[key->at[i].word];
 }
 
-/* The stripe of a line.  Neighbours have different ones. */
+/* The stripe of a line.  Neighbouring lines have different stripes. */
 FORCE_INLINE struct stripe *stripe_of_line(const struct bloom *b, uint64_t first)
 {
   return bloom_stripe(b, first / LINE_WORDS);
 }
 
-/* Raises a key's counters in a word, or lowers them.  A caller that lowers holds the line's stripe, and
- * knows that the counters are above 0. */
+/* Raises or lowers a key's counters in a word.  A caller that lowers them holds the line's stripe,
+ * and knows that they are above 0. */
 FORCE_INLINE void change_word(word *w, uint64_t own, bool raise)
 {
   uint64_t old, now = word_load(w);
@@ -191,7 +192,7 @@ FORCE_INLINE void change_word(word *w, uint64_t own, bool raise)
   } while (now != old);
 }
 
-/* In some words, from the first one to the last. */
+/* Raises the key's counters in some words, from the first to the last. */
 FORCE_INLINE void raise_words(const struct key_counters *key, unsigned first, unsigned end)
 {
   UNROLL
@@ -201,7 +202,7 @@ FORCE_INLINE void raise_words(const struct key_counters *key, unsigned first, un
   }
 }
 
-/* In the words before `end`, from the last one to the first. */
+/* Lowers the key's counters in the words before `end`, from the last to the first. */
 FORCE_INLINE void lower_words_locked(const struct key_counters *key, unsigned end)
 {
   UNROLL
@@ -211,8 +212,8 @@ FORCE_INLINE void lower_words_locked(const struct key_counters *key, unsigned en
   }
 }
 
-/* Whether no counter in the words before `end` is 0.  If the caller has raised them, its raises are
- * not counted. */
+/* Whether no counter in the words before `end` is 0.  If the caller has raised these words, its own
+ * raises are left out. */
 FORCE_INLINE bool words_have(const struct key_counters *key, unsigned end, bool raised)
 {
   uint64_t missing = 0;
@@ -228,8 +229,8 @@ FORCE_INLINE bool words_have(const struct key_counters *key, unsigned end, bool 
 
 /* ---- how many copies are in ---- */
 
-/* Takes n places for copies in a limited filter, or gives back -n places.  False: `most` has no room for
- * them.  Where keys with stuck counters are removed too often, no place is left to give back. */
+/* Takes n places for copies in a fixed filter, or gives back -n places.  False: `most` leaves no
+ * room for them.  If keys with stuck counters are removed too often, 0 places remain taken. */
 static inline bool take_places(word *copies, int64_t n, uint64_t most)
 {
   const uint64_t size = (uint64_t) (n < 0 ? -n : n);
@@ -244,8 +245,8 @@ static inline bool take_places(word *copies, int64_t n, uint64_t most)
   return true;
 }
 
-/* Counts n copies that come, or -n copies that go.  False: a limited filter has no room for them.  The
- * number of copies is no limit unless it is bounded. */
+/* Counts n copies that come, or -n copies that go.  False: a fixed filter has no room for them.  If
+ * `bounded` is false, there is always room. */
 FORCE_INLINE bool count_copies(struct bloom *b, int64_t n, bool bounded)
 {
   if (b->limited)
@@ -268,8 +269,8 @@ FORCE_INLINE int counting_add(struct bloom *b, struct bloom_key of, struct bloom
   return TAMIS_OK;
 }
 
-/* The last word in which a counter of the key is 0; -1: there is none.  The caller holds the line's
- * stripe; so with the next two. */
+/* The last word in which a counter of the key is 0, or -1.  The caller of this function and of the
+ * next two holds the line's stripe. */
 static inline int last_gap_locked(const struct key_counters *key)
 {
   int gap = -1;
@@ -279,7 +280,7 @@ static inline int last_gap_locked(const struct key_counters *key)
   return gap;
 }
 
-/* L, O and C: see above. */
+/* The steps L, O and C of the essay. */
 FORCE_INLINE int add_by_gap_locked(const struct key_counters *key, unsigned gap)
 {
   const uint64_t own = key->at[gap].mask;
@@ -365,7 +366,7 @@ static inline uint64_t counting_copies(const struct bloom *b, struct bloom_key o
 /* What a filter's words hold. */
 struct counting_census {
   uint64_t sum;
-  bool stuck; /* some counters are */
+  bool stuck; /* some counter is stuck */
 };
 
 static inline void counting_census_add(struct counting_census *census, uint64_t counters)
@@ -377,10 +378,10 @@ static inline void counting_census_add(struct counting_census *census, uint64_t 
                     bloom_positions_set(UINT64_MAX, BLOOM_LAYOUT_COUNTING)) != 0;
 }
 
-/* The copies and the rest, by words that were read while the filter was in use; `counted` was read before
- * the words.  As long as no counter is stuck, the sum of all counters is the number of copies, times the counters of a
- * key, and the *rest*: raises of keys that were only partly there when their words were read, by a save or
- * a union under fire.  They are nobody's, and stay. */
+/* Splits the sum of all counters into copies and *rest*.  The words were read while the filter was
+ * in use, and `counted` before them.  While no counter is stuck, the sum is the number of copies,
+ * times the counters of a key, plus the rest: raises of keys that a save or a union under fire has
+ * read half-way through their add or remove.  These belong to no copy, and stay. */
 static inline struct bloom_sums counting_read(struct bloom_shape shape, struct bloom_sums counted,
                                               const struct counting_census *read)
 {

@@ -12,21 +12,21 @@
 /* ---- sizes ---- */
 
 enum {
-  /* Words that take no more than this are in one block with the rest of the filter, which then has a
-   * single set of counters. */
+  /* Words of at most so many bytes are in one block with the rest of the filter, which then has a
+   * single shard of counters. */
   MOST_SMALL_BYTES = SMALL(1024, 128),
-  /* The same where the user has asked for a single stripe, as one does whose threads take turns: they
-   * do not meet at the counters. */
+  /* The same, if the user has asked for a single stripe: the threads of such a user take turns, so
+   * they do not contend for the counters. */
   MOST_SMALL_BYTES_ALONE = SMALL(64 << 10, 128)
 };
 
-/* What a filter consists of.  A large one has two blocks, as only its words need huge pages. */
+/* The sizes of a filter.  A large one has two blocks, as only its words need huge pages. */
 struct sizes {
   unsigned shards; /* 0: the counters are in the struct */
   unsigned stripes;
-  bool own_stripe;      /* in the struct; there are no others then */
-  uint64_t words_bytes; /* in either block; 0: they are mapped */
-  uint64_t before;      /* of these, in the block of the struct */
+  bool own_stripe;      /* the only stripe, and in the struct */
+  uint64_t words_bytes; /* of all words; 0: they are in a file */
+  uint64_t before;      /* of the words that are in the struct's block */
   uint64_t struct_bytes, rows_bytes, all_bytes;
 };
 
@@ -53,9 +53,9 @@ static bool plan_counts(const struct bloom_plan *plan)
   return plan->geometry.shape.layout == BLOOM_LAYOUT_COUNTING;
 }
 
-/* What a short filter has no room for, and a medium one has; one that counts is long then.  (With a
- * limit below that of the smallest such one, it is short.  It cannot grow then, as a layer takes more
- * than the difference.) */
+/* Whether the plan needs a member that a short filter lacks and a medium one has; a filter with
+ * counters is then long.  (With a max_bytes below the size of the next form, the filter is short.
+ * It cannot grow, as a layer takes more than the difference.) */
 static bool is_more_than_short(const struct bloom_plan *plan)
 {
   const size_t next = plan_counts(plan) ? sizeof(struct bloom_long) : BLOOM_MEDIUM_BYTES;
@@ -63,7 +63,7 @@ static bool is_more_than_short(const struct bloom_plan *plan)
          plan->max_bytes >= plan->geometry.words * sizeof(word) + next;
 }
 
-/* What a medium filter has no room for. */
+/* Whether the plan needs a member that a medium filter lacks. */
 static bool is_long(const struct bloom_plan *plan)
 {
   return !plan_is_small(plan) || plan->older || plan->closes_early || plan->is_mapped ||
@@ -95,7 +95,7 @@ static struct sizes add_up(struct sizes s, bool small, enum form form, bool limi
   return s;
 }
 
-/* The same, with the words in a block of their own, as a load leaves them. */
+/* The same sizes, but with the words in a block of their own, as a load leaves them. */
 static struct sizes words_apart(struct sizes s)
 {
   s.all_bytes -= s.before;
@@ -103,7 +103,7 @@ static struct sizes words_apart(struct sizes s)
   return s;
 }
 
-/* A small filter has one stripe: a thousand of them should not take a thousand times 8 KiB for
+/* A small filter has one stripe, so that a thousand of them do not take a thousand times 8 KiB for
  * locks. */
 static unsigned stripes_for(const struct bloom_plan *plan, bool small)
 {
@@ -136,7 +136,7 @@ static struct sizes sizes_for(const struct bloom_plan *plan)
   return add_up(s, small, form_of(plan), plan->limited);
 }
 
-/* Those of a layer that is there. */
+/* The sizes of an existing layer. */
 static struct sizes sizes_of(const struct bloom *b)
 {
   bool elsewhere = bloom_mapping(b).at || b->live;
@@ -177,7 +177,7 @@ uint64_t tamis__bloom_bytes_beside(const struct bloom_plan *plan)
 
 /* ---- blocks ---- */
 
-/* With the struct, and without large words. */
+/* Allocates the block of the struct.  It does not contain the words of a large filter. */
 static void *allocate_block(const tamis_allocator *from, const struct sizes *s)
 {
   return s->shards ? tamis__memory_allocate(from, s->all_bytes)
@@ -212,10 +212,10 @@ double tamis__bloom_limit_of_bits(const struct bloom_geometry *g)
 {
   double bits = bloom_geometry_usable_bits(g);
   double average = bloom_geometry_bits_set(g, (double) g->capacity);
-  /* The limit is four standard deviations above the average of as many independent bits, but at
-   * most all bits.  The number of set bits varies less than that, because each key sets nearly the
-   * same number of them.  (With 10^4 keys in the blocked layout a quarter of that variance was
-   * measured, so the limit is nearer to eight deviations.) */
+  /* The limit is four standard deviations above the average number of bits, as if all bits were
+   * independent, but at most all bits.  The number of set bits varies less, because each key sets
+   * nearly the same number of them.  (With 10^4 keys in the blocked layout, a quarter of that
+   * variance was measured, so the limit is nearer to eight deviations.) */
   return fmin(bits, average + 4 * sqrt(average * (1 - average / bits)));
 }
 
@@ -227,7 +227,7 @@ double tamis__bloom_max_bits(const struct bloom *b)
   return b->limited ? bloom_max_bits(b) : tamis__bloom_limit_of_bits(&g);
 }
 
-/* A mapped filter has operations of its own.  NULL: there is no memory. */
+/* A mapped filter has operations of its own, which refuse changes.  NULL: there is no memory. */
 static const struct filter_operations *operations_for(const struct tamis_filter *head,
                                                       const struct bloom_plan *plan,
                                                       const struct bloom_calls *calls)
@@ -256,7 +256,7 @@ static double max_bits_for(const struct bloom_plan *plan)
   return plan->max_bits > 0 ? plan->max_bits : tamis__bloom_limit_of_bits(&plan->geometry);
 }
 
-/* A larger number is as good as none. */
+/* A larger number becomes 0: no block then counts as cleared, which is safe. */
 static uint32_t cleared_from_32(const struct bloom_plan *plan)
 {
   return plan->cleared_from <= UINT32_MAX ? (uint32_t) plan->cleared_from : 0;
@@ -297,7 +297,7 @@ static void begin_long(struct bloom_long *l, const struct tamis_filter *head,
     l->tally = plan->tally;
 }
 
-/* What a plan says.  The filter is not shared yet. */
+/* Fills in the struct from the plan.  No other thread has the filter yet. */
 static void begin(struct bloom *b, const struct tamis_filter *head, const struct bloom_plan *plan,
                   const struct sizes *s)
 {
@@ -326,7 +326,7 @@ static void begin(struct bloom *b, const struct tamis_filter *head, const struct
     b->older = plan->older;
 }
 
-/* The words of older layers stay where they are, so their rows can be copied. */
+/* The words of older layers never move, so their rows can be copied. */
 static void begin_rows(struct bloom *b, struct bloom_row *rows)
 {
   const struct bloom *older = b->older;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: one key in many Bloom filters of one seed: in the layers of one filter, or in filters that
- * belong together.
+ * Layer 2: one key in many Bloom filters of one seed: in the layers of one filter, or in filters
+ * that belong together.
  *
  *    hash ──► struct common: offsets from the first word, masks     (once for the key)
  *                │
@@ -10,9 +10,9 @@
  *                └─► ...
  *
  * The lines of all filters are fetched before the first one is read.  What is fetched decides
- * nothing: each filter's look-up then reads the filter's operations, and after that the words, as a
- * single call does at that moment.  So a filter that has grown since is searched in all its layers,
- * and the essays in operations.c and layers.c hold without a further word.
+ * nothing: the look-up in each filter then reads the filter's operations, and after that the words,
+ * as a single call does.  So a filter that has grown since the fetch is searched in all its layers,
+ * and the essays in operations.c and layers.c hold unchanged.
  */
 #ifndef TAMIS_LIB_BLOOM_EACH_H
 #define TAMIS_LIB_BLOOM_EACH_H
@@ -22,15 +22,15 @@
 #include "base/hook.h"
 #include "bloom/bloom.h"
 
-/* Those of struct filter_operations, for a filter of one layer, and for one that may have several. */
+/* Members of struct filter_operations, for one layer and for what may be several layers. */
 void tamis__bloom_prefetch(const tamis_filter *f, uint64_t hash);
 void tamis__layered_prefetch(const tamis_filter *f, uint64_t hash);
 
-/* What a key has in common in all filters of one seed and of a shape with one section.  The layers of
- * a filter differ in their probes: those of more probes only have more words.  In a filter of several
- * layers, a look-up takes a third fewer instructions from the second layer on.  That counts because
- * a look-up in eleven layers fills all that the processor works on at a time: only what is left of
- * that is for the next look-up, whose memory could be fetched meanwhile. */
+/* What a key has in common in all filters of one seed and of a shape with one section.  Layers
+ * differ in their number of probes: a key has more words in a layer of more probes, and the others
+ * are the same.  From the second layer on, this saves a third of the instructions of a look-up.  A
+ * look-up in eleven layers fills all that the processor works on at a time, and only the room that
+ * is left lets the next look-up fetch its memory meanwhile. */
 struct common {
   uint64_t mixed;
   uint64_t offset[BLOOM_MAX_PROBES]; /* from the first word, by xor */
@@ -60,8 +60,8 @@ FORCE_INLINE bool common_matches(const word *words, uint64_t first, const struct
   return !~in;
 }
 
-/* What a call with many filters has worked out for those that are alike.  Others have grown, are shared
- * by processes, or are of another shape or kind. */
+/* What a call with many filters computes once for all filters that are alike.  A filter is not
+ * alike if it has grown, is shared by processes, or is of another shape or kind. */
 struct bloom_alike {
   bool (*contains)(const tamis_filter *f, uint64_t hash); /* of the shape */
   uint64_t seed;
@@ -69,11 +69,11 @@ struct bloom_alike {
   struct common common;
 };
 
-/* That of struct each_way, for all shapes.  A place is the key's first word. */
+/* The first function of struct each_way, for all shapes.  A place is the key's first word. */
 bool tamis__bloom_prefetch_alike(const tamis_filter *const *filters, const void *alike,
                                  uint64_t places[EACH_BLOCK], bool more);
 
-/* That of a shape.  The operations of each filter are read again before its words. */
+/* The second function of struct each_way, for one shape.  It reads operations before words. */
 FORCE_INLINE bool bloom_contains_alike(const tamis_filter *const *filters,
                                        const struct bloom_alike *alike,
                                        const uint64_t places[EACH_BLOCK], bool *found,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: a key of a Bloom filter, and the bits that it lacks there.
+ * Layer 2: a key of a Bloom filter, and those of its bits that are not set.
  *
- * operations.c argues why whoever fills a key's last gap has won.
+ * operations.c argues why the call that fills a key's last gap has won.
  */
 #ifndef TAMIS_BLOOM_GAPS_H
 #define TAMIS_BLOOM_GAPS_H
@@ -13,15 +13,14 @@
 #include "base/hook.h"
 #include "bloom/capacity.h"
 
-/* What every call needs of a key.  (The adds take its hash as well, for the calls in layers.c.
- * They still have it in a register where they need it, and a copy of the mixed one would cost them
- * another register.) */
+/* What every call needs of a key.  (Adds also take the unmixed hash, for the calls in layers.c: it
+ * is still in a register there, and a copy of the mixed hash would need another one.) */
 struct bloom_key {
   uint64_t hash;  /* mixed */
   uint64_t first; /* the word of the first probe, in the first section */
 };
 
-/* Of each section. */
+/* The words of each section. */
 FORCE_INLINE uint64_t section_words(const struct bloom *b, struct bloom_shape shape)
 {
   return shape.sections == 1 ? b->word_count : b->section_words;
@@ -38,7 +37,7 @@ FORCE_INLINE struct bloom_key key_of(const struct bloom *b, uint64_t hash, struc
   return key_of_mixed(b, hash_mix(&b->head.keys, hash), shape);
 }
 
-/* Of many sections only the first are fetched: a look-up that misses rarely gets further. */
+/* Of many sections, only the first few are fetched: a look-up that misses rarely gets further. */
 enum { SECTIONS_AHEAD = 4 };
 
 FORCE_INLINE void prefetch_key(const struct bloom *b, struct bloom_key key,
@@ -57,7 +56,7 @@ FORCE_INLINE void prefetch_key(const struct bloom *b, struct bloom_key key,
 struct gaps {
   struct bloom_probe at[BLOOM_MAX_SECTIONS * CLASSIC_PROBES]; /* mask: the bits that are missing */
   uint64_t any;                                               /* 0: nothing is missing */
-  unsigned last; /* the number of the probe of the gap that is filled last */
+  unsigned last; /* the number of the probe whose gap is filled last */
 };
 _Static_assert(MAX_BLOCKED_SECTIONS *SECTION_PROBES <= BLOOM_MAX_SECTIONS * CLASSIC_PROBES,
                "no key has more probes than a classic one");
@@ -71,10 +70,10 @@ FORCE_INLINE unsigned bits_in(uint64_t mask, struct bloom_shape shape)
   return bits;
 }
 
-/* Finds the last gap: the widest one, and of those that are as wide the last in the order of the
- * probes.  `last` is the last gap that lacks one bit, two bits, three bits or more; `any` is 0 if
- * none does.  Where a key has one line, two bits count as much as three: to tell these apart would
- * take as long as to fill a gap. */
+/* Finds the last gap: the widest gap, or of several such gaps the last one in the order of the
+ * probes.  last[i] is the last gap that lacks more than i bits; any[i] is 0 if there is none.  If a
+ * key has one line, three missing bits count as two: to distinguish them would take as long as to
+ * fill a gap. */
 struct widest {
   uint64_t any[SECTION_BITS];
   unsigned last[SECTION_BITS];
@@ -85,8 +84,8 @@ FORCE_INLINE unsigned widths_of(struct bloom_shape shape)
   return shape.sections == 1 && shape.bits_per_probe > 2 ? 2 : shape.bits_per_probe;
 }
 
-/* __builtin_expect() makes clang take a branch, which most keys take alike.  Without branches, the OR
- * in the last gap would wait until all words have been read. */
+/* __builtin_expect() makes clang use a branch, which goes the same way for most keys.  Without
+ * branches, the OR in the last gap would wait until all words have been read. */
 FORCE_INLINE void widest_add(struct widest *w, unsigned probe, uint64_t missing,
                              struct bloom_shape shape)
 {
@@ -129,9 +128,9 @@ FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct 
   gaps->last = widest_of(&widest, shape);
 }
 
-/* An index would keep the probes in memory, and where their number is a constant they fit in
- * registers.  The comparison is no `==`, because clang would then replace i by gaps->last, and so
- * make it an index again. */
+/* The probe of the last gap.  An index would keep the probes in memory; if their number is a
+ * constant, they fit in registers.  The comparison is no `==`, because clang would then replace i
+ * by gaps->last, which is an index again. */
 FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_shape shape)
 {
   if (shape.layout == TAMIS_LAYOUT_CLASSIC || shape.sections > 1)
@@ -147,12 +146,12 @@ FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_s
 enum filled {
   WON,       /* this call has set a bit in the last gap */
   LOST,      /* nothing is missing, but others have filled the last gap */
-  LOOK_AGAIN /* others have filled the last gap; which one is the last now? */
+  LOOK_AGAIN /* other calls have filled the last gap: find the gaps again */
 };
 
-/* Sets the bits that are missing in a word, and returns how many these were if the filter counts
- * them.  Only limited filters do, which refuse keys by their number: on x86-64 an OR whose old value
- * nobody wants is one instruction; with the old value it is a loop of lock cmpxchg. */
+/* Sets the missing bits of a word.  Returns how many this call has set, if the filter counts them.
+ * Only fixed filters do, as they refuse keys by this number: on x86-64 an OR whose old value is not
+ * used is one instruction; with the old value it is a loop of lock cmpxchg. */
 FORCE_INLINE unsigned fill_gap(word *at, uint64_t missing, struct bloom_shape shape, bool limited)
 {
   unsigned bits = 0;
@@ -164,8 +163,8 @@ FORCE_INLINE unsigned fill_gap(word *at, uint64_t missing, struct bloom_shape sh
   return bits;
 }
 
-/* A word that has all bits of the key is not written, and stays shared between the cores.
- * Returns false, and leaves the rest, if others fill the last gap meanwhile. */
+/* A word that has all bits of the key is not written, and stays shared between the cores.  Returns
+ * false, without filling the other gaps that remain, if other calls fill the last gap meanwhile. */
 FORCE_INLINE bool fill_other_gaps(word *words, const struct gaps *gaps, struct bloom_probe last,
                                   struct bloom_shape shape, bool limited, unsigned *bits)
 {

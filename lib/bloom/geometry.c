@@ -15,21 +15,21 @@
  * one.  So of a thousand filters at most one may exceed 1.1 times the rate promised. */
 static const double tolerance = 1.1;
 
-/* The rate that one of a thousand filters exceeds, over the expected one, by the relative deviation
- * of the rate.  In large filters it is that of a normal distribution.  In small ones the tail is
- * longer, as a few full lines or words decide.  The curve was fitted to simulated filters
- * (docs/internals/bloom.md). */
+/* The factor by which one filter of a thousand exceeds the expected rate, from the relative
+ * deviation of the rate.  For large filters it follows from a normal distribution.  In small ones
+ * the tail is longer, as a few full lines or words decide.  The curve was fitted to simulated
+ * filters (docs/internals/bloom.md). */
 static double one_in_a_thousand(double deviation)
 {
   return 1 + 3.1 * deviation + 17 * deviation * deviation / (1 + deviation);
 }
 
-/* A reserve, as a part of the rate for each bit of a key.  The formulas assume random positions,
+/* A reserve for each bit of a key, as a part of the rate.  The formulas assume random positions,
  * but the positions come from a short generator, which raises the rate by a few percent
  * (docs/internals/bloom.md). */
 static const double generator_reserve = 0.002;
 
-/* The number of ranges, and the first one.  The classic layout has one: see choose_shape(). */
+/* Returns the number of ranges.  The classic layout has one range: see choose_shape(). */
 static unsigned ranges_of(tamis_layout layout, const struct shape_range **ranges)
 {
 #define RANGES(of) (*ranges = (of), (unsigned) (sizeof(of) / sizeof *(of)))
@@ -41,13 +41,12 @@ static unsigned ranges_of(tamis_layout layout, const struct shape_range **ranges
 }
 
 enum {
-  MAX_DRAWS = 14,  /* bits that two keys of the word layout have together */
+  MAX_DRAWS = 14,  /* the most bits that two keys of the word layout have together */
   MAX_TERMS = 256, /* blocked: four probes with three bits; five with two have fewer */
   SPREADS = 4
 };
 
-/* The emptier the lines are, the more they differ: the deviation grows by this power of the
- * rate. */
+/* The deviation is proportional to this power of the rate: emptier lines differ more. */
 static const double deviation_power = -0.19;
 
 static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a process */
@@ -63,13 +62,13 @@ static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a pr
  * An added key falls into the line with probability 1/lines.  If it does, it sets no bit of S with
  * a probability q(S).  So with n keys the inner probability is (1 - (1 - q(S)) / lines)^n.
  *
- * q(S) depends on how many bits of S lie in which of the words, and little on anything else: on the
- * distances of the bits and on the key's spread.  It is averaged over these.  So subsets with the
- * same counts of bits in the words are one term of the sum. */
+ * q(S) depends mainly on how many bits of S lie in each word.  It depends a little on the distances
+ * of the bits and on the key's spread, and is averaged over these.  So all subsets with the same
+ * counts of bits in the words are one term of the sum. */
 struct terms {
   double hit[MAX_TERMS]; /* 1 - q; blocked: in the order of next_counts() */
-  /* By the number of bits in one word.  Blocked: a term's weight is the product of those of its
-   * words.  Word: for one absent key, and for two. */
+  /* By the number of bits in one word.  Blocked: the weight of a term is the product of the weights
+   * of its words.  Word layouts: the weights for one absent key, and for two. */
   double weight[MAX_DRAWS + 1], weight_of_two[MAX_DRAWS + 1];
 };
 
@@ -81,7 +80,7 @@ static double choose(unsigned n, unsigned k)
   return product;
 }
 
-/* Draws t bits of a word with replacement: distinct[u] is the probability that u of them differ. */
+/* Draws t bits of a word with replacement: distinct[u] is the probability of u different bits. */
 static void draw_bits(unsigned t, double distinct[])
 {
   distinct[0] = 1;
@@ -124,8 +123,8 @@ static unsigned word_offset(unsigned spread, unsigned i)
   return offset;
 }
 
-/* Which words of a key does another key in the same line use?  shared[m] is the probability that
- * it is just the words of those probes of which `m` has a bit. */
+/* Which words of a key does another key in the same line use?  shared[m] is the probability that it
+ * uses exactly the words of the probes whose bits are set in `m`. */
 static void shared_words(struct bloom_shape shape, double shared[1 << BLOOM_MAX_PROBES])
 {
   memset(shared, 0, sizeof *shared << BLOOM_MAX_PROBES);
@@ -141,11 +140,11 @@ static void shared_words(struct bloom_shape shape, double shared[1 << BLOOM_MAX_
       }
 }
 
-/* For all counts a[], in the order of next_counts(): adds the probability that a key in this line
- * sets none of a[i] given bits in the word of each probe i to q[].  By `coefficient`, this
- * probability is a polynomial of the chances to miss, one for each probe: coefficient[m] belongs to
- * the product of those of which `m` has a bit.  Each level puts in the chance of the last probe.
- * Returns what follows in q[]. */
+/* For all counts a[], in the order of next_counts(): adds to q[] the probability that a key in this
+ * line sets none of a[i] given bits in the word of each probe i.  This probability is a polynomial
+ * of the chances to miss, one for each probe: coefficient[m] belongs to the product of the chances
+ * of those probes whose bits are set in `m`.  Each level of the recursion inserts the chance of the
+ * last probe.  Returns the end of what it has added to in q[]. */
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as a key has probes, which are five at most */
 static double *add_misses(unsigned probes, unsigned bits, const double miss[],
                           const double coefficient[], double *q)
@@ -187,7 +186,7 @@ static void blocked_terms(struct bloom_shape shape, struct terms *terms)
     *q = 1 - *q;
 }
 
-/* Of one section.  `lines` need not be whole, if a key has one word. */
+/* The rate of one section.  `lines` need not be whole, if a key has one word. */
 static double blocked_rate(struct bloom_shape shape, const struct terms *terms, double keys,
                            double lines)
 {
@@ -204,9 +203,9 @@ static double blocked_rate(struct bloom_shape shape, const struct terms *terms, 
 
 /* ---- word ---- */
 
-/* The probability that a key sets one of `a` given bits of a word that it uses.  In the marked
- * layout, either it draws none of them and not the mark, or it draws the mark, too, and replaces
- * that by another bit. */
+/* The probability that a key sets one of `a` given bits of its word.  In the marked layout, a key
+ * misses these bits if it draws none of them and not the mark; or if it draws none of them but the
+ * mark, and a bit that is not among them replaces the mark. */
 static double word_hit(struct bloom_shape shape, unsigned a)
 {
   double miss = real_power(1 - a / 64.0, shape.bits_per_probe);
@@ -216,8 +215,8 @@ static double word_hit(struct bloom_shape shape, unsigned a)
   return 1 - without_mark - (miss - without_mark) * (1 - a / (double) MARKED_POSITIONS);
 }
 
-/* How many bits a key has: size[u] is the probability of u.  Of all sets of u bits, each is as
- * likely.  In the marked layout, the mark is one of u bits drawn with probability u / 64. */
+/* How many bits a key has: size[u] is the probability of u.  All sets of u bits are equally likely.
+ * In the marked layout, one of u drawn bits is the mark with probability u / 64. */
 static void word_sizes(struct bloom_shape shape, double size[])
 {
   draw_bits(shape.bits_per_probe, size);
@@ -228,7 +227,7 @@ static void word_sizes(struct bloom_shape shape, double size[])
   }
 }
 
-/* How many bits two keys have together, by the sizes of one. */
+/* How many bits two keys have together, from the probable sizes of one. */
 static void union_sizes(unsigned bits_per_key, unsigned positions, const double size[],
                         double both[])
 {
@@ -241,14 +240,14 @@ static void union_sizes(unsigned bits_per_key, unsigned positions, const double 
                                 choose(positions - a, b - common) / choose(positions, b);
 }
 
-/* The expected rate is that of the blocked layout with one word in place of a line: its terms are
- * those of a single word.
+/* The expected rate is that of the blocked layout with one word in place of a line: each of its
+ * terms belongs to a single word.
  *
  * The deviation is exact, too, but for terms that vanish as the number of words grows.  Two absent
  * keys that share a word are both found if all bits of the two are set.  The probability of this is
  * the second moment of the rate of one word, if the number of keys in a word has a Poisson
- * distribution.  As the number of all keys is fixed, what the rate varies with that number does not
- * count: keys * slope^2. */
+ * distribution.  As the number of all keys is fixed, the variance that this number would bring is
+ * subtracted: keys * slope^2. */
 static void word_terms(struct bloom_shape shape, struct terms *terms)
 {
   double size[MAX_DRAWS + 1] = {0}, both[MAX_DRAWS + 1] = {0};
@@ -306,8 +305,8 @@ double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
     blocked_terms(g->shape, &terms);
     rate = blocked_rate(g->shape, &terms, keys, lines_of_section(g));
   }
-  /* The alternating sum loses the smallest rates to rounding.  A lower bound is the rate that the
-   * filter would have if all its lines were equally full. */
+  /* Rounding in the alternating sum loses the smallest rates.  The rate that the filter would have
+   * if all its lines were equally full is a lower bound. */
   double fill = bloom_geometry_bits_set(g, keys) / bloom_geometry_usable_bits(g);
   rate = fmax(rate > 1e-11 ? rate : 0, real_power(fill, g->shape.probes * g->shape.bits_per_probe));
   return real_power(rate, g->shape.sections);
@@ -321,8 +320,8 @@ double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys)
 double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set)
 {
   double bits = bloom_geometry_usable_bits(g);
-  /* If all bits are set, any number of keys may have been added.  The answer is then that for one
-   * bit that is still 0. */
+  /* If all bits are set, any number of keys may have been added.  The answer is then the number of
+   * keys that leave one bit 0. */
   double set = fmin((double) bits_set, bits - 1);
   return real_log1p(-set / bits) / log_miss(g);
 }
@@ -359,7 +358,7 @@ double bloom_geometry_next_shape(tamis_layout layout, double rate)
 {
   const struct shape_range *ranges;
   unsigned n = ranges_of(layout, &ranges);
-  rate *= 1 + 0x1p-40; /* one that is rounded down from such a rate does not give it again */
+  rate *= 1 + 0x1p-40; /* so that the begin of a range, rounded down, does not return itself */
   if (layout == TAMIS_LAYOUT_CLASSIC) {
     unsigned sections = classic_sections(rate);
     return sections > 1 ? real_exp(-(2.0 * sections - 1) * LN2) : 1;
@@ -369,8 +368,8 @@ double bloom_geometry_next_shape(tamis_layout layout, double rate)
   return n ? ranges[n - 1].min_fpp : 1;
 }
 
-/* All sections have as many keys and bits, and the hashes of a key in them are independent.  So the
- * rate is a product of rates with one distribution, whose relative variances add up. */
+/* All sections have as many keys and bits, and a key's hashes in them are independent.  So the rate
+ * is a product of rates with one distribution, whose relative variances add up. */
 static double rate_of_sections(const struct plan *plan, double lines, double *deviation)
 {
   const unsigned sections = plan->geometry.shape.sections;
@@ -383,7 +382,7 @@ static double rate_of_sections(const struct plan *plan, double lines, double *de
   return real_power(rate, sections);
 }
 
-/* What a filter of so many lines takes of the rate, with all reserves. */
+/* The rate of a filter of so many lines, with all reserves. */
 static double rate_of_lines(struct plan *plan, double lines)
 {
   struct bloom_geometry *g = &plan->geometry;
@@ -406,13 +405,13 @@ static bool keeps_promise(struct plan *plan, double lines)
   return rate_of_lines(plan, lines) <= plan->geometry.fpp;
 }
 
-/* What the search for the fewest lines knows: so many break the promise, and so many keep it. */
+/* What the search for the fewest lines knows: a number that is too low, and one that is not. */
 struct known {
   double breaks, rate_there; /* 0 lines: nothing is known */
   double keeps, rate_kept;
 };
 
-/* Whether so many lines keep the promise: fewer do not if these do not. */
+/* Whether so many lines keep the promise.  If they break it, fewer lines do so, too. */
 static bool ask(struct plan *plan, struct known *known, double lines)
 {
   if (lines <= known->breaks || lines >= known->keeps)
@@ -425,8 +424,8 @@ static bool ask(struct plan *plan, struct known *known, double lines)
   return lines == known->keeps;
 }
 
-/* Asks where the promise would begin to be kept if the rate were a power of the number of lines, as
- * it nearly is, or so many lines above.  The answers come nearer to that number from below. */
+/* Asks about the number of lines that would just keep the promise if the rate were a power of that
+ * number, as it nearly is; plus `above`.  Repeated questions approach the answer from below. */
 static void ask_near_answer(struct plan *plan, struct known *known, double above)
 {
   if (known->breaks <= 0 || !(known->rate_there < INFINITY))
@@ -437,10 +436,10 @@ static void ask_near_answer(struct plan *plan, struct known *known, double above
   (void) ask(plan, known, floor(lines + above));
 }
 
-/* The smallest number of lines that keeps the promise, to 0.01 %.  No filter takes fewer bits for a
- * key than -log2 of its rate, so the search begins there.  A question takes as long as hundreds of
- * adds, and an add waits for the plan of a layer: so a few questions near the answer come first,
- * from which most steps of the search follow. */
+/* The smallest number of lines that keeps the promise, to 0.01 %.  The search begins at -log2 of
+ * the rate bits for a key, as no filter takes fewer.  A question takes as long as hundreds of adds,
+ * and an add waits for the plan of a layer.  So a few questions near the answer come first; most
+ * steps of the search follow from them. */
 static double fewest_lines(struct plan *plan)
 {
   const struct bloom_geometry *g = &plan->geometry;
@@ -498,8 +497,8 @@ static int plan_any(tamis_layout layout, uint64_t capacity, double fpp, struct b
   return TAMIS_OK;
 }
 
-/* Word layouts: whether it is dense enough at this rate for anybody to want it.  In filters of some
- * dozens of keys the answer changes to and fro with the rate, as lines are whole. */
+/* Whether a blocked filter would need at least half as many lines as this word layout.  With some
+ * dozens of keys the answer alternates as the rate changes, as lines are whole. */
 static bool dense_enough(const struct bloom_geometry *g)
 {
   struct plan blocked;
@@ -537,15 +536,15 @@ double bloom_geometry_share(unsigned layer)
   return 6 / (pi * pi * layer * layer);
 }
 
-/* How many keys a layer is planned for, if it is to count `capacity` of them, at this rate.  It
- * does not count keys that it hides itself.  The rate rises with about the power ln(1 / rate) of
- * the keys, if the bits of a key are chosen for the rate; this is its average on the way. */
+/* How many keys a layer is planned for, so that it counts `capacity` of them at this rate.  A layer
+ * does not count keys that it hides itself.  If the bits of a key are chosen for the rate, the rate
+ * rises with about the power ln(1 / rate) of the keys; the formula has its average. */
 static uint64_t keys_offered(uint64_t capacity, double rate)
 {
   return (uint64_t) round((double) capacity / (1 - rate / (1 - real_log(rate))));
 }
 
-/* In the word layout no more than twice the lines of the blocked one. */
+/* Limits a word layout to twice the lines of the blocked layout. */
 static void limit_lines(struct bloom_geometry *g)
 {
   struct bloom_geometry blocked;
@@ -557,15 +556,15 @@ static void limit_lines(struct bloom_geometry *g)
   g->words = g->lines * LINE_WORDS;
 }
 
-/* The first layer.  Whether a rate is refused is as in a filter that does not grow: the layer's
- * lower rate is no reason. */
+/* Plans the first layer.  It refuses the rates that bloom_geometry_plan() refuses; the lower rate
+ * of the layer itself is no reason. */
 static int plan_first(tamis_layout layout, uint64_t capacity, double fpp, uint64_t keys,
                       double rate, struct bloom_geometry *out)
 {
   const bool shared = rate > hash_collision_rate(keys);
   struct bloom_geometry whole;
-  /* A plan for the whole rate takes as long as the other one.  Where only 64-bit hashes set a limit,
-   * nothing depends on it. */
+  /* A plan for the whole rate takes as long as the plan for the share.  It is not needed if only
+   * 64-bit hashes limit the rate. */
   if (shared && bloom_geometry_layout_begins(layout) == 0 && fpp > hash_collision_rate(capacity) &&
       plan_any(layout, keys, rate, out) == TAMIS_OK)
     return TAMIS_OK;

@@ -18,12 +18,12 @@
  *             each word back, takes the AND of all, and tests the pattern in that once.
  *
  *             For low rates the array has several *sections*, and a key has such a line in each of
- *             them, by a further hash: a filter of s sections at the rate p is s filters at the rate
- *             p^(1/s), all of which must have a key.
- *   classic   the same with one word, two bits and many sections.
+ *             them, by a further hash.  A filter of s sections at the rate p is s filters at the
+ *             rate p^(1/s), and a key is found if all of these have it.
+ *   classic   as blocked, with one word and two bits in each of many sections.
  *   word      one probe, in one word.
- *   marked    the word layout of a filter that must not outgrow its capacity.  The highest bit of a
- *             word is no key's: it is the word's mark (word_layout.h).  It leaves 63 positions.
+ *   marked    the word layout of a fixed filter.  The highest bit of a word belongs to no key: it
+ *             is the word's mark (word_layout.h).  63 positions remain for keys.
  *   counting  the blocked layout with a counter of four bits in place of each bit: a line has 128
  *             positions, 16 in each word.  A mask has the lowest bits of the key's counters.
  *
@@ -41,13 +41,13 @@ enum { LINE_WORDS = 8, LINE_BITS = 512, LINE_BYTES = 64 };
 /* A classic filter has two bits in each section, and 64-bit hashes give no rate below 2^-64. */
 enum { BLOOM_MAX_SECTIONS = 32, BLOOM_MAX_PROBES = 5 };
 
-/* What TAMIS_LAYOUT_WORD becomes in a filter that is not growable; of no public meaning. */
+/* What TAMIS_LAYOUT_WORD becomes in a fixed filter; no value of the API. */
 #define BLOOM_LAYOUT_MARKED ((tamis_layout) 3)
 
-/* What a filter of the kind TAMIS_COUNTING_BLOOM has; of no public meaning. */
+/* The layout of the kind TAMIS_COUNTING_BLOOM; no value of the API. */
 #define BLOOM_LAYOUT_COUNTING ((tamis_layout) 4)
 
-/* Marked layout: the bits of a word that keys use, and the one that they do not. */
+/* Marked layout: how many positions of a word keys use, and the bit that they do not use. */
 enum { MARKED_POSITIONS = 63 };
 #define WORD_MARK (UINT64_C(1) << MARKED_POSITIONS)
 
@@ -64,8 +64,8 @@ struct bloom_shape {
 #define BLOOM_BLOCKED_SHAPES(SHAPE) \
   SHAPE(1, 1) SHAPE(1, 2) SHAPE(1, 3) SHAPE(2, 2) SHAPE(2, 3) SHAPE(3, 3) SHAPE(4, 3)
 
-/* The shape of each section where there are several: of the blocked layout, which has at most five;
- * and of the classic one. */
+/* The shape of each section where there are several: in the blocked layout, which has at most five
+ * sections, and in the classic layout. */
 enum { SECTION_PROBES = 3, SECTION_BITS = 3, MAX_BLOCKED_SECTIONS = 5 };
 enum { CLASSIC_PROBES = 1, CLASSIC_BITS = 2 };
 
@@ -91,32 +91,32 @@ struct bloom_geometry {
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out);
 
-/* A filter that is growable consists of layers, which are filters of their own (layers.c).  The
- * part of its rate that each may take: 6 / (pi i)^2 for layer i = 1, 2, ..., which add up to 1. */
+/* A growable filter consists of layers, which are filters of their own (layers.c).  The share of
+ * its rate that each layer may take: 6 / (pi i)^2 for layer i = 1, 2, ...  They add up to 1. */
 double bloom_geometry_share(unsigned layer);
 
 /* Plans a layer that counts `capacity` keys, of a filter that keeps `fpp`.  The later layers of the
  * word layout are blocked, as they have low rates.
- *   Errors  as bloom_geometry_plan.  Of a first layer, only a rate is refused that would be if the
- *           filter did not grow.  In the word layout, it may get fewer bits than its share needs,
- *           and then has its share with fewer keys.  Where 64-bit hashes cannot give the share, it
- *           is planned for the whole rate */
+ *   Errors  as bloom_geometry_plan, which for a first layer judges the filter's whole rate.
+ *           In the word layout, a first layer may get fewer bits than its share needs, and then
+ *           uses up its share with fewer keys.  Where 64-bit hashes cannot give the share, it is
+ *           planned for the whole rate */
 int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
                               struct bloom_geometry *out);
 
-/* The rate above which a first layer is planned for its share, and no longer for the whole rate.
- * It takes more bytes there than at somewhat lower rates.  (To a millionth: it is planned for a few
- * more keys.) */
+/* Above this rate a first layer is planned for its share, and at lower rates for the whole rate.
+ * So it takes more bytes above it than somewhat below.  (Exact to a millionth, as the layer is
+ * planned for a few more keys.) */
 static inline double bloom_geometry_shared_above(uint64_t capacity)
 {
   return hash_collision_rate(capacity) / bloom_geometry_share(1);
 }
 
-/* The lowest rate that the layout is made for; 0 in the classic one. */
+/* The lowest rate that the layout is made for; 0 in the blocked and the classic layout. */
 double bloom_geometry_layout_begins(tamis_layout layout);
 
-/* Each range of rates has one shape.  Returns the lowest rate above this one at which such a range
- * begins, or 1 if none does.  (A rate below the lowest range has the shape of that range.) */
+/* Each range of rates has one shape.  Returns the lowest rate above `rate` at which a range begins,
+ * or 1 if none does.  (A rate below the lowest range has the shape of that range.) */
 double bloom_geometry_next_shape(tamis_layout layout, double rate);
 
 /* The expected rate, and the expected number of set bits, with `keys` distinct keys. */
@@ -126,10 +126,10 @@ double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys);
 /* The number of distinct keys that set `bits_set` bits: the inverse of the above. */
 double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set);
 
-/* Fills in what follows from out->bits_set. */
+/* Fills in the figures that follow from out->bits_set. */
 void bloom_geometry_estimate(const struct bloom_geometry *g, tamis_stats *out);
 
-/* The bits that a position takes in a word: one, or a counter. */
+/* The bits of a position in a word: one, or those of a counter. */
 enum { COUNTER_BITS = 4 };
 FORCE_INLINE unsigned bloom_shape_width(struct bloom_shape shape)
 {
@@ -145,20 +145,20 @@ FORCE_INLINE uint64_t bloom_positions_set(uint64_t bits, tamis_layout layout)
   return (bits | bits >> 2) & UINT64_C(0x1111111111111111);
 }
 
-/* In all of the filter: bits or, in the counting layout, counters. */
+/* The positions of the whole filter: bits or, in the counting layout, counters. */
 static inline uint64_t bloom_geometry_bits(const struct bloom_geometry *g)
 {
   return g->lines * (LINE_BITS / bloom_shape_width(g->shape));
 }
 
-/* The bits of a word that keys use, and all such bits. */
+/* The bits of a word that keys use. */
 static inline uint64_t bloom_key_bits(tamis_layout layout)
 {
   return layout == BLOOM_LAYOUT_MARKED ? ~WORD_MARK : UINT64_MAX;
 }
 
-/* How many of all `words` each section has.  Sections whose keys have several words begin and end
- * with a line. */
+/* How many of all `words` each section has.  If a key has several words in a section, sections
+ * begin and end at a line. */
 FORCE_INLINE uint64_t bloom_section_words(struct bloom_shape shape, uint64_t words)
 {
   if (shape.sections == 1)
@@ -180,7 +180,7 @@ FORCE_INLINE bool bloom_shape_is_word(struct bloom_shape shape)
   return shape.layout == TAMIS_LAYOUT_WORD || shape.layout == BLOOM_LAYOUT_MARKED;
 }
 
-/* What the options say of it. */
+/* The layout that the options name. */
 static inline tamis_layout bloom_geometry_public_layout(const struct bloom_geometry *g)
 {
   return bloom_shape_is_word(g->shape)             ? TAMIS_LAYOUT_WORD
@@ -221,8 +221,8 @@ FORCE_INLINE uint64_t hash_to_range(uint64_t hash, uint64_t n)
  *             replaces it.
  * Source: as in RocksDB's FastLocalBloom, with other multipliers. */
 struct bloom_probes {
-  uint64_t hash;      /* of this section */
-  uint64_t rotations; /* the bits that are left for them */
+  uint64_t hash;      /* in this section */
+  uint64_t rotations; /* those of its bits that are left for rotations */
   uint64_t pattern;
   uint64_t word;   /* the next one */
   uint64_t spread; /* 0 to 3 */
@@ -238,8 +238,8 @@ struct bloom_probe {
 
 enum { ROTATION_BITS = 6, DISTANCE_BITS = 5, DISTANCES_FROM_BIT = 30, SPREAD_FROM_BIT = 62 };
 
-/* What is added to the spread for each step from a word to the next.  Of the numbers that lead to
- * different words with every spread, these gave low rates with all shapes (docs/internals/bloom.md). */
+/* What is added to the spread at each step from a word to the next.  These lead to different words
+ * with every spread, and gave low rates with all shapes (docs/internals/bloom.md). */
 static const unsigned char bloom_steps[] = {2, 3, 4, 2};
 
 FORCE_INLINE uint64_t rotate_left(uint64_t x, unsigned by)
@@ -277,9 +277,9 @@ FORCE_INLINE uint64_t bloom_pattern(uint64_t hash, struct bloom_shape shape)
   return pattern;
 }
 
-/* But in the word layouts: bit 0 of the result says whether `bits` has all bits of the pattern; the
- * other bits are meaningless.  This is less work than to make the pattern: shifts of 32 bits need
- * no masks. */
+/* Not for the word layouts.  Bit 0 of the result says whether `bits` has all bits of the pattern;
+ * the other bits are meaningless.  This is less work than to make the pattern: shifts of 32 bits
+ * need no masks. */
 FORCE_INLINE uint32_t bloom_pattern_matches(uint64_t bits, uint64_t hash, struct bloom_shape shape)
 {
   uint32_t low = (uint32_t) bits, high = (uint32_t) (bits >> 32), all = high;
@@ -310,8 +310,8 @@ FORCE_INLINE uint64_t bloom_first_word(uint64_t section_words, uint64_t hash)
   return hash_to_range(hash * HASH_MULTIPLIER, section_words);
 }
 
-/* `section_words` and `shape` are those of the geometry.  A caller for which the shape is a constant
- * gets straight-line code. */
+/* The probe sequence of a key whose first word is known.  A caller for which the shape is a
+ * constant gets straight-line code. */
 FORCE_INLINE struct bloom_probes bloom_probes_from(uint64_t first_word, uint64_t hash,
                                                    struct bloom_shape shape)
 {

@@ -6,17 +6,17 @@
 #ifndef TAMIS_LIB_BLOOM_RANGES_H
 #define TAMIS_LIB_BLOOM_RANGES_H
 
-/* The shape for a range of rates, from the highest range down. */
+/* The shape of the keys in a range of rates.  Each table begins with the highest range. */
 struct shape_range {
   double min_fpp; /* the lower end of the range */
   unsigned probes, bits_per_probe, sections;
   double line_deviation; /* 0 in the word layouts, which compute it */
 };
 
-/* The blocked layout has the shape with the fewest words of those that need at most 3.5 % more bits
- * than the best one.  `line_deviation` is the standard deviation of the rate of a section over its
- * mean, times the root of the number of lines, at the lower end of the range (docs/internals/bloom.md says
- * how it was simulated). */
+/* Of the shapes that need at most 3.5 % more bits than the best one, the blocked layout has the one
+ * with the fewest words.  `line_deviation` holds at the lower end of the range: the standard
+ * deviation of the rate of a section, over its mean, times the square root of the number of lines
+ * (docs/internals/bloom.md says how it was simulated). */
 static const struct shape_range blocked_ranges[] = {
     {0.45, 1, 1, 1, 0.026},   {0.17, 1, 2, 1, 0.053},  {0.13, 1, 3, 1, 0.079},
     {0.025, 2, 2, 1, 0.126},  {0.006, 2, 3, 1, 0.29},  {0.0006, 3, 3, 1, 0.76},
@@ -24,11 +24,11 @@ static const struct shape_range blocked_ranges[] = {
     {2.5e-14, 3, 3, 4, 0.82}, {1e-17, 3, 3, 5, 0.82},
 };
 
-/* The classic layout has this shape, and the number of sections that its rate needs: `min_fpp` is
- * the rate of one section at which the deviation was simulated. */
+/* The classic layout has this one shape, and as many sections as its rate needs: `min_fpp` is the
+ * rate of one section at which the deviation was simulated. */
 static const struct shape_range classic_range[] = {{0.17, 1, 2, 1, 0.053}};
 
-/* The same for the counting layout. */
+/* The same as for the blocked layout, for the counting layout. */
 static const struct shape_range counting_ranges[] = {
     {0.4, 1, 1, 1, 0.052}, {0.2, 1, 2, 1, 0.117}, {0.04, 2, 2, 1, 0.30}, {0.002, 3, 2, 1, 1.23},
     {2e-4, 4, 2, 1, 3.25}, {5e-5, 5, 2, 1, 6.3},  {1e-5, 5, 2, 1, 9.3},
@@ -40,16 +40,16 @@ static const struct shape_range word_ranges[] = {
     {0.0031, 1, 5, 1, 0}, {0.0007, 1, 6, 1, 0}, {0.0001, 1, 7, 1, 0},
 };
 
-/* How often the bits that an added key sets in a word meet the bits of the key that is looked up,
- * for two random patterns: `hits[a]` of the rotations of the one set any of `a` bits of the
- * other, on average over the choices of `a` bits.  The patterns are the same in each word, so all
- * words have the same row. */
+/* How the patterns of an added key and of an absent key overlap in a word.  hits[a] is the number
+ * of rotations in which the added key sets any of `a` bits of the absent one, on average over the
+ * choices of these bits.  `probability` is the part of all pairs of patterns with these hits.  The
+ * patterns are the same in each word, so all words have the same row. */
 struct overlap {
   double probability;
   double hits[4];
 };
 
-/* Of the rotations that there are: 64, or 16 of counters. */
+/* At most so many rows for a pattern.  There are 64 rotations, or 16 with counters. */
 enum { OVERLAPS = 8 };
 
 static const struct overlap overlaps[][OVERLAPS] = {

@@ -51,7 +51,7 @@ static bool is_possible(struct bloom_shape shape)
   }
 }
 
-/* Reads what tamis__bloom_put_shape() writes.  False: no filter has it. */
+/* Reads what tamis__bloom_put_shape() writes.  False: no filter has such a shape. */
 static bool read_shape(const uint64_t *numbers, struct bloom_geometry *out)
 {
   static const uint64_t max_lines = UINT64_C(1) << 41; /* as planned */
@@ -93,9 +93,8 @@ bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *o
          (!g[FURTHER_LAYERS] || saved->features & SAVED_LAYERS);
 }
 
-/* A header that no filter has brings no figures.  Of several layers, the header does not say how
- * full each is: then the figures are those of a filter whose layers have their parts of the
- * rate. */
+/* A header that no filter can have gives no figures.  The header does not say how full each of
+ * several layers is: their figures assume that each layer has its share of the rate. */
 void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out)
 {
   struct bloom_plan plan;
@@ -112,7 +111,7 @@ void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out)
   out->load = out->estimated_count / (double) out->capacity;
 }
 
-/* What the first layer and those after it, as they are planned, take beside their words. */
+/* The bytes that the first layer and the planned later ones take beside their words. */
 uint64_t tamis__bloom_saved_beside(const struct saved_head *saved)
 {
   struct bloom_plan plan;

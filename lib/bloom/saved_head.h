@@ -8,7 +8,7 @@
 
 #include "bloom/bloom.h"
 
-/* What the header's geometry says, and the trailer's totals. */
+/* The numbers in the header's geometry, and in the trailer's totals. */
 enum {
   LAYOUT,
   PROBES,
@@ -21,7 +21,7 @@ enum {
 };
 enum { TOTAL_KEYS, TOTAL_FULL, TOTAL_UNITED };
 
-/* A further layer: its block, with what its numbers mean, and those in its payload. */
+/* A further layer: its block's type, meanings, and numbers in the payload. */
 enum { BLOCK_LAYER = SAVED_KIND_BLOCKS };
 enum { LAYER_NUMBER, LAYER_KEYS, LAYER_UNITED };
 enum { LAYER_CAPACITY = SECTIONS + 1, LAYER_RATE, LAYER_NUMBERS };

@@ -2,8 +2,8 @@
  *
  * Layer 2: creates the file of a Bloom filter that processes share, and opens it.
  *
- * The creator plans all layers that the file may ever have, so that whoever opens it plans nothing:
- * it checks what the file says once, and knows the place of each layer from then on.
+ * The creator plans all layers that the file may ever have.  A process that opens the file plans
+ * nothing: it checks once what the file says, and knows the place of each layer from then on.
  */
 #include "base/live_file.h"
 #include "base/memory.h"
@@ -23,7 +23,7 @@ struct file_plan {
   uint64_t begins[BLOOM_MOST_LAYERS], ends[BLOOM_MOST_LAYERS];
 };
 
-/* (No file that a filter can have has so many bytes that they do not fit in 64 bits.) */
+/* Returns the size of the file.  (The size of any file that a filter can have fits in 64 bits.) */
 static uint64_t lay_out(struct file_plan *p)
 {
   uint64_t at = SAVED_HEADER + (p->n - UINT64_C(1)) * BLOOM_LAYER_BLOCK_BYTES;
@@ -43,7 +43,7 @@ static int plan_first(const tamis_options *o, struct bloom_geometry *out)
                                : bloom_geometry_plan(layout, o->capacity, o->fpp, out);
 }
 
-/* The options have been checked, but for max_bytes. */
+/* Plans the file.  The options have been checked, except for max_bytes. */
 static int plan_file(const tamis_options *o, const struct refusal *why, struct file_plan *p)
 {
   *p = (struct file_plan){.n = 1};
@@ -141,7 +141,7 @@ static struct bloom_tally *tally_of(const struct bloom_shared *shared, const str
   return (struct bloom_tally *) ((char *) shared->file.at + p->tallies_at) + i;
 }
 
-/* What the process knows of one layer.  Of the layers after the first one, `first` is known. */
+/* Creates what the process knows of layer i.  The layers before it exist already. */
 static struct bloom *create_layer(struct bloom_shared *shared, const struct file_plan *p,
                                   unsigned i, const struct tamis_filter *head)
 {
@@ -181,7 +181,7 @@ static int create_layers(struct bloom_shared *shared, const struct file_plan *p,
   return TAMIS_OK;
 }
 
-/* Counts again. */
+/* Reserves the space of the open layers, and counts their bits again. */
 static int mend(void *context)
 {
   struct bloom_shared *shared = context;

@@ -2,10 +2,10 @@
  *
  * Layer 2: batches of look-ups in a Bloom filter, eight keys at a time.
  *
- * The answers are those of operations.c, as the words are read by the same loads in the same order:
- * base/vector.h says why that matters.  This is for shapes of one section.  Where there are several,
- * most look-ups of absent keys end after the first one, and a key whose look-up goes on must be
- * finished before the next key is begun.
+ * The answers are those of operations.c, as the same loads read the words in the same order:
+ * base/vector.h says why that matters.  This code is for shapes of one section.  With several
+ * sections, most look-ups of absent keys end after the first section, and a key whose look-up goes
+ * on must be finished before the next key is begun.
  */
 #ifndef TAMIS_LIB_BLOOM_VECTORS_H
 #define TAMIS_LIB_BLOOM_VECTORS_H
@@ -33,7 +33,7 @@ VECTOR_CODE FORCE_INLINE vector vector_word_mask(vector hash, struct bloom_shape
   return mask;
 }
 
-/* The same in the blocked one, before rotations: bloom_pattern(). */
+/* The bits of the keys in the blocked layout, before their rotation: bloom_pattern(). */
 VECTOR_CODE FORCE_INLINE vector vector_pattern(vector hash, struct bloom_shape shape)
 {
   vector pattern = vector_of(UINT64_C(1) << 32);
@@ -62,7 +62,7 @@ VECTOR_CODE FORCE_INLINE void vector_prepare(const struct bloom *b, const uint64
     __builtin_prefetch(&words[keys->word[0][lane]]);
 }
 
-/* Reads the words of one key after the other. */
+/* Reads the words of all keys, one key after the other. */
 VECTOR_CODE FORCE_INLINE void vector_read(const word *words, const struct bloom_keys *keys,
                                           vector values[BLOOM_MAX_PROBES], struct bloom_shape shape)
 {

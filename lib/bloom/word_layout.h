@@ -4,8 +4,8 @@
  *
  *    hash ──────► word: 0 . . M . M . . M . M ...
  *                       │
- *                       └ bit 63: in filters that must not outgrow their capacity it is no key's,
- *                         but the mark, which says that nothing may change in this word any more
+ *                       └ bit 63: in fixed filters it belongs to no key.  It is the mark, which
+ *                         says that nothing may change in this word any more
  *
  * One atomic access reads or changes all bits of a key.  So the state of a key is at every instant
  * either in or not in, and everything follows from the order in which a single word changes:
@@ -15,18 +15,18 @@
  *
  * [B] One winner, without a lock.  Of all ORs of a key's bits, exactly one changes the word from
  *     lacking some of them to having all: the first one, unless other keys have set them before.
- *     The old value says which one it was.  The call that made it wins, and takes effect with it.
- *     Nobody waits for anybody, and each call has a bounded number of steps: a fetch-and-or is one
+ *     The old value shows which OR it was.  The call that made this OR wins, and takes effect with
+ *     it.  No call waits for another, and each has a bounded number of steps: a fetch-and-or is one
  *     step or, on processors without such an instruction, a loop that repeats only when the word
  *     has gained a bit, which happens at most 64 times.
  *
  *     The same OR counts the key.  So the count misses only keys that a false positive hid.
  *
- * [C] All or nothing.  In a filter that may not outgrow its capacity, TAMIS_EFULL from a unique add
- *     is final: the call that was refused may give its key to another filter, and then no unique
- *     add of that key may win here.  But another call may have found room before the filter became
- *     full, and be about to set the bits.  No reading of the filter's state can exclude that, as
- *     the two calls meet nowhere but in the word.  So they decide it there:
+ * [C] All or nothing.  In a fixed filter, TAMIS_EFULL from a unique add is final: the caller may
+ *     give the refused key to another filter, and then no unique add of the key may win here.  But
+ *     another call may have found room before the filter became full, and be about to set the bits.
+ *     The two calls meet only in the key's word, so no reading of the filter's state can exclude
+ *     that.  They decide it in the word:
  *
  *        a call that found room          replaces the word by one with the key's bits, if the word
  *                                        has not changed since (compare-and-swap)
@@ -34,10 +34,10 @@
  *
  *     No call changes a word with a mark.  If the mark comes first, the compare-and-swap of the
  *     other call fails.  That call reads the mark, and is refused as well.  If the bits come first,
- *     the OR that sets the mark returns a word that has them, and the call answers TAMIS_PRESENT.
+ *     the OR that sets the mark returns a word with the bits, and the call returns TAMIS_PRESENT.
  *     A refused call takes effect when its mark is in the word, or when it reads the mark.
  *
- *     Marks are set only once the filter is FULL, for good.  Look-ups and figures pass over them.
+ *     Marks are set only once the filter is FULL, for good.  Look-ups and figures skip them.
  *
  *     In a filter that grows, layers.c says why TAMIS_EFULL is final.
  *
@@ -65,7 +65,7 @@ static inline bool word_lookup(const word *at, uint64_t mask)
  * They return TAMIS_PRESENT for a key that was in.  `unique` says that TAMIS_EFULL has to be
  * final. */
 
-/* A filter that refuses keys past its capacity. */
+/* Adds to a fixed filter, which refuses keys past its capacity. */
 static inline int word_add_limited(struct bloom *b, word *at, uint64_t mask, bool unique)
 {
   uint64_t old, now = word_load(at);
@@ -94,7 +94,7 @@ static inline int word_add_limited(struct bloom *b, word *at, uint64_t mask, boo
   return count_key(b);
 }
 
-/* One that opens another layer instead. */
+/* Adds to a growable filter, which opens another layer when it is full. */
 FORCE_INLINE int word_add_growable(struct bloom *b, word *at, uint64_t mask, uint64_t hash,
                                    bool unique)
 {
@@ -111,7 +111,7 @@ FORCE_INLINE int word_add_growable(struct bloom *b, word *at, uint64_t mask, uin
   return unique && !is_alone(b) ? tamis__layers_settle(b, hash) : count_key(b);
 }
 
-/* The insert() of operations.c. */
+/* insert() of operations.c for the word layout. */
 static inline int word_insert(struct bloom *b, word *at, uint64_t mask, bool late)
 {
   if (word_lookup(at, mask))
