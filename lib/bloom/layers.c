@@ -18,96 +18,96 @@
  *     Layer i is planned for 6 / (pi i)^2 of fpp, and these parts add up to 1, however many layers
  *     there are.  A layer keeps its part while it has no more keys than planned:
  *
- *     - Keys that it does not count, because it hides them itself, set no bits.  But its counted
- *       keys are those that it did not hide, which set more bits than others: as many as all keys
- *       that were offered to it.  It is planned for these (keys_offered() in geometry.c).
- *     - An add looks at the sum of the counters with every 64th key that it counts in a shard, or
- *       more rarely, and near the end of the layer with every key (capacity.h).  So at most one key
- *       of each thread comes too late: when it has looked before another thread's key took the last
- *       room.  The parts of layers that are not open yet are a reserve for these: they are more
- *       than 0.6 / (i + 1) of fpp.
+ *     - Keys that a layer hides itself are not counted, and set no bits.  But the counted keys are
+ *       those that the layer did not hide, and these set more bits than others: as many as all keys
+ *       that were offered to the layer.  The layer is planned for all of them (keys_offered() in
+ *       geometry.c).
+ *     - An add sums the counters with every 64th key that it counts in a shard, or more rarely, and
+ *       near the end of the layer with every key (capacity.h).  So at most one key of each thread
+ *       comes too late: the thread has checked before another thread's key took the last room.  The
+ *       parts of layers that are not open yet, more than 0.6 / (i + 1) of fpp, are a reserve.
  *
  *     Source: Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom filters", Inf. Process.
  *     Lett. 101 (2007), with rates that fall by a constant factor
  *
- * A filter of one layer costs nothing more.  Its operations know that layer only (operations.c).
- * The thread that opens the second layer replaces them, once, by those of this file.  Calls that
- * have read the old operations may still run.  Why that is right, by the letters of operations.c:
+ * A filter of one layer costs nothing more: its operations know that layer only.  The thread that
+ * opens the second layer replaces them, once, by the operations of this file.  Calls that have read
+ * the old operations may still run.  Why that is right, by the letters of operations.c:
  *
- * [A] No false negative.  An old look-up searches the first layer.  It has read the operations
- *     before they were replaced, and a second layer is published after that; so whatever is added
- *     there is added after the look-up began, which takes effect before it.  An old add sets its
- *     key's bits in the first layer, where all look-ups search, or finds that this is full, and
- *     goes on as a new one does.  A new look-up reads `newest`, and then finds what is in that
- *     layer and all before it.
+ * [A] No false negative.  An old look-up searches the first layer only.  It read the operations
+ *     before they were replaced, and the second layer is published after that.  So all keys in the
+ *     second layer were added after the look-up began, and the look-up takes effect before these
+ *     adds.  An old add sets its key's bits in the first layer, where all look-ups search, or finds
+ *     that layer full, and goes on as a new add does.  A new look-up reads `newest`, and searches
+ *     that layer and all before it.
  *
- * [B] One winner, by the *late rule*.  A unique add reads the number n of layers (`newest`), searches
- *     them all, and fills its gaps in layer n.  If its OR there has set no bit in the last gap, the
- *     key is present, whatever the number is by now.  If it has set one, the call reads the number
- *     again:
+ * [B] One winner, by the *late rule*.  A unique add reads the number n of layers (`newest`),
+ *     searches them all, and fills its gaps in layer n.  If its OR has set no bit in the last gap,
+ *     the key is present, whatever the number is by now.  If it has set one, the call reads the
+ *     number again:
  *
  *        still n     the call has won
- *        more        it is *late*.  It searches the layers above n only, since in layer n it would
- *                    find its own bits.  If the key is in none of them, it fills its gaps in the
- *                    newest one, and decides in the same way by that layer.  It does so even if that
- *                    is full, so it needs no room and no memory
+ *        more        the call is *late*.  It searches only the layers above n, since in layer n it
+ *                    would find its own bits.  If none of them has the key, it fills its gaps in
+ *                    the newest layer, even if that is full, and decides in the same way there.
+ *                    So a late call needs no room and no memory
  *
  *     (A call that has found no room has set nothing, and begins anew.  An old unique add is one
  *     that knows a single layer.)
  *
- *     Not two.  Let V win in layer v and W in layer w.  v = w: only one has set a bit in its last gap
- *     there (operations.c).  v < w: V read the number v after its last OR, so in the single order of
- *     all sequentially consistent accesses that OR comes before the publication of layer v + 1.
- *     Consider the number by which W first knew more than v layers.  If W had filled gaps in layer v
- *     before, it had set a bit in its last gap there, or would be done; but V did.  If not, it
- *     searched layer v after that publication, and found the key.
+ *     Not two.  Let V win in layer v and W in layer w.  v = w: only one has set a bit in its last
+ *     gap there (operations.c).  v < w: V read the number v after its last OR.  So in the single
+ *     order of all sequentially consistent accesses, that OR comes before the publication of layer
+ *     v + 1.  Consider the read by which W first knew of more than v layers.  If W had filled gaps
+ *     in layer v before, it would have set a bit in its last gap there, or be done; but V set that
+ *     bit.  If W had not, it searched layer v after that publication, and found the key.
  *
- *     Not none.  Let n be the last layer in which unique adds of the key have set bits.  If no other
- *     key interferes, one of them has set a bit in its last gap there (operations.c).  It did not
- *     go on, as it would have found the key above n, or set bits there.  So it has won, or has been
- *     refused for good: [C].
+ *     Not none.  Let n be the last layer in which unique adds of the key have set bits.  If no
+ *     other key interferes, one of them has set a bit in its last gap there (operations.c).  It did
+ *     not go on to a later layer: there it would have found the key, or set bits.  So it has won,
+ *     or has been refused for good: [C].
  *
- *     All take effect in one order: as soon as a call has found the key, it is complete in some
- *     layer, and stays so.  Whoever begins after that finds it.  So the winner was running when the
- *     key first became complete in any layer, and takes effect then.  Usually its own OR does that.
- *     While a layer opens, it may have been the OR of a late add, which completes the key in an older
- *     layer, where the winner has searched before.  A call that finds these bits synchronizes with
- *     that add, and not with the winner.
+ *     All take effect in one order.  As soon as a call has found the key, the key is complete in
+ *     some layer, and stays so.  Every call that begins after that finds it.  So the winner was
+ *     running when the key first became complete in any layer, and takes effect then.  Usually the
+ *     winner's own OR completes the key.  While a layer opens, the OR of a late add may complete it
+ *     in an older layer, which the winner has already searched.  A call that finds these bits
+ *     synchronizes with that add, and not with the winner.
  *
- *     Plain adds need not be late.  One that completes its key in a layer that another one follows
- *     is found there.  A unique add that wins above has searched that layer before, and so had
- *     begun before the plain add was done.
+ *     Plain adds need not be late.  If a plain add completes its key in a layer that another layer
+ *     follows, look-ups find it there.  A unique add that wins in a later layer has searched that
+ *     layer before, and so began before the plain add was done.
  *
  * [C] All or nothing.  An add that finds no room sets no bit before there is a further layer.
  *     TAMIS_EFULL is final: a key has either a winner, or unique adds that are refused.  Whether a
- *     layer can be opened depends on nothing that changes: on the sizes of the layers before it, the
- *     rate, max_bytes and the number of processors.  (A process that changes its affinity just when
- *     a filter comes to its max_bytes may see a winner beside a refusal.)  A filter that is limited
- *     has no second layer.  When the newest layer is full and no other can follow, it becomes LAST,
- *     for good.
+ *     layer can be opened depends only on what does not change: the sizes of the layers before it,
+ *     the rate, max_bytes and the number of processors.  (A process that changes its affinity just
+ *     when a filter comes to its max_bytes may see a winner beside a refusal.)  A fixed filter has
+ *     no second layer.  When the newest layer is full and no other can follow, it becomes LAST, for
+ *     good.
  *
- *     A call W may have found room before, and complete the key in the newest layer beside a call R
- *     that is to be refused.  So R searches the key once more after it has read, or written, LAST;
+ *     A call W may have found room earlier, and complete the key in the newest layer while a call R
+ *     is about to be refused.  So R searches the key once more after it has read, or written, LAST;
  *     and W reads LAST after its last OR.  In the single order of all sequentially consistent
- *     accesses, either W's OR comes before R's search, which finds the key, so R is TAMIS_PRESENT;
- *     or W reads LAST, and is refused as well.  (While there is one layer, W looks at `newest` only:
- *     so before its search, R makes that the first layer itself.)
+ *     accesses, either W's OR comes before R's search, which finds the key, so R returns
+ *     TAMIS_PRESENT; or W reads LAST, and is refused as well.  (While there is one layer, W looks
+ *     at `newest` only.  So before its search, R sets `newest` to the first layer itself.)
  *
- *     The bits of W stay, as other keys may share them by now: its key, which is not in, has become
- *     a false positive.  Only a call that found room before the first refusal can meet this, so it
- *     is one key of each thread at most.
+ *     The bits of W stay, as other keys may share them by now: W's key is not in, but has become a
+ *     false positive.  This can happen only to a call that found room before the first refusal, so
+ *     to one key of each thread at most.
  *
- *     So whoever hands the keys that one filter refuses to a next one has one winner for each key in
- *     all of them, if each of these calls does so: where some were refused, no other one has won.
+ *     So if all callers hand a key that one filter refuses to a next one, the key has one winner in
+ *     all these filters: where a unique add of it was refused, no other one has won.
  *
- * [D] No call takes a lock.  A further layer is created by whoever needs it, and published by one
- *     compare-and-swap.  At most two threads create one at a time, so one may be thrown away; a third
- *     one that needs it yields until one of them is done.  With a max_bytes that has no room for two,
- *     at most one thread does, and waits for one that still has a layer to throw away.  A union that
- *     needs several layers is alone as well.  It publishes all of them by one compare-and-swap, or
- *     none.  Look-ups, and adds of keys that are in, never wait for that.
+ * [D] No call takes a lock.  A thread that needs a further layer creates it, and publishes it by a
+ *     compare-and-swap.  At most two threads create one at a time, so one copy may be thrown away;
+ *     a third thread yields until one of them is done.  If max_bytes has no room for two copies, at
+ *     most one thread creates the layer, and waits for a thread that still has a copy to throw
+ *     away.  A union that needs several layers creates them alone.  It publishes all by one
+ *     compare-and-swap, or none.  Look-ups and adds of present keys do not wait.
  *
- * Counting.  Each layer counts its keys as a filter does.  A key that some threads add while a
+ * Counting.  Each layer counts its keys as a filter does.  A key that several threads add while a
  * layer is opened may be added to both layers, and counted in both.
  */
 #include "bloom/layers.h"
@@ -152,8 +152,8 @@ int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
              : bloom_geometry_plan_layer(layout, number + 1, capacity, fpp, out);
 }
 
-/* The same.  Where there is no memory for that layer, each further key that has no room asks again,
- * and a plan takes thousands of times as long as an add. */
+/* tamis__layers_plan_after(), with a memo.  If there is no memory for the layer, each further key
+ * without room asks again, and a plan takes thousands of times as long as an add. */
 static int plan_next(const struct bloom *first, unsigned number,
                      const struct bloom_geometry *before, struct bloom_geometry *out)
 {
@@ -178,14 +178,14 @@ bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *oth
     return tamis__live_will_fit(first, newest->number, others, n);
   for (unsigned number = newest->number; number < n; number++, before = next)
     if (tamis__layers_plan_after(first->layout, first->fpp, number, &before, &next) != TAMIS_OK)
-      return true; /* there will be none */
+      return true; /* no layer will follow */
     else if (!bloom_has_geometry(others[number], &next))
       return false;
   return true;
 }
 
-/* What the layer after `full` will be, the bytes that it takes, and how many threads may create it
- * at a time.  Returns TAMIS_OK or TAMIS_EFULL. */
+/* Plans the layer after `full`, and says how many threads may create it at a time.  Returns
+ * TAMIS_OK or TAMIS_EFULL. */
 static int plan_layer(const struct bloom *first, struct bloom *full, struct bloom_plan *plan,
                       unsigned *openers)
 {
@@ -203,15 +203,14 @@ static int plan_layer(const struct bloom *first, struct bloom *full, struct bloo
     return TAMIS_OK;
   uint64_t used = bytes_of_layers(full),
            bytes = plan->geometry.lines * LINE_BYTES + tamis__bloom_bytes_beside(plan);
-  /* The other opener may have a copy of this layer, or still one of an earlier layer, which came too
-   * late.  No layer that is opened is larger than a later one, which has twice as many keys or more,
-   * and a lower rate. */
+  /* The other opener may hold a copy of this layer, or of an earlier one that it created too late.
+   * Such a layer is not larger: each later one has twice as many keys or more, and a lower rate. */
   if (used + 2 * bytes > max_bytes)
     *openers = 1;
   return used + bytes > max_bytes ? TAMIS_EFULL : TAMIS_OK;
 }
 
-/* With how many keys a layer has this rate, if with fewer than its capacity. */
+/* With how many keys, at most its capacity, a layer reaches this rate. */
 static double keys_at(const struct bloom_geometry *g, double rate)
 {
   double low = 0, high = (double) g->capacity;
@@ -255,7 +254,7 @@ void tamis__layers_limit_first(struct bloom *first)
   (void) tamis__bloom_watch(first);
 }
 
-/* Puts a layer after `full`, unless there is one.
+/* Puts a layer after `full`, unless a layer follows already.
  * ORDER layer.append (seq_cst)
  *   pairs with     layer.load, which has the argument
  *   checked by     mutants/layer_published_early (that it comes last) */
@@ -285,8 +284,8 @@ static void destroy_layers_after(const struct bloom *full, struct bloom *newest)
   }
 }
 
-/* Creates a layer by its plan, and those after it up to the one with that number, or none.  No other
- * thread knows them. */
+/* Creates the planned layer and further ones up to the layer `number`, or none.  No other thread
+ * has them yet. */
 static int create_layers(const struct bloom *first, const struct bloom_plan *plan, unsigned number,
                          struct bloom *full, struct bloom **newest)
 {
@@ -309,7 +308,7 @@ static int create_layers(const struct bloom *first, const struct bloom_plan *pla
   return result;
 }
 
-/* By a thread that may create them. */
+/* Creates and publishes layers, for a thread that begin_opening() has admitted. */
 static int append_layers(struct bloom *first, struct bloom *full, const struct bloom_plan *plan,
                          unsigned number)
 {
@@ -328,14 +327,15 @@ static int append_layers(struct bloom *first, struct bloom *full, const struct b
   return TAMIS_OK;
 }
 
-/* (No thread adds itself before it may: a byte has no room for all that wait.  It compares rather
- * than loads, so that it does not go by an old number.)
+/* Admits a thread, or a union with `own` = 2, if at most `most` openers are then at work.  A thread
+ * that has to wait does not add itself: a byte has no room for all that wait.  Unlike a load, a
+ * compare-and-swap always sees the current number.
  * ORDER openers.begin (acq_rel)
  *   pairs with     openers.end, and openers.begin of another thread
  *   makes visible  that a layer follows `full`, to a thread that planned one before there was one,
  *                  and now creates none
- *   if weakened    it might create one beside the only opener of a later layer, and both together
- *                  take more than max_bytes
+ *   if weakened    the thread might create a layer beside the only opener of a later layer, and
+ *                  both together take more than max_bytes
  *   checked by     compat.arm64 */
 static bool begin_opening(struct bloom *first, unsigned most, unsigned own)
 {
@@ -350,7 +350,7 @@ static bool begin_opening(struct bloom *first, unsigned most, unsigned own)
 
 /* ORDER openers.end (release)
  *   pairs with     openers.begin
- *   makes visible  the layer that was appended, or that it is released, to the next opener
+ *   makes visible  to the next opener, that a layer has been appended, or thrown away
  *   if weakened    a thread that waited may miss that layer, and create a second one where
  *                  max_bytes has room for one only
  *   checked by     compat.arm64 */
@@ -376,7 +376,7 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
       raise_fullness(full, LAST);
     return result;
   }
-  if (number > full->number + 1U) /* of which no other thread knows how much they take */
+  if (number > full->number + 1U) /* no other opener knows the bytes of several layers */
     openers = own = MOST_OPENERS;
   while (!begin_opening(first, openers, own)) {
     if (newest_layer(first) != full)
@@ -397,7 +397,7 @@ static const struct bloom_calls *calls_of(const struct bloom *first, const struc
   return layer == first ? bloom_calls_of(first) : const_bloom_long_of(layer)->calls;
 }
 
-/* Searches n layers, those of one shape by one call. */
+/* Searches n layers; one call searches all neighbouring layers of one shape. */
 static bool find_in_rows(const struct bloom_row *rows, unsigned n, uint64_t mixed)
 {
   for (unsigned alike; n; rows += alike, n -= alike) {
@@ -408,7 +408,7 @@ static bool find_in_rows(const struct bloom_row *rows, unsigned n, uint64_t mixe
   return false;
 }
 
-/* Searches a layer and those before it.  Most keys are in the newest layers. */
+/* Searches a layer and all before it, from the newest on: most keys are in the newest layers. */
 static bool find(const struct bloom *first, const struct bloom *layer, uint64_t mixed)
 {
   if (layer != first)
@@ -438,15 +438,15 @@ static int add(struct bloom *first, uint64_t mixed)
   }
 }
 
-/* Searches a layer, and those before it that come after `completed`, which is older. */
+/* Searches `layer` and those before it, down to the one after `completed`. */
 static bool find_after(const struct bloom *completed, const struct bloom *layer, uint64_t mixed)
 {
   assert(layer->number > completed->number);
   return find_in_rows(const_bloom_long_of(layer)->rows, layer->number - completed->number, mixed);
 }
 
-/* Before a unique add is refused for good: whether another one, which had found room, has completed
- * the key meanwhile.  See [C]. */
+/* Before a unique add is refused for good: whether another call, which had found room, has
+ * completed the key meanwhile.  See [C]. */
 static bool is_in_by_now(struct bloom *first, uint64_t mixed)
 {
   struct bloom *none = NULL;
@@ -457,8 +457,8 @@ static bool is_in_by_now(struct bloom *first, uint64_t mixed)
   return find(first, newest_layer(first), mixed);
 }
 
-/* `completed` is the last layer in which this call has set a bit in the last gap of the key, or
- * NULL.  See [B]. */
+/* `completed`: the last layer in which this call has set a bit in the last gap of the key, or NULL.
+ * See [B]. */
 static int add_unique(struct bloom *first, uint64_t mixed, const struct bloom *completed)
 {
   for (;;) {
@@ -523,8 +523,8 @@ int tamis__layers_settle(struct bloom *first, uint64_t hash)
 
 /* ---- batches ---- */
 
-/* Searches the layers one after the other, for those keys that are still missing: each layer's own
- * batch fetches its memory ahead.  Returns how many were found. */
+/* Searches the layers one after the other for the keys that are still missing.  The batch of each
+ * layer fetches its memory ahead.  Returns how many keys were found. */
 static size_t find_group(const struct bloom *layer, const uint64_t *hashes, size_t n, bool *found)
 {
   uint64_t left[FILTER_GROUP];
@@ -563,7 +563,7 @@ size_t tamis__layered_contains_many(const tamis_filter *f, const uint64_t *hashe
   return hits;
 }
 
-/* Keys that were missing a moment ago are searched again: two of a batch may be equal. */
+/* A batch may contain a key twice, so each missing key is searched once more before it is added. */
 static void layered_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
 {
   bool found[FILTER_GROUP];

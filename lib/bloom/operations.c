@@ -15,48 +15,48 @@
  * [D] No call takes a lock, or waits.  A look-up reads a handful of words once; the add of a new key
  *     reads them and then changes them.
  *
- * [B] One winner.  Before an add changes anything, it notes which words lack bits of the key: the
- *     *gaps*.  Then it fills the gaps one by one.  A unique add wins if its own OR sets a bit in its
- *     last gap.
+ * [B] One winner.  Before an add changes anything, it finds the words that lack bits of the key:
+ *     the *gaps*.  Then it fills the gaps one by one.  A unique add wins if its own OR sets a bit
+ *     in its last gap.
  *
  *     At most one of all the adds of a key sets a bit in its last gap, whatever their orders are.
- *     Say that P and Q do, in the words l and m.  When P fills l, it has found m complete or has
- *     completed it; so that is after the OR of Q on m, which set a bit there.  For the same reason
- *     the OR of Q on m comes after that of P on l.  (If l is m, the first OR there leaves nothing to
- *     the second.)
+ *     Suppose that P and Q both do, P in the word l and Q in the word m.  When P fills l, it has
+ *     found m complete or has completed it.  So P's OR on l comes after Q's OR on m, which set a
+ *     bit there.  For the same reason Q's OR on m comes after P's OR on l: a contradiction.  (If l
+ *     is m, the first OR there leaves nothing to the second.)
  *
  *     At least one does, unless another key interferes.  Without other keys, each word of the key
  *     is as it was before all adds of the key, or complete.  So all these adds put their gaps into
- *     the same order.  Let L be the word that is last in this order of those that were incomplete.
- *     Whoever completes L has seen it incomplete, and so it was the last gap of that call.
+ *     the same order.  Let L be the last incomplete word in this order.  The call that completes L
+ *     has seen it incomplete, and so L was the last gap of that call.
  *
- *     If bits of another key complete L meanwhile, nobody may win: the last bits that the key lacked
- *     came from another key while the key was added, which is a false positive that has met an add
- *     half-way.  (The same may happen where bits of another key change the order between two adds of
- *     one key that run at the same time.)  Two rules make this rare:
+ *     If bits of another key complete L meanwhile, no call may win: the last bits that the key
+ *     lacked came from another key while the key was added.  This is a false positive that meets an
+ *     add half-way.  (The same may happen if bits of another key change the order between two adds
+ *     of one key that run at the same time.)  Two rules make this rare:
  *
- *     - An add fills last the gap that other keys are least likely to fill: the *widest* one, in
+ *     - An add fills last the gap that other keys are least likely to fill: the *widest* gap, in
  *       which most bits are missing.  Let a key have p of the w words of a section.  A key that
- *       another thread adds meanwhile is in the word of the last gap with probability p / w, and has
- *       all of the bits that are missing there with about 1 / 30, 1 / 1,000 or 1 / 40,000, if these
- *       are one, two or three.  docs/internals/correctness.md has what follows from this.
- *     - Before it fills another gap, an add looks at the last one again.  If that has been completed
- *       meanwhile, the add looks at all words again, and so finds another last gap, or none.  What
- *       it has set before are bits of its own key, like those of a call that stops for good.  So of
- *       an add with several gaps, other keys take the win only while it does its last two ORs.
+ *       another thread adds meanwhile is in the word of the last gap with probability p / w.  It
+ *       then has all bits that are missing there with a probability of about 1 / 30 (one bit), 1 /
+ *       1,000 (two) or 1 / 40,000 (three).  docs/internals/correctness.md goes on.
+ *     - Before an add fills another gap, it reads the word of the last gap again.  If that is
+ *       complete by now, the add reads all words again, and finds another last gap, or none.  What
+ *       it has set are bits of its own key, like those of a call that stops for good.  So other
+ *       keys can take the win only during the last two ORs.
  *
- *     Plain adds take the same order as unique ones.  If they did not, each could take the other's
- *     last gap, and nobody would count the key.
+ *     Plain adds fill gaps in the same order as unique adds.  If they did not, each could take the
+ *     other's last gap, and no call would count the key.
  *
- *     Linearization: with the OR by which a call wins, the key is complete, as all of its other
- *     words are; the call takes effect then.  A call that does not win takes effect when it reads the
- *     last of the bits.  It has read the word of the winner's last gap after the OR of the winner
- *     there, so what the winner did before is visible to it: if it looked at that word before, it
- *     saw a gap there, which it has filled; and if it had done so before the OR of the winner, that
- *     would have set nothing.
+ *     Linearization: a call that wins takes effect with the OR by which it wins: this completes the
+ *     key, as all other words are complete.  A call that does not win takes effect when it reads
+ *     the last of the bits.  It has read the word of the winner's last gap after the winner's OR
+ *     there, so what the winner did before is visible to it.  If it read that word earlier, it saw
+ *     a gap there, and filled it; and it filled it after the winner's OR, which would else have set
+ *     nothing.
  *
- *     Another layer may open meanwhile, or the filter may become full.  So a unique add that has set
- *     a bit in its last gap looks once more whether the filter is as it was.  layers.c goes on.
+ *     Another layer may open meanwhile, or the filter may become full.  So a unique add that has
+ *     set a bit in its last gap checks once more whether the filter has changed: see layers.c.
  *
  * [C] All or nothing.  An add that is refused for the capacity is refused before it changes a bit;
  *     layers.c has the exception.
@@ -64,8 +64,8 @@
  * [F] Duplicates.  The add of a key that is in reads words and writes nothing.
  *
  * Keys are counted without a lock.  Several adds of one new key may each set some of its bits, but
- * only the one that sets a bit in its last gap counts the key.  A key that no add counts is treated
- * like one that a false positive hid.
+ * only the add that sets a bit in its last gap counts the key.  A key that no add counts is treated
+ * as if a false positive hid it.
  */
 #include "bloom/bloom.h"
 
@@ -82,8 +82,8 @@
 
 /* ---- look-up ---- */
 
-/* Within one line it is cheaper to go on than to take a branch that is mispredicted half of the
- * time. */
+/* Within one line, it is cheaper to read all words than to branch after each: half of the branches
+ * would be mispredicted. */
 FORCE_INLINE bool lookup_section(const word *words, const struct bloom_probes *begin,
                                  struct bloom_shape shape)
 {
@@ -98,7 +98,7 @@ FORCE_INLINE bool lookup_section(const word *words, const struct bloom_probes *b
   return bloom_pattern_matches(in, begin->hash, shape) & 1;
 }
 
-/* Each section is a cache miss, so the look-up ends with the first one that has not got the key. */
+/* Each section is a cache miss, so the look-up ends at the first section that lacks the key. */
 FORCE_INLINE bool lookup_in(const word *words, uint64_t of_section, struct bloom_key key,
                             struct bloom_shape shape)
 {
@@ -122,7 +122,7 @@ FORCE_INLINE bool lookup(const struct bloom *b, struct bloom_key key, struct blo
   return lookup_in(words, section_words(b, shape), key, shape);
 }
 
-/* In one of several layers. */
+/* A look-up in one of several layers. */
 FORCE_INLINE bool lookup_in_row(const struct bloom_row *row, uint64_t mixed,
                                 struct bloom_shape shape)
 {
@@ -130,11 +130,11 @@ FORCE_INLINE bool lookup_in_row(const struct bloom_row *row, uint64_t mixed,
   return lookup_in(row->words, row->section_words, key, shape);
 }
 
-/* The shape of the most probes of those that have a key's bits in common. */
+/* The shape with the most probes of those in which a key has the same bits. */
 enum { COMMON_BITS = 3 };
 #define COMMON_SHAPE ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, 4, COMMON_BITS, 1})
 
-/* Goes on to the first row with fewer probes; returns whether it has found the key before. */
+/* Searches rows with so many probes, and moves *row past them.  Returns whether one has the key. */
 FORCE_INLINE bool find_common(const struct bloom_row **row, const struct bloom_row *end,
                               const struct common *c, unsigned probes)
 {
@@ -168,10 +168,10 @@ FORCE_INLINE int add_in_word(struct bloom *b, uint64_t hash, struct bloom_key ke
   return result == TAMIS_PRESENT && !unique ? TAMIS_OK : result;
 }
 
-/* counting_add_missing() of a shape. */
+/* The type of counting_add_missing() for a shape. */
 typedef int (*missing_adder)(struct bloom *b, struct bloom_key key);
 
-/* Both adds do the same, but that a unique one asks whether it has been first. */
+/* A plain add and a unique add do the same, but a unique one also says whether it was first. */
 FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool unique,
                      struct bloom_shape shape, bool limited, missing_adder missing)
 {
@@ -200,8 +200,8 @@ FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool 
   return unique && !is_alone(b) ? tamis__layers_settle(b, hash) : count_key(b);
 }
 
-/* Sets a key's bits in one layer, if that is not full, or if the call is late ([B] in layers.c).
- * TAMIS_OK: this call has set a bit in the last gap, and has not counted the key. */
+/* Sets a key's bits in one layer, unless the layer is full and the call is not late ([B] in
+ * layers.c).  TAMIS_OK: this call has set a bit in the last gap, and has not counted the key. */
 FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, bool late, struct bloom_shape shape,
                         bool limited)
 {
@@ -283,7 +283,7 @@ FORCE_INLINE void add_many(struct bloom *b, const uint64_t *hashes, size_t n, in
     results[i] = add_key(b, hashes[i], keys[i], unique);
 }
 
-/* Of keys of a filter with counters. */
+/* How many copies of each key are in a filter with counters. */
 FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size_t n,
                              uint64_t *counts, struct bloom_shape shape)
 {
@@ -295,12 +295,12 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
 
 /* ---- the same for each shape ----
  *
- * With the shape a constant, the compiler makes straight code of the bodies above:
- * blocked_2x3_contains and its like are made here.  It leaves out those of a shape's functions that
- * the shape's table does not name.
+ * With a constant shape, the compiler makes straight-line code of the functions above: here it
+ * makes blocked_2x3_contains and its like.  It leaves out the functions of a shape that the shape's
+ * table does not name.
  *
- * What is 0 in such a constant is read from the filter, or from the row of a layer: the number of
- * sections, where there are several; and all of it, where one copy of the code is for all shapes. */
+ * A 0 in such a constant stands for a number that is read from the filter, or from a layer's row:
+ * the number of sections, if there are several; or the whole shape, if one code is for all. */
 FORCE_INLINE struct bloom_shape complete_shape(struct bloom_shape shape,
                                                struct bloom_shape of_filter)
 {
@@ -325,7 +325,7 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
     __VA_ARGS__;                              \
   }
 
-/* A function of the filter f.  Its body has the filter as b, and the filter's shape. */
+/* A function of the filter f.  Its body can use the filter as b, and the filter's `shape`. */
 #define CALL(type, name, of_shape, parameters, of, ...)                                  \
   FUNCTION(type, name, parameters, __typeof__(of(f)) b = of(f);                          \
            const struct bloom_shape shape = complete_shape(of_shape, bloom_shape_of(b)); \
@@ -336,7 +336,7 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
 #define HASHES_IN(answers) (const tamis_filter *f, const uint64_t *hashes, size_t n, answers)
 
 /* Batches of shapes with one section, on processors that can compute with vectors.  A few keys are
- * looked up faster one by one, without what a function that has vectors does first. */
+ * faster one by one, without the preparations of a function that has vectors. */
 #ifdef TAMIS_VECTORS
 #define VECTORS(name)                                                  \
   VECTOR_CODE FUNCTION(size_t, name##_vectors, HASHES_IN(bool *found), \
@@ -350,7 +350,7 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
 #define MANY(name, n) name##_one_by_one
 #endif
 
-/* The functions that filters of a shape have, whether they are limited or not.
+/* The functions that filters of a shape have, whether they are fixed or growable.
  * NEVER_INLINE: a call for a key that is in, or a batch by vectors, then saves no registers. */
 #define SHAPE(name, layout, probes, bits, sections)                                                \
   static const struct bloom_shape name = {layout, probes, bits, sections};                         \
@@ -389,7 +389,7 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
   FUNCTION(NEVER_INLINE int, name##_missing, (struct bloom * b, struct bloom_key key),             \
            return counting_add_missing(b, key, complete_shape(name, bloom_shape_of(b))))
 
-/* The adds of a shape, in filters that are limited, or in others. */
+/* The adds of a shape, for fixed filters (`limited`) or for growable ones. */
 #define ADDS(name, adds, limited)                                                       \
   FORCE_INLINE int adds##_add_key(struct bloom *b, uint64_t hash, struct bloom_key key, \
                                   bool unique)                                          \
@@ -467,8 +467,8 @@ const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limi
 USE_ALL
 #undef USE
 
-/* Adds have two forms in the blocked and the classic layout.  In the others, the filter or the layout
- * tells an add whether the filter is limited. */
+/* Adds have two forms in the blocked and the classic layout, for fixed and for growable filters.
+ * In other layouts, the filter or the layout tells an add whether the filter is fixed. */
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited)
 {
   const bool one = shape.sections == 1 && shape.layout != TAMIS_LAYOUT_CLASSIC;

@@ -5,18 +5,18 @@
  *    header | array of the words | layer 2 | its array | layer 3 | its array | ... | trailer
  *
  * [I] A snapshot under fire.  The save reads the words one by one, with the load that look-ups use.
- *     Bits only change from 0 to 1.  So a key whose add returned before the save began has all its
- *     bits in what is read; and a key that no call adds has a bit there that is 0, unless other
- *     keys have set them all, in which case it is a false positive of a filter with these keys.
+ *     Bits only change from 0 to 1.  So if the add of a key returned before the save began, all
+ *     bits of the key are in the snapshot.  A key that no call adds has a bit there that is 0,
+ *     unless other keys have set all its bits: it is then a false positive of these.
  *
- *     The count of keys is read before the words.  Whoever counts a key has set its bits before,
- *     and a count that is read makes these visible (ORDER counter.sum).  So no key is counted that
- *     is not in: the loaded filter refuses no key before `capacity` keys are in.  Bits are counted
- *     in what is loaded.
+ *     The count of keys is read before the words.  A call sets a key's bits before it counts the
+ *     key, and a count that is read makes these bits visible (ORDER counter.sum).  So every counted
+ *     key is in the snapshot, and the loaded filter refuses no key before `capacity` keys are in.
+ *     A load counts the bits anew.
  *
- *     Whether the filter is full is read first of all.  If it is not, the marks of words that are
- *     found later are not saved: the calls that they refused came after the save began, and the
- *     snapshot is from before.  If it is, they are saved, and what was refused stays refused.
+ *     Whether the filter is full is read first of all.  If it is not, marks that are found later
+ *     are not saved: the calls that they refused came after the save began, and the snapshot is
+ *     from before.  If it is full, the marks are saved, and what was refused stays refused.
  */
 #include "bloom/bloom.h"
 
@@ -28,22 +28,22 @@
 
 #include <math.h>
 
-/* The most keys of a filter of so many bits.  With counters: only stuck ones could hide more copies. */
+/* The most keys of a filter of so many positions.  Stuck counters may hide more copies. */
 static uint64_t most_keys(tamis_layout layout, uint64_t bits)
 {
   return layout == BLOOM_LAYOUT_COUNTING ? (UINT64_C(1) << 62) - 1 : bits;
 }
 
-/* The most that unions have brought into it. */
+/* The most that unions can have brought into a filter of so many positions. */
 static uint64_t most_united(tamis_layout layout, uint64_t bits)
 {
   const uint64_t max_count = 15;
   return layout == BLOOM_LAYOUT_COUNTING ? max_count * bits : bits;
 }
 
-/* ---- counting bits ---- */
+/* ---- set bits ---- */
 
-/* Adds three bits in each of 64 places. */
+/* Adds three bits in each of 64 positions.  Returns the carries. */
 static inline uint64_t add_bits(uint64_t *sum, uint64_t a, uint64_t b)
 {
   uint64_t x = *sum ^ a, carry = (*sum & a) | (x & b);
@@ -51,8 +51,8 @@ static inline uint64_t add_bits(uint64_t *sum, uint64_t a, uint64_t b)
   return carry;
 }
 
-/* The words are counted in groups of eight, of which only the carries are counted one by one: several
- * times as fast where the processor has no instruction for it, or may not be asked for it.
+/* Adds the words in groups of eight, of which only the carries are counted one by one: several
+ * times as fast where the compiler may use no instruction that counts bits.
  * Source: Harley and Seal, as in Warren, "Hacker's Delight" (2nd edition, 2013), section 5-1 */
 uint64_t tamis__bloom_count_bits(const struct bloom_geometry *g, const uint64_t *words,
                                  uint64_t *marks)
@@ -108,9 +108,9 @@ void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out)
     out->figures.bytes += newest->word_count * sizeof(word);
 }
 
-/* Turns words of the machine to those of a file, or back.  Little-endian machines write nothing:
- * the words may be mapped. */
-/* NOLINTNEXTLINE(readability-non-const-parameter): others do */
+/* Converts words between the byte orders of the machine and of a file.  Little-endian machines
+ * write nothing: the words may be mapped. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): big-endian machines write */
 static void swap_bytes(uint64_t *words, uint64_t n)
 {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -121,7 +121,7 @@ static void swap_bytes(uint64_t *words, uint64_t n)
 #endif
 }
 
-/* `census` is NULL if the words are no counters. */
+/* `census` is NULL if the words have no counters. */
 static void copy_words(const struct bloom *b, uint64_t first, uint64_t n, uint64_t kept,
                        uint64_t *to, struct counting_census *census)
 {
@@ -155,7 +155,7 @@ static uint64_t bits_of(const struct bloom *b)
   return tamis__bloom_count_bits(&g, (const uint64_t *) b->words, &marks);
 }
 
-/* A layer, and what was counted in it before words were read; with counters, what these say. */
+/* A layer, and what was counted before its words were read; with counters, what these say. */
 struct part {
   const struct bloom *layer;
   struct bloom_sums counted;
@@ -165,7 +165,7 @@ static struct part part_of(const struct bloom *layer)
 {
   const struct bloom_geometry g = bloom_geometry_of(layer);
   struct bloom_sums counted = bloom_sums_of(layer);
-  /* Anybody may have written to the counters of a live one. */
+  /* Another process may have written anything into the tally of a live layer. */
   const uint64_t bits = layer->live ? bits_of(layer) : bloom_geometry_bits(&g);
   const uint64_t keys = most_keys(layer->layout, bits), united = most_united(layer->layout, bits);
   counted.keys = counted.keys < keys ? counted.keys : keys;
@@ -180,7 +180,7 @@ static void save_layer(const struct part *part, struct saved_writer *w)
   save_words(part->layer, UINT64_MAX, w, NULL);
 }
 
-/* Saves the layers that the header knows. */
+/* Saves the layers that the header names. */
 int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
 {
   const struct bloom *first = const_bloom_of(f), *layer = newest_layer(first);
@@ -214,7 +214,7 @@ struct content {
   uint64_t bits; /* if the words have been read */
 };
 
-/* Whether what is said of the words can be. */
+/* Whether the saved numbers are possible for these words. */
 static bool is_possible_content(const struct content *c)
 {
   const tamis_layout layout = c->plan.geometry.shape.layout;
@@ -224,8 +224,8 @@ static bool is_possible_content(const struct content *c)
          c->counted.united <= most_united(layout, bits) && c->full <= may_be_full;
 }
 
-/* Counts what is in the words, which one thread knows so far.  False: what is said of them does not
- * fit. */
+/* Counts what is in the words, which no other thread has yet.  False: the saved numbers do not fit
+ * the words. */
 static bool check_words(struct content *c, bool read)
 {
   const struct bloom_geometry *g = &c->plan.geometry;
@@ -241,7 +241,7 @@ static bool check_words(struct content *c, bool read)
   return c->counted.keys <= c->bits && (!marks || c->full);
 }
 
-/* What the adds of the saved filter would have left in this layer. */
+/* Counts what the adds of the saved filter would have counted in this layer. */
 static void restore(struct bloom *b, const struct content *content)
 {
   if (bloom_counts(b))
@@ -337,8 +337,8 @@ static int load_end(struct loading *l)
 
 /* ---- live filters: they have tallies in the place of sums ---- */
 
-/* How many more keys the bits tell of than were counted, or fewer, if that is more than chance: after a
- * failure of power, what was counted may be older than the bits, or newer. */
+/* How many more keys the bits indicate than were counted (negative: fewer); 0 if the difference may
+ * be chance.  After a power failure, the counted number may be older than the bits, or newer. */
 static double miscounted(const struct bloom_geometry *g, uint64_t bits, uint64_t counted)
 {
   double keys = bloom_geometry_keys(g, bits), missing = keys - (double) counted;
@@ -351,7 +351,7 @@ static uint64_t sum_of(const struct bloom_tally *tally, enum bloom_counter which
   return saved_u64(tamis__counter_sum(&counters, which));
 }
 
-/* Only differences are added: so it does not matter if a process is killed meanwhile, or counts. */
+/* Only differences are added: other processes may count, and this one may be killed. */
 void tamis__bloom_count_again(struct bloom *b)
 {
   const struct bloom_geometry g = bloom_geometry_of(b);
@@ -370,8 +370,8 @@ void tamis__bloom_count_again(struct bloom *b)
     raise_fullness(b, FULL);
 }
 
-/* What the words and the tally say of a layer.  The words are read of a mapped filter, too: there are
- * no sums that would say that the counters are right. */
+/* Takes over what the words and the tally say of a layer.  The words of a mapped filter are read,
+ * too, as no checksum covers the tally. */
 static void read_tally(struct content *c, const struct bloom_tally *tally)
 {
   const struct bloom_geometry *g = &c->plan.geometry;
@@ -385,7 +385,7 @@ static void read_tally(struct content *c, const struct bloom_tally *tally)
   c->full = c->plan.limited && (marks || saved_u64(tally->state) & LIVE_ENDED);
 }
 
-/* How many layers are open, of n. */
+/* How many of the n layers are open. */
 static unsigned open_of(const struct bloom_tally *tallies, unsigned n)
 {
   uint64_t layers = saved_u64(tallies->state) / LIVE_ALONE;
@@ -460,7 +460,7 @@ int tamis__bloom_live_figures(struct saved_reader *r, struct saved_head *saved)
   return result;
 }
 
-/* Reads everything. */
+/* Reads the whole file. */
 static int load_all(struct loading *l)
 {
   if (!tamis__bloom_read_plan(l->saved, &l->layers[0].plan))
@@ -475,7 +475,7 @@ static int load_all(struct loading *l)
   return result == TAMIS_OK ? load_end(l) : result;
 }
 
-/* The layers of what has been read.  Words that a layer has got are its own from then on. */
+/* Creates the layers from what has been read.  Each layer owns its words once it is created. */
 static int create_layers(struct loading *l, struct bloom **newest)
 {
   const struct saved_mapping mapping = saved_mapping_of(l->r);

@@ -2,9 +2,9 @@
  *
  * Layer 2: union, intersection and similarity of two Bloom filters that are in use.
  *
- * Filters fit together if each key has the same bits in both: the same seed and hash function,
- * which the caller has checked, the same shape, and as many lines.  Besides, both must be growable,
- * or neither.
+ * Filters fit together if each key has the same bits in both: they have the same seed and hash
+ * function, which the caller has checked, the same shape, and the same number of lines.  Also, both
+ * must be growable, or neither.
  *
  * Union.  Each word of `into` gets the bits of the same word of `from`, by one atomic OR, if it
  * lacks any.  To every other call this looks like the adds of many keys at once, whose words come
@@ -12,57 +12,57 @@
  *
  * [A] No false negative.  A key whose add to `from` returned before the union began has all its
  *     bits there, and they stay.  So when the union returns, it has seen each of them in `into`, or
- *     has set it.  What the adder did before is visible to whoever finds the key in `into`: a word
- *     of `from` is read by word_load() and passed on by word_or().
+ *     has set it.  A call that finds the key in `into` sees what the adder did before: word_load()
+ *     reads a word of `from`, and word_or() passes it on.
  *
  * [B] One winner.
  *
  *     Not two: of the unique adds of a key, at most one sets a bit in its last gap, whatever bits
- *     others set.  In the word layout one OR changes the word from lacking bits of the key to having
- *     all, and it names the winner.  If it is the union's OR, no call wins.
+ *     other calls set.  In the word layout, one OR sets the last bits of the key, and it names the
+ *     winner.  If it is the union's OR, no call wins.
  *
  *     Not one too few: a unique add returns TAMIS_PRESENT only after it has read all bits of the
  *     key as 1, or has found in its ORs that others have set all that it missed.  All bits are then
- *     set, and each was set for a key that some call has added to `into` or to `from`: the key was
- *     brought by the union, or is a false positive of it, for which [B] promises no winner.
+ *     set, and each was set for a key that some call has added to `into` or to `from`.  So the key
+ *     was brought by the union, or is its false positive, for which [B] promises no winner.
  *
- *     A winner whose last bit the union sets takes effect then, and the union brings the key just
- *     after.  So a key that the union has brought has no winner later: all its bits are there.
+ *     If the union sets the last bit of a winner's key, the winner takes effect then, and the union
+ *     brings the key just after.  Later the key has no winner, as all its bits are there.
  *
- * [C] Capacity.  A filter that is limited refuses a union that it has no room for before a bit
- *     changes: all words of both are read first, which gives the exact number of bits of the union.
- *     There is room if these are not more than max_bits, as for adds (docs/internals/bloom.md), and if no
- *     more keys than the capacity are certain.  Adds that run meanwhile may take that room.  The
- *     union counts the bits that it sets after each chunk, so that adds see them, and stops with
- *     TAMIS_EFULL before a chunk that lacks bits if the filter is full by then.
+ * [C] Capacity.  A fixed filter that has no room for a union refuses it before a bit changes: the
+ *     union first reads all words of both, which gives its exact number of bits.  There is room if
+ *     this number is at most max_bits, as for adds (docs/internals/bloom.md), and if no more keys
+ *     than the capacity are certain.  Adds that run meanwhile may take that room.  So after each
+ *     chunk, the union counts the bits that it has set, for adds to see.  If the filter is full by
+ *     then, the union stops with TAMIS_EFULL before the next chunk that lacks bits.
  *
  *     In the marked layout no call changes a word with a mark; so the union replaces words as adds
  *     do, by compare-and-swap, and stops at a mark.
  *
- *     KEYS is not changed.  It never exceeds the number of keys that are in, and a refusal before
- *     the capacity could follow if an estimate were added to it.  If a union makes it certain that
- *     the capacity is reached, the filter is FULL.
+ *     KEYS is not changed.  It never exceeds the number of keys that are in.  With an estimate
+ *     added to it, a filter could refuse keys before its capacity.  If a union makes it certain
+ *     that the capacity is reached, the filter becomes FULL.
  *
- *     A filter that grows has layers, which are united one by one: those with the same number,
- *     which have the same size.  `into` opens those that it lacks.  A layer may get more keys than
- *     it was planned for, and then it exceeds its part of the rate; later adds go to later layers,
- *     which keep theirs.  For unique adds, the union's bits in any layer are as if plain adds had
- *     set them.
+ *     A growable filter has layers.  The union takes them one by one: it unites layers with the
+ *     same number, which have the same size, and opens those that `into` lacks.  A layer may get
+ *     more keys than it was planned for, and then exceeds its part of the rate.  Later adds go to
+ *     later layers, which keep their parts.  To unique adds, the union's bits in any layer look as
+ *     if plain adds had set them.
  *
- * Union of counters.  Each word of `into` gets the counters of the same word of `from`, from the first
- * word of a line to the last.  So of every key that is in `from` all the time, the union leaves a
- * prefix, as adds do (counting.h).  To other calls the union looks like plain adds.  It takes no
- * stripe.  If `into` is limited, the union takes places for all copies of `from` before a counter
- * changes, and answers TAMIS_EFULL if there are not as many.  Copies that come to `from`, or leave it,
- * while the union runs are counted afterwards.
+ * Union of counters.  Each word of `into` gets the counters of the same word of `from`, from the
+ * first word of a line to the last.  So of every key that is in `from` all the time, the union
+ * leaves a prefix, as adds do (counting.h).  To other calls the union looks like plain adds.  It
+ * takes no stripe.  If `into` is fixed, the union takes places for all copies of `from` before a
+ * counter changes, and returns TAMIS_EFULL if there are too few.  Copies that come to `from`, or
+ * leave it, while the union runs are counted afterwards.
  *
  * The number of keys.  Let a, b and u be the numbers of keys that follow from the bits of `into`
- * before the union, of `from`, and of `into` after it.  Then a + b - u keys are in both, and the
- * union brings the counted keys of `from` less these: that is exact if `into` is empty, and never
- * outside the limits that the new bits give.
+ * before the union, of `from`, and of `into` after the union.  Then a + b - u keys are in both.
+ * The union brings the counted keys of `from`, minus these keys: a number that is exact if `into`
+ * is empty, and always within the limits that the new bits give.
  * Source: Swamidass and Baldi, J. Chem. Inf. Model. 47 (2007), for a, b and u
  *
- * The bits of `into` before and after are those of each word when its OR came.  So adds that run
+ * The bits of `into` before and after the union are taken at the OR of each word.  So adds that run
  * meanwhile are in both numbers or in neither, and count their keys themselves.
  *
  * Intersection.  A key is found in the AND of two filters if and only if it is found in both.  So
@@ -81,17 +81,17 @@
 
 #include <math.h>
 
-/* Lines after which a union of limited filters counts the bits that it has set. */
+/* A union of fixed filters counts the bits that it has set each time after so many lines. */
 enum { CHUNK_LINES = SMALL(64, 2) };
 
-/* Keys of a filter that has grown are in layers of different sizes, whose bits cannot be
- * compared. */
+/* Whether the filter has one layer.  The keys of a filter that has grown are in layers of different
+ * sizes, whose bits cannot be compared. */
 static bool newest_is_first(const struct bloom *b)
 {
   return newest_layer(b) == b;
 }
 
-/* ---- counting bits ---- */
+/* ---- set bits ---- */
 
 /* The numbers of bits in each byte of a word.
  * Source: Warren, "Hacker's Delight", 5-1 */
@@ -113,7 +113,7 @@ static inline uint64_t sum_bytes(uint64_t x)
 struct census {
   uint64_t lines;
   uint64_t a, b;
-  uint64_t added; /* those of b that a lacks */
+  uint64_t added; /* the bits of b that a lacks */
 };
 
 static inline void count_line(struct census *census, const uint64_t a[LINE_WORDS],
@@ -146,7 +146,7 @@ static inline uint64_t count_added(const uint64_t a[LINE_WORDS], const uint64_t 
   return sum_bytes(added);
 }
 
-/* The keys of each, and of both together.
+/* The estimated keys of each filter, of both together, and those that are in both.
  * Source: Swamidass and Baldi, as above */
 struct estimate {
   double a, b, united, common;
@@ -171,14 +171,14 @@ static struct estimate estimate_keys(const struct bloom_geometry *g, const struc
 
 /* ---- union ---- */
 
-/* No fewer keys than that set these bits. */
+/* The fewest keys that can have set so many bits. */
 static uint64_t fewest_keys(struct bloom_shape shape, uint64_t bits)
 {
   unsigned of_key = bloom_shape_bits_per_key(shape);
   return (bits + of_key - 1) / of_key;
 }
 
-/* How many keys are certain. */
+/* The numbers of keys that are certainly in. */
 struct certain {
   uint64_t into, from; /* before the union */
 };
@@ -212,15 +212,15 @@ static bool has_room(struct bloom *into, const struct bloom *from, const struct 
 
 /* What a union has done so far. */
 struct progress {
-  uint64_t added;       /* bits that it has set, if `into` is limited */
+  uint64_t added;       /* bits that it has set, if `into` is fixed */
   struct census census; /* of the sample */
   uint64_t next;        /* the first word of the next line of the sample */
   uint64_t step;        /* the distance between such lines, in words */
 };
 
-/* All lines of a small filter are in the sample, as are those of a filter with few keys, of which a
- * sample would have too few.  From 2^24 bits, of which half are set, follow numbers of keys with a
- * standard deviation of 0.2 % or less. */
+/* All lines of a small filter are in the sample, and all lines of a filter with few keys, of which
+ * a sample would contain too few.  If half of the bits are set, 2^24 bits give the numbers of keys
+ * with a standard deviation of 0.2 % or less. */
 enum { SAMPLE_LINES = SMALL(1 << 15, 256) };
 
 static struct progress progress_from_start(const struct bloom *into, const struct bloom *from)
@@ -240,8 +240,8 @@ static void count_sample(struct progress *progress, uint64_t first, const uint64
   count_line(&progress->census, into, from);
 }
 
-/* Sets bits in a word.  *old is the word before that.  False: the word is marked, and lacks
- * some. */
+/* Sets bits in a word, and sets *old to its value before.  False: the word is marked, and lacks
+ * some of the bits. */
 FORCE_INLINE bool unite_word(word *w, uint64_t bits, bool marked, uint64_t *old)
 {
   uint64_t now = word_load(w);
@@ -327,7 +327,7 @@ static bool unite_limited(struct bloom *into, const struct bloom *from, struct p
   return room;
 }
 
-/* Counts the keys that the union has brought: see above. */
+/* Counts the keys that the union has brought, as said above. */
 static void count_united(struct bloom *into, const struct census *census, uint64_t keys_from)
 {
   if (!census->added)
@@ -336,7 +336,8 @@ static void count_united(struct bloom *into, const struct census *census, uint64
   struct estimate e = estimate_keys(&g, census);
   double added = (double) census->added * (double) g.lines / (double) census->lines;
   double fewest = added / bloom_geometry_bits_per_key(&g);
-  /* The bits of common keys coincide in `from` as well, where counting has told by how much. */
+  /* The keys of `from` are counted, so the error of their estimate is known.  The part of it that
+   * comes from pairs of common keys is subtracted. */
   double share = e.b > 0 ? e.common / e.b : 0;
   double common = e.common - share * share * (e.b - (double) keys_from);
   double brought = fmin(fmax((double) keys_from - common, fewest), added);
@@ -355,7 +356,7 @@ static unsigned layers_of(struct bloom *b, struct bloom *layers[BLOOM_MOST_LAYER
   return n;
 }
 
-/* Opens layers until `into` has as many as `from`.  (Adds may have opened more, or some of them.) */
+/* Opens layers until `into` has as many as `from`.  (Adds may open some or more meanwhile.) */
 static int open_layers(struct bloom *into[BLOOM_MOST_LAYERS], unsigned need)
 {
   int result = TAMIS_OK;
