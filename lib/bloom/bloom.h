@@ -372,7 +372,7 @@ struct bloom_plan {
   bool is_mapped;
   bool closes_early;         /* or may close early: see tamis__layers_limit_first() */
   bool has_allocator;        /* of the user's */
-  bool is_unusual;           /* it has a hash function of the user's, or is a further layer */
+  bool is_unusual;           /* the user's own hash function, or a further layer */
   uint64_t cleared_from;     /* of the options */
   struct bloom_tally *tally; /* of a live filter; otherwise NULL */
 };

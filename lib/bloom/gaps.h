@@ -17,7 +17,7 @@
  * is still in a register there, and a copy of the mixed hash would need another one.) */
 struct bloom_key {
   uint64_t hash;  /* mixed */
-  uint64_t first; /* the word of the first probe, in the first section */
+  uint64_t first; /* the index of the first probe's word, in the first section */
 };
 
 /* The words of each section. */
@@ -145,7 +145,7 @@ FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_s
 /* What has become of a key's gaps. */
 enum filled {
   WON,       /* this call has set a bit in the last gap */
-  LOST,      /* nothing is missing, but others have filled the last gap */
+  LOST,      /* no bit is missing, but another call has filled the last gap */
   LOOK_AGAIN /* other calls have filled the last gap: find the gaps again */
 };
 

@@ -227,7 +227,7 @@ struct bloom_probes {
   uint64_t word;   /* the next one */
   uint64_t spread; /* 0 to 3 */
   unsigned next;   /* the number of the next probe */
-  uint64_t begin;  /* the first word of this section */
+  uint64_t begin;  /* the index of the first word of this section */
 };
 
 struct bloom_probe {

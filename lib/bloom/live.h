@@ -52,7 +52,7 @@ static inline bool live_has_grown(const struct bloom *first)
 }
 
 /* As tamis__layers_open().
- *   Errors  TAMIS_EFULL, which is final; TAMIS_EIO: the space could not be reserved, errno says why */
+ *   Errors  TAMIS_EFULL, which is final; TAMIS_EIO: no space was reserved, errno says why */
 int tamis__live_open_layers(struct bloom *first, struct bloom *full, unsigned number);
 
 /* As tamis__layers_will_fit(). */

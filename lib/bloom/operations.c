@@ -12,8 +12,8 @@
  * [A] No false negative.  When an add returns, it has seen each of the key's bits as 1, or has set
  *     it.  A bit that was 1 stays 1 for every later look-up (coherence of a single word).
  *
- * [D] No call takes a lock, or waits.  A look-up reads a handful of words once; the add of a new key
- *     reads them and then changes them.
+ * [D] No call takes a lock, or waits.  A look-up reads a handful of words once; the add of a new
+ *     key reads them and then changes them.
  *
  * [B] One winner.  Before an add changes anything, it finds the words that lack bits of the key:
  *     the *gaps*.  Then it fills the gaps one by one.  A unique add wins if its own OR sets a bit
@@ -38,8 +38,8 @@
  *     - An add fills last the gap that other keys are least likely to fill: the *widest* gap, in
  *       which most bits are missing.  Let a key have p of the w words of a section.  A key that
  *       another thread adds meanwhile is in the word of the last gap with probability p / w.  It
- *       then has all bits that are missing there with a probability of about 1 / 30 (one bit), 1 /
- *       1,000 (two) or 1 / 40,000 (three).  docs/internals/correctness.md goes on.
+ *       then has one bit that is missing there with a probability of about 1 / 30, two such bits
+ *       with 1 / 1,000, and three with 1 / 40,000.  docs/internals/correctness.md goes on.
  *     - Before an add fills another gap, it reads the word of the last gap again.  If that is
  *       complete by now, the add reads all words again, and finds another last gap, or none.  What
  *       it has set are bits of its own key, like those of a call that stops for good.  So other

@@ -211,7 +211,7 @@ struct content {
   void *words;
   struct bloom_sums counted;
   bool full;
-  uint64_t bits; /* if the words have been read */
+  uint64_t bits; /* the set bits, if the words have been read */
 };
 
 /* Whether the saved numbers are possible for these words. */

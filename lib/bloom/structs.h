@@ -94,10 +94,10 @@ struct bloom {
   uint16_t few_keys;           /* short or medium: the capacity */
   uint16_t is_long : 1;        /* a struct bloom_long */
   uint16_t stripe_mask : 12;   /* number of stripes - 1 */
-  uint16_t probes : 3;         /* these four: the shape */
+  uint16_t probes : 3;         /* with sections, layout and bits_per_probe: the shape */
   _Atomic uint16_t watch_mask; /* the period of checks (capacity.h), minus 1 */
   uint8_t counter_mask;        /* number of shards - 1; 0: `counts` is the shard */
-  uint8_t number : 7;          /* of the layer, from 1 on */
+  uint8_t number : 7;          /* of this layer; the first has 1 */
   uint8_t one_stripe : 1;      /* the user has asked for one stripe */
   uint8_t sections : 6;
   uint8_t is_medium : 1; /* a struct bloom_medium */
@@ -152,7 +152,7 @@ struct bloom_long {
   struct filter_more more;
   union {
     word copies;                    /* the copies in a fixed filter with counters */
-    WIDE struct bloom_tally *tally; /* of a live one */
+    WIDE struct bloom_tally *tally; /* of a layer of a live filter */
   };
 };
 
@@ -173,7 +173,7 @@ struct bloom_shared {
   tamis_allocator allocator;
   struct filter_operations operations; /* while the process knows a single layer */
   struct shared_file file;
-  struct refused_space refused; /* for a layer */
+  struct refused_space refused; /* the last refusal of space for a layer */
   unsigned planned;             /* the number of layers, open or not */
   _Atomic unsigned known;       /* the number of layers known to be open; it never falls */
   struct bloom *layers[BLOOM_MOST_LAYERS];

@@ -246,7 +246,7 @@ FORCE_INLINE bool unite_word(word *w, uint64_t bits, bool marked, uint64_t *old)
 {
   uint64_t now = word_load(w);
   *old = now;
-  if (!(bits & ~now)) /* it is not written, and stays shared between the cores */
+  if (!(bits & ~now)) /* the word is not written, and stays shared between the cores */
     return true;
   HOOK(bloom_union_word_read);
   if (!marked) {
