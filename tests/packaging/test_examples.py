@@ -24,7 +24,7 @@ RUNS = '[ "$(./a.out)" = "10000 of 20000 handled" ]\n'
 TREE = 'for name in "$SOURCE"/*; do [ "${name##*/}" = build ] || ln -s "$name" .; done\n'
 # NAME: what the folder has before the block runs, in commands.
 PREPARED = {
-    "size": "",
+    "size": "", "counting": "",
     "command": r"""
 seq 1000 >a.txt; seq 500 1500 >b.txt; seq 2000 | shuf -n 500 >mon.txt; seq 900 >tue.txt; seq 800 >wed.txt
 (seq 3000; seq 3000) >access.log; cp access.log error.log; seq 4000 | gzip >x.gz; cp a.txt known.txt; cp b.txt today.txt
