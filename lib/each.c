@@ -14,8 +14,10 @@ static size_t find_in_each(const tamis_filter *const *filters, size_t n, struct 
                            bool *found)
 {
   const tamis_filter *first = n >= EACH_BLOCK ? filters[0] : NULL;
-  if (first && !filter_has_own_hash(first) && operations_of(first)->contains_each)
-    return operations_of(first)->contains_each(filters, n, wanted, found);
+  /* One load: a filter that changes its form may get operations without contains_each. */
+  const struct filter_operations *operations = first ? operations_of(first) : NULL;
+  if (first && !filter_has_own_hash(first) && operations->contains_each)
+    return operations->contains_each(filters, n, wanted, found);
   return tamis__each_search(filters, n, wanted, found, NULL, NULL);
 }
 

@@ -100,8 +100,8 @@ typedef enum tamis_kind {
 
 typedef enum tamis_layout {
   /* All bits of a key in one 64-byte cache line: one memory access per call.  Below an fpp of
-   * 2.5e-5 in two lines, and in up to five for still lower rates, which are accessed at the same time.
-   * Takes up to a fifth more bits than classic. */
+   * 2.5e-5 in two lines, and in up to five for still lower rates, which are accessed at the same
+   * time.  Takes up to a fifth more bits than classic. */
   TAMIS_LAYOUT_BLOCKED = 0,
   /* Bits anywhere, two in a word: the fewest bits for a rate, one memory access per word. */
   TAMIS_LAYOUT_CLASSIC = 1,
@@ -398,8 +398,8 @@ typedef struct tamis_stats {
   /* Cuckoo: the load factor, the part of the room for fingerprints that is in use. */
   double occupancy;
   /* Cuckoo, and windows: how often entries were moved to make room for a key.  This field and the
-   * next four count from the creation of the filter, or from its load, and are 0 in the figures of a
-   * saved one. */
+   * next four count from the creation of the filter, or from its load, and are 0 in the figures of
+   * a saved one. */
   uint64_t evictions;
   /* Cuckoo: how often no move made room: the filter then grew, counted copies, or refused a key. */
   uint64_t failed_searches;
@@ -476,9 +476,9 @@ TAMIS_API int tamis_stats_text_many(const tamis_filter *const *filters, const ch
 
 /* ---- tamis_save: saved filters ----
  *
- * A saved filter is a sequence of bytes, the same on every machine; docs/reference/format.md describes it.  A
- * saved filter holds the filter's seed, which is a secret (tamis_stats.seed), and tells whoever
- * reads it which keys are probably in: keep it where others cannot read it. */
+ * A saved filter is a sequence of bytes, the same on every machine; docs/reference/format.md
+ * describes it.  A saved filter holds the filter's seed, which is a secret (tamis_stats.seed), and
+ * tells whoever reads it which keys are probably in: keep it where others cannot read it. */
 
 /* Puts at most `size` bytes at `data`, and returns how many: 0 at the end of the data, and less
  * than 0 for an error, which ends the call with TAMIS_EIO.  Fewer than `size` bytes are fine. */

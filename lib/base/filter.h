@@ -135,7 +135,8 @@ struct filter_more {
 };
 
 /* The head of every filter.  Nothing in it changes after creation but the operations: a filter that
- * changes its form may get others, which work on all forms that it has had (bloom/layers.c). */
+ * changes its form may get others, which work on all forms that it has had (bloom/layers.c,
+ * cuckoo/generation.c). */
 struct tamis_filter {
   WIDE const struct filter_operations *_Atomic operations;
   struct hash_keys keys;

@@ -42,14 +42,14 @@
 OPERATIONS(growable)
 OPERATIONS(fixed)
 
-/* For a first generation that needs two hashes. */
-static const struct filter_operations any_operations = TABLE(any, tamis__cuckoo_contains_many_any);
+const struct filter_operations tamis__cuckoo_any = TABLE(any, tamis__cuckoo_contains_many_any);
 
-static const struct filter_operations *operations_for(const struct cuckoo_geometry *g)
+static const struct filter_operations *operations_for(const struct cuckoo *c)
 {
-  return g->needs_second_hash ? &any_operations
-         : g->shape.ages      ? &growable_operations[vectors_usable()]
-                              : &fixed_operations[vectors_usable()];
+  const struct cuckoo_geometry *g = &c->first.geometry;
+  if (g->needs_second_hash || cuckoo_generations(c) > 1)
+    return &tamis__cuckoo_any;
+  return &(g->shape.ages ? growable_operations : fixed_operations)[vectors_usable()];
 }
 
 static struct cuckoo_spec spec_of(const tamis_options *o)
@@ -156,7 +156,7 @@ int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_f
   struct cuckoo *c = tamis__cuckoo_begin(head, &spec, g, false, options->max_bytes, &result);
   if (!c)
     return result;
-  operations_begin(&c->head, operations_for(g));
+  operations_begin(&c->head, operations_for(c));
   result = tamis__generation_complete_first(c);
   if (result == TAMIS_OK)
     result = create_first_segments(c);
@@ -176,7 +176,7 @@ static int load(struct saved_reader *r, const struct saved_head *saved,
   int result = tamis__cuckoo_load(r, saved, head, &c);
   if (result != TAMIS_OK)
     return result;
-  const struct filter_operations *operations = operations_for(&cuckoo_generation(c, 0)->geometry);
+  const struct filter_operations *operations = operations_for(c);
   if (cuckoo_mapped(c)) {
     c->mapped->operations = tamis__read_only(operations);
     operations = &c->mapped->operations;

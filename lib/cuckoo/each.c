@@ -8,9 +8,10 @@
  *                ├─► filter 2: directory ──► segment ──► ...       (no filter waits for another one)
  *                └─► ...
  *
- * The prefetching does not affect the answers: the look-up in each filter reads the number of
- * generations, the directory, the stripe and the buckets, in the order of the straight path in
- * lookup_fast.c.  In a filter of several generations, a call of `contains` looks the key up.
+ * The prefetching does not affect the answers: the look-up in each filter reads the directory, the
+ * stripe, the buckets and, after a miss, the number of generations, in the order of the straight
+ * path in lookup_fast.c.  A filter of several generations has other operations, so it is not alike;
+ * if a filter opens its second one during the call, the general path looks a missed key up again.
  *
  * The look-ups of a block of filters share a read section, which is short and never waits.
  */
@@ -46,7 +47,7 @@ FORCE_INLINE char *whole_segment(const struct cuckoo *c, uint64_t root, bool gro
   return growable && directory_depth(value) > 0 ? NULL : value;
 }
 
-/* For a filter of one generation in which segments have split; so is contains_split(). */
+/* For a key whose root has no segment, or segments that have split; so is contains_split(). */
 static NEVER_INLINE void prefetch_split(const struct cuckoo *c, const struct cuckoo_alike *alike)
 {
   reader_token token = reader_enter();
@@ -79,11 +80,8 @@ FORCE_INLINE bool prefetch_alike(const tamis_filter *const *filters, const void 
     if (!each_is_alike(f, alike.seed, alike.contains) || !has_geometry(c, &alike.g))
       return false;
     const char *segment = whole_segment(c, alike.address.root, growable);
-    if (__builtin_expect(!segment || (growable && cuckoo_generations(c) != 1), 0)) {
-      if (growable && cuckoo_generations(c) == 1)
-        prefetch_split(c, (const struct cuckoo_alike *) common);
-      else
-        tamis__cuckoo_prefetch(f, alike.hash);
+    if (growable && __builtin_expect(!segment, 0)) {
+      prefetch_split(c, (const struct cuckoo_alike *) common);
       continue;
     }
     __builtin_prefetch(segment + alike.stripe);
@@ -97,11 +95,9 @@ FORCE_INLINE bool prefetch_alike(const tamis_filter *const *filters, const void 
 FORCE_INLINE bool contains_alike(const struct cuckoo *c, const struct cuckoo_alike *alike,
                                  const void *common, bool growable)
 {
-  const unsigned generations = growable ? cuckoo_generations(c) : 1;
   const char *segment = whole_segment(c, alike->address.root, growable);
-  if (__builtin_expect(!segment || generations != 1, 0))
-    return growable && generations == 1 ? contains_split(c, (const struct cuckoo_alike *) common)
-                                        : alike->contains(&c->head, alike->hash);
+  if (growable && __builtin_expect(!segment, 0))
+    return contains_split(c, (const struct cuckoo_alike *) common);
   struct cuckoo_geometry g = cuckoo_first_geometry(&alike->g, growable);
   g.shape.ages = false; /* in a segment of depth 0 no entry has aged */
   const struct lookup lookup = {(const struct stripe *) (const void *) (segment + alike->stripe),
@@ -118,7 +114,8 @@ FORCE_INLINE size_t contains_each(const tamis_filter *const *filters, size_t n,
                                   bool growable)
 {
   const struct cuckoo *c = const_cuckoo_of(filters[0]);
-  struct cuckoo_alike alike = {.contains = operations_of(&c->head)->contains,
+  struct cuckoo_alike alike = {.contains = growable ? tamis__cuckoo_contains_growable
+                                                    : tamis__cuckoo_contains_fixed,
                                .seed = c->head.keys.seed,
                                .hash = wanted_hash(wanted, filters[0]),
                                .g = cuckoo_first_geometry(&c->first.geometry, growable)};

@@ -3,6 +3,7 @@
 
 #include "cuckoo/directory.h"
 #include "cuckoo/memory.h"
+#include "cuckoo/operations.h"
 #include "cuckoo/segment.h"
 #include "cuckoo/slabs.h"
 
@@ -293,6 +294,9 @@ void tamis__generation_append(struct cuckoo *c, struct generation *generation, u
 {
   cuckoo_growth(c)->generation[n] = generation;
   atomic_store_explicit(&c->generations, n + 1, memory_order_seq_cst);
+  /* Relaxed: it only saves time.  A call of the old operations reads the number of generations, and
+   * leaves a filter of several to the general path; and the new ones work with any number. */
+  atomic_store_explicit(&c->head.operations, &tamis__cuckoo_any, memory_order_relaxed);
 }
 
 /* The geometry of generation n: `like` if that fits, otherwise a new plan. */

@@ -40,8 +40,8 @@ struct directory_array *tamis__directory_array_create(struct cuckoo *c, unsigned
 /* The bytes of all arrays.  The caller is not a reader. */
 uint64_t tamis__directory_arrays_bytes(const struct cuckoo *c, const struct generation *generation);
 
-/* Appends a generation to a filter of n.  The caller holds `opening`, or the filter is not
- * shared. */
+/* Appends a generation to a filter of n, which has the operations of the general path from then on.
+ * The caller holds `opening`, or the filter is not shared. */
 void tamis__generation_append(struct cuckoo *c, struct generation *generation, unsigned n);
 
 /* Opens a generation after `full`, unless another thread has done so.  The new generation has the

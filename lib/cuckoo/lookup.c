@@ -38,15 +38,24 @@
  *     was first read, after the older words were; and the number of generations is the same at the
  *     end.  So the miss takes effect when the miss in the newest generation does.
  *
- *     How a look-up knows that a segment has not left: on the straight path, from a version without
- *     the mark, because a segment is marked before any of its directory entries changes.  If there
- *     is a mark, the general path decides; otherwise a look-up would have to wait for the writer
- *     between the mark and the change.  The general path compares the word of the root and the
- *     entry of its array with their earlier values: while they are the same, no thread can find the
- *     successors of a marked segment, so what the segment holds is true.  (Another segment cannot
- *     appear at the same address, because the memory is not used again while the look-up is a
- *     reader.)  If there was no segment, an older generation never gets one
- *     (create_segment_locked()), and in the newest generation the general path compares them, too.
+ *     Segments that have left: the general path compares the word of the root and the entry of its
+ *     array with their earlier values.  While they are the same, no thread can find the successors
+ *     of a marked segment, so what the segment holds is true.  (The mark comes before the change of
+ *     the directory.  A look-up that took the mark for the change would have to wait for the writer
+ *     in between.  Another segment cannot appear at the same address, because the memory is not
+ *     used again while the look-up is a reader.)  If there was no segment, an older generation
+ *     never gets one (create_segment_locked()), and in the newest generation the general path
+ *     compares them, too.
+ *
+ *     The straight path (lookup_fast.c) searches the first generation, and then reads the number of
+ *     generations.  If there is one, a miss is final whatever has become of the segment.  If there
+ *     was no segment, the miss takes effect when the root's word is read.  If the first version has
+ *     no mark, the segment had not left then, and a later mark would make the versions differ; so
+ *     the miss takes effect as above.  If the first version has the mark, no writer changes the
+ *     segment any more.  The miss then takes effect at the read of A or, if the segment had left
+ *     the directory by then, when the segment left, which was after this call read the root's
+ *     word.  If there are more generations, the general path looks the key up again: the filter may
+ *     have opened its second generation after the call read its operations.
  *
  * [A] No false negative.  A move copies the entry, bumps the version, and then clears the old lane;
  *     stripe.h says why that is enough.  Splits and joins fill new segments before they publish

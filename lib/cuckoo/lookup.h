@@ -4,8 +4,10 @@
  * right.
  *
  * These functions are members of the tables of operations; their hashes are not mixed.  There are
- * three sorts of filter: `growable` and `fixed` need one hash in the first generation; `any` is all
- * filters.
+ * three sorts of filter: `growable` and `fixed` have one generation, which needs one hash; `any` is
+ * all filters.  A filter that opens a second generation is `any` from then on.  Calls that have
+ * read the operations of `growable` before still answer right: they leave such a filter to the
+ * general path.
  */
 #ifndef TAMIS_LIB_CUCKOO_LOOKUP_H
 #define TAMIS_LIB_CUCKOO_LOOKUP_H

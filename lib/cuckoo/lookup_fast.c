@@ -71,12 +71,6 @@ FORCE_INLINE struct lookup_result first_lookup(struct generation *first, uint64_
   return first_lookup_finish(first, &lookup, false);
 }
 
-/* For a filter with several generations, or after something has moved. */
-static NEVER_INLINE bool contains_beyond(const struct cuckoo *c, uint64_t hash, uint64_t moved)
-{
-  return moved ? tamis__contains_again(c, hash) : tamis__contains_mixed_any(c, hash);
-}
-
 FORCE_INLINE bool contains_growable(const struct cuckoo *c, uint64_t hash)
 {
   struct generation *first = cuckoo_generation(c, 0);
@@ -87,7 +81,7 @@ FORCE_INLINE bool contains_growable(const struct cuckoo *c, uint64_t hash)
   uint64_t unsure = result.moved | (cuckoo_generations(c) ^ 1);
   registered_reader_leave(token);
   return __builtin_expect(unsure == 0, 1) ? result.hit
-                                          : result.hit || contains_beyond(c, hash, result.moved);
+                                          : result.hit || tamis__contains_again(c, hash);
 }
 
 FORCE_INLINE bool contains_fixed(const struct cuckoo *c, uint64_t hash)

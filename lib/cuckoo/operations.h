@@ -20,6 +20,10 @@ CUCKOO_INSERT(growable)
 CUCKOO_INSERT(fixed)
 #undef CUCKOO_INSERT
 
+/* The operations of the general path: for a filter with several generations, or whose first one
+ * needs two hashes.  They work on every filter. */
+extern const struct filter_operations tamis__cuckoo_any;
+
 /* Takes one copy of a key out; the second function takes a mixed hash. */
 int tamis__cuckoo_remove(tamis_filter *f, uint64_t hash);
 int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed);

@@ -325,9 +325,18 @@ static int entries(tamis_filter *f, uint64_t generation)
   return (int) entries_of(&small, (unsigned) generation);
 }
 
+/* The same filter eight times, in each of which the key must be. */
+static int contains_in_many_filters(tamis_filter *f, uint64_t hash)
+{
+  const tamis_filter *const filters[] = {f, f, f, f, f, f, f, f};
+  return tamis_contains_each_hash(filters, 8, hash, NULL) == 8;
+}
+
 const struct named_verb cuckoo_verbs[] = {
-    {"x_at", x_at},         {"y_at", y_at},       {"fill", fill},    {"unfill", unfill},
-    {"split", do_split},    {"join", join},       {"open", do_open}, {"open_bare", open_bare},
-    {"lose", lose_segment}, {"drain", drain},     {"limit", limit},  {"in_home", in_home},
-    {"in_upper", in_upper}, {"entries", entries}, {NULL, NULL},
+    {"x_at", x_at},         {"y_at", y_at},           {"fill", fill},
+    {"unfill", unfill},     {"split", do_split},      {"join", join},
+    {"open", do_open},      {"open_bare", open_bare}, {"lose", lose_segment},
+    {"drain", drain},       {"limit", limit},         {"in_home", in_home},
+    {"in_upper", in_upper}, {"entries", entries},     {"each_of_many", contains_in_many_filters},
+    {NULL, NULL},
 };
