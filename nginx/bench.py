@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """What the variables cost: requests a second for a small file with and without them, next to nginx' limit_req,
-which keeps its keys in a zone of shared memory.  Prints the table of docs/use/nginx.md.
+which keeps its keys in a zone of shared memory.  docs/use/nginx.md has its figures.
 
     bench.py --module PATH --tool PATH [--rounds N] [--seconds N] [--keys N]
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The module next to the server's own sets: memory per key, commands per second with pipelining, and the
-latency of single adds while a key grows from 1,000 to many elements.  Prints the table of docs/use/redis.md.
+latency of single adds while a key grows from 1,000 to many elements.  docs/use/redis.md has some of its figures.
 
     bench.py --server redis|valkey --module PATH [--keys N] [--rounds N] [--probes N]
 

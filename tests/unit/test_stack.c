@@ -6,7 +6,7 @@
  * overwritten is what it takes.  All have a limit.  Those on keys are also made by threads of
  * the least size that the system allows, with a guard page below the stack.
  *
- * The program prints what each call takes: docs/reference/platforms.md quotes that.
+ * The program prints what each call takes; docs/reference/platforms.md has the limit and the largest figures.
  */
 #include "saved_unit.h"
 #include "shared_unit.h"
