@@ -20,6 +20,10 @@ enum {
  * windows. */
 const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window);
 
+/* The kind of a filter without a window that processes share, if that is another one than of a
+ * private filter; otherwise NULL. */
+const struct filter_kind *tamis__find_counted_kind(tamis_kind kind);
+
 /* The kind of a saved filter.  NULL: there is no such kind. */
 const struct filter_kind *tamis__kind_of_saved(const struct saved_head *saved);
 

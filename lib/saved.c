@@ -8,6 +8,7 @@
 
 #include "base/cancel.h"
 #include "kinds.h"
+#include "window/create.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -52,12 +53,24 @@ static int check_hash(const struct saved_head *saved, const struct tamis_filter 
   return saved->own_hash ? TAMIS_EINVAL : TAMIS_ECORRUPT;
 }
 
+const struct filter_kind *tamis__find_counted_kind(tamis_kind kind)
+{
+#ifndef TAMIS_WITHOUT_WINDOWS
+  if (kind == TAMIS_CUCKOO)
+    return &tamis__window_counted_kind;
+#endif
+  (void) kind;
+  return NULL;
+}
+
 /* If a kind has no windows, returns the kind itself, which does not know the feature. */
 const struct filter_kind *tamis__kind_of_saved(const struct saved_head *saved)
 {
   const struct filter_kind *kind = NULL;
   if (saved->features & SAVED_WINDOW)
     kind = tamis__find_kind(saved->options.kind, true);
+  else if (saved->features & SAVED_COUNTED)
+    kind = tamis__find_counted_kind(saved->options.kind);
   return kind ? kind : tamis__find_kind(saved->options.kind, false);
 }
 

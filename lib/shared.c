@@ -67,20 +67,23 @@ static int read_options(const tamis_options *options, struct wanted *w)
   int result = tamis__prepare(w->why, options, &w->options, &w->more, &w->head);
   if (result != TAMIS_OK)
     return result;
-  w->kind = tamis__find_kind(w->options.kind, w->options.window > 0);
+  w->kind = w->options.window ? NULL : tamis__find_counted_kind(w->options.kind);
+  if (!w->kind)
+    w->kind = tamis__find_kind(w->options.kind, w->options.window > 0);
   if (!w->kind->share_new)
-    return tamis__refuse(
-        w->why, TAMIS_EUNSUPPORTED,
-        "kind is %d (%s); a filter that processes share must be of kind %d (TAMIS_BLOOM)",
-        (int) w->options.kind, w->kind->name, TAMIS_BLOOM);
+    return tamis__refuse(w->why, TAMIS_EUNSUPPORTED,
+                         "kind is %d (%s)%s; a filter that processes share must be of kind %d "
+                         "(TAMIS_BLOOM), or without a window of kind %d (TAMIS_CUCKOO)",
+                         (int) w->options.kind, w->kind->name,
+                         w->options.window ? " with a window" : "", TAMIS_BLOOM, TAMIS_CUCKOO);
   if (w->options.hash)
     return tamis__refuse(w->why, TAMIS_EUNSUPPORTED,
                          "hash is set; of a filter that processes share it must be NULL");
   tamis_options but_max_bytes = w->options; /* the limit is checked for the file */
   but_max_bytes.max_bytes = 0;
   result = w->kind->create(&but_max_bytes, &w->head, w->why, NULL);
-  if (w->options.window)
-    w->options.layout = TAMIS_LAYOUT_BLOCKED; /* a window has none */
+  if (w->options.window || w->options.kind == TAMIS_CUCKOO)
+    w->options.layout = TAMIS_LAYOUT_BLOCKED; /* it has none */
   return result;
 }
 

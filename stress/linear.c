@@ -26,8 +26,9 @@
  *    fixed    a cuckoo filter that does not grow, filled beyond its capacity
  *    bloom    a Bloom filter of any layout; a life is one round, as a class can be added once
  *             only; three in four open some layers meanwhile
- *    counting a Bloom filter that counts; the classes have a line in common, and no counter window
- *    a Bloom filter with a window, growing or not; the ends of periods are part of the history
+ *    counting a Bloom filter that counts; the classes have a line in common, and no counter
+ *    shared-cuckoo  a cuckoo filter that processes may share: it refuses a seventh copy
+ *    window   a Bloom filter with a window, growing or not; the ends of periods are part of the history
  *             of each class.  Of bystanders nothing is checked
  *    window-cuckoo  the same with a cuckoo filter: copies and removes, and a limit on memory in one
  *             filter of eight
@@ -52,11 +53,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const variant_names[] = {"tiny",  "opening",  "grown",  "fixed",
-                                            "bloom", "counting", "window", "window-cuckoo",
-                                            "all",   NULL};
-/* The share of each variant in the operations, in thirteenths. */
-static const uint64_t variant_shares[] = {2, 2, 1, 2, 1, 1, 2, 2};
+static const char *const variant_names[] = {
+    "tiny",          "opening", "grown",         "fixed", "bloom", "counting",
+    "shared-cuckoo", "window",  "window-cuckoo", "all",   NULL};
+/* The share of each variant in the operations, in fifteenths. */
+static const uint64_t variant_shares[] = {2, 2, 1, 2, 1, 1, 2, 2, 2};
 
 enum {
   CUCKOO_CLASSES = 6,
@@ -162,6 +163,12 @@ static bool has_window(enum variant variant)
   return variant == WINDOW || variant == WINDOW_CUCKOO;
 }
 
+/* Whether the filter has a window's table. */
+static bool has_window_table(enum variant variant)
+{
+  return has_window(variant) || variant == SHARED_CUCKOO;
+}
+
 /* Whether the filter may confuse a key with a class. */
 static bool is_class(const struct life *life, uint64_t hash)
 {
@@ -171,7 +178,7 @@ static bool is_class(const struct life *life, uint64_t hash)
         return true;
     return false;
   }
-  if (has_window(life->variant)) {
+  if (has_window_table(life->variant)) {
     for (unsigned i = 0; i < life->classes; i++)
       if (distinct_near_in_window(life->filter, hash, life->hashes[i]))
         return true;
@@ -588,7 +595,7 @@ static void end_life(struct run *run)
   struct life *life = &run->life;
   struct variant_totals *totals = &run->totals[life->variant];
   if (!run->wrong && ((life->variant < BLOOM && !distinct_holds(&life->distinct, life->filter)) ||
-                      (has_window(life->variant) && !distinct_holds_in_window(life->filter))))
+                      (has_window_table(life->variant) && !distinct_holds_in_window(life->filter))))
     error(2, 0, "the filter confuses classes: a bug of this program");
   if (!run->wrong && has_window(life->variant))
     forget_all(run);

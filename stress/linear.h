@@ -16,7 +16,18 @@ enum {
   BLOOM_BYSTANDERS = 192 /* of all threads */
 };
 
-enum variant { TINY, OPENING, GROWN, FIXED, BLOOM, COUNTING, WINDOW, WINDOW_CUCKOO, VARIANTS };
+enum variant {
+  TINY,
+  OPENING,
+  GROWN,
+  FIXED,
+  BLOOM,
+  COUNTING,
+  SHARED_CUCKOO,
+  WINDOW,
+  WINDOW_CUCKOO,
+  VARIANTS
+};
 
 struct life {
   enum variant variant;

@@ -122,6 +122,23 @@ static int create_counting(struct life *life, tamis_options *options)
   return result;
 }
 
+/* Few buckets, so that entries are moved all the time. */
+static int create_shared(struct life *life, tamis_options *options)
+{
+  static const double rates[] = {0.05, 0.01, 0.001, 1e-6};
+  uint64_t random = random_at(life->seed, 1);
+  options->growable = false;
+  options->capacity = UINT64_C(16) << random % 6;
+  options->fpp = rates[random / 8 % 4];
+  options->stripes = 1u << random / 32 % 4;
+  life->peak = options->capacity * 5 / 4 / life->threads + 1;
+  life->rounds = 8;
+  int result = tamis_open_shared(options, NULL, &life->filter);
+  if (result == TAMIS_OK)
+    distinct_choose_window(life->filter, life->seed, life->hashes, life->classes);
+  return result;
+}
+
 /* As small as the counting ones.  Layers are opened when few periods end, and leave when many
  * do. */
 static int create_window(struct life *life, tamis_options *options)
@@ -155,8 +172,8 @@ static int create_window(struct life *life, tamis_options *options)
 int life_create(struct life *life)
 {
   static int (*const create[])(struct life *, tamis_options *) = {
-      create_tiny,  create_opening,  create_grown,  create_fixed,
-      create_bloom, create_counting, create_window, create_window};
+      create_tiny,     create_opening, create_grown,  create_fixed, create_bloom,
+      create_counting, create_shared,  create_window, create_window};
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.kind = TAMIS_CUCKOO;
   options.seed = life->seed;

@@ -547,8 +547,8 @@ TAMIS_API int tamis_load_file(const tamis_load_options *options, const char *pat
  * Nothing can be added to or removed from a mapped filter; all other calls work.  The file must not
  * be changed as long as it is mapped.
  *   Threads, Blocks, Order  as tamis_load; a look-up may wait for the disk
- *   Errors   as tamis_load_file; TAMIS_EUNSUPPORTED also: a cuckoo filter that grows, or a
- *            window */
+ *   Errors   as tamis_load_file; TAMIS_EUNSUPPORTED also: a cuckoo filter that grows or that
+ *            processes share, or a window */
 TAMIS_API int tamis_map_file(const tamis_load_options *options, const char *path,
                              tamis_filter **out);
 
@@ -560,10 +560,10 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
 
 /* ---- tamis_open_shared: filters that processes share ----
  *
- * One Bloom filter, or a window of that kind that does not grow, in a file that any number of
- * processes change at once, each with calls as on a filter of its own.  A process that is killed at any
- * moment loses no key whose add has returned, and makes nobody wait.  Two of these filters on one file
- * in one process are two processes to each other.
+ * One Bloom filter, or a window of that kind or a cuckoo filter that does not grow, in a file that
+ * any number of processes change at once, each with calls as on a filter of its own.  A process that is
+ * killed at any moment loses no key whose add has returned, and makes nobody wait.  Two of these
+ * filters on one file in one process are two processes to each other.
  *
  * Who can write the file can change all answers; and who makes it shorter ends the processes that
  * have it open with SIGBUS. */

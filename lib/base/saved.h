@@ -75,10 +75,12 @@ enum {
 };
 
 /* Features.  LAYERS: a Bloom filter has several.  WINDOW: it is a sliding window.  LIVE: processes
- * share it and change it, so arrays have no sums, and there is no trailer. */
+ * share it and change it, so arrays have no sums, and there is no trailer.  COUNTED: it is a cuckoo
+ * filter as processes share it (window/counted.h). */
 #define SAVED_LAYERS UINT64_C(1)
 #define SAVED_WINDOW UINT64_C(2)
 #define SAVED_LIVE UINT64_C(4)
+#define SAVED_COUNTED UINT64_C(8)
 
 /* What a header says. */
 struct saved_head {

@@ -131,7 +131,7 @@ static int check_version(const unsigned char *header)
       saved_get64(header + SAVED_HEADER - 8) != hash_sum(header, SAVED_HEADER - 8, 0))
     return TAMIS_ECORRUPT;
   if (saved_get32(header + 8) > SAVED_VERSION ||
-      saved_get64(header + 16) & ~(SAVED_LAYERS | SAVED_WINDOW | SAVED_LIVE))
+      saved_get64(header + 16) & ~(SAVED_LAYERS | SAVED_WINDOW | SAVED_LIVE | SAVED_COUNTED))
     return TAMIS_EUNSUPPORTED;
   return saved_get32(header + 8) == SAVED_VERSION && saved_get32(header + 12) == SAVED_HEADER
              ? TAMIS_OK

@@ -4,6 +4,8 @@
 #include "base/memory.h"
 #include "base/parts.h"
 #include "window/copies.h"
+#include "window/counted.h"
+#include "window/counted_calls.h"
 #include "window/insert.h"
 #include "window/layers.h"
 #include "window/lookup.h"
@@ -56,12 +58,14 @@ uint64_t tamis__window_total_bytes(const struct window_plan *plan)
 
 struct window_plan tamis__window_plan_of(const tamis_options *options)
 {
-  return (struct window_plan){.spec = {.periods = options->window,
+  const bool counted = !options->window;
+  return (struct window_plan){.spec = {.periods = counted ? COUNTED_PERIODS : options->window,
                                        .capacity = options->capacity,
                                        .fpp = options->fpp,
                                        .growable = options->growable},
                               .index = 1,
-                              .copies = options->kind == TAMIS_CUCKOO,
+                              .copies = options->kind == TAMIS_CUCKOO && !counted,
+                              .counted = counted,
                               .renews = options->window_renews,
                               .stripes_wanted = options->stripes,
                               .max_bytes = options->max_bytes,
@@ -102,9 +106,23 @@ static void set_parts(struct window *w, const struct window_sizes *s,
   lock_init(&w->opening);
 }
 
-static struct filter_operations operations_for(const struct window_calls *calls, bool copies)
+static struct filter_operations operations_for(const struct window_calls *calls,
+                                               const struct window_plan *plan)
 {
-  if (copies)
+  if (plan->counted)
+    return (struct filter_operations){.kind = &tamis__window_counted_kind,
+                                      .contains = calls->contains,
+                                      .contains_many = NOT_COMPACT(calls->contains_many),
+                                      .prefetch = NOT_COMPACT(tamis__window_prefetch),
+                                      .add = NOT_IN_READER(tamis__counted_add),
+                                      .add_unique = NOT_IN_READER(tamis__counted_add_unique),
+                                      .add_many = NOT_COMPACT(tamis__counted_add_many),
+                                      .add_unique_many =
+                                          NOT_COMPACT(tamis__counted_add_unique_many),
+                                      .remove = NOT_IN_READER(tamis__counted_remove),
+                                      .count = NOT_IN_READER(tamis__counted_count),
+                                      .count_many = NOT_COMPACT(tamis__counted_count_many)};
+  if (plan->copies)
     return (struct filter_operations){.kind = &tamis__window_cuckoo_kind,
                                       .contains = calls->contains,
                                       .contains_many = NOT_COMPACT(calls->contains_many),
@@ -152,6 +170,7 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   tamis__owner_begin_alone(&w->owner);
   w->spec = plan->spec;
   w->renews = plan->renews;
+  w->counted = plan->counted;
   w->stripes_wanted = plan->stripes_wanted;
   w->max_bytes = plan->max_bytes;
   w->cleared_from = plan->cleared_from;
@@ -161,13 +180,15 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   w->first.words = words;
   w->first.index = plan->index;
   w->used_before = UINT64_MAX; /* unknown */
-  w->operations = operations_for(w->first.calls, plan->copies);
+  w->operations = operations_for(w->first.calls, plan);
   operations_begin(&w->head, &w->operations);
   atomic_store_explicit(&w->bytes, tamis__window_total_bytes(plan),
                         memory_order_relaxed); /* as below: no other thread knows the filter */
   atomic_store_explicit(&w->newest, &w->first, memory_order_relaxed);
   if (!w->shared)
-    atomic_store_explicit(&w->state->epoch, epoch_first(w->stamps), memory_order_relaxed);
+    atomic_store_explicit(&w->state->epoch,
+                          plan->counted ? counted_epoch() : epoch_first(w->stamps),
+                          memory_order_relaxed);
   return w;
 }
 

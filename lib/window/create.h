@@ -9,15 +9,17 @@
 #include "base/shared_file.h"
 #include "window/table.h"
 
-/* The two kinds of windows; window.c defines them. */
+/* The two kinds of windows, and cuckoo filters that processes share; window.c defines them. */
 extern const struct filter_kind tamis__window_bloom_kind;
 extern const struct filter_kind tamis__window_cuckoo_kind;
+extern const struct filter_kind tamis__window_counted_kind;
 
 struct window_plan {
   struct window_spec spec;
   struct window_geometry geometry; /* of the first layer */
   unsigned index;                  /* of the first layer */
-  bool copies;                     /* it is of the cuckoo kind */
+  bool copies;                     /* it is a window of the cuckoo kind */
+  bool counted;                    /* it is a counted table, not a window */
   bool renews;
   unsigned stripes_wanted;
   uint64_t max_bytes;
@@ -49,7 +51,7 @@ static inline uint64_t window_state_bytes(const struct window_sizes *s)
   return sizeof(struct window_state) + s->versions * sizeof(version_counter);
 }
 
-/* The plan of a new filter, without the geometry. */
+/* The plan of a new filter, without the geometry.  Without a window it is a counted table. */
 struct window_plan tamis__window_plan_of(const tamis_options *options);
 
 /* The plan of a window in a file that processes share, with the offsets of its parts. */

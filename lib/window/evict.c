@@ -7,7 +7,9 @@
 
 #include "table/put.h"
 #include "table/search.h"
+#include "window/counted.h"
 #include "window/pair.h"
+#include "window/rooms.h"
 #include "window/sweep.h"
 
 /* ---- plan ---- */
@@ -93,6 +95,22 @@ static int move_further_locked(struct window_memory *memory, const struct window
   return result;
 }
 
+/* Counts an entry and its further copies for another lane.  The caller holds both stripes. */
+static void count_move_locked(struct window *w, const struct window_layer *layer, uint64_t source,
+                              uint64_t target, uint64_t entry, bool taken)
+{
+  struct window_stripe *from = window_stripe(w, layer, source),
+                       *to = window_stripe(w, layer, target);
+  window_use(from, -1);
+  if (!taken)
+    window_use(to, 1);
+  if (w->counted) {
+    const uint64_t further = counted_further(&layer->geometry.shape, entry);
+    window_count_copies(from, -further);
+    window_count_copies(to, further);
+  }
+}
+
 /* A path, and the segment in which its moves are made. */
 struct path_of_layer {
   struct window_layer *layer;
@@ -145,9 +163,7 @@ static int move_locked(struct window_memory *memory, const struct path_of_layer 
   HOOK(window_version_bumped);
   window_store(layer, source, move->lane, 0);
   fullness_reset(&layer->full[window_mark_of(layer, source)]);
-  window_use(window_stripe(w, layer, source), -1);
-  if (!dead_entry)
-    window_use(window_stripe(w, layer, target), 1);
+  count_move_locked(w, layer, source, target, entry, dead_entry);
   return TAMIS_OK;
 }
 

@@ -18,6 +18,7 @@
 #include "window/evict.h"
 #include "window/layers.h"
 #include "window/pair.h"
+#include "window/rooms.h"
 
 /* ---- without stripes ---- */
 
@@ -130,8 +131,7 @@ static int put_locked(struct window *w, const struct locked *locked, bool unique
 
 /* ---- the calls ---- */
 
-/* Makes moves, or opens a layer.  The caller of this function, and of the next, holds no lock. */
-static int make_room(struct window *w, const struct locked *locked)
+int tamis__window_make_room(struct window *w, const struct locked *locked)
 {
   const struct pair *open = &locked->pair[0];
   int result = tamis__window_evict(w, open->layer, &open->place, locked->epoch, false);
@@ -139,13 +139,14 @@ static int make_room(struct window *w, const struct locked *locked)
                                 : result;
 }
 
-/* Provides what an attempt lacked, such as memory.  TAMIS_OK: another attempt may succeed. */
+/* Provides what an attempt lacked, such as memory.  TAMIS_OK: another attempt may succeed.  The
+ * caller holds no lock. */
 static NEVER_INLINE int provide(struct window *w, const struct locked *locked,
                                 struct window_memory *memory, int lacks)
 {
   int result = lacks;
   if (lacks == NO_ROOM)
-    result = make_room(w, locked);
+    result = tamis__window_make_room(w, locked);
   else if (lacks == NO_MEMORY)
     result = tamis__window_fetch_memory(memory);
   else if (lacks == OTHER_LAYERS)

@@ -7,6 +7,13 @@
 
 #include "base/filter.h"
 
+struct window;
+struct locked;
+
+/* Makes moves for a key whose buckets are full, or opens a layer.  TAMIS_OK: another attempt may find
+ * room.  The caller holds no lock. */
+int tamis__window_make_room(struct window *w, const struct locked *locked);
+
 int tamis__window_add(tamis_filter *f, uint64_t hash);
 int tamis__window_add_unique(tamis_filter *f, uint64_t hash);
 void tamis__window_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);

@@ -37,6 +37,7 @@
 #include "window/copies.h"
 #include "window/evict.h"
 #include "window/lookup.h"
+#include "window/rooms.h"
 
 #include <assert.h>
 

@@ -10,6 +10,7 @@
 
 #include "base/memory.h"
 #include "window/copies.h"
+#include "window/counted.h"
 #include "window/create.h"
 #include "window/layers.h"
 
@@ -43,6 +44,27 @@ struct load {
 };
 
 /* ---- numbers ---- */
+
+static bool is_counted(const struct saved_head *saved)
+{
+  return saved->features & SAVED_COUNTED;
+}
+
+/* Whether it is a window of the cuckoo kind. */
+static bool has_planes(const struct saved_head *saved)
+{
+  return saved->options.kind == TAMIS_CUCKOO && !is_counted(saved);
+}
+
+/* A counted table has one layer, and a clock that stands still. */
+static bool clock_is_right(const struct saved_head *saved)
+{
+  const uint64_t *g = saved->geometry;
+  return !is_counted(saved) ||
+         (g[SAVED_WINDOW_PERIODS] == COUNTED_PERIODS && g[SAVED_WINDOW_STAMP] == COUNTED_NOW &&
+          !g[SAVED_WINDOW_PERIOD] && !g[SAVED_WINDOW_RENEWS] && !g[SAVED_WINDOW_GROWTHS] &&
+          !saved->options.growable);
+}
 
 /* A layer's capacity is at most its lanes: the next layer would be made for twice that. */
 static bool read_layer_numbers(unsigned periods, const uint64_t *numbers, struct content *out)
@@ -91,14 +113,15 @@ static bool read_numbers(const struct saved_head *saved, struct load *l)
                                  .growable = o->growable};
   l->stamps = window_stamps(l->spec.periods);
   l->first = g[SAVED_WINDOW_PERIOD];
-  bool good =
-      g[SAVED_WINDOW_PERIODS] && g[SAVED_WINDOW_PERIODS] <= WINDOW_MOST_PERIODS &&
-      g[SAVED_WINDOW_RENEWS] <= 1 && l->first <= window_most_period && g[SAVED_WINDOW_STAMP] &&
-      g[SAVED_WINDOW_STAMP] <= l->stamps && g[SAVED_WINDOW_LAYERS] &&
-      g[SAVED_WINDOW_LAYERS] < (o->growable ? WINDOW_MOST_LAYERS : 2) &&
-      g[SAVED_WINDOW_GROWTHS] <= INT32_MAX &&
-      (o->kind == TAMIS_CUCKOO || !g[SAVED_WINDOW_FURTHER]) && o->layout == TAMIS_LAYOUT_BLOCKED &&
-      read_layer_numbers(l->spec.periods, &g[SAVED_WINDOW_OLDEST], &l->layers[0]);
+  bool good = g[SAVED_WINDOW_PERIODS] && g[SAVED_WINDOW_PERIODS] <= WINDOW_MOST_PERIODS &&
+              g[SAVED_WINDOW_RENEWS] <= 1 && l->first <= window_most_period &&
+              g[SAVED_WINDOW_STAMP] && g[SAVED_WINDOW_STAMP] <= l->stamps &&
+              g[SAVED_WINDOW_LAYERS] &&
+              g[SAVED_WINDOW_LAYERS] < (o->growable ? WINDOW_MOST_LAYERS : 2) &&
+              g[SAVED_WINDOW_GROWTHS] <= INT32_MAX &&
+              (o->kind == TAMIS_CUCKOO || !g[SAVED_WINDOW_FURTHER]) &&
+              o->layout == TAMIS_LAYOUT_BLOCKED && clock_is_right(saved) &&
+              read_layer_numbers(l->spec.periods, &g[SAVED_WINDOW_OLDEST], &l->layers[0]);
   if (good)
     choose_first_layer(l);
   return good;
@@ -107,10 +130,9 @@ static bool read_numbers(const struct saved_head *saved, struct load *l)
 /* The bytes beside the words of the oldest layer of the file, without the bytes of later layers. */
 static uint64_t bytes_beside(const struct load *l)
 {
-  const tamis_options *o = &l->saved->options;
-  uint64_t beside = tamis__window_bytes_beside(&l->own, o->stripes, o->kind == TAMIS_CUCKOO);
-  return l->apart ? beside + window_bytes(&l->own) + window_layer_bytes(o->kind == TAMIS_CUCKOO)
-                  : beside;
+  const bool planes = has_planes(l->saved);
+  uint64_t beside = tamis__window_bytes_beside(&l->own, l->saved->options.stripes, planes);
+  return l->apart ? beside + window_bytes(&l->own) + window_layer_bytes(planes) : beside;
 }
 
 /* ---- words ---- */
@@ -170,6 +192,8 @@ static bool check_segment(struct load *l, const struct content *c, uint64_t segm
     if (!word_is_whole(&g->whole, words[i], l->stamps, dead))
       return false;
     l->lanes += lanes_count(window_used(&g->whole, words[i]));
+    if (is_counted(l->saved))
+      l->further += counted_further(&g->whole, words[i]);
   }
   for (uint64_t i = segment * buckets; i < (segment + 1) * buckets; i++)
     if (!lanes_are_alone(g, c->words, i))
@@ -200,7 +224,7 @@ static int load_words(struct load *l, struct content *c)
   uint64_t bytes = window_bytes(&c->geometry), begin;
   uint64_t limit = l->saved->limit;
   const void *at = NULL;
-  l->bytes += l->n ? window_layer_bytes(l->saved->options.kind == TAMIS_CUCKOO) : 0;
+  l->bytes += l->n ? window_layer_bytes(has_planes(l->saved)) : 0;
   l->copied += c->geometry.segments * 8;
   /* The numbers in `copied` are released before the parts beside the words are allocated. */
   if (limit && (bytes > limit || l->bytes > limit - bytes || l->copied > l->beside))
@@ -252,7 +276,7 @@ static int load_counts(struct load *l, struct content *c, unsigned number)
   struct lane_counts_reader r;
   int result;
   while ((result = image_load_counts(l->r, &table, &r, &l->further)) == TAMIS_OK) {
-    if (l->saved->options.kind != TAMIS_CUCKOO)
+    if (!has_planes(l->saved))
       return TAMIS_ECORRUPT;
     /* the first number may take more bytes in the copy */
     size_t most = (size_t) (r.end - r.at) + IMAGE_COUNT_BYTES;
@@ -318,7 +342,7 @@ static int load_end(struct load *l)
   if (result != TAMIS_OK)
     return result;
   if (totals[TOTAL_WINDOW_LANES] != l->lanes || totals[TOTAL_WINDOW_PERIOD] < l->last ||
-      totals[TOTAL_WINDOW_PERIOD] > window_most_period ||
+      totals[TOTAL_WINDOW_PERIOD] > (is_counted(l->saved) ? 0 : window_most_period) ||
       totals[TOTAL_WINDOW_FURTHER] != l->further)
     return TAMIS_ECORRUPT;
   l->last = totals[TOTAL_WINDOW_PERIOD];
@@ -342,14 +366,16 @@ static int append_layer(struct window *w, struct content *c)
   return TAMIS_OK;
 }
 
-/* Counts the lanes in use in the stripes of their blocks. */
+/* Counts the lanes in use, and copies in lanes, in the stripes of their blocks. */
 static void count_lanes(struct window *w, const struct window_layer *layer)
 {
   for (uint64_t i = 0; i < window_words(&layer->geometry); i++) {
     struct window_stripe *stripe = window_stripe_of_block(w, i >> layer->block_shift);
-    uint64_t used = window_used(&layer->geometry.whole, word_load(&layer->words[i]));
+    const uint64_t value = word_load(&layer->words[i]);
     window_lock(w, stripe);
-    window_use(stripe, (int64_t) lanes_count(used));
+    window_use(stripe, (int64_t) lanes_count(window_used(&layer->geometry.whole, value)));
+    if (w->counted)
+      window_count_copies(stripe, counted_further(&layer->geometry.whole, value));
     window_unlock(w, stripe);
   }
 }
@@ -360,7 +386,8 @@ static int create(struct load *l, const struct tamis_filter *head, struct window
   struct window_plan plan = {.spec = l->spec,
                              .geometry = l->own,
                              .index = l->apart ? 1 : l->layers[0].index,
-                             .copies = o->kind == TAMIS_CUCKOO,
+                             .copies = has_planes(l->saved),
+                             .counted = is_counted(l->saved),
                              .renews = l->saved->geometry[SAVED_WINDOW_RENEWS],
                              .stripes_wanted = o->stripes,
                              .max_bytes = l->saved->limit,
@@ -441,9 +468,14 @@ void tamis__window_figures(const struct saved_head *saved, tamis_stats *out)
   if (!read_numbers(saved, &l))
     return;
   out->layers = (unsigned) saved->geometry[SAVED_WINDOW_LAYERS];
-  out->parts = l.spec.periods + 1;
-  out->period = l.first;
-  out->oldest_part_age = l.first < l.spec.periods ? l.first : l.spec.periods;
+  if (is_counted(saved)) {
+    out->generations = 1;
+    out->segments = l.own.segments;
+  } else {
+    out->parts = l.spec.periods + 1;
+    out->period = l.first;
+    out->oldest_part_age = l.first < l.spec.periods ? l.first : l.spec.periods;
+  }
   out->estimated_count = (double) out->count;
   out->load = out->estimated_count / (double) out->capacity;
   if (out->layers == 1) {
@@ -461,6 +493,8 @@ void tamis__window_figures(const struct saved_head *saved, tamis_stats *out)
 
 void tamis__window_own_options(struct saved_head *saved)
 {
+  if (is_counted(saved))
+    return;
   saved->options.window = (unsigned) saved->geometry[SAVED_WINDOW_PERIODS];
   saved->options.window_renews = saved->geometry[SAVED_WINDOW_RENEWS];
 }
@@ -474,7 +508,8 @@ bool tamis__window_read_plan(const struct saved_head *saved, struct window_plan 
   *out = (struct window_plan){.spec = l.spec,
                               .geometry = l.layers[0].geometry,
                               .index = l.layers[0].index,
-                              .copies = o->kind == TAMIS_CUCKOO,
+                              .copies = has_planes(saved),
+                              .counted = is_counted(saved),
                               .renews = saved->geometry[SAVED_WINDOW_RENEWS],
                               .stripes_wanted = o->stripes,
                               .max_bytes = o->max_bytes};
@@ -487,6 +522,6 @@ uint64_t tamis__window_saved_beside(const struct saved_head *saved)
   struct load l = {.saved = saved};
   if (!read_numbers(saved, &l))
     return 0;
-  return bytes_beside(&l) + (saved->geometry[SAVED_WINDOW_LAYERS] - 1) *
-                                window_layer_bytes(saved->options.kind == TAMIS_CUCKOO);
+  return bytes_beside(&l) +
+         (saved->geometry[SAVED_WINDOW_LAYERS] - 1) * window_layer_bytes(has_planes(saved));
 }

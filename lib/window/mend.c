@@ -2,6 +2,8 @@
 #include "window/mend.h"
 
 #include "base/compiler.h"
+#include "window/counted.h"
+#include "window/rooms.h"
 #include "window/save.h"
 
 /* Whether the entry of an upper bucket stands in the lower one, too. */
@@ -12,9 +14,14 @@ static bool stands_twice(const struct window_layer *layer, const struct lane_pla
          window_match(s, window_load(layer, at->lower), window_fingerprint_of(s, at->entry));
 }
 
-/* Clears the entries of a word that stand twice.  Returns how many lanes are in use afterwards.
- * The caller holds the word's stripe. */
-static unsigned mend_word_locked(const struct window *w, uint64_t index)
+/* What is in use. */
+struct in_use {
+  uint64_t lanes, further;
+};
+
+/* Clears the entries of a word that stand twice, and counts the others.  The caller holds the
+ * word's stripe. */
+static void mend_word_locked(const struct window *w, uint64_t index, struct in_use *in_use)
 {
   const struct window_layer *layer = &w->first;
   const struct window_geometry *g = &layer->geometry;
@@ -30,7 +37,9 @@ static unsigned mend_word_locked(const struct window *w, uint64_t index)
     word_store(&layer->words[index], value);
     used &= ~(left & -left);
   }
-  return lanes_count(used);
+  in_use->lanes += lanes_count(used);
+  if (w->counted)
+    in_use->further += counted_further(s, value);
 }
 
 NEVER_INLINE void tamis__window_mend(const struct window *w, struct window_stripe *stripe)
@@ -38,14 +47,16 @@ NEVER_INLINE void tamis__window_mend(const struct window *w, struct window_strip
   const struct window_layer *layer = &w->first;
   const uint64_t words = window_words(&layer->geometry);
   const uint64_t last = (words - 1) >> layer->block_shift;
-  uint64_t lanes = 0;
+  struct in_use in_use = {0, 0};
   for (uint64_t block = (uint64_t) (stripe - w->stripes.all); block <= last;
        block += w->stripes.mask + 1) {
     const uint64_t end = (block + 1) << layer->block_shift;
     for (uint64_t i = block << layer->block_shift; i < end && i < words; i++)
-      lanes += mend_word_locked(w, i);
+      mend_word_locked(w, i, &in_use);
   }
-  atomic_store_explicit(&stripe->lanes, lanes, memory_order_relaxed);
+  atomic_store_explicit(&stripe->lanes, in_use.lanes, memory_order_relaxed);
+  atomic_store_explicit(&stripe->copies, in_use.further, memory_order_relaxed);
+  window_vacate(stripe); /* the owner may have cleared a lane */
 }
 
 /* ---- after a failure of power ---- */
@@ -70,8 +81,9 @@ void tamis__window_mend_all(struct window *w)
   const uint64_t words = window_words(&layer->geometry);
   uint64_t epoch = epoch_before(&state->epoch);
   unsigned now = epoch_now(epoch) - 1U < w->stamps ? epoch_now(epoch) : 1;
-  const uint64_t number = window_period(w);
-  atomic_store_explicit(&state->epoch, epoch_make(epoch_period(epoch), 0, false, now, w->stamps),
+  const uint64_t number = w->counted ? 0 : window_period(w);
+  epoch = w->counted ? counted_epoch() : epoch_make(epoch_period(epoch), 0, false, now, w->stamps);
+  atomic_store_explicit(&state->epoch, epoch,
                         memory_order_relaxed); /* as below: no other process uses the window */
   atomic_store_explicit(&state->numbers, epoch_numbers(epoch, number), memory_order_relaxed);
   for (uint64_t i = 0; i < words; i++)

@@ -33,6 +33,7 @@
 
 #include "window/copies.h"
 #include "window/pair.h"
+#include "window/rooms.h"
 
 /* Takes the stripes of a key, and finds its home. */
 static void lock_home(const struct window *w, uint64_t mixed, struct locked *locked,

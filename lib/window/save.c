@@ -22,7 +22,7 @@
  *
  *     A save holds no lock while it writes or asks for memory.
  *
- *     In a window of the cuckoo kind, a key may be removed during the save and added again, to its
+ *     In one of the cuckoo kind, a key may be removed during the save and added again, to its
  *     other bucket.  If the copy has both lanes, one is cleared (clear_twins()): each key for which
  *     the entry stands was removed or added during the save, or else the entry would have stayed in
  *     its lane.  A word and the counts of its lanes are copied under the word's stripe, so each
@@ -32,6 +32,7 @@
 
 #include "base/memory.h"
 #include "window/copies.h"
+#include "window/counted.h"
 #include "window/create.h"
 #include "window/evict.h"
 
@@ -72,7 +73,7 @@ void tamis__window_put_numbers(const struct window_plan *plan, uint64_t *numbers
   const struct window_copied_layer only = {.geometry = plan->geometry, .index = plan->index};
   numbers[SAVED_WINDOW_PERIODS] = plan->spec.periods;
   numbers[SAVED_WINDOW_RENEWS] = plan->renews;
-  numbers[SAVED_WINDOW_STAMP] = 1;
+  numbers[SAVED_WINDOW_STAMP] = plan->counted ? COUNTED_NOW : 1;
   numbers[SAVED_WINDOW_LAYERS] = 1;
   put_layer(&only, &numbers[SAVED_WINDOW_OLDEST]);
 }
@@ -91,7 +92,7 @@ void tamis__window_describe(const tamis_filter *f, struct saved_head *out)
                                  .stripes = w->stripes_wanted};
   for (unsigned i = 0; i < n; i++)
     out->figures.bytes += window_bytes(&layers[i].geometry);
-  out->features = SAVED_WINDOW;
+  out->features = w->counted ? SAVED_COUNTED : SAVED_WINDOW;
   out->geometry[SAVED_WINDOW_PERIODS] = w->spec.periods;
   out->geometry[SAVED_WINDOW_RENEWS] = w->renews;
   out->geometry[SAVED_WINDOW_PERIOD] = epoch_number(epoch, out->numbers);
@@ -215,10 +216,10 @@ int tamis__window_copy_segment(struct window *w, const struct window_copied_laye
   }
   if (!found)
     memset(words, 0, (size_t) window_segment_words(g) * sizeof *words);
-  if (window_counts_copies(w)) {
+  if (window_counts_copies(w) || w->counted)
     clear_twins(g, words);
+  if (window_counts_copies(w))
     drop_counts(g, words, segment * window_segment_words(g), &begin, counts);
-  }
   return TAMIS_OK;
 }
 
@@ -230,8 +231,11 @@ static uint64_t copy_segment(struct copy *copy, const struct window_copied_layer
   uint64_t epoch = 0;
   copy->w->result = tamis__window_copy_segment(copy->filter, layer, segment, copy->words,
                                                &copy->counts, &copy->w->allocator, &epoch);
-  for (uint64_t i = 0; i < window_segment_words(g); i++)
+  for (uint64_t i = 0; i < window_segment_words(g); i++) {
     copy->lanes += lanes_count(window_used(&g->whole, copy->words[i]));
+    if (copy->filter->counted)
+      copy->further += counted_further(&g->whole, copy->words[i]);
+  }
   return epoch_number(epoch, copy->w->head->numbers);
 }
 

@@ -8,6 +8,7 @@
 #include "base/live_file.h"
 #include "base/memory.h"
 #include "window/advance.h"
+#include "window/counted.h"
 #include "window/create.h"
 #include "window/mend.h"
 #include "window/save.h"
@@ -51,7 +52,8 @@ static int plan_file(const tamis_options *o, const struct refusal *why, struct w
   *p = (struct window_file_plan){.plan = tamis__window_plan_of(o)};
   if (o->growable)
     return tamis__refuse(why, TAMIS_EUNSUPPORTED,
-                         "growable is true; a window that processes share has a fixed size");
+                         "growable is true; a %s that processes share has a fixed size",
+                         o->window ? "window" : "cuckoo filter");
   int result = window_geometry_plan(&p->plan.spec, &p->plan.geometry);
   if (result != TAMIS_OK)
     return result;
@@ -72,12 +74,14 @@ int tamis__window_share_new(const tamis_options *o, const struct tamis_filter *h
   const uint64_t boot = tamis__shared_file_boot();
   if (!boot)
     return TAMIS_EIO;
-  struct saved_head saved = {.options = *o, .features = SAVED_WINDOW | SAVED_LIVE};
+  struct saved_head saved = {.options = *o,
+                             .features = SAVED_LIVE | (o->window ? SAVED_WINDOW : SAVED_COUNTED)};
   saved.options.seed = head->keys.seed;
   saved.options.stripes = p.plan.stripes_wanted;
   saved.probe = filter_probe(head);
   tamis__window_put_numbers(&p.plan, saved.geometry);
-  const uint64_t numbers[] = {epoch_first(window_stamps(o->window)), 0, 0, 0, boot};
+  const uint64_t epoch = o->window ? epoch_first(window_stamps(o->window)) : counted_epoch();
+  const uint64_t numbers[] = {epoch, 0, 0, 0, boot};
   _Static_assert(offsetof(struct window_state, boot) == 4 * sizeof *numbers, "it is the fifth");
   const struct live_file new = {.saved = &saved,
                                 .numbers = numbers,
@@ -108,7 +112,7 @@ static int write_checkpoint(const struct window *w, uint64_t place)
   head.geometry[SAVED_WINDOW_PERIOD] -= epoch_number(0, head.numbers);
   head.geometry[SAVED_WINDOW_PERIOD] &= window_most_period;
   head.numbers = 0; /* the offset may be another one when the checkpoint is read */
-  head.options.kind = TAMIS_BLOOM;
+  head.options.kind = w->operations.kind->kind;
   head.options.seed = w->head.keys.seed;
   struct saved_writer writer = {
       .write = tamis__file_part_write, .context = &to, .allocator = *filter_allocator(&w->head)};
@@ -172,7 +176,8 @@ static int load_checkpoint(const struct window *w, tamis_filter **out)
       .read = tamis__file_part_read, .context = &from, .allocator = *filter_allocator(&w->head)};
   struct saved_head saved;
   int result = tamis__saved_read_header(&r, &saved);
-  if (result == TAMIS_OK && saved.features != SAVED_WINDOW)
+  if (result == TAMIS_OK && (saved.features != (w->operations.kind->features & ~SAVED_LIVE) ||
+                             saved.options.kind != w->operations.kind->kind))
     result = TAMIS_ECORRUPT;
   if (result == TAMIS_OK)
     result = tamis__window_load(&r, &saved, &w->head, out);
@@ -203,7 +208,7 @@ static int unite_checkpoint(struct window *w)
   }
   result = tamis__window_advance(last, PERIODS_END, epoch_period(epoch_before(&w->state->epoch)));
   if (result == TAMIS_OK)
-    result = tamis__window_merge(&w->head, last);
+    result = tamis__window_unite(&w->head, last, true);
   if (result == TAMIS_EFULL)
     replace_words(w, window_of(last));
   tamis__window_destroy(last);
@@ -336,11 +341,18 @@ int tamis__window_live_figures(struct saved_reader *r, struct saved_head *saved)
     const struct window_geometry *g = &p.plan.geometry;
     const struct window_state *live = at;
     const uint64_t epoch = epoch_before(&live->epoch);
-    uint64_t lanes = 0;
-    for (unsigned i = 0; i < p.sizes.stripes; i++)
+    uint64_t lanes = 0, further = 0;
+    for (unsigned i = 0; i < p.sizes.stripes; i++) {
       lanes += atomic_load_explicit(&stripes[i].lanes, memory_order_relaxed);
-    saved->geometry[SAVED_WINDOW_PERIOD] = epoch_number(epoch, numbers_load(&live->numbers));
-    saved->figures.count = lanes < window_lanes(g) ? lanes : window_lanes(g);
+      further += atomic_load_explicit(&stripes[i].copies, memory_order_relaxed);
+    }
+    if (p.plan.counted)
+      saved->geometry[SAVED_WINDOW_FURTHER] =
+          further / COUNTED_PERIODS <= window_lanes(g) ? further : 0;
+    else
+      saved->geometry[SAVED_WINDOW_PERIOD] = epoch_number(epoch, numbers_load(&live->numbers));
+    saved->figures.count =
+        (lanes < window_lanes(g) ? lanes : window_lanes(g)) + saved->geometry[SAVED_WINDOW_FURTHER];
     saved->figures.bits = window_words(g) * 64;
     saved->figures.bytes = window_bytes(g);
     saved->figures.fingerprint_bits = window_fingerprint_bits(&g->shape);

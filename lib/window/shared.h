@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 2: a sliding window in a file that several processes map: one of the Bloom kind and of a
- * fixed size.
+ * fixed size; or a cuckoo filter, which is such a window whose clock stands still (counted.h).
  *
  *   the file    header | state and versions | counters | stripes | words | checkpoint | checkpoint
  *               what the window is       ─── what changes ──────────────

@@ -166,7 +166,8 @@
  * period and a change of the list do not wait for each other: both change the epoch word by
  * compare-and-swap.
  *
- * The cuckoo kind also counts copies and removes keys: copies.h, remove.c.
+ * The cuckoo kind also counts copies and removes keys: copies.h, remove.c.  A cuckoo filter that
+ * processes share is such a table, too: counted.h.
  *
  * The comments at the declarations of locks say in which order these are taken.
  */
@@ -262,6 +263,7 @@ struct window_stripe {
   /* Lanes in use, dead ones included, and further copies of their entries; written under the lock
    * and read without.  (Relaxed: no other data depends on them.) */
   _Atomic uint64_t lanes, copies;
+  _Atomic uint64_t vacated; /* lanes that removes have cleared, of a counted table: rooms.h */
 };
 
 struct window_stripes {
@@ -281,6 +283,7 @@ struct window {
   unsigned stamps;   /* G + 2 */
   struct window_spec spec;
   bool renews;             /* unique adds renew, too */
+  bool counted;            /* lanes count copies: counted.h */
   unsigned stripes_wanted; /* by the user; 0: the library chooses */
   uint64_t max_bytes;
   /* LOCK window.stripes (order 4): protect blocks of buckets in all layers, with the counts of
@@ -316,7 +319,7 @@ static inline const struct window *const_window_of(const tamis_filter *f)
   return (const struct window *) f;
 }
 
-/* Whether the window is of the cuckoo kind. */
+/* Whether the window is of the cuckoo kind, with counts of copies beside its lanes. */
 static inline bool window_counts_copies(const struct window *w)
 {
   return w->first.planes;
@@ -504,30 +507,6 @@ static inline uint64_t window_all_further(const struct window *w)
   for (uint64_t i = 0; i <= w->stripes.mask; i++)
     sum += atomic_load_explicit(&w->stripes.all[i].copies, memory_order_relaxed);
   return sum;
-}
-
-/* ---- segments that are known to be full: base/fullness.h ---- */
-
-static inline unsigned window_mark_of(const struct window_layer *layer, uint64_t bucket)
-{
-  const struct window_geometry *g = &layer->geometry;
-  return g->segments > 1 ? bucket / window_segment_buckets(g) % WINDOW_MARKS : 0;
-}
-
-/* Called after an entry has left a bucket. */
-static inline void window_has_room(struct window_layer *layer, uint64_t bucket)
-{
-  unsigned mark = window_mark_of(layer, bucket);
-  if (__builtin_expect(fullness_state(&layer->full[mark]) != 0, 0))
-    fullness_has_room(&layer->full[mark], &layer->vacated[mark],
-                      (layer->geometry.segments / WINDOW_MARKS + 1) *
-                          window_segment_buckets(&layer->geometry));
-}
-
-/* The count of rooms that marks have.  The end of a period makes room, too: lanes become free. */
-static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
-{
-  return epoch_period(epoch) + fullness_counted(&w->rooms);
 }
 
 /* ---- buckets ---- */

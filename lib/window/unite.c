@@ -21,6 +21,8 @@
  *     segment ([I] in save.c), with the copies that nobody removes.  [B] One winner: the entry is
  *     written under both stripes of its pair, as by an add.
  *
+ * Counted tables (counted.h) have no time.  The counts of a key that both have are added up.
+ *
  * Layers.  An entry tells its pair and its fingerprint, and no more of the key's hash.  That is
  * enough to add it to a layer of the same geometry, but not to a larger one.  A layer is closed
  * when there is a newer one, and no entry may be added to a closed layer ([H] in remove.c, and
@@ -32,6 +34,8 @@
 #include "base/memory.h"
 #include "table/put.h"
 #include "window/copies.h"
+#include "window/counted.h"
+#include "window/counted_calls.h"
 #include "window/evict.h"
 #include "window/pair.h"
 #include "window/save.h"
@@ -43,6 +47,7 @@ struct united {
   uint64_t number;  /* of the pair's layer */
   unsigned age;
   uint64_t copies;
+  bool checkpoint; /* `from` is an earlier state of `into`: [W] in counted.h */
 };
 
 /* Counts the copies that come with an entry in its lane.  `live`: the entry stands there
@@ -61,6 +66,14 @@ static int unite_copies(struct window_memory *memory, const struct united *u,
              : TAMIS_OK;
 }
 
+/* Adds the copies to those of an entry in a counted table. */
+static int unite_counted_locked(const struct window *w, const struct united *u,
+                                const struct found *at)
+{
+  return u->checkpoint ? TAMIS_OK
+                       : tamis__counted_add_locked(w, &u->pair, at, (unsigned) u->copies);
+}
+
 /* `before`: the epoch word that named the layer as the newest one.  The caller holds the stripes
  * of the pair. */
 static int unite_locked(struct window_memory *memory, const struct united *u, uint64_t before)
@@ -75,6 +88,8 @@ static int unite_locked(struct window_memory *memory, const struct united *u, ui
   struct found at = find_entry(&u->pair, &view);
   bool live = is_live(layer, &at, epoch);
   unsigned age = u->age;
+  if (live && w->counted)
+    return unite_counted_locked(w, u, &at);
   if (live) {
     unsigned other = epoch_age(epoch, window_stamp_of(&layer->geometry.shape, at.entry), w->stamps);
     age = other < age ? other : age;
@@ -88,6 +103,8 @@ static int unite_locked(struct window_memory *memory, const struct united *u, ui
     return result;
   if (!at.entry)
     window_use(window_stripe(w, layer, at.bucket), 1);
+  if (w->counted)
+    window_count_copies(window_stripe(w, layer, at.bucket), age);
   window_store(layer, at.bucket, at.lane,
                u->pair.fingerprint | epoch_stamp_of_age(epoch, age, w->stamps));
   HOOK(window_lane_written);
@@ -148,17 +165,21 @@ struct both {
   struct window_copied_layer to, of; /* the layers of `into` and `from` */
   uint64_t *words;                   /* a copy of a segment of `from`, and its counts */
   struct lane_counts counts;
+  bool checkpoint;  /* as in struct united */
   uint64_t missing; /* entries that `into` lacks */
+  bool too_many;    /* copies of a key, for a counted table */
 };
 
 static struct united united_of(const struct both *b, const struct lane_place *at, uint64_t epoch)
 {
   const struct window_geometry *g = &b->of.geometry;
-  struct united u = {.copies = 1, .number = b->to.number};
+  struct united u = {.copies = 1, .number = b->to.number, .checkpoint = b->checkpoint};
   u.pair.layer = b->layer;
   u.pair.fingerprint = window_fingerprint_of(&g->shape, at->entry);
   u.pair.place = (struct window_buckets){at->lower, window_other_bucket(g, at->lower, at->entry)};
   u.age = epoch_age(epoch, window_stamp_of(&g->shape, at->entry), b->from->stamps);
+  if (b->from->counted)
+    u.copies = u.age + 1;
   return u;
 }
 
@@ -171,6 +192,8 @@ static int count_missing(struct both *b, const struct united *u)
     struct view view = look_at(&u->pair);
     struct found found = find_entry(&u->pair, &view);
     live = is_live(b->layer, &found, epoch);
+    b->too_many |= live && b->into->counted &&
+                   counted_copies(&b->to.geometry.shape, found.entry) + u->copies > COUNTED_COPIES;
   }
   window_leave(reader);
   b->missing += !live;
@@ -269,19 +292,24 @@ static int plan(struct both *b)
   const struct window_geometry *g = &b->to.geometry;
   if (window_all_further(b->into) + window_all_further(b->from) >= saved_most_united)
     return TAMIS_EFULL;
+  const bool copies_fit = b->checkpoint || !b->into->counted;
   uint64_t used = window_lanes_in_use(b->into);
-  if (used + window_lanes_in_use(b->from) <= g->capacity)
+  if (copies_fit && used + window_lanes_in_use(b->from) <= g->capacity)
     return TAMIS_OK;
   int result = for_each_entry(b, count_missing);
+  if (result == TAMIS_OK && b->too_many && !copies_fit)
+    return TAMIS_EFULL;
   if (result != TAMIS_OK || !b->missing || used + b->missing <= g->capacity)
     return result;
   return b->into->spec.growable ? TAMIS_EUNSUPPORTED : TAMIS_EFULL;
 }
 
-int tamis__window_merge(tamis_filter *into, const tamis_filter *from)
+int tamis__window_unite(tamis_filter *into, const tamis_filter *from, bool checkpoint)
 {
   /* A copy takes locks of `from`. */
-  struct both b = {.into = window_of(into), .from = (struct window *) const_window_of(from)};
+  struct both b = {.into = window_of(into),
+                   .from = (struct window *) const_window_of(from),
+                   .checkpoint = checkpoint};
   if (!have_same_options(&b.into->spec, &b.from->spec))
     return TAMIS_EINVAL;
   if (!find_only_layer(b.into, &b.to) || !find_only_layer(b.from, &b.of) ||
@@ -303,4 +331,9 @@ int tamis__window_merge(tamis_filter *into, const tamis_filter *from)
   tamis__lane_counts_release(&b.counts, filter_allocator(into));
   tamis__memory_release(filter_allocator(into), b.words, bytes);
   return result;
+}
+
+int tamis__window_merge(tamis_filter *into, const tamis_filter *from)
+{
+  return tamis__window_unite(into, from, false);
 }

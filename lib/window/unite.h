@@ -9,4 +9,8 @@
 
 int tamis__window_merge(tamis_filter *into, const tamis_filter *from);
 
+/* The same; `checkpoint`: `from` is an earlier state of `into`, so keys that both have are not added
+ * once more. */
+int tamis__window_unite(tamis_filter *into, const tamis_filter *from, bool checkpoint);
+
 #endif

@@ -3,6 +3,7 @@
  * Layer 2: a sliding window as a whole: options, figures, validation.
  */
 #include "window/advance.h"
+#include "window/counted.h"
 #include "window/create.h"
 #include "window/save.h"
 #include "window/shared.h"
@@ -62,7 +63,8 @@ static int refuse_layout(const struct refusal *why)
 /* The lowest rate for this capacity.  If hashes collide too often, the lowest for any capacity. */
 static double lowest_rate(const tamis_options *options)
 {
-  double widest = window_geometry_lowest_rate(options->window, options->growable);
+  const struct window_plan plan = tamis__window_plan_of(options);
+  double widest = window_geometry_lowest_rate(plan.spec.periods, options->growable);
   double equal_hashes = hash_collision_rate(options->capacity);
   return equal_hashes < 1 ? fmax(widest, equal_hashes) : widest;
 }
@@ -77,7 +79,9 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
   if (result == TAMIS_EINVAL)
     return tamis__refuse_capacity(why, options, bytes_for);
   if (result != TAMIS_OK)
-    return tamis__refuse_rate(why, options, "a window", lowest_rate(options));
+    return tamis__refuse_rate(why, options,
+                              plan.counted ? "a cuckoo filter that processes share" : "a window",
+                              lowest_rate(options));
   result = tamis__check_max_bytes(why, options, tamis__window_total_bytes(&plan));
   if (result != TAMIS_OK || !out)
     return result;
@@ -142,9 +146,14 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->fpp = w->spec.fpp;
   out->layout = TAMIS_LAYOUT_BLOCKED;
   out->growths = atomic_load_explicit(&w->growths, memory_order_relaxed);
-  out->parts = w->spec.periods + 1;
-  out->period = window_period(w);
-  out->oldest_part_age = period < w->spec.periods ? period : w->spec.periods;
+  if (w->counted) {
+    out->generations = 1;
+    out->segments = w->first.geometry.segments;
+  } else {
+    out->parts = w->spec.periods + 1;
+    out->period = window_period(w);
+    out->oldest_part_age = period < w->spec.periods ? period : w->spec.periods;
+  }
   out->occupancy = (double) used / (double) lanes;
   out->evictions = tamis__counter_sum(&w->counters, WINDOW_EVICTIONS);
   out->failed_searches = tamis__counter_sum(&w->counters, WINDOW_FAILED_SEARCHES);
@@ -252,6 +261,8 @@ static const char *find_fault(const struct window *w)
        layer = window_next(layer, epoch)) {
     fault = find_fault_in_layer(w, layer, &used);
     fault = fault ? fault : find_fault_in_counts(layer, &further);
+    for (uint64_t i = 0; w->counted && i < window_words(&layer->geometry); i++)
+      further += counted_further(&layer->geometry.whole, word_load(&layer->words[i]));
   }
   if (fault)
     return fault;
@@ -266,12 +277,12 @@ static bool validate(const tamis_filter *f, const char **reason)
   return !*reason;
 }
 
-#define WINDOW_KIND(KIND_, ...)                                                                  \
+#define WINDOW_KIND(KIND_, ADVANCE, ...)                                                         \
   {                                                                                              \
     .kind = (KIND_), .name = #KIND_, .bytes_for = NOT_IN_READER(bytes_for),                      \
     .fpp_for = NOT_IN_READER(fpp_for), .create = NOT_IN_READER(create),                          \
     .destroy = tamis__window_destroy, .stats = NOT_IN_READER(stats),                             \
-    .validate = NOT_COMPACT(validate), .advance = NOT_IN_READER(tamis__window_advance),          \
+    .validate = NOT_COMPACT(validate), .advance = (ADVANCE),                                     \
                                                                                                  \
     .describe = NOT_IN_READER(tamis__window_describe), .own_options = tamis__window_own_options, \
     .figures = tamis__window_figures, .bytes_beside = tamis__window_saved_beside,                \
@@ -279,9 +290,16 @@ static bool validate(const tamis_filter *f, const char **reason)
     .merge = NOT_IN_READER(tamis__window_merge), __VA_ARGS__                                     \
   }
 
-const struct filter_kind tamis__window_bloom_kind = WINDOW_KIND(
-    TAMIS_BLOOM, .features = SAVED_WINDOW | SAVED_LIVE, .live_figures = tamis__window_live_figures,
-    .share_new = NOT_COMPACT(tamis__window_share_new),
-    .share_open = NOT_COMPACT(tamis__window_share_open), .sync = NOT_COMPACT(tamis__window_sync));
+#define SHARED_KIND(KIND_, ADVANCE, FEATURE)                       \
+  WINDOW_KIND(KIND_, ADVANCE, .features = (FEATURE) | SAVED_LIVE,  \
+              .live_figures = tamis__window_live_figures,          \
+              .share_new = NOT_COMPACT(tamis__window_share_new),   \
+              .share_open = NOT_COMPACT(tamis__window_share_open), \
+              .sync = NOT_COMPACT(tamis__window_sync))
+
+const struct filter_kind tamis__window_bloom_kind =
+    SHARED_KIND(TAMIS_BLOOM, NOT_IN_READER(tamis__window_advance), SAVED_WINDOW);
 const struct filter_kind tamis__window_cuckoo_kind =
-    WINDOW_KIND(TAMIS_CUCKOO, .features = SAVED_WINDOW);
+    WINDOW_KIND(TAMIS_CUCKOO, NOT_IN_READER(tamis__window_advance), .features = SAVED_WINDOW);
+const struct filter_kind tamis__window_counted_kind =
+    SHARED_KIND(TAMIS_CUCKOO, NULL, SAVED_COUNTED);

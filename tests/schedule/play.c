@@ -164,7 +164,10 @@ tamis_filter *stage_from(void)
 {
   if (!stage.from) {
     tamis_options options = options_of(stage.setup);
-    assert_int_equal(tamis_create(&options, &stage.from), TAMIS_OK);
+    const bool counted = stage.setup->shared && options.kind == TAMIS_CUCKOO;
+    assert_int_equal(counted ? tamis_open_shared(&options, NULL, &stage.from)
+                             : tamis_create(&options, &stage.from),
+                     TAMIS_OK);
   }
   return stage.from;
 }

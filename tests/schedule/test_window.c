@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Races between the steps of a filter with a window, each replayed exactly, in windows of both kinds and in
- * such as two processes share.  Built with the hooks.
+ * Races between the steps of a filter with a window, each replayed exactly, in windows of both kinds, in
+ * such as two processes share, and in a cuckoo filter that two processes share.  Built with the hooks.
  *
  * Most windows are one period, so there are three stamps: the tightest case.
  */
@@ -72,6 +72,26 @@ static int prepare_moves(tamis_filter *f, uint64_t n)
   advance(f, 1);                                          /* L0 is empty */
   fill(f, &stage.y, L1, FAR, 2 * (unsigned) lanes);
   fill(f, &stage.y, L1, U0, (unsigned) lanes - 1);
+  stage.z = key_at(f, &stage.y, L1, U0);
+  assert_int_equal(used_lanes(f, L0), 0);
+  assert_int_equal(used_lanes(f, L1), lanes);
+  assert_int_equal(used_lanes(f, geometry_of(f)->half), lanes);
+  return 0;
+}
+
+/* The same without periods: what filled other buckets is removed. */
+static int prepare_counted_moves(tamis_filter *f, uint64_t n)
+{
+  const unsigned lanes = geometry_of(f)->shape.lane.lanes;
+  uint64_t last = stage.y;
+  (void) n;
+  fill(f, &stage.y, L0, FAR, 2 * lanes);
+  stage.x = key_at(f, &stage.y, L0, U0);
+  assert_int_equal(tamis_add_hash(f, stage.x), TAMIS_OK); /* so it goes to U0 */
+  for (unsigned i = 0; i < 2 * lanes; i++)
+    assert_int_equal(tamis_remove_hash(f, key_at(f, &last, L0, FAR)), TAMIS_OK);
+  fill(f, &stage.y, L1, FAR, 2 * lanes);
+  fill(f, &stage.y, L1, U0, lanes - 1);
   stage.z = key_at(f, &stage.y, L1, U0);
   assert_int_equal(used_lanes(f, L0), 0);
   assert_int_equal(used_lanes(f, L1), lanes);
@@ -174,6 +194,10 @@ static const struct setup setups[] = {
     {"grown, cuckoo", .kind = TAMIS_CUCKOO, GROWN},
     {"three periods, Bloom", .window = 3, .fpp = 0.0001, .capacity = 100},
     {"three periods, cuckoo", .kind = TAMIS_CUCKOO, .window = 3, .fpp = 0.0001, .capacity = 100},
+    {"shared cuckoo", .kind = TAMIS_CUCKOO, .fpp = 0.0001, .stripes = 64, .fixed = true,
+     .shared = true},
+    {"moves, shared cuckoo", .kind = TAMIS_CUCKOO, .fpp = 0.0001, .stripes = 64, .capacity = 400,
+     .fixed = true, .shared = true, .prepare = prepare_counted_moves},
 };
 
 /* Their bits. */
@@ -194,7 +218,9 @@ enum {
   ONE_STRIPE = 1 << 12,
   ALL_GROWN = 3 << 13,
   GROWN_CUCKOO = 1 << 14,
-  THREE_PERIODS = 3 << 15
+  THREE_PERIODS = 3 << 15,
+  COUNTED = 1 << 17,
+  COUNTED_MOVES = 1 << 18
 };
 
 /* ---- verbs ---- */
@@ -543,17 +569,18 @@ static const struct row rows[] = {
      "add 7; advance; a: add 7 @*; contains 7 = 1; unique 7 = PRESENT; a = OK"},
 
     /* Unique adds. */
-    {"of_two_unique_adds_that_miss_the_key_one_wins", ALL, "window_stripes_wanted",
+    {"of_two_unique_adds_that_miss_the_key_one_wins", ALL | COUNTED, "window_stripes_wanted",
      "a: unique 7 @*; b: unique 7 @*; a b = OK PRESENT; count = 1"},
-    {"a_second_unique_add_waits_for_the_stripes", ALL, "window_epoch_read_locked",
+    {"a_second_unique_add_waits_for_the_stripes", ALL | COUNTED, "window_epoch_read_locked",
      "a: unique 7 @*; b: unique 7; a b = OK PRESENT; count = 1"},
 
     /* Moves.  The look-up has read the lower bucket before x comes there, and the upper one after
      * it left. */
-    {"a_look_up_notices_a_move", ALL_MOVES, "window_lower_read",
+    {"a_look_up_notices_a_move", ALL_MOVES | COUNTED_MOVES, "window_lower_read",
      "a: contains x @*; add z; a = 1; has_retried = 1; lanes 0 = 1; contains x = 1;"
      "contains z = 1"},
-    {"a_key_that_is_moved_is_there", ALL_MOVES, "window_entry_copied window_version_bumped",
+    {"a_key_that_is_moved_is_there", ALL_MOVES | COUNTED_MOVES,
+     "window_entry_copied window_version_bumped",
      "a: add z @*; contains x = 1; unique x = PRESENT; b: contains x; returned = 1; a b = OK 1;"
      "lanes 0 = 1; contains x = 1; contains z = 1"},
     /* A sweep or a jump has passed x's other bucket.  (Whether the move or the sweep gets the
@@ -569,8 +596,31 @@ static const struct row rows[] = {
     {"a_renewed_entry_is_moved_with_its_new_stamp", ALL_MOVES, "window_path_planned",
      "each 0..1; a: add z @*; add x; lanes 0 = 0; periods %; a = OK; lanes 0 = 1;"
      "contains x = 1; advance_unless %; contains x = 1; advance; contains x = 0"},
-    {"a_move_takes_no_other_key", CUCKOO_MOVES, "window_path_planned",
+    {"a_move_takes_no_other_key", CUCKOO_MOVES | COUNTED_MOVES, "window_path_planned",
      "a: add z @*; replace; a = FULL; lanes 0 = 0; contains y = 1"},
+
+    /* The entry counts its own copies, and takes them along. */
+    {"a_count_notices_a_move", COUNTED_MOVES, "window_lower_read",
+     "add x*2; a: copies x @*; add z; lanes 0 = 1; a = 3; has_retried = 1; copies x = 3"},
+    {"a_moved_key_has_its_present_copies", COUNTED_MOVES, "window_path_planned",
+     "note; a: add z @*; add x*3; a = OK; lanes 0 = 1; copies x = 4; more count = 4"},
+    {"a_moved_key_has_its_present_copies", COUNTED_MOVES, "window_path_planned",
+     "add x*3; a: add z @*; remove x*2; a = OK; lanes 0 = 1; copies x = 2"},
+    {"a_copy_is_not_removed_during_a_move", COUNTED_MOVES,
+     "window_entry_copied window_version_bumped",
+     "add x*2; note; a: add z @*; copies x = 3; b: remove x; c: copies x; a b c = OK OK 3;"
+     "lanes 0 = 1; copies x = 2; more count = 0"},
+    {"a_copy_is_not_removed_during_a_move", COUNTED_MOVES,
+     "window_entry_copied window_version_bumped",
+     "a: add z @*; b: remove x; returned = 0; a b = OK OK; lanes 0 = 0; copies x = 0"},
+    {"a_move_waits_for_a_remove", COUNTED_MOVES, "window_home_found window_lane_written",
+     "add x; a: remove x @*; b: add z; a b = OK OK; lanes 0 = 1; copies x = 1; contains z = 1"},
+    {"a_move_waits_for_a_remove", COUNTED_MOVES, "window_home_found window_lane_written",
+     "a: remove x @*; b: add z; a b = OK OK; lanes 0 = 0; copies x = 0; contains z = 1"},
+    {"a_remove_finds_its_key_under_its_stripes", COUNTED_MOVES, "window_stripes_wanted",
+     "a: remove x @*; add z; lanes 0 = 1; a = OK; lanes 0 = 0; copies x = 0; contains z = 1"},
+    {"nothing_is_moved_around_a_copy", COUNTED_MOVES, "window_words_copied",
+     "add x*2; a: save @*; b: add z; a b = OK OK; loaded x = 3; copies x = 3; contains z = 1"},
 
     /* Saves.  L0 has been copied, and U0 has not, when an add would move x from U0 to L0.  It
      * waits, as does an end of a period, but no renewal. */
@@ -582,11 +632,11 @@ static const struct row rows[] = {
      "contains z = 1"},
     /* The first bucket has been copied when its key is removed, and comes back to the other
      * bucket. */
-    {"a_copy_of_a_segment_has_a_key_once", FIXED_CUCKOO, "window_words_copied",
+    {"a_copy_of_a_segment_has_a_key_once", FIXED_CUCKOO | COUNTED, "window_words_copied",
      "choose; add x; lanes 0 = 1; a: save @*; remove x; add y; add x; upper_lanes x = 1; a = OK;"
      "loaded x = 1"},
     /* Another key takes its lane, with more copies. */
-    {"a_copied_count_is_that_of_its_entry", FIXED_CUCKOO, "window_words_copied",
+    {"a_copied_count_is_that_of_its_entry", FIXED_CUCKOO | COUNTED, "window_words_copied",
      "choose; add x*3; lanes 0 = 1; a: save @*; remove x*3; lanes 0 = 0; add y*5; lanes 0 = 1;"
      "a = OK; loaded x = 3"},
     /* The header is made, and then the oldest layer leaves. */
@@ -657,9 +707,9 @@ static const struct row rows[] = {
 
     /* Copies.  Both have found the last one, or the second one waits until the first one has taken
      * it. */
-    {"a_copy_is_removed_once", CUCKOO, "window_home_found",
+    {"a_copy_is_removed_once", CUCKOO | COUNTED, "window_home_found",
      "add 7; a: remove 7 @*; b: remove 7; a b = OK ABSENT; copies 7 = 0; count = 0"},
-    {"a_copy_is_removed_once", CUCKOO, "window_home_found",
+    {"a_copy_is_removed_once", CUCKOO | COUNTED, "window_home_found",
      "add 7*2; a: remove 7 @*; b: remove 7; a b = OK OK; copies 7 = 0; count = 0"},
     /* The key has a stamp of its own.  A unique add takes no stripe. */
     {"a_key_is_won_again_when_it_has_been_removed", CUCKOO, "window_home_found",
@@ -685,7 +735,7 @@ static const struct row rows[] = {
      "a = OK; copies 7 = 2; copies 8 = 1"},
 
     /* Unions.  One is about to write the key. */
-    {"a_union_and_a_unique_add_have_one_winner", ALL, "window_epoch_read_locked",
+    {"a_union_and_a_unique_add_have_one_winner", ALL | COUNTED, "window_epoch_read_locked",
      "give 7; a: merge @*; b: unique 7; a b = OK PRESENT; count = 1"},
     {"a_union_adds_nothing_to_a_layer_that_is_closed", GROWABLE,
      "window_words_copied window_stripes_wanted",

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Processes that are killed while they call a filter that they share: a Bloom filter, or a window with its
- * locks.  They die at every instruction of adds, at those around each change of an opening of a layer, of a
- * refusal and of the end of periods, and at every system call of an opening, a creation and a checkpoint.
+ * Processes that are killed while they call a filter that they share: a Bloom filter, or a window or a
+ * cuckoo filter with its locks.  They die at every instruction of adds and removes, at those around each
+ * change of an opening of a layer, of a refusal and of the end of periods, and at every system call of an
+ * opening, a creation and a checkpoint.
  *
  * A child stops before its call, and the parent lets it execute so many instructions of it, one by
  * one, and kills it.  A first child executes all of the call, step by step, and shows which instructions there
@@ -19,6 +20,8 @@
  *    - further keys are added, also into a further layer, and have one winner;
  *    - what a window's process has left is mended by the first call that comes to it, and keys are remembered
  *      for as long as they should be, in all later periods;
+ *    - in a cuckoo filter all keys have as many copies as before, and the child's as many or one more or less;
+ *      and when all copies are removed, the filter is empty;
  *    - the file loads, and what is loaded is valid;
  *    - nobody waits: an alarm ends a test that does.
  */
@@ -26,6 +29,7 @@
 
 #include "base/saved.h"
 #include "base/shared_file.h"
+#include "window/counted.h"
 #include "window/sweep.h"
 #include "window/table.h"
 
@@ -36,7 +40,7 @@
 #include <sys/syscall.h>
 #include <sys/user.h>
 
-enum call { ADD, ADD_UNIQUE, OPEN, CREATE, ADVANCE, JUMP, SYNC };
+enum call { ADD, ADD_UNIQUE, REMOVE, OPEN, CREATE, ADVANCE, JUMP, SYNC };
 enum { NOTHING_YET = 1000, PERIODS = 2, MOST_KEYS = 6000, FAR = 5000 };
 
 static tamis_options options;
@@ -45,6 +49,15 @@ static uint64_t key; /* of the child */
 /* Keys that have been added, which have the numbers from 0 on, and the last period in which each was. */
 static uint64_t keys, added_in[MOST_KEYS];
 static bool may_be_full;
+
+/* In a cuckoo filter: so many keys have several copies, and the child's key so many. */
+static uint64_t keys_with_copies;
+static unsigned copies_of_key;
+
+static bool is_cuckoo(void)
+{
+  return options.kind == TAMIS_CUCKOO;
+}
 
 /* The period to which the child advances.  What that forgets of so many keys may be gone before. */
 static uint64_t coming, keys_before;
@@ -65,6 +78,8 @@ static int run_call(enum call call, tamis_filter *f)
     return tamis_add_hash(f, hash_of(key));
   case ADD_UNIQUE:
     return tamis_add_unique_hash(f, hash_of(key));
+  case REMOVE:
+    return tamis_remove_hash(f, hash_of(key));
   case ADVANCE:
     return tamis_advance(f);
   case JUMP:
@@ -76,10 +91,10 @@ static int run_call(enum call call, tamis_filter *f)
   }
 }
 
-/* The child has a name for its locks before its call, which is a window's matter. */
+/* The child has a name for its locks before its call, if the filter has locks. */
 static void get_ready(tamis_filter *f)
 {
-  if (f && operations_of(f)->kind->advance)
+  if (f && (options.window || is_cuckoo()))
     assert_int_equal(window_join(window_of(f)), TAMIS_OK);
 }
 
@@ -245,10 +260,79 @@ static void check_periods(tamis_filter *a, tamis_filter *b, uint64_t n, unsigned
   memcpy(added_in, was, sizeof was);
 }
 
+/* ---- the same for a cuckoo filter ---- */
+
+static unsigned copies_of(uint64_t i)
+{
+  return i == key ? copies_of_key : i < keys_with_copies ? 1 + (unsigned) i % 3 : 1;
+}
+
+/* The child's key, which may have got or lost a copy: how many there are now. */
+static uint64_t check_copies_of_key(enum call call, const tamis_filter *f)
+{
+  const uint64_t now = tamis_count_hash(f, hash_of(key));
+  const unsigned least = copies_of_key - (call == REMOVE),
+                 most = copies_of_key + (call == ADD || (call == ADD_UNIQUE && !copies_of_key));
+  const bool done = told->result == TAMIS_OK;
+  if (told->result == NOTHING_YET)
+    assert_in_range(now, least, most);
+  else
+    assert_int_equal(now, done ? call == REMOVE ? least : most : copies_of_key);
+  return now;
+}
+
+/* Returns the copies of all keys. */
+static uint64_t check_copies(enum call call, const tamis_filter *f)
+{
+  uint64_t sum = check_copies_of_key(call, f);
+  for (uint64_t i = 0; i < keys; i++)
+    if (i != key) {
+      assert_int_equal(tamis_count_hash(f, hash_of(i)), copies_of(i));
+      sum += copies_of(i);
+    }
+  return sum;
+}
+
+static void remove_all(tamis_filter *a, tamis_filter *b)
+{
+  for (uint64_t i = 0; i <= keys || i <= key; i++) {
+    uint64_t n = tamis_count_hash(a, hash_of(i));
+    for (; n; n--)
+      assert_int_equal(tamis_remove_hash(n % 2 ? a : b, hash_of(i)), TAMIS_OK);
+    assert_int_equal(tamis_remove_hash(a, hash_of(i)), TAMIS_ABSENT);
+  }
+  assert_int_equal(stats_of(a).count, 0);
+}
+
+static void check_cuckoo(enum call call, tamis_filter *a)
+{
+  tamis_filter *loaded = NULL, *b = open_shared(NULL), *first = a ? a : b;
+  uint64_t sum = check_copies(call, first);
+  const bool in = tamis_contains_hash(first, hash_of(key));
+  const int winner = tamis_add_unique_hash(first, hash_of(key));
+  assert_int_equal(winner, in ? TAMIS_PRESENT : TAMIS_OK);
+  assert_int_equal(tamis_add_unique_hash(b, hash_of(key)), TAMIS_PRESENT);
+  sum += winner == TAMIS_OK;
+  assert_whole(b);
+  assert_int_equal(stats_of(b).count, sum);
+  assert_valid(b);
+  assert_int_equal(tamis_load_file(NULL, shared_path, &loaded), TAMIS_OK);
+  assert_int_equal(stats_of(loaded).count, sum);
+  assert_valid(loaded);
+  tamis_destroy(loaded);
+  remove_all(first, b);
+  assert_valid(b);
+  tamis_destroy(b);
+}
+
 /* For one with a handle that was opened before the death, or NULL.  The child's call may have renewed its
  * key. */
 static void check(enum call call, tamis_filter *a, bool thorough)
 {
+  if (is_cuckoo()) {
+    check_cuckoo(call, a);
+    return;
+  }
   check_load(call);
   tamis_filter *b = open_shared(NULL), *first = a ? a : b;
   assert_remembers(first);
@@ -487,11 +571,13 @@ static int end_test(void **state)
 
 /* ---- the situations ---- */
 
+enum kind { FIXED, GROWS, WINDOW, CUCKOO };
+
 struct situation {
   const char *name;
   enum call call;
   tamis_layout layout;
-  bool growable, window;
+  enum kind kind;
   uint64_t capacity;
   void (*fill)(const struct situation *s); /* and remembers the file */
   uint64_t n;                              /* keys, of a period in a window; or periods */
@@ -502,17 +588,24 @@ static void begin(const struct situation *s)
 {
   alarm(600);
   unlink(shared_path);
-  options = shared_options(s->layout, s->growable);
+  options = shared_options(s->layout, s->kind == GROWS);
   options.capacity = s->capacity;
-  options.max_bytes = s->growable ? 60000 : 0;
+  options.max_bytes = s->kind == GROWS ? 60000 : 0;
   options.seed = 12345;
-  if (s->window) {
+  if (s->kind >= WINDOW)
+    options.stripes = 4;
+  if (s->kind == WINDOW) {
     options.window = PERIODS;
     options.fpp = 0.01;
-    options.stripes = 4;
+  }
+  if (s->kind == CUCKOO) {
+    options.kind = TAMIS_CUCKOO;
+    options.fpp = 1e-6; /* no key is taken for another one */
   }
   may_be_full = false;
   keys = keys_before = coming = 0;
+  keys_with_copies = s->n;
+  copies_of_key = 0;
 }
 
 static void add_keys(tamis_filter *f, uint64_t n)
@@ -529,7 +622,7 @@ static tamis_filter *fill_all(const struct situation *s)
 {
   begin(s);
   tamis_filter *f = open_shared(&options);
-  for (unsigned period = 0; period < (s->window ? 4 : 1); period++) {
+  for (unsigned period = 0; period < (s->kind == WINDOW ? 4 : 1); period++) {
     if (period)
       assert_int_equal(tamis_advance(f), TAMIS_OK);
     add_keys(f, s->n);
@@ -543,10 +636,42 @@ static void fill(const struct situation *s)
   remember_file();
 }
 
+/* The child's is the first key, which has so many copies, or a new one. */
+static tamis_filter *fill_with_copies(const struct situation *s, unsigned copies_of_childs)
+{
+  tamis_filter *f = fill_all(s);
+  key = copies_of_childs ? 0 : keys;
+  copies_of_key = copies_of_childs;
+  for (uint64_t i = 0; i < keys; i++)
+    for (unsigned copies = 1; copies < copies_of(i); copies++)
+      assert_int_equal(tamis_add_hash(f, hash_of(i)), TAMIS_OK);
+  return f;
+}
+
+#define FILL_COPIES(NAME, COPIES)                    \
+  static void fill_##NAME(const struct situation *s) \
+  {                                                  \
+    tamis_destroy(fill_with_copies(s, COPIES));      \
+    remember_file();                                 \
+  }
+
+FILL_COPIES(others, 0)
+FILL_COPIES(one_copy, 1)
+FILL_COPIES(copies, 3)
+FILL_COPIES(most_copies, COUNTED_COPIES)
+
+static void fill_copies_and_sync(const struct situation *s)
+{
+  tamis_filter *f = fill_with_copies(s, 0);
+  assert_int_equal(tamis_sync(f), TAMIS_OK);
+  tamis_destroy(f);
+  remember_file();
+}
+
 /* The child's is the first key that changes what the figures show: of it, the file knows nothing. */
 static void fill_until(const struct situation *s, bool (*done)(const tamis_stats *))
 {
-  tamis_filter *f = fill_all(s);
+  tamis_filter *f = s->kind == CUCKOO ? fill_with_copies(s, 0) : fill_all(s);
   tamis_stats stats;
   do {
     remember_file();
@@ -639,7 +764,7 @@ static void kill_at_system_calls(void **state)
   }
   print_message("%u stops at system calls\n", stops);
   assert_true(stops > 20);
-  if (s->boot_at && !s->window) /* then the file is changed under a lock */
+  if (s->boot_at && s->kind < WINDOW) /* then the file is changed under a lock */
     kill_everywhere(s->call);
 }
 
@@ -699,36 +824,46 @@ static void a_creation_in_place(void **state)
 
 /* FAR: so many keys that an add does not sum the counters up. */
 static const struct situation situations[] = {
-    {"an_add", ADD, BLOCKED, false, false, FAR, fill, 20, 0},
-    {"a_unique_add", ADD_UNIQUE, BLOCKED, false, false, FAR, fill, 20, 0},
-    {"a_unique_add_to_words", ADD_UNIQUE, TAMIS_LAYOUT_WORD, false, false, FAR, fill, 20, 0},
-    {"a_unique_add_that_may_grow", ADD_UNIQUE, TAMIS_LAYOUT_CLASSIC, true, false, FAR, fill, 20, 0},
-    {"a_unique_add_to_a_second_layer", ADD_UNIQUE, BLOCKED, true, false, 50, fill, 80, 0},
-    {"an_opening_of_a_layer", ADD_UNIQUE, BLOCKED, true, false, 50, fill_a_layer, 0, 0},
-    {"the_first_refusal", ADD_UNIQUE, BLOCKED, false, false, 50, fill_all_room, 0, 0},
-    {"the_first_refusal_of_words", ADD_UNIQUE, TAMIS_LAYOUT_WORD, false, false, 50, fill_all_room,
-     0, 0},
-    {"an_add_to_a_window", ADD, BLOCKED, false, true, 1000, fill, 20, 0},
-    {"a_unique_add_to_a_window", ADD_UNIQUE, BLOCKED, false, true, 1000, fill, 20, 0},
-    {"an_add_that_renews", ADD, BLOCKED, false, true, 1000, fill_and_renew, 20, 0},
-    {"an_add_that_moves", ADD_UNIQUE, BLOCKED, false, true, 120, fill_buckets, 10, 0},
-    {"the_end_of_a_period", ADVANCE, BLOCKED, false, true, 120, fill, 20, 0},
-    {"two_periods_that_end", JUMP, BLOCKED, false, true, 120, fill_and_jump, 20, 0},
-    {"many_periods_that_end", JUMP, BLOCKED, false, true, 120, fill_and_jump, 21, 0},
+    {"an_add", ADD, BLOCKED, FIXED, FAR, fill, 20, 0},
+    {"a_unique_add", ADD_UNIQUE, BLOCKED, FIXED, FAR, fill, 20, 0},
+    {"a_unique_add_to_words", ADD_UNIQUE, TAMIS_LAYOUT_WORD, FIXED, FAR, fill, 20, 0},
+    {"a_unique_add_that_may_grow", ADD_UNIQUE, TAMIS_LAYOUT_CLASSIC, GROWS, FAR, fill, 20, 0},
+    {"a_unique_add_to_a_second_layer", ADD_UNIQUE, BLOCKED, GROWS, 50, fill, 80, 0},
+    {"an_opening_of_a_layer", ADD_UNIQUE, BLOCKED, GROWS, 50, fill_a_layer, 0, 0},
+    {"the_first_refusal", ADD_UNIQUE, BLOCKED, FIXED, 50, fill_all_room, 0, 0},
+    {"the_first_refusal_of_words", ADD_UNIQUE, TAMIS_LAYOUT_WORD, FIXED, 50, fill_all_room, 0, 0},
+    {"an_add_to_a_window", ADD, BLOCKED, WINDOW, 1000, fill, 20, 0},
+    {"a_unique_add_to_a_window", ADD_UNIQUE, BLOCKED, WINDOW, 1000, fill, 20, 0},
+    {"an_add_that_renews", ADD, BLOCKED, WINDOW, 1000, fill_and_renew, 20, 0},
+    {"an_add_that_moves", ADD_UNIQUE, BLOCKED, WINDOW, 120, fill_buckets, 10, 0},
+    {"the_end_of_a_period", ADVANCE, BLOCKED, WINDOW, 120, fill, 20, 0},
+    {"two_periods_that_end", JUMP, BLOCKED, WINDOW, 120, fill_and_jump, 20, 0},
+    {"many_periods_that_end", JUMP, BLOCKED, WINDOW, 120, fill_and_jump, 21, 0},
+    {"an_add_to_a_cuckoo_filter", ADD, BLOCKED, CUCKOO, 1000, fill_others, 20, 0},
+    {"an_add_of_a_copy", ADD, BLOCKED, CUCKOO, 1000, fill_copies, 20, 0},
+    {"an_add_of_a_copy_too_many", ADD, BLOCKED, CUCKOO, 1000, fill_most_copies, 20, 0},
+    {"a_unique_add_to_a_cuckoo_filter", ADD_UNIQUE, BLOCKED, CUCKOO, 1000, fill_others, 20, 0},
+    {"an_add_that_moves_copies", ADD_UNIQUE, BLOCKED, CUCKOO, 120, fill_buckets, 60, 0},
+    {"a_remove_of_a_copy", REMOVE, BLOCKED, CUCKOO, 1000, fill_copies, 20, 0},
+    {"a_remove_of_the_last_copy", REMOVE, BLOCKED, CUCKOO, 1000, fill_one_copy, 20, 0},
 };
 
 static const struct situation at_system_calls[] = {
-    {"an_opening", OPEN, BLOCKED, true, false, 50, fill, 80, 0},
-    {"an_opening_that_counts_again", OPEN, BLOCKED, true, false, 50, fill, 80,
+    {"an_opening", OPEN, BLOCKED, GROWS, 50, fill, 80, 0},
+    {"an_opening_that_counts_again", OPEN, BLOCKED, GROWS, 50, fill, 80,
      16 /* of the first tally */},
-    {"an_opening_of_a_window", OPEN, BLOCKED, false, true, 120, fill, 20, 0},
-    {"an_opening_that_mends", OPEN, BLOCKED, false, true, 120, fill_and_sync, 20, BOOT_OF_A_WINDOW},
-    {"a_checkpoint", SYNC, BLOCKED, false, true, 120, fill_and_sync, 20, 0},
+    {"an_opening_of_a_window", OPEN, BLOCKED, WINDOW, 120, fill, 20, 0},
+    {"an_opening_that_mends", OPEN, BLOCKED, WINDOW, 120, fill_and_sync, 20, BOOT_OF_A_WINDOW},
+    {"a_checkpoint", SYNC, BLOCKED, WINDOW, 120, fill_and_sync, 20, 0},
+    {"an_opening_that_mends_copies", OPEN, BLOCKED, CUCKOO, 120, fill_copies_and_sync, 20,
+     BOOT_OF_A_WINDOW},
+    {"a_checkpoint_of_copies", SYNC, BLOCKED, CUCKOO, 120, fill_copies_and_sync, 20, 0},
 };
 
 static const struct situation creations[] = {
-    {"a_creation", CREATE, BLOCKED, true, false, 50, NULL, 0, 0},
-    {"a_creation_of_a_window", CREATE, BLOCKED, false, true, 120, NULL, 0, 0},
+    {"a_creation", CREATE, BLOCKED, GROWS, 50, NULL, 0, 0},
+    {"a_creation_of_a_window", CREATE, BLOCKED, WINDOW, 120, NULL, 0, 0},
+    {"a_creation_of_a_cuckoo_filter", CREATE, BLOCKED, CUCKOO, 120, NULL, 0, 0},
 };
 
 static struct CMUnitTest tests[40];
@@ -747,8 +882,9 @@ int main(void)
   add_tests(situations, sizeof situations / sizeof *situations, kill_anywhere, NULL);
   add_tests(at_system_calls, sizeof at_system_calls / sizeof *at_system_calls, kill_at_system_calls,
             NULL);
-  add_tests(creations, 2, a_creation, NULL);
-  add_tests(creations, 2, a_creation_in_place, "a_creation_in_place");
+  add_tests(creations, sizeof creations / sizeof *creations, a_creation, NULL);
+  add_tests(creations, sizeof creations / sizeof *creations, a_creation_in_place,
+            "a_creation_in_place");
   in_memory = true;
   return _cmocka_run_group_tests("shared_kill", tests, n_tests, NULL, NULL);
 }

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: a cuckoo filter that processes share, with removes and counts: a *counted* table.
+ *
+ * Such a filter is a window whose clock stands still.  Its epoch word never changes: no period
+ * ends.  It is that of a window of COUNTED_PERIODS periods, which has the stamps 1 to 7, in the
+ * period whose stamp is 6.  So stamp 7 is dead, and the age of an entry is 0 to 5.  This age is the
+ * number of the key's *further copies*:
+ *
+ *    stamp    6  5  4  3  2  1       7
+ *    copies   1  2  3  4  5  6       dead: no lane has it
+ *
+ * An add of a new key writes the stamp "now", as in any window.  An add of a key that is in writes
+ * the stamp below, and a remove the stamp above, or clears the lane of the last copy.  Each of
+ * these is one store of a word, under the stripes of both buckets of the key.  So look-ups, moves,
+ * copies for a save, locks, and what a process mends after another one was killed, are those of
+ * windows, with their arguments ([A], [B], [C], [D] in table.h, [K], [H] in shared.h).  What differs:
+ *
+ * [M] Mending.  A killed owner of stripes may have left an entry twice.  Both lanes have the same
+ *     count: no call changes either without the stripes of both, which it takes over, and mends,
+ *     before it looks.  A process that takes a stripe over counts further copies again, too.  A
+ *     call that was killed has added its copy, or removed it, or not: its one store says which.
+ *
+ * [V] Room.  A remove makes room, which other processes do not see in their own marks of full
+ *     segments (base/fullness.h).  So each stripe counts how many lanes were cleared, and a mark holds
+ *     for as long as the sum of these counts stays about the same (window_rooms() in table.h).
+ *
+ * [W] After a failure of power, an entry that is whole in the words is not older than the last call
+ *     of tamis_sync that has returned, as that has written its page.  So its count stays, and only
+ *     those entries of the checkpoint are added that the words lack.  A remove since then may be
+ *     undone.
+ *
+ * A dead stamp of 0 would leave one more copy.  But then an empty lane would match a key whose
+ * fingerprint is 1: look-ups subtract 1 from the xor of both (bucket.h).
+ */
+#ifndef TAMIS_LIB_WINDOW_COUNTED_H
+#define TAMIS_LIB_WINDOW_COUNTED_H
+
+#include "window/table.h"
+
+enum {
+  COUNTED_PERIODS = 5,
+  COUNTED_COPIES = COUNTED_PERIODS + 1, /* the most that a key has */
+  COUNTED_NOW = COUNTED_COPIES,         /* the stamp of one copy */
+  COUNTED_STAMPS = COUNTED_PERIODS + 2
+};
+
+/* The epoch word of all such filters. */
+static inline uint64_t counted_epoch(void)
+{
+  return epoch_make(0, 0, false, COUNTED_NOW, COUNTED_STAMPS);
+}
+
+/* The copies of an entry.  In a file that another process has written to, an entry may have any
+ * stamp: then none, or one more than possible. */
+static inline unsigned counted_copies(const struct window_shape *s, uint64_t entry)
+{
+  return entry ? COUNTED_STAMPS - window_stamp_of(s, entry) : 0;
+}
+
+/* The further copies of all entries in a word. */
+static inline uint64_t counted_further(const struct window_shape *s, uint64_t value)
+{
+  uint64_t further = 0;
+  for (uint64_t used = window_used(s, value); used; used &= used - 1) {
+    const unsigned lane = lanes_first(&s->lane, used);
+    further += (counted_copies(s, lane_get(&s->lane, value, lane)) - UINT64_C(1)) & 7;
+  }
+  return further;
+}
+
+#endif

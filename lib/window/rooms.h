@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: segments of a sliding window that are known to be full (base/fullness.h), and what makes
+ * room in them.
+ */
+#ifndef TAMIS_LIB_WINDOW_ROOMS_H
+#define TAMIS_LIB_WINDOW_ROOMS_H
+
+#include "window/table.h"
+
+static inline unsigned window_mark_of(const struct window_layer *layer, uint64_t bucket)
+{
+  const struct window_geometry *g = &layer->geometry;
+  return g->segments > 1 ? bucket / window_segment_buckets(g) % WINDOW_MARKS : 0;
+}
+
+/* Called after an entry has left a bucket. */
+static inline void window_has_room(struct window_layer *layer, uint64_t bucket)
+{
+  unsigned mark = window_mark_of(layer, bucket);
+  if (__builtin_expect(fullness_state(&layer->full[mark]) != 0, 0))
+    fullness_has_room(&layer->full[mark], &layer->vacated[mark],
+                      (layer->geometry.segments / WINDOW_MARKS + 1) *
+                          window_segment_buckets(&layer->geometry));
+}
+
+/* Counts a lane of a counted table that has been cleared.  The caller holds the stripe.
+ * ORDER stripe.vacated (release)
+ *   pairs with     stripe.vacated_by_all
+ *   makes visible  the lane that is free
+ *   if weakened    a call might find no room although it knows the new count, and set a mark with
+ *                  that count, which stays although there is room
+ *   checked by     mutants/vacated_lanes_are_not_counted (that they are) */
+static inline void window_vacate(struct window_stripe *stripe)
+{
+  uint64_t vacated = atomic_load_explicit(&stripe->vacated, memory_order_relaxed);
+  atomic_store_explicit(&stripe->vacated, vacated + 1, memory_order_release);
+}
+
+/* How many lanes the removes of all processes have cleared, in units of so many that another search
+ * for room is worth while: as in fullness_has_room().
+ * ORDER stripe.vacated_by_all (acquire)
+ *   pairs with     stripe.vacated, which has the argument */
+static inline uint64_t window_vacated(const struct window *w)
+{
+  const struct window_geometry *g = &w->first.geometry;
+  const uint64_t enough = g->segments * window_segment_buckets(g) / FULLNESS_SEARCH;
+  uint64_t sum = 0;
+  for (uint64_t i = 0; i <= w->stripes.mask; i++)
+    sum += atomic_load_explicit(&w->stripes.all[i].vacated, memory_order_acquire);
+  return enough > 1 ? sum / enough : sum;
+}
+
+/* The count of rooms that marks have.  The end of a period makes room, too: lanes become free. */
+static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
+{
+  const uint64_t rooms = epoch_period(epoch) + fullness_counted(&w->rooms);
+  return w->counted ? rooms + window_vacated(w) : rooms;
+}
+
+#endif

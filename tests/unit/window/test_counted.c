@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A cuckoo filter that processes share: removes and counts.  Two handles of one file in one process
+ * are two processes to each other.  (unit/test_shared_kill.c has what killed processes leave.)
+ */
+#include "saved_unit.h"
+#include "shared_unit.h"
+
+#include "window/counted.h"
+#include "window/rooms.h"
+
+#include <pthread.h>
+
+/* At this rate no key of these tests is found by chance. */
+static tamis_options cuckoo_options(uint64_t capacity)
+{
+  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
+  options.kind = TAMIS_CUCKOO;
+  options.capacity = capacity;
+  options.fpp = 1e-6;
+  options.seed = 42;
+  return options;
+}
+
+static tamis_filter *open_cuckoo(uint64_t capacity)
+{
+  const tamis_options options = cuckoo_options(capacity);
+  unlink(shared_path);
+  return open_shared(&options);
+}
+
+static void add_keys(tamis_filter *f, uint64_t from, uint64_t n)
+{
+  for (uint64_t key = from; key < from + n; key++)
+    assert_int_equal(tamis_add_hash(f, hash_of(key)), TAMIS_OK);
+}
+
+/* ---- the calls ---- */
+
+/* What is right after these calls. */
+struct expected {
+  unsigned copies;
+  int result;
+};
+
+static struct expected expect(unsigned copies, unsigned call)
+{
+  switch (call) {
+  case 0:
+    return copies < COUNTED_COPIES ? (struct expected){copies + 1, TAMIS_OK}
+                                   : (struct expected){copies, TAMIS_EFULL};
+  case 1:
+    return copies ? (struct expected){copies, TAMIS_PRESENT} : (struct expected){1, TAMIS_OK};
+  default:
+    return copies ? (struct expected){copies - 1, TAMIS_OK} : (struct expected){0, TAMIS_ABSENT};
+  }
+}
+
+/* Of many keys, so that entries move. */
+static void all_calls_count_exactly(void **state)
+{
+  (void) state;
+  enum { KEYS = 1000, CALLS = 60000 / SCALE };
+  static unsigned copies[KEYS];
+  tamis_filter *a = open_cuckoo(KEYS), *handles[2] = {a, open_shared(NULL)};
+  int (*const calls[])(tamis_filter *, uint64_t) = {tamis_add_hash, tamis_add_unique_hash,
+                                                    tamis_remove_hash};
+  uint64_t random = 1, sum = 0;
+  memset(copies, 0, sizeof copies);
+  for (unsigned i = 0; i < CALLS; i++) {
+    random = hash_of(random + i);
+    const unsigned call = random / 8 % 16 < 8 ? 0 : random / 8 % 16 < 9 ? 1 : 2;
+    const uint64_t key = random >> 32 & (i & 64 ? 1023 : 15), at = key % KEYS;
+    const struct expected e = expect(copies[at], call);
+    assert_int_equal(calls[call](handles[random % 2], hash_of(at)), e.result);
+    sum += e.copies - (uint64_t) copies[at];
+    copies[at] = e.copies;
+    assert_int_equal(tamis_count_hash(handles[random / 2 % 2], hash_of(at)), e.copies);
+    assert_int_equal(tamis_contains_hash(handles[random / 4 % 2], hash_of(at)), e.copies > 0);
+    if (i % 512 == 0) {
+      assert_int_equal(stats_of(a).count, sum);
+      assert_valid(a);
+    }
+  }
+  for (uint64_t key = 0; key < KEYS; key++)
+    assert_int_equal(tamis_count_hash(a, hash_of(key)), copies[key]);
+  tamis_destroy(handles[1]);
+  tamis_destroy(a);
+}
+
+static void batches_count_exactly(void **state)
+{
+  (void) state;
+  enum { KEYS = 300 };
+  uint64_t hashes[2 * KEYS], counts[2 * KEYS];
+  bool found[2 * KEYS];
+  int results[KEYS];
+  tamis_filter *f = open_cuckoo(KEYS);
+  for (uint64_t key = 0; key < 2 * KEYS; key++)
+    hashes[key] = hash_of(key);
+  assert_int_equal(tamis_add_many_hash(f, hashes, KEYS, results), TAMIS_OK);
+  assert_int_equal(tamis_add_unique_many_hash(f, hashes, KEYS, results), TAMIS_OK);
+  for (unsigned i = 0; i < KEYS; i++)
+    assert_int_equal(results[i], TAMIS_PRESENT);
+  assert_int_equal(tamis_add_many_hash(f, hashes, KEYS / 2, results), TAMIS_OK);
+  assert_int_equal(tamis_count_many_hash(f, hashes, 2 * KEYS, counts), 3 * KEYS / 2);
+  for (unsigned i = 0; i < 2 * KEYS; i++)
+    assert_int_equal(counts[i], i < KEYS / 2 ? 2 : i < KEYS);
+  assert_int_equal(tamis_contains_many_hash(f, hashes, 2 * KEYS, found), KEYS);
+  assert_int_equal(stats_of(f).count, 3 * KEYS / 2);
+  tamis_destroy(f);
+}
+
+/* A look-up of a key does not take an empty lane for its entry, whatever its fingerprint is. */
+static void empty_lanes_match_nothing(void **state)
+{
+  (void) state;
+  enum { KEYS = 200000 / SCALE };
+  tamis_options options = cuckoo_options(100000);
+  options.fpp = 0.03;
+  unlink(shared_path);
+  tamis_filter *f = open_shared(&options);
+  for (uint64_t key = 0; key < KEYS; key++) {
+    assert_false(tamis_contains_hash(f, hash_of(key)));
+    assert_int_equal(tamis_count_hash(f, hash_of(key)), 0);
+  }
+  tamis_destroy(f);
+}
+
+static void figures_are_those_of_a_fixed_cuckoo_filter(void **state)
+{
+  (void) state;
+  tamis_filter *f = open_cuckoo(1000);
+  add_keys(f, 0, 500);
+  add_keys(f, 0, 100);
+  const tamis_stats s = stats_of(f);
+  assert_int_equal(s.kind, TAMIS_CUCKOO);
+  assert_int_equal(s.count, 600);
+  assert_int_equal(s.capacity, 1000);
+  assert_int_equal(s.parts, 1);
+  assert_int_equal(s.period, 0);
+  assert_int_equal(s.oldest_part_age, 0);
+  assert_int_equal(s.generations, 1);
+  assert_int_equal(s.segments, 1);
+  assert_true(s.fingerprint_bits > 20 && s.fpp_estimate > 0 && s.fpp_estimate <= 1e-6);
+  assert_true(s.load > 0.599 && s.load < 0.601);
+  assert_int_equal(tamis_advance(f), TAMIS_EUNSUPPORTED);
+  assert_int_equal(tamis_advance_to(f, 7), TAMIS_EUNSUPPORTED);
+  assert_int_equal(tamis_set_period(f, 7), TAMIS_EUNSUPPORTED);
+  tamis_destroy(f);
+}
+
+static void assert_refused(tamis_options options, const char *why)
+{
+  char text[400];
+  tamis_filter *f;
+  assert_int_equal(tamis_open_shared(&options, shared_path, &f), TAMIS_EUNSUPPORTED);
+  assert_int_equal(tamis_shared_check(&options, shared_path, text, sizeof text),
+                   TAMIS_EUNSUPPORTED);
+  assert_non_null(strstr(text, why));
+}
+
+static void what_cannot_be_shared_is_refused(void **state)
+{
+  (void) state;
+  tamis_options options = cuckoo_options(1000);
+  options.growable = true;
+  assert_refused(options, "a cuckoo filter that processes share has a fixed size");
+  options.growable = false;
+  options.fpp = 1e-9;
+  assert_refused(options, "a cuckoo filter that processes share for 1000 keys needs at least");
+  options.fpp = 0.01;
+  options.window = 3;
+  assert_refused(options, "(TAMIS_CUCKOO) with a window; a filter that processes share must be");
+  options.kind = TAMIS_COUNTING_BLOOM;
+  options.window = 0;
+  assert_refused(options, "or without a window of kind 2 (TAMIS_CUCKOO)");
+}
+
+/* ---- room ---- */
+
+static uint64_t fill(tamis_filter *f, uint64_t key)
+{
+  for (unsigned refused = 0; refused < 200; key++)
+    refused += tamis_add_hash(f, hash_of(key)) == TAMIS_EFULL;
+  return key;
+}
+
+/* Both handles know that the filter is full.  Removes by one make room for adds by the other. */
+static void room_is_seen_by_others(void **state)
+{
+  (void) state;
+  static const uint64_t capacities[] = {500, 100000 / SCALE};
+  for (unsigned i = 0; i < 2; i++) {
+    const uint64_t capacity = capacities[i];
+    tamis_filter *a = open_cuckoo(capacity), *b = open_shared(NULL);
+    uint64_t next = fill(b, fill(a, 0)), room = capacity / 10, refused = 0;
+    assert_true(tamis_add_hash(a, hash_of(next)) == TAMIS_EFULL ||
+                tamis_add_hash(a, hash_of(next + 1)) == TAMIS_EFULL);
+    for (uint64_t key = 0; key < room; key++)
+      assert_int_equal(tamis_remove_hash(a, hash_of(key)), TAMIS_OK);
+    for (uint64_t key = next; key < next + room / 2; key++)
+      refused += tamis_add_hash(b, hash_of(key)) == TAMIS_EFULL;
+    assert_int_equal(refused, 0);
+    assert_valid(a);
+    tamis_destroy(b);
+    tamis_destroy(a);
+  }
+}
+
+/* A key that is in gets copies although there is no room for others. */
+static void copies_need_no_room(void **state)
+{
+  (void) state;
+  tamis_filter *f = open_cuckoo(500);
+  (void) fill(f, 0);
+  const uint64_t refused = stats_of(f).refused_adds;
+  for (unsigned copies = 1; copies <= COUNTED_COPIES; copies++) {
+    assert_int_equal(tamis_count_hash(f, hash_of(7)), copies);
+    assert_int_equal(tamis_add_hash(f, hash_of(7)),
+                     copies < COUNTED_COPIES ? TAMIS_OK : TAMIS_EFULL);
+  }
+  assert_int_equal(stats_of(f).refused_adds, refused + 1);
+  tamis_destroy(f);
+}
+
+/* Entries that have moved are counted by the stripes of their new places: who takes one stripe over counts the
+ * same. */
+static void each_stripe_counts_its_own_part(void **state)
+{
+  (void) state;
+  tamis_options options = cuckoo_options(3000);
+  options.stripes = 8;
+  unlink(shared_path);
+  tamis_filter *f = open_shared(&options);
+  struct window *w = window_of(f);
+  for (uint64_t key = 0; stats_of(f).evictions < 50; key++) {
+    assert_int_equal(tamis_add_hash(f, hash_of(key)), TAMIS_OK);
+    assert_int_equal(tamis_add_hash(f, hash_of(key)), TAMIS_OK);
+  }
+  for (uint64_t i = 0; i <= w->stripes.mask; i++) {
+    struct window_stripe *stripe = &w->stripes.all[i];
+    const uint64_t lanes = window_stripe_lanes(stripe), copies = atomic_load(&stripe->copies);
+    tamis__window_mend(w, stripe);
+    assert_int_equal(window_stripe_lanes(stripe), lanes);
+    assert_int_equal(atomic_load(&stripe->copies), copies);
+  }
+  tamis_destroy(f);
+}
+
+/* ---- saved filters, and unions ---- */
+
+static void assert_counts(const tamis_filter *f, const unsigned *copies, uint64_t n)
+{
+  uint64_t sum = 0;
+  for (uint64_t key = 0; key < n; key++) {
+    assert_int_equal(tamis_count_hash(f, hash_of(key)), copies[key]);
+    sum += copies[key];
+  }
+  assert_int_equal(stats_of(f).count, sum);
+  assert_valid(f);
+}
+
+enum { SOME = 700 };
+
+static void add_some(tamis_filter *f, unsigned copies[SOME])
+{
+  for (uint64_t key = 0; key < SOME; key++)
+    for (copies[key] = 0; copies[key] < key % (COUNTED_COPIES + 1); copies[key]++)
+      assert_int_equal(tamis_add_hash(f, hash_of(key)), TAMIS_OK);
+}
+
+static void a_copy_is_a_private_filter(void **state)
+{
+  (void) state;
+  unsigned copies[SOME];
+  tamis_filter *f = open_cuckoo(SOME), *file, *copy;
+  add_some(f, copies);
+  struct bytes b = saved_bytes(f);
+  copy = load_bytes(&b);
+  assert_true(is_saved_as(copy, &b));
+  assert_int_equal(tamis_load_file(NULL, shared_path, &file), TAMIS_OK);
+  assert_counts(copy, copies, SOME);
+  assert_counts(file, copies, SOME);
+  assert_same_figures(copy, f, "a copy");
+  struct source source = source_of(&b);
+  tamis_stats info = TAMIS_STATS_INIT;
+  assert_int_equal(tamis_saved_info(read_source, &source, &info), TAMIS_OK);
+  assert_int_equal(info.count, stats_of(f).count);
+  assert_int_equal(info.parts, 1);
+  assert_int_equal(info.generations, 1);
+  assert_true(info.fpp_estimate >= stats_of(f).fpp_estimate &&
+              info.fpp_estimate <= stats_of(f).fpp_estimate);
+  assert_int_equal(tamis_sync(copy), TAMIS_EUNSUPPORTED);
+  assert_int_equal(tamis_remove_hash(copy, hash_of(1)), TAMIS_OK);
+  assert_int_equal(tamis_add_unique_hash(copy, hash_of(1)), TAMIS_OK);
+  assert_counts(copy, copies, SOME);
+  tamis_destroy(file);
+  tamis_destroy(copy);
+  assert_int_equal(tamis_map_file(NULL, shared_path, &copy), TAMIS_EUNSUPPORTED);
+  free(b.data);
+  tamis_destroy(f);
+}
+
+/* The header of a saved filter, with one number replaced. */
+static void numbers_that_contradict_the_kind_are_damage(void **state)
+{
+  (void) state;
+  tamis_filter *f = open_cuckoo(100);
+  add_keys(f, 0, 50);
+  struct bytes b = saved_bytes(f), right = saved_bytes(f);
+  const size_t array = window_bytes(&const_window_of(f)->first.geometry);
+  tamis_destroy(f);
+  enum { GEOMETRY = SAVED_GEOMETRY_AT };
+  static const struct {
+    unsigned at;
+    uint64_t value;
+    int result;
+  } wrong[] = {
+      {GEOMETRY + 8 * 0, 4, TAMIS_ECORRUPT},
+      {GEOMETRY + 8 * 1, 1, TAMIS_ECORRUPT},
+      {GEOMETRY + 8 * 2, 1, TAMIS_ECORRUPT},
+      {GEOMETRY + 8 * 3, 5, TAMIS_ECORRUPT},
+      {GEOMETRY + 8 * 4, 2, TAMIS_ECORRUPT},
+      {GEOMETRY + 8 * 5, 1, TAMIS_ECORRUPT},
+      {16, SAVED_COUNTED | SAVED_WINDOW, TAMIS_EUNSUPPORTED},
+      {16, SAVED_COUNTED | 16, TAMIS_EUNSUPPORTED},
+      {16, 0, TAMIS_ECORRUPT},
+  };
+  for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    saved_put64(b.data + wrong[i].at, wrong[i].value);
+    assert_true(repair(&b, array));
+    assert_int_equal(load_any(source_of(&b), 0, NULL), wrong[i].result);
+    memcpy(b.data, right.data, b.size);
+  }
+  assert_true(repair(&b, array));
+  assert_int_equal(load_any(source_of(&b), 0, NULL), TAMIS_OK);
+  free(b.data);
+  free(right.data);
+}
+
+/* All or nothing, as far as counts go. */
+static void unions_add_counts_up(void **state)
+{
+  (void) state;
+  tamis_filter *shared = open_cuckoo(SOME), *own;
+  assert_int_equal(tamis_load_file(NULL, shared_path, &own), TAMIS_OK);
+  unsigned copies[SOME];
+  for (uint64_t key = 0; key < SOME; key++) {
+    const unsigned here = key % 4, there = key % 64 == 63 ? 3 : key / 4 % (here ? 2 : 3);
+    for (copies[key] = 0; copies[key] < here + there; copies[key]++)
+      assert_int_equal(tamis_add_hash(copies[key] < here ? shared : own, hash_of(key)), TAMIS_OK);
+  }
+  assert_int_equal(tamis_merge(shared, own), TAMIS_OK);
+  assert_counts(shared, copies, SOME);
+  assert_int_equal(tamis_merge(shared, own), TAMIS_EFULL);
+  assert_counts(shared, copies, SOME);
+  tamis_destroy(own);
+  const tamis_options options = cuckoo_options(SOME);
+  own = make_with_options(&options); /* of another kind inside */
+  assert_int_equal(tamis_merge(shared, own), TAMIS_EINVAL);
+  assert_int_equal(tamis_merge(own, shared), TAMIS_EINVAL);
+  tamis_destroy(own);
+  tamis_destroy(shared);
+}
+
+/* ---- after a start of the machine ---- */
+
+static void start_machine(const tamis_filter *f, bool lost)
+{
+  const uint64_t other = 42;
+  const struct window *w = const_window_of(f);
+  write_file(4096 + offsetof(struct window_state, boot), &other, sizeof other);
+  for (uint64_t i = 0; lost && i < window_words(&w->first.geometry); i++)
+    word_store(&w->first.words[i], 0);
+}
+
+/* `lost`: the words are gone, and all that is left is the checkpoint.  Otherwise later adds and removes
+ * are in the words, and the checkpoint is not added to them. */
+static void counts_outlive_a_start(void **state)
+{
+  (void) state;
+  for (unsigned lost = 0; lost < 2; lost++) {
+    unsigned copies[SOME];
+    tamis_filter *f = open_cuckoo(2 * SOME);
+    add_some(f, copies);
+    assert_int_equal(tamis_sync(f), TAMIS_OK);
+    for (uint64_t key = 0; key < SOME && !lost; key++) {
+      const bool removed = key % 2 && copies[key] > 1;
+      assert_int_equal((removed ? tamis_remove_hash : tamis_add_unique_hash)(f, hash_of(key)),
+                       copies[key] ? removed ? TAMIS_OK : TAMIS_PRESENT : TAMIS_OK);
+      copies[key] = removed ? copies[key] - 1 : copies[key] ? copies[key] : 1;
+    }
+    start_machine(f, lost);
+    for (uint64_t i = 0; i <= window_of(f)->stripes.mask; i++)
+      atomic_store(&window_of(f)->stripes.all[i].copies, 12345); /* counted again */
+    tamis_destroy(f);
+    f = open_shared(NULL);
+    assert_counts(f, copies, SOME);
+    assert_int_equal(epoch_before(&window_of(f)->state->epoch), counted_epoch());
+    tamis_destroy(f);
+  }
+}
+
+/* ---- what others have written ---- */
+
+/* All stamps, in all lanes: counts are possible ones, and a remove clears what it finds. */
+static void impossible_stamps_are_harmless(void **state)
+{
+  (void) state;
+  enum { KEYS = 200 };
+  for (unsigned stamp = 0; stamp < 8; stamp++) {
+    tamis_filter *f = open_cuckoo(KEYS);
+    struct window *w = window_of(f);
+    const struct lane_shape *s = &w->first.geometry.whole.lane;
+    add_keys(f, 0, KEYS);
+    for (uint64_t i = 0; i < window_words(&w->first.geometry); i++)
+      for (unsigned lane = 0; lane < s->lanes; lane++) {
+        const uint64_t old = word_load(&w->first.words[i]), entry = lane_get(s, old, lane);
+        if (entry)
+          word_store(&w->first.words[i], lane_put(s, old, lane, (entry & ~UINT64_C(7)) | stamp));
+      }
+    for (uint64_t key = 0; key < KEYS; key++) {
+      const uint64_t copies = 7 - stamp;
+      assert_int_equal(tamis_count_hash(f, hash_of(key)), copies);
+      assert_int_equal(tamis_add_hash(f, hash_of(key)),
+                       copies < COUNTED_COPIES ? TAMIS_OK : TAMIS_EFULL);
+      for (uint64_t i = 0; i < copies + (copies < COUNTED_COPIES); i++)
+        assert_int_equal(tamis_remove_hash(f, hash_of(key)), TAMIS_OK);
+      assert_int_equal(tamis_remove_hash(f, hash_of(key)), TAMIS_ABSENT);
+    }
+    tamis_destroy(f);
+  }
+}
+
+/* ---- threads ---- */
+
+enum { THREADS = 4, OWN = 300, ROUNDS = 40000 / SCALE };
+
+struct worker {
+  tamis_filter *f;
+  uint64_t first; /* of its own keys, which only it adds and removes */
+  unsigned copies[OWN];
+  bool wrong;
+};
+
+static void *work(void *context)
+{
+  struct worker *w = context;
+  uint64_t random = w->first + 1;
+  for (unsigned i = 0; i < ROUNDS; i++) {
+    random = hash_of(random + i);
+    unsigned *copies = &w->copies[random >> 32 & 255];
+    const uint64_t hash = hash_of(w->first + (random >> 32 & 255));
+    const bool add = random % 16 < 9 - 2 * (*copies > 2);
+    const int result = add ? tamis_add_hash(w->f, hash) : tamis_remove_hash(w->f, hash);
+    if (result == TAMIS_OK)
+      *copies += add ? 1 : UINT_MAX;
+    else
+      w->wrong |= add ? result != TAMIS_EFULL : result != TAMIS_ABSENT || *copies;
+    w->wrong |= tamis_count_hash(w->f, hash) != *copies;
+    w->wrong |= tamis_contains_hash(w->f, hash) != (*copies > 0);
+  }
+  return NULL;
+}
+
+/* The filter is so full that entries move all the time. */
+static void threads_count_their_own_keys(void **state)
+{
+  (void) state;
+  static struct worker workers[THREADS];
+  pthread_t threads[THREADS];
+  tamis_filter *f = open_cuckoo(THREADS * 256 * 3 / 4), *other = open_shared(NULL);
+  uint64_t sum = 0;
+  memset(workers, 0, sizeof workers);
+  for (unsigned i = 0; i < THREADS; i++) {
+    workers[i].f = i % 2 ? f : other;
+    workers[i].first = i * UINT64_C(1000);
+    assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+  }
+  for (unsigned i = 0; i < THREADS; i++)
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+  for (unsigned i = 0; i < THREADS; i++) {
+    assert_false(workers[i].wrong);
+    for (unsigned key = 0; key < OWN; key++)
+      sum += workers[i].copies[key];
+  }
+  assert_true(stats_of(f).evictions > 0);
+  assert_int_equal(stats_of(f).count, sum);
+  assert_valid(f);
+  tamis_destroy(other);
+  tamis_destroy(f);
+}
+
+/* Nobody waits for ever. */
+static int begin_test(void **state)
+{
+  alarm(4 * PATIENCE_SECONDS);
+  return set_up(state);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin_test, tear_down)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      TEST(all_calls_count_exactly),
+      TEST(batches_count_exactly),
+      TEST(empty_lanes_match_nothing),
+      TEST(figures_are_those_of_a_fixed_cuckoo_filter),
+      TEST(what_cannot_be_shared_is_refused),
+      TEST(room_is_seen_by_others),
+      TEST(copies_need_no_room),
+      TEST(each_stripe_counts_its_own_part),
+      TEST(a_copy_is_a_private_filter),
+      TEST(numbers_that_contradict_the_kind_are_damage),
+      TEST(unions_add_counts_up),
+      TEST(counts_outlive_a_start),
+      TEST(impossible_stamps_are_harmless),
+      TEST_WITH_THREADS_BETWEEN(threads_count_their_own_keys, begin_test, tear_down),
+  };
+  in_memory = true;
+  return cmocka_run_group_tests_name("counted", tests, NULL, NULL);
+}
