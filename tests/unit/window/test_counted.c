@@ -347,7 +347,7 @@ static void unions_add_counts_up(void **state)
   assert_int_equal(tamis_load_file(NULL, shared_path, &own), TAMIS_OK);
   unsigned copies[SOME];
   for (uint64_t key = 0; key < SOME; key++) {
-    const unsigned here = key % 4, there = key % 64 == 63 ? 3 : key / 4 % (here ? 2 : 3);
+    const uint64_t here = key % 4, there = key % 64 == 63 ? 3 : key / 4 % (here ? 2 : 3);
     for (copies[key] = 0; copies[key] < here + there; copies[key]++)
       assert_int_equal(tamis_add_hash(copies[key] < here ? shared : own, hash_of(key)), TAMIS_OK);
   }
