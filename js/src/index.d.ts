@@ -91,10 +91,10 @@ export class Filter {
   /**
    * With the addon: opens the filter in a file that processes share, Node's and others with the library; if the file is
    * not there or empty, creates it with these options, of which a filter that grows needs `maxBytes`.  Without options:
-   * what is in the file.  Only Bloom filters, and windows of that kind with `growable: false`.  All that was added stays if
-   * a process is killed.  Blocks for the disk.  Throws InvalidError: the file has other options; UnsupportedError: such a
-   * filter cannot be shared, or there is no addon; CorruptError; FullError; MemoryError; TamisError 'EIO': the system has
-   * refused the file.
+   * what is in the file.  Only Bloom filters, and with `growable: false` windows of that kind and cuckoo filters, which
+   * refuse a seventh copy of a key.  All that was added stays if a process is killed.  Blocks for the disk.  Throws
+   * InvalidError: the file has other options; UnsupportedError: such a filter cannot be shared, or there is no addon;
+   * CorruptError; FullError; MemoryError; TamisError 'EIO': the system has refused the file.
    */
   static shared(path: string, options?: Options): Filter;
   /**

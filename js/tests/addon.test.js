@@ -204,6 +204,20 @@ test('kill -9 loses no key that was acknowledged', { skip }, async () => {
   }
 });
 
+test('keys of a cuckoo filter are removed by another object of the file', { skip }, () => {
+  const path = join(folder, 'cuckoo');
+  const f = Filter.shared(path, { kind: 'cuckoo', capacity: 1000, fpp: 1e-6, growable: false }), g = Filter.shared(path);
+  assert.deepEqual([f.add('a'), g.add('a'), f.count('a'), f.remove('a'), g.remove('a'), f.remove('a')], [true, false, 2, true, true, false]);
+  for (let copies = 0; copies < 6; copies++)
+    f.addCopy('a');
+  assert.throws(() => g.addCopy('a'), tamis.FullError);
+  assert.deepEqual([g.count('a'), g.stats().kind, g.stats().count], [6, 'cuckoo', 6]);
+  for (const Class of [Filter, FilterInWasm]) {
+    const copy = Class.loadSync(f.save());
+    assert.deepEqual([copy.count('a'), copy.remove('a'), copy.count('a'), f.count('a')], [6, true, 5, 6]);
+  }
+});
+
 test('the command reads the file and adds to it, and WebAssembly reads a copy', { skip: skip || (command ? false : 'TAMIS_COMMAND names no program') },
   async () => {
     const path = join(folder, 'command');
@@ -251,7 +265,9 @@ test('shared files that are refused', { skip }, () => {
     [folder, good, tamis.TamisError, /./],
     [join(folder, 'text'), good, tamis.CorruptError, /./],
     [path, { ...good, capacity: 2000 }, tamis.InvalidError, /capacity/],
-    [join(folder, 'new'), { ...good, kind: 'cuckoo' }, tamis.UnsupportedError, /./],
+    [join(folder, 'new'), { ...good, kind: 'counting_bloom' }, tamis.UnsupportedError, /./],
+    [join(folder, 'new'), { kind: 'cuckoo', capacity: 1000 }, tamis.UnsupportedError, /fixed size/],
+    [path, { ...good, kind: 'cuckoo' }, tamis.InvalidError, /^kind is/],
     [join(folder, 'new'), { capacity: 1000 }, tamis.InvalidError, /max_bytes/],
     [join(folder, 'new'), { capacity: 1000, fpp: 2 }, tamis.InvalidError, /^fpp is 2/],
   ])

@@ -221,10 +221,32 @@ static PyObject *share(module_state *state, PyTypeObject *type, PyObject *path,
   return made;
 }
 
+/* Which kind a call of shared() names, and its other keywords.  0: it names none; less: an error. */
+static int named_kind(const module_state *state, PyObject *keywords, PyObject **others)
+{
+  *others = keywords != NULL ? PyDict_Copy(keywords) : PyDict_New();
+  PyObject *type = *others != NULL ? PyDict_GetItemString(*others, "kind") : NULL;
+  int kind = TAMIS_BLOOM;
+  if (*others == NULL)
+    return -1;
+  if (type == NULL)
+    return 0;
+  if (type == Py_None)
+    kind = 0;
+  else if (type == (PyObject *) state->kinds[TAMIS_CUCKOO])
+    kind = TAMIS_CUCKOO;
+  else if (type != (PyObject *) state->kinds[TAMIS_BLOOM]) {
+    PyErr_SetString(PyExc_TypeError, "kind must be tamis.Bloom, tamis.Cuckoo, or None");
+    return -1;
+  }
+  return PyDict_DelItemString(*others, "kind") < 0 ? -1 : kind;
+}
+
 PyObject *module_shared(PyObject *module, PyObject *arguments, PyObject *keywords)
 {
   struct wanted wanted;
-  PyObject *path, *made = NULL;
+  module_state *state = state_of_module(module);
+  PyObject *path, *named, *made = NULL;
   Py_ssize_t n = PyTuple_Size(arguments);
   if (n < 1) {
     PyErr_SetString(PyExc_TypeError, "shared() needs a path, a file descriptor, or None");
@@ -232,8 +254,12 @@ PyObject *module_shared(PyObject *module, PyObject *arguments, PyObject *keyword
   }
   PyObject *others = PyTuple_GetSlice(arguments, 1, n);
   path = PyTuple_GetItem(arguments, 0);
-  if (others != NULL && wanted_read(&wanted, TAMIS_BLOOM, true, others, keywords))
-    made = share(state_of_module(module), NULL, path, wanted.has_capacity ? &wanted.options : NULL);
+  const int kind = named_kind(state, keywords, &named);
+  if (others != NULL && kind >= 0 &&
+      wanted_read(&wanted, kind ? (tamis_kind) kind : TAMIS_BLOOM, true, others, named))
+    made = share(state, kind ? state->kinds[kind] : NULL, path,
+                 wanted.has_capacity ? &wanted.options : NULL);
+  Py_XDECREF(named);
   Py_XDECREF(others);
   return made;
 }

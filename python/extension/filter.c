@@ -77,9 +77,9 @@ bool wanted_read(struct wanted *wanted, tamis_kind kind, bool shared, PyObject *
           ? PyArg_ParseTupleAndKeywords(arguments, keywords, "O|d$OOO:CountingBloom", names,
                                         &capacity, &options->fpp, &growable, &max_bytes, &seed)
       : kind == TAMIS_CUCKOO
-          ? PyArg_ParseTupleAndKeywords(arguments, keywords, "O|d$OpOOO:Cuckoo", names, &capacity,
-                                        &options->fpp, &window, &renews, &growable, &max_bytes,
-                                        &seed)
+          ? PyArg_ParseTupleAndKeywords(
+                arguments, keywords, shared ? "|Od$OpOOO:shared" : "O|d$OpOOO:Cuckoo", names,
+                &capacity, &options->fpp, &window, &renews, &growable, &max_bytes, &seed)
           : PyArg_ParseTupleAndKeywords(
                 arguments, keywords, shared ? "|Od$OpOOOO:shared" : "O|d$OpOOOO:Bloom", names,
                 &capacity, &options->fpp, &window, &renews, &growable, &max_bytes, &seed, &layout);
@@ -102,7 +102,8 @@ bool wanted_read(struct wanted *wanted, tamis_kind kind, bool shared, PyObject *
   if (is_given(layout) && !read_layout(layout, &options->layout))
     return false;
   /* All layers of a shared filter are planned within max_bytes, so without it none grows. */
-  int grows = is_given(growable) ? PyObject_IsTrue(growable) : !shared || is_given(max_bytes);
+  int grows = is_given(growable) ? PyObject_IsTrue(growable)
+                                 : !shared || (kind == TAMIS_BLOOM && is_given(max_bytes));
   options->growable = grows > 0;
   return grows >= 0;
 }

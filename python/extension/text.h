@@ -288,13 +288,16 @@
   "another one.  A Cuckoo that grows and a filter with a window cannot be mapped: load them."
 
 #define SHARED_TEXT                                                                                \
-  "shared($module, path, /, capacity=None, fpp=0.01, *, window=0, window_renews=False,\n"          \
-  "       growable=None, max_bytes=None, seed=None, layout='blocked')\n--\n\n"                     \
-  "A Bloom filter in a file that any number of processes change at once.\n\n"                      \
+  "shared($module, path, /, capacity=None, fpp=0.01, *, kind=None, window=0,\n"                    \
+  "       window_renews=False, growable=None, max_bytes=None, seed=None,\n"                        \
+  "       layout='blocked')\n--\n\n"                                                               \
+  "A filter in a file that any number of processes change at once.\n\n"                            \
   "Whoever comes first creates the file; all others get the same filter, and must ask for the\n"   \
   "same options.  Without a capacity the file must be there.  path may be a file descriptor, or\n" \
   "None for memory that processes share which this one forks later.  Of all processes that add\n"  \
   "a key, one gets True.  A process that is killed loses no key.\n\n"                              \
+  "kind       None or Bloom: a Bloom filter; Cuckoo: one with removes, which does not grow, and\n" \
+  "           raises FullError for a seventh copy of a key\n"                                      \
   "growable   None: if max_bytes is given, as a file is planned up to it; it then needs\n"         \
   "           max_bytes of address space, and of the disk what is used\n"                          \
   "The other options are those of Bloom.\n\n"                                                      \

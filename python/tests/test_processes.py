@@ -132,6 +132,41 @@ def test_what_cannot_be_shared(tmp_path):
         tamis.shared(tmp_path / "saved")
 
 
+def take_in(f, key, results):
+    results.put((f.discard(key), f.discard(key), f.add("child"), f.add("child")))
+
+
+def test_cuckoo_filters_that_processes_share(tmp_path, spawn):
+    path = tmp_path / "c.tamis"
+    f = tamis.shared(path, 1000, 1e-6, kind=tamis.Cuckoo)
+    assert type(f) is tamis.Cuckoo and f.mode == "shared"
+    assert f.add("lease") and not f.add("lease")
+    results = spawn.SimpleQueue()
+    process = spawn.Process(target=take_in, args=(f, "lease", results))
+    process.start()
+    assert results.get() == (True, True, True, False)
+    process.join()
+    g = tamis.shared(path)
+    assert type(g) is tamis.Cuckoo and "lease" not in g and g.count("child") == f.count("child") == 2
+    for copies in range(2, 6):
+        assert not g.add("child") and f.count("child") == copies + 1
+    with pytest.raises(tamis.FullError):
+        f.add("child")
+    assert tamis.shared(path, 1000, 1e-6, kind=tamis.Cuckoo).stats().count == 6
+    for copy_of in tamis.load(path), tamis.from_bytes(f.to_bytes()):
+        assert type(copy_of) is tamis.Cuckoo and copy_of.mode == "private" and copy_of.count("child") == 6
+        copy_of.remove("child")
+        assert copy_of.count("child") == 5 and f.count("child") == 6
+    for wrong in dict(kind=tamis.Bloom), dict(kind=tamis.Cuckoo, growable=True), dict(kind=tamis.Cuckoo, window=2):
+        with pytest.raises(ValueError):
+            tamis.shared(path, 1000, 1e-6, **wrong)
+    with pytest.raises(ValueError):
+        tamis.shared(path, kind=tamis.Bloom)
+    for wrong in dict(kind=tamis.CountingBloom), dict(kind="cuckoo"), dict(kind=tamis.Cuckoo, layout="blocked"):
+        with pytest.raises(TypeError):
+            tamis.shared(path, 1000, 1e-6, **wrong)
+
+
 def test_windows_that_processes_share(tmp_path, spawn):
     path = tmp_path / "w.tamis"
     f = tamis.shared(path, 1000, 1e-6, window=2)

@@ -77,7 +77,8 @@ class Once:
             fpp = 2.5e-9 * (window + 1) if window else 1e-9
 
         def opened(of: Union[str, int]) -> Bloom:
-            return shared(of, capacity, fpp, max_bytes=max_bytes, window=window, growable=growable)
+            filter: Bloom = shared(of, capacity, fpp, max_bytes=max_bytes, window=window, growable=growable)
+            return filter
 
         made = opened(self.path)
         self._claims: Optional[_Claims] = _Claims.of(self.path)

@@ -158,19 +158,20 @@ class CountingBloom(Filter):
 
 def load(path: _Path, /, *, max_bytes: Optional[int] = None) -> Any: ...  # Bloom, Cuckoo or CountingBloom
 def open(path: _Path, /, *, check: bool = False) -> Any: ...
-def shared(
+def shared(  # a Bloom, or a Cuckoo
     path: Union[_Path, int, None],
     /,
     capacity: Optional[int] = None,
     fpp: float = 0.01,
     *,
+    kind: Optional[type[Filter]] = None,
     window: int = 0,
     window_renews: bool = False,
     growable: Optional[bool] = None,
     max_bytes: Optional[int] = None,
     seed: Optional[int] = None,
     layout: _Layout = "blocked",
-) -> Bloom: ...
+) -> Any: ...
 def from_bytes(data: ReadableBuffer, /, *, max_bytes: Optional[int] = None) -> Any: ...
 def contains_each(filters: Iterable[Optional[Filter]], key: _Key, /) -> list[bool]: ...
 # list[list[bool]], or a numpy array of two dimensions for one of keys
