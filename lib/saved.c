@@ -55,7 +55,7 @@ static int check_hash(const struct saved_head *saved, const struct tamis_filter 
 
 const struct filter_kind *tamis__find_counted_kind(tamis_kind kind)
 {
-#ifndef TAMIS_WITHOUT_WINDOWS
+#if !defined(TAMIS_WITHOUT_WINDOWS) && !defined(TAMIS_COMPACT)
   if (kind == TAMIS_CUCKOO)
     return &tamis__window_counted_kind;
 #endif

@@ -212,10 +212,9 @@ test('keys of a cuckoo filter are removed by another object of the file', { skip
     f.addCopy('a');
   assert.throws(() => g.addCopy('a'), tamis.FullError);
   assert.deepEqual([g.count('a'), g.stats().kind, g.stats().count], [6, 'cuckoo', 6]);
-  for (const Class of [Filter, FilterInWasm]) {
-    const copy = Class.loadSync(f.save());
-    assert.deepEqual([copy.count('a'), copy.remove('a'), copy.count('a'), f.count('a')], [6, true, 5, 6]);
-  }
+  const copy = Filter.loadSync(f.save());
+  assert.deepEqual([copy.count('a'), copy.remove('a'), copy.count('a'), f.count('a')], [6, true, 5, 6]);
+  assert.throws(() => FilterInWasm.loadSync(f.save()), tamis.UnsupportedError);
 });
 
 test('the command reads the file and adds to it, and WebAssembly reads a copy', { skip: skip || (command ? false : 'TAMIS_COMMAND names no program') },

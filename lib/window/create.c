@@ -58,7 +58,7 @@ uint64_t tamis__window_total_bytes(const struct window_plan *plan)
 
 struct window_plan tamis__window_plan_of(const tamis_options *options)
 {
-  const bool counted = !options->window;
+  const bool counted = NOT_COMPACT(!options->window);
   return (struct window_plan){.spec = {.periods = counted ? COUNTED_PERIODS : options->window,
                                        .capacity = options->capacity,
                                        .fpp = options->fpp,
@@ -109,7 +109,7 @@ static void set_parts(struct window *w, const struct window_sizes *s,
 static struct filter_operations operations_for(const struct window_calls *calls,
                                                const struct window_plan *plan)
 {
-  if (plan->counted)
+  if (NOT_COMPACT(plan->counted))
     return (struct filter_operations){.kind = &tamis__window_counted_kind,
                                       .contains = calls->contains,
                                       .contains_many = NOT_COMPACT(calls->contains_many),
@@ -187,7 +187,7 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   atomic_store_explicit(&w->newest, &w->first, memory_order_relaxed);
   if (!w->shared)
     atomic_store_explicit(&w->state->epoch,
-                          plan->counted ? counted_epoch() : epoch_first(w->stamps),
+                          NOT_COMPACT(plan->counted) ? counted_epoch() : epoch_first(w->stamps),
                           memory_order_relaxed);
   return w;
 }

@@ -104,7 +104,7 @@ static void count_move_locked(struct window *w, const struct window_layer *layer
   window_use(from, -1);
   if (!taken)
     window_use(to, 1);
-  if (w->counted) {
+  if (window_is_counted(w)) {
     const uint64_t further = counted_further(&layer->geometry.shape, entry);
     window_count_copies(from, -further);
     window_count_copies(to, further);

@@ -47,7 +47,8 @@ struct load {
 
 static bool is_counted(const struct saved_head *saved)
 {
-  return saved->features & SAVED_COUNTED;
+  (void) saved;
+  return NOT_COMPACT(saved->features & SAVED_COUNTED);
 }
 
 /* Whether it is a window of the cuckoo kind. */
@@ -374,7 +375,7 @@ static void count_lanes(struct window *w, const struct window_layer *layer)
     const uint64_t value = word_load(&layer->words[i]);
     window_lock(w, stripe);
     window_use(stripe, (int64_t) lanes_count(window_used(&layer->geometry.whole, value)));
-    if (w->counted)
+    if (window_is_counted(w))
       window_count_copies(stripe, counted_further(&layer->geometry.whole, value));
     window_unlock(w, stripe);
   }

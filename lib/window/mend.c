@@ -38,7 +38,7 @@ static void mend_word_locked(const struct window *w, uint64_t index, struct in_u
     used &= ~(left & -left);
   }
   in_use->lanes += lanes_count(used);
-  if (w->counted)
+  if (window_is_counted(w))
     in_use->further += counted_further(s, value);
 }
 
@@ -81,8 +81,9 @@ void tamis__window_mend_all(struct window *w)
   const uint64_t words = window_words(&layer->geometry);
   uint64_t epoch = epoch_before(&state->epoch);
   unsigned now = epoch_now(epoch) - 1U < w->stamps ? epoch_now(epoch) : 1;
-  const uint64_t number = w->counted ? 0 : window_period(w);
-  epoch = w->counted ? counted_epoch() : epoch_make(epoch_period(epoch), 0, false, now, w->stamps);
+  const uint64_t number = window_is_counted(w) ? 0 : window_period(w);
+  epoch = window_is_counted(w) ? counted_epoch()
+                               : epoch_make(epoch_period(epoch), 0, false, now, w->stamps);
   atomic_store_explicit(&state->epoch, epoch,
                         memory_order_relaxed); /* as below: no other process uses the window */
   atomic_store_explicit(&state->numbers, epoch_numbers(epoch, number), memory_order_relaxed);

@@ -55,7 +55,7 @@ static inline uint64_t window_vacated(const struct window *w)
 static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
 {
   const uint64_t rooms = epoch_period(epoch) + fullness_counted(&w->rooms);
-  return w->counted ? rooms + window_vacated(w) : rooms;
+  return window_is_counted(w) ? rooms + window_vacated(w) : rooms;
 }
 
 #endif

@@ -73,7 +73,7 @@ void tamis__window_put_numbers(const struct window_plan *plan, uint64_t *numbers
   const struct window_copied_layer only = {.geometry = plan->geometry, .index = plan->index};
   numbers[SAVED_WINDOW_PERIODS] = plan->spec.periods;
   numbers[SAVED_WINDOW_RENEWS] = plan->renews;
-  numbers[SAVED_WINDOW_STAMP] = plan->counted ? COUNTED_NOW : 1;
+  numbers[SAVED_WINDOW_STAMP] = NOT_COMPACT(plan->counted) ? COUNTED_NOW : 1;
   numbers[SAVED_WINDOW_LAYERS] = 1;
   put_layer(&only, &numbers[SAVED_WINDOW_OLDEST]);
 }
@@ -92,7 +92,7 @@ void tamis__window_describe(const tamis_filter *f, struct saved_head *out)
                                  .stripes = w->stripes_wanted};
   for (unsigned i = 0; i < n; i++)
     out->figures.bytes += window_bytes(&layers[i].geometry);
-  out->features = w->counted ? SAVED_COUNTED : SAVED_WINDOW;
+  out->features = window_is_counted(w) ? SAVED_COUNTED : SAVED_WINDOW;
   out->geometry[SAVED_WINDOW_PERIODS] = w->spec.periods;
   out->geometry[SAVED_WINDOW_RENEWS] = w->renews;
   out->geometry[SAVED_WINDOW_PERIOD] = epoch_number(epoch, out->numbers);
@@ -216,7 +216,7 @@ int tamis__window_copy_segment(struct window *w, const struct window_copied_laye
   }
   if (!found)
     memset(words, 0, (size_t) window_segment_words(g) * sizeof *words);
-  if (window_counts_copies(w) || w->counted)
+  if (window_counts_copies(w) || window_is_counted(w))
     clear_twins(g, words);
   if (window_counts_copies(w))
     drop_counts(g, words, segment * window_segment_words(g), &begin, counts);
@@ -233,7 +233,7 @@ static uint64_t copy_segment(struct copy *copy, const struct window_copied_layer
                                                &copy->counts, &copy->w->allocator, &epoch);
   for (uint64_t i = 0; i < window_segment_words(g); i++) {
     copy->lanes += lanes_count(window_used(&g->whole, copy->words[i]));
-    if (copy->filter->counted)
+    if (window_is_counted(copy->filter))
       copy->further += counted_further(&g->whole, copy->words[i]);
   }
   return epoch_number(epoch, copy->w->head->numbers);

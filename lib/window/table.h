@@ -319,6 +319,13 @@ static inline const struct window *const_window_of(const tamis_filter *f)
   return (const struct window *) f;
 }
 
+/* Whether it is a counted table. */
+static inline bool window_is_counted(const struct window *w)
+{
+  (void) w;
+  return NOT_COMPACT(w->counted);
+}
+
 /* Whether the window is of the cuckoo kind, with counts of copies beside its lanes. */
 static inline bool window_counts_copies(const struct window *w)
 {

@@ -88,7 +88,7 @@ static int unite_locked(struct window_memory *memory, const struct united *u, ui
   struct found at = find_entry(&u->pair, &view);
   bool live = is_live(layer, &at, epoch);
   unsigned age = u->age;
-  if (live && w->counted)
+  if (live && window_is_counted(w))
     return unite_counted_locked(w, u, &at);
   if (live) {
     unsigned other = epoch_age(epoch, window_stamp_of(&layer->geometry.shape, at.entry), w->stamps);
@@ -103,7 +103,7 @@ static int unite_locked(struct window_memory *memory, const struct united *u, ui
     return result;
   if (!at.entry)
     window_use(window_stripe(w, layer, at.bucket), 1);
-  if (w->counted)
+  if (window_is_counted(w))
     window_count_copies(window_stripe(w, layer, at.bucket), age);
   window_store(layer, at.bucket, at.lane,
                u->pair.fingerprint | epoch_stamp_of_age(epoch, age, w->stamps));
@@ -178,7 +178,7 @@ static struct united united_of(const struct both *b, const struct lane_place *at
   u.pair.fingerprint = window_fingerprint_of(&g->shape, at->entry);
   u.pair.place = (struct window_buckets){at->lower, window_other_bucket(g, at->lower, at->entry)};
   u.age = epoch_age(epoch, window_stamp_of(&g->shape, at->entry), b->from->stamps);
-  if (b->from->counted)
+  if (window_is_counted(b->from))
     u.copies = u.age + 1;
   return u;
 }
@@ -192,7 +192,7 @@ static int count_missing(struct both *b, const struct united *u)
     struct view view = look_at(&u->pair);
     struct found found = find_entry(&u->pair, &view);
     live = is_live(b->layer, &found, epoch);
-    b->too_many |= live && b->into->counted &&
+    b->too_many |= live && window_is_counted(b->into) &&
                    counted_copies(&b->to.geometry.shape, found.entry) + u->copies > COUNTED_COPIES;
   }
   window_leave(reader);
@@ -292,7 +292,7 @@ static int plan(struct both *b)
   const struct window_geometry *g = &b->to.geometry;
   if (window_all_further(b->into) + window_all_further(b->from) >= saved_most_united)
     return TAMIS_EFULL;
-  const bool copies_fit = b->checkpoint || !b->into->counted;
+  const bool copies_fit = b->checkpoint || !window_is_counted(b->into);
   uint64_t used = window_lanes_in_use(b->into);
   if (copies_fit && used + window_lanes_in_use(b->from) <= g->capacity)
     return TAMIS_OK;

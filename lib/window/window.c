@@ -80,7 +80,8 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
     return tamis__refuse_capacity(why, options, bytes_for);
   if (result != TAMIS_OK)
     return tamis__refuse_rate(why, options,
-                              plan.counted ? "a cuckoo filter that processes share" : "a window",
+                              NOT_COMPACT(plan.counted) ? "a cuckoo filter that processes share"
+                                                        : "a window",
                               lowest_rate(options));
   result = tamis__check_max_bytes(why, options, tamis__window_total_bytes(&plan));
   if (result != TAMIS_OK || !out)
@@ -146,7 +147,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->fpp = w->spec.fpp;
   out->layout = TAMIS_LAYOUT_BLOCKED;
   out->growths = atomic_load_explicit(&w->growths, memory_order_relaxed);
-  if (w->counted) {
+  if (window_is_counted(w)) {
     out->generations = 1;
     out->segments = w->first.geometry.segments;
   } else {
@@ -261,7 +262,7 @@ static const char *find_fault(const struct window *w)
        layer = window_next(layer, epoch)) {
     fault = find_fault_in_layer(w, layer, &used);
     fault = fault ? fault : find_fault_in_counts(layer, &further);
-    for (uint64_t i = 0; w->counted && i < window_words(&layer->geometry); i++)
+    for (uint64_t i = 0; window_is_counted(w) && i < window_words(&layer->geometry); i++)
       further += counted_further(&layer->geometry.whole, word_load(&layer->words[i]));
   }
   if (fault)
