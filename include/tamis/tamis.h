@@ -14,6 +14,7 @@
  *     tamis_contains(filter, key, len)                   "it was probably added"
  *     tamis_remove(filter, key, len)                     TAMIS_CUCKOO; only what you have added
  *     tamis_advance(filter)                              options.window: a period has ended
+ *     tamis_add_unique_for(filter, key, len, 0)          this key stays until the period ends
  *     tamis_save_file(filter, path), tamis_load_file(NULL, path, &filter)
  *     tamis_stats_text(filter, TAMIS_PROMETHEUS, "name", write, context)
  *     tamis_destroy(filter)                              when no thread uses it any more
@@ -296,6 +297,19 @@ TAMIS_API int tamis_advance_to(tamis_filter *f, uint64_t period);
  *   Threads, Blocks, Order, Errors  as tamis_advance_to */
 TAMIS_API int tamis_set_period(tamis_filter *f, uint64_t period);
 
+/* ---- tamis_add_for: keys of a window that end by themselves ---- */
+
+/* As tamis_add and tamis_add_unique, for a key that is remembered while `periods` more periods run,
+ * at most options.window.  Of two ends the later one holds; but a unique add of a key that is in
+ * leaves the key's end as it is, unless options.window_renews is true.
+ *   Threads, Blocks, Order  as tamis_add
+ *   Errors   as those two; TAMIS_EINVAL also: more periods than options.window;
+ *            TAMIS_EUNSUPPORTED: the filter has no window */
+TAMIS_API int tamis_add_for(tamis_filter *f, const void *key, size_t len, unsigned periods);
+TAMIS_API int tamis_add_for_hash(tamis_filter *f, uint64_t hash, unsigned periods);
+TAMIS_API int tamis_add_unique_for(tamis_filter *f, const void *key, size_t len, unsigned periods);
+TAMIS_API int tamis_add_unique_for_hash(tamis_filter *f, uint64_t hash, unsigned periods);
+
 /* ---- tamis_add_many: the calls with many keys ----
  *
  * Batches: the same calls on n keys, faster on a filter larger than the cache.  Each key is a call
@@ -343,6 +357,16 @@ TAMIS_API int tamis_add_many_hash(tamis_filter *f, const uint64_t *hashes, size_
 TAMIS_API int tamis_add_unique_many(tamis_filter *f, const tamis_key *keys, size_t n, int *results);
 TAMIS_API int tamis_add_unique_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n,
                                          int *results);
+
+/* The same for tamis_add_for and tamis_add_unique_for, with one number of periods for all keys. */
+TAMIS_API int tamis_add_for_many(tamis_filter *f, const tamis_key *keys, size_t n, unsigned periods,
+                                 int *results);
+TAMIS_API int tamis_add_for_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n,
+                                      unsigned periods, int *results);
+TAMIS_API int tamis_add_unique_for_many(tamis_filter *f, const tamis_key *keys, size_t n,
+                                        unsigned periods, int *results);
+TAMIS_API int tamis_add_unique_for_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n,
+                                             unsigned periods, int *results);
 
 /* ---- tamis_get_stats: figures to watch ---- */
 

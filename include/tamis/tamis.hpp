@@ -126,6 +126,22 @@ private:
   bool is_number_ = false;
 };
 
+/* The C calls, of one key or of many, with the periods before their last argument or after it. */
+inline auto for_periods(int call(tamis_filter *, const void *, std::size_t, unsigned),
+                        unsigned periods) noexcept
+{
+  return [=](tamis_filter *raw, const void *data, std::size_t size) {
+    return call(raw, data, size, periods);
+  };
+}
+inline auto for_periods(int call(tamis_filter *, const tamis_key *, std::size_t, unsigned, int *),
+                        unsigned periods) noexcept
+{
+  return [=](tamis_filter *raw, const tamis_key *keys, std::size_t n, int *results) {
+    return call(raw, keys, n, periods, results);
+  };
+}
+
 /* What the calls with many keys take: an array, or what has data() and size(), of keys or of
  * integers. */
 template <typename Keys>
@@ -542,6 +558,23 @@ public:
   {
     return tamis_add_unique_hash(raw_, hash);
   }
+  /* Of a window: the key is remembered while so many more periods run. */
+  [[nodiscard]] int try_add_for(const detail::one_key &key, unsigned periods) noexcept
+  {
+    return key.to(detail::for_periods(tamis_add_for, periods), raw_);
+  }
+  [[nodiscard]] int try_add_for_hash(std::uint64_t hash, unsigned periods) noexcept
+  {
+    return tamis_add_for_hash(raw_, hash, periods);
+  }
+  [[nodiscard]] int try_add_unique_for(const detail::one_key &key, unsigned periods) noexcept
+  {
+    return key.to(detail::for_periods(tamis_add_unique_for, periods), raw_);
+  }
+  [[nodiscard]] int try_add_unique_for_hash(std::uint64_t hash, unsigned periods) noexcept
+  {
+    return tamis_add_unique_for_hash(raw_, hash, periods);
+  }
   /* Never remove a key that was not added, or more often than it was added: that can take another
    * key away.  With a window, tamis_remove(3) says more. */
   [[nodiscard]] int try_remove(const detail::one_key &key) noexcept
@@ -570,6 +603,22 @@ public:
   bool add_unique_hash(std::uint64_t hash)
   {
     return detail::checked(try_add_unique_hash(hash)) == TAMIS_OK;
+  }
+  void add_for(const detail::one_key &key, unsigned periods)
+  {
+    detail::checked(try_add_for(key, periods));
+  }
+  void add_for_hash(std::uint64_t hash, unsigned periods)
+  {
+    detail::checked(try_add_for_hash(hash, periods));
+  }
+  bool add_unique_for(const detail::one_key &key, unsigned periods)
+  {
+    return detail::checked(try_add_unique_for(key, periods)) == TAMIS_OK;
+  }
+  bool add_unique_for_hash(std::uint64_t hash, unsigned periods)
+  {
+    return detail::checked(try_add_unique_for_hash(hash, periods)) == TAMIS_OK;
   }
   /* Whether such a key was in.  See try_remove. */
   bool remove(const detail::one_key &key)
@@ -635,6 +684,32 @@ public:
                ? tamis_add_unique_many_hash(raw_, hashes.data(), hashes.size(), results.data())
                : TAMIS_EINVAL;
   }
+  template <typename Keys = span<const key>, typename = detail::if_batch<Keys>>
+  [[nodiscard]] int try_add_for_many(const Keys &keys, unsigned periods,
+                                     span<int> results = {}) noexcept
+  {
+    return first_failure(detail::for_periods(tamis_add_for_many, periods), keys, results);
+  }
+  [[nodiscard]] int try_add_for_many_hash(span<const std::uint64_t> hashes, unsigned periods,
+                                          span<int> results = {}) noexcept
+  {
+    return fits(hashes, results) ? tamis_add_for_many_hash(raw_, hashes.data(), hashes.size(),
+                                                           periods, results.data())
+                                 : TAMIS_EINVAL;
+  }
+  template <typename Keys = span<const key>, typename = detail::if_batch<Keys>>
+  [[nodiscard]] int try_add_unique_for_many(const Keys &keys, unsigned periods,
+                                            span<int> results = {}) noexcept
+  {
+    return first_failure(detail::for_periods(tamis_add_unique_for_many, periods), keys, results);
+  }
+  [[nodiscard]] int try_add_unique_for_many_hash(span<const std::uint64_t> hashes, unsigned periods,
+                                                 span<int> results = {}) noexcept
+  {
+    return fits(hashes, results) ? tamis_add_unique_for_many_hash(
+                                       raw_, hashes.data(), hashes.size(), periods, results.data())
+                                 : TAMIS_EINVAL;
+  }
 
 #if TAMIS_HPP_THROWS
   /* These throw if any key failed, after all keys have been tried. */
@@ -655,6 +730,25 @@ public:
   void add_unique_many_hash(span<const std::uint64_t> hashes, span<int> results = {})
   {
     detail::checked(try_add_unique_many_hash(hashes, results));
+  }
+  template <typename Keys = span<const key>, typename = detail::if_batch<Keys>>
+  void add_for_many(const Keys &keys, unsigned periods, span<int> results = {})
+  {
+    detail::checked(try_add_for_many(keys, periods, results));
+  }
+  void add_for_many_hash(span<const std::uint64_t> hashes, unsigned periods, span<int> results = {})
+  {
+    detail::checked(try_add_for_many_hash(hashes, periods, results));
+  }
+  template <typename Keys = span<const key>, typename = detail::if_batch<Keys>>
+  void add_unique_for_many(const Keys &keys, unsigned periods, span<int> results = {})
+  {
+    detail::checked(try_add_unique_for_many(keys, periods, results));
+  }
+  void add_unique_for_many_hash(span<const std::uint64_t> hashes, unsigned periods,
+                                span<int> results = {})
+  {
+    detail::checked(try_add_unique_for_many_hash(hashes, periods, results));
   }
 #endif
 

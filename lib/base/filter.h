@@ -87,6 +87,10 @@ struct filter_kind {
   void (*stats)(const tamis_filter *f, tamis_stats *out);
   /* Ends or names periods of a window.  NULL: TAMIS_EUNSUPPORTED. */
   int (*advance)(tamis_filter *f, enum filter_period how, uint64_t number);
+  /* Adds at most FILTER_GROUP hashes, and remembers their keys while `periods` more periods run.
+   * TAMIS_EINVAL, also without hashes: the window has fewer.  NULL: TAMIS_EUNSUPPORTED. */
+  int (*add_for)(tamis_filter *f, const uint64_t *hashes, size_t n, unsigned periods, bool unique,
+                 int *results);
   /* Whether the filter's structure is valid.  If not, *reason says what is wrong.  For tests: it
    * reads all memory of the filter, and no other call may run. */
   bool (*validate)(const tamis_filter *f, const char **reason);

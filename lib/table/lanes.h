@@ -87,6 +87,15 @@ static inline unsigned lanes_count(uint64_t set)
   return (unsigned) __builtin_popcountll(set);
 }
 
+/* Whether set `a` has as many lanes as `b`, or more.  The highest lane of each product is a number of
+ * lanes.  (Processors without an instruction for it count bits much slower.) */
+static inline bool lanes_as_many(const struct lane_shape *s, uint64_t a, uint64_t b)
+{
+  const unsigned highest = s->width * (s->lanes - 1U);
+  const uint64_t in_a = (a >> (s->width - 1)) * s->low, in_b = (b >> (s->width - 1)) * s->low;
+  return (in_a >> highest & lane_bits(s->width)) >= (in_b >> highest & lane_bits(s->width));
+}
+
 /* The bits of all lanes of a set. */
 static inline uint64_t lanes_bits(const struct lane_shape *s, uint64_t set)
 {

@@ -129,9 +129,8 @@ static struct filter_operations operations_for(const struct window_calls *calls,
                                       .prefetch = NOT_COMPACT(tamis__window_prefetch),
                                       .add = NOT_IN_READER(tamis__window_add_copy),
                                       .add_unique = NOT_IN_READER(tamis__window_add_first_copy),
-                                      .add_many = NOT_COMPACT(tamis__window_add_copy_many),
-                                      .add_unique_many =
-                                          NOT_COMPACT(tamis__window_add_first_copy_many),
+                                      .add_many = NOT_COMPACT(tamis__window_add_many),
+                                      .add_unique_many = NOT_COMPACT(tamis__window_add_unique_many),
                                       .remove = NOT_IN_READER(tamis__window_remove),
                                       .count = NOT_IN_READER(tamis__window_count_copies),
                                       .count_many = NOT_COMPACT(tamis__window_count_copies_many)};

@@ -9,6 +9,19 @@
  *
  * In a window of the cuckoo kind a plain add of a key that is remembered adds a copy, and renews
  * all of them: copies.h.  The copies of a key live as long as the last one.
+ *
+ * A key that is to be remembered for n periods only, of G, gets the stamp of age G - n: the key is
+ * as old as one that was added G - n periods ago.  So it is forgotten when n + 1 periods have
+ * ended, the running one included, and look-ups need not know.
+ *
+ *    - An add never shortens a key's life: it writes no lane whose live entry is as young as the
+ *      add wishes, or younger.  So when a period has ended meanwhile (4 in table.h), the new stamp
+ *      is again younger than what was in the lane.
+ *    - A stamp of an age above 0 may be one that a jump does not keep.  The add then writes the
+ *      oldest stamp that the jump keeps: [T] in table.h.
+ *    - Once the lane is written for the second time, one period more may end, and make its stamp
+ *      dead.  The writer holds the stripe, so the sweep comes afterwards, as [Q] needs it.  The add
+ *      took effect before.
  */
 #include "window/insert.h"
 
@@ -20,28 +33,47 @@
 #include "window/pair.h"
 #include "window/rooms.h"
 
+/* What an add is to do. */
+struct wish {
+  bool unique, renews;
+  unsigned age; /* of the stamp that it writes */
+};
+
+static unsigned age_of(const struct window *w, const struct window_layer *layer,
+                       const struct found *found, uint64_t epoch)
+{
+  return epoch_age(epoch, window_stamp_of(&layer->geometry.shape, found->entry), w->stamps);
+}
+
+/* Whether a live entry is remembered for as long as the add wishes. */
+FORCE_INLINE bool lasts(const struct window *w, const struct window_layer *layer,
+                        const struct found *found, const struct wish *wish, uint64_t epoch)
+{
+  return wish->age ? age_of(w, layer, found, epoch) <= wish->age
+                   : window_stamp_of(&layer->geometry.shape, found->entry) == epoch_now(epoch);
+}
+
 /* ---- without stripes ---- */
 
-FORCE_INLINE bool is_settled_in(struct window_layer *layer, uint64_t mixed, bool renews,
-                                uint64_t epoch, bool *live)
+FORCE_INLINE bool is_settled_in(const struct window *w, struct window_layer *layer, uint64_t mixed,
+                                const struct wish *wish, uint64_t epoch, bool *live)
 {
   struct pair pair = pair_in(layer, mixed);
   struct view view = look_at(&pair);
   struct found found = find_entry(&pair, &view);
   HOOK(window_entry_seen);
   *live = is_live(layer, &found, epoch);
-  return *live &&
-         (!renews || window_stamp_of(&layer->geometry.shape, found.entry) == epoch_now(epoch));
+  return *live && (!wish->renews || lasts(w, layer, &found, wish, epoch));
 }
 
-static NEVER_INLINE bool is_settled_in_any(const struct window *w, uint64_t mixed, bool renews,
-                                           uint64_t epoch)
+static NEVER_INLINE bool is_settled_in_any(const struct window *w, uint64_t mixed,
+                                           const struct wish *wish, uint64_t epoch)
 {
   bool live = false, settled = false;
   struct window_reader reader = window_enter(epoch);
   for (struct window_layer *layer = window_newest(w, epoch); layer && !live;
        layer = window_next(layer, epoch))
-    settled = is_settled_in(layer, mixed, renews, epoch, &live);
+    settled = is_settled_in(w, layer, mixed, wish, epoch, &live);
   window_leave(reader);
   return settled;
 }
@@ -50,34 +82,48 @@ static NEVER_INLINE bool is_settled_in_any(const struct window *w, uint64_t mixe
  * on under the stripes.)  `copies`, a compile-time constant: the window is of the cuckoo kind,
  * where an add renews the key's home (pair.h).  This function looks for no home, so for an add that
  * renews it answers no if there are several layers. */
-FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, bool renews, bool copies)
+FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, const struct wish *wish,
+                             bool copies)
 {
   uint64_t epoch = epoch_before(&w->state->epoch);
-  if (copies && renews && epoch_has_grown(epoch))
+  if (copies && wish->renews && epoch_has_grown(epoch))
     return false;
-  bool live, settled = epoch_has_grown(epoch) ? is_settled_in_any(w, mixed, renews, epoch)
-                                              : is_settled_in((struct window_layer *) &w->first,
-                                                              mixed, renews, epoch, &live);
+  bool live, settled = epoch_has_grown(epoch) ? is_settled_in_any(w, mixed, wish, epoch)
+                                              : is_settled_in(w, (struct window_layer *) &w->first,
+                                                              mixed, wish, epoch, &live);
   return settled && epoch_after(&w->state->epoch) == epoch;
 }
 
 /* ---- under stripes ---- */
 
-/* Writes an entry with the stamp of the epoch word that the caller has read, or of the next period:
- * [P] in table.h.  The caller of a function named _locked holds the stripes of all pairs. */
-static void write_locked(struct window *w, const struct pair *pair, uint64_t bucket, unsigned lane,
-                         uint64_t epoch)
+/* The stamp that an add writes when this epoch word is read: a jump keeps it. */
+FORCE_INLINE unsigned stamp_to_write(const struct window *w, const struct wish *wish,
+                                     uint64_t epoch)
 {
-  window_store(pair->layer, bucket, lane, pair->fingerprint | epoch_now(epoch));
+  if (__builtin_expect(!wish->age, 1))
+    return epoch_now(epoch);
+  const unsigned oldest = window_oldest_age(w, epoch);
+  return epoch_stamp_of_age(epoch, wish->age < oldest ? wish->age : oldest, w->stamps);
+}
+
+/* Writes an entry with the stamp for the epoch word that the caller has read, or with that for the
+ * next period: [P] in table.h.  The caller of a function named _locked holds the stripes of all
+ * pairs. */
+FORCE_INLINE void write_locked(struct window *w, const struct pair *pair, const struct found *at,
+                               const struct wish *wish, uint64_t epoch)
+{
+  window_store(pair->layer, at->bucket, at->lane,
+               pair->fingerprint | stamp_to_write(w, wish, epoch));
   HOOK(window_lane_written);
-  uint64_t again = epoch_locked(&w->state->epoch);
-  if (epoch_now(again) != epoch_now(epoch))
-    window_store(pair->layer, bucket, lane, pair->fingerprint | epoch_now(again));
+  const uint64_t again = epoch_locked(&w->state->epoch);
+  if (__builtin_expect(epoch_now(again) != epoch_now(epoch), 0))
+    window_store(pair->layer, at->bucket, at->lane,
+                 pair->fingerprint | stamp_to_write(w, wish, again));
 }
 
 /* Adds a key to the newest layer, in which it has no live lane. */
-static int insert_locked(struct window *w, const struct home *home, uint64_t epoch,
-                         struct window_memory *memory)
+static int insert_locked(struct window *w, const struct home *home, const struct wish *wish,
+                         uint64_t epoch, struct window_memory *memory)
 {
   struct found at = home->found;
   if (!find_lane(home->pair, &home->view, &at, epoch)) {
@@ -86,22 +132,23 @@ static int insert_locked(struct window *w, const struct home *home, uint64_t epo
     return fullness_is(full, FULLNESS_FULL, window_rooms(w, epoch)) ? TAMIS_EFULL : NO_ROOM;
   }
   take_lane_locked(home->pair, &at, memory);
-  write_locked(w, home->pair, at.bucket, at.lane, epoch);
+  write_locked(w, home->pair, &at, wish, epoch);
   return TAMIS_OK;
 }
 
 /* Renews a key in its present lane.  In the cuckoo kind a plain add also adds a copy.  If memory
  * for the copy is lacking, nothing is renewed. */
-static int renew_locked(struct window *w, const struct home *home, bool unique, bool renews,
+static int renew_locked(struct window *w, const struct home *home, const struct wish *wish,
                         uint64_t epoch, struct window_memory *memory)
 {
   const struct window_layer *layer = home->pair->layer;
   const struct found *at = &home->found;
   int result = TAMIS_OK;
-  if (!unique && window_counts_copies(w))
+  if (!wish->unique && window_counts_copies(w))
     result = tamis__window_add_further(memory, layer, window_lane(layer, at->bucket, at->lane), 1);
-  if (result == TAMIS_OK && renews)
-    write_locked(w, home->pair, at->bucket, at->lane, epoch);
+  const bool stays = wish->age && lasts(w, layer, at, wish, epoch);
+  if (result == TAMIS_OK && wish->renews && !stays)
+    write_locked(w, home->pair, at, wish, epoch);
   return result;
 }
 
@@ -110,7 +157,7 @@ static int renew_locked(struct window *w, const struct home *home, bool unique, 
  * room can be made in the newest layer, the add renews the older entry.
  *
  * `refused`: why no room could be made; 0: no call has tried to make room yet. */
-static int put_locked(struct window *w, const struct locked *locked, bool unique, bool renews,
+static int put_locked(struct window *w, const struct locked *locked, const struct wish *wish,
                       int refused, struct window_memory *memory)
 {
   uint64_t epoch = epoch_locked(&w->state->epoch);
@@ -119,14 +166,14 @@ static int put_locked(struct window *w, const struct locked *locked, bool unique
     return OTHER_LAYERS;
   struct home home = find_home(locked, epoch);
   const bool present = home.live;
-  if (present && renews && !refused && home.pair != locked->pair && !window_counts_copies(w))
+  if (present && wish->renews && !refused && home.pair != locked->pair && !window_counts_copies(w))
     home = home_in(locked->pair, epoch);
   int result = refused;
   if (home.live)
-    result = renew_locked(w, &home, unique, renews, epoch, memory);
+    result = renew_locked(w, &home, wish, epoch, memory);
   else if (!refused)
-    result = insert_locked(w, &home, epoch, memory);
-  return result == TAMIS_OK && present && unique ? TAMIS_PRESENT : result;
+    result = insert_locked(w, &home, wish, epoch, memory);
+  return result == TAMIS_OK && present && wish->unique ? TAMIS_PRESENT : result;
 }
 
 /* ---- the calls ---- */
@@ -154,7 +201,7 @@ static NEVER_INLINE int provide(struct window *w, const struct locked *locked,
   return result < 0 && tamis__backlog_hurry(&w->backlog) ? TAMIS_OK : result;
 }
 
-static NEVER_INLINE int put(struct window *w, uint64_t mixed, bool unique, bool renews)
+static NEVER_INLINE int put(struct window *w, uint64_t mixed, const struct wish *wish)
 {
   struct window_memory memory;
   int refused = window_join(w);
@@ -164,7 +211,7 @@ static NEVER_INLINE int put(struct window *w, uint64_t mixed, bool unique, bool 
   for (;;) {
     struct locked locked;
     lock_pairs(w, mixed, &locked);
-    int result = put_locked(w, &locked, unique, renews, refused, &memory);
+    int result = put_locked(w, &locked, wish, refused, &memory);
     unlock_pairs(w, &locked);
     if (__builtin_expect(result >= NO_ROOM || result < 0, 0)) {
       const bool last = refused || locked.pairs == 1;
@@ -179,46 +226,47 @@ static NEVER_INLINE int put(struct window *w, uint64_t mixed, bool unique, bool 
   }
 }
 
-static int add(struct window *w, uint64_t mixed)
-{
-  return is_settled(w, mixed, true, false) ? TAMIS_OK : put(w, mixed, false, true);
-}
-
-static int add_unique(struct window *w, uint64_t mixed)
-{
-  return is_settled(w, mixed, w->renews, false) ? TAMIS_PRESENT : put(w, mixed, true, w->renews);
-}
-
 /* In a window of the cuckoo kind each plain add writes: it adds a copy. */
-static int add_copy(struct window *w, uint64_t mixed)
+FORCE_INLINE int add(struct window *w, uint64_t mixed, const struct wish *wish, bool copies)
 {
-  return put(w, mixed, false, true);
+  if ((wish->unique || !copies) && is_settled(w, mixed, wish, copies))
+    return wish->unique ? TAMIS_PRESENT : TAMIS_OK;
+  return put(w, mixed, wish);
 }
 
-static int add_first_copy(struct window *w, uint64_t mixed)
+/* Adds for the whole window.  (Wishes that are constant make the usual calls fast.) */
+FORCE_INLINE int add_hash(tamis_filter *f, uint64_t hash, bool unique, bool copies)
 {
-  return is_settled(w, mixed, w->renews, true) ? TAMIS_PRESENT : put(w, mixed, true, w->renews);
+  static const struct wish plain = {false, true, 0}, first = {true, false, 0},
+                           first_or_renewed = {true, true, 0};
+  struct window *w = window_of(f);
+  const uint64_t mixed = window_mixed(w, hash);
+  if (!unique)
+    return add(w, mixed, &plain, copies);
+  return w->renews ? add(w, mixed, &first_or_renewed, copies) : add(w, mixed, &first, copies);
 }
 
 int tamis__window_add(tamis_filter *f, uint64_t hash)
 {
-  return add(window_of(f), window_mixed(window_of(f), hash));
+  return add_hash(f, hash, false, false);
 }
 
 int tamis__window_add_unique(tamis_filter *f, uint64_t hash)
 {
-  return add_unique(window_of(f), window_mixed(window_of(f), hash));
+  return add_hash(f, hash, true, false);
 }
 
 int tamis__window_add_copy(tamis_filter *f, uint64_t hash)
 {
-  return add_copy(window_of(f), window_mixed(window_of(f), hash));
+  return add_hash(f, hash, false, true);
 }
 
 int tamis__window_add_first_copy(tamis_filter *f, uint64_t hash)
 {
-  return add_first_copy(window_of(f), window_mixed(window_of(f), hash));
+  return add_hash(f, hash, true, true);
 }
+
+/* ---- batches ---- */
 
 /* Fetches the memory of a group of keys in the newest layer, which most keys need. */
 static void mix_and_prefetch(const struct window *w, const uint64_t *hashes, size_t n,
@@ -236,35 +284,26 @@ static void mix_and_prefetch(const struct window *w, const uint64_t *hashes, siz
   window_leave(reader);
 }
 
+int tamis__window_add_for(tamis_filter *f, const uint64_t *hashes, size_t n, unsigned periods,
+                          bool unique, int *results)
+{
+  struct window *w = window_of(f);
+  const struct wish wish = {unique, !unique || w->renews, w->spec.periods - periods};
+  uint64_t mixed[FILTER_GROUP];
+  if (periods > w->spec.periods)
+    return TAMIS_EINVAL;
+  mix_and_prefetch(w, hashes, n, mixed);
+  for (size_t i = 0; i < n; i++)
+    results[i] = add(w, mixed[i], &wish, window_counts_copies(w));
+  return TAMIS_OK;
+}
+
 void tamis__window_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
 {
-  uint64_t mixed[FILTER_GROUP];
-  mix_and_prefetch(window_of(f), hashes, n, mixed);
-  for (size_t i = 0; i < n; i++)
-    results[i] = add(window_of(f), mixed[i]);
+  (void) tamis__window_add_for(f, hashes, n, window_of(f)->spec.periods, false, results);
 }
 
 void tamis__window_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
 {
-  uint64_t mixed[FILTER_GROUP];
-  mix_and_prefetch(window_of(f), hashes, n, mixed);
-  for (size_t i = 0; i < n; i++)
-    results[i] = add_unique(window_of(f), mixed[i]);
-}
-
-void tamis__window_add_copy_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
-{
-  uint64_t mixed[FILTER_GROUP];
-  mix_and_prefetch(window_of(f), hashes, n, mixed);
-  for (size_t i = 0; i < n; i++)
-    results[i] = add_copy(window_of(f), mixed[i]);
-}
-
-void tamis__window_add_first_copy_many(tamis_filter *f, const uint64_t *hashes, size_t n,
-                                       int *results)
-{
-  uint64_t mixed[FILTER_GROUP];
-  mix_and_prefetch(window_of(f), hashes, n, mixed);
-  for (size_t i = 0; i < n; i++)
-    results[i] = add_first_copy(window_of(f), mixed[i]);
+  (void) tamis__window_add_for(f, hashes, n, window_of(f)->spec.periods, true, results);
 }

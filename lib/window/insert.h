@@ -16,14 +16,16 @@ int tamis__window_make_room(struct window *w, const struct locked *locked);
 
 int tamis__window_add(tamis_filter *f, uint64_t hash);
 int tamis__window_add_unique(tamis_filter *f, uint64_t hash);
-void tamis__window_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
-void tamis__window_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
 
 /* The same in a window of the cuckoo kind. */
 int tamis__window_add_copy(tamis_filter *f, uint64_t hash);
 int tamis__window_add_first_copy(tamis_filter *f, uint64_t hash);
-void tamis__window_add_copy_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
-void tamis__window_add_first_copy_many(tamis_filter *f, const uint64_t *hashes, size_t n,
-                                       int *results);
+
+/* Batches, in a window of any kind.  The keys of the first one are remembered for `periods`
+ * periods; TAMIS_EINVAL: the window has fewer. */
+int tamis__window_add_for(tamis_filter *f, const uint64_t *hashes, size_t n, unsigned periods,
+                          bool unique, int *results);
+void tamis__window_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
+void tamis__window_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
 
 #endif

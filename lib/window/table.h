@@ -37,8 +37,9 @@
  *     as an advance takes this stripe before each 9 and after each 5.  That is at most G + 1
  *     periods, so a changed epoch word has another stamp than at 1.  Writing the lane once more is
  *     enough: after a change, at most a step 5 can follow, which ends one period, and does not make
- *     the stamp of 4 dead.  A writer that is descheduled between 1 and 4 keeps an advance waiting,
- *     for however long; it never returns with an old stamp.  Before 1 it has read nothing yet.
+ *     the stamp of 4 dead (unless the key was to end with that period: insert.c).  A writer that is
+ *     descheduled between 1 and 4 keeps an advance waiting, for however long; it never returns with
+ *     an old stamp.  Before 1 it has read nothing yet.
  *
  * [Q] G + 2 stamps are enough.  Period p + G + 2 uses the stamp of period p again.  This stamp is
  *     dead from p + G + 1 on, and the sweep of that period clears all lanes that have it before p +
@@ -53,8 +54,8 @@
  * [T] No jump makes an old stamp young.  After 9, a stamp that is d to G + 1 steps behind the new
  *     one stands for the same period as before.  The d - 1 stamps in between stand for periods that
  *     never ran; 8 has cleared the lanes that had them.  No call writes them again.  An add writes
- *     the stamp of 1, which the jump keeps, as d is at most G.  A move and a union (unite.c) may
- *     write older stamps.  Under the stripes they read the epoch word, then `coming`, and write no
+ *     the stamp of 1, which the jump keeps, as d is at most G.  A move, a union (unite.c), and the
+ *     add of a key with an end of its own (insert.c) may write older stamps.  Under the stripes they read the epoch word, then `coming`, and write no
  *     stamp that the jump does not keep.  If the sweep has taken one of their stripes, they see
  *     `coming`; if not, the sweep comes after them.  If 9 has come since they read the epoch word,
  *     `coming` is still d steps ahead of that.  If a further jump has begun, `coming` is further

@@ -5,6 +5,7 @@
 #include "window/advance.h"
 #include "window/counted.h"
 #include "window/create.h"
+#include "window/insert.h"
 #include "window/save.h"
 #include "window/shared.h"
 #include "window/unite.h"
@@ -278,12 +279,12 @@ static bool validate(const tamis_filter *f, const char **reason)
   return !*reason;
 }
 
-#define WINDOW_KIND(KIND_, ADVANCE, ...)                                                         \
+#define WINDOW_KIND(KIND_, ...)                                                                  \
   {                                                                                              \
     .kind = (KIND_), .name = #KIND_, .bytes_for = NOT_IN_READER(bytes_for),                      \
     .fpp_for = NOT_IN_READER(fpp_for), .create = NOT_IN_READER(create),                          \
     .destroy = tamis__window_destroy, .stats = NOT_IN_READER(stats),                             \
-    .validate = NOT_COMPACT(validate), .advance = (ADVANCE),                                     \
+    .validate = NOT_COMPACT(validate),                                                           \
                                                                                                  \
     .describe = NOT_IN_READER(tamis__window_describe), .own_options = tamis__window_own_options, \
     .figures = tamis__window_figures, .bytes_beside = tamis__window_saved_beside,                \
@@ -291,16 +292,19 @@ static bool validate(const tamis_filter *f, const char **reason)
     .merge = NOT_IN_READER(tamis__window_merge), __VA_ARGS__                                     \
   }
 
-#define SHARED_KIND(KIND_, ADVANCE, FEATURE)                       \
-  WINDOW_KIND(KIND_, ADVANCE, .features = (FEATURE) | SAVED_LIVE,  \
+#define SHARED_KIND(KIND_, FEATURE, ...)                           \
+  WINDOW_KIND(KIND_, .features = (FEATURE) | SAVED_LIVE,           \
               .live_figures = tamis__window_live_figures,          \
               .share_new = NOT_COMPACT(tamis__window_share_new),   \
               .share_open = NOT_COMPACT(tamis__window_share_open), \
-              .sync = NOT_COMPACT(tamis__window_sync))
+              .sync = NOT_COMPACT(tamis__window_sync), __VA_ARGS__)
+
+#define WITH_PERIODS \
+  .advance = NOT_IN_READER(tamis__window_advance), .add_for = NOT_IN_READER(tamis__window_add_for)
 
 const struct filter_kind tamis__window_bloom_kind =
-    SHARED_KIND(TAMIS_BLOOM, NOT_IN_READER(tamis__window_advance), SAVED_WINDOW);
+    SHARED_KIND(TAMIS_BLOOM, SAVED_WINDOW, WITH_PERIODS);
 const struct filter_kind tamis__window_cuckoo_kind =
-    WINDOW_KIND(TAMIS_CUCKOO, NOT_IN_READER(tamis__window_advance), .features = SAVED_WINDOW);
+    WINDOW_KIND(TAMIS_CUCKOO, .features = SAVED_WINDOW, WITH_PERIODS);
 const struct filter_kind tamis__window_counted_kind =
-    SHARED_KIND(TAMIS_CUCKOO, NULL, SAVED_COUNTED);
+    SHARED_KIND(TAMIS_CUCKOO, SAVED_COUNTED, .advance = NULL);

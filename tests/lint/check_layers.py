@@ -14,8 +14,8 @@ The layers are 0, pure values; 1, concurrency; 2, filters; 3, the API.
     module if it names a function tamis__... that the other one defines.  NAME.c and NAME.h are one
     module.
   - Each library from outside has one file that includes its headers.
-  - No source file of lib/ or examples/ has more than 600 lines, the C header not more than 650, and no other
-    source file more than 900.
+  - No source file of lib/ or examples/ has more than 600 lines, the C header not more than 680, that for C++ not
+    more than 1000, and no other source file more than 900.
   - No file at all has more than 256 KiB: what a program has written is not a part of the project.
 
 Each rule is tried first on a copy of the tree that breaks it.
@@ -39,7 +39,7 @@ TABLES = re.compile(r"tamis__\w+_kind|tamis__bloom_calls|tamis__bloom_layered|ta
 KNOWN_CALLS = {  # in a circle, and why
 }
 MOST_LINES = {"lib": 600, "examples": 600, "include": 900, "bench": 900, "stress": 900, "tests": 900, "tools": 900,
-              "include/tamis/tamis.h": 650}
+              "include/tamis/tamis.h": 680, "include/tamis/tamis.hpp": 1000}
 MOST_BYTES = 256 * 1024
 
 
@@ -198,8 +198,8 @@ BROKEN = [
      r"lib/tamis\.c: includes xxhash\.h, which only lib/base/hash\.h may"),
     (appended("lib/tamis.c", "\n" * 600), r"lib/tamis\.c: \d+ lines, more than 600"),
     (appended("tests/unit/base/test_hash.c", "\n" * 900), r"tests/unit/base/test_hash\.c: \d+ lines, more than 900"),
-    (appended("include/tamis/tamis.h", "\n" * 650), r"include/tamis/tamis\.h: \d+ lines, more than 650"),
-    (appended("include/tamis/tamis.hpp", "\n" * 900), r"include/tamis/tamis\.hpp: \d+ lines, more than 900"),
+    (appended("include/tamis/tamis.h", "\n" * 680), r"include/tamis/tamis\.h: \d+ lines, more than 680"),
+    (appended("include/tamis/tamis.hpp", "\n" * 1000), r"include/tamis/tamis\.hpp: \d+ lines, more than 1000"),
     (appended("stress/linear.c", "\n" * 900), r"stress/linear\.c: \d+ lines, more than 900"),
     (appended("README.md", "-" * 2 ** 18), r"README\.md: \d+ bytes, more than 262144"),
 ]

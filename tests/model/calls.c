@@ -26,6 +26,12 @@ static int add_unique(uint64_t hash)
   return tamis_add_unique_hash(t.filter, hash);
 }
 
+/* Adds a key of a window until the running period ends. */
+static int brief(uint64_t hash)
+{
+  return tamis_add_for_hash(t.filter, hash, 0);
+}
+
 static int remove_key(uint64_t hash)
 {
   return tamis_remove_hash(t.filter, hash);
@@ -85,6 +91,7 @@ static const struct verb {
 } verbs[] = {
     {"add", ADD, add},
     {"unique", UNIQUE, add_unique},
+    {"brief", NO_EFFECT, brief},
     {"remove", REMOVE, remove_key},
     {"has", HAS, has},
     {"count", COUNT, count},

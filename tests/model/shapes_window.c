@@ -102,6 +102,18 @@ static const char *check_late_add(void)
   return reason ? reason : later && !contains(t.x) ? "a key was forgotten too early" : NULL;
 }
 
+/* Each of the ends that meet the add may come after it. */
+static const char *check_brief_add(void)
+{
+  advance(0);
+  return contains(t.x) ? "a key outlives the period that was to be its last" : whole();
+}
+
+static const char *check_later_end(void)
+{
+  return contains(t.x) ? whole() : "an add for fewer periods has shortened a key's life";
+}
+
 /* ---- copies ---- */
 
 /* x has one copy or two, and its last period runs. */
@@ -307,6 +319,12 @@ const struct shape window_shapes[] = {
      .calls = "advance; add x; has x | advance", BOUND(2), BOUND(2)},
     {"window_unique", "has a key one winner while a period ends?", set_up_empty,
      .calls = "unique x | unique x | advance", BOUND(2), BOUND(2)},
+    {"window_brief_add", "does a key with an end of its own end then?", set_up_empty,
+     .calls = "brief x | advance | advance", BOUND(2), BOUND(2), .instead = check_brief_add},
+    {"window_brief_add_and_jump", "... beside a jump?", set_up_empty, .calls = "brief x | jump",
+     BOUND(3), BOUND(3), .instead = check_brief_add},
+    {"window_later_end", "does the later of two ends hold?", set_up_empty,
+     .calls = "add x | brief x | advance", BOUND(2), BOUND(2), .instead = check_later_end},
     {"window_copies", "are copies forgotten together, or kept?", set_up_two_copies,
      .calls = "add x; count x | advance; remove? x", BOUND(3), BOUND(3), .instead = check_copies},
     {"window_removes", "is a copy removed once, while it is forgotten?", set_up_one_copy,

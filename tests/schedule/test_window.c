@@ -475,7 +475,13 @@ static int remove_copies(tamis_filter *f, uint64_t keys)
   return TAMIS_OK;
 }
 
+static int add_briefly(tamis_filter *f, uint64_t key)
+{
+  return tamis_add_for_hash(f, key, 0);
+}
+
 static const struct named_verb verbs[] = {{"lanes", used_lanes},
+                                          {"brief", add_briefly},
                                           {"upper_lanes", used_upper_lanes},
                                           {"replace", replace},
                                           {"keys", add_keys},
@@ -532,6 +538,17 @@ static const struct row rows[] = {
      "window_epoch_read_locked window_lane_written",
      "add 7*2; a: add 7 @*; b: advance; a b = OK OK; advance; copies 7 = 3; advance;"
      "copies 7 = 0; count = 0"},
+    /* A key that is to end with the running period ends with the next one, if that has begun. */
+    {"a_brief_add_that_meets_the_end_of_a_period_is_in_the_next_one", ALL,
+     "window_epoch_read_locked window_lane_written",
+     "a: brief 7 @*; b: advance; a b = OK OK; contains 7 = 1; advance; contains 7 = 0; count = 0"},
+    {"a_brief_add_that_meets_the_end_of_a_period_leaves_the_later_end", ALL,
+     "window_stripes_wanted",
+     "a: brief 7 @*; advance; add 7; a = OK; advance; contains 7 = 1; advance; contains 7 = 0"},
+    /* The sweep of a jump has left the stripe.  The stamp for the wish would be one of a period that
+     * never runs, or be young after the jump. */
+    {"a_brief_add_beside_a_jump_is_in_the_next_period", FOUR_PERIODS, "window_block_swept",
+     "each 2..4; a: jump % @*; brief 7..8; a = OK; contains 7..8 = 1; advance; contains 7..8 = 0"},
     /* What has no stripes yet has read nothing: the key is won with a stamp that was dead before. */
     {"a_call_that_waits_for_stripes_reads_the_epoch_under_them", ALL, "window_stripes_wanted",
      "a: unique 7 @*; advance; unique 7; a = PRESENT"},

@@ -394,6 +394,23 @@ void test_several()
   CHECK(window.try_advance_to(3) == TAMIS_OK && window.try_advance_to(3) == TAMIS_OK);
   CHECK(window.contains("new") && window.try_advance_to(9) == TAMIS_OK && !window.contains("new"));
   CHECK(window.try_set_period(4) == TAMIS_OK && window.stats().period == 4);
+
+  tamis::filter ends = made(plain(1000).window(2));
+  const std::vector<int> numbers = {1, 2, 3};
+  const std::vector<std::uint64_t> hashes = {ends.hash("b"), ends.hash(4)};
+  CHECK(ends.try_add_for("a", 0) == TAMIS_OK && ends.try_add_unique_for("a", 2) == TAMIS_PRESENT);
+  CHECK(ends.try_add_for_many(numbers, 1) == TAMIS_OK && ends.try_add_for(5, 3) == TAMIS_EINVAL);
+  CHECK(ends.try_add_unique_for_many_hash(hashes, 0) == TAMIS_OK && ends.contains(4));
+  CHECK(ends.try_add_for_many_hash(hashes, 1) == TAMIS_OK && ends.try_advance() == TAMIS_OK);
+  CHECK(!ends.contains("a") && ends.contains_many(numbers) == 3 && ends.contains("b"));
+  CHECK(ends.try_add_unique_for_hash(hashes[0], 2) == TAMIS_PRESENT);
+  CHECK(ends.try_add_for_hash(hashes[0], 2) == TAMIS_OK && ends.try_advance() == TAMIS_OK);
+  CHECK(!ends.contains(4) && ends.contains("b") && ends.contains_many(numbers) == 0);
+  int results[3] = {};
+  CHECK(ends.try_add_unique_for_many(numbers, 1, results) == TAMIS_OK && results[2] == TAMIS_OK);
+  CHECK(ends.try_add_unique_for_many(numbers, 3) == TAMIS_EINVAL);
+  CHECK(plain(10).window(0).raw().window == 0 &&
+        made(plain(10)).try_add_for(1, 0) == TAMIS_EUNSUPPORTED);
   CHECK(a.try_advance_to(1) == TAMIS_EUNSUPPORTED && a.try_set_period(1) == TAMIS_EUNSUPPORTED);
 
   std::string text;

@@ -2,9 +2,9 @@
  *
  * Filters with a window, of both kinds: what they remember, for how long, and what they refuse.
  *
- * The oracle is exact: it knows the period of each key's last add, and a key is remembered, with all of its
- * copies in the cuckoo kind, if at most `window` periods have ended since, whatever numbers clocks give them.  Rates are so low, and seeds so
- * fixed, that no key is found by chance where the oracle is asked.
+ * The oracle is exact: it knows the last period of each key, with which all of the key's copies end in the
+ * cuckoo kind, whatever numbers clocks give the periods.  Rates are so low, and seeds so fixed, that no key is
+ * found by chance where the oracle is asked.
  */
 #include "harness.h"
 #include "saved_unit.h"
@@ -47,25 +47,25 @@ enum { IDS = 500, GROUP = 140 };
 
 struct oracle {
   unsigned window;
-  bool renews, copies; /* of the cuckoo kind */
-  uint64_t now, last[IDS], n[IDS];
-  uint64_t ahead;     /* of `now`: the number of the period */
-  tamis_filter *f[2]; /* handles of one window, which may be the same */
+  bool renews, copies;             /* of the cuckoo kind */
+  uint64_t now, last[IDS], n[IDS]; /* `last`: the period in which a key is still remembered */
+  uint64_t ahead;                  /* of `now`: the number of the period */
+  tamis_filter *f[2];              /* handles of one window, which may be the same */
   uint64_t random;
 };
 
 static uint64_t remembered(const struct oracle *o, uint64_t id)
 {
-  return o->now - o->last[id] <= o->window ? o->n[id] : 0;
+  return o->now <= o->last[id] ? o->n[id] : 0;
 }
 
-static int expect_add(struct oracle *o, uint64_t id, bool unique)
+static int expect_add(struct oracle *o, uint64_t id, bool unique, unsigned periods)
 {
-  const uint64_t n = remembered(o, id);
+  const uint64_t n = remembered(o, id), end = o->now + periods;
   const bool present = unique && n;
   o->n[id] = present ? n : o->copies ? n + 1 : 1;
-  if (!present || o->renews)
-    o->last[id] = o->now;
+  if (!n || ((!present || o->renews) && end > o->last[id]))
+    o->last[id] = end;
   return present ? TAMIS_PRESENT : TAMIS_OK;
 }
 
@@ -82,19 +82,36 @@ static uint64_t draw(struct oracle *o, uint64_t n)
   return random_next(&o->random) % n;
 }
 
+static unsigned draw_periods(struct oracle *o)
+{
+  return draw(o, 2) ? o->window : (unsigned) draw(o, o->window + 1);
+}
+
+static void add_a_batch(struct oracle *o, tamis_filter *f, const uint64_t *ids, size_t n,
+                        bool unique)
+{
+  int results[GROUP];
+  const unsigned periods = draw_periods(o);
+  if (periods == o->window)
+    assert_int_equal(
+        (unique ? tamis_add_unique_many_hash : tamis_add_many_hash)(f, ids, n, results), TAMIS_OK);
+  else
+    assert_int_equal((unique ? tamis_add_unique_for_many_hash
+                             : tamis_add_for_many_hash)(f, ids, n, periods, results),
+                     TAMIS_OK);
+  for (size_t i = 0; i < n; i++)
+    assert_int_equal(results[i], expect_add(o, ids[i], unique, periods));
+}
+
 static void call_a_batch(struct oracle *o, tamis_filter *f)
 {
   uint64_t ids[GROUP], counts[GROUP], hits = 0, sum = 0;
-  int results[GROUP];
   bool found[GROUP];
   const size_t n = draw(o, GROUP), what = draw(o, 3);
   for (size_t i = 0; i < n; i++)
     ids[i] = draw(o, IDS);
   if (what < 2) {
-    assert_int_equal((what ? tamis_add_unique_many_hash : tamis_add_many_hash)(f, ids, n, results),
-                     TAMIS_OK);
-    for (size_t i = 0; i < n; i++)
-      assert_int_equal(results[i], expect_add(o, ids[i], what));
+    add_a_batch(o, f, ids, n, what);
     return;
   }
   for (size_t i = 0; i < n; i++) {
@@ -151,8 +168,12 @@ static void call_anything(struct oracle *o)
     assert_int_equal(tamis_remove_hash(f, id), expected);
   } else {
     const bool unique = what % 4 != 0;
-    const int expected = expect_add(o, id, unique);
-    assert_int_equal(unique ? tamis_add_unique_hash(f, id) : tamis_add_hash(f, id), expected);
+    const unsigned periods = what % 8 < 4 ? o->window : draw_periods(o);
+    const int expected = expect_add(o, id, unique, periods);
+    assert_int_equal(
+        what % 8 < 4 ? (unique ? tamis_add_unique_hash : tamis_add_hash)(f, id)
+                     : (unique ? tamis_add_unique_for_hash : tamis_add_for_hash)(f, id, periods),
+        expected);
   }
 }
 
@@ -219,6 +240,95 @@ static void any_calls_are_answered_as_the_oracle_says(void **state)
     }
     close_form(&o);
   }
+}
+
+/* ---- keys that end by themselves ---- */
+
+/* Key n was added for n periods, of which `passed` are over. */
+static void assert_ends(const tamis_filter *f, unsigned periods, unsigned passed)
+{
+  for (unsigned n = 0; n <= periods; n++)
+    assert_int_equal(tamis_contains_hash(f, n), n >= passed);
+}
+
+static void ends_outlive_a_save_and_a_union(void **state)
+{
+  (void) state;
+  enum { PERIODS = 5 };
+  for (unsigned form = 0; form < 4; form++) {
+    tamis_options options =
+        window_options(form % 2 ? TAMIS_CUCKOO : TAMIS_BLOOM, PERIODS, 100, low_rate, form / 2);
+    tamis_filter *f = create(&options), *united = create(&options), *loaded;
+    advance(united, 3);
+    for (unsigned n = 0; n <= PERIODS; n++)
+      assert_int_equal(tamis_add_unique_for_hash(f, n, n), TAMIS_OK);
+    assert_int_equal(tamis_merge(united, f), TAMIS_OK);
+    struct bytes saved = saved_bytes(f);
+    loaded = load_bytes(&saved);
+    free(saved.data);
+    for (unsigned passed = 0; passed <= PERIODS + 1; passed++) {
+      assert_ends(f, PERIODS, passed);
+      assert_ends(united, PERIODS, passed);
+      assert_ends(loaded, PERIODS, passed);
+      advance(f, 1), advance(united, 1), advance(loaded, 1);
+    }
+    assert_valid(united);
+    tamis_destroy(f), tamis_destroy(united), tamis_destroy(loaded);
+  }
+}
+
+/* A refused call changes nothing. */
+static void ends_that_are_not_possible_are_refused(void **state)
+{
+  (void) state;
+  static const tamis_kind kinds[] = {TAMIS_BLOOM, TAMIS_CUCKOO, TAMIS_COUNTING_BLOOM};
+  const tamis_key key = {"a", 1}, bad = {NULL, 1};
+  int result = 42;
+  for (unsigned i = 0; i < 5; i++) {
+    const unsigned window = i < 3 ? 0 : 2, expected = i < 3 ? 0 : 3;
+    const int refusal = i < 3 ? TAMIS_EUNSUPPORTED : TAMIS_EINVAL;
+    tamis_options options = window_options(kinds[i % 3], window, 100, 0.001, false);
+    tamis_filter *f = create(&options);
+    assert_int_equal(tamis_add_for(f, "a", 1, expected), refusal);
+    assert_int_equal(tamis_add_unique_for(f, "a", 1, UINT_MAX), refusal);
+    assert_int_equal(tamis_add_for_many(f, &key, 1, expected, &result), refusal);
+    assert_int_equal(tamis_add_for_many(f, NULL, 0, expected, NULL), refusal);
+    assert_int_equal(tamis_add_unique_for_many(f, &key, 1, expected, &result), refusal);
+    assert_int_equal(tamis_add_for(f, NULL, 1, 0), TAMIS_EINVAL);
+    assert_int_equal(tamis_add_unique_for(f, NULL, 1, 0), TAMIS_EINVAL);
+    assert_int_equal(tamis_add_unique_for_many(f, &bad, 1, 0, &result), TAMIS_EINVAL);
+    assert_true(result == 42 && stats_of(f).count == 0);
+    if (window) {
+      assert_int_equal(tamis_add_unique_for_many(f, NULL, 0, 2, NULL), TAMIS_OK);
+      assert_int_equal(tamis_add_for(f, NULL, 0, 0), TAMIS_OK); /* an empty key */
+      assert_int_equal(tamis_add_unique_for(f, "", 0, 2), TAMIS_PRESENT);
+      assert_int_equal(tamis_add_for_many(f, &key, 1, 1, NULL), TAMIS_OK);
+      advance(f, 1);
+      assert_true(!tamis_contains(f, "", 0) && tamis_contains(f, "a", 1));
+      advance(f, 1);
+      assert_false(tamis_contains(f, "a", 1));
+    }
+    tamis_destroy(f);
+  }
+  assert_int_equal(tamis_add_for(NULL, "a", 1, 0), TAMIS_EINVAL);
+  assert_int_equal(tamis_add_for_hash(NULL, 1, 0), TAMIS_EINVAL);
+  assert_int_equal(tamis_add_unique_for_hash(NULL, 1, 0), TAMIS_EINVAL);
+}
+
+/* A brief add of a key that stays longer needs no room. */
+static void a_full_window_takes_brief_adds_of_its_keys(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_window(2, 1000, 0.001, false);
+  uint64_t refused = 0;
+  for (uint64_t key = 0; refused < 100; key++)
+    refused += tamis_add_hash(f, key) == TAMIS_EFULL;
+  for (uint64_t key = 0; key < 1000; key++)
+    assert_int_equal(tamis_add_for_hash(f, key, (unsigned) key % 3), TAMIS_OK);
+  advance(f, 2);
+  for (uint64_t key = 0; key < 1000; key++)
+    assert_true(tamis_contains_hash(f, key));
+  tamis_destroy(f);
 }
 
 /* ---- capacity ---- */
@@ -397,6 +507,9 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(any_calls_are_answered_as_the_oracle_says),
+      cmocka_unit_test(ends_outlive_a_save_and_a_union),
+      cmocka_unit_test(ends_that_are_not_possible_are_refused),
+      cmocka_unit_test(a_full_window_takes_brief_adds_of_its_keys),
       cmocka_unit_test(a_full_window_renews),
       cmocka_unit_test(max_bytes_is_kept),
       cmocka_unit_test(a_layer_is_opened_if_its_last_byte_has_room),
