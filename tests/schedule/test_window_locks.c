@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Locks of two processes that share a window, of which one has a call that stands still, or has died.  Built
- * with the hooks.
+ * Locks of two processes that share a window or a cuckoo filter, of which one has a call that stands still, or
+ * has died.  Built with the hooks.
  */
 #include "play.h"
 
@@ -98,6 +98,33 @@ static void of_two_that_mend_one_clears(void **state)
   }
 }
 
+/* A process has died between the copy and the clearing of a move.  Each copy of the key is removed once, by a
+ * process that has taken no other lock before. */
+static void copies_of_a_dead_move_are_removed_once(void **state)
+{
+  (void) state;
+  static const struct setup cuckoo = {
+      .kind = TAMIS_CUCKOO, .capacity = 2000, .fixed = true, .stripes = 16, .shared = true};
+  for (uint64_t key = 1; key < 40; key++) {
+    open_stage(&cuckoo);
+    const uint64_t hash = key * HASH_MULTIPLIER, copies = 1 + key % 6;
+    for (uint64_t i = 0; i < copies; i++)
+      assert_int_equal(tamis_add_hash(stage.f, hash), TAMIS_OK);
+    const struct pair_of_window p = pair_of_key(window_of(stage.f), hash);
+    pid_t child = p.stripe[0] != p.stripe[1] ? fork() : -1;
+    if (child == 0)
+      die_in_a_move(stage.f, hash);
+    assert_true(child < 0 || waitpid(child, NULL, 0) == child);
+    for (uint64_t i = copies; i; i--) {
+      assert_int_equal(tamis_count_hash(stage.f, hash), i);
+      assert_int_equal(tamis_remove_hash(i % 2 ? stage.f : stage.own, hash), TAMIS_OK);
+    }
+    assert_int_equal(tamis_remove_hash(stage.f, hash), TAMIS_ABSENT);
+    assert_false(tamis_contains_hash(stage.own, hash));
+    close_stage();
+  }
+}
+
 static void stop_with(const struct window *w, struct window_stripe *stripe)
 {
   if (window_join((struct window *) w) == TAMIS_OK)
@@ -148,6 +175,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(of_two_that_mend_one_clears),
+      cmocka_unit_test(copies_of_a_dead_move_are_removed_once),
       cmocka_unit_test(a_lock_is_not_taken_from_the_living),
   };
   return cmocka_run_group_tests_name("window_locks_schedule", tests, NULL, NULL);

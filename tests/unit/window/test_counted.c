@@ -10,6 +10,7 @@
 #include "window/rooms.h"
 
 #include <pthread.h>
+#include <signal.h>
 
 /* At this rate no key of these tests is found by chance. */
 static tamis_options cuckoo_options(uint64_t capacity)
@@ -339,6 +340,33 @@ static void numbers_that_contradict_the_kind_are_damage(void **state)
   free(right.data);
 }
 
+/* Bytes of the header, of entries and of what follows, with right sums. */
+static void any_bytes_make_a_whole_filter_or_none(void **state)
+{
+  (void) state;
+  enum { TRIES = 4000 / SCALE };
+  unsigned copies[SOME], loaded = 0;
+  tamis_filter *f = open_cuckoo(SOME);
+  add_some(f, copies);
+  struct bytes b = saved_bytes(f), right = saved_bytes(f);
+  const size_t array = window_bytes(&const_window_of(f)->first.geometry);
+  tamis_destroy(f);
+  for (uint64_t i = 0; i < TRIES; i++) {
+    const size_t parts[][2] = {{8, SAVED_HEADER - 16},
+                               {SAVED_ARRAY_ALIGNMENT, array},
+                               {SAVED_ARRAY_ALIGNMENT + array, b.size - array - 4096}};
+    const size_t *part = parts[hash_of(i) % 3];
+    for (uint64_t n = 0; n <= i % 4; n++)
+      b.data[part[0] + hash_of(5 * i + n) / 4 % part[1]] = (unsigned char) hash_of(~(5 * i + n));
+    if (repair(&b, array))
+      loaded += load_any(source_of(&b), 0, NULL) == TAMIS_OK;
+    memcpy(b.data, right.data, b.size);
+  }
+  assert_in_range(loaded, 1, TRIES - 1);
+  free(b.data);
+  free(right.data);
+}
+
 /* All or nothing, as far as counts go. */
 static void unions_add_counts_up(void **state)
 {
@@ -492,6 +520,89 @@ static void threads_count_their_own_keys(void **state)
   tamis_destroy(f);
 }
 
+/* ---- processes ---- */
+
+enum { PROCESSES = 4, KILLS = 120 / SCALE };
+
+/* What a process knows of its own keys; the call that it makes at the moment changes those of `key`. */
+struct process {
+  volatile unsigned copies[256], key;
+  volatile bool busy, adds;
+};
+
+static _Noreturn void work_until_killed(struct process *p, uint64_t first, uint64_t random)
+{
+  tamis_filter *f = open_shared(NULL);
+  for (unsigned i = 0;; i++) {
+    random = hash_of(random + i);
+    p->key = random >> 32 & 255;
+    p->adds = random % 16 < 9 - 2 * (p->copies[p->key] > 2);
+    p->busy = true;
+    const uint64_t hash = hash_of(first + p->key);
+    const int result = p->adds ? tamis_add_hash(f, hash) : tamis_remove_hash(f, hash);
+    if (result == TAMIS_OK)
+      p->copies[p->key] += p->adds ? 1 : UINT_MAX;
+    p->busy = false;
+    if (result != TAMIS_OK && !p->adds && p->copies[p->key])
+      _exit(1);
+  }
+}
+
+/* The call that a killed process was making has been made, or not; all else is as it was told. */
+static void check_after_death(const tamis_filter *f, struct process *p, uint64_t first)
+{
+  for (unsigned key = 0; key < 256; key++) {
+    const uint64_t copies = tamis_count_hash(f, hash_of(first + key)), told = p->copies[key];
+    if (p->busy && key == p->key)
+      assert_in_range(copies, p->adds || !told ? told : told - 1, told + p->adds);
+    else
+      assert_int_equal(copies, told);
+    p->copies[key] = (unsigned) copies;
+  }
+  p->busy = false;
+}
+
+/* Processes work in a filter so full that entries move all the time, and are killed at any moment. */
+static void killed_processes_lose_and_leave_nothing(void **state)
+{
+  (void) state;
+  struct process *processes = mmap(NULL, PROCESSES * sizeof *processes, PROT_READ | PROT_WRITE,
+                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_true(processes != MAP_FAILED);
+  pid_t children[PROCESSES] = {0};
+  tamis_filter *f = open_cuckoo(PROCESSES * 256 * 3 / 4);
+  for (unsigned kill_number = 0; kill_number < KILLS + PROCESSES; kill_number++) {
+    const unsigned i = kill_number % PROCESSES;
+    const uint64_t first = i * UINT64_C(1000);
+    if (children[i]) {
+      usleep((useconds_t) (hash_of(kill_number) % 3000));
+      kill(children[i], SIGKILL);
+      assert_int_equal(wait_for(children[i]), 128 + SIGKILL);
+      check_after_death(f, &processes[i], first);
+    }
+    children[i] = kill_number < KILLS ? fork_child() : -1;
+    if (children[i] == 0)
+      work_until_killed(&processes[i], first, kill_number);
+  }
+  uint64_t sum = 0;
+  for (unsigned key = 0; key < PROCESSES * 256; key++) {
+    const uint64_t hash = hash_of(key / 256 * UINT64_C(1000) + key % 256);
+    sum += processes[key / 256].copies[key % 256];
+    assert_int_equal(tamis_count_hash(f, hash), processes[key / 256].copies[key % 256]);
+    (void) tamis_remove_hash(f, hash);
+    (void) tamis_add_hash(f, hash); /* takes the stripes over */
+  }
+  struct window *w = window_of(f);
+  for (uint64_t i = 0; i <= w->stripes.mask; i++) {
+    window_lock(w, &w->stripes.all[i]);
+    window_unlock(w, &w->stripes.all[i]);
+  }
+  assert_true(stats_of(f).evictions > 0 && stats_of(f).count >= sum);
+  assert_valid(f);
+  tamis_destroy(f);
+  munmap(processes, PROCESSES * sizeof *processes);
+}
+
 /* Nobody waits for ever. */
 static int begin_test(void **state)
 {
@@ -514,9 +625,11 @@ int main(void)
       TEST(each_stripe_counts_its_own_part),
       TEST(a_copy_is_a_private_filter),
       TEST(numbers_that_contradict_the_kind_are_damage),
+      TEST(any_bytes_make_a_whole_filter_or_none),
       TEST(unions_add_counts_up),
       TEST(counts_outlive_a_start),
       TEST(impossible_stamps_are_harmless),
+      TEST(killed_processes_lose_and_leave_nothing),
       TEST_WITH_THREADS_BETWEEN(threads_count_their_own_keys, begin_test, tear_down),
   };
   in_memory = true;
