@@ -148,6 +148,7 @@ static void figures_are_those_of_a_fixed_cuckoo_filter(void **state)
   assert_int_equal(tamis_advance(f), TAMIS_EUNSUPPORTED);
   assert_int_equal(tamis_advance_to(f, 7), TAMIS_EUNSUPPORTED);
   assert_int_equal(tamis_set_period(f, 7), TAMIS_EUNSUPPORTED);
+  assert_int_equal(tamis_add_for_hash(f, 7, 1), TAMIS_EUNSUPPORTED);
   tamis_destroy(f);
 }
 
