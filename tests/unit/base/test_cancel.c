@@ -20,13 +20,14 @@ struct task {
   tamis_filter *f;
   uint64_t key;
   bool good;
-  atomic_bool begun, came_back;
+  atomic_int number; /* of the thread, in /proc; 0: it has not begun */
+  atomic_bool came_back;
 };
 
 __attribute__((noinline)) static void call_when_cancelled(struct task *task)
 {
   pthread_cancel(pthread_self());
-  atomic_store(&task->begun, true);
+  atomic_store(&task->number, gettid());
   task->good = task->run(task->f, task->key);
   atomic_store(&task->came_back, true);
 }
@@ -55,6 +56,20 @@ static void end_task(struct task *task, pthread_t thread)
 }
 
 /* ---- waiting for a lock ---- */
+
+/* Whether a thread sleeps, or has ended. */
+static bool sleeps(int number)
+{
+  char path[64], state = 'S';
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", number);
+  FILE *file = fopen(path, "r");
+  if (file) {
+    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+      state = 'S';
+    fclose(file);
+  }
+  return state != 'R';
+}
 
 static bool add(tamis_filter *f, uint64_t key)
 {
@@ -90,9 +105,8 @@ static void no_lock_is_kept_that_was_waited_for(void **state)
     else
       stripe_lock(stripe);
     start_task(&task, &thread);
-    while (!atomic_load(&task.begun))
+    while (!atomic_load(&task.number) || !sleeps(atomic_load(&task.number)))
       sched_yield();
-    usleep(5000);
     assert_false(atomic_load(&task.came_back)); /* it has waited for this lock */
     if (window)
       owned_unlock(owned, owner);
