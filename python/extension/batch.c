@@ -32,6 +32,7 @@ struct batch {
   filter_object *f;
   struct filters filters; /* of CONTAINS_EACH, in place of `f` */
   enum batch_call call;
+  int periods;       /* of an add */
   PyObject *answers; /* a bytearray; NULL for UPDATE */
   size_t width;      /* bytes there for each key */
   size_t done;       /* keys that have their answers there */
@@ -43,8 +44,13 @@ enum { ANSWER_NO, ANSWER_YES, ANSWER_REFUSED };
 
 /* ---- without the GIL ---- */
 
-static int note_failure(struct batch *b, int result)
+static int add_keys(struct batch *b, const tamis_key *keys, size_t n, bool unique, int *results)
 {
+  tamis_filter *f = b->f->raw;
+  int result = b->periods == WHOLE_WINDOW
+                   ? (unique ? tamis_add_unique_many : tamis_add_many)(f, keys, n, results)
+                   : (unique ? tamis_add_unique_for_many
+                             : tamis_add_for_many)(f, keys, n, (unsigned) b->periods, results);
   if (result < 0 && b->failure == TAMIS_OK) {
     b->failure = result;
     b->error = errno;
@@ -63,7 +69,7 @@ static void add_copies(struct batch *b, const tamis_key *keys, size_t n, int *re
       present[n_present] = keys[i];
       at[n_present++] = i;
     }
-  (void) note_failure(b, tamis_add_many(b->f->raw, present, n_present, copied));
+  (void) add_keys(b, present, n_present, false, copied);
   for (size_t i = 0; i < n_present; i++)
     if (copied[i] < 0)
       results[at[i]] = copied[i];
@@ -74,8 +80,7 @@ static void add_piece(struct batch *b, const tamis_key *keys, size_t n, char *an
   int results[PIECE];
   bool counts = b->call != ADD_UNIQUE_MANY && filter_counts(b->f);
   bool asks = answers != NULL || !counts;
-  int result = note_failure(b, asks ? tamis_add_unique_many(b->f->raw, keys, n, results)
-                                    : tamis_add_many(b->f->raw, keys, n, results));
+  int result = add_keys(b, keys, n, asks, results);
   bool are_written = result != TAMIS_EINVAL;
   if (asks && counts && are_written)
     add_copies(b, keys, n, results);
@@ -189,16 +194,8 @@ struct gathered {
   tamis_key *keys;
   uint64_t *numbers; /* of the keys that are integers; NULL before the first one */
   Py_buffer *views;  /* that are held */
-  size_t n, views_n, views_room, room;
+  size_t n, views_n, views_room;
 };
-
-static bool gathered_init(struct gathered *g, size_t room)
-{
-  *g = (struct gathered){.keys = calloc(room + 1, sizeof *g->keys), .room = room};
-  if (g->keys == NULL)
-    PyErr_NoMemory();
-  return g->keys != NULL;
-}
 
 /* Forgets the keys. */
 static void gathered_clear(struct gathered *g)
@@ -237,7 +234,7 @@ static bool gather(struct gathered *g, PyObject *object)
     return false;
   bool is_number = key.data == &key.number;
   if (is_number && g->numbers == NULL)
-    g->numbers = calloc(g->room + 1, sizeof *g->numbers);
+    g->numbers = calloc(PART, sizeof *g->numbers);
   if ((is_number && g->numbers == NULL) || (key.view.obj != NULL && !hold(g, &key.view))) {
     key_release(&key);
     PyErr_NoMemory();
@@ -249,12 +246,6 @@ static bool gather(struct gathered *g, PyObject *object)
   }
   g->keys[g->n++] = (tamis_key){key.data, key.len};
   return true;
-}
-
-static bool do_gathered(struct batch *b, const struct gathered *g)
-{
-  struct source source = {g->keys, NULL, NULL, g->n};
-  return do_source(b, &source);
 }
 
 /* ---- parts ---- */
@@ -287,9 +278,10 @@ static bool use_part(struct batch *b, struct objects *objects, struct gathered *
     if (goes_on)
       goes_on = gather(g, held[n++]);
   }
+  struct source source = {g->keys, NULL, NULL, g->n};
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  if (do_gathered(b, g) && b->failure == TAMIS_OK) {
+  if (do_source(b, &source) && b->failure == TAMIS_OK) {
     PyErr_Restore(type, value, traceback);
   } else { /* of a key that came before what has raised */
     Py_XDECREF(type);
@@ -305,19 +297,18 @@ static bool use_part(struct batch *b, struct objects *objects, struct gathered *
 
 static bool use_objects(struct batch *b, PyObject *keys)
 {
-  struct gathered g;
   bool is_iterator = !PyList_CheckExact(keys) && !PyTuple_CheckExact(keys);
   PyObject *from = is_iterator ? PyObject_GetIter(keys) : Py_NewRef(keys);
   if (from == NULL)
     return false;
   struct objects objects = {from, is_iterator ? -1 : 0};
+  struct gathered g = {.keys = calloc(PART, sizeof *g.keys)};
   PyObject **held = calloc(PART, sizeof *held);
-  if (gathered_init(&g, PART)) {
-    if (held == NULL)
-      PyErr_NoMemory();
-    while (held != NULL && use_part(b, &objects, &g, held))
+  if (g.keys == NULL || held == NULL)
+    PyErr_NoMemory();
+  else
+    while (use_part(b, &objects, &g, held))
       ;
-  }
   gathered_destroy(&g);
   free(held);
   Py_DECREF(from);
@@ -466,9 +457,9 @@ static void give_results(const struct batch *b)
   PyErr_Restore(type, value, traceback);
 }
 
-static PyObject *many(PyObject *self, PyObject *keys, enum batch_call call)
+static PyObject *many(PyObject *self, PyObject *keys, int periods, enum batch_call call)
 {
-  struct batch b = {.f = as_filter(self), .call = call, .width = 1};
+  struct batch b = {.f = as_filter(self), .call = call, .periods = periods, .width = 1};
   PyObject *result = NULL;
   if (call != UPDATE && (b.answers = PyByteArray_FromStringAndSize(NULL, 0)) == NULL)
     return NULL;
@@ -485,10 +476,13 @@ static PyObject *many(PyObject *self, PyObject *keys, enum batch_call call)
   return result;
 }
 
-PyObject *filter_update(PyObject *self, PyObject *const *arguments, Py_ssize_t n)
+PyObject *filter_update(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *names)
 {
+  int periods;
+  if (!add_read(as_filter(self), arguments, n, names, &periods))
+    return NULL;
   for (Py_ssize_t i = 0; i < n; i++) {
-    PyObject *none = many(self, arguments[i], UPDATE);
+    PyObject *none = many(self, arguments[i], periods, UPDATE);
     if (none == NULL)
       return NULL;
     Py_DECREF(none);
@@ -496,19 +490,28 @@ PyObject *filter_update(PyObject *self, PyObject *const *arguments, Py_ssize_t n
   Py_RETURN_NONE;
 }
 
-PyObject *filter_add_many(PyObject *self, PyObject *keys)
+static PyObject *add_all(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *names,
+                         enum batch_call call)
 {
-  return many(self, keys, ADD_MANY);
+  int periods;
+  bool is_read = add_one_read(as_filter(self), arguments, n, names, &periods);
+  return is_read ? many(self, arguments[0], periods, call) : NULL;
 }
 
-PyObject *filter_add_unique_many(PyObject *self, PyObject *keys)
+PyObject *filter_add_many(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *names)
 {
-  return many(self, keys, ADD_UNIQUE_MANY);
+  return add_all(self, arguments, n, names, ADD_MANY);
+}
+
+PyObject *filter_add_unique_many(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
+                                 PyObject *names)
+{
+  return add_all(self, arguments, n, names, ADD_UNIQUE_MANY);
 }
 
 PyObject *filter_contains_many(PyObject *self, PyObject *keys)
 {
-  return many(self, keys, CONTAINS_MANY);
+  return many(self, keys, WHOLE_WINDOW, CONTAINS_MANY);
 }
 
 /* ---- many filters ---- */

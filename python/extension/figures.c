@@ -38,7 +38,7 @@ static PyObject *get_fpp(PyObject *self, void *Py_UNUSED(unused))
 
 static PyObject *get_window(PyObject *self, void *Py_UNUSED(unused))
 {
-  return PyLong_FromUnsignedLong(stats_of(self).parts - 1);
+  return PyLong_FromUnsignedLong(as_filter(self)->window);
 }
 
 static PyObject *get_seed(PyObject *self, void *Py_UNUSED(unused))

@@ -15,99 +15,6 @@
 
 /* ---- creation ---- */
 
-bool read_number(PyObject *object, const char *what, uint64_t low, uint64_t high, const char *range,
-                 uint64_t *out)
-{
-  PyObject *number = PyNumber_Index(object);
-  if (number == NULL)
-    return false;
-  *out = PyLong_AsUnsignedLongLong(number);
-  bool is_read = *out >= low && *out <= high && (*out != UINT64_MAX || !PyErr_Occurred());
-  if (!is_read) {
-    PyErr_Clear();
-    PyErr_Format(PyExc_ValueError, "%s is %S; it must be %s", what, number, range);
-  }
-  Py_DECREF(number);
-  return is_read;
-}
-
-static bool is_given(PyObject *object)
-{
-  return object != NULL && object != Py_None;
-}
-
-static bool read_layout(PyObject *object, tamis_layout *layout)
-{
-  static const char *const names[] = {"blocked", "classic", "word"};
-  const char *name = PyUnicode_Check(object) ? PyUnicode_AsUTF8AndSize(object, NULL) : NULL;
-  if (PyErr_Occurred())
-    return false;
-  for (int i = TAMIS_LAYOUT_BLOCKED; name != NULL && i <= TAMIS_LAYOUT_WORD; i++)
-    if (strcmp(name, names[i]) == 0) {
-      *layout = (tamis_layout) i;
-      return true;
-    }
-  PyErr_Format(PyExc_ValueError, "layout is %R; it must be 'blocked', 'classic' or 'word'", object);
-  return false;
-}
-
-bool read_max_bytes(PyObject *object, uint64_t *out)
-{
-  return read_number(object, "max_bytes", 1, UINT64_MAX, "from 1 to 2**64 - 1, or None", out);
-}
-
-bool wanted_read(struct wanted *wanted, tamis_kind kind, bool shared, PyObject *arguments,
-                 PyObject *keywords)
-{
-  static char *const of_kinds[][10] = {
-      [TAMIS_BLOOM] = {"capacity", "fpp", "window", "window_renews", "growable", "max_bytes",
-                       "seed", "layout", NULL},
-      [TAMIS_CUCKOO] = {"capacity", "fpp", "window", "window_renews", "growable", "max_bytes",
-                        "seed", NULL},
-      [TAMIS_COUNTING_BLOOM] = {"capacity", "fpp", "growable", "max_bytes", "seed", NULL}};
-  PyObject *capacity = NULL, *max_bytes = NULL, *seed = NULL, *growable = NULL, *layout = NULL;
-  PyObject *window = NULL;
-  int renews = 0;
-  wanted->options = (tamis_options) TAMIS_OPTIONS_INIT;
-  tamis_options *options = &wanted->options;
-  options->kind = kind;
-  char **names = (char **) of_kinds[kind];
-  bool is_parsed =
-      kind == TAMIS_COUNTING_BLOOM
-          ? PyArg_ParseTupleAndKeywords(arguments, keywords, "O|d$OOO:CountingBloom", names,
-                                        &capacity, &options->fpp, &growable, &max_bytes, &seed)
-      : kind == TAMIS_CUCKOO
-          ? PyArg_ParseTupleAndKeywords(
-                arguments, keywords, shared ? "|Od$OpOOO:shared" : "O|d$OpOOO:Cuckoo", names,
-                &capacity, &options->fpp, &window, &renews, &growable, &max_bytes, &seed)
-          : PyArg_ParseTupleAndKeywords(
-                arguments, keywords, shared ? "|Od$OpOOOO:shared" : "O|d$OpOOOO:Bloom", names,
-                &capacity, &options->fpp, &window, &renews, &growable, &max_bytes, &seed, &layout);
-  if (!is_parsed)
-    return false;
-  wanted->has_capacity = !shared || is_given(capacity);
-  if (wanted->has_capacity && !read_number(capacity, "capacity", 1, UINT64_C(1) << 46,
-                                           "from 1 to 2**46", &options->capacity))
-    return false;
-  uint64_t periods = 0;
-  if (is_given(window) && !read_number(window, "window", 0, 64, "from 0 to 64", &periods))
-    return false;
-  options->window = (unsigned) periods;
-  options->window_renews = renews != 0;
-  if (is_given(max_bytes) && !read_max_bytes(max_bytes, &options->max_bytes))
-    return false;
-  if (is_given(seed) &&
-      !read_number(seed, "seed", 1, UINT64_MAX, "from 1 to 2**64 - 1, or None", &options->seed))
-    return false;
-  if (is_given(layout) && !read_layout(layout, &options->layout))
-    return false;
-  /* All layers of a shared filter are planned within max_bytes, so without it none grows. */
-  int grows = is_given(growable) ? PyObject_IsTrue(growable)
-                                 : !shared || (kind == TAMIS_BLOOM && is_given(max_bytes));
-  options->growable = grows > 0;
-  return grows >= 0;
-}
-
 static filter_object *allocate(PyTypeObject *type, module_state *state)
 {
   filter_object *f = as_filter(PyType_GenericAlloc(type, 0));
@@ -134,6 +41,7 @@ PyObject *filter_wrap(module_state *state, PyTypeObject *type, tamis_filter *raw
   }
   f->raw = raw;
   f->kind = stats.kind;
+  f->window = stats.parts - 1;
   f->mode = mode;
   f->path = path != NULL ? Py_NewRef(path) : NULL;
   return (PyObject *) f;
@@ -246,43 +154,55 @@ static int contains(PyObject *self, PyObject *object)
   return is_in;
 }
 
-static PyObject *add_with(PyObject *self, PyObject *object, bool counts)
+static int add_key(const filter_object *f, const struct key *key, bool unique, int periods)
+{
+  if (periods == WHOLE_WINDOW)
+    return (unique ? tamis_add_unique : tamis_add)(f->raw, key->data, key->len);
+  return (unique ? tamis_add_unique_for : tamis_add_for)(f->raw, key->data, key->len,
+                                                         (unsigned) periods);
+}
+
+/* Adds a key if it is not in; if it is, and `counts`, a copy.  Less than 0 with an exception. */
+static int add_with(const filter_object *f, PyObject *const *arguments, Py_ssize_t n,
+                    PyObject *names, bool unique, bool counts)
 {
   struct key key;
-  if (!key_read(object, &key))
-    return NULL;
-  tamis_filter *f = as_filter(self)->raw;
-  int result = tamis_add_unique(f, key.data, key.len), error = errno;
+  int periods;
+  if (!add_one_read(f, arguments, n, names, &periods) || !key_read(arguments[0], &key))
+    return -1;
+  int result = add_key(f, &key, unique, periods), error = errno;
   if (result == TAMIS_PRESENT && counts) {
-    int copied = tamis_add(f, key.data, key.len);
+    int copied = add_key(f, &key, false, periods);
     error = errno;
     result = copied < 0 ? copied : result;
   }
   key_release(&key);
   if (result < 0)
-    return raise_change(as_filter(self), result, error);
-  return Py_NewRef(result == TAMIS_OK ? Py_True : Py_False);
+    raise_change(f, result, error);
+  return result;
 }
 
-static PyObject *add(PyObject *self, PyObject *object)
+static PyObject *answer(int result)
 {
-  return add_with(self, object, filter_counts(as_filter(self)));
+  return result < 0 ? NULL : Py_NewRef(result == TAMIS_OK ? Py_True : Py_False);
 }
 
-static PyObject *add_unique(PyObject *self, PyObject *object)
+static PyObject *add(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *names)
 {
-  return add_with(self, object, false);
+  const filter_object *f = as_filter(self);
+  return answer(add_with(f, arguments, n, names, true, filter_counts(f)));
 }
 
-static PyObject *add_copy(PyObject *self, PyObject *object)
+static PyObject *add_unique(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
+                            PyObject *names)
 {
-  struct key key;
-  if (!key_read(object, &key))
+  return answer(add_with(as_filter(self), arguments, n, names, true, false));
+}
+
+static PyObject *add_copy(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *names)
+{
+  if (add_with(as_filter(self), arguments, n, names, false, false) < 0)
     return NULL;
-  int result = tamis_add(as_filter(self)->raw, key.data, key.len), error = errno;
-  key_release(&key);
-  if (result < 0)
-    return raise_change(as_filter(self), result, error);
   Py_RETURN_NONE;
 }
 
@@ -311,8 +231,7 @@ static int take_out(PyObject *self, PyObject *object)
 
 static PyObject *discard(PyObject *self, PyObject *object)
 {
-  int result = take_out(self, object);
-  return result < 0 ? NULL : Py_NewRef(result == TAMIS_OK ? Py_True : Py_False);
+  return answer(take_out(self, object));
 }
 
 static PyObject *remove_key(PyObject *self, PyObject *object)
@@ -340,7 +259,7 @@ static PyObject *hash_of(PyObject *self, PyObject *object)
 static void raise_advance(PyObject *self, int result, int error)
 {
   if (result == TAMIS_EUNSUPPORTED)
-    PyErr_SetString(PyExc_ValueError, "the filter has no window: create it with window=PERIODS");
+    PyErr_SetString(PyExc_ValueError, NO_WINDOW_TEXT);
   else
     raise_result(as_filter(self)->state, result, error, as_filter(self)->path);
 }
@@ -467,14 +386,16 @@ static PyObject *intersect_into(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(o
 
 /* A function of another form in the table of methods. */
 #define FUNCTION(f) ((PyCFunction) (void (*)(void))(f))
+/* Of an add, which has the keyword `periods`. */
+#define WITH_PERIODS (METH_FASTCALL | METH_KEYWORDS)
 
 static PyMethodDef filter_methods[] = {
-    {"add", add, METH_O, ADD_TEXT},
-    {"add_copy", add_copy, METH_O, ADD_COPY_TEXT},
+    {"add", FUNCTION(add), WITH_PERIODS, ADD_TEXT},
+    {"add_copy", FUNCTION(add_copy), WITH_PERIODS, ADD_COPY_TEXT},
     {"count", count, METH_O, COUNT_TEXT},
     {"hash", hash_of, METH_O, HASH_TEXT},
-    {"update", FUNCTION(filter_update), METH_FASTCALL, UPDATE_TEXT},
-    {"add_many", filter_add_many, METH_O, ADD_MANY_TEXT},
+    {"update", FUNCTION(filter_update), WITH_PERIODS, UPDATE_TEXT},
+    {"add_many", FUNCTION(filter_add_many), WITH_PERIODS, ADD_MANY_TEXT},
     {"contains_many", filter_contains_many, METH_O, CONTAINS_MANY_TEXT},
     {"save", filter_save, METH_O, SAVE_TEXT},
     {"to_bytes", filter_to_bytes, METH_NOARGS, TO_BYTES_TEXT},
@@ -514,12 +435,12 @@ static PyType_Slot bloom_slots[] = {{Py_tp_doc, BLOOM_TEXT},
                                     {0, NULL}};
 
 /* Of kinds that count copies of keys. */
-#define COUNTING_METHODS                                                         \
-  {"add_unique", add_unique, METH_O, ADD_UNIQUE_TEXT},                           \
-      {"add_unique_many", filter_add_unique_many, METH_O, ADD_UNIQUE_MANY_TEXT}, \
-      {"discard", discard, METH_O, DISCARD_TEXT},                                \
-  {                                                                              \
-    "remove", remove_key, METH_O, REMOVE_TEXT                                    \
+#define COUNTING_METHODS                                                                         \
+  {"add_unique", FUNCTION(add_unique), WITH_PERIODS, ADD_UNIQUE_TEXT},                           \
+      {"add_unique_many", FUNCTION(filter_add_unique_many), WITH_PERIODS, ADD_UNIQUE_MANY_TEXT}, \
+      {"discard", discard, METH_O, DISCARD_TEXT},                                                \
+  {                                                                                              \
+    "remove", remove_key, METH_O, REMOVE_TEXT                                                    \
   }
 
 static PyMethodDef cuckoo_methods[] = {{"advance", advance, METH_NOARGS, ADVANCE_TEXT},

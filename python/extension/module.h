@@ -3,6 +3,7 @@
  * What the files of the extension module tamis._tamis have in common.
  *
  *   key.c      what is a key: one Python object becomes bytes
+ *   options.c  numbers and options that calls are given
  *   filter.c   the types, and the calls with one key
  *   batch.c    the calls with many keys or filters, with the GIL let go
  *   column.c   arrays of keys that are read without the GIL: buffers (numpy), Arrow
@@ -53,6 +54,7 @@ typedef struct filter_object {
   PyObject *path;      /* absolute; of a mapped or a shared filter that has one, else NULL */
   PyObject *weak_references;
   tamis_kind kind;
+  unsigned window; /* periods; 0: none */
   enum filter_mode mode;
 } filter_object;
 
@@ -110,14 +112,8 @@ PyObject *raise_result(const module_state *state, int result, int error, PyObjec
 /* The same of a call that changes a filter: a mapped one says that it is read-only. */
 PyObject *raise_change(const filter_object *f, int result, int error);
 
-/* ---- filter.c ---- */
+/* ---- options.c ---- */
 
-/* Adds the types to the module. */
-int filter_add_types(PyObject *module, module_state *state);
-/* An object that owns `raw`, of `type`, or if that is NULL of the type for its kind.  On failure the
- * filter is destroyed.  `path` may be NULL. */
-PyObject *filter_wrap(module_state *state, PyTypeObject *type, tamis_filter *raw,
-                      enum filter_mode mode, PyObject *path);
 /* What the constructors and shared() ask for. */
 struct wanted {
   tamis_options options;
@@ -133,12 +129,31 @@ bool read_number(PyObject *object, const char *what, uint64_t low, uint64_t high
 /* max_bytes, which is not 0: that stands for "none" in the library, a surprise where a program
  * computes it. */
 bool read_max_bytes(PyObject *object, uint64_t *out);
+/* The keyword `periods` of a call that adds, with n arguments before it: WHOLE_WINDOW if it is None or
+ * not given. */
+enum { WHOLE_WINDOW = -1 };
+bool add_read(const filter_object *f, PyObject *const *arguments, Py_ssize_t n, PyObject *names,
+              int *periods);
+/* The same of a call that takes one argument. */
+bool add_one_read(const filter_object *f, PyObject *const *arguments, Py_ssize_t n, PyObject *names,
+                  int *periods);
+
+/* ---- filter.c ---- */
+
+/* Adds the types to the module. */
+int filter_add_types(PyObject *module, module_state *state);
+/* An object that owns `raw`, of `type`, or if that is NULL of the type for its kind.  On failure the
+ * filter is destroyed.  `path` may be NULL. */
+PyObject *filter_wrap(module_state *state, PyTypeObject *type, tamis_filter *raw,
+                      enum filter_mode mode, PyObject *path);
 
 /* ---- batch.c: methods, and functions of the module ---- */
 
-PyObject *filter_update(PyObject *self, PyObject *const *arguments, Py_ssize_t n);
-PyObject *filter_add_many(PyObject *self, PyObject *keys);
-PyObject *filter_add_unique_many(PyObject *self, PyObject *keys);
+PyObject *filter_update(PyObject *self, PyObject *const *arguments, Py_ssize_t n, PyObject *names);
+PyObject *filter_add_many(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
+                          PyObject *names);
+PyObject *filter_add_unique_many(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
+                                 PyObject *names);
 PyObject *filter_contains_many(PyObject *self, PyObject *keys);
 PyObject *module_contains_each(PyObject *module, PyObject *arguments);
 PyObject *module_contains_each_many(PyObject *module, PyObject *arguments);

@@ -13,6 +13,8 @@
 #define DO_NOT_FIT_TEXT \
   "the filters do not fit together: create them with the same options and seed"
 
+#define NO_WINDOW_TEXT "the filter has no window: create it with window=PERIODS"
+
 /* ---- what all constructors take ---- */
 
 #define KEY_TEXT                                                                            \
@@ -34,6 +36,14 @@
   "           ever.  advance(), or a Ticker, ends a period\n"                                  \
   "window_renews  whether an add of a key that is in renews its time\n"
 
+#define PERIODS_TEXT                                                                              \
+  "periods: a filter with a window remembers the key while so many more periods run, from 0 to\n" \
+  "the window; None: for the whole window.  Of two ends the later one holds; but a key that is "  \
+  "in\n"                                                                                          \
+  "keeps its end, unless this adds a copy or the filter has window_renews.  ValueError: more, "   \
+  "or\n"                                                                                          \
+  "no window.\n\n"
+
 #define THREADS_TEXT "All methods may be called by any number of threads at once.\n"
 
 #define REFUSED_TEXT \
@@ -51,25 +61,32 @@
   "f |= g adds all keys of another filter with the same options and seed."
 
 #define ADD_TEXT                                                                                  \
-  "add($self, key, /)\n--\n\n"                                                                    \
+  "add($self, key, /, *, periods=None)\n--\n\n"                                                   \
   "Add a key, and return True if it was new.\n\n"                                                 \
   "Of all threads, and of all processes that share the filter, that add a new key, exactly\n"     \
   "one gets True.  (None does if the key is a false positive.)\n\n"                               \
   "A Cuckoo and a CountingBloom count: each add is one copy more, also of a key that is in, so\n" \
   "that a discard or remove takes away no key but its own.  A key that was added twice is in\n"   \
-  "until it is removed twice.\n\n" KEY_TEXT                                                       \
+  "until it is removed twice.\n\n" PERIODS_TEXT KEY_TEXT                                          \
   "FullError: a limit of the filter is reached.  MemoryError: it cannot grow.  After an\n"        \
   "exception nothing has changed.\n\n"                                                            \
   ">>> import tamis\n"                                                                            \
   ">>> f = tamis.Bloom(1000)\n"                                                                   \
   ">>> f.add(\"apple\"), f.add(\"apple\")\n"                                                      \
-  "(True, False)"
+  "(True, False)\n"                                                                               \
+  ">>> sessions = tamis.Bloom(1000, 1e-6, window=60)  # periods of a minute\n"                    \
+  ">>> sessions.add(\"guest\", periods=5), sessions.add(\"member\", periods=30)\n"                \
+  "(True, True)\n"                                                                                \
+  ">>> for minute in range(6):\n"                                                                 \
+  "...     sessions.advance()\n"                                                                  \
+  ">>> \"guest\" in sessions, \"member\" in sessions\n"                                           \
+  "(False, True)"
 
 #define ADD_COPY_TEXT                                                                           \
-  "add_copy($self, key, /)\n--\n\n"                                                             \
+  "add_copy($self, key, /, *, periods=None)\n--\n\n"                                            \
   "Add a key, also if it is in: add without its answer.\n\n"                                    \
   "A Cuckoo and a CountingBloom then have one copy of the key more (see count), and a window\n" \
-  "remembers the key anew.  Exceptions are those of add.\n\n"                                   \
+  "remembers the key anew.  periods and exceptions are those of add.\n\n"                       \
   ">>> import tamis\n"                                                                          \
   ">>> f = tamis.Cuckoo(1000)\n"                                                                \
   ">>> for _ in range(3):\n"                                                                    \
@@ -78,13 +95,13 @@
   "3"
 
 #define ADD_UNIQUE_TEXT                                                                            \
-  "add_unique($self, key, /)\n--\n\n"                                                              \
+  "add_unique($self, key, /, *, periods=None)\n--\n\n"                                             \
   "Add a key if it is not in, and return True then: add without a copy more.\n\n"                  \
   "For filters from which nothing is removed.  A key that a false positive hides is not stored:\n" \
   "its discard would take another key away, and with that key's discard it would be gone, too."
 
-#define ADD_UNIQUE_MANY_TEXT                \
-  "add_unique_many($self, keys, /)\n--\n\n" \
+#define ADD_UNIQUE_MANY_TEXT                                 \
+  "add_unique_many($self, keys, /, *, periods=None)\n--\n\n" \
   "add_unique for each of the keys.  Keys, results and exceptions are those of add_many."
 
 #define COUNT_TEXT                                      \
@@ -98,7 +115,7 @@
   "programs and on all machines."
 
 #define UPDATE_TEXT                                                                                \
-  "update($self, /, *iterables)\n--\n\n"                                                           \
+  "update($self, /, *iterables, periods=None)\n--\n\n"                                             \
   "Add all keys of iterables: lists, generators, numpy arrays of S, U or integers, Arrow\n"        \
   "arrays (pyarrow 14 or later).\n\n"                                                              \
   "Rows of a two-dimensional array of bytes (uint8) are keys, too, and so are elements of V: "     \
@@ -116,7 +133,7 @@
   "True"
 
 #define ADD_MANY_TEXT                                                                           \
-  "add_many($self, keys, /)\n--\n\n"                                                            \
+  "add_many($self, keys, /, *, periods=None)\n--\n\n"                                           \
   "Add keys, and return for each whether it was new, as add does.\n\n"                          \
   "The result is a numpy array of bools for a numpy array, and else a list.  keys is what\n"    \
   "update takes, and exceptions are as there.  An exception gets the attribute results, if it " \

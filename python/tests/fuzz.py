@@ -144,6 +144,10 @@ class Fuzz:
         chosen = [name for name in names if self.random.random() < 0.3]
         return {name: option(self.random, name) for name in chosen}
 
+    def periods(self):
+        r = self.random
+        return {r.choice(["periods"] * 20 + ["x"]): r.choice([None, 0, 1, 3, 4, anything(r)])} if r.random() < 0.2 else {}
+
     def create(self):
         r = self.random
         names = ["fpp", "growable", "max_bytes", "seed"]
@@ -186,15 +190,15 @@ class Fuzz:
         what = r.choice(["add", "add", "add", "in", "in", "update", "many", "many", "remove", "advance", "merge", "misc",
                          "save", "pickle", "restore", "figures", "attribute"])
         if what == "add":
-            r.choice([f.add, f.add_copy])(one)
+            r.choice([f.add, f.add_copy])(one, **self.periods())
             if isinstance(one, (str, bytes)) and not f.window:
                 inside.add(one)
         elif what == "in":
             one in f, f.count(one), f.hash(one)
         elif what == "update":
-            f.update(*(keys(r) for _ in range(r.choice([0, 1, 1, 2]))))
+            f.update(*(keys(r) for _ in range(r.choice([0, 1, 1, 2]))), **self.periods())
         elif what == "many":
-            answers = r.choice([f.add_many, f.contains_many])(keys(r))
+            answers = r.choice([lambda some: f.add_many(some, **self.periods()), f.contains_many])(keys(r))
             assert all(answer in (True, False) for answer in answers)
         elif what == "remove":
             inside.clear()  # perhaps it takes another key

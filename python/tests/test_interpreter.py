@@ -93,6 +93,10 @@ def operations(folder):
         "no page": lambda: tamis.to_prometheus({"x": 5}), "similarity": lambda: full.similarity(full),
         "attributes": lambda: (f.capacity, f.fpp, f.window, f.seed, f.nbytes, f.mode, f.path), "advance": window.advance,
         "no window": f.advance, "sync": f.sync,
+        "periods": lambda: (window.add("x", periods=0), window.update(words, periods=1), window.add_many(words, periods=0)),
+        "no periods": lambda: f.add("x", periods=1), "too many": lambda: window.add("x", periods=2**70),
+        "a keyword": lambda: window.add("x", key=1), "no number": lambda: window.update(words, periods=1.5),
+        "no argument": lambda: window.add(),
     }
 
 
@@ -250,7 +254,7 @@ def test_examples_in_docstrings():
 
 def test_pydoc_shows_all():
     text = pydoc.plain(pydoc.render_doc(tamis.Bloom))
-    for words in "add(self, key, /)", "contains_many(self, keys, /)", "capacity", "false-positive", "update":
+    for words in "add(self, key, /, *, periods=None)", "contains_many(self, keys, /)", "capacity", "false-positive", "update":
         assert words in text
     for kind in tamis.Filter, tamis.Bloom, tamis.Cuckoo, tamis.CountingBloom:
         for name, member in vars(kind).items():
@@ -259,7 +263,7 @@ def test_pydoc_shows_all():
     for name in tamis.__all__:
         assert inspect.getdoc(getattr(tamis, name)), name
     signature = inspect.signature(tamis.Bloom.add_many)
-    assert str(signature) == "(self, keys, /)"
+    assert str(signature) == "(self, keys, /, *, periods=None)"
 
 
 @pytest.fixture

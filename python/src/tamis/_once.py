@@ -86,10 +86,11 @@ class Once:
         del made
         if bool(self.done.window) != (remember is not None):
             raise ValueError(f"{self.path} remembers messages {'for a time' if self.done.window else 'for ever'}")
+        self._remember = remember
         self._period_seconds = None if remember is None else remember / self.done.window
         self._full_in: Optional[int] = None  # the period in which the filter was found full
 
-    def claim(self, id: "_Key", timeout: Optional[float] = None) -> "_Claim":
+    def claim(self, id: "_Key", timeout: Optional[float] = None, *, seconds: Optional[float] = None) -> "_Claim":
         """A context manager that claims a message by its id, which is any key of a filter.
 
         Its value is True if the message is to be worked by this `with` statement, and False if it was worked before.
@@ -97,10 +98,18 @@ class Once:
         the exception goes on.  If another thread or process has claimed the message, this waits until that one
         is through with it, or for timeout seconds: then TimeoutError.  RuntimeError: this thread has claimed it.
 
+        seconds, from 0 to remember, is how long this message is remembered after its work; it is forgotten within a
+        period from then.  None: remember.
+
         FullError: the filter has no room for another message.  It comes before the work, but for the first
         message in each process that finds no room: that one's work is done, and its copies will be worked again.
         """
-        return _Claim(self, id, timeout)
+        if seconds is not None:
+            if self._remember is None:
+                raise ValueError(f"{self.path} remembers messages for ever: seconds needs remember")
+            if not 0 <= seconds <= self._remember:
+                raise ValueError(f"seconds is {seconds}; it must be from 0 to remember, {self._remember}")
+        return _Claim(self, id, timeout, seconds)
 
     def __contains__(self, id: "_Key") -> bool:
         """Whether a message was worked."""
@@ -123,16 +132,18 @@ class Once:
 
     # ---- what is done ----
 
-    def _forget(self) -> int:
-        """Forgets what is older than remember.  Any process may be the first to know that a period has ended."""
-        if self._period_seconds is None:
-            return 0
-        period = max(int(time.time() // self._period_seconds), 0)
-        self.done.advance_to(period)
-        return period
+    def _forget(self) -> float:
+        """Forgets what has ended; returns the time.  Any process may be the first to know that a period has ended."""
+        now = time.time()
+        if self._period_seconds is not None:
+            self.done.advance_to(self._period(now))
+        return now
+
+    def _period(self, time: float) -> int:
+        return 0 if self._period_seconds is None else max(int(time // self._period_seconds), 0)
 
     def _is_new(self, id: "_Key") -> bool:
-        period = self._forget()
+        period = self._period(self._forget())
         if id in self.done:
             return False
         if self._full_in == period:
@@ -142,23 +153,26 @@ class Once:
                 f" until it is right, or done.set_period({period}) is called" if running > period + 1 else ""))
         return True
 
-    def _record(self, id: "_Key") -> None:
-        period = self._forget()  # a period that has ended is not the message's
+    def _record(self, id: "_Key", seconds: Optional[float]) -> None:
+        now = self._forget()  # a period that has ended is not the message's
+        period, periods = self._period(now), None
+        if seconds is not None:  # up to the period in which they end; rounding may make it one beyond the window
+            periods = min(self._period(now + seconds) - period, self.done.window)
         try:
-            self.done.add_copy(id)
+            self.done.add_copy(id, periods=periods)
         except FullError:
             self._full_in = period
             raise
 
 
 class _Claim:
-    __slots__ = ("_once", "_claims", "_id", "_timeout", "_place", "_first")
+    __slots__ = ("_once", "_claims", "_id", "_timeout", "_seconds", "_place", "_first")
 
-    def __init__(self, once: Once, id: "_Key", timeout: Optional[float]) -> None:
+    def __init__(self, once: Once, id: "_Key", timeout: Optional[float], seconds: Optional[float]) -> None:
         self._place = _BEYOND | once.done.hash(id) >> 2
         if once._claims is None:
             raise ValueError(f"{once.path} is closed")
-        self._once, self._claims, self._id, self._timeout = once, once._claims, id, timeout
+        self._once, self._claims, self._id, self._timeout, self._seconds = once, once._claims, id, timeout, seconds
 
     def __enter__(self) -> bool:
         self._claims.take(self._place, self._timeout)
@@ -172,7 +186,7 @@ class _Claim:
     def __exit__(self, exception: Optional[type], *_: object) -> None:
         try:
             if self._first and exception is None:
-                self._once._record(self._id)
+                self._once._record(self._id, self._seconds)
         finally:
             self._claims.release(self._place)
 

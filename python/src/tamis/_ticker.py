@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
+import math
 import threading
 from typing import Optional, Union
 
@@ -21,8 +22,10 @@ class Ticker:
 
     >>> import tamis
     >>> recent = tamis.Bloom(1000, window=12)
-    >>> with tamis.Ticker(recent, seconds=300):  # an hour
-    ...     recent.add("apple")
+    >>> with tamis.Ticker(recent, seconds=300) as ticker:
+    ...     recent.add("apple")  # for an hour
+    ...     recent.add("pear", periods=ticker.periods(900))
+    True
     True
     """
 
@@ -35,6 +38,16 @@ class Ticker:
         self._ended = threading.Event()
         self._thread: Optional[threading.Thread] = None
         self._period = 0  # the one that ran when this last looked
+
+    def periods(self, seconds: float) -> int:
+        """The periods to add a key with that is to be remembered for so many seconds at least.
+
+        They are as few as suffice whenever in a period the key is added.  ValueError: more than the window.
+        """
+        window = self.filter.window
+        if not 0 <= seconds <= window * self.seconds:
+            raise ValueError(f"seconds is {seconds}; it must be from 0 to {window * self.seconds}, the filter's window")
+        return min(math.ceil(seconds / self.seconds), window)
 
     def start(self) -> "Ticker":
         """Start the thread; `with` does it."""
