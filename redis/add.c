@@ -134,26 +134,35 @@ static int add_foreign(struct value *v, const tamis_key *item, bool unique, bool
 
 /* ---- all ---- */
 
-/* `obeys`: the item comes from a server that this one follows, or from a file. */
-static int add_one(struct value *v, const tamis_key *item, bool unique, bool obeys)
+static int add_ending(struct value *v, const tamis_key *item, const struct add_mode *mode)
 {
+  return mode->unique ? tamis_add_unique_for(v->filter, item->data, item->len, mode->periods)
+                      : tamis_add_for(v->filter, item->data, item->len, mode->periods);
+}
+
+/* `obeys`: the item comes from a server that this one follows, or from a file. */
+static int add_one(struct value *v, const tamis_key *item, const struct add_mode *mode, bool obeys)
+{
+  const bool unique = mode->unique;
   if (v->foreign)
     return add_foreign(v, item, unique, obeys);
   if (is_full(v))
     return unique && tamis_contains(v->filter, item->data, item->len) ? TAMIS_PRESENT : TAMIS_EFULL;
+  if (mode->ends)
+    return add_ending(v, item, mode);
   return unique ? tamis_add_unique(v->filter, item->data, item->len)
                 : tamis_add(v->filter, item->data, item->len);
 }
 
 /* What another server has added must go in here, too.  A filter's bytes near its limit depend on
  * when memory came back, so this server may meet the limit where the other one did not. */
-static int add_one_obeying(struct value *v, const tamis_key *item, bool unique)
+static int add_one_obeying(struct value *v, const tamis_key *item, const struct add_mode *mode)
 {
-  int result = add_one(v, item, unique, true);
+  int result = add_one(v, item, mode, true);
   const bool limited = v->foreign ? v->filter != NULL : v->traits.max_bytes != 0;
   if (result == TAMIS_EFULL && (v->traits.expansion || v->traits.window) && limited &&
       image_lift_limit(v) == TAMIS_OK)
-    result = add_one(v, item, unique, true);
+    result = add_one(v, item, mode, true);
   return result;
 }
 
@@ -168,22 +177,36 @@ static bool have_room(const struct value *v, int n)
 
 /* Adds a single item, if nothing hangs on whether this server obeys another one; to ask for that
  * takes the time of half an add.  False: it does. */
-static bool add_at_once(server_ctx *ctx, struct value *v, const tamis_key *item, bool unique,
-                        int *result)
+static bool add_at_once(server_ctx *ctx, struct value *v, const tamis_key *item,
+                        const struct add_mode *mode, int *result)
 {
   const uint32_t watched = is_watched(v);
   if (v->foreign || v->at_limit || v->unwatched < watched)
     return false;
   v->unwatched -= watched;
-  *result = add_one(v, item, unique, false);
+  *result = add_one(v, item, mode, false);
   if (*result == TAMIS_EFULL && must_obey(ctx))
-    *result = add_one_obeying(v, item, unique);
+    *result = add_one_obeying(v, item, mode);
   v->count += *result == TAMIS_OK;
   return true;
 }
 
-static int add_batch(server_ctx *ctx, struct value *v, const tamis_key *items, int n, bool unique,
-                     bool stops, int *results)
+/* Of items that have room. */
+static void add_many(struct value *v, const tamis_key *items, size_t n, const struct add_mode *mode,
+                     int *results)
+{
+  if (mode->ends && mode->unique)
+    (void) tamis_add_unique_for_many(v->filter, items, n, mode->periods, results);
+  else if (mode->ends)
+    (void) tamis_add_for_many(v->filter, items, n, mode->periods, results);
+  else if (mode->unique)
+    (void) tamis_add_unique_many(v->filter, items, n, results);
+  else
+    (void) tamis_add_many(v->filter, items, n, results);
+}
+
+static int add_batch(server_ctx *ctx, struct value *v, const tamis_key *items, int n,
+                     const struct add_mode *mode, int *results)
 {
   bool obeys = must_obey(ctx);
   if (obeys)
@@ -191,36 +214,39 @@ static int add_batch(server_ctx *ctx, struct value *v, const tamis_key *items, i
   else
     watch_limit(v, n);
   if (n > 1 && !obeys && have_room(v, n)) {
-    if (unique)
-      (void) tamis_add_unique_many(v->filter, items, (size_t) n, results);
-    else
-      (void) tamis_add_many(v->filter, items, (size_t) n, results);
+    add_many(v, items, (size_t) n, mode, results);
     for (int i = 0; i < n; i++)
       v->count += results[i] == TAMIS_OK;
     return n;
   }
   for (int i = 0; i < n; i++) {
-    results[i] =
-        obeys ? add_one_obeying(v, &items[i], unique) : add_one(v, &items[i], unique, false);
+    results[i] = obeys ? add_one_obeying(v, &items[i], mode) : add_one(v, &items[i], mode, false);
     v->count += results[i] == TAMIS_OK;
-    if (results[i] < 0 && stops)
+    if (results[i] < 0 && mode->stops)
       return i + 1;
   }
   return n;
 }
 
 /* A unique add is replicated as a plain one: it was decided here that the item is new.  But if it
- * renews items that are in, a plain one would add a copy of them. */
+ * renews items that are in, a plain one would add a copy of them.  Seconds go as periods, since a
+ * replica has no clock. */
 static void replicate(server_ctx *ctx, server_string *key, const struct value *v,
-                      server_string **items, size_t n, bool unique)
+                      server_string **items, size_t n, const struct add_mode *mode)
 {
-  const bool renews = unique && v->traits.renews;
-  if (v->kind == TAMIS_CUCKOO && n == 1)
+  const bool renews = mode->unique && v->traits.renews;
+  const char *insert = v->kind != TAMIS_CUCKOO ? "TAMIS.BF.INSERT"
+                       : renews                ? "TAMIS.CF.INSERTNX"
+                                               : "TAMIS.CF.INSERT";
+  if (mode->ends)
+    server.Replicate(ctx, command_name(v->kind, insert), "scclcv", key, "NOCREATE", "PERIODS",
+                     (long long) mode->periods, "ITEMS", items, n);
+  else if (v->kind == TAMIS_CUCKOO && n == 1)
     server.Replicate(ctx, command_name(v->kind, renews ? "TAMIS.CF.ADDNX" : "TAMIS.CF.ADD"), "ss",
                      key, items[0]);
   else if (v->kind == TAMIS_CUCKOO)
-    server.Replicate(ctx, command_name(v->kind, renews ? "TAMIS.CF.INSERTNX" : "TAMIS.CF.INSERT"),
-                     "sccv", key, "NOCREATE", "ITEMS", items, n);
+    server.Replicate(ctx, command_name(v->kind, insert), "sccv", key, "NOCREATE", "ITEMS", items,
+                     n);
   else if (n == 1)
     server.Replicate(ctx, command_name(v->kind, "TAMIS.BF.ADD"), "ss", key, items[0]);
   else
@@ -243,24 +269,24 @@ static bool has_changed(const struct value *v, int result)
 
 /* Most commands add one item. */
 static void add_item(server_ctx *ctx, server_string *key, struct value *v, server_string **item,
-                     struct add_mode mode, int *result)
+                     const struct add_mode *mode, int *result)
 {
   const tamis_key only = item_of(*item);
-  if (!add_at_once(ctx, v, &only, mode.unique, result))
-    (void) add_batch(ctx, v, &only, 1, mode.unique, mode.stops, result);
+  if (!add_at_once(ctx, v, &only, mode, result))
+    (void) add_batch(ctx, v, &only, 1, mode, result);
   figures_note_adds(v, result, 1);
   if (!has_changed(v, *result))
     return;
-  if (mode.verbatim)
+  if (mode->verbatim)
     server.ReplicateVerbatim(ctx);
   else
-    replicate(ctx, key, v, item, 1, mode.unique);
-  key_changed(ctx, key, event_of(v->kind, mode.stops));
+    replicate(ctx, key, v, item, 1, mode);
+  key_changed(ctx, key, event_of(v->kind, mode->stops));
 }
 
 /* A command that the server has to make takes more of its time than a filter takes for an add. */
 int add_items(server_ctx *ctx, server_string *key, struct value *v, server_string **items, int n,
-              struct add_mode mode, int *results)
+              const struct add_mode *mode, int *results)
 {
   if (n == 1) {
     add_item(ctx, key, v, items, mode, results);
@@ -271,17 +297,17 @@ int add_items(server_ctx *ctx, server_string *key, struct value *v, server_strin
   size_t n_added = 0;
   for (int i = 0; i < n; i++)
     keys[i] = item_of(items[i]);
-  int tried = add_batch(ctx, v, keys, n, mode.unique, mode.stops, results);
+  int tried = add_batch(ctx, v, keys, n, mode, results);
   figures_note_adds(v, results, tried);
   for (int i = 0; i < tried; i++)
     if (has_changed(v, results[i]))
       added[n_added++] = items[i];
   if (n_added) {
-    if (mode.verbatim && n_added == (size_t) n)
+    if (mode->verbatim && n_added == (size_t) n)
       server.ReplicateVerbatim(ctx);
     else
-      replicate(ctx, key, v, added, n_added, mode.unique);
-    key_changed(ctx, key, event_of(v->kind, mode.stops));
+      replicate(ctx, key, v, added, n_added, mode);
+    key_changed(ctx, key, event_of(v->kind, mode->stops));
   }
   return tried;
 }

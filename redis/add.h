@@ -19,12 +19,15 @@ struct add_mode {
   bool unique; /* items that seem to be in are left out */
   bool stops;  /* nothing is tried after a failure */
   bool verbatim;
+  bool
+      ends; /* items end by themselves: they are in for `periods` more, at most those of the window */
+  unsigned periods;
 };
 
 /* Adds up to ADD_BATCH items and replicates those that changed the filter.  results[i]: TAMIS_OK,
  * TAMIS_PRESENT, or a failure.  Returns how many items were tried. */
 int add_items(server_ctx *ctx, server_string *key, struct value *v, server_string **items, int n,
-              struct add_mode mode, int *results);
+              const struct add_mode *mode, int *results);
 
 /* The text for an item that was not added. */
 const char *add_error(const struct value *v, int result);

@@ -23,6 +23,7 @@ HANDLER(command_reserve);
 HANDLER(command_add);
 HANDLER(command_addnx);
 HANDLER(command_madd);
+HANDLER(command_maddex);
 HANDLER(command_insert);
 HANDLER(command_insertnx);
 HANDLER(command_exists);

@@ -5,7 +5,6 @@
 #include "keys.h"
 #include "memory.h"
 #include "settings.h"
-#include "window.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -157,7 +156,20 @@ static const char *read_next(struct reservation *w, const server_string *word)
 
 static const char *read_ttl(struct reservation *w, const server_string *word)
 {
-  return read_number(word, 1, INT64_MAX / 4000, &w->ttl) ? NULL : "ERR invalid expire time in TTL";
+  return read_number(word, 1, MOST_SECONDS, &w->ttl) ? NULL : "ERR invalid expire time in TTL";
+}
+
+const char *reservation_read_ex(struct reservation *w, const server_string *word)
+{
+  w->life.ends = true;
+  return read_number(word, 1, MOST_SECONDS, &w->life.seconds) ? NULL
+                                                              : "ERR invalid expire time in EX";
+}
+
+static const char *read_periods(struct reservation *w, const server_string *word)
+{
+  w->life = (struct life){.ends = true};
+  return read_number(word, 0, MOST_PERIODS, &w->life.periods) ? NULL : "ERR bad number of periods";
 }
 
 static const char *set_renews(struct reservation *w, const server_string *unused)
@@ -199,6 +211,8 @@ static const struct option {
     {"NEXT", read_next, true, FORM_RESERVE, FORM_RESERVE},
     {"RENEWS", set_renews, false, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
     {"TTL", read_ttl, true, FORM_RESERVE, FORM_RESERVE},
+    {"EX", reservation_read_ex, true, FORM_INSERT, FORM_INSERT},
+    {"PERIODS", read_periods, true, FORM_INSERT, FORM_INSERT},
     {"SEED", read_seed, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
     {"MAXBYTES", read_max_bytes, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
 };

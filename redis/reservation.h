@@ -7,22 +7,24 @@
 
 #include "server_api.h"
 #include "value.h"
+#include "window.h"
 
 struct reservation {
   tamis_kind kind;
   double rate;
   long long capacity;
   struct traits traits;
-  uint64_t seed;   /* 0: from chance */
-  uint64_t ttl;    /* seconds until the key expires; 0: it does not */
-  bool seeded;     /* SEED was there */
-  bool nonscaling; /* NONSCALING was there */
-  bool expands;    /* EXPANSION was there */
-  bool limits;     /* MAXBYTES was there */
-  bool no_create;  /* NOCREATE was there */
-  uint64_t seen;   /* options, by their numbers */
-  int items;       /* INSERT: where the items begin */
-  unsigned form;   /* of the command, as below; 0: it has no options */
+  uint64_t seed;    /* 0: from chance */
+  uint64_t ttl;     /* seconds until the key expires; 0: it does not */
+  bool seeded;      /* SEED was there */
+  bool nonscaling;  /* NONSCALING was there */
+  bool expands;     /* EXPANSION was there */
+  bool limits;      /* MAXBYTES was there */
+  bool no_create;   /* NOCREATE was there */
+  struct life life; /* EX or PERIODS: of the items */
+  uint64_t seen;    /* options, by their numbers */
+  int items;        /* INSERT: where the items begin */
+  unsigned form;    /* of the command, as below; 0: it has no options */
 };
 
 enum reservation_form { FORM_RESERVE = 1, FORM_INSERT = 2 };
@@ -39,9 +41,10 @@ const char *reservation_read(struct reservation *w, enum reservation_form form,
                              server_string **argv, int argc, int from);
 extern const char reservation_wrong_arity[];
 
-/* Reads the capacity or the rate where these stand alone. */
+/* Reads the capacity, the rate or the items' seconds where these stand alone. */
 const char *reservation_read_capacity(struct reservation *w, const server_string *word);
 const char *reservation_read_rate(struct reservation *w, const server_string *word);
+const char *reservation_read_ex(struct reservation *w, const server_string *word);
 
 int reservation_reply_error(server_ctx *ctx, const char *error);
 

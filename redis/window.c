@@ -63,6 +63,30 @@ void window_tick(server_ctx *ctx, server_string *key, struct value *v)
   replicate(ctx, key, v, periods);
 }
 
+const char *window_refuses(const struct traits *t, const struct life *life)
+{
+  if (!life->ends)
+    return NULL;
+  if (!t->window)
+    return "ERR the filter has no window";
+  if (life->seconds && !t->every)
+    return "ERR the filter's window has no EVERY: say PERIODS";
+  const uint64_t periods =
+      life->seconds ? (life->seconds * 1000 - 1) / t->every + 1 : life->periods;
+  return periods <= t->window ? NULL : "ERR the filter's window is shorter";
+}
+
+/* Where another server's clock ends the periods, the last one that it has ended may be late. */
+unsigned window_periods_of(const struct traits *t, const struct life *life)
+{
+  uint64_t periods = life->periods;
+  if (life->seconds) {
+    const uint64_t end = (uint64_t) server.Milliseconds() + life->seconds * 1000;
+    periods = end > t->next ? (end - t->next - 1) / t->every + 1 : 0;
+  }
+  return (unsigned) (periods < t->window ? periods : t->window);
+}
+
 /* ADVANCE key [periods [NEXT milliseconds]]; NEXT is what a clock has said, and then there may be no
  * period that ends. */
 int command_advance(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)

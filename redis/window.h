@@ -15,9 +15,24 @@
 #include "value.h"
 
 enum { MOST_PERIODS = 64 }; /* of a window */
+#define MOST_SECONDS (INT64_MAX / 4000)
 
 /* Whether these can be those of a filter. */
 bool window_is_possible(const struct traits *t);
+
+/* How long the items of a command are in. */
+struct life {
+  bool ends;        /* after `seconds`; if these are 0, for `periods` more; else with the window */
+  uint64_t seconds; /* up to MOST_SECONDS */
+  uint64_t periods;
+};
+
+/* Why a filter cannot have items that end so; else NULL. */
+const char *window_refuses(const struct traits *t, const struct life *life);
+
+/* For how many periods more an item is in that ends so, from now on: so many that the last one does
+ * not end before the item's seconds are over. */
+unsigned window_periods_of(const struct traits *t, const struct life *life);
 
 /* Ends periods that are over by the clock, before a command changes the filter. */
 void window_tick(server_ctx *ctx, server_string *key, struct value *v);

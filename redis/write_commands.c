@@ -39,6 +39,12 @@ static struct value *filter_to_fill(server_ctx *ctx, tamis_kind kind, server_str
   struct value *v;
   struct reservation usual;
   enum key_state state = key_find(ctx, key, KEY_READ | KEY_WRITE, kind, &v);
+  const bool usable = state == KEY_WHOLE || (state == KEY_EMPTY && w && !w->no_create);
+  const char *error = w && usable ? window_refuses(v ? &v->traits : &w->traits, &w->life) : NULL;
+  if (error) {
+    server.ReplyWithError(ctx, error);
+    return NULL;
+  }
   if (state == KEY_WHOLE) {
     window_tick(ctx, key, v);
     return v;
@@ -60,7 +66,8 @@ static int add_single(server_ctx *ctx, tamis_kind kind, server_string **argv, in
   struct value *v = filter_to_fill(ctx, kind, argv[1], NULL);
   if (!v)
     return SERVER_OK;
-  add_items(ctx, argv[1], v, &argv[2], 1, (struct add_mode){unique, true, verbatim}, &result);
+  const struct add_mode mode = {.unique = unique, .stops = true, .verbatim = verbatim};
+  add_items(ctx, argv[1], v, &argv[2], 1, &mode, &result);
   return result < 0 ? server.ReplyWithError(ctx, add_error(v, result))
                     : server.ReplyWithBool(ctx, result == TAMIS_OK);
 }
@@ -107,16 +114,18 @@ static int add_several(server_ctx *ctx, struct reservation *w, server_string *ke
                        server_string **items, int n, bool unique, bool verbatim)
 {
   const bool at_once = n <= ADD_BATCH;
-  const struct add_mode mode = {unique, w->kind == TAMIS_BLOOM, verbatim && at_once};
+  struct add_mode mode = {unique, w->kind == TAMIS_BLOOM, verbatim && at_once, w->life.ends, 0};
   int results[ADD_BATCH], replies = 0, last = TAMIS_OK;
   struct value *v = filter_to_fill(ctx, w->kind, key, w);
   if (!v)
     return SERVER_OK;
+  if (mode.ends)
+    mode.periods = window_periods_of(&v->traits, &w->life);
   if (!at_once)
     server.ReplyWithArray(ctx, LENGTH_LATER);
   for (int done = 0, part; done < n && !(mode.stops && last < 0); done += part) {
     part = n - done < ADD_BATCH ? n - done : ADD_BATCH;
-    const int tried = add_items(ctx, key, v, items + done, part, mode, results);
+    const int tried = add_items(ctx, key, v, items + done, part, &mode, results);
     const int more = number_of_replies(v, results, tried);
     if (at_once)
       server.ReplyWithArray(ctx, more);
@@ -137,6 +146,19 @@ int command_madd(server_ctx *ctx, tamis_kind kind, server_string **argv, int arg
     return server.WrongArity(ctx);
   reservation_init(&w, kind);
   return add_several(ctx, &w, argv[1], argv + 2, argc - 2, true, true);
+}
+
+/* MADDEX key seconds item ... */
+int command_maddex(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
+{
+  struct reservation w;
+  if (argc < 4)
+    return server.WrongArity(ctx);
+  reservation_init(&w, kind);
+  const char *error = reservation_read_ex(&w, argv[2]);
+  if (error)
+    return server.ReplyWithError(ctx, error);
+  return add_several(ctx, &w, argv[1], argv + 3, argc - 3, true, false);
 }
 
 static int insert(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc, bool unique)

@@ -23,7 +23,7 @@ class Filter:
     deleted: int = 0
     refused: bool = False
     count: int = 0  # None: a union has made it an estimate
-    items: dict = dataclasses.field(default_factory=dict)  # item: [copies, period of its last add]
+    items: dict = dataclasses.field(default_factory=dict)  # item: [copies, period of an add for the window that ends as it does]
 
     whole = True
 
@@ -63,19 +63,37 @@ class Filter:
             self.advance(periods)
         return over
 
-    def add(self, item, unique, result):
+    def life_error(self, life):
+        """Why items cannot have that life: ("EX", seconds), ("PERIODS", n) or (); else None."""
+        if not life:
+            return None
+        if not self.window:
+            return "ERR the filter has no window"
+        if life[0] == "EX" and not self.every:
+            return "ERR the filter's window has no EVERY"
+        whole = life[1] * 1000 > self.window * self.every if life[0] == "EX" else life[1] > self.window
+        return "ERR the filter's window is shorter" if whole else None
+
+    def periods(self, life, now):
+        if not life:
+            return self.window
+        return life[1] if life[0] == "PERIODS" else max(0, -((self.next - now - life[1] * 1000) // self.every))
+
+    def add(self, item, unique, result, periods=None):
         """An add with this result: new, in or full.  Raises where it cannot be."""
         copies, full = self.copies(item), self.is_full()
+        added = self.period if periods is None else self.period - self.window + periods
+        end = max(self.items[item][1], added) if copies else added
         if unique and copies:
             assert result == "in", f"{item!r} is in, but the add says {result}"
             if self.renews:
-                self.items[item][1] = self.period
+                self.items[item][1] = end
             return
         allowed = {True: ["full"], False: ["new"], None: ["new", "full"]}[full] + ["in"] * unique
         assert result in allowed, f"the add of {item!r} says {result}, not {allowed}: {self.summary()}"
         self.refused = self.refused or result == "full"
         if result == "new":
-            self.items[item] = [copies + 1, self.period]
+            self.items[item] = [copies + 1, end]
             self.count = None if self.count is None else self.count + 1
         elif result == "in" and self.kind == "BF" and not self.window:
             self.items[item] = [1, 0]  # what a Bloom filter has said once, it says for ever

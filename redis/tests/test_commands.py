@@ -13,7 +13,7 @@ from filters import chunks, info
 from server import ReplyError, same, wait_until
 
 SAMPLES = {  # a call of each command with a key in the place of {}
-    "BF.RESERVE": "{} 0.01 100", "BF.ADD": "{} a", "BF.MADD": "{} a", "BF.INSERT": "{} ITEMS a",
+    "BF.RESERVE": "{} 0.01 100", "BF.ADD": "{} a", "BF.MADD": "{} a", "BF.MADDEX": "{} 1 a", "BF.INSERT": "{} ITEMS a",
     "BF.EXISTS": "{} a", "BF.MEXISTS": "{} a", "BF.CARD": "{}", "BF.INFO": "{}",
     "BF.SCANDUMP": "{} 0", "BF.LOADCHUNK": "{} 1 a", "CF.RESERVE": "{} 100", "CF.ADD": "{} a",
     "CF.ADDNX": "{} a", "CF.INSERT": "{} ITEMS a", "CF.INSERTNX": "{} ITEMS a", "CF.EXISTS": "{} a",
@@ -64,13 +64,17 @@ ERR Invalid position: CF.SCANDUMP c x; CF.SCANDUMP c -5; CF.LOADCHUNK c x y; CF.
 ERR received bad data: BF.LOADCHUNK q 1 y; BF.LOADCHUNK b 1 y; BF.LOADCHUNK b 0 y
 ERR Couldn't create filter!: CF.LOADCHUNK q 1 y
 ERR Couldn't load chunk!: CF.LOADCHUNK c 2 y
-ERR the filter has no window: BF.ADVANCE b; CF.ADVANCE c
+ERR bad number of periods: CF.INSERT w PERIODS x ITEMS a; BF.INSERT q WINDOW 9 PERIODS -1 ITEMS a; CF.INSERTNX w PERIODS 65 ITEMS a
+ERR invalid expire time in EX: BF.MADDEX q 0 a; CF.INSERT w EX x ITEMS a; BF.INSERT b EX 2305843009213694 ITEMS a
+ERR the filter has no window: BF.ADVANCE b; CF.ADVANCE c; BF.MADDEX b 1 a; BF.MADDEX q 1 a; CF.INSERTNX q PERIODS 0 ITEMS a
+ERR the filter's window has no EVERY: say PERIODS: CF.INSERT w EX 1 ITEMS a; BF.INSERT q WINDOW 3 EX 1 ITEMS a
+ERR the filter's window is shorter: CF.INSERT w PERIODS 4 ITEMS a; BF.INSERT q WINDOW 3 EVERY 500 EX 2 ITEMS a
 ERR the filters do not fit together: they need the same capacity, rate, EXPANSION 0 or not, and SEED: BF.MERGE b full
 WRONGTYPE Operation against a key holding the wrong kind of value: BF.RESERVE s 0.1 9; CF.ADD b a; BF.CARD c; CF.LOADCHUNK s 1 y
 """
 WRONG_NUMBERS = """BF.RESERVE q 0.1 9 a b c d; BF.RESERVE q 0.1 9 NONSCALING a b c; BF.RESERVE q 0.1 9 TTL; CF.RESERVE q 9 WORD
 CF.RESERVE q 9 EXPANSION 2 MAXITERATIONS; CF.RESERVE q 9 BUCKETSIZE 4 BUCKETSIZE; CF.RESERVE q 9 SEED 1 EXPANSION
-BF.INSERT q NOCREATE; BF.INSERT q ITEMS; BF.INSERT q NOCREATE ITEMS; BF.INSERT q NOCREATE CAPACITY; CF.INSERTNX q NOCREATE ITEMS
+BF.INSERT q EX; BF.INSERT q NOCREATE; BF.INSERT q ITEMS; BF.INSERT q NOCREATE ITEMS; BF.INSERT q NOCREATE CAPACITY; CF.INSERTNX q NOCREATE ITEMS
 BF.EXISTS q b KEY; CF.EXISTS q b KEY; BF.INFO b CAPACITY SIZE; CF.INFO c SIZE; CF.COMPACT c x""".replace("\n", "; ")
 
 
@@ -85,7 +89,7 @@ def talk(request, server):
 def test_refusals(talk):
     """Clients and their tests compare these texts; and an error creates nothing."""
     client, _, _ = talk
-    for command in ("BF.ADD b a", "CF.ADD c a", "SET s x", "BF.RESERVE full 1e-6 2 NONSCALING", "BF.MADD full a b"):
+    for command in ("BF.ADD b a", "CF.ADD c a", "SET s x", "CF.RESERVE w 9 WINDOW 3", "BF.RESERVE full 1e-6 2 NONSCALING", "BF.MADD full a b"):
         client(*command.split())
     client("CF.RESERVE", "still", "4", "EXPANSION", "0", "SEED", "1")
     client.pipeline([["CF.ADD", "still", i] for i in range(40)])
@@ -248,7 +252,7 @@ READ_ONLY = {"BF.EXISTS", "BF.MEXISTS", "BF.CARD", "BF.INFO", "BF.SCANDUMP", "CF
              "CF.COUNT", "CF.INFO", "CF.SCANDUMP"}
 
 
-FAST = {"BF.RESERVE", "BF.ADD", "BF.MADD", "BF.INSERT", "BF.EXISTS", "BF.MEXISTS", "BF.CARD", "BF.INFO",
+FAST = {"BF.RESERVE", "BF.ADD", "BF.MADD", "BF.MADDEX", "BF.INSERT", "BF.EXISTS", "BF.MEXISTS", "BF.CARD", "BF.INFO",
         "CF.RESERVE", "CF.EXISTS", "CF.MEXISTS", "CF.COUNT", "CF.DEL", "CF.COMPACT", "CF.INFO",
         "BF.ADVANCE", "CF.ADVANCE"}
 FREES = {"CF.DEL", "CF.COMPACT", "BF.ADVANCE", "CF.ADVANCE"}  # allowed when memory is short

@@ -31,7 +31,7 @@ class Run:
     """Some thousand commands.  `keys` has what each key must be: a Filter, a Restoring or a String."""
 
     def __init__(self, context, seed, options):
-        self.r = random.Random(seed)
+        self.r, self.lives = random.Random(seed), random.Random(seed)
         self.clock = Clock(servers.temporary_folder())
         os.environ.update(self.clock.environment)
         self.seed = 1 + seed
@@ -210,10 +210,24 @@ class Run:
             name, words, create = "BF.MADD", [], True
             f = Filter(kind, self.settings["bf-error-rate"], self.settings["bf-initial-size"],
                        self.settings["bf-expansion-factor"], self.seed)
-            return [name, key, *items], self.adds(kind, key, items, True, f, create)
-        return [name, key, *words, "ITEMS", *items], self.adds(kind, key, items, unique, f, create)
+            life = self.life(key, f, ["EX"])
+            if life:
+                name, words = "BF.MADDEX", [life[1]]
+            return [name, key, *words, *items], self.adds(kind, key, items, True, f, create, life=life)
+        life = self.life(key, f, ["EX", "PERIODS"])
+        return [name, key, *words, *life, "ITEMS", *items], self.adds(kind, key, items, unique, f, create, life=life)
 
-    def adds(self, kind, key, items, unique, new, create, single=False):
+    def life(self, key, new, options):
+        """An option that gives items an end, often one that is near that of the window."""
+        f = self.keys.get(key, new)
+        if self.lives.random() < (0.5 if isinstance(f, Filter) and f.window else 0.95):
+            return ()
+        if self.lives.choice(options) == "PERIODS":
+            return "PERIODS", self.lives.choice([0, 0, 1, 2, 3, 64])
+        whole = f.window * f.every // 1000 if isinstance(f, Filter) else 0
+        return "EX", max(1, self.lives.choice([1, 2, whole // 2, whole, whole + 1]))
+
+    def adds(self, kind, key, items, unique, new, create, single=False, life=()):
         def result(reply, yes, no):
             if isinstance(reply, ReplyError):
                 assert kind == "BF" or single, f"{reply} among the replies"
@@ -231,6 +245,7 @@ class Run:
 
         def check(reply, yes, no):
             error = self.refusal(key, kind, None if create else "ERR not found")
+            error = error or self.keys.get(key, new).life_error(life)
             if error:
                 return same_error(reply, error)
             if key not in self.keys:
@@ -244,8 +259,9 @@ class Run:
             results = [result(each, yes, no) for each in replies]
             ended = kind == "BF" and "full" in results
             same(len(results), results.index("full") + 1 if ended else len(items), "number of replies")
+            periods = self.keys[key].periods(life, self.clock.now)
             for item, each in zip(items, results):
-                self.keys[key].add(item, unique, each)
+                self.keys[key].add(item, unique, each, periods)
             if "full" in results:
                 self.full.add(key)
             for start in range(0, len(results), ADD_BATCH):

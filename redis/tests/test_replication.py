@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Replicas are bit for bit alike where test_random.py does not come: plans of many rates and capacities, windows at
-their limit, scripts."""
+their limit, items with ends of their own, scripts."""
+import os
 from random import Random
 
 import server as servers
 from filters import fill
+from loopback import Clock
 from server import ReplyError, in_step, same, strict
 
 
@@ -53,3 +55,49 @@ def test_windows_at_the_limit(context):
         assert refused, "the limit is met"
         in_step(master, replica)
         same(master("DUMP", name) == replica("DUMP", name), True, "bit for bit alike")
+
+
+def test_items_that_end(context):
+    """An item of some seconds is in for these, and until the period ends that then runs: also on a replica, and when
+    the server has read all again.  The clock of a filter begins with it."""
+    clock = Clock(servers.temporary_folder())
+    os.environ.update(clock.environment)
+    preload, begin = context.beside("set_clock"), clock.now
+    master = context.start("--appendonly", "yes", preload=preload)
+    replica = context.start("--replicaof", servers.HOST, master.port, preload=preload)
+    strict(replica)
+    commands = {"b": "BF.MADDEX b {} {}", "i": "BF.INSERT i EX {} ITEMS {}", "c": "CF.INSERT c EX {} ITEMS {} {}",
+                "n": "CF.INSERTNX n PERIODS 0 EX {} ITEMS {}"}
+    for key, command in commands.items():
+        master(f"{command[0]}F.RESERVE", key, *["1e-6"] * (command[0] == "B"), "1000", "WINDOW", "9", "EVERY", "1000",
+               *["RENEWS"] * (key in "in"))
+    ends = {}
+    for late in (0, 1, 500, 999):
+        clock.set(begin + late)
+        for key, command in commands.items():
+            for seconds in range(1, 10):
+                item = f"{seconds}_{late}"
+                master(*command.format(seconds, item, item).split())
+                ends[item] = begin + (late + seconds * 1000 + 999) // 1000 * 1000
+            assert "shorter" in master.error(*command.format(10, "longer", "longer").split())
+            master(f"{command[0]}F.INSERT", key, "PERIODS", "0", "ITEMS", "period", "renewed")
+            if key in "in":
+                master(f"{command[0]}F.INSERT{'NX' * (key == 'n')}", key, "EX", "3", "ITEMS", "renewed")
+    for now in sorted({end + step for end in ends.values() for step in (-1, 0)}):
+        clock.set(now)
+        for key, command in commands.items():
+            master(f"{command[0]}F.ADD{'NX' * (key == 'n')}", key, "another")  # the clock is looked at
+        in_step(master, replica)
+        for key, command in commands.items():
+            assert master("DUMP", key) == replica("DUMP", key), f"{key}: not bit for bit alike"
+            expected = [int(now < end) for end in ends.values()]
+            last = [int(now < begin + 1000), int(now < begin + (4000 if key in "in" else 1000)), 0]
+            for server in (master, replica):
+                same(server(f"{command[0]}F.MEXISTS", key, *ends, "period", "renewed", "longer"), expected + last, (key, now - begin))
+        if now == begin + 3000:
+            dumps = [master("DUMP", key) for key in commands]
+            same(master("DEBUG", "LOADAOF"), "OK")
+            same([master("DUMP", key) for key in commands], dumps)
+            master.rewrite()
+            same(master("DEBUG", "LOADAOF"), "OK")
+            same([master("DUMP", key) for key in commands], dumps)
