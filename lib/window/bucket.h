@@ -6,9 +6,10 @@
  *                                   f f f f f f f f  s s s s      w = f + e bits
  *
  * Lanes, and sets of lanes: table/lanes.h.  The entry in a lane has f bits of a fingerprint, which
- * are not all 0, and a *stamp* of e bits: the period of its key's last add, as a number from 1 to G
- * + 2.  Of these stamps, G + 1 are those of periods that are remembered.  The remaining one is
- * *dead*: an entry that has it is forgotten, and its lane counts as free.
+ * are not all 0, and a *stamp* of e bits: the period of its key's last add, or an earlier one if the
+ * key ends earlier (insert.c), as a number from 1 to G + 2.  Of these stamps, G + 1 are those of
+ * periods that are remembered.  The remaining one is *dead*: an entry that has it is forgotten, and
+ * its lane counts as free.
  *
  * A fingerprint is passed to these functions as it stands in a lane: its lowest e bits are 0.
  */

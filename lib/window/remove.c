@@ -15,8 +15,8 @@
  *       to a layer that is closed by then, still holds its stripes.  Any add of a key that matches
  *       its entry needs these, too.  If such an add to a newer layer comes after it, that add finds
  *       the entry; had it come before, the late add would have found another epoch word.)
- *     - The entry stays while copies of the key are counted in it, and its stamp is not older than
- *       the key's last add.
+ *     - The entry stays while copies of the key are counted in it, and lives as long as each add of
+ *       the key wished.
  *
  *     So each copy is counted in the key's home, and a remove of the key takes the copy from there.
  *     A remove never takes a copy of a key that does not match the entry.  An entry in a later

@@ -7,7 +7,7 @@
  * the other.
  *
  * Time.  Each filter has its own periods, which need not run in step.  A union keeps ages: how many
- * periods have ended since a key's last add.  An entry gets the age in `into` that it had in `from`
+ * periods ago the one ran that a stamp names.  An entry gets the age in `into` that it had in `from`
  * when its segment was copied, counted from the period of `into` that the writer has read under the
  * stripes.  If `into` has the key already, the younger age stays.  So a key is remembered for as
  * many periods of `into` as it would have been for periods of `from`.
