@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "chain.h"
 
+#include "commands.h"
 #include "numbers.h"
 #include "options.h"
 #include "report.h"
@@ -89,6 +90,7 @@ static void init(struct chain *chain, const tamis_options *first, bool single)
   chain->first = *first;
   chain->shared = NULL;
   chain->clock.period = 0;
+  chain->ends = false;
   chain->single = single || first->growable || first->max_bytes > 0;
 }
 
@@ -122,6 +124,26 @@ bool chain_start_clock(struct chain *chain, double period, const char *name, boo
       clock_is_behind(&chain->clock, &stats))
     note("'%s': " CLOCK_BEHIND, name);
   return good;
+}
+
+/* A decimal number of periods may be a little more than their product. */
+bool chain_limit_lives(struct chain *chain, double seconds, const char *name)
+{
+  const double little = 1 + 1e-12, period = chain->clock.period;
+  tamis_stats stats = TAMIS_STATS_INIT;
+  (void) tamis_get_stats(chain_hasher(chain), &stats);
+  chain->ends = true;
+  chain->periods = 0;
+  while (chain->periods < stats.parts && chain->periods * period * little < seconds)
+    chain->periods++;
+  if (period > 0 && chain->periods < stats.parts)
+    return true;
+  set_failure_status(EXIT_UNUSABLE);
+  if (period > 0)
+    fail("--ttl: a window of %u periods of %g seconds is shorter", stats.parts - 1, period);
+  else
+    fail("'%s' has no window, so it has no --ttl", name);
+  return false;
 }
 
 /* ORDER chain.level.load (acquire)
@@ -205,11 +227,19 @@ static void pass_on_if_full(const struct chain *chain, struct rest *rest, uint64
   rest->positions[rest->count++] = position;
 }
 
+static int add_to_first(const struct chain *chain, chain_add_call *add, const uint64_t *hashes,
+                        size_t n, int *results)
+{
+  tamis_filter *filter = level_at(chain, 0);
+  return chain->ends ? tamis_add_unique_for_many_hash(filter, hashes, n, chain->periods, results)
+                     : add(filter, hashes, n, results);
+}
+
 void chain_add(struct chain *chain, chain_add_call *add, const uint64_t *hashes, size_t n,
                int *results)
 {
   clock_end_periods(&chain->clock, level_at(chain, 0));
-  if (add(level_at(chain, 0), hashes, n, results) == TAMIS_OK)
+  if (add_to_first(chain, add, hashes, n, results) == TAMIS_OK)
     return;
 
   struct rest rest;

@@ -35,6 +35,8 @@ struct chain {
   bool single;         /* level 0 remains the only one */
   const char *shared;  /* NULL, or the file in which processes share level 0 */
   struct clock clock;  /* of level 0, if that has a window */
+  bool ends;           /* unique adds are for `periods` more only, and level 0 has a window */
+  unsigned periods;
 };
 
 struct chain_figures {
@@ -60,6 +62,10 @@ void chain_adopt(struct chain *chain, tamis_filter *filter, const char *shared);
  * not given.  `name` is the file of the filter.  Unless `quiet`, says so if the window is ahead of the clock.
  * False after fail(). */
 bool chain_start_clock(struct chain *chain, double period, const char *name, bool quiet);
+
+/* From now on, unique adds are for so many seconds, rounded up to periods.  After
+ * chain_start_clock(); `name` is the file of the filter.  False after fail(). */
+bool chain_limit_lives(struct chain *chain, double seconds, const char *name);
 
 void chain_destroy(struct chain *chain);
 

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KEY_STATE = 0x200, KEY_SAVE_EVERY, KEY_RENEW };
+enum { KEY_STATE = 0x200, KEY_SAVE_EVERY, KEY_RENEW, KEY_TTL };
 enum { DEFAULT_SAVE_EVERY = 60 };
 
 struct dedup_options {
@@ -25,6 +25,7 @@ struct dedup_options {
   struct live_options live;
   const char *state; /* NULL: nothing is remembered */
   double save_every; /* seconds; less than 0: not given */
+  double ttl;        /* the same */
   char **files;
   size_t file_count;
 };
@@ -49,6 +50,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   case KEY_SAVE_EVERY:
     options->save_every = parse_seconds("--save-every", argument);
     return 0;
+  case KEY_TTL:
+    options->ttl = parse_seconds("--ttl", argument);
+    return 0;
   case KEY_RENEW:
     options->shared.renews = true;
     return 0;
@@ -64,6 +68,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 static const struct argp_option entries[] = {
     {"renew", KEY_RENEW, NULL, 0,
      "With --window, count a line's age from when it was last read, not from when it was written",
+     1},
+    {"ttl", KEY_TTL, "SECONDS", 0,
+     "With a window, drop the lines of this run for SECONDS, rounded up to periods, and not for G "
+     "periods",
      1},
     {"state", KEY_STATE, "STATE", 0,
      "Drop what earlier runs with the saved filter STATE have seen, and remember the lines of this "
@@ -132,6 +140,7 @@ static const struct argp dedup_argp = {
     "  ls *.log | xargs -P 4 -n 1 tamis dedup --shared seen.shared >> distinct\n"
     "  tail -F app.log | tamis dedup --window 12 --period 300 > once-an-hour.log\n"
     "  tamis dedup --shared seen --window 12 --period 300 app.log >> once.log\n"
+    "  tamis dedup --shared seen --ttl 900 --period 300 access.log >> once.log\n"
     "  crawl | tamis dedup --state seen.tamis >> frontier.txt",
     children,
     NULL,
@@ -233,6 +242,14 @@ static const char *filter_name(const struct dedup_options *options)
   return options->live.path != NULL ? options->live.path : options->state;
 }
 
+static bool start_clock(struct run *run)
+{
+  const struct dedup_options *options = run->options;
+  const char *name = filter_name(options);
+  return chain_start_clock(&run->chain, options->live.period, name, options->shared.quiet) &&
+         (options->ttl < 0 || chain_limit_lives(&run->chain, options->ttl, name));
+}
+
 static void dedup(struct run *run)
 {
   const struct shared_options *shared = &run->options->shared;
@@ -248,9 +265,7 @@ static void dedup(struct run *run)
                       .progress = {.label = "dedup", .other_name = " duplicates"}};
   if (run->shared == NULL)
     plan_announce(&run->plan, shared);
-  if (output_open(&run->output, shared->output, run->inputs) &&
-      chain_start_clock(&run->chain, run->options->live.period, filter_name(run->options),
-                        shared->quiet)) {
+  if (output_open(&run->output, shared->output, run->inputs) && start_clock(run)) {
     if (with_state)
       pass_with_state(run, &pass);
     else if (run->shared != NULL)
@@ -327,16 +342,18 @@ static void check(const struct dedup_options *options)
     usage_error("--window needs --kind bloom or cuckoo");
   if (options->shared.renews && options->shared.window == 0)
     usage_error("--renew needs --window");
-  if (options->live.period >= 0 && options->shared.window == 0 && options->state == NULL &&
-      options->live.path == NULL)
-    usage_error("--period needs --window, or a --state or --shared with one");
+  const bool windowless =
+      options->shared.window == 0 && options->state == NULL && options->live.path == NULL;
+  if (windowless && (options->live.period >= 0 || options->ttl >= 0))
+    usage_error("%s needs --window, or a --state or --shared with one",
+                options->ttl >= 0 ? "--ttl" : "--period");
 }
 
 int dedup_main(int argc, char **argv)
 {
   static char name[] = "tamis dedup";
   struct dedup_options options = {
-      .shared = SHARED_OPTIONS_INIT, .live = LIVE_OPTIONS_INIT, .save_every = -1};
+      .shared = SHARED_OPTIONS_INIT, .live = LIVE_OPTIONS_INIT, .save_every = -1, .ttl = -1};
   options.shared.command = name;
   parse_command_line(&dedup_argp, argc, argv, &options.shared, &options);
   check(&options);

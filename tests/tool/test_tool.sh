@@ -156,6 +156,7 @@ usage "requires an argument" common a b --kind
 usage "doesn't allow an argument" dedup --stats=1 paths
 usage "from 1 to 64" dedup --window 65 paths
 usage "needs --window" dedup --period 3 paths
+usage "--ttl needs --window" dedup --ttl 3 paths
 usage "--kind bloom or cuckoo" dedup --window 3 --kind counting paths
 while read -r option values; do
   eval "values=($values)"

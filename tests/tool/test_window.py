@@ -190,6 +190,33 @@ def far():
     check("... then there is room", again.returncode == 0 and not again.stderr)
 
 
+def ends():
+    """Runs with one window whose lines end by themselves, after whole periods."""
+    clock, lives = Clock(), {0: 0, 0.5: 1, 10: 1, 10.5: 2, 20: 2, 30: 3}
+    where = ["--shared", "ends", "--period", PERIOD]
+    for ttl in lives:
+        tamis("dedup", *RATE, "-q", *where, "--window", 3, "--ttl", ttl, lines=[f"{ttl} {late}" for late in range(5)])
+    for late in range(5):
+        clock.set(START - START % PERIOD + late * PERIOD)
+        written = tamis("dedup", *where, "--ttl", 0, lines=[f"{ttl} {late}" for ttl in lives]).stdout
+        check(f"--ttl, {late} periods later", written == "".join(f"{ttl} {late}\n" for ttl in lives if lives[ttl] < late))
+    run = Run(*RATE, "-q", "--window", 11, "--period", 0.1, "--ttl", 1.1)
+    good = run.writes("line")
+    clock.set(clock.seconds + 1.15)
+    good &= run.writes("line") is False
+    clock.set(clock.seconds + 0.1)
+    check("--ttl of as many tenths as the window has", good and run.writes("line"))
+    run.close()
+    tamis("dedup", *RATE, "--shared", "windowless", lines=["a"])
+    for arguments, text in [
+            ([*where, "--ttl", 30.5], "--ttl: a window of 3 periods of 10 seconds is shorter"),
+            (["--window", 2, "--ttl", 121], "--ttl: a window of 2 periods of 60 seconds is shorter"),
+            (["--shared", "windowless", "--ttl", 1], "'windowless' has no window, so it has no --ttl")]:
+        result = tamis("dedup", *arguments, lines=["new"])
+        check(f"dedup {' '.join(map(str, arguments))}",
+              result.returncode == 2 and text in result.stderr and not result.stdout)
+
+
 def refused():
     tamis("dedup", *RATE, "--shared", "none", lines=["a"])
     for arguments, status, text in [
@@ -212,6 +239,7 @@ with tempfile.TemporaryDirectory() as folder:
     saved()
     built()
     far()
+    ends()
     refused()
 print(f"1..{checks}")
 sys.exit(failures > 0)
