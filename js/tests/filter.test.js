@@ -88,6 +88,19 @@ test('a window forgets', () => {
   assert.throws(() => new Filter({ capacity: 10 }).advance(), tamis.UnsupportedError);
 });
 
+test('a window remembers for exactly its periods, however many end at once', () => {
+  for (const window of [1, 2, 7, 64])
+    for (const left of [0, 1, window]) {
+      const f = new Filter({ capacity: 1000, window });
+      f.add('a');
+      f.advanceTo(window - left);
+      f.advanceTo(window);
+      assert.ok(f.has('a'), `${window}, the last ${left} by themselves`);
+      f.advance();
+      assert.ok(!f.has('a'));
+    }
+});
+
 test('keys', () => {
   const f = new Filter({ capacity: 1000, fpp: 1e-9 });
   const text = 'schlüssel 🔑 '.repeat(3);
