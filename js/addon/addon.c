@@ -308,6 +308,27 @@ static napi_value add_unique(napi_env env, napi_callback_info info)
   return change(env, info, tamis_add_unique);
 }
 
+/* An add for some periods, which stand behind the key. */
+static napi_value add_with_end(napi_env env, napi_callback_info info,
+                               int (*work)(tamis_filter *, const void *, size_t, unsigned))
+{
+  struct arguments a = arguments_of(env, info);
+  uint32_t periods = UINT32_MAX;
+  struct call c;
+  napi_get_value_uint32(env, a.value[2], &periods);
+  return begin(&c, env, info) ? end(&c, result_value(env, work(c.f, c.key, c.len, periods))) : NULL;
+}
+
+static napi_value add_for(napi_env env, napi_callback_info info)
+{
+  return add_with_end(env, info, tamis_add_for);
+}
+
+static napi_value add_unique_for(napi_env env, napi_callback_info info)
+{
+  return add_with_end(env, info, tamis_add_unique_for);
+}
+
 static napi_value remove_key(napi_env env, napi_callback_info info)
 {
   return change(env, info, tamis_remove);
@@ -570,7 +591,9 @@ static const struct {
   napi_callback call;
 } functions[] = {
     {"add", add},
+    {"add_for", add_for},
     {"add_unique", add_unique},
+    {"add_unique_for", add_unique_for},
     {"advance", advance},
     {"advance_to", advance_to},
     {"attach", attach},

@@ -57,6 +57,16 @@ EXPORT(add_unique) int core_add_unique(tamis_filter *f, size_t len)
   return tamis_add_unique(f, buffer.at, len);
 }
 
+EXPORT(add_for) int core_add_for(tamis_filter *f, size_t len, unsigned periods)
+{
+  return tamis_add_for(f, buffer.at, len, periods);
+}
+
+EXPORT(add_unique_for) int core_add_unique_for(tamis_filter *f, size_t len, unsigned periods)
+{
+  return tamis_add_unique_for(f, buffer.at, len, periods);
+}
+
 EXPORT(remove) int core_remove(tamis_filter *f, size_t len)
 {
   return tamis_remove(f, buffer.at, len);

@@ -96,6 +96,28 @@ export function packageOf(core) {
     return core.exports.check() === OK ? null : core.text(core.exports.sentence());
   }
 
+  /** The periods of an add; undefined: for the whole window. */
+  function periodsOf(options = {}) {
+    if (typeof options !== 'object' || options === null)
+      throw new TypeError('the options of an add are an object, such as { periods: 5 }');
+    for (const name of Object.keys(options))
+      if (name !== 'periods')
+        throw new TypeError(`an add has no option ${name}, only periods`);
+    const { periods } = options;
+    return periods === undefined ? undefined : Number(wholeNumber('periods', periods, 2n ** 32n - 1n));
+  }
+
+  /** Adds what core.put() has returned. */
+  function addTo(at, put, periods, isUnique) {
+    const { exports } = core;
+    if (periods === undefined)
+      return succeed(isUnique ? exports.add_unique(at, put) : exports.add(at, put));
+    const result = isUnique ? exports.add_unique_for(at, put, periods) : exports.add_for(at, put, periods);
+    if (result === EINVAL)
+      throw new InvalidError(`periods is ${periods}; it must be at most the filter's window`, 'EINVAL');
+    return succeed(result);
+  }
+
   class Filter {
     #at; // where it lies in memory; 0: it has been freed
     #keepsCopies; // whether it is of a kind that removes keys; undefined: nobody has asked yet
@@ -152,24 +174,25 @@ export function packageOf(core) {
       return this.#at;
     }
 
-    add(key) {
-      const at = this.#live, put = core.put(key);
-      if (succeed(core.exports.add_unique(at, put)) !== PRESENT)
+    // What may run code of the caller's, which may free the filter, comes first.
+    add(key, options) {
+      const periods = periodsOf(options), at = this.#live, put = core.put(key);
+      if (addTo(at, put, periods, true) !== PRESENT)
         return true;
       this.#keepsCopies ??= this.stats().kind !== 'bloom';
       if (this.#keepsCopies)
-        succeed(core.exports.add(at, put));
+        addTo(at, put, periods, false);
       return false;
     }
 
-    addUnique(key) {
-      const at = this.#live;
-      return succeed(core.exports.add_unique(at, core.put(key))) !== PRESENT;
+    addUnique(key, options) {
+      const periods = periodsOf(options), at = this.#live;
+      return addTo(at, core.put(key), periods, true) !== PRESENT;
     }
 
-    addCopy(key) {
-      const at = this.#live;
-      succeed(core.exports.add(at, core.put(key)));
+    addCopy(key, options) {
+      const periods = periodsOf(options), at = this.#live;
+      addTo(at, core.put(key), periods, false);
     }
 
     has(key) {

@@ -29,6 +29,15 @@ export interface Options {
   seed?: number | bigint;
 }
 
+export interface AddOptions {
+  /**
+   * With a window: the key is remembered while so many more periods run, from 0 to `window`; default: for the whole window.
+   * Of two ends the later one holds; but add() and addUnique() of a key that is in leave its end, unless they add a copy
+   * or the filter has `windowRenews`.
+   */
+  periods?: number;
+}
+
 export interface LoadOptions {
   /** The bytes that the filter may take, from 1 on.  Set it for files that you do not trust. */
   maxBytes?: number;
@@ -116,16 +125,17 @@ export class Filter {
 
   /**
    * Adds a key, and returns whether it was new.  A filter of a kind with remove() has one copy more after each call: remove a
-   * key as often as it was added.  Throws FullError, MemoryError.
+   * key as often as it was added.  Throws FullError, MemoryError; InvalidError:
+   * more periods than the window has; UnsupportedError: periods of a filter without one.
    */
-  add(key: Key): boolean;
+  add(key: Key, options?: AddOptions): boolean;
   /**
    * Adds a key only if it is new, and returns whether it was.  For filters from which nothing is removed: a key that a false
    * positive hides is not stored, so that a remove() takes another key away.
    */
-  addUnique(key: Key): boolean;
+  addUnique(key: Key, options?: AddOptions): boolean;
   /** Adds a key as add() does, without the answer; with a window, the key's time begins anew. */
-  addCopy(key: Key): void;
+  addCopy(key: Key, options?: AddOptions): void;
   /** Whether the key was added; true also for other keys, with the filter's false-positive probability. */
   has(key: Key): boolean;
   /**

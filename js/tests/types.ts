@@ -15,7 +15,7 @@ const filter: Slim = new Filter(options);
 const blob: Blob = new Blob([filter.save()]);
 const also: Filter[] = [new Native(options), new InWasm(options)];
 const isNew: boolean = filter.add('key') && filter.addUnique('key');
-filter.addCopy(new Uint8Array(3));
+filter.addCopy(new Uint8Array(3), { periods: 2 });
 const copies: number = filter.count('key');
 const merged: Filter = filter.merge(new Filter({ capacity: 1 }));
 const loaded: Filter = await Filter.load(new Blob([]), { maxBytes: 1000 });
@@ -37,6 +37,8 @@ new Filter({ capacity: 1, kind: 'quotient' });
 new Filter({});
 // @ts-expect-error: a number is no key
 filter.add(5);
+// @ts-expect-error: periods are an option
+filter.add('key', 5);
 // @ts-expect-error: a reader takes no keys
 reader.add('key');
 // @ts-expect-error: a handle is no number
