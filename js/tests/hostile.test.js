@@ -39,11 +39,15 @@ test('hostile files', { skip: recorded ? false : 'TAMIS_HOSTILE names no file' }
   for (const { said, bytes } of records()) {
     const [code, answers] = verdict(Filter, bytes);
     const [ofReader, others] = verdict(Reader, bytes);
+    tried++;
+    if (bytes[16] & 8) { // a counted table, which WebAssembly leaves out
+      assert.notEqual(ofReader, 'OK', `record ${tried}: the reader`);
+      continue;
+    }
     assert.equal(code, said, `record ${tried}`);
     assert.equal(ofReader, said, `record ${tried}: the reader`);
     assert.equal(answers, others, `record ${tried}: the reader's answers`);
     accepted += said === 'OK';
-    tried++;
   }
   assert.ok(tried > 500 && accepted > 50 && accepted < tried, `${accepted} of ${tried} were accepted`);
 });

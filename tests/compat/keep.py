@@ -6,6 +6,7 @@ ones of every kind, layout, width and stage of growth, from which the fuzzers be
     keep.py LIBRARY SAVED CORPUS        the folders, as tests/compat/saved/1 and tests/fuzz/corpus
 """
 import ctypes
+import os
 import pathlib
 import struct
 import sys
@@ -15,7 +16,7 @@ sys.dont_write_bytecode = True  # no files in the tree
 
 import tamis_reader
 from test_ctypes import Options
-from test_reader import KEPT_CUCKOO, check, load, save
+from test_reader import COUNTED_SIZE, KEPT_CUCKOO, check, load, save
 
 BLOOM, CUCKOO, COUNTING = 1, 2, 3
 BLOCKED, CLASSIC, WORD = 0, 1, 2
@@ -68,7 +69,8 @@ CORPUS = {
     "cuckoo-fixed-4-lanes": (dict(kind=CUCKOO, capacity=20, fpp=1e-4, growable=False, stripes=1), 20),
     "cuckoo-fixed-8-lanes": (dict(kind=CUCKOO, capacity=50, fpp=0.1, growable=False), 50),
     "cuckoo-fixed-copies": (dict(kind=CUCKOO, capacity=30, growable=False, stripes=8), 30, 100, 5),
-    "cuckoo-fixed-full": (dict(kind=CUCKOO, capacity=10, growable=False, stripes=32), 300)}
+    "cuckoo-fixed-full": (dict(kind=CUCKOO, capacity=10, growable=False, stripes=32), 300),
+    "counted": (dict(kind=CUCKOO, shared=True, capacity=40, growable=False), 30, 7, 3)}
 UNITED = {"bloom-layers-united": (60, 0, 0), "cuckoo-united": (150, 0, 100)}  # with one of as many hashes
 REMOVED = {"cuckoo-split": 0, "cuckoo-generations-2": 1450}  # while it is saved, eight hashes from this one on
 # Name: options; periods, and hashes in each; copies of the last one of each.
@@ -93,8 +95,8 @@ class Kept:
         self.tamis.tamis_add_unique_hash.argtypes = self.tamis.tamis_remove_hash.argtypes = [c_void_p, c_uint64]
         self.tamis.tamis_merge.argtypes = [c_void_p, c_void_p]
 
-    def make(self, path=None, own=False, **fields):
-        """One that processes share, at a path, or another one."""
+    def make(self, path=None, own=False, shared=False, **fields):
+        """One that processes share, at a path or in memory; or another one."""
         o, filter_ = Options(), c_void_p()
         self.tamis.tamis_options_init(byref(o))
         if own:
@@ -103,7 +105,7 @@ class Kept:
             setattr(o, name, value)
         if path:
             path.unlink(missing_ok=True)
-        made = (self.tamis.tamis_open_shared(byref(o), str(path).encode(), byref(filter_)) if path else
+        made = (self.tamis.tamis_open_shared(byref(o), path and str(path).encode(), byref(filter_)) if path or shared else
                 self.tamis.tamis_create(byref(o), byref(filter_)))
         check(made == 0, f"create {path} {fields}")
         return filter_
@@ -168,6 +170,10 @@ class Kept:
                                     window_renews=window % 2)
                 self.add_keys(filter_, 7 if kind == CUCKOO else 0)
                 (folder / f"{name}-{end}.tamis").write_bytes(save(self.tamis, filter_))
+        counted = dict(kind=CUCKOO, growable=False, capacity=100, seed=12345)
+        filter_ = self.make(shared=True, **counted)
+        self.add_keys(filter_, 7)
+        (folder / "counted.tamis").write_bytes(save(self.tamis, filter_))
         shared = folder.parent / "shared" / folder.name
         shared.mkdir(parents=True, exist_ok=True)
         for name, window, growable, capacity in (("bloom", 0, False, 100), ("layers", 0, True, 20), ("window", 3, False, 100)):
@@ -175,6 +181,11 @@ class Kept:
                                 seed=12345, max_bytes=growable << 15, window_renews=window % 2)
             self.add_keys(filter_)
             self.tamis.tamis_destroy(filter_)
+        filter_ = self.make(shared / "counted.tamis", **counted)
+        self.add_keys(filter_, 7)
+        self.tamis.tamis_destroy(filter_)
+        check(os.path.getsize(shared / "counted.tamis") == COUNTED_SIZE, "size")
+        os.truncate(shared / "counted.tamis", 3 * tamis_reader.ARRAY_ALIGNMENT)  # checkpoints follow
 
 
 def with_removed(data, first):

@@ -19,9 +19,9 @@ HEADER = 512
 ARRAY_ALIGNMENT = 4096
 OPTIONAL = 1 << 31
 SUMS, COUNTS = 1, 19
-COUNTED = 4096  # words, for whose counts there is a block
-# Required features: a Bloom filter has several layers, or is a sliding window, or processes share it.
-LAYERS, WINDOW, LIVE = 1, 2, 4
+COUNTS_WORDS = 4096  # for whose counts there is a block
+# Required features: a Bloom filter has several layers, or is a sliding window, or processes share it, or a counted table.
+LAYERS, WINDOW, LIVE, COUNTED = 1, 2, 4, 8
 
 
 class Corrupt(Exception):
@@ -115,7 +115,9 @@ class Container:
         header = self.take(HEADER)
         need(header[:8] == b"\x89TAMIS\r\n", "magic")
         need(xxh3(header[:-8]) == u64(header, HEADER - 8), "sum of the header")
-        self.features, known = u64(header, 16), {1: LAYERS | WINDOW | LIVE, 2: WINDOW}.get(u32(header, 32), 0)
+        self.features = u64(header, 16)
+        known = {1: LAYERS | WINDOW | LIVE,
+                 2: COUNTED | LIVE if self.features & COUNTED else WINDOW}.get(u32(header, 32), 0)
         if u32(header, 8) > 1 or self.features & ~known:
             raise Unsupported("a later version")
         need(u32(header, 8) == 1 and u32(header, 12) == HEADER, "version")
@@ -184,9 +186,9 @@ class Container:
         while self.next_type() == COUNTS:
             block = self.block()
             first, values = block.meanings[1], numbers(block.payload)
-            need(block.meanings == (table, first, 0, 0) and first % COUNTED == 0 and end <= first < len(words) and
+            need(block.meanings == (table, first, 0, 0) and first % COUNTS_WORDS == 0 and end <= first < len(words) and
                  values and len(values) % 2 == 0, "counts")
-            end, at = min(first + COUNTED, len(words)), first * lanes - 1
+            end, at = min(first + COUNTS_WORDS, len(words)), first * lanes - 1
             for skipped, count in zip(values[::2], values[1::2]):
                 at += skipped + 1
                 need(at < end * lanes and words[at // lanes] >> at % lanes * width & (1 << width) - 1, "lane")
@@ -379,20 +381,23 @@ class WindowLayer:
         words, self.mix = self.segments * self.segment_words, Mixing(container.seed)
         array = container.array(words * 8 + -words * 8 % UNIT)
         need(not any(array[words * 8:]), "zeros")
-        self.copied = container.row(self.COPIED, number, self.segments)
+        live = container.features & LIVE
+        self.copied = [window.last] * self.segments if live else container.row(self.COPIED, number, self.segments)
         need(list(self.copied) == sorted(self.copied) and self.copied[0] >= window.last, "periods of copies")
         window.last = self.copied[-1]
         self.entries, self.window = {}, window  # by bucket: fingerprints, with their periods
         values = struct.unpack_from(f"<{words}Q", array)
-        self.further, self.used = container.counts(number, values, self.width), 0  # further: by lane
-        need(container.kind == 2 or not self.further, "counts")
+        self.further, self.used = {} if live else container.counts(number, values, self.width), 0  # further: by lane
+        need(container.kind == 2 and not window.counted or not self.further, "counts")
         for at in range(words):
-            self.read_word(at, values[at])
+            self.read_word(at, values[at], live)
+        if live:
+            return
         for bucket, entries in self.entries.items():
             for fingerprint in entries:
                 need(fingerprint not in self.entries.get(self.other(bucket, fingerprint), ()), "a lane too many")
 
-    def read_word(self, at, word):
+    def read_word(self, at, word, live):
         period, stamp_bits = self.copied[at // self.segment_words], self.width - self.fingerprint_bits
         need(not word >> 64 // self.width * self.width, "bits that are no lane's")
         for lane in range(64 // self.width):
@@ -402,9 +407,11 @@ class WindowLayer:
             stamp, fingerprint = entry & (1 << stamp_bits) - 1, entry >> stamp_bits
             need(0 < stamp <= self.window.stamps and fingerprint, "entry")
             age = (self.window.stamp_of(period) - stamp) % self.window.stamps
-            need(age < self.window.stamps - 1, "dead stamp")
+            need(live or age < self.window.stamps - 1, "dead stamp")
+            if self.window.counted:
+                self.further[at * (64 // self.width) + lane] = age
             entries = self.entries.setdefault(at * self.buckets_of_word + lane // self.lanes, {})
-            need(fingerprint not in entries, "a lane too many")
+            need(live or fingerprint not in entries, "a lane too many")
             entries[fingerprint] = period - age, 1 + self.further.get(at * (64 // self.width) + lane, 0)
             self.used += 1
 
@@ -432,18 +439,27 @@ class WindowLayer:
 
 
 class Window:
-    LAYER = 32
+    """A sliding window; or a counted table, in which the age of an entry is the number of its further copies."""
+    LAYER, NOW = 32, 6  # NOW: the stamp of one copy in a counted table
 
     def __init__(self, container):
         self.periods, renews, self.first, self.stamp, layers, growths, *oldest = container.geometry[:12]
         self.stamps, self.last = self.periods + 2, self.first
-        need(container.features == WINDOW and container.layout == 0, "layout")
+        live, self.counted = container.features & LIVE, container.features & COUNTED
+        need(not container.features & LAYERS and container.layout == 0, "layout")
         need(1 <= self.periods <= 64 and renews <= 1 and self.first < 2**36, "window")
         need(1 <= self.stamp <= self.stamps, "stamp")
         need(1 <= layers <= (63 if container.growable else 1), "number of layers")
+        need(not live or not (self.first or growths or oldest[5] or container.growable) and
+             self.stamp == (self.NOW if self.counted else 1), "live")
+        need(not self.counted or (self.periods, renews, self.first, self.stamp, growths, container.growable) ==
+             (5, 0, 0, self.NOW, 0, 0), "clock of a counted table")
         need(growths < 2**31 and not any(container.geometry[12:]), "geometry")
         need(container.kind == 2 or not oldest[5], "copies")
         oldest = oldest[:5]
+        if live:
+            self.read_live(container, oldest)
+            return
         self.layers = []
         for number in range(layers):
             if number:
@@ -459,8 +475,23 @@ class Window:
         used, last, further = container.end()
         need(used == sum(layer.used for layer in self.layers), "lanes")
         need(further == sum(sum(layer.further.values()) for layer in self.layers), "copies")
-        need(self.last <= last < 2**36, "last period")
+        need(self.last <= last < (1 if self.counted else 2**36), "last period")
         self.last = last
+
+    def read_live(self, container, numbers):
+        """A file that no process changes now."""
+        shape, segments, half = numbers[:3]
+        lanes, versions = WindowLayer.SHAPES[min(shape, 7)], 256
+        while versions > 2 and versions > -(-segments * 2 * half // (64 // lanes[0] // lanes[1]) // 8) // 4:
+            versions //= 2
+        need(not any(container.take(-container.at % ARRAY_ALIGNMENT)), "padding of the state")
+        epoch = u64(container.take(UNIT), 0)
+        self.first = self.last = epoch >> 28
+        self.stamp, after = epoch >> 8 & 127, epoch & 127
+        need(1 <= self.stamp <= self.stamps and after == self.stamp % self.stamps + 1, "stamps")
+        need(not self.counted or (self.first, self.stamp) == (0, self.NOW), "clock of a counted table")
+        container.take(-(-versions * 8 // UNIT) * UNIT + UNIT + UNIT * container.stripes)
+        self.layers = [WindowLayer(self, container, numbers, 0)]
 
     def stamp_of(self, period):
         return 1 + (self.stamp - 1 + period - self.first) % self.stamps
@@ -682,7 +713,7 @@ class Filter:
     def __init__(self, data, own_hash=None):
         self.container = Container(data, own_hash)
         need(self.container.kind in KINDS, "kind")
-        window = self.container.features & WINDOW
+        window = self.container.features & (WINDOW | COUNTED)
         self.filter = (Window if window else KINDS[self.container.kind])(self.container)
         self.size = self.container.at  # of the filter; more may follow
 

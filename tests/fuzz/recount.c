@@ -92,18 +92,33 @@ static uint64_t used_lanes(const struct part *part, unsigned width)
   return n;
 }
 
+/* The further copies of all entries of a counted table: a stamp of three bits counts them. */
+static uint64_t further_copies(const struct part *part, unsigned width)
+{
+  enum { ONE_COPY = 6 };
+  uint64_t sum = 0;
+  for (size_t at = 0; at + 8 <= part->size; at += 8)
+    for (unsigned lane = 0; lane < 64 / width; lane++) {
+      const uint64_t stamp = saved_get64(part->data + at) >> lane * width & 7;
+      sum += stamp ? (ONE_COPY - stamp) & 7 : 0;
+    }
+  return sum;
+}
+
 static void recount_window(struct parts *p)
 {
   enum { OLDEST_SHAPE_FIGURE = 6, LAYER_TYPE = 32, SHAPES = 8 };
+  const bool counted = saved_get64(p->header + 16) & SAVED_COUNTED;
   static const unsigned widths[SHAPES] = {8, 9, 10, 12, 16, 16, 21, 32};
   uint64_t shape = figure(p, OLDEST_SHAPE_FIGURE), lanes = 0, further = 0;
   for (unsigned i = 0; i < p->n; i++) {
     const struct part *part = &p->part[i];
     if (part->kind == PART_BLOCK && part->type == LAYER_TYPE && part->size >= 8)
       shape = saved_get64(part->data);
-    else if (part->kind == PART_ARRAY)
+    else if (part->kind == PART_ARRAY) {
       lanes += used_lanes(part, widths[shape % SHAPES]);
-    else if (part->kind == PART_BLOCK && part->type == SAVED_COUNTS)
+      further += counted ? further_copies(part, widths[shape % SHAPES]) : 0;
+    } else if (part->kind == PART_BLOCK && part->type == SAVED_COUNTS)
       further += sum_counts(part->data, part->data + part->size);
   }
   put_totals(p, lanes, saved_get64(p->trailer + 32), further);
@@ -216,7 +231,7 @@ void parts_recount(struct parts *p)
       recount_bloom(p);
     break;
   case TAMIS_CUCKOO:
-    if (saved_get64(p->header + 16) & SAVED_WINDOW) {
+    if (saved_get64(p->header + 16) & (SAVED_WINDOW | SAVED_COUNTED)) {
       recount_window(p);
       break;
     }
