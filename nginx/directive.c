@@ -20,14 +20,20 @@ enum {
   WINDOW,
   PERIOD,
   RENEWS,
+  TTL,
   ON_ERROR,
   PARAMETERS
 };
 
+static bool compile(ngx_conf_t *cf, ngx_str_t *value, ngx_http_complex_value_t *out)
+{
+  ngx_http_compile_complex_value_t compile = {.cf = cf, .value = value, .complex_value = out};
+  return ngx_http_compile_complex_value(&compile) == NGX_OK;
+}
+
 static bool set_key(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
 {
-  ngx_http_compile_complex_value_t compile = {.cf = cf, .value = value, .complex_value = &f->key};
-  return ngx_http_compile_complex_value(&compile) == NGX_OK;
+  return compile(cf, value, &f->key);
 }
 
 static bool set_list(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
@@ -95,6 +101,11 @@ static bool set_renews(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
   return f->options.window_renews = true;
 }
 
+static bool set_ttl(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
+{
+  return compile(cf, value, &f->life) && (f->life.lengths || ngx_parse_time(value, 1) != NGX_ERROR);
+}
+
 static bool set_on_error(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
 {
   (void) cf;
@@ -116,14 +127,15 @@ static const struct parameter {
     [WINDOW] = {ngx_string("window"), true, set_window},
     [PERIOD] = {ngx_string("period"), true, set_period},
     [RENEWS] = {ngx_string("renews"), false, set_renews},
+    [TTL] = {ngx_string("ttl"), true, set_ttl},
     [ON_ERROR] = {ngx_string("on_error"), true, set_on_error},
 };
 
 /* What is said of the file that is created needs all that is needed to create it. */
 static const struct {
   unsigned given, needed;
-} needs[] = {{FPP, CAPACITY},    {MAX_BYTES, CAPACITY}, {GROWABLE, CAPACITY},
-             {WINDOW, CAPACITY}, {WINDOW, PERIOD},      {RENEWS, WINDOW}};
+} needs[] = {{FPP, CAPACITY},  {MAX_BYTES, CAPACITY}, {GROWABLE, CAPACITY}, {WINDOW, CAPACITY},
+             {WINDOW, PERIOD}, {RENEWS, WINDOW},      {TTL, PERIOD}};
 
 static char *refuse(ngx_conf_t *cf, const struct named_filter *f, const char *what,
                     const ngx_str_t *a, const ngx_str_t *b)
@@ -171,17 +183,16 @@ static bool is_called(const struct named_filter *f, const ngx_str_t *name)
   return f->name.len == name->len && ngx_strncasecmp(f->name.data, name->data, name->len) == 0;
 }
 
-/* With one key for all, or one that depends on the answer, no request but one would ever be the
- * first.  A key may have the variables of filters that stand above. */
-static char *check_key(ngx_conf_t *cf, const struct named_filter *f, const ngx_array_t *others)
+/* A key and a ttl may have the variables of filters that stand above: none depends on its own answer. */
+static char *check_variables(ngx_conf_t *cf, const struct named_filter *f,
+                             const ngx_http_complex_value_t *value, const ngx_array_t *others,
+                             const char *what)
 {
   const ngx_http_core_main_conf_t *core =
       ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
   const ngx_http_variable_t *variables = core->variables.elts;
-  const ngx_uint_t *used = f->key.flushes;
-  if (!used)
-    return refuse(cf, f, "a key has a variable, unlike", &f->key.value, NULL);
-  for (; *used != (ngx_uint_t) -1; used++) {
+  const ngx_uint_t *used = value->flushes;
+  for (; used && *used != (ngx_uint_t) -1; used++) {
     ngx_str_t name = variables[*used].name;
     ngx_uint_t i = 0;
     if (!variables_filter(&name))
@@ -189,10 +200,22 @@ static char *check_key(ngx_conf_t *cf, const struct named_filter *f, const ngx_a
     while (i < others->nelts && !is_called(((struct named_filter **) others->elts)[i], &name))
       i++;
     if (i == others->nelts)
-      return refuse(cf, f, "a key has variables of filters that stand above, unlike", &f->key.value,
-                    NULL);
+      return refuse(cf, f, what, &value->value, NULL);
   }
   return NGX_CONF_OK;
+}
+
+/* With one key for all, no request but one would ever be the first. */
+static char *check_values(ngx_conf_t *cf, const struct named_filter *f, const ngx_array_t *others)
+{
+  if (!f->key.flushes)
+    return refuse(cf, f, "a key has a variable, unlike", &f->key.value, NULL);
+  char *result = check_variables(cf, f, &f->key, others,
+                                 "a key has variables of filters that stand above, unlike");
+  if (result != NGX_CONF_OK)
+    return result;
+  return check_variables(cf, f, &f->life, others,
+                         "a ttl has variables of filters that stand above, unlike");
 }
 
 static char *check_parameters(ngx_conf_t *cf, const struct named_filter *f, unsigned given)
@@ -269,7 +292,7 @@ static bool same_path(const ngx_str_t *a, const ngx_str_t *b)
          x.st_ino == y.st_ino && strcmp(name, other) == 0;
 }
 
-/* Two directives may have one file, for two keys.  What they say of it has to be the same here: as
+/* Two directives may have one file, for two keys or lives.  What they say of it has to be the same here: as
  * long as the file does not exist, there is nothing that one of them could contradict. */
 static char *compare(ngx_conf_t *cf, const struct named_filter *f, const struct named_filter *other)
 {
@@ -297,7 +320,7 @@ char *directive_read(ngx_conf_t *cf, ngx_command_t *command, void *filters)
   if (result == NGX_CONF_OK)
     result = check_parameters(cf, f, given);
   if (result == NGX_CONF_OK)
-    result = check_key(cf, f, others);
+    result = check_values(cf, f, others);
   for (ngx_uint_t i = 0; i < others->nelts && result == NGX_CONF_OK; i++)
     result = compare(cf, f, ((struct named_filter **) others->elts)[i]);
   if (result != NGX_CONF_OK)

@@ -190,13 +190,6 @@ static void warn_of_mode(const struct named_filter *f, ngx_log_t *log)
  * The clock is read at that moment.  nginx' own time is that of the last event, so a worker that was
  * busy or stopped since would add a key to a period that has ended, which is forgotten too early. */
 
-static uint64_t clock_period(const struct named_filter *f)
-{
-  struct timeval now;
-  ngx_gettimeofday(&now);
-  return (uint64_t) (now.tv_sec / f->period);
-}
-
 /* A clock that was wrong once may have begun a period that is far ahead: then none ends before that
  * has come.  Each worker looks as often as periods end, and says so once for each such period. */
 static void look_at_period(struct named_filter *f, uint64_t now, ngx_log_t *log)
@@ -214,9 +207,12 @@ static void look_at_period(struct named_filter *f, uint64_t now, ngx_log_t *log)
   f->ahead = ahead;
 }
 
-static void follow_clock(struct named_filter *f, ngx_log_t *log)
+/* Returns what the clock said. */
+static struct timeval follow_clock(struct named_filter *f, ngx_log_t *log)
 {
-  uint64_t now = clock_period(f);
+  struct timeval time;
+  ngx_gettimeofday(&time);
+  uint64_t now = (uint64_t) (time.tv_sec / f->period);
   int result = tamis_advance_to(f->filter, now);
   int error = result == TAMIS_EIO ? ngx_errno : 0;
   if (result != TAMIS_OK && may_report(&f->clock_errors))
@@ -225,13 +221,28 @@ static void follow_clock(struct named_filter *f, ngx_log_t *log)
                   &f->name, tamis_strerror(result), f->clock_errors.before);
   if (result == TAMIS_OK && f->looked_at != (time_t) now)
     look_at_period(f, now, log);
+  return time;
+}
+
+/* Whether this is more than the window. */
+static bool is_longer(const struct named_filter *f, time_t ttl)
+{
+  return ttl > 0 && (ttl - 1) / f->period >= (time_t) f->window;
+}
+
+/* How many periods end before the one in which `ttl` seconds are over. */
+static unsigned periods_of(const struct named_filter *f, struct timeval now, time_t ttl)
+{
+  const uint64_t left = (uint64_t) ttl + (now.tv_usec > 0);
+  const uint64_t into = now.tv_sec > 0 ? (uint64_t) (now.tv_sec % f->period) : 0;
+  return (unsigned) ((into + left - (left > 0)) / (uint64_t) f->period);
 }
 
 void filter_begin_worker(struct named_filter *f, ngx_log_t *log)
 {
   warn_of_mode(f, log);
   if (f->period)
-    follow_clock(f, log);
+    (void) follow_clock(f, log);
 }
 
 /* ---- errors of the configuration ---- */
@@ -249,7 +260,7 @@ static bool check_list(ngx_conf_t *cf, struct named_filter *f)
 }
 
 /* What the file says of a window has to be what the directive says. */
-static bool check_window(ngx_conf_t *cf, const struct named_filter *f)
+static bool check_window(ngx_conf_t *cf, struct named_filter *f)
 {
   tamis_filter *opened;
   tamis_stats stats;
@@ -259,11 +270,22 @@ static bool check_window(ngx_conf_t *cf, const struct named_filter *f)
   (void) tamis_get_stats(opened, &stats);
   tamis_destroy(opened);
   bool has_window = stats.parts > 1;
+  f->window = stats.parts - 1;
   if (has_window == (f->period > 0))
     return true;
   ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "tamis_filter \"%V\": the filter in the file has %s",
                      &f->name, has_window ? "a window, which needs \"period\"" : "no window");
   return false;
+}
+
+/* Of one that no variable changes. */
+static void warn_of_life(ngx_conf_t *cf, struct named_filter *f)
+{
+  ngx_str_t *text = &f->life.value;
+  if (text->len && !f->life.lengths && f->window && is_longer(f, ngx_parse_time(text, 1)))
+    ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                       "tamis_filter \"%V\": \"ttl\" is longer than %ui periods, which hold",
+                       &f->name, (ngx_uint_t) f->window);
 }
 
 bool filter_check(ngx_conf_t *cf, struct named_filter *f)
@@ -272,9 +294,13 @@ bool filter_check(ngx_conf_t *cf, struct named_filter *f)
   char why[SENTENCE];
   if (f->is_list)
     return check_list(cf, f);
+  f->window = f->options.window;
   int result = tamis_shared_check(options_of(f), path_of(f), why, sizeof why);
-  if (result == TAMIS_OK)
-    return f->has_options || check_window(cf, f);
+  if (result == TAMIS_OK) {
+    const bool good = f->has_options || check_window(cf, f);
+    warn_of_life(cf, f);
+    return good;
+  }
   ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "tamis_filter \"%V\": %s", &f->name,
                      *why ? why : tamis_strerror(result));
   return false;
@@ -295,11 +321,19 @@ static void report_add(struct named_filter *f, int result, int error, ngx_log_t 
                 f->add_errors.before);
 }
 
-bool filter_add_first(struct named_filter *f, const ngx_str_t *key, ngx_log_t *log)
+static int add_first(struct named_filter *f, const ngx_str_t *key, time_t ttl, ngx_log_t *log)
 {
-  if (f->period)
-    follow_clock(f, log);
-  int result = tamis_add_unique(f->filter, key->data, key->len);
+  if (!f->period)
+    return tamis_add_unique(f->filter, key->data, key->len);
+  const struct timeval now = follow_clock(f, log);
+  if (ttl < 0 || is_longer(f, ttl))
+    return tamis_add_unique(f->filter, key->data, key->len);
+  return tamis_add_unique_for(f->filter, key->data, key->len, periods_of(f, now, ttl));
+}
+
+bool filter_add_first(struct named_filter *f, const ngx_str_t *key, time_t ttl, ngx_log_t *log)
+{
+  int result = add_first(f, key, ttl, log);
   int error = result == TAMIS_EIO ? ngx_errno : 0;
   if (result >= 0)
     return result == TAMIS_OK;
@@ -312,6 +346,6 @@ bool filter_contains(struct named_filter *f, const ngx_str_t *key, ngx_log_t *lo
   if (f->is_list)
     look_at_list(f, log);
   if (f->period)
-    follow_clock(f, log);
+    (void) follow_clock(f, log);
   return tamis_contains(f->filter, key->data, key->len);
 }

@@ -30,12 +30,13 @@ struct named_filter {
   ngx_str_t path; /* with a 0 behind it */
   ngx_str_t file; /* of the configuration, with `line`: where the directive stands */
   ngx_uint_t line;
-  ngx_uint_t number; /* of this configuration's filters, from 0 */
-  ngx_http_complex_value_t key;
+  ngx_uint_t number;                  /* of this configuration's filters, from 0 */
+  ngx_http_complex_value_t key, life; /* `life` has no text unless ttl is given */
   bool is_list;
   bool has_options; /* false: whatever is in the file */
   tamis_options options;
   time_t period;        /* of a window, in seconds; 0: there is no window */
+  unsigned window;      /* its periods, by filter_check() */
   bool first_on_error;  /* whether a key that could not be added is the first one */
   tamis_filter *filter; /* NULL before it is opened */
   int fd;               /* of its file, until the configuration has been read; else -1 */
@@ -68,8 +69,10 @@ void filter_give(struct named_filter *f, ngx_uid_t user, ngx_log_t *log);
 void filter_begin_worker(struct named_filter *f, ngx_log_t *log);
 
 /* Adds a key that is not empty, in a window to the period of the clock, and says whether this was the
- * first time.  If it cannot be added, an error is logged, and the answer is `first_on_error`. */
-bool filter_add_first(struct named_filter *f, const ngx_str_t *key, ngx_log_t *log);
+ * first time.  It is in for `ttl` seconds, and until the period ends that then runs; if that is less
+ * than 0, or longer than the window, for the window.  If it cannot be added, an error is logged, and the
+ * answer is `first_on_error`. */
+bool filter_add_first(struct named_filter *f, const ngx_str_t *key, time_t ttl, ngx_log_t *log);
 
 /* Whether a key is in.  A list whose file has been replaced is mapped anew before. */
 bool filter_contains(struct named_filter *f, const ngx_str_t *key, ngx_log_t *log);

@@ -53,6 +53,15 @@ static bool get_key(ngx_http_request_t *r, struct named_filter *f, ngx_str_t *ke
   return got;
 }
 
+/* What is no time, as where the client leaves out what it is taken from, is the window. */
+static time_t life_of(ngx_http_request_t *r, struct named_filter *f)
+{
+  ngx_str_t text;
+  return f->life.value.len && ngx_http_complex_value(r, &f->life, &text) == NGX_OK
+             ? ngx_parse_time(&text, 1)
+             : NGX_ERROR;
+}
+
 static bool ask(ngx_http_request_t *r, struct named_filter *f, enum question question)
 {
   ngx_str_t key;
@@ -60,7 +69,7 @@ static bool ask(ngx_http_request_t *r, struct named_filter *f, enum question que
     return question == FIRST && f->first_on_error;
   if (!key.len)
     return false; /* a request without a key is neither the first one with it, nor on a list */
-  return question == FIRST ? filter_add_first(f, &key, r->connection->log)
+  return question == FIRST ? filter_add_first(f, &key, life_of(r, f), r->connection->log)
                            : filter_contains(f, &key, r->connection->log);
 }
 

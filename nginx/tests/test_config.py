@@ -51,6 +51,10 @@ def test_parameters(context):
         "a b key=$uri window=4 period=1s": 'tamis_filter "a": there is "window", which needs "capacity"',
         "a b key=$uri capacity=1 window=4": 'tamis_filter "a": there is "window", which needs "period"',
         "a b key=$uri capacity=1 period=1s": 'tamis_filter "a": there is "period", which needs "window"',
+        "a b key=$uri capacity=1 ttl=1": 'tamis_filter "a": there is "ttl", which needs "period"',
+        "a b key=$uri ttl=1 list": 'tamis_filter "a": a list has no "ttl"',
+        "a b key=$uri ttl=$tamis_seen_a": r'tamis_filter "a": there is "ttl", which needs "period"',
+        "a b key=$uri period=1s ttl=$tamis_seen_a": r'tamis_filter "a": a ttl has variables of filters that stand above, unlike "\$tamis_seen_a"',
         "a b key=$uri capacity=1 renews": 'tamis_filter "a": there is "renews", which needs "window"',
     }.items():
         says(context, f"tamis_filter {words};", f"(?:{sentence})")
@@ -62,7 +66,7 @@ def test_numbers(context):
     for parameter in ("capacity=", "capacity=x", "capacity=-1", "capacity=1.5m", "capacity=9223372036854775808",
                       "fpp=", "fpp=x", "fpp=0.1x", "fpp=0x1p-3", "fpp=nan", "fpp=inf", "fpp=1e", "max_bytes=1t",
                       "max_bytes=99999999999g", "window=0", "window=-1", "window=99999999999", "window=1k", "period=0",
-                      "period=1x", "period=-1s", "period=500ms", "on_error=", "on_error=none"):
+                      "period=1x", "period=-1s", "period=500ms", "ttl=", "ttl=x", "ttl=-1", "on_error=", "on_error=none"):
         says(context, f"tamis_filter a b key=$uri {parameter};", f'tamis_filter "a": invalid parameter "{re.escape(parameter)}"')
     for words, sentence in {
         "capacity=0": "capacity is 0.*",
@@ -169,6 +173,10 @@ def test_windows(context):
     }.items():
         says(context, f"tamis_filter a {words};", f'tamis_filter "a": {sentence}')
     same(context.nginx(http=f"tamis_filter a {nginx.path('b')} key=$uri period=1h;").test()[0], 0, "what the file says is taken")
+    for ttl, warned in ("4h", False), ("14401", True), ("$arg_ttl", False):
+        for directive in f"{nginx.path('b')} key=$uri period=1h", "d key=$uri capacity=1m window=4 period=1h":
+            status, said = context.nginx(http=f"tamis_filter a {directive} ttl={ttl};").test()
+            same((status, len(re.findall('"a": "ttl" is longer than 4 periods, which hold', said))), (0, warned), f"{directive}, {ttl}")
 
 
 def test_nothing_is_created(context):

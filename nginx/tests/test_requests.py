@@ -159,6 +159,30 @@ def test_a_wrong_clock(context):
     same([nginx.get("/?t=a")[1], nginx.get("/?t=b")[1], nginx.log().count("a wrong clock")], ["0", "1", before], "afterwards")
 
 
+def test_keys_that_end(context):
+    """A key is in for as many seconds as it is given, and until the period ends that then runs."""
+    ttl = {"0": 0, "1": 1, "9": 9, "10": 10, "11s": 11, "20": 20, "21": 21, "1m": 60, "9" * 30: 99, "": 99, "x": 99, "-1": 99}
+    nginx = context.nginx("tamis_filter t tokens key=$arg_t capacity=10k fpp=1e-6 window=2 period=10s ttl=$arg_ttl;\n"
+                          "tamis_filter u tokens key=$arg_u capacity=10k fpp=1e-6 window=2 period=10s ttl=5s;",
+                          "location / { return 200 '$tamis_first_t$tamis_seen_u'; } location /u { return 200 $tamis_first_u; }",
+                          has_clock=True)
+    begin, ends = nginx.clock.now, {}
+    nginx.start()
+    for into in 0, 1, 1000, 9999:
+        nginx.clock.set(begin + into)
+        for text, seconds in ttl.items():
+            end = max(into + seconds * 1000, 1)
+            ends[f"{text}_{into}"] = begin + -(-end // 10000) * 10000 if seconds <= 20 else begin + 30000
+            same(nginx.get(f"/?t={text}_{into}&ttl={text}")[1], "10", "it is new")
+        same(nginx.get(f"/u?u=constant_{into}")[1], "1", "it is new")
+        ends[f"constant_{into}"] = begin + (10000 if into <= 5000 else 20000)
+    for now in range(begin + 9999, begin + 30000, 10000):
+        for later in 0, 1:
+            nginx.clock.set(now + later)
+            for key, end in ends.items():
+                same(nginx.get(f"/?u={key}")[1][1], str(int(now + later < end)), f"{key} after {now + later - begin} ms")
+
+
 def test_a_window_that_workers_cannot_open(context):
     if os.geteuid():
         pytest.skip("here workers may open what the master may")
