@@ -7,11 +7,17 @@
 
 import { Bloom } from './format/bloom.js';
 import { NotAFilter, big, f64, mixingOf, need, u32, u64 } from './format/numbers.js';
-import { Container, HEADER, LIVE, WINDOW } from './format/container.js';
+import { COUNTED, Container, HEADER, LIVE, WINDOW } from './format/container.js';
 import { Cuckoo } from './format/cuckoo.js';
 import { Window } from './format/window.js';
 
 export { NotAFilter };
+
+/** Why a counted table is not opened: the WebAssembly beside the page leaves these tables out. */
+function notHere(capacity, features) {
+  const what = features & LIVE ? 'a cuckoo filter that processes share' : 'a copy of a cuckoo filter that processes share';
+  return `this is ${what}, for ${capacity} keys, and no page can look keys up in it: “tamis info” prints its figures, and “tamis query” asks it`;
+}
 
 /** A saved filter: what its header says, its parts, and how keys are looked up in it. */
 export class SavedFilter {
@@ -24,6 +30,8 @@ export class SavedFilter {
     if (String.fromCharCode(...header.subarray(1, 6)) !== 'TAMIS' || header[0] !== 0x89)
       throw new NotAFilter('this is no saved filter');
     const features = u64(header, 16);
+    if (u32(header, 8) === 1 && u32(header, 32) === 2 && (features === COUNTED || features === (COUNTED | LIVE)))
+      throw new NotAFilter(notHere(u64(header, 64), features));
     if (u32(header, 8) !== 1 || features > 7)
       throw new NotAFilter('a later version of the library has written this filter');
     const filter = new SavedFilter();

@@ -70,7 +70,8 @@ test('what is no filter', { skip: missing }, () => withChromium(async (newPage) 
   const bytes = readFileSync(join(folder, 'blocked.tamis'));
   const damaged = Buffer.from(bytes);
   damaged[100] ^= 1; // a figure, which nothing but the sum covers
-  for (const [buffer, says] of [[Buffer.from('no filter'), /too short/], [Buffer.alloc(600), /no saved filter/], [bytes.subarray(0, 4000), /damaged/], [damaged, /damaged/]]) {
+  const counted = readFileSync(join(folder, '../saved/1/counted.tamis'));
+  for (const [buffer, says] of [[counted, /cuckoo filter that processes share/], [Buffer.from('no filter'), /too short/], [Buffer.alloc(600), /no saved filter/], [bytes.subarray(0, 4000), /damaged/], [damaged, /damaged/]]) {
     await page.setInputFiles('#file', { name: 'x.tamis', mimeType: 'application/octet-stream', buffer });
     await page.locator('#problem', { hasText: says }).waitFor();
     assert.equal(await page.isVisible('#opened'), false);

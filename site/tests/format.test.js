@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
-import { SavedFilter, sourceOfBytes } from '../src/format.js';
+import { NotAFilter, SavedFilter, sourceOfBytes } from '../src/format.js';
 
 const tests = new URL('../../tests/', import.meta.url);
 const { Filter } = await import(process.env.TAMIS_PACKAGE ?? new URL('../../js/src/node-wasm.js', import.meta.url).href);
@@ -105,6 +105,11 @@ test('a look-up reads the words of its key', async () => {
   assert.equal(sum, 512 + 64 + 16, 'the header, the trailer, and two words');
   assert.equal(filter.container.bytesRead, sum);
   made.free();
+});
+
+test('a cuckoo filter that processes share, or a copy of one, is called by its name', async () => {
+  for (const [file, says] of [['saved/shared/1', /is a cuckoo filter that processes share, for 100 keys/], ['saved/1', /is a copy of a cuckoo filter that processes share/]])
+    await assert.rejects(SavedFilter.open(sourceOfBytes(readFileSync(new URL(`compat/${file}/counted.tamis`, tests)))), { constructor: NotAFilter, message: says });
 });
 
 test('damaged files are refused, or answered from', async () => {

@@ -4,7 +4,7 @@ import { big, need, padded, u32, u64 } from './numbers.js';
 
 export const HEADER = 512, UNIT = 64; // bytes
 export const COUNTS = 19; // the type of blocks that several kinds have
-export const LAYERS = 1, WINDOW = 2, LIVE = 4; // required features
+export const LAYERS = 1, WINDOW = 2, LIVE = 4, COUNTED = 8; // required features
 const CHUNK = 2 ** 20;
 const END = 'TAMISEND';
 
