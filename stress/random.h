@@ -34,8 +34,6 @@ struct run {
   struct ledger ledger;
   enum phase phase;
   uint64_t contested, all;
-  unsigned twins; /* that check_refusals() may make; each takes a while */
-  uint64_t spare; /* keys from `all` on that check_refusals() may use */
   unsigned most_copies;
 
   uint16_t *copies;          /* of each key; of a contested one, 1 if it was won */
@@ -86,15 +84,6 @@ void create_and_check(struct run *run);
 /* All that holds at rest. */
 void check_at_rest(struct run *run);
 
-/* The rate of a filter that has taken the keys of FILL, with at most `most` look-ups. */
-void check_rate(struct run *run, uint64_t most);
-
-/* The same for a filter with the same options, but for this capacity. */
-void check_rate_when_large(struct run *run, uint64_t capacity, uint64_t most);
-
-/* A filter that refused keys takes some again after removes. */
-void check_room_after_removes(struct run *run);
-
 /* A filter without keys. */
 void check_empty(struct run *run);
 
@@ -107,11 +96,6 @@ int note_add(struct run *run, int result);
 /* Makes a call on a key. */
 int call_on_key(struct run *run, uint64_t key,
                 int call(tamis_filter *f, const void *key, size_t len));
-
-/* ---- random_refusals.c ---- */
-
-/* Adds keys until some are refused, and checks that each refusal has a reason. */
-void check_refusals(struct run *run);
 
 /* ---- random_figures.c ---- */
 

@@ -96,7 +96,14 @@ static void options_of_a_new_file_are_checked(void **state)
   SAYS(TAMIS_EINVAL, "capacity", o.capacity = 0);
   SAYS(TAMIS_EINVAL, "struct_size", o.struct_size = 3);
   SAYS(TAMIS_EUNSUPPORTED, "growable", o.window = 4, o.growable = true, o.max_bytes = 1 << 20);
-  SAYS(TAMIS_EUNSUPPORTED, "kind", o.window = 4, o.kind = TAMIS_CUCKOO);
+  SAYS(TAMIS_EUNSUPPORTED, "(TAMIS_CUCKOO) with a window; a filter that processes share must be",
+       o.window = 4, o.kind = TAMIS_CUCKOO);
+  SAYS(TAMIS_EUNSUPPORTED, "or without a window of kind 2 (TAMIS_CUCKOO)",
+       o.kind = TAMIS_COUNTING_BLOOM);
+  SAYS(TAMIS_EUNSUPPORTED, "a cuckoo filter that processes share has a fixed size",
+       o.kind = TAMIS_CUCKOO, o.growable = true);
+  SAYS(TAMIS_EUNSUPPORTED, "a cuckoo filter that processes share for 1000 keys needs at least",
+       o.kind = TAMIS_CUCKOO, o.fpp = 1e-9);
   SAYS(TAMIS_EFULL, "max_bytes", o.window = 4, o.max_bytes = 100);
   assert_says(NULL, TAMIS_EIO, "no options");
   assert_int_equal(tamis_open_shared(&original, shared_path, NULL), TAMIS_EINVAL);

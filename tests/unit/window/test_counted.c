@@ -9,7 +9,6 @@
 #include "window/counted.h"
 #include "window/rooms.h"
 
-#include <pthread.h>
 #include <signal.h>
 
 /* At this rate no key of these tests is found by chance. */
@@ -89,29 +88,6 @@ static void all_calls_count_exactly(void **state)
   tamis_destroy(a);
 }
 
-static void batches_count_exactly(void **state)
-{
-  (void) state;
-  enum { KEYS = 300 };
-  uint64_t hashes[2 * KEYS], counts[2 * KEYS];
-  bool found[2 * KEYS];
-  int results[KEYS];
-  tamis_filter *f = open_cuckoo(KEYS);
-  for (uint64_t key = 0; key < 2 * KEYS; key++)
-    hashes[key] = hash_of(key);
-  assert_int_equal(tamis_add_many_hash(f, hashes, KEYS, results), TAMIS_OK);
-  assert_int_equal(tamis_add_unique_many_hash(f, hashes, KEYS, results), TAMIS_OK);
-  for (unsigned i = 0; i < KEYS; i++)
-    assert_int_equal(results[i], TAMIS_PRESENT);
-  assert_int_equal(tamis_add_many_hash(f, hashes, KEYS / 2, results), TAMIS_OK);
-  assert_int_equal(tamis_count_many_hash(f, hashes, 2 * KEYS, counts), 3 * KEYS / 2);
-  for (unsigned i = 0; i < 2 * KEYS; i++)
-    assert_int_equal(counts[i], i < KEYS / 2 ? 2 : i < KEYS);
-  assert_int_equal(tamis_contains_many_hash(f, hashes, 2 * KEYS, found), KEYS);
-  assert_int_equal(stats_of(f).count, 3 * KEYS / 2);
-  tamis_destroy(f);
-}
-
 /* A look-up of a key does not take an empty lane for its entry, whatever its fingerprint is. */
 static void empty_lanes_match_nothing(void **state)
 {
@@ -150,33 +126,6 @@ static void figures_are_those_of_a_fixed_cuckoo_filter(void **state)
   assert_int_equal(tamis_set_period(f, 7), TAMIS_EUNSUPPORTED);
   assert_int_equal(tamis_add_for_hash(f, 7, 1), TAMIS_EUNSUPPORTED);
   tamis_destroy(f);
-}
-
-static void assert_refused(tamis_options options, const char *why)
-{
-  char text[400];
-  tamis_filter *f;
-  assert_int_equal(tamis_open_shared(&options, shared_path, &f), TAMIS_EUNSUPPORTED);
-  assert_int_equal(tamis_shared_check(&options, shared_path, text, sizeof text),
-                   TAMIS_EUNSUPPORTED);
-  assert_non_null(strstr(text, why));
-}
-
-static void what_cannot_be_shared_is_refused(void **state)
-{
-  (void) state;
-  tamis_options options = cuckoo_options(1000);
-  options.growable = true;
-  assert_refused(options, "a cuckoo filter that processes share has a fixed size");
-  options.growable = false;
-  options.fpp = 1e-9;
-  assert_refused(options, "a cuckoo filter that processes share for 1000 keys needs at least");
-  options.fpp = 0.01;
-  options.window = 3;
-  assert_refused(options, "(TAMIS_CUCKOO) with a window; a filter that processes share must be");
-  options.kind = TAMIS_COUNTING_BLOOM;
-  options.window = 0;
-  assert_refused(options, "or without a window of kind 2 (TAMIS_CUCKOO)");
 }
 
 /* ---- room ---- */
@@ -272,38 +221,6 @@ static void add_some(tamis_filter *f, unsigned copies[SOME])
       assert_int_equal(tamis_add_hash(f, hash_of(key)), TAMIS_OK);
 }
 
-static void a_copy_is_a_private_filter(void **state)
-{
-  (void) state;
-  unsigned copies[SOME];
-  tamis_filter *f = open_cuckoo(SOME), *file, *copy;
-  add_some(f, copies);
-  struct bytes b = saved_bytes(f);
-  copy = load_bytes(&b);
-  assert_true(is_saved_as(copy, &b));
-  assert_int_equal(tamis_load_file(NULL, shared_path, &file), TAMIS_OK);
-  assert_counts(copy, copies, SOME);
-  assert_counts(file, copies, SOME);
-  assert_same_figures(copy, f, "a copy");
-  struct source source = source_of(&b);
-  tamis_stats info = TAMIS_STATS_INIT;
-  assert_int_equal(tamis_saved_info(read_source, &source, &info), TAMIS_OK);
-  assert_int_equal(info.count, stats_of(f).count);
-  assert_int_equal(info.parts, 1);
-  assert_int_equal(info.generations, 1);
-  assert_true(info.fpp_estimate >= stats_of(f).fpp_estimate &&
-              info.fpp_estimate <= stats_of(f).fpp_estimate);
-  assert_int_equal(tamis_sync(copy), TAMIS_EUNSUPPORTED);
-  assert_int_equal(tamis_remove_hash(copy, hash_of(1)), TAMIS_OK);
-  assert_int_equal(tamis_add_unique_hash(copy, hash_of(1)), TAMIS_OK);
-  assert_counts(copy, copies, SOME);
-  tamis_destroy(file);
-  tamis_destroy(copy);
-  assert_int_equal(tamis_map_file(NULL, shared_path, &copy), TAMIS_EUNSUPPORTED);
-  free(b.data);
-  tamis_destroy(f);
-}
-
 /* The header of a saved filter, with one number replaced. */
 static void numbers_that_contradict_the_kind_are_damage(void **state)
 {
@@ -373,7 +290,9 @@ static void unions_add_counts_up(void **state)
 {
   (void) state;
   tamis_filter *shared = open_cuckoo(SOME), *own;
+  assert_int_equal(tamis_map_file(NULL, shared_path, &own), TAMIS_EUNSUPPORTED);
   assert_int_equal(tamis_load_file(NULL, shared_path, &own), TAMIS_OK);
+  assert_int_equal(tamis_sync(own), TAMIS_EUNSUPPORTED);
   unsigned copies[SOME];
   for (uint64_t key = 0; key < SOME; key++) {
     const uint64_t here = key % 4, there = key % 64 == 63 ? 3 : key / 4 % (here ? 2 : 3);
@@ -393,25 +312,16 @@ static void unions_add_counts_up(void **state)
   tamis_destroy(shared);
 }
 
-/* ---- after a start of the machine ---- */
-
-static void start_machine(const tamis_filter *f, bool lost)
-{
-  const uint64_t other = 42;
-  const struct window *w = const_window_of(f);
-  write_file(4096 + offsetof(struct window_state, boot), &other, sizeof other);
-  for (uint64_t i = 0; lost && i < window_words(&w->first.geometry); i++)
-    word_store(&w->first.words[i], 0);
-}
-
 /* `lost`: the words are gone, and all that is left is the checkpoint.  Otherwise later adds and removes
  * are in the words, and the checkpoint is not added to them. */
 static void counts_outlive_a_start(void **state)
 {
   (void) state;
+  const uint64_t other = 42;
   for (unsigned lost = 0; lost < 2; lost++) {
     unsigned copies[SOME];
     tamis_filter *f = open_cuckoo(2 * SOME);
+    struct window *w = window_of(f);
     add_some(f, copies);
     assert_int_equal(tamis_sync(f), TAMIS_OK);
     for (uint64_t key = 0; key < SOME && !lost; key++) {
@@ -420,9 +330,11 @@ static void counts_outlive_a_start(void **state)
                        copies[key] ? removed ? TAMIS_OK : TAMIS_PRESENT : TAMIS_OK);
       copies[key] = removed ? copies[key] - 1 : copies[key] ? copies[key] : 1;
     }
-    start_machine(f, lost);
-    for (uint64_t i = 0; i <= window_of(f)->stripes.mask; i++)
-      atomic_store(&window_of(f)->stripes.all[i].copies, 12345); /* counted again */
+    write_file(4096 + offsetof(struct window_state, boot), &other, sizeof other);
+    for (uint64_t i = 0; lost && i < window_words(&w->first.geometry); i++)
+      word_store(&w->first.words[i], 0);
+    for (uint64_t i = 0; i <= w->stripes.mask; i++)
+      atomic_store(&w->stripes.all[i].copies, 12345); /* counted again */
     tamis_destroy(f);
     f = open_shared(NULL);
     assert_counts(f, copies, SOME);
@@ -460,65 +372,6 @@ static void impossible_stamps_are_harmless(void **state)
     }
     tamis_destroy(f);
   }
-}
-
-/* ---- threads ---- */
-
-enum { THREADS = 4, OWN = 300, ROUNDS = 40000 / SCALE };
-
-struct worker {
-  tamis_filter *f;
-  uint64_t first; /* of its own keys, which only it adds and removes */
-  unsigned copies[OWN];
-  bool wrong;
-};
-
-static void *work(void *context)
-{
-  struct worker *w = context;
-  uint64_t random = w->first + 1;
-  for (unsigned i = 0; i < ROUNDS; i++) {
-    random = hash_of(random + i);
-    unsigned *copies = &w->copies[random >> 32 & 255];
-    const uint64_t hash = hash_of(w->first + (random >> 32 & 255));
-    const bool add = random % 16 < 9 - 2 * (*copies > 2);
-    const int result = add ? tamis_add_hash(w->f, hash) : tamis_remove_hash(w->f, hash);
-    if (result == TAMIS_OK)
-      *copies += add ? 1 : UINT_MAX;
-    else
-      w->wrong |= add ? result != TAMIS_EFULL : result != TAMIS_ABSENT || *copies;
-    w->wrong |= tamis_count_hash(w->f, hash) != *copies;
-    w->wrong |= tamis_contains_hash(w->f, hash) != (*copies > 0);
-  }
-  return NULL;
-}
-
-/* The filter is so full that entries move all the time. */
-static void threads_count_their_own_keys(void **state)
-{
-  (void) state;
-  static struct worker workers[THREADS];
-  pthread_t threads[THREADS];
-  tamis_filter *f = open_cuckoo(THREADS * 256 * 3 / 4), *other = open_shared(NULL);
-  uint64_t sum = 0;
-  memset(workers, 0, sizeof workers);
-  for (unsigned i = 0; i < THREADS; i++) {
-    workers[i].f = i % 2 ? f : other;
-    workers[i].first = i * UINT64_C(1000);
-    assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
-  }
-  for (unsigned i = 0; i < THREADS; i++)
-    assert_int_equal(pthread_join(threads[i], NULL), 0);
-  for (unsigned i = 0; i < THREADS; i++) {
-    assert_false(workers[i].wrong);
-    for (unsigned key = 0; key < OWN; key++)
-      sum += workers[i].copies[key];
-  }
-  assert_true(stats_of(f).evictions > 0);
-  assert_int_equal(stats_of(f).count, sum);
-  assert_valid(f);
-  tamis_destroy(other);
-  tamis_destroy(f);
 }
 
 /* ---- processes ---- */
@@ -617,21 +470,17 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       TEST(all_calls_count_exactly),
-      TEST(batches_count_exactly),
       TEST(empty_lanes_match_nothing),
       TEST(figures_are_those_of_a_fixed_cuckoo_filter),
-      TEST(what_cannot_be_shared_is_refused),
       TEST(room_is_seen_by_others),
       TEST(copies_need_no_room),
       TEST(each_stripe_counts_its_own_part),
-      TEST(a_copy_is_a_private_filter),
       TEST(numbers_that_contradict_the_kind_are_damage),
       TEST(any_bytes_make_a_whole_filter_or_none),
       TEST(unions_add_counts_up),
       TEST(counts_outlive_a_start),
       TEST(impossible_stamps_are_harmless),
       TEST(killed_processes_lose_and_leave_nothing),
-      TEST_WITH_THREADS_BETWEEN(threads_count_their_own_keys, begin_test, tear_down),
   };
   in_memory = true;
   return cmocka_run_group_tests_name("counted", tests, NULL, NULL);
