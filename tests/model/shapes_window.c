@@ -2,12 +2,13 @@
  *
  * Windows: adds, look-ups and moves while periods end and layers are opened.
  *
- * The filters remember one period beside the one that runs, so there are three stamps, the fewest.
+ * The windows remember one period beside the one that runs, so there are three stamps, the fewest.
  * The first layer has four buckets of two lanes, 0 and 1 lower, 2 and 3 upper; each has a stripe of
  * its own.
  */
 #include "fixture.h"
 
+#include "window/counted.h"
 #include "window/create.h"
 #include "window/evict.h"
 
@@ -18,17 +19,18 @@ static struct window *window(void)
   return window_of(t.filter);
 }
 
-static void make_window_of(bool growable, bool copies)
+static void make_table(unsigned periods, bool growable, bool copies, bool counted)
 {
   memset(&t, 0, sizeof t);
   t.keys = hash_keys_from_seed(SEED);
   struct window_plan plan = {
-      .spec = {.periods = 1, .capacity = CAPACITY, .fpp = 1e-3, .growable = growable},
+      .spec = {.periods = periods, .capacity = CAPACITY, .fpp = 1e-3, .growable = growable},
       .geometry = {.shape_index = WORDS_OF_LANES, .segments = 1, .half = 2, .capacity = CAPACITY},
       .index = 1,
       .copies = copies,
+      .counted = counted,
       .stripes_wanted = 4};
-  expect(window_geometry_restore(1, &plan.geometry), "geometry");
+  expect(window_geometry_restore(periods, &plan.geometry), "geometry");
   const struct filter_more more = {.allocator = from_the_world};
   struct tamis_filter head = {.keys = t.keys};
   filter_set_more(&head, &more);
@@ -38,6 +40,11 @@ static void make_window_of(bool growable, bool copies)
   for (uint64_t i = 0; i <= w->stripes.mask; i++)
     model_mark_figure(&w->stripes.all[i].lanes);
   t.filter = &w->head;
+}
+
+static void make_window_of(bool growable, bool copies)
+{
+  make_table(1, growable, copies, false);
 }
 
 static void make_window(bool growable)
@@ -156,9 +163,8 @@ static const char *check_removes(void)
 /* ---- moves ---- */
 
 /* x stands in UPPER and can move to HOME; LOWER and UPPER are full. */
-static void set_up_window_move(void)
+static void fill_for_a_move(unsigned stamp)
 {
-  make_window(false);
   struct window_layer *layer = &window()->first;
   t.x = window_key(HOME, UPPER);
   static const unsigned buckets[4] = {UPPER, UPPER, LOWER, LOWER}, lanes[4] = {0, 1, 0, 1};
@@ -167,12 +173,25 @@ static void set_up_window_move(void)
     uint64_t fingerprint = window_fingerprint(&layer->geometry.shape, &place);
     struct window_stripe *stripe = window_stripe(window(), layer, buckets[i]);
     window_lock(window(), stripe);
-    window_store(layer, buckets[i], lanes[i], fingerprint | 1); /* the first stamp */
+    window_store(layer, buckets[i], lanes[i], fingerprint | stamp);
     window_use(stripe, 1);
     window_unlock(window(), stripe);
   }
   t.y = window_key(LOWER, UPPER);
   expect(contains(t.x), "where x stands");
+}
+
+static void set_up_window_move(void)
+{
+  make_window(false);
+  fill_for_a_move(1);
+}
+
+/* The same in a counted table: each key has one copy. */
+static void set_up_move_in_counted(void)
+{
+  make_table(COUNTED_PERIODS, false, false, true);
+  fill_for_a_move(COUNTED_NOW);
 }
 
 int push_in_window(uint64_t unused)
@@ -333,6 +352,11 @@ const struct shape window_shapes[] = {
      .calls = "push_in_window | has x", FULL, FULL},
     {"window_lookup_and_add", "... by an add that needs room?", set_up_window_move,
      .calls = "add y | has x", BOUND(3), BOUND(3)},
+    {"counted_remove_and_move", "does the move of a key lose or double a copy that others change?",
+     set_up_move_in_counted, .calls = "add x; count x | push_in_window; remove? x", BOUND(3),
+     BOUND(3)},
+    {"counted_lookup_and_move", "... or hide the key from look-ups?", set_up_move_in_counted,
+     .calls = "count x; remove x | push_in_window? | has x", BOUND(3), BOUND(2)},
     {"window_last_move", "does an entry come back that is moved while it is forgotten?",
      set_up_last_move, .calls = "push_in_window? | advance", BOUND(3), BOUND(3),
      .instead = check_empty},
