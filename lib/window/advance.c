@@ -28,20 +28,12 @@ static void open_smaller(struct window *w)
   w->used_before = used;
 }
 
-static void publish(struct window *w, unsigned n)
-{
-  uint64_t epoch = epoch_before(&w->state->epoch);
-  while (!epoch_publish(&w->state->epoch, &epoch, epoch_after_periods(epoch, n, w->stamps)))
-    ;
-  HOOK(window_published);
-}
-
 /* 5 and 6 of table.h. */
 static void end_one(struct window *w)
 {
   struct window_swept swept = {.n = 0};
   open_smaller(w);
-  publish(w, 1);
+  tamis__window_publish(w, 1);
   tamis__window_sweep(w, &swept);
   let_layers_leave(w, &swept);
 }
@@ -57,7 +49,7 @@ static void jump(struct window *w, unsigned n)
   HOOK(window_jump_begun);
   tamis__window_sweep(w, &swept);
   w->used_before = window_lanes_in_use(w);
-  publish(w, n);
+  tamis__window_publish(w, n);
   let_layers_leave(w, &swept);
 }
 

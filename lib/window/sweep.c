@@ -96,10 +96,22 @@ void tamis__window_sweep(struct window *w, struct window_swept *swept)
   }
 }
 
+void tamis__window_publish(struct window *w, unsigned n)
+{
+  uint64_t epoch = epoch_before(&w->state->epoch);
+  while (!epoch_publish(&w->state->epoch, &epoch, epoch_after_periods(epoch, n, w->stamps)))
+    ;
+  HOOK(window_published);
+}
+
 void tamis__window_lock_advancing(struct window *w)
 {
   struct window_swept swept = {.n = 0};
   if (!owned_lock(&w->state->advancing, &w->owner))
     return;
   tamis__window_sweep(w, &swept);
+  const uint64_t epoch = epoch_before(&w->state->epoch);
+  const unsigned ahead = w->spec.periods - window_oldest_age(w, epoch);
+  if (ahead)
+    tamis__window_publish(w, ahead);
 }

@@ -4,7 +4,7 @@
  *
  *    epoch word    which period runs, which stamp is dead, which layers there are (epoch.h)
  *    layer         buckets in segments, as in a cuckoo filter that does not grow (geometry.h);
- *                  a lane has a fingerprint and the stamp of its key's last add (bucket.h)
+ *                  a lane has a fingerprint and a stamp, which says when its key ends (bucket.h)
  *    stripes       for blocks of buckets, in all layers
  *    versions      counters of moves, chosen by the fingerprint
  *
@@ -61,9 +61,8 @@
  *     `coming` is still d steps ahead of that.  If a further jump has begun, `coming` is further
  *     ahead, and the sweep of that jump comes after them.
  *
- *     While no process is killed, `coming` only grows.  A process that takes `advancing` over from
- *     a dead owner sweeps first, as in 8 if the owner was in a jump.  It may then go to a period
- *     before the one that was coming.
+ *     A process that takes `advancing` over from a dead owner sweeps first, as in 8 if the owner was
+ *     in a jump, and then does 9.  So a jump that has begun is completed, and `coming` only grows.
  *
  * [A] No false negative.  Suppose that a look-up misses a key that is remembered during all of it.
  *     The look-up reads the epoch word, the version of the fingerprint, the lower bucket, the upper

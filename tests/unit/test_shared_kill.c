@@ -57,7 +57,6 @@ static uint64_t key; /* of the child */
 /* Keys that have been added, which have the numbers from 0 on, and the last period in which each was. */
 static uint64_t keys, added_in[MOST_KEYS];
 static bool may_be_full;
-
 /* In a cuckoo filter: so many keys have several copies, and the child's key so many. */
 static uint64_t keys_with_copies;
 static unsigned copies_of_key;
@@ -69,8 +68,6 @@ static bool is_cuckoo(void)
 
 /* The period to which the child advances.  What that forgets of so many keys may be gone before. */
 static uint64_t coming, keys_before;
-
-/* ---- the child ---- */
 
 struct told { /* what the child has been */
   volatile int result;
@@ -196,7 +193,6 @@ static void assert_remembers(const tamis_filter *f)
   assert_true(wrong <= 2 + keys / 50);
 }
 
-/* What is added has been told to the child. */
 static bool is_told(enum call call)
 {
   return call <= ADD_BRIEFLY && (told->result == TAMIS_OK || told->result == TAMIS_PRESENT);
@@ -252,6 +248,8 @@ static void check_periods(tamis_filter *a, tamis_filter *b, uint64_t n, unsigned
   static uint64_t was[MOST_KEYS];
   memcpy(was, added_in, sizeof was);
   for (unsigned period = 0; period < periods; period++) {
+    const uint64_t brief = hash_of(1000000 + period);
+    const bool won = tamis_add_unique_for_hash(a, brief, 0) == TAMIS_OK;
     for (uint64_t i = 0; i < n && keys < MOST_KEYS; i++) {
       int result = tamis_add_unique_hash(i % 2 ? a : b, hash_of(keys));
       added_in[keys] = period_of(a);
@@ -264,6 +262,7 @@ static void check_periods(tamis_filter *a, tamis_filter *b, uint64_t n, unsigned
     assert_int_equal(tamis_advance_to(period % 2 ? b : a, now + 1), TAMIS_OK);
     assert_int_equal(period_of(a), now + 1);
     assert_remembers(period % 2 ? b : a);
+    assert_false(won && tamis_contains_hash(a, brief));
   }
   assert_valid(a);
   keys = before;
@@ -291,7 +290,6 @@ static uint64_t check_copies_of_key(enum call call, const tamis_filter *f)
   return now;
 }
 
-/* Returns the copies of all keys. */
 static uint64_t check_copies(enum call call, const tamis_filter *f)
 {
   uint64_t sum = check_copies_of_key(call, f);
