@@ -46,10 +46,8 @@ struct run {
   _Atomic uint64_t wrong;
 
   /* With a window: calls of tamis_advance that have begun and ended, and how many more may in a
-   * phase, which began in this period; the last period, at the earliest and at the latest, in which each
-   * key is remembered. */
+   * phase; in which periods, at the earliest and at the latest, each key was added last. */
   _Atomic uint64_t begun, ended;
-  uint64_t phase_began;
   _Atomic int64_t ends_left;
   _Atomic uint32_t *earliest, *latest;
 };
@@ -108,20 +106,13 @@ void check_each_figure(struct run *run);
  *
  * In a phase no more periods end than the window has, and when it begins all keys that are in have
  * just been added.  So within a phase nothing is forgotten, and all that must hold of a filter
- * holds.  Keys of a thread's own may end by themselves soon after the phase.  Between the phases it is known of
- * each key when it must be forgotten. */
+ * holds.  Between the phases it is known of each key when it must be forgotten. */
 
 /* A call begins, in which keys may be added.  Returns what the next function wants. */
 uint64_t window_call_begins(const struct run *run);
 
-/* For how many periods a call that began then may add own keys. */
-unsigned window_draw_periods(const struct run *run, uint64_t began, uint64_t *seed);
-
-/* A key was added, or renewed, for so many periods by a call that began then. */
-void window_note_add(struct run *run, uint64_t key, uint64_t began, unsigned periods);
-
-/* Nothing is known of a key of a thread's own, which is not in. */
-void window_forget_key(struct run *run, uint64_t key);
+/* A key was added, or renewed, by a call that began then. */
+void window_note_add(struct run *run, uint64_t key, uint64_t began);
 
 /* Ends a period, if one may end in this phase. */
 void window_end_period(struct run *run);

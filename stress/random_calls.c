@@ -25,8 +25,7 @@ struct caller {
   int results[LONGEST_BATCH];
   bool found[LONGEST_BATCH];
   uint64_t counts[LONGEST_BATCH];
-  uint64_t began;   /* the period in which it did, at the earliest */
-  unsigned periods; /* for which it adds keys, with a window */
+  uint64_t began; /* the period in which it did, at the earliest */
 };
 
 static void wrong(struct caller *caller, const char *what, uint64_t key)
@@ -54,51 +53,26 @@ static size_t begin_batch(struct caller *caller)
                        : 1;
 }
 
-static void add_plainly(struct caller *caller, bool unique, bool hashes)
+static void call_add(struct caller *caller, bool unique)
 {
   tamis_filter *f = caller->run->filter;
-  const tamis_key *key = &caller->keys[0];
-  int *results = caller->results;
-  if (!caller->batch && hashes)
-    results[0] = (unique ? tamis_add_unique_hash : tamis_add_hash)(f, caller->hashes[0]);
-  else if (!caller->batch)
-    results[0] = (unique ? tamis_add_unique : tamis_add)(f, key->data, key->len);
-  else if (hashes)
-    (void) (unique ? tamis_add_unique_many_hash : tamis_add_many_hash)(f, caller->hashes, caller->n,
-                                                                       results);
-  else
-    (void) (unique ? tamis_add_unique_many : tamis_add_many)(f, caller->keys, caller->n, results);
-}
-
-/* The keys end by themselves. */
-static void add_briefly(struct caller *caller, bool unique, bool hashes)
-{
-  tamis_filter *f = caller->run->filter;
-  const tamis_key *key = &caller->keys[0];
-  const unsigned n = caller->periods;
-  int *results = caller->results;
-  if (!caller->batch && hashes)
-    results[0] = (unique ? tamis_add_unique_for_hash : tamis_add_for_hash)(f, caller->hashes[0], n);
-  else if (!caller->batch)
-    results[0] = (unique ? tamis_add_unique_for : tamis_add_for)(f, key->data, key->len, n);
-  else if (hashes)
-    (void) (unique ? tamis_add_unique_for_many_hash
-                   : tamis_add_for_many_hash)(f, caller->hashes, caller->n, n, results);
-  else
-    (void) (unique ? tamis_add_unique_for_many : tamis_add_for_many)(f, caller->keys, caller->n, n,
-                                                                     results);
-}
-
-static void call_add(struct caller *caller, bool unique, bool own)
-{
-  struct run *run = caller->run;
-  const unsigned window = run->configuration.options.window;
-  const bool hashes = random_next(&caller->seed) % 2;
-  caller->began = window_call_begins(run);
-  caller->periods = own && window ? window_draw_periods(run, caller->began, &caller->seed) : window;
-  (caller->periods < window ? add_briefly : add_plainly)(caller, unique, hashes);
+  bool hashes = random_next(&caller->seed) % 2;
+  caller->began = window_call_begins(caller->run);
+  if (!caller->batch) {
+    const tamis_key *key = &caller->keys[0];
+    caller->results[0] =
+        hashes ? (unique ? tamis_add_unique_hash : tamis_add_hash)(f, caller->hashes[0])
+               : (unique ? tamis_add_unique : tamis_add)(f, key->data, key->len);
+  } else {
+    if (hashes)
+      (void) (unique ? tamis_add_unique_many_hash
+                     : tamis_add_many_hash)(f, caller->hashes, caller->n, caller->results);
+    else
+      (void) (unique ? tamis_add_unique_many : tamis_add_many)(f, caller->keys, caller->n,
+                                                               caller->results);
+  }
   for (size_t i = 0; i < caller->n; i++)
-    (void) note_add(run, caller->results[i]);
+    (void) note_add(caller->run, caller->results[i]);
 }
 
 static void call_contains(struct caller *caller)
@@ -177,10 +151,8 @@ static void judge_own(struct caller *caller, uint64_t key, bool unique, int resu
 {
   struct run *run = caller->run;
   bool was_in = run->copies[key];
-  if (!was_in)
-    window_forget_key(run, key);
   if (result == TAMIS_OK || (result == TAMIS_PRESENT && run->configuration.options.window_renews))
-    window_note_add(run, key, caller->began, caller->periods);
+    window_note_add(run, key, caller->began);
   if (result == TAMIS_OK && !(unique && was_in)) {
     caller->copies += !(is_bloom(run) && was_in);
     run->copies[key] = is_bloom(run) ? 1 : run->copies[key] + 1;
@@ -198,7 +170,7 @@ static void judge_contested(struct caller *caller, uint64_t key, int result)
 {
   struct run *run = caller->run;
   if (result == TAMIS_OK || (result == TAMIS_PRESENT && run->configuration.options.window_renews))
-    window_note_add(run, key, caller->began, caller->periods);
+    window_note_add(run, key, caller->began);
   if (result == TAMIS_OK) {
     if (atomic_fetch_add(&run->won[key], 1))
       wrong(caller, "a second winner", key);
@@ -300,7 +272,7 @@ static void fill_own(struct caller *caller, uint64_t *next)
   if (!caller->batch && caller->n == 0)
     return;
   atomic_fetch_add(&caller->run->offered, caller->n);
-  call_add(caller, unique, true);
+  call_add(caller, unique);
   for (size_t i = 0; i < caller->n; i++)
     judge_own(caller, caller->numbers[i], unique, caller->results[i]);
   look_again(caller, true);
@@ -313,7 +285,7 @@ static void compete(struct caller *caller, uint64_t *next, uint64_t end)
     add_to_batch(caller, (*next)++);
   if (!caller->batch && caller->n == 0)
     return;
-  call_add(caller, true, false);
+  call_add(caller, true);
   for (size_t i = 0; i < caller->n; i++)
     judge_contested(caller, caller->numbers[i], caller->results[i]);
   look_again(caller, false);
@@ -391,7 +363,7 @@ static void add_own(struct caller *caller)
   }
   if (!caller->batch && caller->n == 0)
     return;
-  call_add(caller, unique, true);
+  call_add(caller, unique);
   for (size_t i = 0; i < caller->n; i++)
     judge_own(caller, caller->numbers[i], unique, caller->results[i]);
   look_again(caller, true);
@@ -507,7 +479,6 @@ void run_phase(struct run *run, enum phase phase)
   const struct configuration *c = &run->configuration;
   run->phase = phase;
   atomic_store(&run->ends_left, c->options.window);
-  run->phase_began = run->ended;
   if (phase == FILL)
     atomic_store(&run->offered, run->contested);
   if (phase == BRINK)

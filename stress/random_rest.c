@@ -192,7 +192,7 @@ static void check_calls_without_effect(struct run *run)
     if (run->copies[key]) {
       size_t len = configuration_key(&run->configuration, key, bytes);
       if (is_bloom(run) || run->configuration.options.window_renews)
-        window_note_add(run, key, window_call_begins(run), run->configuration.options.window);
+        window_note_add(run, key, window_call_begins(run));
       require(run, note_add(run, tamis_add_unique(f, bytes, len)) == TAMIS_PRESENT,
               "add_unique does not find a key", key);
       require(run, !is_bloom(run) || note_add(run, tamis_add(f, bytes, len)) == TAMIS_OK,

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-static unsigned window_of_run(const struct run *run)
+static uint64_t window_of_run(const struct run *run)
 {
   return run->configuration.options.window;
 }
@@ -25,22 +25,10 @@ static void raise_to(_Atomic uint32_t *period, uint64_t to)
     ;
 }
 
-unsigned window_draw_periods(const struct run *run, uint64_t began, uint64_t *seed)
+void window_note_add(struct run *run, uint64_t key, uint64_t began)
 {
-  const uint64_t passed = began - run->phase_began;
-  return window_of_run(run) - (unsigned) (passed ? random_next(seed) % (passed + 1) : 0);
-}
-
-void window_note_add(struct run *run, uint64_t key, uint64_t began, unsigned periods)
-{
-  raise_to(&run->earliest[key], began + periods);
-  raise_to(&run->latest[key], atomic_load(&run->begun) + periods);
-}
-
-void window_forget_key(struct run *run, uint64_t key)
-{
-  atomic_store(&run->earliest[key], 0);
-  atomic_store(&run->latest[key], 0);
+  raise_to(&run->earliest[key], began);
+  raise_to(&run->latest[key], atomic_load(&run->begun));
 }
 
 static void advance(struct run *run)
@@ -62,7 +50,7 @@ void window_end_period(struct run *run)
  * memory; then the copies are removed. */
 static void renew(struct run *run, uint64_t key)
 {
-  window_note_add(run, key, window_call_begins(run), window_of_run(run));
+  window_note_add(run, key, window_call_begins(run));
   if (run->configuration.options.window_renews) {
     require(run, note_add(run, call_on_key(run, key, tamis_add_unique)) == TAMIS_PRESENT,
             "a key is not there to be renewed", key);
@@ -89,7 +77,7 @@ void window_renew_all(struct run *run)
       renew(run, key);
 }
 
-/* Those of which it is not known in which period they end. */
+/* Those of which it is not known in which period they were added. */
 static void renew_doubtful(struct run *run)
 {
   for (uint64_t key = 0; key < run->all; key++)
@@ -105,11 +93,12 @@ struct tally {
 static void judge(struct run *run, uint64_t key, struct tally *tally)
 {
   unsigned char bytes[LONGEST_KEY];
-  if (run->ended < run->latest[key])
+  uint64_t age = run->ended - run->latest[key];
+  if (age < window_of_run(run))
     return;
   bool found =
       tamis_contains(run->filter, bytes, configuration_key(&run->configuration, key, bytes));
-  if (run->ended == run->latest[key]) {
+  if (age == window_of_run(run)) {
     require(run, found, "a key is forgotten in its last period", key);
     return;
   }
