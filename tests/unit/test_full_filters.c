@@ -181,41 +181,6 @@ static void without_memory_refusals_do_not_search(void **state)
   }
 }
 
-/* ---- limits ---- */
-
-/* No key is refused below the capacity, and there is room again after removes. */
-static void a_limit_is_kept(void **state)
-{
-  (void) state;
-  for (const struct form *form = NULL; (form = next_form(form));)
-    for (unsigned sevenths = 7; sevenths < 140; sevenths = sevenths * 7 / 4) {
-      struct budget budget = {.left = SIZE_MAX / 2};
-      const tamis_allocator allocator = {.allocate = spend, .release = earn, .context = &budget};
-      tamis_options o = options_of(form, 1000, 0.01);
-      o.allocator = &allocator;
-      o.max_bytes = bytes_of(&o) * sevenths / 7;
-      tamis_filter *f = make_with_options(&o);
-      uint64_t n = 0, again = 0;
-      while (n < 100000 && tamis_add_unique_hash(f, key(n)) >= 0)
-        n++;
-      assert_in_range(n, o.capacity, 100000);
-      for (uint64_t i = 0; i < n; i++)
-        assert_true(tamis_contains_hash(f, key(i)));
-      assert_valid(f);
-      for (uint64_t i = 0; i < n / 3 && form->removes; i++)
-        (void) tamis_remove_hash(f, key(i));
-      for (uint64_t i = 0; i < n / 3; i++)
-        again += tamis_add_hash(f, key(i)) == TAMIS_OK;
-      assert_true(again > n / 6 || o.window); /* where only the newest layer takes keys */
-      assert_valid(f);
-      const uint64_t bytes = stats_of(f).bytes; /* may release some */
-      assert_int_equal(budget.now, bytes);
-      assert_true(budget.most <= o.max_bytes);
-      tamis_destroy(f);
-      assert_int_equal(budget.now, 0);
-    }
-}
-
 /* ---- the last byte ---- */
 
 static tamis_filter *grow_within(const struct form *form, uint64_t capacity, struct budget *peak,
@@ -426,7 +391,6 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(refusals_do_not_search),
       cmocka_unit_test(without_memory_refusals_do_not_search),
-      cmocka_unit_test(a_limit_is_kept),
       cmocka_unit_test(a_step_of_growth_takes_the_last_byte),
       cmocka_unit_test(a_key_with_many_copies_keeps_nobody_out),
       cmocka_unit_test(a_crowded_pair_does_not_stop_growth),

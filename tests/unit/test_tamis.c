@@ -312,6 +312,31 @@ static void any_bytes_and_any_hash_are_keys(void **state)
   }
 }
 
+static void a_filter_that_removes_holds_each_copy(void **state)
+{
+  (void) state;
+  for (const struct form *form = NULL; (form = next_form(form));) {
+    const unsigned most = form->options.kind == TAMIS_COUNTING_BLOOM ? 14 : 40;
+    tamis_filter *f = create_form(form);
+    for (unsigned n = 1; n <= most; n++) {
+      assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+      assert_int_equal(stats_of(f).count, form->removes ? n : 1);
+      assert_int_equal(tamis_count_hash(f, 7), form->removes ? n : 1);
+    }
+    for (unsigned n = most; n > 0 && form->removes; n--) {
+      assert_true(tamis_contains_hash(f, 7));
+      assert_int_equal(tamis_remove_hash(f, 7), TAMIS_OK);
+      assert_int_equal(stats_of(f).count, n - 1);
+    }
+    for (uint64_t key = 7; key < 9; key++)
+      assert_int_equal(tamis_remove_hash(f, key),
+                       form->removes ? TAMIS_ABSENT : TAMIS_EUNSUPPORTED);
+    assert_int_equal(tamis_contains_hash(f, 7), !form->removes);
+    assert_int_equal(tamis_advance(f), form->options.window ? TAMIS_OK : TAMIS_EUNSUPPORTED);
+    tamis_destroy(f);
+  }
+}
+
 static uint64_t hash_of_first_byte(void *context, const void *key, size_t len, uint64_t seed)
 {
   assert_non_null(key);
@@ -683,6 +708,7 @@ int main(void)
       cmocka_unit_test(keys_and_batches_are_longer_than_2_to_32),
 #endif
       cmocka_unit_test(any_bytes_and_any_hash_are_keys),
+      cmocka_unit_test(a_filter_that_removes_holds_each_copy),
       cmocka_unit_test(a_users_hash_gets_context_and_seed),
       cmocka_unit_test(null_arguments_are_refused),
       cmocka_unit_test(the_allocator_struct_is_copied),

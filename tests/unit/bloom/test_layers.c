@@ -9,6 +9,15 @@
 
 #include <math.h>
 
+static tamis_options options_for(tamis_layout layout, uint64_t capacity)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.layout = layout;
+  options.capacity = capacity;
+  options.seed = 42;
+  return options;
+}
+
 /* A key that is never added. */
 static uint64_t absent(uint64_t i)
 {
@@ -86,6 +95,32 @@ static void assert_ended(tamis_filter *f, uint64_t keys)
   assert_valid(f);
 }
 
+static void max_bytes_ends_growth(tamis_layout layout)
+{
+  struct counts counts = {0};
+  tamis_allocator allocator = counting(&counts);
+  tamis_options options = options_for(layout, 1000);
+  options.allocator = &allocator;
+  uint64_t one;
+  assert_int_equal(tamis_bytes_for(&options, &one), TAMIS_OK);
+  for (uint64_t limit = one; limit < 40 * one; limit = limit * 7 / 4) {
+    tamis_filter *f;
+    options.max_bytes = limit;
+    counts.most = 0;
+    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    uint64_t keys = 0;
+    while (keys < 200000 && tamis_add_unique_hash(f, keys) >= 0)
+      keys++;
+    assert_true(keys >= 1000 && keys < 200000 && counts.most <= limit &&
+                stats_of(f).bytes <= limit);
+    assert_true(rate_of(f, 50000) <= 0.011);
+    assert_ended(f, keys);
+    tamis_destroy(f);
+    assert_int_equal(counts.now, 0);
+  }
+}
+EACH_LAYOUT(max_bytes_ends_growth)
+
 /* Layers for ever lower rates would need more than 64 bits of a hash. */
 static void growth_ends_where_hashes_do(void **state)
 {
@@ -131,6 +166,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       EACH(a_table_has_the_row_of_each_layer),
       cmocka_unit_test(parts_of_the_rate_fall_slowly),
+      EACH(max_bytes_ends_growth),
       cmocka_unit_test(growth_ends_where_hashes_do),
       EACH(a_file_that_was_planned_for_the_whole_rate_keeps_it),
   };

@@ -78,12 +78,68 @@ static void two_threads_at_the_limit_do_not_exceed_it(void **state)
   end(&x);
 }
 
+static void max_bytes_is_never_exceeded(void **state)
+{
+  (void) state;
+  const double rates[] = {0.1, 0.001};
+  for (unsigned r = 0; r < 2; r++)
+    for (uint64_t seed = 1; seed <= (SCALE > 1 ? 3 : 6); seed++) {
+      struct bank bank = {0};
+      tamis_allocator allocator = {bank_allocate, bank_release, &bank};
+      tamis_options options = options_for(seed % 3 ? 1000 : 20, rates[r]);
+      options.allocator = &allocator;
+      options.seed = seed;
+      uint64_t needed;
+      assert_int_equal(tamis_bytes_for(&options, &needed), TAMIS_OK);
+      options.max_bytes = needed + 20000 * seed;
+      tamis_filter *f = make_with(&options);
+      uint64_t in = 0;
+      int result;
+      while ((result = tamis_add_hash(f, in)) == TAMIS_OK) {
+        assert_true(stats_of(f).bytes <= options.max_bytes);
+        in++;
+      }
+      assert_int_equal(result, TAMIS_EFULL);
+      assert_true(in > options.capacity / 2);
+      assert_int_equal(stats_of(f).count, in);
+      for (uint64_t i = 0; i < 1000; i++) { /* some keys find room, others do not */
+        result = i % 2 ? tamis_add_hash(f, in) : tamis_add_unique_hash(f, in);
+        assert_true(result == TAMIS_EFULL || result == TAMIS_OK || result == TAMIS_PRESENT);
+        bool there = tamis_contains_hash(f, in);
+        assert_true(there || result == TAMIS_EFULL);
+        if (result == TAMIS_OK)
+          in++;
+      }
+      uint64_t count = stats_of(f).count;
+      assert_valid(f);
+      /* room after removes */
+      uint64_t some = count / 3, again = 0;
+      for (uint64_t i = 0; i < some; i++)
+        assert_true(tamis_remove_hash(f, i) == TAMIS_OK || i < in);
+      count = stats_of(f).count;
+      for (uint64_t i = 0; i < some; i++) {
+        result = tamis_add_hash(f, i);
+        assert_true(result == TAMIS_OK || result == TAMIS_EFULL);
+        again += result == TAMIS_OK;
+        assert_true(tamis_contains_hash(f, i) || result == TAMIS_EFULL);
+      }
+      assert_int_equal(stats_of(f).count, count + again);
+      assert_true(again > some / 2);
+      assert_valid(f);
+      assert_true(bank.most_bytes <= options.max_bytes);
+      assert_bytes(f, &bank);
+      tamis_destroy(f);
+      assert_int_equal(bank.bytes, 0);
+    }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(at_the_limit_the_backlog_is_drained),
       cmocka_unit_test(a_block_beyond_the_limit_is_refused),
       cmocka_unit_test(two_threads_at_the_limit_do_not_exceed_it),
+      cmocka_unit_test(max_bytes_is_never_exceeded),
   };
   return cmocka_run_group_tests_name("cuckoo_memory", tests, NULL, NULL);
 }

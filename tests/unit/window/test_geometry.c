@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sizes and rates of windows.
+ * Sizes and rates of windows, and addresses of keys.
  */
 #include "filter_unit.h"
 
@@ -115,6 +115,40 @@ static void what_is_saved_is_restored(void **state)
   assert_false(window_geometry_restore(8, &g)); /* half of a word */
 }
 
+/* ---- addresses ---- */
+
+static void check_addresses(const struct window_geometry *g)
+{
+  uint64_t buckets = g->segments * window_segment_buckets(g);
+  for (uint64_t i = 0; i < 2000 / SCALE; i++) {
+    uint64_t mixed = i < 2 ? i - 1 : random_at(1, i);
+    struct window_place p = window_place_of(g, mixed, g->segments > 1);
+    uint64_t fingerprint = window_fingerprint(&g->shape, &p);
+    assert_true(p.lower < buckets && p.upper < buckets);
+    assert_int_equal(p.lower / window_segment_buckets(g), p.upper / window_segment_buckets(g));
+    assert_true(p.lower % window_segment_buckets(g) < g->half);
+    assert_true(p.upper % window_segment_buckets(g) >= g->half);
+    assert_true(fingerprint && !(fingerprint & ~lane_bits(g->shape.lane.width)));
+    assert_int_equal(window_fingerprint_of(&g->shape, fingerprint), fingerprint);
+    /* whatever the stamp, either bucket leads to the other */
+    uint64_t entry = fingerprint | 1;
+    assert_int_equal(window_other_bucket(g, p.lower, entry), p.upper);
+    assert_int_equal(window_other_bucket(g, p.upper, entry), p.lower);
+  }
+}
+
+static void either_bucket_leads_to_the_other(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < WINDOWS; i++)
+    for (unsigned j = 0; j < RATES; j++)
+      for (uint64_t capacity = 1; capacity < UINT64_C(1) << 34; capacity = capacity * 37 + 5) {
+        struct window_spec spec = {windows[i], capacity, rates[j], false};
+        struct window_geometry g = planned(&spec);
+        check_addresses(&g);
+      }
+}
+
 /* ---- what plans promise, in filters ---- */
 
 static uint64_t fresh_key(uint64_t *next)
@@ -156,6 +190,7 @@ int main(void)
       cmocka_unit_test(growth_goes_on),
       cmocka_unit_test(lowest_rates_are_what_the_header_says),
       cmocka_unit_test(what_is_saved_is_restored),
+      cmocka_unit_test(either_bucket_leads_to_the_other),
       cmocka_unit_test(layers_have_shares_of_their_own),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -351,6 +351,73 @@ static void a_full_window_renews(void **state)
   tamis_destroy(f);
 }
 
+/* ---- memory ---- */
+
+static void max_bytes_is_kept(void **state)
+{
+  (void) state;
+  for (int growable = 0; growable < 2; growable++) {
+    struct counts counts = {0};
+    tamis_allocator allocator = counting(&counts);
+    tamis_options options = bloom_options(4, 1000, 0.001, growable);
+    options.allocator = &allocator;
+    uint64_t needed = 0;
+    tamis_filter *f;
+    assert_int_equal(tamis_bytes_for(&options, &needed), TAMIS_OK);
+    options.max_bytes = needed - 1;
+    assert_int_equal(tamis_create(&options, &f), TAMIS_EFULL);
+    assert_int_equal(counts.now, 0);
+    for (uint64_t limit = needed; limit < 20 * needed; limit = limit * 7 / 4) {
+      options.max_bytes = limit;
+      f = create(&options);
+      counts.most = counts.now;
+      for (unsigned turn = 0; turn < 12; turn++) {
+        uint64_t base = turn * 1000000, n = 0;
+        while (n < 100000 && tamis_add_hash(f, base + n) == TAMIS_OK)
+          n++;
+        if (turn % 6 == 0) /* all other keys have been forgotten */
+          assert_in_range(n, 1000, 100000 - 1);
+        for (uint64_t i = 0; i < n; i++)
+          assert_true(tamis_contains_hash(f, base + i));
+        assert_true(stats_of(f).bytes <= limit && counts.now == stats_of(f).bytes);
+        assert_valid(f);
+        advance(f, 1);
+        if (turn % 6 == 5)
+          for (unsigned now = 0; now < 5; now++)
+            advance(f, 1);
+      }
+      assert_true(counts.most <= limit);
+      tamis_destroy(f);
+      assert_int_equal(counts.now, 0);
+    }
+  }
+}
+
+/* Adds keys until there is another layer, or no room. */
+static int add_until_it_grows(tamis_filter *f)
+{
+  int result = TAMIS_OK;
+  for (uint64_t key = 0; result == TAMIS_OK && stats_of(f).layers == 1; key++)
+    result = tamis_add_hash(f, key);
+  return result;
+}
+
+static void a_layer_is_opened_if_its_last_byte_has_room(void **state)
+{
+  (void) state;
+  tamis_options options = bloom_options(2, 500, 0.001, true);
+  tamis_filter *f = create(&options);
+  assert_int_equal(add_until_it_grows(f), TAMIS_OK);
+  options.max_bytes = stats_of(f).bytes;
+  tamis_destroy(f);
+  for (int room = 1; room >= 0; room--, options.max_bytes--) {
+    f = create(&options);
+    assert_int_equal(add_until_it_grows(f), room ? TAMIS_OK : TAMIS_EFULL);
+    assert_true(stats_of(f).bytes <= options.max_bytes);
+    tamis_destroy(f);
+  }
+}
+
 /* ---- growth ---- */
 
 /* Far more keys than the capacity come in one window: the rate is kept.  When they are forgotten,
@@ -444,6 +511,8 @@ int main(void)
       cmocka_unit_test(ends_that_are_not_possible_are_refused),
       cmocka_unit_test(a_full_window_takes_brief_adds_of_its_keys),
       cmocka_unit_test(a_full_window_renews),
+      cmocka_unit_test(max_bytes_is_kept),
+      cmocka_unit_test(a_layer_is_opened_if_its_last_byte_has_room),
       cmocka_unit_test(a_growing_window_keeps_its_rate),
       cmocka_unit_test(a_tiny_growing_window_keeps_its_rate),
       cmocka_unit_test(keys_of_older_layers_are_renewed_and_have_one_winner),
