@@ -23,7 +23,7 @@
  *
  * [V] Room.  A remove makes room, which other processes do not see in their own marks of full
  *     segments (base/fullness.h).  So each stripe counts how many lanes were cleared, and a mark holds
- *     for as long as the sum of these counts stays about the same (window_rooms() in table.h).
+ *     for as long as the sum of these counts stays about the same (rooms.h).
  *
  * [W] After a failure of power, an entry that is whole in the words is not older than the last call
  *     of tamis_sync that has returned, as that has written its page.  So its count stays, and only

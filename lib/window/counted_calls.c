@@ -32,11 +32,9 @@ static int insert_locked(const struct window *w, const struct home *home)
 {
   struct window_layer *layer = home->pair->layer;
   struct found at = home->found;
-  if (!find_lane(home->pair, &home->view, &at, counted_epoch())) {
-    const fullness *full = &layer->full[window_mark_of(layer, home->pair->place.lower)];
-    return fullness_is(full, FULLNESS_FULL, window_rooms(w, counted_epoch())) ? TAMIS_EFULL
+  if (!find_lane(home->pair, &home->view, &at, counted_epoch()))
+    return window_is_full(w, layer, home->pair->place.lower, counted_epoch()) ? TAMIS_EFULL
                                                                               : NO_ROOM;
-  }
   if (!at.entry)
     window_use(window_stripe(w, layer, at.bucket), 1);
   window_store(layer, at.bucket, at.lane, home->pair->fingerprint | COUNTED_NOW);

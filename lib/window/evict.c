@@ -220,6 +220,8 @@ bool tamis__window_has_no_path(const struct window *w, struct window_layer *laye
                                const struct window_buckets *place)
 {
   const fullness *full = &layer->full[window_mark_of(layer, place->lower)];
+  if (!fullness_has_no_path(full))
+    return false;
   uint64_t rooms = window_rooms(w, epoch_before(&w->state->epoch));
   return fullness_is(full, FULLNESS_FULL, rooms) || fullness_is(full, FULLNESS_NO_PATH, rooms);
 }

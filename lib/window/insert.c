@@ -127,11 +127,9 @@ static int insert_locked(struct window *w, const struct home *home, const struct
                          uint64_t epoch, struct window_memory *memory)
 {
   struct found at = home->found;
-  if (!find_lane(home->pair, &home->view, &at, epoch)) {
-    const struct window_layer *layer = home->pair->layer;
-    const fullness *full = &layer->full[window_mark_of(layer, home->pair->place.lower)];
-    return fullness_is(full, FULLNESS_FULL, window_rooms(w, epoch)) ? TAMIS_EFULL : NO_ROOM;
-  }
+  if (!find_lane(home->pair, &home->view, &at, epoch))
+    return window_is_full(w, home->pair->layer, home->pair->place.lower, epoch) ? TAMIS_EFULL
+                                                                                : NO_ROOM;
   take_lane_locked(home->pair, &at, memory);
   write_locked(w, home->pair, &at, wish, epoch);
   return TAMIS_OK;

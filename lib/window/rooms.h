@@ -58,4 +58,13 @@ static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
   return window_is_counted(w) ? rooms + window_vacated(w) : rooms;
 }
 
+/* Whether a segment is marked: its keys that find both buckets full are refused without a search.
+ * (The rooms are counted only if there is a mark, as a counted table has many counts to add up.) */
+static inline bool window_is_full(const struct window *w, const struct window_layer *layer,
+                                  uint64_t bucket, uint64_t epoch)
+{
+  const fullness *full = &layer->full[window_mark_of(layer, bucket)];
+  return fullness_has_no_path(full) && fullness_is(full, FULLNESS_FULL, window_rooms(w, epoch));
+}
+
 #endif

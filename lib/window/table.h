@@ -55,8 +55,8 @@
  *     one stands for the same period as before.  The d - 1 stamps in between stand for periods that
  *     never ran; 8 has cleared the lanes that had them.  No call writes them again.  An add writes
  *     the stamp of 1, which the jump keeps, as d is at most G.  A move, a union (unite.c), and the
- *     add of a key with an end of its own (insert.c) may write older stamps.  Under the stripes they read the epoch word, then `coming`, and write no
- *     stamp that the jump does not keep.  If the sweep has taken one of their stripes, they see
+ *     add of a key with an end of its own (insert.c) may write older stamps.  Under the stripes they
+ *     read the epoch word, then `coming`, and write no stamp that the jump does not keep.  If the sweep has taken one of their stripes, they see
  *     `coming`; if not, the sweep comes after them.  If 9 has come since they read the epoch word,
  *     `coming` is still d steps ahead of that.  If a further jump has begun, `coming` is further
  *     ahead, and the sweep of that jump comes after them.
