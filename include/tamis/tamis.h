@@ -244,7 +244,7 @@ TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
 /* Adds a key and says whether the key was new.  Of all the calls with one key on a filter without
  * the key, exactly one returns TAMIS_OK, however they overlap: never two, and none if a false
  * positive hides the key, if a plain add of it came before, or if the filter is full.
- *   Threads  any      Blocks  never for a key that is in; else as tamis_add, and (counting) for a lock
+ *   Threads  any      Blocks  never for a key that is in; else as tamis_add (counting: for a lock)
  *   Order    as tamis_add; TAMIS_PRESENT synchronizes with the adds that made the key present
  *   Errors   TAMIS_OK: new, added by this call; TAMIS_PRESENT; the failures of tamis_add */
 TAMIS_API int tamis_add_unique(tamis_filter *f, const void *key, size_t len);
@@ -585,23 +585,23 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
 /* ---- tamis_open_shared: filters that processes share ----
  *
  * One Bloom filter, or a window of that kind or a cuckoo filter that does not grow, in a file that
- * any number of processes change at once, each with calls as on a filter of its own.  A process that is
- * killed at any moment loses no key whose add has returned, and makes nobody wait.  Two of these
- * filters on one file in one process are two processes to each other.
+ * any number of processes change at once, each with calls as on a filter of its own.  A process
+ * that is killed at any moment loses no key whose add has returned, and makes nobody wait.  Two of
+ * these filters on one file in one process are two processes to each other.
  *
  * Who can write the file can change all answers; and who makes it shorter ends the processes that
  * have it open with SIGBUS. */
 
-/* Opens the filter in a file, or, if that does not exist or is empty, creates it with these options:
+/* Opens the filter in a file.  If that does not exist or is empty, creates it with these options:
  * a growable one up to max_bytes, which it needs.  `options` NULL: whatever is in the file.  `path`
  * NULL: memory without a name, which processes share that fork later.
  *   Threads  any      Blocks  for the disk, and while another process fills an empty file
- *   Errors   as tamis_create; TAMIS_EINVAL also: the file has other options; TAMIS_EUNSUPPORTED also:
- *            none to share; TAMIS_EIO: errno says why; TAMIS_ECORRUPT: no filter, or not all of one */
+ *   Errors   as tamis_create; TAMIS_EINVAL also: the file has other ones; TAMIS_EUNSUPPORTED also:
+ *            none to share; TAMIS_EIO: errno says why; TAMIS_ECORRUPT: no whole filter */
 TAMIS_API int tamis_open_shared(const tamis_options *options, const char *path, tamis_filter **out);
 
-/* The same with a descriptor, open for reading and writing, which stays yours: of a memfd, of a file
- * without a name, or one that another process has passed on. */
+/* The same with a descriptor, open for reading and writing, which stays yours: of a memfd, of a
+ * file without a name, or one that another process has passed on. */
 TAMIS_API int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **out);
 
 /* Whether tamis_open_shared would fail, and why; `why` and `size` as in tamis_options_check.  It
