@@ -1,420 +1,300 @@
 /* SPDX-License-Identifier: MIT
  *
- * A crawler whose frontier is a filter of libtamis and a queue in SQLite.  README.md says how to
- * use it, and frontier.c what it promises.
- */
+ * A crawler that goes on after kill -9: libcurl fetches, libxml2 finds links, SQLite has the pages
+ * that wait, and a filter that all threads share knows which URLs were found.
+ *
+ *   1. A thread that has fetched a page claims the page's links: for each, tamis_add_unique says
+ *      TAMIS_OK to one thread only.  Then it hands the page over, with the links it has won.
+ *   2. Whoever takes a page commits first what was handed over, while nobody claims: the links into
+ *      the table, and the pages as done.  So no page is done before a link that it has lost is in.
+ *   3. To save, a thread commits, saves the filter, and deletes the rows that are done, while
+ *      nobody claims.  So the saved filter has only what was committed.
+ *   4. At a start, the filter is the saved one and all URLs of the table: of pages that wait, and
+ *      of pages that were fetched since the save.
+ *
+ * A claim that was not committed is in neither, and its page is fetched again: a kill costs the
+ * page that each thread has in hand, and no page is missed but by a false positive.  Every error
+ * ends the program, as a kill does. */
 #include <curl/curl.h>
 #include <errno.h>
-#include <getopt.h>
-#include <inttypes.h>
-#include <libxml/parser.h>
+#include <fcntl.h>
+#include <libxml/HTMLparser.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdatomic.h>
+#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
+#include <tamis/tamis.h>
 #include <unistd.h>
 
-#include "complain.h"
-#include "fetch.h"
-#include "url.h"
+enum { TRIES = 5, MOST_THREADS = 256 };
 
-static const char usage[] =
-    "usage: tamis-crawler --state DIR [OPTION ...] [URL ...]\n"
-    "Crawls from the URLs given, or goes on with the crawl in DIR.\n"
-    "  --state DIR         where queue and filter are kept\n"
-    "  --pages FILE        append a line for each page fetched: status, depth, bytes, URL\n"
-    "  --metrics FILE      write figures for Prometheus there, every second\n"
-    "  --threads N         threads that fetch (2)\n"
-    "  --transfers N       requests at a time of each thread (16)\n"
-    "  --any-host          follow links to other hosts than those of the URLs given\n"
-    "  --depth N           follow at most N links from a URL given\n"
-    "  --delay SECONDS     from one request to a host to the next, at least (1)\n"
-    "  --per-host N        requests to a host at a time (1)\n"
-    "  --timeout SECONDS   for a page (30)\n"
-    "  --tries N           of a page, before it is given up (5)\n"
-    "  --retry SECONDS     before the second try; each further one takes twice as long (1)\n"
-    "  --most-bytes N      read of a page (4194304)\n"
-    "  --save-every SECONDS  saves of the filter (60)\n"
-    "  --expected N        URLs for which the filter begins; it grows (100000)\n"
-    "  --fpp P             part of the URLs that may be missed (1e-6)\n"
-    "  --memory BYTES      that the filter may take (no limit)\n"
-    "  --agent NAME        product token, for robots.txt too (tamis-crawler)\n"
-    "  --contact URL       where the crawler's owner is found; a part of the user agent\n"
-    "  --quiet             no progress\n";
+/* The page that a thread has in hand. */
+static struct page {
+  int64_t id;
+  char *url, **links; /* those that the page has won */
+  size_t met, won;
+  long status; /* of HTTP; 0: the page was given up */
+  bool handed_over;
+} in_hand[MOST_THREADS];
 
-struct settings {
-  struct frontier_options frontier;
-  struct fetch_options fetch;
-  unsigned threads;
-  double save_every;
-  const char *pages, *metrics, *contact;
-  bool quiet;
-};
+static tamis_filter *seen;
+static char **seeds; /* links to the hosts of these URLs are followed, others are not */
+static pthread_rwlock_t claiming = PTHREAD_RWLOCK_INITIALIZER; /* shared by those who claim */
+static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;      /* of all below */
+static pthread_cond_t committed = PTHREAD_COND_INITIALIZER;
+static sqlite3 *db;
+static sqlite3_stmt *insert, *set_done, *select_next;
+static int64_t last_taken;
+static long in_flight, unsaved, save_every; /* pages */
+static size_t fetched, given_up;
 
-static atomic_uint running; /* threads that fetch */
-static atomic_bool fetch_failed;
-
-void complain(const char *format, ...)
+static void die(const char *what, const char *why)
 {
-  char text[1024];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  fprintf(stderr, "tamis-crawler: %s\n", text);
+  fprintf(stderr, "crawler: %s: %s\n", what, why);
+  _exit(1);
 }
 
-static double seconds(void)
+static void *allocated(void *memory)
 {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double) t.tv_sec + (double) t.tv_nsec / 1e9;
+  if (!memory)
+    die("memory", strerror(ENOMEM));
+  return memory;
 }
 
-/* ---- options ---- */
-
-static _Noreturn void wrong(const char *option, const char *value)
+/* Whether a key was new, or another call has succeeded. */
+static bool done(int result)
 {
-  complain("--%s %s is no legal value; --help lists the options", option, value);
-  exit(2);
+  if (result != TAMIS_OK && result != TAMIS_PRESENT)
+    die("seen.tamis", result == TAMIS_EIO ? strerror(errno) : tamis_strerror(result));
+  return result == TAMIS_OK;
 }
 
-static double number(const char *option, const char *value, double least, double most)
+static void run(const char *sql)
 {
-  char *end;
-  double result = strtod(value, &end);
-  if (end == value || *end != '\0' || !(result >= least && result <= most))
-    wrong(option, value);
-  return result;
+  if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+    die("pages.db", sqlite3_errmsg(db));
 }
 
-static void read_options(struct settings *s, int argc, char **argv)
+static sqlite3_stmt *prepare(const char *sql)
 {
-  enum {
-    STATE,
-    PAGES,
-    METRICS,
-    THREADS,
-    TRANSFERS,
-    ANY_HOST,
-    DEPTH,
-    DELAY,
-    PER_HOST,
-    TIMEOUT,
-    TRIES,
-    RETRY,
-    MOST_BYTES,
-    SAVE_EVERY,
-    EXPECTED,
-    FPP,
-    MEMORY,
-    AGENT,
-    CONTACT,
-    QUIET,
-    HELP
-  };
-  static const struct option options[] = {{"state", 1, NULL, STATE},
-                                          {"pages", 1, NULL, PAGES},
-                                          {"metrics", 1, NULL, METRICS},
-                                          {"threads", 1, NULL, THREADS},
-                                          {"transfers", 1, NULL, TRANSFERS},
-                                          {"any-host", 0, NULL, ANY_HOST},
-                                          {"depth", 1, NULL, DEPTH},
-                                          {"delay", 1, NULL, DELAY},
-                                          {"per-host", 1, NULL, PER_HOST},
-                                          {"timeout", 1, NULL, TIMEOUT},
-                                          {"tries", 1, NULL, TRIES},
-                                          {"retry", 1, NULL, RETRY},
-                                          {"most-bytes", 1, NULL, MOST_BYTES},
-                                          {"save-every", 1, NULL, SAVE_EVERY},
-                                          {"expected", 1, NULL, EXPECTED},
-                                          {"fpp", 1, NULL, FPP},
-                                          {"memory", 1, NULL, MEMORY},
-                                          {"agent", 1, NULL, AGENT},
-                                          {"contact", 1, NULL, CONTACT},
-                                          {"quiet", 0, NULL, QUIET},
-                                          {"help", 0, NULL, HELP},
-                                          {NULL, 0, NULL, 0}};
-  struct frontier_options *f = &s->frontier;
-  int option, which;
-  while ((option = getopt_long(argc, argv, "", options, &which)) != -1) {
-    const char *name = option == '?' ? "" : options[which].name;
-    switch (option) {
-    case STATE:
-      f->folder = optarg;
-      break;
-    case PAGES:
-      s->pages = optarg;
-      break;
-    case METRICS:
-      s->metrics = optarg;
-      break;
-    case THREADS:
-      s->threads = (unsigned) number(name, optarg, 1, 1000);
-      break;
-    case TRANSFERS:
-      s->fetch.transfers = (unsigned) number(name, optarg, 1, 1000);
-      break;
-    case ANY_HOST:
-      f->any_host = true;
-      break;
-    case DEPTH:
-      f->max_depth = (int) number(name, optarg, 0, 1e6);
-      break;
-    case DELAY:
-      f->delay = (int64_t) (number(name, optarg, 0, 1e6) * 1e9);
-      break;
-    case PER_HOST:
-      f->per_host = (unsigned) number(name, optarg, 1, 1000);
-      break;
-    case TIMEOUT:
-      s->fetch.timeout = (long) number(name, optarg, 1, 1e6);
-      break;
-    case TRIES:
-      f->tries = (int) number(name, optarg, 1, 100);
-      break;
-    case RETRY:
-      f->retry = (int64_t) (number(name, optarg, 0.001, 1e6) * 1e9);
-      break;
-    case MOST_BYTES:
-      s->fetch.most_bytes = (size_t) number(name, optarg, 1, 1e12);
-      break;
-    case SAVE_EVERY:
-      s->save_every = number(name, optarg, 0, 1e9);
-      break;
-    case EXPECTED:
-      f->seen.expected = (uint64_t) number(name, optarg, 1, 1e12);
-      break;
-    case FPP:
-      f->seen.fpp = number(name, optarg, 0, 1);
-      break;
-    case MEMORY:
-      f->seen.max_bytes = (uint64_t) number(name, optarg, 1, 1e15);
-      break;
-    case AGENT:
-      f->agent = optarg;
-      break;
-    case CONTACT:
-      s->contact = optarg;
-      break;
-    case QUIET:
-      s->quiet = true;
-      break;
-    case HELP:
-      fputs(usage, stdout);
-      exit(0);
-    default:
-      fputs(usage, stderr);
-      exit(2);
-    }
+  sqlite3_stmt *s = NULL;
+  if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK)
+    die("pages.db", sqlite3_errmsg(db));
+  return s;
+}
+
+/* Whether there is another row. */
+static bool step(sqlite3_stmt *s)
+{
+  int result = sqlite3_step(s);
+  if (result != SQLITE_ROW && sqlite3_reset(s) != SQLITE_OK)
+    die("pages.db", sqlite3_errmsg(db));
+  return result == SQLITE_ROW;
+}
+
+static void put(const char *url)
+{
+  sqlite3_bind_text(insert, 1, url, -1, SQLITE_STATIC);
+  step(insert);
+}
+
+static void commit_page(struct page *p)
+{
+  for (size_t i = 0; i < p->won; i++) {
+    put(p->links[i]);
+    curl_free(p->links[i]);
   }
-  if (!f->folder) {
-    complain("--state is missing; --help lists the options");
-    exit(2);
-  }
+  sqlite3_bind_int64(set_done, 1, p->id);
+  step(set_done);
+  printf("thread %d: HTTP %ld, won %zu of %zu links: %s\n", (int) (p - in_hand), p->status, p->won,
+         p->met, p->url);
+  *(p->status ? &fetched : &given_up) += 1;
+  in_flight--;
+  unsaved++;
+  free(p->links);
+  free(p->url);
+  *p = (struct page){.url = NULL};
 }
 
-static bool read_seeds(struct links *seeds, char **urls)
+static void commit(bool save)
 {
-  bool good = true;
-  char url[URL_MOST];
-  for (; *urls; urls++) {
-    if (url_normalise(NULL, *urls, url) > 0) {
-      links_add(seeds, url, url);
-    } else {
-      complain("no URL that can be crawled: %s", *urls);
-      good = false;
-    }
+  pthread_rwlock_wrlock(&claiming); /* 2 */
+  run("BEGIN");
+  for (struct page *p = in_hand; p < in_hand + MOST_THREADS; p++)
+    if (p->handed_over)
+      commit_page(p);
+  run("COMMIT");
+  if (save) { /* 3 */
+    done(tamis_save_file(seen, "seen.tamis"));
+    run("DELETE FROM pages WHERE done");
+    unsaved = 0;
   }
-  return good;
+  pthread_rwlock_unlock(&claiming);
+  fflush(stdout);
+  pthread_cond_broadcast(&committed);
 }
 
-/* ---- the crawl ---- */
-
-static void *fetch_thread(void *context)
+/* Takes the next page; false: the crawl is complete. */
+static bool take(struct page *p)
 {
-  struct settings *s = context;
-  if (!fetch_all(&s->fetch)) {
-    atomic_store(&fetch_failed, true);
-    frontier_stop(s->fetch.frontier);
+  bool found;
+  pthread_mutex_lock(&table);
+  commit(unsaved >= save_every);
+  do {
+    sqlite3_bind_int64(select_next, 1, last_taken);
+    found = step(select_next);
+  } while (!found && in_flight > 0 && pthread_cond_wait(&committed, &table) == 0);
+  if (found) {
+    p->id = last_taken = sqlite3_column_int64(select_next, 0);
+    p->url = allocated(strdup((const char *) sqlite3_column_text(select_next, 1)));
+    in_flight++;
+    sqlite3_reset(select_next);
   }
-  atomic_fetch_sub(&running, 1);
+  pthread_mutex_unlock(&table);
+  return found;
+}
+
+/* The normal form of a link; NULL: no address of the web, or of a host that is not crawled. */
+static char *normal_form(const char *link, const char *of_page)
+{
+  char *url = NULL;
+  bool in_scope = !seeds;
+  CURLU *u = allocated(curl_url());
+  if ((!of_page || curl_url_set(u, CURLUPART_URL, of_page, 0) == CURLUE_OK) &&
+      curl_url_set(u, CURLUPART_URL, link, CURLU_URLENCODE) == CURLUE_OK &&
+      curl_url_set(u, CURLUPART_FRAGMENT, NULL, 0) == CURLUE_OK)
+    curl_url_get(u, CURLUPART_URL, &url, 0);
+  curl_url_cleanup(u);
+  for (char **seed = seeds; url && seed && *seed; seed++) /* the same "https://host/" */
+    in_scope |= strncmp(url, *seed, strcspn(*seed + 8, "/") + 9) == 0;
+  if (url && in_scope)
+    return url;
+  curl_free(url);
   return NULL;
 }
 
-static void show_progress(struct frontier *f, double elapsed, bool end)
+static void claim(struct page *p, const char *link)
 {
-  static uint64_t before;
-  static double then;
-  struct frontier_figures n = frontier_figures(f);
-  double since = end ? elapsed : elapsed - then;
-  double rate = (double) (n.fetched - (end ? 0 : before)) / (since > 0 ? since : 1);
-  fprintf(stderr,
-          "%8.0f s: %" PRIu64 " pages fetched (%.0f a second), %" PRIu64
-          " wait, %u in flight, %" PRIu64 " given up, %" PRIu64 " disallowed; %" PRIu64
-          " URLs found, filter %.1f MiB, %" PRIu64 " saves\n",
-          elapsed, n.fetched, rate, n.waiting, n.in_flight, n.given_up, n.disallowed, n.seen.count,
-          (double) n.seen.bytes / 1048576, n.saves);
-  before = n.fetched, then = elapsed;
-}
-
-/* Replaces the file, so that whoever reads it finds a whole one. */
-static void write_metrics(struct frontier *f, const char *path)
-{
-  char part[4096];
-  snprintf(part, sizeof part, "%s.part", path);
-  FILE *out = fopen(part, "w");
-  bool good =
-      out && fchmod(fileno(out), 0644) == 0 && frontier_metrics(f, out); /* for another user */
-  if (out)
-    good = fclose(out) == 0 && good;
-  if (!good || rename(part, path) != 0)
-    complain("cannot write the figures to %s: %s", path, strerror(errno));
-}
-
-/* Shows progress, and saves, until all threads have ended.  A first signal ends the crawl when
- * what is in flight has come; a second one at once. */
-static int watch(struct settings *s, const sigset_t *signals)
-{
-  struct frontier *f = s->fetch.frontier;
-  double begin = seconds(), saved = begin, shown = begin;
-  int status = 0;
-  while (atomic_load(&running) > 0) {
-    struct timespec a_moment = {0, 50000000};
-    int signal = sigtimedwait(signals, NULL, &a_moment);
-    if (signal > 0) {
-      if (status != 0)
-        _exit(128 + signal);
-      status = 128 + signal;
-      complain("%s: waiting for %u pages in flight", strsignal(signal),
-               frontier_figures(f).in_flight);
-      frontier_stop(f);
-    }
-    double time = seconds();
-    if (time - shown >= 1) {
-      shown = time;
-      if (!s->quiet)
-        show_progress(f, time - begin, false);
-      if (s->metrics)
-        write_metrics(f, s->metrics);
-    }
-    if (time - saved >= s->save_every && !frontier_broken(f)) {
-      frontier_save(f); /* if it fails, the old one stays, and with the journal it is enough */
-      saved = seconds();
-    }
-  }
-  if (!s->quiet)
-    show_progress(f, seconds() - begin, true);
-  if (s->metrics)
-    write_metrics(f, s->metrics);
-  return status;
-}
-
-/* A process that was killed while it wrote has left a part of a line.  Its page was not committed,
- * and comes again. */
-static void cut_unfinished_line(FILE *pages)
-{
-  char tail[2 * URL_MOST];
-  struct stat status;
-  if (fstat(fileno(pages), &status) != 0 || !S_ISREG(status.st_mode))
+  char *url = normal_form(link, p->url);
+  p->met++;
+  if (!url || !done(tamis_add_unique(seen, url, strlen(url)))) {
+    curl_free(url);
     return;
-  off_t from = status.st_size > (off_t) sizeof tail ? status.st_size - (off_t) sizeof tail : 0;
-  ssize_t size = pread(fileno(pages), tail, sizeof tail, from);
-  const char *end = size > 0 ? memrchr(tail, '\n', (size_t) size) : NULL;
-  if (size > 0 && ftruncate(fileno(pages), from + (end ? end + 1 - tail : 0)) != 0)
-    complain("the list of pages may have a line that is cut off: %s", strerror(errno));
+  }
+  p->links = allocated(realloc(p->links, (p->won + 1) * sizeof *p->links));
+  p->links[p->won++] = url;
 }
 
-static int crawl(struct settings *s, char **urls)
+/* Called by libxml2 for each element of a page, with the attributes in pairs. */
+static void claim_link_of(void *page, const xmlChar *name, const xmlChar **attributes)
 {
-  struct links seeds = {0};
-  if (!read_seeds(&seeds, urls))
-    return 2;
-  if (s->pages && !(s->frontier.pages = fopen(s->pages, "a+"))) {
-    complain("cannot open %s: %s", s->pages, strerror(errno));
-    return 1;
-  }
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGHUP);
-  pthread_sigmask(SIG_BLOCK, &signals, NULL);
-  struct frontier *f = frontier_open(&s->frontier);
-  if (!f)
-    return 1;
-  s->fetch.frontier = f;
-  if (s->frontier.pages) /* nobody else writes it: the folder is locked */
-    cut_unfinished_line(s->frontier.pages);
-  bool seeded = frontier_seed(f, &seeds);
-  struct frontier_figures figures = frontier_figures(f);
-  if (!seeded || figures.seen.count == 0) {
-    if (seeded)
-      complain("nothing to crawl: no URL was given, or it was killed before it had them");
-    frontier_close(f);
-    return 1;
-  }
-  if (figures.restored > 0 || figures.waiting > 0)
-    fprintf(stderr,
-            "going on: %" PRIu64 " pages wait, %" PRIu64 " URLs were claimed since the last save\n",
-            figures.waiting, figures.restored);
+  for (const xmlChar **a = attributes; a && *a; a += 2)
+    if (xmlStrEqual(name, BAD_CAST "a") && xmlStrEqual(*a, BAD_CAST "href") && a[1] &&
+        a[1][0] != '\0' && a[1][0] != '#')
+      claim(page, (const char *) a[1]);
+}
 
-  pthread_t *threads = calloc(s->threads, sizeof *threads);
-  unsigned started = 0;
-  atomic_store(&running, s->threads);
-  while (threads && started < s->threads &&
-         pthread_create(&threads[started], NULL, fetch_thread, s) == 0)
-    started++;
-  if (started < s->threads) {
-    complain("cannot start %u threads", s->threads);
-    atomic_fetch_sub(&running, s->threads - started);
-    frontier_stop(f);
+/* The text of a page, for which the server is asked several times. */
+static char *fetch(CURL *curl, struct page *p)
+{
+  char *text = NULL;
+  size_t size;
+  for (unsigned i = 0; i < TRIES && !text; i++) {
+    FILE *file = allocated(open_memstream(&text, &size));
+    curl_easy_setopt(curl, CURLOPT_URL, p->url);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, file);
+    CURLcode result = curl_easy_perform(curl);
+    fclose(file);
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &p->status);
+    if (result == CURLE_OK && p->status < 500)
+      break;
+    free(text);
+    text = NULL, p->status = 0;
+    usleep(100000U << i);
   }
-  int status = watch(s, &signals);
-  for (unsigned i = 0; i < started; i++)
-    pthread_join(threads[i], NULL);
-  free(threads);
-  bool whole = started == s->threads && !atomic_load(&fetch_failed);
-  return frontier_close(f) && whole ? status : 1; /* a broken frontier is not closed well */
+  return text;
+}
+
+static void claim_and_hand_over(struct page *p, CURL *curl, char *text)
+{
+  const char *redirect = NULL, *type = NULL;
+  htmlSAXHandler on_element = {.startElement = claim_link_of};
+  curl_easy_getinfo(curl, CURLINFO_REDIRECT_URL, &redirect);
+  curl_easy_getinfo(curl, CURLINFO_CONTENT_TYPE, &type);
+  pthread_rwlock_rdlock(&claiming); /* 1 */
+  if (text && redirect)
+    claim(p, redirect);
+  else if (text && p->status == 200 && type && strncmp(type, "text/html", 9) == 0)
+    htmlSAXParseDoc(BAD_CAST text, NULL, &on_element, p);
+  p->handed_over = true;
+  pthread_rwlock_unlock(&claiming);
+  free(text);
+}
+
+static void *crawl(void *page)
+{
+  CURL *curl = allocated(curl_easy_init());
+  curl_easy_setopt(curl, CURLOPT_USERAGENT, "tamis-crawler/1.0");
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl, CURLOPT_TIMEOUT, 30L);
+  while (take(page))
+    claim_and_hand_over(page, curl, fetch(curl, page));
+  curl_easy_cleanup(curl);
+  return NULL;
+}
+
+static void open_state(const char *folder)
+{
+  mkdir(folder, 0700); /* the filter has a seed, which is a secret */
+  int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 || chdir(folder) != 0)
+    die(folder, errno == EWOULDBLOCK ? "another crawler is at work" : strerror(errno));
+  sqlite3_open("pages.db", &db);
+  run("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE IF NOT EXISTS"
+      " pages (id INTEGER PRIMARY KEY, url TEXT, done INT DEFAULT 0)");
+  insert = prepare("INSERT INTO pages (url) VALUES (?)");
+  set_done = prepare("UPDATE pages SET done = 1 WHERE id = ?");
+  select_next = prepare("SELECT id, url FROM pages WHERE id > ? AND NOT done ORDER BY id");
+  tamis_options filter = TAMIS_OPTIONS_INIT;
+  filter.kind = TAMIS_CUCKOO, filter.capacity = 10000, filter.fpp = 1e-6; /* it grows */
+  done(access("seen.tamis", F_OK) == 0 ? tamis_load_file(NULL, "seen.tamis", &seen)
+                                       : tamis_create(&filter, &seen));
+  sqlite3_stmt *all = prepare("SELECT url FROM pages"); /* 4 */
+  for (const char *url; step(all) && (url = (const char *) sqlite3_column_text(all, 0));)
+    done(tamis_add_unique(seen, url, strlen(url)));
+  sqlite3_finalize(all);
 }
 
 int main(int argc, char **argv)
 {
-  struct settings s = {
-      .frontier = {.agent = "tamis-crawler",
-                   .seen = {.expected = 100000, .fpp = 1e-6},
-                   .max_depth = -1,
-                   .per_host = 1,
-                   .delay = 1000000000,
-                   .tries = 5,
-                   .retry = 1000000000},
-      .fetch = {.transfers = 16, .timeout = 30, .most_bytes = 4 << 20},
-      .threads = 2,
-      .save_every = 60,
-  };
-  char user_agent[512];
-  umask(077);               /* the filter's file holds its seed, which is a secret */
-  signal(SIGPIPE, SIG_IGN); /* OpenSSL writes to connections that were closed */
-  signal(SIGXFSZ, SIG_IGN); /* a limit of the size of files is reported like a full disk */
-  read_options(&s, argc, argv);
-  snprintf(user_agent, sizeof user_agent, "%s/1.0%s%s%s", s.frontier.agent, s.contact ? " (+" : "",
-           s.contact ? s.contact : "", s.contact ? ")" : "");
-  s.fetch.user_agent = user_agent;
-  /* In flight are the requests of all threads, and as many pages that wait for the writer. */
-  s.frontier.window = 2 * s.threads * s.fetch.transfers;
-  if (curl_global_init(CURL_GLOBAL_DEFAULT) != 0)
-    return 1;
-  xmlInitParser();
-  int status = crawl(&s, argv + optind);
-  if (s.frontier.pages && fclose(s.frontier.pages) != 0) {
-    complain("cannot write %s: %s", s.pages, strerror(errno));
-    status = 1;
+  pthread_t threads[MOST_THREADS];
+  int n = argc > 4 ? atoi(argv[2]) : 0;
+  if (n < 1 || n > MOST_THREADS || (save_every = atoi(argv[3])) < 1) {
+    fprintf(stderr, "usage: crawler FOLDER THREADS SAVE-AFTER-SO-MANY-PAGES URL...\n");
+    return 2;
   }
-  xmlCleanupParser();
-  curl_global_cleanup();
-  return status;
+  curl_global_init(CURL_GLOBAL_DEFAULT);
+  xmlInitParser();
+  for (char **url = argv + 4; *url; url++)
+    if (!(*url = normal_form(*url, NULL)))
+      die("URL", "not an address of the web");
+  seeds = argv + 4;
+  open_state(argv[1]);
+  for (char **url = seeds; *url; url++)
+    if (done(tamis_add_unique(seen, *url, strlen(*url))))
+      put(*url);
+  for (int i = 0; i < n; i++)
+    if (pthread_create(&threads[i], NULL, crawl, &in_hand[i]) != 0)
+      die("threads", strerror(EAGAIN));
+  for (int i = 0; i < n; i++)
+    pthread_join(threads[i], NULL);
+  commit(true);
+  tamis_stats stats = TAMIS_STATS_INIT;
+  tamis_get_stats(seen, &stats);
+  printf("complete: %zu pages fetched, %zu given up; the filter has %ju URLs in %ju KiB\n", fetched,
+         given_up, (uintmax_t) stats.count, (uintmax_t) stats.bytes / 1024);
+  return fflush(stdout) == 0 ? 0 : 1;
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The scenario of examples/passwords: nginx serves a list of passwords as a filter, and a page in Chromium asks it.
 
-    scenario.py --programs DIR [--short] [--words N] [--fpp RATE]
+    scenario.py --programs DIR [--words N] [--fpp RATE]
 
 DIR has the command `tamis` and the folder `wasm` of the npm package.  Prints a table, and fails if a promise of
 README.md is broken.
@@ -233,12 +233,10 @@ def main(folder, options):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--programs", type=pathlib.Path, required=True)
-    parser.add_argument("--short", action="store_true", help="10^5 words")
-    parser.add_argument("--words", type=int)
+    parser.add_argument("--words", type=int, default=10**5)
     parser.add_argument("--fpp", type=float, default=0.001)
     options = parser.parse_args()
     options.programs = options.programs.resolve()
-    options.words = options.words or (10**5 if options.short else 10**7)
     return options
 
 

@@ -18,9 +18,9 @@ import sys
 import time
 
 TREE = pathlib.Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(TREE / "tests/support"), str(TREE / "examples/crawler")]
+sys.path.insert(0, str(TREE / "tests/support"))
 import loopback  # noqa: E402
-import sites  # noqa: E402
+import servers  # noqa: E402
 
 SPIDER = pathlib.Path(__file__).with_name("spider.py")
 
@@ -48,7 +48,7 @@ def pages(digits):
 class Crawl:
     def __init__(self, folder, options):
         self.folder, self.dice = folder, random.Random(options.seed)
-        self.site = sites.Site(folder / "site", lambda port: locations(options.digits))
+        self.site = servers.Site(folder / "site", lambda port: locations(options.digits))
         self.jobdir, self.settings = folder / "job", options.setting
         self.kills, self.printed, self.fetched, self.excused = 0, 0, collections.Counter(), 0
 
