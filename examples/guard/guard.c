@@ -1,146 +1,295 @@
 /* SPDX-License-Identifier: MIT
  *
- * The verdict.  The promise: an id is refused only if no row had it at some moment between the
- * request and its answer; or, if the row was committed by a program that goes past this service,
- * at some moment in the last `lag_ms` before.
+ * An HTTP service (libmicrohttpd) in front of a table of PostgreSQL (libpq), with a cache in Redis
+ * (hiredis).  A cache is of no use against requests for ids that do not exist: each reaches the
+ * database.  The guard answers them from a filter of the table's ids, which all guards of a machine
+ * share in a file, and which outlives each of them.
  *
- * The filter holds one copy for each row as of the position `applied`, because the follower alone
- * changes it, and applies whole transactions (follow.c).  What may have been committed after this
- * position is of three kinds:
- *   (a) inserted through this process: the id is pending from before the INSERT is sent until the
- *       follower has passed its end (pending.h).  The follower adds to the filter first, then
- *       raises `applied`, then drops the entry; so the reader must look at the entries first, and
- *       at the filter afterwards.  Whoever does not find the entry of a row finds its copy.
- *   (b) inserted through another process that runs this program: its answer to the insert names a
- *       position, the token.  A reader that brings it is answered from the filter only if `applied`
- *       covers it.
- *   (c) inserted by other programs, or through another process by a client that forgets the token:
- *       the filter answers only while everything that had been committed `lag_ms` ago is in it.
- *       The follower knows this by asking for the end of the log, and noting the time before it
- *       asks.
+ * At every moment the filter has at least one copy of each id that the table has:
  *
- * Where any of these is in doubt, the database is asked: too many questions rather than a wrong no.
+ *   PUT     adds a copy, inserts the row, and takes the copy back if the row was there before.
+ *   DELETE  deletes the row, and then removes a copy, if the database says that the row was there.
+ *
+ * A guard that is killed in between, and a database that gives no answer, leave a copy too many: for
+ * that id, the database is asked in vain.  A copy too few would refuse an id that exists, so in
+ * doubt none is removed.
  */
-#include "guard.h"
-
-#include <errno.h>
-#include <inttypes.h>
+#include <fcntl.h>
+#include <hiredis/hiredis.h>
+#include <libpq-fe.h>
+#include <microhttpd.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <time.h>
+#include <sys/file.h>
+#include <tamis/tamis.h>
 #include <unistd.h>
 
-enum { PAGE = 8192, PAGE_HEADER = 24, LONGEST_ASK_MS = 100 };
+enum { THREADS = 8, MOST_BYTES = 4096, MOST_DIGITS = 18 };
 
-bool position_parse(const char *text, position *out)
+struct body {
+  size_t size;
+  char text[MOST_BYTES + 1];
+};
+
+static tamis_filter *ids; /* NULL: all requests are passed on, to compare */
+static int cache_port;
+/* Each thread has connections of its own. */
+static _Thread_local PGconn *database;
+static _Thread_local redisContext *cache;
+static atomic_ulong requests, refused, cached, queries, in_vain; /* what /stats shows */
+
+static void die(const char *what, const char *why)
 {
-  unsigned high, low;
-  int length = 0;
-  if (sscanf(text, "%8X/%8X%n", &high, &low, &length) != 2 || text[length] != 0)
-    return false;
-  *out = (position) high << 32 | low;
-  return true;
+  fprintf(stderr, "guard: %s: %s\n", what, why);
+  exit(1);
 }
 
-/* The log is written in pages with headers.  A position at the end of a page and the one behind the
- * header of the next page mean the same; PostgreSQL reports the first as the end of a record, and
- * the second as the place for the next one. */
-bool position_covers(position reached, position wanted)
+/* ---- the two servers ---- */
+
+/* NULL: there was no answer, and nobody knows what the database has done. */
+static PGresult *query(const char *sql, const char *id, const char *body)
 {
-  return reached % PAGE == 0 && reached > 0 ? reached + PAGE_HEADER >= wanted : reached >= wanted;
+  const char *values[] = {id, body};
+  if (!database)
+    database = PQconnectdb(""); /* PGHOST, PGPASSFILE and so on say where */
+  PGresult *r = PQexecParams(database, sql, !!id + !!body, NULL, values, NULL, NULL, 0);
+  if (PQresultStatus(r) == PGRES_TUPLES_OK || PQresultStatus(r) == PGRES_COMMAND_OK)
+    return r;
+  fprintf(stderr, "guard: %s", PQerrorMessage(database));
+  PQclear(r);
+  PQfinish(database);
+  database = NULL;
+  return NULL;
 }
 
-int64_t now_ms(void)
+/* NULL: there was no answer; without a cache, everything works. */
+static redisReply *ask_cache(const char *command, const char *id, const char *body)
 {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-bool guard_init(struct guard *g, const struct settings *settings)
-{
-  memset(g, 0, sizeof *g);
-  g->settings = settings;
-  shared_filter_init(&g->ids);
-  pending_init(&g->pending);
-  g->fresh_at = NEVER;
-  g->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (g->wake < 0)
-    say("eventfd: %s", strerror(errno));
-  return g->wake >= 0;
-}
-
-void guard_destroy(struct guard *g)
-{
-  close(g->wake);
-  pending_destroy(&g->pending);
-  shared_filter_destroy(&g->ids);
-}
-
-static bool is_fresh(struct guard *g)
-{
-  int64_t at = g->fresh_at;
-  unsigned lag = g->settings->lag_ms;
-  return at != NEVER && (lag == 0 || now_ms() - at <= (int64_t) lag);
-}
-
-/* Whether the position is one that the database has reached.  A client can make up any other one,
- * and would have all its questions asked if that were believed.  Where the end of the log that is
- * known does not tell, the follower asks for it again; two answers, because the question for the
- * first one may have been sent before.  True as well, if nobody can tell. */
-static bool may_be_reached(struct guard *g, position token)
-{
-  uint64_t enough = g->asked + 2;
-  int64_t latest = now_ms() + LONGEST_ASK_MS;
-  while (token > g->known && g->asked < enough) {
-    if (now_ms() > latest || g->stopping)
-      return true;
-    eventfd_write(g->wake, 1);
-    nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+  if (cache && cache->err) {
+    redisFree(cache);
+    cache = NULL;
   }
-  return token <= g->known;
+  if (!cache)
+    cache = redisConnect("127.0.0.1", cache_port);
+  return cache && !cache->err ? redisCommand(cache, command, id, body) : NULL;
 }
 
-verdict guard_judge(struct guard *g, const char *id, position token)
+static void tell_cache(const char *command, const char *id, const char *body)
 {
-  if (pending_has(&g->pending, id))
-    return POSSIBLE;
-  if (!is_fresh(g) || (!position_covers(g->applied, token) && may_be_reached(g, token) &&
-                       !position_covers(g->applied, token))) {
-    g->unsure++;
-    return POSSIBLE;
-  }
-  struct held_filter *held = filter_hold(&g->ids);
-  verdict result =
-      held == NULL || tamis_contains(held->filter, id, strlen(id)) ? POSSIBLE : REFUSED;
-  filter_release(&g->ids, held);
+  freeReplyObject(ask_cache(command, id, body)); /* which may be NULL */
+}
+
+/* ---- requests ---- */
+
+static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const char *by,
+                              const char *text)
+{
+  struct MHD_Response *r = MHD_create_response_from_buffer(strlen(text), (void *) (uintptr_t) text,
+                                                           MHD_RESPMEM_MUST_COPY);
+  MHD_add_response_header(r, "X-Answered-By", by);
+  enum MHD_Result result = MHD_queue_response(c, status, r);
+  MHD_destroy_response(r);
   return result;
 }
 
-/* ---- ids ---- */
-
-static bool is_canonical_bigint(const char *id)
+static enum MHD_Result no_answer(struct MHD_Connection *c)
 {
-  char printed[32];
-  errno = 0;
-  int64_t value = strtoll(id, NULL, 10);
-  snprintf(printed, sizeof printed, "%" PRId64, value);
-  return errno == 0 && strcmp(id, printed) == 0;
+  return answer(c, MHD_HTTP_SERVICE_UNAVAILABLE, "database", "the database gives no answer\n");
 }
 
-static bool is_canonical_uuid(const char *id)
+static enum MHD_Result refuse(struct MHD_Connection *c)
 {
-  size_t length = strlen(id);
-  for (size_t i = 0; i < length; i++)
-    if (i == 8 || i == 13 || i == 18 || i == 23 ? id[i] != '-'
-                                                : strchr("0123456789abcdef", id[i]) == NULL)
-      return false;
-  return length == 36;
+  refused++;
+  return answer(c, MHD_HTTP_NOT_FOUND, "filter", "");
 }
 
-bool id_is_canonical(id_type type, const char *id)
+static bool may_exist(const char *id)
 {
-  return type == ID_BIGINT ? is_canonical_bigint(id) : type == ID_TEXT || is_canonical_uuid(id);
+  return !ids || tamis_contains(ids, id, strlen(id));
+}
+
+static enum MHD_Result get(struct MHD_Connection *c, const char *id)
+{
+  if (!may_exist(id))
+    return refuse(c);
+  redisReply *hit = ask_cache("GET item:%s", id, NULL);
+  bool is_cached = hit && hit->type == REDIS_REPLY_STRING;
+  enum MHD_Result result = is_cached ? answer(c, MHD_HTTP_OK, "cache", hit->str) : MHD_NO;
+  freeReplyObject(hit);
+  cached += is_cached;
+  if (is_cached)
+    return result;
+  queries++;
+  PGresult *r = NULL;
+  for (int i = 0; !r && i < 2; i++) /* the first connection may be one that has ended */
+    r = query("SELECT body FROM items WHERE id = $1", id, NULL);
+  if (!r)
+    return no_answer(c);
+  if (PQntuples(r) == 0) {
+    in_vain++;
+    result = answer(c, MHD_HTTP_NOT_FOUND, "database", "");
+  } else {
+    tell_cache("SET item:%s %s EX 60", id, PQgetvalue(r, 0, 0));
+    result = answer(c, MHD_HTTP_OK, "database", PQgetvalue(r, 0, 0));
+  }
+  PQclear(r);
+  return result;
+}
+
+static enum MHD_Result put(struct MHD_Connection *c, const char *id, const char *body)
+{
+  int added = ids ? tamis_add(ids, id, strlen(id)) : TAMIS_OK;
+  if (added != TAMIS_OK)
+    return answer(c, MHD_HTTP_INSUFFICIENT_STORAGE, "filter", tamis_strerror(added));
+  PGresult *r = query("INSERT INTO items VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET body = "
+                      "excluded.body RETURNING xmax = 0",
+                      id, body);
+  if (!r)
+    return no_answer(c);
+  if (ids && PQgetvalue(r, 0, 0)[0] == 'f') /* it is not a new row */
+    tamis_remove(ids, id, strlen(id));
+  PQclear(r);
+  tell_cache("DEL item:%s", id, NULL);
+  return answer(c, MHD_HTTP_NO_CONTENT, "database", "");
+}
+
+static enum MHD_Result delete (struct MHD_Connection *c, const char *id) {
+  if (!may_exist(id)) return refuse(c);
+  PGresult *r = query("DELETE FROM items WHERE id = $1 RETURNING id", id, NULL);
+  if (!r) return no_answer(c);
+  bool was_there = PQntuples(r) > 0;
+  PQclear(r);
+  if (ids && was_there) tamis_remove(ids, id, strlen(id));
+  tell_cache("DEL item:%s", id, NULL);
+  return answer(c, was_there ? MHD_HTTP_NO_CONTENT : MHD_HTTP_NOT_FOUND, "database", "");
+}
+
+static enum MHD_Result show_stats(struct MHD_Connection *c)
+{
+  char text[512];
+  tamis_stats stats = TAMIS_STATS_INIT;
+  tamis_get_stats(ids, &stats);
+  snprintf(
+      text, sizeof text,
+      "requests %lu\nrefused %lu\ncached %lu\nqueries %lu\nin_vain %lu\ncopies %ju\nbytes %ju\n",
+      requests, refused, cached, queries, in_vain, (uintmax_t) stats.count,
+      (uintmax_t) stats.bytes);
+  return answer(c, MHD_HTTP_OK, "guard", text);
+}
+
+/* Called by libmicrohttpd when the head of a request is there, for each part of its body, and at the end. */
+static enum MHD_Result handle(void *context, struct MHD_Connection *c, const char *url,
+                              const char *method, const char *version, const char *data,
+                              size_t *size, void **of_request)
+{
+  struct body *body = *of_request;
+  (void) context, (void) version;
+  if (!body) {
+    *of_request = body = calloc(1, sizeof *body);
+    return body ? MHD_YES : MHD_NO;
+  }
+  if (*size > 0) {
+    size_t room = MOST_BYTES - body->size, n = *size < room ? *size : room;
+    memcpy(body->text + body->size, data, n);
+    body->size += n;
+    *size = 0;
+    return MHD_YES;
+  }
+  requests++;
+  if (strcmp(url, "/stats") == 0)
+    return show_stats(c);
+  const char *id = url + (strncmp(url, "/items/", 7) == 0 ? 7 : 0);
+  size_t digits = strspn(id, "0123456789");
+  if (digits == 0 || digits > MOST_DIGITS || id[digits] != '\0' || id[0] == '0')
+    return answer(c, MHD_HTTP_BAD_REQUEST, "guard", "/items/NUMBER, or /stats\n");
+  if (strcmp(method, "PUT") == 0)
+    return put(c, id, body->text);
+  return strcmp(method, "DELETE") == 0 ? delete (c, id) : get(c, id);
+}
+
+static void end_request(void *context, struct MHD_Connection *c, void **of_request,
+                        enum MHD_RequestTerminationCode code)
+{
+  (void) context, (void) c, (void) code;
+  free(*of_request);
+}
+
+/* ---- the filter ---- */
+
+static tamis_filter *open_filter(const tamis_options *options, const char *path)
+{
+  tamis_filter *f;
+  int result = tamis_open_shared(options, path, &f);
+  if (result != TAMIS_OK)
+    die(path, tamis_strerror(result));
+  return f;
+}
+
+/* Fills a filter from the table.  Nobody writes meanwhile: other guards wait for the lock, and what a
+ * killed one has left to the database has ended when the table is locked. */
+static void fill(const char *path, uint64_t capacity)
+{
+  char part[4096];
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_CUCKOO, options.growable = false;
+  options.capacity = capacity, options.fpp = 0.001;
+  snprintf(part, sizeof part, "%s.part", path);
+  unlink(part);
+  tamis_filter *f = open_filter(&options, part);
+  PQclear(query("BEGIN", NULL, NULL));
+  PQclear(query("LOCK TABLE items IN SHARE MODE", NULL, NULL));
+  PGresult *r = query("SELECT id FROM items", NULL, NULL);
+  for (int i = 0; r && i < PQntuples(r); i++)
+    if (tamis_add(f, PQgetvalue(r, i, 0), strlen(PQgetvalue(r, i, 0))) != TAMIS_OK)
+      die(path, "the capacity is too small");
+  tamis_destroy(f);
+  if (!r || rename(part, path) != 0)
+    die(path, "the table cannot be read, or the file not be written");
+  PQclear(r);
+  PQclear(query("COMMIT", NULL, NULL));
+}
+
+static void open_ids(const char *path, uint64_t capacity)
+{
+  char lock_path[4096];
+  snprintf(lock_path, sizeof lock_path, "%s.lock", path);
+  int lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock < 0 || flock(lock, LOCK_EX) != 0)
+    die(lock_path, "cannot be locked");
+  if (access(path, F_OK) != 0)
+    fill(path, capacity);
+  ids = open_filter(NULL, path);
+  close(lock);
+}
+
+int main(int argc, char **argv)
+{
+  sigset_t ends;
+  int number;
+  if (argc != 4 && argc != 5) {
+    fprintf(stderr, "usage: guard PORT REDIS-PORT FILTER CAPACITY     (without a filter: guard "
+                    "PORT REDIS-PORT -)\n");
+    return 2;
+  }
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  sigprocmask(SIG_BLOCK, &ends, NULL);
+  signal(SIGPIPE, SIG_IGN); /* a server that has ended */
+  cache_port = atoi(argv[2]);
+  if (argc == 5)
+    open_ids(argv[3], strtoull(argv[4], NULL, 10));
+  struct MHD_Daemon *daemon =
+      MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, (uint16_t) atoi(argv[1]), NULL, NULL, handle,
+                       NULL, MHD_OPTION_THREAD_POOL_SIZE, (unsigned) THREADS,
+                       MHD_OPTION_NOTIFY_COMPLETED, end_request, NULL, MHD_OPTION_END);
+  if (!daemon)
+    die(argv[1], "cannot listen");
+  sigwait(&ends, &number);
+  MHD_stop_daemon(daemon);
+  tamis_destroy(ids);
+  return 0;
 }

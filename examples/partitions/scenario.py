@@ -18,7 +18,7 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parents[1] / "tests/support"), str(HERE.parent / "guard")]
+sys.path[:0] = [str(HERE.parents[1] / "tests/support")]
 from loopback import end_with_parent, supervised  # noqa: E402
 from parts import OWNER_PASSWORD, Broken, Database, Sql, check, table  # noqa: E402
 

@@ -2,10 +2,21 @@
 """Real servers of Debian's packages, which a test starts on loopback: on free ports, in a temporary folder.
 Whatever happens, they end with the test (loopback.py)."""
 import contextlib
+import os
+import pathlib
+import pwd
+import secrets
+import shutil
+import signal
+import subprocess
+import time
 import urllib.error
 import urllib.request
 
 from loopback import HOST, Process, answers, free_port
+
+USER = "nobody"  # what root runs PostgreSQL as, which refuses root
+
 
 # ---- nginx ----
 
@@ -64,3 +75,94 @@ class Site:
         for line in lines:
             time, status, host, path = line.rstrip("\n").split("\t")
             yield float(time), int(status), host, path
+
+
+# ---- PostgreSQL ----
+
+
+def unprivileged(command):
+    if os.geteuid() != 0:
+        return command
+    group = pwd.getpwnam(USER).pw_gid
+    return ["setpriv", f"--reuid={USER}", f"--regid={group}", "--clear-groups", "--pdeathsig=KILL", "--", *command]
+
+
+def own_folder(path):
+    path.mkdir()
+    path.parent.chmod(0o755)
+    if os.geteuid() == 0:
+        shutil.chown(path, USER)
+    return path
+
+
+class PostgreSQL:
+    """A server, and `environment` with which libpq finds it."""
+
+    def __init__(self, folder, **settings):
+        self.folder = own_folder(folder)
+        self.programs = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parts[4]))
+        password = folder / "password"
+        password.write_text(secrets.token_hex(12))
+        self.environment = {"PGHOST": HOST, "PGUSER": "owner", "PGPASSWORD": password.read_text(), "PGDATABASE": "postgres"}
+        subprocess.run(unprivileged([self.programs / "initdb", "-D", folder / "data", "-U", "owner", "-A", "scram-sha-256",
+                                     f"--pwfile={password}", "-E", "UTF8", "--no-sync"]),
+                       check=True, stdout=subprocess.DEVNULL, cwd=folder)
+        self.port = free_port()
+        self.environment["PGPORT"] = str(self.port)
+        # Processes are killed here, and never the machine, so that nothing is lost without fsync.
+        settings = {"fsync": "off", "listen_addresses": HOST, "port": self.port, "unix_socket_directories": "",
+                    "dynamic_shared_memory_type": "mmap", **settings}
+        options = [f"--{name}={value}" for name, value in settings.items()]
+        self.process = Process(unprivileged([self.programs / "postgres", "-D", folder / "data", *options]), folder)
+        self.start()
+
+    def start(self):
+        """Starts it on what it had.  It may have to wait until the processes of one that was killed have ended."""
+        for _ in range(300):
+            if self.process.start().wait_for(lambda: self.psql("SELECT 1").returncode == 0):
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"PostgreSQL does not start: {self.process.log()[-2000:]}")
+
+    def psql(self, text):
+        return subprocess.run(["psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-c", text], capture_output=True, text=True,
+                              env={**os.environ, **self.environment})
+
+    def sql(self, text):
+        """The lines that a statement returns."""
+        done = self.psql(text)
+        if done.returncode:
+            raise AssertionError(f"{text}: {done.stderr}")
+        return done.stdout.splitlines()
+
+    def kill(self):
+        """kill -9 of all its processes."""
+        pid = self.process.process.pid
+        others = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        self.process.kill()
+        for other in map(int, others):
+            with contextlib.suppress(OSError):  # it has ended
+                if str(self.folder) in str(pathlib.Path(f"/proc/{other}/cwd").readlink()):
+                    os.kill(other, signal.SIGKILL)
+
+
+# ---- Redis ----
+
+
+class Redis:
+    """A server without a file.  Debian's package redis-tools has it, by another name."""
+
+    def __init__(self, folder):
+        folder.mkdir()
+        program = folder / "redis-server"
+        program.symlink_to(shutil.which("redis-server") or shutil.which("redis-check-rdb"))
+        self.port = free_port()
+        self.process = Process([program, "--port", self.port, "--bind", HOST, "--save", "", "--maxmemory", "64mb"], folder)
+        self.start()
+
+    def start(self):
+        if not self.process.start().wait_for(lambda: answers(self.port)):
+            raise AssertionError(f"Redis does not start: {self.process.log()[-2000:]}")
+
+    def kill(self):
+        self.process.kill()
