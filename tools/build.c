@@ -28,11 +28,9 @@ struct build_options {
   bool fixed;
 };
 
-static const struct argp_child children[] = {{&filter_argp, 0, NULL, 0},
-                                             {&run_argp, 0, NULL, 0},
-                                             {&help_argp, 0, NULL, 0},
-                                             {&live_argp, 0, NULL, 0},
-                                             {NULL, 0, NULL, 0}};
+static const struct argp_child children[] = {{&filter_argp, 0, NULL, 0}, {&key_argp, 0, NULL, 0},
+                                             {&run_argp, 0, NULL, 0},    {&help_argp, 0, NULL, 0},
+                                             {&live_argp, 0, NULL, 0},   {NULL, 0, NULL, 0}};
 enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -80,6 +78,10 @@ static const struct argp build_argp = {
     "pipe cannot be read twice, so without --kind and --capacity a cuckoo filter is made for it, "
     "which grows.  More lines than --memory allows, or with --fixed than --capacity, are an "
     "error.\n\n"
+    "With --field, --regex, --crlf or --ignore-case the keys of the lines are added, and nothing "
+    "for a "
+    "line that has no such field or match.  LIST does not tell these options, which 'tamis query' "
+    "needs again.\n\n"
     "LIST appears when it is complete and on the disk; until then, and after any error or signal, "
     "an old LIST stands as it was.  A new one can be read by its owner alone, as it holds the "
     "seed: whoever knows that can choose lines that collide.  (Other users of this computer can "
@@ -91,6 +93,7 @@ static const struct argp build_argp = {
     "Examples:\n"
     "  tamis build known.txt -o known.tamis\n"
     "  zcat urls-*.gz | tamis build --fpp 1e-4 -o urls.tamis\n"
+    "  tamis build --crlf --field 1 --delimiter : counts.txt -o hashes.tamis\n"
     "  tamis build --like monday.tamis tuesday.txt -o tuesday.tamis",
     children,
     NULL,
@@ -222,6 +225,7 @@ static void read_lines(struct run *run)
   run->pass = (struct pass){.inputs = run->inputs->files,
                             .input_count = run->inputs->count,
                             .threads = shared->threads,
+                            .keys = &shared->keys,
                             .hasher = chain_hasher(&run->chain),
                             .choose = add_lines,
                             .context = &run->chain,

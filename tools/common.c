@@ -40,6 +40,7 @@ static void set_files(struct common_options *options, char **files, int count)
 }
 
 static const struct argp_child children[] = {{&filter_argp, 0, NULL, 0},
+                                             {&key_argp, 0, NULL, 0},
                                              {&run_argp, 0, NULL, 0},
                                              {&help_argp, 0, NULL, 0},
                                              {NULL, 0, NULL, 0}};
@@ -78,6 +79,9 @@ static const struct argp common_argp = {
     "written, and a line of B that is not is written with a probability of at most RATE.  (Of "
     "several files before B, each has a filter with an equal part of RATE, and these rates add "
     "up.)\n\n"
+    "With --field, --regex, --crlf or --ignore-case, a line of B is written, as it is, if its key "
+    "is "
+    "that of a line of A.  A line that has no such field or match is not written.\n\n"
     "The number of lines is estimated from a sample of A unless --capacity gives it; a pipe counts "
     "as 1M lines.\n\n"
     "With --memory the filters never take more than SIZE.  (Of several files before B, two "
@@ -89,6 +93,7 @@ static const struct argp common_argp = {
     "Examples:\n"
     "  tamis common known.txt today.txt > seen-before.txt\n"
     "  tamis common monday.txt tuesday.txt wednesday.txt > on-all-days.txt\n"
+    "  tamis common --field 3 blocked.txt access.log > by-blocked-users.log\n"
     "  tamis common --memory 64M --threads 0 big.txt other.txt > in-both.txt\n"
     "  zcat blocked.gz | tamis common --capacity 50M - requests.txt",
     children,
@@ -168,7 +173,8 @@ static struct measurement measure_rate(const struct chain *chain)
  * are written; x is the number of lines that were not written plus these. */
 static double expected_mistakes(const struct tally *b, double rate)
 {
-  return rate < 1 ? (double) (b->lines - b->chosen) * rate / (1 - rate) : (double) b->lines;
+  return rate < 1 ? (double) (b->lines - b->keyless - b->chosen) * rate / (1 - rate)
+                  : (double) b->lines;
 }
 
 static void report_rate(const struct tally *b, const struct chain *chain, double formula)
@@ -219,6 +225,7 @@ static struct pass new_pass(const struct run *run, const struct chain *chain, si
   return (struct pass){.inputs = &run->inputs->files[file],
                        .input_count = 1,
                        .threads = run->options->shared.threads,
+                       .keys = &run->options->shared.keys,
                        .hasher = run->hasher != NULL ? run->hasher : chain_hasher(chain),
                        .show_progress = progress_wanted(run->options->shared.quiet)};
 }

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KEY_STATE = 0x200, KEY_SAVE_EVERY, KEY_RENEW, KEY_TTL };
+enum { KEY_STATE = 0x200, KEY_SAVE_EVERY, KEY_RENEW, KEY_TTL, KEY_REPEATED };
 enum { DEFAULT_SAVE_EVERY = 60 };
 
 struct dedup_options {
@@ -26,13 +26,15 @@ struct dedup_options {
   const char *state; /* NULL: nothing is remembered */
   double save_every; /* seconds; less than 0: not given */
   double ttl;        /* the same */
+  bool repeated;     /* not the first lines are written, but the others */
   char **files;
   size_t file_count;
 };
 
 static const struct argp_child children[] = {{&filter_argp, 0, NULL, 0}, {&window_argp, 0, NULL, 0},
-                                             {&run_argp, 0, NULL, 0},    {&help_argp, 0, NULL, 0},
-                                             {&live_argp, 0, NULL, 0},   {NULL, 0, NULL, 0}};
+                                             {&key_argp, 0, NULL, 0},    {&run_argp, 0, NULL, 0},
+                                             {&help_argp, 0, NULL, 0},   {&live_argp, 0, NULL, 0},
+                                             {NULL, 0, NULL, 0}};
 enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -56,6 +58,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   case KEY_RENEW:
     options->shared.renews = true;
     return 0;
+  case KEY_REPEATED:
+    options->repeated = true;
+    return 0;
   case ARGP_KEY_ARGS:
     options->files = state->argv + state->next;
     options->file_count = (size_t) (state->argc - state->next);
@@ -73,6 +78,8 @@ static const struct argp_option entries[] = {
      "With a window, drop the lines of this run for SECONDS, rounded up to periods, and not for G "
      "periods",
      1},
+    {"repeated", KEY_REPEATED, NULL, 0,
+     "Write the lines that would be dropped, each time they come, and drop the others", 1},
     {"state", KEY_STATE, "STATE", 0,
      "Drop what earlier runs with the saved filter STATE have seen, and remember the lines of this "
      "one",
@@ -94,6 +101,9 @@ static const struct argp dedup_argp = {
     "expected, further filters are added, or the cuckoo filter grows, within the same RATE.  The "
     "expected number is estimated from a sample of each file unless --capacity gives it; a pipe "
     "counts as 1M lines.\n\n"
+    "With --field, --regex, --crlf or --ignore-case, lines with equal keys are equal.  A line is "
+    "written as it came.  One that has no such field or match is never dropped, and is no repeat.  "
+    "Runs with the same STATE or FILE need the same of these options.\n\n"
     "With --memory the filter never takes more than SIZE, and the rate that this buys is printed.  "
     "If an input is a pipe, the filter is made for as many lines as SIZE holds at RATE (of a Bloom "
     "filter without --window, the default is 1e-4 here; for half as many lines it is below 1e-6).  "
@@ -136,6 +146,7 @@ static const struct argp dedup_argp = {
     "  tamis dedup access.log > distinct.log\n"
     "  zcat urls-*.gz | tamis dedup --capacity 200M --fpp 1e-7 -o urls\n"
     "  tamis dedup --threads 0 --memory 4G *.txt > all.lines\n"
+    "  tamis dedup --crlf --field 1 --delimiter : counts.txt > hashes.txt\n"
     "  tamis dedup --state seen.tamis today.txt -o new-today.txt\n"
     "  ls *.log | xargs -P 4 -n 1 tamis dedup --shared seen.shared >> distinct\n"
     "  tail -F app.log | tamis dedup --window 12 --period 300 > once-an-hour.log\n"
@@ -146,16 +157,27 @@ static const struct argp dedup_argp = {
     NULL,
     NULL};
 
-static bool choose_new(void *context, const uint64_t *hashes, size_t n, bool *chosen)
+static bool choose(struct chain *chain, const uint64_t *hashes, size_t n, bool *chosen,
+                   bool repeated)
 {
   int results[BATCH];
   bool good = true;
-  chain_add(context, tamis_add_unique_many_hash, hashes, n, results);
+  chain_add(chain, tamis_add_unique_many_hash, hashes, n, results);
   for (size_t i = 0; i < n; i++) {
     good = good && results[i] >= 0;
-    chosen[i] = good && results[i] == TAMIS_OK;
+    chosen[i] = good && (results[i] != TAMIS_OK) == repeated;
   }
   return good;
+}
+
+static bool choose_new(void *context, const uint64_t *hashes, size_t n, bool *chosen)
+{
+  return choose(context, hashes, n, chosen, false);
+}
+
+static bool choose_repeated(void *context, const uint64_t *hashes, size_t n, bool *chosen)
+{
+  return choose(context, hashes, n, chosen, true);
 }
 
 static void summarize(const struct dedup_options *options, const struct plan *plan,
@@ -163,9 +185,14 @@ static void summarize(const struct dedup_options *options, const struct plan *pl
 {
   struct chain_figures figures = chain_get_figures(chain);
   double planned = plan->filter.fpp, rate = figures.fpp > planned ? figures.fpp : planned;
+  uint64_t keyed = pass->done.lines - pass->done.keyless;
+  uint64_t distinct =
+      options->repeated ? keyed - pass->done.chosen : pass->done.chosen - pass->done.keyless;
   summary_count("lines read", pass->done.lines);
-  summary_count("distinct written", pass->done.chosen);
-  summary_count("duplicates dropped", pass->done.lines - pass->done.chosen);
+  summary_count(options->repeated ? "distinct dropped" : "distinct written", distinct);
+  summary_count(options->repeated ? "duplicates written" : "duplicates dropped", keyed - distinct);
+  if (!key_rule_is_plain(&options->shared.keys))
+    summary_count("without a key", pass->done.keyless);
   if (options->shared.stats) {
     summary_speed(pass->done.bytes, pass->done.lines, pass->seconds);
     summary_filter(&figures);
@@ -173,9 +200,8 @@ static void summarize(const struct dedup_options *options, const struct plan *pl
   summary_row("false-positive rate", "%.2g now, %.2g %s", figures.fpp, planned,
               options->shared.memory > 0 ? "planned" : "asked");
   if (rate < 1) /* of x distinct lines, x * rate are dropped, and the others are written */
-    summary_expected("wrongly dropped", "at most about",
-                     (double) pass->done.chosen * rate / (1 - rate),
-                     pass->done.lines - pass->done.chosen);
+    summary_expected(options->repeated ? "wrongly written" : "wrongly dropped", "at most about",
+                     (double) distinct * rate / (1 - rate), keyed - distinct);
   plan_note_load(plan, &figures, "lines");
 }
 
@@ -253,16 +279,20 @@ static bool start_clock(struct run *run)
 static void dedup(struct run *run)
 {
   const struct shared_options *shared = &run->options->shared;
-  bool with_state = run->options->state != NULL;
+  bool with_state = run->options->state != NULL, repeated = run->options->repeated;
   struct pass pass = {.inputs = run->inputs->files,
                       .input_count = run->inputs->count,
                       .threads = shared->threads,
                       .hasher = chain_hasher(&run->chain),
-                      .choose = choose_new,
+                      .choose = repeated ? choose_repeated : choose_new,
                       .context = &run->chain,
+                      .keys = &shared->keys,
+                      .takes_keyless = !repeated,
                       .output = &run->output,
                       .show_progress = progress_wanted(shared->quiet),
-                      .progress = {.label = "dedup", .other_name = " duplicates"}};
+                      .progress = {.label = "dedup",
+                                   .chosen_name = repeated ? " duplicates" : NULL,
+                                   .other_name = repeated ? NULL : " duplicates"}};
   if (run->shared == NULL)
     plan_announce(&run->plan, shared);
   if (output_open(&run->output, shared->output, run->inputs) && start_clock(run)) {

@@ -8,6 +8,7 @@
  * average.  Solved for D with s = local, this is a lower bound, since rare lines are not in the
  * sample where frequencies differ.  An upper bound is all lines without the repeats nearby.  The
  * result is the geometric mean of both bounds, which is closer to the truth than the worse one.
+ * Where keys are not whole lines, a line without a key does not count.
  */
 #include "estimate.h"
 
@@ -35,6 +36,7 @@ struct sample {
   uint64_t blocks;
   tamis_filter *seen_local;
   tamis_filter *seen_global;
+  struct key_finder finder;
 };
 
 static tamis_filter *sample_filter(void)
@@ -48,8 +50,9 @@ static tamis_filter *sample_filter(void)
 
 /* For the local count, the number of the block is part of the key, so that blocks share no
  * lines. */
-static void count_line(struct sample *sample, const char *line, size_t size)
+static bool count_key(void *context, const char *line, size_t size)
 {
+  struct sample *sample = context;
   uint64_t hash = tamis_hash(sample->seen_global, line, size);
   uint64_t hash_here = hash ^ sample->blocks * 0x9e3779b97f4a7c15;
   sample->lines++;
@@ -57,30 +60,32 @@ static void count_line(struct sample *sample, const char *line, size_t size)
     sample->local++;
   if (tamis_add_unique_hash(sample->seen_global, hash) == TAMIS_OK)
     sample->global++;
+  return true;
 }
 
 /* Counts the first whole lines of a block, which begins within a line except at the start of a
  * file. */
-static void count_block(struct sample *sample, const char *data, size_t length, bool at_start)
+static void count_block(struct sample *sample, char *data, size_t length, bool at_start)
 {
-  const char *end = data + length, *newline;
+  char *end = data + length, *newline;
   sample->blocks++;
   if (!at_start) {
     newline = memchr(data, '\n', length);
     data = newline == NULL ? end : newline + 1;
   }
   const char *first = data;
+  uint64_t before = sample->lines;
   int lines = 0;
   for (; lines < BLOCK_LINES; lines++) {
     newline = memchr(data, '\n', (size_t) (end - data));
     if (newline == NULL)
       break;
-    count_line(sample, data, (size_t) (newline - data));
+    key_finder_each(&sample->finder, data, (size_t) (newline - data), count_key, sample);
     data = newline + 1;
   }
   if (lines == 0)
     return;
-  sample->density += lines / (double) (data - first);
+  sample->density += (double) (sample->lines - before) / (double) (data - first);
   sample->dense_blocks++;
 }
 
@@ -153,16 +158,20 @@ static double distinct_in(const struct sample *sample, uint64_t bytes, double *u
   return fmin(most, 1.5 * estimate);
 }
 
-static double estimate_sized(const struct input *inputs, uint64_t bytes, double *upper)
+static double estimate_sized(const struct input *inputs, uint64_t bytes,
+                             const struct key_rule *keys, double *upper)
 {
   struct sample sample = {.seen_local = sample_filter(), .seen_global = sample_filter()};
-  char *buffer = malloc(BLOCK_BYTES);
+  char *buffer = malloc(BLOCK_BYTES), why[256];
   double lines = *upper = UNSIZED_LINES;
-  if (sample.seen_local != NULL && sample.seen_global != NULL && buffer != NULL) {
+  bool ready = key_finder_init(&sample.finder, keys, why, sizeof why);
+  if (sample.seen_local != NULL && sample.seen_global != NULL && buffer != NULL && ready) {
     sample_all(&sample, inputs, bytes, buffer);
     lines = distinct_in(&sample, bytes, upper);
   }
   free(buffer);
+  if (ready)
+    key_finder_free(&sample.finder);
   tamis_destroy(sample.seen_local);
   tamis_destroy(sample.seen_global);
   return lines;
@@ -173,7 +182,8 @@ static uint64_t with_margin(double lines, uint64_t unsized_lines)
   return (uint64_t) (lines * 1.1) + MARGIN_LINES + unsized_lines;
 }
 
-uint64_t estimate_distinct(const struct input *inputs, size_t count, uint64_t *most)
+uint64_t estimate_distinct(const struct input *inputs, size_t count, const struct key_rule *keys,
+                           uint64_t *most)
 {
   uint64_t bytes = 0, unsized_lines = 0;
   for (size_t i = 0; i < count; i++) {
@@ -183,7 +193,7 @@ uint64_t estimate_distinct(const struct input *inputs, size_t count, uint64_t *m
   }
   double lines = 0, upper = 0;
   if (bytes > 0)
-    lines = estimate_sized(inputs, bytes, &upper);
+    lines = estimate_sized(inputs, bytes, keys, &upper);
   *most = with_margin(upper, unsized_lines);
   return with_margin(lines, unsized_lines);
 }

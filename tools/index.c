@@ -26,8 +26,6 @@
 
 struct index_options {
   struct shared_options shared;
-  struct key_rule rule;
-  bool rule_given;
   double fpp;
   char **files;
   size_t file_count;
@@ -36,29 +34,16 @@ struct index_options {
 static const double usual_fpp = 0.01;
 
 static const struct argp_child children[] = {
-    {&run_argp, 0, NULL, 0}, {&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-
-static void set_rule(struct index_options *options, struct key_rule rule)
-{
-  if (options->rule_given)
-    usage_error("index takes one of --field and --regex, once");
-  options->rule = rule;
-  options->rule_given = true;
-}
+    {&key_argp, 0, NULL, 0}, {&run_argp, 0, NULL, 0}, {&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   struct index_options *options = state->input;
   switch (key) {
   case ARGP_KEY_INIT:
-    state->child_inputs[0] = state->child_inputs[1] = &options->shared;
-    return 0;
-  case 'f':
-    set_rule(options,
-             (struct key_rule){.mode = KEY_FIELD, .field = parse_capacity("--field", argument)});
-    return 0;
-  case 'e':
-    set_rule(options, (struct key_rule){.mode = KEY_REGEX, .regex = argument});
+    for (int i = 0; i < CHILDREN; i++)
+      state->child_inputs[i] = &options->shared;
     return 0;
   case 'p':
     options->fpp = parse_fpp("--fpp", argument);
@@ -73,8 +58,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option entries[] = {
-    {"field", 'f', "N", 0, "The key of a line is its Nth field; blanks separate fields", 1},
-    {"regex", 'e', "REGEX", 0, "Keys are what REGEX, an extended one, matches in a line", 1},
     {"fpp", 'p', "RATE", 0, "How many of the other files a look-up names (default 0.01)", 1},
     {NULL, 0, NULL, 0, NULL, 0}};
 
@@ -85,8 +68,10 @@ static const struct argp index_argp = {
     "Make a filter of the lines of each FILE, all in INDEX, by which 'tamis which' and 'tamis "
     "grep' find the files that may hold a line.\v"
     "If INDEX exists, it is brought up to date: FILEs are added, files that have changed are read "
-    "again, and those that are gone are dropped.  Then --field, --regex and --fpp are those of "
-    "INDEX, and others are an error.  One run at a time changes INDEX.\n\n"
+    "again, and those that are gone are dropped.  Then --field, --regex, their like and --fpp are "
+    "those of INDEX, and others are an error.  One run at a time changes INDEX.\n\n"
+    "With --regex a line has a key for each match.  A line that has no such field or match has "
+    "none, and is not found.\n\n"
     "Compressed files (gzip, zstd, xz and others) are read by the programs that decompress them.  "
     "Names are kept as they are given: use INDEX in the same folder, or give absolute names.\n\n"
     "With RATE 0.01, INDEX takes 10.3 bits for each distinct key of a file, and about 600 bytes "
@@ -374,7 +359,8 @@ static void find_stale(const struct index_file *index, bool *stale)
 
 static void check_rule(const struct index_options *options, const struct index_file *index)
 {
-  if (options->rule_given && !key_rules_equal(&options->rule, &index->rule))
+  const struct key_rule *keys = &options->shared.keys;
+  if (!key_rule_is_plain(keys) && !key_rules_equal(keys, &index->rule))
     usage_error("'%s' was made with another --field or --regex; make it anew",
                 options->shared.output);
   if (options->fpp > 0 && (options->fpp < index->fpp || options->fpp > index->fpp))
@@ -388,7 +374,7 @@ static bool begin_index(const struct index_options *options, struct index_file *
   tamis_stats stats = TAMIS_STATS_INIT;
   tamis_filter *filter;
   any.capacity = 1;
-  *index = (struct index_file){.rule = options->rule,
+  *index = (struct index_file){.rule = options->shared.keys,
                                .fpp = options->fpp > 0 ? options->fpp : usual_fpp};
   if (options->file_count == 0)
     usage_error("'%s' does not exist, so index needs files; see 'tamis index --help'",
@@ -450,16 +436,6 @@ static void update(const struct index_options *options, struct index_file *index
   tamis_destroy(hasher);
 }
 
-/* A wrong expression is found before a file is read. */
-static void check_regex(const struct key_rule *rule)
-{
-  struct key_finder finder;
-  char why[256];
-  if (!key_finder_init(&finder, rule, why, sizeof why))
-    usage_error("--regex: %s", why);
-  key_finder_free(&finder);
-}
-
 int index_main(int argc, char **argv)
 {
   static char name[] = "tamis index";
@@ -472,7 +448,6 @@ int index_main(int argc, char **argv)
   parse_command_line(&index_argp, argc, argv, &options.shared, &options);
   if (options.shared.output == NULL)
     usage_error("index needs -o INDEX; see 'tamis index --help'");
-  check_regex(&options.rule);
   check_files(&options);
 
   bool exists = stamp_of_path(options.shared.output, &stamp) || errno != ENOENT;

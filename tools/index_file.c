@@ -196,21 +196,41 @@ static void read_entry(struct index_file *index, struct cursor *c, struct filter
   free(path);
 }
 
+/* A number that tells all of a rule but its field and its expression. */
+enum { RULE_CRLF = 1 << 8, RULE_IGNORE_CASE = 1 << 9, RULE_DELIMITED = 1 << 10, RULE_SHIFT = 16 };
+
+static uint64_t rule_number(const struct key_rule *rule)
+{
+  return (uint64_t) rule->mode | (rule->crlf ? RULE_CRLF : 0) |
+         (rule->ignore_case ? RULE_IGNORE_CASE : 0) | (rule->delimited ? RULE_DELIMITED : 0) |
+         (uint64_t) (unsigned char) rule->delimiter << RULE_SHIFT;
+}
+
+/* False: no rule has this number. */
+static bool read_rule(struct key_rule *rule, uint64_t number)
+{
+  uint64_t mode = number & 0xff;
+  *rule = (struct key_rule){.mode = mode < KEY_MODES ? (enum key_mode) mode : KEY_LINE,
+                            .crlf = (number & RULE_CRLF) != 0,
+                            .ignore_case = (number & RULE_IGNORE_CASE) != 0,
+                            .delimited = (number & RULE_DELIMITED) != 0,
+                            .delimiter = (char) (unsigned char) (number >> RULE_SHIFT)};
+  return rule_number(rule) == number;
+}
+
 /* The bytes of the head are those that were written. */
 static bool read_head(struct index_file *index, size_t head, size_t size)
 {
   struct cursor c = {index->data + HEAD_AT, index->data + HEAD_AT + head, false};
   struct filters filters = {0, size - HEAD_AT - head, index->data + HEAD_AT + head};
-  uint64_t mode = get64(&c);
-  index->rule.mode = mode < KEY_MODES ? (enum key_mode) mode : KEY_LINE;
+  c.wrong |= !read_rule(&index->rule, get64(&c));
   index->rule.field = get64(&c);
   index->rule.regex = index->regex = get_text(&c);
   index->seed = get64(&c);
   uint64_t fpp = get64(&c);
   uint64_t count = get64(&c);
   memcpy(&index->fpp, &fpp, sizeof fpp);
-  c.wrong |= mode >= KEY_MODES || index->regex == NULL || index->seed == 0 ||
-             !(index->fpp > 0 && index->fpp < 1);
+  c.wrong |= index->regex == NULL || index->seed == 0 || !(index->fpp > 0 && index->fpp < 1);
   for (uint64_t i = 0; i < count && !c.wrong; i++)
     read_entry(index, &c, &filters);
   return !c.wrong && c.at == c.end;
@@ -346,7 +366,7 @@ static struct buffer head_of(const struct index_file *index)
   struct buffer b = {.data = NULL};
   uint64_t fpp, at = 0;
   memcpy(&fpp, &index->fpp, sizeof fpp);
-  put64(&b, index->rule.mode);
+  put64(&b, rule_number(&index->rule));
   put64(&b, index->rule.field);
   put_text(&b, index->rule.regex);
   put64(&b, index->seed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the keys of a line are: the line itself, one of its fields, or what a regular expression
- * matches in it.
+ * matches in it.  A line may have none.
  */
 #ifndef TAMIS_TOOL_KEYS_H
 #define TAMIS_TOOL_KEYS_H
@@ -17,9 +17,19 @@ enum { KEY_REGEX_MOST = 4096 }; /* bytes of an expression */
 
 struct key_rule {
   enum key_mode mode;
-  uint64_t field;    /* from 1 on; fields are separated by blanks */
-  const char *regex; /* extended, of POSIX */
+  uint64_t field; /* from 1 on */
+  bool delimited; /* `delimiter` ends each field, as for cut; otherwise blanks do, as for awk */
+  char delimiter;
+  const char *regex; /* extended, of POSIX; its first group is the key, or all that matches */
+  bool crlf;         /* a carriage return at the end of a line is no part of it */
+  bool ignore_case;  /* of the letters A to Z */
 };
+
+/* Whether the only key of a line is the line itself, as it stands. */
+static inline bool key_rule_is_plain(const struct key_rule *rule)
+{
+  return rule->mode == KEY_LINE && !rule->crlf && !rule->ignore_case;
+}
 
 bool key_rules_equal(const struct key_rule *a, const struct key_rule *b);
 
@@ -27,6 +37,8 @@ bool key_rules_equal(const struct key_rule *a, const struct key_rule *b);
 struct key_finder {
   struct key_rule rule;
   regex_t compiled;
+  char *folded; /* a copy of a key, in lower case */
+  size_t room;
   bool failed; /* a line could not be searched, as it is too long or there is no memory: it may have
                   keys that were not handed out */
 };
@@ -37,8 +49,7 @@ struct key_finder {
 #else
 #define KEY_TOO_MUCH "a line has a byte 0, or 2 GiB or more"
 #endif
-#define KEY_FAILED \
-  "cannot search '%s' for the regular expression: " KEY_TOO_MUCH ", or there is no memory"
+#define KEY_FAILED "cannot search '%s' for keys: " KEY_TOO_MUCH ", or there is no memory"
 
 /* False: the expression is wrong, and `why` has a sentence of libc. */
 bool key_finder_init(struct key_finder *finder, const struct key_rule *rule, char *why,
@@ -48,9 +59,12 @@ void key_finder_free(struct key_finder *finder);
 /* Gets a key; true: it wants no further one. */
 typedef bool (*key_taker)(void *context, const char *key, size_t length);
 
-/* Hands out the keys of a line, which ends with a 0 that is not counted, until one call of `take`
- * returns true; returns whether one has. */
-bool key_finder_each(struct key_finder *finder, const char *line, size_t length, key_taker take,
+/* Hands out the keys of a line, behind which is a byte that may be written for a while, until one call
+ * of `take` returns true; returns whether one has. */
+bool key_finder_each(struct key_finder *finder, char *line, size_t length, key_taker take,
                      void *context);
+
+/* Makes the letters A to Z lower ones. */
+void key_fold(char *to, const char *from, size_t length);
 
 #endif

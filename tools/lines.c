@@ -118,6 +118,7 @@ static bool begin_chunk(struct source *s, struct chunk *c, size_t *target)
   if (c->size / 4 > *target)
     chunk_free(c);
   c->length = 0;
+  c->name = s->current->name;
   if (!reserve(&c->data, &c->size, *target + 1)) { /* + 1: for a newline that the file lacks */
     fail_too_long(s, s->carry_length);
     return false;

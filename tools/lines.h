@@ -18,7 +18,8 @@
 struct chunk {
   char *data;
   size_t length;
-  size_t size; /* of the buffer at `data`, which the thread owns and uses again */
+  size_t size;      /* of the buffer at `data`, which the thread owns and uses again */
+  const char *name; /* of the input */
 };
 
 struct source {

@@ -76,7 +76,7 @@ static tamis_options new_filter(const struct live_options *live,
   filter.layout = live->layout;
   filter.seed = live->seed;
   if (filter.capacity == 0) {
-    filter.capacity = estimate_distinct(inputs->files, inputs->count, &most);
+    filter.capacity = estimate_distinct(inputs->files, inputs->count, &options->keys, &most);
     filter.capacity = at_least(filter.capacity);
   }
   first = filter;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KEY_USAGE = 0x100, KEY_STATS };
+enum { KEY_USAGE = 0x100, KEY_STATS, KEY_CRLF };
 
 static unsigned online_cores(void)
 {
@@ -106,6 +106,63 @@ static error_t parse_window_option(int key, char *argument, struct argp_state *s
   return 0;
 }
 
+static void set_mode(struct key_rule *rule, enum key_mode mode)
+{
+  if (rule->mode != KEY_LINE)
+    usage_error("give one of --field and --regex, once");
+  rule->mode = mode;
+}
+
+static void set_delimiter(struct key_rule *rule, const char *text)
+{
+  if (strlen(text) != 1 || *text == '\n')
+    usage_error("--delimiter: '%s' is not one byte", text);
+  rule->delimited = true;
+  rule->delimiter = *text;
+}
+
+/* A wrong expression is found before a file is read. */
+static void check_keys(const struct key_rule *rule)
+{
+  struct key_finder finder;
+  char why[256];
+  if (rule->delimited && rule->mode != KEY_FIELD)
+    usage_error("--delimiter needs --field");
+  if (!key_finder_init(&finder, rule, why, sizeof why))
+    usage_error("--regex: %s", why);
+  key_finder_free(&finder);
+}
+
+static error_t parse_keys(int key, char *argument, struct argp_state *state)
+{
+  struct shared_options *options = state->input;
+  struct key_rule *rule = &options->keys;
+  switch (key) {
+  case 'f':
+    set_mode(rule, KEY_FIELD);
+    rule->field = parse_capacity("--field", argument);
+    return 0;
+  case 'd':
+    set_delimiter(rule, argument);
+    return 0;
+  case 'e':
+    set_mode(rule, KEY_REGEX);
+    rule->regex = argument;
+    return 0;
+  case 'i':
+    rule->ignore_case = true;
+    return 0;
+  case KEY_CRLF:
+    rule->crlf = true;
+    return 0;
+  case ARGP_KEY_END:
+    check_keys(rule);
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
 static error_t parse_run(int key, char *argument, struct argp_state *state)
 {
   struct shared_options *options = state->input;
@@ -176,6 +233,18 @@ static const struct argp_option window_entries[] = {
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
+static const struct argp_option key_entries[] = {
+    {"field", 'f', "N", 0, "The key of a line is its Nth field; blanks separate fields, as for awk",
+     1},
+    {"delimiter", 'd', "C", 0, "Each byte C separates two fields, as for cut", 1},
+    {"regex", 'e', "REGEX", 0,
+     "The key is what REGEX, an extended one, matches in a line, or what its first group does", 1},
+    {"ignore-case", 'i', NULL, 0, "Keys that differ in the case of the letters A to Z are equal",
+     1},
+    {"crlf", KEY_CRLF, NULL, 0, "A carriage return at the end of a line is no part of its key", 1},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
 static const struct argp_option run_entries[] = {
     {"threads", 't', "N", 0,
      "Use N threads (default 1, which keeps the order; 0: one for each core)", 2},
@@ -194,6 +263,7 @@ static const struct argp_option help_entries[] = {
 
 const struct argp filter_argp = {filter_entries, parse_filter, NULL, NULL, NULL, NULL, NULL};
 const struct argp window_argp = {window_entries, parse_window_option, NULL, NULL, NULL, NULL, NULL};
+const struct argp key_argp = {key_entries, parse_keys, NULL, NULL, NULL, NULL, NULL};
 const struct argp run_argp = {run_entries, parse_run, NULL, NULL, NULL, NULL, NULL};
 const struct argp help_argp = {help_entries, parse_help, NULL, NULL, NULL, NULL, NULL};
 

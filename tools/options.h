@@ -5,6 +5,8 @@
 #ifndef TAMIS_TOOL_OPTIONS_H
 #define TAMIS_TOOL_OPTIONS_H
 
+#include "keys.h"
+
 #include <tamis/tamis.h>
 
 #include <argp.h>
@@ -27,6 +29,7 @@ struct shared_options {
   const char *output; /* NULL: standard output */
   bool stats;
   bool quiet;
+  struct key_rule keys; /* of the lines */
 };
 
 /* At lower rates a counting Bloom filter is refused, or takes many more bits than others do; and so
@@ -36,15 +39,16 @@ static inline double default_fpp(const struct shared_options *options)
   return options->kind == TAMIS_COUNTING_BLOOM ? 1e-4 : options->window > 0 ? 1e-5 : 1e-6;
 }
 
-#define SHARED_OPTIONS_INIT                                                       \
-  {                                                                               \
-    NULL, NULL, 1, 0, 0.0, 0, 1, TAMIS_BLOOM, false, 0, false, NULL, false, false \
+#define SHARED_OPTIONS_INIT                          \
+  {                                                  \
+    .threads = 1, .filters = 1, .kind = TAMIS_BLOOM, \
   }
 
-/* Parse the options above: those of the filter, its window, those of a run over files, and --help
- * and its like.  The input of each is a struct shared_options. */
+/* Parse the options above: those of the filter, its window, the keys of lines, those of a run over
+ * files, and --help and its like.  The input of each is a struct shared_options. */
 extern const struct argp filter_argp;
 extern const struct argp window_argp;
+extern const struct argp key_argp;
 extern const struct argp run_argp;
 extern const struct argp help_argp;
 

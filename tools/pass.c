@@ -26,33 +26,80 @@ struct pool {
 struct worker {
   struct pool *pool;
   struct counters *counters;
+  struct key_finder *finder; /* NULL: each line is its own key */
   pthread_t thread;
 };
 
-/* Consecutive lines of a chunk: line i is [start[i], start[i + 1]). */
+/* Consecutive lines of a chunk: line i is [start[i], start[i + 1]).  The hashes are those of the lines
+ * that have a key. */
 struct batch {
-  size_t count;
+  size_t count, keys;
   size_t start[BATCH + 1];
   uint64_t hash[BATCH];
+  bool keyed[BATCH]; /* where there is a finder */
   bool chosen[BATCH];
+  const tamis_filter *hasher;
 };
 
-/* Finds and hashes the next lines of the chunk, from offset `at` on.  The newline is not part of
- * the key. */
-static void cut_batch(struct batch *batch, const tamis_filter *hasher, const struct chunk *chunk,
+/* The first key of a line is the one that counts. */
+static bool hash_key(void *context, const char *key, size_t length)
+{
+  struct batch *batch = context;
+  batch->hash[batch->keys++] = tamis_hash(batch->hasher, key, length);
+  return true;
+}
+
+/* False: line n cannot be searched. */
+static bool find_key(struct batch *batch, size_t n, struct key_finder *finder, char *line,
+                     size_t length)
+{
+  batch->keyed[n] = key_finder_each(finder, line, length, hash_key, batch);
+  return !finder->failed;
+}
+
+/* Finds and hashes the keys of the next lines of the chunk, from offset `at` on, up to one that cannot
+ * be searched.  The newline is not part of a line. */
+static void cut_batch(struct batch *batch, struct key_finder *finder, const struct chunk *chunk,
                       size_t at)
 {
   size_t n = 0;
+  batch->keys = 0;
   for (; n < BATCH && at < chunk->length; n++) {
-    const char *line = chunk->data + at;
+    char *line = chunk->data + at;
     const char *newline = memchr(line, '\n', chunk->length - at);
     size_t length = (size_t) (newline - line); /* a chunk always ends with a newline */
     batch->start[n] = at;
-    batch->hash[n] = tamis_hash(hasher, line, length);
+    if (finder == NULL)
+      batch->hash[n] = tamis_hash(batch->hasher, line, length);
+    else if (!find_key(batch, n, finder, line, length))
+      break;
     at += length + 1;
   }
   batch->start[n] = at;
   batch->count = n;
+  if (finder == NULL)
+    batch->keys = n;
+}
+
+/* The answers for the keys become those for the lines.  After a failure, no line is chosen behind the
+ * last one whose key was. */
+static void answer_for_lines(struct batch *batch, bool takes_keyless, bool good)
+{
+  size_t key = batch->keys;
+  for (size_t i = batch->count; i-- > 0;) {
+    batch->chosen[i] = batch->keyed[i] ? batch->chosen[--key] : takes_keyless && good;
+    good = good || batch->chosen[i];
+  }
+}
+
+/* False after fail(). */
+static bool choose(const struct pass *pass, struct batch *batch)
+{
+  bool good =
+      batch->keys == 0 || pass->choose(pass->context, batch->hash, batch->keys, batch->chosen);
+  if (batch->keys < batch->count)
+    answer_for_lines(batch, pass->takes_keyless, good);
+  return good;
 }
 
 /* Moves the chosen lines of the batch down to offset `kept` of the chunk, adjacent ones together;
@@ -90,18 +137,26 @@ static size_t keep_chosen_lines(const struct worker *worker, struct chunk *chunk
   struct batch batch;
   size_t kept = 0;
   bool good = true;
+  batch.hasher = pass->hasher;
   for (size_t at = 0; good && at < chunk->length; at = batch.start[batch.count]) {
-    cut_batch(&batch, pass->hasher, chunk, at);
-    good = pass->choose(pass->context, batch.hash, batch.count, batch.chosen);
+    cut_batch(&batch, worker->finder, chunk, at);
+    good = choose(pass, &batch);
     size_t chosen = count_chosen(&batch);
     if (chosen > 0)
       kept = keep_chosen(&batch, chunk->data, kept);
-    counters_add(worker->counters, batch.start[batch.count] - at, batch.count, chosen);
+    counters_add(worker->counters, &(struct tally){.bytes = batch.start[batch.count] - at,
+                                                   .lines = batch.count,
+                                                   .chosen = chosen,
+                                                   .keyless = batch.count - batch.keys});
+    if (worker->finder != NULL && worker->finder->failed) {
+      fail(KEY_FAILED, chunk->name);
+      good = false;
+    }
   }
   return kept;
 }
 
-static void work(struct worker *worker)
+static void work_on_chunks(struct worker *worker)
 {
   struct pool *pool = worker->pool;
   struct chunk chunk = {0};
@@ -116,6 +171,23 @@ static void work(struct worker *worker)
       gate_leave(gate);
   }
   chunk_free(&chunk);
+}
+
+/* Each thread has a finder of its own. */
+static void work(struct worker *worker)
+{
+  const struct key_rule *rule = worker->pool->pass->keys;
+  struct key_finder finder;
+  char why[256];
+  if (key_rule_is_plain(rule)) {
+    work_on_chunks(worker);
+  } else if (key_finder_init(&finder, rule, why, sizeof why)) {
+    worker->finder = &finder;
+    work_on_chunks(worker);
+    key_finder_free(&finder);
+  } else {
+    fail("--regex: %s", why);
+  }
 }
 
 static void *thread_main(void *argument)

@@ -9,12 +9,13 @@
 
 #include "gate.h"
 #include "inputs.h"
+#include "keys.h"
 #include "output.h"
 #include "progress.h"
 
 #include <tamis/tamis.h>
 
-/* Chooses which of n <= BATCH lines, given by their hashes, to write.  Several threads call it at
+/* Chooses which of n <= BATCH lines, given by the hashes of their keys, to write.  Several threads call it at
  * once.  False after fail(): then it has chosen none from the first line on that it could not
  * decide, and the pass writes no later line. */
 typedef bool choose_call(void *context, const uint64_t *hashes, size_t n, bool *chosen);
@@ -26,6 +27,8 @@ struct pass {
   const tamis_filter *hasher; /* its tamis_hash makes the hashes */
   choose_call *choose;
   void *context;
+  const struct key_rule *keys;
+  bool takes_keyless;    /* lines without a key are written */
   struct output *output; /* NULL: nothing is written */
   bool show_progress;
   /* NULL, or each thread is in it from the first add of a chunk until its lines are written.  So when

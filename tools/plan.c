@@ -147,7 +147,8 @@ bool plan_make(struct plan *plan, const struct shared_options *options, const st
   plan->filter.max_bytes = options->memory;
   if (unknown)
     return plan_unknown(plan, options);
-  plan->lines = options->capacity > 0 ? options->capacity : estimate_distinct(inputs, count, &most);
+  plan->lines = options->capacity > 0 ? options->capacity
+                                      : estimate_distinct(inputs, count, &options->keys, &most);
   plan->filter.capacity = plan->lines;
   return options->memory == 0 || plan_known(plan, options, most);
 }

@@ -16,11 +16,12 @@ static void add(_Atomic uint64_t *counter, uint64_t amount)
   atomic_store_explicit(counter, before + amount, memory_order_relaxed);
 }
 
-void counters_add(struct counters *own, uint64_t bytes, uint64_t lines, uint64_t chosen)
+void counters_add(struct counters *own, const struct tally *more)
 {
-  add(&own->bytes, bytes);
-  add(&own->lines, lines);
-  add(&own->chosen, chosen);
+  add(&own->bytes, more->bytes);
+  add(&own->lines, more->lines);
+  add(&own->chosen, more->chosen);
+  add(&own->keyless, more->keyless);
 }
 
 struct tally counters_sum(const struct counters *counters, size_t count)
@@ -30,6 +31,7 @@ struct tally counters_sum(const struct counters *counters, size_t count)
     sum.bytes += atomic_load_explicit(&counters[i].bytes, memory_order_relaxed);
     sum.lines += atomic_load_explicit(&counters[i].lines, memory_order_relaxed);
     sum.chosen += atomic_load_explicit(&counters[i].chosen, memory_order_relaxed);
+    sum.keyless += atomic_load_explicit(&counters[i].keyless, memory_order_relaxed);
   }
   return sum;
 }

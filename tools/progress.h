@@ -20,12 +20,14 @@ struct counters {
   alignas(64) _Atomic uint64_t bytes;
   _Atomic uint64_t lines;
   _Atomic uint64_t chosen;
+  _Atomic uint64_t keyless;
 };
 
 struct tally {
   uint64_t bytes;
   uint64_t lines;
   uint64_t chosen;
+  uint64_t keyless; /* lines without a key */
 };
 
 struct progress {
@@ -39,7 +41,7 @@ struct progress {
 
 /* Adds to a worker's own counters.  Relaxed: the figures are only displayed, and the final ones are
  * read after the worker has been joined. */
-void counters_add(struct counters *own, uint64_t bytes, uint64_t lines, uint64_t chosen);
+void counters_add(struct counters *own, const struct tally *more);
 
 struct tally counters_sum(const struct counters *counters, size_t count);
 

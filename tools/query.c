@@ -23,7 +23,8 @@ struct query_options {
 };
 
 static const struct argp_child children[] = {
-    {&run_argp, 0, NULL, 0}, {&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+    {&key_argp, 0, NULL, 0}, {&run_argp, 0, NULL, 0}, {&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): argp defines the type */
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -32,7 +33,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   (void) argument;
   switch (key) {
   case ARGP_KEY_INIT:
-    state->child_inputs[0] = state->child_inputs[1] = &options->shared;
+    for (int i = 0; i < CHILDREN; i++)
+      state->child_inputs[i] = &options->shared;
     return 0;
   case 'v':
     options->absent = true;
@@ -66,6 +68,9 @@ static const struct argp query_argp = {
     "The answer is approximate in one direction only: each line that was added to the filter is "
     "written, and another one with the probability that 'tamis info LIST' shows.  (With -v, no "
     "line is written that was added.)\n\n"
+    "With --field, --regex, --crlf or --ignore-case, a line is written, as it is, if its key is in "
+    "LIST, which was built of such keys.  A line that has no such field or match is not in "
+    "LIST.\n\n"
     "LIST is mapped if it can be: then it takes no time to load, and processes that use it share "
     "its memory.  Do not change a file that is in use: replace it, as 'tamis build' does.  A "
     "mapped file that is damaged may lead to wrong answers, unless --check finds that before.  A "
@@ -75,6 +80,7 @@ static const struct argp query_argp = {
     "Examples:\n"
     "  tamis query known.tamis today.txt > seen-before.txt\n"
     "  tail -f access.log | tamis query -v known.tamis\n"
+    "  tamis query --field 2 users.tamis access.log\n"
     "  tamis query --threads 0 blocked.tamis requests-*.log -o hits",
     children,
     NULL,
@@ -109,7 +115,7 @@ static void summarize(const struct query_options *options, const struct pass *pa
   summary_row("false-positive rate", "%.2g", rate);
   if (rate < 1) /* of x lines that are not in, x * rate are taken for some that are */
     summary_expected(options->absent ? "wrongly left out" : "written by mistake", "about",
-                     (double) absent * rate / (1 - rate), present);
+                     (double) (absent - pass->done.keyless) * rate / (1 - rate), present);
 }
 
 /* Whether a line was written. */
@@ -125,6 +131,8 @@ static bool run(const struct query_options *options, const struct inputs *inputs
                       .hasher = filter,
                       .choose = choose,
                       .context = &question,
+                      .keys = &shared->keys,
+                      .takes_keyless = options->absent,
                       .output = &output,
                       .show_progress = progress_wanted(shared->quiet),
                       .progress = {.label = "query", .chosen_name = " written"}};

@@ -120,6 +120,12 @@ static tamis_filter *load(const struct index_file *index, const struct index_ent
   return filter;
 }
 
+static void fold_keys(const struct which_options *options)
+{
+  for (size_t k = 0; k < options->key_count; k++)
+    key_fold(options->keys[k], options->keys[k], strlen(options->keys[k]));
+}
+
 /* Sets may[i] for each file that may hold a key.  False after fail(). */
 static bool find_files(const struct index_file *index, const struct which_options *options,
                        bool *may)
@@ -164,17 +170,20 @@ static bool is_wanted(void *context, const char *key, size_t length)
 }
 
 /* Most lines do not even have the bytes of a key, and need no regular expression. */
-static bool has_bytes(const struct which_options *options, const char *line, size_t length)
+static bool may_have_key(const struct search *search, const char *line, size_t length)
 {
+  const struct which_options *options = search->options;
+  if (search->finder->rule.ignore_case)
+    return true;
   for (size_t k = 0; k < options->key_count; k++)
     if (memmem(line, length, options->keys[k], strlen(options->keys[k])) != NULL)
       return true;
   return false;
 }
 
-static bool is_chosen(const struct search *search, const char *line, size_t length)
+static bool is_chosen(const struct search *search, char *line, size_t length)
 {
-  return has_bytes(search->options, line, length) &&
+  return may_have_key(search, line, length) &&
          key_finder_each(search->finder, line, length, is_wanted, (void *) search->options);
 }
 
@@ -267,6 +276,8 @@ static int run(const struct argp *argp, int argc, char **argv, char *name, bool 
     usage_error("%s takes an index, and keys; see '%s --help'", name + strlen("tamis "), name);
   set_failure_status(EXIT_UNUSABLE);
   if (index_read(&index, options.index)) {
+    if (index.rule.ignore_case)
+      fold_keys(&options);
     bool *may = calloc(index.count + 1, sizeof *may);
     if (may == NULL)
       fail("out of memory");

@@ -28,7 +28,7 @@ PREPARED = {
     "command": r"""
 seq 1000 >a.txt; seq 500 1500 >b.txt; seq 2000 | shuf -n 500 >mon.txt; seq 900 >tue.txt; seq 800 >wed.txt
 (seq 3000; seq 3000) >access.log; cp access.log error.log; seq 4000 | gzip >x.gz; cp a.txt known.txt; cp b.txt today.txt
-seq 700 >new.txt; crawl() { seq 5000; }; line=77
+seq 700 >new.txt; crawl() { seq 5000; }; line=77; cp /etc/passwd passwd.txt
 """,
     "index": r"""
 mkdir logs; id=00000000000000000000000000000077

@@ -227,7 +227,7 @@ int main(void)
 # What the examples of the command have at hand: files, and commands beside tamis.
 LINES = "\n".join("line %d" % (i % 700) for i in range(1000)) + "\n"
 FILES = """known.txt today.txt monday.txt tuesday.txt wednesday.txt big.txt other.txt requests.txt requests-1.log
-access.log app.log""".split()
+access.log app.log counts.txt blocked.txt""".split()
 PACKED = ["urls.gz", "urls-1.gz", "urls-2.gz", "blocked.gz"]
 STUBS = """
 tail() { cat "${@: -1}"; }
@@ -248,6 +248,7 @@ def test_the_examples_of_the_command_run():
             environment = {**os.environ, "PATH": "%s:%s" % (COMMAND.parent, os.environ["PATH"])}
             for name in ("known.tamis", "blocked.tamis", "monday.tamis"):
                 run(COMMAND, "build", "--capacity", "1000", "known.txt", "-o", name, cwd=folder)
+            run(COMMAND, "build", "--field", "2", "known.txt", "-o", "users.tamis", cwd=folder)
             run(COMMAND, "index", "-o", "logs.index", "urls-1.gz", cwd=folder)
             run(COMMAND, "dedup", "--shared", "recent", "--window", "12", "--period", "300", "known.txt", cwd=folder)
             commands = [line for block in examples_of(page) for line in block.split("\n") if line]

@@ -1,0 +1,136 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Keys inside lines, and --repeated, against exact tools: test_keys.sh PATH-TO-TAMIS [short]
+set -u
+export LC_ALL=C
+tamis=$(realpath "${1:?usage: test_keys.sh PATH-TO-TAMIS}") lines=20000
+# shellcheck source=tests/tool/tap.sh
+. "$(dirname "$(realpath "$0")")/tap.sh"
+
+# ---- dedup ----
+
+# Hashes and counts, as lists of leaked passwords have them: the same hash comes with several counts.
+gawk 'BEGIN { srand(2); for (i = 0; i < 20000; i++) {
+  n = i % 3 ? i : int(rand() * i); printf "%08X%08X:%d\r\n", n * 7919, n * 104729, rand() * 1000 } }' >counts
+gawk -F: '!seen[$1]++' counts >expected
+try "a field before a delimiter" same_as expected : dedup "${exact:?}" --crlf --field 1 --delimiter : counts
+try "standard input" same_as expected : dedup $exact -f1 -d: < <(cat counts)
+try "the first group of an expression" same_as expected : dedup $exact --regex '^([^:]*):.*' counts
+try "all that an expression matches" same_as expected : dedup $exact --regex '^[0-9A-F]+' counts
+gawk -F: 'seen[$1]++' counts >repeats
+try "--repeated: what dedup drops" same_as repeats : dedup $exact --repeated -f1 -d: counts
+gawk 'seen[$0]++' paths >expected
+try "--repeated with whole lines" same_as expected : dedup $exact --repeated paths
+run dedup $exact --repeated --stats -f1 -d: counts
+check "--stats counts both" test "$(row 'distinct dropped' err) $(row 'duplicates written' err)" = \
+  "$((20000 - $(wc -l <repeats))) $(wc -l <repeats)"
+head -n 10000 counts >first.half
+tail -n +10001 counts >second.half
+run dedup --repeated --state seen.tamis -f1 -d: first.half
+mv out before
+run dedup --repeated --state seen.tamis -f1 -d: second.half
+cat before out | cmp -s - repeats
+check "--repeated with a state knows the lines of earlier runs" test $? -eq 0
+
+gawk 'BEGIN { for (i = 0; i < 3000; i++) printf "%s%d \t %d%s%d\n", i % 5 ? "" : "  ", i, i % 700, i % 3 ? " " : "", i }' >blanks
+gawk 'NF < 2 || !seen[$2]++' blanks >expected
+try "fields between blanks, as for awk" same_as expected : dedup $exact --field 2 blanks
+printf 'a::1\na::2\nb\na:c:3\n:d\n:e:\nf:\n' >empties
+printf 'a::1\nb\na:c:3\n:d\n:e:\n' >expected
+try "fields between two delimiters are empty, as for cut" same_as expected : dedup $exact -f2 -d: empties
+printf 'x 1\nX 2\ny 3\nx 4\n\303\204 5\n\303\244 6\n' >cases
+printf 'x 1\ny 3\n\303\204 5\n\303\244 6\n' >expected
+try "--ignore-case: of the letters A to Z" same_as expected : dedup $exact -i -f1 cases
+printf 'x 1\ny 3\n\303\204 5\n\303\244 6\n' >expected
+try "--ignore-case: in the expression, too" same_as expected : dedup $exact -i --regex '^([A-Z])|^[^ ]+' cases
+printf 'a\na\r\nb\r\nb\r\r\nb\n\r\n\n' >crlf
+printf 'a\nb\r\nb\r\r\n\r\n' >expected
+try "--crlf: one carriage return is no part of a line" same_as expected : dedup $exact --crlf crlf
+printf 'id=1\r\nid=2\r\nid=1\n' >ends
+printf 'id=1\r\nid=2\r\n' >expected
+try "--crlf: an expression meets the end of the line before it" same_as expected : dedup $exact --crlf --regex '=[0-9]$' ends
+printf 'a\0b 1\na\0c 2\na\0b 3\n' >nul
+printf 'a\0b 1\na\0c 2\n' >expected
+try "bytes of 0 in a field" same_as expected : dedup $exact -f1 nul
+
+# ---- lines without a key ----
+
+printf 'no\nx 1\nno\nx 2\n\nno\n' >some
+printf 'no\nx 1\nno\n\nno\n' >expected
+printf 'x 1\nx 2\n' >keyed
+try "dedup writes a line without a key each time" same_as some : dedup $exact --field 2 some
+run dedup $exact --stats --regex '(x) ' some
+check "... and no second one with a key" test "$(tr '\n' , <out)" = 'no,x 1,no,,no,'
+check "... and counts them" test "$(row 'distinct written' err) $(row 'without a key' err)" = "1 4"
+try "--repeated does not write it" empty : dedup --repeated --field 2 some
+printf 'y 2\nz 3\n' >known
+run build --field 2 known -o known.tamis
+printf 'x 2\n' >expected
+try "query writes lines whose key is in" same_as expected : query --field 2 known.tamis some
+printf 'no\nx 1\nno\n\nno\n' >expected
+try "query -v: others, and those without a key" same_as expected : query -v --field 2 known.tamis some
+printf 'x 2\n' >expected
+try "common: lines with a common key" same_as expected : common $exact --field 2 known some
+try "common: of three files" same_as expected : common $exact --field 2 known keyed some
+try "common: a line without a key is in no file" ends_by 0 : common --field 2 some known
+run build --field 3 some -o none.tamis
+try "build adds nothing for a line without a key" grep -q '^distinct lines *0' err : build --stats --field 3 some -o none.tamis
+# A filter that is full: what is written is the beginning of what would be, but for false positives.
+gawk 'BEGIN { for (i = 0; i < 60000; i++) print (i % 3 ? "key " i : "keyless" i) }' >half.keyed
+run dedup --kind cuckoo --memory 64K --capacity 20k --quiet --field 2 half.keyed
+check "more keys than there is room for" one_line 1 "more distinct lines than fit"
+last=$(tail -n 1 out | tr -cd 0-9)
+check "... end the output without a gap" test $((last + 1 - $(wc -l <out))) -le 20
+gawk 'BEGIN { for (i = 0; i < 200000; i++) print i % 10, i }' >few.keys
+run dedup --stats --field 1 few.keys
+check "the filter is for the number of keys" in_memory 65536
+
+# ---- threads ----
+
+first_keys() { cut -d: -f1 "$1" | sort; }
+for command in "dedup" "dedup --repeated"; do
+  # shellcheck disable=SC2086  # two words
+  run $command $exact --threads 8 -f1 -d: counts
+  [ "$command" = dedup ] && gawk -F: '!seen[$1]++' counts >whole || cp repeats whole
+  missing=$(comm -3 <(first_keys out) <(first_keys whole) | wc -l)
+  check "eight threads: $command, $missing other keys" test "$missing" -le "${hidden:?}"
+done
+run build -f1 -d: --threads 8 first.half -o half.tamis
+gawk -F: 'NR == FNR { seen[$1]; next } $1 in seen' first.half counts | sort >expected
+by=sorted try "eight threads: query" same_as expected : query --threads 8 -f1 -d: half.tamis counts
+by=sorted try "eight threads: common" same_as expected : common $exact --threads 8 -f1 -d: first.half counts
+by=sorted try "eight threads: an expression" same_as expected : query --threads 8 --regex '^([^:]+)' half.tamis counts
+
+# ---- index ----
+
+printf 'One:1:x\r\nTwo:2\r\n' >1.idx
+printf 'three:3\nuser=Ann; user=Bob\n' >2.idx
+index_finds() { # KEY FILE OPTION...
+  run index -o keys.index "${@:3}" 1.idx 2.idx
+  [ "$status" -eq 0 ] && run which keys.index "$1" && [ "$(cat out)" = "$2" ] || return
+  run grep keys.index "$1" && [ "$status" -eq 0 ] && [ -s out ] || return
+  mv keys.index last.index
+}
+check "index: a field before a delimiter" index_finds One 1.idx --field 1 --delimiter :
+check "index: a line without its carriage return" index_finds 2 1.idx --crlf --field 2 --delimiter :
+check "index: whole lines" index_finds Two:2 1.idx --crlf
+check "index: upper case for lower case" index_finds THREE 2.idx --ignore-case --field 1 --delimiter :
+check "index: the group of each match" index_finds Bob 2.idx --regex 'user=([A-Za-z]+)'
+try "... and no more than the group" ends_by 1 : which last.index user=Bob
+run index -o keys.index --field 1 -d : 1.idx
+try "an index knows its delimiter" one_line 2 "was made with another --field or --regex" : index -o keys.index --field 1
+try "... which may be given again" ends_by 0 : index -o keys.index --field 1 -d :
+try "... or not" ends_by 0 : index -o keys.index
+
+# ---- bad options ----
+
+usage "--delimiter needs --field" dedup -d : counts
+usage "--delimiter: '::' is not one byte" dedup -f1 -d :: counts
+usage "--delimiter: '' is not one byte" dedup -f1 -d '' counts
+usage "one of --field and --regex" common -f1 -e x a b
+usage "one of --field and --regex" query -f1 -f2 known.tamis
+usage "--regex: " build -e '(' counts -o none
+usage "--field: " dedup -f0 counts
+
+echo "1..$number"
+[ "${failures:?}" -eq 0 ]
