@@ -1,259 +1,211 @@
 /* SPDX-License-Identifier: MIT
  *
- * consume: works each message of a queue once, although it comes several times.
+ * Consumers of a RabbitMQ queue, which work each message once although it comes several times: the
+ * broker delivers a message again when a consumer or a connection was lost, and a publisher sends it
+ * again when it is in doubt.  Any number of processes and threads consume from one queue.  They share
+ * a filter of the messages that are done, in a file, which outlives each of them.  For a message:
  *
- * once.h says which steps a message goes through, and why in this order.  The threads:
+ *   1. claim   lock the byte of the claims file whose number is the hash of the message's id.
+ *              Whoever has a copy of the message waits here.  The system takes the lock back when
+ *              its process ends, in whatever way.
+ *   2. look    is the id in the filter?  Then this is a copy: go on with 5.
+ *   3. work
+ *   4. record  add the id to the filter.
+ *   5. acknowledge
+ *   6. release the lock
  *
- *   receiver.c  one, which has the connection to the broker
- *   pool.c      several, which work
- *   metrics.c   one, which answers Prometheus
- *   consume.c   the first one: signals, the end of periods, saves, and figures on stderr
+ * Work comes before 4 and 5, or a message is lost when its worker is killed.  The claim comes before
+ * the look, and the record before the release, or two threads work the same message.  A worker that is
+ * killed between 3 and 4 has worked a message that nobody knows of: it is worked once more.
  */
-#include "broker.h"
-#include "metrics.h"
-#include "once.h"
-#include "options.h"
-#include "pool.h"
-#include "receiver.h"
-#include "say.h"
-#include "work.h"
-
+#include <amqp.h>
+#include <amqp_tcp_socket.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <tamis/tamis.h>
 #include <time.h>
+#include <unistd.h>
 
-struct options {
-  struct once_options once;
-  const char *queue, *effects;
-  unsigned threads, prefetch, metrics_port;
-  double patience, save_every, figures_every;
-};
+enum { MOST_THREADS = 256, PREFETCH = 10, HEARTBEAT = 60, PERIODS = 4 };
 
-enum {
-  KEY_RATE = 0x200,
-  KEY_REMEMBER,
-  KEY_PERIODS,
-  KEY_SAVE,
-  KEY_PATIENCE,
-  KEY_METRICS,
-  KEY_FIGURES
-};
+static struct amqp_connection_info broker;
+static const char *queue;
+static tamis_filter *done;
+static long period; /* of the window, in seconds */
+static int effects;
+static atomic_bool ending;
+static atomic_ulong worked, copies;
 
-static const struct argp_option entries[] = {
-    {"queue", 'q', "NAME", 0, "The queue; nobody else may consume from it", 1},
-    {"window", 'w', "FILE", 0, "Where the window of done messages is saved", 1},
-    {"effects", 'e', "FILE", 0, "Where the work writes its lines", 1},
-    {"threads", 't', "N", 0, "Threads that work (4)", 2},
-    {"prefetch", 'p', "N", 0, "Unacknowledged messages at one time (16 for each thread)", 2},
-    {"capacity", 'c', "N", 0, "Messages that the window is made for; it grows (1000000)", 3},
-    {"rate", KEY_RATE, "P", 0,
-     "The part of all messages that may be lost as false positives (1e-6)", 3},
-    {"remember", KEY_REMEMBER, "SECONDS", 0, "How long a message is remembered, at least (3600)",
-     3},
-    {"periods", KEY_PERIODS, "N", 0, "Into how many periods that time is divided (12)", 3},
-    {"save-every", KEY_SAVE, "SECONDS", 0, "Time between saves (10)", 3},
-    {"patience", KEY_PATIENCE, "SECONDS", 0, "How long it tries to reach the broker (60)", 4},
-    {"metrics", KEY_METRICS, "PORT", 0, "Answer Prometheus on this port of loopback", 4},
-    {"figures-every", KEY_FIGURES, "SECONDS", 0, "Time between figures on stderr (10)", 4},
-    {NULL, 0, NULL, 0, NULL, 0}};
-
-static error_t parse(int key, char *argument, struct argp_state *state)
+static void die(const char *what, const char *why)
 {
-  struct options *o = state->input;
-  switch (key) {
-  case 'q':
-    o->queue = argument;
-    return 0;
-  case 'w':
-    o->once.path = argument;
-    return 0;
-  case 'e':
-    o->effects = argument;
-    return 0;
-  case 't':
-    o->threads = (unsigned) option_number(argument, 1, 1024, state);
-    return 0;
-  case 'p':
-    o->prefetch = (unsigned) option_number(argument, 1, 65535, state);
-    return 0;
-  case 'c':
-    o->once.capacity = (uint64_t) option_number(argument, 1, 1e12, state);
-    return 0;
-  case KEY_RATE:
-    o->once.rate = option_number(argument, 1e-12, 0.99, state);
-    return 0;
-  case KEY_REMEMBER:
-    o->once.remember = option_number(argument, 0.1, 1e9, state);
-    return 0;
-  case KEY_PERIODS:
-    o->once.periods = (unsigned) option_number(argument, 1, 64, state);
-    return 0;
-  case KEY_SAVE:
-    o->save_every = option_number(argument, 0.01, 1e9, state);
-    return 0;
-  case KEY_PATIENCE:
-    o->patience = option_number(argument, 0, 1e9, state);
-    return 0;
-  case KEY_METRICS:
-    o->metrics_port = (unsigned) option_number(argument, 1, 65535, state);
-    return 0;
-  case KEY_FIGURES:
-    o->figures_every = option_number(argument, 0.1, 1e9, state);
-    return 0;
-  case ARGP_KEY_END:
-    if (o->queue == NULL || o->once.path == NULL || o->effects == NULL)
-      argp_error(state, "--queue, --window and --effects are needed");
-    if (o->prefetch == 0)
-      o->prefetch = o->threads < 4096 ? o->threads * 16 : 65535;
-    return 0;
-  default:
-    return ARGP_ERR_UNKNOWN;
+  fprintf(stderr, "consume: %s: %s\n", what, why);
+  _exit(1);
+}
+
+/* ---- a message ---- */
+
+/* What stands for the work: it takes as many milliseconds as the body says, and leaves a line. */
+static void work(amqp_bytes_t id, amqp_bytes_t body, int thread)
+{
+  char line[512], text[16] = "";
+  memcpy(text, body.bytes, body.len < sizeof text ? body.len : sizeof text - 1);
+  usleep((unsigned) atoi(text) * 1000);
+  int n = snprintf(line, sizeof line, "%.*s %d %d\n", (int) id.len, (char *) id.bytes,
+                   (int) getpid(), thread);
+  if (write(effects, line, (size_t) n) != n)
+    die("the work", strerror(errno)); /* it is not acknowledged, so it comes again */
+  worked++;
+}
+
+static void lock(int claims, short type, uint64_t hash)
+{
+  struct flock byte = {
+      .l_type = type, .l_whence = SEEK_SET, .l_start = (off_t) (hash >> 1), .l_len = 1};
+  while (fcntl(claims, F_OFD_SETLKW, &byte) != 0)
+    if (errno != EINTR)
+      die("claims", strerror(errno));
+}
+
+static void check(int result)
+{
+  if (result != TAMIS_OK)
+    die("the filter", result == TAMIS_EIO ? strerror(errno) : tamis_strerror(result));
+}
+
+/* By the clock, so the time in which no process runs counts, too. */
+static void advance(void)
+{
+  check(tamis_advance_to(done, (uint64_t) (time(NULL) / period)));
+}
+
+/* Returns whether it could be acknowledged. */
+static bool handle(amqp_connection_state_t c, const amqp_envelope_t *e, int claims, int thread)
+{
+  amqp_bytes_t id = e->message.properties.message_id;
+  if (!(e->message.properties._flags & AMQP_BASIC_MESSAGE_ID_FLAG)) {
+    work(amqp_cstring_bytes("-"), e->message.body, thread); /* nobody knows whether it is a copy */
+    return amqp_basic_ack(c, 1, e->delivery_tag, false) == 0;
+  }
+  uint64_t hash = tamis_hash(done, id.bytes, id.len);
+  lock(claims, F_WRLCK, hash); /* 1 */
+  advance();
+  if (tamis_contains_hash(done, hash)) { /* 2 */
+    copies++;
+  } else {
+    work(id, e->message.body, thread); /* 3 */
+    advance();
+    check(tamis_add_hash(done, hash)); /* 4 */
+  }
+  bool acknowledged = amqp_basic_ack(c, 1, e->delivery_tag, false) == 0; /* 5 */
+  lock(claims, F_UNLCK, hash);                                           /* 6 */
+  return acknowledged;
+}
+
+/* ---- the broker ---- */
+
+static bool begin(amqp_connection_state_t c)
+{
+  amqp_bytes_t name = amqp_cstring_bytes(queue);
+  amqp_socket_t *s = amqp_tcp_socket_new(c);
+  if (!s || amqp_socket_open(s, broker.host, broker.port) != 0 ||
+      amqp_login(c, broker.vhost, 1, AMQP_DEFAULT_FRAME_SIZE, HEARTBEAT, AMQP_SASL_METHOD_PLAIN,
+                 broker.user, broker.password)
+              .reply_type != AMQP_RESPONSE_NORMAL)
+    return false;
+  return amqp_channel_open(c, 1) &&
+         amqp_queue_declare(c, 1, name, false, true, false, false, amqp_empty_table) &&
+         amqp_basic_qos(c, 1, 0, PREFETCH, false) &&
+         amqp_basic_consume(c, 1, name, amqp_empty_bytes, false, false, false, amqp_empty_table);
+}
+
+/* Handles messages until the connection breaks. */
+static void serve(amqp_connection_state_t c, int claims, int thread)
+{
+  while (!ending) {
+    amqp_envelope_t e;
+    struct timeval moment = {.tv_usec = 200000};
+    amqp_maybe_release_buffers(c);
+    amqp_rpc_reply_t r = amqp_consume_message(c, &e, &moment, 0);
+    if (r.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION && r.library_error == AMQP_STATUS_TIMEOUT)
+      continue;
+    if (r.reply_type != AMQP_RESPONSE_NORMAL)
+      return;
+    bool acknowledged = handle(c, &e, claims, thread);
+    amqp_destroy_envelope(&e);
+    if (!acknowledged)
+      return;
   }
 }
 
-static const struct argp argp = {
-    entries,
-    parse,
-    NULL,
-    "Works each message of a RabbitMQ queue once, although it comes several times.\v"
-    "The broker's URL is in the environment's AMQP_URL, or in the file that AMQP_URL_FILE names.  "
-    "SIGTERM "
-    "ends the process cleanly; a second one ends it at once.",
-    NULL,
-    NULL,
-    NULL};
-
-struct program {
-  struct options options;
-  struct broker broker;
-  struct figures figures;
-  struct once *once;
-  struct pool *pool;
-  struct receiver *receiver;
-  struct metrics *metrics;
-};
-
-static bool save(struct program *p)
+/* A connection of its own for each thread. */
+static void *consume(void *number)
 {
-  int result;
-  double begin = seconds_now();
-  uint64_t unsaved = once_unsaved(p->once);
-  if (!once_save(p->once, &result)) {
-    const char *why = result == TAMIS_EIO ? strerror(errno) : tamis_strerror(result);
-    atomic_fetch_add(&p->figures.failed_saves, 1);
-    say("cannot save %s: %s; a crash may repeat %llu messages", p->options.once.path, why,
-        (unsigned long long) once_unsaved(p->once));
-    return false;
-  }
-  atomic_fetch_add(&p->figures.saves, 1);
-  say("saved %llu more; the save began at %.6f", (unsigned long long) unsaved, begin);
-  return true;
-}
-
-static void say_figures(struct program *p)
-{
-  const struct figures *f = &p->figures;
-  say("received %llu, worked %llu, copies %llu, held %llu, failed %llu, in hand %u, unsaved %llu",
-      (unsigned long long) atomic_load(&f->received), (unsigned long long) atomic_load(&f->worked),
-      (unsigned long long) atomic_load(&f->copies), (unsigned long long) atomic_load(&f->held),
-      (unsigned long long) atomic_load(&f->failed), pool_count(p->pool),
-      (unsigned long long) once_unsaved(p->once));
-}
-
-static bool start(struct program *p)
-{
-  const struct options *o = &p->options;
-  struct receiver_options receiver = {&p->broker, o->queue, (uint16_t) o->prefetch, o->patience};
-  /* Beside the messages of this connection, threads may still work on some of the one before. */
-  unsigned limit = o->prefetch + o->threads;
-  p->options.once.claim_count = limit;
-  if (!broker_read(&p->broker) || !work_open(o->effects) ||
-      (p->once = once_open(&o->once)) == NULL ||
-      (p->pool = pool_start(p->once, &p->figures, o->threads, limit)) == NULL)
-    return false;
-  if (o->metrics_port != 0 &&
-      (p->metrics = metrics_start(o->metrics_port, p->once, p->pool, &p->figures)) == NULL)
-    return false;
-  p->receiver = receiver_start(&receiver, p->pool, &p->figures);
-  return p->receiver != NULL;
-}
-
-/* Until a signal comes: what is done now and then. */
-static void run(struct program *p, const sigset_t *signals)
-{
-  const struct timespec tick = {0, 100000000};
-  double next_save = seconds_now() + p->options.save_every, next_second = seconds_now() + 1,
-         next_figures = seconds_now() + p->options.figures_every;
-  int signal_number;
-  while ((signal_number = sigtimedwait(signals, NULL, &tick)) < 0) {
-    double now = seconds_now();
-    once_forget(p->once);
-    if (now >= next_second) {
-      pool_try_again(p->pool);
-      next_second = now + 1;
-    }
-    if (now >= next_save) {
-      save(p);
-      next_save = now + p->options.save_every;
-    }
-    if (now >= next_figures) {
-      say_figures(p);
-      next_figures = now + p->options.figures_every;
+  int claims = open("claims", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (claims < 0)
+    die("claims", strerror(errno));
+  while (!ending) {
+    amqp_connection_state_t c = amqp_new_connection();
+    if (begin(c))
+      serve(c, claims, (int) (intptr_t) number);
+    amqp_destroy_connection(c);
+    if (!ending) {
+      fprintf(stderr, "consume: there is no connection to the broker\n");
+      sleep(1);
     }
   }
-  say("%s: ending when the works under way are done",
-      signal_number == SIGUSR1 ? "no broker" : strsignal(signal_number));
+  close(claims);
+  return NULL;
 }
 
-/* What was started, in an order in which nothing is lost: works end, their acknowledgements are
- * sent, and the window is saved with all of them. */
-static bool stop(struct program *p)
+static void end(int number)
 {
-  bool ok = true;
-  if (p->pool != NULL)
-    pool_stop(p->pool);
-  if (p->receiver != NULL) {
-    ok = receiver_stop(p->receiver) && ok;
-    ok = save(p) && ok;
-    say_figures(p);
-  }
-  metrics_stop(p->metrics);
-  if (p->pool != NULL)
-    pool_free(p->pool);
-  once_close(p->once);
-  broker_forget(&p->broker);
-  return work_close() && ok;
+  (void) number;
+  ending = true;
+}
+
+static void open_files(const char *folder, uint64_t capacity)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  if (chdir(folder) != 0)
+    die(folder, strerror(errno));
+  options.kind = TAMIS_BLOOM, options.growable = false, options.window = PERIODS;
+  options.capacity = capacity, options.fpp = 1e-7;
+  check(tamis_open_shared(&options, "done.tamis", &done));
+  effects = open("effects", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (effects < 0)
+    die("effects", strerror(errno));
 }
 
 int main(int argc, char **argv)
 {
-  struct program p = {
-      .options = {.once = {.capacity = 1000000, .rate = 1e-6, .periods = 12, .remember = 3600},
-                  .threads = 4,
-                  .patience = 60,
-                  .save_every = 10,
-                  .figures_every = 10}};
-  argp_parse(&argp, argc, argv, 0, NULL, &p.options);
-
-  /* Blocked in all threads, and taken by run(). */
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGUSR1); /* from the receiver */
-  pthread_sigmask(SIG_BLOCK, &signals, NULL);
-  signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN); /* writes fail instead */
-
-  bool started = start(&p);
-  if (started) {
-    run(&p, &signals);
-    sigdelset(&signals, SIGUSR1);
-    pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+  pthread_t threads[MOST_THREADS];
+  char *url = getenv("AMQP_URL"); /* it has the password */
+  int n = argc == 6 ? atoi(argv[3]) : 0;
+  if (!url || n < 1 || n > MOST_THREADS || amqp_parse_url(url, &broker) != 0) {
+    fprintf(
+        stderr,
+        "usage: AMQP_URL=amqp://USER:PASSWORD@HOST consume QUEUE FOLDER THREADS SECONDS CAPACITY\n"
+        "SECONDS are how long a message is remembered, in which at most CAPACITY come\n");
+    return 2;
   }
-  bool stopped = stop(&p);
-  return started && stopped ? 0 : 1;
+  queue = argv[1];
+  period = atol(argv[4]) / PERIODS + 1;
+  open_files(argv[2], strtoull(argv[5], NULL, 10));
+  signal(SIGTERM, end);
+  signal(SIGPIPE, SIG_IGN);
+  for (int i = 0; i < n; i++)
+    if (pthread_create(&threads[i], NULL, consume, (void *) (intptr_t) i) != 0)
+      die("threads", strerror(EAGAIN));
+  for (int i = 0; i < n; i++)
+    pthread_join(threads[i], NULL);
+  printf("worked %lu messages, and dropped %lu copies\n", worked, copies);
+  tamis_destroy(done);
+  return 0;
 }

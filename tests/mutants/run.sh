@@ -107,7 +107,7 @@ run_check() { # NUMBER
   redis/*) pytest "${check[@]}" --module "build/$build/redis/tamis-redis.so" ${test:+-k "$test"} ;;
   nginx/*) pytest "${check[@]}" --module "build/$build/nginx/ngx_http_tamis_module.so" \
     --tool "build/$build/tools/tamis" ${test:+-k "$test"} ;;
-  examples/*) timeout 600 "${check[@]}" --programs "build/$build/$(dirname "${check[0]}")" ;;
+  examples/*) timeout 600 /usr/bin/python3 -B "${check[@]}" --programs "build/$build/$(dirname "${check[0]}")" ;;
   python/tests/fuzz.py)
     PYTHONPATH=$PWD/build/$build/python LD_PRELOAD=$(cc -print-file-name=libasan.so) PYTHONMALLOC=malloc \
       ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 timeout 600 /usr/bin/python3 -B "${check[@]}"

@@ -2,12 +2,14 @@
 """Real servers of Debian's packages, which a test starts on loopback: on free ports, in a temporary folder.
 Whatever happens, they end with the test (loopback.py)."""
 import contextlib
+import glob
 import os
 import pathlib
 import pwd
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import time
 import urllib.error
@@ -144,6 +146,54 @@ class PostgreSQL:
             with contextlib.suppress(OSError):  # it has ended
                 if str(self.folder) in str(pathlib.Path(f"/proc/{other}/cwd").readlink()):
                     os.kill(other, signal.SIGKILL)
+
+
+# ---- RabbitMQ ----
+
+
+class RabbitMQ:
+    """A node, and the `url` of it."""
+
+    # The script in Debian's /usr/sbin wants to be root.
+    SCRIPTS = "/usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmq-server"
+
+    def __init__(self, folder):
+        folder.mkdir()
+        password, self.port, epmd, distribution = secrets.token_hex(12), free_port(), free_port(), free_port()
+        self.url = f"amqp://tamis:{password}@{HOST}:{self.port}"
+        (folder / "enabled_plugins").write_text("[].\n")
+        (folder / "rabbitmq.conf").write_text(
+            f"listeners.tcp.1 = {HOST}:{self.port}\ndefault_user = tamis\ndefault_pass = {password}\n"
+            "loopback_users.tamis = false\ndisk_free_limit.absolute = 100MB\nlog.console = false\nlog.file.level = warning\n")
+        # Not every bare system knows localhost.
+        (folder / "inetrc").write_text('{host, {127,0,0,1}, ["localhost"]}.\n{lookup, [file, native]}.\n')
+        environment = {
+            "HOME": str(folder),  # Erlang's cookie
+            "ERL_INETRC": f"{folder}/inetrc", "ERL_EPMD_ADDRESS": HOST, "ERL_EPMD_PORT": str(epmd),
+            "RABBITMQ_NODENAME": "rabbit@localhost", "RABBITMQ_DIST_PORT": str(distribution),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+            "RABBITMQ_CONF_ENV_FILE": f"{folder}/none", "RABBITMQ_CONFIG_FILE": f"{folder}/rabbitmq.conf",
+            "RABBITMQ_ADVANCED_CONFIG_FILE": f"{folder}/advanced.config",
+            "RABBITMQ_ENABLED_PLUGINS_FILE": f"{folder}/enabled_plugins",
+            "RABBITMQ_GENERATED_CONFIG_DIR": f"{folder}/generated", "RABBITMQ_MNESIA_BASE": f"{folder}/mnesia",
+            "RABBITMQ_LOG_BASE": f"{folder}/log", "RABBITMQ_PID_FILE": f"{folder}/pid",
+            "RUNNING_UNDER_SYSTEMD": "true"}  # the script replaces itself by the server
+        Process(["epmd", "-address", HOST, "-port", epmd], folder / "epmd", **environment).start()
+        self.process = Process([max(glob.glob(self.SCRIPTS))], folder, **environment)
+        self.start()
+
+    def start(self):
+        """Starts it on what the last run left, and waits until it speaks AMQP."""
+        if not self.process.start().wait_for(self._speaks, 300):
+            raise AssertionError(f"RabbitMQ does not start: {self.process.log()[-3000:]}")
+
+    def _speaks(self):
+        with socket.create_connection((HOST, self.port), 5) as s:
+            s.sendall(b"AMQP\0\0\x09\x01")
+            return s.recv(1) == b"\x01"  # a method: the connection begins
+
+    def kill(self):
+        self.process.kill()
 
 
 # ---- Redis ----

@@ -17,7 +17,7 @@ import sys
 import time
 
 TREE = pathlib.Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(TREE / "tests/support"), str(TREE / "examples/consumers")]
+sys.path.insert(0, str(TREE / "tests/support"))
 QUEUE = "orders"
 
 
@@ -69,14 +69,12 @@ def waiting(url):
 
 def main(folder, options):
     import loopback
-    import rabbitmq
+    import servers
 
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
     print(f"--seed {seed}", flush=True)
     dice, kills, effects = random.Random(seed), 0, folder / "effects"
-    node = rabbitmq.Node(folder / "rabbitmq")
-    node.start()
-    url = node.url()
+    url = servers.RabbitMQ(folder / "rabbitmq").url
     ids = [f"order {i}" for i in range(options.messages)]
     deliveries = ids + dice.choices(ids, k=options.messages // 2)
     dice.shuffle(deliveries)
