@@ -14,8 +14,8 @@ The layers are 0, pure values; 1, concurrency; 2, filters; 3, the API.
     module if it names a function tamis__... that the other one defines.  NAME.c and NAME.h are one
     module.
   - Each library from outside has one file that includes its headers.
-  - No source file of lib/ or examples/ has more than 600 lines, the C header not more than 680, that for C++ not
-    more than 1000, and no other source file more than 900.
+  - No source file of lib/ has more than 600 lines, none of examples/ more than 300, the C header not more than 680,
+    that for C++ not more than 1000, and no other source file more than 900.
   - No file at all has more than 256 KiB: what a program has written is not a part of the project.
 
 Each rule is tried first on a copy of the tree that breaks it.
@@ -38,7 +38,7 @@ DEFINITION = re.compile(r"^(?![ \t#}]|extern|typedef)[^\n;{}]*?(?:\n[ \t]+[^;{}\
 TABLES = re.compile(r"tamis__\w+_kind|tamis__bloom_calls|tamis__bloom_layered|tamis__cuckoo_any")
 KNOWN_CALLS = {  # in a circle, and why
 }
-MOST_LINES = {"lib": 600, "examples": 600, "include": 900, "bench": 900, "stress": 900, "tests": 900, "tools": 900,
+MOST_LINES = {"lib": 600, "examples": 300, "include": 900, "bench": 900, "stress": 900, "tests": 900, "tools": 900,
               "include/tamis/tamis.h": 680, "include/tamis/tamis.hpp": 1000}
 MOST_BYTES = 256 * 1024
 
