@@ -46,6 +46,14 @@ int tamis_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter *
   return kind->intersect ? kind->intersect(a, b, out) : TAMIS_EUNSUPPORTED;
 }
 
+int tamis_includes(const tamis_filter *f, const tamis_filter *other)
+{
+  if (!f || !other || !are_related(f, other))
+    return TAMIS_EINVAL;
+  const struct filter_kind *kind = operations_of(f)->kind;
+  return kind->includes ? kind->includes(f, other) : TAMIS_EUNSUPPORTED;
+}
+
 int tamis_similarity(const tamis_filter *a, const tamis_filter *b, tamis_similarity_stats *out)
 {
   if (!a || !b || !out || out->struct_size < FIRST_SIMILARITY_SIZE || !are_related(a, b))

@@ -7,6 +7,7 @@
 #include "base/filter.h"
 #include "base/random.h"
 #include "base/refusal.h"
+#include "base/saved.h"
 #include "bloom/bloom.h"
 #include "cuckoo/cuckoo.h"
 #include "kinds.h"
@@ -302,6 +303,36 @@ int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   if (!fpp)
     return TAMIS_EINVAL;
   return kind_for(&known)->fpp_for(&known, bytes, fpp);
+}
+
+/* Those that a save would write, and what no file has. */
+static void fill_options(const tamis_filter *f, tamis_options *out)
+{
+  const struct filter_kind *kind = operations_of(f)->kind;
+  struct saved_head head = {.own_hash = false};
+  kind->describe(f, &head);
+  if (kind->own_options)
+    kind->own_options(&head);
+  *out = head.options;
+  out->kind = kind->kind;
+  out->seed = f->keys.seed;
+  if (filter_has_own_hash(f)) {
+    out->hash = filter_own_more(f)->hash;
+    out->hash_context = filter_own_more(f)->hash_context;
+  }
+  if (filter_allocator(f)->allocate)
+    out->allocator = filter_allocator(f);
+}
+
+int tamis_get_options(const tamis_filter *f, tamis_options *out)
+{
+  tamis_options filled;
+  if (!f || !out || out->struct_size < FIRST_OPTIONS_SIZE)
+    return TAMIS_EINVAL;
+  fill_options(f, &filled);
+  filled.struct_size = out->struct_size < sizeof filled ? out->struct_size : sizeof filled;
+  memcpy(out, &filled, filled.struct_size);
+  return TAMIS_OK;
 }
 
 /* ---- windows ---- */

@@ -107,8 +107,7 @@ typedef enum tamis_layout {
   /* Bits anywhere, two in a word: the fewest bits for a rate, one memory access per word. */
   TAMIS_LAYOUT_CLASSIC = 1,
   /* All bits of a key in one 64-bit word.  A look-up reads one word, and an add changes one, in one
-   * step: all calls are wait-free until the filter grows.  Takes more bits than blocked, a fifth
-   * more at fpp 0.01. */
+   * step: all calls are wait-free until the filter grows.  Takes a fifth more bits than blocked. */
   TAMIS_LAYOUT_WORD = 2
 } tamis_layout;
 
@@ -122,8 +121,7 @@ typedef struct tamis_allocator {
   void *context;
 } tamis_allocator;
 
-/* Hashes `len` bytes at `key`, which is never NULL, to 64 bits, keyed with `seed`.  Many threads
- * call it at once. */
+/* Hashes `len` bytes at `key`, never NULL, to 64 bits, keyed with `seed`; many threads call it. */
 typedef uint64_t (*tamis_hash_function)(void *context, const void *key, size_t len, uint64_t seed);
 
 /* What to create.  Always start from TAMIS_OPTIONS_INIT, or from tamis_options_init(): either sets
@@ -192,11 +190,16 @@ TAMIS_API void tamis_options_init(tamis_options *options);
 TAMIS_API int tamis_create(const tamis_options *options, tamis_filter **out);
 
 /* Whether tamis_create would refuse these options, and why.  An English sentence goes to `why`.
- * The sentence is cut to `size` bytes, with the 0 at its end, and empty with TAMIS_OK; a NULL or a
- * size of 0 are fine.
+ * It is cut to `size` bytes, with the 0 at its end, and empty with TAMIS_OK; NULL and 0 are fine.
  *   Threads  any      Blocks  only in getrandom(2), as tamis_create
  *   Errors   as tamis_create, without TAMIS_ENOMEM; of several reasons, one */
 TAMIS_API int tamis_options_check(const tamis_options *options, char *why, size_t size);
+
+/* The options of a filter: tamis_create makes an empty one of them that fits (tamis_merge).  They
+ * have the seed, a secret.  `allocator` is valid as long as the filter.
+ *   Threads  any      Blocks  never
+ *   Errors   TAMIS_OK; TAMIS_EINVAL: as tamis_get_stats */
+TAMIS_API int tamis_get_options(const tamis_filter *f, tamis_options *out);
 
 /* Frees the filter.  NULL is fine.
  *   Threads  no other call on this filter may be running, or start later
@@ -205,8 +208,7 @@ TAMIS_API void tamis_destroy(tamis_filter *filter);
 
 /* The bytes that a filter with these options takes, everything included.
  *   Threads  any      Blocks  never
- *   Errors   as tamis_create, without TAMIS_EFULL and TAMIS_ENOMEM; *bytes is written only with
- *            TAMIS_OK */
+ *   Errors   as tamis_create, without TAMIS_EFULL and TAMIS_ENOMEM; only TAMIS_OK writes *bytes */
 TAMIS_API int tamis_bytes_for(const tamis_options *options, uint64_t *bytes);
 
 /* The lowest fpp, to 1 %, that tamis_create can promise for these options with a max_bytes of
@@ -225,8 +227,7 @@ TAMIS_API int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double
  * 64-bit value is a legal hash.  tamis_add (f, key, len) and tamis_add_hash (f, tamis_hash (f, key,
  * len)) are the same call.
  *
- * All five calls are linearizable: each takes effect at one instant between its call and its
- * return. */
+ * All five calls are linearizable: each takes effect at one instant between call and return. */
 
 /* The hash of a key under the filter's seed and hash function; 0 for invalid arguments.
  *   Threads  any      Blocks  never */
@@ -320,8 +321,7 @@ typedef struct tamis_key {
   size_t len;
 } tamis_key;
 
-/* How many keys were found; found[i], if found is not NULL, says which.  0 if f or the array is
- * NULL.
+/* How many keys were found; found[i], unless NULL, says which.  0 if f or the array is NULL.
  *   Threads, Blocks, Order: as tamis_contains */
 TAMIS_API size_t tamis_contains_many(const tamis_filter *f, const tamis_key *keys, size_t n,
                                      bool *found);
@@ -370,8 +370,7 @@ TAMIS_API int tamis_add_unique_for_many_hash(tamis_filter *f, const uint64_t *ha
 
 /* ---- tamis_get_stats: figures to watch ---- */
 
-/* Figures to watch.  Exact when no writer runs unless a field says otherwise, close to it while one
- * does. */
+/* Figures to watch: exact when no writer runs unless a field says otherwise, else close to it. */
 typedef struct tamis_stats {
   /* In: sizeof (tamis_stats).  Out: how much of it was filled. */
   size_t struct_size;
@@ -416,8 +415,7 @@ typedef struct tamis_stats {
   /* Cuckoo: generations, which are tables that take new keys one after the other, each several
    * times as large as those before it.  A look-up searches all generations. */
   unsigned generations;
-  /* Cuckoo: bits of a new fingerprint in the newest generation.  Segments that have split often may
-   * have longer ones. */
+  /* Cuckoo: bits of a new fingerprint in the newest generation; longer ones after many splits. */
   unsigned fingerprint_bits;
   /* Cuckoo: the load factor, the part of the room for fingerprints that is in use. */
   double occupancy;
@@ -465,8 +463,7 @@ TAMIS_API void tamis_stats_init(tamis_stats *stats);
  *            of version 0.1; *out is not written then */
 TAMIS_API int tamis_get_stats(const tamis_filter *f, tamis_stats *out);
 
-/* Takes all of the `size` bytes at `data`, and returns 0.  Any other result ends the call with
- * TAMIS_EIO. */
+/* Takes all `size` bytes at `data`, and returns 0.  Another result ends the call with TAMIS_EIO. */
 typedef int (*tamis_write_function)(void *context, const void *data, size_t size);
 
 typedef enum tamis_text_format {
@@ -604,8 +601,7 @@ TAMIS_API int tamis_open_shared(const tamis_options *options, const char *path, 
  * file without a name, or one that another process has passed on. */
 TAMIS_API int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **out);
 
-/* Whether tamis_open_shared would fail, and why; `why` and `size` as in tamis_options_check.  It
- * leaves no file.
+/* Whether tamis_open_shared would fail, and why: see tamis_options_check.  It leaves no file.
  *   Threads, Blocks, Errors: as tamis_open_shared */
 TAMIS_API int tamis_shared_check(const tamis_options *options, const char *path, char *why,
                                  size_t size);
@@ -636,6 +632,12 @@ TAMIS_API int tamis_merge(tamis_filter *into, const tamis_filter *from);
  *   Errors   TAMIS_OK; TAMIS_EINVAL: an argument is NULL, or the filters do not fit together;
  *            TAMIS_EUNSUPPORTED: another kind, or a filter of several layers; TAMIS_ENOMEM */
 TAMIS_API int tamis_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
+
+/* Whether `f` has all bits of `other`, or counters as high, and so finds all that `other` finds.
+ *   Threads  any      Blocks  never
+ *   Errors   TAMIS_OK: it has; TAMIS_ABSENT: it lacks some; TAMIS_EINVAL: as tamis_intersect;
+ *            TAMIS_EUNSUPPORTED: a cuckoo filter, or a window */
+TAMIS_API int tamis_includes(const tamis_filter *f, const tamis_filter *other);
 
 /* How much two filters have in common: estimates, from the numbers of set bits. */
 typedef struct tamis_similarity_stats {

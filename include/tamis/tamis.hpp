@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tamis for C++17 and later: a filter that frees itself, text, bytes and integers as keys, and
- * errors as exceptions or as results.
+ * tamis for C++17 and later: a filter that frees itself, keys of many types, errors by choice.
  *
  *     tamis::filter seen(tamis::options(1000000).kind(TAMIS_CUCKOO).fpp(0.001));
  *     if (seen.add_unique(key))
@@ -19,18 +18,15 @@
  *            signed char or std::byte, and {pointer, size}.
  *   Integer  8 bytes: its value as a 64-bit number in two's complement, lowest byte first.  So
  *            equal values are one key, whatever their types.  (-1 is the same key as 2^64 - 1.)
- *            In Python, these bytes are (n % 2**64).to_bytes(8, "little").  signed char and
- *            unsigned char, which std::int8_t and std::uint8_t are, are integers here.
+ *            signed char and unsigned char, std::int8_t and std::uint8_t, are integers here.
  *   Nothing else compiles: not nullptr, bool, an enumeration, a single character (text, or a
  *   number?), or a number that is no integer.  A cast says what is meant.
  *
- * Errors by choice: a call that can fail comes in two forms.  `add` throws tamis::error.  `try_add`
- * never throws, and returns TAMIS_OK or another result of tamis.h.  A program that is compiled with
- * -fno-exceptions has the second form only.
+ * Errors by choice: `add` throws tamis::error, and `try_add` returns a result of tamis.h, and never
+ * throws.  A program that is compiled with -fno-exceptions has the second form only.
  *
- * A filter belongs to one object, which can be moved while no other thread uses the object, and not
- * copied.  An object that is empty (default-constructed, moved from, released) has no filter: its
- * calls answer as C calls with NULL do, so contains is false and add fails with TAMIS_EINVAL.
+ * A filter belongs to one object, which can be moved while no other thread uses it, and not copied.
+ * An empty object (default-constructed, moved from, released) answers as C calls with NULL do.
  */
 #ifndef TAMIS_HPP
 #define TAMIS_HPP
@@ -142,14 +138,12 @@ inline auto for_periods(int call(tamis_filter *, const tamis_key *, std::size_t,
   };
 }
 
-/* What the calls with many keys take: an array, or what has data() and size(), of keys or of
- * integers. */
+/* What batches take: an array, or what has data() and size(), of keys or of integers. */
 template <typename Keys>
 using if_batch = std::enable_if_t<std::is_convertible_v<const Keys &, span<const key>> ||
                                   is_integer<element_t<Keys>>>;
 
-/* A path: text that ends in 0, or an object with c_str(), as std::string and
- * std::filesystem::path are. */
+/* A path: text that ends in 0, or an object with c_str(), such as std::filesystem::path. */
 class path
 {
 public:
@@ -322,6 +316,7 @@ public:
   {
     raw_.capacity = capacity;
   }
+  explicit options(const tamis_options &raw) noexcept : common_options(raw) {}
   options &kind(tamis_kind kind) noexcept { return set(raw_.kind, kind); }
   options &fpp(double fpp) noexcept { return set(raw_.fpp, fpp); }
   options &growable(bool growable) noexcept { return set(raw_.growable, growable); }
@@ -762,6 +757,13 @@ public:
     return stats;
   }
 
+  tamis_options made_with() const noexcept
+  {
+    tamis_options options = TAMIS_OPTIONS_INIT;
+    tamis_get_options(raw_, &options);
+    return options;
+  }
+
   [[nodiscard]] int try_sync() noexcept
   {
     return tamis_sync(raw_);
@@ -781,6 +783,11 @@ public:
   [[nodiscard]] int try_merge(const filter &from) noexcept
   {
     return tamis_merge(raw_, from.raw_);
+  }
+  /* False also for filters that cannot be compared. */
+  bool includes(const filter &other) const noexcept
+  {
+    return tamis_includes(raw_, other.raw_) == TAMIS_OK;
   }
   [[nodiscard]] int try_similarity(const filter &other, tamis_similarity_stats &out) const noexcept
   {
@@ -884,8 +891,7 @@ private:
   }
 
   /* Calls `call` with the keys and the places of their values.  Of integers it makes keys on the
-   * stack, some at a time.  Returns whether there is a value for each key; nothing is called if
-   * not. */
+   * stack, some at a time.  Returns whether each key has a value; if not, it calls nothing. */
   template <typename Keys, typename Value, typename Call>
   static bool by_pieces(const Keys &from, span<Value> values, Call call) noexcept
   {

@@ -122,6 +122,7 @@ struct filter_kind {
   int (*merge)(tamis_filter *into, const tamis_filter *from);
   /* *out is written only with TAMIS_OK. */
   int (*intersect)(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
+  int (*includes)(const tamis_filter *f, const tamis_filter *other);
   int (*similarity)(const tamis_filter *a, const tamis_filter *b, tamis_similarity_stats *out);
 };
 

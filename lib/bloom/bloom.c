@@ -396,7 +396,7 @@ static int sync_live(const tamis_filter *f)
     .describe = NOT_IN_READER(tamis__bloom_describe), .figures = tamis__bloom_figures,            \
     .bytes_beside = tamis__bloom_saved_beside, .save = NOT_IN_READER(tamis__bloom_save),          \
     .load = tamis__bloom_load, .mapping = mapping_of, .merge = NOT_IN_READER(tamis__bloom_merge), \
-    __VA_ARGS__                                                                                   \
+    .includes = NOT_IN_READER(tamis__bloom_includes), __VA_ARGS__                                 \
   }
 
 const struct filter_kind tamis__bloom_kind = KIND(

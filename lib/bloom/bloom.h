@@ -14,7 +14,7 @@
  *    gaps.h         a key, and those of its bits that are not set
  *    live.*         a filter that several processes share; an essay
  *    shared.c       a filter that processes share: creates the file, and opens it
- *    unite.c        union, intersection and similarity of two filters
+ *    unite.c        union, intersection and comparison of two filters
  *    save.c         saved, loaded and mapped filters
  *    geometry.*     layer 0: how many bits a promise needs, and which of them belong to a key
  */
@@ -434,6 +434,7 @@ int tamis__bloom_create_like(const struct bloom *model, struct bloom **out);
 /* The members of struct filter_kind. */
 int tamis__bloom_merge(tamis_filter *into, const tamis_filter *from);
 int tamis__bloom_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
+int tamis__bloom_includes(const tamis_filter *f, const tamis_filter *other);
 int tamis__bloom_similarity(const tamis_filter *a, const tamis_filter *b,
                             tamis_similarity_stats *out);
 

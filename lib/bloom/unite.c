@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: union, intersection and similarity of two Bloom filters that are in use.
+ * Layer 2: union, intersection and comparison of two Bloom filters that are in use.
  *
  * Filters fit together if each key has the same bits in both: they have the same seed and hash
  * function, which the caller has checked, the same shape, and the same number of lines.  Also, both
@@ -471,6 +471,40 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
     bloom_count(both, BITS, census.b - census.added);
   (void) tamis__bloom_watch(both);
   *out = &both->head;
+  return TAMIS_OK;
+}
+
+/* Whether a word has all bits of another one, or counters that are at least as high. */
+static bool bits_include(const struct bloom *b, uint64_t bits, uint64_t other)
+{
+  if (!bloom_counts(b))
+    return !(other & ~bits & bloom_key_bits(b->layout));
+  for (; other; bits >>= 4, other >>= 4)
+    if ((bits & 15) < (other & 15))
+      return false;
+  return true;
+}
+
+static bool layer_includes(const struct bloom *layer, const struct bloom *other)
+{
+  for (uint64_t i = 0; i < other->word_count; i++)
+    if (!bits_include(other, layer ? word_load(&layer->words[i]) : 0, word_load(&other->words[i])))
+      return false;
+  return true;
+}
+
+/* A layer that the filter lacks has no bits. */
+int tamis__bloom_includes(const tamis_filter *f, const tamis_filter *other_filter)
+{
+  struct bloom *layers[BLOOM_MOST_LAYERS], *others[BLOOM_MOST_LAYERS];
+  const unsigned n = layers_of(bloom_of((tamis_filter *) f), layers),
+                 of_other = layers_of(bloom_of((tamis_filter *) other_filter), others);
+  for (unsigned i = 0; i < n && i < of_other; i++)
+    if (!bloom_fit_together(layers[i], others[i]))
+      return TAMIS_EINVAL;
+  for (unsigned i = 0; i < of_other; i++)
+    if (!layer_includes(i < n ? layers[i] : NULL, others[i]))
+      return TAMIS_ABSENT;
   return TAMIS_OK;
 }
 

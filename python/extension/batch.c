@@ -21,15 +21,9 @@ enum {
 
 enum batch_call { UPDATE, ADD_MANY, ADD_UNIQUE_MANY, CONTAINS_MANY, CONTAINS_EACH };
 
-/* Filters that are asked together.  Some may be NULL. */
-struct filters {
-  PyObject *objects; /* a tuple */
-  const tamis_filter **raw;
-  size_t n;
-};
-
 struct batch {
   filter_object *f;
+  tamis_filter *raw;      /* of `f`, while it is held */
   struct filters filters; /* of CONTAINS_EACH, in place of `f` */
   enum batch_call call;
   int periods;       /* of an add */
@@ -46,7 +40,7 @@ enum { ANSWER_NO, ANSWER_YES, ANSWER_REFUSED };
 
 static int add_keys(struct batch *b, const tamis_key *keys, size_t n, bool unique, int *results)
 {
-  tamis_filter *f = b->f->raw;
+  tamis_filter *f = b->raw;
   int result = b->periods == WHOLE_WINDOW
                    ? (unique ? tamis_add_unique_many : tamis_add_many)(f, keys, n, results)
                    : (unique ? tamis_add_unique_for_many
@@ -96,7 +90,7 @@ static void add_piece(struct batch *b, const tamis_key *keys, size_t n, char *an
 static void do_piece(struct batch *b, const tamis_key *keys, size_t n, char *answers)
 {
   if (b->call == CONTAINS_MANY)
-    tamis_contains_many(b->f->raw, keys, n, (bool *) answers);
+    tamis_contains_many(b->raw, keys, n, (bool *) answers);
   else if (b->call == CONTAINS_EACH)
     tamis_contains_each_many(b->filters.raw, b->filters.n, keys, n, (bool *) answers);
   else
@@ -155,6 +149,8 @@ static bool do_source(struct batch *b, const struct source *from)
   for (size_t at = 0; at < from->n; at += step) {
     size_t n = from->n - at < step ? from->n - at : step;
     char *to = answers != NULL ? answers + at * b->width : NULL;
+    struct owned *owned = b->f != NULL ? filter_hold(b->f) : NULL;
+    b->raw = owned != NULL ? owned->raw : NULL;
     PyThreadState *thread = n * b->width >= LET_GO_FROM ? PyEval_SaveThread() : NULL;
     if (from->keys != NULL)
       do_keys(b, from->keys + at, n, to);
@@ -162,6 +158,8 @@ static bool do_source(struct batch *b, const struct source *from)
       do_column(b, from->column, at, n, from->piece, to);
     if (thread != NULL)
       PyEval_RestoreThread(thread);
+    if (owned != NULL)
+      owned_let_go(owned);
     b->done += n;
     if (PyErr_CheckSignals() < 0)
       return false;
@@ -482,7 +480,9 @@ PyObject *filter_update(PyObject *self, PyObject *const *arguments, Py_ssize_t n
   if (!add_read(as_filter(self), arguments, n, names, &periods))
     return NULL;
   for (Py_ssize_t i = 0; i < n; i++) {
-    PyObject *none = many(self, arguments[i], periods, UPDATE);
+    PyObject *none = PyObject_TypeCheck(arguments[i], as_filter(self)->state->filter)
+                         ? filter_unite_into(self, arguments[i])
+                         : many(self, arguments[i], periods, UPDATE);
     if (none == NULL)
       return NULL;
     Py_DECREF(none);
@@ -515,36 +515,6 @@ PyObject *filter_contains_many(PyObject *self, PyObject *keys)
 }
 
 /* ---- many filters ---- */
-
-static void filters_close(struct filters *filters)
-{
-  free(filters->raw);
-  Py_XDECREF(filters->objects);
-}
-
-static bool filters_open(const module_state *state, PyObject *from, struct filters *filters)
-{
-  *filters = (struct filters){.objects = PySequence_Tuple(from)};
-  if (filters->objects == NULL)
-    return false;
-  filters->n = (size_t) PyTuple_Size(filters->objects);
-  filters->raw = calloc(filters->n + 1, sizeof(tamis_filter *));
-  if (filters->raw == NULL) {
-    PyErr_NoMemory();
-    return false;
-  }
-  for (size_t i = 0; i < filters->n; i++) {
-    PyObject *object = PyTuple_GetItem(filters->objects, (Py_ssize_t) i);
-    if (object == Py_None)
-      continue;
-    if (!PyObject_TypeCheck(object, state->filter)) {
-      PyErr_Format(PyExc_TypeError, "filters must be filters or None, not %R", Py_TYPE(object));
-      return false;
-    }
-    filters->raw[i] = as_filter(object)->raw;
-  }
-  return true;
-}
 
 static PyObject *contains_each(const struct filters *filters, PyObject *object)
 {

@@ -11,7 +11,7 @@
 static tamis_stats stats_of(PyObject *self)
 {
   tamis_stats stats = TAMIS_STATS_INIT;
-  tamis_get_stats(as_filter(self)->raw, &stats);
+  tamis_get_stats(raw_of(as_filter(self)), &stats);
   return stats;
 }
 
@@ -46,6 +46,40 @@ static PyObject *get_seed(PyObject *self, void *Py_UNUSED(unused))
   return PyLong_FromUnsignedLongLong(stats_of(self).seed);
 }
 
+static tamis_options options_of(PyObject *self)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  tamis_get_options(raw_of(as_filter(self)), &options);
+  return options;
+}
+
+static PyObject *get_kind(PyObject *self, void *Py_UNUSED(unused))
+{
+  return PyUnicode_FromString(kind_names[as_filter(self)->kind]);
+}
+
+static PyObject *get_layout(PyObject *self, void *Py_UNUSED(unused))
+{
+  const tamis_stats stats = stats_of(self);
+  return Py_BuildValue("z", layout_of(&stats));
+}
+
+static PyObject *get_growable(PyObject *self, void *Py_UNUSED(unused))
+{
+  return PyBool_FromLong(options_of(self).growable);
+}
+
+static PyObject *get_window_renews(PyObject *self, void *Py_UNUSED(unused))
+{
+  return PyBool_FromLong(options_of(self).window_renews);
+}
+
+static PyObject *get_max_bytes(PyObject *self, void *Py_UNUSED(unused))
+{
+  const uint64_t max_bytes = options_of(self).max_bytes;
+  return max_bytes != 0 ? PyLong_FromUnsignedLongLong(max_bytes) : Py_NewRef(Py_None);
+}
+
 static PyObject *get_nbytes(PyObject *self, void *Py_UNUSED(unused))
 {
   return PyLong_FromUnsignedLongLong(stats_of(self).bytes);
@@ -67,7 +101,14 @@ PyGetSetDef filter_attributes[] = {
     {"capacity", get_capacity, NULL, "The capacity that the filter was created with.", NULL},
     {"fpp", get_fpp, NULL, "The false-positive probability that the filter was created with.",
      NULL},
+    {"kind", get_kind, NULL, "'bloom', 'cuckoo' or 'counting_bloom'.", NULL},
+    {"layout", get_layout, NULL,
+     "Of a Bloom filter without a window: 'blocked', 'classic' or 'word'; else None.", NULL},
+    {"growable", get_growable, NULL, "Whether the filter takes more keys than capacity.", NULL},
+    {"max_bytes", get_max_bytes, NULL, "The limit of its memory, or None.", NULL},
     {"window", get_window, NULL, "The periods of its window; 0: none.", NULL},
+    {"window_renews", get_window_renews, NULL,
+     "Whether an add of a key that is in renews its time.", NULL},
     {"seed", get_seed, NULL,
      "The seed, which is a secret: whoever knows it can choose keys that\n"
      "collide.",
@@ -84,16 +125,33 @@ Py_ssize_t filter_length(PyObject *self)
   return count < (uint64_t) PY_SSIZE_T_MAX ? (Py_ssize_t) count : PY_SSIZE_T_MAX;
 }
 
+/* What a repr says only of some filters: a window, growable=False, and where the filter is. */
+static PyObject *repr_details(PyObject *self)
+{
+  static const char *const places[] = {"", ", mapped", ", shared"};
+  const filter_object *f = as_filter(self);
+  const char *fixed = options_of(self).growable ? "" : " growable=False";
+  char window[32] = "";
+  if (f->window > 0)
+    (void) PyOS_snprintf(window, sizeof window, " window=%u", f->window);
+  return PyUnicode_FromFormat("%s%s, %zd keys%s", window, fixed, filter_length(self),
+                              places[f->mode]);
+}
+
 PyObject *filter_repr(PyObject *self)
 {
   tamis_stats stats = stats_of(self);
   PyObject *name = PyType_GetName(Py_TYPE(self)), *fpp = PyFloat_FromDouble(stats.fpp),
-           *repr = NULL;
-  if (name != NULL && fpp != NULL)
-    repr = PyUnicode_FromFormat("<%U capacity=%llu fpp=%R, %zd keys>", name,
-                                (unsigned long long) stats.capacity, fpp, filter_length(self));
+           *details = repr_details(self), *path = as_filter(self)->path, *repr = NULL;
+  if (name != NULL && fpp != NULL && details != NULL)
+    repr = path != NULL
+               ? PyUnicode_FromFormat("<%U capacity=%llu fpp=%R%U at %R>", name,
+                                      (unsigned long long) stats.capacity, fpp, details, path)
+               : PyUnicode_FromFormat("<%U capacity=%llu fpp=%R%U>", name,
+                                      (unsigned long long) stats.capacity, fpp, details);
   Py_XDECREF(name);
   Py_XDECREF(fpp);
+  Py_XDECREF(details);
   return repr;
 }
 
@@ -124,15 +182,14 @@ PyObject *filter_similarity(PyObject *self, PyObject *other)
     return NULL;
   }
   int result;
-  Py_BEGIN_ALLOW_THREADS result = tamis_similarity(as_filter(self)->raw, as_filter(other)->raw, &s);
-  Py_END_ALLOW_THREADS if (result == TAMIS_OK) return PyObject_CallFunction(
-      state->similarity, "ddddd", s.estimated_a, s.estimated_b, s.united, s.common, s.jaccard);
-  PyErr_SetString(
-      PyExc_ValueError,
-      result == TAMIS_EINVAL
-          ? DO_NOT_FIT_TEXT
-          : "only Bloom filters of one layer and without a window can be compared: create "
-            "them with growable=False");
+  struct owned *own = filter_hold(as_filter(self)), *others = filter_hold(as_filter(other));
+  Py_BEGIN_ALLOW_THREADS result = tamis_similarity(own->raw, others->raw, &s);
+  Py_END_ALLOW_THREADS owned_let_go(own);
+  owned_let_go(others);
+  if (result == TAMIS_OK)
+    return PyObject_CallFunction(state->similarity, "ddddd", s.estimated_a, s.estimated_b, s.united,
+                                 s.common, s.jaccard);
+  PyErr_SetString(PyExc_ValueError, result == TAMIS_EINVAL ? DO_NOT_FIT_TEXT : ONE_LAYER_TEXT);
   return NULL;
 }
 
@@ -170,7 +227,7 @@ static const char *name_from(PyObject *object)
 static PyObject *text_of(PyObject *self, tamis_text_format format, const char *name)
 {
   struct bytes bytes = {NULL, 0, 0};
-  int result = tamis_stats_text(as_filter(self)->raw, format, name, bytes_append, &bytes);
+  int result = tamis_stats_text(raw_of(as_filter(self)), format, name, bytes_append, &bytes);
   return text_from(as_filter(self)->state, result, &bytes);
 }
 
@@ -210,7 +267,7 @@ static PyObject *page(const module_state *state, PyObject *items, Py_ssize_t n)
       are_read = false;
     }
     if (are_read)
-      filters[i] = as_filter(filter)->raw;
+      filters[i] = raw_of(as_filter(filter));
   }
   if (are_read)
     text = text_from(

@@ -32,9 +32,11 @@ PyObject *filter_save(PyObject *self, PyObject *path)
     return NULL;
   int result, error;
   const char *text = PyBytes_AsString(name);
-  Py_BEGIN_ALLOW_THREADS result = tamis_save_file(as_filter(self)->raw, text);
+  struct owned *owned = filter_hold(as_filter(self));
+  Py_BEGIN_ALLOW_THREADS result = tamis_save_file(owned->raw, text);
   error = errno;
-  Py_END_ALLOW_THREADS Py_DECREF(name);
+  Py_END_ALLOW_THREADS owned_let_go(owned);
+  Py_DECREF(name);
   if (result != TAMIS_OK)
     return raise_result(as_filter(self)->state, result, error, path);
   Py_RETURN_NONE;
@@ -45,12 +47,15 @@ PyObject *filter_to_bytes(PyObject *self, PyObject *Py_UNUSED(unused))
   struct bytes bytes = {NULL, 0, 0};
   PyObject *made = NULL;
   int result;
-  Py_BEGIN_ALLOW_THREADS result = tamis_save(as_filter(self)->raw, bytes_append, &bytes);
-  Py_END_ALLOW_THREADS if (result == TAMIS_OK) made =
-      PyBytes_FromStringAndSize(bytes.data, (Py_ssize_t) bytes.size);
+  struct owned *owned = filter_hold(as_filter(self));
+  Py_BEGIN_ALLOW_THREADS result = tamis_save(owned->raw, bytes_append, &bytes);
+  Py_END_ALLOW_THREADS owned_let_go(owned);
+  if (result == TAMIS_OK)
+    made = PyBytes_FromStringAndSize(bytes.data, (Py_ssize_t) bytes.size);
   else if (result == TAMIS_EIO) /* of bytes_append */
-      PyErr_NoMemory();
-  else raise_result(as_filter(self)->state, result, 0, as_filter(self)->path);
+    PyErr_NoMemory();
+  else
+    raise_result(as_filter(self)->state, result, 0, as_filter(self)->path);
   free(bytes.data);
   return made;
 }
@@ -58,9 +63,12 @@ PyObject *filter_to_bytes(PyObject *self, PyObject *Py_UNUSED(unused))
 PyObject *filter_sync(PyObject *self, PyObject *Py_UNUSED(unused))
 {
   int result, error;
-  Py_BEGIN_ALLOW_THREADS result = tamis_sync(as_filter(self)->raw);
+  struct owned *owned = filter_hold(as_filter(self));
+  Py_BEGIN_ALLOW_THREADS result = tamis_sync(owned->raw);
   error = errno;
-  Py_END_ALLOW_THREADS if (result == TAMIS_OK) Py_RETURN_NONE;
+  Py_END_ALLOW_THREADS owned_let_go(owned);
+  if (result == TAMIS_OK)
+    Py_RETURN_NONE;
   if (result == TAMIS_EUNSUPPORTED)
     PyErr_SetString(PyExc_ValueError, "the filter is not shared: save() it");
   else
@@ -256,7 +264,8 @@ PyObject *module_shared(PyObject *module, PyObject *arguments, PyObject *keyword
   path = PyTuple_GetItem(arguments, 0);
   const int kind = named_kind(state, keywords, &named);
   if (others != NULL && kind >= 0 &&
-      wanted_read(&wanted, kind ? (tamis_kind) kind : TAMIS_BLOOM, true, others, named))
+      wanted_read(&wanted, kind ? (tamis_kind) kind : TAMIS_BLOOM, true, others, named) &&
+      (path != Py_None || wanted_seed(&wanted, state)))
     made = share(state, kind ? state->kinds[kind] : NULL, path,
                  wanted.has_capacity ? &wanted.options : NULL);
   Py_XDECREF(named);

@@ -11,7 +11,79 @@
 #include "text.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <structmember.h>
+
+/* ---- filters that an object has, and had ---- */
+
+#ifdef Py_GIL_DISABLED
+enum { HAS_GIL = 0 }; /* calls with one key do not hold their filter */
+#else
+enum { HAS_GIL = 1 };
+#endif
+
+struct owned *filter_hold(const filter_object *f)
+{
+  struct owned *owned = atomic_load(&f->owned);
+  atomic_fetch_add(&owned->holders, 1);
+  return owned;
+}
+
+void owned_let_go(struct owned *owned)
+{
+  if (atomic_fetch_sub(&owned->holders, 1) != 1)
+    return;
+  tamis_destroy(owned->raw);
+  free(owned);
+}
+
+void filter_take_over(filter_object *f, filter_object *from)
+{
+  struct owned *owned = atomic_exchange(&from->owned, NULL), *before = atomic_load(&f->owned);
+  do
+    owned->next = HAS_GIL ? NULL : before;
+  while (!atomic_compare_exchange_weak(&f->owned, &before, owned));
+  if (HAS_GIL)
+    owned_let_go(before);
+}
+
+void filters_close(struct filters *filters)
+{
+  for (size_t i = 0; filters->held != NULL && i < filters->n; i++)
+    if (filters->held[i] != NULL)
+      owned_let_go(filters->held[i]);
+  free(filters->held);
+  free(filters->raw);
+}
+
+static bool filters_hold(const module_state *state, PyObject *objects, struct filters *filters)
+{
+  for (size_t i = 0; i < filters->n; i++) {
+    PyObject *object = PyTuple_GetItem(objects, (Py_ssize_t) i);
+    if (object == Py_None)
+      continue;
+    if (!PyObject_TypeCheck(object, state->filter)) {
+      PyErr_Format(PyExc_TypeError, "filters must be filters or None, not %R", Py_TYPE(object));
+      return false;
+    }
+    filters->held[i] = filter_hold(as_filter(object));
+    filters->raw[i] = filters->held[i]->raw;
+  }
+  return true;
+}
+
+bool filters_open(const module_state *state, PyObject *from, struct filters *filters)
+{
+  PyObject *objects = PySequence_Tuple(from);
+  *filters = (struct filters){.n = objects != NULL ? (size_t) PyTuple_Size(objects) : 0};
+  filters->held = objects != NULL ? calloc(filters->n + 1, sizeof *filters->held) : NULL;
+  filters->raw = objects != NULL ? calloc(filters->n + 1, sizeof *filters->raw) : NULL;
+  if (objects != NULL && (filters->held == NULL || filters->raw == NULL))
+    PyErr_NoMemory();
+  bool are_held = !PyErr_Occurred() && filters_hold(state, objects, filters);
+  Py_XDECREF(objects);
+  return are_held;
+}
 
 /* ---- creation ---- */
 
@@ -31,15 +103,20 @@ PyObject *filter_wrap(module_state *state, PyTypeObject *type, tamis_filter *raw
   PyTypeObject *own = state->kinds[stats.kind];
   type = type != NULL ? type : own;
   filter_object *f = NULL;
+  struct owned *owned = malloc(sizeof *owned);
   if (!PyType_IsSubtype(type, own))
     PyErr_Format(PyExc_ValueError, "the filter is no %R", type);
+  else if (owned == NULL)
+    PyErr_NoMemory();
   else
     f = allocate(type, state);
   if (f == NULL) {
     tamis_destroy(raw);
+    free(owned);
     return NULL;
   }
-  f->raw = raw;
+  *owned = (struct owned){.raw = raw, .holders = 1};
+  atomic_store(&f->owned, owned);
   f->kind = stats.kind;
   f->window = stats.parts - 1;
   f->mode = mode;
@@ -54,7 +131,8 @@ static PyObject *create(PyTypeObject *type, tamis_kind kind, PyObject *arguments
   char why[512];
   tamis_filter *raw = NULL;
   module_state *state = state_of_type(type);
-  if (state == NULL || !wanted_read(&wanted, kind, false, arguments, keywords))
+  if (state == NULL || !wanted_read(&wanted, kind, false, arguments, keywords) ||
+      !wanted_seed(&wanted, state))
     return NULL;
   int result;
   Py_BEGIN_ALLOW_THREADS /* a small cuckoo filter touches all its pages */
@@ -99,7 +177,12 @@ static void dealloc(PyObject *self)
   filter_object *f = as_filter(self);
   if (f->weak_references != NULL)
     PyObject_ClearWeakRefs(self);
-  tamis_destroy(f->raw);
+  struct owned *owned = atomic_load(&f->owned);
+  while (owned != NULL) {
+    struct owned *before = owned->next;
+    owned_let_go(owned);
+    owned = before;
+  }
   Py_XDECREF(f->path);
   freefunc release = (freefunc) PyType_GetSlot(type, Py_tp_free);
   release(self);
@@ -149,7 +232,7 @@ static int contains(PyObject *self, PyObject *object)
   struct key key;
   if (!key_read(object, &key))
     return -1;
-  int is_in = tamis_contains(as_filter(self)->raw, key.data, key.len);
+  int is_in = tamis_contains(raw_of(as_filter(self)), key.data, key.len);
   key_release(&key);
   return is_in;
 }
@@ -157,8 +240,8 @@ static int contains(PyObject *self, PyObject *object)
 static int add_key(const filter_object *f, const struct key *key, bool unique, int periods)
 {
   if (periods == WHOLE_WINDOW)
-    return (unique ? tamis_add_unique : tamis_add)(f->raw, key->data, key->len);
-  return (unique ? tamis_add_unique_for : tamis_add_for)(f->raw, key->data, key->len,
+    return (unique ? tamis_add_unique : tamis_add)(raw_of(f), key->data, key->len);
+  return (unique ? tamis_add_unique_for : tamis_add_for)(raw_of(f), key->data, key->len,
                                                          (unsigned) periods);
 }
 
@@ -211,7 +294,7 @@ static PyObject *count(PyObject *self, PyObject *object)
   struct key key;
   if (!key_read(object, &key))
     return NULL;
-  uint64_t copies = tamis_count(as_filter(self)->raw, key.data, key.len);
+  uint64_t copies = tamis_count(raw_of(as_filter(self)), key.data, key.len);
   key_release(&key);
   return PyLong_FromUnsignedLongLong(copies);
 }
@@ -222,7 +305,7 @@ static int take_out(PyObject *self, PyObject *object)
   struct key key;
   if (!key_read(object, &key))
     return -1;
-  int result = tamis_remove(as_filter(self)->raw, key.data, key.len), error = errno;
+  int result = tamis_remove(raw_of(as_filter(self)), key.data, key.len), error = errno;
   key_release(&key);
   if (result < 0)
     raise_change(as_filter(self), result, error);
@@ -249,7 +332,7 @@ static PyObject *hash_of(PyObject *self, PyObject *object)
   struct key key;
   if (!key_read(object, &key))
     return NULL;
-  uint64_t hash = tamis_hash(as_filter(self)->raw, key.data, key.len);
+  uint64_t hash = tamis_hash(raw_of(as_filter(self)), key.data, key.len);
   key_release(&key);
   return PyLong_FromUnsignedLongLong(hash);
 }
@@ -267,9 +350,12 @@ static void raise_advance(PyObject *self, int result, int error)
 static PyObject *advance(PyObject *self, PyObject *Py_UNUSED(unused))
 {
   int result, error;
-  Py_BEGIN_ALLOW_THREADS result = tamis_advance(as_filter(self)->raw);
+  struct owned *owned = filter_hold(as_filter(self));
+  Py_BEGIN_ALLOW_THREADS result = tamis_advance(owned->raw);
   error = errno;
-  Py_END_ALLOW_THREADS if (result == TAMIS_OK) Py_RETURN_NONE;
+  Py_END_ALLOW_THREADS owned_let_go(owned);
+  if (result == TAMIS_OK)
+    Py_RETURN_NONE;
   raise_advance(self, result, error);
   return NULL;
 }
@@ -281,9 +367,12 @@ static PyObject *with_period(PyObject *self, PyObject *object,
   int result, error;
   if (!read_number(object, "period", 0, (UINT64_C(1) << 36) - 1, "from 0 to 2**36 - 1", &period))
     return NULL;
-  Py_BEGIN_ALLOW_THREADS result = call(as_filter(self)->raw, period);
+  struct owned *owned = filter_hold(as_filter(self));
+  Py_BEGIN_ALLOW_THREADS result = call(owned->raw, period);
   error = errno;
-  Py_END_ALLOW_THREADS if (result == TAMIS_OK) Py_RETURN_NONE;
+  Py_END_ALLOW_THREADS owned_let_go(owned);
+  if (result == TAMIS_OK)
+    Py_RETURN_NONE;
   raise_advance(self, result, error);
   return NULL;
 }
@@ -296,90 +385,6 @@ static PyObject *advance_to(PyObject *self, PyObject *object)
 static PyObject *set_period(PyObject *self, PyObject *object)
 {
   return with_period(self, object, tamis_set_period);
-}
-
-static bool is_filter(const filter_object *f, PyObject *object)
-{
-  return PyObject_TypeCheck(object, f->state->filter);
-}
-
-static bool merge(filter_object *into, filter_object *from)
-{
-  int result, error;
-  Py_BEGIN_ALLOW_THREADS result = tamis_merge(into->raw, from->raw);
-  error = errno;
-  Py_END_ALLOW_THREADS if (result == TAMIS_EINVAL)
-      PyErr_SetString(PyExc_ValueError, DO_NOT_FIT_TEXT);
-  else if (result < 0) raise_change(into, result, error);
-  return result >= 0;
-}
-
-/* A private filter with the same keys, of the type for its kind. */
-static PyObject *private_copy(PyObject *self)
-{
-  const filter_object *f = as_filter(self);
-  PyObject *bytes = filter_to_bytes(self, NULL), *copy = NULL;
-  if (bytes != NULL)
-    copy =
-        PyObject_CallFunction(f->state->restore, "OsO", f->state->kinds[f->kind], "bytes", bytes);
-  Py_XDECREF(bytes);
-  return copy;
-}
-
-static PyObject *unite_into(PyObject *self, PyObject *other)
-{
-  if (!is_filter(as_filter(self), other))
-    return Py_NewRef(Py_NotImplemented);
-  /* The library unites two filters: f |= f is what f |= f.copy() is. */
-  other = self == other ? private_copy(other) : Py_NewRef(other);
-  bool is_done = other != NULL && merge(as_filter(self), as_filter(other));
-  Py_XDECREF(other);
-  return is_done ? Py_NewRef(self) : NULL;
-}
-
-/* Python calls these with either operand first, and one of them is a filter. */
-static PyObject *unite(PyObject *left, PyObject *right)
-{
-  module_state *state = state_of_type(Py_TYPE(left));
-  if (state == NULL || !PyObject_TypeCheck(right, state->filter)) {
-    PyErr_Clear();
-    return Py_NewRef(Py_NotImplemented);
-  }
-  PyObject *both = private_copy(left);
-  if (both != NULL && !merge(as_filter(both), as_filter(right)))
-    Py_CLEAR(both);
-  return both;
-}
-
-static PyObject *intersect(PyObject *left, PyObject *right)
-{
-  module_state *state = state_of_type(Py_TYPE(left));
-  tamis_filter *raw = NULL;
-  if (state == NULL || !PyObject_TypeCheck(right, state->filter)) {
-    PyErr_Clear();
-    return Py_NewRef(Py_NotImplemented);
-  }
-  int result;
-  Py_BEGIN_ALLOW_THREADS result =
-      tamis_intersect(as_filter(left)->raw, as_filter(right)->raw, &raw);
-  Py_END_ALLOW_THREADS if (result == TAMIS_OK) return filter_wrap(state, NULL, raw, MODE_PRIVATE,
-                                                                  NULL);
-  if (result == TAMIS_EINVAL)
-    PyErr_SetString(PyExc_ValueError, DO_NOT_FIT_TEXT);
-  else if (result == TAMIS_EUNSUPPORTED)
-    PyErr_SetString(PyExc_ValueError,
-                    "only Bloom filters of one layer and without a window have an intersection: "
-                    "create them with growable=False");
-  else
-    raise_result(state, result, 0, NULL);
-  return NULL;
-}
-
-static PyObject *intersect_into(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(other))
-{
-  PyErr_SetString(PyExc_TypeError,
-                  "keys cannot be taken out of this filter; f = f & g makes a new one");
-  return NULL;
 }
 
 /* ---- the types ---- */
@@ -397,6 +402,9 @@ static PyMethodDef filter_methods[] = {
     {"update", FUNCTION(filter_update), WITH_PERIODS, UPDATE_TEXT},
     {"add_many", FUNCTION(filter_add_many), WITH_PERIODS, ADD_MANY_TEXT},
     {"contains_many", filter_contains_many, METH_O, CONTAINS_MANY_TEXT},
+    {"union", FUNCTION(filter_union), METH_FASTCALL, UNION_TEXT},
+    {"isdisjoint", filter_is_disjoint, METH_O, IS_DISJOINT_TEXT},
+    {"clear", filter_clear, METH_NOARGS, CLEAR_TEXT},
     {"save", filter_save, METH_O, SAVE_TEXT},
     {"to_bytes", filter_to_bytes, METH_NOARGS, TO_BYTES_TEXT},
     {"copy", filter_copy, METH_NOARGS, COPY_TEXT},
@@ -410,28 +418,46 @@ static PyMemberDef filter_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(filter_object, weak_references), READONLY, NULL},
     {NULL, 0, 0, 0, NULL}};
 
-static PyType_Slot filter_slots[] = {
-    {Py_tp_doc, FILTER_TEXT},          {Py_tp_new, abstract_new},
-    {Py_tp_dealloc, dealloc},          {Py_tp_repr, filter_repr},
-    {Py_tp_methods, filter_methods},   {Py_tp_members, filter_members},
-    {Py_tp_getset, filter_attributes}, {Py_sq_contains, contains},
-    {Py_sq_length, filter_length},     {Py_nb_or, unite},
-    {Py_nb_inplace_or, unite_into},    {0, NULL}};
+static PyType_Slot filter_slots[] = {{Py_tp_doc, FILTER_TEXT},
+                                     {Py_tp_new, abstract_new},
+                                     {Py_tp_dealloc, dealloc},
+                                     {Py_tp_repr, filter_repr},
+                                     {Py_tp_methods, filter_methods},
+                                     {Py_tp_members, filter_members},
+                                     {Py_tp_getset, filter_attributes},
+                                     {Py_sq_contains, contains},
+                                     {Py_sq_length, filter_length},
+                                     {Py_nb_or, filter_unite},
+                                     {Py_nb_inplace_or, filter_unite_into},
+                                     {Py_tp_richcompare, filter_compare},
+                                     {0, NULL}};
 
-static PyMethodDef bloom_methods[] = {{"advance", advance, METH_NOARGS, ADVANCE_TEXT},
-                                      {"advance_to", advance_to, METH_O, ADVANCE_TO_TEXT},
-                                      {"set_period", set_period, METH_O, SET_PERIOD_TEXT},
-                                      {"sync", filter_sync, METH_NOARGS, SYNC_TEXT},
-                                      {"similarity", filter_similarity, METH_O, SIMILARITY_TEXT},
-                                      {"bytes_for", FUNCTION(bloom_bytes_for),
-                                       METH_CLASS | METH_VARARGS | METH_KEYWORDS, BYTES_FOR_TEXT},
-                                      {NULL, NULL, 0, NULL}};
+/* Of kinds whose filters include each other. */
+#define COMPARING_METHODS                                      \
+  {"issubset", filter_is_subset, METH_O, IS_SUBSET_TEXT},      \
+  {                                                            \
+    "issuperset", filter_is_superset, METH_O, IS_SUPERSET_TEXT \
+  }
+
+static PyMethodDef bloom_methods[] = {
+    {"advance", advance, METH_NOARGS, ADVANCE_TEXT},
+    {"advance_to", advance_to, METH_O, ADVANCE_TO_TEXT},
+    {"set_period", set_period, METH_O, SET_PERIOD_TEXT},
+    {"sync", filter_sync, METH_NOARGS, SYNC_TEXT},
+    {"similarity", filter_similarity, METH_O, SIMILARITY_TEXT},
+    {"intersection", FUNCTION(filter_intersection), METH_FASTCALL, INTERSECTION_TEXT},
+    {"intersection_update", FUNCTION(filter_intersection_update), METH_FASTCALL,
+     INTERSECTION_UPDATE_TEXT},
+    COMPARING_METHODS,
+    {"bytes_for", FUNCTION(bloom_bytes_for), METH_CLASS | METH_VARARGS | METH_KEYWORDS,
+     BYTES_FOR_TEXT},
+    {NULL, NULL, 0, NULL}};
 
 static PyType_Slot bloom_slots[] = {{Py_tp_doc, BLOOM_TEXT},
                                     {Py_tp_new, bloom_new},
                                     {Py_tp_methods, bloom_methods},
-                                    {Py_nb_and, intersect},
-                                    {Py_nb_inplace_and, intersect_into},
+                                    {Py_nb_and, filter_intersect},
+                                    {Py_nb_inplace_and, filter_intersect_into},
                                     {0, NULL}};
 
 /* Of kinds that count copies of keys. */
@@ -455,6 +481,7 @@ static PyType_Slot cuckoo_slots[] = {
     {Py_tp_doc, CUCKOO_TEXT}, {Py_tp_new, cuckoo_new}, {Py_tp_methods, cuckoo_methods}, {0, NULL}};
 
 static PyMethodDef counting_methods[] = {COUNTING_METHODS,
+                                         COMPARING_METHODS,
                                          {"bytes_for", FUNCTION(counting_bytes_for),
                                           METH_CLASS | METH_VARARGS | METH_KEYWORDS,
                                           BYTES_FOR_TEXT},

@@ -48,6 +48,7 @@ static int execute(PyObject *module)
       (state->stats = imported("tamis._figures", "Stats")) == NULL ||
       (state->similarity = imported("tamis._figures", "Similarity")) == NULL ||
       (state->abspath = imported("os.path", "abspath")) == NULL ||
+      (state->process_seed = imported("tamis._seed", "process_seed")) == NULL ||
       (state->restore = PyObject_GetAttrString(module, "_restore")) == NULL ||
       filter_add_types(module, state) < 0)
     return -1;
@@ -67,6 +68,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
   Py_VISIT(state->similarity);
   Py_VISIT(state->abspath);
   Py_VISIT(state->restore);
+  Py_VISIT(state->process_seed);
   return 0;
 }
 
@@ -83,6 +85,7 @@ static int clear(PyObject *module)
   Py_CLEAR(state->similarity);
   Py_CLEAR(state->abspath);
   Py_CLEAR(state->restore);
+  Py_CLEAR(state->process_seed);
   return 0;
 }
 

@@ -5,6 +5,7 @@
  *   key.c      what is a key: one Python object becomes bytes
  *   options.c  numbers and options that calls are given
  *   filter.c   the types, and the calls with one key
+ *   sets.c     what sets have: union, intersection, comparison, clear
  *   batch.c    the calls with many keys or filters, with the GIL let go
  *   column.c   arrays of keys that are read without the GIL: buffers (numpy), Arrow
  *   files.c    save, load, map, share, pickle
@@ -12,11 +13,13 @@
  *   result.c   results of the library as exceptions
  *   module.c   the module itself
  *
- * Who owns what.  A filter object has one tamis_filter from its creation until it is deallocated,
- * and nothing else ever changes the pointer.  Whoever calls a method holds a reference to the object, and
- * so does a call that has let the GIL go.  So a tamis_filter outlives all calls on it, and the calls
- * need no lock of Python's: the library's calls may run in any number of threads at once.  All other
- * fields are set before anybody else sees the object, and stay.
+ * Who owns what.  A filter object has one tamis_filter at a time.  clear(), &= and
+ * intersection_update() give it another one.  The object holds its filter, and so does a call that lets
+ * the GIL go: the last one destroys it.  (Where there is no GIL, calls with one key do not hold the
+ * filter, so it stays until the object is deallocated.)  Whoever calls a method holds a reference to the
+ * object.  So a tamis_filter outlives all calls on it, and the calls need no lock of
+ * Python's: the library's calls may run in any number of threads at once.  All other fields are set before
+ * anybody else sees the object, and stay.
  *
  * No state of the module needs the GIL.  There are no static variables that change.  The state of
  * the module is set when the module is executed, once for each interpreter, and stays.  A list of keys
@@ -31,6 +34,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -43,13 +47,20 @@ typedef struct module_state {
   PyObject *stats, *similarity;                  /* dataclasses of tamis._figures */
   PyObject *abspath;                             /* os.path.abspath */
   PyObject *restore;                             /* the function of this module for pickle */
+  PyObject *process_seed;                        /* the function of tamis._seed */
 } module_state;
 
 /* Where a filter's memory is. */
 enum filter_mode { MODE_PRIVATE, MODE_MAPPED, MODE_SHARED };
 
+struct owned {
+  tamis_filter *raw;
+  atomic_int holders;
+  struct owned *next; /* that the object had before, where there is no GIL */
+};
+
 typedef struct filter_object {
-  PyObject_HEAD tamis_filter *raw;
+  PyObject_HEAD struct owned *_Atomic owned; /* NULL: it was given to another object */
   module_state *state; /* lives as long as the type, to which the object has a reference */
   PyObject *path;      /* absolute; of a mapped or a shared filter that has one, else NULL */
   PyObject *weak_references;
@@ -61,6 +72,12 @@ typedef struct filter_object {
 static inline filter_object *as_filter(PyObject *object)
 {
   return (filter_object *) object;
+}
+
+/* The filter, for a call that keeps the GIL. */
+static inline tamis_filter *raw_of(const filter_object *f)
+{
+  return atomic_load(&f->owned)->raw;
 }
 
 /* Kinds that remove keys count them: an add of a key that is in is one copy more.  Without that copy
@@ -117,8 +134,10 @@ PyObject *raise_change(const filter_object *f, int result, int error);
 /* What the constructors and shared() ask for. */
 struct wanted {
   tamis_options options;
-  bool has_capacity;
+  bool has_capacity, has_seed;
 };
+/* Gives a filter without a seed that of the process. */
+bool wanted_seed(struct wanted *wanted, const module_state *state);
 /* Reads the arguments of a constructor; `shared`: those of shared(), after the path. */
 bool wanted_read(struct wanted *wanted, tamis_kind kind, bool shared, PyObject *arguments,
                  PyObject *keywords);
@@ -146,6 +165,37 @@ int filter_add_types(PyObject *module, module_state *state);
  * filter is destroyed.  `path` may be NULL. */
 PyObject *filter_wrap(module_state *state, PyTypeObject *type, tamis_filter *raw,
                       enum filter_mode mode, PyObject *path);
+
+/* The filter, for a call that lets the GIL go, until owned_let_go().  Both need the GIL. */
+struct owned *filter_hold(const filter_object *f);
+void owned_let_go(struct owned *owned);
+/* Gives the object the filter of another one, which has none then. */
+void filter_take_over(filter_object *f, filter_object *from);
+
+/* Filters that are asked together, from an iterable.  Some may be NULL, for None. */
+struct filters {
+  struct owned **held;
+  const tamis_filter **raw;
+  size_t n;
+};
+bool filters_open(const module_state *state, PyObject *from, struct filters *filters);
+/* In any case. */
+void filters_close(struct filters *filters);
+
+/* ---- sets.c: methods ---- */
+
+PyObject *filter_unite(PyObject *left, PyObject *right);
+PyObject *filter_unite_into(PyObject *self, PyObject *other);
+PyObject *filter_union(PyObject *self, PyObject *const *others, Py_ssize_t n);
+PyObject *filter_intersect(PyObject *left, PyObject *right);
+PyObject *filter_intersect_into(PyObject *self, PyObject *other);
+PyObject *filter_intersection(PyObject *self, PyObject *const *others, Py_ssize_t n);
+PyObject *filter_intersection_update(PyObject *self, PyObject *const *others, Py_ssize_t n);
+PyObject *filter_is_subset(PyObject *self, PyObject *other);
+PyObject *filter_is_superset(PyObject *self, PyObject *other);
+PyObject *filter_is_disjoint(PyObject *self, PyObject *other);
+PyObject *filter_compare(PyObject *left, PyObject *right, int operation);
+PyObject *filter_clear(PyObject *self, PyObject *unused);
 
 /* ---- batch.c: methods, and functions of the module ---- */
 

@@ -47,6 +47,16 @@ bool read_max_bytes(PyObject *object, uint64_t *out)
   return read_number(object, "max_bytes", 1, UINT64_MAX, "from 1 to 2**64 - 1, or None", out);
 }
 
+bool wanted_seed(struct wanted *wanted, const module_state *state)
+{
+  if (wanted->has_seed)
+    return true;
+  PyObject *seed = PyObject_CallNoArgs(state->process_seed);
+  wanted->options.seed = seed != NULL ? PyLong_AsUnsignedLongLong(seed) : 0;
+  Py_XDECREF(seed);
+  return seed != NULL && PyErr_Occurred() == NULL;
+}
+
 bool wanted_read(struct wanted *wanted, tamis_kind kind, bool shared, PyObject *arguments,
                  PyObject *keywords)
 {
@@ -88,8 +98,9 @@ bool wanted_read(struct wanted *wanted, tamis_kind kind, bool shared, PyObject *
   if (is_given(max_bytes) && !read_max_bytes(max_bytes, &options->max_bytes))
     return false;
   if (is_given(seed) &&
-      !read_number(seed, "seed", 1, UINT64_MAX, "from 1 to 2**64 - 1, or None", &options->seed))
+      !read_number(seed, "seed", 0, UINT64_MAX, "from 0 to 2**64 - 1, or None", &options->seed))
     return false;
+  wanted->has_seed = is_given(seed);
   if (is_given(layout) && !read_layout(layout, &options->layout))
     return false;
   /* All layers of a shared filter are planned within max_bytes, so without it none grows. */

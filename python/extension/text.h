@@ -13,6 +13,10 @@
 #define DO_NOT_FIT_TEXT \
   "the filters do not fit together: create them with the same options and seed"
 
+#define ONE_LAYER_TEXT                                                                          \
+  "only Bloom filters that have not grown and have no window have an intersection, and can be " \
+  "compared so: growable=False keeps them from growing"
+
 #define NO_WINDOW_TEXT "the filter has no window: create it with window=PERIODS"
 
 /* ---- what all constructors take ---- */
@@ -22,14 +26,16 @@
   "equal numbers are one key.  TypeError: something else.  OverflowError: an int that is\n" \
   "not from -2**63 to 2**64 - 1.  UnicodeEncodeError: a str with surrogates.\n"
 
-#define OPTIONS_TEXT                                                                            \
-  "capacity   distinct keys expected, 1 to about 2**46\n"                                       \
-  "fpp        the probability of a wrong \"yes\" with that many keys in, above 0 and below 1\n" \
-  "growable   True: the filter takes more keys than that, and keeps its rate.\n"                \
-  "           False: a key that finds no room raises FullError\n"                               \
-  "max_bytes  the filter never takes more memory than this; None: no limit\n"                   \
-  "seed       1 to 2**64 - 1; None: a random one, which is a secret.  Filters with one seed\n"  \
-  "           and the same options can be united\n"
+#define OPTIONS_TEXT                                                                               \
+  "capacity   distinct keys expected, 1 to about 2**46\n"                                          \
+  "fpp        the probability of a wrong \"yes\" with that many keys in, above 0 and below 1\n"    \
+  "growable   True: the filter takes more keys than that, and keeps its rate.\n"                   \
+  "           False: a key that finds no room raises FullError\n"                                  \
+  "max_bytes  the filter never takes more memory than this; None: no limit\n"                      \
+  "seed       1 to 2**64 - 1; None: a random secret that all filters of this program have, and\n"  \
+  "           of the processes that it forks or that multiprocessing starts: so they can be\n"     \
+  "           united; 0: a random one of its own.  Give a filter 0 whose bytes others will see,\n" \
+  "           as they have the seed in them\n"
 
 #define WINDOW_OPTIONS_TEXT                                                                    \
   "window     periods, at most 64, for which a key is remembered after its last add; 0: for\n" \
@@ -51,14 +57,58 @@
 
 /* ---- Filter ---- */
 
-#define FILTER_TEXT                                                                              \
-  "What Bloom, Cuckoo and CountingBloom have in common.\n\n"                                     \
-  "A filter is like a set that does not store its keys.  \"key in f\" is always right when it\n" \
-  "is False; when it is True, it is wrong with a small probability that you "                    \
-  "choose.\n" THREADS_TEXT "\nlen(f) is how many adds said that the key was new, less what was " \
-  "removed or forgotten; of a\n"                                                                 \
-  "Cuckoo and a CountingBloom it counts copies.\n"                                               \
-  "f |= g adds all keys of another filter with the same options and seed."
+#define FILTER_TEXT                                                                                \
+  "What Bloom, Cuckoo and CountingBloom have in common.\n\n"                                       \
+  "A filter is like a set that does not store its keys.  \"key in f\" is always right when it\n"   \
+  "is False; when it is True, it is wrong with a small probability that you "                      \
+  "choose.\n" THREADS_TEXT "\nlen(f) is how many adds said that the key was new, less what was "   \
+  "removed or forgotten; of a\n"                                                                   \
+  "Cuckoo and a CountingBloom it counts copies.\n"                                                 \
+  "f |= g adds all keys of another filter with the same options and seed, and f | g is a new "     \
+  "one.\n"                                                                                         \
+  "f == g compares options and bits.  The bits of a Bloom and a CountingBloom follow from their\n" \
+  "keys; those of a Cuckoo, and with a window, also from the order of their adds.  As filters\n"   \
+  "change, they have no hash(): id(f) can be the key of a dict."
+
+#define UNION_TEXT                                                                              \
+  "union($self, /, *others)\n--\n\n"                                                            \
+  "A new private filter with the keys of all: of filters with the same options and seed, and\n" \
+  "of what update takes."
+
+#define INTERSECTION_TEXT                                                                    \
+  "intersection($self, /, *others)\n--\n\n"                                                  \
+  "A new filter that finds what all find: filters with the same options and seed, or what\n" \
+  "update takes.  ValueError: one of them does not fit, has grown, or has a window.\n\n"     \
+  ">>> import tamis\n"                                                                       \
+  ">>> a, b = tamis.Bloom(1000, 1e-6), tamis.Bloom(1000, 1e-6)\n"                            \
+  ">>> a.update([1, 2]), b.update([2, 3])\n"                                                 \
+  "(None, None)\n"                                                                           \
+  ">>> [key in a & b for key in (1, 2, 3)], a | b == b | a, a & b <= a\n"                    \
+  "([False, True, False], True, True)"
+
+#define INTERSECTION_UPDATE_TEXT                                               \
+  "intersection_update($self, /, *others)\n--\n\n"                             \
+  "Keep what intersection finds.  What other threads add meanwhile is lost.\n" \
+  "io.UnsupportedOperation: the filter is shared or mapped."
+
+#define IS_SUBSET_TEXT                                                                       \
+  "issubset($self, other, /)\n--\n\n"                                                        \
+  "Whether another filter with the same options and seed has all bits of this one, and so\n" \
+  "finds all that this one finds: f <= other.  other may be what update takes."
+
+#define IS_SUPERSET_TEXT                \
+  "issuperset($self, other, /)\n--\n\n" \
+  "Whether this has all bits of another filter, or may have each key of what update takes."
+
+#define IS_DISJOINT_TEXT                                                                          \
+  "isdisjoint($self, other, /)\n--\n\n"                                                           \
+  "Whether none of the keys is in: True is certain.  Of two Bloom filters it is True if no bit\n" \
+  "is in both, which is so only while they are nearly empty: similarity estimates."
+
+#define CLEAR_TEXT                                                                             \
+  "clear($self, /)\n--\n\n"                                                                    \
+  "Forget all keys, and give back the memory of growth.  Options and seed stay.  What other\n" \
+  "threads add meanwhile may be lost.  io.UnsupportedOperation: the filter is shared or mapped."
 
 #define ADD_TEXT                                                                                  \
   "add($self, key, /, *, periods=None)\n--\n\n"                                                   \
@@ -193,9 +243,8 @@
   "      seed=None, layout='blocked')\n--\n\n"                                                     \
   "A Bloom filter: the fewest bits for each key; keys cannot be removed.\n\n" OPTIONS_TEXT         \
       WINDOW_OPTIONS_TEXT "layout     'blocked'; 'classic' takes fewer bits, and 'word' more and " \
-  "is faster\n\n" REFUSED_TEXT                                                                     \
-  "f & g is a new filter with the keys that both have (growable=False, no window).\n" THREADS_TEXT \
-  "\n>>> import tamis\n"                                                                           \
+  "is faster\n\n" REFUSED_TEXT "f & g is a new filter with the keys that both have, of filters "   \
+  "that have not grown.\n" THREADS_TEXT "\n>>> import tamis\n"                                     \
   ">>> seen = tamis.Bloom(capacity=1000, fpp=1e-6)\n"                                              \
   ">>> seen.add(\"apple\")\n"                                                                      \
   "True\n"                                                                                         \

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The promises of tamis.Once, with threads, and with processes that are killed at random."""
+import asyncio
 import os
 import random
 import signal
@@ -32,6 +33,90 @@ def test_the_recipe(tmp_path):
     for bad in 1.5, None, "\ud800":
         with pytest.raises((TypeError, UnicodeEncodeError)):
             again.claim(bad)
+
+
+def test_a_task(tmp_path):
+    """Of tasks that get one message, one works it, and the others wait without holding up the loop."""
+    once, log = tamis.Once(tmp_path / "done", 1000), []
+
+    async def work(number):
+        async with once.claim("a") as first:
+            if first:
+                await asyncio.sleep(0.2)  # others run
+            log.append((number, first))
+
+    async def tick():
+        for _ in range(10):
+            await asyncio.sleep(0.01)
+        log.append("tick")
+
+    async def all_of_them():
+        await asyncio.gather(*map(work, range(5)), tick())
+        with pytest.raises(ZeroDivisionError):
+            async with once.claim("b"):
+                raise ZeroDivisionError
+        async with once.claim("b") as first:
+            assert first  # it was not recorded
+            with pytest.raises(RuntimeError, match="this task"):
+                async with once.claim("b"):
+                    pass
+            with pytest.raises(RuntimeError, match="this thread"):
+                with once.claim("b"):
+                    pass
+
+    asyncio.run(all_of_them())
+    assert log[0] == "tick" and sorted(first for _, first in log[1:]) == [False] * 4 + [True] and log[1][1]
+    assert "a" in once and "b" in once and repr(once).endswith(", 2 done>") and "'c'" in repr(once.claim("c"))
+
+
+def test_a_task_that_waits(tmp_path):
+    """It waits for threads, and for processes, whose claims those of another object on the file stand for."""
+    once = tamis.Once(tmp_path / "done", 1000)
+    done, claimed = threading.Event(), threading.Event()
+
+    def hold():
+        with once.claim("a"):
+            claimed.set()
+            done.wait()
+
+    async def wait():
+        with pytest.raises(TimeoutError, match="another task, thread or process"):
+            async with once.claim("a", timeout=0.1):
+                pass
+        waiting = asyncio.ensure_future(once.claim("a").__aenter__())
+        await asyncio.sleep(0.05)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        asyncio.get_running_loop().call_later(0.1, done.set)
+        async with once.claim("a") as first:
+            assert not first
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    claimed.wait()
+    asyncio.run(wait())
+    thread.join()
+    with once.claim("a", timeout=0) as first:  # nothing is left of the tries
+        assert not first
+
+
+def test_a_task_waits_for_another_process(tmp_path):
+    program = """import sys, tamis, time
+with tamis.Once(sys.argv[1], 1000).claim("a"):
+    print("claimed", flush=True)
+    time.sleep(0.3)
+"""
+    once = tamis.Once(tmp_path / "done", 1000)
+
+    async def wait():
+        async with once.claim("a") as first:
+            return first
+
+    with subprocess.Popen([sys.executable, "-c", program, tmp_path / "done"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "claimed\n"
+        begun = time.monotonic()
+        assert asyncio.run(wait()) is False and time.monotonic() - begun > 0.1
 
 
 def test_options(tmp_path):

@@ -384,6 +384,8 @@ void test_several()
   CHECK(a.try_similarity(b, stats) == TAMIS_OK && stats.united > 2.5 && stats.united < 3.5);
   CHECK(tamis::filter::try_intersect(a, b, both) == TAMIS_OK);
   CHECK(both.contains("both") && !both.contains("a"));
+  CHECK(!a.includes(b) && a.includes(both));
+  CHECK(made(tamis::options(a.made_with())).try_merge(a) == TAMIS_OK);
   CHECK(a.try_merge(b) == TAMIS_OK && a.contains("b") && a.try_merge(a) == TAMIS_EINVAL);
 
   tamis::filter window = made(plain(1000).window(1));
@@ -482,6 +484,7 @@ void test_exceptions(const std::string &path)
   CHECK(thrown([&] { tamis::filter::intersect(f, f).contains("one"); }) == TAMIS_OK);
   CHECK(thrown([] { tamis::filter::load_file("/dev/null"); }) == TAMIS_ECORRUPT);
   CHECK(f.similarity(tamis::filter(plain(2).growable(false))).common < 0.5);
+  CHECK(f.includes(f) && !tamis::filter(plain(2).growable(false)).includes(f));
   tamis::filter cuckoo(plain(10).kind(TAMIS_CUCKOO));
   std::vector<int> numbers{1, 2, 3};
   CHECK(thrown([&] { f.add(0); }) == TAMIS_EFULL &&

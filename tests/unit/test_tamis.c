@@ -615,6 +615,56 @@ static void assert_unlike(const struct form *form, tamis_filter *f, tamis_filter
   assert_true(tamis_similarity(f, other, &similarity) < 0);
 }
 
+static void assert_options(const tamis_filter *f, const tamis_options *wanted)
+{
+  tamis_options got = TAMIS_OPTIONS_INIT;
+  assert_int_equal(tamis_get_options(f, &got), TAMIS_OK);
+  assert_int_equal(got.struct_size, sizeof got);
+  assert_int_equal(got.kind, wanted->kind);
+  assert_int_equal(got.capacity, wanted->capacity);
+  assert_true(got.fpp == wanted->fpp && got.growable == wanted->growable);
+  assert_int_equal(got.max_bytes, wanted->max_bytes);
+  assert_int_equal(got.seed, stats_of(f).seed);
+  assert_int_equal(got.layout, wanted->layout);
+  assert_int_equal(got.stripes, wanted->stripes);
+  assert_true(got.window == wanted->window && got.window_renews == wanted->window_renews);
+  assert_true(got.hash == wanted->hash && got.hash_context == wanted->hash_context);
+  assert_true(!got.allocator == !wanted->allocator);
+  assert_int_equal(got.cleared_from, wanted->cleared_from);
+}
+
+/* An empty filter that fits can be made of them, also of those of a filter that was loaded. */
+static void a_filter_says_its_options(void **state)
+{
+  (void) state;
+  for (const struct form *form = NULL; (form = next_form(form));) {
+    tamis_options options = options_of(form), got = TAMIS_OPTIONS_INIT;
+    tamis_filter *f = create_form(form), *like, *again;
+    assert_options(f, &options);
+    assert_int_equal(tamis_get_options(f, &got), TAMIS_OK);
+    assert_int_equal(tamis_create(&got, &like), TAMIS_OK);
+    assert_int_equal(tamis_merge(like, f), TAMIS_OK);
+    assert_int_equal(stats_of(like).count, 0);
+    struct bytes saved = saved_bytes(f);
+    struct source source = source_of(&saved);
+    tamis_load_options load = TAMIS_LOAD_OPTIONS_INIT;
+    load.hash = options.hash;
+    load.hash_context = options.hash_context;
+    assert_int_equal(tamis_load(&load, read_source, &source, &again), TAMIS_OK);
+    options.allocator = NULL;
+    options.cleared_from = 0;
+    assert_options(again, &options);
+    got.struct_size = offsetof(tamis_options, cleared_from); /* smaller than any version's */
+    got.capacity = 7;
+    assert_int_equal(tamis_get_options(again, &got), TAMIS_EINVAL);
+    assert_int_equal(tamis_get_options(again, NULL), TAMIS_EINVAL);
+    assert_int_equal(tamis_get_options(NULL, &got), TAMIS_EINVAL);
+    assert_int_equal(got.capacity, 7);
+    tamis_destroy(f), tamis_destroy(like), tamis_destroy(again);
+    free(saved.data);
+  }
+}
+
 static tamis_filter *filled(const struct form *form, uint64_t seed)
 {
   tamis_filter *f = make(form, seed);
@@ -714,6 +764,7 @@ int main(void)
       cmocka_unit_test(the_allocator_struct_is_copied),
       cmocka_unit_test(blocks_may_come_cleared),
       cmocka_unit_test(blocks_of_malloc_are_cleared),
+      cmocka_unit_test(a_filter_says_its_options),
       cmocka_unit_test(every_bit_of_a_seed),
       cmocka_unit_test(seeds_that_a_users_hash_ignores_are_compared),
       cmocka_unit_test(seeds_are_fresh_unless_given),

@@ -6,11 +6,13 @@ import struct
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Dict, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Callable, Dict, Iterator, Optional, Tuple, Union
 
 from ._tamis import Bloom, FullError, shared
 
 if TYPE_CHECKING:
+    from asyncio import Task
+
     from ._tamis import _Key
 
 _LOCK = struct.Struct("@hhqqi")  # struct flock: l_type, l_whence, l_start, l_len, l_pid
@@ -96,7 +98,10 @@ class Once:
         Its value is True if the message is to be worked by this `with` statement, and False if it was worked before.
         When the statement ends without an exception, the message is recorded as done; with one, it is not, and
         the exception goes on.  If another thread or process has claimed the message, this waits until that one
-        is through with it, or for timeout seconds: then TimeoutError.  RuntimeError: this thread has claimed it.
+        is through with it, or for timeout seconds: then TimeoutError.  RuntimeError: this thread, or for `async with`
+        this task, has claimed it.
+
+        `async with once.claim(id) as first:` is the same for a task of asyncio: it lets the loop run while it waits.
 
         seconds, from 0 to remember, is how long this message is remembered after its work; it is forgotten within a
         period from then.  None: remember.
@@ -110,6 +115,10 @@ class Once:
             if not 0 <= seconds <= self._remember:
                 raise ValueError(f"seconds is {seconds}; it must be from 0 to remember, {self._remember}")
         return _Claim(self, id, timeout, seconds)
+
+    def __repr__(self) -> str:
+        remember = "" if self._remember is None else f" remember={self._remember}"
+        return f"<Once at {self.path!r}{remember}, {len(self.done)} done>"
 
     def __contains__(self, id: "_Key") -> bool:
         """Whether a message was worked."""
@@ -174,8 +183,23 @@ class _Claim:
             raise ValueError(f"{once.path} is closed")
         self._once, self._claims, self._id, self._timeout, self._seconds = once, once._claims, id, timeout, seconds
 
+    def __repr__(self) -> str:
+        return f"<claim of {self._id!r} at {self._once.path!r}>"
+
     def __enter__(self) -> bool:
         self._claims.take(self._place, self._timeout)
+        return self._look()
+
+    async def __aenter__(self) -> bool:
+        import asyncio  # which takes as long to import as all of the package
+        for pause in self._claims.tries(self._place, self._timeout, asyncio.current_task()):
+            await asyncio.sleep(pause)
+        return self._look()
+
+    async def __aexit__(self, exception: Optional[type], *more: object) -> None:
+        self.__exit__(exception, *more)
+
+    def _look(self) -> bool:
         try:
             self._first = self._once._is_new(self._id)
         except BaseException:
@@ -191,6 +215,17 @@ class _Claim:
             self._claims.release(self._place)
 
 
+def _pauses(until: Optional[float], is_done: Callable[[], bool], why: str) -> Iterator[float]:
+    """Pauses between tries, until one succeeds; TimeoutError after the time, which None never is."""
+    pause = 0.001
+    while not is_done():
+        left = pause if until is None else until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(why)
+        yield min(pause, left)
+        pause = min(2 * pause, 0.05)
+
+
 class _Claims:
     """The claims on one file, of all objects of this process that have it open."""
 
@@ -202,7 +237,8 @@ class _Claims:
         self._begin()
 
     def _begin(self) -> None:
-        self._claimed: Dict[int, int] = {}  # places, and the threads that have claimed them
+        # places, and the threads and tasks that have claimed them
+        self._claimed: Dict[int, Tuple[int, Optional["Task[object]"]]] = {}
         self._released = threading.Condition()
 
     @classmethod
@@ -220,34 +256,44 @@ class _Claims:
         """Claims among the threads of this process, and then among processes."""
         until = None if timeout is None else time.monotonic() + timeout
         with self._released:
-            if self._claimed.get(place) == threading.get_ident():
+            if self._claimed.get(place, (None,))[0] == threading.get_ident():
                 raise RuntimeError("this thread has claimed the message, and would wait for itself")
             if not self._released.wait_for(lambda: place not in self._claimed, timeout):
                 raise TimeoutError("the message is claimed by another thread")
-            self._claimed[place] = threading.get_ident()
+            self._claimed[place] = threading.get_ident(), None
         try:
             if until is None:
                 self._lock(fcntl.F_OFD_SETLKW, fcntl.F_WRLCK, place)
-            else:
-                self._try_until(place, until)
+                return
+            for pause in _pauses(until, lambda: self._try_lock(place), "the message is claimed by another process"):
+                time.sleep(pause)
         except BaseException:
             self._leave(place)
             raise
 
-    def _try_until(self, place: int, until: float) -> None:
-        pause = 0.001
-        while True:
-            try:
-                self._lock(fcntl.F_OFD_SETLK, fcntl.F_WRLCK, place)
-                return
-            except OSError as error:
-                if error.errno not in (errno.EAGAIN, errno.EACCES):
-                    raise
-            left = until - time.monotonic()
-            if left <= 0:
-                raise TimeoutError("the message is claimed by another process")
-            time.sleep(min(pause, left))
-            pause = min(2 * pause, 0.05)
+    def tries(self, place: int, timeout: Optional[float], task: "Optional[Task[object]]") -> Iterator[float]:
+        """Claims for a task: yields pauses until it has the claim."""
+        owner = threading.get_ident(), task
+
+        def has_claimed() -> bool:
+            with self._released:
+                if self._claimed.get(place) == owner:
+                    raise RuntimeError("this task has claimed the message, and would wait for itself")
+                if place in self._claimed or not self._try_lock(place):
+                    return False
+                self._claimed[place] = owner
+                return True
+        until = None if timeout is None else time.monotonic() + timeout
+        return _pauses(until, has_claimed, "the message is claimed by another task, thread or process")
+
+    def _try_lock(self, place: int) -> bool:
+        try:
+            self._lock(fcntl.F_OFD_SETLK, fcntl.F_WRLCK, place)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            return False
+        return True
 
     def _lock(self, command: int, kind: int, place: int) -> None:
         fcntl.fcntl(self.fd, command, _LOCK.pack(kind, os.SEEK_SET, place, 1, 0))

@@ -39,6 +39,9 @@ class Ticker:
         self._thread: Optional[threading.Thread] = None
         self._period = 0  # the one that ran when this last looked
 
+    def __repr__(self) -> str:
+        return f"<Ticker seconds={self.seconds} of {self.filter!r}>"
+
     def periods(self, seconds: float) -> int:
         """The periods to add a key with that is to be remembered for so many seconds at least.
 

@@ -113,11 +113,14 @@ class DupeFilter(RFPDupeFilter):
         self._working = set()  # requests that the scheduler has given out
         self._loop = self._saving = None
 
+    def __repr__(self):
+        return f"<{type(self).__name__} of {self.seen!r}>"
+
     @functools.cached_property
     def seen(self):
         if self._path and self._path.exists():
             return tamis.load(self._path, max_bytes=self._max_bytes)
-        seen = tamis.Bloom(self._capacity, self._fpp, max_bytes=self._max_bytes)
+        seen = tamis.Bloom(self._capacity, self._fpp, max_bytes=self._max_bytes, seed=0)
         before = self._path and self._path.with_name("requests.seen")
         if before and before.exists():  # of a crawl that was begun with RFPDupeFilter
             with open(before, "rb") as lines:

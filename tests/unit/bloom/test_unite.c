@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What is peculiar to unions of Bloom filters: how many keys one counts, what it leaves room for, and layers
- * that do not fit together; and intersections and similarity.  test_unite.c has what holds for all kinds.
+ * that do not fit together; and intersections and comparisons.  test_unite.c has what holds for all kinds.
  */
 #include "saved_unit.h"
 
@@ -254,6 +254,93 @@ static void an_intersection_answers_as_both_do(void **state)
     intersect(i / 8, capacities[i % 4], i / 4 % 2);
 }
 
+/* ---- inclusion ---- */
+
+static void includes(unsigned layout, bool growable, tamis_kind kind)
+{
+  tamis_options options = options_of(layout, 3000, growable);
+  options.kind = kind;
+  tamis_filter *a = make_with_options(&options), *b = make_with_options(&options);
+  assert_int_equal(tamis_includes(a, b), TAMIS_OK);
+  for (uint64_t i = 0; i < 3000; i++) {
+    assert_int_equal(tamis_add_hash(a, i), TAMIS_OK);
+    if (!tamis_contains_hash(b, i))
+      assert_int_equal(tamis_includes(b, a), TAMIS_ABSENT);
+    assert_int_equal(tamis_includes(a, b), TAMIS_OK);
+    assert_int_equal(tamis_add_hash(b, i), TAMIS_OK);
+    assert_int_equal(tamis_includes(b, a), TAMIS_OK);
+  }
+  assert_int_equal(tamis_includes(a, a), TAMIS_OK);
+  (void) tamis_add_hash(a, 2999); /* a copy more of what both have */
+  assert_int_equal(tamis_includes(a, b), TAMIS_OK);
+  assert_int_equal(tamis_includes(b, a), kind == TAMIS_COUNTING_BLOOM ? TAMIS_ABSENT : TAMIS_OK);
+  tamis_destroy(a), tamis_destroy(b);
+}
+
+static void a_filter_includes_what_it_has(void **state)
+{
+  (void) state;
+  for (unsigned layout = 0; layout <= TAMIS_LAYOUT_WORD; layout++) {
+    includes(layout, false, TAMIS_BLOOM);
+    includes(layout, true, TAMIS_BLOOM);
+  }
+  includes(TAMIS_LAYOUT_BLOCKED, true, TAMIS_COUNTING_BLOOM);
+}
+
+/* A full filter of the word layout has marks, which are no bits of keys. */
+static void marks_are_not_included(void **state)
+{
+  (void) state;
+  tamis_filter *a = make(TAMIS_LAYOUT_WORD, 100, false), *b;
+  for (uint64_t i = 0; tamis_add_hash(a, i) != TAMIS_EFULL; i++)
+    ;
+  assert_int_equal(tamis_intersect(a, a, &b), TAMIS_OK); /* without marks */
+  assert_int_equal(tamis_includes(a, b), TAMIS_OK);
+  assert_int_equal(tamis_includes(b, a), TAMIS_OK);
+  tamis_destroy(a), tamis_destroy(b);
+}
+
+/* Further layers are compared by their numbers, and one that is not there has no bits. */
+static void layers_include_layers(void **state)
+{
+  (void) state;
+  for (unsigned layout = 0; layout <= TAMIS_LAYOUT_WORD; layout++) {
+    tamis_filter *a = make_with_keys(layout, 100, true, 0, 2000),
+                 *b = make_with_keys(layout, 100, true, 0, 50), *other = make(layout, 100000, true);
+    struct bytes saved = saved_bytes(a);
+    struct source source = source_of(&saved);
+    tamis_filter *copy;
+    assert_int_equal(tamis_load(NULL, read_source, &source, &copy), TAMIS_OK);
+    assert_true(stats_of(a).layers > 2);
+    assert_int_equal(tamis_includes(a, b), TAMIS_OK);
+    assert_int_equal(tamis_includes(b, a), TAMIS_ABSENT);
+    assert_int_equal(tamis_includes(a, copy), TAMIS_OK);
+    assert_int_equal(tamis_includes(copy, a), TAMIS_OK);
+    assert_int_equal(tamis_add_hash(copy, 1000000), TAMIS_OK);
+    assert_int_equal(tamis_includes(a, copy), TAMIS_ABSENT);
+    assert_int_equal(tamis_includes(a, other), TAMIS_EINVAL);
+    tamis_destroy(a), tamis_destroy(b), tamis_destroy(copy), tamis_destroy(other);
+    free(saved.data);
+  }
+}
+
+static void other_kinds_are_not_compared(void **state)
+{
+  (void) state;
+  tamis_options options = options_of(0, 100, true);
+  tamis_filter *bloom = make_with_options(&options);
+  options.kind = TAMIS_CUCKOO;
+  tamis_filter *cuckoo = make_with_options(&options);
+  options.window = 3;
+  tamis_filter *window = make_with_options(&options);
+  assert_int_equal(tamis_includes(cuckoo, cuckoo), TAMIS_EUNSUPPORTED);
+  assert_int_equal(tamis_includes(window, window), TAMIS_EUNSUPPORTED);
+  assert_int_equal(tamis_includes(cuckoo, bloom), TAMIS_EINVAL);
+  assert_int_equal(tamis_includes(NULL, bloom), TAMIS_EINVAL);
+  assert_int_equal(tamis_includes(bloom, NULL), TAMIS_EINVAL);
+  tamis_destroy(bloom), tamis_destroy(cuckoo), tamis_destroy(window);
+}
+
 /* ---- similarity ---- */
 
 /* docs/internals/bloom.md has this formula. */
@@ -355,6 +442,10 @@ int main(void)
       cmocka_unit_test(later_layers_must_fit),
       cmocka_unit_test(an_intersection_has_the_options_of_its_first_filter),
       cmocka_unit_test(an_intersection_answers_as_both_do),
+      cmocka_unit_test(a_filter_includes_what_it_has),
+      cmocka_unit_test(marks_are_not_included),
+      cmocka_unit_test(layers_include_layers),
+      cmocka_unit_test(other_kinds_are_not_compared),
       cmocka_unit_test(estimates_err_as_documented),
       cmocka_unit_test(empty_and_equal_and_grown_filters),
   };
