@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Compares dedup.py with an exact set, on the paragraphs of what Debian's packages have below /usr/share.
 
-    scenario.py [--short] [--processes N] [--fpp P]
+    scenario.py [--documents N] [--processes N] [--fpp P]
 
 It prints a table, and fails if the filter has kept a document that the set has dropped, or has dropped more than its
 rate says.
@@ -70,7 +70,7 @@ def run(folder, name, *options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--documents", type=int, default=30_000, help="at most")
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--fpp", type=float, default=1e-6)
     options = parser.parse_args()
@@ -79,7 +79,7 @@ def main():
 
     with tempfile.TemporaryDirectory(prefix="tamis-example.") as name:
         folder = pathlib.Path(name)
-        count = make(folder, 30_000 if options.short else math.inf)
+        count = make(folder, options.documents)
         exact, of_exact = run(folder, "exact", "--exact")
         rough, of_filter = run(folder, "filter", "--capacity", count, "--fpp", options.fpp, "--processes",
                                options.processes)

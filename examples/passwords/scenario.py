@@ -8,7 +8,6 @@ DIR has the command `tamis` and the folder `wasm` of the npm package.  Prints a 
 README.md is broken.
 """
 import argparse
-import hashlib
 import json
 import os
 import pathlib
@@ -74,21 +73,6 @@ class Browser:
     def run(self, script, *arguments):
         return self.post(f"{self.session}/execute/sync", script=script, args=list(arguments))
 
-    def memory(self):
-        """The bytes that the page's process has for itself."""
-        self.post(f"{self.session}/goog/cdp/execute", cmd="HeapProfiler.collectGarbage", params={})
-        most = 0
-        for status in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                command = status.read_bytes()
-                if b"--type=renderer" in command and str(self.driver.folder).encode() in command:
-                    rollup = (status.parent / "smaps_rollup").read_text()
-                    most = max(most, 1024 * sum(int(line.split()[1]) for line in rollup.splitlines()
-                                                if line.startswith(("Private_Dirty", "Private_Clean"))))
-            except OSError:
-                pass  # it has ended
-        return most
-
 
 class Scene:
     def __init__(self, folder, options):
@@ -127,19 +111,6 @@ class Scene:
                              stdout=subprocess.PIPE, text=True).stdout
         found = set(out.splitlines())
         return [text in found for text in texts]
-
-
-def sorted_file(path, count):
-    """The first 8 bytes of the SHA-1 of each word, sorted; returns the seconds."""
-    begin = time.monotonic()
-    parts = [bytearray() for _ in range(256)]
-    for word in words.words(0, count):
-        digest = hashlib.sha1(word.encode()).digest()
-        parts[digest[0]] += digest[:8]
-    with open(path, "wb") as out:
-        for part in parts:
-            out.write(b"".join(sorted(bytes(part[i:i + 8]) for i in range(0, len(part), 8))))
-    return time.monotonic() - begin
 
 
 ASK = """
@@ -201,31 +172,26 @@ def check_updates(scene, browser, plain, count):
 
 def main(folder, options):
     scene, count = Scene(folder, options), options.words
-    plain, binary = folder / "words.txt", folder / "sorted"
+    plain = folder / "words.txt"
     with open(plain, "w") as out:
         subprocess.run([sys.executable, HERE / "words.py", "0", str(count)], stdout=out, check=True)
-    seconds_sorted = sorted_file(binary, count)
     seconds = scene.build(plain)
     packed = subprocess.run(["gzip", "-c", plain], stdout=subprocess.PIPE, check=True).stdout
     scene.serve()
     browser = Browser(folder / "browser")
-    browser.open(f"http://{HOST}:{scene.port}/tamis/src/errors.js")  # a page without the list
-    before = browser.memory()
     begin = time.monotonic()
     browser.open(f"http://{HOST}:{scene.port}/?every=0.2")
     wait_until(lambda: state(browser).get("lists") == "1", "the list is loaded")
     loaded = time.monotonic() - begin
-    memory = browser.memory() - before
     microseconds, wrong = check_answers(scene, browser, count)
     check_updates(scene, browser, plain, count)
 
     print(f"{count} words, fpp {options.fpp}\n")
     print("| | MiB | bytes a word | made in, s |\n|---|--:|--:|--:|")
     for name, size, took in (("plain list", plain.stat().st_size, None), ("plain list, gzip", len(packed), None),
-                             ("sorted file of 8 bytes of each SHA-1", binary.stat().st_size, seconds_sorted),
                              ("the filter", scene.list.stat().st_size, seconds)):
         print(f"| {name} | {size / MIB:.1f} | {size / count:.2f} | {'-' if took is None else f'{took:.1f}'} |")
-    print(f"\nThe page: loaded in {loaded:.1f} s, {memory / MIB:.0f} MiB more memory in its process, {microseconds:.1f} µs a word, "
+    print(f"\nThe page: loaded in {loaded:.1f} s, {microseconds:.1f} µs a word, "
           f"{100 * wrong:.2f} % of other words seem known")
     return 0
 
