@@ -3,7 +3,9 @@
  * The commands that tell the figures of a filter.
  */
 #include "commands.h"
+#include "growth.h"
 #include "keys.h"
+#include "memory.h"
 #include "settings.h"
 
 #include <inttypes.h>
@@ -82,7 +84,47 @@ static void reply_figure(server_ctx *ctx, const struct figure *f)
     server.ReplyWithLongLong(ctx, f->value);
 }
 
-static int reply_field(server_ctx *ctx, const struct figure *f, int n, const server_string *field)
+/* The rate that the filter keeps.  In RedisBloom the first layer of one that grows has half of it. */
+static double rate_of(const struct value *v, const tamis_stats *stats)
+{
+  if (!v->foreign)
+    return stats->fpp;
+  const double rate = v->foreign->layer[0].rate;
+  return v->foreign->options & FOREIGN_NONSCALING ? rate : 2 * rate;
+}
+
+static uint64_t most_capacity_of(const struct value *v, const tamis_stats *stats)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = stats->capacity;
+  options.fpp = stats->fpp;
+  options.max_bytes = v->traits.max_bytes;
+  options.layout = TAMIS_LAYOUT_CLASSIC;
+  options.allocator = memory_for_plans();
+  options.cleared_from = MEMORY_CLEARED_FROM;
+  options.stripes = 1;
+  const uint64_t most = growth_capacity(&options, INT64_MAX), now = value_capacity(v);
+  return most > now ? most : now;
+}
+
+/* Fields that only valkey-bloom has.  They come as there, which has neither array nor map. */
+static int reply_valkey_field(server_ctx *ctx, const struct value *v, const server_string *field)
+{
+  const tamis_stats stats = stats_of(v);
+  const bool grows = v->traits.expansion && !v->traits.window;
+  if (word_is(field, "ERROR"))
+    return server.ReplyWithDouble(ctx, rate_of(v, &stats));
+  if (word_is(field, "MAXSCALEDCAPACITY") && grows && !v->foreign)
+    return server.ReplyWithLongLong(ctx, (long long) most_capacity_of(v, &stats));
+  if (word_is(field, "TIGHTENING") && grows)
+    return server.ReplyWithError(ctx,
+                                 "ERR the filter has no tightening ratio: its layers take parts "
+                                 "of the rate by another rule");
+  return server.ReplyWithError(ctx, "ERR Invalid information value");
+}
+
+static int reply_field(server_ctx *ctx, const struct value *v, const struct figure *f, int n,
+                       const server_string *field)
 {
   for (int i = 0; i < n; i++) {
     if (!f[i].field || !word_is(field, f[i].field))
@@ -96,7 +138,7 @@ static int reply_field(server_ctx *ctx, const struct figure *f, int n, const ser
     reply_figure(ctx, &f[i]);
     return SERVER_OK;
   }
-  return server.ReplyWithError(ctx, "ERR Invalid information value");
+  return reply_valkey_field(ctx, v, field);
 }
 
 /* ---- advice ---- */
@@ -203,7 +245,7 @@ int command_info(server_ctx *ctx, tamis_kind kind, server_string **argv, int arg
     return reply_advice(ctx, v);
   int n = figures_of(v, figures);
   if (argc == 3)
-    return reply_field(ctx, figures, n, argv[2]);
+    return reply_field(ctx, v, figures, n, argv[2]);
   server.ReplyWithMap(ctx, n);
   for (int i = 0; i < n; i++) {
     server.ReplyWithSimpleString(ctx, figures[i].name);

@@ -7,7 +7,7 @@
  *    settings.*          what the operator has set
  *    commands.*          the table of the commands
  *    *_commands.c        what the commands do; so do merge.c, and window.* for ADVANCE
- *    reservation.*, add.*       creating filters, adding items
+ *    reservation.*, add.*       creating filters, adding items; growth.*: how far they grow
  *    keys.*              finding a key's value, and replies
  *    type.*              the types of keys: RDB, AOF, memory, copies
  *    value.*             what a key holds

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "reservation.h"
 
+#include "bytes.h"
 #include "commands.h"
+#include "growth.h"
 #include "keys.h"
 #include "memory.h"
 #include "settings.h"
@@ -110,10 +112,29 @@ static const char *read_max_bytes(struct reservation *w, const server_string *wo
   return read_number(word, 0, INT64_MAX, &w->traits.max_bytes) ? NULL : "ERR bad MAXBYTES";
 }
 
-/* A number, decimal or with 0x, or RANDOM.  A seed of 0 is one as any other here. */
+/* The errors of the two options that only valkey-bloom has are in its words. */
+static const char *read_tightening(struct reservation *w, const server_string *word)
+{
+  double ratio;
+  (void) w; /* the layers' parts of the rate are those of the library */
+  if (server.StringToDouble(word, &ratio) != SERVER_OK)
+    return "ERR bad tightening ratio";
+  return ratio > 0 && ratio < 1 ? NULL : "ERR (0 < tightening ratio range < 1)";
+}
+
+static const char *read_scale_to(struct reservation *w, const server_string *word)
+{
+  if (!read_number(word, 0, INT64_MAX, &w->scale_to))
+    return "ERR bad capacity";
+  return w->scale_to ? NULL : "ERR (capacity should be larger than 0)";
+}
+
+/* A number, decimal or with 0x, or RANDOM.  A seed of 0 is one as any other here.  That of
+ * valkey-bloom's INSERT is 32 bytes. */
 static const char *read_seed(struct reservation *w, const server_string *word)
 {
   static const uint64_t in_place_of_zero = UINT64_C(0x9e3779b97f4a7c15);
+  enum { VALKEY_SEED = 32 };
   size_t size;
   const char *text = server.StringPtrLen(word, &size);
   char *end, digits[24];
@@ -123,6 +144,10 @@ static const char *read_seed(struct reservation *w, const server_string *word)
   w->seed = 0;
   if (word_is(word, "RANDOM"))
     return NULL;
+  if (size == VALKEY_SEED && w->form == FORM_INSERT && w->kind == TAMIS_BLOOM) {
+    w->seed = sum_bytes(text, size, 1) | 1;
+    return NULL;
+  }
   if (!size || size >= sizeof digits || text[0] < '0' || text[0] > '9')
     return "ERR bad seed";
   (void) snprintf(digits, sizeof digits, "%.*s", (int) size, text);
@@ -215,6 +240,8 @@ static const struct option {
     {"PERIODS", read_periods, true, FORM_INSERT, FORM_INSERT},
     {"SEED", read_seed, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
     {"MAXBYTES", read_max_bytes, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
+    {"TIGHTENING", read_tightening, true, FORM_INSERT, 0},
+    {"VALIDATESCALETO", read_scale_to, true, FORM_INSERT, 0},
 };
 
 static const struct option *find_option(tamis_kind kind, enum reservation_form form,
@@ -254,7 +281,16 @@ static const char *check_together(struct reservation *w)
     return "ERR EVERY, NEXT and RENEWS need a WINDOW, and NEXT needs EVERY";
   if (w->kind == TAMIS_CUCKOO && w->traits.bucket_size * 2 > w->capacity)
     return "ERR Capacity must be at least (BucketSize * 2)";
-  return NULL;
+  if (w->scale_to && !w->traits.expansion)
+    return "ERR cannot use NONSCALING and VALIDATESCALETO options together";
+  return w->scale_to && w->traits.window ? "ERR VALIDATESCALETO needs a filter without a WINDOW"
+                                         : NULL;
+}
+
+/* In valkey-bloom, BF.INSERT may just create the filter, and BF.RESERVE is replicated so. */
+static bool may_lack_items(const struct reservation *w)
+{
+  return w->kind == TAMIS_BLOOM && !w->no_create && !w->life.ends;
 }
 
 /* BF.RESERVE overlooks a word that is no option, as RedisBloom's does: its clients may send some.
@@ -286,8 +322,9 @@ const char *reservation_read(struct reservation *w, enum reservation_form form,
     if (error)
       return error;
   }
-  if (form == FORM_INSERT && (!w->items || w->items == argc))
+  if (form == FORM_INSERT && (w->items == argc || (!w->items && !may_lack_items(w))))
     return reservation_wrong_arity;
+  w->items = w->items ? w->items : argc;
   return check_together(w);
 }
 
@@ -405,6 +442,14 @@ bool reservation_is_possible(tamis_kind kind, char *why, size_t size)
   if (result != TAMIS_OK)
     explain(&w, &options, result, why, size);
   return result == TAMIS_OK;
+}
+
+const char *reservation_refuses_scale(const struct reservation *w)
+{
+  const tamis_options options = options_of(w);
+  return growth_capacity(&options, w->scale_to) < w->scale_to
+             ? "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit"
+             : NULL;
 }
 
 struct value *reservation_create(server_ctx *ctx, server_string *key, struct reservation *w)

@@ -14,17 +14,18 @@ struct reservation {
   double rate;
   long long capacity;
   struct traits traits;
-  uint64_t seed;    /* 0: from chance */
-  uint64_t ttl;     /* seconds until the key expires; 0: it does not */
-  bool seeded;      /* SEED was there */
-  bool nonscaling;  /* NONSCALING was there */
-  bool expands;     /* EXPANSION was there */
-  bool limits;      /* MAXBYTES was there */
-  bool no_create;   /* NOCREATE was there */
-  struct life life; /* EX or PERIODS: of the items */
-  uint64_t seen;    /* options, by their numbers */
-  int items;        /* INSERT: where the items begin */
-  unsigned form;    /* of the command, as below; 0: it has no options */
+  uint64_t seed;     /* 0: from chance */
+  uint64_t ttl;      /* seconds until the key expires; 0: it does not */
+  bool seeded;       /* SEED was there */
+  bool nonscaling;   /* NONSCALING was there */
+  bool expands;      /* EXPANSION was there */
+  bool limits;       /* MAXBYTES was there */
+  bool no_create;    /* NOCREATE was there */
+  struct life life;  /* EX or PERIODS: of the items */
+  uint64_t seen;     /* options, by their numbers */
+  uint64_t scale_to; /* VALIDATESCALETO: to so many items the filter must be able to grow; 0: any */
+  int items;         /* INSERT: where the items begin */
+  unsigned form;     /* of the command, as below; 0: it has no options */
 };
 
 enum reservation_form { FORM_RESERVE = 1, FORM_INSERT = 2 };
@@ -40,6 +41,9 @@ bool reservation_is_possible(tamis_kind kind, char *why, size_t size);
 const char *reservation_read(struct reservation *w, enum reservation_form form,
                              server_string **argv, int argc, int from);
 extern const char reservation_wrong_arity[];
+
+/* Why the filter could not grow as VALIDATESCALETO says; NULL: it can. */
+const char *reservation_refuses_scale(const struct reservation *w);
 
 /* Reads the capacity, the rate or the items' seconds where these stand alone. */
 const char *reservation_read_capacity(struct reservation *w, const server_string *word);

@@ -198,6 +198,7 @@ typedef int (*server_apply)(server_ctx *ctx, void *data, server_string **error);
   F(int, SetCommandACLCategories, (server_command * command, const char *names), OPTIONAL)         \
   F(int, WrongArity, (server_ctx * ctx), REQUIRED)                                                 \
   F(int, ReplyWithLongLong, (server_ctx * ctx, long long number), REQUIRED)                        \
+  F(int, ReplyWithDouble, (server_ctx * ctx, double number), REQUIRED)                             \
   F(int, ReplyWithBool, (server_ctx * ctx, int yes), REQUIRED)                                     \
   F(int, ReplyWithNull, (server_ctx * ctx), REQUIRED)                                              \
   F(int, ReplyWithError, (server_ctx * ctx, const char *text), REQUIRED)                           \

@@ -24,39 +24,44 @@ struct settings settings = {.max_bytes = 512LL << 20,
 
 static struct number {
   const char *name;
-  const char *older; /* what RedisBloom called it before version 8 */
+  const char *older;  /* what RedisBloom called it before version 8 */
+  const char *valkey; /* what valkey-bloom calls it */
   long long *value;
   long long min, max;
   unsigned flags;
 } numbers[] = {
-    {"max-bytes", NULL, &settings.max_bytes, 0, INT64_MAX, CONFIG_MEMORY},
-    {"bf-initial-size", "INITIAL_SIZE", &settings.bf_initial_size, 1, 1LL << 40, 0},
-    {"bf-expansion-factor", NULL, &settings.bf_expansion_factor, 0, 32768, 0},
-    {"cf-initial-size", NULL, &settings.cf_initial_size, 2, 1LL << 40, 0},
-    {"cf-bucket-size", NULL, &settings.cf_bucket_size, 1, 255, 0},
-    {"cf-max-iterations", NULL, &settings.cf_max_iterations, 1, 65535, 0},
-    {"cf-expansion-factor", NULL, &settings.cf_expansion_factor, 0, 32768, 0},
-    {"cf-max-expansions", "CF_MAX_EXPANSIONS", &settings.cf_max_expansions, 1, 65535, 0},
-    {"seed", NULL, &settings.seed, 0, INT64_MAX, CONFIG_SENSITIVE},
+    {"max-bytes", NULL, NULL, &settings.max_bytes, 0, INT64_MAX, CONFIG_MEMORY},
+    {"bf-initial-size", "INITIAL_SIZE", "bloom-capacity", &settings.bf_initial_size, 1, 1LL << 40,
+     0},
+    {"bf-expansion-factor", NULL, "bloom-expansion", &settings.bf_expansion_factor, 0, 32768, 0},
+    {"cf-initial-size", NULL, NULL, &settings.cf_initial_size, 2, 1LL << 40, 0},
+    {"cf-bucket-size", NULL, NULL, &settings.cf_bucket_size, 1, 255, 0},
+    {"cf-max-iterations", NULL, NULL, &settings.cf_max_iterations, 1, 65535, 0},
+    {"cf-expansion-factor", NULL, NULL, &settings.cf_expansion_factor, 0, 32768, 0},
+    {"cf-max-expansions", "CF_MAX_EXPANSIONS", NULL, &settings.cf_max_expansions, 1, 65535, 0},
+    {"seed", NULL, NULL, &settings.seed, 0, INT64_MAX, CONFIG_SENSITIVE},
 };
 
 static struct rate {
   const char *name;
   const char *older;
+  const char *valkey;
   double *value;
   server_string *text; /* what CONFIG GET was told last */
 } rates[] = {
-    {"bf-error-rate", "ERROR_RATE", &settings.bf_error_rate, NULL},
-    {"cf-error-rate", NULL, &settings.cf_error_rate, NULL},
+    {"bf-error-rate", "ERROR_RATE", "bloom-fp-rate", &settings.bf_error_rate, NULL},
+    {"cf-error-rate", NULL, NULL, &settings.cf_error_rate, NULL},
 };
 
 enum { NUMBERS = sizeof numbers / sizeof *numbers, RATES = sizeof rates / sizeof *rates };
 
 /* ---- arguments ---- */
 
-static bool is_named(const server_string *word, const char *name, const char *older)
+static bool is_named(const server_string *word, const char *name, const char *older,
+                     const char *valkey)
 {
-  return word_is(word, name) || (older && word_is(word, older));
+  return word_is(word, name) || (older && word_is(word, older)) ||
+         (valkey && word_is(word, valkey));
 }
 
 /* A number of bytes may have a unit, as in redis.conf: kb, mb, gb. */
@@ -98,10 +103,10 @@ static bool read_rate(const struct rate *rate, const server_string *word)
 static bool read_setting(const server_string *name, const server_string *value)
 {
   for (size_t i = 0; i < NUMBERS; i++)
-    if (is_named(name, numbers[i].name, numbers[i].older))
+    if (is_named(name, numbers[i].name, numbers[i].older, numbers[i].valkey))
       return read_number(&numbers[i], value);
   for (size_t i = 0; i < RATES; i++)
-    if (is_named(name, rates[i].name, rates[i].older))
+    if (is_named(name, rates[i].name, rates[i].older, rates[i].valkey))
       return read_rate(&rates[i], value);
   return false;
 }

@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "keys.h"
 #include "reservation.h"
+#include "settings.h"
 #include "window.h"
 
 int command_reserve(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
@@ -119,6 +120,8 @@ static int add_several(server_ctx *ctx, struct reservation *w, server_string *ke
   struct value *v = filter_to_fill(ctx, w->kind, key, w);
   if (!v)
     return SERVER_OK;
+  if (!n)
+    return server.ReplyWithArray(ctx, 0);
   if (mode.ends)
     mode.periods = window_periods_of(&v->traits, &w->life);
   if (!at_once)
@@ -168,6 +171,8 @@ static int insert(server_ctx *ctx, tamis_kind kind, server_string **argv, int ar
     return server.WrongArity(ctx);
   reservation_init(&w, kind);
   const char *error = reservation_read(&w, FORM_INSERT, argv, argc, 2);
+  if (!error && w.scale_to && !must_obey(ctx))
+    error = reservation_refuses_scale(&w);
   if (error)
     return reservation_reply_error(ctx, error);
   return add_several(ctx, &w, argv[1], argv + w.items, argc - w.items, unique, false);

@@ -253,6 +253,12 @@ static int fake_ReplyWithLongLong(server_ctx *ctx, long long number)
   return reply(":%lld ", number);
 }
 
+static int fake_ReplyWithDouble(server_ctx *ctx, double number)
+{
+  (void) ctx;
+  return reply(",%g ", number);
+}
+
 static int fake_ReplyWithBool(server_ctx *ctx, int yes)
 {
   return fake_ReplyWithLongLong(ctx, yes != 0);

@@ -29,6 +29,14 @@ ERR Capacity must be at least (BucketSize * 2): CF.RESERVE q 1; CF.INSERT q CAPA
 ERR bad capacity: BF.RESERVE q 0.01 x; BF.RESERVE q 0.01 18446744073709551616; BF.RESERVE b 0.01 007; BF.RESERVE q 0.01 +5
 ERR Bad capacity: CF.RESERVE q x; BF.INSERT q CAPACITY 0.3 ITEMS a; CF.INSERTNX q CAPACITY 5 CAPACITY y ITEMS a
 ERR bad error rate: BF.RESERVE q zero 100; BF.RESERVE q nan 100; CF.RESERVE q 100 ERROR x
+ERR bad capacity: BF.INSERT q VALIDATESCALETO x ITEMS a; BF.INSERT q VALIDATESCALETO -1
+ERR (capacity should be larger than 0): BF.INSERT q VALIDATESCALETO 0 ITEMS a
+ERR cannot use NONSCALING and VALIDATESCALETO options together: BF.INSERT q NONSCALING VALIDATESCALETO 9; BF.INSERT b EXPANSION 0 VALIDATESCALETO 9
+ERR VALIDATESCALETO needs a filter without a WINDOW: BF.INSERT q WINDOW 3 VALIDATESCALETO 9 ITEMS a
+ERR provided VALIDATESCALETO causes bloom object to exceed memory limit: BF.INSERT b VALIDATESCALETO 9223372036854775807 ITEMS a
+ERR bad tightening ratio: BF.INSERT q TIGHTENING x ITEMS a; BF.INSERT q TIGHTENING nan ITEMS a
+ERR (0 < tightening ratio range < 1): BF.INSERT q TIGHTENING 0 ITEMS a; BF.INSERT q TIGHTENING 1
+ERR the filter has no tightening ratio: its layers take parts of the rate by another rule: BF.INFO b TIGHTENING
 ERR Bad error rate: BF.INSERT q ERROR x ITEMS a; CF.INSERT q ERROR x ITEMS a
 ERR Nonscaling filters cannot expand: BF.RESERVE q 0.01 100 NONSCALING EXPANSION 2
 ERR no expansion: BF.RESERVE q 0.01 100 EXPANSION
@@ -42,6 +50,7 @@ ERR Couldn't parse BUCKETSIZE: CF.RESERVE q 100 BUCKETSIZE x
 ERR Couldn't parse MAXITERATIONS: CF.RESERVE q 100 MAXITERATIONS x
 ERR Couldn't parse EXPANSION: CF.RESERVE q 100 EXPANSION x
 ERR Unknown argument received: CF.RESERVE q 100 WORD 1; BF.INSERT q WORD ITEMS a; CF.INSERT q EXPANSION 1 ITEMS a
+ERR Unknown argument received: CF.INSERT q TIGHTENING 0.5 ITEMS a; CF.INSERT q VALIDATESCALETO 9 ITEMS a
 ERR bad seed: BF.RESERVE q 0.1 9 SEED -1; CF.RESERVE q 9 SEED +1; BF.RESERVE q 0.1 9 SEED 0x; CF.RESERVE q 9 SEED 1x
 ERR bad seed: BF.RESERVE q 0.1 9 SEED EXPANSION; BF.RESERVE q 0.1 9 SEED 18446744073709551616
 ERR bad seed: CF.RESERVE q 9 SEED 0x10000000000000000
@@ -56,7 +65,7 @@ ERR item exists: BF.RESERVE b 0.01 100 TTL 1; CF.RESERVE c 100; CF.LOADCHUNK c 1
 ERR not found: BF.INSERT q NOCREATE ITEMS a; CF.INSERTNX q NOCREATE ITEMS a; BF.INFO q ADVICE; CF.SCANDUMP q 0; BF.MERGE b q
 ERR Not found: CF.DEL q a; CF.DEL s a; CF.DEL b a
 ERR Cuckoo filter was not found: CF.COMPACT q; CF.COMPACT s
-ERR Invalid information value: BF.INFO b NONSENSE
+ERR Invalid information value: BF.INFO b NONSENSE; BF.INFO full MAXSCALEDCAPACITY; BF.INFO full TIGHTENING; BF.INFO bw MAXSCALEDCAPACITY
 ERR non scaling filter is full: BF.ADD full d
 ERR Filter is full: CF.ADD still d
 ERR Second argument must be numeric: BF.SCANDUMP b x; BF.LOADCHUNK b x y
@@ -75,6 +84,7 @@ WRONGTYPE Operation against a key holding the wrong kind of value: BF.RESERVE s 
 WRONG_NUMBERS = """BF.RESERVE q 0.1 9 a b c d; BF.RESERVE q 0.1 9 NONSCALING a b c; BF.RESERVE q 0.1 9 TTL; CF.RESERVE q 9 WORD
 CF.RESERVE q 9 EXPANSION 2 MAXITERATIONS; CF.RESERVE q 9 BUCKETSIZE 4 BUCKETSIZE; CF.RESERVE q 9 SEED 1 EXPANSION
 BF.INSERT q EX; BF.INSERT q NOCREATE; BF.INSERT q ITEMS; BF.INSERT q NOCREATE ITEMS; BF.INSERT q NOCREATE CAPACITY; CF.INSERTNX q NOCREATE ITEMS
+CF.INSERT q CAPACITY 9; BF.INSERT q WINDOW 3 PERIODS 1; BF.INSERT q TIGHTENING; BF.INSERT q VALIDATESCALETO
 BF.EXISTS q b KEY; CF.EXISTS q b KEY; BF.INFO b CAPACITY SIZE; CF.INFO c SIZE; CF.COMPACT c x""".replace("\n", "; ")
 
 
@@ -89,7 +99,7 @@ def talk(request, server):
 def test_refusals(talk):
     """Clients and their tests compare these texts; and an error creates nothing."""
     client, _, _ = talk
-    for command in ("BF.ADD b a", "CF.ADD c a", "SET s x", "CF.RESERVE w 9 WINDOW 3", "BF.RESERVE full 1e-6 2 NONSCALING", "BF.MADD full a b"):
+    for command in ("BF.ADD b a", "CF.ADD c a", "SET s x", "CF.RESERVE w 9 WINDOW 3", "BF.RESERVE bw 0.1 9 WINDOW 3", "BF.RESERVE full 1e-6 2 NONSCALING", "BF.MADD full a b"):
         client(*command.split())
     client("CF.RESERVE", "still", "4", "EXPANSION", "0", "SEED", "1")
     client.pipeline([["CF.ADD", "still", i] for i in range(40)])
@@ -129,6 +139,21 @@ def test_options(talk):
         same(client(f"{kind}.EXISTS", f"{kind} f", "a", "WITHKEY"), yes)
         same(client(f"{kind}.EXISTS", f"{kind} f", "b", "withkey"), no)
         same(client(f"{kind}.EXISTS", "missing", "b", "WITHKEY"), None, "it tells a missing key from a missing item")
+
+
+def test_words_of_valkey_bloom(talk):
+    """BF.INSERT may just create a filter, with a seed of 32 bytes; BF.INFO has three more fields."""
+    client, yes, _ = talk
+    create = "CAPACITY 1000 ERROR 0.001 TIGHTENING 0.5 VALIDATESCALETO 1000000".split()
+    for key, seed in (("a", b"\0" * 32), ("b", b"\0" * 32), ("c", b"\0" * 31 + b"\1")):
+        same(client("BF.INSERT", key, *create, "SEED", seed), [])
+        same(client("BF.INSERT", key, "CAPACITY", 5), [], "a filter that is there")
+        same(client("BF.INSERT", key, "VALIDATESCALETO", 5, "ITEMS", key), [yes])
+        same(info(client, "BF.INFO", key)["Capacity"], 1000)
+    same(client("BF.MERGE", "a", "b"), "OK")
+    assert "do not fit" in client.error("BF.MERGE", "a", "c")
+    same(client("BF.INFO", "a", "error"), 0.001 if yes is True else b"0.001")
+    same(client("BF.INFO", "a", "MAXSCALEDCAPACITY"), 1000 << 17)
 
 
 def test_full(talk):

@@ -3,6 +3,7 @@
 for takes the server down, rates hold when filters grow a thousandfold, and copies cost nothing.
 """
 import pathlib
+import random
 import sys
 
 import pytest
@@ -148,6 +149,27 @@ def test_what_is_too_large(server):
     wait_until(lambda: used(server) < before + (1 << 20), "the memory is given back")
 
 
+def test_growth_is_foretold(server):
+    """A filter grows as far as BF.INFO and VALIDATESCALETO say, or once more where its bytes are scarce."""
+    draw = random.Random(5)
+    exact = trials = 0
+    while trials < 40:
+        rate, capacity, most = 10 ** draw.uniform(-9, -0.1), int(10 ** draw.uniform(0, 3.5)), int(10 ** draw.uniform(2.6, 5.3))
+        options = ["CAPACITY", capacity, "ERROR", rate, "MAXBYTES", most]
+        if isinstance(server.client.pipeline([["BF.INSERT", trials, *options]])[0], ReplyError):
+            continue
+        told = server("BF.INFO", trials, "MAXSCALEDCAPACITY")
+        same(server("BF.INSERT", trials, *options, "VALIDATESCALETO", told), [])
+        assert "exceed memory limit" in server.error("BF.INSERT", trials, *options, "VALIDATESCALETO", told + 1)
+        for start in range(0, 1 << 22, 5000):
+            if isinstance(server("BF.MADD", trials, *range(start, start + 5000))[-1], ReplyError):
+                break
+        (reached,) = server("BF.INFO", trials, "CAPACITY")
+        assert reached in (told, 2 * told), (options, told, reached)
+        exact, trials = exact + (reached == told), trials + 1
+    assert exact > 30, exact
+
+
 def test_most_bytes(context):
     """The limit of one filter: what is larger is not created, and what reaches it goes on without more keys."""
     server = context.start(arguments=("max-bytes", "1mb"))
@@ -211,10 +233,16 @@ def test_settings(context):
     same(server("CONFIG", "GET", "tamis.*"), before)
     same(server(*"CONFIG SET tamis.cf-initial-size 19 tamis.cf-bucket-size 9".split()), "OK")
     same(server("CF.ADD", "g", "a"), 1)
-    for arguments in (("bf-error-rate", "2"), ("bf-initial-size",), ("unknown", "1"), ("max-bytes", "-5"),
+    for arguments in (("bf-error-rate", "2"), ("bf-initial-size",), ("unknown", "1"), ("bloom-use-random-seed", "no"), ("max-bytes", "-5"),
                       ("max-bytes", "100"), ("cf-bucket-size", "255", "cf-initial-size", "509")):
         with pytest.raises(RuntimeError, match="argument"):
             context.start(arguments=arguments)
+
+
+def test_settings_of_valkey_bloom(context):
+    server = context.start(arguments=("bloom-capacity", "300", "bloom-expansion", "4", "bloom-fp-rate", "0.02"))
+    for name, value in (("bf-initial-size", b"300"), ("bf-expansion-factor", b"4"), ("bf-error-rate", b"0.02")):
+        same(server("CONFIG", "GET", f"tamis.{name}")[1], value)
 
 
 def page_faults(server):
