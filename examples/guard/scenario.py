@@ -106,7 +106,7 @@ def savings(scene):
             if what == "ids that do not exist":
                 check(said["queries"] == count if each is plain else said["queries"] <= count // 100,
                       "the filter keeps such requests from the database", said)
-    print(f"The filter lets one id in a thousand pass.  It takes {guard.stats()['bytes'] // 1024} KiB, for up to {CAPACITY} ids.")
+    print(f"The filter lets one id in a thousand pass when it is full.  It takes {guard.stats()['bytes'] // 1024} KiB, for up to {CAPACITY} ids.")
 
 
 # ---- what it promises ----
