@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "index_file.h"
 #include "interrupt.h"
+#include "names.h"
 #include "numbers.h"
 #include "options.h"
 #include "output.h"
@@ -24,11 +25,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { KEY_FILES_FROM = 0x200 };
+
 struct index_options {
   struct shared_options shared;
   double fpp;
-  char **files;
+  char **files; /* those of the command line */
   size_t file_count;
+  const char *list; /* NULL: not given */
+  char end;         /* of a name in it */
+  bool recursive;
 };
 
 static const double usual_fpp = 0.01;
@@ -48,6 +54,15 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   case 'p':
     options->fpp = parse_fpp("--fpp", argument);
     return 0;
+  case 'r':
+    options->recursive = true;
+    return 0;
+  case '0':
+    options->end = '\0';
+    return 0;
+  case KEY_FILES_FROM:
+    options->list = argument;
+    return 0;
   case ARGP_KEY_ARGS:
     options->files = state->argv + state->next;
     options->file_count = (size_t) (state->argc - state->next);
@@ -59,6 +74,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option entries[] = {
     {"fpp", 'p', "RATE", 0, "How many of the other files a look-up names (default 0.01)", 1},
+    {"files-from", KEY_FILES_FROM, "FILE", 0,
+     "Index the files whose names are in FILE, one on a line; -: standard input", 1},
+    {"null", '0', NULL, 0, "Names in FILE end with a byte of zero, as 'find -print0' writes them",
+     1},
+    {"recursive", 'r', NULL, 0, "Of a folder, index all files in it and below it", 1},
     {NULL, 0, NULL, 0, NULL, 0}};
 
 static const struct argp index_argp = {
@@ -85,6 +105,8 @@ static const struct argp index_argp = {
     "  tamis index --threads 0 -o logs.index access.log urls-*.gz\n"
     "  tamis index --regex '[0-9a-f]{32}' -o traces.index *.log *.gz\n"
     "  tamis index -o logs.index            # what has changed is read again\n"
+    "  find . -name '*.log' -print0 | tamis index -0 --files-from - -o all.index\n"
+    "  tamis index -o all.index -r .\n"
     "  tamis grep logs.index \"$id\"",
     children,
     NULL,
@@ -302,19 +324,48 @@ static void keep_path(void *path)
   (void) path;
 }
 
-static bool is_same_file(const char *a, const char *b)
+static bool is_folder(const char *path)
 {
-  struct stat of_a, of_b;
-  return stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
-         of_a.st_ino == of_b.st_ino;
+  struct stat status;
+  return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* An index of itself would change with each run. */
-static void check_files(const struct index_options *options)
+/* An index of itself would change with each run: INDEX cannot be one of the `named` files, and is left
+ * out of those that folders have. */
+static void leave_out_index(struct names *names, size_t named, const char *index)
 {
-  for (size_t i = 0; i < options->file_count; i++)
-    if (is_same_file(options->files[i], options->shared.output))
-      usage_error("'%s' is INDEX itself, and cannot be one of its files", options->files[i]);
+  size_t kept = 0;
+  struct stat of_index, status;
+  if (stat(index, &of_index) != 0)
+    return;
+  for (size_t i = 0; i < names->count; i++) {
+    bool same = stat(names->at[i], &status) == 0 && status.st_dev == of_index.st_dev &&
+                status.st_ino == of_index.st_ino;
+    if (same && i < named)
+      usage_error("'%s' is INDEX itself, and cannot be one of its files", names->at[i]);
+    if (same)
+      free(names->at[i]);
+    else
+      names->at[kept++] = names->at[i];
+  }
+  names->count = kept;
+}
+
+/* All files that the command line asks for.  False after fail(): there is no memory, or no list. */
+static bool collect_files(const struct index_options *options, struct names *names)
+{
+  struct names folders = {.at = NULL};
+  bool good = options->list == NULL || names_read(names, options->list, options->end);
+  for (size_t i = 0; good && i < options->file_count; i++)
+    good = names_add(options->recursive && is_folder(options->files[i]) ? &folders : names,
+                     options->files[i]);
+  size_t named = names->count;
+  for (size_t i = 0; good && i < folders.count; i++)
+    good = names_walk(names, folders.at[i]);
+  if (good)
+    leave_out_index(names, named, options->shared.output);
+  names_free(&folders);
+  return good;
 }
 
 /* Adds a named file, unless it is known.  False after fail(): there is no memory. */
@@ -332,14 +383,14 @@ static bool add_file(struct index_file *index, const char *path, void **known)
 }
 
 /* Adds those of the named files that are not in the index, in their order. */
-static bool add_files(struct index_file *index, char **files, size_t n)
+static bool add_files(struct index_file *index, const struct names *files)
 {
   void *known = NULL; /* a tree of their names */
   bool good = true;
   for (size_t i = 0; good && i < index->count; i++)
     good = tsearch(index->entries[i].path, &known, compare_paths) != NULL;
-  for (size_t i = 0; good && i < n; i++)
-    good = add_file(index, files[i], &known);
+  for (size_t i = 0; good && i < files->count; i++)
+    good = add_file(index, files->at[i], &known);
   if (!good)
     fail("out of memory");
   tdestroy(known, keep_path);
@@ -368,7 +419,8 @@ static void check_rule(const struct index_options *options, const struct index_f
 }
 
 /* A new index has a seed that nobody knows. */
-static bool begin_index(const struct index_options *options, struct index_file *index)
+static bool begin_index(const struct index_options *options, const struct names *files,
+                        struct index_file *index)
 {
   tamis_options any = TAMIS_OPTIONS_INIT;
   tamis_stats stats = TAMIS_STATS_INIT;
@@ -376,7 +428,7 @@ static bool begin_index(const struct index_options *options, struct index_file *
   any.capacity = 1;
   *index = (struct index_file){.rule = options->shared.keys,
                                .fpp = options->fpp > 0 ? options->fpp : usual_fpp};
-  if (options->file_count == 0)
+  if (files->count == 0)
     usage_error("'%s' does not exist, so index needs files; see 'tamis index --help'",
                 options->shared.output);
   int result = tamis_create(&any, &filter);
@@ -406,13 +458,13 @@ static void summarize(const struct work *work, uint64_t dropped, double seconds)
   summary_speed(work->bytes, work->lines, seconds);
 }
 
-static void update(const struct index_options *options, struct index_file *index,
-                   struct output *output)
+static void update(const struct index_options *options, const struct names *files,
+                   struct index_file *index, struct output *output)
 {
   struct work work = {.index = index, .lock = PTHREAD_MUTEX_INITIALIZER};
   double begin = now_seconds();
   uint64_t dropped = drop_lost_files(index);
-  if (dropped > 0 && index->count == 0 && options->file_count == 0) {
+  if (dropped > 0 && index->count == 0 && files->count == 0) {
     fail("none of the files of '%s' is there, so it stays as it is; their names begin in this "
          "folder",
          options->shared.output);
@@ -420,7 +472,7 @@ static void update(const struct index_options *options, struct index_file *index
   }
   tamis_filter *hasher = create_filter(index, 1);
   work.hasher = hasher;
-  if (hasher != NULL && add_files(index, options->files, options->file_count)) {
+  if (hasher != NULL && add_files(index, files)) {
     work.stale = calloc(index->count + 1, sizeof *work.stale);
     if (work.stale == NULL) {
       fail("out of memory");
@@ -436,28 +488,37 @@ static void update(const struct index_options *options, struct index_file *index
   tamis_destroy(hasher);
 }
 
-int index_main(int argc, char **argv)
+static void run(const struct index_options *options, const struct names *files)
 {
-  static char name[] = "tamis index";
-  struct index_options options = {.shared = SHARED_OPTIONS_INIT};
   struct index_file index;
   struct inputs none = {.count = 0};
   struct output output;
   struct stamp stamp;
+  const char *path = options->shared.output;
+  bool exists = stamp_of_path(path, &stamp) || errno != ENOENT;
+  bool begun = exists ? index_read(&index, path) : begin_index(options, files, &index);
+  if (begun && exists)
+    check_rule(options, &index);
+  if (begun && output_open_filter(&output, path, &none))
+    update(options, files, &index, &output);
+  if (begun)
+    output_close(&output);
+  index_free(&index);
+}
+
+int index_main(int argc, char **argv)
+{
+  static char name[] = "tamis index";
+  struct index_options options = {.shared = SHARED_OPTIONS_INIT, .end = '\n'};
+  struct names files = {.at = NULL};
   options.shared.command = name;
   parse_command_line(&index_argp, argc, argv, &options.shared, &options);
   if (options.shared.output == NULL)
     usage_error("index needs -o INDEX; see 'tamis index --help'");
-  check_files(&options);
-
-  bool exists = stamp_of_path(options.shared.output, &stamp) || errno != ENOENT;
-  bool begun = exists ? index_read(&index, options.shared.output) : begin_index(&options, &index);
-  if (begun && exists)
-    check_rule(&options, &index);
-  if (begun && output_open_filter(&output, options.shared.output, &none))
-    update(&options, &index, &output);
-  if (begun)
-    output_close(&output);
-  index_free(&index);
+  if (options.end == '\0' && options.list == NULL)
+    usage_error("--null needs --files-from");
+  if (collect_files(&options, &files))
+    run(&options, &files);
+  names_free(&files);
   return finish();
 }

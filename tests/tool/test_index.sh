@@ -199,7 +199,47 @@ for n in 0 1 10 100 1000 10000; do
 done
 check "an index takes what the document says${outside:-}" test -z "${outside:-}"
 
+# ---- lists and folders ----
+
+printf 'a' >'a name'
+printf 'b' >$'a\nname'
+printf 'c' >' blank '
+printf '%s\n\n%s\n' 'a name' ' blank ' >list
+try "a list of names" figure_is files 2 : index -o listed --stats --files-from list
+try "... which are whole lines" output_is ' blank ' : which listed c
+printf '%s\0' 'a name' $'a\nname' >list0
+try "a list whose names end with zeros" figure_is files 3 : index -o listed --stats -0 --files-from - <list0
+try "... and have newlines" output_is $'a\nname' : which listed b
+try "names of a list and of the command line" figure_is files 4 : index -o listed --stats --files-from list 1.txt
+try "a list without names brings up to date" figure_is files 4 : index -o listed --stats --files-from /dev/null
+mkdir -p tree/.hidden/deep tree/empty 'tree/a folder'
+echo one >tree/1 && echo two >tree/.hidden/deep/2 && echo three >'tree/a folder/3' && gzip <tree/1 >tree/4.gz
+ln -s ../1.txt tree/link && ln -s .. tree/up && mkfifo tree/fifo
+echo outside >outside && ln -s tree linked
+try "a folder is no file" one_line 1 "cannot open 'tree': Is a directory" : index -o tree.index 1.txt tree
+rm tree.index
+try "all files in a folder" figure_is files 4 : index -o tree/index --stats -r tree
+run which tree/index one two three
+check "... are named by their paths" output_is "$(printf '%s\n' tree/1 tree/4.gz 'tree/a folder/3' tree/.hidden/deep/2)"
+try "INDEX in it is left out" figure_is files 4 : index -o tree/index --stats -r tree/
+rm tree/index
+try "folders and files" figure_is files 6 : index -o tree.index --stats -r outside tree 1.txt
+run index -o linked.index -r linked
+run which linked.index one
+check "a folder behind a link is followed" output_is "$(printf 'linked/1\nlinked/4.gz')"
+if [ "$(id -u)" -ne 0 ]; then
+  mkdir -m 0 tree/closed
+  try "a folder that cannot be read" one_line 1 "cannot open 'tree/closed': Permission denied" : index -o some.index -r tree
+  try "... and the others are" output_is tree/.hidden/deep/2 : which some.index two
+  rmdir tree/closed
+fi
+
 # ---- bad input ----
+
+try "a list that is not there" one_line 1 "cannot open 'none'" : index -o none.index --files-from none
+try "... makes no index" test ! -e none.index : index -o none.index --files-from none
+try "names with zeros" one_line 1 "use --null" : index -o none.index --files-from list0
+usage "--null needs --files-from" index -0 -o none.index 1.txt
 
 try "no INDEX" one_line 2 "index needs -o INDEX" : index 1.txt
 try "no files" one_line 2 "'none' does not exist" : index -o none
