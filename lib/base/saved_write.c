@@ -126,6 +126,8 @@ void tamis__saved_begin(struct saved_writer *w, const struct saved_head *head)
     w->result = TAMIS_ENOMEM;
     return;
   }
+  /* A small filter touches little of it. */
+  tamis__memory_use_small_pages(&w->allocator, w->buffer, BUFFER);
   put_header(w->buffer, head);
   add_sum(w, saved_get64(w->buffer + SAVED_HEADER - 8));
   advance(w, SAVED_HEADER);
