@@ -20,12 +20,11 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { KEY_FILES_FROM = 0x200 };
+enum { KEY_FILES_FROM = 0x200, KEY_ADD };
 
 struct index_options {
   struct shared_options shared;
@@ -35,6 +34,7 @@ struct index_options {
   const char *list; /* NULL: not given */
   char end;         /* of a name in it */
   bool recursive;
+  bool add; /* the other files of INDEX stay as they are */
 };
 
 static const double usual_fpp = 0.01;
@@ -60,6 +60,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   case '0':
     options->end = '\0';
     return 0;
+  case KEY_ADD:
+    options->add = true;
+    return 0;
   case KEY_FILES_FROM:
     options->list = argument;
     return 0;
@@ -74,6 +77,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option entries[] = {
     {"fpp", 'p', "RATE", 0, "How many of the other files a look-up names (default 0.01)", 1},
+    {"add", KEY_ADD, NULL, 0, "Add FILEs that INDEX does not have, and look at no other file of it",
+     1},
     {"files-from", KEY_FILES_FROM, "FILE", 0,
      "Index the files whose names are in FILE, one on a line; -: standard input", 1},
     {"null", '0', NULL, 0, "Names in FILE end with a byte of zero, as 'find -print0' writes them",
@@ -89,7 +94,7 @@ static const struct argp index_argp = {
     "grep' find the files that may hold a line.\v"
     "If INDEX exists, it is brought up to date: FILEs are added, files that have changed are read "
     "again, and those that are gone are dropped.  Then --field, --regex, their like and --fpp are "
-    "those of INDEX, and others are an error.  One run at a time changes INDEX.\n\n"
+    "those of INDEX, and others are an error.  Runs that change one INDEX wait for each other.\n\n"
     "With --regex a line has a key for each match.  A line that has no such field or match has "
     "none, and is not found.\n\n"
     "Compressed files (gzip, zstd, xz and others) are read by the programs that decompress them.  "
@@ -169,7 +174,6 @@ static bool take_hash(void *context, const char *key, size_t length)
 struct work {
   struct index_file *index;
   const tamis_filter *hasher; /* any filter with the seed of the index */
-  bool *stale;                /* of each entry: it is to be read */
   pthread_mutex_t lock;
   size_t next;
   uint64_t bytes, lines, read; /* of all files that were read, unpacked */
@@ -237,15 +241,15 @@ static bool read_keys(struct work *work, struct key_finder *finder, const struct
 static void read_file(struct work *work, struct key_finder *finder, struct index_entry *entry)
 {
   struct hashes h = {.hasher = work->hasher};
-  if (entry->owned)
-    free(entry->filter);
-  entry->owned = false;
+  const struct stamp before = entry->stamp;
+  const bool had_filter = entry->filter_bytes > 0;
   entry->filter = NULL;
   entry->filter_bytes = entry->keys = 0;
   if (!stamp_of_path(entry->path, &entry->stamp))
     fail("cannot open '%s': %s", entry->path, strerror(errno));
   else if (read_keys(work, finder, entry, &h))
     make_filter(work->index, entry, &h);
+  entry->fresh |= had_filter || entry->filter_bytes > 0 || !stamp_equal(&before, &entry->stamp);
   free(h.at);
 }
 
@@ -253,7 +257,7 @@ static struct index_entry *take_entry(struct work *work)
 {
   struct index_entry *entry = NULL;
   pthread_mutex_lock(&work->lock);
-  while (work->next < work->index->count && !work->stale[work->next])
+  while (work->next < work->index->count && !work->index->entries[work->next].stale)
     work->next++;
   if (work->next < work->index->count)
     entry = &work->index->entries[work->next++];
@@ -298,30 +302,24 @@ static bool is_gone(int error)
   return error == ENOENT || error == ENOTDIR || error == EISDIR || error == EINVAL;
 }
 
-/* Leaves out files that are gone.  Returns how many. */
-static uint64_t drop_lost_files(struct index_file *index)
+/* Finds out which files are to be read, and leaves out those that are gone.  Returns how many. */
+static uint64_t look_at_files(struct index_file *index)
 {
   size_t kept = 0;
-  struct stamp stamp;
   for (size_t i = 0; i < index->count; i++) {
-    if (!stamp_of_path(index->entries[i].path, &stamp) && is_gone(errno))
-      free(index->entries[i].path);
-    else
-      index->entries[kept++] = index->entries[i];
+    struct index_entry entry = index->entries[i];
+    struct stamp stamp;
+    bool there = stamp_of_path(entry.path, &stamp);
+    if (!there && is_gone(errno)) {
+      free(entry.path);
+      continue;
+    }
+    entry.stale = entry.filter_bytes == 0 || !there || !stamp_equal(&stamp, &entry.stamp);
+    index->entries[kept++] = entry;
   }
   uint64_t dropped = index->count - kept;
   index->count = kept;
   return dropped;
-}
-
-static int compare_paths(const void *a, const void *b)
-{
-  return strcmp(a, b);
-}
-
-static void keep_path(void *path)
-{
-  (void) path;
 }
 
 static bool is_folder(const char *path)
@@ -368,44 +366,73 @@ static bool collect_files(const struct index_options *options, struct names *nam
   return good;
 }
 
-/* Adds a named file, unless it is known.  False after fail(): there is no memory. */
-static bool add_file(struct index_file *index, const char *path, void **known)
+/* A file that is asked for. */
+struct named {
+  const char *path;
+  size_t order;
+  bool known; /* it is in the index, or was named before */
+};
+
+static int compare_paths(const void *a, const void *b)
+{
+  const struct named *x = a, *y = b;
+  int paths = strcmp(x->path, y->path);
+  return paths != 0 ? paths : (x->order > y->order) - (x->order < y->order);
+}
+
+static int compare_orders(const void *a, const void *b)
+{
+  const struct named *x = a, *y = b;
+  return (x->order > y->order) - (x->order < y->order);
+}
+
+static int has_path(const void *path, const void *named)
+{
+  return strcmp(path, ((const struct named *) named)->path);
+}
+
+/* The files, of which there is one at least, are sorted by their paths.  Of equal ones the first one counts. */
+static void find_known(const struct index_file *index, struct named *files, size_t count)
+{
+  for (size_t i = 1; i < count; i++)
+    files[i].known = strcmp(files[i - 1].path, files[i].path) == 0;
+  for (size_t i = 0; i < index->count; i++) {
+    struct named *found = bsearch(index->entries[i].path, files, count, sizeof *files, has_path);
+    while (found != NULL && found > files && strcmp(found[-1].path, found->path) == 0)
+      found--;
+    if (found != NULL)
+      found->known = true;
+  }
+}
+
+/* False after fail(): there is no memory. */
+static bool add_file(struct index_file *index, const char *path)
 {
   struct stamp stamp;
-  if (tfind(path, known, compare_paths) != NULL)
-    return true;
-  if (!stamp_of_path(path, &stamp)) {
-    fail("cannot open '%s': %s", path, errno == EINVAL ? "it is no regular file" : strerror(errno));
-    return true;
-  }
-  struct index_entry *entry = index_append(index, path);
-  return entry != NULL && tsearch(entry->path, known, compare_paths) != NULL;
+  if (stamp_of_path(path, &stamp))
+    return index_append(index, path) != NULL;
+  fail("cannot open '%s': %s", path, errno == EINVAL ? "it is no regular file" : strerror(errno));
+  return true;
 }
 
-/* Adds those of the named files that are not in the index, in their order. */
-static bool add_files(struct index_file *index, const struct names *files)
+/* Adds those of the files that are not in the index, in their order.  False after fail(). */
+static bool add_files(struct index_file *index, const struct names *names)
 {
-  void *known = NULL; /* a tree of their names */
-  bool good = true;
-  for (size_t i = 0; good && i < index->count; i++)
-    good = tsearch(index->entries[i].path, &known, compare_paths) != NULL;
-  for (size_t i = 0; good && i < files->count; i++)
-    good = add_file(index, files->at[i], &known);
+  struct named *files = calloc(names->count + 1, sizeof *files);
+  bool good = files != NULL;
   if (!good)
     fail("out of memory");
-  tdestroy(known, keep_path);
-  return good;
-}
-
-/* Which entries are to be read. */
-static void find_stale(const struct index_file *index, bool *stale)
-{
-  for (size_t i = 0; i < index->count; i++) {
-    const struct index_entry *entry = &index->entries[i];
-    struct stamp stamp;
-    stale[i] = entry->filter == NULL || !stamp_of_path(entry->path, &stamp) ||
-               !stamp_equal(&stamp, &entry->stamp);
+  for (size_t i = 0; good && i < names->count; i++)
+    files[i] = (struct named){.path = names->at[i], .order = i};
+  if (good && names->count > 0) {
+    qsort(files, names->count, sizeof *files, compare_paths);
+    find_known(index, files, names->count);
+    qsort(files, names->count, sizeof *files, compare_orders);
   }
+  for (size_t i = 0; good && i < names->count; i++)
+    good = files[i].known || add_file(index, files[i].path);
+  free(files);
+  return good;
 }
 
 static void check_rule(const struct index_options *options, const struct index_file *index)
@@ -426,8 +453,8 @@ static bool begin_index(const struct index_options *options, const struct names 
   tamis_stats stats = TAMIS_STATS_INIT;
   tamis_filter *filter;
   any.capacity = 1;
-  *index = (struct index_file){.rule = options->shared.keys,
-                               .fpp = options->fpp > 0 ? options->fpp : usual_fpp};
+  index->rule = options->shared.keys;
+  index->fpp = options->fpp > 0 ? options->fpp : usual_fpp;
   if (files->count == 0)
     usage_error("'%s' does not exist, so index needs files; see 'tamis index --help'",
                 options->shared.output);
@@ -458,12 +485,39 @@ static void summarize(const struct work *work, uint64_t dropped, double seconds)
   summary_speed(work->bytes, work->lines, seconds);
 }
 
+/* Reads what is to be read, and writes it to an output, or to the end of INDEX if that is NULL. */
 static void update(const struct index_options *options, const struct names *files,
-                   struct index_file *index, struct output *output)
+                   struct work *work, struct output *output)
+{
+  struct index_file *index = work->index;
+  if (!add_files(index, files))
+    return;
+  run_threads(work, options->shared.threads);
+  if (output != NULL)
+    output->keeps = index_write(index, output);
+  else
+    index_extend(index, options->shared.output);
+}
+
+static void rewrite(const struct index_options *options, const struct names *files,
+                    struct work *work)
+{
+  struct inputs none = {.count = 0};
+  struct output output;
+  const char *path = options->shared.output;
+  if (!index_read_filters(work->index, path))
+    return;
+  if (output_open_filter(&output, path, &none))
+    update(options, files, work, &output);
+  output_close(&output);
+}
+
+static void change(const struct index_options *options, const struct names *files,
+                   struct index_file *index, bool exists)
 {
   struct work work = {.index = index, .lock = PTHREAD_MUTEX_INITIALIZER};
   double begin = now_seconds();
-  uint64_t dropped = drop_lost_files(index);
+  uint64_t dropped = options->add ? 0 : look_at_files(index);
   if (dropped > 0 && index->count == 0 && files->count == 0) {
     fail("none of the files of '%s' is there, so it stays as it is; their names begin in this "
          "folder",
@@ -471,38 +525,29 @@ static void update(const struct index_options *options, const struct names *file
     return;
   }
   tamis_filter *hasher = create_filter(index, 1);
+  if (hasher == NULL)
+    return;
   work.hasher = hasher;
-  if (hasher != NULL && add_files(index, files)) {
-    work.stale = calloc(index->count + 1, sizeof *work.stale);
-    if (work.stale == NULL) {
-      fail("out of memory");
-    } else {
-      find_stale(index, work.stale);
-      run_threads(&work, options->shared.threads);
-      output->keeps = index_write(index, output);
-      if (options->shared.stats)
-        summarize(&work, dropped, now_seconds() - begin);
-    }
-  }
-  free(work.stale);
+  if (exists && dropped == 0 && !index_is_sparse(index))
+    update(options, files, &work, NULL);
+  else
+    rewrite(options, files, &work);
+  if (options->shared.stats)
+    summarize(&work, dropped, now_seconds() - begin);
   tamis_destroy(hasher);
 }
 
 static void run(const struct index_options *options, const struct names *files)
 {
-  struct index_file index;
-  struct inputs none = {.count = 0};
-  struct output output;
-  struct stamp stamp;
   const char *path = options->shared.output;
-  bool exists = stamp_of_path(path, &stamp) || errno != ENOENT;
-  bool begun = exists ? index_read(&index, path) : begin_index(options, files, &index);
-  if (begun && exists)
-    check_rule(options, &index);
-  if (begun && output_open_filter(&output, path, &none))
-    update(options, files, &index, &output);
-  if (begun)
-    output_close(&output);
+  struct index_file index;
+  bool exists;
+  if (index_open_alone(&index, path, &exists) &&
+      (exists ? index_read(&index, path) : begin_index(options, files, &index))) {
+    if (exists)
+      check_rule(options, &index);
+    change(options, files, &index, exists);
+  }
   index_free(&index);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "index_file.h"
 
+#include "bytes.h"
 #include "commands.h"
 #include "report.h"
 #include "retry.h"
@@ -9,106 +10,19 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char magic[] = "tamis index\n";
-enum { MAGIC = sizeof magic - 1, NUMBER = 8, HEAD_AT = MAGIC + 3 * NUMBER, VERSION = 1 };
-
-/* ---- bytes ---- */
-
-static void put_number(unsigned char *to, uint64_t number)
-{
-  for (unsigned i = 0; i < NUMBER; i++)
-    to[i] = (unsigned char) (number >> 8 * i);
-}
-
-static uint64_t number_at(const unsigned char *from)
-{
-  uint64_t number = 0;
-  for (unsigned i = 0; i < NUMBER; i++)
-    number |= (uint64_t) from[i] << 8 * i;
-  return number;
-}
-
-/* Against accidents.
- * Source: the hash FNV-1a of Fowler, Noll and Vo */
-static uint64_t checksum(const unsigned char *data, size_t size)
-{
-  uint64_t sum = UINT64_C(0xCBF29CE484222325);
-  for (size_t i = 0; i < size; i++)
-    sum = (sum ^ data[i]) * UINT64_C(0x100000001B3);
-  return sum;
-}
-
-struct buffer {
-  unsigned char *data;
-  size_t size, room;
-  bool failed;
+enum {
+  MAGIC = sizeof magic - 1,
+  FIRST = MAGIC + 3 * NUMBER, /* bytes before the first part */
+  PART_FIRST = 2 * NUMBER,    /* bytes before the head of a part */
+  ENTRY_NUMBERS = 7,          /* of an entry, beside its name */
+  VERSION = 2
 };
-
-static void put(struct buffer *b, const void *data, size_t size)
-{
-  if (b->room - b->size < size) {
-    size_t room = 2 * (b->size + size);
-    unsigned char *grown = b->failed ? NULL : realloc(b->data, room);
-    if (grown == NULL) {
-      b->failed = true;
-      return;
-    }
-    b->data = grown;
-    b->room = room;
-  }
-  if (size > 0)
-    memcpy(b->data + b->size, data, size);
-  b->size += size;
-}
-
-static void put64(struct buffer *b, uint64_t number)
-{
-  unsigned char bytes[NUMBER];
-  put_number(bytes, number);
-  put(b, bytes, sizeof bytes);
-}
-
-static void put_text(struct buffer *b, const char *text)
-{
-  size_t length = text != NULL ? strlen(text) : 0;
-  put64(b, length);
-  put(b, text, length);
-}
-
-/* What is left of the bytes that are read.  After an error, all numbers are 0. */
-struct cursor {
-  const unsigned char *at, *end;
-  bool wrong;
-};
-
-static uint64_t get64(struct cursor *c)
-{
-  if (c->end - c->at < NUMBER) {
-    c->wrong = true;
-    c->at = c->end;
-    return 0;
-  }
-  c->at += NUMBER;
-  return number_at(c->at - NUMBER);
-}
-
-/* A copy with a 0 at its end, which must not have one elsewhere. */
-static char *get_text(struct cursor *c)
-{
-  uint64_t length = get64(c);
-  if (length > (uint64_t) (c->end - c->at) || memchr(c->at, 0, length) != NULL) {
-    c->wrong = true;
-    return NULL;
-  }
-  char *text = strndup((const char *) c->at, length);
-  c->at += length;
-  return text;
-}
-
-/* ---- reading ---- */
 
 static bool unusable(const char *path, const char *why)
 {
@@ -117,32 +31,79 @@ static bool unusable(const char *path, const char *why)
   return false;
 }
 
-static bool read_file(const char *path, unsigned char **data, size_t *size)
+static bool cannot_read(const char *path, int error)
 {
-  struct stat status;
-  int fd = (int) TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-  size_t got = 0;
-  ssize_t part = 1;
-  *data = NULL;
-  if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
-    *data = malloc((size_t) status.st_size + 1);
-    while (*data != NULL && got < (size_t) status.st_size && part > 0) {
-      part = TEMP_FAILURE_RETRY(read(fd, *data + got, (size_t) status.st_size - got));
-      got += part > 0 ? (size_t) part : 0;
-    }
-  } else if (fd >= 0) {
-    errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
-  }
-  int error = errno;
-  if (fd >= 0)
-    close(fd);
-  *size = got;
-  if (*data != NULL && part >= 0)
-    return true;
   set_failure_status(EXIT_UNUSABLE);
   fail("cannot read '%s': %s", path, strerror(error));
   return false;
 }
+
+static bool read_at(int fd, void *data, uint64_t size, uint64_t at)
+{
+  ssize_t part = 1;
+  for (uint64_t got = 0; got < size && part > 0; got += part > 0 ? (uint64_t) part : 0)
+    part = TEMP_FAILURE_RETRY(
+        pread(fd, (char *) data + got, (size_t) (size - got), (off_t) (at + got)));
+  return part > 0;
+}
+
+/* ---- opening ---- */
+
+bool index_open(struct index_file *index, const char *path)
+{
+  struct stat status;
+  *index = (struct index_file){.fd = -1};
+  index->fd = (int) TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  if (index->fd < 0 || fstat(index->fd, &status) != 0)
+    return cannot_read(path, errno);
+  return S_ISREG(status.st_mode) || cannot_read(path, S_ISDIR(status.st_mode) ? EISDIR : EINVAL);
+}
+
+static int open_folder_of(const char *path)
+{
+  const char *slash = strrchr(path, '/');
+  char *folder = slash == NULL ? strdup(".") : strndup(path, (size_t) (slash - path) + 1);
+  int fd = folder == NULL ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  free(folder);
+  return fd;
+}
+
+/* Whether the path still leads to the open file; or if none did, that is still so. */
+static bool is_current(int fd, const char *path, bool exists)
+{
+  struct stat named, held;
+  if (stat(path, &named) != 0)
+    return !exists;
+  return exists && fstat(fd, &held) == 0 && held.st_dev == named.st_dev &&
+         held.st_ino == named.st_ino;
+}
+
+/* A file that does not exist yet is locked by its folder.  Where there are no locks, it goes without. */
+bool index_open_alone(struct index_file *index, const char *path, bool *exists)
+{
+  struct stat status;
+  *index = (struct index_file){.fd = -1};
+  if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+    return cannot_read(path, S_ISDIR(status.st_mode) ? EISDIR : EINVAL);
+  for (;;) {
+    int fd = (int) TEMP_FAILURE_RETRY(open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+    *exists = fd >= 0 || errno != ENOENT;
+    if (!*exists)
+      fd = open_folder_of(path);
+    if (fd < 0) {
+      fail("cannot write '%s': %s", path, strerror(errno));
+      return false;
+    }
+    (void) TEMP_FAILURE_RETRY(flock(fd, LOCK_EX));
+    if (is_current(fd, path, *exists)) {
+      index->fd = fd;
+      return true;
+    }
+    close(fd);
+  }
+}
+
+/* ---- reading ---- */
 
 struct index_entry *index_append(struct index_file *index, const char *path)
 {
@@ -161,19 +122,36 @@ struct index_entry *index_append(struct index_file *index, const char *path)
     fail("out of memory");
     return NULL;
   }
-  index->entries[index->count] = (struct index_entry){.path = copy};
+  index->entries[index->count] = (struct index_entry){.path = copy, .stale = true, .fresh = true};
   return &index->entries[index->count++];
 }
 
-/* The filters of entries that have been read, and of those that come. */
+/* The filters of entries that come. */
 struct filters {
-  uint64_t before, left; /* bytes */
-  unsigned char *at;
+  uint64_t at, left; /* where the next one is in the file, and the bytes of all */
 };
 
-/* Filters stand one after the other, so all together take no more bytes than the file. */
-static void read_entry(struct index_file *index, struct cursor *c, struct filters *filters)
+/* What an entry takes in a head and a filter. */
+static uint64_t entry_bytes(const struct index_entry *entry)
 {
+  return ENTRY_NUMBERS * NUMBER + strlen(entry->path) + entry->filter_bytes;
+}
+
+/* The entry of this number, which is a new one or takes the place of another. */
+static struct index_entry *place_entry(struct index_file *index, uint64_t number, const char *path)
+{
+  if (number >= index->count)
+    return number == index->count ? index_append(index, path) : NULL;
+  struct index_entry *entry = &index->entries[number];
+  index->dead += entry_bytes(entry);
+  return strcmp(entry->path, path) == 0 ? entry : NULL;
+}
+
+/* Filters stand one after the other, so all together take no more bytes than the file. */
+static void read_entry(struct index_file *index, struct cursor *c, struct filters *filters,
+                       bool first)
+{
+  uint64_t number = first ? index->count : get64(c);
   char *path = get_text(c);
   struct stamp stamp;
   stamp.inode = get64(c);
@@ -181,16 +159,13 @@ static void read_entry(struct index_file *index, struct cursor *c, struct filter
   stamp.modified = (int64_t) get64(c);
   stamp.changed = (int64_t) get64(c);
   uint64_t keys = get64(c);
-  uint64_t at = get64(c);
   uint64_t size = get64(c);
-  c->wrong |= at != filters->before || size > filters->left;
-  struct index_entry *entry = c->wrong || path == NULL ? NULL : index_append(index, path);
+  c->wrong |= size > filters->left;
+  struct index_entry *entry = c->wrong || path == NULL ? NULL : place_entry(index, number, path);
   if (entry != NULL) {
-    entry->stamp = stamp;
-    entry->keys = keys;
-    entry->filter_bytes = size;
-    entry->filter = size > 0 ? filters->at : NULL;
-    filters->before += size, filters->left -= size, filters->at += size;
+    *entry = (struct index_entry){
+        .path = entry->path, .stamp = stamp, .keys = keys, .filter_bytes = size, .at = filters->at};
+    filters->left -= size, filters->at += size;
   }
   c->wrong |= entry == NULL;
   free(path);
@@ -207,7 +182,7 @@ static uint64_t rule_number(const struct key_rule *rule)
 }
 
 /* False: no rule has this number. */
-static bool read_rule(struct key_rule *rule, uint64_t number)
+static bool set_rule(struct key_rule *rule, uint64_t number)
 {
   uint64_t mode = number & 0xff;
   *rule = (struct key_rule){.mode = mode < KEY_MODES ? (enum key_mode) mode : KEY_LINE,
@@ -218,40 +193,90 @@ static bool read_rule(struct key_rule *rule, uint64_t number)
   return rule_number(rule) == number;
 }
 
-/* The bytes of the head are those that were written. */
-static bool read_head(struct index_file *index, size_t head, size_t size)
+static void read_rule(struct index_file *index, struct cursor *c)
 {
-  struct cursor c = {index->data + HEAD_AT, index->data + HEAD_AT + head, false};
-  struct filters filters = {0, size - HEAD_AT - head, index->data + HEAD_AT + head};
-  c.wrong |= !read_rule(&index->rule, get64(&c));
-  index->rule.field = get64(&c);
-  index->rule.regex = index->regex = get_text(&c);
-  index->seed = get64(&c);
-  uint64_t fpp = get64(&c);
-  uint64_t count = get64(&c);
+  c->wrong |= !set_rule(&index->rule, get64(c));
+  index->rule.field = get64(c);
+  index->rule.regex = index->regex = get_text(c);
+  index->seed = get64(c);
+  uint64_t fpp = get64(c);
   memcpy(&index->fpp, &fpp, sizeof fpp);
-  c.wrong |= index->regex == NULL || index->seed == 0 || !(index->fpp > 0 && index->fpp < 1);
+  c->wrong |= index->regex == NULL || index->seed == 0 || !(index->fpp > 0 && index->fpp < 1);
+}
+
+/* The bytes of the head are those that were written. */
+static bool read_head(struct index_file *index, struct cursor c, struct filters *filters)
+{
+  bool first = index->seed == 0;
+  if (first)
+    read_rule(index, &c);
+  uint64_t count = get64(&c);
   for (uint64_t i = 0; i < count && !c.wrong; i++)
-    read_entry(index, &c, &filters);
+    read_entry(index, &c, filters, first);
   return !c.wrong && c.at == c.end;
+}
+
+/* Reads the part at *at, which is then where it ends. */
+static bool load_part(struct index_file *index, uint64_t *at)
+{
+  unsigned char first[PART_FIRST];
+  uint64_t left = index->end - *at;
+  if (left < PART_FIRST || !read_at(index->fd, first, PART_FIRST, *at))
+    return false;
+  uint64_t head = number_at(first);
+  if (head > left - PART_FIRST)
+    return false;
+  unsigned char *data = malloc((size_t) head + 1);
+  struct filters filters = {*at + PART_FIRST + head, left - PART_FIRST - head};
+  bool good = data != NULL && read_at(index->fd, data, head, *at + PART_FIRST) &&
+              checksum(data, (size_t) head) == number_at(first + NUMBER) &&
+              read_head(index, (struct cursor){data, data + head, false}, &filters);
+  *at = filters.at;
+  free(data);
+  return good;
+}
+
+/* While another run writes these bytes, they may be some of the old and some of the new ones. */
+static bool read_first(int fd, unsigned char first[FIRST])
+{
+  const struct timespec pause = {.tv_nsec = 1000000};
+  bool good = false;
+  for (unsigned tries = 0; tries < 10 && !good; tries++) {
+    if (tries > 0)
+      nanosleep(&pause, NULL);
+    good = read_at(fd, first, FIRST, 0) &&
+           checksum(first, FIRST - NUMBER) == number_at(first + FIRST - NUMBER);
+  }
+  return good;
 }
 
 bool index_read(struct index_file *index, const char *path)
 {
-  size_t size;
-  *index = (struct index_file){.data = NULL};
-  if (!read_file(path, &index->data, &size))
-    return false;
-  if (size < HEAD_AT || memcmp(index->data, magic, MAGIC) != 0)
+  unsigned char first[FIRST] = {0};
+  struct stat status;
+  if (!read_at(index->fd, first, FIRST, 0) || memcmp(first, magic, MAGIC) != 0)
     return unusable(path, "is not an index of tamis");
-  if (number_at(index->data + MAGIC) != VERSION)
+  if (number_at(first + MAGIC) != VERSION)
     return unusable(path, "needs another version of tamis; make the index anew");
-  uint64_t head = number_at(index->data + MAGIC + NUMBER);
-  if (head > size - HEAD_AT ||
-      checksum(index->data + HEAD_AT, (size_t) head) != number_at(index->data + MAGIC + 2 * NUMBER))
+  bool good = read_first(index->fd, first) && fstat(index->fd, &status) == 0;
+  index->end = good ? number_at(first + MAGIC + NUMBER) : 0;
+  good = good && index->end > FIRST && index->end <= (uint64_t) status.st_size;
+  for (uint64_t at = FIRST; good && at < index->end;)
+    good = load_part(index, &at);
+  return good || unusable(path, "is damaged, or not complete; make the index anew");
+}
+
+bool index_read_filters(struct index_file *index, const char *path)
+{
+  index->data = malloc((size_t) index->end + 1);
+  if (index->data == NULL)
+    return cannot_read(path, ENOMEM);
+  if (index->end > 0 && !read_at(index->fd, index->data, index->end, 0))
     return unusable(path, "is damaged, or not complete; make the index anew");
-  return read_head(index, (size_t) head, size) ||
-         unusable(path, "is damaged, or not complete; make the index anew");
+  for (size_t i = 0; i < index->count; i++)
+    if (index->entries[i].filter_bytes > 0)
+      index->entries[i].filter = index->data + index->entries[i].at;
+  return true;
 }
 
 /* What tamis_save() wrote, less its runs of zeros, which fill pages: a sequence of the length of some
@@ -313,7 +338,7 @@ tamis_filter *index_load(const struct index_entry *entry, int *result)
 static int keep_bytes(void *context, const void *data, size_t size)
 {
   struct buffer *b = context;
-  put(b, data, size);
+  put_bytes(b, data, size);
   return b->failed;
 }
 
@@ -337,7 +362,7 @@ static struct buffer without_zeros(const struct buffer *b)
     }
     put64(&less, end - at);
     put64(&less, zeros);
-    put(&less, b->data + at, end - at);
+    put_bytes(&less, b->data + at, end - at);
   }
   return less;
 }
@@ -361,57 +386,116 @@ bool index_keep(struct index_entry *entry, const tamis_filter *filter)
   return true;
 }
 
-static struct buffer head_of(const struct index_file *index)
+static void put_entry(struct buffer *b, const struct index_entry *entry)
+{
+  const struct stamp *s = &entry->stamp;
+  const uint64_t numbers[] = {
+      s->inode,    s->bytes,           (uint64_t) s->modified, (uint64_t) s->changed,
+      entry->keys, entry->filter_bytes};
+  put_text(b, entry->path);
+  for (size_t j = 0; j < sizeof numbers / sizeof numbers[0]; j++)
+    put64(b, numbers[j]);
+}
+
+/* The head of the first part, which has all entries, or of a further one, with the fresh ones.  *filters
+ * are the bytes of their filters. */
+static struct buffer head_of(const struct index_file *index, bool all, uint64_t *filters)
 {
   struct buffer b = {.data = NULL};
-  uint64_t fpp, at = 0;
+  uint64_t fpp, count = 0;
   memcpy(&fpp, &index->fpp, sizeof fpp);
-  put64(&b, rule_number(&index->rule));
-  put64(&b, index->rule.field);
-  put_text(&b, index->rule.regex);
-  put64(&b, index->seed);
-  put64(&b, fpp);
-  put64(&b, index->count);
+  if (all) {
+    put64(&b, rule_number(&index->rule));
+    put64(&b, index->rule.field);
+    put_text(&b, index->rule.regex);
+    put64(&b, index->seed);
+    put64(&b, fpp);
+  }
+  for (size_t i = 0; i < index->count; i++)
+    count += all || index->entries[i].fresh;
+  put64(&b, count);
+  *filters = 0;
   for (size_t i = 0; i < index->count; i++) {
-    const struct index_entry *entry = &index->entries[i];
-    const struct stamp *s = &entry->stamp;
-    const uint64_t numbers[] = {
-        s->inode,    s->bytes, (uint64_t) s->modified, (uint64_t) s->changed,
-        entry->keys, at,       entry->filter_bytes};
-    put_text(&b, entry->path);
-    for (size_t j = 0; j < sizeof numbers / sizeof numbers[0]; j++)
-      put64(&b, numbers[j]);
-    at += entry->filter_bytes;
+    if (!all && !index->entries[i].fresh)
+      continue;
+    if (!all)
+      put64(&b, i);
+    put_entry(&b, &index->entries[i]);
+    *filters += index->entries[i].filter_bytes;
   }
   return b;
 }
 
-static bool write_all(struct output *output, const struct index_file *index,
-                      const struct buffer *head)
+static void set_first(unsigned char first[FIRST], uint64_t end)
 {
-  unsigned char first[HEAD_AT];
   memcpy(first, magic, MAGIC);
   put_number(first + MAGIC, VERSION);
-  put_number(first + MAGIC + NUMBER, head->size);
-  put_number(first + MAGIC + 2 * NUMBER, checksum(head->data, head->size));
+  put_number(first + MAGIC + NUMBER, end);
+  put_number(first + MAGIC + 2 * NUMBER, checksum(first, FIRST - NUMBER));
+}
+
+static bool write_part(struct output *output, const struct index_file *index,
+                       const struct buffer *head, bool all)
+{
+  unsigned char first[PART_FIRST];
+  put_number(first, head->size);
+  put_number(first + NUMBER, checksum(head->data, head->size));
   bool written = output_write_bytes(output, first, sizeof first) &&
                  output_write_bytes(output, head->data, head->size);
   for (size_t i = 0; i < index->count && written; i++)
-    written = output_write_bytes(output, index->entries[i].filter,
-                                 (size_t) index->entries[i].filter_bytes);
+    if (all || index->entries[i].fresh)
+      written = output_write_bytes(output, index->entries[i].filter,
+                                   (size_t) index->entries[i].filter_bytes);
   return written;
 }
 
 bool index_write(const struct index_file *index, struct output *output)
 {
-  struct buffer head = head_of(index);
-  bool written = !head.failed && write_all(output, index, &head);
+  unsigned char first[FIRST];
+  uint64_t filters;
+  struct buffer head = head_of(index, true, &filters);
+  set_first(first, FIRST + PART_FIRST + head.size + filters);
+  bool written = !head.failed && output_write_bytes(output, first, sizeof first) &&
+                 write_part(output, index, &head, true);
   if (head.failed)
     fail("out of memory");
   else if (!written)
     output_failed(output);
   free(head.data);
   return written;
+}
+
+bool index_is_sparse(const struct index_file *index)
+{
+  return index->dead > index->end / 2;
+}
+
+/* What a run that was killed has left behind the end is overwritten.  The disk has the part before its end. */
+static bool extend(struct output *output, const struct index_file *index, const struct buffer *head,
+                   uint64_t end)
+{
+  unsigned char first[FIRST];
+  set_first(first, end);
+  return lseek(output->fd, (off_t) index->end, SEEK_SET) >= 0 &&
+         write_part(output, index, head, false) && fsync(output->fd) == 0 &&
+         lseek(output->fd, 0, SEEK_SET) == 0 && output_write_bytes(output, first, FIRST) &&
+         fsync(output->fd) == 0;
+}
+
+bool index_extend(const struct index_file *index, const char *path)
+{
+  struct output output = {.fd = index->fd, .name = path};
+  uint64_t filters;
+  struct buffer head = head_of(index, false, &filters);
+  bool some = head.size > NUMBER, written = true;
+  if (head.failed)
+    fail("out of memory");
+  else if (some)
+    written = extend(&output, index, &head, index->end + PART_FIRST + head.size + filters);
+  if (!written)
+    output_failed(&output);
+  free(head.data);
+  return written && !head.failed;
 }
 
 void index_free(struct index_file *index)
@@ -424,4 +508,6 @@ void index_free(struct index_file *index)
   free(index->entries);
   free(index->regex);
   free(index->data);
+  if (index->fd >= 0)
+    close(index->fd);
 }

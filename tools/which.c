@@ -275,7 +275,8 @@ static int run(const struct argp *argp, int argc, char **argv, char *name, bool 
   if (options.index == NULL || options.key_count == 0)
     usage_error("%s takes an index, and keys; see '%s --help'", name + strlen("tamis "), name);
   set_failure_status(EXIT_UNUSABLE);
-  if (index_read(&index, options.index)) {
+  if (index_open(&index, options.index) && index_read(&index, options.index) &&
+      index_read_filters(&index, options.index)) {
     if (index.rule.ignore_case)
       fold_keys(&options);
     bool *may = calloc(index.count + 1, sizeof *may);
