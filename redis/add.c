@@ -9,6 +9,8 @@
 #include "memory.h"
 #include "settings.h"
 
+#include <math.h>
+
 static tamis_key item_of(const server_string *word)
 {
   tamis_key item;
@@ -55,20 +57,26 @@ static void watch_limit(struct value *v, int n)
 
 /* ---- filters of a foreign form ---- */
 
+/* What those layers that would follow may take of the rate: RedisBloom halves the rate from layer to layer,
+ * so they have the last one's together. */
+static double rate_on_top(const struct foreign *f)
+{
+  const double last = f->layer[f->layers - 1].rate, lowest = 1e-9;
+  const double ratio = f->options & FOREIGN_VALKEY ? f->tightening : 0.5;
+  return fmax(fmin(last * ratio / (1 - ratio), last), lowest);
+}
+
 /* The filter on top follows from the last layer below it, so that a replica opens the same one: its
- * seed from what chance and other people's items have left there, and its rate from the rate there.
- * RedisBloom halves the rate from layer to layer, so those that it would open have that rate
- * together. */
+ * seed from what chance and other people's items have left there, and its rate from the rate there. */
 static int open_own(struct value *v, uint64_t limit)
 {
   enum { SEED_BYTES = 1 << 20 };
   const uint64_t most_capacity = UINT64_C(1) << 40;
-  const double lowest_rate = 1e-9;
   const struct foreign_layer *last = &v->foreign->layer[v->foreign->layers - 1];
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.capacity = last->entries < most_capacity ? last->entries : most_capacity;
   options.capacity += !options.capacity;
-  options.fpp = last->rate > lowest_rate ? last->rate : lowest_rate;
+  options.fpp = rate_on_top(v->foreign);
   options.stripes = 1;
   options.allocator = memory_for_plans();
   options.cleared_from = MEMORY_CLEARED_FROM;

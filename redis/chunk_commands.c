@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * SCANDUMP and LOADCHUNK.
+ * SCANDUMP and LOADCHUNK, and valkey-bloom's LOAD.
  */
 #include "commands.h"
 #include "dumps.h"
 #include "keys.h"
 #include "restore.h"
 #include "settings.h"
+#include "valkey_dump.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -178,5 +179,46 @@ int command_loadchunk(server_ctx *ctx, tamis_kind kind, server_string **argv, in
     server.ReplicateVerbatim(ctx);
     key_changed(ctx, argv[1], kind == TAMIS_CUCKOO ? "cuckoo.loadchunk" : "bloom.loadchunk");
   }
+  return server.ReplyWithSimpleString(ctx, "OK");
+}
+
+/* ---- LOAD ---- */
+
+/* In the words of valkey-bloom, where it has some. */
+static const char *load_error(int result)
+{
+  switch (result) {
+  case TAMIS_EUNSUPPORTED:
+    return "ERR bloom object decoding failed. Unsupported version";
+  case TAMIS_EFULL:
+    return "ERR operation exceeds bloom object memory limit";
+  case TAMIS_ENOMEM:
+    return "ERR Insufficient memory";
+  default:
+    return "ERR bloom object decoding failed";
+  }
+}
+
+int command_load(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
+{
+  struct value *v;
+  struct foreign *f;
+  size_t size;
+  if (argc != 3)
+    return server.WrongArity(ctx);
+  const enum key_state state = key_find(ctx, argv[1], KEY_READ | KEY_WRITE, kind, &v);
+  if (state == KEY_OTHER_TYPE)
+    return reply_state(ctx, state);
+  if (state != KEY_EMPTY)
+    return server.ReplyWithError(ctx, "BUSYKEY Target key name already exists.");
+  const char *data = server.StringPtrLen(argv[2], &size);
+  int result = valkey_dump_read(data, size, limit_for(ctx), &f);
+  if (result == TAMIS_OK && !(v = value_of_foreign(f, NULL)))
+    result = TAMIS_ENOMEM;
+  if (result != TAMIS_OK)
+    return server.ReplyWithError(ctx, load_error(result));
+  key_store(ctx, argv[1], v);
+  server.ReplicateVerbatim(ctx);
+  key_changed(ctx, argv[1], "bloom.reserve");
   return server.ReplyWithSimpleString(ctx, "OK");
 }

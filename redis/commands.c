@@ -49,6 +49,8 @@ enum {
     "Gives out a Bloom filter chunk by chunk")                                                   \
   C(bf, loadchunk, command_loadchunk, "write deny-oom", 4, INSERTS,                              \
     "Restores a Bloom filter chunk by chunk")                                                    \
+  C(bf, load, command_load, "write deny-oom", 3, INSERTS,                                        \
+    "Restores a Bloom filter that valkey-bloom wrote")                                           \
   C(cf, reserve, command_reserve, "write deny-oom fast", -3, INSERTS, "Creates a cuckoo filter") \
   C(cf, add, command_add, "write deny-oom", 3, INSERTS, "Adds an item to a cuckoo filter")       \
   C(cf, addnx, command_addnx, "write deny-oom", 3, INSERTS,                                      \

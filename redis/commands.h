@@ -38,5 +38,6 @@ HANDLER(command_merge);
 HANDLER(command_advance);
 HANDLER(command_scandump);
 HANDLER(command_loadchunk);
+HANDLER(command_load);
 
 #endif /* TAMIS_REDIS_COMMANDS_H */

@@ -3,6 +3,7 @@
 
 #include "memory.h"
 #include "murmur.h"
+#include "siphash.h"
 
 #include <math.h>
 
@@ -95,6 +96,16 @@ static bool tables_are_possible(const struct foreign *f)
          (!f->expansion || (is_power_of_two(f->expansion) && f->expansion <= UINT16_MAX));
 }
 
+static bool options_are_possible(const struct foreign *f)
+{
+  if (f->options != FOREIGN_VALKEY)
+    return !(f->options & ~(uint64_t) FOREIGN_OPTIONS);
+  for (size_t i = 0; i < f->layers; i++)
+    if (f->layer[i].log2_bits)
+      return false;
+  return f->tightening > 0 && f->tightening < 1;
+}
+
 bool foreign_is_possible(struct foreign *f)
 {
   const bool cuckoo = f->kind == TAMIS_CUCKOO;
@@ -107,8 +118,7 @@ bool foreign_is_possible(struct foreign *f)
   }
   if (!possible)
     return false;
-  return cuckoo ? tables_are_possible(f)
-                : f->growth <= UINT32_MAX && !(f->options & ~(uint64_t) FOREIGN_OPTIONS);
+  return cuckoo ? tables_are_possible(f) : f->growth <= UINT32_MAX && options_are_possible(f);
 }
 
 bool foreign_allocate(struct foreign *f)
@@ -165,7 +175,10 @@ struct hashes {
 static struct hashes bloom_hashes(const struct foreign *f, const void *item, size_t size)
 {
   struct hashes h;
-  if (f->options & FOREIGN_HASH_64) {
+  if (f->options & FOREIGN_VALKEY) {
+    h.a = sip_13(f->seed, item, size);
+    h.b = sip_13(f->seed + SIP_KEY_BYTES, item, size);
+  } else if (f->options & FOREIGN_HASH_64) {
     h.a = murmur_64(item, size, UINT64_C(0xc6a4a7935bd1e995));
     h.b = murmur_64(item, size, h.a);
   } else {
@@ -175,16 +188,19 @@ static struct hashes bloom_hashes(const struct foreign *f, const void *item, siz
   return h;
 }
 
-static uint64_t bit_of(const struct foreign_layer *l, struct hashes h, uint64_t number)
+static uint64_t bit_of(const struct foreign *f, const struct foreign_layer *l, struct hashes h,
+                       uint64_t number)
 {
-  const uint64_t sum = h.a + number * h.b;
+  const uint64_t largest_prime = UINT64_C(0xffffffffffffffc5), sum = h.a + number * h.b;
+  if (f->options & FOREIGN_VALKEY)
+    return (number > 1 ? sum % largest_prime : number ? h.b : h.a) % l->bits;
   return l->log2_bits ? sum & (((uint64_t) 1 << l->log2_bits) - 1) : sum % l->bits;
 }
 
-static bool layer_contains(const struct foreign_layer *l, struct hashes h)
+static bool layer_contains(const struct foreign *f, const struct foreign_layer *l, struct hashes h)
 {
   for (uint64_t i = 0; i < l->hashes; i++) {
-    const uint64_t bit = bit_of(l, h, i);
+    const uint64_t bit = bit_of(f, l, h, i);
     if (!(l->data[bit / 8] & 1U << bit % 8))
       return false;
   }
@@ -194,7 +210,7 @@ static bool layer_contains(const struct foreign_layer *l, struct hashes h)
 static bool bloom_contains(const struct foreign *f, struct hashes h)
 {
   for (size_t i = f->layers; i; i--)
-    if (layer_contains(&f->layer[i - 1], h))
+    if (layer_contains(f, &f->layer[i - 1], h))
       return true;
   return false;
 }
@@ -207,7 +223,7 @@ static int bloom_add(struct foreign *f, struct hashes h)
   if (last->size >= last->entries)
     return TAMIS_EFULL;
   for (uint64_t i = 0; i < last->hashes; i++) {
-    const uint64_t bit = bit_of(last, h, i);
+    const uint64_t bit = bit_of(f, last, h, i);
     last->data[bit / 8] |= (unsigned char) (1U << bit % 8);
   }
   last->size++;

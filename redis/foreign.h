@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Filters of a foreign form: those that RedisBloom wrote.  Their keys are not known, so they stay as
- * they are, and answer as they did there.
+ * Filters of a foreign form: those that RedisBloom or valkey-bloom wrote.  Their keys are not known, so
+ * they stay as they are, and answer as they did there.
  *
  * A Bloom filter is a chain of layers.  An item sets `hashes` bits in one of them, at
- * (a + i * b) mod its number of bits, where a and b are two hashes of the item.  A cuckoo filter is
- * a chain of tables with the same hash: an item is one byte in one of two buckets of one table.
+ * (a + i * b) mod its number of bits, where a and b are two hashes of the item.  (valkey-bloom has the
+ * first two at a and at b, and takes the sum of each further one mod a prime before.)  A cuckoo filter
+ * is a chain of tables with the same hash: an item is one byte in one of two buckets of one table.
  *
  * Only the server's main thread uses them, beside a child that saves them.  Where a Bloom filter's
  * last layer is full, a filter of the library's own takes what comes (struct value).
@@ -23,7 +24,8 @@ enum {
   /* Rates halve from layer to layer, and the smallest number above 0 is reached before that. */
   FOREIGN_MOST_LAYERS = 1100,
   FOREIGN_MOST_HASHES = 1100, /* what the smallest rate needs */
-  FOREIGN_MOST_TABLES = 65535
+  FOREIGN_MOST_TABLES = 65535,
+  FOREIGN_SEED_BYTES = 32
 };
 
 /* What counts of items say at most.  Counts stop there, so that all that is written can be read. */
@@ -35,7 +37,8 @@ enum {
   FOREIGN_ENTRIES_ARE_BITS = 2,
   FOREIGN_HASH_64 = 4,
   FOREIGN_NONSCALING = 8,
-  FOREIGN_OPTIONS = 15
+  FOREIGN_OPTIONS = 15,
+  FOREIGN_VALKEY = 16 /* none of these: valkey-bloom wrote it */
 };
 
 struct foreign_layer {
@@ -52,8 +55,10 @@ struct foreign_layer {
 
 struct foreign {
   tamis_kind kind;
-  uint64_t count;                                                    /* items */
-  uint64_t options, growth;                                          /* Bloom */
+  uint64_t count;           /* items */
+  uint64_t options, growth; /* Bloom */
+  double tightening;        /* valkey-bloom: the rates of two layers, one by the other */
+  unsigned char seed[FOREIGN_SEED_BYTES];                            /* valkey-bloom */
   uint64_t buckets, deleted, bucket_size, max_iterations, expansion; /* cuckoo */
   uint64_t bytes;                                                    /* of all layers */
   uint64_t arrived; /* of these, in order; the filter is whole when all have */

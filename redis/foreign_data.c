@@ -6,7 +6,8 @@
 
 enum {
   BLOOM_HEAD = 20,
-  BLOOM_HEAD_1 = 16, /* without growth */
+  BLOOM_HEAD_1 = 16,                    /* without growth */
+  VALKEY_HEAD = FOREIGN_SEED_BYTES + 8, /* after the head, of filters that valkey-bloom wrote */
   BLOOM_LAYER = 53,
   CUCKOO_HEAD = 38,
   CUCKOO_HEAD_2_2 = 46,
@@ -15,6 +16,7 @@ enum {
 
 /* What filters of old encodings leave open. */
 enum { OLD_GROWTH = 2 };
+_Static_assert(BLOOM_LAYER <= BLOOM_HEAD + VALKEY_HEAD, "one piece of a head has room for any");
 
 /* ---- numbers ---- */
 
@@ -51,6 +53,11 @@ static void put_real(unsigned char **to, double real)
 
 /* ---- heads ---- */
 
+static size_t more_of(const struct foreign *f)
+{
+  return f->options & FOREIGN_VALKEY ? VALKEY_HEAD : 0;
+}
+
 static int read_bloom_head(const unsigned char *at, size_t size, struct foreign *f)
 {
   if (size < BLOOM_HEAD_1)
@@ -58,10 +65,16 @@ static int read_bloom_head(const unsigned char *at, size_t size, struct foreign 
   f->count = get(&at, 8);
   const uint64_t layers = get(&at, 4);
   f->options = get(&at, 4);
-  const bool older = size == BLOOM_HEAD_1 + layers * BLOOM_LAYER;
-  if (!older && size != BLOOM_HEAD + layers * BLOOM_LAYER)
+  const size_t more = more_of(f);
+  const bool older = !more && size == BLOOM_HEAD_1 + layers * BLOOM_LAYER;
+  if (!older && size != BLOOM_HEAD + more + layers * BLOOM_LAYER)
     return TAMIS_ECORRUPT;
   f->growth = older ? OLD_GROWTH : get(&at, 4);
+  if (more) {
+    memcpy(f->seed, at, FOREIGN_SEED_BYTES);
+    at += FOREIGN_SEED_BYTES;
+    f->tightening = get_real(&at);
+  }
   for (uint64_t i = 0; i < layers; i++) {
     struct foreign_layer *l = foreign_open_layer(f);
     if (!l)
@@ -137,7 +150,7 @@ int foreign_read_head(tamis_kind kind, const void *data, size_t size, uint64_t l
 
 static size_t head_size(const struct foreign *f)
 {
-  return f->kind == TAMIS_CUCKOO ? CUCKOO_HEAD : BLOOM_HEAD + f->layers * BLOOM_LAYER;
+  return f->kind == TAMIS_CUCKOO ? CUCKOO_HEAD : BLOOM_HEAD + more_of(f) + f->layers * BLOOM_LAYER;
 }
 
 static void write_numbers(const struct foreign *f, unsigned char *to)
@@ -155,6 +168,11 @@ static void write_numbers(const struct foreign *f, unsigned char *to)
   put(&to, f->layers, 4);
   put(&to, f->options, 4);
   put(&to, f->growth, 4);
+  if (more_of(f)) {
+    memcpy(to, f->seed, FOREIGN_SEED_BYTES);
+    to += FOREIGN_SEED_BYTES;
+    put_real(&to, f->tightening);
+  }
 }
 
 static void write_layer(const struct foreign_layer *l, unsigned char *to)
@@ -173,7 +191,7 @@ static void write_head(const struct foreign *f, unsigned char *to)
 {
   write_numbers(f, to);
   for (size_t i = 0; i < f->layers && f->kind != TAMIS_CUCKOO; i++)
-    write_layer(&f->layer[i], to + BLOOM_HEAD + i * BLOOM_LAYER);
+    write_layer(&f->layer[i], to + BLOOM_HEAD + more_of(f) + i * BLOOM_LAYER);
 }
 
 /* ---- chunks ---- */
@@ -182,14 +200,14 @@ static void write_head(const struct foreign *f, unsigned char *to)
  * what is known takes no memory, whatever it claims. */
 bool foreign_is_head(const struct foreign *f, const void *data, size_t size)
 {
-  unsigned char own[BLOOM_LAYER];
+  unsigned char own[BLOOM_HEAD + VALKEY_HEAD];
   const unsigned char *at = data;
   const size_t missing = head_size(f) - size;
   write_numbers(f, own);
   if (f->kind == TAMIS_CUCKOO)
     return (size == CUCKOO_HEAD || size == CUCKOO_HEAD_2_2) && memcmp(at, own, CUCKOO_HEAD) == 0;
-  const bool older = missing == BLOOM_HEAD - BLOOM_HEAD_1 && f->growth == OLD_GROWTH;
-  const size_t numbers = older ? BLOOM_HEAD_1 : BLOOM_HEAD;
+  const bool older = missing == BLOOM_HEAD - BLOOM_HEAD_1 && f->growth == OLD_GROWTH && !more_of(f);
+  const size_t numbers = older ? BLOOM_HEAD_1 : BLOOM_HEAD + more_of(f);
   bool same = (older || !missing) && memcmp(at, own, numbers) == 0;
   at += numbers;
   for (size_t i = 0; i < f->layers && same; i++, at += BLOOM_LAYER) {
@@ -278,7 +296,7 @@ int foreign_read(tamis_kind kind, uint64_t limit, tamis_read_function read, void
   if (!bytes_read(read, context, prefix, PREFIX))
     return TAMIS_ECORRUPT;
   const uint64_t size = get_u64(prefix), arrived = get_u64(prefix + 8);
-  if (size > BLOOM_HEAD + FOREIGN_MOST_LAYERS * BLOOM_LAYER)
+  if (size > BLOOM_HEAD + VALKEY_HEAD + FOREIGN_MOST_LAYERS * BLOOM_LAYER)
     return TAMIS_ECORRUPT;
   unsigned char *head = memory_take(size + 1);
   if (!head)

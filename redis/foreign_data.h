@@ -10,7 +10,8 @@
  *
  *    head, Bloom:   u64 items, u32 layers, u32 options, u32 growth (missing before version 2), then
  *                   for each layer u64 bytes, u64 bits, u64 items, f64 rate, f64 bits for each
- *                   entry, u32 hashes, u64 entries, u8 logarithm of bits
+ *                   entry, u32 hashes, u64 entries, u8 logarithm of bits.  A filter of valkey-bloom has
+ *                   32 bytes of seed and f64 tightening ratio before the layers
  *    head, cuckoo:  u64 items, u64 buckets, u64 deleted, u64 tables, u16 bytes of a bucket,
  *                   u16 iterations, u16 expansion (and 8 bytes without a meaning in version 2.2)
  *

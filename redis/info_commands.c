@@ -84,13 +84,18 @@ static void reply_figure(server_ctx *ctx, const struct figure *f)
     server.ReplyWithLongLong(ctx, f->value);
 }
 
-/* The rate that the filter keeps.  In RedisBloom the first layer of one that grows has half of it. */
+static bool is_of_valkey(const struct value *v)
+{
+  return v->foreign && v->foreign->options & FOREIGN_VALKEY;
+}
+
+/* The rate that was asked for.  In RedisBloom the first layer of a filter that grows has half of it. */
 static double rate_of(const struct value *v, const tamis_stats *stats)
 {
   if (!v->foreign)
     return stats->fpp;
   const double rate = v->foreign->layer[0].rate;
-  return v->foreign->options & FOREIGN_NONSCALING ? rate : 2 * rate;
+  return is_of_valkey(v) || v->foreign->options & FOREIGN_NONSCALING ? rate : 2 * rate;
 }
 
 static uint64_t most_capacity_of(const struct value *v, const tamis_stats *stats)
@@ -116,6 +121,8 @@ static int reply_valkey_field(server_ctx *ctx, const struct value *v, const serv
     return server.ReplyWithDouble(ctx, rate_of(v, &stats));
   if (word_is(field, "MAXSCALEDCAPACITY") && grows && !v->foreign)
     return server.ReplyWithLongLong(ctx, (long long) most_capacity_of(v, &stats));
+  if (word_is(field, "TIGHTENING") && grows && is_of_valkey(v))
+    return server.ReplyWithDouble(ctx, v->foreign->tightening);
   if (word_is(field, "TIGHTENING") && grows)
     return server.ReplyWithError(ctx,
                                  "ERR the filter has no tightening ratio: its layers take parts "
@@ -198,7 +205,7 @@ static void advise_on_size(struct advice *a, const struct value *v, const tamis_
 static void advise_on_rate(struct advice *a, const struct value *v, const tamis_stats *stats)
 {
   const struct foreign *f = v->foreign;
-  if (f)
+  if (f && !is_of_valkey(v))
     advise(a,
            "RedisBloom wrote this filter, and its hash functions have seeds that everybody knows: "
            "whoever chooses items can make others collide. Where the items are still known, add "

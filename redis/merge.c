@@ -87,9 +87,8 @@ int command_merge(server_ctx *ctx, tamis_kind kind, server_string **argv, int ar
     if (source != KEY_WHOLE)
       return reply_state(ctx, source);
     if (from->foreign || (to && to->foreign))
-      return server.ReplyWithError(
-          ctx,
-          "ERR a filter that RedisBloom wrote has no union with others: its items are not known");
+      return server.ReplyWithError(ctx, "ERR a filter that another module wrote has no union with "
+                                        "others: its items are not known");
     if (kind == TAMIS_CUCKOO && same_name(argv[i], argv[1]))
       return server.ReplyWithError(ctx,
                                    "ERR the destination must not be among the sources: each of its "

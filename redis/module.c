@@ -13,7 +13,8 @@
  *    value.*             what a key holds
  *    image.*, chunks.*   its bytes, and these cut into chunks
  *    restore.*           a filter from chunks
- *    foreign.*           filters that RedisBloom wrote; foreign_data.*: their bytes
+ *    foreign.*           filters that RedisBloom or valkey-bloom wrote; foreign_data.*,
+ *                        valkey_dump.*: their bytes
  *    memory.*            the server's allocator
  *    figures.*           what INFO tells
  *

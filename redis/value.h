@@ -2,8 +2,8 @@
  *
  * The value of a key: a filter, or the chunks of one that is being restored.
  *
- * A filter that RedisBloom wrote is of a foreign form.  Once its last layer is full, a Bloom filter
- * of that form has a filter of the library's own on top.
+ * A filter that RedisBloom or valkey-bloom wrote is of a foreign form.  Once its last layer is full, a
+ * Bloom filter of that form has a filter of the library's own on top.
  */
 #ifndef TAMIS_REDIS_VALUE_H
 #define TAMIS_REDIS_VALUE_H

@@ -15,7 +15,7 @@ from server import ReplyError, same, wait_until
 SAMPLES = {  # a call of each command with a key in the place of {}
     "BF.RESERVE": "{} 0.01 100", "BF.ADD": "{} a", "BF.MADD": "{} a", "BF.MADDEX": "{} 1 a", "BF.INSERT": "{} ITEMS a",
     "BF.EXISTS": "{} a", "BF.MEXISTS": "{} a", "BF.CARD": "{}", "BF.INFO": "{}",
-    "BF.SCANDUMP": "{} 0", "BF.LOADCHUNK": "{} 1 a", "CF.RESERVE": "{} 100", "CF.ADD": "{} a",
+    "BF.SCANDUMP": "{} 0", "BF.LOADCHUNK": "{} 1 a", "BF.LOAD": "{} a", "CF.RESERVE": "{} 100", "CF.ADD": "{} a",
     "CF.ADDNX": "{} a", "CF.INSERT": "{} ITEMS a", "CF.INSERTNX": "{} ITEMS a", "CF.EXISTS": "{} a",
     "CF.MEXISTS": "{} a", "CF.DEL": "{} a", "CF.COUNT": "{} a", "CF.COMPACT": "{}", "CF.INFO": "{}",
     "CF.SCANDUMP": "{} 0", "CF.LOADCHUNK": "{} 1 a", "BF.ADVANCE": "{}", "CF.ADVANCE": "{}",
