@@ -316,12 +316,10 @@ static void fill_options(const tamis_filter *f, tamis_options *out)
   *out = head.options;
   out->kind = kind->kind;
   out->seed = f->keys.seed;
-  if (filter_has_own_hash(f)) {
-    out->hash = filter_own_more(f)->hash;
-    out->hash_context = filter_own_more(f)->hash_context;
-  }
-  if (filter_allocator(f)->allocate)
-    out->allocator = filter_allocator(f);
+  const struct filter_more more = filter_more_of(f);
+  out->hash = more.hash;
+  out->hash_context = more.hash_context;
+  out->allocator = more.allocator.allocate ? filter_allocator(f) : NULL;
 }
 
 int tamis_get_options(const tamis_filter *f, tamis_options *out)

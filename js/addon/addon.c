@@ -375,6 +375,34 @@ static napi_value merge(napi_env env, napi_callback_info info)
   return from ? result_value(env, tamis_merge(into, from)) : NULL;
 }
 
+static napi_value includes(napi_env env, napi_callback_info info)
+{
+  struct arguments a = arguments_of(env, info);
+  tamis_filter *f = filter_at(&a, 0), *other = f ? filter_at(&a, 1) : NULL;
+  return other ? result_value(env, core_includes(f, other)) : NULL;
+}
+
+static napi_value intersect(napi_env env, napi_callback_info info)
+{
+  struct arguments a = arguments_of(env, info);
+  tamis_filter *f = filter_at(&a, 0), *other = f ? filter_at(&a, 1) : NULL;
+  return other ? new_filter(env, core_intersect(f, other)) : NULL;
+}
+
+static napi_value create_like(napi_env env, napi_callback_info info)
+{
+  struct arguments a = arguments_of(env, info);
+  tamis_filter *f = filter_at(&a, 0);
+  return f ? new_filter(env, core_create_like(f)) : NULL;
+}
+
+static napi_value settings(napi_env env, napi_callback_info info)
+{
+  struct arguments a = arguments_of(env, info);
+  tamis_filter *f = filter_at(&a, 0);
+  return f ? integer(env, core_settings(f)) : NULL;
+}
+
 static napi_value sync_filter(napi_env env, napi_callback_info info)
 {
   struct arguments a = arguments_of(env, info);
@@ -602,13 +630,16 @@ static const struct {
     {"check", check},
     {"count", count},
     {"create", create},
+    {"create_like", create_like},
     {"destroy", destroy},
     {"figures", figures},
     {"fpp_for", fpp_for},
     {"handle", handle},
     {"has", has},
     {"hash", hash},
+    {"includes", includes},
     {"info", saved_info},
+    {"intersect", intersect},
     {"load", load},
     {"merge", merge},
     {"open_shared", open_shared},
@@ -620,6 +651,7 @@ static const struct {
     {"save", save},
     {"seed", seed},
     {"sentence", sentence},
+    {"settings", settings},
     {"stats", stats},
     {"sync", sync_filter},
     {"version", version},

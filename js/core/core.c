@@ -145,6 +145,37 @@ EXPORT(create) tamis_filter *core_create(void)
   return f;
 }
 
+static void take_options_of(const tamis_filter *f)
+{
+  options.struct_size = sizeof options;
+  (void) tamis_get_options(f, &options);
+}
+
+EXPORT(create_like) tamis_filter *core_create_like(const tamis_filter *f)
+{
+  take_options_of(f);
+  return core_create();
+}
+
+EXPORT(settings) int core_settings(const tamis_filter *f)
+{
+  take_options_of(f);
+  last_bytes = options.max_bytes;
+  return (options.growable ? CORE_GROWABLE : 0) | (options.window_renews ? CORE_WINDOW_RENEWS : 0);
+}
+
+EXPORT(intersect) tamis_filter *core_intersect(const tamis_filter *a, const tamis_filter *b)
+{
+  tamis_filter *f;
+  last_result = tamis_intersect(a, b, &f);
+  return f;
+}
+
+EXPORT(includes) int core_includes(const tamis_filter *f, const tamis_filter *other)
+{
+  return tamis_includes(f, other);
+}
+
 #ifndef TAMIS_WITHOUT_SYSTEM
 tamis_filter *core_open_shared(const char *path, bool with_options)
 {

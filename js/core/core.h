@@ -62,6 +62,16 @@ void core_options(int kind, int layout, uint64_t capacity, double fpp, unsigned 
 /* NULL: see core_result() and core_sentence(). */
 tamis_filter *core_create(void);
 
+/* The same, with the options of another filter. */
+tamis_filter *core_create_like(const tamis_filter *f);
+
+/* CORE_GROWABLE and CORE_WINDOW_RENEWS of a filter; core_bytes() has its max_bytes. */
+int core_settings(const tamis_filter *f);
+
+/* NULL: see core_result(). */
+tamis_filter *core_intersect(const tamis_filter *a, const tamis_filter *b);
+int core_includes(const tamis_filter *f, const tamis_filter *other);
+
 #ifndef TAMIS_WITHOUT_SYSTEM
 /* The same for a filter that processes share; without options, what is in the file. */
 tamis_filter *core_open_shared(const char *path, bool with_options);

@@ -3,6 +3,7 @@
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
+import { programSeed } from './node-seed.js';
 import { bytesOfKey, lengthOfKey } from './source.js';
 
 const file = fileURLToPath(new URL('../addon/tamis.node', import.meta.url));
@@ -42,6 +43,7 @@ export function addonCore() {
       return bytes;
     },
     text: (string) => string,
+    programSeed,
     figures: () => addon.figures(),
   };
   return core;

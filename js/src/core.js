@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The WebAssembly: how it begins, and how bytes and text go in and come out.
 import { bytesOf } from './found.js';
+import { randomSeed } from './seed.js';
 import { bytesOfKey, lengthOfKey } from './source.js';
 
 /** A number as "%.*g" of C writes it. */
@@ -37,11 +38,16 @@ export class Core {
   sink = null; // gets the bytes of save()
   onReady = null; // gets the version
   #starting = null;
+  #seed; // once a filter has asked for it
 
   /** `usual` says where the WebAssembly is if init() is not told. */
   constructor(usual, crypto = globalThis.crypto) {
     this.usual = usual;
     this.crypto = crypto;
+  }
+
+  programSeed() {
+    return (this.#seed ??= randomSeed(this.crypto));
   }
 
   /** Resolves when the functions are there.  The first call says from what, unless that fails. */

@@ -48,14 +48,15 @@ export function packageOf(core) {
       throw new UnsupportedError(`${what} needs the addon, which is for Node: ${core.whyNotNative ?? 'see tamis/native'}`, 'EUNSUPPORTED');
   }
 
-  function setOptions(options) {
+  /** `usualSeed` is that of a filter to be created without one; 0: another random one. */
+  function setOptions(options, usualSeed = 0n) {
     if (typeof options !== 'object' || options === null)
       throw new TypeError('a filter is made from an object of options, such as { capacity: 1000000 }');
     for (const name of Object.keys(options))
       if (!known.has(name))
         throw new TypeError(`there is no option ${name}; there are ${[...known].join(', ')}`);
     const { capacity, fpp = 0.01, kind = 'bloom', layout = 'blocked', window = 0 } = options;
-    const { windowRenews = false, growable = true, maxBytes = 0, seed = 0n } = options;
+    const { windowRenews = false, growable = true, maxBytes = 0, seed = usualSeed } = options;
     const most = 2n ** 64n - 1n;
     if (capacity === undefined)
       throw new TypeError('capacity is missing: how many keys are expected');
@@ -123,13 +124,14 @@ export function packageOf(core) {
     #keepsCopies; // whether it is of a kind that removes keys; undefined: nobody has asked yet
     // eslint-disable-next-line no-unused-private-class-members -- the garbage collector sees it: weightOf() in core.js
     #weight;
+    #isOwn = true; // false: other objects or processes may have the filter
     memory = memory;
 
     constructor(options) {
       if (options instanceof Loaded) {
         this.#at = options.take();
       } else {
-        setOptions(options);
+        setOptions(options, core.programSeed());
         this.#at = core.exports.create();
         if (!this.#at)
           refuseOptions(core.exports.result());
@@ -155,7 +157,12 @@ export function packageOf(core) {
       const at = core.exports.open_shared(path, options !== undefined);
       if (!at)
         refuseOptions(core.exports.result());
-      return objectOf(this, Filter, at, destroy);
+      return Filter.#others(objectOf(this, Filter, at, destroy));
+    }
+
+    static #others(filter) {
+      filter.#isOwn = false;
+      return filter;
     }
 
     static attach(handle) {
@@ -165,7 +172,7 @@ export function packageOf(core) {
       const at = core.exports.attach(BigInt.asUintN(64, handle));
       if (!at)
         throw new ReferenceError('this process has no filter with that handle, or has freed it');
-      return objectOf(this, Filter, at, destroy);
+      return Filter.#others(objectOf(this, Filter, at, destroy));
     }
 
     get #live() {
@@ -223,24 +230,87 @@ export function packageOf(core) {
       succeed(core.exports.advance_to(this.#live, wholeNumber('period', period, 2n ** 64n - 1n)));
     }
 
-    /** What filters that are merged have in common. */
+    /** What filters that go together have in common. */
     get #identity() {
-      const { kind, layout, capacity, fpp, parts } = this.stats();
-      return { kind, layout, capacity, fpp, window: parts - 1, seed: this.seed };
+      const { kind, layout, capacity, fpp, window } = this;
+      return { kind, layout, capacity, fpp, window, seed: this.seed };
+    }
+
+    /** The name of what another filter has otherwise; undefined: nothing. */
+    #differsIn(call, other) {
+      if (!(other instanceof Filter))
+        throw new TypeError(`${call} takes a Filter`);
+      const own = this.#identity, others = other.#identity;
+      return Object.keys(own).find((name) => own[name] !== others[name]);
+    }
+
+    #mustFit(call, other) {
+      const name = this.#differsIn(call, other);
+      if (name)
+        throw new InvalidError(`${call} takes a filter with the same options and seed: its ${name} is another one`, 'EINVAL');
     }
 
     merge(other) {
-      if (!(other instanceof Filter))
-        throw new TypeError('merge takes a Filter');
-      const own = this.#identity, others = other.#identity;
-      for (const name of Object.keys(own))
-        if (own[name] !== others[name])
-          throw new InvalidError(`merge takes a filter with the same options and seed: its ${name} is another one`, 'EINVAL');
+      this.#mustFit('merge', other);
       const result = core.exports.merge(this.#live, other.#live);
       if (result === EINVAL)
         throw new InvalidError('merge takes another filter with the same options: only one of these is growable, or both are the same', 'EINVAL');
       succeed(result);
       return this;
+    }
+
+    union(other) {
+      this.#mustFit('union', other);
+      const both = Filter.loadSync(this.save());
+      return other === this ? both : both.merge(other);
+    }
+
+    intersection(other) {
+      this.#mustFit('intersection', other);
+      const at = core.exports.intersect(this.#live, other.#live);
+      if (!at)
+        throw errorOf(core.exports.result(), 'intersection takes Bloom filters that have not grown and have no window, both growable or neither');
+      return objectOf(Filter, Filter, at, destroy);
+    }
+
+    /** Whether this has all bits of another filter. */
+    #includes(call, other) {
+      this.#mustFit(call, other);
+      const result = core.exports.includes(this.#live, other.#live);
+      if (result < 0)
+        throw errorOf(result, `${call} takes Bloom filters without a window, both growable or neither`);
+      return result === OK;
+    }
+
+    isSupersetOf(other) {
+      return this.#includes('isSupersetOf', other);
+    }
+
+    isSubsetOf(other) {
+      this.#mustFit('isSubsetOf', other);
+      return other.#includes('isSubsetOf', this);
+    }
+
+    equals(other) {
+      if (this.#differsIn('equals', other) || this.growable !== other.growable || this.windowRenews !== other.windowRenews)
+        return false;
+      const { includes } = core.exports, a = this.#live, b = other.#live, result = includes(a, b);
+      if (result >= 0)
+        return result === OK && includes(b, a) === OK;
+      const own = this.save(), others = other.save(); // a cuckoo filter or a window: are their tables the same?
+      return own.length === others.length && own.every((byte, i) => byte === others[i]);
+    }
+
+    clear() {
+      if (!this.#isOwn)
+        throw new UnsupportedError('clear() would take keys from those that have this filter, too: it is shared, or has a handle', 'EUNSUPPORTED');
+      const at = core.exports.create_like(this.#live);
+      if (!at)
+        refuseOptions(core.exports.result());
+      this.free();
+      this.#at = at;
+      this.#weight = core.weightOf?.(at);
+      forgotten.register(this, at, this);
     }
 
     /** Calls `take` with one part after the other. */
@@ -281,6 +351,7 @@ export function packageOf(core) {
 
     handle() {
       needAddon('handle()');
+      this.#isOwn = false;
       return core.exports.handle(this.#live);
     }
 
@@ -292,6 +363,39 @@ export function packageOf(core) {
     stats() {
       succeed(core.exports.stats(this.#live));
       return statsOf(core);
+    }
+
+    get kind() {
+      return this.stats().kind;
+    }
+
+    get layout() {
+      return this.stats().layout;
+    }
+
+    get capacity() {
+      return this.stats().capacity;
+    }
+
+    get fpp() {
+      return this.stats().fpp;
+    }
+
+    get window() {
+      return this.stats().parts - 1;
+    }
+
+    get windowRenews() {
+      return (core.exports.settings(this.#live) & WINDOW_RENEWS) !== 0;
+    }
+
+    get growable() {
+      return (core.exports.settings(this.#live) & GROWABLE) !== 0;
+    }
+
+    get maxBytes() {
+      core.exports.settings(this.#live);
+      return core.exports.bytes();
     }
 
     get seed() {

@@ -25,7 +25,11 @@ export interface Options {
   growable?: boolean;
   /** The bytes that the filter never exceeds; 0 (default): no limit. */
   maxBytes?: number | bigint;
-  /** A number of 64 bits that the hashes depend on; 0 (default): a random one. */
+  /**
+   * A number of 64 bits that the hashes depend on.  Default: a random secret that all filters of this program have, so that
+   * they can be united: in Node those of all workers that are started after the import of this package, in browsers those of one
+   * thread.  0: a random one of its own, for filters that are sent away, as their bytes contain the seed.
+   */
   seed?: number | bigint;
 }
 
@@ -153,11 +157,35 @@ export class Filter {
   advanceTo(period: number | bigint): void;
   /** Adds all keys of another filter, of the same options and seed; returns this one. */
   merge(other: Filter): this;
+  /** A new filter with the keys of both, which have the same options and seed. */
+  union(other: Filter): Filter;
+  /** A new filter with what both find: Bloom filters without a window that have not grown, with the same options and seed. */
+  intersection(other: Filter): Filter;
+  /** Whether another filter has all bits of this one, and so finds all its keys: Bloom filters without a window. */
+  isSubsetOf(other: Filter): boolean;
+  isSupersetOf(other: Filter): boolean;
+  /**
+   * Whether options, seed and bits are the same.  The bits of a cuckoo filter, and with a window, depend on the order of its adds,
+   * too.
+   */
+  equals(other: Filter): boolean;
+  /** Forgets all keys.  UnsupportedError: it is shared(), or has a handle(), so others have it, too. */
+  clear(): void;
   /** The filter as bytes, which all programs with tamis load: 512 bytes and more than the filter's own memory. */
   save(): Bytes;
   /** The same in parts of some MiB.  The filter may be changed meanwhile: the stream has it as it was at the call. */
   saveStream(): ReadableStream<Bytes>;
   stats(): Stats;
+  /** The options of the filter, also of one that was loaded. */
+  readonly kind: Kind;
+  readonly layout: Layout | null;
+  readonly capacity: number;
+  readonly fpp: number;
+  readonly growable: boolean;
+  /** 0: no limit. */
+  readonly maxBytes: number;
+  readonly window: number;
+  readonly windowRenews: boolean;
   /** The seed, of 64 bits.  It is a secret: whoever knows it can choose keys that collide. */
   readonly seed: bigint;
   /** Throws a TypeError, as do structuredClone() and postMessage(): send save(). */

@@ -4,10 +4,12 @@ import { webcrypto } from 'node:crypto'; // a global one only from Node 20 on
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Core } from './core.js';
+import { programSeed } from './node-seed.js';
 
 /** A core that is ready. */
 export function nodeCore(name) {
-  const core = new Core(null, webcrypto), file = fileURLToPath(new URL(`../wasm/${name}`, import.meta.url));
+  const core = Object.assign(new Core(null, webcrypto), { programSeed });
+  const file = fileURLToPath(new URL(`../wasm/${name}`, import.meta.url));
   try {
     core.initSync(readFileSync(file));
   } catch (error) {

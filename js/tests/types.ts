@@ -18,6 +18,8 @@ const isNew: boolean = filter.add('key') && filter.addUnique('key');
 filter.addCopy(new Uint8Array(3), { periods: 2 });
 const copies: number = filter.count('key');
 const merged: Filter = filter.merge(new Filter({ capacity: 1 }));
+const sets: boolean[] = [filter.union(merged).equals(filter.intersection(merged)), merged.isSubsetOf(filter), filter.growable];
+filter.clear();
 const loaded: Filter = await Filter.load(new Blob([]), { maxBytes: 1000 });
 class Mine extends Filter {}
 const mine: Mine = Mine.loadSync(filter.save());
@@ -29,7 +31,7 @@ const code: 'ECORRUPT' | string = new CorruptError('').code;
 const shared: Filter = Filter.shared('/dev/shm/seen', options);
 const attached: Filter = Filter.attach(shared.handle());
 attached.sync();
-console.log(blob, also, mine, isNative, isNew, copies, merged, loaded, reader, rate, why, kind, layout, code, bytesFor(options));
+console.log(blob, also, mine, isNative, isNew, sets, copies, merged, loaded, reader, rate, why, kind, layout, code, bytesFor(options));
 
 // @ts-expect-error: no such kind
 new Filter({ capacity: 1, kind: 'quotient' });

@@ -403,7 +403,7 @@ const struct filter_kind tamis__bloom_kind = KIND(
     TAMIS_BLOOM, .features = SAVED_LAYERS | SAVED_LIVE, .live_figures = tamis__bloom_live_figures,
     .share_new = NOT_COMPACT(tamis__bloom_share_new),
     .share_open = NOT_COMPACT(tamis__bloom_share_open), .sync = NOT_COMPACT(sync_live),
-    .intersect = NOT_COMPACT(tamis__bloom_intersect),
+    .intersect = NOT_IN_READER(tamis__bloom_intersect),
     .similarity = NOT_COMPACT(tamis__bloom_similarity));
 
 const struct filter_kind tamis__counting_bloom_kind = KIND(TAMIS_COUNTING_BLOOM, .intersect = NULL);
