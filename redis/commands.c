@@ -29,7 +29,7 @@ enum {
     "Adds items to a Bloom filter, and says which were new")                                     \
   C(bf, maddex, command_maddex, "write deny-oom fast", -4, INSERTS,                              \
     "Adds items to a Bloom filter with a window, for a number of seconds")                       \
-  C(bf, insert, command_insert, "write deny-oom fast", -4, INSERTS,                              \
+  C(bf, insert, command_insert, "write deny-oom fast", -3, INSERTS,                              \
     "Adds items to a Bloom filter, which it creates as the options say")                         \
   C(bf, exists, command_exists, "readonly fast", -3, READS,                                      \
     "Says whether an item was added to a Bloom filter")                                          \

@@ -167,7 +167,7 @@ int command_maddex(server_ctx *ctx, tamis_kind kind, server_string **argv, int a
 static int insert(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc, bool unique)
 {
   struct reservation w;
-  if (argc < 4)
+  if (argc < (kind == TAMIS_BLOOM ? 3 : 4))
     return server.WrongArity(ctx);
   reservation_init(&w, kind);
   const char *error = reservation_read(&w, FORM_INSERT, argv, argc, 2);

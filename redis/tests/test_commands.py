@@ -150,6 +150,8 @@ def test_words_of_valkey_bloom(talk):
         same(client("BF.INSERT", key, "CAPACITY", 5), [], "a filter that is there")
         same(client("BF.INSERT", key, "VALIDATESCALETO", 5, "ITEMS", key), [yes])
         same(info(client, "BF.INFO", key)["Capacity"], 1000)
+    same(client("BF.INSERT", "fixed", "NONSCALING"), [])
+    same(info(client, "BF.INFO", "fixed")["Expansion rate"], None)
     same(client("BF.MERGE", "a", "b"), "OK")
     assert "do not fit" in client.error("BF.MERGE", "a", "c")
     same(client("BF.INFO", "a", "error"), 0.001 if yes is True else b"0.001")

@@ -207,6 +207,7 @@ def test_damaged_heads(server):
             same(server("RESTORE", "again", "0", server("DUMP", "f")), "OK")
             server("DEL", "again")
     assert accepted > 100, accepted
+    server("CONFIG", "SET", "tamis.max-bytes", 512 << 20)
 
 
 def refused(dump):
