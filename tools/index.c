@@ -98,6 +98,9 @@ static const struct argp index_argp = {
     "With --regex a line has a key for each match.  A line that has no such field or match has "
     "none, and is not found.\n\n"
     "Compressed files (gzip, zstd, xz and others) are read by the programs that decompress them.  "
+    "Of a tar archive (.tar, .tar.gz, .tgz and the like) each member is a file, as logs.tar/a/b.  "
+    "A "
+    "member that is compressed is an error, and so is a second one of the same name.  "
     "Names are kept as they are given: use INDEX in the same folder, or give absolute names.\n\n"
     "With RATE 0.01, INDEX takes 10.3 bits for each distinct key of a file, and about 600 bytes "
     "for "
@@ -179,6 +182,12 @@ struct work {
   uint64_t bytes, lines, read; /* of all files that were read, unpacked */
 };
 
+/* What a thread has. */
+struct reader {
+  struct key_finder finder;
+  struct tar tar;
+};
+
 static tamis_filter *create_filter(const struct index_file *index, uint64_t keys)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
@@ -208,13 +217,14 @@ static bool make_filter(const struct index_file *index, struct index_entry *entr
 }
 
 /* Whether all of the file was read, and it has not changed since. */
-static bool read_keys(struct work *work, struct key_finder *finder, const struct index_entry *entry,
+static bool read_keys(struct work *work, struct reader *reader, const struct index_entry *entry,
                       struct hashes *h)
 {
   struct unpacked u;
   uint64_t bytes = 0, lines = 0;
   size_t length;
-  if (!unpacked_open(&u, entry->path))
+  struct key_finder *finder = &reader->finder;
+  if (!unpacked_open(&u, entry->path, &reader->tar))
     return false;
   finder->failed = false;
   for (char *line; !h->failed && !finder->failed && (line = unpacked_line(&u, &length)) != NULL;
@@ -238,7 +248,7 @@ static bool read_keys(struct work *work, struct key_finder *finder, const struct
   return whole && settled && !failed;
 }
 
-static void read_file(struct work *work, struct key_finder *finder, struct index_entry *entry)
+static void read_file(struct work *work, struct reader *reader, struct index_entry *entry)
 {
   struct hashes h = {.hasher = work->hasher};
   const struct stamp before = entry->stamp;
@@ -247,7 +257,7 @@ static void read_file(struct work *work, struct key_finder *finder, struct index
   entry->filter_bytes = entry->keys = 0;
   if (!stamp_of_path(entry->path, &entry->stamp))
     fail("cannot open '%s': %s", entry->path, strerror(errno));
-  else if (read_keys(work, finder, entry, &h))
+  else if (read_keys(work, reader, entry, &h))
     make_filter(work->index, entry, &h);
   entry->fresh |= had_filter || entry->filter_bytes > 0 || !stamp_equal(&before, &entry->stamp);
   free(h.at);
@@ -268,15 +278,16 @@ static struct index_entry *take_entry(struct work *work)
 static void *read_files(void *context)
 {
   struct work *work = context;
-  struct key_finder finder;
+  struct reader reader = {.tar = {.archive = NULL}};
   char why[256];
-  if (!key_finder_init(&finder, &work->index->rule, why, sizeof why)) {
+  if (!key_finder_init(&reader.finder, &work->index->rule, why, sizeof why)) {
     fail("--regex: %s", why);
     return NULL;
   }
   for (struct index_entry *entry; (entry = take_entry(work)) != NULL;)
-    read_file(work, &finder, entry);
-  key_finder_free(&finder);
+    read_file(work, &reader, entry);
+  key_finder_free(&reader.finder);
+  tar_close(&reader.tar);
   return NULL;
 }
 
@@ -349,6 +360,21 @@ static void leave_out_index(struct names *names, size_t named, const char *index
   names->count = kept;
 }
 
+/* Puts the members of archives in the place of these. */
+static bool open_archives(struct names *names)
+{
+  struct names all = {.at = NULL};
+  bool good = true;
+  for (size_t i = 0; good && i < names->count; i++) {
+    bool is_tar = false;
+    good = (!tar_has_name(names->at[i]) || tar_list(&all, names->at[i], &is_tar)) &&
+           (is_tar || names_add(&all, names->at[i]));
+  }
+  names_free(names);
+  *names = all;
+  return good;
+}
+
 /* All files that the command line asks for.  False after fail(): there is no memory, or no list. */
 static bool collect_files(const struct index_options *options, struct names *names)
 {
@@ -363,7 +389,7 @@ static bool collect_files(const struct index_options *options, struct names *nam
   if (good)
     leave_out_index(names, named, options->shared.output);
   names_free(&folders);
-  return good;
+  return good && open_archives(names);
 }
 
 /* A file that is asked for. */

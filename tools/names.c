@@ -40,6 +40,19 @@ bool names_add(struct names *names, const char *name)
   return take(names, strdup(name));
 }
 
+static char *path_of(const char *folder, const char *name)
+{
+  char *path;
+  size_t length = strlen(folder);
+  bool slash = length > 0 && folder[length - 1] == '/';
+  return asprintf(&path, "%s%s%s", folder, slash ? "" : "/", name) < 0 ? NULL : path;
+}
+
+bool names_add_in(struct names *names, const char *folder, const char *name)
+{
+  return take(names, path_of(folder, name));
+}
+
 void names_free(struct names *names)
 {
   for (size_t i = 0; i < names->count; i++)
@@ -88,14 +101,6 @@ bool names_read(struct names *names, const char *path, char end)
 static int is_listed(const struct dirent *entry)
 {
   return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-}
-
-static char *path_of(const char *folder, const char *name)
-{
-  char *path;
-  size_t length = strlen(folder);
-  bool slash = length > 0 && folder[length - 1] == '/';
-  return asprintf(&path, "%s%s%s", folder, slash ? "" : "/", name) < 0 ? NULL : path;
 }
 
 /* Adds what is in a folder to the files and to the folders. */

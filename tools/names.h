@@ -16,6 +16,9 @@ struct names {
 /* A copy.  False after fail(), as the others. */
 bool names_add(struct names *names, const char *name);
 
+/* That of a file in a folder. */
+bool names_add_in(struct names *names, const char *folder, const char *name);
+
 /* Adds the names in a file, each of which ends with the byte `end`; "-" is standard input. */
 bool names_read(struct names *names, const char *path, char end);
 

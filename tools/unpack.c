@@ -47,7 +47,8 @@ static bool is_regular(const struct stat *status)
 bool stamp_of_path(const char *path, struct stamp *stamp)
 {
   struct stat status;
-  if (stat(path, &status) != 0 || !is_regular(&status))
+  if (stat(path, &status) != 0 ? errno != ENOTDIR || tar_part(path, &status) == 0
+                               : !is_regular(&status))
     return false;
   *stamp = stamp_of(&status);
   return true;
@@ -134,12 +135,28 @@ static bool open_lines(struct unpacked *u)
   return false;
 }
 
-bool unpacked_open(struct unpacked *u, const char *path)
+static bool open_member(struct unpacked *u, size_t part, struct tar *tar)
+{
+  u->lines = tar_open(tar, u->path, part);
+  u->fd = u->lines == NULL ? -1 : fcntl(tar->fd, F_DUPFD_CLOEXEC, 0);
+  if (u->fd >= 0)
+    return true;
+  if (u->lines != NULL) {
+    fail("cannot read '%s': %s", u->path, strerror(errno));
+    fclose(u->lines);
+  }
+  return false;
+}
+
+bool unpacked_open(struct unpacked *u, const char *path, struct tar *tar)
 {
   struct stat status;
   *u = (struct unpacked){.path = path};
   /* A FIFO is not waited for. */
   u->fd = (int) TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  size_t part = u->fd < 0 && errno == ENOTDIR ? tar_part(path, &status) : 0;
+  if (part > 0)
+    return open_member(u, part, tar);
   if (u->fd < 0 || fstat(u->fd, &status) != 0 || !is_regular(&status))
     fail("cannot open '%s': %s", path, errno == EINVAL ? "it is no regular file" : strerror(errno));
   else if (open_lines(u))

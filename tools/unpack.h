@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * The lines of a file, which may be compressed: then the program that decompresses its kind runs
- * beside this one, and its output is read through a pipe.
+ * beside this one, and its output is read through a pipe.  It may be a member of an archive, too (tar.h).
  */
 #ifndef TAMIS_TOOL_UNPACK_H
 #define TAMIS_TOOL_UNPACK_H
+
+#include "tar.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +22,7 @@ struct stamp {
 
 bool stamp_equal(const struct stamp *a, const struct stamp *b);
 
-/* False with errno set; EISDIR and EINVAL: no regular file. */
+/* That of a member is its archive's.  False with errno set; EISDIR and EINVAL: no regular file. */
 bool stamp_of_path(const char *path, struct stamp *stamp);
 
 struct unpacked {
@@ -34,8 +36,9 @@ struct unpacked {
   int error; /* errno, where unpacked_line() has found no further line */
 };
 
-/* Opens a regular file.  False after fail(). */
-bool unpacked_open(struct unpacked *u, const char *path);
+/* Opens a regular file.  If it is a member of an archive, that is opened as `tar`, or is it already.  False
+ * after fail(). */
+bool unpacked_open(struct unpacked *u, const char *path, struct tar *tar);
 
 /* Whether the open file is still at the instant of the stamp, and anything that is written to it later
  * will get another one: waits up to a tenth of a second for the clock of the file system. */

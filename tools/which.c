@@ -157,6 +157,7 @@ static bool find_files(const struct index_file *index, const struct which_option
 struct search {
   const struct which_options *options;
   struct key_finder *finder;
+  struct tar *tar;
   bool names; /* there are several files */
 };
 
@@ -203,7 +204,7 @@ static uint64_t search_file(const struct search *search, const char *path)
   struct unpacked u;
   uint64_t found = 0;
   size_t length;
-  if (!unpacked_open(&u, path))
+  if (!unpacked_open(&u, path, search->tar))
     return 0;
   char *line = NULL;
   search->finder->failed = false;
@@ -238,11 +239,13 @@ static bool search_files(const struct index_file *index, const struct which_opti
     fail("the regular expression of '%s': %s", options->index, why);
     return false;
   }
-  struct search search = {options, &finder, index->count > 1};
+  struct tar tar = {.archive = NULL};
+  struct search search = {options, &finder, &tar, index->count > 1};
   for (size_t i = 0; i < index->count && !ferror(stdout); i++)
     if (may[i])
       found |= search_file(&search, index->entries[i].path) > 0;
   key_finder_free(&finder);
+  tar_close(&tar);
   return found;
 }
 

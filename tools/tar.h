@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Members of tar archives as files: "logs.tar/a/b" is the member "a/b" of the archive "logs.tar".
+ *
+ * The library libarchive reads archives, also compressed ones.  The command may be built without it, and
+ * run without it; then no file is taken for an archive.
+ */
+#ifndef TAMIS_TOOL_TAR_H
+#define TAMIS_TOOL_TAR_H
+
+#include "compressed.h"
+#include "names.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+/* An archive that is read from its beginning to its end, so whoever reads its members in their order
+ * reads it once.  Begins with zeros. */
+struct tar {
+  struct archive *archive; /* NULL: none is open */
+  char *path;
+  int fd;
+  struct stat status;
+  char first[COMPRESSED_MAGIC]; /* of the member that is open */
+  size_t got, given;            /* bytes of `first` */
+  bool found;                   /* there is such a member */
+};
+
+/* Whether a file is taken for an archive, by its name. */
+bool tar_has_name(const char *path);
+
+/* Adds the names of the regular files in the archive.  *is_tar: it is one.  Damage behind its beginning is
+ * recorded with fail(), and so is a name that it has twice.  False after fail(): there is no memory. */
+bool tar_list(struct names *names, const char *path, bool *is_tar);
+
+/* How much of the path leads to the file that it goes through; 0 with ENOTDIR: to none that has such a
+ * name. */
+size_t tar_part(const char *path, struct stat *status);
+
+/* The contents of a member, until the next call; those of one that is not there are empty.  NULL after
+ * fail(). */
+FILE *tar_open(struct tar *tar, const char *path, size_t part);
+
+void tar_close(struct tar *tar);
+
+#endif
