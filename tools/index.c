@@ -95,7 +95,8 @@ static const struct argp index_argp = {
     "If INDEX exists, it is brought up to date: FILEs are added, files that have changed are read "
     "again, and those that are gone are dropped.  Then --field, --regex, their like and --fpp are "
     "those of INDEX, and others are an error.  Runs that change one INDEX wait for each other.\n\n"
-    "With --regex a line has a key for each match.  A line that has no such field or match has "
+    "With --regex a line has a key for each match.  A line that has no such field, match or value "
+    "has "
     "none, and is not found.\n\n"
     "Compressed files (gzip, zstd, xz and others) are read by the programs that decompress them.  "
     "Of a tar archive (.tar, .tar.gz, .tgz and the like) each member is a file, as logs.tar/a/b.  "
@@ -465,7 +466,7 @@ static void check_rule(const struct index_options *options, const struct index_f
 {
   const struct key_rule *keys = &options->shared.keys;
   if (!key_rule_is_plain(keys) && !key_rules_equal(keys, &index->rule))
-    usage_error("'%s' was made with another --field or --regex; make it anew",
+    usage_error("'%s' was made with another --field or --regex or --json; make it anew",
                 options->shared.output);
   if (options->fpp > 0 && (options->fpp < index->fpp || options->fpp > index->fpp))
     usage_error("'%s' was made with --fpp %g; make it anew", options->shared.output, index->fpp);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "keys.h"
 
+#include "json.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +12,7 @@ bool key_rules_equal(const struct key_rule *a, const struct key_rule *b)
 {
   if (a->mode != b->mode || a->crlf != b->crlf || a->ignore_case != b->ignore_case)
     return false;
-  if (a->mode == KEY_REGEX)
+  if (a->mode == KEY_REGEX || a->mode == KEY_VALUE)
     return strcmp(a->regex, b->regex) == 0;
   return a->mode == KEY_LINE ||
          (a->field == b->field && a->delimited == b->delimited && a->delimiter == b->delimiter);
@@ -83,6 +85,14 @@ static int search(const regex_t *regex, char *line, regmatch_t *match, int flags
 bool key_finder_init(struct key_finder *finder, const struct key_rule *rule, char *why, size_t size)
 {
   *finder = (struct key_finder){.rule = *rule};
+  if (rule->mode == KEY_VALUE && !json_possible()) {
+    (void) snprintf(why, size, "tamis was built without jansson");
+    return false;
+  }
+  if (rule->mode == KEY_VALUE && !json_is_pointer(rule->regex)) {
+    (void) snprintf(why, size, "'%s' is no JSON pointer, such as /user/id", rule->regex);
+    return false;
+  }
   if (rule->mode != KEY_REGEX)
     return true;
   /* The C library's parser calls itself for each parenthesis. */
@@ -196,6 +206,19 @@ static bool take_matches(struct key_finder *finder, char *line, size_t length, k
   return false;
 }
 
+/* Hands out the value through give(). */
+struct giver {
+  struct key_finder *finder;
+  key_taker take;
+  void *context;
+};
+
+static bool give_value(void *context, const char *key, size_t length)
+{
+  const struct giver *giver = context;
+  return give(giver->finder, key, length, giver->take, giver->context);
+}
+
 bool key_finder_each(struct key_finder *finder, char *line, size_t length, key_taker take,
                      void *context)
 {
@@ -206,6 +229,9 @@ bool key_finder_each(struct key_finder *finder, char *line, size_t length, key_t
     return take_field(finder, line, length, take, context);
   case KEY_REGEX:
     return take_matches(finder, line, length, take, context);
+  case KEY_VALUE:
+    return json_find(finder->rule.regex, line, length, give_value,
+                     &(struct giver){finder, take, context});
   default:
     return give(finder, line, length, take, context);
   }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the keys of a line are: the line itself, one of its fields, or what a regular expression
- * matches in it.  A line may have none.
+ * What the keys of a line are: the line itself, one of its fields, what a regular expression matches in
+ * it, or a value in JSON.  A line may have none.
  */
 #ifndef TAMIS_TOOL_KEYS_H
 #define TAMIS_TOOL_KEYS_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum key_mode { KEY_LINE, KEY_FIELD, KEY_REGEX, KEY_MODES };
+enum key_mode { KEY_LINE, KEY_FIELD, KEY_REGEX, KEY_VALUE, KEY_MODES };
 
 enum { KEY_REGEX_MOST = 4096 }; /* bytes of an expression */
 
@@ -20,9 +20,10 @@ struct key_rule {
   uint64_t field; /* from 1 on */
   bool delimited; /* `delimiter` ends each field, as for cut; otherwise blanks do, as for awk */
   char delimiter;
-  const char *regex; /* extended, of POSIX; its first group is the key, or all that matches */
-  bool crlf;         /* a carriage return at the end of a line is no part of it */
-  bool ignore_case;  /* of the letters A to Z */
+  const char *
+      regex; /* extended, of POSIX; its first group is the key, or all that matches.  Or a pointer */
+  bool crlf;        /* a carriage return at the end of a line is no part of it */
+  bool ignore_case; /* of the letters A to Z */
 };
 
 /* Whether the only key of a line is the line itself, as it stands. */

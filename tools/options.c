@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KEY_USAGE = 0x100, KEY_STATS, KEY_CRLF };
+enum { KEY_USAGE = 0x100, KEY_STATS, KEY_CRLF, KEY_POINTER };
 
 static unsigned online_cores(void)
 {
@@ -109,7 +109,7 @@ static error_t parse_window_option(int key, char *argument, struct argp_state *s
 static void set_mode(struct key_rule *rule, enum key_mode mode)
 {
   if (rule->mode != KEY_LINE)
-    usage_error("give one of --field and --regex, once");
+    usage_error("give one of --field and --regex and --json, once");
   rule->mode = mode;
 }
 
@@ -129,7 +129,7 @@ static void check_keys(const struct key_rule *rule)
   if (rule->delimited && rule->mode != KEY_FIELD)
     usage_error("--delimiter needs --field");
   if (!key_finder_init(&finder, rule, why, sizeof why))
-    usage_error("--regex: %s", why);
+    usage_error("%s: %s", rule->mode == KEY_VALUE ? "--json" : "--regex", why);
   key_finder_free(&finder);
 }
 
@@ -147,6 +147,10 @@ static error_t parse_keys(int key, char *argument, struct argp_state *state)
     return 0;
   case 'e':
     set_mode(rule, KEY_REGEX);
+    rule->regex = argument;
+    return 0;
+  case KEY_POINTER:
+    set_mode(rule, KEY_VALUE);
     rule->regex = argument;
     return 0;
   case 'i':
@@ -239,6 +243,11 @@ static const struct argp_option key_entries[] = {
     {"delimiter", 'd', "C", 0, "Each byte C separates two fields, as for cut", 1},
     {"regex", 'e', "REGEX", 0,
      "The key is what REGEX, an extended one, matches in a line, or what its first group does", 1},
+    {"json", KEY_POINTER, "POINTER", 0,
+     "The key is the value at POINTER, such as /user/id, of a line in JSON: a string, a number or "
+     "a "
+     "boolean",
+     1},
     {"ignore-case", 'i', NULL, 0, "Keys that differ in the case of the letters A to Z are equal",
      1},
     {"crlf", KEY_CRLF, NULL, 0, "A carriage return at the end of a line is no part of its key", 1},

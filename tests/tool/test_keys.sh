@@ -85,6 +85,89 @@ gawk 'BEGIN { for (i = 0; i < 200000; i++) print i % 10, i }' >few.keys
 run dedup --stats --field 1 few.keys
 check "the filter is for the number of keys" in_memory 65536
 
+# ---- values of JSON ----
+
+printf 'One:1:x\r\nTwo:2\r\n' >1.idx
+printf 'three:3\nuser=Ann; user=Bob\n' >2.idx
+index_finds() { # KEY FILE OPTION...
+  run index -o keys.index "${@:3}" 1.idx 2.idx
+  [ "$status" -eq 0 ] && run which keys.index "$1" && [ "$(cat out)" = "$2" ] || return
+  run grep keys.index "$1" && [ "$status" -eq 0 ] && [ -s out ] || return
+  mv keys.index last.index
+}
+
+run dedup --json /a some
+if grep -q 'built without jansson' err; then
+  skip "--json" "the command was built without jansson"
+else
+  # Lines and, for each pointer, what dedup writes of them; and the lines without a value.
+  /usr/bin/python3 - <<'END'
+import json
+import random
+
+draw = random.Random(3)
+POINTERS = {"url": "/url", "number": "/n", "deep": "/user/ids/1", "escaped": "/a~1b/~0", "whole": "", "zero": "/user/ids/01"}
+TEXTS = ["a", "b", "caf\u00e9", "\U0001f600", 'quo"te', "back\\slash", "nul\0", "", "1", "true", "12345678901234567"]
+NUMBERS = [0, 1, -1, 2**53, 2**53 + 1, 2**63 - 1, 12345678901234567, 0.5, 1e300, True, False, None, "1", [1], {"x": 1}]
+
+
+def line():
+    if draw.random() < 0.1:
+        return draw.choice(["", "no json", '{"url": "a"', '{"url": "a"} x', '"text"', "5", '{"n": 1e999}', "[" * 5000])
+    value = {"url": draw.choice(TEXTS), "n": draw.choice(NUMBERS), "user": {"ids": [draw.randrange(9) for _ in range(draw.randrange(4))]},
+             "a/b": {"~": draw.choice(TEXTS)}}
+    for name in draw.sample(sorted(value), draw.randrange(3)):
+        del value[name]
+    return json.dumps(value, ensure_ascii=draw.random() < 0.5)
+
+
+def text(line, pointer):
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    for token in pointer.split("/")[1:]:
+        token = token.replace("~1", "/").replace("~0", "~")
+        try:
+            value = value[int(token)] if isinstance(value, list) and token == str(int(token)) else value.get(token)
+        except (ValueError, IndexError, AttributeError):
+            return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return None if value == float("inf") else "%.17g" % value
+    return str(value) if isinstance(value, (str, int)) else None
+
+
+lines = [line() for _ in range(3000)]
+open("json.lines", "w").write("".join(line + "\n" for line in lines))
+for name, pointer in POINTERS.items():
+    seen, kept = set(), []
+    for line in lines:
+        key = text(line, pointer)
+        if key is None or key not in seen:
+            kept.append(line)
+        seen.add(key)
+    open(name + ".expected", "w").write("".join(line + "\n" for line in kept))
+open("pointers", "w").write("".join("%s %s\n" % item for item in POINTERS.items()))
+END
+  while read -r name pointer; do
+    try "--json '$pointer'" same_as "$name.expected" : dedup $exact --json "$pointer" json.lines
+  done <pointers
+  run build --json /url json.lines -o urls.tamis
+  printf '{"url":"new"}\n{"n":1}\n' >further
+  { sed -n '/"url": "b"/p' json.lines | head -n 1; cat further; } >asked
+  head -n 1 asked >expected
+  try "query by a value" same_as expected : query --json /url urls.tamis asked
+  by=sorted try "eight threads: values" same_as <(sort json.lines | grep '"url": "[^"].*}$') : \
+    query --threads 8 --json /url urls.tamis <(grep '"url": "[^"].*}$' json.lines)
+  printf '{"id": "X1"}\n' >1.json
+  check "index: a value" index_finds x1 1.json --json /id --ignore-case 1.json
+  usage "--json: 'url' is no JSON pointer" dedup --json url further
+  usage "--json: '/~2' is no JSON pointer" dedup --json /~2 further
+  usage "one of --field and --regex and --json" dedup --json /a -f1 further
+fi
+
 # ---- threads ----
 
 first_keys() { cut -d: -f1 "$1" | sort; }
@@ -103,14 +186,6 @@ by=sorted try "eight threads: an expression" same_as expected : query --threads 
 
 # ---- index ----
 
-printf 'One:1:x\r\nTwo:2\r\n' >1.idx
-printf 'three:3\nuser=Ann; user=Bob\n' >2.idx
-index_finds() { # KEY FILE OPTION...
-  run index -o keys.index "${@:3}" 1.idx 2.idx
-  [ "$status" -eq 0 ] && run which keys.index "$1" && [ "$(cat out)" = "$2" ] || return
-  run grep keys.index "$1" && [ "$status" -eq 0 ] && [ -s out ] || return
-  mv keys.index last.index
-}
 check "index: a field before a delimiter" index_finds One 1.idx --field 1 --delimiter :
 check "index: a line without its carriage return" index_finds 2 1.idx --crlf --field 2 --delimiter :
 check "index: whole lines" index_finds Two:2 1.idx --crlf

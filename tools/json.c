@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#include "json.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool json_is_pointer(const char *pointer)
+{
+  if (*pointer != '/' && *pointer != '\0')
+    return false;
+  for (; (pointer = strchr(pointer, '~')) != NULL; pointer++)
+    if (pointer[1] != '0' && pointer[1] != '1')
+      return false;
+  return true;
+}
+
+#ifndef HAVE_JANSSON
+bool json_possible(void)
+{
+  return false;
+}
+
+bool json_find(const char *pointer, const char *line, size_t length, json_taker take, void *context)
+{
+  (void) pointer, (void) line, (void) length, (void) take, (void) context;
+  return false;
+}
+#else
+#include <jansson.h>
+
+bool json_possible(void)
+{
+  return true;
+}
+
+/* Copies the token behind the slash at `from`, as it is meant; returns where it ends. */
+static const char *read_token(char *to, const char *from)
+{
+  for (from++; *from != '/' && *from != '\0'; from++, to++) {
+    *to = *from;
+    if (*from == '~')
+      *to = *++from == '0' ? '~' : '/';
+  }
+  *to = '\0';
+  return from;
+}
+
+static json_t *element(const json_t *array, const char *token)
+{
+  size_t digits = strspn(token, "0123456789");
+  if (digits == 0 || digits > 9 || token[digits] != '\0' || (digits > 1 && token[0] == '0'))
+    return NULL;
+  return json_array_get(array, strtoul(token, NULL, 10));
+}
+
+static const json_t *follow(const json_t *value, const char *pointer, char *token)
+{
+  while (value != NULL && *pointer != '\0') {
+    pointer = read_token(token, pointer);
+    value = json_is_array(value) ? element(value, token) : json_object_get(value, token);
+  }
+  return value;
+}
+
+static bool give(const json_t *value, json_taker take, void *context)
+{
+  char number[64];
+  if (json_is_string(value))
+    return take(context, json_string_value(value), json_string_length(value));
+  if (json_is_boolean(value))
+    return json_is_true(value) ? take(context, "true", 4) : take(context, "false", 5);
+  if (!json_is_number(value))
+    return false;
+  int length = json_is_integer(value)
+                   ? snprintf(number, sizeof number, "%jd", (intmax_t) json_integer_value(value))
+                   : snprintf(number, sizeof number, "%.17g", json_real_value(value));
+  return take(context, number, (size_t) length);
+}
+
+bool json_find(const char *pointer, const char *line, size_t length, json_taker take, void *context)
+{
+  char *token = malloc(strlen(pointer) + 1);
+  json_t *root =
+      token == NULL ? NULL : json_loadb(line, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+  bool taken = root != NULL && give(follow(root, pointer, token), take, context);
+  json_decref(root);
+  free(token);
+  return taken;
+}
+#endif
