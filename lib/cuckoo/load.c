@@ -24,8 +24,8 @@ struct load {
   struct cuckoo *c;
   uint64_t totals[SAVED_TOTALS]; /* sums over the data that was read */
   /* In a growable filter: */
-  struct retired *first[CUCKOO_MAX_GENERATIONS]; /* list of the segments of each generation */
-  struct retired **last;                         /* end of the newest generation's list */
+  struct segment *first[CUCKOO_MAX_GENERATIONS]; /* list of the segments of each generation */
+  struct segment **last;                         /* end of the newest generation's list */
   uint64_t next;                                 /* least index of the next segment */
   uint64_t *removed;                             /* hashes of removed keys */
   size_t removed_n, removed_room;
@@ -190,10 +190,10 @@ static int load_segment(struct load *l, const struct saved_block *block)
     tamis__segment_destroy(l->c, g, segment);
     return result;
   }
-  segment->retired.next = NULL;
-  segment->retired.size = index;
-  *l->last = &segment->retired;
-  l->last = &segment->retired.next;
+  segment->loaded.next = NULL;
+  segment->loaded.index = index;
+  *l->last = segment;
+  l->last = &segment->loaded.next;
   l->next = index + directory_range_of(g, index, depth).count;
   l->totals[TOTAL_SEGMENTS]++;
   atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* statistics, both */
@@ -263,32 +263,26 @@ static int load_blocks(struct load *l)
   return result == TAMIS_OK && !root_is_complete(l) ? TAMIS_ECORRUPT : result;
 }
 
-/* The first index of a loaded segment. */
-static uint64_t index_of(const struct retired *segment)
-{
-  return segment->size;
-}
-
 /* The k of the array for the root of the list's first segment; 0: the root needs no array. */
-static unsigned bits_of_root(const struct cuckoo_geometry *g, const struct retired *list)
+static unsigned bits_of_root(const struct cuckoo_geometry *g, const struct segment *list)
 {
   unsigned most = 0;
-  uint64_t root = cuckoo_root_of_index(g, index_of(list));
-  for (; list && cuckoo_root_of_index(g, index_of(list)) == root; list = list->next) {
-    unsigned depth = ((const struct segment *) list)->depth, bits = directory_bits(g, depth);
-    most = depth > 0 && bits > most ? bits : most;
+  uint64_t root = cuckoo_root_of_index(g, list->loaded.index);
+  for (; list && cuckoo_root_of_index(g, list->loaded.index) == root; list = list->loaded.next) {
+    unsigned bits = directory_bits(g, list->depth);
+    most = list->depth > 0 && bits > most ? bits : most;
   }
   return most;
 }
 
 /* Moves all segments of the root of the list's first segment from the list to the directory. */
-static int publish_root(struct cuckoo *c, struct generation *generation, struct retired **list)
+static int publish_root(struct cuckoo *c, struct generation *generation, struct segment **list)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  uint64_t root = cuckoo_root_of_index(g, index_of(*list));
+  uint64_t root = cuckoo_root_of_index(g, (*list)->loaded.index);
   unsigned bits = bits_of_root(g, *list);
   struct directory_array *array = NULL;
-  directory_value value = directory_value_of((struct segment *) *list);
+  directory_value value = directory_value_of(*list);
   if (bits > 0) {
     int result = tamis__growth_provide(c);
     array = result == TAMIS_OK ? tamis__directory_array_create(c, bits, &result) : NULL;
@@ -296,11 +290,9 @@ static int publish_root(struct cuckoo *c, struct generation *generation, struct 
       return result;
     value = directory_value_of_array(array, bits);
   }
-  while (*list && cuckoo_root_of_index(g, index_of(*list)) == root) {
-    struct retired *first = *list;
-    struct segment *segment = (struct segment *) first;
-    *list = first->next;
-    first->next = NULL;
+  while (*list && cuckoo_root_of_index(g, (*list)->loaded.index) == root) {
+    struct segment *segment = *list;
+    *list = segment->loaded.next;
     if (array)
       directory_put(g, array, bits, segment);
     if (array && cuckoo_prefix_bits(g, segment->depth) == bits)
@@ -498,9 +490,9 @@ static void release_all(struct load *l)
 {
   struct cuckoo *c = l->c;
   for (unsigned i = 0; i < cuckoo_generations(c); i++)
-    for (struct retired *next, *each = l->first[i]; each; each = next) {
-      next = each->next;
-      tamis__segment_destroy(c, &cuckoo_generation(c, i)->geometry, (struct segment *) each);
+    for (struct segment *next, *each = l->first[i]; each; each = next) {
+      next = each->loaded.next;
+      tamis__segment_destroy(c, &cuckoo_generation(c, i)->geometry, each);
     }
   for (uint64_t i = 0; l->memory.block && i < l->segments; i++) {
     const struct cuckoo_geometry *g = &cuckoo_generation(c, 0)->geometry;

@@ -53,7 +53,13 @@
 /* The stripes and the buckets of a segment follow it in memory.  The members that are not atomic,
  * except `retired`, do not change after the segment is published. */
 struct segment {
-  _Alignas(16) struct retired retired; /* first: see reclaim.h */
+  union {
+    _Alignas(16) struct retired retired; /* first: see reclaim.h */
+    struct {
+      struct segment *next;
+      uint64_t index;
+    } loaded; /* before the segment is published: load.c */
+  };
   uint64_t prefix; /* the first bits of all its fingerprints, from bit 63 down */
   uint8_t depth;
   bool class;               /* of all its keys; only if depth > P (geometry.h) */
