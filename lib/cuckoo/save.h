@@ -49,9 +49,10 @@ enum saved_figure {
   SAVED_FIGURES_OF_FILTER
 };
 
-/* Totals: lanes in use; counted copies; and in a growable filter the number of segments, in a fixed
- * filter the offset of the first block of type SAVED_PLACES. */
-enum { TOTAL_ENTRIES, TOTAL_COPIES, TOTAL_SEGMENTS, TOTAL_PLACES = TOTAL_SEGMENTS };
+/* Totals: lanes in use, and counted copies; then one by the form of filter. */
+enum { TOTAL_ENTRIES, TOTAL_COPIES, TOTAL_OF_FORM };
+enum growable_total { TOTAL_SEGMENTS = TOTAL_OF_FORM }; /* the number of segments */
+enum fixed_total { TOTAL_PLACES = TOTAL_OF_FORM };      /* offset of the first block SAVED_PLACES */
 
 /* A fixed filter's segment is in a file as it is in memory, but with zeros except in `copying`, in
  * the number of lanes in use of each stripe, and in the words. */
