@@ -12,12 +12,10 @@ static void destroy_segments(struct cuckoo *c, struct generation *generation)
   const struct cuckoo_geometry *g = &generation->geometry;
   struct segment_cursor cursor = {0};
   struct segment *segment;
-#ifndef TAMIS_TSAN
   /* Outside of its block, a fixed filter has only duplicate counts.  Without any, the loop need not
-   * touch all segments.  (ThreadSanitizer must be told that each stripe ends.) */
+   * touch all segments. */
   if (!c->growable && (!generation->shards || !cuckoo_count(generation, DUPLICATES)))
     return;
-#endif
   while ((segment = segment_next(generation, &cursor)))
     if (c->growable)
       tamis__segment_destroy(c, g, segment);
@@ -179,9 +177,8 @@ static int create_block(struct cuckoo *c)
   for (uint64_t i = 0; i < roots && block; i++) {
     struct segment *segment =
         (struct segment *) (void *) ((char *) block + i * cuckoo_segment_bytes(g));
-#if defined TAMIS_TSAN || defined TAMIS_SMALL
-    tamis__segment_init(g, segment); /* otherwise zeroed memory is valid, and stays untouched */
-#endif
+    if (SMALL(false, true))
+      tamis__segment_init(g, segment); /* otherwise zeroed memory is valid, and stays untouched */
     /* The depth is 0; to read it would touch the segment's page. */
     directory_publish(&generation->directory[i], (directory_value) segment);
   }

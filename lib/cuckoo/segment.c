@@ -64,12 +64,9 @@ void tamis__segment_init(const struct cuckoo_geometry *g, struct segment *segmen
 
 static void destroy_stripes(uint32_t stripe_mask, struct segment *segment)
 {
-  (void) stripe_mask, (void) segment;
-#ifdef TAMIS_TSAN
-  for (uint32_t i = 0; i <= stripe_mask; i++)
+  for (uint32_t i = 0; i < stripe_mask + 1; i++)
     stripe_destroy(&segment_stripes(segment)[i]);
   lock_destroy(&segment->duplicates_lock);
-#endif
 }
 
 void tamis__segment_close(struct cuckoo *c, const struct cuckoo_geometry *g,
