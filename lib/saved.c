@@ -207,7 +207,7 @@ static int read_info(struct saved_reader *r, struct saved_head *saved)
     return TAMIS_ECORRUPT;
   if (saved->features & ~kind->features)
     return TAMIS_EUNSUPPORTED;
-  if (saved->features & SAVED_LIVE && (result = kind->live_figures(r, saved)) != TAMIS_OK)
+  if (saved->features & SAVED_LIVE && (result = kind->read_live_stats(r, saved)) != TAMIS_OK)
     return result;
   if (kind->figures)
     kind->figures(saved, &saved->figures);

@@ -294,11 +294,9 @@ static int open_shared(struct wanted *w, const tamis_options *options, tamis_fil
   return result;
 }
 
-static int open_uncancelled(struct wanted *w, const tamis_options *options, tamis_filter **out)
+static int open_without_cancellation(struct wanted *w, const tamis_options *options,
+                                     tamis_filter **out)
 {
-  if (!out)
-    return TAMIS_EINVAL;
-  *out = NULL;
   int cancellation = cancellation_disable();
   int result = open_shared(w, options, out);
   cancellation_restore(cancellation);
@@ -310,23 +308,21 @@ static int open_uncancelled(struct wanted *w, const tamis_options *options, tami
 int tamis_open_shared(const tamis_options *options, const char *path, tamis_filter **out)
 {
   struct wanted w = {.path = path, .fd = -1};
-  if (!options && !path) {
-    if (out)
-      *out = NULL;
+  if (out)
+    *out = NULL;
+  if (!out || (!options && !path))
     return TAMIS_EINVAL;
-  }
-  return open_uncancelled(&w, options, out);
+  return open_without_cancellation(&w, options, out);
 }
 
 int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **out)
 {
   struct wanted w = {.fd = fd};
-  if (fd < 0) {
-    if (out)
-      *out = NULL;
+  if (out)
+    *out = NULL;
+  if (!out || fd < 0)
     return TAMIS_EINVAL;
-  }
-  return open_uncancelled(&w, options, out);
+  return open_without_cancellation(&w, options, out);
 }
 
 /* Whether a new file would be created, or the empty file `found` be filled. */

@@ -102,8 +102,8 @@ struct filter_kind {
   void (*figures)(const struct saved_head *saved, tamis_stats *out);
   uint64_t (*bytes_beside)(const struct saved_head *saved);
   void (*own_options)(struct saved_head *saved); /* NULL: the kind has none */
-  int (*live_figures)(struct saved_reader *r, struct saved_head *saved); /* of a live filter */
-  struct saved_mapping (*mapping)(const tamis_filter *f);                /* of a read-only filter */
+  int (*read_live_stats)(struct saved_reader *r, struct saved_head *saved); /* of a live filter */
+  struct saved_mapping (*mapping)(const tamis_filter *f); /* of a read-only filter */
   int (*save)(const tamis_filter *f, struct saved_writer *w);
   int (*load)(struct saved_reader *r, const struct saved_head *saved,
               const struct tamis_filter *head, tamis_filter **out);

@@ -399,11 +399,12 @@ static int sync_live(const tamis_filter *f)
     .includes = NOT_IN_READER(tamis__bloom_includes), __VA_ARGS__                                 \
   }
 
-const struct filter_kind tamis__bloom_kind = KIND(
-    TAMIS_BLOOM, .features = SAVED_LAYERS | SAVED_LIVE, .live_figures = tamis__bloom_live_figures,
-    .share_new = NOT_COMPACT(tamis__bloom_share_new),
-    .share_open = NOT_COMPACT(tamis__bloom_share_open), .sync = NOT_COMPACT(sync_live),
-    .intersect = NOT_IN_READER(tamis__bloom_intersect),
-    .similarity = NOT_COMPACT(tamis__bloom_similarity));
+const struct filter_kind tamis__bloom_kind =
+    KIND(TAMIS_BLOOM, .features = SAVED_LAYERS | SAVED_LIVE,
+         .read_live_stats = tamis__bloom_read_live_stats,
+         .share_new = NOT_COMPACT(tamis__bloom_share_new),
+         .share_open = NOT_COMPACT(tamis__bloom_share_open), .sync = NOT_COMPACT(sync_live),
+         .intersect = NOT_IN_READER(tamis__bloom_intersect),
+         .similarity = NOT_COMPACT(tamis__bloom_similarity));
 
 const struct filter_kind tamis__counting_bloom_kind = KIND(TAMIS_COUNTING_BLOOM, .intersect = NULL);

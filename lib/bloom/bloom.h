@@ -414,7 +414,7 @@ int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *sav
                             tamis_filter **out);
 
 /* In save.c: the figures of a live filter, whose header has none. */
-int tamis__bloom_live_figures(struct saved_reader *r, struct saved_head *saved);
+int tamis__bloom_read_live_stats(struct saved_reader *r, struct saved_head *saved);
 
 /* In save.c: counts the bits of keys in all words of an idle filter, and collects the marks. */
 uint64_t tamis__bloom_count_bits(const struct bloom_geometry *g, const uint64_t *words,

@@ -427,7 +427,7 @@ static int load_live(struct loading *l)
   return result;
 }
 
-int tamis__bloom_live_figures(struct saved_reader *r, struct saved_head *saved)
+int tamis__bloom_read_live_stats(struct saved_reader *r, struct saved_head *saved)
 {
   struct bloom_plan plan;
   struct bloom_geometry layers[BLOOM_MOST_LAYERS];

@@ -24,10 +24,10 @@ struct load {
   struct cuckoo *c;
   uint64_t totals[SAVED_TOTALS]; /* sums over the data that was read */
   /* In a growable filter: */
-  struct segment *first[CUCKOO_MAX_GENERATIONS]; /* list of the segments of each generation */
-  struct segment **last;                         /* end of the newest generation's list */
-  uint64_t next;                                 /* least index of the next segment */
-  uint64_t *removed;                             /* hashes of removed keys */
+  struct segment *list[CUCKOO_MAX_GENERATIONS]; /* the segments of each generation */
+  struct segment **end;                         /* of the newest generation's list */
+  uint64_t next;                                /* least index of the next segment */
+  uint64_t *removed;                            /* hashes of removed keys */
   size_t removed_n, removed_room;
   /* In a fixed filter: */
   struct saved_memory memory; /* memory of the segments */
@@ -108,7 +108,7 @@ static int begin_generation(struct load *l, const struct cuckoo_geometry *g)
   if (!generation)
     return result;
   tamis__generation_append(c, generation, n);
-  l->last = &l->first[n];
+  l->end = &l->list[n];
   l->next = 0;
   return TAMIS_OK;
 }
@@ -192,8 +192,8 @@ static int load_segment(struct load *l, const struct saved_block *block)
   }
   segment->loaded.next = NULL;
   segment->loaded.index = index;
-  *l->last = segment;
-  l->last = &segment->loaded.next;
+  *l->end = segment;
+  l->end = &segment->loaded.next;
   l->next = index + directory_range_of(g, index, depth).count;
   l->totals[TOTAL_SEGMENTS]++;
   atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* statistics, both */
@@ -309,8 +309,8 @@ static int publish_segments(struct load *l)
   for (unsigned i = 0; i < cuckoo_generations(l->c) && result == TAMIS_OK; i++) {
     struct generation *generation = cuckoo_generation(l->c, i);
     result = tamis__generation_provide_directory(l->c, generation);
-    while (l->first[i] && result == TAMIS_OK)
-      result = publish_root(l->c, generation, &l->first[i]);
+    while (l->list[i] && result == TAMIS_OK)
+      result = publish_root(l->c, generation, &l->list[i]);
   }
   return result;
 }
@@ -490,7 +490,7 @@ static void release_all(struct load *l)
 {
   struct cuckoo *c = l->c;
   for (unsigned i = 0; i < cuckoo_generations(c); i++)
-    for (struct segment *next, *each = l->first[i]; each; each = next) {
+    for (struct segment *next, *each = l->list[i]; each; each = next) {
       next = each->loaded.next;
       tamis__segment_destroy(c, &cuckoo_generation(c, i)->geometry, each);
     }
@@ -543,7 +543,7 @@ int tamis__cuckoo_load(struct saved_reader *r, const struct saved_head *saved,
     return result;
   atomic_store_explicit(&c->counts_copies, saved->geometry[SAVED_COUNTS_COPIES] != 0,
                         memory_order_relaxed); /* not shared yet */
-  l.last = &l.first[0];
+  l.end = &l.list[0];
   result = restore_growths(c, saved);
   if (result == TAMIS_OK && r->mapping)
     c->mapped = tamis__cuckoo_allocate(c, sizeof *c->mapped, &result);

@@ -325,7 +325,7 @@ int tamis__window_share_open(struct saved_reader *r, const struct saved_head *sa
 
 /* ---- figures from the file ---- */
 
-int tamis__window_live_figures(struct saved_reader *r, struct saved_head *saved)
+int tamis__window_read_live_stats(struct saved_reader *r, struct saved_head *saved)
 {
   struct window_file_plan p;
   const void *at = NULL;

@@ -294,7 +294,7 @@ static bool validate(const tamis_filter *f, const char **reason)
 
 #define SHARED_KIND(KIND_, FEATURE, ...)                           \
   WINDOW_KIND(KIND_, .features = (FEATURE) | SAVED_LIVE,           \
-              .live_figures = tamis__window_live_figures,          \
+              .read_live_stats = tamis__window_read_live_stats,    \
               .share_new = NOT_COMPACT(tamis__window_share_new),   \
               .share_open = NOT_COMPACT(tamis__window_share_open), \
               .sync = NOT_COMPACT(tamis__window_sync), __VA_ARGS__)
