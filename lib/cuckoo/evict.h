@@ -6,6 +6,7 @@
 #define TAMIS_LIB_CUCKOO_EVICT_H
 
 #include "cuckoo/directory.h"
+#include "table/put.h"
 
 /* Moves entries along a cuckoo path until one of the two buckets has a free lane.  It takes two
  * stripes at a time.  The caller holds no stripe, and is in a read section (`inside`), unless the
@@ -17,6 +18,15 @@
  *                 memory for the copies of an entry in its new lane was refused */
 int tamis__evict(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
                  uint64_t lower, uint64_t upper, bool inside);
+
+/* The same for a pair of a published segment.  Returns RETRY, and in *no_path whether there is no
+ * path; or the reason why memory was refused. */
+static inline int evict_for(struct cuckoo *c, const struct bucket_pair *pair, bool *no_path)
+{
+  int evicted = tamis__evict(c, pair->geometry, pair->segment, pair->lower, pair->upper, true);
+  *no_path = evicted == TAMIS_ABSENT;
+  return evicted < 0 ? evicted : RETRY;
+}
 
 /* Whether a cuckoo path exists at the moment. */
 bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *segment,

@@ -96,57 +96,6 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
   return *result != TAMIS_EFULL; /* at a limit, the copy may still get a free lane */
 }
 
-/* The values of a pair's buckets, and their free lanes. */
-struct pair_words {
-  uint64_t lower, upper;
-  uint64_t room_lower, room_upper;
-};
-
-FORCE_INLINE struct pair_words pair_load(const struct bucket_pair *pair,
-                                         const struct cuckoo_geometry *g)
-{
-  const word *words = segment_words(g, pair->segment);
-  uint64_t lower = word_load(&words[pair->lower]), upper = word_load(&words[pair->upper]);
-  return (struct pair_words){lower, upper, lanes_empty(&g->shape, lower),
-                             lanes_empty(&g->shape, upper)};
-}
-
-FORCE_INLINE bool pair_has_room(struct pair_words words)
-{
-  return (words.room_lower | words.room_upper) != 0;
-}
-
-/* The bucket for an entry, and the bucket's value with the entry. */
-struct place {
-  uint64_t bucket;
-  uint64_t value;
-};
-
-/* Chooses the first free lane of the emptier bucket, which is the bucket with the lower first free
- * lane: that leaves most choice to later keys.  Which bucket it is is random, so the code has no
- * branch.  There is room. */
-FORCE_INLINE struct place choose_place(const struct bucket_pair *pair, const struct lane_shape *s,
-                                       struct pair_words words)
-{
-  /* All ones if the upper bucket is chosen.  (x & -x) - 1 is all bits below the lowest one of x,
-   * and all ones if x is 0. */
-  uint64_t up = -(uint64_t) ((words.room_upper & -words.room_upper) - 1 <
-                             (words.room_lower & -words.room_lower) - 1);
-  uint64_t value = words.lower ^ ((words.lower ^ words.upper) & up);
-  uint64_t free = words.room_lower ^ ((words.room_lower ^ words.room_upper) & up);
-  uint64_t bucket = pair->lower ^ ((pair->lower ^ pair->upper) & up);
-  return (struct place){bucket, lanes_fill_first(s, value, free, pair->entry)};
-}
-
-/* The caller holds the bucket's stripe, and the bucket has not changed since choose_place(). */
-FORCE_INLINE void write_entry_locked(const struct bucket_pair *pair,
-                                     const struct cuckoo_geometry *g, struct place place)
-{
-  word_store(&segment_words(g, pair->segment)[place.bucket], place.value);
-  stripe_use(stripe_of_bucket(g, pair->segment, place.bucket), 1);
-  cuckoo_count_change(pair->generation, ENTRIES, 1);
-}
-
 /* Writes the entry of an absent key, or of a copy that gets a lane.  Returns TAMIS_OK, NO_ROOM or
  * MARKED_FULL.  The caller holds the stripes of the pair, here and in the next function. */
 FORCE_INLINE int insert_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
@@ -185,7 +134,7 @@ FORCE_INLINE int insert_with_one_stripe(struct cuckoo *c, const struct bucket_pa
     return RETRY;
   if (__builtin_expect(!pair_has_room(words), 0)) /* both were full, perhaps not at the same time */
     return segment_is_full(c, pair->segment) ? RETRY : NO_ROOM;
-  struct place place = choose_place(pair, &g->shape, words);
+  struct free_place place = choose_place(pair, &g->shape, words);
   struct stripe *stripe = stripe_of_bucket(g, pair->segment, place.bucket);
   HOOK(cuckoo_place_chosen);
   if (!segment_lock_one(g, pair->segment, stripe))
@@ -382,11 +331,8 @@ static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
     reader_token token = cuckoo_enter(c);
     do {
       result = try(c, hash, &attempt, &pair);
-      if (result == NO_ROOM && pair.segment && !attempt.no_path) {
-        int evicted = tamis__evict(c, pair.geometry, pair.segment, pair.lower, pair.upper, true);
-        attempt.no_path = evicted == TAMIS_ABSENT;
-        result = evicted < 0 ? evicted : RETRY;
-      }
+      if (result == NO_ROOM && pair.segment && !attempt.no_path)
+        result = evict_for(c, &pair, &attempt.no_path);
     } while (result == RETRY);
     attempt.no_path = false;
     cuckoo_leave(c, token);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: locks a key's bucket pairs for writers, and finds the entry that matches best.
+ * Layer 2: for writers: locks a key's bucket pairs, and finds the entry that matches best or a lane.
  */
 #ifndef TAMIS_LIB_CUCKOO_PAIR_H
 #define TAMIS_LIB_CUCKOO_PAIR_H
@@ -97,6 +97,59 @@ static inline struct best_match match_pair(const struct bucket_pair *pair)
  * The caller need not be a reader. */
 void tamis__mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                              uint64_t mixed[FILTER_GROUP]);
+
+/* ---- a free lane ---- */
+
+/* The values of a pair's buckets, and their free lanes. */
+struct pair_words {
+  uint64_t lower, upper;
+  uint64_t room_lower, room_upper;
+};
+
+FORCE_INLINE struct pair_words pair_load(const struct bucket_pair *pair,
+                                         const struct cuckoo_geometry *g)
+{
+  const word *words = segment_words(g, pair->segment);
+  uint64_t lower = word_load(&words[pair->lower]), upper = word_load(&words[pair->upper]);
+  return (struct pair_words){lower, upper, lanes_empty(&g->shape, lower),
+                             lanes_empty(&g->shape, upper)};
+}
+
+FORCE_INLINE bool pair_has_room(struct pair_words words)
+{
+  return (words.room_lower | words.room_upper) != 0;
+}
+
+/* The bucket for an entry, and the bucket's value with the entry. */
+struct free_place {
+  uint64_t bucket;
+  uint64_t value;
+};
+
+/* Chooses the first free lane of the emptier bucket, which is the bucket with the lower first free
+ * lane: that leaves most choice to later keys.  Which bucket it is is random, so the code has no
+ * branch.  There is room. */
+FORCE_INLINE struct free_place choose_place(const struct bucket_pair *pair,
+                                            const struct lane_shape *s, struct pair_words words)
+{
+  /* All ones if the upper bucket is chosen.  (x & -x) - 1 is all bits below the lowest one of x,
+   * and all ones if x is 0. */
+  uint64_t up = -(uint64_t) ((words.room_upper & -words.room_upper) - 1 <
+                             (words.room_lower & -words.room_lower) - 1);
+  uint64_t value = words.lower ^ ((words.lower ^ words.upper) & up);
+  uint64_t free = words.room_lower ^ ((words.room_lower ^ words.room_upper) & up);
+  uint64_t bucket = pair->lower ^ ((pair->lower ^ pair->upper) & up);
+  return (struct free_place){bucket, lanes_fill_first(s, value, free, pair->entry)};
+}
+
+/* The caller holds the bucket's stripe, and the bucket has not changed since choose_place(). */
+FORCE_INLINE void write_entry_locked(const struct bucket_pair *pair,
+                                     const struct cuckoo_geometry *g, struct free_place place)
+{
+  word_store(&segment_words(g, pair->segment)[place.bucket], place.value);
+  stripe_use(stripe_of_bucket(g, pair->segment, place.bucket), 1);
+  cuckoo_count_change(pair->generation, ENTRIES, 1);
+}
 
 /* ---- all pairs of a key ---- */
 

@@ -133,41 +133,29 @@ static void count_copies(const struct generation *generation, uint64_t copies)
     counter_add(&counters, DUPLICATES, copies);
 }
 
-/* The caller holds the stripes of the pair, here and in add_entry_locked(). */
-static int write_entry_locked(struct cuckoo *c, const struct bucket_pair *pair, uint64_t bucket,
-                              uint64_t copies)
+/* Writes an entry into a free lane: between equal geometries, of the bucket that it had in `from`,
+ * if that has room; otherwise of the emptier bucket.  The caller holds the stripes of the pair, here
+ * and in add_entry_locked(). */
+static int write_with_copies_locked(struct cuckoo *c, const struct bucket_pair *pair,
+                                    struct pair_words words, const struct place *place,
+                                    const struct incoming *e)
 {
   const struct cuckoo_geometry *g = pair->geometry;
-  word *w = &segment_words(g, pair->segment)[bucket];
-  uint64_t value = word_load(w);
-  unsigned lane = lanes_first(&g->shape, lanes_empty(&g->shape, value));
+  if (place->same && e->bucket == pair->lower && words.room_lower)
+    words.room_upper = 0;
+  if (place->same && e->bucket == pair->upper && words.room_upper)
+    words.room_lower = 0;
+  const struct free_place to = choose_place(pair, &g->shape, words);
+  uint64_t room = to.bucket == pair->lower ? words.room_lower : words.room_upper;
+  struct lane lane = {to.bucket, lanes_first(&g->shape, room)};
   int result = TAMIS_OK;
-  if (copies) /* before the entry, so that it comes with all copies or not at all */
-    result =
-        tamis__segment_add_copies(c, g, pair->segment, (struct lane){bucket, lane}, copies, true);
+  if (e->copies) /* before the entry, so that it comes with all copies or not at all */
+    result = tamis__segment_add_copies(c, g, pair->segment, lane, e->copies, true);
   if (result != TAMIS_OK)
     return result;
-  word_store(w, lane_put(&g->shape, value, lane, pair->entry));
-  stripe_use(stripe_of_bucket(g, pair->segment, bucket), 1);
-  cuckoo_count_change(pair->generation, ENTRIES, 1);
-  count_copies(pair->generation, copies);
+  write_entry_locked(pair, g, to);
+  count_copies(pair->generation, e->copies);
   return TAMIS_OK;
-}
-
-/* Between equal geometries, the bucket that the entry had in `from`, if it has room; otherwise the
- * emptier one.  UINT32_MAX: both are full. */
-static uint64_t choose_bucket(const struct bucket_pair *pair, const struct place *place,
-                              const struct incoming *e)
-{
-  const struct cuckoo_geometry *g = pair->geometry;
-  const word *words = segment_words(g, pair->segment);
-  unsigned lower = lanes_count(lanes_empty(&g->shape, word_load(&words[pair->lower])));
-  unsigned upper = lanes_count(lanes_empty(&g->shape, word_load(&words[pair->upper])));
-  if (!lower && !upper)
-    return UINT32_MAX;
-  if (place->same && (e->bucket == pair->lower ? lower : upper))
-    return e->bucket;
-  return lower >= upper ? pair->lower : pair->upper;
 }
 
 /* Writes or counts an entry.  `no_path`: no eviction can make room.  Returns a result or
@@ -179,8 +167,8 @@ static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
   const struct cuckoo_geometry *g = pair->geometry;
   assert(stripe_held(stripe_of_bucket(g, pair->segment, pair->lower)));
   const struct best_match best = match_pair_of_age(pair, age); /* prefixes of this entry */
-  uint64_t bucket = choose_bucket(pair, place, e);
-  bool room = bucket != UINT32_MAX;
+  const struct pair_words words = pair_load(pair, g);
+  const bool room = pair_has_room(words);
   if (best.matches && (best.matches >= max_lanes_per_key(g) ||
                        segment_counts_copies(pair->segment) || (!room && no_path))) {
     struct lane lane = {best.bucket, best.lane};
@@ -194,7 +182,7 @@ static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
     return NO_ROOM;
   if (best.matches)
     tamis__note_copy_in_lane(pair->segment);
-  return write_entry_locked(c, pair, bucket, e->copies);
+  return write_with_copies_locked(c, pair, words, place, e);
 }
 
 /* One attempt, in a read section.  Returns a result, NO_ROOM or RETRY. */
@@ -231,11 +219,8 @@ static int add_entry(struct cuckoo *c, const struct place *place, const struct i
     int result = NO_ROOM;
     if (pair.segment) {
       result = try_entry(c, &pair, place, e, no_path, come);
-      if (result == NO_ROOM && !no_path) {
-        int evicted = tamis__evict(c, pair.geometry, pair.segment, pair.lower, pair.upper, true);
-        no_path = evicted == TAMIS_ABSENT;
-        result = evicted < 0 ? evicted : RETRY;
-      }
+      if (result == NO_ROOM && !no_path)
+        result = evict_for(c, &pair, &no_path);
     }
     cuckoo_leave(c, token);
     if (result == NO_ROOM) {
