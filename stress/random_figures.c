@@ -71,8 +71,7 @@ static void look_at_bloom(const struct run *run, struct truth *t)
     t->s.layers++;
     t->s.bits += layer->word_count * 64;
     t->s.bits_set += set * width;
-    bool all = layer->limited && layer->layout != BLOOM_LAYOUT_COUNTING;
-    if (layer->word_count / LINE_WORDS > SAMPLED_LINES && !all)
+    if (layer->word_count / LINE_WORDS > SAMPLED_LINES)
       t->sampled += deviation_of_sample(layer, set);
     none *= 1 - rate;
     t->rate_from += deviation;

@@ -17,9 +17,12 @@ static int plan_anew(const tamis_options *options, struct bloom_geometry *out)
   tamis_layout layout = bloom_layout_for(options);
   if (options->kind == TAMIS_COUNTING_BLOOM && options->layout != TAMIS_LAYOUT_BLOCKED)
     return TAMIS_EUNSUPPORTED;
-  return bloom_opens_layers(options)
-             ? bloom_geometry_plan_layer(layout, 1, options->capacity, options->fpp, out)
-             : bloom_geometry_plan(layout, options->capacity, options->fpp, out);
+  if (bloom_opens_layers(options))
+    return bloom_geometry_plan_layer(layout, 1, options->capacity, options->fpp, out);
+  int result = bloom_geometry_plan(layout, options->capacity, options->fpp, out);
+  if (result == TAMIS_OK)
+    out->most_keys = bloom_has_most_keys(options) ? bloom_geometry_most_keys(out) : 0;
+  return result;
 }
 
 /* To plan a small filter takes twenty times as long as the rest of its creation, and a program that
@@ -258,10 +261,7 @@ static bool keys_tell_bits(const struct bloom *b, uint64_t *bits)
 static uint64_t bits_set(const struct bloom *b)
 {
   const struct bloom_shape shape = bloom_shape_of(b);
-  bool counted = b->limited && !bloom_mapping(b).at && !bloom_counts(b);
   uint64_t bits;
-  if (counted)
-    return bloom_counted(b, BITS);
   if (is_sampled(b) && keys_tell_bits(b, &bits))
     return bits;
   return sample_bits_set(b) * bloom_shape_width(shape);
@@ -322,26 +322,16 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->layers = newest->number;
 }
 
-/* A process that was killed may have set bits without counting them. */
-static bool bits_are_miscounted(const struct bloom *b, uint64_t bits)
-{
-  if (!b->limited || bloom_mapping(b).at) /* such filters do not count bits */
-    return false;
-  const uint64_t counted = bloom_counted(b, BITS);
-  return b->live ? counted > bits : counted != bits;
-}
-
-/* The counters of keys and of bits must agree with the set bits, and with each other. */
+/* The counted keys must agree with the set bits. */
 static const char *find_fault_of_bits(const struct bloom *b)
 {
   const struct bloom_geometry g = bloom_geometry_of(b);
   uint64_t marks, bits = tamis__bloom_count_bits(&g, (const uint64_t *) b->words, &marks);
   uint64_t keys = bloom_counted(b, KEYS);
   int fullness = fullness_of(b);
-  return bits_are_miscounted(b, bits) ? "counted bits are not the set bits"
-         : keys > bits                ? "more keys than set bits"
-         : marks && fullness != FULL  ? "a word is marked, and the filter is not full"
-                                      : NULL;
+  return keys > bits                 ? "more keys than set bits"
+         : marks && fullness != FULL ? "a word is marked, and the filter is not full"
+                                     : NULL;
 }
 
 static const char *find_fault(const struct bloom *b)

@@ -63,15 +63,6 @@ static inline uint64_t bloom_capacity(const struct bloom *b)
   return b->is_long ? const_bloom_long_of(b)->capacity : b->few_keys;
 }
 
-static inline struct bloom_geometry bloom_geometry_of(const struct bloom *b)
-{
-  return (struct bloom_geometry){.shape = bloom_shape_of(b),
-                                 .lines = b->word_count / LINE_WORDS,
-                                 .capacity = bloom_capacity(b),
-                                 .fpp = b->fpp,
-                                 .words = b->word_count};
-}
-
 /* The filter must be medium (`is_medium`). */
 static inline const struct bloom_medium *const_bloom_medium_of(const struct bloom *b)
 {
@@ -79,11 +70,22 @@ static inline const struct bloom_medium *const_bloom_medium_of(const struct bloo
   return (const struct bloom_medium *) b;
 }
 
-/* In a fixed filter (`limited`), more bits mean that more than `capacity` keys are in. */
-static inline double bloom_max_bits(const struct bloom *limited)
+/* The most keys that a fixed filter counts; of a growable one 0. */
+static inline uint64_t bloom_most_keys(const struct bloom *b)
 {
-  return limited->is_long ? const_bloom_long_of(limited)->max_bits
-                          : const_bloom_medium_of(limited)->max_bits;
+  return !b->limited  ? 0
+         : b->is_long ? const_bloom_long_of(b)->most_keys
+                      : const_bloom_medium_of(b)->most_keys;
+}
+
+static inline struct bloom_geometry bloom_geometry_of(const struct bloom *b)
+{
+  return (struct bloom_geometry){.shape = bloom_shape_of(b),
+                                 .lines = b->word_count / LINE_WORDS,
+                                 .capacity = bloom_capacity(b),
+                                 .fpp = b->fpp,
+                                 .words = b->word_count,
+                                 .most_keys = bloom_most_keys(b)};
 }
 
 static inline uint64_t bloom_closes_at(const struct bloom *b)
@@ -202,6 +204,13 @@ static inline bool bloom_opens_layers(const tamis_options *options)
   return options->growable && options->kind == TAMIS_BLOOM;
 }
 
+/* Whether a number of keys (geometry.h) says when the filter is full.  A fixed filter with counters
+ * counts its copies instead. */
+static inline bool bloom_has_most_keys(const tamis_options *options)
+{
+  return !options->growable && options->kind == TAMIS_BLOOM;
+}
+
 /* Whether each key has the same bits as in a filter of this geometry. */
 static inline bool bloom_has_geometry(const struct bloom *b, const struct bloom_geometry *g)
 {
@@ -308,13 +317,12 @@ bool tamis__layers_may_limit_first(const struct bloom_geometry *g);
 /* In layers.c: with how many keys, at most its capacity, the first layer uses up its share. */
 uint64_t tamis__layers_close_first(const struct bloom_geometry *g);
 
-const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited);
+const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape);
 
 /* A long layer stores its calls.  All layers after the first one are long. */
 static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
 {
-  return b->is_long ? const_bloom_long_of(b)->calls
-                    : tamis__bloom_calls(bloom_shape_of(b), b->limited);
+  return b->is_long ? const_bloom_long_of(b)->calls : tamis__bloom_calls(bloom_shape_of(b));
 }
 
 /* The row of one layer that is searched by itself. */
@@ -335,12 +343,6 @@ FORCE_INLINE struct bloom_shape bloom_shape_of_row(const struct bloom_row *row)
   return (struct bloom_shape){(tamis_layout) row->layout, row->probes, row->bits_per_probe,
                               row->sections};
 }
-
-/* The number of set bits at which a fixed filter is full; at_capacity() checks it. */
-double tamis__bloom_limit_of_bits(const struct bloom_geometry *g);
-
-/* The same for any filter: the stored number, or the one that follows from the geometry. */
-double tamis__bloom_max_bits(const struct bloom *b);
 
 /* The lowest rate that can be planned: the lowest that 64-bit hashes give, or, if that is higher,
  * the end of the counting layout's lowest range.  In the word layout it is the rate, found by
@@ -365,7 +367,6 @@ struct bloom_plan {
   unsigned stripes_wanted;
   uint64_t max_bytes;
   bool limited;
-  double max_bits;     /* 0: computed */
   uint64_t closes_at;  /* 0: at the capacity */
   struct bloom *older; /* the layer before */
   unsigned number;     /* of the layer; 0 or 1: the first */

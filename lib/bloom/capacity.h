@@ -20,28 +20,23 @@ static inline uint64_t counted_keys(const struct bloom *b)
   return tamis__counter_sum_both(&counters, KEYS, UNITED);
 }
 
-/* The counted keys decide: at least so many are in.  More may be in, as keys that a false positive
- * hid are not counted.  In a fixed filter the set bits limit their number; a growable filter is
- * planned for them (geometry.c). */
-static inline bool at_capacity(const struct bloom *b)
-{
-  if (!b->limited)
-    return counted_keys(b) >= bloom_closes_at(b);
-  return bloom_counted(b, KEYS) >= bloom_capacity(b) ||
-         (double) bloom_counted(b, BITS) >= bloom_max_bits(b);
-}
-
-/* At least so many further keys have room; 0 if there may be no room. */
+/* So many further keys have room.  The counted keys decide: at least so many are in.  More may be
+ * in, as keys that a false positive hid are not counted: a growable filter is planned for them
+ * (geometry.c), and a fixed one has a limit that leaves room for them.  The keys of unions are an
+ * estimate, which takes no place of a key until it is certain to: see bloom_geometry_most_keys(). */
 static inline uint64_t room_for_keys(const struct bloom *b)
 {
-  uint64_t keys = b->limited ? bloom_counted(b, KEYS) : counted_keys(b);
-  uint64_t most = b->limited ? bloom_capacity(b) : bloom_closes_at(b);
-  uint64_t room = keys < most ? most - keys : 0;
-  if (!b->limited)
+  const uint64_t all = counted_keys(b), own = bloom_counted(b, KEYS);
+  const uint64_t most = b->limited ? bloom_most_keys(b) : bloom_closes_at(b);
+  const uint64_t room = all < most ? most - all : 0, capacity = bloom_capacity(b);
+  if (!b->limited || own + room <= capacity)
     return room;
-  double bits = bloom_max_bits(b) - (double) bloom_counted(b, BITS);
-  double of_bits = bits / bloom_shape_bits_per_key(bloom_shape_of(b));
-  return of_bits < (double) room ? (of_bits > 0 ? (uint64_t) of_bits : 0) : room;
+  return own < capacity ? capacity - own : 0;
+}
+
+static inline bool at_capacity(const struct bloom *b)
+{
+  return !room_for_keys(b);
 }
 
 /* Whether an add has room without a check.  Relaxed: as in refuses(). */

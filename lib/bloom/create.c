@@ -81,7 +81,7 @@ static enum form form_of(const struct bloom_plan *plan)
 static size_t bytes_of_struct(enum form form, bool limited)
 {
   return form == FORM_LONG    ? sizeof(struct bloom_long)
-         : form == FORM_SHORT ? (size_t) BLOOM_SHORT_BYTES
+         : form == FORM_SHORT ? sizeof(struct bloom)
          : limited            ? sizeof(struct bloom_medium)
                               : (size_t) BLOOM_MEDIUM_BYTES;
 }
@@ -208,25 +208,6 @@ void tamis__bloom_destroy_layers(struct bloom *newest)
 
 /* ---- creation ---- */
 
-double tamis__bloom_limit_of_bits(const struct bloom_geometry *g)
-{
-  double bits = bloom_geometry_usable_bits(g);
-  double average = bloom_geometry_bits_set(g, (double) g->capacity);
-  /* The limit is four standard deviations above the average number of bits, as if all bits were
-   * independent, but at most all bits.  The number of set bits varies less, because each key sets
-   * nearly the same number of them.  (With 10^4 keys in the blocked layout, a quarter of that
-   * variance was measured, so the limit is nearer to eight deviations.) */
-  return fmin(bits, average + 4 * sqrt(average * (1 - average / bits)));
-}
-
-double tamis__bloom_max_bits(const struct bloom *b)
-{
-  const struct bloom_geometry g = bloom_geometry_of(b);
-  if (b->is_long)
-    return const_bloom_long_of(b)->max_bits;
-  return b->limited ? bloom_max_bits(b) : tamis__bloom_limit_of_bits(&g);
-}
-
 /* A mapped filter has operations of its own, which refuse changes.  NULL: there is no memory. */
 static const struct filter_operations *operations_for(const struct tamis_filter *head,
                                                       const struct bloom_plan *plan,
@@ -251,11 +232,6 @@ static void begin_stripes(struct bloom *b, const struct sizes *s)
     stripe_init(bloom_stripe(b, i));
 }
 
-static double max_bits_for(const struct bloom_plan *plan)
-{
-  return plan->max_bits > 0 ? plan->max_bits : tamis__bloom_limit_of_bits(&plan->geometry);
-}
-
 /* A larger number becomes 0: no block then counts as cleared, which is safe. */
 static uint32_t cleared_from_32(const struct bloom_plan *plan)
 {
@@ -269,7 +245,7 @@ static void begin_medium(struct bloom_medium *m, const struct tamis_filter *head
   m->allocator = *filter_allocator(head);
   m->max_bytes = plan->max_bytes;
   if (plan->limited)
-    m->max_bits = max_bits_for(plan);
+    m->most_keys = plan->geometry.most_keys;
   if (m->allocator.allocate)
     filter_set_allocator(&m->b.head, &m->allocator);
 }
@@ -281,7 +257,7 @@ static void begin_long(struct bloom_long *l, const struct tamis_filter *head,
   l->calls = calls;
   l->capacity = g->capacity;
   l->closes_at = plan->closes_at ? plan->closes_at : g->capacity;
-  l->max_bits = max_bits_for(plan);
+  l->most_keys = g->most_keys;
   l->max_bytes = plan->max_bytes;
   l->stripes_wanted = plan->stripes_wanted;
   l->cleared_from = cleared_from_32(plan);
@@ -344,7 +320,7 @@ struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct 
                                   word *words, const struct saved_mapping *mapping)
 {
   struct sizes s = words ? words_apart(sizes_for(plan)) : sizes_for(plan);
-  const struct bloom_calls *calls = tamis__bloom_calls(plan->geometry.shape, plan->limited);
+  const struct bloom_calls *calls = tamis__bloom_calls(plan->geometry.shape);
   const struct filter_operations *operations = operations_for(head, plan, calls);
   char *block = operations ? allocate_block(filter_allocator(head), &s) : NULL;
   if (!block) {
@@ -396,7 +372,6 @@ int tamis__bloom_create_like(const struct bloom *model, struct bloom **out)
                                   .stripes_wanted = bloom_stripes_wanted(model),
                                   .max_bytes = bloom_max_bytes(model),
                                   .limited = model->limited,
-                                  .max_bits = tamis__bloom_max_bits(model),
                                   .cleared_from = bloom_cleared_from(model),
                                   .closes_at = bloom_closes_at(model),
                                   .closes_early = bloom_closes_at(model) != bloom_capacity(model),

@@ -61,15 +61,6 @@ struct gaps {
 _Static_assert(MAX_BLOCKED_SECTIONS *SECTION_PROBES <= BLOOM_MAX_SECTIONS * CLASSIC_PROBES,
                "no key has more probes than a classic one");
 
-FORCE_INLINE unsigned bits_in(uint64_t mask, struct bloom_shape shape)
-{
-  unsigned bits = 0;
-  UNROLL
-  for (unsigned j = 0; j < shape.bits_per_probe; j++, mask &= mask - 1)
-    bits += mask != 0;
-  return bits;
-}
-
 /* Finds the last gap: the widest gap, or of several such gaps the last one in the order of the
  * probes.  last[i] is the last gap that lacks more than i bits; any[i] is 0 if there is none.  If a
  * key has one line, three missing bits count as two: to distinguish them would take as long as to
@@ -149,24 +140,10 @@ enum filled {
   LOOK_AGAIN /* other calls have filled the last gap: find the gaps again */
 };
 
-/* Sets the missing bits of a word.  Returns how many this call has set, if the filter counts them.
- * Only fixed filters do, as they refuse keys by this number: on x86-64 an OR whose old value is not
- * used is one instruction; with the old value it is a loop of lock cmpxchg. */
-FORCE_INLINE unsigned fill_gap(word *at, uint64_t missing, struct bloom_shape shape, bool limited)
-{
-  unsigned bits = 0;
-  if (limited)
-    bits = bits_in(missing & ~word_or(at, missing), shape);
-  else
-    word_or(at, missing);
-  HOOK(bloom_word_set);
-  return bits;
-}
-
 /* A word that has all bits of the key is not written, and stays shared between the cores.  Returns
  * false, without filling the other gaps that remain, if other calls fill the last gap meanwhile. */
 FORCE_INLINE bool fill_other_gaps(word *words, const struct gaps *gaps, struct bloom_probe last,
-                                  struct bloom_shape shape, bool limited, unsigned *bits)
+                                  struct bloom_shape shape)
 {
   UNROLL
   for (unsigned i = 0; i < shape.sections * shape.probes; i++) {
@@ -175,27 +152,22 @@ FORCE_INLINE bool fill_other_gaps(word *words, const struct gaps *gaps, struct b
       continue;
     if (!(last.mask & ~word_load(&words[last.word])))
       return false;
-    *bits += fill_gap(&words[gaps->at[i].word], missing, shape, limited);
+    word_or(&words[gaps->at[i].word], missing);
+    HOOK(bloom_word_set);
   }
   return true;
 }
 
 FORCE_INLINE enum filled fill_gaps(struct bloom *b, const struct gaps *gaps,
-                                   struct bloom_shape shape, bool limited)
+                                   struct bloom_shape shape)
 {
   const struct bloom_probe last = last_gap(gaps, shape);
-  enum filled filled = LOOK_AGAIN;
-  unsigned bits = 0;
-  if (fill_other_gaps(b->words, gaps, last, shape, limited, &bits)) {
-    HOOK(bloom_last_gap_left);
-    const uint64_t set = last.mask & ~word_or(&b->words[last.word], last.mask);
-    HOOK(bloom_word_set);
-    bits += limited ? bits_in(set, shape) : 0;
-    filled = set ? WON : LOST;
-  }
-  if (limited && bits)
-    bloom_count(b, BITS, bits);
-  return filled;
+  if (!fill_other_gaps(b->words, gaps, last, shape))
+    return LOOK_AGAIN;
+  HOOK(bloom_last_gap_left);
+  const uint64_t set = last.mask & ~word_or(&b->words[last.word], last.mask);
+  HOOK(bloom_word_set);
+  return set ? WON : LOST;
 }
 
 #endif

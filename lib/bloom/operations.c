@@ -173,7 +173,7 @@ typedef int (*missing_adder)(struct bloom *b, struct bloom_key key);
 
 /* A plain add and a unique add do the same, but a unique one also says whether it was first. */
 FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool unique,
-                     struct bloom_shape shape, bool limited, missing_adder missing)
+                     struct bloom_shape shape, missing_adder missing)
 {
   const int present = unique ? TAMIS_PRESENT : TAMIS_OK;
   struct gaps gaps;
@@ -193,7 +193,7 @@ FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool 
       return unique ? tamis__layered_add_unique(&b->head, hash)
                     : tamis__layered_add(&b->head, hash);
     HOOK(bloom_room_found);
-    filled = fill_gaps(b, &gaps, shape, limited);
+    filled = fill_gaps(b, &gaps, shape);
   } while (filled == LOOK_AGAIN);
   if (filled == LOST)
     return present;
@@ -202,8 +202,7 @@ FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool 
 
 /* Sets a key's bits in one layer, unless the layer is full and the call is not late ([B] in
  * layers.c).  TAMIS_OK: this call has set a bit in the last gap, and has not counted the key. */
-FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, bool late, struct bloom_shape shape,
-                        bool limited)
+FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, bool late, struct bloom_shape shape)
 {
   if (bloom_shape_is_word(shape))
     return word_insert(b, &b->words[key.first], bloom_word_mask(key.hash, shape), late);
@@ -216,7 +215,7 @@ FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, bool late, struct
     if (!late && refuses(b))
       return TAMIS_EFULL;
     HOOK(bloom_room_found);
-    filled = fill_gaps(b, &gaps, shape, limited);
+    filled = fill_gaps(b, &gaps, shape);
   } while (filled == LOOK_AGAIN);
   return filled == WON ? TAMIS_OK : TAMIS_PRESENT;
 }
@@ -350,7 +349,7 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
 #define MANY(name, n) name##_one_by_one
 #endif
 
-/* The functions that filters of a shape have, whether they are fixed or growable.
+/* The functions that filters of a shape have.
  * NEVER_INLINE: a call for a key that is in, or a batch by vectors, then saves no registers. */
 #define SHAPE(name, layout, probes, bits, sections)                                                \
   static const struct bloom_shape name = {layout, probes, bits, sections};                         \
@@ -387,40 +386,37 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
   CALL(void, name##_count_many, name, HASHES_IN(uint64_t *counts), const_bloom_of,                 \
        count_many(b, hashes, n, counts, shape))                                                    \
   FUNCTION(NEVER_INLINE int, name##_missing, (struct bloom * b, struct bloom_key key),             \
-           return counting_add_missing(b, key, complete_shape(name, bloom_shape_of(b))))
+           return counting_add_missing(b, key, complete_shape(name, bloom_shape_of(b))))           \
+  FORCE_INLINE int name##_add_key(struct bloom *b, uint64_t hash, struct bloom_key key,            \
+                                  bool unique)                                                     \
+  {                                                                                                \
+    const struct bloom_shape shape = complete_shape(name, bloom_shape_of(b));                      \
+    return add(b, hash, key, unique, shape, name##_missing);                                       \
+  }                                                                                                \
+  CALL(int, name##_add, name, HASH_OF, bloom_of,                                                   \
+       return name##_add_key(b, hash, key_of(b, hash, shape), false))                              \
+  CALL(int, name##_add_unique, name, HASH_OF, bloom_of,                                            \
+       return name##_add_key(b, hash, key_of(b, hash, shape), true))                               \
+  CALL(void, name##_add_many, name, HASHES_OF, bloom_of,                                           \
+       add_many(b, hashes, n, results, false, shape, name##_add_key))                              \
+  CALL(void, name##_add_unique_many, name, HASHES_OF, bloom_of,                                    \
+       add_many(b, hashes, n, results, true, shape, name##_add_key))                               \
+  FUNCTION(int, name##_insert, (struct bloom * b, uint64_t mixed, bool late),                      \
+           const struct bloom_shape shape = complete_shape(name, bloom_shape_of(b));               \
+           return insert(b, key_of_mixed(b, mixed, shape), late, shape))
 
-/* The adds of a shape, for fixed filters (`limited`) or for growable ones. */
-#define ADDS(name, adds, limited)                                                       \
-  FORCE_INLINE int adds##_add_key(struct bloom *b, uint64_t hash, struct bloom_key key, \
-                                  bool unique)                                          \
-  {                                                                                     \
-    const struct bloom_shape shape = complete_shape(name, bloom_shape_of(b));           \
-    return add(b, hash, key, unique, shape, limited, name##_missing);                   \
-  }                                                                                     \
-  CALL(int, adds##_add, name, HASH_OF, bloom_of,                                        \
-       return adds##_add_key(b, hash, key_of(b, hash, shape), false))                   \
-  CALL(int, adds##_add_unique, name, HASH_OF, bloom_of,                                 \
-       return adds##_add_key(b, hash, key_of(b, hash, shape), true))                    \
-  CALL(void, adds##_add_many, name, HASHES_OF, bloom_of,                                \
-       add_many(b, hashes, n, results, false, shape, adds##_add_key))                   \
-  CALL(void, adds##_add_unique_many, name, HASHES_OF, bloom_of,                         \
-       add_many(b, hashes, n, results, true, shape, adds##_add_key))                    \
-  FUNCTION(int, adds##_insert, (struct bloom * b, uint64_t mixed, bool late),           \
-           const struct bloom_shape shape = complete_shape(name, bloom_shape_of(b));    \
-           return insert(b, key_of_mixed(b, mixed, shape), late, shape, limited))
-
-/* The table of a shape, with one form of its adds.  `counts`: the filter has counters. */
-#define TABLE(name, adds, counts)                                                        \
+/* The table of a shape.  `counts`: the filter has counters. */
+#define TABLE(name, counts)                                                              \
   {                                                                                      \
     .alone = {.kind = (counts) ? &tamis__counting_bloom_kind : &tamis__bloom_kind,       \
               .contains = name##_contains,                                               \
               .contains_many = NOT_COMPACT(name##_contains_many),                        \
               .prefetch = NOT_COMPACT(tamis__bloom_prefetch),                            \
               .contains_each = NOT_COMPACT(name##_is_one ? name##_contains_each : NULL), \
-              .add = NOT_IN_READER(adds##_add),                                          \
-              .add_unique = NOT_IN_READER(adds##_add_unique),                            \
-              .add_many = NOT_COMPACT(adds##_add_many),                                  \
-              .add_unique_many = NOT_COMPACT(adds##_add_unique_many),                    \
+              .add = NOT_IN_READER(name##_add),                                          \
+              .add_unique = NOT_IN_READER(name##_add_unique),                            \
+              .add_many = NOT_COMPACT(name##_add_many),                                  \
+              .add_unique_many = NOT_COMPACT(name##_add_unique_many),                    \
               .remove = NOT_IN_READER((counts) ? name##_remove : NULL),                  \
               .count = NOT_IN_READER((counts) ? name##_count : NULL),                    \
               .count_many = NOT_COMPACT((counts) ? name##_count_many : NULL)},           \
@@ -428,18 +424,16 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
     .find = (counts)           ? NULL                                                    \
             : name##_is_common ? find_in_common                                          \
                                : name##_find,                                            \
-    .insert = NOT_IN_READER((counts) ? NULL : adds##_insert)                             \
+    .insert = NOT_IN_READER((counts) ? NULL : name##_insert)                             \
   }
 
 #ifdef TAMIS_COMPACT
 
 SHAPE(any, 0, 0, 0, 0)
-ADDS(any, any, b->limited)
 
-const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited)
+const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape)
 {
-  static const struct bloom_calls calls[] = {TABLE(any, any, false), TABLE(any, any, true)};
-  (void) limited;
+  static const struct bloom_calls calls[] = {TABLE(any, false), TABLE(any, true)};
   return &calls[shape.layout == BLOOM_LAYOUT_COUNTING];
 }
 
@@ -458,24 +452,19 @@ const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limi
   USE(sections, TAMIS_LAYOUT_BLOCKED, SECTION_PROBES, SECTION_BITS, 0) \
   USE(classic, TAMIS_LAYOUT_CLASSIC, CLASSIC_PROBES, CLASSIC_BITS, 0)
 
-#define USE(name, layout, probes, bits, sections)                                  \
-  SHAPE(name, layout, probes, bits, sections)                                      \
-  ADDS(name, name, false)                                                          \
-  ADDS(name, limited_##name, true)                                                 \
-  static const struct bloom_calls name##_calls = TABLE(name, name, name##_counts); \
-  static const struct bloom_calls limited_##name##_calls = TABLE(name, limited_##name, false);
+#define USE(name, layout, probes, bits, sections) \
+  SHAPE(name, layout, probes, bits, sections)     \
+  static const struct bloom_calls name##_calls = TABLE(name, name##_counts);
 USE_ALL
 #undef USE
 
-/* Adds have two forms in the blocked and the classic layout, for fixed and for growable filters.
- * In other layouts, the filter or the layout tells an add whether the filter is fixed. */
-const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited)
+const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape)
 {
   const bool one = shape.sections == 1 && shape.layout != TAMIS_LAYOUT_CLASSIC;
 #define KEY(layout, probes, bits, one) ((layout) << 7 | (probes) << 4 | (bits) << 1 | (one))
 #define USE(name, layout, probes, bits, sections) \
   case KEY(layout, probes, bits, sections):       \
-    return limited && (layout) <= TAMIS_LAYOUT_CLASSIC ? &limited_##name##_calls : &name##_calls;
+    return &name##_calls;
   switch (KEY(shape.layout, shape.probes, shape.bits_per_probe, one)) {
     USE_ALL
   default:

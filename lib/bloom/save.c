@@ -12,7 +12,7 @@
  *     The count of keys is read before the words.  A call sets a key's bits before it counts the
  *     key, and a count that is read makes these bits visible (ORDER counter.sum).  So every counted
  *     key is in the snapshot, and the loaded filter refuses no key before `capacity` keys are in.
- *     A load counts the bits anew.
+ *     The load of a fixed filter estimates from the bits how many came later.
  *
  *     Whether the filter is full is read first of all.  If it is not, marks that are found later
  *     are not saved: the calls that they refused came after the save began, and the snapshot is
@@ -101,7 +101,7 @@ void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out)
                                  .layout = bloom_geometry_public_layout(&g),
                                  .stripes = bloom_stripes_wanted(b)};
   tamis__bloom_put_shape(&g, out->geometry);
-  out->geometry[MAX_BITS] = saved_of_double(tamis__bloom_max_bits(b));
+  out->geometry[MOST_KEYS] = g.most_keys;
   out->geometry[FURTHER_LAYERS] = newest->number - 1;
   out->features = newest->number > 1 ? SAVED_LAYERS : 0;
   for (; newest; newest = bloom_older(newest))
@@ -214,6 +214,33 @@ struct content {
   uint64_t bits; /* the set bits, if the words have been read */
 };
 
+/* How many keys beyond the counted ones `keys` are (negative: fewer); 0 if the difference may be
+ * chance. */
+static double beyond_chance(double keys, uint64_t counted)
+{
+  const double missing = keys - (double) counted;
+  return fabs(missing) > 0.01 * keys + 2 * sqrt(keys) ? missing : 0;
+}
+
+/* How many more keys the bits indicate than were counted, or fewer.  The counted number may be older
+ * than the bits, as adds may run while a filter is saved; after a power failure it may be newer. */
+static double miscounted(const struct bloom_geometry *g, uint64_t bits, uint64_t counted)
+{
+  const double keys = bloom_geometry_keys(g, bits);
+  const double missing = isfinite(keys) ? beyond_chance(keys, counted) : 0;
+  return missing > 0 ? fmax(0, beyond_chance(bloom_geometry_counted(g, keys), counted)) : missing;
+}
+
+/* Counts as united what the bits show beyond the counted keys. */
+static void count_missing(struct content *c)
+{
+  const struct bloom_geometry *g = &c->plan.geometry;
+  const uint64_t most = bloom_geometry_bits(g);
+  const uint64_t counted = c->counted.keys + c->counted.united;
+  c->counted.united += (uint64_t) fmax(miscounted(g, c->bits, counted), 0);
+  c->counted.united = c->counted.united < most ? c->counted.united : most;
+}
+
 /* Whether the saved numbers are possible for these words. */
 static bool is_possible_content(const struct content *c)
 {
@@ -238,6 +265,8 @@ static bool check_words(struct content *c, bool read)
   if (g->shape.layout == BLOOM_LAYOUT_COUNTING)
     return tamis__bloom_counters_agree(g, c->words, c->counted);
   c->bits = tamis__bloom_count_bits(g, c->words, &marks);
+  if (c->plan.limited) /* it must not outgrow its capacity */
+    count_missing(c);
   return c->counted.keys <= c->bits && (!marks || c->full);
 }
 
@@ -249,8 +278,6 @@ static void restore(struct bloom *b, const struct content *content)
   else
     bloom_count(b, KEYS, content->counted.keys);
   bloom_count(b, UNITED, content->counted.united);
-  if (b->limited)
-    bloom_count(b, BITS, content->bits);
   if (content->full)
     atomic_store_explicit(&b->fullness, FULL, memory_order_relaxed); /* not shared yet */
   else if (!bloom_mapping(b).at)
@@ -337,14 +364,6 @@ static int load_end(struct loading *l)
 
 /* ---- live filters: they have tallies in the place of sums ---- */
 
-/* How many more keys the bits indicate than were counted (negative: fewer); 0 if the difference may
- * be chance.  After a power failure, the counted number may be older than the bits, or newer. */
-static double miscounted(const struct bloom_geometry *g, uint64_t bits, uint64_t counted)
-{
-  double keys = bloom_geometry_keys(g, bits), missing = keys - (double) counted;
-  return isfinite(keys) && fabs(missing) > 0.01 * keys + 2 * sqrt(keys) ? missing : 0;
-}
-
 static uint64_t sum_of(const struct bloom_tally *tally, enum bloom_counter which)
 {
   const struct counters counters = {(struct counter_shard *) tally->shards, BLOOM_TALLY_SHARDS - 1};
@@ -356,7 +375,7 @@ void tamis__bloom_count_again(struct bloom *b)
 {
   const struct bloom_geometry g = bloom_geometry_of(b);
   uint64_t marks;
-  const uint64_t keys = counted_keys(b), counted = bloom_counted(b, BITS);
+  const uint64_t keys = counted_keys(b);
   const uint64_t bits = tamis__bloom_count_bits(&g, (const uint64_t *) b->words, &marks);
   const double missing = miscounted(&g, bits, keys);
   const uint64_t own = bloom_counted(b, KEYS), fewer = (uint64_t) fmin(fmax(-missing, 0), 0x1p62);
@@ -364,8 +383,6 @@ void tamis__bloom_count_again(struct bloom *b)
     bloom_count(b, KEYS, -(fewer < own ? fewer : own));
   else
     bloom_count(b, UNITED, (uint64_t) missing);
-  if (b->limited)
-    bloom_count(b, BITS, bits - counted);
   if (marks)
     raise_fullness(b, FULL);
 }
@@ -380,8 +397,7 @@ static void read_tally(struct content *c, const struct bloom_tally *tally)
   c->bits = tamis__bloom_count_bits(g, c->words, &marks);
   c->counted.keys = keys < c->bits ? keys : c->bits;
   c->counted.united = united < c->bits ? united : c->bits;
-  c->counted.united +=
-      (uint64_t) fmax(miscounted(g, c->bits, c->counted.keys + c->counted.united), 0);
+  count_missing(c);
   c->full = c->plan.limited && (marks || saved_u64(tally->state) & LIVE_ENDED);
 }
 

@@ -80,15 +80,16 @@ bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *o
                              .max_bytes = o->max_bytes,
                              .limited = !o->growable,
                              .is_unusual = saved->own_hash,
-                             .cleared_from = o->cleared_from,
-                             .max_bits = saved_to_double(g[MAX_BITS])};
+                             .cleared_from = o->cleared_from};
   if (!read_shape(g, &out->geometry))
     return false;
+  out->geometry.most_keys = g[MOST_KEYS];
   out->closes_early = bloom_opens_layers(o) && (bloom_shape_is_word(out->geometry.shape) ||
                                                 tamis__layers_may_limit_first(&out->geometry));
   return out->geometry.shape.layout == bloom_layout_for(o) &&
          (o->kind != TAMIS_COUNTING_BLOOM || o->layout == TAMIS_LAYOUT_BLOCKED) &&
-         out->max_bits > 0 && out->max_bits <= bloom_geometry_usable_bits(&out->geometry) &&
+         (g[MOST_KEYS] != 0) == bloom_has_most_keys(o) &&
+         g[MOST_KEYS] <= bloom_geometry_bits(&out->geometry) &&
          g[FURTHER_LAYERS] < (bloom_opens_layers(o) ? BLOOM_MOST_LAYERS : 1) &&
          (!g[FURTHER_LAYERS] || saved->features & SAVED_LAYERS);
 }

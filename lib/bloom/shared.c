@@ -78,7 +78,7 @@ static void describe(const struct file_plan *p, const tamis_options *o,
   out->options.seed = head->keys.seed;
   out->probe = filter_probe(head);
   tamis__bloom_put_shape(&p->layers[0], out->geometry);
-  out->geometry[MAX_BITS] = saved_of_double(tamis__bloom_limit_of_bits(&p->layers[0]));
+  out->geometry[MOST_KEYS] = o->growable ? 0 : bloom_geometry_most_keys(&p->layers[0]);
   out->geometry[FURTHER_LAYERS] = p->n - 1;
   out->features |= p->n > 1 ? SAVED_LAYERS : 0;
 }

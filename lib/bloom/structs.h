@@ -14,11 +14,10 @@
 
 #include <stddef.h>
 
-/* KEYS: adds that set bits in their last gap.  BITS: set bits; only fixed filters count them.
- * UNITED: further keys, which a union or an intersection has brought, as unite.c estimates them.
+/* KEYS: adds that set bits in their last gap.  UNITED: further keys, which a union or an intersection has brought, as unite.c estimates them.
  * REFUSED: refused adds.  In a filter with counters, KEYS are copies, if the filter is growable,
  * and UNITED is the rest (counting.h). */
-enum bloom_counter { KEYS, UNITED, REFUSED, BITS, BLOOM_COUNTERS };
+enum bloom_counter { KEYS, UNITED, REFUSED, BLOOM_COUNTERS };
 
 /* How near a layer is to the number of keys that it may take.  The value only rises.  LAST: the
  * layer is full, and no layer can follow. */
@@ -104,16 +103,15 @@ struct bloom {
   uint8_t live : 1;      /* its words and counters are in a file that other processes share */
   uint8_t layout : 3;
   uint8_t bits_per_probe : 3;
-  uint8_t limited : 1;                     /* fixed: keys past the capacity are refused */
-  uint8_t bounded : 1;                     /* short: max_bytes leaves no room for another layer */
-  _Atomic unsigned char fullness;          /* enum bloom_fullness; written at most thrice */
-  _Atomic unsigned char openers;           /* threads that create a further layer */
-  _Atomic uint64_t counts[BLOOM_COUNTERS]; /* a short filter lacks the last one */
+  uint8_t limited : 1;            /* fixed: keys past the capacity are refused */
+  uint8_t bounded : 1;            /* short: max_bytes leaves no room for another layer */
+  _Atomic unsigned char fullness; /* enum bloom_fullness; written at most thrice */
+  _Atomic unsigned char openers;  /* threads that create a further layer */
+  _Atomic uint64_t counts[BLOOM_COUNTERS];
 };
 
-enum { BLOOM_SHORT_BYTES = sizeof(struct bloom) - sizeof(uint64_t) };
 _Static_assert(offsetof(struct bloom, own_stripe) % 8 == 0, "a stripe is aligned");
-_Static_assert(offsetof(struct bloom, counts) == 96 && sizeof(struct bloom) == 128,
+_Static_assert(offsetof(struct bloom, counts) == 96 && sizeof(struct bloom) == 120,
                "no byte is unused");
 
 /* A small filter with an allocator of the user's, a limit of keys or a limit of bytes.  A server
@@ -125,10 +123,10 @@ struct bloom_medium {
     uint64_t allocator_room[3]; /* as in struct filter_more */
   };
   uint64_t max_bytes; /* of the options */
-  double max_bits;    /* only if it is fixed: as in struct bloom_long */
+  uint64_t most_keys; /* only if it is fixed: as in struct bloom_long */
 };
 
-enum { BLOOM_MEDIUM_BYTES = offsetof(struct bloom_medium, max_bits) }; /* if it is growable */
+enum { BLOOM_MEDIUM_BYTES = offsetof(struct bloom_medium, most_keys) }; /* if it is growable */
 
 /* Only `copies` changes, and `closes_at` of a first layer before other threads have the filter. */
 struct bloom_long {
@@ -137,7 +135,7 @@ struct bloom_long {
   WIDE const struct bloom_row *rows; /* of a further layer: one row for each layer up to it */
   uint64_t capacity;
   uint64_t closes_at; /* growable: with so many counted keys, the next layer is opened */
-  double max_bits;    /* fixed: more bits mean that more than `capacity` distinct keys are in */
+  uint64_t most_keys; /* fixed: with so many keys, counted or united, it takes no further one */
   uint64_t max_bytes; /* of the options */
   union {
     struct saved_mapping mapping; /* where the words are; at == NULL: not in a mapped file */
@@ -183,10 +181,7 @@ struct bloom_shared {
 struct bloom_large {
   struct bloom_long l;
   unsigned char secret[HASH_SECRET_BYTES];
-  struct counter_shard shards[];
+  _Alignas(LINE_BYTES) struct counter_shard shards[];
 };
-
-_Static_assert(offsetof(struct bloom_large, shards) % sizeof(struct counter_shard) == 0,
-               "a shard is a cache line");
 
 #endif

@@ -31,10 +31,9 @@
  *
  * [C] Capacity.  A fixed filter that has no room for a union refuses it before a bit changes: the
  *     union first reads all words of both, which gives its exact number of bits.  There is room if
- *     this number is at most max_bits, as for adds (docs/internals/bloom.md), and if no more keys
- *     than the capacity are certain.  Adds that run meanwhile may take that room.  So after each
- *     chunk, the union counts the bits that it has set, for adds to see.  If the filter is full by
- *     then, the union stops with TAMIS_EFULL before the next chunk that lacks bits.
+ *     that is at most the number of bits that the capacity allows (bloom_geometry_most_bits()), and
+ *     if no more keys than the capacity are certain.  Then the union counts the keys that it will
+ *     bring, for adds and other unions to see, and sets the bits.
  *
  *     In the marked layout no call changes a word with a mark; so the union replaces words as adds
  *     do, by compare-and-swap, and stops at a mark.
@@ -62,8 +61,8 @@
  * is empty, and always within the limits that the new bits give.
  * Source: Swamidass and Baldi, J. Chem. Inf. Model. 47 (2007), for a, b and u
  *
- * The bits of `into` before and after the union are taken at the OR of each word.  So adds that run
- * meanwhile are in both numbers or in neither, and count their keys themselves.
+ * The bits of a growable `into` before and after the union are taken at the OR of each word.  So adds
+ * that run meanwhile are in both numbers or in neither, and count their keys themselves.
  *
  * Intersection.  A key is found in the AND of two filters if and only if it is found in both.  So
  * every key that is in both is found.  A key that is in one of them is found with the rate of the
@@ -80,9 +79,6 @@
 #include "bloom/layers.h"
 
 #include <math.h>
-
-/* A union of fixed filters counts the bits that it has set each time after so many lines. */
-enum { CHUNK_LINES = SMALL(64, 2) };
 
 /* Whether the filter has one layer.  The keys of a filter that has grown are in layers of different
  * sizes, whose bits cannot be compared. */
@@ -138,12 +134,17 @@ static inline void load_line(const struct bloom *b, uint64_t first, uint64_t lin
     line[j] = word_load(&b->words[first + j]) & keys;
 }
 
-static inline uint64_t count_added(const uint64_t a[LINE_WORDS], const uint64_t b[LINE_WORDS])
+/* The bits of all lines. */
+static struct census census_of(const struct bloom *a, const struct bloom *b)
 {
-  uint64_t added = 0;
-  for (unsigned j = 0; j < LINE_WORDS; j++)
-    added += byte_counts(b[j] & ~a[j]);
-  return sum_bytes(added);
+  struct census census = {0};
+  for (uint64_t i = 0; i < a->word_count; i += LINE_WORDS) {
+    uint64_t of_a[LINE_WORDS], of_b[LINE_WORDS];
+    load_line(a, i, of_a);
+    load_line(b, i, of_b);
+    count_line(&census, of_a, of_b);
+  }
+  return census;
 }
 
 /* The estimated keys of each filter, of both together, and those that are in both.
@@ -196,23 +197,16 @@ static uint64_t certain_after(const struct bloom *into, const struct certain *be
 }
 
 /* Whether the union stays within the capacity of `into`. */
-static bool has_room(struct bloom *into, const struct bloom *from, const struct certain *certain)
+static bool has_room(struct bloom *into, const struct certain *certain, const struct census *census)
 {
-  uint64_t added = 0;
-  for (uint64_t i = 0; i < into->word_count; i += LINE_WORDS) {
-    uint64_t a[LINE_WORDS], b[LINE_WORDS];
-    load_line(into, i, a);
-    load_line(from, i, b);
-    added += count_added(a, b);
-  }
-  return !added || (!refuses(into) && !at_capacity(into) &&
-                    (double) (bloom_counted(into, BITS) + added) <= bloom_max_bits(into) &&
-                    certain_after(into, certain, added) <= bloom_capacity(into));
+  const struct bloom_geometry g = bloom_geometry_of(into);
+  return !refuses(into) && !at_capacity(into) &&
+         (double) (census->a + census->added) <= bloom_geometry_most_bits(&g) &&
+         certain_after(into, certain, census->added) <= bloom_capacity(into);
 }
 
 /* What a union has done so far. */
 struct progress {
-  uint64_t added;       /* bits that it has set, if `into` is fixed */
   struct census census; /* of the sample */
   uint64_t next;        /* the first word of the next line of the sample */
   uint64_t step;        /* the distance between such lines, in words */
@@ -264,7 +258,7 @@ FORCE_INLINE bool unite_word(word *w, uint64_t bits, bool marked, uint64_t *old)
 
 /* False: a word is marked, and lacks bits. */
 FORCE_INLINE bool unite_line(struct bloom *into, const struct bloom *from, uint64_t first,
-                             bool limited, bool marked, struct progress *progress)
+                             bool marked, struct progress *progress)
 {
   const uint64_t keys = marked ? ~WORD_MARK : UINT64_MAX;
   uint64_t bits[LINE_WORDS], old[LINE_WORDS];
@@ -278,60 +272,26 @@ FORCE_INLINE bool unite_line(struct bloom *into, const struct bloom *from, uint6
     room &= united;
     HOOK(bloom_word_united);
   }
-  if (limited)
-    progress->added += count_added(old, bits);
   count_sample(progress, first, old, bits);
   return room;
 }
 
-static void unite_all(struct bloom *into, const struct bloom *from, struct progress *progress)
+/* False: a word is marked, and lacks bits. */
+static bool unite_all(struct bloom *into, const struct bloom *from, struct progress *progress)
 {
-  for (uint64_t i = 0; i < into->word_count; i += LINE_WORDS)
-    unite_line(into, from, i, false, false, progress);
-}
-
-static bool chunk_lacks_bits(const struct bloom *into, const struct bloom *from, uint64_t first,
-                             uint64_t end)
-{
-  const uint64_t keys = bloom_key_bits(into->layout);
-  uint64_t missing = 0;
-  for (uint64_t i = first; i < end; i++)
-    missing |= word_load(&from->words[i]) & keys & ~word_load(&into->words[i]);
-  return missing;
-}
-
-/* False: `into` has become full meanwhile. */
-static bool unite_chunk(struct bloom *into, const struct bloom *from, uint64_t first, uint64_t end,
-                        struct progress *progress)
-{
-  const bool marked = into->layout == BLOOM_LAYOUT_MARKED;
-  uint64_t before = progress->added;
-  bool room = !refuses(into) || !chunk_lacks_bits(into, from, first, end);
-  for (uint64_t i = first; i < end && room; i += LINE_WORDS)
-    room = marked ? unite_line(into, from, i, true, true, progress)
-                  : unite_line(into, from, i, true, false, progress);
-  if (progress->added != before) {
-    bloom_count(into, BITS, progress->added - before);
-    (void) tamis__bloom_watch(into);
-  }
-  return room;
-}
-
-/* False: `into` has become full meanwhile. */
-static bool unite_limited(struct bloom *into, const struct bloom *from, struct progress *progress)
-{
-  const uint64_t words = into->word_count, chunk = CHUNK_LINES * LINE_WORDS;
   bool room = true;
-  for (uint64_t i = 0; i < words && room; i += chunk)
-    room = unite_chunk(into, from, i, words - i < chunk ? words : i + chunk, progress);
+  for (uint64_t i = 0; i < into->word_count && room; i += LINE_WORDS)
+    room = into->layout == BLOOM_LAYOUT_MARKED ? unite_line(into, from, i, true, progress)
+                                               : unite_line(into, from, i, false, progress);
   return room;
 }
 
-/* Counts the keys that the union has brought, as said above. */
-static void count_united(struct bloom *into, const struct census *census, uint64_t keys_from)
+/* How many keys the union brings, as said above. */
+static uint64_t brought_keys(const struct bloom *into, const struct census *census,
+                             uint64_t keys_from)
 {
   if (!census->added)
-    return;
+    return 0;
   const struct bloom_geometry g = bloom_geometry_of(into);
   struct estimate e = estimate_keys(&g, census);
   double added = (double) census->added * (double) g.lines / (double) census->lines;
@@ -341,7 +301,42 @@ static void count_united(struct bloom *into, const struct census *census, uint64
   double share = e.b > 0 ? e.common / e.b : 0;
   double common = e.common - share * share * (e.b - (double) keys_from);
   double brought = fmin(fmax((double) keys_from - common, fewest), added);
-  bloom_count(into, UNITED, (uint64_t) ceil(brought - 0.5));
+  return (uint64_t) ceil(brought - 0.5);
+}
+
+/* ---- union of fixed filters ---- */
+
+/* Counts the keys before their bits are set.  False: another union has taken the room meanwhile. */
+static bool take_places_of(struct bloom *into, uint64_t brought)
+{
+  const struct bloom_geometry g = bloom_geometry_of(into);
+  const double most = bloom_geometry_keys(&g, (uint64_t) bloom_geometry_most_bits(&g));
+  bloom_count(into, UNITED, brought);
+  if ((double) counted_keys(into) <= most + 4 * sqrt(most)) /* as keys of unions are estimates */
+    return true;
+  bloom_count(into, UNITED, -brought); /* by modular arithmetic */
+  return false;
+}
+
+static int merge_fixed(struct bloom *into, const struct bloom *from)
+{
+  const struct certain certain = certain_keys(into, from);
+  const uint64_t keys_from = counted_keys(from);
+  const struct census census = census_of(into, from);
+  const uint64_t brought = brought_keys(into, &census, keys_from);
+  struct progress progress = progress_from_start(into, from);
+  if (census.added && (!has_room(into, &certain, &census) || !take_places_of(into, brought)))
+    return TAMIS_EFULL;
+  HOOK(bloom_union_counted);
+  bool room = unite_all(into, from, &progress);
+  if (!room) { /* fewer keys come than were counted */
+    const uint64_t came = brought_keys(into, &progress.census, keys_from);
+    bloom_count(into, UNITED, came < brought ? came - brought : 0);
+  }
+  if (room && certain_after(into, &certain, census.added) >= bloom_capacity(into))
+    raise_fullness(into, FULL);
+  (void) tamis__bloom_watch(into);
+  return room ? TAMIS_OK : TAMIS_EFULL;
 }
 
 /* ---- union of growable filters ---- */
@@ -380,8 +375,8 @@ static int merge_growable(struct bloom *into_first, struct bloom *from_first)
     keys[i] = counted_keys(from[i]);
   for (unsigned i = 0; i < n && result == TAMIS_OK; i++) {
     struct progress progress = progress_from_start(into[i], from[i]);
-    unite_all(into[i], from[i], &progress);
-    count_united(into[i], &progress.census, keys[i]);
+    (void) unite_all(into[i], from[i], &progress);
+    bloom_count(into[i], UNITED, brought_keys(into[i], &progress.census, keys[i]));
     (void) tamis__bloom_watch(into[i]);
   }
   return result;
@@ -427,18 +422,8 @@ int tamis__bloom_merge(tamis_filter *into_filter, const tamis_filter *from_filte
     return TAMIS_EINVAL;
   if (bloom_counts(into))
     return merge_counters(into, from);
-  if (!into->limited)
-    return merge_growable(into, bloom_of((tamis_filter *) from_filter));
-  const struct certain certain = certain_keys(into, from);
-  const uint64_t keys_from = counted_keys(from);
-  if (!has_room(into, from, &certain))
-    return TAMIS_EFULL;
-  struct progress progress = progress_from_start(into, from);
-  bool room = unite_limited(into, from, &progress);
-  count_united(into, &progress.census, keys_from);
-  if (room && certain_after(into, &certain, progress.added) >= bloom_capacity(into))
-    raise_fullness(into, FULL);
-  return room ? TAMIS_OK : TAMIS_EFULL;
+  return into->limited ? merge_fixed(into, from)
+                       : merge_growable(into, bloom_of((tamis_filter *) from_filter));
 }
 
 /* ---- intersection and similarity ---- */
@@ -467,8 +452,6 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
   const struct bloom_geometry g = bloom_geometry_of(a);
   struct estimate e = estimate_keys(&g, &census);
   bloom_count(both, UNITED, (uint64_t) ceil(e.common - 0.5));
-  if (both->limited)
-    bloom_count(both, BITS, census.b - census.added);
   (void) tamis__bloom_watch(both);
   *out = &both->head;
   return TAMIS_OK;
@@ -516,13 +499,7 @@ int tamis__bloom_similarity(const tamis_filter *a_filter, const tamis_filter *b_
     return TAMIS_EINVAL;
   if (!newest_is_first(a) || !newest_is_first(b))
     return TAMIS_EUNSUPPORTED;
-  struct census census = {0};
-  for (uint64_t i = 0; i < a->word_count; i += LINE_WORDS) {
-    uint64_t of_a[LINE_WORDS], of_b[LINE_WORDS];
-    load_line(a, i, of_a);
-    load_line(b, i, of_b);
-    count_line(&census, of_a, of_b);
-  }
+  const struct census census = census_of(a, b);
   const struct bloom_geometry g = bloom_geometry_of(a);
   struct estimate e = estimate_keys(&g, &census);
   out->estimated_a = e.a;

@@ -89,8 +89,6 @@ static inline int word_add_limited(struct bloom *b, word *at, uint64_t mask, boo
     HOOK(bloom_room_found);
     now = word_replace(at, old, old | mask);
   } while (now != old);
-  unsigned set = (unsigned) __builtin_popcountll(mask & ~old);
-  bloom_count(b, BITS, set);
   return count_key(b);
 }
 

@@ -322,10 +322,9 @@ class Bloom:
         need(first.layout == (first.COUNTING if container.kind == 3 and not container.layout
                               else first.MARKED if container.layout == 2 and not container.growable
                               else container.layout), "layout")
-        usable = first.section * first.sections * (16 if first.layout == first.COUNTING else
-                                                   63 if first.layout == first.MARKED else 64)
-        most, = struct.unpack("<d", struct.pack("<Q", container.geometry[5]))
-        need(0 < most <= usable, "most bits")
+        most = container.geometry[5]
+        is_limited = container.kind == 1 and not container.growable
+        need(bool(most) == is_limited and most <= first.words * 64, "most keys")
         self.layers = [first]
         for number in range(2, further + 2):
             block = container.block()

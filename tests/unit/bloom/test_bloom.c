@@ -34,28 +34,20 @@ EACH_LAYOUT(few_keys_in_a_large_filter_are_counted)
 static void validate_notices_bits_and_counts(void **state)
 {
   (void) state;
-  for (unsigned limited = 0; limited < 2; limited++) {
-    tamis_options options = TAMIS_OPTIONS_INIT;
-    options.capacity = 100000, options.growable = !limited;
-    tamis_filter *f = make_with_options(&options);
-    assert_int_equal(tamis_add(f, "x", 1), TAMIS_OK);
-    assert_valid(f);
-    struct counter_shard *shard = bloom_shards(bloom_of(f)); /* the thread's has one key */
-    while (atomic_load(&shard->value[0]) == 0)
-      shard++;
-    assert_int_equal(atomic_load(&shard->value[0]), 1);
-    atomic_store(&shard->value[0], 1000);
-    assert_broken(f, "more keys than set bits");
-    atomic_store(&shard->value[0], 1);
-    assert_valid(f);
-    word *w = bloom_of(f)->words;
-    while (word_load(w) == 0)
-      w++;
-    atomic_fetch_and(w, word_load(w) - 1);
-    if (limited)
-      assert_broken(f, "counted bits are not the set bits");
-    tamis_destroy(f);
-  }
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = 100000;
+  tamis_filter *f = make_with_options(&options);
+  assert_int_equal(tamis_add(f, "x", 1), TAMIS_OK);
+  assert_valid(f);
+  struct counter_shard *shard = bloom_shards(bloom_of(f)); /* the thread's has one key */
+  while (atomic_load(&shard->value[0]) == 0)
+    shard++;
+  assert_int_equal(atomic_load(&shard->value[0]), 1);
+  atomic_store(&shard->value[0], 1000);
+  assert_broken(f, "more keys than set bits");
+  atomic_store(&shard->value[0], 1);
+  assert_valid(f);
+  tamis_destroy(f);
 }
 
 /* What a filter takes that a server keeps for each of its users, the allocator's share among it;
@@ -106,7 +98,7 @@ static void a_small_filter_with_an_allocator_takes_little(void **state)
     assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
     assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
     assert_int_equal(stats_of(f).bytes, bytes);
-    assert_int_equal(bytes, stats_of(f).bits / 8 + (options.growable ? 160 : 168));
+    assert_int_equal(bytes, stats_of(f).bits / 8 + (options.growable ? 152 : 160));
     for (uint64_t key = 0; key < options.capacity; key++)
       assert_in_range(tamis_add_hash(f, key), TAMIS_OK, TAMIS_PRESENT);
     assert_int_equal(tamis_intersect(f, f, &like), TAMIS_OK);
