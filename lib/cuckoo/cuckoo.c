@@ -30,7 +30,8 @@
     .add_unique = NOT_IN_READER(tamis__cuckoo_add_unique_##sort),                               \
     .add_many = NOT_COMPACT(tamis__cuckoo_add_many_##sort),                                     \
     .add_unique_many = NOT_COMPACT(tamis__cuckoo_add_unique_many_##sort),                       \
-    .remove = NOT_IN_READER(tamis__cuckoo_remove), .count = NOT_IN_READER(tamis__cuckoo_count), \
+    .remove = NOT_IN_READER(tamis__cuckoo_remove_##sort),                                       \
+    .count = NOT_IN_READER(tamis__cuckoo_count),                                                \
     .count_many = NOT_COMPACT(tamis__cuckoo_count_many),                                        \
   }
 

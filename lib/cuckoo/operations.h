@@ -24,8 +24,10 @@ CUCKOO_INSERT(fixed)
  * needs two hashes.  They work on every filter. */
 extern const struct filter_operations tamis__cuckoo_any;
 
-/* Takes one copy of a key out; the second function takes a mixed hash. */
-int tamis__cuckoo_remove(tamis_filter *f, uint64_t hash);
+/* These take one copy of a key out; the last one takes a mixed hash. */
+int tamis__cuckoo_remove_any(tamis_filter *f, uint64_t hash);
+int tamis__cuckoo_remove_growable(tamis_filter *f, uint64_t hash);
+int tamis__cuckoo_remove_fixed(tamis_filter *f, uint64_t hash);
 int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed);
 
 /* The number of copies of a key: copies.c.  n is at most FILTER_GROUP. */

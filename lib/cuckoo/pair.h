@@ -57,12 +57,13 @@ struct best_match {
   uint64_t entry;
 };
 
-/* The same among entries of at least this age.  Which bucket has the match is random, so the code
- * chooses without a branch. */
-static inline struct best_match match_pair_of_age(const struct bucket_pair *pair,
-                                                  unsigned least_age)
+/* The same among entries of at least this age.  `g` is the geometry of the pair's segment, of which
+ * parts may be constants.  Which bucket has the match is random, so the code chooses without a
+ * branch. */
+FORCE_INLINE struct best_match match_pair_of_age(const struct bucket_pair *pair,
+                                                 const struct cuckoo_geometry *g,
+                                                 unsigned least_age)
 {
-  const struct cuckoo_geometry *g = pair->geometry;
   const word *words = segment_words(g, pair->segment);
   uint64_t lower = word_load(&words[pair->lower]), upper = word_load(&words[pair->upper]);
   uint64_t in_lower = bucket_match(&g->shape, lower, pair->entry);
@@ -90,7 +91,7 @@ static inline struct best_match match_pair_of_age(const struct bucket_pair *pair
 
 static inline struct best_match match_pair(const struct bucket_pair *pair)
 {
-  return match_pair_of_age(pair, 0);
+  return match_pair_of_age(pair, pair->geometry, 0);
 }
 
 /* Mixes the hashes of at most FILTER_GROUP keys, and prefetches their pairs in all generations.

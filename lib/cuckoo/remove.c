@@ -13,15 +13,18 @@
  */
 #include "cuckoo/operations.h"
 
+#include "base/compiler.h"
 #include "cuckoo/growth.h"
 #include "cuckoo/pair.h"
 #include "cuckoo/segment.h"
 #include "cuckoo/snapshot.h"
+#include "table/put.h"
 
-/* The caller holds the stripes of the pair. */
-static void clear_entry_locked(const struct bucket_pair *pair, const struct best_match *best)
+/* The caller holds the stripes of the pair, here and in the functions below. */
+FORCE_INLINE void clear_entry_locked(const struct bucket_pair *pair,
+                                     const struct cuckoo_geometry *g,
+                                     const struct best_match *best)
 {
-  const struct cuckoo_geometry *g = pair->geometry;
   struct stripe *stripe = stripe_of_bucket(g, pair->segment, best->bucket);
   word *w = &segment_words(g, pair->segment)[best->bucket];
   version_bump(stripe);
@@ -33,16 +36,37 @@ static void clear_entry_locked(const struct bucket_pair *pair, const struct best
 
 /* Whether to check if the segment can be joined: the stripe of the bucket has few entries, and
  * their number is a multiple of eight, so that not every remove makes the check. */
-static bool is_sparse(const struct bucket_pair *pair, uint64_t bucket)
+FORCE_INLINE bool is_sparse(const struct bucket_pair *pair, const struct cuckoo_geometry *g,
+                            uint64_t bucket)
 {
-  const struct cuckoo_geometry *g = pair->geometry;
   uint64_t used = stripe_used(stripe_of_bucket(g, pair->segment, bucket));
   uint64_t lanes = cuckoo_lanes(g) / (g->stripe_mask + UINT64_C(1));
   return used <= lanes * 3 / 8 && (used % 8 == 0 || lanes < 128);
 }
 
-/* Sets *sparse to the pair if its segment may have become small enough to join or to drop.  The
- * caller holds the stripes of all pairs. */
+/* Takes out a counted copy of the match, or the match itself.  Sets *sparse to the pair if its
+ * segment may have become small enough to join or to drop. */
+FORCE_INLINE int take_locked(struct cuckoo *c, uint64_t hash, const struct bucket_pair *pair,
+                             const struct cuckoo_geometry *g, const struct best_match *best,
+                             struct bucket_pair *sparse)
+{
+  int result = TAMIS_ABSENT;
+  if (has_duplicates(pair->segment))
+    result = tamis__segment_remove_copy(c, pair->geometry, pair->segment,
+                                        (struct lane){best->bucket, best->lane});
+  if (__builtin_expect(has_snapshots(c), 0))
+    tamis__snapshot_note_remove(c, pair->generation, pair_index(pair), hash);
+  if (result == TAMIS_OK) {
+    cuckoo_count_change(pair->generation, DUPLICATES, -1);
+    return TAMIS_OK;
+  }
+  clear_entry_locked(pair, g, best);
+  if (g->shape.ages && is_sparse(pair, g, best->bucket)) /* segments of a fixed filter stay */
+    *sparse = *pair;
+  return TAMIS_OK;
+}
+
+/* In all generations, whose pairs are locked. */
 static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pairs *locked,
                          struct bucket_pair *sparse)
 {
@@ -57,44 +81,83 @@ static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pa
       pair = &locked->pair[i];
     }
   }
-  if (!pair)
-    return TAMIS_ABSENT;
-  int result = TAMIS_ABSENT;
-  if (has_duplicates(pair->segment))
-    result = tamis__segment_remove_copy(c, pair->geometry, pair->segment,
-                                        (struct lane){best.bucket, best.lane});
-  if (__builtin_expect(has_snapshots(c), 0))
-    tamis__snapshot_note_remove(c, pair->generation, pair_index(pair), hash);
-  if (result == TAMIS_OK) {
-    cuckoo_count_change(pair->generation, DUPLICATES, -1);
-    return TAMIS_OK;
-  }
-  clear_entry_locked(pair, &best);
-  if (is_sparse(pair, best.bucket))
-    *sparse = *pair;
-  return TAMIS_OK;
+  return pair ? take_locked(c, hash, pair, pair->geometry, &best, sparse) : TAMIS_ABSENT;
 }
 
-int tamis__cuckoo_remove(tamis_filter *f, uint64_t hash)
+static NEVER_INLINE int remove_from_any(struct cuckoo *c, uint64_t hash, struct bucket_pair *sparse)
+{
+  struct locked_pairs locked;
+  tamis__lock_pairs(c, hash, &locked);
+  int result = remove_locked(c, hash, &locked, sparse);
+  tamis__unlock_pairs(&locked);
+  return result;
+}
+
+/* The same while there is one generation, which needs one hash.  RETRY: there are more, or the
+ * segment is missing or has left. */
+FORCE_INLINE int remove_from_first(struct cuckoo *c, uint64_t hash, bool growable,
+                                   struct bucket_pair *sparse)
+{
+  struct generation *first = cuckoo_generation(c, 0);
+  HOOK(cuckoo_generations_read);
+  const struct cuckoo_geometry at_first = cuckoo_first_geometry(&first->geometry, growable);
+  const struct bucket_pair pair = pair_find_with(&at_first, first, hash);
+  const struct cuckoo_geometry g =
+      cuckoo_first_geometry(growable ? pair.geometry : &first->geometry, growable);
+  if (!pair.segment || !pair_lock(&pair, &g))
+    return RETRY;
+  HOOK(cuckoo_pairs_locked);
+  int result = RETRY;
+  if (!growable || cuckoo_generations(c) == 1) {
+    const struct best_match best = match_pair_of_age(&pair, &g, 0);
+    result = best.matches ? take_locked(c, hash, &pair, &g, &best, sparse) : TAMIS_ABSENT;
+  }
+  pair_unlock(&pair, &g);
+  return result;
+}
+
+static NEVER_INLINE void shrink(struct cuckoo *c, const struct bucket_pair *sparse, bool may)
+{
+  if (may)
+    tamis__shrink(c, sparse);
+  else if (cuckoo_has_growth(c)) /* retired memory may wait for such a call */
+    (void) tamis__backlog_drain(&cuckoo_growth(c)->backlog);
+}
+
+FORCE_INLINE int remove_mixed(struct cuckoo *c, uint64_t hash, bool straight, bool growable)
+{
+  struct bucket_pair sparse = {.segment = NULL};
+  if (__builtin_expect(has_snapshots(c), 0)) /* a later snapshot brings its own */
+    tamis__snapshot_provide(c);
+  reader_token token = growable ? reader_enter() : NULL;
+  int result = straight ? remove_from_first(c, hash, growable, &sparse) : RETRY;
+  if (result == RETRY)
+    result = remove_from_any(c, hash, &sparse);
+  if (!growable)
+    return result;
+  bool may_shrink = sparse.segment && tamis__may_shrink(c, &sparse);
+  reader_leave(token);
+  if (sparse.segment)
+    shrink(c, &sparse, may_shrink);
+  return result;
+}
+
+int tamis__cuckoo_remove_growable(tamis_filter *f, uint64_t hash)
+{
+  return remove_mixed(cuckoo_of(f), hash_mix(&f->keys, hash), true, true);
+}
+
+int tamis__cuckoo_remove_fixed(tamis_filter *f, uint64_t hash)
+{
+  return remove_mixed(cuckoo_of(f), hash_mix(&f->keys, hash), true, false);
+}
+
+int tamis__cuckoo_remove_any(tamis_filter *f, uint64_t hash)
 {
   return tamis__cuckoo_remove_mixed(cuckoo_of(f), hash_mix(&f->keys, hash));
 }
 
 int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed)
 {
-  struct locked_pairs locked;
-  struct bucket_pair sparse = {.segment = NULL};
-  if (__builtin_expect(has_snapshots(c), 0)) /* a later snapshot brings its own */
-    tamis__snapshot_provide(c);
-  reader_token token = cuckoo_enter(c);
-  tamis__lock_pairs(c, mixed, &locked);
-  int result = remove_locked(c, mixed, &locked, &sparse);
-  tamis__unlock_pairs(&locked);
-  bool shrink = sparse.segment && tamis__may_shrink(c, &sparse);
-  cuckoo_leave(c, token);
-  if (shrink)
-    tamis__shrink(c, &sparse);
-  else if (sparse.segment && cuckoo_has_growth(c)) /* retired memory may wait for such a call */
-    (void) tamis__backlog_drain(&cuckoo_growth(c)->backlog);
-  return result;
+  return remove_mixed(c, mixed, false, c->growable);
 }

@@ -356,6 +356,9 @@ static const struct row rows[] = {
      "contains x = 1"},
     {"the_longest_match_is_removed", OF_8_BITS, NULL,
      "x_at 26; add x; open; y_like_x; add y; generations = 2; remove y; contains x = 1"},
+    /* It knows of one generation, and holds no stripe yet. */
+    {"a_remove_that_knows_a_generation_too_few", OF_8_BITS, "cuckoo_generations_read",
+     "x_at 26; add x; y_like_x; a: remove y @*; open; add y; a = OK; contains x = 1"},
 };
 
 int main(void)
