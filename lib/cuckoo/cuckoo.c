@@ -21,18 +21,18 @@
 /* ---- operations ---- */
 
 #define tamis__cuckoo_contains_each_any NULL
-#define TABLE(sort, many)                                                                       \
-  {                                                                                             \
-    .kind = &tamis__cuckoo_kind, .contains = tamis__cuckoo_contains_##sort,                     \
-    .contains_many = NOT_COMPACT(many), .prefetch = NOT_COMPACT(tamis__cuckoo_prefetch),        \
-    .contains_each = NOT_COMPACT(tamis__cuckoo_contains_each_##sort),                           \
-    .add = NOT_IN_READER(tamis__cuckoo_add_##sort),                                             \
-    .add_unique = NOT_IN_READER(tamis__cuckoo_add_unique_##sort),                               \
-    .add_many = NOT_COMPACT(tamis__cuckoo_add_many_##sort),                                     \
-    .add_unique_many = NOT_COMPACT(tamis__cuckoo_add_unique_many_##sort),                       \
-    .remove = NOT_IN_READER(tamis__cuckoo_remove_##sort),                                       \
-    .count = NOT_IN_READER(tamis__cuckoo_count),                                                \
-    .count_many = NOT_COMPACT(tamis__cuckoo_count_many),                                        \
+#define TABLE(sort, many)                                                                \
+  {                                                                                      \
+    .kind = &tamis__cuckoo_kind, .contains = tamis__cuckoo_contains_##sort,              \
+    .contains_many = NOT_COMPACT(many), .prefetch = NOT_COMPACT(tamis__cuckoo_prefetch), \
+    .contains_each = NOT_COMPACT(tamis__cuckoo_contains_each_##sort),                    \
+    .add = NOT_IN_READER(tamis__cuckoo_add_##sort),                                      \
+    .add_unique = NOT_IN_READER(tamis__cuckoo_add_unique_##sort),                        \
+    .add_many = NOT_COMPACT(tamis__cuckoo_add_many_##sort),                              \
+    .add_unique_many = NOT_COMPACT(tamis__cuckoo_add_unique_many_##sort),                \
+    .remove = NOT_IN_READER(tamis__cuckoo_remove_##sort),                                \
+    .count = NOT_IN_READER(tamis__cuckoo_count),                                         \
+    .count_many = NOT_COMPACT(tamis__cuckoo_count_many),                                 \
   }
 
 /* The second table is for processors with vector instructions. */

@@ -22,8 +22,7 @@
 
 /* The caller holds the stripes of the pair, here and in the functions below. */
 FORCE_INLINE void clear_entry_locked(const struct bucket_pair *pair,
-                                     const struct cuckoo_geometry *g,
-                                     const struct best_match *best)
+                                     const struct cuckoo_geometry *g, const struct best_match *best)
 {
   struct stripe *stripe = stripe_of_bucket(g, pair->segment, best->bucket);
   word *w = &segment_words(g, pair->segment)[best->bucket];

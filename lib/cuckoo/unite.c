@@ -166,7 +166,7 @@ static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
 {
   const struct cuckoo_geometry *g = pair->geometry;
   assert(stripe_held(stripe_of_bucket(g, pair->segment, pair->lower)));
-  const struct best_match best = match_pair_of_age(pair, pair->geometry, age); /* prefixes of this entry */
+  const struct best_match best = match_pair_of_age(pair, g, age); /* prefixes of this entry */
   const struct pair_words words = pair_load(pair, g);
   const bool room = pair_has_room(words);
   if (best.matches && (best.matches >= max_lanes_per_key(g) ||
