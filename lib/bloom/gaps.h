@@ -103,7 +103,8 @@ FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct 
   const uint64_t of_section = section_words(b, shape);
   struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
   struct widest widest = {{0}, {0}};
-  for (unsigned section = 0;; section++) {
+  UNROLL
+  for (unsigned section = 0; section < BLOOM_MAX_SECTIONS; section++) {
     UNROLL
     for (unsigned i = 0; i < shape.probes; i++) {
       struct bloom_probe probe = bloom_probes_next(&probes, shape);
@@ -124,11 +125,11 @@ FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct 
  * by gaps->last, which is an index again. */
 FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_shape shape)
 {
-  if (shape.layout == TAMIS_LAYOUT_CLASSIC || shape.sections > 1)
+  if (!__builtin_constant_p(shape.sections))
     return gaps->at[gaps->last];
   struct bloom_probe last = gaps->at[0];
   UNROLL
-  for (unsigned i = 1; i < shape.probes; i++)
+  for (unsigned i = 1; i < shape.sections * shape.probes; i++)
     last = __builtin_expect(i <= gaps->last, 1) ? gaps->at[i] : last;
   return last;
 }

@@ -299,7 +299,7 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
  * table does not name.
  *
  * A 0 in such a constant stands for a number that is read from the filter, or from a layer's row:
- * the number of sections, if there are several; or the whole shape, if one code is for all. */
+ * the number of sections, if there are more than two; or the whole shape, if one code is for all. */
 FORCE_INLINE struct bloom_shape complete_shape(struct bloom_shape shape,
                                                struct bloom_shape of_filter)
 {
@@ -449,6 +449,7 @@ const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape)
   BLOOM_BLOCKED_SHAPES(USE_BLOCKED)                                    \
   BLOOM_COUNTING_SHAPES(USE_COUNTING)                                  \
   BLOOM_WORD_SHAPES(USE_WORD)                                          \
+  USE(two, TAMIS_LAYOUT_BLOCKED, SECTION_PROBES, SECTION_BITS, 2)      \
   USE(sections, TAMIS_LAYOUT_BLOCKED, SECTION_PROBES, SECTION_BITS, 0) \
   USE(classic, TAMIS_LAYOUT_CLASSIC, CLASSIC_PROBES, CLASSIC_BITS, 0)
 
@@ -460,12 +461,13 @@ USE_ALL
 
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape)
 {
-  const bool one = shape.sections == 1 && shape.layout != TAMIS_LAYOUT_CLASSIC;
-#define KEY(layout, probes, bits, one) ((layout) << 7 | (probes) << 4 | (bits) << 1 | (one))
+  const bool few = shape.sections <= 2 && shape.layout != TAMIS_LAYOUT_CLASSIC;
+#define KEY(layout, probes, bits, sections) \
+  ((layout) << 8 | (probes) << 5 | (bits) << 2 | (sections))
 #define USE(name, layout, probes, bits, sections) \
   case KEY(layout, probes, bits, sections):       \
     return &name##_calls;
-  switch (KEY(shape.layout, shape.probes, shape.bits_per_probe, one)) {
+  switch (KEY(shape.layout, shape.probes, shape.bits_per_probe, few ? shape.sections : 0)) {
     USE_ALL
   default:
     return NULL; /* no plan chooses it, and no file has it */
