@@ -102,6 +102,44 @@ static int64_t size_of(int fd)
   return S_ISREG(status.st_mode) ? status.st_size : -1;
 }
 
+/* Where the bytes of a packed file go; NULL: nowhere.  Returns how many they are, or 0 if they are too
+ * many, or the file is cut. */
+static size_t unpack(const unsigned char *from, const unsigned char *end, unsigned char *to)
+{
+  size_t done = 0;
+  for (size_t n; from < end; done += n) {
+    const bool zeros = *from >= 128;
+    if (zeros && end - from < 2)
+      return 0;
+    n = 1 + (zeros ? (from[0] & 127U) << 8 | from[1] : (size_t) from[0]);
+    from += zeros ? 2 : 1;
+    if (n > SAVED_PACKED_MOST - done || (!zeros && n > (size_t) (end - from)))
+      return 0;
+    if (!zeros && to)
+      memcpy(to + done, from, n);
+    from += zeros ? 0 : n;
+  }
+  return done;
+}
+
+/* The unpacked bytes of a packed file that is mapped, which take its place. */
+static int unpack_mapping(void **mapping, int64_t *size)
+{
+  const unsigned char *from = (const unsigned char *) *mapping + 8, *end = from + (*size - 8);
+  const size_t unpacked = unpack(from, end, NULL);
+  if (!unpacked)
+    return TAMIS_ECORRUPT;
+  void *to = mmap(NULL, unpacked, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (to == MAP_FAILED)
+    return TAMIS_ENOMEM;
+  (void) unpack(from, end, to);
+  (void) mprotect(to, unpacked, PROT_READ);
+  munmap(*mapping, (size_t) *size);
+  *mapping = to;
+  *size = (int64_t) unpacked;
+  return TAMIS_OK;
+}
+
 static int map_open_file(const tamis_load_options *options, int fd, tamis_filter **out)
 {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -114,9 +152,13 @@ static int map_open_file(const tamis_load_options *options, int fd, tamis_filter
   void *mapping = mmap(NULL, (size_t) size, PROT_READ, MAP_SHARED, fd, 0);
   if (mapping == MAP_FAILED)
     return errno == ENOMEM ? TAMIS_ENOMEM : TAMIS_EIO;
+  int result = TAMIS_OK;
+  if (size > 8 && memcmp(mapping, SAVED_PACKED, 8) == 0)
+    result = unpack_mapping(&mapping, &size);
   struct saved_reader r = {
       .mapping = mapping, .mapping_size = (uint64_t) size, .check_all = options->check_all};
-  int result = tamis__load(options, &r, out);
+  if (result == TAMIS_OK)
+    result = tamis__load(options, &r, out);
   if (result != TAMIS_OK)
     munmap(mapping, (size_t) size);
   else if (r.at != r.mapping_size && !r.live)

@@ -108,6 +108,8 @@ static bool is_begun(const char *path)
 /* Numbers of the header, and the bit of the required features that says that processes share the filter:
  * docs/reference/format.md. */
 enum {
+  PACKED_AT = 6, /* where a packed file has PACKED: a small filter without its zeros */
+  PACKED = 'p',
   VERSION_AT = 8,
   FEATURES_AT = 16,
   HASH_AT = 36,
@@ -121,6 +123,7 @@ enum {
 struct stream {
   int fd;
   size_t at;
+  bool packed;
   unsigned char features; /* the lowest byte */
 };
 
@@ -128,7 +131,10 @@ static int64_t read_stream(void *context, void *data, size_t size)
 {
   struct stream *stream = context;
   int64_t got = read_bytes(&stream->fd, data, size);
-  if (got > 0 && stream->at <= FEATURES_AT && FEATURES_AT - stream->at < (size_t) got)
+  if (stream->at <= PACKED_AT && got > PACKED_AT - (int64_t) stream->at)
+    stream->packed = ((unsigned char *) data)[PACKED_AT - stream->at] == PACKED;
+  if (!stream->packed && got > 0 && stream->at <= FEATURES_AT &&
+      FEATURES_AT - stream->at < (size_t) got)
     stream->features = ((unsigned char *) data)[FEATURES_AT - stream->at];
   stream->at += got > 0 ? (size_t) got : 0;
   return got;
@@ -210,14 +216,14 @@ void saved_watch_files(void)
 
 bool saved_is_live(const char *path)
 {
-  unsigned char lowest = 0;
   struct stat status;
   if (is_standard(path) || stat(path, &status) != 0 || !S_ISREG(status.st_mode))
     return false;
   int fd = open_saved(path);
-  bool read = fd >= 0 && pread(fd, &lowest, 1, FEATURES_AT) == 1;
+  unsigned char head[FEATURES_AT + 1];
+  bool read = fd >= 0 && pread(fd, head, sizeof head, 0) == sizeof head;
   close_saved(path, fd);
-  return read && (lowest & LIVE) != 0;
+  return read && head[PACKED_AT] != PACKED && (head[FEATURES_AT] & LIVE) != 0;
 }
 
 static uint64_t number_at(const unsigned char *header, size_t at, size_t size)
@@ -228,11 +234,32 @@ static uint64_t number_at(const unsigned char *header, size_t at, size_t size)
   return number;
 }
 
+/* The first bytes of a filter, of a packed file unpacked: how many there are. */
+static size_t read_head(int fd, unsigned char *head, size_t size)
+{
+  unsigned char packed[2 * HEADER_USED + 16];
+  const ssize_t got = pread(fd, packed, sizeof packed, 0);
+  size_t done = 0;
+  if (got <= 8 || packed[PACKED_AT] != PACKED) {
+    memcpy(head, packed, got > 0 && (size_t) got < size ? (size_t) got : size);
+    return got > 0 ? (size_t) got : 0;
+  }
+  for (const unsigned char *from = packed + 8; done < size && from + 1 < packed + got;) {
+    const bool zeros = *from >= 128;
+    size_t run = 1 + (zeros ? (size_t) (from[0] & 127) << 8 | from[1] : from[0]);
+    from += zeros ? 2 : 1;
+    for (; run > 0 && done < size && (zeros || from < packed + got); run--)
+      head[done++] = zeros ? 0 : *from++;
+    from += zeros ? 0 : run;
+  }
+  return done;
+}
+
 static void examine_header(int fd, struct saved_report *report)
 {
   static const unsigned char magic[8] = "\x89TAMIS\r\n";
   unsigned char header[HEADER_USED];
-  if (pread(fd, header, sizeof header, 0) != sizeof header ||
+  if (read_head(fd, header, sizeof header) < sizeof header ||
       memcmp(header, magic, sizeof magic) != 0)
     return;
   report->magic = true;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The calls of the package, over a core: the library as WebAssembly (core.js), or as an addon (addon.js).
 import { errorOf, InvalidError, UnsupportedError } from './errors.js';
-import { Loaded, memory, objectOf, toJSON } from './loaded.js';
+import { Loaded, memory, objectOf } from './loaded.js';
 import { load, loadSync, withSource } from './saved.js';
+import { bytesOfText, textOfBytes } from './text.js';
 import { bytesGiven, sourceOf } from './source.js';
 import { kinds, layouts, statsOf } from './stats.js';
 
@@ -146,6 +147,10 @@ export function packageOf(core) {
 
     static loadSync(data, options) {
       return objectOf(this, Filter, loadSync(core, data, options), destroy);
+    }
+
+    static fromJSON(text, options) {
+      return objectOf(this, Filter, loadSync(core, bytesOfText(text), options), destroy);
     }
 
     static shared(path, options) {
@@ -336,6 +341,10 @@ export function packageOf(core) {
       return all;
     }
 
+    toJSON() {
+      return textOfBytes(this.save());
+    }
+
     saveStream() {
       const parts = [];
       this.#saveTo((part) => parts.push(part));
@@ -413,7 +422,6 @@ export function packageOf(core) {
     }
   }
 
-  Filter.prototype.toJSON = toJSON;
   if (Symbol.dispose)
     Filter.prototype[Symbol.dispose] = Filter.prototype.free;
 

@@ -101,6 +101,9 @@ export class Filter {
   /** The same with bytes that are there. */
   static loadSync<F extends Filter>(this: new (options: any) => F, data: ArrayBufferView | ArrayBuffer, options?: LoadOptions): F;
 
+  /** The filter of which toJSON(), or to_text() in Python, has made text.  Throws what load() throws. */
+  static fromJSON<F extends Filter>(this: new (options: any) => F, text: string, options?: LoadOptions): F;
+
   /**
    * With the addon: opens the filter in a file that processes share, Node's and others with the library; if the file is
    * not there or empty, creates it with these options, of which a filter that grows needs `maxBytes`.  Without options:
@@ -171,7 +174,7 @@ export class Filter {
   equals(other: Filter): boolean;
   /** Forgets all keys.  UnsupportedError: it is shared(), or has a handle(), so others have it, too. */
   clear(): void;
-  /** The filter as bytes, which all programs with tamis load: 512 bytes and more than the filter's own memory. */
+  /** The filter as bytes, which all programs with tamis load: up to 256 bytes more than its bits if it is small. */
   save(): Bytes;
   /** The same in parts of some MiB.  The filter may be changed meanwhile: the stream has it as it was at the call. */
   saveStream(): ReadableStream<Bytes>;
@@ -188,8 +191,11 @@ export class Filter {
   readonly windowRenews: boolean;
   /** The seed, of 64 bits.  It is a secret: whoever knows it can choose keys that collide. */
   readonly seed: bigint;
-  /** Throws a TypeError, as do structuredClone() and postMessage(): send save(). */
-  toJSON(): never;
+  /**
+   * The bytes of save() as text, in base64, so that a filter may stand in what JSON.stringify() gets.  structuredClone() and
+   * postMessage() throw: send save().
+   */
+  toJSON(): string;
   /**
    * Gives the memory back at once; no other call may follow.  A filter that is forgotten gives it back when the garbage
    * collector has found it, between two turns of the event loop: a loop that does not wait must call free().

@@ -33,8 +33,10 @@ function refuse(core, result) {
   throw errorOf(result, core.text(core.exports.phrase(result)));
 }
 
+const PACKED = 'p'.codePointAt(0); // at 6: a small filter without its zeros
+
 /** Whether a filter is in the file of a shared one, which has room for more behind it. */
-const isLive = (header) => header.length > 16 && (header[16] & 4) !== 0;
+const isLive = (header) => header.length > 16 && header[6] !== PACKED && (header[16] & 4) !== 0;
 
 function loadFrom(core, source, limit, live) {
   const filter = withSource(core, source, () => core.exports.load(limit));

@@ -260,10 +260,10 @@ test('a subclass loads itself', async () => {
 test('a filter does not become an empty object', () => {
   const f = new Filter({ capacity: 100 }), reader = Reader.loadSync(f.save()), { port1, port2 } = new MessageChannel();
   for (const object of [f, reader]) {
-    assert.throws(() => JSON.stringify({ object }), /^TypeError: a filter lies in memory .*send save\(\)/);
     for (const call of [() => structuredClone(object), () => port1.postMessage([object])])
       assert.throws(call, { name: 'DataCloneError', message: /send save\(\)/ });
   }
+  assert.throws(() => JSON.stringify({ reader }), /^TypeError: a filter lies in memory .*send save\(\)/);
   port1.close();
   port2.close();
 });

@@ -122,3 +122,19 @@ test('clear', () => {
     assert.throws(() => h.clear(), { name: 'UnsupportedError', message: /others|those that have/ });
   assert.ok(g.has('a'));
 });
+
+test('text', () => {
+  const f = made('ab', { capacity: 10, seed: 0 }), words = f.stats().bits / 8;
+  const document = JSON.stringify({ seen: f, at: 1 }), { seen } = JSON.parse(document);
+  assert.ok(f.save().length <= words + 256 && seen.length <= (words + 256) * 4 / 3 + 4);
+  class Own extends Filter {}
+  const g = Own.fromJSON(seen, { maxBytes: 100000 });
+  assert.ok(g instanceof Own && g.equals(f) && Filter.fromJSON(seen).toJSON() === seen);
+  assert.throws(() => Filter.fromJSON(seen, { maxBytes: 10 }), { name: 'FullError' });
+  const large = made([], { capacity: 1e6 });
+  assert.ok(Filter.fromJSON(large.toJSON()).equals(large));
+  for (const bad of ['', 'A', '====', seen.slice(0, -4), `${seen}AAAA`, `${seen}\n`, `${seen.slice(0, 50)} ${seen.slice(50)}`, 'é', 'x'.repeat(100)])
+    assert.throws(() => Filter.fromJSON(bad), { name: 'CorruptError' });
+  for (const bad of [undefined, null, 5, new Uint8Array(8)])
+    assert.throws(() => Filter.fromJSON(bad), TypeError);
+});

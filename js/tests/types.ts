@@ -23,6 +23,7 @@ filter.clear();
 const loaded: Filter = await Filter.load(new Blob([]), { maxBytes: 1000 });
 class Mine extends Filter {}
 const mine: Mine = Mine.loadSync(filter.save());
+const text: string = Mine.fromJSON(filter.toJSON(), { maxBytes: 1000 }).toJSON();
 const reader: Reader = await Reader.load(filter.saveStream());
 const rate: number = fppFor({ capacity: 10 }, 100);
 const why: string | null = whyRefused(options);
@@ -31,7 +32,7 @@ const code: 'ECORRUPT' | string = new CorruptError('').code;
 const shared: Filter = Filter.shared('/dev/shm/seen', options);
 const attached: Filter = Filter.attach(shared.handle());
 attached.sync();
-console.log(blob, also, mine, isNative, isNew, sets, copies, merged, loaded, reader, rate, why, kind, layout, code, bytesFor(options));
+console.log(blob, also, mine, isNative, isNew, sets, text, copies, merged, loaded, reader, rate, why, kind, layout, code, bytesFor(options));
 
 // @ts-expect-error: no such kind
 new Filter({ capacity: 1, kind: 'quotient' });

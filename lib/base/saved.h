@@ -64,6 +64,12 @@ enum { SAVED_END = 0, SAVED_SUMS = 1, SAVED_KIND_BLOCKS = 16 };
 /* The beginning of a file that processes will share, while it is written in place.  It differs from
  * the magic in a single byte, so no process reads a mixture of both. */
 #define SAVED_UNFINISHED "\x89TAMIS\r?"
+/* The beginning of a packed file: a small filter, in which runs of zeros are left out.  After it, a
+ * byte of 0 to 127 says that so many bytes and one follow, and a greater one, with the next byte,
+ * that up to 2^15 zeros are left out. */
+#define SAVED_PACKED "\x89TAMISp\n"
+enum { SAVED_PACKED_MOST = 1 << 14 }; /* bytes, when it is unpacked */
+
 enum {
   SAVED_VERSION = 1,
   SAVED_HASH_XXH3 = 1,
@@ -242,6 +248,9 @@ struct saved_reader {
   bool ended;     /* the trailer has been read, and is right */
   bool jumped;    /* parts of the mapping have been passed over */
   bool live;      /* the filter is live, so anything may follow it */
+  bool packed;    /* the file is */
+  bool zeros;     /* the run is left out */
+  unsigned run;   /* bytes of a packed file until the next run begins */
   int error;      /* errno, as the user's function has left it when it failed */
   tamis_allocator allocator;
   uint64_t at; /* bytes read, with those of `next` */

@@ -30,9 +30,38 @@ static int read_all(struct saved_reader *r, void *to, size_t size)
     if (got == 0)
       return TAMIS_ECORRUPT;
     done += (size_t) got;
-    r->at += (uint64_t) got;
   }
   return TAMIS_OK;
+}
+
+static int read_run(struct saved_reader *r)
+{
+  unsigned char first, second = 0;
+  int result = read_all(r, &first, 1);
+  r->zeros = first >= 128;
+  if (result == TAMIS_OK && r->zeros)
+    result = read_all(r, &second, 1);
+  r->run = 1 + (r->zeros ? (first & 127U) << 8 | second : first);
+  return result;
+}
+
+/* Reads from a packed file. */
+static int unpack(struct saved_reader *r, unsigned char *to, size_t size)
+{
+  int result = size <= SAVED_PACKED_MOST - r->at ? TAMIS_OK : TAMIS_ECORRUPT;
+  while (size && result == TAMIS_OK) {
+    if (!r->run && (result = read_run(r)) != TAMIS_OK)
+      return result;
+    size_t n = r->run < size ? r->run : size;
+    if (r->zeros)
+      memset(to, 0, n);
+    else
+      result = read_all(r, to, n);
+    to += n;
+    size -= n;
+    r->run -= (unsigned) n;
+  }
+  return result;
 }
 
 /* Passes over bytes of the mapping, and returns where they are. */
@@ -46,8 +75,11 @@ static const unsigned char *pass(struct saved_reader *r, uint64_t size)
 
 static int read_bytes(struct saved_reader *r, void *to, size_t size)
 {
-  if (!r->mapping)
-    return read_all(r, to, size);
+  if (!r->mapping) {
+    int result = r->packed ? unpack(r, to, size) : read_all(r, to, size);
+    r->at += result == TAMIS_OK ? size : 0;
+    return result;
+  }
   const unsigned char *from = pass(r, size);
   if (!from)
     return TAMIS_ECORRUPT;
@@ -146,10 +178,24 @@ static bool options_are_possible(const tamis_options *o)
           o->layout == TAMIS_LAYOUT_WORD);
 }
 
+/* Reads the header, of a packed file unpacked. */
+static int read_header(struct saved_reader *r, unsigned char header[SAVED_HEADER])
+{
+  enum { MAGIC = 8 };
+  int result = read_bytes(r, header, MAGIC);
+  r->packed = result == TAMIS_OK && !r->mapping && memcmp(header, SAVED_PACKED, MAGIC) == 0;
+  if (result != TAMIS_OK || !r->packed)
+    return result == TAMIS_OK ? read_bytes(r, header + MAGIC, SAVED_HEADER - MAGIC) : result;
+  r->at = 0;
+  result = read_bytes(r, header, SAVED_HEADER);
+  /* No process changes what is packed. */
+  return result == TAMIS_OK && header[16] & SAVED_LIVE ? TAMIS_ECORRUPT : result;
+}
+
 int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out)
 {
   unsigned char header[SAVED_HEADER];
-  int result = read_bytes(r, header, sizeof header);
+  int result = read_header(r, header);
   if (result == TAMIS_OK)
     result = check_version(header);
   if (result != TAMIS_OK)
@@ -438,7 +484,7 @@ int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS])
   if (result != TAMIS_OK)
     return result;
   if (!trailer_is_right(trailer, r->at, totals) || saved_get64(trailer + 16) != r->blocks ||
-      (saved_get64(trailer + 48) != r->digest && !r->jumped))
+      (saved_get64(trailer + 48) != r->digest && !r->jumped) || r->run)
     return TAMIS_ECORRUPT;
   r->ended = true;
   return TAMIS_OK;

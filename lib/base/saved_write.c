@@ -3,7 +3,8 @@
  * Layer 1: writes the container of a saved filter.
  *
  * The buffer has room for a chunk that is not full yet, and for one more payload.  It is emptied
- * when room is asked for, so many small blocks reach the user's function in one call.
+ * when room is asked for, so many small blocks reach the user's function in one call.  A file that
+ * is small as a whole stays there until its end, and is packed.
  */
 #include "base/saved.h"
 
@@ -12,7 +13,11 @@
 #include <assert.h>
 #include <errno.h>
 
-enum { BUFFER = 2 * SAVED_CHUNK + 2 * SAVED_ARRAY_ALIGNMENT };
+enum {
+  /* What may be packed is not written before the end. */
+  KEPT = SMALL(SAVED_CHUNK, SAVED_PACKED_MOST),
+  BUFFER = KEPT + SAVED_CHUNK + 2 * SAVED_ARRAY_ALIGNMENT
+};
 
 /* ---- the buffer ---- */
 
@@ -39,7 +44,7 @@ static size_t finished(const struct saved_writer *w)
 /* Makes room for `size` bytes after those that are there.  NULL after an error. */
 static unsigned char *make_room(struct saved_writer *w, size_t size)
 {
-  if (w->result == TAMIS_OK && (w->used >= SAVED_CHUNK || BUFFER - w->used < size)) {
+  if (w->result == TAMIS_OK && (w->used >= KEPT || BUFFER - w->used < size)) {
     size_t ready = finished(w);
     flush(w, ready);
     w->chunk -= w->array_size ? ready : 0;
@@ -155,9 +160,51 @@ static void release_sums(struct saved_writer *w)
   w->sums = NULL;
 }
 
+/* How many zeros begin there. */
+static size_t zeros_at(const unsigned char *from, const unsigned char *end)
+{
+  size_t n = 0;
+  while (from + n < end && !from[n])
+    n++;
+  return n;
+}
+
+/* How many bytes until three zeros begin, at most 128. */
+static size_t literals_at(const unsigned char *from, const unsigned char *end)
+{
+  size_t n = 0;
+  while (from + n < end && n < 128 && zeros_at(from + n, end) < 3)
+    n++;
+  return n;
+}
+
+/* Packs all of a file, which is in the buffer. */
+static void pack(struct saved_writer *w)
+{
+  enum { LEAD = 256 }; /* what is written may be longer by one byte in 128 than what was read */
+  const unsigned char *from = w->buffer + LEAD, *end = from + w->used;
+  unsigned char *to = w->buffer + 8;
+  memmove(w->buffer + LEAD, w->buffer, w->used);
+  /* NOLINTNEXTLINE(bugprone-not-null-terminated-result) */
+  memcpy(w->buffer, SAVED_PACKED, 8);
+  for (size_t n; from < end; from += n)
+    if ((n = literals_at(from, end))) {
+      *to++ = (unsigned char) (n - 1);
+      memmove(to, from, n);
+      to += n;
+    } else {
+      n = zeros_at(from, end);
+      *to++ = (unsigned char) (128 | (n - 1) >> 8);
+      *to++ = (unsigned char) (n - 1);
+    }
+  w->used = (size_t) (to - w->buffer);
+}
+
 int tamis__saved_end(struct saved_writer *w)
 {
   put_trailer(w);
+  if (w->result == TAMIS_OK && w->at == w->used && w->used <= SAVED_PACKED_MOST)
+    pack(w);
   return tamis__saved_end_live(w);
 }
 

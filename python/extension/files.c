@@ -134,6 +134,62 @@ PyObject *module_from_bytes(PyObject *module, PyObject *arguments, PyObject *key
   return load_bytes(state_of_module(module), NULL, data, max_bytes);
 }
 
+/* ---- text ---- */
+
+/* Calls a function of the module binascii. */
+static PyObject *binascii(const char *function, PyObject *arguments, PyObject *keywords)
+{
+  PyObject *module = PyImport_ImportModule("binascii"),
+           *called = module != NULL ? PyObject_GetAttrString(module, function) : NULL,
+           *result = called != NULL ? PyObject_Call(called, arguments, keywords) : NULL;
+  Py_XDECREF(called);
+  Py_XDECREF(module);
+  return result;
+}
+
+PyObject *filter_to_text(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+  PyObject *bytes = filter_to_bytes(self, NULL), *text = NULL;
+  PyObject *arguments = bytes != NULL ? PyTuple_Pack(1, bytes) : NULL,
+           *keywords = arguments != NULL ? Py_BuildValue("{s:O}", "newline", Py_False) : NULL;
+  PyObject *base64 = keywords != NULL ? binascii("b2a_base64", arguments, keywords) : NULL;
+  if (base64 != NULL)
+    text = PyUnicode_FromEncodedObject(base64, "ascii", NULL);
+  Py_XDECREF(base64);
+  Py_XDECREF(keywords);
+  Py_XDECREF(arguments);
+  Py_XDECREF(bytes);
+  return text;
+}
+
+/* What is no base64 is no filter. */
+static PyObject *bytes_of_text(const module_state *state, PyObject *text)
+{
+  PyObject *arguments = PyTuple_Pack(1, text),
+           *keywords = arguments != NULL ? Py_BuildValue("{s:O}", "strict_mode", Py_True) : NULL,
+           *bytes = keywords != NULL ? binascii("a2b_base64", arguments, keywords) : NULL;
+  if (bytes == NULL && PyErr_ExceptionMatches(PyExc_ValueError))
+    PyErr_SetString(state->corrupt, "the text is no base64, or not all of it");
+  Py_XDECREF(keywords);
+  Py_XDECREF(arguments);
+  return bytes;
+}
+
+PyObject *module_from_text(PyObject *module, PyObject *arguments, PyObject *keywords)
+{
+  static char *names[] = {"", "max_bytes", NULL};
+  module_state *state = state_of_module(module);
+  PyObject *text, *limit = NULL;
+  uint64_t max_bytes;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "U|$O:from_text", names, &text, &limit) ||
+      !read_limit(limit, &max_bytes))
+    return NULL;
+  PyObject *bytes = bytes_of_text(state, text);
+  PyObject *made = bytes != NULL ? load_bytes(state, NULL, bytes, max_bytes) : NULL;
+  Py_XDECREF(bytes);
+  return made;
+}
+
 /* Calls tamis_load_file or tamis_map_file. */
 static PyObject *from_file(module_state *state, PyTypeObject *type, PyObject *path,
                            const tamis_load_options *options, enum filter_mode mode)

@@ -407,6 +407,7 @@ static PyMethodDef filter_methods[] = {
     {"clear", filter_clear, METH_NOARGS, CLEAR_TEXT},
     {"save", filter_save, METH_O, SAVE_TEXT},
     {"to_bytes", filter_to_bytes, METH_NOARGS, TO_BYTES_TEXT},
+    {"to_text", filter_to_text, METH_NOARGS, TO_TEXT_TEXT},
     {"copy", filter_copy, METH_NOARGS, COPY_TEXT},
     {"__reduce__", filter_reduce, METH_NOARGS, REDUCE_TEXT},
     {"stats", filter_stats, METH_NOARGS, STATS_TEXT},

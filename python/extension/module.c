@@ -12,6 +12,7 @@ static PyMethodDef functions[] = {
     {"open", FUNCTION(module_open), METH_VARARGS | METH_KEYWORDS, OPEN_TEXT},
     {"shared", FUNCTION(module_shared), METH_VARARGS | METH_KEYWORDS, SHARED_TEXT},
     {"from_bytes", FUNCTION(module_from_bytes), METH_VARARGS | METH_KEYWORDS, FROM_BYTES_TEXT},
+    {"from_text", FUNCTION(module_from_text), METH_VARARGS | METH_KEYWORDS, FROM_TEXT_TEXT},
     {"contains_each", module_contains_each, METH_VARARGS, CONTAINS_EACH_TEXT},
     {"contains_each_many", module_contains_each_many, METH_VARARGS, CONTAINS_EACH_MANY_TEXT},
     {"to_prometheus", module_to_prometheus, METH_O, PAGE_TEXT},

@@ -212,6 +212,7 @@ PyObject *module_contains_each_many(PyObject *module, PyObject *arguments);
 
 PyObject *filter_save(PyObject *self, PyObject *path);
 PyObject *filter_to_bytes(PyObject *self, PyObject *unused);
+PyObject *filter_to_text(PyObject *self, PyObject *unused);
 PyObject *filter_sync(PyObject *self, PyObject *unused);
 PyObject *filter_copy(PyObject *self, PyObject *unused);
 PyObject *filter_reduce(PyObject *self, PyObject *unused);
@@ -219,6 +220,7 @@ PyObject *module_load(PyObject *module, PyObject *arguments, PyObject *keywords)
 PyObject *module_open(PyObject *module, PyObject *arguments, PyObject *keywords);
 PyObject *module_shared(PyObject *module, PyObject *arguments, PyObject *keywords);
 PyObject *module_from_bytes(PyObject *module, PyObject *arguments, PyObject *keywords);
+PyObject *module_from_text(PyObject *module, PyObject *arguments, PyObject *keywords);
 PyObject *module_restore(PyObject *module, PyObject *arguments);
 
 /* ---- figures.c ---- */

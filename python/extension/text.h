@@ -215,6 +215,18 @@
   "to_bytes($self, /)\n--\n\n" \
   "What save would write, as bytes; from_bytes reads them."
 
+#define TO_TEXT_TEXT                                                                             \
+  "to_text($self, /)\n--\n\n"                                                                    \
+  "What save would write, as a str in base64, for JSON, a cookie or an environment; from_text\n" \
+  "reads it.  Strangers who see it learn the seed: create the filter with seed=0.\n\n"           \
+  ">>> import json, tamis\n"                                                                     \
+  ">>> f = tamis.Bloom(10, seed=0)\n"                                                            \
+  ">>> f.add(\"apple\")\n"                                                                       \
+  "True\n"                                                                                       \
+  ">>> document = json.dumps({\"seen\": f.to_text()})\n"                                         \
+  ">>> \"apple\" in tamis.from_text(json.loads(document)[\"seen\"], max_bytes=10000)\n"          \
+  "True"
+
 #define COPY_TEXT                                                                                \
   "copy($self, /)\n--\n\n"                                                                       \
   "A copy: of a private filter another filter with the same keys.  A filter that is shared or\n" \
@@ -374,6 +386,11 @@
   "from_bytes($module, data, /, *, max_bytes=None)\n--\n\n"                                  \
   "The filter that to_bytes has made, or that a file holds, from bytes or another buffer.\n" \
   "Exceptions are those of load."
+
+#define FROM_TEXT_TEXT                                                                           \
+  "from_text($module, text, /, *, max_bytes=None)\n--\n\n"                                       \
+  "The filter of which to_text, or toJSON in JavaScript, has made text.  Exceptions are those\n" \
+  "of load; CorruptError also: no base64."
 
 #define CONTAINS_EACH_TEXT                                                                   \
   "contains_each($module, filters, key, /)\n--\n\n"                                          \

@@ -3,6 +3,7 @@
 import ctypes
 import importlib.util
 import io
+import json
 import os
 import pathlib
 import pickle
@@ -197,3 +198,26 @@ def test_a_reader_without_the_library_agrees(kind, tmp_path):
     numbers = range(3000)
     assert f.contains_many(numbers) == [read.contains(n.to_bytes(8, "little")) for n in numbers]
     assert f.contains_many(keys_of(3000)) == [read.contains(key.encode()) for key in keys_of(3000)]
+
+
+def test_text():
+    """A filter as text is short, and survives JSON; other text is refused."""
+    f = tamis.Bloom(10, seed=0)
+    f.update(range(10))
+    text = json.loads(json.dumps(f.to_text()))
+    words = f.stats().bits // 8
+    assert len(f.to_bytes()) <= words + 256 and len(text) <= (words + 256) * 4 / 3 + 4 and text.isascii()
+    assert tamis.from_text(text) == f == tamis.from_text(text, max_bytes=10**5)
+    with pytest.raises(tamis.FullError):
+        tamis.from_text(text, max_bytes=10)
+    assert tamis.from_text(tamis.Cuckoo(10**5).to_text()) == tamis.Cuckoo(10**5, seed=tamis.Cuckoo(9).seed)
+    for bad in "", "A", "====", text[:-4], text + "AAAA", text + "\n", text[:50] + " " + text[50:], text[:50] + "é" + text[50:], "x" * 100:
+        with pytest.raises(tamis.CorruptError):
+            tamis.from_text(bad)
+    for bad in b"abc", None, 5:
+        with pytest.raises(TypeError):
+            tamis.from_text(bad)
+    for i in range(0, len(text), 3):  # whatever has changed
+        changed = text[:i] + ("B" if text[i] != "B" else "C") + text[i + 1:]
+        with pytest.raises((tamis.Error, io.UnsupportedOperation, ValueError)):
+            tamis.from_text(changed)

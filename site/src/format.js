@@ -19,10 +19,29 @@ function notHere(capacity, features) {
   return `this is ${what}, for ${capacity} keys, and no page can look keys up in it: “tamis info” prints its figures, and “tamis query” asks it`;
 }
 
+const MOST_UNPACKED = 2 ** 14;
+
+/** The bytes of a packed file, and any other as it is. */
+async function unpacked(source) {
+  if (source.size < 8 || source.size > MOST_UNPACKED || (await source.read(0, 8))[6] !== 'p'.codePointAt(0))
+    return source;
+  const from = await source.read(8, source.size - 8), to = [];
+  for (let at = 0; at < from.length;) {
+    const zeros = from[at] >= 128, n = 1 + (zeros ? (from[at] & 127) * 256 + from[at + 1] : from[at]);
+    need(to.length + n <= MOST_UNPACKED && at + (zeros ? 2 : 1 + n) <= from.length, 'a run of bytes');
+    for (let i = 0; i < n; i++)
+      to.push(zeros ? 0 : from[at + 1 + i]);
+    at += zeros ? 2 : 1 + n;
+  }
+  const bytes = Uint8Array.from(to);
+  return { ...source, size: bytes.length, read: async (at, size) => bytes.subarray(at, at + size) };
+}
+
 /** A saved filter: what its header says, its parts, and how keys are looked up in it. */
 export class SavedFilter {
   /** `progress` is called with the offset that was reached, while heads of blocks are read. */
   static async open(source, progress) {
+    source = await unpacked(source);
     const container = new Container(source);
     need(source.size >= HEADER, 'it is too short');
     const header = await container.read(0, HEADER);

@@ -101,6 +101,25 @@ def numbers(payload):
     return values
 
 
+def unpacked(data):
+    """The bytes of a packed filter, after which anything may follow, and any other as it is."""
+    if data[:8] != b"\x89TAMISp\n":
+        return data
+    out, at = bytearray(), 8
+    while at < len(data) and not (out[-64:-56] == b"TAMISEND" and u64(out, len(out) - 56) == len(out)):
+        if data[at] < 128:
+            out += data[at + 1:at + 2 + data[at]]
+            need(at + 2 + data[at] <= len(data), "a run is cut")
+            at += 2 + data[at]
+        else:
+            need(at + 1 < len(data), "a run is cut")
+            out += bytes((data[at] & 127) * 256 + data[at + 1] + 1)
+            at += 2
+        need(len(out) <= 1 << 14, "a packed file is too long")
+    need(out[:8] != data[:8] and not (len(out) > 16 and out[16] & LIVE), "what is packed")
+    return bytes(out)
+
+
 class Block:
     def __init__(self, kind, meanings, payload):
         self.type, self.meanings, self.payload = kind, meanings, payload
@@ -111,7 +130,7 @@ class Container:
 
     def __init__(self, data, own_hash=None):
         """`own_hash(key, seed)` is the filter's own hash function, if it has one."""
-        self.data, self.at, self.blocks, self.digest = data, 0, 0, 0
+        self.data, self.at, self.blocks, self.digest = unpacked(data), 0, 0, 0
         header = self.take(HEADER)
         need(header[:8] == b"\x89TAMIS\r\n", "magic")
         need(xxh3(header[:-8]) == u64(header, HEADER - 8), "sum of the header")

@@ -210,6 +210,8 @@ static void load_again(const tamis_filter *f, bool own_hash, bool read, const bo
   demand(!read || stats_of(f).count == stats_of(g).count,
          "another count when it was saved and loaded");
   demand(tamis_save(g, write_bytes, &again) == TAMIS_OK, "it cannot be saved again");
+  unpack_bytes(&saved);
+  unpack_bytes(&again);
   demand(again.size == saved.size && memcmp(again.data + SAVED_HEADER, saved.data + SAVED_HEADER,
                                             saved.size - SAVED_HEADER - SAVED_UNIT) == 0,
          "it is saved to other bytes");

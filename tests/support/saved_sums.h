@@ -37,6 +37,23 @@ static inline int write_bytes(void *context, const void *data, size_t size)
   return 0;
 }
 
+/* Makes a packed file what it was before. */
+static inline void unpack_bytes(struct bytes *b)
+{
+  struct bytes unpacked = {NULL};
+  static const unsigned char zeros[1 << 15];
+  if (b->size < 8 || memcmp(b->data, SAVED_PACKED, 8) != 0)
+    return;
+  for (size_t at = 8, n; at < b->size; at += b->data[at] < 128 ? 1 + n : 2) {
+    const unsigned char *run = b->data + at;
+    n = 1 + (*run < 128 ? *run : (size_t) (*run & 127) << 8 | run[1]);
+    (void) write_bytes(&unpacked, *run < 128 ? run + 1 : zeros, n);
+  }
+  free(b->data);
+  unpacked.calls = b->calls;
+  *b = unpacked;
+}
+
 /* Where the first block is, if an array of `array` bytes comes before it. */
 static inline size_t first_block(size_t array)
 {

@@ -24,6 +24,7 @@ static inline struct bytes saved_bytes(const tamis_filter *f)
 {
   struct bytes b = {0};
   assert_int_equal(tamis_save(f, write_bytes, &b), TAMIS_OK);
+  unpack_bytes(&b);
   assert_int_equal(b.size % SAVED_UNIT, 0);
   return b;
 }

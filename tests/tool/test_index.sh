@@ -185,7 +185,7 @@ for n in $counts; do
 done
 check "each key is in the filter of its file" test -z "${unfound:-}"
 
-# As docs/use/command.md says: so many bits for each key, and 520 to 720 bytes for each file.
+# As docs/use/command.md says: so many bits for each key, and 260 to 720 bytes for each file.
 rest_of() { # RATE BITS N
   seq -f "line %.0f" "$3" >size.1
   for i in $(seq 2 10); do cp size.1 "size.$i"; done
@@ -194,7 +194,7 @@ rest_of() { # RATE BITS N
 }
 for n in 0 1 10 100 1000 10000; do
   for rest in $(rest_of 0.01 103 "$n") $(rest_of 0.001 160 "$n"); do
-    [ "$rest" -ge 520 ] && [ "$rest" -le 720 ] || outside="${outside:-} $n:$rest"
+    [ "$rest" -ge 260 ] && [ "$rest" -le 720 ] || outside="${outside:-} $n:$rest"
   done
 done
 check "an index takes what the document says${outside:-}" test -z "${outside:-}"

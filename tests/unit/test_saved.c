@@ -650,6 +650,7 @@ static void save_mapped(const tamis_filter *f, const struct bytes *whole, int ex
 {
   struct bytes again = {0};
   assert_int_equal(tamis_save(f, write_bytes, &again), expected);
+  unpack_bytes(&again);
   assert_int_equal(again.size, expected == TAMIS_OK ? whole->size : 0);
   assert_memory_equal(again.data, whole->data, again.size);
   free(again.data);

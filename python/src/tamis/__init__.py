@@ -16,7 +16,7 @@ False
 Bloom          the fewest bits for each key
 Cuckoo         also removes keys, and grows in small steps
 CountingBloom  a Bloom filter that removes keys; Cuckoo is nearly always the better choice
-load, open, shared, from_bytes
+load, open, shared, from_bytes, from_text
                a saved filter; one that is mapped for look-ups; one that processes change
 contains_each  which of many filters may hold a key
 Ticker         ends the periods of a filter with a window
@@ -31,10 +31,10 @@ from ._figures import Similarity, Stats
 from ._once import Once
 from ._tamis import (
     Bloom, CorruptError, CountingBloom, Cuckoo, Error, Filter, FullError, contains_each, contains_each_many,
-    from_bytes, load, open, shared, to_prometheus)
+    from_bytes, from_text, load, open, shared, to_prometheus)
 from ._ticker import Ticker
 
 __version__ = _tamis.version
 
 __all__ = ["Bloom", "CorruptError", "CountingBloom", "Cuckoo", "Error", "Filter", "FullError", "Once", "Similarity",
-           "Stats", "Ticker", "contains_each", "contains_each_many", "from_bytes", "load", "open", "shared", "to_prometheus"]
+           "Stats", "Ticker", "contains_each", "contains_each_many", "from_bytes", "from_text", "load", "open", "shared", "to_prometheus"]

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// Saved filters as text: base64, which every runtime knows by btoa() and atob().
+import { CorruptError } from './errors.js';
+
+const AT_ONCE = 2 ** 13; // arguments of a call
+
+export function textOfBytes(bytes) {
+  const parts = [];
+  for (let at = 0; at < bytes.length; at += AT_ONCE)
+    parts.push(String.fromCharCode(...bytes.subarray(at, at + AT_ONCE)));
+  return globalThis.btoa(parts.join(''));
+}
+
+/** What is no base64 is no filter.  (atob() would pass over spaces and missing ends.) */
+export function bytesOfText(text) {
+  if (typeof text !== 'string')
+    throw new TypeError('fromJSON() takes the text that toJSON() has made');
+  if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text))
+    throw new CorruptError('the text is no base64, or not all of it', 'ECORRUPT');
+  return Uint8Array.from(globalThis.atob(text), (character) => character.charCodeAt(0));
+}
