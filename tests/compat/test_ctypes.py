@@ -5,29 +5,28 @@
     test_ctypes.py LIBRARY
 """
 import ctypes
+import pathlib
+import re
 import sys
 from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
 
+HEADER = (pathlib.Path(__file__).parents[2] / "include/tamis/tamis.h").read_text()
+TYPES = {"size_t": c_size_t, "uint64_t": c_uint64, "double": c_double, "bool": c_bool, "unsigned": c_uint,
+         "tamis_kind": c_int, "tamis_layout": c_int}  # all others are pointers
+
+
+def fields(struct):
+    body = re.search(rf"^typedef struct {struct} {{$(.*?)^}} {struct};$", HEADER, re.M | re.S)[1]
+    return [(name, TYPES.get(kind, c_void_p)) for kind, name in re.findall(r"^  (?:const )?(\w+) \*?(\w+);$", body, re.M)]
+
+
 class Options(ctypes.Structure):
-    _fields_ = [("struct_size", c_size_t), ("kind", c_int), ("capacity", c_uint64), ("fpp", c_double),
-                ("growable", c_bool), ("max_bytes", c_uint64), ("seed", c_uint64), ("layout", c_int),
-                ("stripes", c_uint), ("hash", c_void_p), ("hash_context", c_void_p),
-                ("allocator", c_void_p), ("window", c_uint), ("window_renews", c_bool),
-                ("cleared_from", c_size_t)]
+    _fields_ = fields("tamis_options")
 
 
 class Stats(ctypes.Structure):
-    _fields_ = [("struct_size", c_size_t), ("count", c_uint64), ("capacity", c_uint64),
-                ("bytes", c_uint64), ("growths", c_uint64), ("load", c_double),
-                ("fpp_estimate", c_double), ("fpp", c_double), ("estimated_count", c_double),
-                ("bits", c_uint64), ("bits_set", c_uint64), ("bits_per_key", c_uint), ("kind", c_int),
-                ("layout", c_int), ("seed", c_uint64), ("segments", c_uint64), ("joins", c_uint64),
-                ("generations", c_uint), ("fingerprint_bits", c_uint), ("occupancy", c_double),
-                ("evictions", c_uint64), ("failed_searches", c_uint64), ("refused_adds", c_uint64),
-                ("lookup_retries", c_uint64), ("longest_growth_ns", c_uint64), ("layers", c_uint),
-                ("parts", c_uint), ("oldest_part_age", c_uint64), ("united_count", c_uint64),
-                ("period", c_uint64)]
+    _fields_ = fields("tamis_stats")
 
 
 class Guarded(ctypes.Structure):
