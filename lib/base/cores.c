@@ -27,8 +27,8 @@ struct folder {
   char path[MAX_PATH + MAX_NAME];
 };
 
-/* Reads a file from an offset on.  Nothing in it can be trusted: in a container its owner may have
- * put it there.  It may even be a pipe, which must not be waited for. */
+/* Reads a file from an offset on.  Nothing in the file can be trusted: in a container the owner of
+ * the container may have made it.  It may even be a pipe, and nobody waits for a pipe here. */
 static bool read_text(const char *path, off_t at, char text[], size_t size)
 {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

@@ -13,12 +13,12 @@
 unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max);
 
 /* The cores that the quota pays for, rounded up; UINT_MAX if there is no quota.  `membership` is a
- * file like /proc/self/cgroup, and `root` a folder like /sys/fs/cgroup.  What cannot be read or
- * understood sets no limit. */
+ * file like /proc/self/cgroup, and `root` a folder like /sys/fs/cgroup.  A file that cannot be read
+ * or understood sets no limit. */
 unsigned tamis__quota_cores(const char *membership, const char *root);
 
-/* Gives the calling thread the ordinary policy, and the cores of the process.  Otherwise it has
- * those of the thread that started it, which may be real-time, or bound to a core. */
+/* Gives the calling thread the ordinary policy, and the cores of the process.  Without this
+ * call a thread has those of the thread that started it: perhaps real-time, or a single core. */
 void tamis__schedule_as_the_process(void);
 
 /* The number of the processor that runs the thread, which may be another one soon.

@@ -17,12 +17,12 @@
  * No reader is overlooked.  E, C, F and D are seq_cst, so they have one order.  Take a reader that
  * is inside by phase p, and the F that ends p.  If C comes before F, then E comes before D, and D
  * does not read 0 until L.  If C comes after F, it reads a later phase than P did, and the reader
- * tries again.  A reader of a later phase is not waited for, and need not be: what was unlinked
- * before F, it cannot reach after C.
+ * tries again.  Readers of a later phase need not be waited for: after C they cannot reach memory
+ * that was unlinked before F.
  *
- * One new phase is enough, where SRCU needs two: C finds out a reader that was delayed between P
+ * One new phase is enough, where SRCU needs two: C detects a reader that was delayed between P
  * and E.  No wait lasts for ever: later readers use the other counter, and a phase begins only when
- * the counter that it uses is zero.  Phases are numbered, so C never takes one for another.
+ * the counter that it uses is zero.  Phases are numbered, so C never mistakes one for another.
  *
  * The counters are spread over shards, as threads that change one counter in turn slow each other
  * down.  A reader leaves by the counter that it entered by, so each shard is complete by itself.

@@ -26,7 +26,7 @@ _Thread_local unsigned tamis__thread_index = 0;
 enum { INDICES_PER_WORD = 64, INDEX_WORDS = COUNTER_MOST_SHARDS / INDICES_PER_WORD };
 
 /* Bit n of word m is set if index 64 m + n is in use.  Index 0 always is in use, as no thread owns
- * shard 0.  Before the key exists, all indices are. */
+ * shard 0.  Before the key exists, all indices are in use. */
 static _Atomic uint64_t used_indices[INDEX_WORDS] = {UINT64_MAX, UINT64_MAX, UINT64_MAX,
                                                      UINT64_MAX};
 

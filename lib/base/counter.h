@@ -9,10 +9,10 @@
  *    shard    0            1         2         3
  *    thread   all others   index 1   index 2   index 3
  *
- * A live thread has an index, a small number that no other live thread has.  It is given back when
- * the thread ends.  In a set of S shards the threads with index 1 to S - 1 own one shard each.  No
- * other thread writes it, so the owner adds by a load and a store, without a locked instruction.
- * All other threads share shard 0 and add to it atomically.
+ * A live thread has an index, a small number that no other live thread has.  The index is free
+ * again when the thread ends.  In a set of S shards the threads with index 1 to S - 1 own one shard
+ * each.  No other thread writes it, so the owner adds by a load and a store, without a locked
+ * instruction.  All other threads share shard 0 and add to it atomically.
  */
 #ifndef TAMIS_LIB_COUNTER_H
 #define TAMIS_LIB_COUNTER_H
@@ -37,8 +37,8 @@ struct counters {
   WIDE unsigned mask; /* number of shards - 1; a power of two - 1 */
 };
 
-/* The index of the calling thread, from 1 on.  0: it has none yet.  Larger than any shard's index:
- * it will never get one. */
+/* The index of the calling thread, from 1 on.  0: the thread has none yet.  Larger than any shard's
+ * index: the thread will never get one. */
 extern _Thread_local unsigned tamis__thread_index DIRECT_TLS;
 
 /* counter_add() for a thread that owns no shard of the set, or has no index yet. */

@@ -31,7 +31,7 @@ static size_t folder_length(const char *path)
   return slash ? (size_t) (slash + 1 - path) : 0;
 }
 
-/* Replaces what follows the first `kept` bytes of the path. */
+/* Replaces the part of the path after its first `kept` bytes. */
 static int put_name(char path[PATH_MAX], size_t kept, const char *name, size_t length)
 {
   if (kept + length >= PATH_MAX) {
@@ -78,7 +78,7 @@ static int open_folder(const char *path)
 /* A part of the names of new files.  Other saves remove such files if nobody has locked them. */
 static const char unfinished[] = "unfinished-";
 
-/* Makes the name of the new file: that of the file to replace, and what distinguishes it. */
+/* Makes the name of the new file: that of the file to replace, and a part of its own. */
 static void put_beside(struct new_file *file, const char *more, unsigned number)
 {
   const char *name = file->path + folder_length(file->path);

@@ -29,15 +29,15 @@ enum {
 
 struct wanted;
 
-/* The calls on keys, with arguments that have been checked.  A hash is what tamis_hash() returns;
- * the filter mixes it with its seed. */
+/* The calls on keys, with arguments that have been checked.  Hashes come from tamis_hash();
+ * the filter mixes them with its seed. */
 struct filter_operations {
   WIDE const struct filter_kind *kind;
   WIDE bool (*contains)(const tamis_filter *f, uint64_t hash);
   /* Returns how many hits there are; found[i], if found is not NULL, says which. */
   WIDE size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                bool *found);
-  /* Fetches the memory that `contains` will read.  It decides nothing. */
+  /* Fetches the memory that `contains` will read.  No result depends on that. */
   WIDE void (*prefetch)(const tamis_filter *f, uint64_t hash);
   /* `contains` of a key in n filters of any kinds, of which this is the first: see each.h.  NULL:
    * lib/each.c does it. */

@@ -23,7 +23,7 @@
  *
  *    COPIES    A search has failed in a segment that is so empty that others may succeed: a few
  *              pairs have many keys, or many copies.  A further copy that cannot be counted is
- *              refused at once.  A key that is not in searches.
+ *              refused at once.  The add of an absent key searches.
  *    NO_PATH   No moves make room, but the filter may grow.  A key tries that, without a search.
  *    FULL      A key is refused at once.
  *
@@ -72,10 +72,10 @@ static inline void fullness_begin(fullness_rooms *rooms)
     atomic_init(rooms, UINT32_MAX - 8);
 }
 
-/* Called after memory, or what else makes room, has come free.
+/* Called after memory or lanes have come free.
  * ORDER fullness.count (release)
  *   pairs with     fullness.counted
- *   makes visible  what has come free
+ *   makes visible  the memory or the lanes
  *   if weakened    a call might find nothing free although it knows the new count, and set a mark
  *                  with the new count, which stays although there is room
  *   checked by     mutants/rooms_counted_relaxed */

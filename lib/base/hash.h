@@ -19,13 +19,13 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* What follows from a filter's seed, computed once when the filter is created. */
+/* Numbers that follow from a filter's seed, computed once when the filter is created. */
 struct hash_keys {
   uint64_t seed;
   uint64_t mix[2];
 };
 
-/* The secret: what XXH3 would derive from the seed for every key of more than HASH_MEDIUM bytes. */
+/* The secret, which XXH3 would else derive from the seed for each key over HASH_MEDIUM bytes. */
 enum { HASH_SECRET_BYTES = XXH_SECRET_DEFAULT_SIZE, HASH_MEDIUM = 240 };
 
 static inline void hash_make_secret(uint64_t seed, unsigned char secret[HASH_SECRET_BYTES])

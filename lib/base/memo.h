@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: the last answers to some questions, which take long to compute.
+ * Layer 1: the last answers to some questions that take long to compute.
  *
  * A memo has some entries, which threads share.  To use an entry, a thread takes it for some dozens
  * of instructions.  A thread that finds it taken looks a few times more, and then computes the

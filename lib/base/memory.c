@@ -18,7 +18,7 @@ enum { ALIGNMENT = 64 };
 static const size_t untouched = (size_t) 4 << 10;
 
 /* calloc() does not touch memory that is still as the kernel gave it.  But it aligns blocks to 16
- * only.  So it gives a larger block, and its address stands before the aligned block in it. */
+ * only.  So it is asked for a larger block, whose address stands before the aligned block in it. */
 static void **align_untouched(char *start)
 {
   return (void **) (start + ALIGNMENT - (uintptr_t) start % ALIGNMENT);
@@ -34,7 +34,7 @@ static void *allocate_untouched(size_t size)
   return block;
 }
 
-/* There may be room behind the block.  If realloc() moves it, its alignment may change. */
+/* realloc() may find room behind the block.  If it moves the block, the alignment may change. */
 static void *grow_untouched(void *block, size_t size, size_t larger)
 {
   char *start = ((void **) block)[-1];
@@ -73,7 +73,7 @@ static void *allocate_from(const tamis_allocator *from, size_t size)
   return NULL;
 }
 
-/* No object is larger.  So no sum below overflows, and no size is cut to a size_t of 32 bits. */
+/* No object is larger.  So no sum overflows, and no size is cut to a size_t of 32 bits. */
 static bool is_addressable(uint64_t size)
 {
   return size <= PTRDIFF_MAX;

@@ -12,7 +12,7 @@
 /* Returns `size` zero bytes aligned to 64, or NULL.
  * Without a user's allocator (allocate == NULL) nothing of a block of 4 KiB or more is touched,
  * unless malloc() has it from an earlier use: the kernel clears its pages when they are first
- * touched, so creating a large filter costs nothing in advance.  From 2 MiB on it comes straight
+ * touched, so creating a large filter costs nothing in advance.  Blocks from 2 MiB on come straight
  * from mmap.  The pages are requested as huge pages: in a filter larger than the TLB covers, these
  * save a TLB miss on most accesses. */
 void *tamis__memory_allocate(const tamis_allocator *from, uint64_t size);
@@ -26,7 +26,7 @@ void *tamis__memory_allocate_cleared(const tamis_allocator *from, uint64_t size,
  * lie in two lines are soon in the cache. */
 void *tamis__memory_allocate_dense(const tamis_allocator *from, uint64_t size);
 
-/* Returns a larger block with the contents of `block`, which it releases; what comes after them is
+/* Returns a larger block with the contents of `block`, which it releases; the bytes after them are
  * undefined.  NULL: there is no memory, and `block` is as it was.  `block` may be NULL, with a size
  * of 0.  Large blocks of the system are not copied: their pages move. */
 void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size, uint64_t larger);

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <sys/random.h>
 
-/* False: the system gives none, as before Linux 3.17, or in a sandbox that forbids the call.
+/* False: the system gives no bytes, as before Linux 3.17, or in a sandbox that forbids the call.
  *   Blocks  until the system has been given enough randomness after its start */
 static inline bool random_bytes(void *to, size_t size)
 {

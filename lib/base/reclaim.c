@@ -12,16 +12,16 @@
  *     few steps.  While it is held, nothing is called that could wait, take another lock or enter
  *     the kernel: not liburcu, not malloc (and so not pthread_create), no callback, no signal to a
  *     condition.  Conditions are signalled after the lock has been released.  No signal is lost:
- *     what it announces was written under the lock, so the thread either sees that before it
+ *     the news was written under the lock, so the thread either sees the news before it
  *     sleeps, or sleeps when the signal comes.  A late signal does no harm.
  * R3  A fork waits for nothing: there is no handler in the parent.  In the child, the other threads
  *     have vanished at an arbitrary step, and may have held any lock.  So the child's handler makes
  *     our lock anew, and no function of liburcu that takes a lock is called again: its locks may be
  *     held for ever.  The child's threads are counted readers, and its grace periods wait for those
- *     only.  What our lock protects is good after every step: the numbers only grow, a grace period
- *     that the parent's thread was in is followed by another one, and take_elapsed_locked() has the
- *     argument for the lists.  If the forking thread was inside as a registered reader, it is
- *     counted as well until that section ends.
+ *     only.  The data under our lock are good after every step: the numbers only grow, a grace
+ *     period that the parent's thread was in is followed by another one, and take_elapsed_locked()
+ *     has the argument for the lists.  If the forking thread was inside as a registered reader, it
+ *     is counted as well until that section ends.
  * R4  The library ends its thread and joins it before the library is unloaded or the process ends.
  *     Unloading waits as long as a reader is inside, as the thread will return to the library's
  *     code.  The end of the process waits for at most a second, as a reader may stay inside for
@@ -30,8 +30,8 @@
  * R5  If the system refuses a thread or membarrier, retired memory waits until it gives one.
  *     Registered readers rely on membarrier for their barriers, and liburcu ends the process when
  *     membarrier is refused.  So the library tries membarrier before each grace period, as a
- *     seccomp filter may have been installed.  One that is installed for all threads while liburcu
- *     waits still ends the process.
+ *     seccomp filter may have been installed.  A filter that is installed for all threads while
+ *     liburcu waits still ends the process.
  */
 #include "base/reclaim.h"
 
@@ -57,7 +57,7 @@ static const int64_t first_look = SECOND / 1000;
 static const int64_t last_look = SECOND / 128;
 static const int64_t exit_time = SECOND;    /* at most, that the end of the process waits */
 static const int64_t refused_time = SECOND; /* until membarrier is asked for again */
-/* While counted readers are inside, it sleeps for growing times: the first and the longest. */
+/* While counted readers are inside, it naps for growing times: the first and the longest. */
 static const int64_t first_nap = SECOND / 20000;
 static const int64_t longest_nap = SECOND / 100;
 
@@ -144,9 +144,9 @@ static bool register_reader(void)
   return true;
 }
 
-/* ---- readers that are no case for registered_reader_enter() ---- */
+/* ---- readers that registered_reader_enter() does not serve ---- */
 
-/* A shard that follows from the address of the thread's variables, as threads differ in that. */
+/* A shard by the address of the thread's variables, which differs between threads. */
 static unsigned own_shard(void)
 {
   return (unsigned) ((uintptr_t) &own * UINT64_C(0x9E3779B97F4A7C15) >> (64 - COUNTED_SHARD_BITS));
@@ -303,7 +303,7 @@ static bool grace_period_locked(void)
   return true;
 }
 
-/* Waits for a request.  False: none has come for long.
+/* Waits for a request.  False: no request has come for long.
  *
  * To wake the thread costs the caller a system call, which takes longer than the rest of a split.
  * So while requests come often, the thread looks for them by itself, and callers wake it only when
@@ -498,7 +498,7 @@ static struct retired *take_elapsed_locked(struct backlog *backlog)
   return elapsed;
 }
 
-/* What the caller is to do for the thread, without the lock. */
+/* The caller's work for the waiting thread, without the lock. */
 struct errand {
   bool wake, start;
 };

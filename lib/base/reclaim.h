@@ -37,8 +37,8 @@
 #include <stdint.h>
 
 /* TAMIS_INLINE_READERS: the build has found that liburcu's reader is as registered_reader_enter()
- * takes it to be.  Otherwise liburcu's functions are called; so they are for tools that would look
- * into the inlined steps: TSan must not see their barriers, UBSan finds that liburcu gives its
+ * takes it to be.  Otherwise liburcu's functions are called, also under tools that would look into
+ * the inlined steps: TSan must not see their barriers, UBSan finds that liburcu gives its
  * readers less alignment than it says, and an analyzer does not know what liburcu registers. */
 #if defined(TAMIS_SANITIZED) || defined(__clang_analyzer__)
 #undef TAMIS_INLINE_READERS
@@ -54,7 +54,7 @@ extern char tamis__readers; /* stands for all registered readers, as liburcu tel
 
 /* ---- readers: between entering and leaving no memory that was reachable is released ----
  *
- * What they read belongs to a filter with a backlog, which has been made before. */
+ * They read only the memory of a filter whose backlog was made before. */
 
 /* Where the calling thread finds its entry in liburcu's registry: liburcu's own variable once the
  * thread is registered, otherwise one of tamis__no_reader's NULLs.  (To find the thread's part of
@@ -70,7 +70,7 @@ extern _Thread_local unsigned tamis__read_sections;
 #define READ_SECTIONS(change) ((void) (tamis__read_sections change))
 #endif
 
-/* What a reader leaves by. */
+/* A reader gets this when it enters, and passes it on when it leaves. */
 typedef struct urcu_bp_reader *reader_token;
 
 /* These serve every thread and system.  A thread's first call registers it with liburcu, which
@@ -130,11 +130,11 @@ static inline void reader_leave(reader_token reader)
     tamis__reader_leave();
 }
 
-/* ---- what may wait, in a read section ----
+/* ---- waiting ----
  *
- * Nothing may wait there: a thread that stays inside holds up the grace periods of all filters.  So
- * a thread leaves its section before it waits, and enters again afterwards.  Meanwhile something
- * else must keep alive what the thread goes on to use. */
+ * Nothing may wait in a read section: a thread that stays inside holds up the grace periods of all
+ * filters.  So a thread leaves its section before it waits, and enters again afterwards.  Meanwhile
+ * something else must keep alive the memory that the thread goes on to use. */
 
 /* How a thread has left, and is to enter again. */
 enum reader_pause { READER_OUTSIDE, READER_REGISTERED, READER_COUNTED, READER_NESTED };

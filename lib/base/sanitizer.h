@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: what ThreadSanitizer must be told, because it cannot see it.
+ * Layer 1: tells ThreadSanitizer of synchronization that it cannot see.
  *
  * ConcurrencyKit's atomics are assembly, and liburcu has no annotations.  The two files that use
- * them describe what happens by TSAN(call), which is nothing in other builds.  Nothing is
+ * them describe each step by TSAN(call), which is nothing in other builds.  Nothing is
  * suppressed.
  */
 #ifndef TAMIS_LIB_SANITIZER_H

@@ -179,7 +179,7 @@ static inline uint64_t saved_chunks(uint64_t size)
 
 /* ---- writing ----
  *
- * What is written is collected in a buffer.  Only the functions that make room call the user's
+ * A writer collects bytes in a buffer.  Only the functions that make room call the user's
  * function: never call these with a lock held.
  *
  * The first error stays in `result`.  After it all functions do nothing, and room is NULL. */

@@ -13,7 +13,7 @@
 #include <errno.h>
 
 enum {
-  FIRST_PART = SMALL(1 << 16, 256), /* of a payload, after which more memory is asked for */
+  FIRST_PART = SMALL(1 << 16, 256), /* of a payload: the rest gets memory when this has come */
   MOST_STRIPES = 4096
 };
 
@@ -341,7 +341,7 @@ static size_t chunk_size(uint64_t array, uint64_t begin)
   return array - begin < SAVED_CHUNK ? (size_t) (array - begin) : SAVED_CHUNK;
 }
 
-/* Reads the chunks of an array.  *digest becomes that of their sums. */
+/* Reads the chunks of an array.  *digest becomes the digest of their sums. */
 static int read_chunks(struct saved_reader *r, uint64_t size, struct saved_memory *m,
                        uint64_t *digest)
 {
@@ -368,7 +368,7 @@ static void sum_mapped_chunks(const unsigned char *array, uint64_t size, uint64_
                                 hash_sum(array + done, chunk_size(size, done), done / SAVED_CHUNK));
 }
 
-/* Reads the sums of an array that begins at `begin`.  *digest becomes that of these sums. */
+/* Reads the sums of an array that begins at `begin`.  *digest becomes the digest of these sums. */
 static int read_sums(struct saved_reader *r, uint64_t begin, uint64_t size, uint64_t *digest)
 {
   uint64_t sums = saved_chunks(size);

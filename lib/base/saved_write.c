@@ -41,7 +41,7 @@ static size_t finished(const struct saved_writer *w)
   return w->array_size ? w->chunk : w->used;
 }
 
-/* Makes room for `size` bytes after those that are there.  NULL after an error. */
+/* Makes room for `size` bytes after those in the buffer.  NULL after an error. */
 static unsigned char *make_room(struct saved_writer *w, size_t size)
 {
   if (w->result == TAMIS_OK && (w->used >= KEPT || BUFFER - w->used < size)) {
@@ -131,7 +131,7 @@ void tamis__saved_begin(struct saved_writer *w, const struct saved_head *head)
     w->result = TAMIS_ENOMEM;
     return;
   }
-  /* A small filter touches little of it. */
+  /* A small filter touches little of the buffer. */
   tamis__memory_use_small_pages(&w->allocator, w->buffer, BUFFER);
   put_header(w->buffer, head);
   add_sum(w, saved_get64(w->buffer + SAVED_HEADER - 8));

@@ -110,7 +110,7 @@ void tamis__shared_file_close(struct shared_file *file)
 
 enum { WAIT_NANOSECONDS = 1000000 };
 
-/* Beyond the contents of any file, as programs lock what they read.  Claims have higher offsets. */
+/* Beyond the contents of any file, as programs lock those.  Claims have higher offsets. */
 static const uint64_t lock_offset = UINT64_C(1) << 61;
 
 static int call_lock(const struct shared_file *file, int command, struct flock *lock, short type,
@@ -325,7 +325,7 @@ int tamis__shared_file_flush(const struct shared_file *file)
   return result ? TAMIS_EIO : TAMIS_OK;
 }
 
-/* Also calls fsync(), for what the pages do not contain: where they are on the disk. */
+/* Also calls fsync(), as the pages do not say where on the disk they are. */
 int tamis__shared_file_sync(const struct shared_file *file, uint64_t end)
 {
   if (!file->in_memory && msync(file->at, (size_t) end, MS_SYNC))

@@ -23,7 +23,7 @@
 struct shared_file {
   int fd;         /* -1: none */
   bool in_memory; /* no file of any file system: needs no space reserved */
-  bool asked;     /* the file is not written; only whether it could be is asked */
+  bool asked;     /* nothing is written: the caller asks only whether it could be */
   void *at;       /* NULL: not mapped yet */
   uint64_t size;
   uint64_t device, inode; /* of the file, when it was looked at */
@@ -58,7 +58,7 @@ void tamis__shared_file_unlock(const struct shared_file *file);
 /* Sets the size, before anybody has mapped the file. */
 int tamis__shared_file_resize(struct shared_file *file, uint64_t size);
 
-/* What a process knows of space that it was refused.  A hint: it may mix two refusals. */
+/* The last refusal of space to a process.  A hint: the members may be of two refusals. */
 struct refused_space {
   _Atomic uint64_t bytes; /* that were refused; 0: none */
   _Atomic uint64_t free;  /* that were free then */

@@ -4,14 +4,14 @@
  *
  * liburcu's registry has a slot for each registered thread, and grows when none is free.  liburcu
  * ends the process if it has no memory for that, so the library first tries whether there is
- * memory.  This takes several times as long as to register a thread.  It is not needed if a slot is
- * free.  So the library remembers slots in which threads were registered.  A slot stays where it
- * is, and is free when its thread has ended.
+ * memory.  The trial takes several times as long as to register a thread.  It is not needed if a
+ * slot is free.  So the library remembers slots in which threads were registered.  A slot stays
+ * where it is, and is free when its thread has ended.
  *
  * A thread claims such a slot before it registers, so that no two threads count on the same one.
  * (It may get another slot: at least as many are free as there are claims.)
  *
- * All accesses are relaxed: they say only whether to try out first; liburcu's lock does the rest.
+ * All accesses are relaxed: they decide only whether to try first; liburcu's lock does the rest.
  */
 #ifndef TAMIS_LIB_SLOTS_H
 #define TAMIS_LIB_SLOTS_H

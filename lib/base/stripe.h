@@ -9,8 +9,8 @@
  *
  * A stripe is a lock, a figure and, for buckets whose entries move, a version.
  *
- * ConcurrencyKit's atomics are assembly, which ThreadSanitizer cannot see.  So the lock tells it
- * what happens; otherwise TSan would report all that a stripe protects.
+ * ConcurrencyKit's atomics are assembly, which ThreadSanitizer cannot see.  So the lock tells
+ * TSan of each step; otherwise TSan would report all that a stripe protects.
  */
 #ifndef TAMIS_LIB_STRIPE_H
 #define TAMIS_LIB_STRIPE_H

@@ -5,20 +5,20 @@
  * In a batch of look-ups most instructions compute: they mix hashes, find the positions of words,
  * and compare what is there.  This file does that with vectors of eight 64-bit numbers.
  *
- * What other threads may change is never read by a vector instruction.  Each word is read by the
+ * No vector instruction reads memory that other threads may change.  Each word is read by the
  * same atomic load as in a single call, and one key's words are read before the next key's; only
  * then are the eight words put into a vector.  So the look-ups of a batch have the loads of the
- * portable code in its order, and what the essays say of those loads holds here, too.
+ * portable code in its order, and the essays on those loads hold here, too.
  *
  * An instruction that gathers eight words would not do: "elements may be gathered in any order"
  * (Intel, Software Developer's Manual, volume 2, VPGATHERQQ).  But the keys of a batch are calls of
  * their own, in order.  If a batch looks up one key twice, the second read came before the first
  * one, and another thread added the key in between, then the first look-up would find the key and
- * the second one would not.  Nor would it pay: docs/reference/performance.md has the measurement.
+ * the second one would not.  Nor do gathers pay: docs/reference/performance.md has the figures.
  *
- * Which code is used is decided by the processor: for a cuckoo filter when it is created, for a Bloom
- * filter in each batch.  Where there is no such code, vectors_usable() is false and TAMIS_VECTORS is
- * not defined: on other processors; and in builds for tests in which a schedule is replayed or a
+ * The processor decides which code runs: for a cuckoo filter when it is created, for a Bloom filter
+ * in each batch.  Where there is no such code, vectors_usable() is false and TAMIS_VECTORS is not
+ * defined: on other processors; and in builds for tests in which a schedule is replayed or a
  * sanitizer looks at each access.
  */
 #ifndef TAMIS_LIB_VECTOR_H

@@ -87,8 +87,8 @@ static inline unsigned lanes_count(uint64_t set)
   return (unsigned) __builtin_popcountll(set);
 }
 
-/* Whether set `a` has as many lanes as `b`, or more.  The highest lane of each product is a number of
- * lanes.  (Processors without an instruction for it count bits much slower.) */
+/* Whether set `a` has as many lanes as `b`, or more.  The highest lane of each product is a number
+ * of lanes.  (Processors without an instruction for it count bits much more slowly.) */
 static inline bool lanes_as_many(const struct lane_shape *s, uint64_t a, uint64_t b)
 {
   const unsigned highest = s->width * (s->lanes - 1U);
