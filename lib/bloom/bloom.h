@@ -70,7 +70,7 @@ static inline const struct bloom_medium *const_bloom_medium_of(const struct bloo
   return (const struct bloom_medium *) b;
 }
 
-/* The most keys that a fixed filter counts; of a growable one 0. */
+/* The most keys that a fixed filter counts; 0 in a growable one, and with counters. */
 static inline uint64_t bloom_most_keys(const struct bloom *b)
 {
   return !b->limited  ? 0

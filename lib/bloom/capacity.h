@@ -21,13 +21,13 @@ static inline uint64_t counted_keys(const struct bloom *b)
 }
 
 /* So many further keys have room.  The counted keys decide: at least so many are in.  More may be
- * in, as keys that a false positive hid are not counted: a growable filter is planned for them
- * (geometry.c), and a fixed one has a limit that leaves room for them.  The keys of unions are an
- * estimate, which takes no place of a key until it is certain to: see bloom_geometry_most_keys(). */
+ * in, as keys that a false positive hid are not counted.  A growable filter is planned for them
+ * (geometry.c).  A fixed one closes before it has counted its capacity, where they are many
+ * (bloom_geometry_most_keys()).  The keys of unions count in full. */
 static inline uint64_t room_for_keys(const struct bloom *b)
 {
   const uint64_t all = counted_keys(b), own = bloom_counted(b, KEYS);
-  const uint64_t most = b->limited ? bloom_most_keys(b) : bloom_closes_at(b);
+  const uint64_t limit = bloom_most_keys(b), most = limit ? limit : bloom_closes_at(b);
   const uint64_t room = all < most ? most - all : 0, capacity = bloom_capacity(b);
   if (!b->limited || own + room <= capacity)
     return room;
