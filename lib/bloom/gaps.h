@@ -103,7 +103,9 @@ FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct 
   const uint64_t of_section = section_words(b, shape);
   struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
   struct widest widest = {{0}, {0}};
+#ifndef TAMIS_COMPACT /* one code is for all numbers of sections */
   UNROLL
+#endif
   for (unsigned section = 0; section < BLOOM_MAX_SECTIONS; section++) {
     UNROLL
     for (unsigned i = 0; i < shape.probes; i++) {
