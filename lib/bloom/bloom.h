@@ -317,6 +317,19 @@ bool tamis__layers_may_limit_first(const struct bloom_geometry *g);
 /* In layers.c: with how many keys, at most its capacity, the first layer uses up its share. */
 uint64_t tamis__layers_close_first(const struct bloom_geometry *g);
 
+/* In capacity.c, as the next two: the number of bits that `capacity` keys set, plus four standard
+ * deviations, as if all bits were independent; at most all bits.  (The number varies less, because
+ * each key sets nearly the same number of bits.  With 10^4 keys in the blocked layout, a quarter of
+ * that variance was measured, so the limit is nearer to eight deviations.) */
+double bloom_geometry_most_bits(const struct bloom_geometry *g);
+
+/* How many keys a filter with so many bits has counted.  Where false positives hide few keys, the
+ * number is above the capacity. */
+uint64_t bloom_geometry_most_keys(const struct bloom_geometry *g);
+
+/* How many of `keys` distinct keys are counted: not those that false positives hide. */
+double bloom_geometry_counted(const struct bloom_geometry *g, double keys);
+
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape);
 
 /* A long layer stores its calls.  All layers after the first one are long. */

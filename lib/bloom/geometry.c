@@ -326,33 +326,6 @@ double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set)
   return real_log1p(-set / bits) / log_miss(g);
 }
 
-double bloom_geometry_most_bits(const struct bloom_geometry *g)
-{
-  double bits = bloom_geometry_usable_bits(g);
-  double average = bloom_geometry_bits_set(g, (double) g->capacity);
-  return fmin(bits, average + 4 * sqrt(average * (1 - average / bits)));
-}
-
-/* The integral of 1 - rate over the keys, by Simpson's rule.  As a function of the root of the
- * number of keys, the rate is smooth at 0. */
-double bloom_geometry_counted(const struct bloom_geometry *g, double keys)
-{
-  enum { STEPS = 32 };
-  double hidden = 0;
-  for (unsigned i = 1; i <= STEPS; i++) {
-    const double root = (double) i / STEPS, weight = i == STEPS ? 1 : i % 2 ? 4 : 2;
-    hidden += weight * 2 * root * bloom_geometry_rate(g, keys * root * root);
-  }
-  return keys * (1 - hidden / (3 * STEPS));
-}
-
-uint64_t bloom_geometry_most_keys(const struct bloom_geometry *g)
-{
-  const double keys = bloom_geometry_keys(g, (uint64_t) bloom_geometry_most_bits(g));
-  const bool all_are_counted = keys * (1 - g->fpp) >= (double) g->capacity; /* nearly */
-  return (uint64_t) ceil(all_are_counted ? keys : bloom_geometry_counted(g, keys));
-}
-
 void bloom_geometry_estimate(const struct bloom_geometry *g, tamis_stats *out)
 {
   out->estimated_count = bloom_geometry_keys(g, out->bits_set / bloom_shape_width(g->shape));

@@ -128,19 +128,6 @@ double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys);
 /* The number of distinct keys that set `bits_set` bits: the inverse of the above. */
 double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set);
 
-/* The number of bits that `capacity` keys set, plus four standard deviations, as if all bits were
- * independent; at most all bits.  (The number varies less, because each key sets nearly the same
- * number of bits.  With 10^4 keys in the blocked layout, a quarter of that variance was measured,
- * so the limit is nearer to eight deviations.) */
-double bloom_geometry_most_bits(const struct bloom_geometry *g);
-
-/* How many keys a filter with so many bits has counted.  Where false positives hide few keys, the
- * number is above the capacity. */
-uint64_t bloom_geometry_most_keys(const struct bloom_geometry *g);
-
-/* How many of `keys` distinct keys are counted: not those that false positives hide. */
-double bloom_geometry_counted(const struct bloom_geometry *g, double keys);
-
 /* Fills in the figures that follow from out->bits_set. */
 void bloom_geometry_estimate(const struct bloom_geometry *g, tamis_stats *out);
 
