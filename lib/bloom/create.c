@@ -53,12 +53,12 @@ static bool plan_counts(const struct bloom_plan *plan)
   return plan->geometry.shape.layout == BLOOM_LAYOUT_COUNTING;
 }
 
-/* Whether the plan needs a member that a short filter lacks and a medium one has; a filter with
- * counters is then long.  (With a max_bytes below the size of the next form, the filter is short.
- * It cannot grow, as a layer takes more than the difference.) */
-static bool is_more_than_short(const struct bloom_plan *plan)
+/* Whether the plan needs a member that a short filter lacks and a medium one has.  (A filter with
+ * counters is then long.  With a max_bytes below the size of the next form, the filter is short: it
+ * cannot grow, as a layer takes more than the difference.) */
+static bool needs_medium(const struct bloom_plan *plan)
 {
-  const size_t next = plan_counts(plan) ? sizeof(struct bloom_long) : BLOOM_MEDIUM_BYTES;
+  const size_t next = plan_counts(plan) ? sizeof(struct bloom_long) : sizeof(struct bloom_medium);
   return plan->limited || plan->has_allocator || plan->cleared_from ||
          plan->max_bytes >= plan->geometry.words * sizeof(word) + next;
 }
@@ -68,28 +68,28 @@ static bool is_long(const struct bloom_plan *plan)
 {
   return !plan_is_small(plan) || plan->older || plan->closes_early || plan->is_mapped ||
          plan->is_unusual || plan->stripes_wanted > 1 || plan->tally ||
-         plan->geometry.capacity > UINT16_MAX || (plan_counts(plan) && is_more_than_short(plan));
+         plan->geometry.capacity > UINT16_MAX || plan->geometry.most_keys > UINT16_MAX ||
+         plan->max_bytes >> 48 || (plan_counts(plan) && needs_medium(plan));
 }
 
 enum form { FORM_SHORT, FORM_MEDIUM, FORM_LONG };
 
 static enum form form_of(const struct bloom_plan *plan)
 {
-  return is_long(plan) ? FORM_LONG : is_more_than_short(plan) ? FORM_MEDIUM : FORM_SHORT;
+  return is_long(plan) ? FORM_LONG : needs_medium(plan) ? FORM_MEDIUM : FORM_SHORT;
 }
 
-static size_t bytes_of_struct(enum form form, bool limited)
+static size_t bytes_of_struct(enum form form)
 {
   return form == FORM_LONG    ? sizeof(struct bloom_long)
          : form == FORM_SHORT ? sizeof(struct bloom)
-         : limited            ? sizeof(struct bloom_medium)
-                              : (size_t) BLOOM_MEDIUM_BYTES;
+                              : sizeof(struct bloom_medium);
 }
 
-static struct sizes add_up(struct sizes s, bool small, enum form form, bool limited)
+static struct sizes add_up(struct sizes s, bool small, enum form form)
 {
   s.before = small ? s.words_bytes : 0;
-  s.struct_bytes = small ? bytes_of_struct(form, limited)
+  s.struct_bytes = small ? bytes_of_struct(form)
                          : sizeof(struct bloom_large) + s.shards * sizeof(struct counter_shard);
   s.all_bytes = s.before + s.struct_bytes + s.stripes * sizeof(struct padded_stripe) + s.rows_bytes;
   return s;
@@ -133,7 +133,7 @@ static struct sizes sizes_for(const struct bloom_plan *plan)
   s.own_stripe = small && s.stripes == 1;
   s.stripes -= s.own_stripe;
   s.shards = small || plan->tally ? 0 : tamis__counter_shards(g->lines * LINE_BYTES);
-  return add_up(s, small, form_of(plan), plan->limited);
+  return add_up(s, small, form_of(plan));
 }
 
 /* The sizes of an existing layer. */
@@ -146,7 +146,7 @@ static struct sizes sizes_of(const struct bloom *b)
   s.own_stripe = bloom_stripe_count(b) && (char *) b->stripes == b->own_stripe;
   s.stripes = s.own_stripe ? 0 : bloom_stripe_count(b);
   const enum form form = b->is_long ? FORM_LONG : b->is_medium ? FORM_MEDIUM : FORM_SHORT;
-  s = add_up(s, is_small(b->word_count, bloom_stripes_wanted(b) == 1), form, b->limited);
+  s = add_up(s, is_small(b->word_count, bloom_stripes_wanted(b) == 1), form);
   return (char *) b->words + s.before == (char *) b ? s : words_apart(s);
 }
 
@@ -243,9 +243,8 @@ static void begin_medium(struct bloom_medium *m, const struct tamis_filter *head
 {
   m->b.blocks_cleared_from = cleared_from_32(plan);
   m->allocator = *filter_allocator(head);
-  m->max_bytes = plan->max_bytes;
-  if (plan->limited)
-    m->most_keys = plan->geometry.most_keys;
+  m->max_bytes = plan->max_bytes & (UINT64_MAX >> 16); /* they fit, as is_long() says */
+  m->most_keys = plan->geometry.most_keys & UINT16_MAX;
   if (m->allocator.allocate)
     filter_set_allocator(&m->b.head, &m->allocator);
 }

@@ -60,7 +60,7 @@ struct bloom_calls {
  * A server may keep a filter for each of a million users.  So a small filter with the usual options
  * (*short*) is only this struct, in a block with its words:
  *
- *    [words] struct bloom, without its last counter
+ *    [words] struct bloom
  *    [words] struct bloom_medium                             with an allocator, a limit, or both
  *    [words] struct bloom_long [rows]                        another small one
  *    struct bloom_large, with its shards [stripes] [rows]    a large one: its words are elsewhere
@@ -122,11 +122,8 @@ struct bloom_medium {
     tamis_allocator allocator;  /* allocate == NULL: the system's */
     uint64_t allocator_room[3]; /* as in struct filter_more */
   };
-  uint64_t max_bytes; /* of the options */
-  uint64_t most_keys; /* only if it is fixed: as in struct bloom_long */
+  uint64_t max_bytes : 48, most_keys : 16; /* as in struct bloom_long */
 };
-
-enum { BLOOM_MEDIUM_BYTES = offsetof(struct bloom_medium, most_keys) }; /* if it is growable */
 
 /* Only `copies` changes, and `closes_at` of a first layer before other threads have the filter. */
 struct bloom_long {
