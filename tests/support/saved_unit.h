@@ -20,10 +20,17 @@
 
 /* ---- saving to memory ---- */
 
-static inline struct bytes saved_bytes(const tamis_filter *f)
+/* As they are in a file: packed if the filter is small. */
+static inline struct bytes packed_bytes(const tamis_filter *f)
 {
   struct bytes b = {0};
   assert_int_equal(tamis_save(f, write_bytes, &b), TAMIS_OK);
+  return b;
+}
+
+static inline struct bytes saved_bytes(const tamis_filter *f)
+{
+  struct bytes b = packed_bytes(f);
   unpack_bytes(&b);
   assert_int_equal(b.size % SAVED_UNIT, 0);
   return b;

@@ -5,13 +5,6 @@
  */
 #include "saved_unit.h"
 
-static struct bytes packed_bytes(const tamis_filter *f)
-{
-  struct bytes b = {0};
-  assert_int_equal(tamis_save(f, write_bytes, &b), TAMIS_OK);
-  return b;
-}
-
 static bool is_packed(const struct bytes *b)
 {
   return memcmp(b->data, SAVED_PACKED, 8) == 0;

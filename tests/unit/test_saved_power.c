@@ -317,10 +317,15 @@ int __wrap_close(int fd)
 
 static tamis_filter *old_filter, *new_filter;
 
-static tamis_filter *filter_with(uint64_t key)
+/* It is full, so its file has many sectors though it is packed. */
+static tamis_filter *filter_from(uint64_t first, struct bytes *in_file)
 {
-  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 100, 0.01);
-  assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+  enum { CAPACITY = 3500 };
+  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, CAPACITY, 0.01);
+  for (uint64_t key = 0; key < CAPACITY; key++)
+    assert_int_equal(tamis_add_hash(f, hash_of(first + key)), TAMIS_OK);
+  *in_file = packed_bytes(f);
+  assert_in_range(in_file->size, 8 * SECTOR, 12 * SECTOR);
   return f;
 }
 
@@ -329,10 +334,8 @@ static int begin_saves(void **state)
   int result = set_up(state);
   snprintf(path, sizeof path, "%s/%s", shared_folder, name);
   will_do = is_old_or_new;
-  old_filter = filter_with(1000);
-  new_filter = filter_with(2000);
-  old_bytes = saved_bytes(old_filter);
-  new_bytes = saved_bytes(new_filter);
+  old_filter = filter_from(10000, &old_bytes);
+  new_filter = filter_from(20000, &new_bytes);
   return result;
 }
 
