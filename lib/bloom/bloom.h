@@ -78,6 +78,15 @@ static inline uint64_t bloom_most_keys(const struct bloom *b)
                       : const_bloom_medium_of(b)->most_keys;
 }
 
+/* The same for a fixed filter that no other thread has yet. */
+static inline void bloom_set_most_keys(struct bloom *b, uint64_t most)
+{
+  if (b->is_long)
+    bloom_long_of(b)->most_keys = most;
+  else
+    ((struct bloom_medium *) b)->most_keys = most & UINT16_MAX;
+}
+
 static inline struct bloom_geometry bloom_geometry_of(const struct bloom *b)
 {
   return (struct bloom_geometry){.shape = bloom_shape_of(b),

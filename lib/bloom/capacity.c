@@ -30,6 +30,30 @@ uint64_t bloom_geometry_most_keys(const struct bloom_geometry *g)
   return (uint64_t) ceil(all_are_counted ? keys : bloom_geometry_counted(g, keys));
 }
 
+/* How many keys beyond the counted ones `keys` are (negative: fewer); 0 if the difference may be
+ * chance. */
+static double beyond_chance(double keys, uint64_t counted)
+{
+  const double missing = keys - (double) counted;
+  return fabs(missing) > 0.01 * keys + 2 * sqrt(keys) ? missing : 0;
+}
+
+double tamis__bloom_miscounted(const struct bloom_geometry *g, uint64_t bits, uint64_t counted)
+{
+  const double keys = bloom_geometry_keys(g, bits);
+  const double missing = isfinite(keys) ? beyond_chance(keys, counted) : 0;
+  return missing > 0 ? fmax(0, beyond_chance(bloom_geometry_counted(g, keys), counted)) : missing;
+}
+
+uint64_t tamis__bloom_most_beside(const struct bloom_geometry *g, uint64_t bits, uint64_t counted)
+{
+  const double missing = tamis__bloom_miscounted(g, bits, counted);
+  if (missing <= 0)
+    return g->most_keys;
+  const double most = fmax(1, (double) bloom_geometry_most_keys(g) - missing);
+  return most < (double) g->most_keys ? (uint64_t) most : g->most_keys;
+}
+
 /* Sets the period of checks for all processes; near the capacity it is 1.  The period never gets
  * longer: a process that stood still before it sets a period cannot make others check too late. */
 static void set_live_period(struct bloom *b, uint64_t period, bool near)

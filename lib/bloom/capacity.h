@@ -13,6 +13,15 @@
  * slow.  Far from the capacity, checks are rarer (tamis__bloom_watch()). */
 enum { LEAST_WATCH_PERIOD = SMALL(64, 4), MOST_WATCH_PERIOD = SMALL(1 << 16, 32) };
 
+/* How many more keys the bits indicate than were counted, or fewer; 0 if the difference may be
+ * chance.  The counted number may be older than the bits, as adds may run while a filter is saved;
+ * after a power failure it may be newer. */
+double tamis__bloom_miscounted(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
+
+/* The most_keys of a fixed filter with these bits, of which some may be of no counted key: those
+ * that a save missed, or bits that two filters have in common by chance. */
+uint64_t tamis__bloom_most_beside(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
+
 /* Counted keys, plus the keys that unions have brought. */
 static inline uint64_t counted_keys(const struct bloom *b)
 {

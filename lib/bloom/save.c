@@ -12,7 +12,7 @@
  *     The count of keys is read before the words.  A call sets a key's bits before it counts the
  *     key, and a count that is read makes these bits visible (ORDER counter.sum).  So every counted
  *     key is in the snapshot, and the loaded filter refuses no key before `capacity` keys are in.
- *     The load of a fixed filter estimates from the bits how many came later.
+ *     The bits tell the load of a fixed filter how many came later; so many fewer may still come.
  *
  *     Whether the filter is full is read first of all.  If it is not, marks that are found later
  *     are not saved: the calls that they refused came after the save began, and the snapshot is
@@ -214,33 +214,6 @@ struct content {
   uint64_t bits; /* the set bits, if the words have been read */
 };
 
-/* How many keys beyond the counted ones `keys` are (negative: fewer); 0 if the difference may be
- * chance. */
-static double beyond_chance(double keys, uint64_t counted)
-{
-  const double missing = keys - (double) counted;
-  return fabs(missing) > 0.01 * keys + 2 * sqrt(keys) ? missing : 0;
-}
-
-/* How many more keys the bits indicate than were counted, or fewer.  The counted number may be older
- * than the bits, as adds may run while a filter is saved; after a power failure it may be newer. */
-static double miscounted(const struct bloom_geometry *g, uint64_t bits, uint64_t counted)
-{
-  const double keys = bloom_geometry_keys(g, bits);
-  const double missing = isfinite(keys) ? beyond_chance(keys, counted) : 0;
-  return missing > 0 ? fmax(0, beyond_chance(bloom_geometry_counted(g, keys), counted)) : missing;
-}
-
-/* Counts as united what the bits show beyond the counted keys. */
-static void count_missing(struct content *c)
-{
-  const struct bloom_geometry *g = &c->plan.geometry;
-  const uint64_t most = bloom_geometry_bits(g);
-  const uint64_t counted = c->counted.keys + c->counted.united;
-  c->counted.united += (uint64_t) fmax(miscounted(g, c->bits, counted), 0);
-  c->counted.united = c->counted.united < most ? c->counted.united : most;
-}
-
 /* Whether the saved numbers are possible for these words. */
 static bool is_possible_content(const struct content *c)
 {
@@ -265,8 +238,9 @@ static bool check_words(struct content *c, bool read)
   if (g->shape.layout == BLOOM_LAYOUT_COUNTING)
     return tamis__bloom_counters_agree(g, c->words, c->counted);
   c->bits = tamis__bloom_count_bits(g, c->words, &marks);
-  if (c->plan.limited) /* it must not outgrow its capacity */
-    count_missing(c);
+  if (c->plan.limited)
+    c->plan.geometry.most_keys =
+        tamis__bloom_most_beside(g, c->bits, c->counted.keys + c->counted.united);
   return c->counted.keys <= c->bits && (!marks || c->full);
 }
 
@@ -377,7 +351,7 @@ void tamis__bloom_count_again(struct bloom *b)
   uint64_t marks;
   const uint64_t keys = counted_keys(b);
   const uint64_t bits = tamis__bloom_count_bits(&g, (const uint64_t *) b->words, &marks);
-  const double missing = miscounted(&g, bits, keys);
+  const double missing = tamis__bloom_miscounted(&g, bits, keys);
   const uint64_t own = bloom_counted(b, KEYS), fewer = (uint64_t) fmin(fmax(-missing, 0), 0x1p62);
   if (missing < 0) /* by modular arithmetic */
     bloom_count(b, KEYS, -(fewer < own ? fewer : own));
@@ -397,7 +371,8 @@ static void read_tally(struct content *c, const struct bloom_tally *tally)
   c->bits = tamis__bloom_count_bits(g, c->words, &marks);
   c->counted.keys = keys < c->bits ? keys : c->bits;
   c->counted.united = united < c->bits ? united : c->bits;
-  count_missing(c);
+  c->counted.united +=
+      (uint64_t) fmax(tamis__bloom_miscounted(g, c->bits, c->counted.keys + c->counted.united), 0);
   c->full = c->plan.limited && (marks || saved_u64(tally->state) & LIVE_ENDED);
 }
 

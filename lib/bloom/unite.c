@@ -32,8 +32,10 @@
  * [C] Capacity.  A fixed filter that has no room for a union refuses it before a bit changes: the
  *     union first reads all words of both, which gives its exact number of bits.  There is room if
  *     that is at most the number of bits that the capacity allows (bloom_geometry_most_bits()), and
- *     if no more keys than the capacity are certain.  Then the union counts the keys that it will
- *     bring, for adds and other unions to see, and sets the bits.
+ *     if no more keys than the capacity are certain.  Adds that run meanwhile may take that room.
+ *     So after each chunk, the union counts the keys whose bits it has set, for adds to see.  If the
+ *     filter is full by then, the union stops with TAMIS_EFULL before the next chunk that lacks
+ *     bits.
  *
  *     In the marked layout no call changes a word with a mark; so the union replaces words as adds
  *     do, by compare-and-swap, and stops at a mark.
@@ -61,8 +63,8 @@
  * is empty, and always within the limits that the new bits give.
  * Source: Swamidass and Baldi, J. Chem. Inf. Model. 47 (2007), for a, b and u
  *
- * The bits of a growable `into` before and after the union are taken at the OR of each word.  So adds
- * that run meanwhile are in both numbers or in neither, and count their keys themselves.
+ * The bits of `into` before and after the union are taken at the OR of each word.  So adds that run
+ * meanwhile are in both numbers or in neither, and count their keys themselves.
  *
  * Intersection.  A key is found in the AND of two filters if and only if it is found in both.  So
  * every key that is in both is found.  A key that is in one of them is found with the rate of the
@@ -79,6 +81,9 @@
 #include "bloom/layers.h"
 
 #include <math.h>
+
+/* The chunks of a union of fixed filters: at most so many, of at least so many lines. */
+enum { CHUNKS = 64, CHUNK_LINES = SMALL(64, 2) };
 
 /* Whether the filter has one layer.  The keys of a filter that has grown are in layers of different
  * sizes, whose bits cannot be compared. */
@@ -276,14 +281,10 @@ FORCE_INLINE bool unite_line(struct bloom *into, const struct bloom *from, uint6
   return room;
 }
 
-/* False: a word is marked, and lacks bits. */
-static bool unite_all(struct bloom *into, const struct bloom *from, struct progress *progress)
+static void unite_all(struct bloom *into, const struct bloom *from, struct progress *progress)
 {
-  bool room = true;
-  for (uint64_t i = 0; i < into->word_count && room; i += LINE_WORDS)
-    room = into->layout == BLOOM_LAYOUT_MARKED ? unite_line(into, from, i, true, progress)
-                                               : unite_line(into, from, i, false, progress);
-  return room;
+  for (uint64_t i = 0; i < into->word_count; i += LINE_WORDS)
+    (void) unite_line(into, from, i, false, progress);
 }
 
 /* How many keys the union brings, as said above. */
@@ -306,36 +307,88 @@ static uint64_t brought_keys(const struct bloom *into, const struct census *cens
 
 /* ---- union of fixed filters ---- */
 
-/* Counts the keys before their bits are set.  False: another union has taken the room meanwhile. */
-static bool take_places_of(struct bloom *into, uint64_t brought)
+static bool chunk_lacks_bits(const struct bloom *into, const struct bloom *from, uint64_t first,
+                             uint64_t end)
+{
+  const uint64_t keys = bloom_key_bits(into->layout);
+  uint64_t missing = 0;
+  for (uint64_t i = first; i < end; i++)
+    missing |= word_load(&from->words[i]) & keys & ~word_load(&into->words[i]);
+  return missing;
+}
+
+/* A union of fixed filters. */
+struct fixed_union {
+  struct progress progress;
+  uint64_t keys_from; /* counted in `from` */
+  uint64_t expected;  /* keys that will come */
+  uint64_t counted;   /* of those */
+  uint64_t limit;     /* of all keys in the end */
+};
+
+/* The keys that are counted for other calls. */
+static uint64_t keys_of_others(const struct bloom *into, const struct fixed_union *u)
+{
+  return counted_keys(into) - u->counted;
+}
+
+/* Counts the keys that have come with the words before `end`. */
+static void count_brought(struct bloom *into, struct fixed_union *u, uint64_t end)
+{
+  const uint64_t all = brought_keys(into, &u->progress.census, u->keys_from);
+  const uint64_t brought = (uint64_t) ((uint128) all * end / into->word_count);
+  if (!u->progress.census.added)
+    return;
+  bloom_count(into, UNITED, brought - u->counted); /* by modular arithmetic */
+  u->counted = brought;
+  (void) tamis__bloom_watch(into);
+}
+
+/* False: other calls have taken the room that the union needs, or a word is marked. */
+static bool unite_chunk(struct bloom *into, const struct bloom *from, uint64_t first, uint64_t end,
+                        struct fixed_union *u)
+{
+  const bool marked = into->layout == BLOOM_LAYOUT_MARKED;
+  bool room = keys_of_others(into, u) + u->expected <= u->limit ||
+              !chunk_lacks_bits(into, from, first, end);
+  for (uint64_t i = first; i < end && room; i += LINE_WORDS)
+    room = marked ? unite_line(into, from, i, true, &u->progress)
+                  : unite_line(into, from, i, false, &u->progress);
+  count_brought(into, u, room ? end : first);
+  return room;
+}
+
+/* The union has room at first, as the bits show.  The numbers of keys are estimates, so the limit
+ * has room for their errors. */
+static struct fixed_union begin_fixed(const struct bloom *into, const struct bloom *from,
+                                      const struct census *before, uint64_t keys_from,
+                                      uint64_t keys_into)
 {
   const struct bloom_geometry g = bloom_geometry_of(into);
   const double most = bloom_geometry_keys(&g, (uint64_t) bloom_geometry_most_bits(&g));
-  bloom_count(into, UNITED, brought);
-  if ((double) counted_keys(into) <= most + 4 * sqrt(most)) /* as keys of unions are estimates */
-    return true;
-  bloom_count(into, UNITED, -brought); /* by modular arithmetic */
-  return false;
+  struct fixed_union u = {.progress = progress_from_start(into, from), .keys_from = keys_from};
+  u.expected = brought_keys(into, before, keys_from);
+  u.limit = keys_into + u.expected;
+  if (u.limit < (uint64_t) (most + 4 * sqrt(most)))
+    u.limit = (uint64_t) (most + 4 * sqrt(most));
+  return u;
 }
 
 static int merge_fixed(struct bloom *into, const struct bloom *from)
 {
   const struct certain certain = certain_keys(into, from);
-  const uint64_t keys_from = counted_keys(from);
-  const struct census census = census_of(into, from);
-  const uint64_t brought = brought_keys(into, &census, keys_from);
-  struct progress progress = progress_from_start(into, from);
-  if (census.added && (!has_room(into, &certain, &census) || !take_places_of(into, brought)))
+  const uint64_t keys_from = counted_keys(from), keys_into = counted_keys(into);
+  const uint64_t words = into->word_count, part = words / LINE_WORDS / CHUNKS;
+  const uint64_t chunk = (part > CHUNK_LINES ? part : CHUNK_LINES) * LINE_WORDS;
+  const struct census before = census_of(into, from);
+  if (before.added && !has_room(into, &certain, &before))
     return TAMIS_EFULL;
-  HOOK(bloom_union_counted);
-  bool room = unite_all(into, from, &progress);
-  if (!room) { /* fewer keys come than were counted */
-    const uint64_t came = brought_keys(into, &progress.census, keys_from);
-    bloom_count(into, UNITED, came < brought ? came - brought : 0);
-  }
-  if (room && certain_after(into, &certain, census.added) >= bloom_capacity(into))
+  struct fixed_union u = begin_fixed(into, from, &before, keys_from, keys_into);
+  bool room = true;
+  for (uint64_t i = 0; i < words && room; i += chunk)
+    room = unite_chunk(into, from, i, words - i < chunk ? words : i + chunk, &u);
+  if (room && certain_after(into, &certain, before.added) >= bloom_capacity(into))
     raise_fullness(into, FULL);
-  (void) tamis__bloom_watch(into);
   return room ? TAMIS_OK : TAMIS_EFULL;
 }
 
@@ -375,7 +428,7 @@ static int merge_growable(struct bloom *into_first, struct bloom *from_first)
     keys[i] = counted_keys(from[i]);
   for (unsigned i = 0; i < n && result == TAMIS_OK; i++) {
     struct progress progress = progress_from_start(into[i], from[i]);
-    (void) unite_all(into[i], from[i], &progress);
+    unite_all(into[i], from[i], &progress);
     bloom_count(into[i], UNITED, brought_keys(into[i], &progress.census, keys[i]));
     (void) tamis__bloom_watch(into[i]);
   }
@@ -449,9 +502,12 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
       atomic_store_explicit(&both->words[i + j], of_a[j] & of_b[j], memory_order_relaxed);
     count_line(&census, of_a, of_b);
   }
-  const struct bloom_geometry g = bloom_geometry_of(a);
-  struct estimate e = estimate_keys(&g, &census);
-  bloom_count(both, UNITED, (uint64_t) ceil(e.common - 0.5));
+  const struct bloom_geometry g = bloom_geometry_of(both);
+  const double common = estimate_keys(&g, &census).common;
+  const uint64_t bits = census.b - census.added, keys = (uint64_t) ceil(common - 0.5);
+  bloom_count(both, UNITED, keys || !bits ? keys : 1); /* not 0, as its figures follow the bits */
+  if (both->limited)
+    bloom_set_most_keys(both, tamis__bloom_most_beside(&g, bits, keys));
   (void) tamis__bloom_watch(both);
   *out = &both->head;
   return TAMIS_OK;
