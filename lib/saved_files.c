@@ -102,8 +102,8 @@ static int64_t size_of(int fd)
   return S_ISREG(status.st_mode) ? status.st_size : -1;
 }
 
-/* Where the bytes of a packed file go; NULL: nowhere.  Returns how many they are, or 0 if they are too
- * many, or the file is cut. */
+/* Unpacks a file to `to`; NULL: only counts the bytes.  Returns how many they are, or 0 if they are
+ * too many, or the file is cut. */
 static size_t unpack(const unsigned char *from, const unsigned char *end, unsigned char *to)
 {
   size_t done = 0;

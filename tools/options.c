@@ -245,8 +245,7 @@ static const struct argp_option key_entries[] = {
      "The key is what REGEX, an extended one, matches in a line, or what its first group does", 1},
     {"json", KEY_POINTER, "POINTER", 0,
      "The key is the value at POINTER, such as /user/id, of a line in JSON: a string, a number or "
-     "a "
-     "boolean",
+     "a boolean",
      1},
     {"ignore-case", 'i', NULL, 0, "Keys that differ in the case of the letters A to Z are equal",
      1},

@@ -35,12 +35,13 @@ static inline uint64_t counted_keys(const struct bloom *b)
  * (bloom_geometry_most_keys()).  The keys of unions count in full. */
 static inline uint64_t room_for_keys(const struct bloom *b)
 {
-  const uint64_t all = counted_keys(b), own = bloom_counted(b, KEYS);
-  const uint64_t limit = bloom_most_keys(b), most = limit ? limit : bloom_closes_at(b);
-  const uint64_t room = all < most ? most - all : 0, capacity = bloom_capacity(b);
-  if (!b->limited || own + room <= capacity)
+  const uint64_t all = counted_keys(b), limit = bloom_most_keys(b);
+  const uint64_t most = limit ? limit : bloom_closes_at(b), room = all < most ? most - all : 0;
+  if (!b->limited)
     return room;
-  return own < capacity ? capacity - own : 0;
+  const uint64_t own = bloom_counted(b, KEYS), capacity = bloom_capacity(b);
+  const uint64_t of_own = own < capacity ? capacity - own : 0;
+  return room < of_own ? room : of_own;
 }
 
 static inline bool at_capacity(const struct bloom *b)

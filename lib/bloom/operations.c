@@ -299,7 +299,7 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
  * table does not name.
  *
  * A 0 in such a constant stands for a number that is read from the filter, or from a layer's row:
- * the number of sections, if there are more than two; or the whole shape, if one code is for all. */
+ * the number of sections, if there are more than two; or the shape, if one code is for all. */
 FORCE_INLINE struct bloom_shape complete_shape(struct bloom_shape shape,
                                                struct bloom_shape of_filter)
 {

@@ -14,9 +14,9 @@
 
 #include <stddef.h>
 
-/* KEYS: adds that set bits in their last gap.  UNITED: further keys, which a union or an intersection has brought, as unite.c estimates them.
- * REFUSED: refused adds.  In a filter with counters, KEYS are copies, if the filter is growable,
- * and UNITED is the rest (counting.h). */
+/* KEYS: adds that set bits in their last gap.  UNITED: further keys, which a union or an
+ * intersection has brought, as unite.c estimates them.  REFUSED: refused adds.  In a filter with
+ * counters, KEYS are copies, if the filter is growable, and UNITED is the rest (counting.h). */
 enum bloom_counter { KEYS, UNITED, REFUSED, BLOOM_COUNTERS };
 
 /* How near a layer is to the number of keys that it may take.  The value only rises.  LAST: the

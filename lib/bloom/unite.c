@@ -32,10 +32,10 @@
  * [C] Capacity.  A fixed filter that has no room for a union refuses it before a bit changes: the
  *     union first reads all words of both, which gives its exact number of bits.  There is room if
  *     that is at most the number of bits that the capacity allows (bloom_geometry_most_bits()), and
- *     if no more keys than the capacity are certain.  Adds that run meanwhile may take that room.
- *     So after each chunk, the union counts the keys whose bits it has set, for adds to see.  If the
- *     filter is full by then, the union stops with TAMIS_EFULL before the next chunk that lacks
- *     bits.
+ *     if no more keys than the capacity are certain.  Calls that run meanwhile may take that room.
+ *     So after each chunk, the union counts the keys whose bits it has set, for them to see.  If
+ *     they have left too little room for the rest, the union stops with TAMIS_EFULL before the next
+ *     chunk that lacks bits.
  *
  *     In the marked layout no call changes a word with a mark; so the union replaces words as adds
  *     do, by compare-and-swap, and stops at a mark.
@@ -82,7 +82,7 @@
 
 #include <math.h>
 
-/* The chunks of a union of fixed filters: at most so many, of at least so many lines. */
+/* The chunks of a union of fixed filters: about so many, of at least so many lines. */
 enum { CHUNKS = 64, CHUNK_LINES = SMALL(64, 2) };
 
 /* Whether the filter has one layer.  The keys of a filter that has grown are in layers of different
@@ -335,10 +335,10 @@ static uint64_t keys_of_others(const struct bloom *into, const struct fixed_unio
 /* Counts the keys that have come with the words before `end`. */
 static void count_brought(struct bloom *into, struct fixed_union *u, uint64_t end)
 {
-  const uint64_t all = brought_keys(into, &u->progress.census, u->keys_from);
-  const uint64_t brought = (uint64_t) ((uint128) all * end / into->word_count);
   if (!u->progress.census.added)
     return;
+  const uint64_t all = brought_keys(into, &u->progress.census, u->keys_from);
+  const uint64_t brought = (uint64_t) ((uint128) all * end / into->word_count);
   bloom_count(into, UNITED, brought - u->counted); /* by modular arithmetic */
   u->counted = brought;
   (void) tamis__bloom_watch(into);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: for writers: locks a key's bucket pairs, and finds the entry that matches best or a lane.
+ * Layer 2: for writers: locks a key's bucket pairs, and finds the best match or a free lane.
  */
 #ifndef TAMIS_LIB_CUCKOO_PAIR_H
 #define TAMIS_LIB_CUCKOO_PAIR_H

@@ -20,7 +20,7 @@
 #include "cuckoo/snapshot.h"
 #include "table/put.h"
 
-/* The caller holds the stripes of the pair, here and in the functions below. */
+/* The caller holds the stripes of the pair, here and in the next three functions. */
 FORCE_INLINE void clear_entry_locked(const struct bucket_pair *pair,
                                      const struct cuckoo_geometry *g, const struct best_match *best)
 {

@@ -134,8 +134,8 @@ static void count_copies(const struct generation *generation, uint64_t copies)
 }
 
 /* Writes an entry into a free lane: between equal geometries, of the bucket that it had in `from`,
- * if that has room; otherwise of the emptier bucket.  The caller holds the stripes of the pair, here
- * and in add_entry_locked(). */
+ * if that has room; otherwise of the emptier bucket.  The caller holds the stripes of the pair,
+ * here and in add_entry_locked(). */
 static int write_with_copies_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                     struct pair_words words, const struct place *place,
                                     const struct incoming *e)

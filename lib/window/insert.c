@@ -4,8 +4,8 @@
  *
  * An add looks first, without stripes, whether it has anything to write.  It has not if its key is
  * remembered for as long as the add wishes; nor has a unique add if its key is remembered and need
- * not be renewed.  Otherwise the add takes the stripes of the key in all layers, and begins with 1 of
- * table.h.
+ * not be renewed.  Otherwise the add takes the stripes of the key in all layers, and begins with 1
+ * of table.h.
  *
  * In a window of the cuckoo kind a plain add of a key that is remembered adds a copy, and renews
  * all of them: copies.h.  The copies of a key live as long as the one with the latest end.
@@ -17,9 +17,9 @@
  *    - An add never shortens a key's life: of a live entry that is as young as the add wishes, or
  *      younger, it leaves the stamp.  So when a period has ended meanwhile (4 in table.h), the new
  *      stamp is again younger than what was in the lane.
- *    - A stamp of an age above 0 may be one that a jump does not keep.  An add that writes during the
- *      jump writes the oldest stamp that the jump keeps: [T] in table.h.  If it writes nothing, the
- *      key ends with the jump.
+ *    - A stamp of an age above 0 may be one that a jump does not keep.  An add that writes during
+ *      the jump writes the oldest stamp that the jump keeps: [T] in table.h.  If it writes nothing,
+ *      the key ends with the jump.
  *    - Once the lane is written for the second time, one period more may end, and make its stamp
  *      dead.  The writer holds the stripe, so the sweep comes afterwards, as [Q] needs it.  The add
  *      took effect before.

@@ -22,8 +22,8 @@ void tamis__window_sweep(struct window *w, struct window_swept *swept);
 /* Publishes the epoch word after n more periods.  The caller holds `advancing`. */
 void tamis__window_publish(struct window *w, unsigned n);
 
-/* Takes `advancing`.  If its owner was killed, this first sweeps, as the owner may have ended a period
- * and not swept, and completes the owner's jump: [T] in table.h. */
+/* Takes `advancing`.  If its owner was killed, this first sweeps, as the owner may have ended a
+ * period and not swept, and completes the owner's jump: [T] in table.h. */
 void tamis__window_lock_advancing(struct window *w);
 
 #endif

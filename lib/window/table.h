@@ -55,14 +55,16 @@
  *     one stands for the same period as before.  The d - 1 stamps in between stand for periods that
  *     never ran; 8 has cleared the lanes that had them.  No call writes them again.  An add writes
  *     the stamp of 1, which the jump keeps, as d is at most G.  A move, a union (unite.c), and the
- *     add of a key with an end of its own (insert.c) may write older stamps.  Under the stripes they
- *     read the epoch word, then `coming`, and write no stamp that the jump does not keep.  If the sweep has taken one of their stripes, they see
- *     `coming`; if not, the sweep comes after them.  If 9 has come since they read the epoch word,
- *     `coming` is still d steps ahead of that.  If a further jump has begun, `coming` is further
- *     ahead, and the sweep of that jump comes after them.
+ *     add of a key with an end of its own (insert.c) may write older stamps.  Under the stripes
+ *     they read the epoch word, then `coming`, and write no stamp that the jump does not keep.  If
+ *     the sweep has taken one of their stripes, they see `coming`; if not, the sweep comes after
+ *     them.  If 9 has come since they read the epoch word, `coming` is still d steps ahead of that.
+ *     If a further jump has begun, `coming` is further ahead, and the sweep of that jump comes
+ *     after them.
  *
- *     A process that takes `advancing` over from a dead owner sweeps first, as in 8 if the owner was
- *     in a jump, and then does 9.  So a jump that has begun is completed, and `coming` only grows.
+ *     A process that takes `advancing` over from a dead owner sweeps first, as in 8 if the owner
+ *     was in a jump, and then does 9.  So a jump that has begun is completed, and `coming` only
+ *     grows.
  *
  * [A] No false negative.  Suppose that a look-up misses a key that is remembered during all of it.
  *     The look-up reads the epoch word, the version of the fingerprint, the lower bucket, the upper
