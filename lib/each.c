@@ -5,6 +5,7 @@
 #include "base/each.h"
 
 #include "base/compiler.h"
+#include "kinds.h"
 
 #include <string.h>
 
@@ -47,7 +48,7 @@ size_t tamis_contains_each(const tamis_filter *const *filters, size_t n, const v
 {
   const tamis_key wanted_key = {key, len};
   struct wanted wanted = {.key = &wanted_key};
-  if (!filters || (!key && len))
+  if (!filters || !good_key(key, len))
     return nowhere(n, found);
   return contains_each(filters, n, &wanted, found);
 }
@@ -61,16 +62,12 @@ size_t tamis_contains_each_hash(const tamis_filter *const *filters, size_t n, ui
 
 /* ---- several keys ---- */
 
-static bool good_key(const tamis_key *key)
-{
-  return key->data || key->len == 0;
-}
-
 static size_t row_of_key(const tamis_filter *const *filters, size_t n, const tamis_key *key,
                          bool *found)
 {
   struct wanted wanted = {.key = key};
-  return good_key(key) ? contains_each(filters, n, &wanted, found) : nowhere(n, found);
+  return good_key(key->data, key->len) ? contains_each(filters, n, &wanted, found)
+                                       : nowhere(n, found);
 }
 
 /* The answers of one filter for at most FILTER_GROUP keys, by a batch.  In the batch, an invalid
@@ -82,18 +79,12 @@ static size_t column_of_filter(const tamis_filter *f, const tamis_key *keys, con
   size_t hits = 0;
   operations_of(f)->contains_many(f, hashes, n_keys, in);
   for (size_t k = 0; k < n_keys; k++) {
-    in[k] &= good_key(&keys[k]);
+    in[k] &= good_key(keys[k].data, keys[k].len);
     hits += in[k];
     if (found)
       found[k * n] = in[k];
   }
   return hits;
-}
-
-static void hash_keys(const tamis_filter *f, const tamis_key *keys, size_t n_keys, uint64_t *hashes)
-{
-  for (size_t k = 0; k < n_keys; k++)
-    hashes[k] = filter_hash(f, keys[k].data, keys[k].data ? keys[k].len : 0);
 }
 
 /* Looks up at most FILTER_GROUP keys, filter by filter. */
@@ -110,7 +101,7 @@ static size_t columns(const tamis_filter *const *filters, size_t n, const tamis_
       continue;
     }
     if (!hashed_by || !hashed_alike(hashed_by, filters[i]))
-      hash_keys(filters[i], keys, n_keys, hashes);
+      hash_list(filters[i], keys, n_keys, hashes);
     hashed_by = filters[i];
     hits += column_of_filter(filters[i], keys, hashes, n_keys, found ? found + i : NULL, n);
   }

@@ -3,16 +3,11 @@
  * Layer 3: the public functions on keys.  Each checks its arguments, hashes the key, and calls a
  * function of the filter's operations.
  */
-#include "base/filter.h"
+#include "kinds.h"
 
 #include <string.h>
 
 /* ---- single keys ---- */
-
-static bool good_key(const void *key, size_t len)
-{
-  return key || len == 0;
-}
 
 uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len)
 {
@@ -49,55 +44,21 @@ static inline uint64_t count(const tamis_filter *f, uint64_t hash)
   return operations->count ? operations->count(f, hash) : operations->contains(f, hash);
 }
 
-bool tamis_contains_hash(const tamis_filter *f, uint64_t hash)
-{
-  return f && contains(f, hash);
-}
-
-bool tamis_contains(const tamis_filter *f, const void *key, size_t len)
-{
-  return f && good_key(key, len) && contains(f, filter_hash(f, key, len));
-}
-
-int tamis_add_hash(tamis_filter *f, uint64_t hash)
-{
-  return f ? add(f, hash) : TAMIS_EINVAL;
-}
-
-int tamis_add(tamis_filter *f, const void *key, size_t len)
-{
-  return f && good_key(key, len) ? add(f, filter_hash(f, key, len)) : TAMIS_EINVAL;
-}
-
-int tamis_add_unique_hash(tamis_filter *f, uint64_t hash)
-{
-  return f ? add_unique(f, hash) : TAMIS_EINVAL;
-}
-
-int tamis_add_unique(tamis_filter *f, const void *key, size_t len)
-{
-  return f && good_key(key, len) ? add_unique(f, filter_hash(f, key, len)) : TAMIS_EINVAL;
-}
-
-int tamis_remove_hash(tamis_filter *f, uint64_t hash)
-{
-  return f ? remove_one(f, hash) : TAMIS_EINVAL;
-}
-
-int tamis_remove(tamis_filter *f, const void *key, size_t len)
-{
-  return f && good_key(key, len) ? remove_one(f, filter_hash(f, key, len)) : TAMIS_EINVAL;
-}
-
-uint64_t tamis_count_hash(const tamis_filter *f, uint64_t hash)
-{
-  return f ? count(f, hash) : 0;
-}
-
-uint64_t tamis_count(const tamis_filter *f, const void *key, size_t len)
-{
-  return f && good_key(key, len) ? count(f, filter_hash(f, key, len)) : 0;
-}
+/* The two public functions of a call with one key, of which one is given the key's hash. */
+#define KEY_CALL(type, of_key, of_hash, call, filter, refused)                      \
+  type of_hash(filter f, uint64_t hash)                                             \
+  {                                                                                 \
+    return f ? call(f, hash) : (refused);                                           \
+  }                                                                                 \
+  type of_key(filter f, const void *key, size_t len)                                \
+  {                                                                                 \
+    return f && good_key(key, len) ? call(f, filter_hash(f, key, len)) : (refused); \
+  }
+KEY_CALL(bool, tamis_contains, tamis_contains_hash, contains, const tamis_filter *, false)
+KEY_CALL(int, tamis_add, tamis_add_hash, add, tamis_filter *, TAMIS_EINVAL)
+KEY_CALL(int, tamis_add_unique, tamis_add_unique_hash, add_unique, tamis_filter *, TAMIS_EINVAL)
+KEY_CALL(int, tamis_remove, tamis_remove_hash, remove_one, tamis_filter *, TAMIS_EINVAL)
+KEY_CALL(uint64_t, tamis_count, tamis_count_hash, count, const tamis_filter *, 0)
 
 /* ---- batches ---- */
 
@@ -113,16 +74,14 @@ static inline size_t group_length(const struct batch *batch, size_t start)
   return batch->n - start < FILTER_GROUP ? batch->n - start : FILTER_GROUP;
 }
 
-/* The hashes of a group of keys: they stand in the batch, or are written to `room`.  An invalid key
- * hashes like an empty one: only contains_many and count_many let such a key come this far. */
+/* The hashes of a group of keys: they stand in the batch, or are written to `room`.  Of invalid keys,
+ * only contains_many and count_many let any come this far. */
 static const uint64_t *group_hashes(const tamis_filter *f, const struct batch *batch, size_t start,
                                     size_t length, uint64_t room[FILTER_GROUP])
 {
   if (batch->hashes)
     return batch->hashes + start;
-  const tamis_key *keys = batch->keys + start;
-  for (size_t i = 0; i < length; i++)
-    room[i] = filter_hash(f, keys[i].data, keys[i].data ? keys[i].len : 0);
+  hash_list(f, batch->keys + start, length, room);
   return room;
 }
 
@@ -146,12 +105,26 @@ static size_t contains_keys(const tamis_filter *f, const tamis_key *keys, size_t
   return hits;
 }
 
+/* What a kind does without a batch of its own: fetches all memory, before the single calls read it. */
+static void fetch_group(const struct filter_operations *operations, const tamis_filter *f,
+                        const uint64_t *hashes, size_t n)
+{
+  for (size_t i = 0; i < n; i++)
+    operations->prefetch(f, hashes[i]);
+}
+
 static void count_group(const tamis_filter *f, const uint64_t *hashes, size_t n, uint64_t *counts)
 {
   const struct filter_operations *operations = operations_of(f);
   bool found[FILTER_GROUP];
   if (operations->count_many) {
     operations->count_many(f, hashes, n, counts);
+    return;
+  }
+  if (operations->count) {
+    fetch_group(operations, f, hashes, n);
+    for (size_t i = 0; i < n; i++)
+      counts[i] = operations->count(f, hashes[i]);
     return;
   }
   operations->contains_many(f, hashes, n, found);
@@ -202,7 +175,13 @@ static int add_group(tamis_filter *f, const uint64_t *hashes, size_t n, const st
     return operations->kind->add_for
                ? operations->kind->add_for(f, hashes, n, how->periods, how->unique, results)
                : TAMIS_EUNSUPPORTED;
-  (how->unique ? operations->add_unique_many : operations->add_many)(f, hashes, n, results);
+  if (operations->add_many) {
+    (how->unique ? operations->add_unique_many : operations->add_many)(f, hashes, n, results);
+    return TAMIS_OK;
+  }
+  fetch_group(operations, f, hashes, n);
+  for (size_t i = 0; i < n; i++)
+    results[i] = (how->unique ? operations->add_unique : operations->add)(f, hashes[i]);
   return TAMIS_OK;
 }
 
@@ -249,25 +228,17 @@ uint64_t tamis_count_many_hash(const tamis_filter *f, const uint64_t *hashes, si
   return f && hashes ? count_batch(f, (struct batch){.hashes = hashes, .n = n}, counts) : 0;
 }
 
-int tamis_add_many(tamis_filter *f, const tamis_key *keys, size_t n, int *results)
-{
-  return add_batch(f, (struct batch){.keys = keys, .n = n}, &plain, results);
-}
-
-int tamis_add_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
-{
-  return add_batch(f, (struct batch){.hashes = hashes, .n = n}, &plain, results);
-}
-
-int tamis_add_unique_many(tamis_filter *f, const tamis_key *keys, size_t n, int *results)
-{
-  return add_batch(f, (struct batch){.keys = keys, .n = n}, &unique, results);
-}
-
-int tamis_add_unique_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
-{
-  return add_batch(f, (struct batch){.hashes = hashes, .n = n}, &unique, results);
-}
+#define ADD_MANY(of_keys, of_hashes, how)                                           \
+  int of_keys(tamis_filter *f, const tamis_key *keys, size_t n, int *results)       \
+  {                                                                                 \
+    return add_batch(f, (struct batch){.keys = keys, .n = n}, &(how), results);     \
+  }                                                                                 \
+  int of_hashes(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)    \
+  {                                                                                 \
+    return add_batch(f, (struct batch){.hashes = hashes, .n = n}, &(how), results); \
+  }
+ADD_MANY(tamis_add_many, tamis_add_many_hash, plain)
+ADD_MANY(tamis_add_unique_many, tamis_add_unique_many_hash, unique)
 
 /* ---- keys that end by themselves ---- */
 
@@ -278,52 +249,26 @@ static int add_for(tamis_filter *f, uint64_t hash, unsigned periods, bool first)
   return refused == TAMIS_OK ? result : refused;
 }
 
-int tamis_add_for_hash(tamis_filter *f, uint64_t hash, unsigned periods)
-{
-  return f ? add_for(f, hash, periods, false) : TAMIS_EINVAL;
-}
-
-int tamis_add_for(tamis_filter *f, const void *key, size_t len, unsigned periods)
-{
-  return f && good_key(key, len) ? add_for(f, filter_hash(f, key, len), periods, false)
-                                 : TAMIS_EINVAL;
-}
-
-int tamis_add_unique_for_hash(tamis_filter *f, uint64_t hash, unsigned periods)
-{
-  return f ? add_for(f, hash, periods, true) : TAMIS_EINVAL;
-}
-
-int tamis_add_unique_for(tamis_filter *f, const void *key, size_t len, unsigned periods)
-{
-  return f && good_key(key, len) ? add_for(f, filter_hash(f, key, len), periods, true)
-                                 : TAMIS_EINVAL;
-}
-
-int tamis_add_for_many(tamis_filter *f, const tamis_key *keys, size_t n, unsigned periods,
-                       int *results)
-{
-  return add_batch(f, (struct batch){.keys = keys, .n = n}, &(struct how){false, true, periods},
-                   results);
-}
-
-int tamis_add_for_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n, unsigned periods,
-                            int *results)
-{
-  return add_batch(f, (struct batch){.hashes = hashes, .n = n}, &(struct how){false, true, periods},
-                   results);
-}
-
-int tamis_add_unique_for_many(tamis_filter *f, const tamis_key *keys, size_t n, unsigned periods,
-                              int *results)
-{
-  return add_batch(f, (struct batch){.keys = keys, .n = n}, &(struct how){true, true, periods},
-                   results);
-}
-
-int tamis_add_unique_for_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n,
-                                   unsigned periods, int *results)
-{
-  return add_batch(f, (struct batch){.hashes = hashes, .n = n}, &(struct how){true, true, periods},
-                   results);
-}
+#define ADD_FOR(of_key, of_hash, of_keys, of_hashes, unique)                                       \
+  int of_hash(tamis_filter *f, uint64_t hash, unsigned periods)                                    \
+  {                                                                                                \
+    return f ? add_for(f, hash, periods, unique) : TAMIS_EINVAL;                                   \
+  }                                                                                                \
+  int of_key(tamis_filter *f, const void *key, size_t len, unsigned periods)                       \
+  {                                                                                                \
+    return f && good_key(key, len) ? add_for(f, filter_hash(f, key, len), periods, unique)         \
+                                   : TAMIS_EINVAL;                                                 \
+  }                                                                                                \
+  int of_keys(tamis_filter *f, const tamis_key *keys, size_t n, unsigned periods, int *results)    \
+  {                                                                                                \
+    return add_batch(f, (struct batch){.keys = keys, .n = n},                                      \
+                     &(struct how){unique, true, periods}, results);                               \
+  }                                                                                                \
+  int of_hashes(tamis_filter *f, const uint64_t *hashes, size_t n, unsigned periods, int *results) \
+  {                                                                                                \
+    return add_batch(f, (struct batch){.hashes = hashes, .n = n},                                  \
+                     &(struct how){unique, true, periods}, results);                               \
+  }
+ADD_FOR(tamis_add_for, tamis_add_for_hash, tamis_add_for_many, tamis_add_for_many_hash, false)
+ADD_FOR(tamis_add_unique_for, tamis_add_unique_for_hash, tamis_add_unique_for_many,
+        tamis_add_unique_for_many_hash, true)

@@ -44,6 +44,19 @@ static inline bool left_out(const tamis_options *o)
 #endif
 }
 
+static inline bool good_key(const void *key, size_t len)
+{
+  return key || len == 0;
+}
+
+/* Hashes keys.  An invalid key hashes like an empty one. */
+static inline void hash_list(const tamis_filter *f, const tamis_key *keys, size_t n,
+                             uint64_t *hashes)
+{
+  for (size_t i = 0; i < n; i++)
+    hashes[i] = filter_hash(f, keys[i].data, keys[i].data ? keys[i].len : 0);
+}
+
 /* Fills all of *out. */
 void tamis__fill_stats(const tamis_filter *f, tamis_stats *out);
 

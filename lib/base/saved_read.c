@@ -511,18 +511,11 @@ static int refuse(tamis_filter *f, uint64_t hash)
   return TAMIS_EUNSUPPORTED;
 }
 
-static void refuse_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
-{
-  (void) f, (void) hashes;
-  for (size_t i = 0; i < n; i++)
-    results[i] = TAMIS_EUNSUPPORTED;
-}
-
 struct filter_operations tamis__read_only(const struct filter_operations *operations)
 {
   struct filter_operations changed = *operations;
   changed.add = changed.add_unique = refuse;
-  changed.add_many = changed.add_unique_many = refuse_many;
+  changed.add_many = changed.add_unique_many = NULL;
   changed.remove = NULL;
   changed.read_only = true;
   return changed;

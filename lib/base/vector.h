@@ -16,8 +16,7 @@
  * one, and another thread added the key in between, then the first look-up would find the key and
  * the second one would not.  Nor do gathers pay: docs/reference/performance.md has the figures.
  *
- * The processor decides which code runs: for a cuckoo filter when it is created, for a Bloom filter
- * in each batch.  Where there is no such code, vectors_usable() is false and TAMIS_VECTORS is not
+ * The processor decides in each batch which code runs.  Where there is no such code, vectors_usable() is false and TAMIS_VECTORS is not
  * defined: on other processors; and in builds for tests in which a schedule is replayed or a
  * sanitizer looks at each access.
  */
@@ -26,6 +25,8 @@
 
 #include "base/compiler.h"
 #include "base/hash.h"
+
+enum { VECTOR_LANES = 8 };
 
 #if defined(__x86_64__) && !defined(TAMIS_HOOKS) && !defined(TAMIS_SANITIZED)
 
@@ -40,8 +41,6 @@ typedef uint64_t vector __attribute__((vector_size(64)));
 
 /* A set of lanes: bit i for lane i. */
 typedef unsigned vector_lanes;
-
-enum { VECTOR_LANES = 8 };
 
 static inline bool vectors_usable(void)
 {

@@ -13,7 +13,6 @@
 #include "cuckoo/lookup.h"
 #include "cuckoo/operations.h"
 #include "cuckoo/save.h"
-#include "cuckoo/vectors.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,36 +20,29 @@
 /* ---- operations ---- */
 
 #define tamis__cuckoo_contains_each_any NULL
-#define TABLE(sort, many)                                                                \
-  {                                                                                      \
-    .kind = &tamis__cuckoo_kind, .contains = tamis__cuckoo_contains_##sort,              \
-    .contains_many = NOT_COMPACT(many), .prefetch = NOT_COMPACT(tamis__cuckoo_prefetch), \
-    .contains_each = NOT_COMPACT(tamis__cuckoo_contains_each_##sort),                    \
-    .add = NOT_IN_READER(tamis__cuckoo_add_##sort),                                      \
-    .add_unique = NOT_IN_READER(tamis__cuckoo_add_unique_##sort),                        \
-    .add_many = NOT_COMPACT(tamis__cuckoo_add_many_##sort),                              \
-    .add_unique_many = NOT_COMPACT(tamis__cuckoo_add_unique_many_##sort),                \
-    .remove = NOT_IN_READER(tamis__cuckoo_remove_##sort),                                \
-    .count = NOT_IN_READER(tamis__cuckoo_count),                                         \
-    .count_many = NOT_COMPACT(tamis__cuckoo_count_many),                                 \
+#define OPERATIONS(sort)                                                    \
+  {                                                                         \
+    .kind = &tamis__cuckoo_kind, .contains = tamis__cuckoo_contains_##sort, \
+    .contains_many = NOT_COMPACT(tamis__cuckoo_contains_many_##sort),       \
+    .prefetch = NOT_COMPACT(tamis__cuckoo_prefetch),                        \
+    .contains_each = NOT_COMPACT(tamis__cuckoo_contains_each_##sort),       \
+    .add = NOT_IN_READER(tamis__cuckoo_add_##sort),                         \
+    .add_unique = NOT_IN_READER(tamis__cuckoo_add_unique_##sort),           \
+    .add_many = NOT_COMPACT(tamis__cuckoo_add_many_##sort),                 \
+    .add_unique_many = NOT_COMPACT(tamis__cuckoo_add_unique_many_##sort),   \
+    .remove = NOT_IN_READER(tamis__cuckoo_remove_##sort),                   \
+    .count = NOT_IN_READER(tamis__cuckoo_count),                            \
+    .count_many = NOT_COMPACT(tamis__cuckoo_count_many),                    \
   }
-
-/* The second table is for processors with vector instructions. */
-#define OPERATIONS(sort)                                        \
-  static const struct filter_operations sort##_operations[] = { \
-      TABLE(sort, tamis__cuckoo_contains_many_##sort),          \
-      TABLE(sort, tamis__cuckoo_contains_many_##sort##_by_vectors)};
-OPERATIONS(growable)
-OPERATIONS(fixed)
-
-const struct filter_operations tamis__cuckoo_any = TABLE(any, tamis__cuckoo_contains_many_any);
+static const struct filter_operations growable = OPERATIONS(growable), fixed = OPERATIONS(fixed);
+const struct filter_operations tamis__cuckoo_any = OPERATIONS(any);
 
 static const struct filter_operations *operations_for(const struct cuckoo *c)
 {
   const struct cuckoo_geometry *g = &c->first.geometry;
   if (g->needs_second_hash || cuckoo_generations(c) > 1)
     return &tamis__cuckoo_any;
-  return &(g->shape.ages ? growable_operations : fixed_operations)[vectors_usable()];
+  return g->shape.ages ? &growable : &fixed;
 }
 
 static struct cuckoo_spec spec_of(const tamis_options *o)

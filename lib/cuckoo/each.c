@@ -129,62 +129,38 @@ FORCE_INLINE size_t contains_each(const tamis_filter *const *filters, size_t n,
   return tamis__each_search(filters, n, wanted, found, way, &alike);
 }
 
-/* ---- filters that grow ---- */
-
-static bool
-prefetch_growable(const tamis_filter *const *filters, const void *common,
-                  uint64_t places[EACH_BLOCK], /* NOLINT(readability-non-const-parameter) */
-                  bool more)
-{
-  (void) places;
-  return prefetch_alike(filters, common, more, true);
-}
-
-static bool contains_growable(const tamis_filter *const *filters, const void *common,
-                              const uint64_t places[EACH_BLOCK], bool *found)
+FORCE_INLINE bool contains_block(const tamis_filter *const *filters, const void *common,
+                                 bool *found, bool growable)
 {
   const struct cuckoo_alike alike = *(const struct cuckoo_alike *) common;
-  (void) places;
-  reader_token token = reader_enter();
+  reader_token token = growable ? reader_enter() : NULL;
   UNROLL
   for (unsigned i = 0; i < EACH_BLOCK; i++)
-    found[i] = contains_alike(const_cuckoo_of(filters[i]), &alike, common, true);
-  reader_leave(token);
+    found[i] = contains_alike(const_cuckoo_of(filters[i]), &alike, common, growable);
+  if (growable)
+    reader_leave(token);
   return true;
 }
 
-size_t tamis__cuckoo_contains_each_growable(const tamis_filter *const *filters, size_t n,
-                                            struct wanted *wanted, bool *found)
-{
-  static const struct each_way way = {prefetch_growable, contains_growable};
-  return contains_each(filters, n, wanted, found, &way, true);
-}
-
-/* ---- filters that do not ---- */
-
-static bool
-prefetch_fixed(const tamis_filter *const *filters, const void *common,
-               uint64_t places[EACH_BLOCK], /* NOLINT(readability-non-const-parameter) */
-               bool more)
-{
-  (void) places;
-  return prefetch_alike(filters, common, more, false);
-}
-
-static bool contains_fixed(const tamis_filter *const *filters, const void *common,
-                           const uint64_t places[EACH_BLOCK], bool *found)
-{
-  const struct cuckoo_alike alike = *(const struct cuckoo_alike *) common;
-  (void) places;
-  UNROLL
-  for (unsigned i = 0; i < EACH_BLOCK; i++)
-    found[i] = contains_alike(const_cuckoo_of(filters[i]), &alike, common, false);
-  return true;
-}
-
-size_t tamis__cuckoo_contains_each_fixed(const tamis_filter *const *filters, size_t n,
-                                         struct wanted *wanted, bool *found)
-{
-  static const struct each_way way = {prefetch_fixed, contains_fixed};
-  return contains_each(filters, n, wanted, found, &way, false);
-}
+/* The functions for filters that grow, and for those that do not. */
+#define CALLS(sort, growable)                                                              \
+  static bool prefetch_each_##sort(const tamis_filter *const *filters, const void *common, \
+                                   uint64_t places[EACH_BLOCK], bool more)                 \
+  {                                                                                        \
+    (void) places;                                                                         \
+    return prefetch_alike(filters, common, more, growable);                                \
+  }                                                                                        \
+  static bool look_up_each_##sort(const tamis_filter *const *filters, const void *common,  \
+                                  const uint64_t places[EACH_BLOCK], bool *found)          \
+  {                                                                                        \
+    (void) places;                                                                         \
+    return contains_block(filters, common, found, growable);                               \
+  }                                                                                        \
+  size_t tamis__cuckoo_contains_each_##sort(const tamis_filter *const *filters, size_t n,  \
+                                            struct wanted *wanted, bool *found)            \
+  {                                                                                        \
+    static const struct each_way way = {prefetch_each_##sort, look_up_each_##sort};        \
+    return contains_each(filters, n, wanted, found, &way, growable);                       \
+  }
+CALLS(growable, true) /* NOLINT(readability-non-const-parameter) */
+CALLS(fixed, false)   /* NOLINT(readability-non-const-parameter) */

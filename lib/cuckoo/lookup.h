@@ -31,13 +31,6 @@ size_t tamis__cuckoo_contains_many_growable(const tamis_filter *f, const uint64_
 size_t tamis__cuckoo_contains_many_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                          bool *found);
 
-/* For a few keys of a batch, with less stack.  In a growable filter the caller is a reader, and the
- * misses are valid if there is still one generation after the last look-up. */
-size_t tamis__cuckoo_contains_few_growable(const tamis_filter *f, const uint64_t *hashes, size_t n,
-                                           bool *found);
-size_t tamis__cuckoo_contains_few_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n,
-                                        bool *found);
-
 /* `contains_each`: cuckoo/each.c. */
 size_t tamis__cuckoo_contains_each_growable(const tamis_filter *const *filters, size_t n,
                                             struct wanted *wanted, bool *found);

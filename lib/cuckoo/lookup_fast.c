@@ -9,6 +9,7 @@
 #include "cuckoo/lookup.h"
 
 #include "base/compiler.h"
+#include "cuckoo/vectors.h"
 
 /* A flag in lookup.entry, which uses at most 32 bits: the segment comes from the uneven split. */
 static const uint64_t FROM_UNEVEN_SPLIT = UINT64_C(1) << 63;
@@ -162,35 +163,22 @@ static inline size_t group_size(size_t i, size_t n)
   return n - i < LOOKUP_GROUP ? n - i : LOOKUP_GROUP;
 }
 
+/* For a few keys, with less stack. */
 FORCE_INLINE size_t contains_few(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                                  bool *found, bool growable)
 {
   size_t hits = 0;
   for (size_t i = 0; i < n; i += LOOKUP_GROUP) {
+    const size_t length = group_size(i, n);
     struct lookup lookups[LOOKUP_GROUP];
-    prepare_group(c, hashes + i, group_size(i, n), lookups, growable);
-    hits +=
-        finish_group(c, hashes + i, group_size(i, n), lookups, found ? found + i : NULL, growable);
+    prepare_group(c, hashes + i, length, lookups, growable);
+    hits += finish_group(c, hashes + i, length, lookups, found ? found + i : NULL, growable);
   }
   return hits;
 }
 
-size_t tamis__cuckoo_contains_few_growable(const tamis_filter *f, const uint64_t *hashes, size_t n,
-                                           bool *found)
-{
-  return contains_few(const_cuckoo_of(f), hashes, n, found, true);
-}
-
-size_t tamis__cuckoo_contains_few_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n,
-                                        bool *found)
-{
-  return contains_few(const_cuckoo_of(f), hashes, n, found, false);
-}
-
-/* The misses are valid if there is still one generation after the last look-up; otherwise the
- * general path looks all keys up again. */
-FORCE_INLINE size_t contains_many_in_first(const struct cuckoo *c, const uint64_t *hashes, size_t n,
-                                           bool *found, bool growable)
+FORCE_INLINE size_t contains_ahead(const struct cuckoo *c, const uint64_t *hashes, size_t n,
+                                   bool *found, bool growable)
 {
   struct lookup ahead[FILTER_AHEAD];
   size_t hits = 0;
@@ -203,6 +191,59 @@ FORCE_INLINE size_t contains_many_in_first(const struct cuckoo *c, const uint64_
     if (i < n)
       prepare_group(c, hashes + i, group_size(i, n), lookups, growable);
   }
+  return hits;
+}
+
+#ifdef TAMIS_VECTORS
+
+static NEVER_INLINE size_t contains_without_vectors(const struct cuckoo *c, const uint64_t *hashes,
+                                                    size_t n, bool *found, bool growable)
+{
+  return contains_few(c, hashes, n, found, growable);
+}
+
+VECTOR_CODE FORCE_INLINE size_t vector_contains_many(const struct cuckoo *c, const uint64_t *hashes,
+                                                     size_t n, bool *found, bool growable)
+{
+  struct cuckoo_keys ahead[FILTER_AHEAD / VECTOR_LANES];
+  size_t hits = 0;
+  for (size_t i = 0; i < n + FILTER_AHEAD; i += VECTOR_LANES) {
+    struct cuckoo_keys *keys = &ahead[i % FILTER_AHEAD / VECTOR_LANES];
+    if (i >= FILTER_AHEAD) {
+      size_t turn = i - FILTER_AHEAD, left = n - turn < VECTOR_LANES ? n - turn : VECTOR_LANES;
+      bool *of_turn = found ? found + turn : NULL;
+      vector_lanes in;
+      hits += __builtin_expect(vector_lookup_pairs(c, keys, &in, growable), 1)
+                  ? vector_found(in, left, of_turn)
+                  : contains_without_vectors(c, hashes + turn, left, of_turn, growable);
+    }
+    if (i < n)
+      vector_prepare_pairs(c, hashes + i, n - i, keys, growable);
+  }
+  return hits;
+}
+
+VECTOR_CODE static NEVER_INLINE size_t contains_by_vectors(const struct cuckoo *c,
+                                                           const uint64_t *hashes, size_t n,
+                                                           bool *found, bool growable)
+{
+  return growable ? vector_contains_many(c, hashes, n, found, true)
+                  : vector_contains_many(c, hashes, n, found, false);
+}
+
+#else
+#define contains_by_vectors contains_few
+#endif
+
+/* A few keys are faster without vectors, whose functions have some work at the start.  The misses
+ * are valid if there is still one generation after the last look-up; otherwise the general path
+ * looks all keys up again. */
+FORCE_INLINE size_t contains_many_in_first(const struct cuckoo *c, const uint64_t *hashes, size_t n,
+                                           bool *found, bool growable)
+{
+  const size_t hits = n <= VECTOR_LANES  ? contains_few(c, hashes, n, found, growable)
+                      : vectors_usable() ? contains_by_vectors(c, hashes, n, found, growable)
+                                         : contains_ahead(c, hashes, n, found, growable);
   return !growable || cuckoo_generations(c) == 1
              ? hits
              : tamis__cuckoo_contains_many_any(&c->head, hashes, n, found);

@@ -25,7 +25,7 @@
  *    growth.*, shrink.c  split segments and open generations; join and drop segments
  *    pair.*        locks a key's bucket pairs, and finds the best match there
  *    lookup.*      contains; lookup_fast.c: a faster one for one generation
- *    vectors.*     batches of contains, with vector instructions
+ *    vectors.h     batches of contains, with vector instructions
  *    copies.*      count
  *    insert.*      add and unique add
  *    remove.*      remove

@@ -152,11 +152,3 @@ uint64_t tamis__counted_count(const tamis_filter *f, uint64_t hash)
     tamis__counter_note((struct counters *) &w->counters, WINDOW_LOOKUP_RETRIES);
   }
 }
-
-void tamis__counted_count_many(const tamis_filter *f, const uint64_t *hashes, size_t n,
-                               uint64_t *counts)
-{
-  fetch(f, hashes, n);
-  for (size_t i = 0; i < n; i++)
-    counts[i] = tamis__counted_count(f, hashes[i]);
-}

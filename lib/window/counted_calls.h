@@ -24,7 +24,5 @@ void tamis__counted_add_unique_many(tamis_filter *f, const uint64_t *hashes, siz
                                     int *results);
 int tamis__counted_remove(tamis_filter *f, uint64_t hash);
 uint64_t tamis__counted_count(const tamis_filter *f, uint64_t hash);
-void tamis__counted_count_many(const tamis_filter *f, const uint64_t *hashes, size_t n,
-                               uint64_t *counts);
 
 #endif

@@ -95,13 +95,3 @@ uint64_t tamis__window_count_copies(const tamis_filter *f, uint64_t hash)
   unlock_pairs(w, &locked);
   return copies;
 }
-
-void tamis__window_count_copies_many(const tamis_filter *f, const uint64_t *hashes, size_t n,
-                                     uint64_t *counts)
-{
-  bool found[FILTER_GROUP];
-  /* This also fetches the memory of all keys. */
-  const_window_of(f)->operations.contains_many(f, hashes, n, found);
-  for (size_t i = 0; i < n; i++)
-    counts[i] = found[i] ? tamis__window_count_copies(f, hashes[i]) : 0;
-}

@@ -12,8 +12,4 @@
 int tamis__window_remove(tamis_filter *f, uint64_t hash);
 uint64_t tamis__window_count_copies(const tamis_filter *f, uint64_t hash);
 
-/* At most FILTER_GROUP hashes. */
-void tamis__window_count_copies_many(const tamis_filter *f, const uint64_t *hashes, size_t n,
-                                     uint64_t *counts);
-
 #endif
