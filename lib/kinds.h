@@ -70,6 +70,13 @@ int tamis__read_load_options(const tamis_load_options *options, tamis_load_optio
 int tamis__load(const tamis_load_options *options, struct saved_reader *r, tamis_filter **out);
 int tamis__save(const tamis_filter *f, tamis_write_function write, void *context);
 
+static inline bool file_access_is_valid(const tamis_file_access *access)
+{
+  enum { NEEDED = 0600, ALL = 0777 };
+  return !access || ((access->mode & NEEDED) == NEEDED && access->mode <= ALL &&
+                     access->group >= -1 && access->group < UINT32_MAX);
+}
+
 /* Whether a pointer to an allocator can be used. */
 static inline bool good_allocator(const tamis_allocator *a)
 {

@@ -24,13 +24,15 @@ static int write_to_file(void *file, const void *data, size_t size)
   return tamis__file_write(file, data, size);
 }
 
-static int save_file(const tamis_filter *f, const char *path)
+static int save_file(const tamis_filter *f, const char *path, const tamis_file_access *access)
 {
   struct new_file file;
   int result = tamis__file_begin(&file, path, FILE_OWNER_ONLY);
   if (result != TAMIS_OK)
     return result;
-  result = tamis__save(f, write_to_file, &file);
+  result = tamis__file_give(file.fd, access);
+  if (result == TAMIS_OK)
+    result = tamis__save(f, write_to_file, &file);
   if (result == TAMIS_OK)
     result = tamis__file_commit(&file);
   if (result != TAMIS_OK)
@@ -38,14 +40,19 @@ static int save_file(const tamis_filter *f, const char *path)
   return result;
 }
 
-int tamis_save_file(const tamis_filter *f, const char *path)
+int tamis_save_file_as(const tamis_filter *f, const char *path, const tamis_file_access *access)
 {
-  if (!f || !path)
+  if (!f || !path || !file_access_is_valid(access))
     return TAMIS_EINVAL;
   int cancellation = cancellation_disable();
-  int result = save_file(f, path);
+  int result = save_file(f, path, access);
   cancellation_restore(cancellation);
   return result;
+}
+
+int tamis_save_file(const tamis_filter *f, const char *path)
+{
+  return tamis_save_file_as(f, path, NULL);
 }
 
 /* ---- loading ---- */

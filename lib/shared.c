@@ -234,13 +234,24 @@ static int fill_in_place(const struct wanted *w, struct shared_file *file)
   return result;
 }
 
+static int begin_file(const struct wanted *w, struct new_file *new)
+{
+  if (tamis__file_begin(new, w->path, FILE_OWNER_ONLY) != TAMIS_OK)
+    return refuse_call(w, "created");
+  if (tamis__file_give(new->fd, w->options.access) == TAMIS_OK)
+    return TAMIS_OK;
+  int result = refuse_call(w, "given the mode and the group of `access`");
+  tamis__file_abandon(new);
+  return result;
+}
+
 /* Writes a new file, unless there is one when it gets its name. */
 static int create_file(const struct wanted *w)
 {
   struct new_file new;
-  int result = tamis__file_begin(&new, w->path, FILE_OWNER_ONLY);
+  int result = begin_file(w, &new);
   if (result != TAMIS_OK)
-    return refuse_call(w, "created");
+    return result;
   struct shared_file file = {.fd = new.fd};
   result = fill_file(w, &file);
   if (result == TAMIS_OK && tamis__file_commit_new(&new) != TAMIS_OK)
@@ -334,8 +345,9 @@ static int check_new(const struct wanted *w, const struct shared_file *found)
     return result;
   if (found)
     return fill_file(w, &(struct shared_file){.fd = found->fd, .asked = true});
-  if (tamis__file_begin(&new, w->path, FILE_OWNER_ONLY) != TAMIS_OK)
-    return refuse_call(w, "created");
+  result = begin_file(w, &new);
+  if (result != TAMIS_OK)
+    return result;
   result = fill_file(w, &(struct shared_file){.fd = new.fd, .asked = true});
   tamis__file_abandon(&new);
   return result;

@@ -78,7 +78,7 @@ enum {
   MAX_WINDOW = 64,
   /* The sizes of the structs in the first version with this soname.  They never grow: programs that
    * only know these sizes are served, and tamis_options_init() writes no more bytes. */
-  FIRST_OPTIONS_SIZE = offsetof(tamis_options, cleared_from) + sizeof(size_t)
+  FIRST_OPTIONS_SIZE = offsetof(tamis_options, access) + sizeof(const tamis_file_access *)
 };
 
 void tamis_options_init(tamis_options *options)
@@ -185,6 +185,12 @@ static int check_fields(const struct refusal *why, const tamis_options *o)
   if (o->stripes > MAX_STRIPES)
     return tamis__refuse(why, TAMIS_EINVAL, "stripes is %u; it must be from 0 to %d", o->stripes,
                          MAX_STRIPES);
+  if (!file_access_is_valid(o->access))
+    return tamis__refuse(
+        why, TAMIS_EINVAL,
+        "access->mode is 0%o and access->group %lld; the mode must be from 0600 to "
+        "0777, with the bits of 0600, and the group -1 or the number of one",
+        o->access->mode, (long long) o->access->group);
   return check_allocator(why, o->allocator);
 }
 

@@ -2,6 +2,7 @@
  *
  * tamis build: saves a filter of the lines of some files.
  */
+#include "access.h"
 #include "chain.h"
 #include "commands.h"
 #include "live.h"
@@ -28,9 +29,10 @@ struct build_options {
   bool fixed;
 };
 
-static const struct argp_child children[] = {{&filter_argp, 0, NULL, 0}, {&key_argp, 0, NULL, 0},
-                                             {&run_argp, 0, NULL, 0},    {&help_argp, 0, NULL, 0},
-                                             {&live_argp, 0, NULL, 0},   {NULL, 0, NULL, 0}};
+static const struct argp_child children[] = {{&access_argp, 0, NULL, 0}, {&filter_argp, 0, NULL, 0},
+                                             {&key_argp, 0, NULL, 0},    {&run_argp, 0, NULL, 0},
+                                             {&help_argp, 0, NULL, 0},   {&live_argp, 0, NULL, 0},
+                                             {NULL, 0, NULL, 0}};
 enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)

@@ -2,6 +2,7 @@
  *
  * tamis dedup: writes each distinct line once.
  */
+#include "access.h"
 #include "chain.h"
 #include "commands.h"
 #include "interrupt.h"
@@ -31,10 +32,10 @@ struct dedup_options {
   size_t file_count;
 };
 
-static const struct argp_child children[] = {{&filter_argp, 0, NULL, 0}, {&window_argp, 0, NULL, 0},
-                                             {&key_argp, 0, NULL, 0},    {&run_argp, 0, NULL, 0},
-                                             {&help_argp, 0, NULL, 0},   {&live_argp, 0, NULL, 0},
-                                             {NULL, 0, NULL, 0}};
+static const struct argp_child children[] = {{&access_argp, 0, NULL, 0}, {&filter_argp, 0, NULL, 0},
+                                             {&window_argp, 0, NULL, 0}, {&key_argp, 0, NULL, 0},
+                                             {&run_argp, 0, NULL, 0},    {&help_argp, 0, NULL, 0},
+                                             {&live_argp, 0, NULL, 0},   {NULL, 0, NULL, 0}};
 enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)

@@ -8,6 +8,7 @@
  * A file that was read has the stamp that it had before and after that.  If it changed meanwhile, or
  * could not be read to its end, its entry has no filter: it may hold any key.
  */
+#include "access.h"
 #include "commands.h"
 #include "index_file.h"
 #include "interrupt.h"
@@ -39,8 +40,11 @@ struct index_options {
 
 static const double usual_fpp = 0.01;
 
-static const struct argp_child children[] = {
-    {&key_argp, 0, NULL, 0}, {&run_argp, 0, NULL, 0}, {&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+static const struct argp_child children[] = {{&access_argp, 0, NULL, 0},
+                                             {&key_argp, 0, NULL, 0},
+                                             {&run_argp, 0, NULL, 0},
+                                             {&help_argp, 0, NULL, 0},
+                                             {NULL, 0, NULL, 0}};
 enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "live.h"
 
+#include "access.h"
 #include "clock.h"
 #include "commands.h"
 #include "estimate.h"
@@ -75,6 +76,7 @@ static tamis_options new_filter(const struct live_options *live,
   uint64_t most, bytes;
   filter.layout = live->layout;
   filter.seed = live->seed;
+  filter.access = access_given();
   if (filter.capacity == 0) {
     filter.capacity = estimate_distinct(inputs->files, inputs->count, &options->keys, &most);
     filter.capacity = at_least(filter.capacity);

@@ -2,6 +2,7 @@
  *
  * tamis merge: unites saved filters.
  */
+#include "access.h"
 #include "commands.h"
 #include "options.h"
 #include "report.h"
@@ -20,7 +21,8 @@ struct merge_options {
   size_t file_count;
 };
 
-static const struct argp_child children[] = {{&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+static const struct argp_child children[] = {
+    {&help_argp, 0, NULL, 0}, {&access_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): argp defines the type */
 static error_t parse(int key, char *argument, struct argp_state *state)

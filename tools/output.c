@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "output.h"
 
+#include "access.h"
 #include "interrupt.h"
 #include "report.h"
 #include "retry.h"
@@ -271,7 +272,7 @@ bool output_open_filter(struct output *output, const char *path, const struct in
 {
   bool good = open_with_mode(output, MODE_OF_FILTERS, path, inputs);
   output->durable = true;
-  return good;
+  return good && (path == NULL || access_give(output->fd) || cannot_write(path, errno));
 }
 
 bool output_replaces(const struct output *output)

@@ -19,10 +19,8 @@
  *     tamis_stats_text(filter, TAMIS_PROMETHEUS, "name", write, context)
  *     tamis_destroy(filter)                              when no thread uses it any more
  *
- * examples/quick has whole programs; tamis.hpp is for C++17.
- *
- * This header says what a caller needs at the call.  The fine print of each call stands in the
- * call's manual page (for example `man tamis_add`), which takes it from docs/manual/details/.
+ * examples/quick has whole programs; tamis.hpp is for C++17.  The fine print of each call stands in
+ * the call's manual page (for example `man tamis_add`), which takes it from docs/manual/details/.
  *
  * The contract of a function has up to four fixed lines:
  *   Threads  which other calls may run at the same time on the same filter
@@ -93,10 +91,9 @@ typedef enum tamis_kind {
   TAMIS_BLOOM = 1,  /* add, add_unique, contains: without a window none takes a lock, with one
                       contains does not */
   TAMIS_CUCKOO = 2, /* also remove, and growth at a bounded rate; contains is lock-free */
-  TAMIS_COUNTING_BLOOM = 3 /* a Bloom filter with removes: a counter of four bits in place of each
-                              bit; add and contains are lock-free.  A cuckoo filter takes a fraction
-                              of its memory, and is nearly always the better choice
-                              (docs/use/counting.md) */
+  TAMIS_COUNTING_BLOOM = 3 /* a Bloom filter with removes, by counters of four bits; add and
+                              contains are lock-free.  A cuckoo filter, which takes a fraction of
+                              its memory, is nearly always better (docs/use/counting.md) */
 } tamis_kind;
 
 typedef enum tamis_layout {
@@ -124,13 +121,18 @@ typedef struct tamis_allocator {
 /* Hashes `len` bytes at `key`, never NULL, to 64 bits, keyed with `seed`; many threads call it. */
 typedef uint64_t (*tamis_hash_function)(void *context, const void *key, size_t len, uint64_t seed);
 
+/* Who may open a new file: its permission bits, from 0600 to 0777 with those of 0600 set, whatever
+ * the umask is, and the number of its group, or -1 for the group that the system gives it. */
+typedef struct tamis_file_access {
+  unsigned mode;
+  int64_t group;
+} tamis_file_access;
+
 /* What to create.  Always start from TAMIS_OPTIONS_INIT, or from tamis_options_init(): either sets
  * the struct's size, by which later versions add fields without breaking programs built today. */
 typedef struct tamis_options {
-  /* sizeof (tamis_options) */
-  size_t struct_size;
-  /* Default TAMIS_BLOOM. */
-  tamis_kind kind;
+  size_t struct_size; /* sizeof (tamis_options) */
+  tamis_kind kind;    /* default TAMIS_BLOOM */
   /* Distinct keys expected, 1 to about 2^40; not rounded.  No default. */
   uint64_t capacity;
   /* False-positive probability with `capacity` keys in, 0 < fpp < 1; default 0.01.  Filters keep it
@@ -144,9 +146,8 @@ typedef struct tamis_options {
   /* The filter never takes more bytes than this.  0 (default): no limit.  A growable Bloom filter
    * gets TAMIS_EFULL when its last layer is full and the next layer would exceed max_bytes. */
   uint64_t max_bytes;
-  /* 0 (default): a fresh random seed from getrandom(2).  Such a seed keeps out those who prepare
-   * keys that collide without having seen hashes, as far as XXH3 does: XXH3 is not a cryptographic
-   * function (SECURITY.md). */
+  /* 0 (default): a fresh random seed from getrandom(2), against keys that are made to collide by
+   * whoever has not seen hashes.  XXH3 is not a cryptographic function (SECURITY.md). */
   uint64_t seed;
   /* Bloom: default TAMIS_LAYOUT_BLOCKED, the only one of a counting Bloom filter. */
   tamis_layout layout;
@@ -156,8 +157,7 @@ typedef struct tamis_options {
   unsigned stripes;
   /* NULL (default): XXH3, keyed with the seed. */
   tamis_hash_function hash;
-  /* Passed to `hash`. */
-  void *hash_context;
+  void *hash_context; /* passed to `hash` */
   /* NULL (default): malloc and mmap.  Otherwise the struct is copied. */
   const tamis_allocator *allocator;
   /* 0 (default): keys stay.  G, at most 64: the filter is a sliding window, Bloom or cuckoo, which
@@ -169,12 +169,15 @@ typedef struct tamis_options {
   /* 0 (default): the contents of the allocator's blocks do not matter.  Otherwise, blocks of this
    * many bytes and more are zero when the allocator returns them, as those of calloc() are. */
   size_t cleared_from;
+  /* tamis_open_shared: who may open the file that the call creates.  NULL (default): its owner
+   * (mode 0600).  Only that call reads the struct. */
+  const tamis_file_access *access;
 } tamis_options;
 
 #define TAMIS_OPTIONS_INIT                                                                        \
   {                                                                                               \
     sizeof(tamis_options), TAMIS_BLOOM, 0, 0.01, true, 0, 0, TAMIS_LAYOUT_BLOCKED, 0, NULL, NULL, \
-        NULL, 0, false, 0                                                                         \
+        NULL, 0, false, 0, NULL                                                                   \
   }
 
 /* The same as *options = TAMIS_OPTIONS_INIT, for languages that have no macros.  NULL is fine.
@@ -420,18 +423,16 @@ typedef struct tamis_stats {
   /* Cuckoo: the load factor, the part of the room for fingerprints that is in use. */
   double occupancy;
   /* Cuckoo, and windows: how often entries were moved to make room for a key.  This field and the
-   * next four count from the creation of the filter, or from its load, and are 0 in the figures of
-   * a saved one. */
+   * next four count from the creation or the load, and are 0 in the figures of a saved filter. */
   uint64_t evictions;
-  /* Cuckoo: how often no move made room: the filter then grew, counted copies, or refused a key. */
+  /* Cuckoo: how often no move made room, so that the filter grew, counted copies or refused. */
   uint64_t failed_searches;
   /* Adds of keys that got TAMIS_EFULL or TAMIS_ENOMEM. */
   uint64_t refused_adds;
   /* Cuckoo: how often a look-up began again because entries or segments had moved under it. */
   uint64_t lookup_retries;
-  /* Cuckoo: the longest time, in nanoseconds, that a call took for one step of growth (a split, a
-   * new generation, a segment for new keys, or a count of the copies in one), without waiting for
-   * other such steps. */
+  /* Cuckoo: the longest time, in nanoseconds, that a call took for one step of growth, without
+   * waiting for other steps. */
   uint64_t longest_growth_ns;
   /* Bloom: layers, which take new keys one after the other, each as many as all before it.  A
    * look-up searches all layers.  1 for a cuckoo filter. */
@@ -456,8 +457,7 @@ typedef struct tamis_stats {
 TAMIS_API void tamis_stats_init(tamis_stats *stats);
 
 /* Fills *out.  Start from TAMIS_STATS_INIT, or from tamis_stats_init().  The cost for a large
- * filter does not depend on its size.  But a cuckoo filter that has lost keys faster than it could
- * give their memory back first makes up for that.
+ * filter does not depend on its size; but a cuckoo filter may first give back memory.
  *   Threads  any      Blocks  Bloom: never.  Cuckoo: as tamis_remove
  *   Errors   TAMIS_OK; TAMIS_EINVAL: an argument is NULL, or struct_size is smaller than the struct
  *            of version 0.1; *out is not written then */
@@ -520,10 +520,14 @@ TAMIS_API int tamis_save(const tamis_filter *f, tamis_write_function write, void
  *   Errors   as tamis_save; TAMIS_EINVAL also: path is NULL; TAMIS_EIO: errno says why */
 TAMIS_API int tamis_save_file(const tamis_filter *f, const char *path);
 
+/* The same to a file that others than its owner may open.  `access` NULL: as tamis_save_file.
+ *   Errors   as tamis_save_file; TAMIS_EINVAL also: a wrong access */
+TAMIS_API int tamis_save_file_as(const tamis_filter *f, const char *path,
+                                 const tamis_file_access *access);
+
 /* How to load.  Always start from TAMIS_LOAD_OPTIONS_INIT, or from tamis_load_options_init(). */
 typedef struct tamis_load_options {
-  /* sizeof (tamis_load_options) */
-  size_t struct_size;
+  size_t struct_size; /* sizeof (tamis_load_options) */
   /* The load never takes more bytes than this for the filter, and neither does the filter later.  0
    * (default): no limit for the load, and later the limit that the filter was created with.  Set
    * max_bytes for files that you do not trust. */
@@ -641,8 +645,7 @@ TAMIS_API int tamis_includes(const tamis_filter *f, const tamis_filter *other);
 
 /* How much two filters have in common: estimates, from the numbers of set bits. */
 typedef struct tamis_similarity_stats {
-  /* In: sizeof (tamis_similarity_stats).  Out: how much of it was filled. */
-  size_t struct_size;
+  size_t struct_size; /* as that of tamis_stats */
   /* Distinct keys of each, of both together, and those that are in both. */
   double estimated_a;
   double estimated_b;
@@ -660,8 +663,7 @@ typedef struct tamis_similarity_stats {
 /* The same as *stats = TAMIS_SIMILARITY_STATS_INIT, as tamis_options_init is for options. */
 TAMIS_API void tamis_similarity_stats_init(tamis_similarity_stats *stats);
 
-/* Fills *out.  Only for Bloom filters of one layer that do not count.  The estimates have no bias,
- * none is negative, and `common` is at most the smaller one of the two filters.
+/* Fills *out with estimates without bias.  Only for Bloom filters of one layer that do not count.
  *   Threads  any      Blocks  never
  *   Errors   TAMIS_OK; TAMIS_EINVAL: as tamis_intersect, or struct_size is smaller than this
  *            struct; TAMIS_EUNSUPPORTED: another kind, or a filter of several layers; *out is not

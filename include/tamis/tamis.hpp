@@ -6,8 +6,7 @@
  *     if (seen.add_unique(key))
  *       first_caller_with(key);
  *
- * All of this is inline, and comes down to the calls of tamis.h with the same names and arguments,
- * whose contracts hold: threads, blocking, memory order, results.
+ * All of this is inline: the calls of tamis.h, with the same names, arguments and contracts.
  *
  * What is a key:
  *   Text     its bytes: std::string, std::string_view and what converts to it, and their forms of
@@ -19,11 +18,10 @@
  *   Integer  8 bytes: its value as a 64-bit number in two's complement, lowest byte first.  So
  *            equal values are one key, whatever their types.  (-1 is the same key as 2^64 - 1.)
  *            signed char and unsigned char, std::int8_t and std::uint8_t, are integers here.
- *   Nothing else compiles: not nullptr, bool, an enumeration, a single character (text, or a
- *   number?), or a number that is no integer.  A cast says what is meant.
+ *   Nothing else compiles without a cast: nullptr, bool, enumerations, characters, fractions.
  *
- * Errors by choice: `add` throws tamis::error, and `try_add` returns a result of tamis.h, and never
- * throws.  A program that is compiled with -fno-exceptions has the second form only.
+ * Errors by choice: `add` throws tamis::error; `try_add`, the only form with -fno-exceptions,
+ * returns a result of tamis.h.
  *
  * A filter belongs to one object, which can be moved while no other thread uses it, and not copied.
  * An empty object (default-constructed, moved from, released) answers as C calls with NULL do.
@@ -325,6 +323,7 @@ public:
   options &stripes(unsigned stripes) noexcept { return set(raw_.stripes, stripes); }
   options &window(unsigned periods) noexcept { return set(raw_.window, periods); }
   options &window_renews(bool renews) noexcept { return set(raw_.window_renews, renews); }
+  options &access(const tamis_file_access &access) noexcept { return set(raw_.access, &access); }
 
   /* Why these options would be refused, as tamis_options_check says it; empty if they would not. */
   std::string why_refused() const
@@ -794,9 +793,10 @@ public:
     return tamis_similarity(raw_, other.raw_, &out);
   }
 
-  [[nodiscard]] int try_save_file(detail::path path) const noexcept
+  [[nodiscard]] int try_save_file(detail::path path,
+                                  const tamis_file_access *access = nullptr) const noexcept
   {
-    return tamis_save_file(raw_, path.c_str());
+    return tamis_save_file_as(raw_, path.c_str(), access);
   }
   /* write(const void *data, std::size_t size) takes all of the bytes.  It returns void, or a bool:
    * whether it has succeeded.  An exception of its own is a failure. */
@@ -841,9 +841,9 @@ public:
     detail::checked(try_similarity(other, stats));
     return stats;
   }
-  void save_file(detail::path path) const
+  void save_file(detail::path path, const tamis_file_access *access = nullptr) const
   {
-    detail::checked(try_save_file(path), path.c_str());
+    detail::checked(try_save_file(path, access), path.c_str());
   }
   /* As try_save.  An exception of `write` passes through. */
   template <typename Write> void save(Write &&write) const

@@ -213,7 +213,7 @@ static napi_value attach(napi_env env, napi_callback_info info)
   return filter ? external(env, filter, 0) : nothing(env); /* whoever made it has told */
 }
 
-/* open_shared(path, withOptions) */
+/* open_shared(path, withOptions, mode, group) */
 static napi_value open_shared(napi_env env, napi_callback_info info)
 {
   struct arguments a = arguments_of(env, info);
@@ -226,7 +226,8 @@ static napi_value open_shared(napi_env env, napi_callback_info info)
     return external(env, NULL, 0);
   path[0] = '\0';
   napi_get_value_string_utf8(env, a.value[0], path, size + 1, &size);
-  tamis_filter *f = core_open_shared(path, with_options);
+  tamis_filter *f =
+      core_open_shared(path, with_options, (unsigned) integer_at(&a, 2), (int64_t) real_at(&a, 3));
   free(path);
   return f ? external(env, filter_own(f), 0) : nothing(env); /* its memory is the file's */
 }

@@ -177,14 +177,17 @@ EXPORT(includes) int core_includes(const tamis_filter *f, const tamis_filter *ot
 }
 
 #ifndef TAMIS_WITHOUT_SYSTEM
-tamis_filter *core_open_shared(const char *path, bool with_options)
+tamis_filter *core_open_shared(const char *path, bool with_options, unsigned mode, int64_t group)
 {
+  const tamis_file_access access = {mode, group};
+  options.access = mode ? &access : NULL;
   const tamis_options *wanted = with_options ? &options : NULL;
   tamis_filter *f;
   int result = tamis_open_shared(wanted, path, &f);
   note_failure(result, result == TAMIS_OK
                            ? TAMIS_OK
                            : tamis_shared_check(wanted, path, sentence, sizeof sentence));
+  options.access = NULL;
   return f;
 }
 #endif

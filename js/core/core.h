@@ -74,7 +74,8 @@ int core_includes(const tamis_filter *f, const tamis_filter *other);
 
 #ifndef TAMIS_WITHOUT_SYSTEM
 /* The same for a filter that processes share; without options, what is in the file. */
-tamis_filter *core_open_shared(const char *path, bool with_options);
+/* `mode` 0: that of the library. */
+tamis_filter *core_open_shared(const char *path, bool with_options, unsigned mode, int64_t group);
 #endif
 
 /* Whether the options would be refused; core_sentence() says why. */

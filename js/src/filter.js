@@ -29,6 +29,18 @@ function truth(name, value) {
   return value;
 }
 
+/** What the options of shared() say of the file, as C takes it, and the others. */
+function accessIn(options) {
+  if (typeof options !== 'object' || options === null)
+    return { mode: 0, group: -1, others: options };
+  const { fileMode, group, ...others } = options;
+  if (fileMode === undefined && group !== undefined)
+    throw new TypeError('group needs fileMode');
+  if (fileMode !== undefined && (!Number.isInteger(fileMode) || fileMode < 0o600 || fileMode > 0o777 || (fileMode & 0o600) !== 0o600))
+    throw new RangeError(`fileMode is ${String(fileMode)}; it must be permission bits from 0o600 to 0o777, with those of 0o600`);
+  return { mode: fileMode ?? 0, group: group === undefined ? -1 : Number(wholeNumber('group', group, 2 ** 32 - 2)), others };
+}
+
 const known = new Set(['capacity', 'fpp', 'kind', 'layout', 'window', 'windowRenews', 'growable', 'maxBytes', 'seed']);
 
 /** What a package exports that has such a core. */
@@ -157,9 +169,10 @@ export function packageOf(core) {
       needAddon('shared()');
       if (typeof path !== 'string' || path === '' || path.includes('\0'))
         throw new TypeError('a shared filter is in a file: its path must be a string that is not empty');
-      if (options !== undefined)
-        setOptions(options);
-      const at = core.exports.open_shared(path, options !== undefined);
+      const { mode, group, others } = accessIn(options);
+      if (others !== undefined)
+        setOptions(others);
+      const at = core.exports.open_shared(path, others !== undefined, mode, group);
       if (!at)
         refuseOptions(core.exports.result());
       return Filter.#others(objectOf(this, Filter, at, destroy));

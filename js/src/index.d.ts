@@ -33,6 +33,13 @@ export interface Options {
   seed?: number | bigint;
 }
 
+export interface SharedOptions extends Options {
+  /** Permission bits of a file that shared() creates, such as 0o660; default 0o600, since whoever reads it learns the seed. */
+  fileMode?: number;
+  /** The number of the file's group; needs `fileMode`. */
+  group?: number;
+}
+
 export interface AddOptions {
   /**
    * With a window: the key is remembered while so many more periods run, from 0 to `window`; default: for the whole window.
@@ -112,7 +119,7 @@ export class Filter {
    * InvalidError: the file has other options; UnsupportedError: such a filter cannot be shared, or there is no addon;
    * CorruptError; FullError; MemoryError; TamisError 'EIO': the system has refused the file.
    */
-  static shared(path: string, options?: Options): Filter;
+  static shared(path: string, options?: SharedOptions): Filter;
   /**
    * With the addon: the filter of this process that has a handle, for a worker.  Each object is freed, or forgotten, by
    * itself, in any order; the memory is given back with the last one.  Throws ReferenceError: no object has that

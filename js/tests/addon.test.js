@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -250,6 +250,15 @@ test('the file of a shared filter loads as a copy, with room for more behind it'
   const cut = readFileSync(path).subarray(0, 5000);
   for (const Class of [Filter, FilterInWasm, Reader])
     assert.throws(() => Class.loadSync(cut), { code: 'ECORRUPT' });
+});
+
+test('who may open a shared file', { skip }, () => {
+  const path = join(folder, 'access'), options = { capacity: 1000, growable: false };
+  Filter.shared(path, { ...options, fileMode: 0o660, group: process.getgid() }).free();
+  assert.equal(statSync(path).mode & 0o7777, 0o660);
+  assert.equal(statSync(path).gid, process.getgid());
+  for (const wrong of [{ fileMode: 0o400 }, { fileMode: 0o1600 }, { fileMode: '0600' }, { group: 5 }, { fileMode: 0o600, group: -1 }])
+    assert.throws(() => Filter.shared(path, { ...options, ...wrong }), /fileMode|group/);
 });
 
 // ---- arguments ----

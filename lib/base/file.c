@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/file.h"
 
-#include "tamis/tamis.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -245,6 +243,16 @@ int tamis__file_begin(struct new_file *file, const char *path, mode_t mode)
   if (result != TAMIS_OK)
     tamis__file_abandon(file);
   return result;
+}
+
+int tamis__file_give(int fd, const tamis_file_access *access)
+{
+  struct stat status;
+  if (!access || (fstat(fd, &status) == 0 && !S_ISREG(status.st_mode)))
+    return TAMIS_OK;
+  if (access->group >= 0 && fchown(fd, (uid_t) -1, (gid_t) access->group))
+    return TAMIS_EIO;
+  return fchmod(fd, access->mode) ? TAMIS_EIO : TAMIS_OK;
 }
 
 bool tamis__file_again(int fd, short events)

@@ -28,6 +28,8 @@
 #ifndef TAMIS_LIB_FILE_H
 #define TAMIS_LIB_FILE_H
 
+#include "tamis/tamis.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -64,6 +66,10 @@ bool tamis__file_again(int fd, short events);
 
 /* The new file has the mode less the umask, but FILE_OWNER_ONLY whatever the umask is. */
 int tamis__file_begin(struct new_file *file, const char *path, mode_t mode);
+
+/* Gives an open file its group, then its mode.  `access` may be NULL.  A file that is not regular
+ * keeps its own. */
+int tamis__file_give(int fd, const tamis_file_access *access);
 int tamis__file_write(const struct new_file *file, const void *data, size_t size);
 
 /* After an error, the file is still to be abandoned. */

@@ -25,15 +25,20 @@ int bytes_append(void *bytes, const void *data, size_t size)
 
 /* ---- saving ---- */
 
-PyObject *filter_save(PyObject *self, PyObject *path)
+PyObject *filter_save(PyObject *self, PyObject *arguments, PyObject *keywords)
 {
-  PyObject *name;
-  if (!PyUnicode_FSConverter(path, &name))
+  static char *names[] = {"", "file_mode", "group", NULL};
+  PyObject *name, *path, *mode = NULL, *group = NULL;
+  tamis_file_access access;
+  const tamis_file_access *given;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|$OO:save", names, &path, &mode,
+                                   &group) ||
+      !access_read(mode, group, &access, &given) || !PyUnicode_FSConverter(path, &name))
     return NULL;
   int result, error;
   const char *text = PyBytes_AsString(name);
   struct owned *owned = filter_hold(as_filter(self));
-  Py_BEGIN_ALLOW_THREADS result = tamis_save_file(owned->raw, text);
+  Py_BEGIN_ALLOW_THREADS result = tamis_save_file_as(owned->raw, text, given);
   error = errno;
   Py_END_ALLOW_THREADS owned_let_go(owned);
   Py_DECREF(name);
@@ -306,9 +311,22 @@ static int named_kind(const module_state *state, PyObject *keywords, PyObject **
   return PyDict_DelItemString(*others, "kind") < 0 ? -1 : kind;
 }
 
+/* Takes file_mode and group out of the keywords of shared(). */
+static bool take_access(PyObject *keywords, tamis_file_access *access,
+                        const tamis_file_access **given)
+{
+  PyObject *mode = PyDict_GetItemString(keywords, "file_mode");
+  PyObject *group = PyDict_GetItemString(keywords, "group");
+  return access_read(mode, group, access, given) &&
+         (mode == NULL || PyDict_DelItemString(keywords, "file_mode") == 0) &&
+         (group == NULL || PyDict_DelItemString(keywords, "group") == 0);
+}
+
 PyObject *module_shared(PyObject *module, PyObject *arguments, PyObject *keywords)
 {
   struct wanted wanted;
+  tamis_file_access access;
+  const tamis_file_access *given;
   module_state *state = state_of_module(module);
   PyObject *path, *named, *made = NULL;
   Py_ssize_t n = PyTuple_Size(arguments);
@@ -319,11 +337,13 @@ PyObject *module_shared(PyObject *module, PyObject *arguments, PyObject *keyword
   PyObject *others = PyTuple_GetSlice(arguments, 1, n);
   path = PyTuple_GetItem(arguments, 0);
   const int kind = named_kind(state, keywords, &named);
-  if (others != NULL && kind >= 0 &&
+  if (others != NULL && kind >= 0 && take_access(named, &access, &given) &&
       wanted_read(&wanted, kind ? (tamis_kind) kind : TAMIS_BLOOM, true, others, named) &&
-      (path != Py_None || wanted_seed(&wanted, state)))
+      (path != Py_None || wanted_seed(&wanted, state))) {
+    wanted.options.access = given;
     made = share(state, kind ? state->kinds[kind] : NULL, path,
                  wanted.has_capacity ? &wanted.options : NULL);
+  }
   Py_XDECREF(named);
   Py_XDECREF(others);
   return made;

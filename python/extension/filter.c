@@ -405,7 +405,7 @@ static PyMethodDef filter_methods[] = {
     {"union", FUNCTION(filter_union), METH_FASTCALL, UNION_TEXT},
     {"isdisjoint", filter_is_disjoint, METH_O, IS_DISJOINT_TEXT},
     {"clear", filter_clear, METH_NOARGS, CLEAR_TEXT},
-    {"save", filter_save, METH_O, SAVE_TEXT},
+    {"save", FUNCTION(filter_save), METH_VARARGS | METH_KEYWORDS, SAVE_TEXT},
     {"to_bytes", filter_to_bytes, METH_NOARGS, TO_BYTES_TEXT},
     {"to_text", filter_to_text, METH_NOARGS, TO_TEXT_TEXT},
     {"copy", filter_copy, METH_NOARGS, COPY_TEXT},

@@ -148,6 +148,10 @@ bool read_number(PyObject *object, const char *what, uint64_t low, uint64_t high
 /* max_bytes, which is not 0: that stands for "none" in the library, a surprise where a program
  * computes it. */
 bool read_max_bytes(PyObject *object, uint64_t *out);
+/* Who may open a file, from the keywords file_mode and group, each of which may be NULL or None.
+ * *given points to *access, or is NULL if neither is given. */
+bool access_read(PyObject *mode, PyObject *group, tamis_file_access *access,
+                 const tamis_file_access **given);
 /* The keyword `periods` of a call that adds, with n arguments before it: WHOLE_WINDOW if it is None or
  * not given. */
 enum { WHOLE_WINDOW = -1 };
@@ -210,7 +214,7 @@ PyObject *module_contains_each_many(PyObject *module, PyObject *arguments);
 
 /* ---- files.c: methods, and functions of the module ---- */
 
-PyObject *filter_save(PyObject *self, PyObject *path);
+PyObject *filter_save(PyObject *self, PyObject *arguments, PyObject *keywords);
 PyObject *filter_to_bytes(PyObject *self, PyObject *unused);
 PyObject *filter_to_text(PyObject *self, PyObject *unused);
 PyObject *filter_sync(PyObject *self, PyObject *unused);

@@ -47,6 +47,53 @@ bool read_max_bytes(PyObject *object, uint64_t *out)
   return read_number(object, "max_bytes", 1, UINT64_MAX, "from 1 to 2**64 - 1, or None", out);
 }
 
+/* The number of a group that is given by its name, as Python's module grp says it. */
+static PyObject *number_of_group(PyObject *name)
+{
+  PyObject *module = PyImport_ImportModule("grp");
+  PyObject *group = module != NULL ? PyObject_CallMethod(module, "getgrnam", "O", name) : NULL;
+  PyObject *number = group != NULL ? PyObject_GetAttrString(group, "gr_gid") : NULL;
+  if (number == NULL && PyErr_ExceptionMatches(PyExc_KeyError))
+    PyErr_Format(PyExc_ValueError, "group is %R; there is no such group", name);
+  Py_XDECREF(group);
+  Py_XDECREF(module);
+  return number;
+}
+
+static bool read_group(PyObject *group, int64_t *out)
+{
+  uint64_t number;
+  PyObject *given = PyUnicode_Check(group) ? number_of_group(group) : Py_NewRef(group);
+  const bool good = given != NULL && read_number(given, "group", 0, UINT32_MAX - 1,
+                                                 "the name or the number of a group", &number);
+  Py_XDECREF(given);
+  if (good)
+    *out = (int64_t) number;
+  return good;
+}
+
+bool access_read(PyObject *mode, PyObject *group, tamis_file_access *access,
+                 const tamis_file_access **given)
+{
+  static const char range[] = "permission bits from 0o600 to 0o777, with those of 0o600";
+  enum { NEEDED = 0600, ALL = 0777 };
+  uint64_t bits = NEEDED;
+  *access = (tamis_file_access){NEEDED, -1};
+  *given = is_given(mode) ? access : NULL;
+  if (is_given(group) && !is_given(mode)) {
+    PyErr_SetString(PyExc_ValueError, "group needs file_mode");
+    return false;
+  }
+  if (is_given(mode) && !read_number(mode, "file_mode", NEEDED, ALL, range, &bits))
+    return false;
+  if ((bits & NEEDED) != NEEDED) {
+    PyErr_Format(PyExc_ValueError, "file_mode is %S; it must be %s", mode, range);
+    return false;
+  }
+  access->mode = (unsigned) bits;
+  return !is_given(group) || read_group(group, &access->group);
+}
+
 bool wanted_seed(struct wanted *wanted, const module_state *state)
 {
   if (wanted->has_seed)

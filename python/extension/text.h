@@ -204,12 +204,17 @@
   ">>> f.contains_many([7, 8])\n"                                                               \
   "[True, False]"
 
+#define ACCESS_TEXT                                                                               \
+  "file_mode  permission bits of the new file, such as 0o640; None: 0o600, since whoever reads\n" \
+  "           the file learns the seed\n"                                                         \
+  "group      its group, by name or number; needs file_mode\n"
+
 #define SAVE_TEXT                                                                              \
-  "save($self, path, /)\n--\n\n"                                                               \
+  "save($self, path, /, *, file_mode=None, group=None)\n--\n\n"                                \
   "Save the filter to a file, which load, open, the command tamis, and C read.\n\n"            \
   "Other threads may go on to use the filter: keys whose add has returned before are saved.\n" \
-  "The file is replaced only when the new one is whole and on the disk.  It is readable for\n" \
-  "its owner only, as it holds the seed.  OSError says what failed; the old file then stays."
+  "The file is replaced only when the new one is whole and on the disk.  OSError says what\n"  \
+  "failed; the old file then stays.\n\n" ACCESS_TEXT
 
 #define TO_BYTES_TEXT          \
   "to_bytes($self, /)\n--\n\n" \
@@ -368,7 +373,7 @@
 #define SHARED_TEXT                                                                                \
   "shared($module, path, /, capacity=None, fpp=0.01, *, kind=None, window=0,\n"                    \
   "       window_renews=False, growable=None, max_bytes=None, seed=None,\n"                        \
-  "       layout='blocked')\n--\n\n"                                                               \
+  "       layout='blocked', file_mode=None, group=None)\n--\n\n"                                   \
   "A filter in a file that any number of processes change at once.\n\n"                            \
   "Whoever comes first creates the file; all others get the same filter, and must ask for the\n"   \
   "same options.  Without a capacity the file must be there.  path may be a file descriptor, or\n" \
@@ -377,7 +382,7 @@
   "kind       None or Bloom: a Bloom filter; Cuckoo: one with removes, which does not grow, and\n" \
   "           raises FullError for a seventh copy of a key\n"                                      \
   "growable   None: if max_bytes is given, as a file is planned up to it; it then needs\n"         \
-  "           max_bytes of address space, and of the disk what is used\n"                          \
+  "           max_bytes of address space, and of the disk what is used\n" ACCESS_TEXT              \
   "The other options are those of Bloom.\n\n"                                                      \
   "ValueError says what is wrong with the options, or which one the file has otherwise.\n"         \
   "OSError, CorruptError: the file."

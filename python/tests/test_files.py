@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Saved filters, mapped filters, and the same file in other hands: C, the command, a reader without the library."""
 import ctypes
+import grp
 import importlib.util
 import io
 import json
@@ -28,6 +29,26 @@ def test_save_and_load(kind, tmp_path):
         assert type(g) is kind and g.mode == "private" and g.path is None and g.seed == 9
         assert all(g.contains_many(range(500))) and g.add("new")
         assert tamis.from_bytes(pathlib.Path(os.fsdecode(path)).read_bytes()).stats().count == f.stats().count
+
+
+def test_who_may_open_a_file(tmp_path):
+    path, own = tmp_path / "f.tamis", os.getgid()
+    f = tamis.Bloom(1000)
+    for group in own, grp.getgrgid(own).gr_name:
+        f.save(path, file_mode=0o640, group=group)
+        assert (stat.S_IMODE(os.stat(path).st_mode), os.stat(path).st_gid) == (0o640, own)
+    f.save(path)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    shared = tmp_path / "shared"
+    tamis.shared(shared, 1000, file_mode=0o664, group=own).add("a")
+    assert "a" in tamis.shared(shared, file_mode=0o600) and stat.S_IMODE(os.stat(shared).st_mode) == 0o664
+    for wrong in {"file_mode": 0o400}, {"file_mode": 0o1600}, {"group": own}, {"file_mode": 0o600, "group": "no such group"}:
+        for call in f.save, lambda path, **access: tamis.shared(path, 1000, **access):
+            with pytest.raises(ValueError, match="file_mode|group"):
+                call(tmp_path / "none", **wrong)
+    with pytest.raises(TypeError):
+        f.save(tmp_path / "none", mode=0o600)
+    assert sorted(os.listdir(tmp_path)) == ["f.tamis", "shared"]
 
 
 def test_mapped(tmp_path):

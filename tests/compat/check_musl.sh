@@ -90,7 +90,7 @@ int main(int argc, char **argv)
   return finder.failed;
 }
 END
-"$cc" -static -Wall -Werror -I "$source/tools" -I "$source/include" -o keys keys.c tool-keys.c.o
+"$cc" -static -Wall -Werror -I "$source/tools" -I "$source/include" -o keys keys.c tool-keys.c.o tool-json.c.o
 keys() { # REGEX LINE KEYS
   [ "$(./keys "$1" "$2")" = "$3" ] || { echo "keys of '$1': $(./keys "$1" "$2")"; exit 1; }
 }

@@ -18,7 +18,7 @@ TYPES = {"size_t": c_size_t, "uint64_t": c_uint64, "double": c_double, "bool": c
 
 def fields(struct):
     body = re.search(rf"^typedef struct {struct} {{$(.*?)^}} {struct};$", HEADER, re.M | re.S)[1]
-    return [(name, TYPES.get(kind, c_void_p)) for kind, name in re.findall(r"^  (?:const )?(\w+) \*?(\w+);$", body, re.M)]
+    return [(name, TYPES.get(kind, c_void_p)) for kind, name in re.findall(r"^  (?:const )?(\w+) \*?(\w+); *(?:/\*.*\*/)?$", body, re.M)]
 
 
 class Options(ctypes.Structure):

@@ -104,6 +104,11 @@ cp list.tamis before.tamis
 run build -o list.tamis numbers
 check "a list is replaced" test "$status" -eq 0
 check "... and keeps its mode" mode_is list.tamis 640
+run build -o list.tamis --mode 604 --group "$(id -gn)" numbers
+check "--mode gives the new list another mode" mode_is list.tamis 604
+chmod 640 list.tamis
+run merge -o list.tamis list.tamis list.tamis --mode 0660
+check "... also of a union" mode_is list.tamis 660
 try "output to an input is refused" one_line 1 "input and output at once" : build -o paths paths
 "$tamis" build $exact -o /dev/stdout paths | "$tamis" query - b >out 2>err
 status=$?

@@ -63,6 +63,14 @@ chmod 640 empty.file
 try "a file that stands there empty is filled" same_as first : dedup $rate --shared empty.file first
 check "... and keeps its mode" mode_is empty.file 640
 
+try "--mode and --group: a new file for others" same_as first : \
+  dedup $rate --shared others --mode 0664 --group "$(id -g)" first
+check "... has the mode" mode_is others 664
+try "a group without a mode is refused" one_line 2 "--group needs --mode" : dedup --shared none --group 0 first
+try "so is a mode that keeps its owner out" one_line 2 "--mode: '0440'" : dedup --shared none --mode 0440 first
+try "and a group that nobody knows" one_line 2 "no group 'no such'" : dedup --shared none --mode 0640 --group 'no such' first
+check "... without a file" test ! -e none
+
 # ---- the other commands ----
 
 try "query reads it" same_as numbers : query seen numbers

@@ -164,6 +164,8 @@ void test_options()
   tamis::options window = tamis::options(10).window(3).window_renews(true);
   CHECK(window.raw().window == 3 && window.raw().window_renews);
   CHECK(tamis::options(10).layout(TAMIS_LAYOUT_WORD).cleared_from(4096).raw().cleared_from == 4096);
+  const tamis_file_access access = {0640, -1};
+  CHECK(tamis::options(10).access(access).raw().access == &access);
   CHECK(tamis::version() == tamis_version());
 }
 

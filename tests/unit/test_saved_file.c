@@ -199,6 +199,25 @@ static void a_file_is_replaced_by_one_for_its_owner(void **state)
   assert_int_equal(count_files(false), 1);
 }
 
+static void a_file_has_the_access_that_is_asked_for(void **state)
+{
+  (void) state;
+  struct stat status;
+  const tamis_file_access access = {0644, getgid()}, wrong = {0, -1};
+  mode_t mask = umask(0777);
+  assert_int_equal(tamis_save_file_as(new, path, &access), TAMIS_OK);
+  umask(mask);
+  assert_int_equal(stat(path, &status), 0);
+  assert_int_equal(status.st_mode & 07777, 0644);
+  assert_int_equal(status.st_gid, getgid());
+  assert_int_equal(tamis_save_file_as(old, path, &wrong), TAMIS_EINVAL);
+  assert_int_equal(what_is_there(), NEW);
+  assert_int_equal(tamis_save_file_as(old, path, NULL), TAMIS_OK);
+  assert_int_equal(stat(path, &status), 0);
+  assert_int_equal(status.st_mode & 07777, 0600);
+  assert_int_equal(count_files(false), 1);
+}
+
 /* A child saves, and what happens at a call of it. */
 static pid_t save_in_child(const tamis_filter *f, enum what what, unsigned at)
 {
@@ -471,6 +490,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin_saves, end_saves)
   const struct CMUnitTest tests[] = {
       TEST(a_file_is_replaced_by_one_for_its_owner),
+      TEST(a_file_has_the_access_that_is_asked_for),
       TEST(a_process_that_is_killed_leaves_a_whole_file),
       TEST(a_call_that_fails_leaves_a_whole_file),
       TEST(calls_that_are_interrupted_or_short_are_repeated),

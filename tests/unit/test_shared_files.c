@@ -266,6 +266,59 @@ static void a_file_has_the_mode_that_its_owner_gives(void **state)
   assert_int_equal(count_files(false), 1);
 }
 
+/* `access` counts for the file that the call creates, whatever the umask is. */
+static void a_created_file_has_the_access_that_is_asked_for(void **state)
+{
+  (void) state;
+  tamis_file_access access = {0660, getgid()};
+  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
+  options.access = &access;
+  struct stat status;
+  unlink(shared_path);
+  mode_t mask = umask(0777);
+  assert_int_equal(tamis_shared_check(&options, shared_path, NULL, 0), TAMIS_OK);
+  tamis_destroy(open_shared(&options));
+  access.mode = 0604; /* too late */
+  tamis_destroy(open_shared(&options));
+  umask(mask);
+  assert_int_equal(stat(shared_path, &status), 0);
+  assert_int_equal(status.st_mode & 07777, 0660);
+  assert_int_equal(status.st_gid, getgid());
+  const tamis_file_access wrong[] = {{0, -1},    {0060, -1}, {01600, -1},
+                                     {0400, -1}, {0600, -2}, {0600, UINT32_MAX}};
+  for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    tamis_filter *f;
+    options.access = &wrong[i];
+    assert_int_equal(tamis_open_shared(&options, shared_path, &f), TAMIS_EINVAL);
+    assert_int_equal(tamis_create(&options, &f), TAMIS_EINVAL);
+  }
+}
+
+/* A group that the process may not give its files to leaves no file. */
+static void a_group_of_others_is_refused(void **state)
+{
+  (void) state;
+  const bool root = !geteuid();
+  const gid_t groups[] = {1, 2};
+  const tamis_file_access access = {0640, groups[getegid() == groups[0]]};
+  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
+  options.access = &access;
+  tamis_filter *f = NULL;
+  char why[300];
+  unlink(shared_path);
+  assert_int_equal(chmod(shared_folder, 0777), 0);
+  assert_int_equal(root ? seteuid(65534) : 0, 0);
+  errno = 0;
+  const int result = tamis_open_shared(&options, shared_path, &f), error = errno;
+  const int checked = tamis_shared_check(&options, shared_path, why, sizeof why);
+  assert_int_equal(root ? seteuid(0) : 0, 0);
+  assert_int_equal(result, TAMIS_EIO);
+  assert_int_equal(error, EPERM);
+  assert_int_equal(checked, TAMIS_EIO);
+  assert_non_null(strstr(why, "cannot be given the mode and the group"));
+  assert_int_equal(count_files(false), 0);
+}
+
 static void links_are_followed(void **state)
 {
   (void) state;
@@ -454,6 +507,8 @@ int main(void)
       TEST(files_of_others_are_left_alone),
       TEST(damage_is_found),
       TEST(a_file_has_the_mode_that_its_owner_gives),
+      TEST(a_created_file_has_the_access_that_is_asked_for),
+      TEST(a_group_of_others_is_refused),
       TEST(links_are_followed),
       TEST(descriptors_stay_the_callers),
       TEST(bad_descriptors_are_refused),

@@ -132,6 +132,9 @@ static void every_reason_has_words(void **state)
   REFUSED(EINVAL, "allocator->release is NULL;", "both functions", o.allocator = &first_half);
   REFUSED(EINVAL, "allocator->allocate is NULL;", "both functions", o.allocator = &second_half);
   REFUSED(EINVAL, "allocator->allocate is NULL;", "both functions", o.allocator = &neither);
+  const tamis_file_access closed = {0060, 5};
+  REFUSED(EINVAL, "access->mode is 060 and access->group 5;", "from 0600 to 0777",
+          o.access = &closed);
 #undef REFUSED
 
   struct {
@@ -211,7 +214,7 @@ static void functions_initialise_as_the_macros_do(void **state)
   assert_true(o->struct_size == sizeof macro && o->kind == macro.kind && o->fpp == macro.fpp);
   assert_true(o->growable == macro.growable && o->layout == macro.layout);
   assert_true(!o->capacity && !o->max_bytes && !o->seed && !o->stripes && !o->window);
-  assert_true(!o->hash && !o->hash_context && !o->allocator && !o->cleared_from);
+  assert_true(!o->hash && !o->hash_context && !o->allocator && !o->cleared_from && !o->access);
   assert_int_equal(all.stats.struct_size, sizeof(tamis_stats));
   assert_true(all.stats.count == 0 && all.stats.segments == 0 && all.stats.occupancy == 0);
   for (unsigned i = 0; i < 64; i++)

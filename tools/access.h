@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Who may open the file that a run writes a filter to: --mode and --group.
+ */
+#ifndef TAMIS_TOOL_ACCESS_H
+#define TAMIS_TOOL_ACCESS_H
+
+#include <tamis/tamis.h>
+
+#include <argp.h>
+#include <stdbool.h>
+
+/* Parses both options; they have no input. */
+extern const struct argp access_argp;
+
+/* What the options say; NULL if neither is given. */
+const tamis_file_access *access_given(void);
+
+/* Gives the new file that will hold a filter the mode and the group that are given.  False with
+ * errno set. */
+bool access_give(int fd);
+
+#endif
