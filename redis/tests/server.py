@@ -240,6 +240,11 @@ class Server:
             self.client.close()
             self.client = None
 
+    def save(self):
+        """Writes the RDB file.  The server refuses while a child writes that file for a replica.  DEBUG RELOAD without
+        NOSAVE does not: the replica would load the newer file, and then run the commands since the fork again."""
+        wait_until(lambda: self.client.pipeline([["SAVE"]]) == ["OK"], "the server saves")
+
     def rewrite(self):
         """A new AOF, whole."""
         self("BGREWRITEAOF")

@@ -31,7 +31,7 @@ class Run:
     """Some thousand commands.  `keys` has what each key must be: a Filter, a Restoring or a String."""
 
     def __init__(self, context, seed, options):
-        self.r, self.lives = random.Random(seed), random.Random(seed)
+        self.r, self.lives, self.syncs = (random.Random(seed) for _ in range(3))
         self.clock = Clock(servers.temporary_folder())
         os.environ.update(self.clock.environment)
         self.seed = 1 + seed
@@ -711,13 +711,16 @@ class Run:
         return {key: self.look(key) for key in self.keys}
 
     def look_at_replica(self):
-        """It has all that its master has.  A filter notes that it has refused an item, which is not propagated."""
-        self.server("CLIENT", "KILL", "TYPE", "replica")  # the next sync is a partial one
-        in_step(self.server, self.replica)
-        assert self.replica.alive(), self.replica.log()[-2000:]
-        for key, f in self.keys.items():
-            alike = self.replica("DUMP", key) == self.server("DUMP", key)
-            assert alike or isinstance(f, Filter) and f.refused, f"{key} is not bit for bit alike on the replica: {f}"
+        """It has all that its master has, after a partial sync and, now and then, after a full one as well.  A filter
+        notes that it has refused an item, which is not propagated."""
+        for full in [False, True] if self.syncs.random() < 0.4 else [False]:
+            if full:
+                self.server("DEBUG", "CHANGE-REPL-ID")
+            self.server("CLIENT", "KILL", "TYPE", "replica")
+            in_step(self.server, self.replica)
+            for key, f in self.keys.items():
+                alike = self.replica("DUMP", key) == self.server("DUMP", key)
+                assert alike or isinstance(f, Filter) and f.refused, f"{key} is not bit for bit alike on the replica: {f}"
 
     def again(self):
         """The server reads all again, from RDB or AOF, with or without a new process."""
@@ -728,14 +731,14 @@ class Run:
             self.follow([(words, self.loads(free[0], dump.kind, dump, 0, True))], self.server.client.pipeline, 1, 0)
         before = self.look_at_all()
         dumps = {key: self.server("DUMP", key) for key in self.keys}
-        how = self.r.choice(["DEBUG LOADAOF", "rewrite", "rewrite", "restart"] if self.aof else ["DEBUG RELOAD", "restart"])
+        how = self.r.choice(["DEBUG LOADAOF", "rewrite", "rewrite", "restart"] if self.aof else ["DEBUG RELOAD NOSAVE", "restart"])
         self.log.append([how])
         if how == "rewrite":
             self.server.rewrite()
             how = "DEBUG LOADAOF"
+        if not self.aof:
+            self.server.save()
         if how == "restart":
-            if not self.aof:
-                self.server("SAVE")
             self.server.kill()
             self.server.start()
             self.connect()
@@ -781,12 +784,14 @@ class Run:
                 print(f"# step {number}; before it:")
                 for words in self.log[-12:]:
                     print("#  ", *words)
+                print("# the replica's log:", self.replica.log()[-2000:])
                 raise
         self.look_at_replica()
         self.replica("REPLICAOF", "NO", "ONE")
         for key in [each for each, f in self.keys.items() if isinstance(f, Filter) and not f.refused]:
             words = self.add(self.keys[key].kind, key)[0]
-            same(self.replica(*words), self.server(*words), "a replica that has taken over")
+            replies = [repr(each.client.pipeline([words])) for each in (self.replica, self.server)]
+            same(*replies, "a replica that has taken over")
         self.end()
         most = self.expected + 5 * self.expected**0.5 + 3
         print(f"# {self.wrong} of {self.absent} absent items found, about {self.expected:.0f} expected at most")
