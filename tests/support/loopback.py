@@ -9,6 +9,7 @@ import ctypes
 import mmap
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -25,10 +26,23 @@ PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None)
 
 
-def free_port(host=HOST):
-    with socket.socket() as s:
-        s.bind((host, 0))
-        return s.getsockname()[1]
+_reservations = []
+
+
+def free_port():
+    """A port that no other test gets while this process lives, also while no server listens there: a socket with
+    the port in its name, in the same network namespace, reserves it.  Clients connect from higher ports."""
+    for port in random.SystemRandom().sample(range(20000, 32768), 1000):
+        reservation = socket.socket(socket.AF_UNIX)
+        try:
+            reservation.bind(f"\0tamis port {port}")
+            with socket.socket() as s:
+                s.bind((HOST, port))
+            _reservations.append(reservation)
+            return port
+        except OSError:
+            reservation.close()
+    raise OSError("no free port")
 
 
 def end_with_parent():
