@@ -34,6 +34,8 @@ def allocated():
 
 
 def figures():
+    """The interpreter's cache of attributes keeps names: up to one for each address that a name has had."""
+    getattr(sys, "_clear_internal_caches", sys._clear_type_cache)()
     gc.collect()
     return [sys.getallocatedblocks(), allocated(), *(sys.getrefcount(one) for one in (None, True, False, NotImplemented))]
 
