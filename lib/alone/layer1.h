@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 1: the library for a single thread: no locks, no versions, no RCU, no thread indices, plain
- * words.  bench/ is built on it, to measure what concurrency costs, and so is the WebAssembly of js/.
+ * words.  The WebAssembly of js/ is built on it.
  *
  * This header is included before each source of lib/ (-include), and defines the include guards of
  * the headers that it replaces, so that the layers above are compiled from the same sources.  A new

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+"""Runs the bench, and reads what it measured."""
+import json
+import re
+import subprocess
+import tempfile
+
+
+def name(subject, workload, keys, fpp, threads=1):
+    return f"{subject}/{workload}/keys:{keys:.0f}/fpp:{fpp:g}", threads
+
+
+def run(program, filter_, rounds, seconds, *options):
+    """Benchmarks whose names match, in interleaved rounds: {(name, threads): [result of a round, ...]}."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as out:
+        subprocess.run([program, f"--benchmark_filter={filter_}", f"--benchmark_repetitions={rounds}",
+                        f"--benchmark_min_time={seconds}", "--benchmark_enable_random_interleaving=true",
+                        f"--benchmark_out={out.name}", *options], check=True, stdout=subprocess.DEVNULL)
+        whole = json.load(out)
+    results = {}
+    for result in whole["benchmarks"]:
+        if result["run_type"] == "iteration":
+            if "error_message" in result:
+                raise SystemExit(f"{result['name']}: {result['error_message']}")
+            short = re.match(r"[^/]*/[^/]*/[^/]*/[^/]*", result["name"])[0]
+            results.setdefault((short, result["threads"]), []).append(result)
+    return results
