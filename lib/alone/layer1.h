@@ -3,9 +3,10 @@
  * Layer 1: the library for a single thread: no locks, no versions, no RCU, no thread indices, plain
  * words.  The WebAssembly of js/ is built on it.
  *
- * This header is included before each source of lib/ (-include), and defines the include guards of
- * the headers that it replaces, so that the layers above are compiled from the same sources.  A new
- * function of layer 1 has to be added here, or the build fails.  Those that do nothing are macros.
+ * This header is included before each source of lib/ (-include).  It makes atomic accesses plain, and
+ * defines the include guards of the headers that it replaces, so that the layers above are compiled
+ * from the same sources.  A new function of these headers has to be added here, or the build fails.
+ * Those that do nothing are macros.
  *
  * The steps that the layers above take because of other threads remain, as they are part of the
  * algorithm: for instance, an add to a cuckoo filter plans a cuckoo path, then checks the plan.
@@ -63,37 +64,6 @@
     PLAIN(object) = (after);                                \
     before;                                                 \
   })
-
-/* ---- word.h ---- */
-
-#define TAMIS_LIB_WORD_H
-
-typedef uint64_t word;
-
-static inline uint64_t word_load(const word *w)
-{
-  return *w;
-}
-
-static inline uint64_t word_or(word *w, uint64_t bits)
-{
-  uint64_t before = *w;
-  *w = before | bits;
-  return before;
-}
-
-static inline uint64_t word_replace(word *w, uint64_t old, uint64_t value)
-{
-  uint64_t now = *w;
-  if (now == old)
-    *w = value;
-  return now;
-}
-
-static inline void word_store(word *w, uint64_t value)
-{
-  *w = value;
-}
 
 /* ---- owned.h ---- */
 
