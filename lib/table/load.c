@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "table/load.h"
 
+#include "base/reals.h"
+
 #include <math.h>
 
 enum { MOST_LANES = 8 };
@@ -28,4 +30,27 @@ double tamis__table_load_deviation(const struct table_load *load, unsigned lanes
 {
   double small = (lanes == 2 ? 0.72 : 0.45) / sqrt(all);
   return fmax(load->deviation, small);
+}
+
+/* Keys that are too many for a set of buckets do not fit, however empty the other buckets are.
+ * With M lower and M upper buckets, the n keys of a segment have both buckets in a given set of i
+ * lower and j upper ones with a probability of i j / M^2 each.  So, by a union bound over all sets
+ * of buckets and of keys, the expected number of sets with too many keys is at most, with k = (i +
+ * j) b + 1,
+ *
+ *    M^i / i! M^j / j! C(n, k) (i j / M^2)^k,  and E C(n, k) <= m^k / k!
+ *
+ * Larger sets are part of the load at which a table is full, as it was measured. */
+double tamis__overfull_sets(unsigned lanes, double half, double segments, double mean)
+{
+  enum { FEW = 3 };
+  static const double factorial[] = {1, 1, 2, 6};
+  double sets = 0;
+  for (unsigned i = 1; i <= FEW; i++)
+    for (unsigned j = 1; j <= FEW; j++) {
+      double keys = (i + j) * lanes + 1, product = i * j * mean / half / half;
+      sets += real_exp((i + j) * real_log(half) + keys * real_log(product)) /
+              real_factorial((unsigned) keys) / factorial[i] / factorial[j];
+    }
+  return segments * sets;
 }

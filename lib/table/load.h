@@ -33,4 +33,9 @@ double tamis__table_load_of(const struct table_load *load, double doublings);
  * It is larger in small segments. */
 double tamis__table_load_deviation(const struct table_load *load, unsigned lanes, double all);
 
+/* The number of sets of a few buckets, in all segments, that are expected to get more keys than
+ * they have lanes.  Each key has one of `half` lower and one of `half` upper buckets of a segment,
+ * which gets `mean` keys. */
+double tamis__overfull_sets(unsigned lanes, double half, double segments, double mean);
+
 #endif

@@ -2,7 +2,7 @@
  *
  * Layer 2: the end of a period of a sliding window: 5 and 6 of table.h, and layers that leave.
  */
-#include "window/advance.h"
+#include "window/operations.h"
 
 #include "window/layers.h"
 #include "window/sweep.h"

@@ -1,9 +1,11 @@
-/* SPDX-License-Identifier: MIT */
-#include "window/counted_calls.h"
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: the calls on the keys of a counted table, other than contains.
+ */
+#include "window/operations.h"
 
 #include "table/put.h"
 #include "window/counted.h"
-#include "window/insert.h"
 #include "window/lookup.h"
 #include "window/pair.h"
 #include "window/rooms.h"

@@ -5,11 +5,9 @@
 #include "base/parts.h"
 #include "window/copies.h"
 #include "window/counted.h"
-#include "window/counted_calls.h"
-#include "window/insert.h"
 #include "window/layers.h"
 #include "window/lookup.h"
-#include "window/remove.h"
+#include "window/operations.h"
 
 /* ---- sizes ---- */
 

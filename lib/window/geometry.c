@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "window/geometry.h"
 
-#include "base/overfull.h"
 #include "base/reals.h"
 #include "base/small.h"
 #include "table/load.h"

@@ -24,7 +24,7 @@
  *      dead.  The writer holds the stripe, so the sweep comes afterwards, as [Q] needs it.  The add
  *      took effect before.
  */
-#include "window/insert.h"
+#include "window/operations.h"
 
 #include "base/compiler.h"
 #include "table/put.h"

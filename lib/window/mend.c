@@ -1,6 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-#include "window/mend.h"
-
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: mends what a killed process has left in a sliding window: [K] in shared.h.
+ */
 #include "base/compiler.h"
 #include "window/counted.h"
 #include "window/rooms.h"

@@ -29,7 +29,7 @@
  * A remove and a count take effect when the epoch word is read under the stripes, or just before
  * the next period begins: no other call changes the entry or its count meanwhile.
  */
-#include "window/remove.h"
+#include "window/operations.h"
 
 #include "window/copies.h"
 #include "window/pair.h"

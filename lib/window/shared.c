@@ -7,12 +7,10 @@
 #include "base/cancel.h"
 #include "base/live_file.h"
 #include "base/memory.h"
-#include "window/advance.h"
 #include "window/counted.h"
 #include "window/create.h"
-#include "window/mend.h"
+#include "window/operations.h"
 #include "window/save.h"
-#include "window/unite.h"
 
 #include <errno.h>
 

@@ -458,6 +458,10 @@ static inline int window_join(struct window *w)
  * shared.h. */
 void tamis__window_mend(const struct window *w, struct window_stripe *stripe);
 
+/* After a failure of power: clears the lanes whose stamp is not live, and mends all stripes.  No
+ * other process uses the window.  (Locks that are still held have dead owners.) */
+void tamis__window_mend_all(struct window *w);
+
 static inline void window_lock(const struct window *w, struct window_stripe *stripe)
 {
   if (__builtin_expect(owned_lock(&stripe->lock, &w->owner), 0))

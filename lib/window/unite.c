@@ -29,13 +29,12 @@
  * table.h).  So a union is possible if both filters have one layer, both of the same geometry, and
  * there is room for the entries of both.
  */
-#include "window/unite.h"
+#include "window/operations.h"
 
 #include "base/memory.h"
 #include "table/put.h"
 #include "window/copies.h"
 #include "window/counted.h"
-#include "window/counted_calls.h"
 #include "window/evict.h"
 #include "window/pair.h"
 #include "window/save.h"

@@ -2,13 +2,11 @@
  *
  * Layer 2: a sliding window as a whole: options, figures, validation.
  */
-#include "window/advance.h"
 #include "window/counted.h"
 #include "window/create.h"
-#include "window/insert.h"
+#include "window/operations.h"
 #include "window/save.h"
 #include "window/shared.h"
-#include "window/unite.h"
 
 #include <math.h>
 
