@@ -65,7 +65,7 @@ if command -v valgrind >/dev/null; then
   for tool in memcheck helgrind drd; do
     for filter in layers cuckoo; do # those that grow at other times do other things in each run
       silent "$tool, the plain library, $filter" \
-        valgrind -q --tool=$tool --error-exitcode=1 --suppressions="$source/cmake/tamis.supp" ./program $filter
+        valgrind -q --tool=$tool --error-exitcode=1 --suppressions="$source/packaging/tamis.supp" ./program $filter
     done
   done
 fi

@@ -155,7 +155,7 @@ for package in $(names) python3; do
 done
 deb=$(names | tr '\n' ' ')$(grep -v '^#' "$source/nginx/packages" | tr '\n' ' ')$(sed -n 's/^script\/packages .*}" //p' "$source/script/deb")
 needed=$(awk '/^Build-Depends:/ { on = 1; sub(/^[^ ]*/, ""); print; next } /^[^ ]/ { on = 0 } on' \
-  "$source/script/debian/control" | sed 's/([^)]*)//g; s/:any//g; s/,/ /g')
+  "$source/packaging/debian/control" | sed 's/([^)]*)//g; s/:any//g; s/,/ /g')
 [[ $needed = *cmake*python3* ]] || fail "what Debian's tools need was not found: $needed"
 for package in build-essential ${needed//debhelper-compat/debhelper}; do
   [[ " $deb " = *" $package "* ]] || fail "script/deb does not install $package"

@@ -9,7 +9,7 @@ acknowledged when WAIT 1 says that a replica has it, too.  Until then the consum
 add whose connection broke may have been carried out or not, so a 0 that follows it says nothing: the
 consumer handles such a message.
 
-    demo_cluster.py --server redis|valkey --module PATH [--seconds N] [--consumers N]
+    failover.py --server redis|valkey --module PATH [--seconds N] [--consumers N]
 """
 import argparse
 import array
@@ -22,10 +22,11 @@ import sys
 import tempfile
 import time
 
-import server as servers
-from cluster import NODE_TIMEOUT_MS, Cluster, ClusterClient, slot_of
-from loopback import SKIPPED, end_with_parent, supervised
-from server import ReplyError
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests"))
+import server as servers  # noqa: E402
+from cluster import NODE_TIMEOUT_MS, Cluster, ClusterClient, slot_of  # noqa: E402
+from loopback import SKIPPED, end_with_parent, supervised  # noqa: E402
+from server import ReplyError  # noqa: E402
 
 SHARDS = 48
 RATE = 1e-4
