@@ -1,9 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Runs the bench, and reads what it measured."""
+"""Rounds in which all subjects take turns, so that whatever else the machine does affects all of them alike; of Google
+Benchmark, which measures the library, and of the programs here that measure packages and modules."""
 import json
 import re
 import subprocess
 import tempfile
+
+
+def interleaved(rounds, subjects, measure):
+    """What measure(subject) returns: {name: [result of a round, ...]}."""
+    results = {name: [] for name in subjects}
+    for _ in range(rounds):
+        for name, subject in subjects.items():
+            results[name].append(measure(subject))
+    return results
 
 
 def name(subject, workload, keys, fpp, threads=1):
@@ -11,7 +21,7 @@ def name(subject, workload, keys, fpp, threads=1):
 
 
 def run(program, filter_, rounds, seconds, *options):
-    """Benchmarks whose names match, in interleaved rounds: {(name, threads): [result of a round, ...]}."""
+    """Benchmarks whose names match: {(name, threads): [result of a round, ...]}."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         subprocess.run([program, f"--benchmark_filter={filter_}", f"--benchmark_repetitions={rounds}",
                         f"--benchmark_min_time={seconds}", "--benchmark_enable_random_interleaving=true",

@@ -3,7 +3,7 @@
 """What the variables cost: requests a second for a small file with and without them, next to nginx' limit_req,
 which keeps its keys in a zone of shared memory.  docs/use/nginx.md has its figures.
 
-    bench.py --module PATH --tool PATH [--rounds N] [--seconds N] [--keys N]
+    nginx_module.py --module PATH --tool PATH [--rounds N] [--seconds N] [--keys N]
 
 All subjects are measured in turns by wrk, in one nginx with two workers; figures are medians of rounds.  Each key
 is a random number of 128 bits, which nginx makes for every request of each subject.
@@ -17,7 +17,8 @@ import statistics
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "tests"))
+import results
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "nginx/tests"))
 from server import HOST, Context  # noqa: E402
 from loopback import supervised  # noqa: E402
 
@@ -64,16 +65,16 @@ def main(folder, args):
     nginx.path("file").write_text("a small file\n")
     context.build_list(range(args.keys), nginx.path("list"))
     nginx.start()
-    rounds = []
-    for i in range(args.rounds + 1):
-        rounds.append([measure(nginx, number, args.seconds if i else 1) for number in range(len(SUBJECTS))])
+    numbers = {name: i for i, name in enumerate(SUBJECTS)}
+    results.interleaved(1, numbers, lambda number: measure(nginx, number, 1))  # warms up
+    found = results.interleaved(args.rounds, numbers, lambda number: measure(nginx, number, args.seconds))
     nginx.stop()
-    columns = list(zip(*rounds[1:]))
+    alone = found["the file alone"]
     print("| | requests a second | the same, of the file alone | processor time of the workers, of the file alone |\n"
           "|---|--:|--:|--:|")
-    for name, column in zip(SUBJECTS, columns):
-        faster, dearer = (statistics.median(mine[i] / alone[i] for mine, alone in zip(column, columns[0])) for i in (0, 1))
-        print(f"| {name} | {statistics.median(rate for rate, _ in column):,.0f} | {faster:.2f} | {dearer:.2f} |")
+    for name, rounds in found.items():
+        faster, dearer = (statistics.median(mine[i] / its[i] for mine, its in zip(rounds, alone)) for i in (0, 1))
+        print(f"| {name} | {statistics.median(rate for rate, _ in rounds):,.0f} | {faster:.2f} | {dearer:.2f} |")
     return True
 
 
