@@ -16,9 +16,9 @@
  * one, and another thread added the key in between, then the first look-up would find the key and
  * the second one would not.  Nor do gathers pay: docs/reference/performance.md has the figures.
  *
- * The processor decides in each batch which code runs.  Where there is no such code, vectors_usable() is false and TAMIS_VECTORS is not
- * defined: on other processors; and in builds for tests in which a schedule is replayed or a
- * sanitizer looks at each access.
+ * The processor decides in each batch which code runs.  Where there is no such code,
+ * vectors_usable() is false and TAMIS_VECTORS is not defined: on other processors; and in builds
+ * for tests in which a schedule is replayed or a sanitizer looks at each access.
  */
 #ifndef TAMIS_LIB_VECTOR_H
 #define TAMIS_LIB_VECTOR_H

@@ -71,9 +71,7 @@ def main(folder, options):
     import loopback
     import servers
 
-    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
-    print(f"--seed {seed}", flush=True)
-    dice, kills, effects = random.Random(seed), 0, folder / "effects"
+    dice, kills, effects = random.Random(options.seed), 0, folder / "effects"
     url = servers.RabbitMQ(folder / "rabbitmq").url
     ids = [f"order {i}" for i in range(options.messages)]
     deliveries = ids + dice.choices(ids, k=options.messages // 2)
@@ -116,6 +114,6 @@ if __name__ == "__main__":
     parser.add_argument("--messages", type=int, default=5000)
     parser.add_argument("--consumers", type=int, default=3)
     parser.add_argument("--kills", type=int, default=5)
-    parser.add_argument("--seed", type=int)
+    parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     loopback.supervised(lambda folder: main(folder, arguments))

@@ -118,8 +118,6 @@ class Crawl:
 
 
 def main(folder, options):
-    options.seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
-    print(f"--seed {options.seed}", flush=True)
     crawl = Crawl(folder, options)
     crawl.kills = options.kills
     if not options.setting:
@@ -144,7 +142,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kills", type=int, default=6)
     parser.add_argument("--digits", type=int, default=3)
-    parser.add_argument("--seed", type=int)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--setting", action="append", default=[], help="of Scrapy's, as NAME=VALUE")
     arguments = parser.parse_args()
     loopback.supervised(lambda folder: main(folder, arguments))
