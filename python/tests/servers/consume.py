@@ -79,7 +79,7 @@ def main(folder, options):
     publish(url, deliveries)
 
     def start(number):
-        python = [sys.executable, __file__, "--consume", url, folder / "done", effects, seed + number]
+        python = [sys.executable, __file__, "--consume", url, folder / "done", effects, options.seed + number]
         return loopback.Process(python, folder / f"consumer {number}").start()
 
     consumers = [start(number) for number in range(options.consumers)]
