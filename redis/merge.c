@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "image.h"
 #include "keys.h"
+#include "settings.h"
 #include "window.h"
 
 #include <string.h>
@@ -37,15 +38,17 @@ static bool same_name(const server_string *a, const server_string *b)
 }
 
 /* Adds the sources to a copy of the destination, or of the first source where there is none.  So a
- * merge that fails half way has changed nothing. */
+ * merge that fails half way has changed nothing.  `lifts`: the copy has no limit. */
 static int unite(server_ctx *ctx, struct value *to, tamis_kind kind, server_string **argv, int argc,
-                 struct value **out)
+                 bool lifts, struct value **out)
 {
   struct value *from;
   int result, first = 2;
   if (!to)
     (void) key_find(ctx, argv[first++], KEY_READ, kind, &to);
   struct value *united = image_copy(to, 0, &result);
+  if (united && lifts)
+    result = image_lift_limit(united);
   for (int i = first; i < argc && result == TAMIS_OK; i++) {
     if (same_name(argv[i], argv[1]))
       continue; /* a Bloom filter, whose keys are there */
@@ -100,9 +103,13 @@ int command_merge(server_ctx *ctx, tamis_kind kind, server_string **argv, int ar
     if (key_find(ctx, argv[i], KEY_READ | KEY_WRITE, kind, &each) == KEY_WHOLE)
       window_tick(ctx, argv[i], each);
   }
-  const bool in_place = is_possible_in_place(to, from, argc - 2);
-  int result =
-      in_place ? tamis_merge(to->filter, from->filter) : unite(ctx, to, kind, argv, argc, &united);
+  bool in_place = is_possible_in_place(to, from, argc - 2);
+  int result = in_place ? tamis_merge(to->filter, from->filter)
+                        : unite(ctx, to, kind, argv, argc, false, &united);
+  if (result == TAMIS_EFULL && must_obey(ctx)) { /* as an add: see add_one_obeying() */
+    in_place = false;
+    result = unite(ctx, to, kind, argv, argc, true, &united);
+  }
   if (result != TAMIS_OK)
     return server.ReplyWithError(ctx, text_of(result));
   if (!in_place && to)

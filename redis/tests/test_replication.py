@@ -57,6 +57,43 @@ def test_windows_at_the_limit(context):
         same(master("DUMP", name) == replica("DUMP", name), True, "bit for bit alike")
 
 
+def inserted(server, name):
+    figures = server("CF.INFO", name)
+    return figures[figures.index("Number of items inserted") + 1]
+
+
+def test_unions_at_the_limit(context):
+    """A union that the limit has allowed the master is also made on a replica, and when an AOF is read, though memory
+    may come back later there."""
+    master = context.start("--appendonly", "yes", "--appendfsync", "no", "--aof-use-rdb-preamble", "no")
+    replica = context.start("--replicaof", servers.HOST, master.port)
+    in_step(master, replica)
+    strict(replica)
+    random, refused, united = Random(1), 0, 0
+    for number in range(4):
+        held = {f"{number} {i}": set() for i in range(4)}
+        for name in held:
+            master("CF.RESERVE", name, "300", "SEED", "5", "MAXBYTES", random.choice((30000, 60000)))
+        for _ in range(40):
+            name, other = random.sample(list(held), 2)
+            items = [random.randrange(10**6) for _ in range(random.choice((10, 100, 1000)))]
+            replies = master("CF.INSERT", name, "ITEMS", *items)
+            held[name].update(item for item, reply in zip(items, replies) if reply == 1)
+            if master.client.pipeline([["CF.MERGE", name, other]]) == ["OK"]:
+                held[name] |= held[other]
+                united += 1
+            refused += -1 in replies
+        counts = [inserted(master, name) for name in held]
+        in_step(master, replica)
+        same(master("DEBUG", "LOADAOF"), "OK")
+        for server in (master, replica):
+            same([inserted(server, name) for name in held], counts)
+            for name, items in held.items():
+                same(set(server("CF.MEXISTS", name, *items)), {1}, name)
+        master("FLUSHALL")
+    assert refused and united, (refused, united)
+
+
 def test_items_that_end(context):
     """An item of some seconds is in for these, and until the period ends that then runs: also on a replica, and when
     the server has read all again.  The clock of a filter begins with it."""
