@@ -111,10 +111,12 @@ struct lock {
   uint32_t held; /* nobody takes it */
 };
 
+typedef _Atomic uint64_t version_counter;
+
 struct stripe {
   struct lock lock;
   uint32_t used;
-  _Atomic uint64_t version;
+  version_counter version;
 };
 
 enum { STRIPE_LOCK_BYTES = sizeof(struct lock) };
@@ -165,8 +167,8 @@ static inline uint32_t stripe_used(const struct stripe *stripe)
 #define version_leave(stripe) ((void) (stripe))
 #define version_has_left(version) ((void) (version), false)
 #define stripe_has_left(stripe) ((void) (stripe), false)
-#define version_before(stripe) ((void) (stripe), 0)
-#define version_after(stripe) ((void) (stripe), 0)
+#define version_before(version) ((void) (version), 0)
+#define version_after(version) ((void) (version), 0)
 
 /* ---- counter.h ---- */
 

@@ -29,6 +29,8 @@ struct lock {
   ck_spinlock_fas_t held;
 };
 
+typedef _Atomic uint64_t version_counter;
+
 struct stripe {
   struct lock lock;
   /* A figure that a filter keeps in its stripes, such as lanes in use.  It is written under the
@@ -36,7 +38,7 @@ struct stripe {
   _Atomic uint32_t used;
   /* Bits 0 to 62 count the entries that have left the stripe's buckets; they never wrap round.  Bit
    * 63 is set when the segment leaves the directory: then nothing in it may change any more. */
-  _Atomic uint64_t version;
+  version_counter version;
 };
 
 enum { STRIPE_LOCK_BYTES = sizeof(struct lock) };
@@ -120,7 +122,7 @@ static inline void lock_release(struct lock *lock)
 /* ---- stripes ---- */
 
 /* Versions begin with 0, as the memory does. */
-static inline void version_begin(_Atomic uint64_t *version)
+static inline void version_begin(version_counter *version)
 {
   if (SMALL(false, true))
     atomic_init(version, UINT32_MAX);
@@ -224,14 +226,15 @@ static inline bool version_has_left(uint64_t version)
 }
 
 /* ORDER version.before (seq_cst)
- *   pairs with     version.bump, version.leave
+ *   pairs with     version.bump, version.leave, window.version_bump
  *   if weakened    acquire would keep the reads of the buckets after this one, but see
  *                  version.leave.  With relaxed they could be done before it: false negative
  *   checked by     mutants/version_after_words (that it comes first),
- *                  mutants/version_before_relaxed, mutants/version_before_acquire */
-static inline uint64_t version_before(const struct stripe *stripe)
+ *                  mutants/version_before_relaxed, mutants/version_before_acquire,
+ *                  mutants/window_version_before_relaxed */
+static inline uint64_t version_before(const version_counter *version)
 {
-  return atomic_load_explicit(&stripe->version, memory_order_seq_cst);
+  return atomic_load_explicit(version, memory_order_seq_cst);
 }
 
 /* Whether the segment has left the directory, for a caller that holds the stripe. */
@@ -243,9 +246,9 @@ static inline bool stripe_has_left(struct stripe *stripe)
 
 /* Relaxed: the load of the bucket, which comes before and acquires, has made the bump visible, and
  * coherence of the version does the rest. */
-static inline uint64_t version_after(const struct stripe *stripe)
+static inline uint64_t version_after(const version_counter *version)
 {
-  return atomic_load_explicit(&stripe->version, memory_order_relaxed);
+  return atomic_load_explicit(version, memory_order_relaxed);
 }
 
 #endif

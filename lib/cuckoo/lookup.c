@@ -97,8 +97,8 @@ struct observation {
 FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct older_places *at,
                           struct observation *seen)
 {
-  seen->lower_version = version_before(at->lower_stripe);
-  seen->upper_version = version_before(at->upper_stripe);
+  seen->lower_version = version_before(&at->lower_stripe->version);
+  seen->upper_version = version_before(&at->upper_stripe->version);
   seen->lower = word_load(at->lower);
   HOOK(cuckoo_older_lower_read);
   seen->upper = word_load(at->upper);
@@ -113,8 +113,8 @@ FORCE_INLINE bool observation_holds(const struct older_places *at, const struct 
   uint64_t changed = word_load(at->lower) ^ seen->lower;
   HOOK(cuckoo_older_lower_read_again);
   changed |= word_load(at->upper) ^ seen->upper;
-  changed |= version_before(at->lower_stripe) ^ seen->lower_version;
-  changed |= version_after(at->upper_stripe) ^ seen->upper_version;
+  changed |= version_before(&at->lower_stripe->version) ^ seen->lower_version;
+  changed |= version_after(&at->upper_stripe->version) ^ seen->upper_version;
   return changed == 0;
 }
 

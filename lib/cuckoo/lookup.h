@@ -89,12 +89,12 @@ FORCE_INLINE struct lookup_result lookup_finish(const struct lookup *lookup,
 {
   if (!lookup->stripe)
     return (struct lookup_result){.stale = true};
-  uint64_t version = version_before(lookup->stripe);
+  uint64_t version = version_before(&lookup->stripe->version);
   HOOK(cuckoo_versions_read);
   uint64_t lower = word_load(lookup->lower);
   HOOK(cuckoo_lower_read);
   uint64_t upper = word_load(lookup->upper);
-  uint64_t moved = version_after(lookup->stripe) ^ version;
+  uint64_t moved = version_after(&lookup->stripe->version) ^ version;
   return (struct lookup_result){match_either(g, lower, upper, lookup->entry), moved,
                                 version_has_left(version)};
 }

@@ -32,7 +32,7 @@ static const char *validate_stripes(const struct cuckoo_geometry *g, const struc
     struct stripe *stripe = &segment_stripes(segment)[i];
     if (stripe_held(stripe))
       return "a stripe is still locked";
-    if (version_has_left(version_after(stripe)))
+    if (version_has_left(version_after(&stripe->version)))
       return "a segment is in the directory that has left";
   }
   return NULL;

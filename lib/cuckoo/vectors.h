@@ -164,10 +164,10 @@ VECTOR_CODE FORCE_INLINE bool vector_lookup_pairs(const struct cuckoo *c,
   UNROLL
   for (unsigned lane = 0; lane < VECTOR_LANES; lane++) {
     const struct stripe *stripe = (const struct stripe *) keys->stripe[lane];
-    uint64_t version = version_before(stripe);
+    uint64_t version = version_before(&stripe->version);
     lower[lane] = word_load((const word *) keys->lower[lane]);
     upper[lane] = word_load((const word *) keys->upper[lane]);
-    changed |= version_after(stripe) ^ version;
+    changed |= version_after(&stripe->version) ^ version;
     versions |= version;
   }
   *in = ~vector_zero_lanes(vector_has_match(&shape, growable, vector_from(lower), keys->entry) |

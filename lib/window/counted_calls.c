@@ -144,12 +144,12 @@ uint64_t tamis__counted_count(const tamis_filter *f, uint64_t hash)
   const struct pair pair = pair_in((struct window_layer *) &w->first, window_mixed(w, hash));
   const version_counter *version = window_version(w, pair.fingerprint << (64 - s->lane.width));
   for (;;) {
-    const uint64_t before = window_version_before(version);
+    const uint64_t before = version_before(version);
     struct view view = {.lower = window_load(pair.layer, pair.place.lower)};
     HOOK(window_lower_read);
     view.upper = window_load(pair.layer, pair.place.upper);
     const struct found found = find_entry(&pair, &view);
-    if (found.entry || window_version_after(version) == before)
+    if (found.entry || version_after(version) == before)
       return counted_copies(s, found.entry);
     tamis__counter_note((struct counters *) &w->counters, WINDOW_LOOKUP_RETRIES);
   }

@@ -55,12 +55,12 @@ FORCE_INLINE struct look look(const struct window *w, const struct window_state 
   struct look look;
   const version_counter *version = &state->versions[place->top >> w->version_shift];
   uint64_t pattern = window_pattern(&g->shape, window_fingerprint(&g->shape, place), dead);
-  uint64_t before = window_version_before(version);
+  uint64_t before = version_before(version);
   HOOK(window_version_read);
   look.found = look_at_bucket(g, words, place->lower, pattern);
   HOOK(window_lower_read);
   look.found |= look_at_bucket(g, words, place->upper, pattern);
-  look.changed = window_version_after(version) ^ before;
+  look.changed = version_after(version) ^ before;
   return look;
 }
 

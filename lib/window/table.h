@@ -72,12 +72,9 @@
  *     word has changed.  So the period was the same throughout, and at every instant one of the
  *     buckets had the key, with a live stamp: a new stamp replaces an old one by one store.  If the
  *     key was not in the lower bucket when the look-up read that, it was in the upper one, and was
- *     moved to the lower one before the look-up read the upper one.  A move writes the copy, bumps
- *     the version, and clears the source.  The look-up has seen the cleared lane, so it has
- *     acquired the bump, and the second version includes the bump.  If the first version does, too,
- *     the look-up has acquired the copy, and the load of the lower bucket shows it.  (If the key
- *     was moved the other way, the load of the lower bucket has acquired the bump.  Either the
- *     first version does not include that, or the upper bucket shows the copy.)
+ *     moved to the lower one before the look-up read the upper one: the versions of stripe.h show
+ *     that.  (If it was moved the other way, the load of the lower bucket has acquired the bump, so
+ *     the upper bucket shows the copy, or the versions differ.)
  *
  *     Without the second read of the epoch word, a look-up that was descheduled might meet a stamp
  *     that a later period has written, and that its own epoch word calls dead: a false negative.
@@ -235,8 +232,6 @@ static inline uint64_t window_layer_bytes(bool copies)
   return sizeof(struct window_later_layer) +
          (copies ? WINDOW_PLANES * sizeof(struct window_plane) : 0);
 }
-
-typedef _Atomic uint64_t version_counter;
 
 /* What writers and look-ups share, beside words and stripes.  In a window that processes share, it
  * is in the file. */
@@ -559,7 +554,7 @@ static inline version_counter *window_version(const struct window *w, uint64_t t
 }
 
 /* ORDER window.version_bump (release)
- *   pairs with     window.version_before
+ *   pairs with     version.before
  *   makes visible  the copy of the entry, which was written before
  *   if weakened    a look-up may see the new version and not the copy: false negative
  *   checked by     mutants/window_version_not_bumped (that there is a bump at all),
@@ -567,23 +562,6 @@ static inline version_counter *window_version(const struct window *w, uint64_t t
 static inline void window_version_bump(version_counter *version)
 {
   atomic_fetch_add_explicit(version, 1, memory_order_release);
-}
-
-/* ORDER window.version_before (seq_cst)
- *   pairs with     window.version_bump
- *   if weakened    acquire would be enough, and is the same instruction on x86-64.  With relaxed,
- *                  the reads of the buckets could be done before this one: false negative
- *   checked by     mutants/window_version_before_relaxed */
-static inline uint64_t window_version_before(const version_counter *version)
-{
-  return atomic_load_explicit(version, memory_order_seq_cst);
-}
-
-/* Relaxed: the loads of the buckets, which come before and acquire, have made the bump visible, and
- * coherence of the version does the rest. */
-static inline uint64_t window_version_after(const version_counter *version)
-{
-  return atomic_load_explicit(version, memory_order_relaxed);
 }
 
 #endif

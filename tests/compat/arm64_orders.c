@@ -43,7 +43,7 @@ void unlock__stripe(struct stripe *stripe, int *plain)
 
 DOES(store__version_bump, version_bump(stripe), struct stripe *stripe)
 DOES(store__version_leave, version_leave(stripe), struct stripe *stripe)
-GIVES(uint64_t, load__version_before, version_before(stripe), const struct stripe *stripe)
+GIVES(uint64_t, load__version_before, version_before(version), const version_counter *version)
 GIVES(uint64_t, load__bit_load, word_load(w), const word *w)
 GIVES(uint64_t, change__bit_set, word_or(w, bits), word *w, uint64_t bits)
 GIVES(uint64_t, change__word_change, word_replace(w, old, value), word *w, uint64_t old,
@@ -93,8 +93,6 @@ DOES(store__layer_opened, link_layer(&w->newest, layer), struct window *w,
 GIVES(struct window_layer *, load__layer_newest, window_newest(w, epoch), const struct window *w,
       uint64_t epoch)
 DOES(change__window_version_bump, window_version_bump(version), version_counter *version)
-GIVES(uint64_t, load__window_version_before, window_version_before(version),
-      const version_counter *version)
 GIVES(uint64_t, load__live_boot, mended_at(boot), const _Atomic uint64_t *boot)
 DOES(store__live_counted, set_mended_at(boot, now), _Atomic uint64_t *boot, uint64_t now)
 GIVES(bool, change__memo_take, take(entry), struct memo_entry *entry)

@@ -22,7 +22,7 @@ static void validate_notices_whatever_is_broken(void **state)
   struct stripe *stripe = &segment_stripes(segment)[g->stripe_mask];
   stripe_lock(stripe);
   assert_broken(f, "a stripe is still locked");
-  uint64_t version = version_after(stripe);
+  uint64_t version = version_after(&stripe->version);
   version_leave(stripe);
   stripe_unlock(stripe);
   assert_broken(f, "a segment is in the directory that has left");
