@@ -8,6 +8,7 @@
 #include "base/filter.h"
 
 #include <stddef.h>
+#include <string.h>
 
 enum {
   /* In no version a struct of options or figures is larger than this. */
@@ -60,9 +61,6 @@ static inline void hash_list(const tamis_filter *f, const tamis_key *keys, size_
 /* Fills all of *out. */
 void tamis__fill_stats(const tamis_filter *f, tamis_stats *out);
 
-/* Copies the figures that both the library and the caller know to a struct of the caller's. */
-void tamis__give_stats(tamis_stats *filled, tamis_stats *out);
-
 /* What the calls that save and load have in common: saved.c.  The first checks the options of a
  * load, and copies those that both the library and the caller know. */
 struct saved_reader;
@@ -75,6 +73,28 @@ static inline bool file_access_is_valid(const tamis_file_access *access)
   enum { NEEDED = 0600, ALL = 0777 };
   return !access || ((access->mode & NEEDED) == NEEDED && access->mode <= ALL &&
                      access->group >= -1 && access->group < UINT32_MAX);
+}
+
+/* ---- structs that begin with their size ----
+ *
+ * A program that was built with another header knows fewer fields of a struct, or more. */
+
+/* Gives a program's struct its initial values, as far as the first version of the library had it. */
+static inline void begin_struct(void *out, const void *initial, size_t first_size)
+{
+  if (!out)
+    return;
+  memcpy(out, initial, first_size);
+  *(size_t *) out = first_size;
+}
+
+/* Copies the fields that both know to the program's struct. */
+static inline void give_struct(void *out, void *filled)
+{
+  size_t *size = filled;
+  if (*size > *(const size_t *) out)
+    *size = *(const size_t *) out;
+  memcpy(out, filled, *size);
 }
 
 /* Whether a pointer to an allocator can be used. */

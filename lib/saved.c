@@ -18,11 +18,8 @@ enum { FIRST_LOAD_OPTIONS_SIZE = offsetof(tamis_load_options, cleared_from) + si
 
 void tamis_load_options_init(tamis_load_options *options)
 {
-  const tamis_load_options initial = TAMIS_LOAD_OPTIONS_INIT;
-  if (!options)
-    return;
-  memcpy(options, &initial, FIRST_LOAD_OPTIONS_SIZE);
-  options->struct_size = FIRST_LOAD_OPTIONS_SIZE;
+  begin_struct(options, &(const tamis_load_options) TAMIS_LOAD_OPTIONS_INIT,
+               FIRST_LOAD_OPTIONS_SIZE);
 }
 
 /* ---- loading ---- */
@@ -172,10 +169,7 @@ int tamis_save(const tamis_filter *f, tamis_write_function write, void *context)
 {
   if (!f || !write)
     return TAMIS_EINVAL;
-  int cancellation = cancellation_disable();
-  int result = tamis__save(f, write, context);
-  cancellation_restore(cancellation);
-  return result;
+  return UNCANCELLED(tamis__save(f, write, context));
 }
 
 /* ---- the calls that load ---- */
@@ -191,10 +185,7 @@ int tamis_load(const tamis_load_options *options, tamis_read_function read, void
   if (result != TAMIS_OK)
     return result;
   struct saved_reader r = {.read = read, .context = context};
-  int cancellation = cancellation_disable();
-  result = tamis__load(&known, &r, out);
-  cancellation_restore(cancellation);
-  return result;
+  return UNCANCELLED(tamis__load(&known, &r, out));
 }
 
 static int read_info(struct saved_reader *r, struct saved_head *saved)
@@ -227,6 +218,6 @@ int tamis_saved_info(tamis_read_function read, void *context, tamis_stats *out)
   tamis__saved_close(&r);
   cancellation_restore(cancellation);
   if (result == TAMIS_OK)
-    tamis__give_stats(&saved.figures, out);
+    give_struct(out, &saved.figures);
   return result;
 }

@@ -44,10 +44,7 @@ int tamis_save_file_as(const tamis_filter *f, const char *path, const tamis_file
 {
   if (!f || !path || !file_access_is_valid(access))
     return TAMIS_EINVAL;
-  int cancellation = cancellation_disable();
-  int result = save_file(f, path, access);
-  cancellation_restore(cancellation);
-  return result;
+  return UNCANCELLED(save_file(f, path, access));
 }
 
 int tamis_save_file(const tamis_filter *f, const char *path)
@@ -203,10 +200,7 @@ static int open_file(const tamis_load_options *options, const char *path, tamis_
   int result = path ? tamis__read_load_options(options, &known) : TAMIS_EINVAL;
   if (result != TAMIS_OK)
     return result;
-  int cancellation = cancellation_disable();
-  result = with_file(&known, path, out, do_it);
-  cancellation_restore(cancellation);
-  return result;
+  return UNCANCELLED(with_file(&known, path, out, do_it));
 }
 
 int tamis_load_file(const tamis_load_options *options, const char *path, tamis_filter **out)

@@ -12,11 +12,8 @@ enum { FIRST_SIMILARITY_SIZE = offsetof(tamis_similarity_stats, jaccard) + sizeo
 
 void tamis_similarity_stats_init(tamis_similarity_stats *stats)
 {
-  const tamis_similarity_stats initial = TAMIS_SIMILARITY_STATS_INIT;
-  if (!stats)
-    return;
-  memcpy(stats, &initial, FIRST_SIMILARITY_SIZE);
-  stats->struct_size = FIRST_SIMILARITY_SIZE;
+  begin_struct(stats, &(const tamis_similarity_stats) TAMIS_SIMILARITY_STATS_INIT,
+               FIRST_SIMILARITY_SIZE);
 }
 
 /* Whether both filters are of one kind and hash alike.  The kind checks the rest. */
@@ -63,11 +60,7 @@ int tamis_similarity(const tamis_filter *a, const tamis_filter *b, tamis_similar
     return TAMIS_EUNSUPPORTED;
   tamis_similarity_stats filled = TAMIS_SIMILARITY_STATS_INIT;
   int result = kind->similarity(a, b, &filled);
-  if (result != TAMIS_OK)
-    return result;
-  /* A program that was built with another header knows fewer fields, or more. */
-  if (filled.struct_size > out->struct_size)
-    filled.struct_size = out->struct_size;
-  memcpy(out, &filled, filled.struct_size);
-  return TAMIS_OK;
+  if (result == TAMIS_OK)
+    give_struct(out, &filled);
+  return result;
 }

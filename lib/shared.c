@@ -305,15 +305,6 @@ static int open_shared(struct wanted *w, const tamis_options *options, tamis_fil
   return result;
 }
 
-static int open_without_cancellation(struct wanted *w, const tamis_options *options,
-                                     tamis_filter **out)
-{
-  int cancellation = cancellation_disable();
-  int result = open_shared(w, options, out);
-  cancellation_restore(cancellation);
-  return result;
-}
-
 /* ---- the calls ---- */
 
 int tamis_open_shared(const tamis_options *options, const char *path, tamis_filter **out)
@@ -323,7 +314,7 @@ int tamis_open_shared(const tamis_options *options, const char *path, tamis_filt
     *out = NULL;
   if (!out || (!options && !path))
     return TAMIS_EINVAL;
-  return open_without_cancellation(&w, options, out);
+  return UNCANCELLED(open_shared(&w, options, out));
 }
 
 int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **out)
@@ -333,7 +324,7 @@ int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **ou
     *out = NULL;
   if (!out || fd < 0)
     return TAMIS_EINVAL;
-  return open_without_cancellation(&w, options, out);
+  return UNCANCELLED(open_shared(&w, options, out));
 }
 
 /* Whether a new file would be created, or the empty file `found` be filled. */
@@ -380,10 +371,7 @@ int tamis_shared_check(const tamis_options *options, const char *path, char *why
   struct wanted w = {.why = &refusal, .path = path, .fd = -1};
   if (why && size)
     *why = '\0';
-  int cancellation = cancellation_disable();
-  int result = check(&w, options);
-  cancellation_restore(cancellation);
-  return result;
+  return UNCANCELLED(check(&w, options));
 }
 
 int tamis_sync(tamis_filter *f)

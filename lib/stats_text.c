@@ -408,8 +408,6 @@ int tamis_stats_text_many(const tamis_filter *const *filters, const char *const 
   struct text t = {.write = write, .context = context};
   if (!write || !good_format(format) || !good_list(filters, names, n, format))
     return TAMIS_EINVAL;
-  int cancellation = cancellation_disable();
-  int result = put_many(&t, filters, names, n, format);
-  cancellation_restore(cancellation);
+  int result = UNCANCELLED(put_many(&t, filters, names, n, format));
   return result == TAMIS_OK ? finish(&t) : result;
 }

@@ -83,20 +83,12 @@ enum {
 
 void tamis_options_init(tamis_options *options)
 {
-  const tamis_options initial = TAMIS_OPTIONS_INIT;
-  if (!options)
-    return;
-  memcpy(options, &initial, FIRST_OPTIONS_SIZE);
-  options->struct_size = FIRST_OPTIONS_SIZE;
+  begin_struct(options, &(const tamis_options) TAMIS_OPTIONS_INIT, FIRST_OPTIONS_SIZE);
 }
 
 void tamis_stats_init(tamis_stats *stats)
 {
-  const tamis_stats initial = TAMIS_STATS_INIT;
-  if (!stats)
-    return;
-  memcpy(stats, &initial, FIRST_STATS_SIZE);
-  stats->struct_size = FIRST_STATS_SIZE;
+  begin_struct(stats, &(const tamis_stats) TAMIS_STATS_INIT, FIRST_STATS_SIZE);
 }
 
 /* Copies to *known the options that both the program and this library know.  Fields that an older
@@ -334,8 +326,8 @@ int tamis_get_options(const tamis_filter *f, tamis_options *out)
   if (!f || !out || out->struct_size < FIRST_OPTIONS_SIZE)
     return TAMIS_EINVAL;
   fill_options(f, &filled);
-  filled.struct_size = out->struct_size < sizeof filled ? out->struct_size : sizeof filled;
-  memcpy(out, &filled, filled.struct_size);
+  filled.struct_size = sizeof filled;
+  give_struct(out, &filled);
   return TAMIS_OK;
 }
 
@@ -374,20 +366,12 @@ void tamis__fill_stats(const tamis_filter *f, tamis_stats *out)
   out->seed = f->keys.seed;
 }
 
-/* A program that was built with another header knows fewer fields, or more. */
-void tamis__give_stats(tamis_stats *filled, tamis_stats *out)
-{
-  if (filled->struct_size > out->struct_size)
-    filled->struct_size = out->struct_size;
-  memcpy(out, filled, filled->struct_size);
-}
-
 int tamis_get_stats(const tamis_filter *f, tamis_stats *out)
 {
   tamis_stats filled;
   if (!f || !out || out->struct_size < FIRST_STATS_SIZE)
     return TAMIS_EINVAL;
   tamis__fill_stats(f, &filled);
-  tamis__give_stats(&filled, out);
+  give_struct(out, &filled);
   return TAMIS_OK;
 }

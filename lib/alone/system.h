@@ -33,6 +33,7 @@ static inline unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned 
 
 #define cancellation_disable() 0
 #define cancellation_restore(before) ((void) (before))
+#define UNCANCELLED(call) (call)
 
 /* ---- random.h ---- */
 

@@ -26,6 +26,15 @@ static inline void cancellation_restore(int before)
   pthread_setcancelstate(before, &before);
 }
 
+/* The value of a call that is made in between. */
+#define UNCANCELLED(call)                   \
+  __extension__({                           \
+    int before_ = cancellation_disable();   \
+    const __typeof__(call) value_ = (call); \
+    cancellation_restore(before_);          \
+    value_;                                 \
+  })
+
 /* Sleeps for less than a second. */
 static inline void sleep_uncancelled(long nanoseconds)
 {

@@ -64,9 +64,7 @@ static void release_to(const tamis_allocator *from, void *block, size_t size)
 static void *allocate_from(const tamis_allocator *from, size_t size)
 {
   assert(tamis__read_sections == 0);
-  int cancellation = cancellation_disable();
-  void *block = from->allocate(from->context, ALIGNMENT, size);
-  cancellation_restore(cancellation);
+  void *block = UNCANCELLED(from->allocate(from->context, ALIGNMENT, size));
   if ((uintptr_t) block % ALIGNMENT == 0)
     return block;
   release_to(from, block, size);

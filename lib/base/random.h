@@ -18,9 +18,7 @@ static inline bool random_bytes(void *to, size_t size)
 {
   ssize_t got;
   do {
-    int cancellation = cancellation_disable();
-    got = getrandom(to, size, 0);
-    cancellation_restore(cancellation);
+    got = UNCANCELLED(getrandom(to, size, 0));
   } while (got < 0 && errno == EINTR);
   return got == (ssize_t) size;
 }

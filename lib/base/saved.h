@@ -116,6 +116,18 @@ static inline uint64_t saved_u64(uint64_t x)
 #endif
 }
 
+/* Converts words between the byte orders of the machine and of a file.  Little-endian machines write
+ * nothing: the words may be mapped. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): big-endian machines write */
+static inline void saved_swap(uint64_t *words, uint64_t n)
+{
+  (void) words, (void) n;
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  for (uint64_t i = 0; i < n; i++)
+    words[i] = saved_u64(words[i]);
+#endif
+}
+
 static inline uint64_t saved_get64(const void *from)
 {
   uint64_t x;

@@ -29,10 +29,8 @@ int tamis__live_open_layers(struct bloom *first, struct bloom *full, unsigned nu
     return TAMIS_EFULL;
   }
   HOOK(bloom_layer_wanted);
-  int cancellation = cancellation_disable();
-  int result = tamis__shared_file_reserve(&shared->file, shared->ends[full->number - 1],
-                                          shared->ends[last - 1], &shared->refused);
-  cancellation_restore(cancellation);
+  int result = UNCANCELLED(tamis__shared_file_reserve(&shared->file, shared->ends[full->number - 1],
+                                                      shared->ends[last - 1], &shared->refused));
   if (result != TAMIS_OK)
     return newest_layer(first) != full ? TAMIS_OK : result;
   for (unsigned i = full->number; i < last; i++)
@@ -57,11 +55,8 @@ bool tamis__live_will_fit(const struct bloom *first, unsigned have, struct bloom
 int tamis__live_sync(const struct bloom *first)
 {
   const struct bloom_shared *shared = const_bloom_long_of(first)->shared;
-  int cancellation = cancellation_disable();
-  int result =
-      tamis__shared_file_sync(&shared->file, shared->ends[newest_layer(first)->number - 1]);
-  cancellation_restore(cancellation);
-  return result;
+  return UNCANCELLED(
+      tamis__shared_file_sync(&shared->file, shared->ends[newest_layer(first)->number - 1]));
 }
 
 void tamis__live_close(struct bloom_shared *shared)

@@ -108,19 +108,6 @@ void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out)
     out->figures.bytes += newest->word_count * sizeof(word);
 }
 
-/* Converts words between the byte orders of the machine and of a file.  Little-endian machines
- * write nothing: the words may be mapped. */
-/* NOLINTNEXTLINE(readability-non-const-parameter): big-endian machines write */
-static void swap_bytes(uint64_t *words, uint64_t n)
-{
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-  for (uint64_t i = 0; i < n; i++)
-    words[i] = saved_u64(words[i]);
-#else
-  (void) words, (void) n;
-#endif
-}
-
 /* `census` is NULL if the words have no counters. */
 static void copy_words(const struct bloom *b, uint64_t first, uint64_t n, uint64_t kept,
                        uint64_t *to, struct counting_census *census)
@@ -129,7 +116,7 @@ static void copy_words(const struct bloom *b, uint64_t first, uint64_t n, uint64
     to[i] = word_load(&b->words[first + i]) & kept;
   for (uint64_t i = 0; census && i < n; i++)
     counting_census_add(census, to[i]);
-  swap_bytes(to, n);
+  saved_swap(to, n);
 }
 
 static void save_words(const struct bloom *b, uint64_t kept, struct saved_writer *w,
@@ -234,7 +221,7 @@ static bool check_words(struct content *c, bool read)
     return false;
   if (!read)
     return true;
-  swap_bytes(c->words, g->words);
+  saved_swap(c->words, g->words);
   if (g->shape.layout == BLOOM_LAYOUT_COUNTING)
     return tamis__bloom_counters_agree(g, c->words, c->counted);
   c->bits = tamis__bloom_count_bits(g, c->words, &marks);
@@ -367,7 +354,7 @@ static void read_tally(struct content *c, const struct bloom_tally *tally)
 {
   const struct bloom_geometry *g = &c->plan.geometry;
   uint64_t marks = 0, keys = sum_of(tally, KEYS), united = sum_of(tally, UNITED);
-  swap_bytes(c->words, g->words);
+  saved_swap(c->words, g->words);
   c->bits = tamis__bloom_count_bits(g, c->words, &marks);
   c->counted.keys = keys < c->bits ? keys : c->bits;
   c->counted.united = united < c->bits ? united : c->bits;

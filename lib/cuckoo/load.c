@@ -395,7 +395,7 @@ static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
   uint32_t used[CUCKOO_FIXED_STRIPES] = {0};
   uint64_t *words = (uint64_t *) (void *) ((unsigned char *) at + g->words_offset);
   if (!mapped)
-    image_swap(words, cuckoo_buckets(g));
+    saved_swap(words, cuckoo_buckets(g));
   if ((!mapped || l->r->check_all) && !segment_is_whole(g, at, used))
     return TAMIS_ECORRUPT;
   struct segment *segment = mapped ? NULL : (struct segment *) at;

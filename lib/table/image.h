@@ -48,17 +48,6 @@ static inline void image_get(uint64_t *words, const unsigned char *from, uint64_
     words[i] = saved_get64(from + i * 8);
 }
 
-/* Converts words that were read from an array to the byte order of this machine. */
-/* NOLINTNEXTLINE(readability-non-const-parameter): on big-endian machines they are written */
-static inline void image_swap(uint64_t *words, uint64_t n)
-{
-  (void) words, (void) n;
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-  for (uint64_t i = 0; i < n; i++)
-    words[i] = saved_u64(words[i]);
-#endif
-}
-
 /* Appends words to the array that is being written; `words` NULL: zeros. */
 void tamis__image_add(struct saved_writer *w, const uint64_t *words, uint64_t n);
 

@@ -237,7 +237,7 @@ static int load_words(struct load *l, struct content *c)
     return result;
   }
   c->words = (uint64_t *) (void *) m.block;
-  image_swap(c->words, bytes / 8);
+  saved_swap(c->words, bytes / 8);
   for (uint64_t i = window_words(&c->geometry); i < bytes / 8; i++)
     if (c->words[i])
       result = TAMIS_ECORRUPT;

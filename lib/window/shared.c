@@ -156,10 +156,7 @@ int tamis__window_sync(const tamis_filter *f)
     return TAMIS_EUNSUPPORTED;
   if (w->shared->file.in_memory)
     return TAMIS_OK;
-  int cancellation = cancellation_disable();
-  int result = sync_uncancelled(w);
-  cancellation_restore(cancellation);
-  return result;
+  return UNCANCELLED(sync_uncancelled(w));
 }
 
 /* Loads the window of the last checkpoint.  *out is NULL if no checkpoint is whole. */
