@@ -161,8 +161,7 @@ static void a_move_bumps_a_version_that_look_ups_read(void **state)
   }
   assert_true(stats_of(f).evictions > 0);
   for (uint64_t i = 0; i < UINT64_C(1) << (64 - w->version_shift); i++)
-    assert_true(!(i << w->version_shift & ~g->top) ||
-                version_after(&w->state->versions[i]) == 0);
+    assert_true(!(i << w->version_shift & ~g->top) || version_after(&w->state->versions[i]) == 0);
   tamis_destroy(f);
 }
 
