@@ -72,6 +72,7 @@ static const char help[] =
     "bench [OPTION ...]: --benchmark_list_tests lists all benchmarks, --help also Google's "
     "options\n"
     "  --keys=LIST --fpp=LIST --threads=LIST    with commas; default: 1e6, 0.01 and 1,2\n"
+    "  --calls=N          calls of a repetition; default: those of --benchmark_min_time\n"
     "  --library=PATH     the libtamis.so to measure; default: that of this build\n"
     "  --other=PATH       another one, whose filters are the subjects other-...\n"
     "  --from=N           the capacity of filters that grow; default: 10000\n"
@@ -102,6 +103,7 @@ static std::vector<double> numbers(const std::string &text)
 static const std::map<std::string, void (*)(const std::string &)> options{
     {"--keys", [](const std::string &v) { flags.keys = numbers(v); }},
     {"--fpp", [](const std::string &v) { flags.fpp = numbers(v); }},
+    {"--calls", [](const std::string &v) { flags.calls = number(v); }},
     {"--threads", [](const std::string &v) { flags.threads = numbers(v); }},
     {"--library", [](const std::string &v) { flags.library = v; }},
     {"--other", [](const std::string &v) { flags.other = v; }},

@@ -19,6 +19,7 @@
 /* ---- what the command line says (bench.cpp) ---- */
 
 struct flags {
+  double calls = 0; /* of a repetition; 0: those of the time that Google's options say */
   std::vector<double> keys{1e6}, fpp{0.01}, threads{1, 2};
   uint64_t from = 10000; /* the capacity of filters that grow */
   uint64_t filters = 64; /* for tamis_contains_each */
@@ -83,6 +84,7 @@ template <class Subject> struct workload {
   uint64_t (*run)(benchmark::State &s, Subject &f, const size &z); /* returns wrong answers */
   double filled; /* the part of the keys that is in before */
   bool changes;  /* each repetition has a new filter, and as many iterations as there are keys */
+  bool files = false; /* an iteration is no call, but a file */
 };
 
 template <class S> uint64_t insert(benchmark::State &s, S &f, const size &z)
@@ -224,8 +226,9 @@ void add_workload(const workload<S> &w, const size &z, int threads,
     at->leave(w.changes);
   });
   b->UseRealTime()->Threads(threads);
-  if (w.changes)
-    b->Iterations(static_cast<benchmark::IterationCount>(z.keys) / threads);
+  if (w.changes || (flags.calls > 0 && !w.files))
+    b->Iterations(static_cast<benchmark::IterationCount>(w.changes ? z.keys : flags.calls) /
+                  threads);
 }
 
 /* How many keys the subject is created for. */

@@ -20,12 +20,11 @@ def name(subject, workload, keys, fpp, threads=1):
     return f"{subject}/{workload}/keys:{keys:.0f}/fpp:{fpp:g}", threads
 
 
-def run(program, filter_, rounds, seconds, *options):
+def run(program, filter_, rounds, *options):
     """Benchmarks whose names match: {(name, threads): [result of a round, ...]}."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         subprocess.run([program, f"--benchmark_filter={filter_}", f"--benchmark_repetitions={rounds}",
-                        f"--benchmark_min_time={seconds}", "--benchmark_enable_random_interleaving=true",
-                        f"--benchmark_out={out.name}", *options], check=True, stdout=subprocess.DEVNULL)
+                        "--benchmark_enable_random_interleaving=true", f"--benchmark_out={out.name}", *options], check=True, stdout=subprocess.DEVNULL)
         whole = json.load(out)
     results = {}
     for result in whole["benchmarks"]:

@@ -312,8 +312,9 @@ void add_tamis(const std::string &prefix, const std::string &path)
                                      {"insert-batch", insert_batch, 0, true},
                                      {"hit-batch", hit_batch, 1, false}});
   const std::vector<workload<filter>> removal{{"remove", remove<filter>, 1, true}};
-  const std::vector<workload<filter>> files{
-      {"save", save, 1, false}, {"load", load, 1, false}, {"copy", copy, 1, false}};
+  const std::vector<workload<filter>> files{{"save", save, 1, false, true},
+                                            {"load", load, 1, false, true},
+                                            {"copy", copy, 1, false, true}};
   const std::vector<workload<many>> many_filters{{"each", each<true>, 1, false},
                                                  {"each-single", each<false>, 1, false}};
   for (const sort &sort : sorts) {
