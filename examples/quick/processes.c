@@ -21,7 +21,7 @@ int main(void)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.capacity = 200, options.fpp = 1e-9;
-  options.max_bytes = 1 << 20; /* address space is reserved for so many bytes */
+  options.max_bytes = 1 << 20; /* the limit of the file, and of the address space for it */
   int handled = 0, status;
   for (int i = 0; i < 4; i++)
     if (fork() == 0) { /* each opens the file; whoever comes first creates it */

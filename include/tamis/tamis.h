@@ -31,11 +31,11 @@
  * The library prints nothing, never aborts and never exits.  No call is async-signal-safe, or a
  * cancellation point.  errno is part of a contract only with TAMIS_EIO.  Linux, 64-bit processors.
  *
- * Functions of yours that the library calls (an allocator's, a hash function, those that write and
- * read) must return: not throw C++ exceptions, leave by longjmp(), or end the thread.
+ * Functions of yours that the library calls (of an allocator, to hash, to write or to read) must
+ * return normally: they must not throw C++ exceptions, call longjmp(), or end the thread.
  *
- * After fork() the child owns a private copy of every filter, which it may use if no other thread
- * of the parent was then inside a call that changes, saves or counts copies in the filter.
+ * After fork() the child has a private copy of every filter.  It may use a filter if no other
+ * thread of the parent was changing it, saving it, or counting copies in it at the fork.
  */
 #ifndef TAMIS_H
 #define TAMIS_H
@@ -66,7 +66,7 @@ typedef struct tamis_filter tamis_filter;
 /* Results.  Every call that can fail returns one of these as an int; failures are negative. */
 enum {
   TAMIS_OK = 0,            /* done; from add_unique: the key was new, and this call added it */
-  TAMIS_PRESENT = 1,       /* add_unique: the key was present, or seemed so; nothing changed */
+  TAMIS_PRESENT = 1,       /* add_unique: the key was present, or seemed to be; nothing changed */
   TAMIS_ABSENT = 2,        /* remove: there is no such key; nothing changed */
   TAMIS_EINVAL = -1,       /* an argument is outside its range; nothing changed */
   TAMIS_ENOMEM = -2,       /* memory was refused; nothing changed */
@@ -88,8 +88,8 @@ TAMIS_API const char *tamis_version(void);
 /* ---- tamis_create: what to create, and what it takes ---- */
 
 typedef enum tamis_kind {
-  TAMIS_BLOOM = 1,  /* add, add_unique, contains: without a window none takes a lock, with one
-                      contains does not */
+  TAMIS_BLOOM = 1,  /* add, add_unique, contains: without a window, none of them takes a lock; with
+                      a window, contains takes none */
   TAMIS_CUCKOO = 2, /* also remove, and growth at a bounded rate; contains is lock-free */
   TAMIS_COUNTING_BLOOM = 3 /* a Bloom filter with removes, by counters of four bits; add and
                               contains are lock-free.  A cuckoo filter, which takes a fraction of
@@ -101,10 +101,11 @@ typedef enum tamis_layout {
    * 2.5e-5 in two lines, and in up to five for still lower rates, which are accessed at the same
    * time.  Takes up to a fifth more bits than classic. */
   TAMIS_LAYOUT_BLOCKED = 0,
-  /* Bits anywhere, two in a word: the fewest bits for a rate, one memory access per word. */
+  /* Two bits of a key in each word, anywhere: the fewest bits, but more memory accesses. */
   TAMIS_LAYOUT_CLASSIC = 1,
   /* All bits of a key in one 64-bit word.  A look-up reads one word, and an add changes one, in one
-   * step: all calls are wait-free until the filter grows.  Takes a fifth more bits than blocked. */
+   * step: all calls are wait-free until the filter grows.  Takes a fifth more bits than blocked at
+   * 0.01, and more at lower rates. */
   TAMIS_LAYOUT_WORD = 2
 } tamis_layout;
 
@@ -128,8 +129,8 @@ typedef struct tamis_file_access {
   int64_t group;
 } tamis_file_access;
 
-/* What to create.  Always start from TAMIS_OPTIONS_INIT, or from tamis_options_init(): either sets
- * the struct's size, by which later versions add fields without breaking programs built today. */
+/* The options of a new filter.  Always start from TAMIS_OPTIONS_INIT or tamis_options_init(): they
+ * set the struct's size, so later versions can add fields without breaking programs. */
 typedef struct tamis_options {
   size_t struct_size; /* sizeof (tamis_options) */
   tamis_kind kind;    /* default TAMIS_BLOOM */
@@ -146,14 +147,14 @@ typedef struct tamis_options {
   /* The filter never takes more bytes than this.  0 (default): no limit.  A growable Bloom filter
    * gets TAMIS_EFULL when its last layer is full and the next layer would exceed max_bytes. */
   uint64_t max_bytes;
-  /* 0 (default): a fresh random seed from getrandom(2), against keys that are made to collide by
-   * whoever has not seen hashes.  XXH3 is not a cryptographic function (SECURITY.md). */
+  /* 0 (default): a new random seed from getrandom(2).  An attacker who has not seen hashes cannot
+   * prepare keys that collide.  XXH3 is not a cryptographic function (SECURITY.md). */
   uint64_t seed;
   /* Bloom: default TAMIS_LAYOUT_BLOCKED, the only one of a counting Bloom filter. */
   tamis_layout layout;
-  /* Locks, at most 4096, rounded up to a power of two; 0 (default): chosen by the library.  Bloom:
-   * none without a window, but if it counts.  Cuckoo: those of each segment, which has at most 16
-   * if the filter grows, 32 if not. */
+  /* How many locks, at most 4096, rounded up to a power of two; 0 (default): the library chooses.
+   * A Bloom filter that neither counts nor has a window needs none.  Cuckoo: the locks of each
+   * segment, at most 16 if the filter grows, else 32. */
   unsigned stripes;
   /* NULL (default): XXH3, keyed with the seed. */
   tamis_hash_function hash;
@@ -198,8 +199,8 @@ TAMIS_API int tamis_create(const tamis_options *options, tamis_filter **out);
  *   Errors   as tamis_create, without TAMIS_ENOMEM; of several reasons, one */
 TAMIS_API int tamis_options_check(const tamis_options *options, char *why, size_t size);
 
-/* The options of a filter: tamis_create makes an empty one of them that fits (tamis_merge).  They
- * have the seed, a secret.  `allocator` is valid as long as the filter.
+/* The options of a filter.  With them tamis_create makes an empty filter that fits to this one
+ * (tamis_merge).  They contain the seed, a secret.  `allocator` is valid as long as the filter.
  *   Threads  any      Blocks  never
  *   Errors   TAMIS_OK; TAMIS_EINVAL: as tamis_get_stats */
 TAMIS_API int tamis_get_options(const tamis_filter *f, tamis_options *out);
@@ -226,9 +227,9 @@ TAMIS_API int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double
  * Keys are byte strings; an empty one (len 0, key then may be NULL) is a legal key.  Invalid
  * arguments, below, are: f is NULL, or key is NULL with len > 0.
  *
- * Each of the five calls exists for a 64-bit hash too, for callers that have one at hand.  Any
- * 64-bit value is a legal hash.  tamis_add (f, key, len) and tamis_add_hash (f, tamis_hash (f, key,
- * len)) are the same call.
+ * Each of the five calls also exists for a 64-bit hash, for callers that have the hash already.
+ * Any 64-bit value is a legal hash.  tamis_add (f, key, len) does the same as tamis_add_hash (f,
+ * tamis_hash (f, key, len)).
  *
  * All five calls are linearizable: each takes effect at one instant between call and return. */
 
@@ -237,7 +238,7 @@ TAMIS_API int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double
 TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len);
 
 /* Adds a key.  Once the add has returned, every contains of that key that starts later is true.
- * Adding a key that is in changes nothing in a Bloom filter, and is one copy more in other kinds.
+ * Adding a key that is in changes nothing in a Bloom filter, and adds a copy in other kinds.
  *   Threads  any
  *   Blocks   Bloom: only to open a layer.  Cuckoo, and with a window: for locks, and to make room
  *   Order    sequentially consistent
@@ -262,8 +263,8 @@ TAMIS_API int tamis_add_unique_hash(tamis_filter *f, uint64_t hash);
 TAMIS_API bool tamis_contains(const tamis_filter *f, const void *key, size_t len);
 TAMIS_API bool tamis_contains_hash(const tamis_filter *f, uint64_t hash);
 
-/* How many copies of a key are in: how often it was added, less how often it was removed.  Bloom: 1
- * or 0.  Counting Bloom: 15 stands for 15 or more.  Other keys can make the count too high.  0 for
+/* How many copies of a key are in: the number of its adds minus the number of its removes.  Bloom:
+ * 1 or 0.  Counting Bloom: 15 means 15 or more.  Other keys can make the count too high.  0 for
  * invalid arguments.
  *   Threads  any      Blocks  Bloom: never.  Cuckoo: for locks, if the key is in
  *   Order    sequentially consistent: synchronizes with the adds and removes that it counts */
@@ -281,31 +282,31 @@ TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
 
 /* ---- tamis_advance: the end of a period of a window ---- */
 
-/* Ends a period of a window: at one instant, for all threads, the keys of the oldest remembered one
- * are forgotten.  A timer calls this once a tick, and the next tick is a period after the return.
+/* Ends a period of a window: at one instant, for all threads, the filter forgets the keys of the
+ * oldest period.  A timer calls this once a tick; the next tick comes one period after the return.
  *   Threads  any      Blocks  for another tamis_advance, and for each lock of the filter in turn
  *   Order    sequentially consistent
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f is NULL; TAMIS_EUNSUPPORTED: the filter has no window;
  *            TAMIS_EIO: as tamis_add */
 TAMIS_API int tamis_advance(tamis_filter *f);
 
-/* Ends periods until the one with number `period` runs, of 36 bits: none if it does, or has ended.
- * Whoever calls this with a number c, such as the time divided by the length of a period, and then
- * adds a key, has the key remembered while all calls have numbers up to c + G, however late or
- * rarely they come.  A new filter is in period 0.
+/* Ends periods until the period with number `period`, of 36 bits, runs.  Does nothing if this one
+ * runs or has ended.  If a thread calls this with a number c, such as the time divided by the
+ * length of a period, and then adds a key, the key is remembered while all calls have numbers up
+ * to c + G, even if they come late or rarely.  A new filter is in period 0.
  *   Threads, Blocks, Order  as tamis_advance
  *   Errors   as tamis_advance; TAMIS_EINVAL also: 2^36 or more */
 TAMIS_API int tamis_advance_to(tamis_filter *f, uint64_t period);
 
-/* Gives the running period this number, as after a clock that was wrong.  Each key keeps its age.
+/* Gives the running period this number, if a clock was wrong.  Each key keeps its age.
  *   Threads, Blocks, Order, Errors  as tamis_advance_to */
 TAMIS_API int tamis_set_period(tamis_filter *f, uint64_t period);
 
 /* ---- tamis_add_for: keys of a window that end by themselves ---- */
 
-/* As tamis_add and tamis_add_unique, for a key that is remembered while `periods` more periods run,
- * at most options.window.  Of two ends the later one holds; but a unique add of a key that is in
- * leaves the key's end as it is, unless options.window_renews is true.
+/* As tamis_add and tamis_add_unique, for a key that is remembered for `periods` more periods, at
+ * most options.window.  Of two ends the later one holds; but a unique add of a key that is in does
+ * not change the key's end, unless options.window_renews is true.
  *   Threads, Blocks, Order  as tamis_add
  *   Errors   as those two; TAMIS_EINVAL also: more periods than options.window;
  *            TAMIS_EUNSUPPORTED: the filter has no window */
@@ -316,8 +317,8 @@ TAMIS_API int tamis_add_unique_for_hash(tamis_filter *f, uint64_t hash, unsigned
 
 /* ---- tamis_add_many: the calls with many keys ----
  *
- * Batches: the same calls on n keys, faster on a filter larger than the cache.  Each key is a call
- * of its own to other threads, and keys are taken in order.  With n 0 the arrays may be NULL. */
+ * Batches: the same calls on n keys, faster on a filter larger than the cache.  To other threads,
+ * a batch is n calls, in the order of the keys.  If n is 0, the arrays may be NULL. */
 
 typedef struct tamis_key {
   const void *data;
@@ -332,9 +333,10 @@ TAMIS_API size_t tamis_contains_many_hash(const tamis_filter *f, const uint64_t 
                                           bool *found);
 
 /* Which of n filters may hold a key: returns how many; found[i], if found is not NULL, is for
- * filters[i].  They may be of any kinds and seeds, but have one seed and hash function for a hash.
- * NULL holds no key.  For several keys, found[k * n + i] is for keys[k], and the result is the sum.
- *   Threads, Blocks, Order: as tamis_contains of one filter after the other */
+ * filters[i].  They may be of any kinds and seeds; for a hash, they must have the same seed and
+ * hash function.  A filter that is NULL holds no key.  For several keys, found[k * n + i] is for
+ * keys[k] and filters[i], and the result is the number of elements that are true.
+ *   Threads, Blocks, Order: as tamis_contains, on each filter in turn */
 TAMIS_API size_t tamis_contains_each(const tamis_filter *const *filters, size_t n, const void *key,
                                      size_t len, bool *found);
 TAMIS_API size_t tamis_contains_each_hash(const tamis_filter *const *filters, size_t n,
@@ -342,15 +344,15 @@ TAMIS_API size_t tamis_contains_each_hash(const tamis_filter *const *filters, si
 TAMIS_API size_t tamis_contains_each_many(const tamis_filter *const *filters, size_t n,
                                           const tamis_key *keys, size_t n_keys, bool *found);
 
-/* The sum of all counts; counts[i], if counts is not NULL, is what tamis_count would return.  0 if
- * f or the array is NULL; counts is not written then.
+/* The sum of all counts; counts[i], if counts is not NULL, is the result of tamis_count for that
+ * key.  0 if f or the array is NULL; counts is not written then.
  *   Threads, Blocks, Order: as tamis_count */
 TAMIS_API uint64_t tamis_count_many(const tamis_filter *f, const tamis_key *keys, size_t n,
                                     uint64_t *counts);
 TAMIS_API uint64_t tamis_count_many_hash(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                          uint64_t *counts);
 
-/* Add n keys.  results[i], if results is not NULL, is what the single call would return.
+/* Add n keys.  results[i], if results is not NULL, is the result of the single call.
  *   Threads, Blocks, Order: as the single calls
  *   Errors   TAMIS_OK if no key failed (TAMIS_PRESENT is no failure), else the failure of the first
  *            key that failed; keys after it are still tried.  TAMIS_EINVAL: f or the array is NULL,
@@ -377,14 +379,14 @@ TAMIS_API int tamis_add_unique_for_many_hash(tamis_filter *f, const uint64_t *ha
 typedef struct tamis_stats {
   /* In: sizeof (tamis_stats).  Out: how much of it was filled. */
   size_t struct_size;
-  /* Bloom, and a Bloom window: distinct keys, less those that a false positive hid.  Counting
-   * Bloom: adds less removes.  Cuckoo: adds less removes, and copies that unions have brought; with
-   * a window, copies that are remembered. */
+  /* Bloom, and a Bloom window: distinct keys, minus those that a false positive hid.  Counting
+   * Bloom: adds minus removes.  Cuckoo: adds minus removes, plus copies from unions; with a window,
+   * copies that are remembered. */
   uint64_t count;
   /* As asked. */
   uint64_t capacity;
-  /* All memory of the filter: bits or buckets, locks, counters, the struct itself, and what waits
-   * to be released.  Of a mapped filter, without the file. */
+  /* All memory of the filter: bits or buckets, locks, counters, the struct itself, and memory that
+   * waits to be released.  For a mapped filter, the file is not included. */
   uint64_t bytes;
   /* Growth steps so far: splits of segments, and new generations; Bloom: layers after the first.
    * With a window, layers that were opened. */
@@ -413,10 +415,10 @@ typedef struct tamis_stats {
   /* Cuckoo: segments, the parts of the table that split on their own.  With a window 0, as the next
    * two. */
   uint64_t segments;
-  /* Cuckoo: pairs of segments that were joined to one so far. */
+  /* Cuckoo: how often two segments were joined into one. */
   uint64_t joins;
-  /* Cuckoo: generations, which are tables that take new keys one after the other, each several
-   * times as large as those before it.  A look-up searches all generations. */
+  /* Cuckoo: generations, which are tables, each several times as large as those before it.  New
+   * keys go to the newest generation, and a look-up searches all of them. */
   unsigned generations;
   /* Cuckoo: bits of a new fingerprint in the newest generation; longer ones after many splits. */
   unsigned fingerprint_bits;
@@ -425,7 +427,7 @@ typedef struct tamis_stats {
   /* Cuckoo, and windows: how often entries were moved to make room for a key.  This field and the
    * next four count from the creation or the load, and are 0 in the figures of a saved filter. */
   uint64_t evictions;
-  /* Cuckoo: how often no move made room, so that the filter grew, counted copies or refused. */
+  /* Cuckoo: how often no move made room, so the filter grew, counted copies, or refused a key. */
   uint64_t failed_searches;
   /* Adds of keys that got TAMIS_EFULL or TAMIS_ENOMEM. */
   uint64_t refused_adds;
@@ -434,14 +436,14 @@ typedef struct tamis_stats {
   /* Cuckoo: the longest time, in nanoseconds, that a call took for one step of growth, without
    * waiting for other steps. */
   uint64_t longest_growth_ns;
-  /* Bloom: layers, which take new keys one after the other, each as many as all before it.  A
-   * look-up searches all layers.  1 for a cuckoo filter. */
+  /* Bloom, and with a window: layers.  New keys go to the newest layer, and a look-up searches all
+   * layers.  1 for a cuckoo filter without a window. */
   unsigned layers;
   /* Periods whose keys are remembered apart: G + 1 with a window, else 1. */
   unsigned parts;
-  /* How many periods have ended since the oldest of those began, at most G. */
+  /* How many periods have ended since the oldest remembered period began, at most G. */
   uint64_t oldest_part_age;
-  /* Bloom: how many of `count` a union or an intersection has brought: an estimate. */
+  /* Bloom: how many of the keys in `count` came from unions or an intersection: an estimate. */
   uint64_t united_count;
   /* The number of the period that runs; 0 without a window. */
   uint64_t period;
@@ -457,7 +459,7 @@ typedef struct tamis_stats {
 TAMIS_API void tamis_stats_init(tamis_stats *stats);
 
 /* Fills *out.  Start from TAMIS_STATS_INIT, or from tamis_stats_init().  The cost for a large
- * filter does not depend on its size; but a cuckoo filter may first give back memory.
+ * filter does not depend on its size; but a cuckoo filter may first release memory.
  *   Threads  any      Blocks  Bloom: never.  Cuckoo: as tamis_remove
  *   Errors   TAMIS_OK; TAMIS_EINVAL: an argument is NULL, or struct_size is smaller than the struct
  *            of version 0.1; *out is not written then */
@@ -469,7 +471,7 @@ typedef int (*tamis_write_function)(void *context, const void *data, size_t size
 typedef enum tamis_text_format {
   /* An object, and a newline.  Its members are "name", "kind" ("bloom", "cuckoo" or
    * "counting_bloom"), "layout" of a Bloom filter ("blocked", "classic" or "word"), and the fields
-   * of tamis_stats that the kind has, by their names.  A number that JSON does not have is null. */
+   * of tamis_stats that the kind has, by their names.  NaN and infinity are null. */
   TAMIS_JSON = 1,
   /* Prometheus' text format, version 0.0.4: metrics such as tamis_keys, tamis_bytes and
    * tamis_adds_refused_total, each with its HELP and TYPE lines, and tamis_info with the labels
@@ -477,9 +479,9 @@ typedef enum tamis_text_format {
   TAMIS_PROMETHEUS = 2
 } tamis_text_format;
 
-/* Writes the figures of a filter as text, all but the seed, which is a secret.  `name` is what the
- * text calls the filter, or NULL.  `write` gets one part of the text after the other, and may call
- * the filter.
+/* Writes the figures of a filter as text, except the seed, which is a secret.  `name` is the name
+ * of the filter in the text, or NULL.  `write` is called for one part of the text after the other,
+ * and may call the filter.
  *   Threads  any      Blocks  as tamis_get_stats, and in `write`
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f or write is NULL, or an unknown format; TAMIS_EIO: `write`
  *            failed, errno is as it has left it */
@@ -498,23 +500,23 @@ TAMIS_API int tamis_stats_text_many(const tamis_filter *const *filters, const ch
 /* ---- tamis_save: saved filters ----
  *
  * A saved filter is a sequence of bytes, the same on every machine; docs/reference/format.md
- * describes it.  A saved filter holds the filter's seed, which is a secret (tamis_stats.seed), and
- * tells whoever reads it which keys are probably in: keep it where others cannot read it. */
+ * describes it.  A saved filter contains the filter's seed, which is a secret (tamis_stats.seed),
+ * and everybody who can read it can test which keys are in.  So do not let others read it. */
 
 /* Puts at most `size` bytes at `data`, and returns how many: 0 at the end of the data, and less
  * than 0 for an error, which ends the call with TAMIS_EIO.  Fewer than `size` bytes are fine. */
 typedef int64_t (*tamis_read_function)(void *context, void *data, size_t size);
 
 /* Saves a filter, while it is in use.  A key that no call touches during the save is saved exactly,
- * and any other key as it was at some moment of the save.  `write` gets one part of the data after
- * the other, and may call the filter.
+ * and any other key as it was at some moment of the save.  `write` is called for one part of the
+ * data after the other, and may call the filter.
  *   Threads  any      Blocks  in `write` and in the allocator; cuckoo, and with a window: for locks
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f or write is NULL; TAMIS_EIO: `write` failed; TAMIS_ENOMEM:
  *            some MiB are needed; TAMIS_ECORRUPT: the file that f was mapped from is damaged */
 TAMIS_API int tamis_save(const tamis_filter *f, tamis_write_function write, void *context);
 
-/* The same to a file, which is replaced only when all of it is on the disk: whatever happens
- * meanwhile, the path leads to the old file or to the new one, whole.
+/* The same to a file, which is replaced only when the new file is completely on the disk.  Whatever
+ * happens meanwhile, the path leads to the complete old file or the complete new file.
  *   Threads  any.  Of several saves to one path, each is whole, and the last one stays
  *   Blocks   as tamis_save, and for the disk
  *   Errors   as tamis_save; TAMIS_EINVAL also: path is NULL; TAMIS_EIO: errno says why */
@@ -562,7 +564,7 @@ TAMIS_API void tamis_load_options_init(tamis_load_options *options);
 TAMIS_API int tamis_load(const tamis_load_options *options, tamis_read_function read, void *context,
                          tamis_filter **out);
 
-/* The same from a file, which must hold one filter and nothing after it.
+/* The same from a file, which must contain one filter and nothing after it.
  *   Errors   as tamis_load; TAMIS_EINVAL also: path is NULL; TAMIS_EIO: errno says why;
  *            TAMIS_ECORRUPT also: something follows the filter */
 TAMIS_API int tamis_load_file(const tamis_load_options *options, const char *path,
@@ -587,30 +589,30 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  *
  * One Bloom filter, or a window of that kind or a cuckoo filter that does not grow, in a file that
  * any number of processes change at once, each with calls as on a filter of its own.  A process
- * that is killed at any moment loses no key whose add has returned, and makes nobody wait.  Two of
- * these filters on one file in one process are two processes to each other.
+ * that is killed at any moment loses no key whose add has returned, and makes nobody wait.  If a
+ * process opens a file twice, the two filters behave like those of two processes.
  *
- * Who can write the file can change all answers; and who makes it shorter ends the processes that
- * have it open with SIGBUS. */
+ * Anybody who can write the file can change all answers, and anybody who makes the file shorter
+ * ends the processes that have it open with SIGBUS. */
 
-/* Opens the filter in a file.  If that does not exist or is empty, creates it with these options:
- * a growable one up to max_bytes, which it needs.  `options` NULL: whatever is in the file.  `path`
- * NULL: memory without a name, which processes share that fork later.
+/* Opens the filter in a file.  If the file does not exist or is empty, creates it with these
+ * options; a growable filter needs max_bytes.  `options` NULL: the options of the file.  `path`
+ * NULL: memory without a name, which the process shares with children that it forks later.
  *   Threads  any      Blocks  for the disk, and while another process fills an empty file
- *   Errors   as tamis_create; TAMIS_EINVAL also: the file has other ones; TAMIS_EUNSUPPORTED also:
- *            none to share; TAMIS_EIO: errno says why; TAMIS_ECORRUPT: no whole filter */
+ *   Errors   as tamis_create; TAMIS_EINVAL also: the file has other options; TAMIS_EUNSUPPORTED
+ *            also: cannot be shared; TAMIS_EIO: errno says why; TAMIS_ECORRUPT: no whole filter */
 TAMIS_API int tamis_open_shared(const tamis_options *options, const char *path, tamis_filter **out);
 
-/* The same with a descriptor, open for reading and writing, which stays yours: of a memfd, of a
- * file without a name, or one that another process has passed on. */
+/* The same with a descriptor that is open for reading and writing, for example of a memfd, of a
+ * file without a name, or from another process.  The caller still has to close the descriptor. */
 TAMIS_API int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **out);
 
-/* Whether tamis_open_shared would fail, and why: see tamis_options_check.  It leaves no file.
+/* Whether tamis_open_shared would fail, and why: see tamis_options_check.  It creates no file.
  *   Threads, Blocks, Errors: as tamis_open_shared */
 TAMIS_API int tamis_shared_check(const tamis_options *options, const char *path, char *why,
                                  size_t size);
 
-/* Returns when all that was added before is on the disk, and survives a failure of power.
+/* Returns when all keys that were added before are on the disk, and survive a power failure.
  *   Threads  any      Blocks  for the disk
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f is NULL; TAMIS_EUNSUPPORTED: the filter is not shared;
  *            TAMIS_EIO: errno says why; TAMIS_ENOMEM */
@@ -630,23 +632,23 @@ TAMIS_API int tamis_sync(tamis_filter *f);
  *            is in `from`; TAMIS_EFULL: a limit; TAMIS_ENOMEM; TAMIS_ECORRUPT: `from` is damaged */
 TAMIS_API int tamis_merge(tamis_filter *into, const tamis_filter *from);
 
-/* Creates a filter that finds exactly the keys that both find: only Bloom filters of one layer that
- * do not count.  On every error *out is NULL.
+/* Creates a filter that finds exactly the keys that both filters find.  Only for Bloom filters of
+ * one layer that do not count.  On every error *out is NULL.
  *   Threads  any      Blocks  only in the allocator, which is that of `a`
  *   Errors   TAMIS_OK; TAMIS_EINVAL: an argument is NULL, or the filters do not fit together;
  *            TAMIS_EUNSUPPORTED: another kind, or a filter of several layers; TAMIS_ENOMEM */
 TAMIS_API int tamis_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
 
-/* Whether `f` has all bits of `other`, or counters as high, and so finds all that `other` finds.
+/* Whether `f` has all bits of `other` (or counters as high), so it finds every key of `other`.
  *   Threads  any      Blocks  never
  *   Errors   TAMIS_OK: it has; TAMIS_ABSENT: it lacks some; TAMIS_EINVAL: as tamis_intersect;
  *            TAMIS_EUNSUPPORTED: a cuckoo filter, or a window */
 TAMIS_API int tamis_includes(const tamis_filter *f, const tamis_filter *other);
 
-/* How much two filters have in common: estimates, from the numbers of set bits. */
+/* How many keys two filters have in common: estimates, from the numbers of set bits. */
 typedef struct tamis_similarity_stats {
   size_t struct_size; /* as that of tamis_stats */
-  /* Distinct keys of each, of both together, and those that are in both. */
+  /* Distinct keys in a, in b, in a or b, and in both. */
   double estimated_a;
   double estimated_b;
   double united;
