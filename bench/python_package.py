@@ -38,7 +38,8 @@ def show(title, n, bodies, base, clock=time.process_time):
     t = {name: statistics.median(times) for name, times in results.interleaved(ROUNDS, bodies, timed).items()}
     print(title)
     for name, seconds in t.items():
-        print(f"  {name:25} {seconds / n * 1e9:7.1f}" + (f" {seconds / t[base[name]]:6.2f} of {base[name]!r}" if name in base else ""))
+        ratio = f" {seconds / t[base[name]]:6.2f} of {base[name]!r}" if name in base else ""
+        print(f"  {name:25} {seconds / n * 1e9:7.1f}{ratio}")
 
 
 def urls(n, first=0):
@@ -180,7 +181,8 @@ def requests(n):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", metavar="WHAT", choices=["calls", "batches", "threads", "memory", "requests", "tamis", "RFPDupeFilter"])
+    parser.add_argument("what", metavar="WHAT", choices=["calls", "batches", "threads", "memory", "requests", "tamis",
+                                                         "RFPDupeFilter"])
     parser.add_argument("--keys", type=int, default=10**6)
     options = parser.parse_args()
     if options.what in globals() and options.what != "tamis":

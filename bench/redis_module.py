@@ -83,7 +83,8 @@ def main():
     for step in steps:
         for name, rounds in found.items():
             bits, adds, hits, misses, wrong = map(statistics.median, zip(*(figures[step] for figures, _ in rounds)))
-            print(f"| 10^{len(str(step)) - 1} | {name} | {bits:.1f} | {adds:.0f} k | {hits:.0f} k | {misses:.0f} k | {wrong:.2g} |")
+            print(f"| 10^{len(str(step)) - 1} | {name} | {bits:.1f} | {adds:.0f} k | {hits:.0f} k | {misses:.0f} k |"
+                  f" {wrong:.2g} |")
     print("\nMicroseconds of an add by the server's clock, while the key grew:")
     for name, rounds in found.items():
         print(f"{name}: {', '.join(quantiles for _, quantiles in rounds)}")

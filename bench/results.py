@@ -24,7 +24,8 @@ def run(program, filter_, rounds, *options):
     """Benchmarks whose names match: {(name, threads): [result of a round, ...]}."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         subprocess.run([program, f"--benchmark_filter={filter_}", f"--benchmark_repetitions={rounds}",
-                        "--benchmark_enable_random_interleaving=true", f"--benchmark_out={out.name}", *options], check=True, stdout=subprocess.DEVNULL)
+                        "--benchmark_enable_random_interleaving=true", f"--benchmark_out={out.name}", *options],
+                       check=True, stdout=subprocess.DEVNULL)
         whole = json.load(out)
     results = {}
     for result in whole["benchmarks"]:

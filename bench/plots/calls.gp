@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# The distribution of the times of single adds while filters grow.  Needs: data (bench growth --calls),
-# quantiles (--quantiles), where (the machine), a terminal and an output.
+# The distribution of the times of single adds while filters grow.  Needs: data (docs/plots/calls.csv),
+# quantiles, where (the machine), a terminal and an output.
 set datafile separator ","
 set datafile missing NaN
 set multiplot layout 1,2 margins 0.06,0.985,0.13,0.77 spacing 0.09

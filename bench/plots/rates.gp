@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Bits per key and the false-positive rate while filters grow.  Needs: data (bench growth --rates),
+# Bits per key and the false-positive rate while filters grow.  Needs: data (docs/plots/rates.csv),
 # where (the machine), a terminal and an output.
 set datafile separator ","
 set datafile missing NaN

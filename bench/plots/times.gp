@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The longest adds while filters grow.  Needs: data (bench growth --times, whose parts may have been
-# merged), where (the machine), a terminal and an output.
+# The longest adds while filters grow.  Needs: data (docs/plots/times.csv), where (the machine), a terminal and an output.
 set datafile separator ","
 set datafile missing NaN
 set logscale y
