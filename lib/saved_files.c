@@ -146,11 +146,9 @@ static int unpack_mapping(void **mapping, int64_t *size)
 
 static int map_open_file(const tamis_load_options *options, int fd, tamis_filter **out)
 {
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-  (void) options, (void) fd, (void) out;
-  return TAMIS_EUNSUPPORTED;
-#else
   int64_t size = size_of(fd);
+  if (SAVED_SWAPPED)
+    return TAMIS_EUNSUPPORTED;
   if (size <= 0)
     return size ? TAMIS_EIO : TAMIS_ECORRUPT;
   void *mapping = mmap(NULL, (size_t) size, PROT_READ, MAP_SHARED, fd, 0);
@@ -168,7 +166,6 @@ static int map_open_file(const tamis_load_options *options, int fd, tamis_filter
   else if (r.at != r.mapping_size && !r.live)
     result = TAMIS_ECORRUPT; /* the filter has the mapping now */
   return result;
-#endif
 }
 
 static int with_file(const tamis_load_options *options, const char *path, tamis_filter **out,

@@ -165,7 +165,7 @@ static int open_from(const struct wanted *w, struct saved_reader *r, struct shar
   filter_set_more(&head, &w->more);
   if (filter_probe(&head) != saved.probe)
     return refuse_file(w, TAMIS_ECORRUPT, "is damaged");
-  result = kind->share_open(r, &saved, &head, file, out);
+  result = SAVED_SWAPPED ? TAMIS_EUNSUPPORTED : kind->share_open(r, &saved, &head, file, out);
   if (result == TAMIS_ECORRUPT)
     return refuse_file(w, result, "is damaged, or shorter than it was");
   return result == TAMIS_EIO ? refuse_call(w, "opened") : result;

@@ -107,25 +107,19 @@ struct saved_head {
 
 /* ---- numbers in files: little-endian ---- */
 
+enum { SAVED_SWAPPED = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ };
+
 static inline uint64_t saved_u64(uint64_t x)
 {
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-  return __builtin_bswap64(x);
-#else
-  return x;
-#endif
+  return SAVED_SWAPPED ? __builtin_bswap64(x) : x;
 }
 
 /* Converts words between the byte orders of the machine and of a file.  Little-endian machines write
  * nothing: the words may be mapped. */
-/* NOLINTNEXTLINE(readability-non-const-parameter): big-endian machines write */
 static inline void saved_swap(uint64_t *words, uint64_t n)
 {
-  (void) words, (void) n;
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-  for (uint64_t i = 0; i < n; i++)
+  for (uint64_t i = 0; SAVED_SWAPPED && i < n; i++)
     words[i] = saved_u64(words[i]);
-#endif
 }
 
 static inline uint64_t saved_get64(const void *from)
@@ -311,7 +305,7 @@ int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_
 int tamis__saved_read_live(struct saved_reader *r, uint64_t size, struct saved_memory *m,
                            const void **out);
 
-/* Reads the trailer.  All blocks must have been read. */
+/* Reads the trailer.  TAMIS_ECORRUPT also: a block comes first. */
 int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 
 /* In a mapping that is not to be checked: reads the trailer's totals before anything else is read;

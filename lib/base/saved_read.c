@@ -479,8 +479,11 @@ int tamis__saved_jump(struct saved_reader *r, uint64_t to)
 int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS])
 {
   unsigned char trailer[SAVED_UNIT];
+  struct saved_block block;
+  int result = tamis__saved_read_block(r, &block);
   release_buffer(r);
-  int result = take(r, trailer, sizeof trailer);
+  if (result == TAMIS_OK)
+    result = block.type == SAVED_END ? take(r, trailer, sizeof trailer) : TAMIS_ECORRUPT;
   if (result != TAMIS_OK)
     return result;
   if (!trailer_is_right(trailer, r->at, totals) || saved_get64(trailer + 16) != r->blocks ||

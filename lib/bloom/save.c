@@ -305,13 +305,8 @@ static int load_layer(struct loading *l)
 /* The trailer, which says what is in the first layer. */
 static int load_end(struct loading *l)
 {
-  struct saved_block block;
   uint64_t totals[SAVED_TOTALS];
-  int result = tamis__saved_read_block(l->r, &block);
-  if (result == TAMIS_OK && block.type != SAVED_END)
-    result = TAMIS_ECORRUPT;
-  if (result == TAMIS_OK)
-    result = tamis__saved_read_end(l->r, totals);
+  int result = tamis__saved_read_end(l->r, totals);
   if (result != TAMIS_OK)
     return result;
   l->layers[0].counted.keys = totals[TOTAL_KEYS];

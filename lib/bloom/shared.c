@@ -196,10 +196,6 @@ int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *sav
                             const struct tamis_filter *head, struct shared_file *file,
                             tamis_filter **out)
 {
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-  (void) r, (void) saved, (void) head, (void) file, (void) out;
-  return TAMIS_EUNSUPPORTED;
-#else
   struct file_plan p = {.n = 0};
   int result = read_file(r, saved, file->size, &p);
   if (result == TAMIS_OK)
@@ -225,5 +221,4 @@ int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *sav
   else
     tamis__live_close(shared);
   return result;
-#endif
 }

@@ -1,6 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-#include "cuckoo/fill.h"
-
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: fills segments before they are published, which makes their contents visible.
+ */
 #include "cuckoo/evict.h"
 #include "cuckoo/fold.h"
 #include "cuckoo/segment.h"

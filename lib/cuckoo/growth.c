@@ -57,7 +57,6 @@
 
 #include "cuckoo/change.h"
 #include "cuckoo/evict.h"
-#include "cuckoo/fill.h"
 #include "cuckoo/fold.h"
 #include "cuckoo/generation.h"
 #include "cuckoo/memory.h"

@@ -399,27 +399,18 @@ FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growabl
   return insert(c, hash, unique ? try_add_unique : try_add);
 }
 
-static int add_growable(struct cuckoo *c, uint64_t hash)
-{
-  return insert_into_first(c, hash, true, false);
-}
-
-static int add_fixed(struct cuckoo *c, uint64_t hash)
-{
-  return insert_into_first(c, hash, false, false);
-}
-
-static int add_unique_growable(struct cuckoo *c, uint64_t hash)
-{
-  return tamis__contains_mixed_growable(c, hash) ? TAMIS_PRESENT
-                                                 : insert_into_first(c, hash, true, true);
-}
-
-static int add_unique_fixed(struct cuckoo *c, uint64_t hash)
-{
-  return tamis__contains_mixed_fixed(c, hash) ? TAMIS_PRESENT
-                                              : insert_into_first(c, hash, false, true);
-}
+#define STRAIGHT(sort, growable)                                                               \
+  static int add_##sort(struct cuckoo *c, uint64_t hash)                                       \
+  {                                                                                            \
+    return insert_into_first(c, hash, growable, false);                                        \
+  }                                                                                            \
+  static int add_unique_##sort(struct cuckoo *c, uint64_t hash)                                \
+  {                                                                                            \
+    return tamis__contains_mixed_##sort(c, hash) ? TAMIS_PRESENT                               \
+                                                 : insert_into_first(c, hash, growable, true); \
+  }
+STRAIGHT(growable, true)
+STRAIGHT(fixed, false)
 
 /* ---- the operations, for one hash and for a group ---- */
 

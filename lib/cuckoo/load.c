@@ -373,10 +373,7 @@ static int read_places(struct load *l, const struct cuckoo_geometry *g, bool ado
     }
   }
   l->segments = roots;
-  if (!adopt && digest != l->places)
-    return TAMIS_ECORRUPT;
-  int result = tamis__saved_read_block(l->r, &block);
-  return result == TAMIS_OK && block.type != SAVED_END ? TAMIS_ECORRUPT : result;
+  return adopt || digest == l->places ? TAMIS_OK : TAMIS_ECORRUPT;
 }
 
 static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)

@@ -70,21 +70,16 @@
 
 /* The addresses of a key's buckets and stripes in an older generation. */
 struct older_places {
-  const struct stripe *lower_stripe, *upper_stripe; /* NULL: no segment */
-  const word *lower, *upper;
-  uint64_t entry;
+  struct lookup key;
+  const struct stripe *lower_stripe; /* NULL: no segment */
 };
 
 FORCE_INLINE struct older_places older_places(const struct cuckoo_geometry *g,
                                               const struct bucket_pair *pair)
 {
-  struct lookup lookup = lookup_prepare(g, pair);
-  struct older_places at = {.upper_stripe = lookup.stripe,
-                            .lower = lookup.lower,
-                            .upper = lookup.upper,
-                            .entry = lookup.entry};
-  at.lower_stripe = pair->segment ? stripe_of_bucket(g, pair->segment, pair->lower) : NULL;
-  return at;
+  return (struct older_places){lookup_prepare(g, pair),
+                               pair->segment ? stripe_of_bucket(g, pair->segment, pair->lower)
+                                             : NULL};
 }
 
 /* What a look-up has read there. */
@@ -98,11 +93,11 @@ FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct older_pl
                           struct observation *seen)
 {
   seen->lower_version = version_before(&at->lower_stripe->version);
-  seen->upper_version = version_before(&at->upper_stripe->version);
-  seen->lower = word_load(at->lower);
+  seen->upper_version = version_before(&at->key.stripe->version);
+  seen->lower = word_load(at->key.lower);
   HOOK(cuckoo_older_lower_read);
-  seen->upper = word_load(at->upper);
-  return match_either(g, seen->lower, seen->upper, at->entry);
+  seen->upper = word_load(at->key.upper);
+  return match_either(g, seen->lower, seen->upper, at->key.entry);
 }
 
 /* Whether the buckets are unchanged since the observation.  They nearly always are, so there is no
@@ -110,11 +105,11 @@ FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct older_pl
  * because the caller may rely on them to show a mark.) */
 FORCE_INLINE bool observation_holds(const struct older_places *at, const struct observation *seen)
 {
-  uint64_t changed = word_load(at->lower) ^ seen->lower;
+  uint64_t changed = word_load(at->key.lower) ^ seen->lower;
   HOOK(cuckoo_older_lower_read_again);
-  changed |= word_load(at->upper) ^ seen->upper;
+  changed |= word_load(at->key.upper) ^ seen->upper;
   changed |= version_before(&at->lower_stripe->version) ^ seen->lower_version;
-  changed |= version_after(&at->upper_stripe->version) ^ seen->upper_version;
+  changed |= version_after(&at->key.stripe->version) ^ seen->upper_version;
   return changed == 0;
 }
 

@@ -92,25 +92,17 @@ FORCE_INLINE bool contains_fixed(const struct cuckoo *c, uint64_t hash)
   return __builtin_expect(sure, 1) ? result.hit : tamis__contains_again(c, hash);
 }
 
-bool tamis__cuckoo_contains_growable(const tamis_filter *f, uint64_t hash)
-{
-  return contains_growable(const_cuckoo_of(f), hash_mix(&f->keys, hash));
-}
-
-bool tamis__cuckoo_contains_fixed(const tamis_filter *f, uint64_t hash)
-{
-  return contains_fixed(const_cuckoo_of(f), hash_mix(&f->keys, hash));
-}
-
-bool tamis__contains_mixed_growable(const struct cuckoo *c, uint64_t hash)
-{
-  return contains_growable(c, hash);
-}
-
-bool tamis__contains_mixed_fixed(const struct cuckoo *c, uint64_t hash)
-{
-  return contains_fixed(c, hash);
-}
+#define CALLS(sort)                                                        \
+  bool tamis__contains_mixed_##sort(const struct cuckoo *c, uint64_t hash) \
+  {                                                                        \
+    return contains_##sort(c, hash);                                       \
+  }                                                                        \
+  bool tamis__cuckoo_contains_##sort(const tamis_filter *f, uint64_t hash) \
+  {                                                                        \
+    return contains_##sort(const_cuckoo_of(f), hash_mix(&f->keys, hash));  \
+  }
+CALLS(growable)
+CALLS(fixed)
 
 /* ---- batches ---- */
 

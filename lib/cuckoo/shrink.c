@@ -5,7 +5,6 @@
 #include "cuckoo/growth.h"
 
 #include "cuckoo/change.h"
-#include "cuckoo/fill.h"
 #include "cuckoo/segment.h"
 #include "cuckoo/snapshot.h"
 

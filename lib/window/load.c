@@ -336,10 +336,7 @@ static int load_layers(struct load *l)
 static int load_end(struct load *l)
 {
   uint64_t totals[SAVED_TOTALS];
-  struct saved_block block;
-  int result = tamis__saved_read_block(l->r, &block);
-  if (result == TAMIS_OK)
-    result = block.type == SAVED_END ? tamis__saved_read_end(l->r, totals) : TAMIS_ECORRUPT;
+  int result = tamis__saved_read_end(l->r, totals);
   if (result != TAMIS_OK)
     return result;
   if (totals[TOTAL_WINDOW_LANES] != l->lanes || totals[TOTAL_WINDOW_PERIOD] < l->last ||

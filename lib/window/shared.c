@@ -286,10 +286,6 @@ int tamis__window_share_open(struct saved_reader *r, const struct saved_head *sa
                              tamis_filter **out)
 {
   (void) r;
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-  (void) saved, (void) head, (void) file, (void) out;
-  return TAMIS_EUNSUPPORTED;
-#else
   struct window_file_plan p;
   struct window *w;
   int result = read_file(saved, file->size, &p);
@@ -315,7 +311,6 @@ int tamis__window_share_open(struct saved_reader *r, const struct saved_head *sa
   else
     tamis__window_destroy(&w->head);
   return result;
-#endif
 }
 
 /* ---- figures from the file ---- */
