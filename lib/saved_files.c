@@ -171,10 +171,7 @@ static int map_open_file(const tamis_load_options *options, int fd, tamis_filter
 static int with_file(const tamis_load_options *options, const char *path, tamis_filter **out,
                      int (*do_it)(const tamis_load_options *, int, tamis_filter **))
 {
-  int fd;
-  do
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-  while (fd < 0 && errno == EINTR);
+  const int fd = UNINTERRUPTED(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY));
   if (fd < 0)
     return TAMIS_EIO;
   int result = do_it(options, fd, out), error = errno;

@@ -64,11 +64,7 @@ static int open_folder(const char *path)
   size_t length = folder_length(path);
   if (length)
     (void) put_name(folder, 0, path, length); /* it is shorter than the path */
-  int fd;
-  do
-    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  while (fd < 0 && errno == EINTR);
-  return fd;
+  return UNINTERRUPTED(open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
 /* ---- the new file ---- */
@@ -86,20 +82,13 @@ static void put_beside(struct new_file *file, const char *more, unsigned number)
 
 static int open_named(const struct new_file *file, int flags)
 {
-  int fd;
-  do
-    fd = openat(file->folder, file->beside, flags | O_WRONLY | O_CLOEXEC, file->mode);
-  while (fd < 0 && errno == EINTR);
-  return fd;
+  return UNINTERRUPTED(
+      openat(file->folder, file->beside, flags | O_WRONLY | O_CLOEXEC, file->mode));
 }
 
 static int lock(int fd)
 {
-  int result;
-  do
-    result = flock(fd, LOCK_EX | LOCK_NB);
-  while (result && errno == EINTR);
-  return result;
+  return UNINTERRUPTED(flock(fd, LOCK_EX | LOCK_NB));
 }
 
 /* Whether all processes that can reach the folder see a lock.  If other machines share the folder,
@@ -225,9 +214,7 @@ static int begin_beside(struct new_file *file, const char *path)
 
 static int begin_directly(struct new_file *file, const char *path)
 {
-  do
-    file->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-  while (file->fd < 0 && errno == EINTR);
+  file->fd = UNINTERRUPTED(open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY));
   return file->fd < 0 ? TAMIS_EIO : TAMIS_OK;
 }
 
@@ -286,11 +273,7 @@ int tamis__file_write(const struct new_file *file, const void *data, size_t size
 
 static int sync_file(int fd)
 {
-  int result;
-  do
-    result = fsync(fd);
-  while (result && errno == EINTR);
-  return result;
+  return UNINTERRUPTED(fsync(fd));
 }
 
 /* close() closes the descriptor in any case, and is not repeated after a signal.  file->lock keeps
@@ -305,10 +288,7 @@ static int close_file(struct new_file *file)
 int tamis__file_take_name(struct new_file *file)
 {
   const char *name = file->path + folder_length(file->path);
-  int result;
-  do
-    result = renameat(file->folder, file->beside, file->folder, name);
-  while (result && errno == EINTR);
+  int result = UNINTERRUPTED(renameat(file->folder, file->beside, file->folder, name));
   if (!result)
     file->beside[0] = '\0';
   return result ? TAMIS_EIO : TAMIS_OK;
@@ -318,10 +298,7 @@ int tamis__file_take_name(struct new_file *file)
 static int take_free_name(struct new_file *file)
 {
   const char *name = file->path + folder_length(file->path);
-  int result;
-  do
-    result = linkat(file->folder, file->beside, file->folder, name, 0);
-  while (result && errno == EINTR);
+  int result = UNINTERRUPTED(linkat(file->folder, file->beside, file->folder, name, 0));
   return result ? TAMIS_EIO : TAMIS_OK; /* tamis__file_abandon() removes the other name */
 }
 

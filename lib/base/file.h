@@ -40,6 +40,16 @@
 
 enum { FILE_OWNER_ONLY = 0600 };
 
+/* A system call, which is made again when a signal has interrupted it. */
+#define UNINTERRUPTED(call)             \
+  __extension__({                       \
+    __typeof__(call) got_;              \
+    do                                  \
+      got_ = (call);                    \
+    while (got_ < 0 && errno == EINTR); \
+    got_;                               \
+  })
+
 struct new_file {
   int fd;
   int lock;   /* the same file, with its lock */

@@ -28,11 +28,7 @@ static int above_standard(int fd)
 
 static int open_again(const char *path)
 {
-  int fd;
-  do
-    fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  while (fd < 0 && errno == EINTR);
-  return above_standard(fd);
+  return above_standard(UNINTERRUPTED(open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)));
 }
 
 /* ---- opening ---- */
@@ -162,11 +158,7 @@ void tamis__shared_file_unlock(const struct shared_file *file)
 
 int tamis__shared_file_resize(struct shared_file *file, uint64_t size)
 {
-  int result;
-  do
-    result = ftruncate(file->fd, (off_t) size);
-  while (result && errno == EINTR);
-  if (result)
+  if (UNINTERRUPTED(ftruncate(file->fd, (off_t) size)))
     return TAMIS_EIO;
   file->size = size;
   if (file->in_memory)
@@ -178,11 +170,9 @@ int tamis__shared_file_resize(struct shared_file *file, uint64_t size)
  * to the file, over bits that another process may have set. */
 static int reserve(const struct shared_file *file, uint64_t begin, uint64_t end)
 {
-  int result;
-  do
-    result = fallocate(file->fd, FALLOC_FL_KEEP_SIZE, (off_t) begin, (off_t) (end - begin));
-  while (result && errno == EINTR);
-  return result ? TAMIS_EIO : TAMIS_OK;
+  const int failed =
+      UNINTERRUPTED(fallocate(file->fd, FALLOC_FL_KEEP_SIZE, (off_t) begin, (off_t) (end - begin)));
+  return failed ? TAMIS_EIO : TAMIS_OK;
 }
 
 /* Also 0 if the file system does not say. */
@@ -259,9 +249,8 @@ int tamis__shared_file_has_space(const struct shared_file *file, uint64_t bytes)
 int tamis__shared_file_read(const struct shared_file *file, void *to, size_t size, uint64_t at)
 {
   for (size_t done = 0; done < size;) {
-    ssize_t got = pread(file->fd, (char *) to + done, size - done, (off_t) (at + done));
-    if (got < 0 && errno == EINTR)
-      continue;
+    ssize_t got =
+        UNINTERRUPTED(pread(file->fd, (char *) to + done, size - done, (off_t) (at + done)));
     if (got <= 0)
       return got ? TAMIS_EIO : TAMIS_ECORRUPT;
     done += (size_t) got;
@@ -275,9 +264,8 @@ int tamis__shared_file_write(const struct shared_file *file, const void *from, s
   if (file_is_limited(at + size))
     return TAMIS_EIO;
   for (size_t done = 0; done < size;) {
-    ssize_t put = pwrite(file->fd, (const char *) from + done, size - done, (off_t) (at + done));
-    if (put < 0 && errno == EINTR)
-      continue;
+    ssize_t put = UNINTERRUPTED(
+        pwrite(file->fd, (const char *) from + done, size - done, (off_t) (at + done)));
     if (put < 0)
       return TAMIS_EIO;
     done += (size_t) put;
@@ -318,11 +306,7 @@ int tamis__shared_file_map(struct shared_file *file)
 
 int tamis__shared_file_flush(const struct shared_file *file)
 {
-  int result = 0;
-  do
-    result = file->in_memory ? 0 : fsync(file->fd);
-  while (result && errno == EINTR);
-  return result ? TAMIS_EIO : TAMIS_OK;
+  return file->in_memory || !UNINTERRUPTED(fsync(file->fd)) ? TAMIS_OK : TAMIS_EIO;
 }
 
 /* Also calls fsync(), as the pages do not say where on the disk they are. */
