@@ -73,7 +73,7 @@ struct owned_lock {
   uint64_t owner;
 };
 
-/* As large as the real one, as are the next two, so that filters are of the same size. */
+/* As large as the real one, so that filters are of the same size; so are the structs below. */
 struct owner {
   uint64_t name;
   int file;

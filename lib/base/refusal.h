@@ -27,8 +27,8 @@ int tamis__refuse_capacity(const struct refusal *why, const tamis_options *optio
 /* `lowest` is the lowest rate of filters of this kind, for which `kind` is the text. */
 int tamis__refuse_rate(const struct refusal *why, const tamis_options *options, const char *kind,
                        double lowest);
-/* TAMIS_OK if `bytes` are within max_bytes, and what this machine can address (otherwise
- * TAMIS_EINVAL: a size_t of 32 bits holds no more than 2 GiB). */
+/* TAMIS_OK; TAMIS_EFULL: `bytes` exceed max_bytes; TAMIS_EINVAL: they exceed PTRDIFF_MAX (2 GiB
+ * with 32 bits). */
 int tamis__check_max_bytes(const struct refusal *why, const tamis_options *options, uint64_t bytes);
 
 /* Replaces the decimal point of the program's locale, which may have several bytes, by a point. */

@@ -73,7 +73,7 @@ struct refused_space {
 int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, uint64_t end,
                                struct refused_space *last);
 
-/* Whether so many bytes are free, as far as the file system says. */
+/* TAMIS_OK: the file system says that so many bytes are free; else TAMIS_EIO. */
 int tamis__shared_file_has_space(const struct shared_file *file, uint64_t bytes);
 
 /* Reads or writes all of the bytes.  TAMIS_ECORRUPT: the file is shorter. */

@@ -167,7 +167,7 @@ static void save_layer(const struct part *part, struct saved_writer *w)
   save_words(part->layer, UINT64_MAX, w, NULL);
 }
 
-/* Saves the layers that the header names. */
+/* Saves as many layers as the header says. */
 int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
 {
   const struct bloom *first = const_bloom_of(f), *layer = newest_layer(first);

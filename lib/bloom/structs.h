@@ -47,8 +47,8 @@ struct bloom_calls {
   struct filter_operations alone; /* for a filter of one layer */
   /* `contains` of a live, growable filter. */
   bool (*live_contains)(const tamis_filter *f, uint64_t hash);
-  /* For filters of several layers, which never have counters.  `find` and `insert` take mixed
-   * hashes.  `find` searches n rows; no row has fewer probes than a row after it. */
+  /* For filters of several layers, which are never counting ones.  `find` and `insert` take mixed
+   * hashes.  `find` searches n rows, whose numbers of probes fall or stay from row to row. */
   bool (*find)(const struct bloom_row *rows, unsigned n, uint64_t mixed);
   /* Adds a key, unless the layer is full and the call is not late.  TAMIS_OK: the call has
    * completed the key, but has not counted it; otherwise TAMIS_PRESENT or TAMIS_EFULL. */

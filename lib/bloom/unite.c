@@ -505,7 +505,7 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
   const struct bloom_geometry g = bloom_geometry_of(both);
   const double common = estimate_keys(&g, &census).common;
   const uint64_t bits = census.b - census.added, keys = (uint64_t) ceil(common - 0.5);
-  bloom_count(both, UNITED, keys || !bits ? keys : 1); /* not 0, as its figures follow the bits */
+  bloom_count(both, UNITED, keys || !bits ? keys : 1); /* see keys_tell_bits() */
   if (both->limited)
     bloom_set_most_keys(both, tamis__bloom_most_beside(&g, bits, keys));
   (void) tamis__bloom_watch(both);

@@ -57,7 +57,7 @@ void tamis__generation_destroy(struct cuckoo *c, struct generation *generation);
 
 /* ---- the growth: what a filter needs from its first growth on ---- */
 
-/* Creates the growth of a growable filter that has none: TAMIS_OK, TAMIS_EFULL or TAMIS_ENOMEM.
+/* Creates the growth of a growable filter, if there is none: TAMIS_OK, TAMIS_EFULL or TAMIS_ENOMEM.
  * The caller holds cuckoo.own_growth, unless the growth exists or the filter is not shared yet.
  * (If two threads created it at the same time, max_bytes could make both fail.) */
 int tamis__growth_provide(struct cuckoo *c);

@@ -176,11 +176,11 @@ struct cuckoo_growth {
     struct generation *generation[CUCKOO_MAX_GENERATIONS];
     uint64_t generation_room[CUCKOO_MAX_GENERATIONS]; /* the same size on every machine: see WIDE */
   };
-  /* LOCK cuckoo.growth (order 1): protects the directory, and keeps its segments and arrays; held
-   * for a step of growth, or the copy of a segment.  A stripe protects the roots with its number
-   * modulo GROWTH_STRIPES or, where there are few roots, a part of a root.  To change the directory
-   * entries of a segment takes all stripes of the segment's part; to replace an array takes all
-   * stripes of its root. */
+  /* LOCK cuckoo.growth (order 1): protects the directory, and keeps its segments and arrays alive;
+   * held for a step of growth, or the copy of a segment.  Stripe i protects the roots whose number
+   * modulo GROWTH_STRIPES is i or, where there are few roots, a part of a root.  A call that
+   * changes the directory entries of a segment takes all stripes of the part that the segment
+   * covers; one that replaces an array takes all stripes of its root. */
   struct lock stripe[GROWTH_STRIPES];
   /* LOCK cuckoo.opening (order 2): protects the list of generations, and what unions take of the
    * rate; held while a generation is opened, or the first segment of a root is published. */
@@ -308,7 +308,7 @@ static inline const struct cuckoo_geometry *segment_geometry(const struct genera
   return generation_geometry(generation, segment->depth);
 }
 
-/* Generation i.  The caller has read a number of generations above i, or is appending generation i.
+/* Generation i.  The caller has read that there are more than i, or is appending generation i.
  * (Relaxed: reading that number made the pointer visible.) */
 static inline struct generation *cuckoo_generation(const struct cuckoo *c, unsigned i)
 {

@@ -80,7 +80,7 @@ struct incoming {
   uint64_t copies; /* counted copies */
 };
 
-/* Its address in a generation of `into`. */
+/* The address of an incoming entry in a generation of `into`. */
 struct place {
   struct generation *generation;
   struct cuckoo_address address;

@@ -33,7 +33,7 @@ typedef uint16_t block_figure;
 
 struct count_block {
   block_figure bytes;      /* size of the block */
-  block_figure refused;    /* size of the larger block refused last; 0: none was refused */
+  block_figure refused;    /* of the larger block for which memory was refused last; 0: none was */
   block_figure live;       /* lanes with a count */
   block_figure exceptions; /* how many exceptions there are */
   block_figure changes;    /* how many counts changed since it was encoded */

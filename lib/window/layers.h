@@ -22,8 +22,8 @@ int tamis__window_open_layer(struct window *w, const struct window_layer *full);
 int tamis__window_grow(struct window *w, struct window_layer *full,
                        const struct window_buckets *place, uint64_t epoch);
 
-/* Makes a layer, which takes over the words; NULL: it allocates them.  Returns NULL if there is no
- * memory.  The caller counts the bytes of the layer. */
+/* Makes a layer, which owns `words` from then on; if `words` is NULL, allocates them.  Returns NULL
+ * if there is no memory.  The caller counts the bytes of the layer. */
 struct window_layer *tamis__window_make_layer(struct window *w, const struct window_geometry *g,
                                               unsigned index, word *words);
 

@@ -86,7 +86,7 @@ void tamis__window_mend_all(struct window *w)
   epoch = window_is_counted(w) ? counted_epoch()
                                : epoch_make(epoch_period(epoch), 0, false, now, w->stamps);
   atomic_store_explicit(&state->epoch, epoch,
-                        memory_order_relaxed); /* as below: no other process uses the window */
+                        memory_order_relaxed); /* here and below: no other process uses it */
   atomic_store_explicit(&state->numbers, epoch_numbers(epoch, number), memory_order_relaxed);
   for (uint64_t i = 0; i < words; i++)
     word_store(&layer->words[i],
