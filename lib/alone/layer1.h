@@ -101,34 +101,13 @@ static inline bool owner_has_name(const struct owner *owner)
 #define owned_unlock(lock, owner) ((void) (lock), (void) (owner))
 #define owned_held(lock) ((void) (lock), false)
 
-/* ---- stripe.h ---- */
+/* ---- stripe.h, but for its locks and versions ---- */
 
-#define TAMIS_LIB_STRIPE_H
-#define TSAN(call) ((void) 0)
+#define TAMIS_WITHOUT_LOCKS
 
 /* As the real one: a filter that is saved, and does not grow, has them in the file. */
 struct lock {
   uint32_t held; /* nobody takes it */
-};
-
-typedef _Atomic uint64_t version_counter;
-
-struct stripe {
-  struct lock lock;
-  uint32_t used;
-  version_counter version;
-};
-
-enum { STRIPE_LOCK_BYTES = sizeof(struct lock) };
-
-struct padded_stripe {
-  _Alignas(64) struct stripe stripe;
-  uint64_t lanes, copies;
-};
-
-struct stripes {
-  struct padded_stripe *all;
-  uint64_t mask;
 };
 
 #define lock_init(lock) ((void) (lock))
@@ -137,31 +116,11 @@ struct stripes {
 #define lock_try(lock) ((void) (lock), true)
 #define lock_take(lock) ((void) (lock))
 #define lock_release(lock) ((void) (lock))
-#define stripe_init(stripe) ((void) (stripe))
-#define stripe_destroy(stripe) ((void) (stripe))
+
+#include "base/stripe.h"
+
 #define tamis__stripes_init(stripes) ((void) (stripes))
 #define tamis__stripes_destroy(stripes) ((void) (stripes))
-
-static inline struct stripe *stripe_of(const struct stripes *stripes, uint64_t hash)
-{
-  return &stripes->all[hash & stripes->mask].stripe;
-}
-
-#define stripe_held(stripe) ((void) (stripe), true)
-#define stripe_trylock(stripe) ((void) (stripe), true)
-#define stripe_lock(stripe) ((void) (stripe))
-#define stripe_unlock(stripe) ((void) (stripe))
-
-static inline void stripe_use(struct stripe *stripe, int32_t change)
-{
-  stripe->used += (uint32_t) change;
-}
-
-static inline uint32_t stripe_used(const struct stripe *stripe)
-{
-  return stripe->used;
-}
-
 #define version_begin(version) ((void) (version))
 #define version_bump(stripe) ((void) (stripe))
 #define version_leave(stripe) ((void) (stripe))

@@ -19,48 +19,20 @@
 #include "base/small.h"
 
 #include <assert.h>
-#include <ck_spinlock.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+/* ---- locks ---- */
+
+#ifndef TAMIS_WITHOUT_LOCKS /* alone/layer1.h has other ones */
+
+#include <ck_spinlock.h>
+
 struct lock {
   ck_spinlock_fas_t held;
 };
-
-typedef _Atomic uint64_t version_counter;
-
-struct stripe {
-  struct lock lock;
-  /* A figure that a filter keeps in its stripes, such as lanes in use.  It is written under the
-   * lock and read without.  (Relaxed: no other data depends on it.) */
-  _Atomic uint32_t used;
-  /* Bits 0 to 62 count the entries that have left the stripe's buckets; they never wrap round.  Bit
-   * 63 is set when the segment leaves the directory: then nothing in it may change any more. */
-  version_counter version;
-};
-
-enum { STRIPE_LOCK_BYTES = sizeof(struct lock) };
-_Static_assert(offsetof(struct stripe, lock) == 0, "it comes first");
-
-/* A stripe with a cache line of its own.  A stripe for a part of a segment counts the segment's
- * lanes in `used`.  A stripe for a part of a whole filter counts lanes, and the copies of their
- * entries, in 64 bits here.  (Written under the lock and read without; relaxed, as `used`.) */
-struct padded_stripe {
-  _Alignas(64) struct stripe stripe;
-  _Atomic uint64_t lanes, copies;
-};
-
-_Static_assert(sizeof(struct padded_stripe) == 64 && offsetof(struct padded_stripe, stripe) == 0,
-               "a cache line");
-
-struct stripes {
-  struct padded_stripe *all;
-  uint64_t mask; /* number of stripes - 1; a power of two - 1 */
-};
-
-/* ---- locks ---- */
 
 /* Waits for a lock that another thread holds, and takes it. */
 void tamis__lock_wait(struct lock *lock);
@@ -119,7 +91,40 @@ static inline void lock_release(struct lock *lock)
   TSAN(__tsan_mutex_post_unlock(lock, 0));
 }
 
+#endif
+
 /* ---- stripes ---- */
+
+typedef _Atomic uint64_t version_counter;
+
+struct stripe {
+  struct lock lock;
+  /* A figure that a filter keeps in its stripes, such as lanes in use.  It is written under the
+   * lock and read without.  (Relaxed: no other data depends on it.) */
+  _Atomic uint32_t used;
+  /* Bits 0 to 62 count the entries that have left the stripe's buckets; they never wrap round.  Bit
+   * 63 is set when the segment leaves the directory: then nothing in it may change any more. */
+  version_counter version;
+};
+
+enum { STRIPE_LOCK_BYTES = sizeof(struct lock) };
+_Static_assert(offsetof(struct stripe, lock) == 0, "it comes first");
+
+/* A stripe with a cache line of its own.  A stripe for a part of a segment counts the segment's
+ * lanes in `used`.  A stripe for a part of a whole filter counts lanes, and the copies of their
+ * entries, in 64 bits here.  (Written under the lock and read without; relaxed, as `used`.) */
+struct padded_stripe {
+  _Alignas(64) struct stripe stripe;
+  _Atomic uint64_t lanes, copies;
+};
+
+_Static_assert(sizeof(struct padded_stripe) == 64 && offsetof(struct padded_stripe, stripe) == 0,
+               "a cache line");
+
+struct stripes {
+  struct padded_stripe *all;
+  uint64_t mask; /* number of stripes - 1; a power of two - 1 */
+};
 
 /* Versions begin with 0, as the memory does. */
 static inline void version_begin(version_counter *version)
