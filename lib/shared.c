@@ -67,6 +67,13 @@ static int read_options(const tamis_options *options, struct wanted *w)
   int result = tamis__prepare(w->why, options, &w->options, &w->more, &w->head);
   if (result != TAMIS_OK)
     return result;
+  const tamis_file_access *access = w->options.access;
+  if (!file_access_is_valid(access))
+    return tamis__refuse(
+        w->why, TAMIS_EINVAL,
+        "access->mode is 0%o and access->group %lld; the mode must be from 0600 to "
+        "0777, with the bits of 0600, and the group -1 or the number of one",
+        access->mode, (long long) access->group);
   w->kind = w->options.window ? NULL : tamis__find_counted_kind(w->options.kind);
   if (!w->kind)
     w->kind = tamis__find_kind(w->options.kind, w->options.window > 0);

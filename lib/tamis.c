@@ -177,12 +177,6 @@ static int check_fields(const struct refusal *why, const tamis_options *o)
   if (o->stripes > MAX_STRIPES)
     return tamis__refuse(why, TAMIS_EINVAL, "stripes is %u; it must be from 0 to %d", o->stripes,
                          MAX_STRIPES);
-  if (!file_access_is_valid(o->access))
-    return tamis__refuse(
-        why, TAMIS_EINVAL,
-        "access->mode is 0%o and access->group %lld; the mode must be from 0600 to "
-        "0777, with the bits of 0600, and the group -1 or the number of one",
-        o->access->mode, (long long) o->access->group);
   return check_allocator(why, o->allocator);
 }
 

@@ -8,16 +8,11 @@
 #include <tamis/tamis.h>
 
 #include <argp.h>
-#include <stdbool.h>
 
 /* Parses both options; they have no input. */
 extern const struct argp access_argp;
 
 /* What the options say; NULL if neither is given. */
 const tamis_file_access *access_given(void);
-
-/* Gives the new file that will hold a filter the mode and the group that are given.  False with
- * errno set. */
-bool access_give(int fd);
 
 #endif

@@ -122,7 +122,8 @@ static bool open_named(struct output *output, const char *path, const struct inp
   output->fd = -1;
   if (!replace_possible(&output->replacement, path, old))
     return open_in_place(output, path, inputs);
-  output->fd = move_above_standard(replace_open(&output->replacement, old, output->mode));
+  output->fd = move_above_standard(
+      replace_open(&output->replacement, old, output->mode, output->access != NULL));
   if (output->fd >= 0)
     return true;
   /* The folder may be closed to us where the file is not. */
@@ -247,11 +248,11 @@ static bool write_lines(struct output *output, const struct chunk *chunk)
                                                                       chunk->length);
 }
 
-static bool open_with_mode(struct output *output, mode_t mode, const char *path,
-                           const struct inputs *inputs)
+static bool open_with_mode(struct output *output, mode_t mode, const tamis_file_access *access,
+                           const char *path, const struct inputs *inputs)
 {
-  *output =
-      (struct output){.fd = STDOUT_FILENO, .reader = -1, .name = standard_output, .mode = mode};
+  *output = (struct output){
+      .fd = STDOUT_FILENO, .reader = -1, .name = standard_output, .mode = mode, .access = access};
   pthread_mutex_init(&output->lock, NULL);
   pthread_cond_init(&output->room, NULL);
   if (path == NULL)
@@ -262,7 +263,7 @@ static bool open_with_mode(struct output *output, mode_t mode, const char *path,
 
 bool output_open(struct output *output, const char *path, const struct inputs *inputs)
 {
-  if (!open_with_mode(output, MODE_OF_LINES, path, inputs))
+  if (!open_with_mode(output, MODE_OF_LINES, NULL, path, inputs))
     return false;
   look_at_kind(output);
   return true;
@@ -270,9 +271,11 @@ bool output_open(struct output *output, const char *path, const struct inputs *i
 
 bool output_open_filter(struct output *output, const char *path, const struct inputs *inputs)
 {
-  bool good = open_with_mode(output, MODE_OF_FILTERS, path, inputs);
+  bool good = open_with_mode(output, MODE_OF_FILTERS, access_given(), path, inputs);
   output->durable = true;
-  return good && (path == NULL || access_give(output->fd) || cannot_write(path, errno));
+  if (!good || !output_replaces(output) || tamis__file_give(output->fd, output->access) == TAMIS_OK)
+    return good;
+  return cannot_write(path, errno);
 }
 
 bool output_replaces(const struct output *output)

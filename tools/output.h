@@ -30,7 +30,8 @@ struct output {
   bool busy; /* a thread is writing, and will check the queue before it stops */
   const char *name;
   int fd;
-  int reader; /* of the file that lines are appended to (O_APPEND); -1: none */
+  int reader;                      /* of the file that lines are appended to (O_APPEND); -1: none */
+  const tamis_file_access *access; /* of a new file with a filter; NULL: its owner's alone */
   bool pipe;
   bool others;                    /* processes that write lines to the same pipe */
   bool broken;                    /* a write has failed */

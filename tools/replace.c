@@ -131,18 +131,19 @@ static void keep_mode(int fd, const struct stat *old)
     (void) fchmod(fd, mode);
 }
 
-int replace_open(struct replacement *r, const struct stat *old, mode_t mode)
+int replace_open(struct replacement *r, const struct stat *old, mode_t mode, bool closed)
 {
   sigset_t before;
   interrupt_hold(&before);
   /* Until it has the old one's mode, nobody else may open it. */
-  r->begun = tamis__file_begin(&r->file, r->path, old != NULL ? FILE_OWNER_ONLY : mode) == TAMIS_OK;
+  r->begun =
+      tamis__file_begin(&r->file, r->path, old || closed ? FILE_OWNER_ONLY : mode) == TAMIS_OK;
   int fd = r->begun ? r->file.fd : -1, error = errno;
   if (r->begun)
     interrupt_set_file(&r->file);
   interrupt_restore(&before);
   r->file.fd = -1; /* the caller's */
-  if (fd >= 0 && old != NULL)
+  if (fd >= 0 && old != NULL && !closed)
     keep_mode(fd, old);
   errno = error;
   return fd;

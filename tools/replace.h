@@ -28,9 +28,10 @@ bool replace_possible(struct replacement *r, const char *path, const struct stat
 /* Whether `path` leads to the same name, be there a file or not. */
 bool replace_is_name(const struct replacement *r, const char *path);
 
-/* Creates the new file, with the mode and the owner of the old one, or with `mode` less the umask.
- * Returns a descriptor for writing, or -1 with errno set. */
-int replace_open(struct replacement *r, const struct stat *old, mode_t mode);
+/* Creates the new file, with the mode, the owner and the group of the old one, or with `mode` less
+ * the umask; if `closed`, for its owner alone.  Returns a descriptor for writing, or -1 with errno
+ * set. */
+int replace_open(struct replacement *r, const struct stat *old, mode_t mode, bool closed);
 
 /* Renames the new file, which is closed; if it is to be durable, waits until the disk has the new
  * name.  False with errno set. */

@@ -256,7 +256,6 @@ public:
     return set(raw_.allocator, &allocator);
   }
   Self &cleared_from(std::size_t bytes) noexcept { return set(raw_.cleared_from, bytes); }
-
   Self &hash(tamis_hash_function function, void *context = nullptr) noexcept
   {
     set(raw_.hash_context, context);
@@ -324,6 +323,7 @@ public:
   options &window(unsigned periods) noexcept { return set(raw_.window, periods); }
   options &window_renews(bool renews) noexcept { return set(raw_.window_renews, renews); }
   options &access(const tamis_file_access &access) noexcept { return set(raw_.access, &access); }
+  options &access(const tamis_file_access &&) = delete; /* as of hash() */
 
   /* Why these options would be refused, as tamis_options_check says it; empty if they would not. */
   std::string why_refused() const

@@ -29,19 +29,20 @@ function truth(name, value) {
   return value;
 }
 
-/** What the options of shared() say of the file, as C takes it, and the others. */
+/** What the options of shared() say of the file, as C takes it. */
 function accessIn(options) {
   if (typeof options !== 'object' || options === null)
-    return { mode: 0, group: -1, others: options };
-  const { fileMode, group, ...others } = options;
+    return { mode: 0, group: -1 };
+  const { fileMode, group } = options;
   if (fileMode === undefined && group !== undefined)
     throw new TypeError('group needs fileMode');
   if (fileMode !== undefined && (!Number.isInteger(fileMode) || fileMode < 0o600 || fileMode > 0o777 || (fileMode & 0o600) !== 0o600))
     throw new RangeError(`fileMode is ${String(fileMode)}; it must be permission bits from 0o600 to 0o777, with those of 0o600`);
-  return { mode: fileMode ?? 0, group: group === undefined ? -1 : Number(wholeNumber('group', group, 2 ** 32 - 2)), others };
+  return { mode: fileMode ?? 0, group: group === undefined ? -1 : Number(wholeNumber('group', group, 2 ** 32 - 2)) };
 }
 
 const known = new Set(['capacity', 'fpp', 'kind', 'layout', 'window', 'windowRenews', 'growable', 'maxBytes', 'seed']);
+const knownShared = new Set([...known, 'fileMode', 'group']);
 
 /** What a package exports that has such a core. */
 export function packageOf(core) {
@@ -62,12 +63,12 @@ export function packageOf(core) {
   }
 
   /** `usualSeed` is that of a filter to be created without one; 0: another random one. */
-  function setOptions(options, usualSeed = 0n) {
+  function setOptions(options, usualSeed = 0n, names = known) {
     if (typeof options !== 'object' || options === null)
       throw new TypeError('a filter is made from an object of options, such as { capacity: 1000000 }');
     for (const name of Object.keys(options))
-      if (!known.has(name))
-        throw new TypeError(`there is no option ${name}; there are ${[...known].join(', ')}`);
+      if (!names.has(name))
+        throw new TypeError(`there is no option ${name}; there are ${[...names].join(', ')}`);
     const { capacity, fpp = 0.01, kind = 'bloom', layout = 'blocked', window = 0 } = options;
     const { windowRenews = false, growable = true, maxBytes = 0, seed = usualSeed } = options;
     const most = 2n ** 64n - 1n;
@@ -169,10 +170,10 @@ export function packageOf(core) {
       needAddon('shared()');
       if (typeof path !== 'string' || path === '' || path.includes('\0'))
         throw new TypeError('a shared filter is in a file: its path must be a string that is not empty');
-      const { mode, group, others } = accessIn(options);
-      if (others !== undefined)
-        setOptions(others);
-      const at = core.exports.open_shared(path, others !== undefined, mode, group);
+      const { mode, group } = accessIn(options);
+      if (options !== undefined)
+        setOptions(options, 0n, knownShared);
+      const at = core.exports.open_shared(path, options !== undefined, mode, group);
       if (!at)
         refuseOptions(core.exports.result());
       return Filter.#others(objectOf(this, Filter, at, destroy));

@@ -254,6 +254,8 @@ test('the file of a shared filter loads as a copy, with room for more behind it'
 
 test('who may open a shared file', { skip }, () => {
   const path = join(folder, 'access'), options = { capacity: 1000, growable: false };
+  Filter.shared(path, Object.create(options)).free();
+  rmSync(path);
   Filter.shared(path, { ...options, fileMode: 0o660, group: process.getgid() }).free();
   assert.equal(statSync(path).mode & 0o7777, 0o660);
   assert.equal(statSync(path).gid, process.getgid());

@@ -106,6 +106,14 @@ check "a list is replaced" test "$status" -eq 0
 check "... and keeps its mode" mode_is list.tamis 640
 run build -o list.tamis --mode 604 --group "$(id -gn)" numbers
 check "--mode gives the new list another mode" mode_is list.tamis 604
+if strace -o /dev/null true 2>/dev/null; then
+  strace -f -o log -e trace=fchmod "$tamis" build -o list.tamis --mode 600 numbers
+  check "... and no other one for a moment" test "$(grep -o 'fchmod([0-9]*, [0-7]*)' log | grep -cv ', 0600)')" = 0
+fi
+: >appended
+chmod 644 appended
+"$tamis" build -o /dev/stdout --mode 604 numbers >>appended
+check "a file that is there keeps its mode" mode_is appended 644
 chmod 640 list.tamis
 run merge -o list.tamis list.tamis list.tamis --mode 0660
 check "... also of a union" mode_is list.tamis 660

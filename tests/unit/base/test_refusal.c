@@ -132,9 +132,6 @@ static void every_reason_has_words(void **state)
   REFUSED(EINVAL, "allocator->release is NULL;", "both functions", o.allocator = &first_half);
   REFUSED(EINVAL, "allocator->allocate is NULL;", "both functions", o.allocator = &second_half);
   REFUSED(EINVAL, "allocator->allocate is NULL;", "both functions", o.allocator = &neither);
-  const tamis_file_access closed = {0060, 5};
-  REFUSED(EINVAL, "access->mode is 060 and access->group 5;", "from 0600 to 0777",
-          o.access = &closed);
 #undef REFUSED
 
   struct {
