@@ -288,10 +288,12 @@ static bool searches_are_good(const struct run *run, const tamis_stats *s, const
          (s->failed_searches || !s->growths);
 }
 
+/* A single thread repeats the look-ups of a batch of unique adds that opens a generation. */
 static bool retries_are_good(const struct run *run, const tamis_stats *s, const struct truth *t)
 {
-  (void) t;
-  return (is_cuckoo(run) && run->configuration.threads > 1) || s->lookup_retries == 0;
+  const uint64_t most = (t->s.generations - 1) * (uint64_t) run->configuration.longest_batch;
+  return is_cuckoo(run) ? run->configuration.threads > 1 || s->lookup_retries <= most
+                        : s->lookup_retries == 0;
 }
 
 static bool longest_is_good(const struct run *run, const tamis_stats *s, const struct truth *t)
