@@ -74,8 +74,8 @@ static inline size_t group_length(const struct batch *batch, size_t start)
   return batch->n - start < FILTER_GROUP ? batch->n - start : FILTER_GROUP;
 }
 
-/* The hashes of a group of keys: they stand in the batch, or are written to `room`.  Of invalid keys,
- * only contains_many and count_many let any come this far. */
+/* The hashes of a group of keys: they stand in the batch, or are written to `room`.  Only
+ * contains_many and count_many let invalid keys come this far. */
 static const uint64_t *group_hashes(const tamis_filter *f, const struct batch *batch, size_t start,
                                     size_t length, uint64_t room[FILTER_GROUP])
 {
@@ -105,7 +105,7 @@ static size_t contains_keys(const tamis_filter *f, const tamis_key *keys, size_t
   return hits;
 }
 
-/* What a kind does without a batch of its own: fetches all memory, before the single calls read it. */
+/* For a kind without a batch of its own: fetches all memory, before the single calls read it. */
 static void fetch_group(const struct filter_operations *operations, const tamis_filter *f,
                         const uint64_t *hashes, size_t n)
 {

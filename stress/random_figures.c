@@ -291,7 +291,8 @@ static bool searches_are_good(const struct run *run, const tamis_stats *s, const
 /* A single thread repeats the look-ups of a batch of unique adds that opens a generation. */
 static bool retries_are_good(const struct run *run, const tamis_stats *s, const struct truth *t)
 {
-  const uint64_t most = (t->s.generations - 1) * (uint64_t) run->configuration.longest_batch;
+  const uint64_t opened = t->s.generations > 1 ? t->s.generations - 1 : 0; /* 0 in a window */
+  const uint64_t most = opened * run->configuration.longest_batch;
   return is_cuckoo(run) ? run->configuration.threads > 1 || s->lookup_retries <= most
                         : s->lookup_retries == 0;
 }

@@ -171,7 +171,7 @@ typedef struct tamis_options {
    * many bytes and more are zero when the allocator returns them, as those of calloc() are. */
   size_t cleared_from;
   /* tamis_open_shared: who may open the file that the call creates.  NULL (default): its owner
-   * (mode 0600).  Only that call reads the struct. */
+   * (mode 0600).  Only calls that open a shared filter read the struct. */
   const tamis_file_access *access;
 } tamis_options;
 
@@ -199,7 +199,7 @@ TAMIS_API int tamis_create(const tamis_options *options, tamis_filter **out);
  *   Errors   as tamis_create, without TAMIS_ENOMEM; of several reasons, one */
 TAMIS_API int tamis_options_check(const tamis_options *options, char *why, size_t size);
 
-/* The options of a filter.  With them tamis_create makes an empty filter that fits to this one
+/* The options of a filter.  With them tamis_create makes an empty filter that fits this one
  * (tamis_merge).  They contain the seed, a secret.  `allocator` is valid as long as the filter.
  *   Threads  any      Blocks  never
  *   Errors   TAMIS_OK; TAMIS_EINVAL: as tamis_get_stats */
@@ -523,7 +523,7 @@ TAMIS_API int tamis_save(const tamis_filter *f, tamis_write_function write, void
 TAMIS_API int tamis_save_file(const tamis_filter *f, const char *path);
 
 /* The same to a file that others than its owner may open.  `access` NULL: as tamis_save_file.
- *   Errors   as tamis_save_file; TAMIS_EINVAL also: a wrong access */
+ *   Errors   as tamis_save_file; TAMIS_EINVAL also: `access` has another mode or group */
 TAMIS_API int tamis_save_file_as(const tamis_filter *f, const char *path,
                                  const tamis_file_access *access);
 
@@ -607,7 +607,7 @@ TAMIS_API int tamis_open_shared(const tamis_options *options, const char *path, 
  * file without a name, or from another process.  The caller still has to close the descriptor. */
 TAMIS_API int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **out);
 
-/* Whether tamis_open_shared would fail, and why: see tamis_options_check.  It creates no file.
+/* Whether tamis_open_shared would fail, and why: see tamis_options_check.  It leaves no file.
  *   Threads, Blocks, Errors: as tamis_open_shared */
 TAMIS_API int tamis_shared_check(const tamis_options *options, const char *path, char *why,
                                  size_t size);

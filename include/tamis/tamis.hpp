@@ -323,7 +323,7 @@ public:
   options &window(unsigned periods) noexcept { return set(raw_.window, periods); }
   options &window_renews(bool renews) noexcept { return set(raw_.window_renews, renews); }
   options &access(const tamis_file_access &access) noexcept { return set(raw_.access, &access); }
-  options &access(const tamis_file_access &&) = delete; /* as of hash() */
+  options &access(const tamis_file_access &&) = delete; /* a temporary */
 
   /* Why these options would be refused, as tamis_options_check says it; empty if they would not. */
   std::string why_refused() const

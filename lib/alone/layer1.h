@@ -3,10 +3,10 @@
  * Layer 1: the library for a single thread: no locks, no versions, no RCU, no thread indices, plain
  * words.  The WebAssembly of js/ is built on it.
  *
- * This header is included before each source of lib/ (-include).  It makes atomic accesses plain, and
- * defines the include guards of the headers that it replaces, so that the layers above are compiled
- * from the same sources.  A new function of these headers has to be added here, or the build fails.
- * Those that do nothing are macros.
+ * This header is included before each source of lib/ (-include).  It makes atomic accesses plain,
+ * and defines the include guards of the headers that it replaces, so that the layers above are
+ * compiled from the same sources.  A new function of these headers has to be added here, or the
+ * build fails.  Those that do nothing are macros.
  *
  * The steps that the layers above take because of other threads remain, as they are part of the
  * algorithm: for instance, an add to a cuckoo filter plans a cuckoo path, then checks the plan.

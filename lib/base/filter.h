@@ -46,11 +46,11 @@ struct filter_operations {
   WIDE int (*add)(tamis_filter *f, uint64_t hash);
   WIDE int (*add_unique)(tamis_filter *f, uint64_t hash);
   /* Adds at most FILTER_GROUP hashes, in their order.  (count_many gets at most as many, too.)
-   * NULL, both: a prefetch of all, and then the single calls, do it.  So it is with count_many. */
+   * Both NULL: keys.c prefetches all hashes, then makes the single calls; count_many likewise. */
   WIDE void (*add_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   WIDE void (*add_unique_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   WIDE int (*remove)(tamis_filter *f, uint64_t hash); /* NULL: not supported */
-  /* How many copies of a key there are.  NULL, both: one, if `contains` is true. */
+  /* How many copies of a key there are.  Both NULL: one, if `contains` is true. */
   WIDE uint64_t (*count)(const tamis_filter *f, uint64_t hash);
   WIDE void (*count_many)(const tamis_filter *f, const uint64_t *hashes, size_t n,
                           uint64_t *counts);

@@ -114,8 +114,8 @@ static inline uint64_t saved_u64(uint64_t x)
   return SAVED_SWAPPED ? __builtin_bswap64(x) : x;
 }
 
-/* Converts words between the byte orders of the machine and of a file.  Little-endian machines write
- * nothing: the words may be mapped. */
+/* Converts words between the byte orders of the machine and of a file.  Little-endian machines
+ * write nothing: the words may be mapped. */
 static inline void saved_swap(uint64_t *words, uint64_t n)
 {
   for (uint64_t i = 0; SAVED_SWAPPED && i < n; i++)

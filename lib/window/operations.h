@@ -58,8 +58,8 @@ int tamis__counted_add_locked(const struct window *w, const struct pair *pair,
 int tamis__window_advance(tamis_filter *f, enum filter_period how, uint64_t number);
 int tamis__window_merge(tamis_filter *into, const tamis_filter *from);
 
-/* The same; `checkpoint`: `from` is an earlier state of `into`, so keys that both have are not added
- * once more. */
+/* The same; `checkpoint`: `from` is an earlier state of `into`, so keys that both have are not
+ * added once more. */
 int tamis__window_unite(tamis_filter *into, const tamis_filter *from, bool checkpoint);
 
 #endif
