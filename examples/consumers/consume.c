@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * Consumers of a RabbitMQ queue, which work each message once although it comes several times: the
- * broker delivers a message again when a consumer or a connection was lost, and a publisher sends it
- * again when it is in doubt.  Any number of processes and threads consume from one queue.  They share
- * a filter of the messages that are done, in a file, which outlives each of them.  For a message:
+ * Consumers of a RabbitMQ queue, which handle each message once although it may come several times:
+ * the broker delivers a message again when a consumer or a connection was lost, and a publisher sends
+ * it again when it has got no confirmation.  Any number of processes and threads consume from one
+ * queue.  They share a filter of the messages that are done.  For each message, a thread does this:
  *
- *   1. claim   lock the byte of the claims file whose number is the hash of the message's id.
- *              Whoever has a copy of the message waits here.  The system takes the lock back when
- *              its process ends, in whatever way.
- *   2. look    is the id in the filter?  Then this is a copy: go on with 5.
+ *   1. claim   Lock the byte of the claims file whose number is the hash of the message's id.  A
+ *              thread with another copy of the message waits here.  When a process ends, in
+ *              whatever way, the system releases its locks.
+ *   2. look    If the id is in the filter, this is a copy: go on with 5.
  *   3. work
- *   4. record  add the id to the filter.
- *   5. acknowledge
+ *   4. record  Add the id to the filter.
+ *   5. acknowledge the message to the broker
  *   6. release the lock
  *
- * Work comes before 4 and 5, or a message is lost when its worker is killed.  The claim comes before
- * the look, and the record before the release, or two threads work the same message.  A worker that is
- * killed between 3 and 4 has worked a message that nobody knows of: it is worked once more.
+ * The work comes before 4 and 5; otherwise a message is lost when its worker is killed.  The claim
+ * comes before the look, and the record before the release; otherwise two threads handle the same
+ * message.  If a worker is killed between 3 and 4, the message is handled once more.
  */
 #include <amqp.h>
 #include <amqp_tcp_socket.h>
@@ -51,7 +51,7 @@ static void die(const char *what, const char *why)
 
 /* ---- a message ---- */
 
-/* What stands for the work: it takes as many milliseconds as the body says, and leaves a line. */
+/* An example of work: it takes as many milliseconds as the body says, and writes a line. */
 static void work(amqp_bytes_t id, amqp_bytes_t body, int thread)
 {
   char line[512], text[16] = "";
@@ -79,18 +79,18 @@ static void check(int result)
     die("the filter", result == TAMIS_EIO ? strerror(errno) : tamis_strerror(result));
 }
 
-/* By the clock, so the time in which no process runs counts, too. */
+/* Periods follow the clock, so the time in which no process runs counts, too. */
 static void advance(void)
 {
   check(tamis_advance_to(done, (uint64_t) (time(NULL) / period)));
 }
 
-/* Returns whether it could be acknowledged. */
+/* Returns whether the message could be acknowledged. */
 static bool handle(amqp_connection_state_t c, const amqp_envelope_t *e, int claims, int thread)
 {
   amqp_bytes_t id = e->message.properties.message_id;
   if (!(e->message.properties._flags & AMQP_BASIC_MESSAGE_ID_FLAG)) {
-    work(amqp_cstring_bytes("-"), e->message.body, thread); /* nobody knows whether it is a copy */
+    work(amqp_cstring_bytes("-"), e->message.body, thread); /* it has no id, so it may be a copy */
     return amqp_basic_ack(c, 1, e->delivery_tag, false) == 0;
   }
   uint64_t hash = tamis_hash(done, id.bytes, id.len);

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Drops documents of a corpus whose normalised text came before.
+"""Drops documents of a corpus if the same normalised text came before.
 
     dedup.py --out FOLDER [--capacity N] [--fpp P] [--processes N] [--exact] FILE.jsonl ...
 
-A file has a JSON object with a member "text" in each line.  Several processes share one filter, so of all documents
-with the same text one is kept, whichever process comes first.  For each file, a file of the same name in FOLDER gets
+Each line of a file is a JSON object with a member "text".  Several processes share one filter, so of all documents
+with the same text exactly one is kept, whichever process comes first.  For each file, a file of the same name in FOLDER gets
 the lines that are kept, in their order, unchanged.
 
-Two texts are the same if they differ in case, spaces, punctuation and compatible forms of characters only.
---exact compares by a set of 16-byte digests, in one process: to see what the filter spares, and what it drops wrongly.
+Two texts are the same if they differ only in case, spaces, punctuation and compatible forms of characters.
+--exact uses a set of 16-byte digests in one process instead, to compare its memory and results with the filter's.
 """
 import argparse
 import hashlib
@@ -35,7 +35,7 @@ def normalised(text):
 
 
 class Exact:
-    """Answers as a filter does, with no error."""
+    """Answers like a filter, but without false positives."""
 
     def __init__(self):
         self.digests = set()

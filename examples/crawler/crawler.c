@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * A crawler that goes on after kill -9: libcurl fetches, libxml2 finds links, SQLite has the pages
- * that wait, and a filter that all threads share knows which URLs were found.
+ * A crawler that goes on after kill -9: libcurl fetches pages, libxml2 finds links, SQLite has the
+ * pages that wait, and a filter that all threads share knows which URLs were found.
  *
- *   1. A thread that has fetched a page claims the page's links: for each, tamis_add_unique says
- *      TAMIS_OK to one thread only.  Then it hands the page over, with the links it has won.
- *   2. Whoever takes a page commits first what was handed over, while nobody claims: the links into
- *      the table, and the pages as done.  So no page is done before a link that it has lost is in.
- *   3. To save, a thread commits, saves the filter, and deletes the rows that are done, while
- *      nobody claims.  So the saved filter has only what was committed.
- *   4. At a start, the filter is the saved one and all URLs of the table: of pages that wait, and
- *      of pages that were fetched since the save.
+ *   1. A thread that has fetched a page claims the page's links: for each link, tamis_add_unique
+ *      returns TAMIS_OK to one thread only.  It then hands over the page with the links it has won.
+ *   2. A thread that takes a page first commits what was handed over, while no thread claims: links
+ *      become rows, and pages are done.  So all links of a page that is done are in the table.
+ *   3. To save, a thread commits, saves the filter, and deletes the rows of pages that are done,
+ *      while no thread claims.  So the saved filter has only URLs that were committed.
+ *   4. A crawler that starts loads the saved filter, and adds all URLs of the table to it: those of
+ *      pages that wait, and of pages that were fetched since the save.
  *
- * A claim that was not committed is in neither, and its page is fetched again: a kill costs the
- * page that each thread has in hand, and no page is missed but by a false positive.  Every error
- * ends the program, as a kill does. */
+ * A claim that was not committed is in neither, so its page is fetched again: a kill costs the page
+ * that each thread is working on, and only false positives hide pages.  Every error ends the
+ * program, as a kill does. */
 #include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -30,19 +30,19 @@
 
 enum { TRIES = 5, MOST_THREADS = 256 };
 
-/* The page that a thread has in hand. */
+/* The page that a thread is working on. */
 static struct page {
   int64_t id;
   char *url, **links; /* those that the page has won */
   size_t met, won;
-  long status; /* of HTTP; 0: the page was given up */
+  long status; /* of HTTP; 0: the crawler has given up the page */
   bool handed_over;
 } in_hand[MOST_THREADS];
 
 static tamis_filter *seen;
 static char **seeds; /* links to the hosts of these URLs are followed, others are not */
-static pthread_rwlock_t claiming = PTHREAD_RWLOCK_INITIALIZER; /* shared by those who claim */
-static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;      /* of all below */
+static pthread_rwlock_t claiming = PTHREAD_RWLOCK_INITIALIZER; /* threads that claim share it */
+static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;      /* protects all below */
 static pthread_cond_t committed = PTHREAD_COND_INITIALIZER;
 static sqlite3 *db;
 static sqlite3_stmt *insert, *set_done, *select_next;
@@ -63,7 +63,7 @@ static void *allocated(void *memory)
   return memory;
 }
 
-/* Whether a key was new, or another call has succeeded. */
+/* Returns whether a key was new, or whether another call has succeeded. */
 static bool done(int result)
 {
   if (result != TAMIS_OK && result != TAMIS_PRESENT)
@@ -85,7 +85,7 @@ static sqlite3_stmt *prepare(const char *sql)
   return s;
 }
 
-/* Whether there is another row. */
+/* Returns whether there is another row. */
 static bool step(sqlite3_stmt *s)
 {
   int result = sqlite3_step(s);
@@ -156,7 +156,7 @@ static bool take(struct page *p)
   return found;
 }
 
-/* The normal form of a link; NULL: no address of the web, or of a host that is not crawled. */
+/* The normal form of a link; NULL if it is no web address, or its host is not crawled. */
 static char *normal_form(const char *link, const char *of_page)
 {
   char *url = NULL;
@@ -196,7 +196,7 @@ static void claim_link_of(void *page, const xmlChar *name, const xmlChar **attri
       claim(page, (const char *) a[1]);
 }
 
-/* The text of a page, for which the server is asked several times. */
+/* The text of a page.  If the server fails, the crawler tries several times. */
 static char *fetch(CURL *curl, struct page *p)
 {
   char *text = NULL;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
  * An HTTP service (libmicrohttpd) in front of a table of PostgreSQL (libpq), with a cache in Redis
- * (hiredis).  A cache is of no use against requests for ids that do not exist: each reaches the
- * database.  The guard answers them from a filter of the table's ids, which all guards of a machine
- * share in a file, and which outlives each of them.
+ * (hiredis).  A cache does not help against requests for ids that do not exist: each of them reaches
+ * the database.  The guard answers such requests from a filter of the table's ids.  The filter is in
+ * a file, which all guards of a machine share.
  *
  * At every moment the filter has at least one copy of each id that the table has:
  *
- *   PUT     adds a copy, inserts the row, and takes the copy back if the row was there before.
+ *   PUT     adds a copy, inserts the row, and removes the copy if the row was there before.
  *   DELETE  deletes the row, and then removes a copy, if the database says that the row was there.
  *
- * A guard that is killed in between, and a database that gives no answer, leave a copy too many: for
- * that id, the database is asked in vain.  A copy too few would refuse an id that exists, so in
- * doubt none is removed.
+ * If a guard is killed in between, or the database does not answer, the filter keeps a copy too many,
+ * and requests for that id reach the database in vain.  With a copy too few, the guard would refuse
+ * an id that exists.  So when it does not know whether the row was there, it removes no copy.
  */
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
@@ -34,7 +34,7 @@ struct body {
   char text[MOST_BYTES + 1];
 };
 
-static tamis_filter *ids; /* NULL: all requests are passed on, to compare */
+static tamis_filter *ids; /* NULL: no filter, for the comparison */
 static int cache_port;
 /* Each thread has connections of its own. */
 static _Thread_local PGconn *database;
@@ -49,7 +49,7 @@ static void die(const char *what, const char *why)
 
 /* ---- the two servers ---- */
 
-/* NULL: there was no answer, and nobody knows what the database has done. */
+/* NULL: there was no answer, and the statement may have been executed or not. */
 static PGresult *query(const char *sql, const char *id, const char *body)
 {
   const char *values[] = {id, body};
@@ -65,7 +65,7 @@ static PGresult *query(const char *sql, const char *id, const char *body)
   return NULL;
 }
 
-/* NULL: there was no answer; without a cache, everything works. */
+/* NULL: there was no answer.  The guard works without a cache, too. */
 static redisReply *ask_cache(const char *command, const char *id, const char *body)
 {
   if (cache && cache->err) {
@@ -124,7 +124,7 @@ static enum MHD_Result get(struct MHD_Connection *c, const char *id)
     return result;
   queries++;
   PGresult *r = NULL;
-  for (int i = 0; !r && i < 2; i++) /* the first connection may be one that has ended */
+  for (int i = 0; !r && i < 2; i++) /* the first connection may have been lost */
     r = query("SELECT body FROM items WHERE id = $1", id, NULL);
   if (!r)
     return no_answer(c);
@@ -180,7 +180,7 @@ static enum MHD_Result show_stats(struct MHD_Connection *c)
   return answer(c, MHD_HTTP_OK, "guard", text);
 }
 
-/* Called by libmicrohttpd when the head of a request is there, for each part of its body, and at the end. */
+/* libmicrohttpd calls this after the head of a request, for each part of its body, and at the end. */
 static enum MHD_Result handle(void *context, struct MHD_Connection *c, const char *url,
                               const char *method, const char *version, const char *data,
                               size_t *size, void **of_request)
@@ -228,8 +228,8 @@ static tamis_filter *open_filter(const tamis_options *options, const char *path)
   return f;
 }
 
-/* Fills a filter from the table.  Nobody writes meanwhile: other guards wait for the lock, and what a
- * killed one has left to the database has ended when the table is locked. */
+/* Fills a filter from the table.  Nobody writes meanwhile: other guards wait for the lock, and the
+ * statements of killed guards have ended when the table is locked. */
 static void fill(const char *path, uint64_t capacity)
 {
   char part[4096];
@@ -278,7 +278,7 @@ int main(int argc, char **argv)
   sigaddset(&ends, SIGTERM);
   sigaddset(&ends, SIGINT);
   sigprocmask(SIG_BLOCK, &ends, NULL);
-  signal(SIGPIPE, SIG_IGN); /* a server that has ended */
+  signal(SIGPIPE, SIG_IGN); /* when a server has ended */
   cache_port = atoi(argv[2]);
   if (argc == 5)
     open_ids(argv[3], strtoull(argv[4], NULL, 10));

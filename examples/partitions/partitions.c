@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * A table of PostgreSQL that is partitioned by day is asked for rows by an id that says nothing about
- * the day.  This client keeps a filter beside each partition, in a file that all its processes share,
- * asks all filters with one call, and names in its query only the days that may have the id.
+ * A PostgreSQL table is partitioned by day, and programs look up rows by an id that says nothing about
+ * the day.  This client keeps a filter for each partition, in a file that all its processes share.  It
+ * asks all filters with one call, and its query names only the days that may have the id.
  *
- * No row is missed whose insert was acknowledged before the look-up began:
+ * A look-up misses no row whose insert was acknowledged before the look-up began:
  *
- *   insert  An id is in the filter before its row is sent.  From the add until the row is committed,
- *           the advisory lock of the day is held, shared.
- *   attach  holds that lock alone while it fills a new filter from the rows of a partition, gives the
- *           file its name, and attaches the partition.  A file is never replaced while its partition
- *           is attached, so whoever has it open can go on.
- *   find    reads what the catalogue says of the partitions in the same snapshot as the rows.  If that
- *           is not what the client knows, it opens all filters anew, and asks again.  A partition
+ *   insert  adds an id to the filter before it sends the row.  From the add until the row is
+ *           committed, it holds the advisory lock of the day in shared mode.
+ *   attach  holds that lock in exclusive mode while it fills a new filter from the rows of a
+ *           partition, gives the file its name, and attaches the partition.  No file is replaced while
+ *           its partition is attached, so a process that has the file open can go on using it.
+ *   find    reads the list of partitions from the catalogue in the same snapshot as the rows.  If the
+ *           client has another list, it opens all filters again, and repeats the query.  A partition
  *           without a filter is searched for every id.
  *
- * The database gives an advisory lock back when the transaction has ended, also that of a client that
- * was killed.  Such a client leaves at most an id without a row, for which the partition is searched in
+ * The database releases an advisory lock when the transaction has ended, even if the client was
+ * killed.  Such a client leaves at most an id without a row, for which the partition is searched in
  * vain.  Every error ends the program.
  */
 #include <errno.h>
@@ -35,8 +35,8 @@ struct name {
 
 static PGconn *database;
 static bool all; /* the filters are not asked, for the comparison */
-/* What a reader knows. */
-static char known[64]; /* what the catalogue says */
+/* The partitions and filters that a reader knows. */
+static char known[64]; /* identifies the list of the catalogue */
 static int days[MOST_DAYS];
 static tamis_filter *filters[MOST_DAYS]; /* NULL: the partition has none */
 static size_t count;
@@ -56,7 +56,7 @@ static PGresult *query(const char *sql, const char *a, const char *b)
   return r;
 }
 
-/* A statement about a day; returns how many rows it has. */
+/* Executes a statement about a day; returns the number of its rows. */
 static int about(int day, const char *format)
 {
   char sql[256];
@@ -76,7 +76,7 @@ static struct name file_of(int day, const char *kind)
   return name;
 }
 
-/* Without options, NULL if there is no such file. */
+/* Without options, the result is NULL if there is no such file. */
 static tamis_filter *open_filter(const tamis_options *options, const char *path)
 {
   tamis_filter *f = NULL;
@@ -97,13 +97,13 @@ static void add(tamis_filter *f, const char *id)
 
 /* ---- attach ---- */
 
-/* A new filter, of the rows that the partition has. */
+/* Makes a new filter of the rows that the partition has. */
 static void fill(int day)
 {
   struct name part = file_of(day, "part"), file = file_of(day, "tamis");
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.capacity = ROWS, options.fpp = 0.01;
-  options.max_bytes = 64 << 20; /* it grows up to that; the file has holes */
+  options.max_bytes = 64 << 20; /* it grows up to this size; the file is sparse */
   unlink(part.text);
   tamis_filter *f = open_filter(&options, part.text);
   char sql[64];
@@ -117,13 +117,13 @@ static void fill(int day)
     die(file.text, strerror(errno));
 }
 
-/* Of a partition that is new, was detached, or was made by others: also again, after a kill. */
+/* Attaches a partition that is new, was detached, or was made by others; may be repeated. */
 static void attach(int day)
 {
   about(day, "BEGIN");
   about(day, "SELECT pg_advisory_xact_lock(%d)");
   about(day, "CREATE TABLE IF NOT EXISTS orders_%d (LIKE orders)");
-  about(day, "LOCK TABLE orders_%d IN ACCESS EXCLUSIVE MODE"); /* what came past this client ends */
+  about(day, "LOCK TABLE orders_%d IN ACCESS EXCLUSIVE MODE"); /* no other statement runs */
   bool attached =
       about(day, "SELECT 1 FROM pg_inherits WHERE inhrelid = 'orders_%d'::regclass") > 0;
   if (!attached || access(file_of(day, "tamis").text, F_OK) != 0)
@@ -159,7 +159,7 @@ static void close_filters(void)
 #define LINES " FROM string_to_table($1, E'\\n') AS line"
 #define DAY_OF_LINE "split_part(line, ' ', 1)::int"
 
-/* Lines "DAY ID", in one transaction.  All take the locks in the order of the days. */
+/* Inserts lines "DAY ID" in one transaction.  All clients take the locks in the order of days. */
 static void insert(char *lines)
 {
   char *last = strrchr(lines, '\n');
@@ -218,7 +218,7 @@ static void open_bank(void)
   PQclear(r);
 }
 
-/* The days that may have the id, as an array of PostgreSQL. */
+/* The days that may have the id, as a PostgreSQL array. */
 static size_t choose(const char *id, char *text)
 {
   static bool found[MOST_DAYS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Many keys are at hand at once.  Is there a faster call?  (Yes, where the filter is larger than a
- * cache: memory is fetched ahead.) */
+/* I have many keys at once.  Is there a faster call?  (Yes, if the filter is larger than the
+ * processor's cache: a batch fetches the memory of the next keys ahead.) */
 #include <stdio.h>
 #include <tamis/tamis.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How long is a key remembered where threads look at a clock before they add? */
+/* How long is a key remembered if threads read a clock before they add? */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -10,9 +10,9 @@
 
 enum { WINDOW = 6, PERIOD_MS = 10, MESSAGES = 50, ROUNDS = 100 };
 static tamis_filter *seen;
-static _Atomic uint64_t worked[MESSAGES]; /* in which period */
+static _Atomic uint64_t worked[MESSAGES]; /* the period of the last work on each message */
 
-/* The time of day, in periods.  So the time from a save to the load after it counts, too. */
+/* The time of day, in periods.  So the time between a save and the next load counts, too. */
 static uint64_t period_now(void)
 {
   struct timespec t;
@@ -20,7 +20,7 @@ static uint64_t period_now(void)
   return ((uint64_t) t.tv_sec * 1000 + (uint64_t) t.tv_nsec / 1000000) / PERIOD_MS;
 }
 
-/* Messages come again and again.  One is worked on if it was not within the window. */
+/* Messages come again and again.  The thread works on those that the window does not remember. */
 static void *work(void *early)
 {
   for (int i = 0; i < MESSAGES * ROUNDS; i++) {
@@ -49,7 +49,7 @@ int main(void)
     for (int i = 0; i < 2; i++)
       if (pthread_create(&threads[i], NULL, work, &early[i]))
         return 1;
-    for (int saves = 0; saves < 5; saves++) /* while they work */
+    for (int saves = 0; saves < 5; saves++) /* while the threads work */
       tamis_save_file(seen, "clock.tamis");
     for (int i = 0; i < 2; i++)
       pthread_join(threads[i], NULL);

@@ -1,5 +1,5 @@
-/* Which of many partitions, files or segments may hold a key?  A filter beside each says so: only
- * those need be searched. */
+/* Which of many partitions, files or segments may hold a key?  Each has a filter that says so, and
+ * the others need not be searched. */
 #include <stdio.h>
 #include <tamis/tamis.h>
 
@@ -9,7 +9,7 @@ int main(void)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.capacity = 1000;
-  options.seed = 42; /* one for all of them: the key is hashed once */
+  options.seed = 42; /* the same for all filters: the key is hashed once */
   tamis_filter *days[DAYS];
   char id[32];
   for (int day = 0; day < DAYS; day++) {

@@ -1,4 +1,4 @@
-/* How does each key get an end of its own?  Sessions that last for different times. */
+/* How does each key expire at its own time?  Here, sessions last for different times. */
 #include <stdio.h>
 #include <tamis/tamis.h>
 
@@ -13,7 +13,7 @@ int main(void)
     return 1;
   tamis_add_for(sessions, "guest", 5, 5);   /* this minute and five more */
   tamis_add_for(sessions, "member", 6, 30); /* this minute and thirty more */
-  tamis_add_for(sessions, "guest", 5, 2);   /* shortens no life */
+  tamis_add_for(sessions, "guest", 5, 2);   /* does not shorten its life */
   for (int minute = 1; minute <= 20; minute++) {
     tamis_advance(sessions); /* your timer does this every minute: a period ends */
     if (tamis_add_unique_for(sessions, "guest", 5, 10) == TAMIS_OK)

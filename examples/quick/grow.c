@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Nobody knows how many keys will come.  What then? */
+/* How large is a filter if nobody knows how many keys will come? */
 #include <stdio.h>
 #include <tamis/tamis.h>
 
@@ -7,8 +7,8 @@ int main(void)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.kind = TAMIS_CUCKOO, options.capacity = 1000,
-  options.fpp = 0.001;           /* grows: the default */
-  options.max_bytes = 100 << 20; /* but never beyond 100 MiB: then adds get TAMIS_EFULL */
+  options.fpp = 0.001;           /* the filter grows, by default */
+  options.max_bytes = 100 << 20; /* but not beyond 100 MiB: adds then get TAMIS_EFULL */
   tamis_filter *filter;
   if (tamis_create(&options, &filter) != TAMIS_OK)
     return 1;

@@ -15,7 +15,7 @@ int main(void)
     return 1;
   tamis_destroy(list);
 
-  /* Takes no time, whatever the size.  All processes that map the file share it in memory. */
+  /* Mapping takes no time, whatever the size.  All processes that map the file share its memory. */
   if (tamis_map_file(NULL, "revoked.tamis", &mapped) != TAMIS_OK)
     return 1;
   puts(tamis_contains(mapped, "revoked token", 13) ? "refused" : "passed");

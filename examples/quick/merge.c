@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Two processes or machines have a filter each.  How do these become one? */
+/* Two processes or machines have a filter each.  How do the two become one? */
 #include <stdio.h>
 #include <tamis/tamis.h>
 
@@ -7,7 +7,7 @@ int main(void)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.capacity = 1000, options.fpp = 1e-9;
-  options.seed = 0x8d2f51c07b94e36a; /* both need the same one: a secret of yours, not this */
+  options.seed = 0x8d2f51c07b94e36a; /* the same for both filters: choose a secret number */
   tamis_filter *monday, *tuesday;
   if (tamis_create(&options, &monday) != TAMIS_OK || tamis_create(&options, &tuesday) != TAMIS_OK)
     return 1;

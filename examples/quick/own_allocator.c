@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* How does a filter's memory come from an allocator of mine? */
+/* How does a filter get its memory from my own allocator? */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tamis/tamis.h>
 
 static void *allocate(void *used, size_t alignment, size_t size)
 {
-  *(size_t *) used += size; /* only one thread uses the filter here: else make it atomic */
+  *(size_t *) used += size; /* for several threads, make this number atomic */
   return aligned_alloc(alignment, (size + alignment - 1) & ~(alignment - 1));
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How does a filter use a hash function of mine?  (FNV-1a stands in for one here.  Where others
- * choose the keys, take a keyed function, such as SipHash, or leave XXH3, the default.) */
+/* How does a filter use my own hash function?  (FNV-1a is an example.  If others choose the keys,
+ * use a keyed function, such as SipHash, or XXH3, the default.) */
 #include <stdio.h>
 #include <tamis/tamis.h>
 
@@ -21,7 +21,7 @@ int main(void)
   if (tamis_create(&options, &filter) != TAMIS_OK)
     return 1;
   tamis_add(filter, "key", 3);
-  uint64_t hash = tamis_hash(filter, "key", 3); /* or a hash that you have anyway: */
+  uint64_t hash = tamis_hash(filter, "key", 3); /* or a hash that you already have */
   puts(tamis_contains_hash(filter, hash) ? "found by its hash" : "not found");
   tamis_destroy(filter);
 }

@@ -11,7 +11,7 @@ static int consume(tamis_filter *seen)
   int handled = 0;
   for (int i = 0; i < 200; i++) {
     size_t len = (size_t) snprintf(id, sizeof id, "message %d", i);
-    if (tamis_add_unique(seen, id, len) == TAMIS_OK) /* of all processes, one gets this */
+    if (tamis_add_unique(seen, id, len) == TAMIS_OK) /* exactly one process gets this */
       handled++;
   }
   return handled;
@@ -24,7 +24,7 @@ int main(void)
   options.max_bytes = 1 << 20; /* the limit of the file, and of the address space for it */
   int handled = 0, status;
   for (int i = 0; i < 4; i++)
-    if (fork() == 0) { /* each opens the file; whoever comes first creates it */
+    if (fork() == 0) { /* each child opens the file; the first one creates it */
       tamis_filter *seen;
       _exit(tamis_open_shared(&options, "messages.tamis", &seen) == TAMIS_OK ? consume(seen) : 255);
     }

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """How is the library called from Python?  By ctypes, with nothing else to install.
 
-Threads share a filter.  Processes do not: a child that is forked (os.fork, multiprocessing) has a copy of each
-filter that was there before, and what it adds is in its copy alone."""
+Threads share a filter.  Processes do not: a child that is forked (os.fork, multiprocessing) has its own copy of
+each filter that its parent had, and adds only to this copy."""
 import ctypes
 import os
 import sys
@@ -17,7 +17,7 @@ tamis.tamis_destroy.argtypes = [ctypes.c_void_p]
 
 
 class Options(ctypes.Structure):
-    """tamis_options up to `window`; `others` is room for the rest, and tamis_options_init sets it."""
+    """tamis_options up to `window`; `others` has room for the fields after it, which tamis_options_init sets."""
     _fields_ = [("struct_size", ctypes.c_size_t), ("kind", ctypes.c_int), ("capacity", ctypes.c_uint64),
                 ("fpp", ctypes.c_double), ("growable", ctypes.c_bool), ("max_bytes", ctypes.c_uint64),
                 ("seed", ctypes.c_uint64), ("layout", ctypes.c_int), ("stripes", ctypes.c_uint),

@@ -11,12 +11,12 @@ int main(void)
   if (tamis_create(&options, &filter) != TAMIS_OK)
     return 1;
   tamis_add(filter, "key", 3);
-  /* Other threads may go on.  The file is replaced when the new one is whole and on the disk. */
+  /* Other threads may use the filter meanwhile.  A complete new file replaces the old one. */
   if (tamis_save_file(filter, "seen.tamis") != TAMIS_OK)
     return 1;
   tamis_destroy(filter);
 
-  int result = tamis_load_file(NULL, "seen.tamis", &again); /* damaged bytes are found */
+  int result = tamis_load_file(NULL, "seen.tamis", &again); /* finds damage */
   if (result != TAMIS_OK) {
     fprintf(stderr, "seen.tamis: %s\n", tamis_strerror(result));
     return 1;

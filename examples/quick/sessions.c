@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Workers are processes.  How do they know which sessions are open, on whichever of them? */
+/* Workers are processes.  How does each worker know which sessions are open on all of them? */
 #include <stdio.h>
 #include <sys/wait.h>
 #include <tamis/tamis.h>
@@ -12,7 +12,7 @@ static int serve(tamis_filter *open, int worker)
     size_t len = (size_t) snprintf(id, sizeof id, "session %d of %d", i, worker);
     if (tamis_add(open, id, len) != TAMIS_OK)
       return 1;
-    if (i % 2 == 1 && tamis_remove(open, id, len) != TAMIS_OK) /* it has ended */
+    if (i % 2 == 1 && tamis_remove(open, id, len) != TAMIS_OK) /* the session has ended */
       return 1;
   }
   return 0;
@@ -24,7 +24,7 @@ int main(void)
   options.kind = TAMIS_CUCKOO, options.growable = false;
   options.capacity = 1000, options.fpp = 1e-6;
   tamis_filter *open;
-  if (tamis_open_shared(&options, NULL, &open) != TAMIS_OK) /* memory of all children */
+  if (tamis_open_shared(&options, NULL, &open) != TAMIS_OK) /* in memory that the children share */
     return 1;
   for (int worker = 0; worker < 4; worker++)
     if (fork() == 0)

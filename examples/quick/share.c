@@ -11,7 +11,7 @@ static void *consume(void *handled)
   char id[32];
   for (int i = 0; i < 10000; i++) {
     size_t len = (size_t) snprintf(id, sizeof id, "message %d", i);
-    if (tamis_add_unique(seen, id, len) == TAMIS_OK) /* of all threads, one gets this */
+    if (tamis_add_unique(seen, id, len) == TAMIS_OK) /* exactly one thread gets this */
       ++*(int *) handled;
   }
   return NULL;

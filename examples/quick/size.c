@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What does a filter for 10^9 keys take, and what do 2 GiB buy?  Nothing is allocated here. */
+/* How large is a filter for 10^9 keys, and which rate has one of 2 GiB?  (Nothing is allocated.) */
 #include <stdio.h>
 #include <tamis/tamis.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How long is a key remembered where a timer ends periods? */
+/* How long is a key remembered if a timer ends periods? */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,13 +20,13 @@ static int64_t milliseconds(void)
   return (int64_t) t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* One advance a tick, never two to catch up.  The next tick is a period after the return. */
+/* Each tick ends one period, never two to catch up.  Ticks are a period apart, or more. */
 static void *tick(void *unused)
 {
   while (!stopped) {
     thrd_sleep(&(struct timespec){0, PERIOD_MS * 1000000}, NULL);
     tamis_advance(seen);
-    tamis_save_file(seen, "timer.tamis"); /* however long it takes, no tick comes early */
+    tamis_save_file(seen, "timer.tamis"); /* however long this takes, no tick comes early */
   }
   return unused;
 }
@@ -36,7 +36,7 @@ int main(void)
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.capacity = 1000, options.fpp = 1e-6, options.window = WINDOW;
   if (tamis_load_file(NULL, "timer.tamis", &seen) !=
-          TAMIS_OK && /* time without the program does not count */
+          TAMIS_OK && /* the time between two runs does not count */
       tamis_create(&options, &seen) != TAMIS_OK)
     return 1;
   pthread_t timer;
@@ -47,7 +47,7 @@ int main(void)
   for (int i = 0; i < MESSAGES * ROUNDS; i++) { /* messages come again and again */
     const int message = i % MESSAGES;
     const int64_t now = milliseconds();
-    if (tamis_add_unique(seen, &message, sizeof message) == TAMIS_OK) { /* not within the window */
+    if (tamis_add_unique(seen, &message, sizeof message) == TAMIS_OK) { /* it was forgotten */
       early += milliseconds() + 1 < worked[message] + WINDOW * PERIOD_MS;
       worked[message] = now;
     }

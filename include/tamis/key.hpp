@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A part of tamis.hpp, which includes it: rows of elements, and what is text and what is bytes.
+ * A part of tamis.hpp, which includes it: spans, and the types of keys.
  */
 #ifndef TAMIS_KEY_HPP
 #define TAMIS_KEY_HPP
@@ -16,9 +16,9 @@
 namespace tamis
 {
 
-/* n elements in a row, as std::span has them.  Whatever has data() and size() converts to it:
- * std::vector, std::array, and std::span where there is one.  So do arrays.  (It is the same type
- * in C++17 and in C++20, so objects compiled for either can be linked.) */
+/* n consecutive elements, as in std::span.  Arrays convert to it, and so does each object with
+ * data() and size(), such as std::vector, std::array and std::span.  (It is the same type in C++17
+ * and in C++20, so object files compiled for both can be linked together.) */
 template <typename T> class span
 {
 public:
@@ -55,13 +55,13 @@ template <> inline constexpr bool is_char8<char8_t> = true;
 template <typename T>
 inline constexpr bool is_byte =
     is_one_of<T, char, signed char, unsigned char, std::byte> || is_char8<T>;
-/* Whether a value of type T is a key as an integer. */
+/* Whether a value of type T is an integer key. */
 template <typename T>
 inline constexpr bool is_integer =
     is_one_of<T, signed char, unsigned char, short, unsigned short, int, unsigned, long,
               unsigned long, long long, unsigned long long>;
 
-/* What the elements are of an object that has data() and size(), or of an array; else void. */
+/* The type of the elements of an array, or of an object with data() and size(); else void. */
 template <typename Row, typename = void> struct element {
   using type = void;
 };
@@ -73,7 +73,7 @@ struct element<Row, std::void_t<decltype(std::data(std::declval<const Row &>()))
 };
 template <typename Row> using element_t = typename element<Row>::type;
 
-/* The head of tamis.hpp says what is text, and what is bytes. */
+/* The head of tamis.hpp says which types are text, and which are bytes. */
 template <typename T>
 inline constexpr bool is_text =
     std::is_convertible_v<const T &, std::string_view> && !std::is_same_v<T, std::nullptr_t>;

@@ -19,8 +19,8 @@
  *     tamis_stats_text(filter, TAMIS_PROMETHEUS, "name", write, context)
  *     tamis_destroy(filter)                              when no thread uses it any more
  *
- * examples/quick has whole programs; tamis.hpp is for C++17.  The fine print of each call stands in
- * the call's manual page (for example `man tamis_add`), which takes it from docs/manual/details/.
+ * examples/quick has whole programs; tamis.hpp is for C++17.  The manual page of each call (for
+ * example `man tamis_add`) also has the fine print of docs/manual/details/.
  *
  * The contract of a function has up to four fixed lines:
  *   Threads  which other calls may run at the same time on the same filter
@@ -74,7 +74,7 @@ enum {
                              nothing changed */
   TAMIS_EUNSUPPORTED = -4, /* this kind, or this version, cannot do that; nothing changed */
   TAMIS_EIO = -5,          /* a file or a function of yours failed; errno says why */
-  TAMIS_ECORRUPT = -6      /* what was read is no saved filter, or not all of one */
+  TAMIS_ECORRUPT = -6      /* the data that was read is not a complete saved filter */
 };
 
 /* An English phrase for a result, for example "out of memory": never NULL, static, no newline.
@@ -88,29 +88,29 @@ TAMIS_API const char *tamis_version(void);
 /* ---- tamis_create: what to create, and what it takes ---- */
 
 typedef enum tamis_kind {
-  TAMIS_BLOOM = 1,  /* add, add_unique, contains: without a window, none of them takes a lock; with
-                      a window, contains takes none */
-  TAMIS_CUCKOO = 2, /* also remove, and growth at a bounded rate; contains is lock-free */
-  TAMIS_COUNTING_BLOOM = 3 /* a Bloom filter with removes, by counters of four bits; add and
-                              contains are lock-free.  A cuckoo filter, which takes a fraction of
-                              its memory, is nearly always better (docs/use/counting.md) */
+  TAMIS_BLOOM = 1,  /* without a window, add, add_unique and contains take no lock; with a window,
+                      only contains takes none */
+  TAMIS_CUCKOO = 2, /* also removes keys, and keeps its rate as it grows; contains is lock-free */
+  TAMIS_COUNTING_BLOOM = 3 /* also removes keys, by counters of four bits; add and contains are
+                              lock-free.  A cuckoo filter, which takes a fraction of its memory,
+                              is nearly always better (docs/use/counting.md) */
 } tamis_kind;
 
 typedef enum tamis_layout {
-  /* All bits of a key in one 64-byte cache line: one memory access per call.  Below an fpp of
-   * 2.5e-5 in two lines, and in up to five for still lower rates, which are accessed at the same
-   * time.  Takes up to a fifth more bits than classic. */
+  /* All bits of a key are in one 64-byte cache line, so a call makes one memory access.  Below an
+   * fpp of 2.5e-5 a key has two lines, and for still lower rates up to five, which are accessed at
+   * the same time.  This layout takes up to a fifth more bits than classic. */
   TAMIS_LAYOUT_BLOCKED = 0,
-  /* Two bits of a key in each word, anywhere: the fewest bits, but more memory accesses. */
+  /* A key has two bits in each of several words: fewest bits, but more memory accesses. */
   TAMIS_LAYOUT_CLASSIC = 1,
-  /* All bits of a key in one 64-bit word.  A look-up reads one word, and an add changes one, in one
-   * step: all calls are wait-free until the filter grows.  Takes a fifth more bits than blocked at
-   * 0.01, and more at lower rates. */
+  /* All bits of a key are in one 64-bit word, which a look-up reads and an add changes in one step.
+   * So all calls are wait-free until the filter grows.  This layout takes a fifth more bits than
+   * blocked at an fpp of 0.01, and more at lower rates. */
   TAMIS_LAYOUT_WORD = 2
 } tamis_layout;
 
-/* Where a filter's memory comes from.  Several threads may call both functions at once, and with
- * locks of the filter held, so both functions must not call the filter.
+/* Where a filter's memory comes from.  Several threads may call these functions at once, and while
+ * they hold locks of the filter, so neither function may call the filter.
  *   allocate  returns `size` bytes aligned to `alignment` (a power of two), or NULL
  *   release   takes back a block, with the size and the alignment that it was allocated with */
 typedef struct tamis_allocator {
@@ -119,11 +119,11 @@ typedef struct tamis_allocator {
   void *context;
 } tamis_allocator;
 
-/* Hashes `len` bytes at `key`, never NULL, to 64 bits, keyed with `seed`; many threads call it. */
+/* Hashes the `len` bytes at `key` (never NULL), keyed with `seed`.  Many threads may call it. */
 typedef uint64_t (*tamis_hash_function)(void *context, const void *key, size_t len, uint64_t seed);
 
-/* Who may open a new file: its permission bits, from 0600 to 0777 with those of 0600 set, whatever
- * the umask is, and the number of its group, or -1 for the group that the system gives it. */
+/* Who may open a new file.  `mode` is its permission bits, which include 0600, whatever the umask
+ * is; `group` is the number of its group, or -1 for the group that the system gives it. */
 typedef struct tamis_file_access {
   unsigned mode;
   int64_t group;
@@ -138,7 +138,7 @@ typedef struct tamis_options {
   uint64_t capacity;
   /* False-positive probability with `capacity` keys in, 0 < fpp < 1; default 0.01.  Filters keep it
    * on average over seeds.  Single small filters differ from the average, so small Bloom filters
-   * are planned larger: about one in a thousand, at most, exceeds 1.1 * fpp. */
+   * are made larger: at most about one in a thousand exceeds 1.1 * fpp. */
   double fpp;
   /* true (the default): the filter keeps accepting keys past `capacity`, and keeps its rate (a
    * counting Bloom filter does not).  false: the rate and the size stay, and a key that finds no
@@ -161,17 +161,17 @@ typedef struct tamis_options {
   void *hash_context; /* passed to `hash` */
   /* NULL (default): malloc and mmap.  Otherwise the struct is copied. */
   const tamis_allocator *allocator;
-  /* 0 (default): keys stay.  G, at most 64: the filter is a sliding window, Bloom or cuckoo, which
-   * remembers a key for G periods after its last add: see tamis_advance(). */
+  /* 0 (default): the filter forgets no key.  G, from 1 to 64: the filter, Bloom or cuckoo, is a
+   * sliding window, which remembers a key for G periods after its last add (tamis_advance). */
   unsigned window;
   /* With a window: whether a unique add that returns TAMIS_PRESENT renews the key's time, as every
    * plain add does.  Default false. */
   bool window_renews;
-  /* 0 (default): the contents of the allocator's blocks do not matter.  Otherwise, blocks of this
-   * many bytes and more are zero when the allocator returns them, as those of calloc() are. */
+  /* 0 (default): blocks from the allocator may contain anything.  Otherwise, the allocator promises
+   * that blocks of at least this many bytes are zero, as those of calloc() are. */
   size_t cleared_from;
-  /* tamis_open_shared: who may open the file that the call creates.  NULL (default): its owner
-   * (mode 0600).  Only calls that open a shared filter read the struct. */
+  /* tamis_open_shared: who may open the file that the call creates.  NULL (default): only its owner
+   * (mode 0600).  Only calls that open a shared filter read `access`. */
   const tamis_file_access *access;
 } tamis_options;
 
@@ -185,7 +185,7 @@ typedef struct tamis_options {
  *   Threads  any      Blocks  never */
 TAMIS_API void tamis_options_init(tamis_options *options);
 
-/* Creates a filter.  On every error *out is NULL.  tamis_options_check says what is wrong.
+/* Creates a filter.  On every error *out is NULL; tamis_options_check says what is wrong.
  *   Threads  any      Blocks  only in the allocator, and in getrandom(2)
  *   Order    hand the pointer to other threads as you would any other (mutex, release store)
  *   Errors   TAMIS_OK; TAMIS_EINVAL: an option is outside its range; TAMIS_EUNSUPPORTED: the kind,
@@ -193,14 +193,14 @@ TAMIS_API void tamis_options_init(tamis_options *options);
  *            would need more than max_bytes; TAMIS_ENOMEM */
 TAMIS_API int tamis_create(const tamis_options *options, tamis_filter **out);
 
-/* Whether tamis_create would refuse these options, and why.  An English sentence goes to `why`.
- * It is cut to `size` bytes, with the 0 at its end, and empty with TAMIS_OK; NULL and 0 are fine.
+/* Says whether tamis_create would refuse these options.  `why` gets a sentence with the reason, cut
+ * to `size` bytes with the final 0, and with TAMIS_OK an empty one.  NULL and 0 are fine.
  *   Threads  any      Blocks  only in getrandom(2), as tamis_create
- *   Errors   as tamis_create, without TAMIS_ENOMEM; of several reasons, one */
+ *   Errors   as tamis_create, without TAMIS_ENOMEM; if there are several reasons, one of them */
 TAMIS_API int tamis_options_check(const tamis_options *options, char *why, size_t size);
 
-/* The options of a filter.  With them tamis_create makes an empty filter that fits this one
- * (tamis_merge).  They contain the seed, a secret.  `allocator` is valid as long as the filter.
+/* Gets the options of a filter.  With them, tamis_create makes an empty filter that fits this one
+ * (tamis_merge).  The seed in them is a secret.  `allocator` is valid as long as the filter exists.
  *   Threads  any      Blocks  never
  *   Errors   TAMIS_OK; TAMIS_EINVAL: as tamis_get_stats */
 TAMIS_API int tamis_get_options(const tamis_filter *f, tamis_options *out);
@@ -224,8 +224,8 @@ TAMIS_API int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double
 
 /* ---- tamis_add: the calls with one key ----
  *
- * Keys are byte strings; an empty one (len 0, key then may be NULL) is a legal key.  Invalid
- * arguments, below, are: f is NULL, or key is NULL with len > 0.
+ * Keys are byte strings; the empty string (len 0, key may be NULL) is a legal key.  Below, "invalid
+ * arguments" means that f is NULL, or that key is NULL with len > 0.
  *
  * Each of the five calls also exists for a 64-bit hash, for callers that have the hash already.
  * Any 64-bit value is a legal hash.  tamis_add (f, key, len) does the same as tamis_add_hash (f,
@@ -246,16 +246,16 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
 TAMIS_API int tamis_add(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
 
-/* Adds a key and says whether the key was new.  Of all the calls with one key on a filter without
- * the key, exactly one returns TAMIS_OK, however they overlap: never two, and none if a false
- * positive hides the key, if a plain add of it came before, or if the filter is full.
- *   Threads  any      Blocks  never for a key that is in; else as tamis_add (counting: for a lock)
+/* Adds a key and says whether the key was new.  Of all these calls with one key, exactly one
+ * returns TAMIS_OK, however they overlap; none does if the key was a false positive, if a plain add
+ * has added it, or if the filter is full.
+ *   Threads  any      Blocks  never if the key is in; else as tamis_add (counting: for a lock)
  *   Order    as tamis_add; TAMIS_PRESENT synchronizes with the adds that made the key present
  *   Errors   TAMIS_OK: new, added by this call; TAMIS_PRESENT; the failures of tamis_add */
 TAMIS_API int tamis_add_unique(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_add_unique_hash(tamis_filter *f, uint64_t hash);
 
-/* Whether the key was added; true also for other keys, with the filter's false-positive
+/* Says whether the key was added; also true for other keys, with the filter's false-positive
  * probability.  False for invalid arguments.
  *   Threads  any      Blocks  never for a writer.  A thread's first call on a cuckoo filter that
  *            grows takes a lock, for a few steps
@@ -283,30 +283,30 @@ TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
 /* ---- tamis_advance: the end of a period of a window ---- */
 
 /* Ends a period of a window: at one instant, for all threads, the filter forgets the keys of the
- * oldest period.  A timer calls this once a tick; the next tick comes one period after the return.
+ * oldest period.  A timer calls this, and calls it again one period after it has returned.
  *   Threads  any      Blocks  for another tamis_advance, and for each lock of the filter in turn
  *   Order    sequentially consistent
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f is NULL; TAMIS_EUNSUPPORTED: the filter has no window;
  *            TAMIS_EIO: as tamis_add */
 TAMIS_API int tamis_advance(tamis_filter *f);
 
-/* Ends periods until the period with number `period`, of 36 bits, runs.  Does nothing if this one
- * runs or has ended.  If a thread calls this with a number c, such as the time divided by the
- * length of a period, and then adds a key, the key is remembered while all calls have numbers up
- * to c + G, even if they come late or rarely.  A new filter is in period 0.
+/* Ends periods until the period with the number `period`, below 2^36, runs.  Does nothing if this
+ * period runs or has ended.  If a thread calls this with a number c, such as the time divided by
+ * the length of a period, and then adds a key, the key is remembered while all calls have numbers
+ * up to c + G, even if they come late or rarely.  A new filter is in period 0.
  *   Threads, Blocks, Order  as tamis_advance
  *   Errors   as tamis_advance; TAMIS_EINVAL also: 2^36 or more */
 TAMIS_API int tamis_advance_to(tamis_filter *f, uint64_t period);
 
-/* Gives the running period this number, if a clock was wrong.  Each key keeps its age.
+/* Gives the running period this number, after a clock was wrong.  Each key keeps its age.
  *   Threads, Blocks, Order, Errors  as tamis_advance_to */
 TAMIS_API int tamis_set_period(tamis_filter *f, uint64_t period);
 
 /* ---- tamis_add_for: keys of a window that end by themselves ---- */
 
-/* As tamis_add and tamis_add_unique, for a key that is remembered for `periods` more periods, at
- * most options.window.  Of two ends the later one holds; but a unique add of a key that is in does
- * not change the key's end, unless options.window_renews is true.
+/* As tamis_add and tamis_add_unique, but the key is remembered for `periods` more periods, at most
+ * options.window.  If the key has another end, the later one holds; but a unique add of a key that
+ * is in does not change the key's end, unless options.window_renews is true.
  *   Threads, Blocks, Order  as tamis_add
  *   Errors   as those two; TAMIS_EINVAL also: more periods than options.window;
  *            TAMIS_EUNSUPPORTED: the filter has no window */
@@ -317,25 +317,25 @@ TAMIS_API int tamis_add_unique_for_hash(tamis_filter *f, uint64_t hash, unsigned
 
 /* ---- tamis_add_many: the calls with many keys ----
  *
- * Batches: the same calls on n keys, faster on a filter larger than the cache.  To other threads,
- * a batch is n calls, in the order of the keys.  If n is 0, the arrays may be NULL. */
+ * A batch makes the same call with n keys, faster if the filter is larger than the cache.  To other
+ * threads, it looks like n calls in the order of the keys.  If n is 0, the arrays may be NULL. */
 
 typedef struct tamis_key {
   const void *data;
   size_t len;
 } tamis_key;
 
-/* How many keys were found; found[i], unless NULL, says which.  0 if f or the array is NULL.
+/* The number of keys found; found[i], unless NULL, is for keys[i].  0 if f or the array is NULL.
  *   Threads, Blocks, Order: as tamis_contains */
 TAMIS_API size_t tamis_contains_many(const tamis_filter *f, const tamis_key *keys, size_t n,
                                      bool *found);
 TAMIS_API size_t tamis_contains_many_hash(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                           bool *found);
 
-/* Which of n filters may hold a key: returns how many; found[i], if found is not NULL, is for
- * filters[i].  They may be of any kinds and seeds; for a hash, they must have the same seed and
- * hash function.  A filter that is NULL holds no key.  For several keys, found[k * n + i] is for
- * keys[k] and filters[i], and the result is the number of elements that are true.
+/* The number of the n filters that may hold a key; found[i] says whether filters[i] may, if found
+ * is not NULL.  The filters may have different kinds and seeds; for a hash, they must have the same
+ * seed and hash function.  A filter that is NULL holds no key.  With several keys, found[k * n + i]
+ * is for keys[k] and filters[i], and the result is the number of elements that are true.
  *   Threads, Blocks, Order: as tamis_contains, on each filter in turn */
 TAMIS_API size_t tamis_contains_each(const tamis_filter *const *filters, size_t n, const void *key,
                                      size_t len, bool *found);
@@ -344,15 +344,15 @@ TAMIS_API size_t tamis_contains_each_hash(const tamis_filter *const *filters, si
 TAMIS_API size_t tamis_contains_each_many(const tamis_filter *const *filters, size_t n,
                                           const tamis_key *keys, size_t n_keys, bool *found);
 
-/* The sum of all counts; counts[i], if counts is not NULL, is the result of tamis_count for that
- * key.  0 if f or the array is NULL; counts is not written then.
+/* The sum of all counts; counts[i], if counts is not NULL, is the result of tamis_count for
+ * keys[i].  0 if f or the array is NULL; counts is not written then.
  *   Threads, Blocks, Order: as tamis_count */
 TAMIS_API uint64_t tamis_count_many(const tamis_filter *f, const tamis_key *keys, size_t n,
                                     uint64_t *counts);
 TAMIS_API uint64_t tamis_count_many_hash(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                          uint64_t *counts);
 
-/* Add n keys.  results[i], if results is not NULL, is the result of the single call.
+/* Add n keys.  results[i], if results is not NULL, is the result of the call with keys[i].
  *   Threads, Blocks, Order: as the single calls
  *   Errors   TAMIS_OK if no key failed (TAMIS_PRESENT is no failure), else the failure of the first
  *            key that failed; keys after it are still tried.  TAMIS_EINVAL: f or the array is NULL,
@@ -375,13 +375,13 @@ TAMIS_API int tamis_add_unique_for_many_hash(tamis_filter *f, const uint64_t *ha
 
 /* ---- tamis_get_stats: figures to watch ---- */
 
-/* Figures to watch: exact when no writer runs unless a field says otherwise, else close to it. */
+/* Figures to watch.  While no writer runs, they are exact, unless a field says otherwise. */
 typedef struct tamis_stats {
   /* In: sizeof (tamis_stats).  Out: how much of it was filled. */
   size_t struct_size;
-  /* Bloom, and a Bloom window: distinct keys, minus those that a false positive hid.  Counting
-   * Bloom: adds minus removes.  Cuckoo: adds minus removes, plus copies from unions; with a window,
-   * copies that are remembered. */
+  /* Bloom, and a Bloom window: distinct keys that adds found to be new.  Counting Bloom: adds
+   * minus removes.  Cuckoo: adds minus removes, plus copies from unions; with a window, copies that
+   * are remembered. */
   uint64_t count;
   /* As asked. */
   uint64_t capacity;
@@ -394,12 +394,12 @@ typedef struct tamis_stats {
   /* estimated_count / capacity. */
   double load;
   /* The false-positive rate at present.  Bloom: from the number of set bits.  Cuckoo: from how full
-   * the segments are and how often they have split, to a factor of two, or of five after removes.
-   * With a window: from how full the layers are. */
+   * the segments are and how often they have split; right to a factor of two, or of five after
+   * removes.  With a window: from how full the layers are. */
   double fpp_estimate;
   /* As asked, for `capacity` keys. */
   double fpp;
-  /* Bloom: distinct keys, hidden ones too, from the number of set bits (or counters above 0).
+  /* Bloom: an estimate of all distinct keys, from the number of set bits (or counters above 0).
    * Cuckoo, and with a window: count. */
   double estimated_count;
   /* Bloom: size of the bit arrays of all layers, how many of their bits are 1, and bits of each key
@@ -412,15 +412,15 @@ typedef struct tamis_stats {
   tamis_layout layout;
   /* The seed in use.  It is a secret: whoever knows it can choose keys that collide. */
   uint64_t seed;
-  /* Cuckoo: segments, the parts of the table that split on their own.  With a window 0, as the next
-   * two. */
+  /* Cuckoo: segments, the parts of the table that split on their own.  With a window, this field
+   * and the next two are 0. */
   uint64_t segments;
   /* Cuckoo: how often two segments were joined into one. */
   uint64_t joins;
   /* Cuckoo: generations, which are tables, each several times as large as those before it.  New
    * keys go to the newest generation, and a look-up searches all of them. */
   unsigned generations;
-  /* Cuckoo: bits of a new fingerprint in the newest generation; longer ones after many splits. */
+  /* Cuckoo: bits of a new fingerprint in the newest generation; more after many splits. */
   unsigned fingerprint_bits;
   /* Cuckoo: the load factor, the part of the room for fingerprints that is in use. */
   double occupancy;
@@ -484,7 +484,7 @@ typedef enum tamis_text_format {
  * and may call the filter.
  *   Threads  any      Blocks  as tamis_get_stats, and in `write`
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f or write is NULL, or an unknown format; TAMIS_EIO: `write`
- *            failed, errno is as it has left it */
+ *            failed, and errno has its error */
 TAMIS_API int tamis_stats_text(const tamis_filter *f, tamis_text_format format, const char *name,
                                tamis_write_function write, void *context);
 
@@ -522,8 +522,8 @@ TAMIS_API int tamis_save(const tamis_filter *f, tamis_write_function write, void
  *   Errors   as tamis_save; TAMIS_EINVAL also: path is NULL; TAMIS_EIO: errno says why */
 TAMIS_API int tamis_save_file(const tamis_filter *f, const char *path);
 
-/* The same to a file that others than its owner may open.  `access` NULL: as tamis_save_file.
- *   Errors   as tamis_save_file; TAMIS_EINVAL also: `access` has another mode or group */
+/* The same to a file that not only its owner may open.  If `access` is NULL: as tamis_save_file.
+ *   Errors   as tamis_save_file; TAMIS_EINVAL also: `access` has a wrong mode or group */
 TAMIS_API int tamis_save_file_as(const tamis_filter *f, const char *path,
                                  const tamis_file_access *access);
 
@@ -556,7 +556,7 @@ typedef struct tamis_load_options {
 TAMIS_API void tamis_load_options_init(tamis_load_options *options);
 
 /* Loads a filter.  `options` may be NULL, for the defaults.  The call reads exactly the bytes of
- * the filter.  From any data it makes a filter that is whole, or returns an error and NULL in *out.
+ * the filter.  It makes a valid filter from them, or returns an error and sets *out to NULL.
  *   Threads  any      Blocks  in `read` and in the allocator      Order  as tamis_create
  *   Errors   TAMIS_OK; TAMIS_EINVAL: also if `hash` is not the filter's; TAMIS_EIO: `read` failed;
  *            TAMIS_ECORRUPT; TAMIS_EUNSUPPORTED: data or options of a later version; TAMIS_EFULL:
@@ -570,7 +570,7 @@ TAMIS_API int tamis_load(const tamis_load_options *options, tamis_read_function 
 TAMIS_API int tamis_load_file(const tamis_load_options *options, const char *path,
                               tamis_filter **out);
 
-/* Maps a file that holds a Bloom filter of either kind, or a cuckoo filter that does not grow.
+/* Maps a file that holds a Bloom filter, counting or not, or a cuckoo filter that does not grow.
  * Nothing can be added to or removed from a mapped filter; all other calls work.  The file must not
  * be changed as long as it is mapped.
  *   Threads, Blocks, Order  as tamis_load; a look-up may wait for the disk
@@ -587,17 +587,17 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
 
 /* ---- tamis_open_shared: filters that processes share ----
  *
- * One Bloom filter, or a window of that kind or a cuckoo filter that does not grow, in a file that
- * any number of processes change at once, each with calls as on a filter of its own.  A process
- * that is killed at any moment loses no key whose add has returned, and makes nobody wait.  If a
- * process opens a file twice, the two filters behave like those of two processes.
+ * Any number of processes can change one filter in a file at once, by the usual calls: a Bloom
+ * filter, or a Bloom window or a cuckoo filter that does not grow.  A process that is killed at any
+ * moment loses no key whose add has returned, and makes nobody wait.  If a process opens a file
+ * twice, the two filters behave like those of two processes.
  *
  * Anybody who can write the file can change all answers, and anybody who makes the file shorter
  * ends the processes that have it open with SIGBUS. */
 
 /* Opens the filter in a file.  If the file does not exist or is empty, creates it with these
- * options; a growable filter needs max_bytes.  `options` NULL: the options of the file.  `path`
- * NULL: memory without a name, which the process shares with children that it forks later.
+ * options; a growable filter needs max_bytes.  If `options` is NULL, the file must exist.  If
+ * `path` is NULL, the filter is in memory without a name, and children forked later share it.
  *   Threads  any      Blocks  for the disk, and while another process fills an empty file
  *   Errors   as tamis_create; TAMIS_EINVAL also: the file has other options; TAMIS_EUNSUPPORTED
  *            also: cannot be shared; TAMIS_EIO: errno says why; TAMIS_ECORRUPT: no whole filter */
@@ -607,7 +607,7 @@ TAMIS_API int tamis_open_shared(const tamis_options *options, const char *path, 
  * file without a name, or from another process.  The caller still has to close the descriptor. */
 TAMIS_API int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **out);
 
-/* Whether tamis_open_shared would fail, and why: see tamis_options_check.  It leaves no file.
+/* Says whether tamis_open_shared would fail, and why, as tamis_options_check.  It leaves no file.
  *   Threads, Blocks, Errors: as tamis_open_shared */
 TAMIS_API int tamis_shared_check(const tamis_options *options, const char *path, char *why,
                                  size_t size);
@@ -622,7 +622,7 @@ TAMIS_API int tamis_sync(tamis_filter *f);
  *
  * Two filters fit together if they are of one kind, have the same seed, hash function and layout,
  * and were created with the same capacity, fpp, `growable` and window.  Create them with the same
- * options, and with a seed of your own. */
+ * options, in which you have set `seed`. */
 
 /* Adds to `into` all keys that are in `from`.  Both may be in use.  After TAMIS_EFULL, TAMIS_ENOMEM
  * or TAMIS_ECORRUPT some keys of `from` may be in `into`.

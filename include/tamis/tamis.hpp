@@ -6,24 +6,24 @@
  *     if (seen.add_unique(key))
  *       first_caller_with(key);
  *
- * All of this is inline: the calls of tamis.h, with the same names, arguments and contracts.
+ * All functions are inline, and have the names, arguments and contracts of the calls of tamis.h.
  *
- * What is a key:
- *   Text     its bytes: std::string, std::string_view and what converts to it, and their forms of
- *            char8_t.  A pointer to char or char8_t, or an array of them, is text that ends before
- *            the first 0.
- *   Bytes    all of them: whatever has data() and size() of char, unsigned char, signed char,
- *            char8_t or std::byte (std::vector, std::array, std::span), an array of unsigned char,
- *            signed char or std::byte, and {pointer, size}.
- *   Integer  8 bytes: its value as a 64-bit number in two's complement, lowest byte first.  So
+ * A key is the bytes of one of these:
+ *   Text     std::string, std::string_view and what converts to it, and the same of char8_t.  A
+ *            pointer to char or char8_t, or an array of them, is text that ends before the first
+ *            0.
+ *   Bytes    an object with data() and size() of char, unsigned char, signed char, char8_t or
+ *            std::byte (std::vector, std::array, std::span), an array of unsigned char, signed
+ *            char or std::byte, and {pointer, size}.
+ *   Integer  its value as a 64-bit number in two's complement: 8 bytes, lowest byte first.  So
  *            equal values are one key, whatever their types.  (-1 is the same key as 2^64 - 1.)
  *            signed char and unsigned char, std::int8_t and std::uint8_t, are integers here.
- *   Nothing else compiles without a cast: nullptr, bool, enumerations, characters, fractions.
+ *   Others   (nullptr, bool, enumerations, characters, fractions) do not compile without a cast.
  *
- * Errors by choice: `add` throws tamis::error; `try_add`, the only form with -fno-exceptions,
- * returns a result of tamis.h.
+ * You choose how errors are reported: `add` throws tamis::error; `try_add`, the only form with
+ * -fno-exceptions, returns a result of tamis.h.
  *
- * A filter belongs to one object, which can be moved while no other thread uses it, and not copied.
+ * A filter belongs to one object, which can be moved while no other thread uses it, but not copied.
  * An empty object (default-constructed, moved from, released) answers as C calls with NULL do.
  */
 #ifndef TAMIS_HPP
@@ -61,7 +61,7 @@ inline std::string_view version() noexcept
 }
 
 #if TAMIS_HPP_THROWS
-/* What the calls without try_ throw.  code() is the result of the C call.  With TAMIS_EIO,
+/* Calls without try_ throw this.  code() is the result of the C call.  With TAMIS_EIO,
  * system_error() is the errno that says why, else 0.  what() has the path and the reason. */
 class error : public std::runtime_error
 {
@@ -81,7 +81,7 @@ private:
 namespace detail
 {
 
-/* What has in memory the bytes of an integer that is a key: lowest byte first. */
+/* A number whose bytes in memory are the key of an integer: its value, lowest byte first. */
 template <typename Integer> std::uint64_t number_of(Integer value) noexcept
 {
   auto number = static_cast<std::uint64_t>(value);
@@ -91,7 +91,7 @@ template <typename Integer> std::uint64_t number_of(Integer value) noexcept
   return number;
 }
 
-/* What the calls with one key take: a key, or an integer. */
+/* The argument of calls with one key: a key or an integer. */
 class one_key
 {
 public:
@@ -106,8 +106,8 @@ public:
   {
   }
 
-  /* Passes the key to a C call.  (The copy of the number spares compilers the rest of the object:
-   * nothing that the call could see has its address.) */
+  /* Passes the key to a C call.  (The call sees the address of a copy of the number, so compilers
+   * need not store the object.) */
   template <typename Call, typename Filter> auto to(Call call, Filter *raw) const noexcept
   {
     std::uint64_t number = number_;
@@ -120,7 +120,7 @@ private:
   bool is_number_ = false;
 };
 
-/* The C calls, of one key or of many, with the periods before their last argument or after it. */
+/* Binds a number of periods to a C call with one key, or to one with many keys. */
 inline auto for_periods(int call(tamis_filter *, const void *, std::size_t, unsigned),
                         unsigned periods) noexcept
 {
@@ -136,7 +136,7 @@ inline auto for_periods(int call(tamis_filter *, const tamis_key *, std::size_t,
   };
 }
 
-/* What batches take: an array, or what has data() and size(), of keys or of integers. */
+/* The argument of batches: keys or integers, in an array or an object with data() and size(). */
 template <typename Keys>
 using if_batch = std::enable_if_t<std::is_convertible_v<const Keys &, span<const key>> ||
                                   is_integer<element_t<Keys>>>;
@@ -172,10 +172,10 @@ inline int checked(int result, const char *path = nullptr)
 }
 #endif
 
-/* A callable of the user's behind a function pointer.  The library's frames must not be unwound, so
- * an exception ends here: the C call fails with TAMIS_EIO, and checked() throws the exception again
- * once the C call has returned.  (Objects compiled with exceptions and without may be linked, so
- * what differs has another type in each.) */
+/* Calls an object of the user for a C call.  An exception must not pass through the library, so it
+ * ends here: the C call fails with TAMIS_EIO, and checked() throws the exception again once the C
+ * call has returned.  (Object files compiled with exceptions and without may be linked together, so
+ * this class has a different type in each.) */
 template <typename Call, bool = TAMIS_HPP_THROWS> class callback
 {
 public:
@@ -244,11 +244,11 @@ struct appender {
 };
 #endif
 
-/* What options and load_options have in common. */
+/* The common part of options and load_options. */
 template <typename Self, typename Raw> class common_options
 {
 public:
-  /* The limit of all memory that the filter takes, in bytes; 0: none. */
+  /* The most bytes that the filter may take; 0: no limit. */
   Self &max_bytes(std::uint64_t bytes) noexcept { return set(raw_.max_bytes, bytes); }
   /* The struct is copied when a filter is created, and must live until then. */
   Self &allocator(const tamis_allocator &allocator) noexcept
@@ -280,7 +280,7 @@ public:
   template <typename Hash, typename = std::enable_if_t<std::is_class_v<Hash>>>
   Self &hash(const Hash &&) = delete; /* a temporary does not live as long as the filter */
 
-  /* The struct of tamis.h, to read it or to set what has no function here. */
+  /* The struct of tamis.h, to read it, or to set fields that have no function here. */
   Raw &raw() noexcept { return raw_; }
   const Raw &raw() const noexcept { return raw_; }
 
@@ -325,7 +325,7 @@ public:
   options &access(const tamis_file_access &access) noexcept { return set(raw_.access, &access); }
   options &access(const tamis_file_access &&) = delete; /* a temporary */
 
-  /* Why these options would be refused, as tamis_options_check says it; empty if they would not. */
+  /* Why tamis_create would refuse these options (tamis_options_check); empty if it would not. */
   std::string why_refused() const
   {
     char why[512];
@@ -333,7 +333,7 @@ public:
     return why;
   }
 
-  /* The same of filter::open_shared, as tamis_shared_check says it. */
+  /* Why filter::open_shared would fail (tamis_shared_check); empty if it would not. */
   std::string why_not_shared(detail::path path) const
   {
     char why[512];
@@ -357,7 +357,7 @@ public:
     detail::checked(try_bytes(bytes));
     return bytes;
   }
-  /* The lowest rate within so many bytes. */
+  /* The lowest rate that such a filter can have in this number of bytes. */
   double fpp_within(std::uint64_t bytes) const
   {
     double fpp = 0;
@@ -381,7 +381,7 @@ public:
   /* ---- life ---- */
 
   filter() noexcept = default;
-  /* Takes over a filter of the C calls. */
+  /* Takes over a filter that a C call has created. */
   explicit filter(tamis_filter *raw) noexcept : raw_(raw) {}
   filter(filter &&other) noexcept : raw_(other.release()) {}
   filter &operator=(filter &&other) noexcept
@@ -396,10 +396,10 @@ public:
   explicit operator bool() const noexcept { return raw_ != nullptr; }
   /* The filter, for the C calls. */
   tamis_filter *get() const noexcept { return raw_; }
-  /* The same, and it is the caller's to destroy. */
+  /* Gives up the filter, which the caller then has to destroy. */
   [[nodiscard]] tamis_filter *release() noexcept { return std::exchange(raw_, nullptr); }
 
-  /* Where `out` had a filter, that is destroyed when the call succeeds, and stays when it fails. */
+  /* If `out` has a filter, a call that succeeds destroys it, and a call that fails keeps it. */
   [[nodiscard]] static int try_create(const options &wanted, filter &out) noexcept
   {
     return made(out, [&](tamis_filter **raw) { return tamis_create(&wanted.raw(), raw); });
@@ -437,8 +437,8 @@ public:
   {
     return made(out, [&](auto raw) { return tamis_open_shared(&wanted.raw(), nullptr, raw); });
   }
-  /* read(void *data, std::size_t size) returns how many bytes it has put there: 0 at the end, less
-   * than 0 for a failure.  An exception of its own is a failure. */
+  /* read(void *data, std::size_t size) returns how many bytes it has put at data: 0 at the end, and
+   * less than 0 for a failure.  If it throws, that is a failure, too. */
   template <typename Read>
   [[nodiscard]] static int try_load(Read &&read, filter &out, const load_options &how = {}) noexcept
   {
@@ -472,7 +472,7 @@ public:
     detail::checked(try_map_file(path, out, how), path.c_str());
     return out;
   }
-  /* With a path, the error says why it, or the options, are refused. */
+  /* With a path, the error says why the path or the options are refused. */
   static filter open_shared(const options &wanted, detail::path path)
   {
     return opened(&wanted.raw(), path.c_str());
@@ -497,7 +497,7 @@ public:
     detail::checked(try_open_shared(fd, out));
     return out;
   }
-  /* As try_load.  An exception of `read` passes through. */
+  /* As try_load, but an exception of `read` reaches the caller. */
   template <typename Read> static filter load(Read &&read, const load_options &how = {})
   {
     filter out;
@@ -552,7 +552,7 @@ public:
   {
     return tamis_add_unique_hash(raw_, hash);
   }
-  /* Of a window: the key is remembered while so many more periods run. */
+  /* In a window: the key is remembered for this number of further periods. */
   [[nodiscard]] int try_add_for(const detail::one_key &key, unsigned periods) noexcept
   {
     return key.to(detail::for_periods(tamis_add_for, periods), raw_);
@@ -570,7 +570,7 @@ public:
     return tamis_add_unique_for_hash(raw_, hash, periods);
   }
   /* Never remove a key that was not added, or more often than it was added: that can take another
-   * key away.  With a window, tamis_remove(3) says more. */
+   * key away.  For windows, see tamis_remove(3). */
   [[nodiscard]] int try_remove(const detail::one_key &key) noexcept
   {
     return key.to(tamis_remove, raw_);
@@ -589,7 +589,7 @@ public:
   {
     detail::checked(try_add_hash(hash));
   }
-  /* Whether the key was new, and this call added it. */
+  /* Returns true if the key was new and this call added it. */
   bool add_unique(const detail::one_key &key)
   {
     return detail::checked(try_add_unique(key)) == TAMIS_OK;
@@ -614,7 +614,7 @@ public:
   {
     return detail::checked(try_add_unique_for_hash(hash, periods)) == TAMIS_OK;
   }
-  /* Whether such a key was in.  See try_remove. */
+  /* Returns true if a copy of the key was in, and was removed.  See try_remove. */
   bool remove(const detail::one_key &key)
   {
     return detail::checked(try_remove(key)) == TAMIS_OK;
@@ -626,9 +626,9 @@ public:
 #endif
 
   /* ---- batches ----
-   * `found`, `counts` and `results` have an element for each key, or none at all.  Where they have
-   * fewer than there are keys, nothing is done: look-ups return 0, and adds TAMIS_EINVAL.
-   * Integers, in an array or whatever has data() and size(), are keys as they are one by one. */
+   * `found`, `counts` and `results` have an element for each key, or none at all.  If they have
+   * fewer elements than there are keys, the calls do nothing: look-ups return 0, and adds
+   * TAMIS_EINVAL.  A batch may also be integers, each of which is a key. */
 
   template <typename Keys = span<const key>, typename = detail::if_batch<Keys>>
   std::size_t contains_many(const Keys &keys, span<bool> found = {}) const noexcept
@@ -706,7 +706,7 @@ public:
   }
 
 #if TAMIS_HPP_THROWS
-  /* These throw if any key failed, after all keys have been tried. */
+  /* These calls try all keys, and then throw if any key failed. */
   template <typename Keys = span<const key>, typename = detail::if_batch<Keys>>
   void add_many(const Keys &keys, span<int> results = {})
   {
@@ -783,7 +783,7 @@ public:
   {
     return tamis_merge(raw_, from.raw_);
   }
-  /* False also for filters that cannot be compared. */
+  /* Also false if the two filters cannot be compared. */
   bool includes(const filter &other) const noexcept
   {
     return tamis_includes(raw_, other.raw_) == TAMIS_OK;
@@ -798,14 +798,14 @@ public:
   {
     return tamis_save_file_as(raw_, path.c_str(), access);
   }
-  /* write(const void *data, std::size_t size) takes all of the bytes.  It returns void, or a bool:
-   * whether it has succeeded.  An exception of its own is a failure. */
+  /* write(const void *data, std::size_t size) takes all of the bytes.  It returns void, or true if
+   * it has succeeded, else false.  If it throws, that is a failure, too. */
   template <typename Write> [[nodiscard]] int try_save(Write &&write) const noexcept
   {
     detail::callback back(write);
     return tamis_save(raw_, back.write, &back);
   }
-  /* The figures as text, to a function as that of try_save.  `name` may be NULL. */
+  /* Passes the figures as text to a function like that of try_save.  `name` may be NULL. */
   template <typename Write>
   [[nodiscard]] int try_stats_text(tamis_text_format format, const char *name,
                                    Write &&write) const noexcept
@@ -845,7 +845,7 @@ public:
   {
     detail::checked(try_save_file(path, access), path.c_str());
   }
-  /* As try_save.  An exception of `write` passes through. */
+  /* As try_save, but an exception of `write` reaches the caller. */
   template <typename Write> void save(Write &&write) const
   {
     detail::callback back(write);
@@ -890,8 +890,8 @@ private:
     return values.data() == nullptr || values.size() >= keys.size();
   }
 
-  /* Calls `call` with the keys and the places of their values.  Of integers it makes keys on the
-   * stack, some at a time.  Returns whether each key has a value; if not, it calls nothing. */
+  /* Calls `call` with the keys and the places of their values.  Makes keys of integers on the
+   * stack, some at a time.  Returns false, without a call, if a key has no place for its value. */
   template <typename Keys, typename Value, typename Call>
   static bool by_pieces(const Keys &from, span<Value> values, Call call) noexcept
   {
@@ -940,7 +940,7 @@ private:
   tamis_filter *raw_ = nullptr;
 };
 
-/* The figures of several filters as one text, to a function as that of filter::try_save. */
+/* Passes the figures of several filters as one text to a function like that of filter::try_save. */
 template <typename Write>
 [[nodiscard]] int try_stats_text_many(span<const tamis_filter *const> filters,
                                       span<const char *const> names, tamis_text_format format,
@@ -962,7 +962,7 @@ inline std::size_t contains_each(span<const tamis_filter *const> filters, const 
                              found.data());
 }
 
-/* The figures of a saved filter, from a function as that of filter::try_load. */
+/* The figures of a saved filter, which a function like that of filter::try_load reads. */
 template <typename Read> [[nodiscard]] int try_saved_info(Read &&read, tamis_stats &out) noexcept
 {
   detail::callback back(read);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A list of passwords that are known to attackers, asked in the browser: no password leaves the page.
+// Looks up passwords in a list that attackers know, in the browser, so that no password leaves the page.
 import { Reader } from './tamis/src/reader.js';
 
 export class Known {
@@ -13,8 +13,8 @@ export class Known {
   }
 
   /**
-   * Loads the list if the server has another one than the page, and says whether it had.  A list that does not load
-   * (damaged, cut off, too large, no connection) is an error, and the page goes on with the list that it has.
+   * Loads the server's list if it is not the list that the page has, and returns whether it did.  If the list does not
+   * load (damaged, cut off, too large, no connection), this throws an error, and the page keeps the list that it has.
    */
   async refresh() {
     const response = await fetch(this.url, { cache: 'no-cache' }); // asks with If-None-Match; 304 brings no bytes
@@ -36,7 +36,7 @@ export class Known {
     return this.#reader !== null;
   }
 
-  /** False: the password is not in the list.  True: it is, or seems so. */
+  /** False: the password is not in the list.  True: it is in the list, or is a false positive. */
   has(password) {
     return this.#reader.has(password.normalize('NFC'));
   }

@@ -2,11 +2,11 @@
 import { Known } from './known.js';
 
 const settings = new URLSearchParams(location.search);
-const seconds = Number(settings.get('every') ?? 3600); // between two looks for another list
+const seconds = Number(settings.get('every') ?? 3600); // between two requests for a new list
 const [password, answer, state] = ['password', 'answer', 'state'].map((id) => document.getElementById(id));
 const known = new Known('known.tamis', { maxBytes: 256 * 2 ** 20 });
 
-let lists = 0; // that were loaded
+let lists = 0; // how many were loaded
 async function refresh() {
   try {
     if (await known.refresh())
