@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* The first filter decides how: filters that are looked up together are usually alike.  (A kind's
- * contains_each takes the library's hash for granted.) */
+/* Uses the contains_each of the first filter, since filters that are looked up together are usually
+ * alike.  (The contains_each of a kind requires the library's hash function.) */
 static size_t find_in_each(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                            bool *found)
 {
@@ -22,7 +22,8 @@ static size_t find_in_each(const tamis_filter *const *filters, size_t n, struct 
   return tamis__each_search(filters, n, wanted, found, NULL, NULL);
 }
 
-/* A caller that wants only the number of hits gets it in parts, whose answers have room here. */
+/* If the caller wants only the number of hits, looks up a part of the filters at a time, whose
+ * answers fit into `part`. */
 static size_t contains_each(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                             bool *found)
 {
@@ -70,8 +71,8 @@ static size_t row_of_key(const tamis_filter *const *filters, size_t n, const tam
                                        : nowhere(n, found);
 }
 
-/* The answers of one filter for at most FILTER_GROUP keys, by a batch.  In the batch, an invalid
- * key is looked up like an empty one. */
+/* Looks up at most FILTER_GROUP keys in one filter, in a batch.  The batch looks up an invalid key
+ * like an empty one. */
 static size_t column_of_filter(const tamis_filter *f, const tamis_key *keys, const uint64_t *hashes,
                                size_t n_keys, bool *found, size_t n)
 {
@@ -108,8 +109,8 @@ static size_t columns(const tamis_filter *const *filters, size_t n, const tamis_
   return hits;
 }
 
-/* Looks up each of a few keys by itself in all filters, as so few keys of a batch would fetch too
- * little memory at the same time. */
+/* A few keys are looked up one by one in all filters, because so few keys of a batch would
+ * prefetch too little memory at a time. */
 size_t tamis_contains_each_many(const tamis_filter *const *filters, size_t n, const tamis_key *keys,
                                 size_t n_keys, bool *found)
 {

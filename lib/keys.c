@@ -15,7 +15,7 @@ uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len)
 }
 
 /* The exported functions do not call each other: in a shared library such a call goes through the
- * table of symbols, which costs more than the rest of the function. */
+ * symbol table, which costs more than the rest of the function. */
 
 static inline bool contains(const tamis_filter *f, uint64_t hash)
 {
@@ -44,7 +44,7 @@ static inline uint64_t count(const tamis_filter *f, uint64_t hash)
   return operations->count ? operations->count(f, hash) : operations->contains(f, hash);
 }
 
-/* The two public functions of a call with one key, of which one is given the key's hash. */
+/* Defines the two public functions of a call with one key.  One takes the key's hash. */
 #define KEY_CALL(type, of_key, of_hash, call, filter, refused)                      \
   type of_hash(filter f, uint64_t hash)                                             \
   {                                                                                 \
@@ -74,8 +74,8 @@ static inline size_t group_length(const struct batch *batch, size_t start)
   return batch->n - start < FILTER_GROUP ? batch->n - start : FILTER_GROUP;
 }
 
-/* The hashes of a group of keys: they stand in the batch, or are written to `room`.  Only
- * contains_many and count_many let invalid keys come this far. */
+/* The hashes of a group of keys: they are in the batch, or are written to `room`.  Only
+ * contains_many and count_many have not refused invalid keys before. */
 static const uint64_t *group_hashes(const tamis_filter *f, const struct batch *batch, size_t start,
                                     size_t length, uint64_t room[FILTER_GROUP])
 {
@@ -105,7 +105,7 @@ static size_t contains_keys(const tamis_filter *f, const tamis_key *keys, size_t
   return hits;
 }
 
-/* For a kind without a batch of its own: fetches all memory, before the single calls read it. */
+/* For a kind without batches: prefetches all memory before the single calls read it. */
 static void fetch_group(const struct filter_operations *operations, const tamis_filter *f,
                         const uint64_t *hashes, size_t n)
 {
@@ -162,7 +162,7 @@ static bool good_batch(const tamis_filter *f, const struct batch *batch)
 /* How the keys of a batch are added. */
 struct how {
   bool unique, ends;
-  unsigned periods; /* if `ends`: how many the keys are remembered for */
+  unsigned periods; /* if `ends`: the keys are remembered for so many periods */
 };
 
 static const struct how plain = {.unique = false}, unique = {.unique = true};
@@ -198,7 +198,8 @@ static int add_batch(tamis_filter *f, struct batch batch, const struct how *how,
     length = group_length(&batch, start);
     const uint64_t *hashes = group_hashes(f, &batch, start, length, room);
     int *group = results ? results + start : unwanted;
-    (void) add_group(f, hashes, length, how, group); /* it has been asked before */
+    /* Cannot fail: the first call has checked this. */
+    (void) add_group(f, hashes, length, how, group);
     for (size_t i = 0; i < length && failure == TAMIS_OK; i++)
       if (group[i] < 0)
         failure = group[i];
@@ -240,7 +241,7 @@ uint64_t tamis_count_many_hash(const tamis_filter *f, const uint64_t *hashes, si
 ADD_MANY(tamis_add_many, tamis_add_many_hash, plain)
 ADD_MANY(tamis_add_unique_many, tamis_add_unique_many_hash, unique)
 
-/* ---- keys that end by themselves ---- */
+/* ---- keys that are remembered for fewer periods ---- */
 
 static int add_for(tamis_filter *f, uint64_t hash, unsigned periods, bool first)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 3: what the files of the API share.
+ * Layer 3: declarations that the files of the API share.
  */
 #ifndef TAMIS_LIB_KINDS_H
 #define TAMIS_LIB_KINDS_H
@@ -11,30 +11,28 @@
 #include <string.h>
 
 enum {
-  /* In no version a struct of options or figures is larger than this. */
+  /* No version has a struct of options or figures that is larger than this. */
   ABSURD_SIZE = 4096,
-  /* As FIRST_OPTIONS_SIZE in tamis.c. */
+  /* The first version's size, as FIRST_OPTIONS_SIZE in tamis.c. */
   FIRST_STATS_SIZE = offsetof(tamis_stats, period) + sizeof(uint64_t)
 };
 
-/* Finds a kind, with a sliding window or without.  NULL: there is no such kind, or it has no
- * windows. */
+/* Finds a kind, with a sliding window or without.  Returns NULL if there is no such kind. */
 const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window);
 
-/* The kind of a filter without a window that processes share, if that is another one than of a
- * private filter; otherwise NULL. */
+/* The kind of shared filters without a window, or NULL if it is the kind of private filters. */
 const struct filter_kind *tamis__find_counted_kind(tamis_kind kind);
 
-/* The kind of a saved filter.  NULL: there is no such kind. */
+/* The kind of a saved filter, or NULL if it does not exist. */
 const struct filter_kind *tamis__kind_of_saved(const struct saved_head *saved);
 
 /* Reads and checks the options of a new filter, as far as they mean the same to all kinds, and
- * makes the head of the filter, with `more` and a seed. */
+ * makes the head of the filter, with a seed, and with `more`. */
 int tamis__prepare(const struct refusal *why, const tamis_options *options, tamis_options *known,
                    struct filter_more *more, struct tamis_filter *head);
 
-/* Whether this build cannot create a filter with these options: the library as one file may leave
- * out liburcu (script/amalgamate), and then no table grows. */
+/* Whether this build cannot create a filter with these options.  The library as one file
+ * (script/amalgamate) may leave out liburcu; then no table grows. */
 static inline bool left_out(const tamis_options *o)
 {
 #ifdef TAMIS_WITHOUT_CUCKOO_GROWTH
@@ -58,11 +56,11 @@ static inline void hash_list(const tamis_filter *f, const tamis_key *keys, size_
     hashes[i] = filter_hash(f, keys[i].data, keys[i].data ? keys[i].len : 0);
 }
 
-/* Fills all of *out. */
+/* Fills in all members of *out. */
 void tamis__fill_stats(const tamis_filter *f, tamis_stats *out);
 
-/* What the calls that save and load have in common: saved.c.  The first checks the options of a
- * load, and copies those that both the library and the caller know. */
+/* The functions in saved.c that the calls which save and load share.  The first checks the options
+ * of a load, and copies those that both the library and the caller know. */
 struct saved_reader;
 int tamis__read_load_options(const tamis_load_options *options, tamis_load_options *known);
 int tamis__load(const tamis_load_options *options, struct saved_reader *r, tamis_filter **out);
@@ -77,9 +75,9 @@ static inline bool file_access_is_valid(const tamis_file_access *access)
 
 /* ---- structs that begin with their size ----
  *
- * A program that was built with another header knows fewer fields of a struct, or more. */
+ * A program built with another version of the header knows fewer or more fields of a struct. */
 
-/* Gives a program's struct its initial values, as far as the first version of the library had it. */
+/* Writes the initial values of the fields that the struct had in the library's first version. */
 static inline void begin_struct(void *out, const void *initial, size_t first_size)
 {
   if (!out)
@@ -88,7 +86,7 @@ static inline void begin_struct(void *out, const void *initial, size_t first_siz
   *(size_t *) out = first_size;
 }
 
-/* Copies the fields that both know to the program's struct. */
+/* Copies the fields that both the library and the program know to the program's struct. */
 static inline void give_struct(void *out, void *filled)
 {
   size_t *size = filled;
@@ -97,7 +95,7 @@ static inline void give_struct(void *out, void *filled)
   memcpy(out, filled, *size);
 }
 
-/* Whether a pointer to an allocator can be used. */
+/* Whether an allocator can be used.  NULL stands for the system's. */
 static inline bool good_allocator(const tamis_allocator *a)
 {
   return !a || (a->allocate && a->release);

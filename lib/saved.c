@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 3: the public functions that save and load filters by functions of the user's.
+ * Layer 3: the public functions that save and load filters with the user's functions.
  *
- * Each function disables cancellation: the functions of the user may be cancellation points.
+ * Each function disables cancellation, because the user's functions may be cancellation points.
  */
 #include "base/saved.h"
 
@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <stddef.h>
 
-/* As for the structs of tamis.c. */
+/* The first version's size, as for the structs in tamis.c. */
 enum { FIRST_LOAD_OPTIONS_SIZE = offsetof(tamis_load_options, cleared_from) + sizeof(size_t) };
 
 void tamis_load_options_init(tamis_load_options *options)
@@ -24,7 +24,7 @@ void tamis_load_options_init(tamis_load_options *options)
 
 /* ---- loading ---- */
 
-/* Copies the options, as far as both the program and this library know them. */
+/* Copies the options that both the program and this library know. */
 int tamis__read_load_options(const tamis_load_options *o, tamis_load_options *known)
 {
   *known = (tamis_load_options) TAMIS_LOAD_OPTIONS_INIT;
@@ -60,7 +60,7 @@ const struct filter_kind *tamis__find_counted_kind(tamis_kind kind)
   return NULL;
 }
 
-/* If a kind has no windows, returns the kind itself, which does not know the feature. */
+/* If a kind has no windows, returns the kind without windows, which does not know the feature. */
 const struct filter_kind *tamis__kind_of_saved(const struct saved_head *saved)
 {
   const struct filter_kind *kind = NULL;
@@ -71,8 +71,7 @@ const struct filter_kind *tamis__kind_of_saved(const struct saved_head *saved)
   return kind ? kind : tamis__find_kind(saved->options.kind, false);
 }
 
-/* Reads the bytes of a filter, and nothing after them.  After an error, the kind has released what
- * it held. */
+/* Reads exactly the bytes of a filter.  After an error, the kind has released all that it held. */
 static int load_from(struct saved_reader *r, const tamis_load_options *options, tamis_filter **out)
 {
   struct saved_head saved;
@@ -111,7 +110,7 @@ int tamis__load(const tamis_load_options *options, struct saved_reader *r, tamis
 
 /* ---- saving ---- */
 
-/* Adds the figures of the filter that are the same on every machine: see saved.h. */
+/* Adds those figures of the filter that are the same on every machine, as saved.h says. */
 static void add_figures(const tamis_filter *f, struct saved_head *head)
 {
   tamis_stats *s = &head->figures;
@@ -123,8 +122,8 @@ static void add_figures(const tamis_filter *f, struct saved_head *head)
     s->load = s->fpp_estimate = s->estimated_count = s->occupancy = 0;
 }
 
-/* Checks a file that was mapped without a check, by another load from the same mapping.  Otherwise
- * the save would give damaged bits right sums. */
+/* Checks a file that was mapped without a check, by another load from the same mapping.  Without
+ * the check, the save would write correct sums for damaged bits. */
 static int check_mapping(const tamis_filter *f)
 {
   const struct saved_mapping mapping = operations_of(f)->kind->mapping(f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 3: the public functions that save filters to files, load them from there, and map files.
+ * Layer 3: the public functions that save filters to files, and load or map saved files.
  *
  * Each function disables cancellation, as in saved.c: system calls may be cancellation points.
  */
@@ -63,8 +63,8 @@ static int64_t read_from_file(void *fd, void *data, size_t size)
   return got;
 }
 
-/* Loads a filter that processes share.  As it cannot be read byte by byte while they change it, it
- * is opened, saved to memory, and loaded from there. */
+/* Loads a filter that processes share.  They may change the file while it is read, so the filter is
+ * opened, saved to memory, and loaded from there. */
 static int load_by_a_copy(const tamis_load_options *options, int fd, tamis_filter **out)
 {
   tamis_filter *shared;
@@ -96,18 +96,18 @@ static int load_open_file(const tamis_load_options *options, int fd, tamis_filte
   return follows ? follows < 0 ? TAMIS_EIO : TAMIS_ECORRUPT : result;
 }
 
-/* The size of a regular file; -1: the file is not regular. */
+/* The size of a regular file, or -1 if the file is not regular. */
 static int64_t size_of(int fd)
 {
   struct stat status;
   if (fstat(fd, &status))
     return -1;
-  errno = ENODEV; /* as mmap() says it */
+  errno = ENODEV; /* the error that mmap() would give */
   return S_ISREG(status.st_mode) ? status.st_size : -1;
 }
 
-/* Unpacks a file to `to`; NULL: only counts the bytes.  Returns how many they are, or 0 if they are
- * too many, or the file is cut. */
+/* Unpacks a file to `to`, or only counts the bytes if `to` is NULL.  Returns their number, or 0 if
+ * there are too many, or if the file is truncated. */
 static size_t unpack(const unsigned char *from, const unsigned char *end, unsigned char *to)
 {
   size_t done = 0;
@@ -126,7 +126,7 @@ static size_t unpack(const unsigned char *from, const unsigned char *end, unsign
   return done;
 }
 
-/* The unpacked bytes of a packed file that is mapped, which take its place. */
+/* Replaces the mapping of a packed file with memory that has the unpacked bytes. */
 static int unpack_mapping(void **mapping, int64_t *size)
 {
   const unsigned char *from = (const unsigned char *) *mapping + 8, *end = from + (*size - 8);
@@ -164,7 +164,7 @@ static int map_open_file(const tamis_load_options *options, int fd, tamis_filter
   if (result != TAMIS_OK)
     munmap(mapping, (size_t) size);
   else if (r.at != r.mapping_size && !r.live)
-    result = TAMIS_ECORRUPT; /* the filter has the mapping now */
+    result = TAMIS_ECORRUPT; /* the filter owns the mapping now */
   return result;
 }
 
@@ -176,7 +176,7 @@ static int with_file(const tamis_load_options *options, const char *path, tamis_
     return TAMIS_EIO;
   int result = do_it(options, fd, out), error = errno;
   if (result != TAMIS_OK) {
-    tamis_destroy(*out); /* if something follows the filter */
+    tamis_destroy(*out); /* a filter was loaded, but other bytes follow it */
     *out = NULL;
   }
   close(fd);

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* As for the structs of tamis.c. */
+/* The first version's size, as for the structs in tamis.c. */
 enum { FIRST_SIMILARITY_SIZE = offsetof(tamis_similarity_stats, jaccard) + sizeof(double) };
 
 void tamis_similarity_stats_init(tamis_similarity_stats *stats)
@@ -16,7 +16,7 @@ void tamis_similarity_stats_init(tamis_similarity_stats *stats)
                FIRST_SIMILARITY_SIZE);
 }
 
-/* Whether both filters are of one kind and hash alike.  The kind checks the rest. */
+/* Whether both filters have the same kind and hash alike.  The kind makes all other checks. */
 static bool are_related(const tamis_filter *a, const tamis_filter *b)
 {
   return operations_of(a)->kind == operations_of(b)->kind && a->keys.seed == b->keys.seed &&

@@ -2,9 +2,9 @@
  *
  * Layer 3: the public functions on filters that processes share.
  *
- * A file is written whole under another name, and gets its own name by a link: so of several
- * processes the kernel decides which one creates the file, and none sees a part of it.  A file that
- * exists and is empty, or to which only a descriptor leads, is written in place, under a lock.
+ * A new file is written whole under another name.  A link gives it its own name, so the kernel
+ * decides which of several processes creates the file, and no process sees a part of it.  If the
+ * file exists and is empty, or the caller gives a descriptor, it is written in place, under a lock.
  *
  * Each function disables cancellation, as in saved.c.
  */
@@ -19,11 +19,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the caller wants. */
+/* What the caller asks for. */
 struct wanted {
   const struct refusal *why;
-  const char *path; /* NULL: see fd */
-  int fd;           /* less than 0, without a path: memory without a name */
+  const char *path; /* NULL: the file is that of `fd` */
+  int fd;           /* less than 0, without a path: a file of memory without a name */
   bool has_options;
   tamis_options options;
   struct filter_more more;
@@ -40,13 +40,13 @@ static int refuse_file(const struct wanted *w, int result, const char *what)
   return result;
 }
 
-/* The strerror() of glibc and of musl may be called by any thread. */
+/* strerror() is thread-safe in glibc and in musl. */
 static const char *reason_of(int error)
 {
   return error == EAGAIN ? "a process that may only read it has locked it" : strerror(error);
 }
 
-/* Refuses with the reason in errno. */
+/* Refuses with TAMIS_EIO.  The reason is that in errno. */
 static int refuse_call(const struct wanted *w, const char *what)
 {
   int error = errno;
@@ -86,11 +86,11 @@ static int read_options(const tamis_options *options, struct wanted *w)
   if (w->options.hash)
     return tamis__refuse(w->why, TAMIS_EUNSUPPORTED,
                          "hash is set; of a filter that processes share it must be NULL");
-  tamis_options but_max_bytes = w->options; /* the limit is checked for the file */
+  tamis_options but_max_bytes = w->options; /* share_new() checks the limit */
   but_max_bytes.max_bytes = 0;
   result = w->kind->create(&but_max_bytes, &w->head, w->why, NULL);
   if (w->options.window || w->options.kind == TAMIS_CUCKOO)
-    w->options.layout = TAMIS_LAYOUT_BLOCKED; /* it has none */
+    w->options.layout = TAMIS_LAYOUT_BLOCKED; /* these filters have no layout */
   return result;
 }
 
@@ -121,8 +121,8 @@ static int compare(const struct wanted *w, const struct saved_head *saved)
   const struct {
     const char *name;
     uint64_t wanted, found;
-    bool any;                 /* a wanted 0 stands for any number */
-    const char *const *words; /* for the numbers; NULL: digits */
+    bool any;                 /* 0 in the options stands for any number */
+    const char *const *words; /* the texts for the numbers; NULL: digits */
   } numbers[] = {{"kind", a->kind, b->kind, false, NULL},
                  {"capacity", a->capacity, b->capacity, false, NULL},
                  {"growable", a->growable, b->growable, false, truths},
@@ -196,15 +196,15 @@ static int refuse_nothing(const struct wanted *w)
   return refuse_call(w, "opened, and there are no options to create it with");
 }
 
-/* Whether the file is empty, or a process has begun to make a filter of it, and may have been
- * killed.  (Zeros do not show that: other files, such as disk images, begin with zeros, too.) */
+/* Whether the file is empty, or is one that a process has begun to write, and may have been killed.
+ * (Zeros at the beginning do not count: other files, such as disk images, also have them.) */
 static bool is_new(struct shared_file *file)
 {
   char begin[sizeof SAVED_UNFINISHED - 1];
   if (!file->size || (tamis__shared_file_read(file, begin, sizeof begin, 0) == TAMIS_OK &&
                       !memcmp(begin, SAVED_UNFINISHED, sizeof begin)))
     return true;
-  (void) tamis__shared_file_look(file); /* it may have got its size just now */
+  (void) tamis__shared_file_look(file); /* another process may have set its size just now */
   return false;
 }
 
@@ -214,7 +214,7 @@ static int fill_file(const struct wanted *w, struct shared_file *file)
   return result == TAMIS_EIO ? refuse_call(w, "written") : result;
 }
 
-/* Makes a file empty again, as it was before.  No process has it open as a filter. */
+/* Makes a file empty again, as it was.  No process has opened it as a filter. */
 static void empty_again(struct shared_file *file)
 {
   int error = errno;
@@ -222,7 +222,7 @@ static void empty_again(struct shared_file *file)
   errno = error;
 }
 
-/* Writes a new file in place.  Other processes wait meanwhile, and then find it written. */
+/* Writes a new file in place.  Other processes wait for the lock, and find the file written. */
 static int fill_in_place(const struct wanted *w, struct shared_file *file)
 {
   if (!is_new(file))
@@ -252,7 +252,7 @@ static int begin_file(const struct wanted *w, struct new_file *new)
   return result;
 }
 
-/* Writes a new file, unless there is one when it gets its name. */
+/* Writes a new file.  If a file with its name exists by then, the new one is dropped. */
 static int create_file(const struct wanted *w)
 {
   struct new_file new;
@@ -269,7 +269,7 @@ static int create_file(const struct wanted *w)
 
 static int open_path(const struct wanted *w, struct shared_file *file)
 {
-  enum { TRIES = 8 }; /* as another process may remove the file each time */
+  enum { TRIES = 8 }; /* another process may remove the file each time */
   int result = TAMIS_OK;
   for (unsigned i = 0; i < TRIES && result == TAMIS_OK; i++) {
     if (tamis__shared_file_open(file, w->path, -1) == TAMIS_OK)
@@ -280,7 +280,7 @@ static int open_path(const struct wanted *w, struct shared_file *file)
   }
   if (result == TAMIS_OK)
     return refuse_call(w, "opened");
-  /* Another process may have created it, with the space that this one lacked. */
+  /* Another process may have created the file, with the space that this process lacked. */
   int error = errno;
   if (tamis__shared_file_open(file, w->path, -1) == TAMIS_OK)
     return TAMIS_OK;
@@ -308,7 +308,7 @@ static int open_shared(struct wanted *w, const tamis_options *options, tamis_fil
   result = fill_in_place(w, &file);
   if (result == TAMIS_OK)
     result = open_file(w, &file, out);
-  tamis__shared_file_close(&file); /* if the filter has not got it */
+  tamis__shared_file_close(&file); /* does nothing if the filter has taken the file */
   return result;
 }
 
@@ -334,7 +334,7 @@ int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **ou
   return UNCANCELLED(open_shared(&w, options, out));
 }
 
-/* Whether a new file would be created, or the empty file `found` be filled. */
+/* Checks whether a new file could be created, or whether the empty file `found` could be filled. */
 static int check_new(const struct wanted *w, const struct shared_file *found)
 {
   struct new_file new;
@@ -351,7 +351,7 @@ static int check_new(const struct wanted *w, const struct shared_file *found)
   return result;
 }
 
-/* Whether the file can be opened, or would be created. */
+/* Checks whether the file can be opened, or could be created. */
 static int check(struct wanted *w, const tamis_options *options)
 {
   struct shared_file file;

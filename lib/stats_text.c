@@ -3,10 +3,10 @@
  * Layer 3: the figures of filters as text.
  *
  * One table has the names and the help texts of all figures, for both formats.  A page for
- * Prometheus lists for each metric the samples of all filters, which must stand together.  So the
- * figures of all filters are read first.
+ * Prometheus must list the samples of all filters together, metric by metric.  So the figures of
+ * all filters are read first.
  *
- * Cancellation is disabled in both calls: the function that writes may be a cancellation point.
+ * Both calls disable cancellation, because the function that writes may be a cancellation point.
  */
 #include "base/cancel.h"
 #include "base/memory.h"
@@ -21,13 +21,13 @@
 /* ---- the table of figures ---- */
 
 enum type { GAUGE, COUNTER };
-/* Metrics are in base units: seconds and bytes. */
+/* The unit of a figure.  Prometheus metrics are converted to seconds and bytes. */
 enum number { INTEGER, SMALL, REAL, NANOSECONDS, BITS, SMALL_BITS };
 enum who { ALL, CUCKOO_ONLY, BLOOM_ONLY };
 
 struct figure {
-  const char *field;  /* the member of tamis_stats, and of the object in JSON */
-  const char *metric; /* after "tamis_" */
+  const char *field;  /* the member of tamis_stats, and the key in JSON */
+  const char *metric; /* the metric's name without "tamis_" */
   const char *help;
   enum type type;
   enum number number;
@@ -121,7 +121,7 @@ static const char *layout_name(tamis_layout layout)
 struct text {
   tamis_write_function write;
   void *context;
-  int result, error; /* error: errno, as `write` has left it */
+  int result, error; /* `error` is errno when `write` failed */
   size_t used;
   char buffer[4096];
 };
@@ -196,7 +196,7 @@ static void put_number(struct text *t, tamis_text_format format, const struct fi
 
 /* ---- names ---- */
 
-/* The length of the UTF-8 sequence at `text`; 0: there is none. */
+/* The length of the UTF-8 sequence at `text`, or 0 if the bytes are invalid. */
 static size_t sequence_length(const char *text)
 {
   const unsigned char *u = (const unsigned char *) text;
@@ -209,8 +209,8 @@ static size_t sequence_length(const char *text)
   return outside ? 0 : length;
 }
 
-/* Writes a string in quotation marks.  JSON escapes all control characters; Prometheus has only the
- * three escapes that JSON has, too. */
+/* Writes a string in quotation marks.  JSON escapes all control characters; Prometheus escapes only
+ * quotation marks, backslashes and newlines. */
 static void put_string(struct text *t, tamis_text_format format, const char *string)
 {
   put(t, "\"");
@@ -232,7 +232,7 @@ static void put_string(struct text *t, tamis_text_format format, const char *str
   put(t, "\"");
 }
 
-/* Writes "cuckoo" for TAMIS_CUCKOO. */
+/* Writes the kind in lower case without TAMIS_, such as "cuckoo". */
 static void put_kind(struct text *t, tamis_kind kind)
 {
   const char *name = tamis__find_kind(kind, false)->name + strlen("TAMIS_");
@@ -365,7 +365,8 @@ int tamis_stats_text(const tamis_filter *f, tamis_text_format format, const char
   return finish(&t);
 }
 
-/* Samples of one metric must differ in their labels. */
+/* Checks the arguments.  Prometheus needs names: samples of one metric must have different
+ * labels. */
 static bool good_list(const tamis_filter *const *filters, const char *const *names, size_t n,
                       tamis_text_format format)
 {

@@ -76,8 +76,8 @@ const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window)
 enum {
   MAX_STRIPES = 4096,
   MAX_WINDOW = 64,
-  /* The sizes of the structs in the first version with this soname.  They never grow: programs that
-   * only know these sizes are served, and tamis_options_init() writes no more bytes. */
+  /* The sizes of the structs in the first version with this soname.  They never grow, so programs
+   * that know only these sizes still work, and tamis_options_init() writes no more bytes. */
   FIRST_OPTIONS_SIZE = offsetof(tamis_options, access) + sizeof(const tamis_file_access *)
 };
 
@@ -91,15 +91,16 @@ void tamis_stats_init(tamis_stats *stats)
   begin_struct(stats, &(const tamis_stats) TAMIS_STATS_INIT, FIRST_STATS_SIZE);
 }
 
-/* Copies to *known the options that both the program and this library know.  Fields that an older
- * program lacks are zero.  Fields of a newer header that this library does not know must be
- * zero. */
+/* Copies to *known the options that both the program and this library know.  If the program is
+ * older, the missing fields become zero.  If it is newer, the fields that this library does not
+ * know must be zero. */
 static int read_struct(const struct refusal *why, const tamis_options *o, tamis_options *known)
 {
   memset(known, 0, sizeof *known);
   if (!o)
     return tamis__refuse(why, TAMIS_EINVAL, "options is NULL; it must point to a tamis_options");
-  size_t size = NOT_COMPACT(o) ? o->struct_size : sizeof *known; /* its only caller is within */
+  /* Then the only caller is this library. */
+  size_t size = NOT_COMPACT(o) ? o->struct_size : sizeof *known;
   if (size < FIRST_OPTIONS_SIZE || size > ABSURD_SIZE)
     return tamis__refuse(why, TAMIS_EINVAL,
                          "struct_size is %zu; it must be from %zu to %d: begin with "
@@ -131,7 +132,7 @@ static const struct filter_kind *kind_for(const tamis_options *o)
   return tamis__find_kind(o->kind, o->window > 0);
 }
 
-/* Checks the options of windows.  The kind has been found to exist. */
+/* Checks the options of windows.  The kind exists. */
 static int check_window(const struct refusal *why, const tamis_options *o)
 {
   if (o->window > MAX_WINDOW)
@@ -154,7 +155,7 @@ static int check_allocator(const struct refusal *why, const tamis_allocator *a)
                        a->allocate ? "release" : "allocate");
 }
 
-/* Checks what means the same to all kinds, except the rate. */
+/* Checks the options that mean the same to all kinds, except the rate. */
 static int check_fields(const struct refusal *why, const tamis_options *o)
 {
   if (!tamis__find_kind(o->kind, false))
@@ -182,7 +183,7 @@ static int check_fields(const struct refusal *why, const tamis_options *o)
 
 static int check_rate(const struct refusal *why, const tamis_options *o)
 {
-  if (o->fpp > 0 && o->fpp < 1) /* not so for NaN */
+  if (o->fpp > 0 && o->fpp < 1) /* false for NaN, too */
     return TAMIS_OK;
   return tamis__refuse(why, TAMIS_EINVAL, "fpp is %s; it must be above 0 and below 1",
                        tamis__rate_text(o->fpp).text);
@@ -193,7 +194,7 @@ static int check_capacity(const struct refusal *why, const tamis_options *o)
   return o->capacity ? TAMIS_OK : tamis__refuse_capacity(why, o, kind_for(o)->bytes_for);
 }
 
-/* Reads options whose rate matters, and checks what means the same to all kinds. */
+/* Reads options, and checks those that mean the same to all kinds, including the rate. */
 static int read_options(const struct refusal *why, const tamis_options *options,
                         tamis_options *known)
 {
@@ -236,7 +237,7 @@ int tamis__prepare(const struct refusal *why, const tamis_options *options, tami
   return TAMIS_OK;
 }
 
-/* Creates a filter, or only finds out whether it would be refused (out == NULL). */
+/* Creates a filter or, if `out` is NULL, only checks whether it would be refused. */
 static int create(const struct refusal *why, const tamis_options *options, tamis_filter **out)
 {
   tamis_options known;
@@ -266,7 +267,7 @@ void tamis_destroy(tamis_filter *filter)
 {
   if (!filter)
     return;
-  int cancellation = cancellation_disable(); /* it may close files */
+  int cancellation = cancellation_disable(); /* closing files is a cancellation point */
   operations_of(filter)->kind->destroy(filter);
   cancellation_restore(cancellation);
 }
@@ -287,7 +288,7 @@ int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   tamis_options known;
   int result = read_struct(NULL, options, &known);
   if (result == TAMIS_OK)
-    result = check_fields(NULL, &known); /* the rate is not looked at */
+    result = check_fields(NULL, &known); /* the rate is ignored */
   if (result == TAMIS_OK)
     result = check_capacity(NULL, &known);
   if (result != TAMIS_OK)
@@ -297,7 +298,7 @@ int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   return kind_for(&known)->fpp_for(&known, bytes, fpp);
 }
 
-/* Those that a save would write, and what no file has. */
+/* Fills in the options that a save would write, and those that no file has. */
 static void fill_options(const tamis_filter *f, tamis_options *out)
 {
   const struct filter_kind *kind = operations_of(f)->kind;

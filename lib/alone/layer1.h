@@ -3,10 +3,10 @@
  * Layer 1: the library for a single thread: no locks, no versions, no RCU, no thread indices, plain
  * words.  The WebAssembly of js/ is built on it.
  *
- * This header is included before each source of lib/ (-include).  It makes atomic accesses plain,
- * and defines the include guards of the headers that it replaces, so that the layers above are
- * compiled from the same sources.  A new function of these headers has to be added here, or the
- * build fails.  Those that do nothing are macros.
+ * This header is included before each source of lib/ (-include).  It makes atomic accesses plain.
+ * It also defines the include guards of the headers that it replaces, so that the layers above are
+ * compiled from the same sources.  A new function of these headers must be added here, or the build
+ * fails.  Functions that do nothing are macros.
  *
  * The steps that the layers above take because of other threads remain, as they are part of the
  * algorithm: for instance, an add to a cuckoo filter plans a cuckoo path, then checks the plan.
@@ -32,8 +32,8 @@
 
 /* ---- plain memory ---- */
 
-/* An atomic object, accessed as a plain one.  The comma operator yields a value, whose type lacks
- * the qualifier. */
+/* Accesses an atomic object as a plain one.  The comma operator removes the qualifier from the
+ * type. */
 #define PLAIN(object) (*(__typeof__((void) 0, *(object)) *) (object))
 
 #undef atomic_load_explicit
@@ -57,7 +57,7 @@
                                 : (*(expected) = PLAIN(object), false))
 #define atomic_compare_exchange_weak_explicit atomic_compare_exchange_strong_explicit
 
-/* The value before the change. */
+/* Changes an object, and returns its value before the change. */
 #define PLAIN_CHANGE(object, after)                         \
   __extension__({                                           \
     const __typeof__(PLAIN(object)) before = PLAIN(object); \
@@ -73,7 +73,8 @@ struct owned_lock {
   uint64_t owner;
 };
 
-/* As large as the real one, so that filters are of the same size; so are the structs below. */
+/* As large as the struct in base/owned.h, so that filters have the same size in all builds.  The
+ * same is true of the structs below. */
 struct owner {
   uint64_t name;
   int file;
@@ -85,7 +86,7 @@ static inline void tamis__owner_begin_alone(struct owner *owner)
   *owner = (struct owner){.name = 1, .file = -1};
 }
 
-/* No process shares a filter here. */
+/* No process shares a filter in this build. */
 #define tamis__owner_begin(owner, file, forked) \
   ((void) (owner), (void) (file), (void) (forked), TAMIS_EUNSUPPORTED)
 #define tamis__owner_end(owner) ((void) (owner))
@@ -101,13 +102,13 @@ static inline bool owner_has_name(const struct owner *owner)
 #define owned_unlock(lock, owner) ((void) (lock), (void) (owner))
 #define owned_held(lock) ((void) (lock), false)
 
-/* ---- stripe.h, but for its locks and versions ---- */
+/* ---- stripe.h, except its locks and versions ---- */
 
 #define TAMIS_WITHOUT_LOCKS
 
-/* As the real one: a filter that is saved, and does not grow, has them in the file. */
+/* As large as base/stripe.h's: a saved filter that does not grow has locks in its file. */
 struct lock {
-  uint32_t held; /* nobody takes it */
+  uint32_t held; /* no thread takes the lock */
 };
 
 #define lock_init(lock) ((void) (lock))
@@ -155,7 +156,7 @@ static inline uint64_t tamis__counter_sum_both(const struct counters *counters, 
   return counters->shards->value[a] + counters->shards->value[b];
 }
 
-/* A single shard, which has no other, is nobody's. */
+/* A set with one shard has only shard 0, which no thread owns. */
 static inline bool counter_is_owned(const struct counters *counters)
 {
   return counters->mask > 0;

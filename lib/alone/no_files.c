@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 1: shared_file.h and live_file.h on a machine without files.  No file can be opened, so the
- * other functions are never called; they are here for those of the filters that call them.
+ * other functions are never called.  They exist because code of the filters refers to them.
  */
 #include "base/live_file.h"
 #include "base/shared_file.h"

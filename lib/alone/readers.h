@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: reclaim.h where nothing is taken from readers: for one thread (layer1.h), and for many if no
- * table grows (TAMIS_WITHOUT_CUCKOO_GROWTH).  It needs no liburcu.
+ * Layer 1: replaces reclaim.h where no memory is released under readers: in a build for one thread
+ * (layer1.h), and in a build where no table grows (TAMIS_WITHOUT_CUCKOO_GROWTH).  It needs no
+ * liburcu.
  */
 #ifndef TAMIS_LIB_ALONE_READERS_H
 #define TAMIS_LIB_ALONE_READERS_H
@@ -55,7 +56,8 @@ static inline bool tamis__backlog_init(struct backlog *backlog, backlog_release 
 
 #define tamis__backlog_destroy(backlog) ((void) (backlog))
 
-/* Released at once: there are no other threads, or no table grows, and then nothing is ever retired. */
+/* Releases the block at once: with one thread nothing else can use it, and where no table grows
+ * nothing is ever retired. */
 static inline void tamis__backlog_retire(struct backlog *backlog, struct retired *block,
                                          uint64_t size, bool hurry)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: for a machine that has memory, a clock and random bytes, and nothing else: no threads, no
- * processes and no files, as in WebAssembly.
+ * Layer 1: replaces headers on a machine that has memory, a clock and random bytes, but no threads,
+ * processes or files, as in WebAssembly.
  *
- * As layer1.h, it defines the include guards of the headers that it replaces.
+ * Like layer1.h, it defines the include guards of the headers that it replaces.
  */
 #ifndef TAMIS_LIB_ALONE_SYSTEM_H
 #define TAMIS_LIB_ALONE_SYSTEM_H
@@ -16,7 +16,7 @@
 
 #define TAMIS_LIB_CORES_H
 
-/* What it is for a process that may use one core. */
+/* The result for a process that may use one core. */
 static inline unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max)
 {
   unsigned n = min;

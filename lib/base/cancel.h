@@ -20,13 +20,13 @@ static inline int cancellation_disable(void)
   return before;
 }
 
-/* A request to cancel that has come meanwhile waits for a cancellation point of the user's. */
+/* A request to cancel that came meanwhile takes effect at the user's next cancellation point. */
 static inline void cancellation_restore(int before)
 {
   pthread_setcancelstate(before, &before);
 }
 
-/* The value of a call that is made in between. */
+/* The value of a call that runs with cancellation disabled. */
 #define UNCANCELLED(call)                   \
   __extension__({                           \
     int before_ = cancellation_disable();   \

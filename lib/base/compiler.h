@@ -14,13 +14,13 @@
 __extension__ typedef unsigned __int128 uint128;
 
 /* FORCE_INLINE: a function that is compiled anew for every constant that is passed to it, such as
- * the shape of a Bloom filter, or whether a cuckoo filter grows.  It must never become a call that
- * takes the constant in a register.  The same holds for functions to which it passes its constant:
- * clang inlines less than gcc does, and a call would copy the geometry.  Some builds have one copy
- * of each function instead.  Without optimisation, there is nothing to gain from constants.
- * Sanitizers and the counters of coverage make long code of each copy, which takes long to compile,
- * and one copy shows as much.  TAMIS_ONE_COPY asks for one copy where tests replay races, for
- * ThreadSanitizer, and where a program wants the library small (script/amalgamate). */
+ * the shape of a Bloom filter, or whether a cuckoo filter grows.  The function must never become a
+ * call that takes the constant in a register.  The same holds for functions to which it passes the
+ * constant: clang inlines less than gcc does, and a call would copy the geometry.  Some builds have
+ * one copy of each function instead.  Without optimisation, there is nothing to gain from
+ * constants.  Sanitizers and the counters of coverage make long code of each copy, which takes long
+ * to compile, and one copy shows as much.  TAMIS_ONE_COPY asks for one copy where tests replay
+ * races, for ThreadSanitizer, and where a program wants the library small (script/amalgamate). */
 #if defined(__has_feature)
 #define HAS_FEATURE(feature) __has_feature(feature)
 #else
@@ -48,7 +48,7 @@ __extension__ typedef unsigned __int128 uint128;
 #define NOT_IN_READER(function) (function)
 #endif
 
-/* A rarely called function, which would take registers from a hot one if it were inlined there. */
+/* For a rarely called function, which would take registers from a hot caller if it were inlined. */
 #define NEVER_INLINE __attribute__((noinline))
 
 /* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8.  If
@@ -99,15 +99,14 @@ FORCE_INLINE bool false_at_exit(void)
   return result;
 }
 
-/* Makes the compiler go on from the value of the variable, and not from the values that it was
- * computed from.  Otherwise gcc makes independent steps of a chain of steps that change one
- * register, and copies the register for each. */
+/* Makes the compiler go on from the variable's value, and forget the values from which it was
+ * computed.  Otherwise gcc makes independent steps of a chain of steps that change one register,
+ * and copies the register for each. */
 #define FORGET_ORIGIN(variable) __asm__("" : "+r"(variable))
 
-/* For thread-local variables: the initial-exec model makes an access direct, instead of a call of a
- * function.  The price is a part of the space that glibc reserves in every thread for libraries
- * that are loaded at run time.  Other C libraries reserve none: musl would refuse to load the
- * library. */
+/* For thread-local variables: with the initial-exec model, an access needs no function call.  The
+ * price is a part of the space that glibc reserves in every thread for libraries loaded at run
+ * time.  Other C libraries, such as musl, reserve none, and would not load this library. */
 #ifdef __GLIBC__
 #define DIRECT_TLS __attribute__((tls_model("initial-exec")))
 #else

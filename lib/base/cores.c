@@ -18,7 +18,7 @@
 enum {
   MAX_NUMBERS = 64,
   MAX_PATH = 1024,
-  MAX_NAME = 32,                  /* of a file in a folder */
+  MAX_NAME = 32,                  /* the longest name of a file in a folder */
   MAX_MEMBERSHIP = 16 * MAX_PATH, /* the kernel's lists are shorter */
 };
 
@@ -27,8 +27,8 @@ struct folder {
   char path[MAX_PATH + MAX_NAME];
 };
 
-/* Reads a file from an offset on.  Nothing in the file can be trusted: in a container the owner of
- * the container may have made it.  It may even be a pipe, and nobody waits for a pipe here. */
+/* Reads a file from offset `at` on.  The file is not trusted: in a container, the owner of the
+ * container may have made it.  It may even be a pipe, on which the function does not wait. */
 static bool read_text(const char *path, off_t at, char text[], size_t size)
 {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -49,7 +49,7 @@ static bool read_in(struct folder *folder, const char *name, char text[], size_t
   return read_text(folder->path, 0, text, size);
 }
 
-/* A number above 0, or 0 if there is none at `text`.  *end is where it ends. */
+/* Returns the positive number at `text`, or 0 if there is none.  *end is set to its end. */
 static uint64_t positive_number(const char *text, const char **end)
 {
   *end = text;
@@ -69,7 +69,7 @@ static unsigned cores_for(uint64_t quota, uint64_t period)
   return cores < UINT_MAX ? (unsigned) cores : UINT_MAX;
 }
 
-/* Version 2: "QUOTA PERIOD", in microseconds; the quota may be "max". */
+/* Version 2 of control groups: a file has "QUOTA PERIOD", in microseconds.  QUOTA may be "max". */
 static unsigned quota_v2(struct folder *folder)
 {
   char text[MAX_NUMBERS];
@@ -80,7 +80,7 @@ static unsigned quota_v2(struct folder *folder)
   return *rest == ' ' ? cores_for(quota, positive_number(rest + 1, &rest)) : UINT_MAX;
 }
 
-/* Version 1: two files; a quota of -1 is none. */
+/* Version 1: two files.  A quota of -1 means that there is no quota. */
 static unsigned quota_v1(struct folder *folder)
 {
   char quota[MAX_NUMBERS], period[MAX_NUMBERS];
@@ -91,19 +91,20 @@ static unsigned quota_v1(struct folder *folder)
   return cores_for(positive_number(quota, &rest), positive_number(period, &rest));
 }
 
-/* The least quota of a group and of the groups above it, up to the root.  In a container the
- * group's folder may be the root, and its path exist only outside.  So all folders are tried. */
+/* The least quota of a group and of all groups above it.  In a container the group's folder may be
+ * the root, and the path may exist only outside.  So all folders on the path are tried. */
 static unsigned least_quota(const char *root, const char *controllers, const char *group,
                             unsigned (*quota_of)(struct folder *))
 {
   struct folder folder;
-  if (group[0] != '/' || strstr(group, "/..")) /* a group that cannot be seen from here */
+  if (group[0] != '/' || strstr(group, "/..")) /* the group is not visible from here */
     group = "/";
   const size_t root_length = strlen(root) + (*controllers != '\0') + strlen(controllers);
   folder.length = root_length + strlen(group);
   if (folder.length >= MAX_PATH)
     return UINT_MAX;
-  char *end = stpcpy(stpcpy(folder.path, root), *controllers ? "/" : ""); /* printf takes stack */
+  /* snprintf() would take more stack. */
+  char *end = stpcpy(stpcpy(folder.path, root), *controllers ? "/" : "");
   (void) stpcpy(stpcpy(end, controllers), group);
   unsigned least = UINT_MAX;
   for (;; folder.length--) {
@@ -117,7 +118,7 @@ static unsigned least_quota(const char *root, const char *controllers, const cha
   }
 }
 
-/* Whether a list such as "cpu,cpuacct" has the name. */
+/* Whether a list such as "cpu,cpuacct" contains a name. */
 static bool has_name(const char *list, const char *name)
 {
   size_t length = strlen(name);
@@ -129,7 +130,7 @@ static bool has_name(const char *list, const char *name)
   return false;
 }
 
-/* A line is "NUMBER:CONTROLLERS:GROUP".  Without controllers it is version 2. */
+/* A line is "NUMBER:CONTROLLERS:GROUP".  Version 2 has no controllers. */
 static unsigned quota_of_line(char *line, const char *root)
 {
   char *controllers = strchr(line, ':');
@@ -143,8 +144,8 @@ static unsigned quota_of_line(char *line, const char *root)
   return least_quota(root, controllers, group, *controllers ? quota_v1 : quota_v2);
 }
 
-/* Reads line by line, as the first call may come from an add with a small stack.  A line that is
- * longer than any path here sets no limit, and ends the list. */
+/* Reads line by line, because the first call may come from an add on a small stack.  A line that is
+ * longer than any supported path sets no limit, and ends the list. */
 unsigned tamis__quota_cores(const char *membership, const char *root)
 {
   char line[MAX_PATH];
@@ -161,7 +162,7 @@ unsigned tamis__quota_cores(const char *membership, const char *root)
   return least;
 }
 
-/* Reads the quota once.  Relaxed: threads that call this at the same time all find the same. */
+/* Reads the quota once.  Relaxed: threads that read it at the same time all find the same value. */
 static unsigned quota_cores(void)
 {
   static _Atomic unsigned known = 0;
@@ -178,7 +179,8 @@ static unsigned quota_cores(void)
 
 /* ---- sizes ---- */
 
-/* The affinity mask is the main thread's: that of a pinned thread says nothing of the others. */
+/* The affinity mask is the main thread's: a pinned thread's own says nothing about other
+ * threads. */
 static unsigned cores_of_process(void)
 {
   cpu_set_t mask;
@@ -200,7 +202,7 @@ unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned 
   return n;
 }
 
-/* ---- a thread of the library's own ---- */
+/* ---- scheduling the library's thread ---- */
 
 void tamis__schedule_as_the_process(void)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 1: the processor cores that the process may use: those of its affinity mask, and no more
- * than the CPU quota of its control groups pays for.  Sizes follow their number.
+ * than the CPU quota of its control groups pays for.  The number of stripes and shards depends on
+ * theirs.
  */
 #ifndef TAMIS_LIB_CORES_H
 #define TAMIS_LIB_CORES_H
 
 #include <sched.h>
 
-/* The smallest power of two that is at least `per_core` times the number of these cores, limited to
- * `min` to `max`, which are powers of two themselves. */
+/* The smallest power of two that is at least `per_core` times the number of these cores, but at
+ * least `min` and at most `max`, which are powers of two. */
 unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max);
 
 /* The cores that the quota pays for, rounded up; UINT_MAX if there is no quota.  `membership` is a
@@ -17,8 +18,8 @@ unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned 
  * or understood sets no limit. */
 unsigned tamis__quota_cores(const char *membership, const char *root);
 
-/* Gives the calling thread the ordinary policy, and the cores of the process.  Without this
- * call a thread has those of the thread that started it: perhaps real-time, or a single core. */
+/* Gives the calling thread the ordinary scheduling policy, and the cores of the process.  Without
+ * this call a thread has those of its creator: perhaps a real-time policy, or a single core. */
 void tamis__schedule_as_the_process(void);
 
 /* The number of the processor that runs the thread, which may be another one soon.

@@ -79,7 +79,8 @@ static inline uint64_t counted_phase(const struct counted_readers *readers)
   return atomic_load_explicit(&readers->phase, memory_order_seq_cst);
 }
 
-/* Never waits; tries again only if a phase begins meanwhile.  The result is for counted_leave(). */
+/* Never waits.  Tries again only if a phase begins meanwhile.  Its result is for
+ * counted_leave(). */
 static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, unsigned shard)
 {
   for (;;) {

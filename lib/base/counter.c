@@ -14,11 +14,11 @@
  *
  * When a thread ends, its index is released by a destructor of thread-specific data
  * (pthread_key_create).  Destructors that run later may still add to counters.  By then the thread
- * has no index, and it must not take another one, because no destructor might be left to release
- * it.  (A thread whose very first add is made by the last of all destructors never releases its
- * index.  Nothing is miscounted then; one more thread has to share shard 0.) */
+ * has no index.  It must not take another one, because no destructor might be left to release that.
+ * (A thread whose very first add is made by the last of all destructors never releases its index.
+ * Nothing is miscounted then; one more thread has to share shard 0.) */
 
-/* In tamis__thread_index: the thread must never get an index.  It exceeds the mask of any set. */
+/* This tamis__thread_index, larger than any mask, means that the thread must never get an index. */
 enum { NEVER = COUNTER_MOST_SHARDS };
 
 _Thread_local unsigned tamis__thread_index = 0;
@@ -26,11 +26,11 @@ _Thread_local unsigned tamis__thread_index = 0;
 enum { INDICES_PER_WORD = 64, INDEX_WORDS = COUNTER_MOST_SHARDS / INDICES_PER_WORD };
 
 /* Bit n of word m is set if index 64 m + n is in use.  Index 0 always is in use, as no thread owns
- * shard 0.  Before the key exists, all indices are in use. */
+ * shard 0.  Before the key exists, all indices count as in use. */
 static _Atomic uint64_t used_indices[INDEX_WORDS] = {UINT64_MAX, UINT64_MAX, UINT64_MAX,
                                                      UINT64_MAX};
 
-static pthread_key_t key; /* the data is not NULL for threads that have an index */
+static pthread_key_t key; /* its value is not NULL in threads that have an index */
 static _Atomic bool key_made;
 
 /* ORDER index.release (release)
@@ -53,9 +53,9 @@ static void at_thread_end(void *unused)
 }
 
 /* Makes the key, once.  Until it exists, no index can be acquired.  A thread that calls this
- * meanwhile does not wait for it; it shares shard 0 for now.
- * Relaxed for `begun`: exactly one thread makes the key, and it does not matter which.  Release for
- * the rest: a thread that acquires an index sees the key. */
+ * meanwhile does not wait, and shares shard 0 for now.  Relaxed for `begun`: exactly one thread
+ * makes the key, and it does not matter which.  The other stores are release, so that a thread that
+ * acquires an index sees the key. */
 static void make_key_once(void)
 {
   static _Atomic bool begun = false;
@@ -69,20 +69,19 @@ static void make_key_once(void)
     atomic_store_explicit(&used_indices[i], i == 0, memory_order_release);
 }
 
-/* For a library that is part of a plugin which is unloaded: threads that end later must not call a
+/* A plugin that contains the library may be unloaded.  Threads that end later must not call a
  * destructor whose code is gone.  (Release and acquire: the key is written before the flag.) */
 __attribute__((destructor)) static void at_unload(void)
 {
-  for (unsigned i = 0; i < INDEX_WORDS; i++) /* all are in use now */
+  for (unsigned i = 0; i < INDEX_WORDS; i++) /* now all count as in use */
     atomic_fetch_or_explicit(&used_indices[i], UINT64_MAX, memory_order_relaxed);
   if (atomic_load_explicit(&key_made, memory_order_acquire))
     pthread_key_delete(key);
 }
 
-/* Returns the first free index of a word, or 0 if there is none.
- * After make_key_once() only read-modify-writes change the word.  So this one synchronizes
- * with every earlier release of an index, also if other indices have been acquired in between
- * (release sequence).
+/* Returns the first free index of a word, or 0 if there is none.  After make_key_once() only
+ * read-modify-writes change the word.  So this acquire synchronizes with every earlier release of
+ * an index, even if other indices have been acquired in between (release sequence).
  * ORDER index.acquire (acquire)
  *   pairs with     index.release, which has the argument
  *   checked by     mutants/index_acquired_relaxed */
@@ -101,7 +100,7 @@ static unsigned acquire_index_of(unsigned word)
   return word * INDICES_PER_WORD + bit;
 }
 
-/* Acquires the lowest free index: in a set of few shards, only low indices own one. */
+/* Acquires the lowest free index, because in a set of few shards only low indices own one. */
 static unsigned acquire_index(void)
 {
   unsigned index = 0;
@@ -117,8 +116,7 @@ static void request_index(void)
   unsigned index = acquire_index();
   if (!index)
     return;
-  tamis__thread_index =
-      NEVER; /* in case the next line allocates, and the allocator uses a filter */
+  tamis__thread_index = NEVER; /* the next line may allocate, and the allocator may use a filter */
   if (pthread_setspecific(key, &key) == 0)
     tamis__thread_index = index;
   else
@@ -131,22 +129,22 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
 {
   if (!tamis__thread_index)
     request_index();
-  /* Release: as counter.add.  Each add continues the release sequences of those before it. */
+  /* Release, as counter.add: each add continues the release sequences of the adds before it. */
   return atomic_fetch_add_explicit(&counters->shards->value[kind], amount, memory_order_release) +
          amount;
 }
 
 /* Relaxed, here and below: no other data depends on these figures.  They are changed by
- * read-modify-writes, as all threads without a shard of their own share one. */
+ * read-modify-writes, because all threads that own no shard share shard 0. */
 void tamis__counter_note(const struct counters *counters, unsigned kind)
 {
   unsigned index = tamis__thread_index;
-  bool owns = index - 1 < counters->mask; /* 0 wraps round */
+  bool owns = index - 1 < counters->mask; /* index 0 wraps round */
   atomic_fetch_add_explicit(&counters->shards[owns ? index : 0].value[kind], 1,
                             memory_order_relaxed);
 }
 
-/* Changes shard 0 only, so the sum over all shards is the figure. */
+/* Changes shard 0 only.  The other shards stay 0, so the sum over all shards is the figure. */
 void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64_t least)
 {
   _Atomic uint64_t *value = &counters->shards->value[kind];

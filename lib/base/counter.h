@@ -34,11 +34,11 @@ struct counter_shard {
 
 struct counters {
   WIDE struct counter_shard *shards;
-  WIDE unsigned mask; /* number of shards - 1; a power of two - 1 */
+  WIDE unsigned mask; /* the number of shards, a power of two, minus 1 */
 };
 
-/* The index of the calling thread, from 1 on.  0: the thread has none yet.  Larger than any shard's
- * index: the thread will never get one. */
+/* The index of the calling thread, from 1 on. 0: the thread has no index yet.  COUNTER_MOST_SHARDS:
+ * the thread will never get one. */
 extern _Thread_local unsigned tamis__thread_index DIRECT_TLS;
 
 /* counter_add() for a thread that owns no shard of the set, or has no index yet. */
@@ -46,7 +46,7 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
 
 uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind);
 
-/* For figures on which no other data depends, in calls that are slow anyway.  `note` adds 1, and
+/* Change figures on which no other data depends, in calls that are slow anyway.  `note` adds 1, and
  * `raise` raises a lower figure to `least`.  Neither gives the thread an index, which may allocate
  * memory, so a look-up may call them. */
 void tamis__counter_note(const struct counters *counters, unsigned kind);
@@ -58,11 +58,10 @@ uint64_t tamis__counter_sum_both(const struct counters *counters, unsigned a, un
 /* Whether the calling thread owns a shard. */
 FORCE_INLINE bool counter_is_owned(const struct counters *counters)
 {
-  return __builtin_expect(tamis__thread_index - 1 < counters->mask, 1); /* 0 wraps round */
+  return __builtin_expect(tamis__thread_index - 1 < counters->mask, 1); /* index 0 wraps round */
 }
 
-/* The same, with a mask of eight bits.  (An index without a shard is too large in eight bits,
- * too.) */
+/* Does the same in eight bits.  (An index without a shard exceeds the mask in eight bits, too.) */
 FORCE_INLINE bool counter_is_owned_by_mask(uint8_t mask)
 {
   return __builtin_expect((uint8_t) (tamis__thread_index - 1) < mask, 1);

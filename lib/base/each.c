@@ -5,7 +5,7 @@
 
 /* ---- filters of any kinds ---- */
 
-/* The hash of the key in each filter of a block. */
+/* The key's hash in each filter of a block. */
 struct hashes {
   uint64_t of[EACH_BLOCK];
 };
@@ -51,8 +51,8 @@ static void search_any(const tamis_filter *const *filters, size_t n, struct want
 
 /* ---- filters that are alike ---- */
 
-/* Searches blocks of filters, up to the first block in which they are not alike.  Returns how many
- * it has searched. */
+/* Searches whole blocks of filters, up to the first block whose filters are not alike.  Returns the
+ * number of filters that it has searched. */
 static size_t search_alike(const tamis_filter *const *filters, size_t n, bool *found,
                            const struct each_way *way, const void *common)
 {
@@ -72,7 +72,7 @@ static size_t search_alike(const tamis_filter *const *filters, size_t n, bool *f
   return (size_t) (at - filters);
 }
 
-/* Counts hits: eight answers are the bytes of a word; the product's highest byte is their sum. */
+/* Counts hits.  A word has eight answers as bytes; the product's highest byte is their sum. */
 static size_t count(const bool *found, size_t n)
 {
   size_t hits = 0, i = 0;

@@ -7,13 +7,14 @@
  *                  │       └ each filter fetches the memory that its look-up will read
  *                  └ each filter is looked up
  *
- * So no filter waits for another one's memory.  A filter may change after its memory was fetched.
- * Then the fetch was useless, but the look-up reads again what may have changed.  So the answer for
- * each filter is that of a single call, and these calls take effect in the order of the filters.
+ * So the look-ups of a block do not wait for memory one after the other.  A filter may change after
+ * its memory was fetched.  Then the fetch was useless, but the look-up itself reads the current
+ * memory.  So the answer for each filter is that of a single call, and these calls take effect in
+ * the order of the filters.
  *
- * Filters of one call are usually *alike*: of one kind, seed and shape.  What a key's addresses in
- * them have in common is computed once, and two calls search a block of such filters.  All other
- * blocks are searched filter by filter.
+ * Filters of one call are usually *alike*: of one kind, seed and shape.  The parts that a key's
+ * addresses have in common in them are computed once, and two calls search a whole block.  All
+ * other blocks are searched filter by filter.
  */
 #ifndef TAMIS_LIB_EACH_H
 #define TAMIS_LIB_EACH_H
@@ -21,19 +22,19 @@
 #include "base/compiler.h"
 #include "base/filter.h"
 
-/* Filters of one size often have a key's line, and their heads, at the same place of a page each.
- * The first-level cache has eight to sixteen lines for such a place: with larger blocks they would
- * drive each other out before they are read. */
+/* In filters of one size, a key's lines often have the same offset in their pages, and so do the
+ * filters' heads.  The first-level cache has eight to sixteen lines for one offset.  In larger
+ * blocks, the lines would evict each other before they are read. */
 enum { EACH_BLOCK = 8 };
 
-/* A key, or its hash in all filters. */
+/* The key that is looked up, with its hash in the filter `hashed_by`. */
 struct wanted {
-  const tamis_key *key; /* NULL: the hash is given */
+  const tamis_key *key; /* NULL: `hash` is given, and is the same in all filters */
   uint64_t hash;
   const tamis_filter *hashed_by; /* NULL: the key has not been hashed yet */
 };
 
-/* Whether a key has the same hash in both. */
+/* Whether a key has the same hash in both filters. */
 static inline bool hashed_alike(const tamis_filter *a, const tamis_filter *b)
 {
   if (a->keys.seed != b->keys.seed || filter_has_own_hash(a) != filter_has_own_hash(b))
@@ -55,23 +56,24 @@ static inline uint64_t wanted_hash(struct wanted *wanted, const tamis_filter *f)
 /* How a kind searches a block of filters that are alike.  `common` is what the kind has computed
  * for all of them from the first filter, which has the library's hash. */
 struct each_way {
-  /* Fetches what look-ups in a block will read, and the heads of the block after it if `more`.
-   * False: not all filters of the block are alike.  `places` keeps a number for each until its
-   * look-up. */
+  /* Prefetches what look-ups in a block will read, and if `more`, the heads of the next block.
+   * Returns false if the filters of the block are not all alike.  `places` keeps one number for
+   * each filter until its look-up. */
   bool (*prefetch)(const tamis_filter *const *filters, const void *common,
                    uint64_t places[EACH_BLOCK], bool more);
-  /* Looks the key up in a block.  False: they are not alike any more, and `found` means nothing. */
+  /* Looks the key up in a block.  Returns false, and no valid `found`, if the filters are no longer
+   * alike. */
   bool (*contains)(const tamis_filter *const *filters, const void *common,
                    const uint64_t places[EACH_BLOCK], bool *found);
 };
 
-/* Looks up in n filters of any kinds, of which some may be NULL.  Returns how many hits there are.
- * `way` NULL: the filters may have nothing in common. */
+/* Looks a key up in n filters of any kinds, some of which may be NULL.  Returns the number of hits.
+ * `way` is NULL if the filters may have nothing in common. */
 size_t tamis__each_search(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                           bool *found, const struct each_way *way, const void *common);
 
-/* Whether a filter may be one of those that are alike: it is not NULL, hashes by the library's hash
- * and this seed, and has this `contains`.  The kind checks the rest. */
+/* Whether a filter may be alike with others: it is not NULL, uses the library's hash function and
+ * this seed, and has this `contains`.  The kind checks all further properties. */
 FORCE_INLINE bool each_is_alike(const tamis_filter *f, uint64_t seed,
                                 bool (*contains)(const tamis_filter *, uint64_t))
 {
@@ -79,13 +81,13 @@ FORCE_INLINE bool each_is_alike(const tamis_filter *f, uint64_t seed,
          operations_of(f)->contains == contains;
 }
 
-/* Fetches the heads of the filters of a block.  Look-ups read `bytes` bytes of each. */
+/* Prefetches the heads of the filters of a block.  Look-ups read `bytes` bytes of each head. */
 FORCE_INLINE void each_fetch_heads(const tamis_filter *const *filters, unsigned bytes)
 {
   enum { LINE = 64 };
   UNROLL
   for (unsigned i = 0; i < EACH_BLOCK; i++) {
-    const uintptr_t head = (uintptr_t) filters[i]; /* a fetch from NULL does no harm */
+    const uintptr_t head = (uintptr_t) filters[i]; /* a prefetch from NULL does no harm */
     for (unsigned at = 0; at < bytes - 1; at += LINE)
       __builtin_prefetch((const void *) (head + at));      /* NOLINT(performance-no-int-to-ptr) */
     __builtin_prefetch((const void *) (head + bytes - 1)); /* NOLINT(performance-no-int-to-ptr) */

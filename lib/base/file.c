@@ -14,10 +14,10 @@
 
 enum {
   MOST_LINKS = 40,    /* as in the kernel */
-  MOST_NAMES = 10000, /* that are tried for the new file */
-  MOST_ABSENT = 4,    /* in a row, after which no leftovers are looked for */
-  MOST_LOST = 4,      /* new files that others have taken for leftovers */
-  NAME_KEPT = 200     /* bytes of the old name that the new one begins with */
+  MOST_NAMES = 10000, /* the most names that are tried for the new file */
+  MOST_ABSENT = 4,    /* after so many absent names in a row, the search for leftovers ends */
+  MOST_LOST = 4,      /* the most new files that other processes have removed */
+  NAME_KEPT = 200     /* the new name begins with at most so many bytes of the old one */
 };
 
 /* ---- paths ---- */
@@ -63,16 +63,16 @@ static int open_folder(const char *path)
   char folder[PATH_MAX] = ".";
   size_t length = folder_length(path);
   if (length)
-    (void) put_name(folder, 0, path, length); /* it is shorter than the path */
+    (void) put_name(folder, 0, path, length); /* cannot fail: it is shorter than the path */
   return UNINTERRUPTED(open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
 /* ---- the new file ---- */
 
-/* A part of the names of new files.  Other saves remove such files if nobody has locked them. */
+/* A part of the names of new files, by which other saves find leftovers. */
 static const char unfinished[] = "unfinished-";
 
-/* Makes the name of the new file: that of the file to replace, and a part of its own. */
+/* Makes the name of the new file from that of the file to replace and a part of its own. */
 static void put_beside(struct new_file *file, const char *more, unsigned number)
 {
   const char *name = file->path + folder_length(file->path);
@@ -92,12 +92,12 @@ static int lock(int fd)
 }
 
 /* Whether all processes that can reach the folder see a lock.  If other machines share the folder,
- * a lock may hold on this machine only, and another one would take a file that is being written for
- * a leftover.  So locks hold only on file systems that no other machine shares. */
+ * a lock may hold on this machine only, and another machine would take a file that is being written
+ * for a leftover.  So only file systems that machines do not share are trusted. */
 static bool locks_hold(int folder)
 {
   static const uint32_t local[] = {
-      /* as statfs(2) and linux/magic.h have them */
+      /* the numbers are from statfs(2) and linux/magic.h */
       0xEF53 /* ext2 to ext4 */,  0x58465342 /* xfs */,   0x9123683E /* btrfs */,
       0xF2F52010 /* f2fs */,      0x01021994 /* tmpfs */, 0x858458F6 /* ramfs */,
       0x794C7630 /* overlayfs */, 0x2FC12FC1 /* ZFS */,   0xCA451A4E /* bcachefs */};
@@ -124,8 +124,8 @@ static bool is_own(int fd)
   return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
 }
 
-/* Removes the file with this name if it is a leftover: one that nobody has locked.  Returns whether
- * there was a file. */
+/* Removes the file with this name if it is a leftover, which no process has locked.  Returns
+ * whether there was a file. */
 static bool remove_leftover(const struct new_file *file)
 {
   int fd = open_named(file, O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -156,7 +156,7 @@ static int open_new(struct new_file *file, const char *more)
   return file->fd < 0 ? TAMIS_EIO : TAMIS_OK;
 }
 
-/* Makes a new file by a name that no other process of this machine uses, and no save removes. */
+/* Makes a new file under a name that no other process of this machine uses, and no save removes. */
 static int open_unlocked(struct new_file *file)
 {
   char process[32];
@@ -164,7 +164,7 @@ static int open_unlocked(struct new_file *file)
   return open_new(file, process);
 }
 
-/* Makes a new file and locks it.  If another save takes it for a leftover first, tries again. */
+/* Makes a new file and locks it.  Tries again if another save has removed it as a leftover. */
 static int open_locked(struct new_file *file)
 {
   bool lost = true;
@@ -190,7 +190,7 @@ static int open_beside(struct new_file *file)
   if ((locks ? open_locked(file) : open_unlocked(file)) != TAMIS_OK)
     return TAMIS_EIO;
   if (file->mode == FILE_OWNER_ONLY)
-    (void) fchmod(file->fd, file->mode); /* whatever the umask is */
+    (void) fchmod(file->fd, file->mode); /* the umask must not change this mode */
   file->lock = fcntl(file->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   return file->lock < 0 ? TAMIS_EIO : TAMIS_OK;
 }
@@ -202,7 +202,7 @@ static int begin_beside(struct new_file *file, const char *path)
     result = follow_links(file->path);
   if (result != TAMIS_OK)
     return result;
-  if (!file->path[folder_length(file->path)]) { /* a folder that does not exist */
+  if (!file->path[folder_length(file->path)]) { /* the path ends with a slash */
     errno = ENOENT;
     return TAMIS_EIO;
   }
@@ -245,7 +245,7 @@ int tamis__file_give(int fd, const tamis_file_access *access)
 bool tamis__file_again(int fd, short events)
 {
   struct pollfd ready = {.fd = fd, .events = events};
-  if (errno == EAGAIN) /* a pipe, opened with O_NONBLOCK */
+  if (errno == EAGAIN) /* a pipe that was opened with O_NONBLOCK */
     (void) poll(&ready, 1, -1);
   else if (errno != EINTR)
     return false;
@@ -276,8 +276,8 @@ static int sync_file(int fd)
   return UNINTERRUPTED(fsync(fd));
 }
 
-/* close() closes the descriptor in any case, and is not repeated after a signal.  file->lock keeps
- * the lock until the file has its name. */
+/* close() closes the descriptor even if it fails, so it is not repeated after a signal. file->lock
+ * keeps the lock until the file has its name. */
 static int close_file(struct new_file *file)
 {
   int result = close(file->fd);
@@ -294,7 +294,7 @@ int tamis__file_take_name(struct new_file *file)
   return result ? TAMIS_EIO : TAMIS_OK;
 }
 
-/* Gives the file its name, unless another file has it: then errno is EEXIST. */
+/* Gives the file its name.  If another file has the name, errno is EEXIST. */
 static int take_free_name(struct new_file *file)
 {
   const char *name = file->path + folder_length(file->path);
@@ -322,7 +322,7 @@ int tamis__file_commit(struct new_file *file)
 
 int tamis__file_commit_new(struct new_file *file)
 {
-  if (file->folder < 0) { /* the path leads to no regular file */
+  if (file->folder < 0) { /* the path leads to something other than a regular file */
     errno = EEXIST;
     return TAMIS_EIO;
   }

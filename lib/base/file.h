@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: replaces a file by another one, so that its path leads to the old file or to the new
- * one, whole, whatever happens meanwhile.
+ * Layer 1: replaces a file by another one, so that at any moment its path leads to a whole file:
+ * the old one or the new one.
  *
  *    begin    a new file beside the old one
  *    write    to the new file
@@ -14,11 +14,11 @@
  *
  * A process that is killed leaves its new file behind.  So a process that writes a new file holds a
  * lock on it, until it has been renamed, and the next save removes *leftovers*, which nobody has
- * locked.  Names of new files are numbered, so a save need not read the folder.  A process that has
- * locked a file which still has its name may remove or rename it.  As a new file is made first and
- * then locked, a process that then finds another file under the name makes one more.  A file of
- * another user is no leftover.  Where other machines may not see a lock (locks_hold()), names have
- * the number of the process, and leftovers stay.
+ * locked.  Names of new files are numbered, so a save need not read the folder.  Only a process
+ * that has locked a file, and then finds that the file still has its name, may remove or rename it.
+ * A new file is created before it is locked.  If its name then leads to another file, the process
+ * creates one more.  A file of another user is not a leftover.  Where other machines may not see a
+ * lock (see locks_hold()), names contain the process's number, and leftovers stay.
  *
  * A path that leads to anything but a regular file is written to directly.
  *
@@ -40,7 +40,7 @@
 
 enum { FILE_OWNER_ONLY = 0600 };
 
-/* A system call, which is made again when a signal has interrupted it. */
+/* A system call that is repeated when a signal has interrupted it. */
 #define UNINTERRUPTED(call)             \
   __extension__({                       \
     __typeof__(call) got_;              \
@@ -52,15 +52,15 @@ enum { FILE_OWNER_ONLY = 0600 };
 
 struct new_file {
   int fd;
-  int lock;   /* the same file, with its lock */
-  int folder; /* -1: the path is written to directly */
+  int lock;   /* the same open file as `fd`, with its lock */
+  int folder; /* -1: `fd` is the file at the path itself */
   mode_t mode;
-  char path[PATH_MAX];       /* of the file to replace, with symbolic links followed */
+  char path[PATH_MAX];       /* of the file to replace, after all symbolic links */
   char beside[NAME_MAX + 1]; /* the name of the new file in the folder */
 };
 
-/* Whether the process may not have a file that ends at `end`; then errno is EFBIG.  The kernel
- * would send SIGXFSZ, which ends the process.  So this is asked before each write. */
+/* Whether a limit of the process forbids a file that ends at `end`; if so, sets errno to EFBIG.
+ * Without this check before each write, the kernel would send SIGXFSZ, which ends the process. */
 static inline bool file_is_limited(uint64_t end)
 {
   struct rlimit limit;
@@ -70,28 +70,28 @@ static inline bool file_is_limited(uint64_t end)
   return true;
 }
 
-/* After a read or a write has failed: whether to call it again.  Waits for the file first.
- * `events`: POLLIN or POLLOUT. */
+/* After a failed read or write, returns whether to repeat it.  Waits for the file first.  `events`
+ * is POLLIN or POLLOUT. */
 bool tamis__file_again(int fd, short events);
 
-/* The new file has the mode less the umask, but FILE_OWNER_ONLY whatever the umask is. */
+/* Begins a new file.  Its mode is `mode` less the umask, or exactly FILE_OWNER_ONLY. */
 int tamis__file_begin(struct new_file *file, const char *path, mode_t mode);
 
-/* Gives an open file its group, then its mode.  `access` may be NULL.  A file that is not regular
- * keeps its own. */
+/* Gives an open file the group, then the mode of `access`, which may be NULL.  A file that is not
+ * regular keeps its own. */
 int tamis__file_give(int fd, const tamis_file_access *access);
 int tamis__file_write(const struct new_file *file, const void *data, size_t size);
 
-/* After an error, the file is still to be abandoned. */
+/* After an error, the caller must still abandon the file. */
 int tamis__file_commit(struct new_file *file);
 void tamis__file_abandon(struct new_file *file);
 
-/* A commit that does not replace a file: if there is one, errno is EEXIST.  The file is still to be
- * abandoned. */
+/* Commits a file that must not replace another one: if there is one, errno is EEXIST.  The caller
+ * must still abandon the file. */
 int tamis__file_commit_new(struct new_file *file);
 
-/* The last steps of a commit, for a caller that has synchronised and closed the file: the file
- * takes the name; then its folder is synchronised. */
+/* The last steps of a commit, for a caller that has synchronised and closed the file.  The first
+ * function gives the file its name.  The second one synchronises the folder. */
 int tamis__file_take_name(struct new_file *file);
 int tamis__file_sync_name(const struct new_file *file);
 

@@ -2,9 +2,8 @@
  *
  * Layer 1: segments that are known to be full.
  *
- * A search for room that fails is long.  So a segment in which one has failed is marked.  Then keys
- * that find both their buckets full there make no further search, until entries have left the
- * segment's buckets.
+ * A failing search for room takes long.  So a segment in which one has failed is marked.  Calls for
+ * a key whose two buckets are full then make no further search, until entries leave the segment.
  *
  *    a call that finds no room               a call that takes an entry out of a bucket
  *      state = SEARCHED                         clears the lane
@@ -16,28 +15,28 @@
  * cuckoo filter the growth stripe, in a window `opening`.  It writes SEARCHED and then reads
  * buckets.  The other call writes a bucket and then reads the state.  All four accesses are
  * seq_cst.  So if the search did not see that a lane was cleared, it had written SEARCHED before
- * the other call read the state; that call then removes the state, before or after it becomes a
- * mark.
+ * the other call read the state.  That call then removes it, before or after it becomes a mark.
  *
  * The marks:
  *
- *    COPIES    A search has failed in a segment that is so empty that others may succeed: a few
- *              pairs have many keys, or many copies.  A further copy that cannot be counted is
- *              refused at once.  The add of an absent key searches.
- *    NO_PATH   No moves make room, but the filter may grow.  A key tries that, without a search.
- *    FULL      A key is refused at once.
+ *    COPIES    A search has failed in a segment that is so empty that other searches may succeed: a
+ *              few pairs of buckets have many keys, or many copies.  The add of a further copy, if
+ *              it cannot be counted, is refused at once.  The add of an absent key still searches.
+ *    NO_PATH   No moves make room, but the filter may grow.  An add grows it without a search.
+ *    FULL      An add is refused at once.
  *
- * Room may also come from elsewhere, as memory does when a segment leaves, or lanes when a period
- * of a window ends.  So a filter counts how often that has happened (fullness_rooms).  A mark
- * contains the count, and COPIES and FULL hold while it is the same.
+ * Room may also come from outside the segment: memory when another segment leaves, or lanes when a
+ * period of a window ends.  A filter counts how often that has happened (fullness_rooms).  A mark
+ * contains the count.  COPIES and FULL are valid while the filter's count is the same.
  *
- * A segment that is nearly as full as it was planned for gets COPIES first, too.  Each failed
- * search adds one to a number in the word, and each search that finds room takes two off.  Only
- * when the number is at its most, a failure sets NO_PATH or FULL.
+ * A segment that is nearly as full as planned also gets COPIES first.  Each failed search adds one
+ * to a number in the word, and each search that finds room takes two off.  A failure sets NO_PATH
+ * or FULL only when the number is at its maximum.
  *
- * Another search is worth while when it would probably find one of the lanes that have become free:
- * at once in a small segment, of which it sees much, and in a large one after several removes.  (A
- * call whose key has a free lane in one of its buckets needs no search, and ignores marks.)
+ * Another search is worth while when it would probably find one of the lanes that have become free.
+ * In a small segment, of which a search sees much, that is at once.  In a large one it is after
+ * several removes.  (A call whose key has a free lane in one of its buckets needs no search, and
+ * ignores marks.)
  *
  *      31                           6 5          3 2       0
  *     ┌──────────────────────────────┬────────────┬─────────┐
@@ -62,10 +61,10 @@ typedef _Atomic uint8_t fullness_vacated;
 typedef _Atomic uint16_t fullness_vacated;
 #endif
 
-/* How often room has come from elsewhere. */
+/* How often room has come from outside a segment. */
 typedef _Atomic uint32_t fullness_rooms;
 
-/* The count begins with 0, as the memory does. */
+/* The count begins with 0, as the memory does, except in tests with small constants. */
 static inline void fullness_begin(fullness_rooms *rooms)
 {
   if (SMALL(false, true))
@@ -84,7 +83,7 @@ static inline void fullness_count(fullness_rooms *rooms)
   atomic_fetch_add_explicit(rooms, 1, memory_order_release);
 }
 
-/* Read before room is sought.
+/* Read before a call looks for room.
  * ORDER fullness.counted (acquire)
  *   pairs with     fullness.count, which has the argument
  *   checked by     mutants/rooms_read_relaxed */
@@ -96,14 +95,14 @@ static inline uint32_t fullness_counted(const fullness_rooms *rooms)
 enum {
   FULLNESS_SEARCHED = 1,
   FULLNESS_NO_PATH = 2,
-  FULLNESS_FULL = 3, /* has the bit of NO_PATH: with either mark a search finds no room */
+  FULLNESS_FULL = 3, /* includes the bit of NO_PATH: with either mark, a search finds no room */
   FULLNESS_COPIES = 4,
   FULLNESS_STATE = 7,
-  FULLNESS_FAILURE = 8, /* one */
+  FULLNESS_FAILURE = 8, /* one failure */
   FULLNESS_FAILURES = 7 * FULLNESS_FAILURE,
-  FULLNESS_ROOM = 64,                              /* one */
-  FULLNESS_VACATED = SMALL(UINT16_MAX, UINT8_MAX), /* entries that are counted, at most */
-  FULLNESS_SEARCH = SMALL(512, 16)                 /* buckets that a search looks at, at most */
+  FULLNESS_ROOM = 64,                              /* one room */
+  FULLNESS_VACATED = SMALL(UINT16_MAX, UINT8_MAX), /* the most entries that are counted */
+  FULLNESS_SEARCH = SMALL(512, 16)                 /* the most buckets that a search looks at */
 };
 
 /* How full a segment is in which a search has failed. */
@@ -151,18 +150,17 @@ static inline uint32_t fullness_state(const fullness *full)
   return atomic_load_explicit(full, memory_order_seq_cst) & FULLNESS_STATE;
 }
 
-/* Removes the state, after a bucket has lost an entry. */
 static inline void fullness_reset(fullness *full)
 {
-  if (fullness_state(full)) /* failures that another thread counts meanwhile may be lost */
+  if (fullness_state(full)) /* this may lose a failure that another thread counts meanwhile */
     atomic_store_explicit(full,
                           atomic_load_explicit(full, memory_order_relaxed) & FULLNESS_FAILURES,
                           memory_order_seq_cst);
 }
 
 /* Called after an entry has left a bucket of a segment with `buckets` buckets, if fullness_state()
- * is not 0.  (The state may be an older mark while a search is going on.  Then the search may miss
- * the lane, which is one of the few that a mark may outlast.) */
+ * is not 0.  (The state may be an older mark although a search is going on.  If the search misses
+ * this lane, its mark stays, as a mark may outlast a few free lanes.) */
 static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, uint64_t buckets)
 {
   uint64_t enough = buckets / FULLNESS_SEARCH;
@@ -173,7 +171,7 @@ static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, 
   fullness_reset(full);
 }
 
-/* Called after a search has found room, which counts for two that have failed. */
+/* Called after a search has found room, which makes up for two failures. */
 static inline void fullness_found_room(fullness *full)
 {
   uint32_t old = atomic_load_explicit(full, memory_order_relaxed);
@@ -183,14 +181,14 @@ static inline void fullness_found_room(fullness *full)
                                             memory_order_relaxed, memory_order_relaxed);
 }
 
-/* Whether a search would find no room.  Relaxed: a call that takes an entry out, and removes the
- * mark, does so before it returns; calls that begin later see that. */
+/* Whether a search would find no room.  Relaxed: a call that takes an entry out removes the mark
+ * before it returns, so calls that begin later see the change. */
 static inline bool fullness_has_no_path(const fullness *full)
 {
   return atomic_load_explicit(full, memory_order_relaxed) & FULLNESS_NO_PATH;
 }
 
-/* Whether there is this mark, set with this count of rooms.  Relaxed, as before. */
+/* Whether the segment has this mark, with this count of rooms.  Relaxed, for the same reason. */
 static inline bool fullness_is(const fullness *full, unsigned state, uint64_t rooms)
 {
   uint32_t mark = state | (uint32_t) rooms * FULLNESS_ROOM;

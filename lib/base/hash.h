@@ -19,13 +19,13 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* Numbers that follow from a filter's seed, computed once when the filter is created. */
+/* Numbers that are derived from a filter's seed when the filter is created. */
 struct hash_keys {
   uint64_t seed;
   uint64_t mix[2];
 };
 
-/* The secret, which XXH3 would else derive from the seed for each key over HASH_MEDIUM bytes. */
+/* The size of the secret, which XXH3 would otherwise derive from the seed for each longer key. */
 enum { HASH_SECRET_BYTES = XXH_SECRET_DEFAULT_SIZE, HASH_MEDIUM = 240 };
 
 static inline void hash_make_secret(uint64_t seed, unsigned char secret[HASH_SECRET_BYTES])
@@ -77,10 +77,10 @@ static inline uint64_t hash_sum(const void *data, size_t len, uint64_t seed)
   return XXH3_64bits_withSeed(data, len, seed);
 }
 
-enum { HASH_SHORT = 16 }; /* bytes; for keys up to this length XXH3 has an algorithm of its own */
+enum { HASH_SHORT = 16 }; /* XXH3 has a separate algorithm for keys of at most so many bytes */
 
-/* XXH3 for short keys only.  With the length bounded, little of the function remains, and `flatten`
- * inlines it; a call of the whole function would cost as much as the hashing. */
+/* XXH3 for short keys only.  With a bounded length, little of XXH3's code remains, and `flatten`
+ * inlines it.  A call of the whole function would cost as much as the hashing. */
 __attribute__((flatten)) static inline uint64_t hash_short(uint64_t seed, const void *key,
                                                            size_t len)
 {
@@ -89,7 +89,7 @@ __attribute__((flatten)) static inline uint64_t hash_short(uint64_t seed, const 
   return XXH3_64bits_withSeed(key, len, seed);
 }
 
-/* `secret` is only read if the key is longer than HASH_MEDIUM.  NULL: there is none. */
+/* `secret` is read only if the key is longer than HASH_MEDIUM.  NULL: there is no secret. */
 static inline uint64_t hash_bytes(const struct hash_keys *keys, const unsigned char *secret,
                                   const void *key, size_t len)
 {

@@ -7,8 +7,8 @@
 /* ---- creation ---- */
 
 /* Receives the bytes of the header and the blocks.  The header is written to the file last, and its
- * magic after the rest.  Until then the file begins with SAVED_UNFINISHED: it is new, whatever
- * follows. */
+ * magic after all other bytes.  Until then the file begins with SAVED_UNFINISHED, and counts as
+ * new, whatever follows. */
 struct head_writer {
   const struct shared_file *file;
   unsigned char header[SAVED_HEADER];
@@ -36,7 +36,7 @@ static int write_header(const struct shared_file *file, const unsigned char *hea
   return result == TAMIS_OK ? tamis__shared_file_write(file, header, MAGIC, 0) : result;
 }
 
-/* Comes first, so that a file for which there is no space is not written. */
+/* Reserves the space first, so that nothing is written to a file for which there is no space. */
 static int take_space(const struct live_file *new, const struct shared_file *file)
 {
   if (file_is_limited(new->size))
@@ -53,7 +53,7 @@ int tamis__live_file_write(const struct live_file *new, struct shared_file *file
     return result;
   result = tamis__shared_file_write(file, SAVED_UNFINISHED, sizeof SAVED_UNFINISHED - 1, 0);
   if (result == TAMIS_OK)
-    result = tamis__shared_file_flush(file); /* zeros alone would be a file of others */
+    result = tamis__shared_file_flush(file); /* zeros alone would not show that it is new */
   if (result == TAMIS_OK)
     result = tamis__shared_file_resize(file, new->size);
   if (result == TAMIS_OK)
@@ -91,7 +91,7 @@ static void set_mended_at(_Atomic uint64_t *boot, uint64_t now)
   atomic_store_explicit(boot, now, memory_order_release);
 }
 
-/* Looks again under the lock, as another process may have mended the file meanwhile. */
+/* Checks again under the lock, as another process may have mended the file meanwhile. */
 int tamis__live_file_after_a_start(const struct shared_file *file, _Atomic uint64_t *boot,
                                    int (*mend)(void *context), void *context)
 {

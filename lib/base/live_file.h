@@ -8,7 +8,7 @@
 #include "base/saved.h"
 #include "base/shared_file.h"
 
-/* The next multiple of a page, where a part of such a file begins. */
+/* The next multiple of SAVED_ARRAY_ALIGNMENT, where a part of such a file begins. */
 static inline uint64_t live_file_aligned(uint64_t at)
 {
   return (at + SAVED_ARRAY_ALIGNMENT - 1) & ~(uint64_t) (SAVED_ARRAY_ALIGNMENT - 1);
@@ -16,7 +16,8 @@ static inline uint64_t live_file_aligned(uint64_t at)
 
 /* The contents of a new file; everything else is zero. */
 struct live_file {
-  const struct saved_head *saved; /* what the header says */
+  /* Writes the blocks that follow the header.  NULL: there are no blocks. */
+  const struct saved_head *saved;
   /* Writes the blocks that follow the header; NULL: there are none. */
   void (*put_blocks)(const void *context, struct saved_writer *w);
   const void *context;
@@ -24,14 +25,14 @@ struct live_file {
   unsigned n;
   uint64_t numbers_at;
   uint64_t size;     /* of the file */
-  uint64_t reserved; /* the bytes, from its beginning, that get space on the disk */
+  uint64_t reserved; /* so many bytes from its beginning get space on the disk */
 };
 
 int tamis__live_file_write(const struct live_file *new, struct shared_file *file);
 
-/* After a restart of the machine, counters may be older than what they count, and space that was
- * reserved may be lost.  The first process that opens the file then calls `mend`, while others
- * wait.  `boot` is the number, in the file, of the start after which it was mended. */
+/* After a restart of the machine, counters may be older than what they count, and reserved space
+ * may be lost.  The first process that opens the file then calls `mend`, while others wait.  *boot
+ * is in the file, and identifies the start of the machine after which the file was last mended. */
 int tamis__live_file_after_a_start(const struct shared_file *file, _Atomic uint64_t *boot,
                                    int (*mend)(void *context), void *context);
 

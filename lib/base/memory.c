@@ -11,14 +11,14 @@
 
 enum { ALIGNMENT = 64 };
 
-/* Blocks from this size on are not cleared by memset().  (To touch a page for the first time takes
- * a quarter of a microsecond or, on a virtual machine, up to twenty.)  Nor are they aligned by
- * posix_memalign(): the C library would look for a larger block, and so pass over a freed one of
- * the same size, such as that of a segment that was split. */
+/* Blocks of this size or more are not cleared by memset(), as the first access to a page takes a
+ * quarter of a microsecond or, on a virtual machine, up to twenty.  Nor are they aligned by
+ * posix_memalign(): it would look for a larger block, and so pass over a freed one of the same
+ * size, such as that of a split segment. */
 static const size_t untouched = (size_t) 4 << 10;
 
-/* calloc() does not touch memory that is still as the kernel gave it.  But it aligns blocks to 16
- * only.  So it is asked for a larger block, whose address stands before the aligned block in it. */
+/* calloc() does not touch memory that the kernel has just cleared, but it aligns blocks to 16 only.
+ * So a larger block is allocated, and its address is stored before its aligned part. */
 static void **align_untouched(char *start)
 {
   return (void **) (start + ALIGNMENT - (uintptr_t) start % ALIGNMENT);
@@ -50,7 +50,7 @@ static void *grow_untouched(void *block, size_t size, size_t larger)
 }
 
 /* The user's functions may contain cancellation points, and are called with locks held.  But they
- * are not called in a read section: they may wait, and all grace periods with them. */
+ * are not called in a read section: if they waited there, so would all grace periods. */
 static void release_to(const tamis_allocator *from, void *block, size_t size)
 {
   assert(tamis__read_sections == 0);
@@ -59,8 +59,8 @@ static void release_to(const tamis_allocator *from, void *block, size_t size)
   cancellation_restore(cancellation);
 }
 
-/* Gives back a block that is not aligned: some code expects fields in whole cache lines, and low
- * bits of addresses have a meaning. */
+/* Refuses a block that is not aligned: some code needs fields within a cache line, and uses the low
+ * bits of addresses. */
 static void *allocate_from(const tamis_allocator *from, size_t size)
 {
   assert(tamis__read_sections == 0);
@@ -71,7 +71,7 @@ static void *allocate_from(const tamis_allocator *from, size_t size)
   return NULL;
 }
 
-/* No object is larger.  So no sum overflows, and no size is cut to a size_t of 32 bits. */
+/* No object is larger than this.  So no sum overflows, and size_t can hold every size. */
 static bool is_addressable(uint64_t size)
 {
   return size <= PTRDIFF_MAX;
@@ -132,7 +132,8 @@ bool tamis__memory_count(_Atomic uint64_t *bytes, uint64_t limit, uint64_t size)
 
 void tamis__memory_release(const tamis_allocator *from, void *block, uint64_t size)
 {
-  const size_t bytes = (size_t) size; /* as it was allocated */
+  /* The cast is safe: the size was addressable when it was allocated. */
+  const size_t bytes = (size_t) size;
   if (!block)
     return;
   if (from->release)

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#define SECOND INT64_C(1000000000) /* in nanoseconds */
+#define SECOND INT64_C(1000000000) /* a second, in nanoseconds */
 
 static inline struct timespec in_nanoseconds(int64_t nanoseconds)
 {
@@ -20,7 +20,7 @@ static inline struct timespec in_nanoseconds(int64_t nanoseconds)
   return t;
 }
 
-/* A condition that is waited for on this clock. */
+/* Initialises a condition variable that uses this clock. */
 static inline void monotonic_init(pthread_cond_t *condition)
 {
   pthread_condattr_t monotonic;

@@ -13,20 +13,18 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* ---- all owners of the process ----
- *
- * A fork waits for nothing, as in reclaim.c (R3).  There is no handler in the parent.  The child's
- * handler makes the lock anew, as another thread may have held it.  So the list is whole after each
- * step. */
+/* A fork waits for nothing, as in reclaim.c (R3): there is no handler in the parent.  The child's
+ * handler initialises the lock, as another thread may have held it.  So the list is valid at any
+ * moment. */
 
 /* LOCK process.owners (order 6): protects the list of the owners of this process, and lets one
  * thread at a time give a name; held for that. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct owner *owners;
-static bool handler_registered; /* once */
+static bool handler_registered; /* set once */
 
-/* Whether a descriptor leads to the owner's file.  Code that closes descriptors of others may have
- * opened another file with its number. */
+/* Whether `file`, which has been looked at, is the owner's file.  Code that closes descriptors that
+ * are not its own may have opened another file with the same number. */
 static bool is_same(const struct owner *owner, const struct shared_file *file)
 {
   return file->device == owner->device && file->inode == owner->inode;
@@ -42,7 +40,7 @@ static void drop_name(struct owner *owner)
 {
   struct shared_file file = {.fd = owner->alive, .device = owner->device, .inode = owner->inode};
   if (file.fd >= 0)
-    (void) tamis__shared_file_look(&file); /* if it fails, the file is taken for ours */
+    (void) tamis__shared_file_look(&file); /* if this fails, the file is taken for ours */
   if (file.fd >= 0 && is_same(owner, &file))
     close(owner->alive);
   owner->alive = -1;
@@ -87,8 +85,8 @@ static void take_out(struct owner *owner)
 
 /* ---- names ---- */
 
-/* The second highest bit of a name is set, and the highest is not: so a name is an offset, beyond
- * any lock of the file's contents. */
+/* The second highest bit of a name is set, and the highest is not: so a name is a valid file
+ * offset, beyond any byte that programs lock for the file's contents. */
 static const uint64_t name_bit = UINT64_C(1) << 62;
 
 static bool is_name(uint64_t name)
@@ -188,7 +186,7 @@ int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owne
   pthread_once(&once, register_handler);
   if (!handler_registered)
     return TAMIS_ENOMEM;
-  insert(owner); /* before the owner has a descriptor, so that a child closes that */
+  insert(owner); /* before the owner has a descriptor, so that a child of a fork closes it */
   return TAMIS_OK;
 }
 
@@ -202,7 +200,7 @@ void tamis__owner_end(struct owner *owner)
 
 /* ---- waiting ---- */
 
-/* Whether an owner is dead.  It counts as alive if the kernel does not say. */
+/* Whether the owner with this name is dead.  If the kernel does not say, it counts as alive. */
 static bool is_dead(const struct owner *self, uint64_t name)
 {
   const struct shared_file alive = {.fd = self->alive};
@@ -211,7 +209,7 @@ static bool is_dead(const struct owner *self, uint64_t name)
           (!tamis__shared_file_is_claimed(&alive, name, 1) && is_ours(self, alive.fd)));
 }
 
-/* Waits until the process has a name.  A call may go on without one in the child of a fork. */
+/* Waits until the process has a name.  After a fork, a call in the child may lack one. */
 static void await_name(const struct owner *owner)
 {
   for (unsigned round = 0;
@@ -220,7 +218,7 @@ static void await_name(const struct owner *owner)
     tamis__lock_back_off(round);
 }
 
-/* Acquire: as owned.lock.  (A killed owner has written nothing since the kernel released its
+/* Acquire, as owned.lock.  (A killed owner writes nothing after the kernel has released its
  * byte.) */
 static bool take_over(struct owned_lock *wanted, uint64_t dead, const struct owner *owner)
 {
@@ -228,14 +226,14 @@ static bool take_over(struct owned_lock *wanted, uint64_t dead, const struct own
                                                  memory_order_acquire, memory_order_relaxed);
 }
 
-/* Before each yield, the kernel is asked whether the owner lives.  This costs little more: beside
- * processes that compute, a yield may take as long as all of their time slices. */
+/* Before each yield, the thread asks the kernel whether the owner is alive.  This costs little more
+ * than the yield: beside processes that compute, a yield may last for all of their time slices. */
 bool tamis__owned_wait(struct owned_lock *wanted, const struct owner *owner)
 {
   HOOK(stripe_wait);
   await_name(owner);
   for (unsigned round = 0;; round++) {
-    uint64_t holder = atomic_load_explicit(&wanted->owner, memory_order_relaxed); /* a look */
+    uint64_t holder = atomic_load_explicit(&wanted->owner, memory_order_relaxed); /* only a hint */
     if (!holder && owned_trylock(wanted, owner))
       return false;
     if (round >= LOCK_SPIN_ROUNDS)

@@ -3,8 +3,8 @@
  * Layer 1: locks that name their owners, in memory that processes may share.
  *
  * Such a lock is a word: 0, or the name of the process that has it.  A process that is killed
- * leaves its name there.  So a process that waits asks whether the owner still lives.  If not, it
- * takes the lock over, and mends what the owner has left.
+ * leaves its name there.  So a process that waits for the lock asks whether the owner is alive.  If
+ * not, the waiter takes the lock over, and mends what the owner has left unfinished.
  *
  * The *name* of a process is a random number, which no other process ever has.  As long as the
  * process lives, it holds a lock of the kernel on one byte of the shared file: the byte whose
@@ -13,16 +13,16 @@
  * not used again, an owner that is once found dead is dead for ever.  A process that may only read
  * the file can take read locks.  No process gets a name on such a byte.
  *
- * These are not the robust mutexes of the C library: such a mutex has addresses of its owner's
- * memory in the shared file, and the next owner and the kernel write there.
+ * These are not the robust mutexes of the C library: such a mutex keeps addresses of its owner's
+ * memory in the shared file, and the next owner and the kernel write to these addresses.
  *
  * A child that fork() makes is a process of its own, and gets a name when it first needs one.  It
- * must not keep its parent's lock in the kernel, so a handler closes the parent's description in
- * the child.  (A child that clone(2) makes directly keeps it.  Then a killed parent looks alive as
- * long as the child lives, and a killed child as long as the parent lives.)
+ * must not keep its parent's lock in the kernel, so a handler closes the parent's descriptor in the
+ * child.  (A child that clone(2) makes directly keeps it.  Then a killed parent looks alive as long
+ * as the child lives, and a killed child as long as the parent lives.)
  *
- * A name is claimed under the lock of the file.  So a process that finds that no other one has a
- * name may do what needs all of the file, as long as it holds the lock.
+ * A name is claimed under the lock of the file.  So a process that holds this lock, and finds that
+ * no other process has a name, may change the whole file.
  */
 #ifndef TAMIS_LIB_OWNED_H
 #define TAMIS_LIB_OWNED_H
@@ -40,15 +40,15 @@ struct owned_lock {
 
 /* An owner of locks: a process, for one filter. */
 struct owner {
-  _Atomic uint64_t name; /* 0: none yet, in this process */
-  int file;              /* a descriptor of the shared file; -1: the memory is not shared */
-  int alive;             /* a descriptor of the description that has the lock in the kernel */
+  _Atomic uint64_t name; /* 0: this process has no name yet */
+  int file;              /* descriptor of the shared file; -1: the memory is not shared */
+  int alive;             /* descriptor by which the kernel's lock on the name is held */
   uint64_t device, inode;
-  void (*forked)(struct owner *owner); /* called in a child that fork() has made */
-  struct owner *next;                  /* all owners of the process that share a file */
+  void (*forked)(struct owner *owner); /* called in the child of a fork */
+  struct owner *next; /* in the list of all owners of the process that share a file */
 };
 
-enum { OWNER_ALONE = 1 }; /* the name in memory that is not shared */
+enum { OWNER_ALONE = 1 }; /* the owner's name if the memory is not shared */
 
 /* Begins an owner for memory that is not shared. */
 void tamis__owner_begin_alone(struct owner *owner);
@@ -57,11 +57,11 @@ void tamis__owner_begin_alone(struct owner *owner);
  *   Errors  TAMIS_EIO: errno says why; TAMIS_ENOMEM */
 int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owner *));
 
-/* Ends an owner, which holds no lock, and takes none any more. */
+/* Ends an owner, which holds no lock and will take none. */
 void tamis__owner_end(struct owner *owner);
 
-/* Gives the process a name for the file, if it has none.  If no other process has one, then calls
- * `first`, if not NULL; processes that open the file wait for that.
+/* Gives the process a name for the file, if it has none.  If no other process has a name, and
+ * `first` is not NULL, then calls `first`; processes that open the file wait meanwhile.
  *   Errors  TAMIS_EIO: errno says why, EAGAIN: a process that may only read the file has locked it;
  *           those of `first` */
 int tamis__owner_renew(struct owner *owner, int (*first)(void *context), void *context);
@@ -77,7 +77,7 @@ static inline bool owner_has_name(const struct owner *owner)
   return atomic_load_explicit(&owner->name, memory_order_acquire);
 }
 
-/* Relaxed: the name stays the same during a call, unless the process is forked meanwhile. */
+/* Relaxed: the name does not change during a call, unless the process is forked meanwhile. */
 static inline uint64_t owner_name(const struct owner *owner)
 {
   return atomic_load_explicit(&owner->name, memory_order_relaxed);
@@ -94,15 +94,15 @@ static inline bool owned_trylock(struct owned_lock *lock, const struct owner *ow
                      &lock->owner, &nobody, name, memory_order_acquire, memory_order_relaxed);
 }
 
-/* Waits for the lock, and takes it.  Returns what owned_lock() returns. */
+/* Waits for the lock, and takes it.  The result is that of owned_lock(). */
 bool tamis__owned_wait(struct owned_lock *lock, const struct owner *owner);
 
-/* ThreadSanitizer sees without annotations what these locks order.  It and the model checker are
- * told only which threads wait, and not for locks that other processes may hold. */
+/* ThreadSanitizer sees what these locks order without annotations.  The annotations tell it, and
+ * the model checker, which threads wait; not for locks that other processes may hold. */
 #define OWNED_TSAN(call) TSAN(owner->file < 0 ? (void) (call) : (void) 0)
 
-/* Takes the lock.  True: its owner had been killed, and the caller has to mend what the owner has
- * left.  (If the caller is killed before it unlocks, the next owner has to mend.) */
+/* Takes the lock.  Returns true if a killed owner had held it; then the caller must mend what that
+ * owner has left.  (If the caller is killed before it unlocks, the next owner must mend.) */
 static inline bool owned_lock(struct owned_lock *lock, const struct owner *owner)
 {
   OWNED_TSAN(__tsan_mutex_pre_lock(lock, 0));
@@ -111,7 +111,7 @@ static inline bool owned_lock(struct owned_lock *lock, const struct owner *owner
   return mend;
 }
 
-/* Relaxed: for assertions, and for tests. */
+/* Relaxed: for assertions and tests only. */
 static inline bool owned_held(const struct owned_lock *lock)
 {
   return atomic_load_explicit(&lock->owner, memory_order_relaxed);
@@ -124,7 +124,7 @@ static inline bool owned_held(const struct owned_lock *lock)
  *   checked by     mutants/owned_unlock_relaxed */
 static inline void owned_unlock(struct owned_lock *lock, const struct owner *owner)
 {
-  assert(owner->file >= 0 || owned_held(lock)); /* another process may write anything */
+  assert(owner->file >= 0 || owned_held(lock)); /* another process may have written anything */
   OWNED_TSAN(__tsan_mutex_pre_unlock(lock, 0));
   atomic_store_explicit(&lock->owner, 0, memory_order_release);
   OWNED_TSAN(__tsan_mutex_post_unlock(lock, 0));

@@ -61,8 +61,8 @@ static inline size_t pages_round(size_t size)
 }
 
 /* Returns a mapping that starts on a huge page, or NULL.  The kernel aligns mappings to small pages
- * only, so this one maps a huge page more than it needs, and unmaps what is before and after the
- * block.  munmap() gets the block's size later, which need not be a multiple of the page size. */
+ * only, so this function maps one huge page too many, and unmaps the parts before and after the
+ * block.  A later munmap() gets the block's size, which need not be a multiple of the page size. */
 static inline void *pages_map(size_t size)
 {
   if (size > SIZE_MAX - 2 * pages_huge)
@@ -79,7 +79,7 @@ static inline void *pages_map(size_t size)
     munmap(start, before);
   munmap(start + before + length, pages_huge - before);
 #ifdef MADV_HUGEPAGE
-  (void) madvise(start + before, length, MADV_HUGEPAGE); /* only advice: it may fail */
+  (void) madvise(start + before, length, MADV_HUGEPAGE); /* only advice, which may fail */
 #endif
   return start + before;
 }
@@ -89,14 +89,14 @@ static inline void pages_unmap(void *block, size_t size)
   munmap(block, size);
 }
 
-/* Moves the pages of a mapping to the beginning of another one, which keeps its alignment. */
+/* Moves the pages of a mapping to the beginning of another mapping.  It stays aligned. */
 static inline bool pages_move(void *block, size_t size, void *larger)
 {
   size_t length = pages_round(size);
   return mremap(block, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, larger) == larger;
 }
 
-/* Below 32 MiB, small pages will do: the TLB of a processor covers 8 to 16 MiB of them. */
+/* Below 32 MiB small pages are enough: the TLB of a processor covers 8 to 16 MiB of them. */
 static inline void pages_use_small(void *block, size_t size)
 {
 #ifdef MADV_NOHUGEPAGE

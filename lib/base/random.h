@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <sys/random.h>
 
-/* False: the system gives no bytes, as before Linux 3.17, or in a sandbox that forbids the call.
+/* Returns false if the system gives no bytes: before Linux 3.17, or in a sandbox that forbids it.
  *   Blocks  until the system has been given enough randomness after its start */
 static inline bool random_bytes(void *to, size_t size)
 {

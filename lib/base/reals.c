@@ -3,11 +3,11 @@
 
 #include <math.h>
 
-/* ln 2 in two parts.  The first one has 32 bits, so its product with an exponent is exact. */
+/* ln 2 in two parts.  The high part has 32 bits, so its product with an exponent is exact. */
 static const double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33;
 static const double ln2 = 0x1.62e42fefa39efp-1, half_sqrt2 = 0x1.6a09e667f3bcdp-1;
 
-/* Above `highest` the result of exp is infinite, below `lowest` it is 0. */
+/* Above `highest` the result of exp is infinite, and below `lowest` it is 0. */
 static const double highest = 709.79, lowest = -745.14;
 
 /* exp (x) - 1 for |x| <= ln 2 / 2 or a little more, by its power series. */
@@ -38,8 +38,7 @@ double real_expm1(double x)
   return fabs(x) < ln2 / 2 ? expm1_near_zero(x) : real_exp(x) - 1;
 }
 
-/* log (1 + x) for 1 + x from 1/2 sqrt 2 to sqrt 2: twice the inverse hyperbolic tangent of
- * s = x / (2 + x), by its power series. */
+/* log (1 + x), 1 + x from sqrt 2 / 2 to sqrt 2, as the power series of 2 artanh (x / (2 + x)). */
 static double log1p_near_zero(double x)
 {
   double s = x / (2 + x), square = s * s, sum = 0;
@@ -48,7 +47,7 @@ static double log1p_near_zero(double x)
   return 2 * s + 2 * s * (square * sum);
 }
 
-/* x = m 2^*power, with m from 1/2 sqrt 2 to sqrt 2. */
+/* Returns m and sets *power so that x = m 2^*power, and m is from sqrt 2 / 2 to sqrt 2. */
 static double split(double x, int *power)
 {
   double m = frexp(x, power);
@@ -73,7 +72,7 @@ double real_log1p(double x)
 {
   if (fabs(x) < 0.25)
     return log1p_near_zero(x);
-  double sum = 1 + x; /* the next line puts the rounding right */
+  double sum = 1 + x; /* the next line corrects the rounding error of this sum */
   return sum > 0 && sum < INFINITY ? real_log(sum) + (x - (sum - 1)) / sum : real_log(sum);
 }
 

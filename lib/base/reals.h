@@ -3,13 +3,13 @@
  * Layer 0: exponentials and logarithms that give the same bits on every machine.
  *
  * A geometry is planned with real numbers, and a replica, a restart or the next layer of a filter
- * must plan the same one.  The functions of libm differ in their last bits, between libraries, and
- * between processors with one library.  Those here consist of additions, multiplications and
- * divisions of IEEE 754, which each machine rounds alike; the library is built with no two of them
- * contracted to one.  The error is below two units in the last place.
+ * must plan the same one.  The last bits of libm's results differ between libraries, and even
+ * between processors with one library.  The functions here consist of additions, multiplications
+ * and divisions of IEEE 754, which every machine rounds alike; the library is built so that no two
+ * of them are contracted to one.  The error is below two units in the last place.
  *
- * Of libm, plans use what IEEE 754 defines to the last bit: sqrt, floor, ceil, round, rint, fmin,
- * fmax, ldexp, frexp, nextafter.
+ * From libm, plans use only functions that IEEE 754 defines to the last bit: sqrt, floor, ceil,
+ * round, rint, fmin, fmax, ldexp, frexp, nextafter.
  */
 #ifndef TAMIS_LIB_BASE_REALS_H
 #define TAMIS_LIB_BASE_REALS_H

@@ -50,41 +50,40 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static const int64_t idle_time = SECOND; /* without requests, until the thread ends */
-/* After a grace period the thread looks for requests at growing intervals: the first and the
- * last. */
+static const int64_t idle_time = SECOND; /* the thread ends after this time without requests */
+/* After a grace period the thread looks for requests, at intervals that grow between these two. */
 static const int64_t first_look = SECOND / 1000;
 static const int64_t last_look = SECOND / 128;
-static const int64_t exit_time = SECOND;    /* at most, that the end of the process waits */
-static const int64_t refused_time = SECOND; /* until membarrier is asked for again */
-/* While counted readers are inside, it naps for growing times: the first and the longest. */
+static const int64_t exit_time = SECOND;    /* the end of the process waits no longer */
+static const int64_t refused_time = SECOND; /* the sleep after membarrier was refused */
+/* While counted readers are inside, the thread naps, for times that grow between these two. */
 static const int64_t first_nap = SECOND / 20000;
 static const int64_t longest_nap = SECOND / 100;
 
 enum {
-  BACKLOG_DIVISOR = 32, /* a backlog of more than this part of the filter is large */
-  SMALL_BACKLOG = SMALL(32 * 1024, 4096), /* bytes that are not worth a pause in any filter */
+  BACKLOG_DIVISOR = 32, /* a backlog is large if it exceeds the filter's bytes divided by this */
+  SMALL_BACKLOG = SMALL(32 * 1024, 4096), /* a smaller backlog is not worth a pause in any filter */
   MAX_PAUSES = 4,
   PAUSE_NANOSECONDS = 50 * 1000
 };
 
 static struct {
   /* LOCK process.waiter (order 1): protects what the waiting thread uses, and the lists of all
-   * backlogs; held for a few steps.  A fork makes it anew. */
+   * backlogs; held for a few steps.  The child of a fork initialises it again. */
   pthread_mutex_t lock;
-  pthread_cond_t more, ended; /* on the monotonic clock */
-  uint64_t wanted;            /* the last grace period that a filter needs */
-  uint64_t started, elapsed;  /* the last one that has begun, and that is over */
-  bool running;               /* the thread is there, or is about to be started */
-  bool looking;               /* it sleeps, and will look for requests by itself in a moment */
-  bool unjoined;              /* `thread` is to be joined, once it does not run */
+  pthread_cond_t more, ended; /* both use the monotonic clock */
+  uint64_t wanted;            /* the latest grace period that a filter needs */
+  uint64_t started, elapsed;  /* the last one begun, and the last one that is over */
+  bool running;               /* the thread exists, or is about to be started */
+  bool looking;               /* the thread sleeps, and will soon look for requests unwoken */
+  bool unjoined;              /* `thread` must be joined, once it does not run */
   pthread_t thread;
   bool stopping; /* the process is about to end, or the library to be unloaded */
 } waiter = {.lock = PTHREAD_MUTEX_INITIALIZER,
             .more = PTHREAD_COND_INITIALIZER,
             .ended = PTHREAD_COND_INITIALIZER};
 
-/* This process is the child of a fork.  Relaxed: it is set while the child has one thread. */
+/* Set in the child of a fork.  Relaxed: it is set while the child has one thread. */
 static _Atomic bool forked;
 
 static bool is_forked(void)
@@ -94,15 +93,15 @@ static bool is_forked(void)
 
 static struct counted_readers counted;
 
-/* The calling thread, as a counted reader. */
+/* The calling thread's state as a counted reader. */
 static _Thread_local struct {
-  _Atomic uint64_t *counter; /* by which it leaves; NULL: it is not inside */
-  unsigned depth;            /* sections inside the outermost one */
-  bool inherited;            /* the outermost one was registered, before a fork */
+  _Atomic uint64_t *counter; /* that it added 1 to when it entered; NULL if it is not inside */
+  unsigned depth;            /* the number of its sections inside the outermost one */
+  bool inherited; /* it entered the outermost section as a registered reader, before a fork */
 } own DIRECT_TLS;
 
-/* The first one is for threads that are not registered, the second one for registered threads that
- * cannot use registered_reader_enter(). */
+/* Element 0 is for threads that are not registered, element 1 for registered threads that cannot
+ * use registered_reader_enter(). */
 struct urcu_bp_reader *tamis__no_reader[2];
 _Thread_local struct urcu_bp_reader **tamis__reader = &tamis__no_reader[0];
 
@@ -118,14 +117,15 @@ static struct urcu_bp_reader **registered_reader(void)
 {
 #ifdef TAMIS_INLINE_READERS
   return urcu_bp_has_sys_membarrier ? &urcu_bp_reader : &tamis__no_reader[1];
-#else /* liburcu's functions are called, and find it themselves */
+#else /* liburcu's functions find the reader themselves, and any pointer but NULL will do */
   static char somewhere;
   static struct urcu_bp_reader *known = (struct urcu_bp_reader *) &somewhere;
   return &known;
 #endif
 }
 
-/* Registers a thread that is not inside.  False: the thread is to be counted. */
+/* Registers the calling thread, which is in no read section.  Returns false if the thread must be a
+ * counted reader instead. */
 static bool register_reader(void)
 {
   if (is_forked())
@@ -138,7 +138,7 @@ static bool register_reader(void)
   tamis__reader = registered_reader();
   if (claimed)
     slot_release(claimed);
-#ifdef TAMIS_INLINE_READERS /* otherwise liburcu's slots are not known */
+#ifdef TAMIS_INLINE_READERS /* other builds cannot see liburcu's slots */
   slot_remember(&urcu_bp_reader->alloc);
 #endif
   return true;
@@ -146,15 +146,15 @@ static bool register_reader(void)
 
 /* ---- readers that registered_reader_enter() does not serve ---- */
 
-/* A shard by the address of the thread's variables, which differs between threads. */
+/* Chooses a shard by the address of the thread's `own`, which differs between threads. */
 static unsigned own_shard(void)
 {
   return (unsigned) ((uintptr_t) &own * UINT64_C(0x9E3779B97F4A7C15) >> (64 - COUNTED_SHARD_BITS));
 }
 
-/* Whether a thread that has been registered is in a section.  Inlined, this takes no lock of
- * liburcu, not even for an ending thread that is not registered any more; liburcu's function would
- * register it. */
+/* Whether the calling thread, which has been registered, is in a registered section.  The inlined
+ * form takes no lock of liburcu, not even for an ending thread that is not registered any more;
+ * liburcu's function would register that thread again. */
 static bool in_registered_section(void)
 {
 #ifdef TAMIS_INLINE_READERS
@@ -171,8 +171,8 @@ static void leave_counted(void)
   counted_leave(counter);
 }
 
-/* A section that was open at the fork may end by the plain stores of registered_reader_leave(),
- * which change no counter.  So its thread counts it later: when it enters, or calls a backlog. */
+/* registered_reader_leave() may end a section that was open at the fork, and changes no counter.
+ * So the thread leaves its counter when it next enters a section, or calls a backlog. */
 static void inherited_section_end(void)
 {
   if (own.inherited && own.depth == 0 && !in_registered_section()) {
@@ -181,7 +181,8 @@ static void inherited_section_end(void)
   }
 }
 
-/* A thread leaves first the section that it has entered last.  So an inherited one ends last. */
+/* A thread leaves the section first that it has entered last.  So an inherited section, which is
+ * the outermost one, ends last. */
 void tamis__reader_enter(void)
 {
   inherited_section_end();
@@ -221,8 +222,7 @@ enum reader_pause tamis__reader_pause(bool inside)
   return pause;
 }
 
-/* If the process has been forked meanwhile, a section that was registered goes on as one that was
- * open at the fork. */
+/* If the process was forked during the pause, a registered section goes on as an inherited one. */
 void tamis__reader_resume(enum reader_pause pause)
 {
   if (pause == READER_OUTSIDE)
@@ -243,20 +243,20 @@ void tamis__reader_resume(enum reader_pause pause)
 
 static bool membarrier_is_refused(void)
 {
-#ifndef TAMIS_INLINE_READERS /* otherwise liburcu's header declares it, or defines it as 1 */
+#ifndef TAMIS_INLINE_READERS /* otherwise liburcu's header declares or defines it */
   extern int urcu_bp_has_sys_membarrier __attribute__((weak));
   bool relied_on = !&urcu_bp_has_sys_membarrier || urcu_bp_has_sys_membarrier;
 #else
   bool relied_on = urcu_bp_has_sys_membarrier;
 #endif
-  enum { PRIVATE_EXPEDITED = 1 << 3 }; /* the command that liburcu uses */
+  enum { PRIVATE_EXPEDITED = 1 << 3 }; /* the command that liburcu passes to membarrier */
   return relied_on && syscall(SYS_membarrier, PRIVATE_EXPEDITED, 0, 0) != 0;
 }
 
 static bool wait_for_registered_readers(void)
 {
   if (is_forked())
-    return true; /* a child has none */
+    return true; /* the child of a fork has no registered readers */
   if (membarrier_is_refused())
     return false;
   urcu_bp_synchronize_rcu();
@@ -264,7 +264,7 @@ static bool wait_for_registered_readers(void)
   return true;
 }
 
-/* Releases the lock while it waits.  False: the thread is to end. */
+/* Releases the lock while it waits.  Returns false if the thread must end. */
 static bool wait_for_counted_readers_locked(void)
 {
   uint64_t phase = counted_flip(&counted);
@@ -286,7 +286,7 @@ static void sleep_while_refused_locked(void)
     ;
 }
 
-/* Releases the lock while it waits.  False: the grace period has not come to its end. */
+/* Runs a grace period, and releases the lock while it waits.  Returns false if it has not ended. */
 static bool grace_period_locked(void)
 {
   uint64_t number = ++waiter.started;
@@ -303,11 +303,10 @@ static bool grace_period_locked(void)
   return true;
 }
 
-/* Waits for a request.  False: no request has come for long.
- *
- * To wake the thread costs the caller a system call, which takes longer than the rest of a split.
- * So while requests come often, the thread looks for them by itself, and callers wake it only when
- * they are in a hurry. */
+/* Waits for a request.  Returns false if the thread must end: none has come for idle_time.
+ * Waking the thread costs the caller a system call, which takes longer than the other steps of a
+ * split.  So while requests come often, the thread looks for them unwoken, and a caller wakes the
+ * thread only when it is in a hurry. */
 static bool request_comes_locked(void)
 {
   for (int64_t wait = first_look; !waiter.stopping && waiter.wanted <= waiter.elapsed; wait *= 2) {
@@ -321,8 +320,8 @@ static bool request_comes_locked(void)
   return !waiter.stopping;
 }
 
-/* The thread ends when a grace period is refused, as the seccomp filter may be its own and not the
- * next thread's.  stop(), which its last signal wakes, joins it before the library is unloaded. */
+/* The thread ends when membarrier is refused, as the seccomp filter may bind this thread only, and
+ * not the next.  The last signal wakes stop(), which joins this thread. */
 static void *wait_in_place_of_callers(void *unused)
 {
   tamis__schedule_as_the_process();
@@ -352,8 +351,8 @@ static void join_last_thread(void)
     pthread_join(thread, NULL);
 }
 
-/* Called after `running` has been set, without the lock.  If no thread can be started, the requests
- * wait for the next try. */
+/* Called without the lock, after `running` has been set.  If no thread can be started, the requests
+ * wait until a later call tries again. */
 static void start_thread(void)
 {
   sigset_t all, before;
@@ -401,10 +400,10 @@ __attribute__((destructor)) static void stop(void)
 
 static bool handler_registered;
 
-/* Runs on the only thread of the child: R3. */
+/* Runs on the only thread of the child, as R3 above says. */
 static void after_fork_in_child(void)
 {
-  handler_registered = true; /* also if the fork came before begin() had noted it */
+  handler_registered = true; /* the fork may have come before begin() set this */
   atomic_store_explicit(&forked, true, memory_order_relaxed);
   pthread_mutex_init(&waiter.lock, NULL);
   monotonic_init(&waiter.more);
@@ -462,10 +461,10 @@ void tamis__backlog_destroy(struct backlog *backlog)
     release_first(backlog, &backlog->fresh);
 }
 
-/* A fork may come after any step of another thread; the child goes on from there, with a new lock.
- * If it finds the effect of a step, it must also find those of all steps before.  So the compiler
- * must keep the order of the steps, in which no block is ever in two lists.  A block that a
- * vanished thread had taken off a list is lost to the child. */
+/* A fork may come after any step of another thread.  The child goes on with the lists as they are,
+ * and with a new lock.  If the child sees the effect of a step, it must also see the effects of all
+ * earlier steps.  So the compiler must keep the order of the steps, in which no block is ever in
+ * two lists.  A block that the other thread had taken off a list is lost to the child. */
 static inline void this_order(void)
 {
   atomic_signal_fence(memory_order_seq_cst);
@@ -478,7 +477,8 @@ static void add_fresh_locked(struct backlog *backlog, struct retired *block)
   backlog->fresh = block;
 }
 
-/* Takes what may be released off the list, and lets the rest wait for its grace period. */
+/* Takes the blocks whose grace period is over off `waiting`, and returns them.  Moves the fresh
+ * blocks to `waiting`, where they wait for the next grace period. */
 static struct retired *take_elapsed_locked(struct backlog *backlog)
 {
   struct retired *elapsed = NULL, *fresh = backlog->fresh;
@@ -498,7 +498,7 @@ static struct retired *take_elapsed_locked(struct backlog *backlog)
   return elapsed;
 }
 
-/* The caller's work for the waiting thread, without the lock. */
+/* What the caller must do for the waiting thread after it has released the lock. */
 struct errand {
   bool wake, start;
 };
@@ -531,7 +531,8 @@ static void put_back(struct backlog *backlog, struct retired *block)
   pthread_mutex_unlock(&waiter.lock);
 }
 
-/* Releases blocks; those still in use wait for another grace period.  True: one was released. */
+/* Releases blocks, except those that are still in use, which wait for another grace period.
+ * Returns whether it has released one. */
 static bool release_unused(struct backlog *backlog, struct retired *elapsed)
 {
   bool released = false;
@@ -559,7 +560,7 @@ static bool release_elapsed(struct backlog *backlog, struct retired *block, bool
   return release_unused(backlog, elapsed);
 }
 
-/* Whether `times` times the backlog is large in comparison with the filter, and with `size`. */
+/* Whether `times` times the backlog is large compared with the filter and with `size`. */
 static bool backlog_is_large(const struct backlog *backlog, uint64_t size, unsigned times)
 {
   uint64_t held = times * atomic_load_explicit(&backlog->held, memory_order_relaxed);
@@ -567,7 +568,7 @@ static bool backlog_is_large(const struct backlog *backlog, uint64_t size, unsig
          held > atomic_load_explicit(backlog->bytes, memory_order_relaxed) / BACKLOG_DIVISOR;
 }
 
-/* If the backlog is large, the waiting thread or a reader lacks a core, and a short pause of the
+/* If the backlog is large, the waiting thread or a reader lacks a core.  A short pause of the
  * caller gives it one. */
 void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint64_t size,
                            bool hurry)
@@ -581,7 +582,7 @@ void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint6
   }
 }
 
-/* Relaxed: a block that another thread retires just now is left for the next call. */
+/* Relaxed: a later call finds a block that the load misses, as another thread is retiring it. */
 static bool drain(struct backlog *backlog, bool hurry)
 {
   return atomic_load_explicit(&backlog->held, memory_order_relaxed) > 0 &&

@@ -36,10 +36,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* TAMIS_INLINE_READERS: the build has found that liburcu's reader is as registered_reader_enter()
- * takes it to be.  Otherwise liburcu's functions are called, also under tools that would look into
- * the inlined steps: TSan must not see their barriers, UBSan finds that liburcu gives its
- * readers less alignment than it says, and an analyzer does not know what liburcu registers. */
+/* TAMIS_INLINE_READERS: the build has found that liburcu's reader has the form that
+ * registered_reader_enter() expects.  Otherwise liburcu's functions are called.  So they are under
+ * tools that look into the inlined steps: TSan must not see their barriers, UBSan finds that
+ * liburcu's readers are less aligned than declared, and an analyzer does not know what liburcu
+ * registers. */
 #if defined(TAMIS_SANITIZED) || defined(__clang_analyzer__)
 #undef TAMIS_INLINE_READERS
 #endif
@@ -52,17 +53,18 @@
 extern char tamis__readers; /* stands for all registered readers, as liburcu tells TSan nothing */
 #endif
 
-/* ---- readers: between entering and leaving no memory that was reachable is released ----
+/* ---- readers ----
  *
- * They read only the memory of a filter whose backlog was made before. */
+ * No memory that a reader can reach is released while the reader is inside.  A reader reads only
+ * the memory of filters whose backlog was created before it entered. */
 
 /* Where the calling thread finds its entry in liburcu's registry: liburcu's own variable once the
- * thread is registered, otherwise one of tamis__no_reader's NULLs.  (To find the thread's part of
- * liburcu's variable takes a function call, as that is another library's: so it is found once.) */
+ * thread is registered, otherwise one of tamis__no_reader's NULLs.  (Each thread finds liburcu's
+ * variable once, as this takes a function call into the other library.) */
 extern _Thread_local struct urcu_bp_reader **tamis__reader DIRECT_TLS;
 extern struct urcu_bp_reader *tamis__no_reader[2];
 
-/* In how many read sections of the library the thread is; for assert(). */
+/* The number of read sections of the library that the thread is in, for assert(). */
 extern _Thread_local unsigned tamis__read_sections;
 #if defined(NDEBUG) || defined(TAMIS_TSAN)
 #define READ_SECTIONS(change) ((void) 0)
@@ -70,20 +72,20 @@ extern _Thread_local unsigned tamis__read_sections;
 #define READ_SECTIONS(change) ((void) (tamis__read_sections change))
 #endif
 
-/* A reader gets this when it enters, and passes it on when it leaves. */
+/* What reader_enter() returns, for reader_leave(). */
 typedef struct urcu_bp_reader *reader_token;
 
-/* These serve every thread and system.  A thread's first call registers it with liburcu, which
- * takes a lock for a list insert. */
+/* These two work for every thread, on every system.  A thread's first call registers it with
+ * liburcu, which takes a lock for a list insert. */
 void tamis__reader_enter(void);
 void tamis__reader_leave(void);
 
-/* The usual case: a registered reader, on a system where the thread that waits for readers sees to
- * the barriers (membarrier).  Two plain stores to memory of the thread's own.  NULL: it is another
- * case, and nothing is done.
+/* Enters in the usual case: the thread is registered, and the thread that waits for readers sees to
+ * the barriers (membarrier).  This takes two plain stores to memory of the thread's own.  Otherwise
+ * returns NULL, and does nothing.
  *
- * Inlined, this is what urcu_bp_read_lock() and urcu_bp_read_unlock() do in that case: the lower
- * half of the reader's counter says how many sections it is in. */
+ * The inlined code does what urcu_bp_read_lock() and urcu_bp_read_unlock() do in this case: the
+ * lower half of the reader's counter says how many sections it is in. */
 static inline reader_token registered_reader_enter(void)
 {
   reader_token reader = *tamis__reader;
@@ -136,64 +138,65 @@ static inline void reader_leave(reader_token reader)
  * filters.  So a thread leaves its section before it waits, and enters again afterwards.  Meanwhile
  * something else must keep alive the memory that the thread goes on to use. */
 
-/* How a thread has left, and is to enter again. */
+/* How a thread has left its section, and must enter it again. */
 enum reader_pause { READER_OUTSIDE, READER_REGISTERED, READER_COUNTED, READER_NESTED };
 
-/* Leaves the thread's read section.  `inside`: whether it is in one of the library.  (A program
- * that uses liburcu itself may have entered another one, which does not count.) */
+/* Leaves the thread's read section.  `inside` says whether that is a section of the library.  (A
+ * program that uses liburcu itself may have entered another one, which does not count.) */
 enum reader_pause tamis__reader_pause(bool inside);
 
-/* Enters the section again, which ends as it would have ended without the pause. */
+/* Enters the section again.  The section ends as it would have ended without the pause. */
 void tamis__reader_resume(enum reader_pause pause);
 
 /* ---- backlogs ---- */
 
-/* Every retired block begins with this, which readers do not look at. */
+/* Every retired block begins with this struct, which readers do not read. */
 struct retired {
   struct retired *next;
   uint64_t size;
 };
 
-/* Takes a block that no reader can see any more.  Called from the calls below, without any lock of
- * theirs. */
+/* Releases a block that no reader can see any more.  The functions below call it without a lock. */
 typedef void backlog_release(void *owner, struct retired *block, uint64_t size);
 
-/* Whether a block is still in use after its grace period, by a thread that has paused its section.
- * Then it stays in the backlog. */
+/* Whether a thread that has paused its section still uses a block after its grace period.  Such a
+ * block stays in the backlog. */
 typedef bool backlog_in_use(const struct retired *block);
 
 /* A filter's blocks between their last use and their release. */
 struct backlog {
   backlog_release *release;
-  backlog_in_use *in_use; /* NULL: no block ever is in use */
+  backlog_in_use *in_use; /* NULL: a block is never used after its grace period */
   void *owner;
-  const _Atomic uint64_t *bytes; /* of the filter, with those in its backlog */
+  const _Atomic uint64_t *bytes; /* bytes of the filter and its backlog */
   _Atomic uint64_t held;         /* bytes in the backlog */
-  struct retired *fresh;         /* retired since `waiting` began to wait */
-  struct retired *waiting;       /* for this grace period: */
+  struct retired *fresh;         /* blocks retired since `waiting` began to wait */
+  struct retired *waiting;       /* blocks that wait for `grace_period` */
   uint64_t grace_period;
 };
 
-/* Called before a filter is made that may get a backlog later: its readers may be inside when the
- * process is forked.  False: no memory. */
+/* Called before a filter is created that may get a backlog later, because its readers may be inside
+ * when the process is forked.  Returns false if there is no memory. */
 bool tamis__readers_init(void);
 
-/* False: no memory. */
+/* Returns false if there is no memory. */
 bool tamis__backlog_init(struct backlog *backlog, backlog_release *release, void *owner,
                          const _Atomic uint64_t *bytes);
 
-/* Releases everything at once: no reader may be left, or come.  Fine after a failed init. */
+/* Releases all blocks at once.  No reader may be inside, or enter later.  May be called after a
+ * failed tamis__backlog_init(). */
 void tamis__backlog_destroy(struct backlog *backlog);
 
-/* The block is out of reach for readers that enter from now on.  `hurry`: its memory will be needed
- * soon. */
+/* Retires a block, which readers that enter from now on cannot reach. `hurry` says that its memory
+ * will be needed soon. */
 void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint64_t size,
                            bool hurry);
 
-/* Releases what no reader can see any more.  True if it has released something. */
+/* Releases the blocks that no reader can see any more.  Returns whether it has released one. */
 bool tamis__backlog_drain(struct backlog *backlog);
 
-/* The same for a caller that also needs the other blocks: their grace period begins at once. */
+/* Does the same for a caller that also needs the memory of the other blocks: their grace period
+ * begins at once. */
 bool tamis__backlog_hurry(struct backlog *backlog);
 
 #endif

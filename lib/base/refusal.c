@@ -43,11 +43,11 @@ struct rate_text tamis__rate_text(double rate)
   return out;
 }
 
-/* The least number with three digits that is not below `rate`. */
+/* The least decimal number with three significant digits that is not below `rate`. */
 static struct rate_text text_of_bound(double rate)
 {
   struct rate_text out;
-  double digits = 2 - floor(real_log(rate) / real_log(10)); /* behind the point: at least 2 */
+  double digits = 2 - floor(real_log(rate) / real_log(10)); /* digits after the point, at least 2 */
   double step = 1 / real_power(10, (unsigned) digits), n = floor(rate / step);
   do
     (void) snprintf(out.text, sizeof out.text, "%.3g", n++ * step);
@@ -56,7 +56,7 @@ static struct rate_text text_of_bound(double rate)
   return out;
 }
 
-/* Says that no capacity is legal with this rate.  (If another field is at fault, it is named once
+/* Says that no capacity is legal with this rate.  (If another field is wrong, too, it is named once
  * the capacity is not 0.) */
 static int refuse_all_capacities(const struct refusal *why, const tamis_options *options,
                                  int (*bytes_for)(const tamis_options *, uint64_t *))
@@ -74,7 +74,7 @@ static int refuse_all_capacities(const struct refusal *why, const tamis_options 
     trial.fpp = real_exp(middle);
     *(bytes_for(&trial, &bytes) == TAMIS_OK ? &legal : &refused) = middle;
   }
-  legal -= 1e-9; /* more than the bisection leaves: the lowest rate may be a round number */
+  legal -= 1e-9; /* exceeds the bisection's error: the lowest rate may be a round number */
   trial.fpp = strtod(text_of_bound(real_exp(legal)).text, NULL);
   if (bytes_for(&trial, &bytes) != TAMIS_OK)
     legal += 1e-9;
@@ -86,7 +86,7 @@ static int refuse_all_capacities(const struct refusal *why, const tamis_options 
 int tamis__refuse_capacity(const struct refusal *why, const tamis_options *options,
                            int (*bytes_for)(const tamis_options *, uint64_t *))
 {
-  if (!why || !why->text) /* the search below takes a while */
+  if (!why || !why->text) /* the search below takes long */
     return TAMIS_EINVAL;
   tamis_options trial = *options;
   uint64_t fits = 0, beyond = UINT64_C(1) << 62, bytes;

@@ -10,31 +10,31 @@
 
 #include "tamis/tamis.h"
 
-/* Where the words go.  A NULL `struct refusal *` says that no reason is wanted. */
+/* Where the reason is written.  A NULL `struct refusal *` says that no reason is wanted. */
 struct refusal {
-  char *text; /* NULL: nowhere */
+  char *text; /* NULL: no reason is wanted */
   size_t size;
 };
 
-/* Writes as snprintf() does, as far as there is room, and returns `result`. */
+/* Writes the reason as snprintf() does, as far as there is room, and returns `result`. */
 int tamis__refuse(const struct refusal *why, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The refusals that several kinds share.  `bytes_for` is the kind's: the largest capacity is found
- * by trying. */
+/* The refusals that several kinds share.  `bytes_for` is the kind's function: this one tries it to
+ * find the largest capacity. */
 int tamis__refuse_capacity(const struct refusal *why, const tamis_options *options,
                            int (*bytes_for)(const tamis_options *, uint64_t *));
-/* `lowest` is the lowest rate of filters of this kind, for which `kind` is the text. */
+/* `lowest` is the lowest rate of this kind of filter, and `kind` is its name in the text. */
 int tamis__refuse_rate(const struct refusal *why, const tamis_options *options, const char *kind,
                        double lowest);
-/* TAMIS_OK; TAMIS_EFULL: `bytes` exceed max_bytes; TAMIS_EINVAL: they exceed PTRDIFF_MAX (2 GiB
- * with 32 bits). */
+/* Returns TAMIS_OK, TAMIS_EFULL if `bytes` exceed max_bytes, or TAMIS_EINVAL if they exceed
+ * PTRDIFF_MAX (2 GiB with 32 bits). */
 int tamis__check_max_bytes(const struct refusal *why, const tamis_options *options, uint64_t bytes);
 
-/* Replaces the decimal point of the program's locale, which may have several bytes, by a point. */
+/* Replaces the decimal point of the program's locale, which may have several bytes, with a dot. */
 void tamis__use_a_point(char *number);
 
-/* A rate as the shortest number that stands for it. */
+/* A rate, as the shortest decimal number that reads back as the same value. */
 struct rate_text {
   char text[40];
 };

@@ -2,9 +2,8 @@
  *
  * Layer 1: tells ThreadSanitizer of synchronization that it cannot see.
  *
- * ConcurrencyKit's atomics are assembly, and liburcu has no annotations.  The two files that use
- * them describe each step by TSAN(call), which is nothing in other builds.  Nothing is
- * suppressed.
+ * ConcurrencyKit's atomics are assembly, and liburcu has no annotations.  The code that calls them
+ * describes each step by TSAN(call), which does nothing in other builds.  No report is suppressed.
  */
 #ifndef TAMIS_LIB_SANITIZER_H
 #define TAMIS_LIB_SANITIZER_H

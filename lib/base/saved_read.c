@@ -2,8 +2,8 @@
  *
  * Layer 1: reads the container of a saved filter.
  *
- * Exactly the bytes of the filter are read.  A block and an array are always followed by another
- * unit, at least the trailer, so a block's payload is read together with the unit that follows it.
+ * Exactly the bytes of the filter are read.  At least one unit, such as the trailer, always follows
+ * a block or an array.  So a block's payload is read together with the next unit.
  */
 #include "base/saved.h"
 
@@ -13,7 +13,7 @@
 #include <errno.h>
 
 enum {
-  FIRST_PART = SMALL(1 << 16, 256), /* of a payload: the rest gets memory when this has come */
+  FIRST_PART = SMALL(1 << 16, 256), /* of a payload; the buffer grows after it has come */
   MOST_STRIPES = 4096
 };
 
@@ -64,7 +64,7 @@ static int unpack(struct saved_reader *r, unsigned char *to, size_t size)
   return result;
 }
 
-/* Passes over bytes of the mapping, and returns where they are. */
+/* Skips bytes of the mapping, and returns where they are. */
 static const unsigned char *pass(struct saved_reader *r, uint64_t size)
 {
   if (r->mapping_size - r->at < size)
@@ -87,7 +87,7 @@ static int read_bytes(struct saved_reader *r, void *to, size_t size)
   return TAMIS_OK;
 }
 
-/* Reads `size` bytes, a multiple of a unit, of which the first unit may have been read ahead. */
+/* Reads `size` bytes, a multiple of a unit.  The first unit may have been read ahead. */
 static int take(struct saved_reader *r, unsigned char *to, size_t size)
 {
   size_t ahead = r->have_next && size ? SAVED_UNIT : 0;
@@ -96,7 +96,7 @@ static int take(struct saved_reader *r, unsigned char *to, size_t size)
   return read_bytes(r, to + ahead, size - ahead);
 }
 
-/* Where in the file the next byte is. */
+/* The offset of the next byte in the file. */
 static uint64_t position(const struct saved_reader *r)
 {
   return r->at - (r->have_next ? SAVED_UNIT : 0);
@@ -178,7 +178,7 @@ static bool options_are_possible(const tamis_options *o)
           o->layout == TAMIS_LAYOUT_WORD);
 }
 
-/* Reads the header, of a packed file unpacked. */
+/* Reads the header, and unpacks it if the file is packed. */
 static int read_header(struct saved_reader *r, unsigned char header[SAVED_HEADER])
 {
   enum { MAGIC = 8 };
@@ -188,7 +188,7 @@ static int read_header(struct saved_reader *r, unsigned char header[SAVED_HEADER
     return result == TAMIS_OK ? read_bytes(r, header + MAGIC, SAVED_HEADER - MAGIC) : result;
   r->at = 0;
   result = read_bytes(r, header, SAVED_HEADER);
-  /* No process changes what is packed. */
+  /* a live filter is never packed */
   return result == TAMIS_OK && header[16] & SAVED_LIVE ? TAMIS_ECORRUPT : result;
 }
 
@@ -227,7 +227,7 @@ int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out)
 
 /* ---- blocks ---- */
 
-/* Reads `size` bytes into the buffer, whose memory grows as they come. */
+/* Reads `size` bytes into the buffer, whose memory grows only as the bytes come. */
 static int fill_buffer(struct saved_reader *r, size_t size)
 {
   for (size_t done = 0; done < size;) {
@@ -249,7 +249,7 @@ static int fill_buffer(struct saved_reader *r, size_t size)
   return TAMIS_OK;
 }
 
-/* Reads the payload and the unit that follows. */
+/* Reads the payload of a block, and the unit that follows. */
 static int read_payload(struct saved_reader *r, size_t size, const unsigned char **out)
 {
   if (r->mapping) {
@@ -319,7 +319,8 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out)
 
 /* ---- arrays ---- */
 
-/* Doubles the memory, or takes all of it if the limit leaves no room for a later copy. */
+/* Doubles the memory.  If the limit leaves no room to copy the memory again later, takes all that
+ * is needed at once. */
 static int grow(struct saved_reader *r, struct saved_memory *m)
 {
   uint64_t next = m->bytes ? 2 * m->bytes : SAVED_CHUNK;
@@ -335,7 +336,6 @@ static int grow(struct saved_reader *r, struct saved_memory *m)
   return TAMIS_OK;
 }
 
-/* The number of bytes of an array's chunk. */
 static size_t chunk_size(uint64_t array, uint64_t begin)
 {
   return array - begin < SAVED_CHUNK ? (size_t) (array - begin) : SAVED_CHUNK;
@@ -368,7 +368,7 @@ static void sum_mapped_chunks(const unsigned char *array, uint64_t size, uint64_
                                 hash_sum(array + done, chunk_size(size, done), done / SAVED_CHUNK));
 }
 
-/* Reads the sums of an array that begins at `begin`.  *digest becomes the digest of these sums. */
+/* Reads the sums of an array that begins at `begin`.  Their digest is stored in *digest. */
 static int read_sums(struct saved_reader *r, uint64_t begin, uint64_t size, uint64_t *digest)
 {
   uint64_t sums = saved_chunks(size);
@@ -397,7 +397,7 @@ static int read_padding(struct saved_reader *r)
   return result == TAMIS_OK && !all_zero(padding, size) ? TAMIS_ECORRUPT : result;
 }
 
-/* In a mapping, nothing has been read ahead: an array comes before all blocks, or after padding. */
+/* If there is no padding, the array's first unit has been read ahead, and is given back. */
 static int map_array(struct saved_reader *r, uint64_t size, const void **out, uint64_t *digest)
 {
   if (r->have_next) {
@@ -451,7 +451,7 @@ static void release_buffer(struct saved_reader *r)
   r->buffer_size = 0;
 }
 
-/* `end` is the offset at which the trailer ends.  Its magic is checked when blocks are read. */
+/* `end` is the offset at which the trailer ends.  The magic has been checked. */
 static bool trailer_is_right(const unsigned char *trailer, uint64_t end,
                              uint64_t totals[SAVED_TOTALS])
 {

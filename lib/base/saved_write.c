@@ -2,9 +2,9 @@
  *
  * Layer 1: writes the container of a saved filter.
  *
- * The buffer has room for a chunk that is not full yet, and for one more payload.  It is emptied
- * when room is asked for, so many small blocks reach the user's function in one call.  A file that
- * is small as a whole stays there until its end, and is packed.
+ * The buffer has room for a chunk that is not full yet, and for one more payload.  The writer
+ * empties the buffer only when a caller asks for room, so many small blocks reach the user's
+ * function in one call.  A small file stays in the buffer until its end, and is packed there.
  */
 #include "base/saved.h"
 
@@ -14,7 +14,7 @@
 #include <errno.h>
 
 enum {
-  /* What may be packed is not written before the end. */
+  /* A file of at most so many bytes is not written before its end, as it may be packed. */
   KEPT = SMALL(SAVED_CHUNK, SAVED_PACKED_MOST),
   BUFFER = KEPT + SAVED_CHUNK + 2 * SAVED_ARRAY_ALIGNMENT
 };
@@ -35,13 +35,13 @@ static void flush(struct saved_writer *w, size_t size)
   w->used -= size;
 }
 
-/* How many bytes may be written: of an array, only chunks whose sum is known. */
+/* How many bytes of the buffer may be written: of an array, the chunks whose sum is known. */
 static size_t finished(const struct saved_writer *w)
 {
   return w->array_size ? w->chunk : w->used;
 }
 
-/* Makes room for `size` bytes after those in the buffer.  NULL after an error. */
+/* Makes room for `size` bytes after those in the buffer.  Returns NULL after an error. */
 static unsigned char *make_room(struct saved_writer *w, size_t size)
 {
   if (w->result == TAMIS_OK && (w->used >= KEPT || BUFFER - w->used < size)) {
@@ -59,7 +59,7 @@ static void advance(struct saved_writer *w, size_t size)
   w->at += size;
 }
 
-/* Zeros up to the next multiple of `unit`, a power of two, for which there is room. */
+/* Adds zeros up to the next multiple of `unit`, a power of two.  The buffer has room for them. */
 static void pad(struct saved_writer *w, uint64_t unit)
 {
   size_t zeros = (size_t) (-w->at & (unit - 1));
@@ -101,7 +101,7 @@ static void put_header(unsigned char *to, const struct saved_head *head)
 {
   const tamis_options *o = &head->options;
   memset(to, 0, SAVED_HEADER);
-  /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): these are no strings */
+  /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): these are not strings */
   memcpy(to, SAVED_MAGIC, 8);
   saved_put32(to + 8, SAVED_VERSION);
   saved_put32(to + 12, SAVED_HEADER);
@@ -131,7 +131,7 @@ void tamis__saved_begin(struct saved_writer *w, const struct saved_head *head)
     w->result = TAMIS_ENOMEM;
     return;
   }
-  /* A small filter touches little of the buffer. */
+  /* The file of a small filter touches little of the buffer. */
   tamis__memory_use_small_pages(&w->allocator, w->buffer, BUFFER);
   put_header(w->buffer, head);
   add_sum(w, saved_get64(w->buffer + SAVED_HEADER - 8));
@@ -160,7 +160,7 @@ static void release_sums(struct saved_writer *w)
   w->sums = NULL;
 }
 
-/* How many zeros begin there. */
+/* The number of zeros from `from` on. */
 static size_t zeros_at(const unsigned char *from, const unsigned char *end)
 {
   size_t n = 0;
@@ -169,7 +169,7 @@ static size_t zeros_at(const unsigned char *from, const unsigned char *end)
   return n;
 }
 
-/* How many bytes until three zeros begin, at most 128. */
+/* The number of bytes from `from` on until three zeros begin, at most 128. */
 static size_t literals_at(const unsigned char *from, const unsigned char *end)
 {
   size_t n = 0;
@@ -178,10 +178,10 @@ static size_t literals_at(const unsigned char *from, const unsigned char *end)
   return n;
 }
 
-/* Packs all of a file, which is in the buffer. */
+/* Packs a whole file, which is in the buffer. */
 static void pack(struct saved_writer *w)
 {
-  enum { LEAD = 256 }; /* what is written may be longer by one byte in 128 than what was read */
+  enum { LEAD = 256 }; /* packing adds at most one byte to 128, so `to` never overtakes `from` */
   const unsigned char *from = w->buffer + LEAD, *end = from + w->used;
   unsigned char *to = w->buffer + 8;
   memmove(w->buffer + LEAD, w->buffer, w->used);
@@ -293,7 +293,7 @@ void tamis__saved_array_end(struct saved_writer *w)
   if (w->used > w->chunk)
     sum_chunk(w, w->used - w->chunk);
   uint64_t begin = w->at - w->array_size, size = w->array_size;
-  w->array_size = 0; /* all may be written */
+  w->array_size = 0; /* now all bytes may be written */
   for (uint64_t done = 0; done < w->sums_bytes; done += SAVED_CHUNK) {
     uint64_t left = w->sums_bytes - done;
     size_t payload = left < SAVED_CHUNK ? (size_t) left : SAVED_CHUNK;

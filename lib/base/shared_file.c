@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Replaces a descriptor that a program would take for its standard input, output or error. */
+/* Replaces a descriptor that the program would take for its standard input, output or error. */
 static int above_standard(int fd)
 {
   if (fd < 0 || fd > STDERR_FILENO)
@@ -33,7 +33,8 @@ static int open_again(const char *path)
 
 /* ---- opening ---- */
 
-/* The file will be sealed: to make it shorter would end the processes that have mapped it. */
+/* tamis__shared_file_resize() seals the file: if it were truncated, processes that have mapped it
+ * would be killed. */
 int tamis__shared_file_in_memory(struct shared_file *file)
 {
   *file = (struct shared_file){
@@ -47,7 +48,7 @@ int tamis__shared_file_look(struct shared_file *file)
   struct stat status;
   if (fstat(file->fd, &status))
     return TAMIS_EIO;
-  errno = S_ISDIR(status.st_mode) ? EISDIR : ENODEV; /* as mmap() says it */
+  errno = S_ISDIR(status.st_mode) ? EISDIR : ENODEV; /* the error that mmap() would give */
   file->size = (uint64_t) status.st_size;
   file->device = status.st_dev;
   file->inode = status.st_ino;
@@ -71,8 +72,8 @@ static int open_descriptor_again(int fd)
   return open_again(link);
 }
 
-/* Other processes may have a descriptor of the same description, so `fd` is opened anew.  If that
- * is not possible, as without /proc, or without permission, they all share the description. */
+/* Opens `fd` anew, because other processes may have a descriptor of the same description.  If that
+ * is not possible, as without /proc or without permission, the processes share the description. */
 int tamis__shared_file_open(struct shared_file *file, const char *path, int fd)
 {
   *file = (struct shared_file){.fd = path ? open_again(path) : open_descriptor_again(fd)};
@@ -101,12 +102,12 @@ void tamis__shared_file_close(struct shared_file *file)
 /* ---- locks ---- */
 
 /* A process that may only read the file can take read locks on any byte, but no write locks.  So
- * all locks here are write locks, a wait for one looks whether a read lock is in the way, and a
- * byte is claimed if a read lock would be refused. */
+ * all locks here are write locks, a call that waits for one checks whether a read lock is in the
+ * way, and a byte counts as claimed if a read lock on it would be refused. */
 
 enum { WAIT_NANOSECONDS = 1000000 };
 
-/* Beyond the contents of any file, as programs lock those.  Claims have higher offsets. */
+/* An offset beyond the contents of all files, which programs may lock.  Claims are still higher. */
 static const uint64_t lock_offset = UINT64_C(1) << 61;
 
 static int call_lock(const struct shared_file *file, int command, struct flock *lock, short type,
@@ -129,7 +130,7 @@ bool tamis__shared_file_is_claimed(const struct shared_file *file, uint64_t offs
   return call_lock(file, F_OFD_GETLK, &lock, F_RDLCK, offset, n) || lock.l_type != F_UNLCK;
 }
 
-/* Does not wait in the kernel, which would wait for read locks, too. */
+/* Does not wait in the kernel, which would also wait for read locks. */
 int tamis__shared_file_lock(const struct shared_file *file)
 {
   struct flock lock;
@@ -166,8 +167,8 @@ int tamis__shared_file_resize(struct shared_file *file, uint64_t size)
   return TAMIS_OK;
 }
 
-/* The POSIX function for this will not do: if a file system cannot reserve space, it writes zeros
- * to the file, over bits that another process may have set. */
+/* The POSIX function for this is no substitute: if a file system cannot reserve space, it writes zeros to the
+ * file, over bits that another process may have set. */
 static int reserve(const struct shared_file *file, uint64_t begin, uint64_t end)
 {
   const int failed =
@@ -175,7 +176,7 @@ static int reserve(const struct shared_file *file, uint64_t begin, uint64_t end)
   return failed ? TAMIS_EIO : TAMIS_OK;
 }
 
-/* Also 0 if the file system does not say. */
+/* The free bytes of a file system; 0 also if it does not tell. */
 static uint64_t free_space(const struct statfs *system)
 {
   return system->f_bfree * (uint64_t) (system->f_frsize ? system->f_frsize : system->f_bsize);
@@ -188,7 +189,7 @@ static int64_t now_in_seconds(void)
   return now.tv_sec;
 }
 
-/* All accesses are relaxed: see struct refused_space. */
+/* All accesses are relaxed, because a refusal is only a hint. */
 static bool may_have_space_now(const struct shared_file *file, uint64_t bytes,
                                const struct refused_space *last)
 {
@@ -231,11 +232,10 @@ int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, u
   return result;
 }
 
-/* A tmpfs without a limit has no number of blocks, nor have systems such as /proc, which have no
- * space. */
+/* A tmpfs without a limit has zero blocks.  So have systems such as /proc, which have no space. */
 int tamis__shared_file_has_space(const struct shared_file *file, uint64_t bytes)
 {
-  enum { TMPFS = 0x01021994 }; /* as linux/magic.h has it */
+  enum { TMPFS = 0x01021994 }; /* from linux/magic.h */
   struct statfs system;
   if (fstatfs(file->fd, &system))
     return TAMIS_EIO;
@@ -309,7 +309,7 @@ int tamis__shared_file_flush(const struct shared_file *file)
   return file->in_memory || !UNINTERRUPTED(fsync(file->fd)) ? TAMIS_OK : TAMIS_EIO;
 }
 
-/* Also calls fsync(), as the pages do not say where on the disk they are. */
+/* Also calls fsync(): only that writes where on the disk the pages are. */
 int tamis__shared_file_sync(const struct shared_file *file, uint64_t end)
 {
   if (!file->in_memory && msync(file->at, (size_t) end, MS_SYNC))

@@ -4,14 +4,14 @@
  *
  * liburcu's registry has a slot for each registered thread, and grows when none is free.  liburcu
  * ends the process if it has no memory for that, so the library first tries whether there is
- * memory.  The trial takes several times as long as to register a thread.  It is not needed if a
- * slot is free.  So the library remembers slots in which threads were registered.  A slot stays
- * where it is, and is free when its thread has ended.
+ * memory.  The trial takes several times as long as the registration.  It is not needed if a slot
+ * is free.  So the library remembers slots in which threads were registered.  A slot stays where it
+ * is, and is free when its thread has ended.
  *
  * A thread claims such a slot before it registers, so that no two threads count on the same one.
- * (It may get another slot: at least as many are free as there are claims.)
+ * (The thread may get another slot: there are at least as many free slots as claims.)
  *
- * All accesses are relaxed: they decide only whether to try first; liburcu's lock does the rest.
+ * All accesses are relaxed: they only decide on the trial; liburcu's lock protects the slots.
  */
 #ifndef TAMIS_LIB_SLOTS_H
 #define TAMIS_LIB_SLOTS_H
@@ -28,7 +28,7 @@ enum {
 
 /* The slots that are remembered.  They are filled in from the first one on. */
 static struct known_slot {
-  _Atomic(const volatile int *) taken; /* by which liburcu says that a thread has the slot */
+  _Atomic(const volatile int *) taken; /* liburcu's flag: a thread has the slot */
   atomic_bool claimed;
 } known_slots[KNOWN_SLOTS];
 
@@ -39,13 +39,13 @@ static inline void slots_forget(void)
     atomic_store_explicit(&known_slots[i].taken, NULL, memory_order_relaxed);
 }
 
-/* Called by the thread that has the claim. */
+/* Called by the thread that has claimed the slot. */
 static inline void slot_release(struct known_slot *slot)
 {
   atomic_store_explicit(&slot->claimed, false, memory_order_relaxed);
 }
 
-/* NULL: none is known to be free. */
+/* Returns NULL if no slot is known to be free. */
 static inline struct known_slot *slot_claim(void)
 {
   for (struct known_slot *slot = known_slots; slot < known_slots + KNOWN_SLOTS; slot++) {
@@ -54,14 +54,14 @@ static inline struct known_slot *slot_claim(void)
       break;
     if (*taken || atomic_exchange_explicit(&slot->claimed, true, memory_order_relaxed))
       continue;
-    if (!*taken) /* still free: another thread may have taken it before the claim */
+    if (!*taken) /* another thread may have taken the slot before the claim */
       return slot;
     slot_release(slot);
   }
   return NULL;
 }
 
-/* Remembers the calling thread's slot; the thread is registered. */
+/* Remembers the slot of the calling thread, which is registered. */
 static inline void slot_remember(const volatile int *taken)
 {
   const volatile int *known = NULL;
@@ -73,7 +73,7 @@ static inline void slot_remember(const volatile int *taken)
   }
 }
 
-/* Whether liburcu can map memory for its registry; it ends the process if it cannot.  (Another
+/* Whether liburcu can map memory for its registry; if not, it would end the process.  (Another
  * thread may still take the memory in between.) */
 static inline bool registry_may_grow(void)
 {

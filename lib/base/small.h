@@ -3,9 +3,9 @@
  * Layer 0: the constants that decide where something wraps round, is full, is cut into pieces, or
  * begins anew.
  *
- * SMALL(usual, small) is `usual`.  The build for tests that defines TAMIS_SMALL has `small`, so
- * that what otherwise takes millions of keys, or 2^32 changes of one bucket, happens to every
- * filter within seconds.  A small value keeps all that the header promises.
+ * SMALL(usual, small) is `usual`.  A build for tests that defines TAMIS_SMALL uses `small`, so that
+ * events that otherwise need millions of keys, or 2^32 changes of one bucket, happen to every
+ * filter within seconds.  With small values the filter keeps all promises of the public header.
  */
 #ifndef TAMIS_LIB_SMALL_H
 #define TAMIS_LIB_SMALL_H

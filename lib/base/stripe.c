@@ -6,7 +6,7 @@
 
 #include <sched.h>
 
-/* A sleep lets a holder of lower real-time priority run, which a yield does not. */
+/* A sleep, unlike a yield, lets a holder of lower real-time priority run. */
 enum { SLEEP_NANOSECONDS = 50 * 1000 };
 
 void tamis__stripes_init(const struct stripes *stripes)
@@ -34,7 +34,7 @@ void tamis__lock_back_off(unsigned round)
 void tamis__lock_wait(struct lock *lock)
 {
   HOOK(stripe_wait);
-  /* The lock is read before each try, because a try writes to its cache line even when it fails. */
+  /* lock_is_held() comes first, because a try writes to the lock's cache line even if it fails. */
   for (unsigned round = 0; lock_is_held(lock) || !ck_spinlock_fas_trylock(&lock->held); round++)
     tamis__lock_back_off(round);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: locks, and the stripes that writers spread over.  The only user of ConcurrencyKit.
+ * Layer 1: locks, and the stripes over which writers are spread.  No other file but stripe.c uses
+ * ConcurrencyKit.
  *
  * A lock is a word that threads test and set.  A thread that finds the lock held spins for a
  * moment, then yields its time slice, then sleeps.  With more threads than cores the holder may
@@ -26,7 +27,7 @@
 
 /* ---- locks ---- */
 
-#ifndef TAMIS_WITHOUT_LOCKS /* alone/layer1.h has other ones */
+#ifndef TAMIS_WITHOUT_LOCKS /* alone/layer1.h replaces this section */
 
 #include <ck_spinlock.h>
 
@@ -44,7 +45,7 @@ enum {
   LOCK_YIELD_ROUNDS = 64 /* before the first sleep */
 };
 
-/* A round of a wait for a lock: spins, yields or sleeps.  Rounds are counted from 0. */
+/* One round of waiting for a lock: spins, yields or sleeps.  The first round has number 0. */
 void tamis__lock_back_off(unsigned round);
 
 /* A lock that is all zeros is ready for use, but TSan must be told of it. */
@@ -65,7 +66,7 @@ static inline bool lock_is_held(struct lock *lock)
   return ck_spinlock_fas_locked(&lock->held);
 }
 
-/* False: another thread holds it. */
+/* Returns false if another thread holds the lock. */
 static inline bool lock_try(struct lock *lock)
 {
   TSAN(__tsan_mutex_pre_lock(lock, __tsan_mutex_try_lock));
@@ -99,20 +100,21 @@ typedef _Atomic uint64_t version_counter;
 
 struct stripe {
   struct lock lock;
-  /* A figure that a filter keeps in its stripes, such as lanes in use.  It is written under the
-   * lock and read without.  (Relaxed: no other data depends on it.) */
+  /* A figure that a filter keeps in its stripes, such as the number of lanes in use.  It is written
+   * under the lock, and read without.  (Relaxed: no other data depends on it.) */
   _Atomic uint32_t used;
-  /* Bits 0 to 62 count the entries that have left the stripe's buckets; they never wrap round.  Bit
-   * 63 is set when the segment leaves the directory: then nothing in it may change any more. */
+  /* Bits 0 to 62 count the entries that have left the stripe's buckets, and never wrap round.  Bit
+   * 63 is set when the segment leaves the directory; then nothing in it may change any more. */
   version_counter version;
 };
 
 enum { STRIPE_LOCK_BYTES = sizeof(struct lock) };
 _Static_assert(offsetof(struct stripe, lock) == 0, "it comes first");
 
-/* A stripe with a cache line of its own.  A stripe for a part of a segment counts the segment's
- * lanes in `used`.  A stripe for a part of a whole filter counts lanes, and the copies of their
- * entries, in 64 bits here.  (Written under the lock and read without; relaxed, as `used`.) */
+/* A stripe with a cache line of its own.  If it protects a part of a segment, `used` counts the
+ * segment's lanes in use.  If it protects a part of a whole filter, `lanes` counts lanes in use,
+ * and `copies` the copies of their entries, in 64 bits.  (These, too, are written under the lock,
+ * and read without it; relaxed, as `used` is.) */
 struct padded_stripe {
   _Alignas(64) struct stripe stripe;
   _Atomic uint64_t lanes, copies;
@@ -123,10 +125,10 @@ _Static_assert(sizeof(struct padded_stripe) == 64 && offsetof(struct padded_stri
 
 struct stripes {
   struct padded_stripe *all;
-  uint64_t mask; /* number of stripes - 1; a power of two - 1 */
+  uint64_t mask; /* the number of stripes, a power of two, minus 1 */
 };
 
-/* Versions begin with 0, as the memory does. */
+/* Versions begin with 0, as the memory does, except in tests with small constants. */
 static inline void version_begin(version_counter *version)
 {
   if (SMALL(false, true))
@@ -209,8 +211,7 @@ static inline void version_bump(struct stripe *stripe)
   atomic_store_explicit(&stripe->version, version + 1, memory_order_release);
 }
 
-/* Marks that the segment leaves the directory.  The caller does this before it changes the
- * directory.
+/* Marks that the segment leaves the directory.  The caller changes the directory afterwards.
  * ORDER version.leave (seq_cst)
  *   pairs with     version.before
  *   makes visible  that what the buckets hold may be out of date
@@ -242,15 +243,15 @@ static inline uint64_t version_before(const version_counter *version)
   return atomic_load_explicit(version, memory_order_seq_cst);
 }
 
-/* Whether the segment has left the directory, for a caller that holds the stripe. */
+/* Whether the segment has left the directory.  The caller holds the stripe. */
 static inline bool stripe_has_left(struct stripe *stripe)
 {
   assert(stripe_held(stripe));
   return version_has_left(atomic_load_explicit(&stripe->version, memory_order_relaxed));
 }
 
-/* Relaxed: the load of the bucket, which comes before and acquires, has made the bump visible, and
- * coherence of the version does the rest. */
+/* Relaxed: the earlier load of the bucket acquires, and so has made the bump visible if it saw the
+ * bucket cleared.  Coherence then ensures that this load sees the bump. */
 static inline uint64_t version_after(const version_counter *version)
 {
   return atomic_load_explicit(version, memory_order_relaxed);

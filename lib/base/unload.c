@@ -4,7 +4,8 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 
-/* Weak symbols, and a look-up of dlopen: a statically linked program has none, and needs none. */
+/* A statically linked program lacks these functions, and does not need them.  So the symbols are
+ * weak, and dlopen() is looked up. */
 void tamis__keep_loaded(void (*function)(void))
 {
 #pragma weak dladdr
@@ -16,12 +17,12 @@ void tamis__keep_loaded(void (*function)(void))
     open(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* Relaxed: exit() may be called while another thread unloads a plugin.  The flag decides only
- * whether that thread waits any longer. */
+/* Relaxed: exit() may run while another thread unloads a plugin.  The flag only decides whether
+ * that thread waits any longer. */
 static _Atomic bool exit_was_called;
 
-/* Of the C++ ABI, in the C library.  A handler with a key runs in exit(), before destructors, or
- * when the second function is called with that key; it runs once. */
+/* The C library has these functions of the C++ ABI.  A handler runs once: in exit(), before
+ * destructors, or when the second function is called with its key. */
 int __cxa_atexit(void (*function)(void *), void *argument, void *key);
 void __cxa_finalize(void *key);
 
@@ -33,7 +34,7 @@ static void note_exit(void *noted)
 void tamis__watch_for_exit(void)
 {
   if (__cxa_atexit(note_exit, &exit_was_called, &exit_was_called) != 0)
-    note_exit(&exit_was_called); /* without the handler, as if the process always ended */
+    note_exit(&exit_was_called); /* without the handler, assume that the process always ends */
 }
 
 void tamis__stop_watching(void)

@@ -2,8 +2,8 @@
  *
  * Layer 1: what a plugin that contains the library needs, so that it may be unloaded.
  *
- * Threads: the first two are called once, before a thread of the library is started, and the others
- * by the destructor only.  None of them blocks.
+ * The first two functions are called once, before the library starts a thread; only the destructor
+ * calls the others.  None of them blocks.
  */
 #ifndef TAMIS_LIB_UNLOAD_H
 #define TAMIS_LIB_UNLOAD_H
@@ -19,7 +19,7 @@ void tamis__watch_for_exit(void);
 void tamis__stop_watching(void);
 
 /* Tells a destructor whether it runs because the process ends, rather than because a plugin is
- * unloaded.  True if that is not known. */
+ * unloaded.  True also if that is not known. */
 bool tamis__process_ends(void);
 
 #endif

@@ -3,22 +3,22 @@
  * Layer 0: arithmetic for eight keys of a batch at a time, by AVX-512.
  *
  * In a batch of look-ups most instructions compute: they mix hashes, find the positions of words,
- * and compare what is there.  This file does that with vectors of eight 64-bit numbers.
+ * and compare what the words hold.  This file does so with vectors of eight 64-bit numbers.
  *
- * No vector instruction reads memory that other threads may change.  Each word is read by the
- * same atomic load as in a single call, and one key's words are read before the next key's; only
- * then are the eight words put into a vector.  So the look-ups of a batch have the loads of the
- * portable code in its order, and the essays on those loads hold here, too.
+ * No vector instruction reads memory that other threads may change.  Each word is read by the same
+ * atomic load as in a single call, and one key's words are read before the next key's; only then
+ * are the eight words put into a vector.  So the look-ups of a batch make the same loads in the
+ * same order as the portable code, and the ORDER comments on those loads hold here, too.
  *
- * An instruction that gathers eight words would not do: "elements may be gathered in any order"
- * (Intel, Software Developer's Manual, volume 2, VPGATHERQQ).  But the keys of a batch are calls of
- * their own, in order.  If a batch looks up one key twice, the second read came before the first
- * one, and another thread added the key in between, then the first look-up would find the key and
- * the second one would not.  Nor do gathers pay: docs/reference/performance.md has the figures.
+ * An instruction that gathers eight words cannot be used: "elements may be gathered in any order"
+ * (Intel, Software Developer's Manual, volume 2, VPGATHERQQ).  But each key of a batch is a call of
+ * its own, in order.  If a batch looked up one key twice, its second read came before its first,
+ * and another thread added the key in between, the first look-up would find the key and the second
+ * would not.  Nor are gathers faster: docs/reference/performance.md has the figures.
  *
- * The processor decides in each batch which code runs.  Where there is no such code,
- * vectors_usable() is false and TAMIS_VECTORS is not defined: on other processors; and in builds
- * for tests in which a schedule is replayed or a sanitizer looks at each access.
+ * Each batch asks vectors_usable() whether the processor can run this code.  Without this code, it
+ * is false, and TAMIS_VECTORS is not defined: for other processors than x86-64, and in builds for
+ * tests that replay schedules or use sanitizers.
  */
 #ifndef TAMIS_LIB_VECTOR_H
 #define TAMIS_LIB_VECTOR_H
@@ -36,10 +36,10 @@ enum { VECTOR_LANES = 8 };
 /* Marks a function that uses vectors; it may be called if vectors_usable(). */
 #define VECTOR_CODE __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 
-/* Has the operators of C, which work on each lane. */
+/* The operators of C work on each lane. */
 typedef uint64_t vector __attribute__((vector_size(64)));
 
-/* A set of lanes: bit i for lane i. */
+/* A set of lanes: bit i stands for lane i. */
 typedef unsigned vector_lanes;
 
 static inline bool vectors_usable(void)
@@ -55,21 +55,20 @@ VECTOR_CODE FORCE_INLINE vector vector_of(uint64_t x)
   return (vector) _mm512_set1_epi64((long long) x);
 }
 
-/* For numbers that have been loaded one by one.  By way of memory, the vector would wait until the
- * last of them has been written there. */
+/* For numbers that have been loaded one by one.  If they went through an array in memory, the
+ * vector load would have to wait for the last store. */
 VECTOR_CODE FORCE_INLINE vector vector_from(const uint64_t x[VECTOR_LANES])
 {
   return (vector){x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]};
 }
 
-/* The lanes that n keys have.  There may be more keys than lanes. */
+/* The lanes of the first n keys.  There may be more keys than lanes. */
 FORCE_INLINE vector_lanes vector_first_lanes(size_t n)
 {
   return n < VECTOR_LANES ? (1U << n) - 1 : (1U << VECTOR_LANES) - 1;
 }
 
-/* Loads the first of n numbers.  The first one also fills the lanes for which there is no
- * number. */
+/* Loads the first n numbers, at most eight.  Unused lanes get the first number. */
 VECTOR_CODE FORCE_INLINE vector vector_load(const uint64_t *from, size_t n)
 {
   return (vector) _mm512_mask_loadu_epi64(_mm512_set1_epi64((long long) from[0]),
@@ -78,7 +77,7 @@ VECTOR_CODE FORCE_INLINE vector vector_load(const uint64_t *from, size_t n)
 
 /* ---- arithmetic ---- */
 
-/* The upper half of each product with b. */
+/* The upper half of the product of each lane and b. */
 VECTOR_CODE FORCE_INLINE vector vector_upper_half(vector a, uint64_t b)
 {
   const __m512i low = (__m512i) vector_of(b & UINT32_MAX), high = (__m512i) vector_of(b >> 32);
@@ -102,7 +101,7 @@ VECTOR_CODE FORCE_INLINE vector vector_rotate_left(vector x, vector by)
   return (vector) _mm512_rolv_epi64((__m512i) x, (__m512i) by);
 }
 
-/* hash_mix() */
+/* hash_mix() in each lane. */
 VECTOR_CODE FORCE_INLINE vector vector_mix(const struct hash_keys *keys, vector hash)
 {
   vector x = hash ^ vector_of(keys->mix[0]);
@@ -110,7 +109,7 @@ VECTOR_CODE FORCE_INLINE vector vector_mix(const struct hash_keys *keys, vector 
          vector_of(keys->mix[1]);
 }
 
-/* hash_spread() */
+/* hash_spread() in each lane. */
 VECTOR_CODE FORCE_INLINE vector vector_spread(vector x)
 {
   return (x ^ x >> 32) * vector_of(HASH_MULTIPLIER);
@@ -123,14 +122,14 @@ VECTOR_CODE FORCE_INLINE vector_lanes vector_zero_lanes(vector x)
   return _mm512_testn_epi64_mask((__m512i) x, (__m512i) x);
 }
 
-/* The same vector with another number in some lanes. */
+/* Replaces the numbers in some lanes. */
 VECTOR_CODE FORCE_INLINE vector vector_replace(vector x, vector_lanes lanes, uint64_t number)
 {
   return (vector) _mm512_mask_set1_epi64((__m512i) x, (__mmask8) lanes, (long long) number);
 }
 
-/* Writes for each of at most eight keys whether it is among `in`.  Returns how many are.  `found`
- * may be NULL. */
+/* Writes for each of n keys, at most eight, whether its lane is in `in`.  Returns the number of
+ * keys that are.  `found` may be NULL. */
 VECTOR_CODE FORCE_INLINE size_t vector_found(vector_lanes in, size_t n, bool *found)
 {
   const vector_lanes asked = vector_first_lanes(n);

@@ -2,7 +2,7 @@
  *
  * Layer 1: the 64-bit words that hold bits and buckets, and that threads share.
  *
- * Every access to a word that other threads know goes through this file.
+ * Every access to a word that several threads can reach goes through this file.
  */
 #ifndef TAMIS_LIB_WORD_H
 #define TAMIS_LIB_WORD_H

@@ -21,7 +21,8 @@
 #include <string.h>
 
 enum {
-  COUNT_BITS = SMALL(21, 3), /* bits of the count in a 32-bit exception; the rest is the lane */
+  /* Bits of the count in a 32-bit exception; the other bits are the lane. */
+  COUNT_BITS = SMALL(21, 3),
   WIDE_COUNT_BITS = 53
 };
 
@@ -32,11 +33,11 @@ typedef uint16_t block_figure;
 #endif
 
 struct count_block {
-  block_figure bytes;      /* size of the block */
-  block_figure refused;    /* of the larger block for which memory was refused last; 0: none was */
+  block_figure bytes;      /* size of this struct and all that follows it */
+  block_figure refused;    /* size of the larger block for which memory was last refused; 0: none */
   block_figure live;       /* lanes with a count */
-  block_figure exceptions; /* how many exceptions there are */
-  block_figure changes;    /* how many counts changed since it was encoded */
+  block_figure exceptions; /* the number of exceptions */
+  block_figure changes;    /* count changes since the block was last encoded */
   uint8_t bits;            /* width of a code */
   bool wide;               /* an exception has 64 bits, not 32 */
   uint64_t words[];        /* the codes, then the exceptions */
@@ -96,10 +97,10 @@ static inline void code_set(struct count_block *b, size_t i, uint64_t code)
     first[1] = (first[1] & ~(code_mask(b) >> (64 - shift))) | code >> (64 - shift);
 }
 
-/* Writes the codes of a block one after the other. */
+/* Writes the codes of a block in order. */
 struct code_writer {
   uint64_t *next;
-  uint64_t begun; /* the word for *next, of which `used` bits are complete */
+  uint64_t begun; /* the unfinished word for *next, with `used` bits */
   unsigned used, bits;
 };
 
@@ -120,13 +121,13 @@ static inline void code_write_rest(const struct code_writer *w)
     *w->next = w->begun;
 }
 
-/* The code for a count; 0: the count has no code. */
+/* The code for a count, or 0 if the count has no code. */
 static inline uint64_t code_for(const struct count_block *b, uint64_t count)
 {
   return count <= code_mask(b) ? count : 0;
 }
 
-/* ---- exceptions: a position and a count in one number, sorted ---- */
+/* ---- exceptions: sorted numbers, each with a position and a count ---- */
 
 static inline void *slots_of(const struct count_block *b, size_t positions)
 {
@@ -174,7 +175,7 @@ static inline uint64_t slot_count(const struct count_block *b, const void *slots
   return slot_get(b, slots, j) & ((UINT64_C(1) << count_bits(b->wide)) - 1);
 }
 
-/* The first exception whose position is at least i; b->exceptions if there is none. */
+/* The index of the first exception whose position is at least i, or b->exceptions. */
 static inline size_t slot_seek(const struct count_block *b, const void *slots, size_t i)
 {
   size_t first = 0, n = b->exceptions;
@@ -215,7 +216,7 @@ enum { COUNTS_AT_ONCE = 64 };
 struct count_reader {
   const struct count_block *b;
   const void *slots;
-  size_t exception, at, positions; /* next exception, next lane, number of lanes */
+  size_t exception, at, positions; /* the next exception, the next lane, and the number of lanes */
 };
 
 static inline struct count_reader count_reader_begin(const struct count_block *b, size_t positions)
@@ -223,7 +224,7 @@ static inline struct count_reader count_reader_begin(const struct count_block *b
   return (struct count_reader){.b = b, .slots = slots_of(b, positions), .positions = positions};
 }
 
-/* Reads the next counts.  Returns their number; 0: no count is left. */
+/* Reads the next counts.  Returns their number, or 0 if none is left. */
 size_t tamis__counts_read(struct count_reader *r, uint64_t counts[COUNTS_AT_ONCE]);
 
 #endif

@@ -9,10 +9,10 @@
 
 enum {
   MAX_BITS = SMALL(21, 2),    /* the widest code; larger counts are exceptions */
-  FEWEST_SLOTS = SMALL(8, 1), /* least number of spare exceptions of a new block */
-  SPARSE_PART =
-      SMALL(32, 4), /* with counts in at most this part of the lanes, all are exceptions */
-  MOST_COPIED = SMALL(2048, 64) /* bytes of a block that is encoded anew in place */
+  FEWEST_SLOTS = SMALL(8, 1), /* the fewest spare exceptions of a new block */
+  SPARSE_PART = SMALL(32, 4), /* if at most this part of the lanes has counts, all are exceptions */
+  /* Most bytes of a block that is encoded in place from its own counts. */
+  MOST_COPIED = SMALL(2048, 64)
 };
 
 /* How a block's counts are stored. */
@@ -40,7 +40,8 @@ NEVER_INLINE size_t tamis__counts_read(struct count_reader *r, uint64_t counts[C
   return n;
 }
 
-/* `next` points to the next counts: in the array if there is one, otherwise in `copy`, decoded. */
+/* Reads the counts of a source.  `next` points into the source's array or, if it has none, to
+ * `copy`, where the counts of a block have been decoded. */
 struct source_reader {
   const struct counts_source *from;
   const uint64_t *next;
@@ -54,7 +55,7 @@ static void read_source(struct source_reader *r, const struct counts_source *fro
   r->block = count_reader_begin(from->block ? from->block : &no_counts, positions);
 }
 
-/* Makes r->next point to the next counts.  Returns their number; 0: no count is left. */
+/* Makes r->next point to the next counts.  Returns their number, or 0 if none is left. */
 static size_t next_counts(struct source_reader *r)
 {
   const struct counts_source *from = r->from;
@@ -71,8 +72,8 @@ _Static_assert(COUNTS_AT_ONCE == 64, "so many bits has a word of counts_source.k
 
 /* ---- the choice of a frame ---- */
 
-/* The number of exceptions that a block gets room for.  With `spare`, that includes as many as will
- * probably be added before another frame is better. */
+/* The number of exceptions for which a block gets room.  With `spare`, this includes as many as
+ * will probably be added before another frame is better. */
 static size_t slots_for(size_t positions, const struct frame *frame, bool spare)
 {
   if (!spare)
@@ -89,7 +90,7 @@ static size_t frame_bytes(size_t positions, const struct frame *frame, bool spar
   return bytes_for(positions, frame->bits, frame->wide, slots_for(positions, frame, spare));
 }
 
-/* The frame that takes the fewest bytes.  A code of n bits serves all counts of up to n bits. */
+/* The frame that takes the fewest bytes.  Codes of n bits serve all counts of up to n bits. */
 static NEVER_INLINE struct frame choose_frame(size_t positions, const struct counts_source *from,
                                               bool spare)
 {
@@ -116,8 +117,8 @@ static NEVER_INLINE struct frame choose_frame(size_t positions, const struct cou
 
 /* ---- blocks ---- */
 
-/* Encodes a block from counts that are not its own.  (Never inlined, nor is choose_frame(), so that
- * the arrays of both are not on the stack at the same time.) */
+/* Encodes a block from counts that are not stored in it.  (NEVER_INLINE, as for choose_frame(),
+ * keeps the arrays of both off the stack at the same time.) */
 static NEVER_INLINE void encode(struct count_block *b, size_t positions, const struct frame *frame,
                                 const struct counts_source *from)
 {
@@ -142,14 +143,14 @@ static NEVER_INLINE void encode(struct count_block *b, size_t positions, const s
   code_write_rest(&writer);
 }
 
-/* Whether a block can be encoded anew in place.  If its own counts are the source, it is copied to
+/* Whether a block can be encoded in place.  If its own counts are the source, they are copied to
  * the stack first, so it must be small.  Blocks with counts below 2^7 are always small enough. */
 static bool can_stay(const struct count_block *b, const struct counts_source *from)
 {
   return from->block != b || b->bytes <= MOST_COPIED;
 }
 
-/* Encodes a block, also from its own counts. */
+/* Encodes a block, perhaps from its own counts. */
 static NEVER_INLINE void encode_anywhere(struct count_block *b, size_t positions,
                                          const struct frame *frame,
                                          const struct counts_source *from)
@@ -170,7 +171,7 @@ static void release_block(struct table_counts *d, const struct counts_memory *me
   d->block[block] = NULL;
 }
 
-/* Keeps the old block if the counts fit into it and a new one would be hardly smaller. */
+/* Keeps the old block if the counts fit into it and a new block would be hardly smaller. */
 bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
                          const struct counts_source *from, bool spare)
 {
@@ -206,13 +207,13 @@ bool tamis__counts_write(struct table_counts *d, const struct counts_memory *mem
   return true;
 }
 
-/* Whether room for more exceptions takes fewer bytes than codes, or wider codes. */
+/* Whether the block has so few exceptions that room for more takes fewer bytes than wider codes. */
 static bool has_few_exceptions(const struct count_block *b, size_t positions)
 {
   return b->exceptions < positions / SPARSE_PART;
 }
 
-/* Moves the codes and exceptions of a block into a larger one.  False: memory was refused. */
+/* Moves the codes and exceptions of a block to a larger one.  False: memory was refused. */
 static bool extend(struct table_counts *d, const struct counts_memory *memory, unsigned block)
 {
   const struct count_block *old = d->block[block] ? d->block[block] : &no_counts;
@@ -233,13 +234,13 @@ static bool extend(struct table_counts *d, const struct counts_memory *memory, u
 
 /* ---- single counts ---- */
 
-/* A block is encoded anew after so many changes. */
+/* A block is encoded again after so many changes. */
 static size_t most_changes(size_t positions)
 {
   return 2 * positions;
 }
 
-/* Whether the block can take the count without being encoded anew. */
+/* Whether the block can take the count without being encoded again. */
 static bool has_room(const struct count_block *b, size_t positions, size_t i, uint64_t count)
 {
   if (!count || code_for(b, count))
@@ -269,7 +270,7 @@ static void drop_exception(struct count_block *b, size_t positions, size_t i)
   b->exceptions--;
 }
 
-/* Whether the count is no exception: it is 0 or has a code. */
+/* Whether the count needs no exception: it is 0 or has a code. */
 static bool has_no_slot(const struct count_block *b, uint64_t count)
 {
   return !count || code_for(b, count);
@@ -285,7 +286,7 @@ static void put(struct count_block *b, size_t positions, size_t i, uint64_t from
     drop_exception(b, positions, i);
 }
 
-/* Encodes a block anew, with the given count for lane i. */
+/* Encodes a block again, with the given count for lane i. */
 static bool encode_anew(struct table_counts *d, const struct counts_memory *memory, unsigned block,
                         size_t i, uint64_t count, bool spare)
 {
@@ -331,7 +332,7 @@ bool tamis__counts_step(struct table_counts *d, uint64_t bucket, unsigned lane, 
   struct count_block *b = d->block[bucket / COUNTS_BUCKETS];
   if (!b || b->changes >= most_changes(positions))
     return false;
-  if (more >> 63) /* `more` is negative: the counts may fit in less memory then */
+  if (more >> 63) /* `more` is negative, so the counts may then fit in less memory */
     b->refused = 0;
   uint64_t old = code_get(b, i);
   if (!old && b->exceptions) {

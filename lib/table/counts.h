@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: the duplicate counts of a table, one for each lane.  A count says how many copies of the
- * lane's entry there are besides the one in the lane.
+ * Layer 0: the duplicate counts of a table, one for each lane.  A count is the number of further
+ * copies of the lane's entry, in addition to the one in the lane.
  *
  *    struct table_counts ──► block 0    the counts of 256 buckets
  *                            block 1    NULL: none of its lanes has a count
@@ -16,7 +16,7 @@
  *
  * choose_frame() in counts.c chooses the width of the codes that takes the fewest bytes for the
  * counts in the block.  A block with few counts has codes of 0 bits: it is a list of exceptions.  A
- * block is encoded anew when another exception does not fit, and after many changes.
+ * block is encoded again when another exception does not fit, and after many changes.
  *
  * A lower count never takes more room than a higher one, so a remove never needs memory.
  *
@@ -40,14 +40,14 @@ enum {
 struct count_block;
 
 struct table_counts {
-  uint64_t buckets; /* in the table */
-  uint64_t live;    /* how many lanes have a count */
-  uint32_t lanes;   /* in a bucket */
+  uint64_t buckets; /* buckets of the table */
+  uint64_t live;    /* the number of lanes that have a count */
+  uint32_t lanes;   /* lanes in a bucket */
   struct count_block *block[];
 };
 
-/* The owner's allocator.  allocate() returns zeroed memory, or NULL if it refuses.  fits() says
- * beforehand whether allocate() would refuse a size; it may be NULL. */
+/* The owner's allocator.  allocate() returns zeroed memory, or NULL if it refuses.  fits(), which
+ * may be NULL, says in advance whether allocate() would accept a size. */
 struct counts_memory {
   bool (*fits)(void *context, uint64_t size);
   void *(*allocate)(void *context, uint64_t size);
@@ -55,26 +55,26 @@ struct counts_memory {
   void *context;
 };
 
-/* The bytes of the object for a table of so many buckets, without blocks. */
+/* The size of the object, without its blocks, for a table of so many buckets. */
 uint64_t tamis__counts_bytes(uint64_t buckets);
 
-/* Initializes zeroed memory of that size as an object without counts. */
+/* Initializes an object without counts in zeroed memory. */
 void tamis__counts_init(struct table_counts *d, uint64_t buckets, uint32_t lanes);
 
-/* Releases all blocks: no lane has a count any more. */
+/* Releases all blocks, so that no lane has a count. */
 void tamis__counts_clear(struct table_counts *d, const struct counts_memory *memory);
 
-/* The count of a lane; 0: the lane has none. */
+/* The count of a lane, or 0 if the lane has none. */
 uint64_t tamis__counts_get(const struct table_counts *d, uint64_t bucket, unsigned lane);
 
-/* Changes the count of a lane from `from` to `to`, which is below 2^53.  False: memory was refused,
- * and nothing has changed.  A lower count needs no memory. */
+/* Changes the count of a lane from `from` to `to`, which is below 2^53.  Returns false, and changes
+ * nothing, if memory was refused.  A lower count needs no memory. */
 bool tamis__counts_change(struct table_counts *d, const struct counts_memory *memory,
                           uint64_t bucket, unsigned lane, uint64_t from, uint64_t to);
 
 /* Adds `more` to the count of a lane, modulo 2^64, in the cases that need no allocation: the code
- * or the exception of the lane takes the sum, or a lane without a count gets a code.  False: this
- * is another case, and nothing has changed. */
+ * or the exception of the lane takes the sum, or a lane without a count gets a code.  Returns
+ * false, and changes nothing, in all other cases. */
 bool tamis__counts_step(struct table_counts *d, uint64_t bucket, unsigned lane, uint64_t more);
 
 unsigned tamis__counts_blocks(const struct table_counts *d);
@@ -89,12 +89,12 @@ static inline size_t counts_positions(const struct table_counts *d)
 /* The counts to encode in a block.  The encoder reads a few at a time, because all of them would
  * not fit on a small stack.  A lane of the block's bucket b has the index b * lanes + lane. */
 struct counts_source {
-  /* All counts, by index; the other members are not read.  Or NULL: */
+  /* all counts, by index; if not NULL, the other members are not read */
   const uint64_t *array;
-  /* Take the counts of this block, of any object (NULL: all are 0), and make two changes: */
+  /* the counts are those of `block`, of any table (NULL: all are 0), with two changes */
   const struct count_block *block;
-  const uint64_t *kept;  /* lanes whose bit is 0 have no count; NULL: no such change */
-  const uint64_t *count; /* the count of the lane with the index `at`; NULL: no such change */
+  const uint64_t *kept;  /* a lane whose bit is 0 has no count; NULL: no such change */
+  const uint64_t *count; /* the lane with index `at` has *count; NULL: no such change */
   size_t at;
 };
 
@@ -103,12 +103,12 @@ static inline struct counts_source counts_of_array(const uint64_t counts[COUNTS_
   return (struct counts_source){.array = counts};
 }
 
-/* Encodes a block.  `spare`: it gets room for further exceptions; otherwise it takes the fewest
- * bytes.  False: memory was refused, and nothing has changed. */
+/* Encodes a block: with `spare`, in a few more bytes than needed, as room for further exceptions.
+ * Returns false, and changes nothing, if memory was refused. */
 bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
                          const struct counts_source *from, bool spare);
 
-/* A read-only copy of the object and its blocks, in one piece of memory of that size. */
+/* Makes a read-only copy of the object and its blocks, in one piece of memory of that size. */
 uint64_t tamis__counts_copy_bytes(const struct table_counts *d);
 void tamis__counts_copy(const struct table_counts *d, struct table_counts *to);
 

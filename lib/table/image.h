@@ -2,13 +2,13 @@
  *
  * Layer 1: the image of a table in a file: its words, and its counts (docs/reference/format.md).
  *
- * Words stand in arrays and in blocks, each as a number of 64 bits.
+ * A word is written as a number of 64 bits, in an array or in a block.
  *
- * Counts stand in blocks that follow the words.  Each block has the counts of IMAGE_COUNTED words.
- * A count is written as two numbers: the number of lanes, in use or not, between it and the count
- * before (or the block's first lane), and the count itself.  Each byte of a number has seven of its
- * bits, the lowest bits first; the highest bit of the byte is set in all bytes but the last.  A
- * number is below 2^56, and its last byte is 0 only if the number is 0.
+ * Counts are written in blocks that follow the words.  Each block has the counts of IMAGE_COUNTED
+ * words.  A count is written as two numbers: the number of lanes, in use or not, between it and the
+ * count before (or the block's first lane), and the count itself.  Each byte of a number has seven
+ * of its bits, the lowest bits first; the highest bit of the byte is set in all bytes but the last.
+ * A number is below 2^56.  Its last byte is 0 only if the number is 0.
  */
 #ifndef TAMIS_LIB_TABLE_IMAGE_H
 #define TAMIS_LIB_TABLE_IMAGE_H
@@ -18,20 +18,20 @@
 #include "table/lanes.h"
 
 enum {
-  /* A block of the counts of a table.  Meanings: number of the table, first word, 0, 0. */
+  /* A block of a table's counts.  Its meanings: number of the table, first word, 0, 0. */
   SAVED_COUNTS = SAVED_KIND_BLOCKS + 3,
   IMAGE_COUNTED = SMALL(4096, 8),          /* words whose counts share a block */
-  IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8),   /* numbers in a block of a row */
-  NUMBER_BYTES = 8,                        /* bytes of the longest number */
-  IMAGE_COUNT_BYTES = 2 * NUMBER_BYTES,    /* bytes of a count: two numbers; */
-  IMAGE_COUNT_IN_BLOCK = 3 + NUMBER_BYTES, /* in a block: its lanes have low numbers */
+  IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8),   /* most numbers in a block of a row */
+  NUMBER_BYTES = 8,                        /* most bytes of a number */
+  IMAGE_COUNT_BYTES = 2 * NUMBER_BYTES,    /* most bytes of a count */
+  IMAGE_COUNT_IN_BLOCK = 3 + NUMBER_BYTES, /* the same in a block, where lanes have low numbers */
 };
 
-/* Counts are lower than this. */
+/* All counts are below this number. */
 static const uint64_t saved_most_copies = UINT64_C(1) << 53;
 
-/* A union is refused if both filters together have this many copies.  The distance to
- * saved_most_copies is enough for unions that run at the same time, and for any number of adds. */
+/* A union is refused if both filters together have so many copies.  Up to saved_most_copies there
+ * is room for unions that run at the same time, and for any number of adds. */
 static const uint64_t saved_most_united = UINT64_C(1) << 48;
 
 /* ---- words ---- */
@@ -48,7 +48,7 @@ static inline void image_get(uint64_t *words, const unsigned char *from, uint64_
     words[i] = saved_get64(from + i * 8);
 }
 
-/* Appends words to the array that is being written; `words` NULL: zeros. */
+/* Appends words to the array that is being written.  If `words` is NULL, appends zeros. */
 void tamis__image_add(struct saved_writer *w, const uint64_t *words, uint64_t n);
 
 /* Writes a block of words. */
@@ -59,13 +59,12 @@ void tamis__image_block(struct saved_writer *w, uint32_t type,
 bool tamis__image_is(const struct saved_block *block, uint32_t type,
                      const uint64_t meanings[SAVED_MEANINGS], uint64_t n);
 
-/* Writes a row of numbers that belongs to a table: blocks of IMAGE_ROW numbers, of which the last
- * may be shorter.  Meanings of a block: number of the table, index of the block's first number. */
+/* Writes a row of numbers for a table, in blocks of IMAGE_ROW numbers; the last may be shorter.  A
+ * block's meanings: number of the table, index of the block's first number. */
 void tamis__image_row(struct saved_writer *w, uint32_t type, uint64_t table,
                       const uint64_t *numbers, uint64_t n);
 
-/* Reads the next block of a row of `n` numbers, of which *done have been read, and updates
- * *done. */
+/* Reads the next block of a row of `n` numbers.  *done counts the numbers that have been read. */
 int tamis__image_read_row(struct saved_reader *r, uint32_t type, uint64_t table, uint64_t n,
                           uint64_t *done, struct saved_block *block);
 
@@ -79,7 +78,7 @@ static inline unsigned char *number_put(unsigned char *to, uint64_t x)
   return to;
 }
 
-/* Reads the number at *at, and moves *at behind it.  False: no valid number ends before `end`. */
+/* Reads the number at *at, and advances *at.  False: no valid number ends before `end`. */
 static inline bool number_get(const unsigned char **at, const unsigned char *end, uint64_t *out)
 {
   *out = 0;
@@ -99,7 +98,7 @@ struct lane_counts {
   uint64_t next; /* the lane after that of the last count */
 };
 
-/* The caller has reserved IMAGE_COUNT_BYTES. */
+/* The caller has reserved IMAGE_COUNT_BYTES bytes. */
 static inline void lane_counts_add(struct lane_counts *counts, uint64_t lane, uint64_t count)
 {
   unsigned char *to = counts->bytes + counts->size;
@@ -108,7 +107,7 @@ static inline void lane_counts_add(struct lane_counts *counts, uint64_t lane, ui
   counts->next = lane + 1;
 }
 
-/* Makes room for `more` bytes.  False: memory was refused. */
+/* Makes room for `more` bytes.  Returns false if memory was refused. */
 bool tamis__lane_counts_reserve(struct lane_counts *counts, const tamis_allocator *allocator,
                                 size_t more);
 void tamis__lane_counts_release(struct lane_counts *counts, const tamis_allocator *allocator);
@@ -121,7 +120,7 @@ struct lane_counts_reader {
   bool wrong;                    /* the bytes at `at` are not a count */
 };
 
-/* Begins at the byte `from`; `next` is the value of counts->next when that byte was written. */
+/* Begins to read at offset `from`.  `next` is what counts->next was when it was written. */
 static inline struct lane_counts_reader lane_counts_read(const struct lane_counts *counts,
                                                          size_t from, uint64_t next)
 {
@@ -129,7 +128,8 @@ static inline struct lane_counts_reader lane_counts_read(const struct lane_count
       .at = counts->bytes + from, .end = counts->bytes + counts->size, .next = next};
 }
 
-/* False: no count is left, or (in a file) the next count is not valid: then r->wrong is set. */
+/* Reads the next count.  Returns false if no count is left, or if the bytes are not a valid count,
+ * as they may be in a file; then r->wrong is set. */
 static inline bool lane_counts_next(struct lane_counts_reader *r)
 {
   uint64_t skip;
@@ -142,8 +142,8 @@ static inline bool lane_counts_next(struct lane_counts_reader *r)
   return !r->wrong;
 }
 
-/* Gives counts to one plane or several, block by block; a block of a plane has `lanes` lanes.
- * `give` gets a block's first lane, and the counts of all its lanes, which it may change. */
+/* Passes counts to `give`, one block of `lanes` lanes after the other, for one or several planes.
+ * `give` gets the block's first lane, and the counts of all its lanes, which it may change. */
 int tamis__image_give(struct lane_counts_reader r, unsigned lanes,
                       int (*give)(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS]),
                       void *context);
@@ -153,7 +153,7 @@ int tamis__image_give(struct lane_counts_reader r, unsigned lanes,
 /* A writer of blocks of counts.  The caller sets the first four members, and zeroes the others. */
 struct image_counts {
   struct saved_writer *w;
-  uint64_t table, words; /* the table's number, and its number of words */
+  uint64_t table, words; /* number of the table, and how many words it has */
   unsigned lanes;        /* lanes in a word */
   uint64_t first;        /* first word of the current block */
   uint64_t copies;       /* the sum of all counts */
@@ -171,10 +171,10 @@ struct image_table {
   const uint64_t *words;
   uint64_t n; /* words */
   uint64_t table;
-  uint64_t first, end; /* the words of the block that was read last: first, and one past the last */
+  uint64_t first, end; /* first word of the last block that was read, and the word after its last */
 };
 
-/* Reads the next block if it is a block of counts; otherwise returns TAMIS_ABSENT. */
+/* Reads the next block if it is a block of counts, otherwise returns TAMIS_ABSENT. */
 int tamis__image_read_counts(struct saved_reader *r, struct image_table *t,
                              struct lane_counts_reader *out);
 
@@ -182,7 +182,7 @@ int tamis__image_read_counts(struct saved_reader *r, struct image_table *t,
 bool tamis__image_check_counts(const struct image_table *t, struct lane_counts_reader counts,
                                uint64_t *copies);
 
-/* The two functions above in one. */
+/* Calls the two functions above. */
 static inline int image_load_counts(struct saved_reader *r, struct image_table *t,
                                     struct lane_counts_reader *out, uint64_t *copies)
 {

@@ -7,7 +7,7 @@
  *    │ 0│    lane b - 1       │         │       lane 0        │    b lanes of w bits
  *    └──┴─────────────────────┴─ ─ ─ ─ ─┴─────────────────────┘
  *
- * An empty lane is 0; a lane in use is not.
+ * An empty lane is 0.  A lane in use is not 0.
  *
  * A *set of lanes* is a word, too: the highest bit of each lane says whether the lane is in the
  * set.  The functions here compare all lanes of a bucket at once, without a branch.  One body of
@@ -28,7 +28,7 @@ struct lane_shape {
   uint8_t width;       /* w: bits of a lane */
   uint8_t lanes;       /* b: lanes in a word */
   uint8_t shift;       /* 64 - w: a right shift that moves the upper w bits of a word to lane 0 */
-  bool ages;           /* whether entries have a marker and age: cuckoo/bucket.h */
+  bool ages;           /* entries have a marker and an age: cuckoo/bucket.h */
   uint16_t reciprocal; /* 2^16 / w, rounded up: divides numbers below 2^6 exactly */
   uint64_t low, high;  /* the lowest and the highest bit of each lane */
 };
@@ -74,8 +74,7 @@ static inline unsigned lanes_first(const struct lane_shape *s, uint64_t set)
   return (unsigned) __builtin_ctzll(set) * s->reciprocal >> 16;
 }
 
-/* A bucket's value with an entry in the lowest of its empty lanes, of which there is at least
- * one. */
+/* A bucket's value with an entry added in the lowest empty lane.  `empty` has at least one lane. */
 static inline uint64_t lanes_fill_first(const struct lane_shape *s, uint64_t value, uint64_t empty,
                                         uint64_t entry)
 {
@@ -88,7 +87,7 @@ static inline unsigned lanes_count(uint64_t set)
 }
 
 /* Whether set `a` has as many lanes as `b`, or more.  The highest lane of each product is a number
- * of lanes.  (Processors without an instruction for it count bits much more slowly.) */
+ * of lanes.  (This is faster than counting bits without an instruction.) */
 static inline bool lanes_as_many(const struct lane_shape *s, uint64_t a, uint64_t b)
 {
   const unsigned highest = s->width * (s->lanes - 1U);
@@ -96,16 +95,16 @@ static inline bool lanes_as_many(const struct lane_shape *s, uint64_t a, uint64_
   return (in_a >> highest & lane_bits(s->width)) >= (in_b >> highest & lane_bits(s->width));
 }
 
-/* The bits of all lanes of a set. */
+/* All bits of the lanes in a set. */
 static inline uint64_t lanes_bits(const struct lane_shape *s, uint64_t set)
 {
   return set - (set >> (s->width - 1)) + set;
 }
 
-/* The lanes that are not 0.  `units` has the lowest bit of each lane that counts: lower bits are
- * ignored.  The sum of a lane's bits below its highest bit and of as many ones carries into the
- * highest bit, unless all these bits are 0.  No carry leaves a lane, because the highest bits are
- * not part of the sum. */
+/* The set of lanes that are not 0.  `units` has in each lane the lowest bit that counts: lower bits
+ * are ignored.  Take a lane's bits below its highest bit, and add as many ones.  The sum carries
+ * into the highest bit unless all these bits are 0.  No carry leaves a lane, because the highest
+ * bits are not part of the sum. */
 static inline uint64_t lanes_not_zero(uint64_t units, uint64_t high, uint64_t value)
 {
   uint64_t below = high - units;

@@ -32,7 +32,7 @@ double tamis__table_load_deviation(const struct table_load *load, unsigned lanes
   return fmax(load->deviation, small);
 }
 
-/* Keys that are too many for a set of buckets do not fit, however empty the other buckets are.
+/* If a set of buckets gets too many keys, they do not fit, however empty the other buckets are.
  * With M lower and M upper buckets, the n keys of a segment have both buckets in a given set of i
  * lower and j upper ones with a probability of i j / M^2 each.  So, by a union bound over all sets
  * of buckets and of keys, the expected number of sets with too many keys is at most, with k = (i +
@@ -40,7 +40,7 @@ double tamis__table_load_deviation(const struct table_load *load, unsigned lanes
  *
  *    M^i / i! M^j / j! C(n, k) (i j / M^2)^k,  and E C(n, k) <= m^k / k!
  *
- * Larger sets are part of the load at which a table is full, as it was measured. */
+ * The measured load factors include the effect of larger sets. */
 double tamis__overfull_sets(unsigned lanes, double half, double segments, double mean)
 {
   enum { FEW = 3 };

@@ -11,31 +11,31 @@
 #include <stdbool.h>
 
 /* A table of fixed size may refuse a key before its capacity with a probability, over the seeds, of
- * 10^-9: half of that because the load factor is low, half because a few buckets are overfull. */
+ * 10^-9: half of that because of a low load factor, and half because a few buckets are overfull. */
 static const double load_early = 0.5e-9;
 
-/* A normal distribution exceeds its mean by so many deviations with probability load_early. */
+/* So many standard deviations above its mean, a normal distribution has a tail of load_early. */
 static const double load_early_deviations = 6.11;
 
 struct table_load {
   double mean;      /* the mean load factor of 4096 buckets */
-  double fall;      /* decrease of the mean for each doubling of the buckets */
+  double fall;      /* the decrease of the mean with each doubling of the buckets */
   double deviation; /* the standard deviation in a large segment */
 };
 
-/* The load factor with buckets of 2 to 8 lanes.  `thorough`: see struct searched. */
+/* The load factor with buckets of 2 to 8 lanes.  `thorough` is a member of struct searched. */
 struct table_load tamis__table_load(unsigned lanes, bool thorough);
 
 /* The mean load factor of 4096 * 2^doublings buckets; `doublings` may be negative. */
 double tamis__table_load_of(const struct table_load *load, double doublings);
 
-/* The standard deviation of the load factor of a segment with `all` lanes, in buckets of `lanes`.
- * It is larger in small segments. */
+/* The standard deviation of the load factor of a segment with `all` lanes, in buckets of `lanes`
+ * lanes.  It is larger in small segments. */
 double tamis__table_load_deviation(const struct table_load *load, unsigned lanes, double all);
 
 /* The number of sets of a few buckets, in all segments, that are expected to get more keys than
- * they have lanes.  Each key has one of `half` lower and one of `half` upper buckets of a segment,
- * which gets `mean` keys. */
+ * they have lanes.  A segment gets `mean` keys.  Each key has one of its `half` lower and one of
+ * its `half` upper buckets. */
 double tamis__overfull_sets(unsigned lanes, double half, double segments, double mean);
 
 #endif

@@ -13,16 +13,17 @@
 
 #include <stdatomic.h>
 
-/* NULL while no lane has a count. */
+/* NULL while no lane of the table has a count. */
 typedef _Atomic(struct table_counts *) plane;
 
 /* The table that a plane belongs to. */
 struct plane_size {
   uint64_t buckets;
-  uint32_t lanes; /* in a bucket */
+  uint32_t lanes; /* lanes in a bucket */
 };
 
-/* Relaxed, like the stores of the pointer: the plane's lock orders all uses of the object.
+/* Returns the counts, or NULL.  Relaxed, like the stores of the pointer, because the plane's lock
+ * orders all uses of the object.
  *
  * A caller that holds only the lock of a bucket may compare the pointer with NULL.  If a lane of
  * the bucket has a count, the pointer is not NULL: that count was set under the same lock, after
@@ -32,7 +33,7 @@ static inline struct table_counts *plane_counts(const plane *p)
   return atomic_load_explicit(p, memory_order_relaxed);
 }
 
-/* The count of a lane; 0: the lane has none. */
+/* The count of a lane, or 0 if the lane has none. */
 static inline uint64_t plane_get(const plane *p, uint64_t bucket, unsigned lane)
 {
   const struct table_counts *counts = plane_counts(p);
@@ -46,8 +47,8 @@ static inline bool plane_step(plane *p, uint64_t bucket, unsigned lane, uint64_t
   return counts && tamis__counts_step(counts, bucket, lane, more);
 }
 
-/* Sets the count of a lane to `count`, which is below 2^53.  False: memory was refused, and nothing
- * has changed.  A lower count needs no memory. */
+/* Sets the count of a lane to `count`, which is below 2^53.  Returns false, and changes nothing, if
+ * memory was refused.  A lower count needs no memory. */
 bool tamis__plane_set(plane *p, struct plane_size size, const struct counts_memory *memory,
                       uint64_t bucket, unsigned lane, uint64_t count);
 
@@ -55,7 +56,7 @@ bool tamis__plane_set(plane *p, struct plane_size size, const struct counts_memo
 bool tamis__plane_write(plane *p, struct plane_size size, const struct counts_memory *memory,
                         unsigned block, const struct counts_source *from, bool spare);
 
-/* Encodes a block anew, in the fewest bytes. */
+/* Encodes a block again, in the fewest bytes. */
 void tamis__plane_shrink(plane *p, const struct counts_memory *memory, unsigned block);
 
 /* Releases all counts. */

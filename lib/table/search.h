@@ -2,15 +2,16 @@
  *
  * Layer 2: makes room in a full bucket pair by moving entries along a cuckoo path.
  *
- *    plan     Searches breadth first from both buckets: each entry of a full bucket leads to that
- *             entry's other bucket, until a bucket has an empty lane.  So it finds the shortest
+ *    plan     Searches breadth first from both buckets, until a bucket has an empty lane: each
+ *             entry of a full bucket leads to that entry's other bucket.  So it finds the shortest
  *             cuckoo path.  The search reads words without locks, so the path may be out of date.
  *    execute  Makes the moves of the path; the move into the empty lane is the first.  Each move
  *             takes the stripes of its two buckets, and checks that the entry is still in its lane
  *             and that the other bucket still has an empty lane.  (In a window only the fingerprint
- *             must be the same: the stamp may have been renewed.)  Then it copies the entry as it
- *             is now, bumps the version, and clears the old lane.  So an entry is in at least one
- *             of its buckets at every instant, and a path that is given up half way loses no entry.
+ *             must be the same, because an add may have renewed the stamp.)  Then it copies the
+ *             entry as it is now, bumps the version, and clears the old lane.  So an entry is in at
+ *             least one of its buckets at every instant, and a path that is given up half way loses
+ *             no entry.
  */
 #ifndef TAMIS_LIB_SEARCH_H
 #define TAMIS_LIB_SEARCH_H
@@ -23,9 +24,10 @@
 #include <stddef.h>
 
 enum {
-  SEARCH_MOST_BUCKETS = 512, /* more fill a table better, but take longer: cuckoo.md */
-  /* From buckets not yet followed, a thorough search goes this many steps further in depth (one
-   * if a bucket has many lanes), as a larger array would take much of a small stack. */
+  /* More would fill a table better, but take longer (docs/internals/cuckoo.md) */
+  SEARCH_MOST_BUCKETS = 512,
+  /* From buckets whose entries it has not followed, a thorough search goes so many steps further in
+   * depth (one if a bucket has many lanes).  A larger array would take much of a small stack. */
   SEARCH_STEPS_FURTHER = 2,
   SEARCH_FEW_LANES = 3,
   /* Longer paths are rare: with two lanes in a bucket, a path over 512 buckets has 8 moves. */
@@ -40,7 +42,7 @@ struct searched {
   bool thorough;
 };
 
-/* The functions that differ between kinds of tables: constants, so that each kind gets its own
+/* The functions that differ between kinds of tables.  As constants, they give each kind its own
  * code. */
 struct search_kind {
   uint64_t (*load)(const struct searched *, uint64_t bucket);
@@ -49,8 +51,8 @@ struct search_kind {
   uint64_t (*other)(const struct searched *, uint64_t bucket, uint64_t entry);
 };
 
-/* The buckets that a search has reached.  It reached each of them by an entry of another bucket,
- * the parent; only the first two buckets are their own parents. */
+/* The buckets that a search has reached.  An entry of another bucket, the parent, led to each.
+ * Only the first two buckets are their own parents. */
 struct search {
   unsigned count;
   uint32_t bucket[SEARCH_MOST_BUCKETS + SEARCH_STEPS_FURTHER];
@@ -73,13 +75,13 @@ FORCE_INLINE void search_note(struct search *search, unsigned at, uint64_t bucke
 
 struct cuckoo_move {
   uint32_t from, to;
-  uint32_t entry; /* as the search read it: in a window its stamp may be old by now */
-  unsigned lane;  /* of `from` */
+  uint32_t entry; /* as the search read it; an add may have renewed its stamp */
+  unsigned lane;  /* lane of the bucket `from` */
 };
 
 struct cuckoo_path {
   unsigned moves;
-  struct cuckoo_move move[SEARCH_MOST_MOVES]; /* in the order in which they are made */
+  struct cuckoo_move move[SEARCH_MOST_MOVES]; /* in the order in which they must be made */
 };
 
 FORCE_INLINE bool search_has_room(const struct search_kind *k, const struct searched *t,
@@ -117,8 +119,8 @@ FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct sear
   return room;
 }
 
-/* Searches in depth, beyond the buckets whose entries have not all been followed: those from number
- * `first` on. */
+/* Searches in depth beyond the buckets from `first` on, whose entries have not all been
+ * followed. */
 FORCE_INLINE int search_further(const struct search_kind *k, const struct searched *t,
                                 struct search *search, unsigned first)
 {
@@ -130,9 +132,9 @@ FORCE_INLINE int search_further(const struct search_kind *k, const struct search
   return room;
 }
 
-/* Adds the buckets that the entries of a full bucket lead to, up to a bucket with an empty lane.
- * Returns that bucket's number, or SEARCH_NO_ROOM.  (While the processor waits for one bucket it
- * fetches the next ones, because it predicts that the loop continues.) */
+/* Follows the entries of a full bucket, and adds the buckets that they lead to, until one has an
+ * empty lane.  Returns that bucket's number, or SEARCH_NO_ROOM.  (While the processor waits for one
+ * bucket it fetches the next, because it predicts that the loop continues.) */
 FORCE_INLINE int search_follow(const struct search_kind *k, const struct searched *t,
                                struct search *search, unsigned at, unsigned limit)
 {
@@ -171,9 +173,10 @@ FORCE_INLINE int search_room(const struct search_kind *k, const struct searched 
   return t->thorough ? search_further(k, t, search, followed) : SEARCH_NO_ROOM;
 }
 
-/* Writes the moves that lead to bucket number `room`, from there back to one of the key's buckets.
- * The search has not recorded entries, so they are read again here.  If an entry has been replaced
- * by one that leads elsewhere, the path gets no moves.  False: the path is too long. */
+/* Writes the moves that lead to bucket number `room`, from that bucket back to one of the key's
+ * buckets.  The search has not recorded entries, so they are read again here.  If an entry now
+ * leads elsewhere, because another has replaced it, the path gets no moves.  Returns false if the
+ * path is too long. */
 FORCE_INLINE bool search_trace(const struct search_kind *k, const struct searched *t,
                                const struct search *search, unsigned room, struct cuckoo_path *path)
 {
@@ -194,9 +197,8 @@ FORCE_INLINE bool search_trace(const struct search_kind *k, const struct searche
   return true;
 }
 
-/* Plans a path.  False: there is no path, or only a path that is too long.  If the path has no
- * moves, another thread has made room or has changed an entry on the path, and the caller tries
- * again. */
+/* Plans a path.  False: there is no path, or only one that is too long.  If the path has no moves,
+ * another thread has made room or has changed an entry on it, and the caller tries again. */
 FORCE_INLINE bool search_plan(const struct search_kind *k, const struct searched *t, uint64_t lower,
                               uint64_t upper, struct cuckoo_path *path)
 {

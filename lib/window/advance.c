@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the end of a period of a sliding window: 5 and 6 of table.h, and layers that leave.
+ * Layer 2: ends a period of a sliding window (5 and 6 of table.h), and lets empty layers leave.
  */
 #include "window/operations.h"
 
 #include "window/layers.h"
 #include "window/sweep.h"
 
-/* Lets empty layers leave.  A closed layer in which the sweep has found no lane in use stays
- * empty. */
+/* Lets empty layers leave.  A closed layer in which the sweep found no lane in use stays empty. */
 static void let_layers_leave(struct window *w, const struct window_swept *swept)
 {
   struct window_layer *empty[WINDOW_MOST_LAYERS];
@@ -19,8 +18,8 @@ static void let_layers_leave(struct window *w, const struct window_swept *swept)
   tamis__window_let_leave(w, empty, n);
 }
 
-/* Opens a smaller layer if the newest one is too large for the keys at the ends of this period and
- * the last. */
+/* Opens a smaller layer if the newest layer is too large for the keys of this period and of the
+ * last, as counted at their ends. */
 static void open_smaller(struct window *w)
 {
   uint64_t used = window_lanes_in_use(w), before = w->used_before;
@@ -28,7 +27,7 @@ static void open_smaller(struct window *w)
   w->used_before = used;
 }
 
-/* 5 and 6 of table.h. */
+/* Steps 5 and 6 of table.h. */
 static void end_one(struct window *w)
 {
   struct window_swept swept = {.n = 0};
@@ -38,7 +37,7 @@ static void end_one(struct window *w)
   let_layers_leave(w, &swept);
 }
 
-/* 7 to 9 of table.h, for at most G periods. */
+/* Steps 7 to 9 of table.h, for at most G periods. */
 static void jump(struct window *w, unsigned n)
 {
   struct window_swept swept = {.n = 0};
@@ -53,14 +52,14 @@ static void jump(struct window *w, unsigned n)
   let_layers_leave(w, &swept);
 }
 
-/* Gives the running period this number. */
+/* Gives the running period a number. */
 static void give_number(struct window *w, uint64_t number)
 {
   numbers_store(&w->state->numbers, epoch_numbers(epoch_before(&w->state->epoch), number));
 }
 
-/* Ends n periods.  As G + 1 periods forget all keys, no more of them are really ended; then the
- * running period gets the number that n periods lead to. */
+/* Ends n periods.  G + 1 ended periods forget all keys, so no more are really ended.  Then the
+ * running period gets the number to which n periods lead. */
 static void end_periods(struct window *w, uint64_t n)
 {
   const uint64_t to = window_period(w) + n;

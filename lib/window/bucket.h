@@ -6,12 +6,12 @@
  *                                   f f f f f f f f  s s s s      w = f + e bits
  *
  * Lanes, and sets of lanes: table/lanes.h.  The entry in a lane has f bits of a fingerprint, which
- * are not all 0, and a *stamp* of e bits: the period of its key's last add, or an earlier one if the
- * key ends earlier (insert.c), as a number from 1 to G + 2.  Of these stamps, G + 1 are those of
- * periods that are remembered.  The remaining one is *dead*: an entry that has it is forgotten, and
- * its lane counts as free.
+ * are not all 0, and a *stamp* of e bits: the period of its key's last add, or an earlier one if
+ * the key ends earlier (insert.c), as a number from 1 to G + 2.  G + 1 of these stamps belong to
+ * periods that are remembered.  One is *dead*: an entry that has it is forgotten, and its lane
+ * counts as free.
  *
- * A fingerprint is passed to these functions as it stands in a lane: its lowest e bits are 0.
+ * These functions take a fingerprint as it is stored in a lane: its lowest e bits are 0.
  */
 #ifndef TAMIS_LIB_WINDOW_BUCKET_H
 #define TAMIS_LIB_WINDOW_BUCKET_H
@@ -31,7 +31,7 @@ struct window_shape {
   uint64_t units;        /* the lowest bit of each fingerprint */
 };
 
-/* The number of stamps: one for each of G periods, one for the running period, one that is dead. */
+/* The number of stamps: those of G past periods, of the running period, and a dead one. */
 static inline unsigned window_stamps(unsigned periods)
 {
   return periods + 2;
@@ -74,7 +74,7 @@ static inline uint64_t window_used(const struct window_shape *s, uint64_t bucket
   return lanes_not_zero(s->units, s->lane.high, bucket);
 }
 
-/* The lanes that have this fingerprint, with whatever stamp. */
+/* The lanes that have this fingerprint, with any stamp. */
 static inline uint64_t window_match(const struct window_shape *s, uint64_t bucket,
                                     uint64_t fingerprint)
 {
@@ -84,7 +84,7 @@ static inline uint64_t window_match(const struct window_shape *s, uint64_t bucke
 /* The lanes that have the dead stamp. */
 static inline uint64_t window_dead(const struct window_shape *s, uint64_t bucket, unsigned dead)
 {
-  uint64_t stamps = s->units - s->lane.low; /* their bits */
+  uint64_t stamps = s->units - s->lane.low; /* the bits of all stamps */
   return lanes_not_zero(s->lane.low, s->lane.high, (bucket ^ s->lane.low * dead) & stamps) ^
          s->lane.high;
 }
@@ -113,7 +113,7 @@ static inline uint64_t window_live(const struct window_shape *s, uint64_t bucket
   return window_used(s, bucket) & ~window_dead(s, bucket, dead);
 }
 
-/* The lanes into which an entry may be written: they are empty, or their stamp is dead. */
+/* The lanes into which an entry may be written, because they are empty or have the dead stamp. */
 static inline uint64_t window_free(const struct window_shape *s, uint64_t bucket, unsigned dead)
 {
   return window_live(s, bucket, dead) ^ s->lane.high;
@@ -128,7 +128,7 @@ static inline uint64_t window_pattern(const struct window_shape *s, uint64_t fin
 }
 
 /* Not 0 if a lane has the fingerprint, and a stamp that is not dead.  `pattern` has the fingerprint
- * and the dead stamp in each lane.  There may be other bits above those of the lanes.
+ * and the dead stamp in each lane.  Bits above the lanes are ignored.
  *
  * In a lane that has the fingerprint, the xor with the pattern leaves the xor of two stamps: 1 to
  * 2^e - 1 if the lane's stamp is not dead.  After 1 is subtracted, the fingerprint's bits are all
@@ -136,12 +136,12 @@ static inline uint64_t window_pattern(const struct window_shape *s, uint64_t fin
  * bit is set afterwards only if it was set before.
  *
  * A lane that equals the pattern has the dead stamp.  Subtracting 1 makes the lane all ones, and
- * borrows 1 from the next lane.  If the next lane had the same fingerprint, it would be missed.  So
- * of the lanes of a key's two buckets only one may have a given fingerprint, live or dead.
+ * borrows 1 from the next lane.  If the next lane had the same fingerprint, the look-up would miss
+ * it.  So of the lanes of a key's two buckets only one may have a given fingerprint, live or dead.
  *
- * The result may also name a lane whose fingerprint differs from the key's in the lowest bit: one
- * with the dead stamp, or one that follows a lane that equals the pattern.  Such a lane matches
- * this fingerprint in place of its own, so the false-positive rate is no higher. */
+ * The result may also include a lane whose fingerprint differs from the key's in the lowest bit:
+ * one with the dead stamp, or one after a lane that equals the pattern.  Such a lane matches this
+ * fingerprint instead of its own, so the false-positive rate is no higher. */
 FORCE_INLINE uint64_t window_has_live(const struct window_shape *s, uint64_t bucket,
                                       uint64_t pattern)
 {

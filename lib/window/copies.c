@@ -12,8 +12,8 @@
 struct count_place {
   struct window_plane *plane;
   struct plane_size size;
-  uint64_t word; /* in the plane */
-  unsigned lane; /* in the word */
+  uint64_t word; /* index of the word in the plane */
+  unsigned lane; /* lane in the word */
 };
 
 static struct count_place place_of(const struct window_layer *layer, struct window_lane at)
@@ -27,7 +27,7 @@ static struct count_place place_of(const struct window_layer *layer, struct wind
                               .lane = at.lane};
 }
 
-/* The block of counts, in the plane, that has the word. */
+/* The number, within the plane, of the block of counts that has the word's counts. */
 static unsigned block_of(const struct count_place *at)
 {
   return (unsigned) (at->word / COUNTS_BUCKETS);
@@ -44,14 +44,15 @@ void tamis__window_begin_planes(struct window_layer *layer, struct window_plane 
 
 /* ---- memory ---- */
 
-/* The beginning of a piece of memory that is not in use. */
+/* The head of a piece of memory that is not in use. */
 struct window_piece {
   struct window_piece *next;
   uint64_t size;
 };
 
-/* counts.c calls this for a block that was refused memory, before it works out what the block needs
- * now.  Any fetched memory will do: take() says if another size is wanted. */
+/* Says whether take() may succeed. counts.c calls this for a block that was refused memory, before
+ * it computes what the block needs now.  Any fetched memory will do, because take() asks for
+ * another size if necessary. */
 static bool fits(void *context, uint64_t size)
 {
   struct window_memory *m = context;
@@ -118,7 +119,7 @@ int tamis__window_fetch_memory(struct window_memory *m)
   return TAMIS_OK;
 }
 
-/* The caller holds the word's stripe. */
+/* Encodes the block again.  The caller holds the word's stripe. */
 static void shrink_locked(struct window_memory *m, const struct window_layer *layer)
 {
   struct counts_memory memory = memory_of(m);
@@ -128,9 +129,9 @@ static void shrink_locked(struct window_memory *m, const struct window_layer *la
   lock_release(&at.plane->lock);
 }
 
-/* Encodes a block of counts in less memory.  If there is no memory for that, the block stays as it
- * is.  If its layer has left meanwhile, there are no counts.  If the layer is found, it stays in
- * the list as long as the stripe is held: [L] in table.h. */
+/* Encodes a block of counts in less memory.  Without memory for that, the block stays as it is.  If
+ * its layer has left, it has no counts.  If the layer is found, it stays in the list while the
+ * stripe is held: [L] in table.h. */
 static void shrink(struct window_memory *m)
 {
   m->wanted = m->shrunk;
@@ -168,7 +169,8 @@ void tamis__window_destroy_planes(struct window *w, struct window_layer *layer)
 uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane lane)
 {
   struct count_place at = place_of(layer, lane);
-  if (!plane_counts(&at.plane->counts)) /* the caller holds the stripe, as plane_counts() asks */
+  /* The caller holds the stripe, as plane_counts() requires. */
+  if (!plane_counts(&at.plane->counts))
     return 0;
   lock_take(&at.plane->lock);
   uint64_t further = plane_get(&at.plane->counts, at.word, at.lane);
@@ -182,7 +184,7 @@ stripe_of_lane(const struct window *w, const struct window_layer *layer, struct 
   return window_stripe_of_block(w, lane.index >> layer->block_shift);
 }
 
-/* The caller holds the plane's lock and the word's stripe. */
+/* Sets a count.  The caller holds the plane's lock and the word's stripe. */
 static int set_locked(struct window_memory *m, const struct window_layer *layer,
                       struct window_lane lane, const struct count_place *at, uint64_t further)
 {

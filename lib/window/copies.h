@@ -13,8 +13,8 @@
  * lock is taken as well, because writers of other stripes share a block of counts.
  *
  * No call allocates or releases memory while it holds a stripe.  A call that lacks memory for a
- * count releases its stripes, fetches the memory, and tries again.  It keeps memory that comes free
- * until it has released its stripes.
+ * count releases its stripes, fetches the memory, and tries again.  If memory becomes free, the
+ * call keeps it until it has released its stripes.
  */
 #ifndef TAMIS_LIB_WINDOW_COPIES_H
 #define TAMIS_LIB_WINDOW_COPIES_H
@@ -22,10 +22,10 @@
 #include "table/image.h"
 #include "window/table.h"
 
-/* A lane of a layer's word. */
+/* A lane, as a part of a layer's word. */
 struct window_lane {
-  uint64_t index; /* of the word */
-  unsigned lane;  /* in the word */
+  uint64_t index; /* index of the word */
+  unsigned lane;  /* lane in the word */
 };
 
 static inline struct window_lane window_lane(const struct window_layer *layer, uint64_t bucket,
@@ -37,32 +37,32 @@ static inline struct window_lane window_lane(const struct window_layer *layer, u
   return (struct window_lane){index, before + lane};
 }
 
-/* Where the counts of a word are. */
+/* The plane that has the counts of a word. */
 static inline struct window_plane *window_plane_of(const struct window_layer *layer, uint64_t index)
 {
   return &layer->planes[index >> layer->plane_shift];
 }
 
-/* Whether a word may have counts.  The caller holds its stripe: see plane_counts(). */
+/* Whether a word may have counts.  The caller holds its stripe, as plane_counts() requires. */
 static inline bool window_has_counts(const struct window_layer *layer, uint64_t index)
 {
   return layer->planes && plane_counts(&window_plane_of(layer, index)->counts);
 }
 
-/* The memory for counts that a call fetches or frees. */
+/* The memory for counts that a call has allocated or freed. */
 struct window_memory {
   struct window *w;
-  struct window_piece *pieces; /* that have been fetched, or have come free */
-  uint64_t wanted;             /* bytes that a count lacked; 0: no count lacked any */
-  bool fetched;                /* pieces have been */
-  /* The bytes that a block of counts will take when it is encoded anew; 0: no block is to be.  As
-   * its layer may leave, the block is known by the layer's number, a word, and its stripe. */
+  struct window_piece *pieces; /* memory that was fetched, or has become free */
+  uint64_t wanted;             /* bytes that a count lacked; 0: no count lacked memory */
+  bool fetched;                /* some pieces were fetched */
+  /* The bytes that a block of counts will take when it is encoded again; 0: no block will be.  As
+   * its layer may leave, it is known by the layer's number, a word's index, and a stripe. */
   uint64_t shrunk;
   uint64_t number, index;
   struct window_stripe *stripe;
 };
 
-/* (Leaves the other members without values: most calls do not use them.) */
+/* Leaves the other members without values, as most calls do not use them. */
 static inline void window_memory_begin(struct window_memory *memory, struct window *w)
 {
   memory->w = w;
@@ -71,25 +71,26 @@ static inline void window_memory_begin(struct window_memory *memory, struct wind
   memory->shrunk = 0;
 }
 
-/* Prepares the planes of a layer, in zeroed memory.  NULL: the layer has no planes. */
+/* Prepares the planes of a layer, which are in zeroed memory.  NULL: the layer has no planes. */
 void tamis__window_begin_planes(struct window_layer *layer, struct window_plane *planes);
 
-/* ---- the caller holds the stripe of the lane's word ---- */
+/* ---- calls by a holder of the stripe of the lane's word ---- */
 
-/* How many further copies there are of the entry in a lane. */
+/* The number of further copies of the entry in a lane. */
 uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane lane);
 
-/* Sets how many further copies there are.  A smaller number is never refused.  A larger one may be:
+/* Sets the number of further copies.  A larger number may be refused:
  *   NO_MEMORY    memory is lacking, and nothing has changed
  *   TAMIS_EFULL  the number is not below saved_most_copies */
 int tamis__window_set_further(struct window_memory *memory, const struct window_layer *layer,
                               struct window_lane lane, uint64_t further);
 
-/* Adds `more` to the number of further copies, modulo 2^64.  Results as above. */
+/* Adds `more` to the number of further copies, modulo 2^64.  The results are those of
+ * tamis__window_set_further(). */
 int tamis__window_add_further(struct window_memory *memory, const struct window_layer *layer,
                               struct window_lane lane, uint64_t more);
 
-/* Sets the count of a lane to 0, as its entry is forgotten or leaves the lane. */
+/* Sets the count of a lane to 0, because its entry is forgotten or leaves the lane. */
 static inline void window_forget_further(struct window_memory *memory,
                                          const struct window_layer *layer, struct window_lane at)
 {
@@ -97,13 +98,13 @@ static inline void window_forget_further(struct window_memory *memory,
     (void) tamis__window_set_further(memory, layer, at, 0);
 }
 
-/* ---- the caller holds no lock ---- */
+/* ---- calls by a thread that holds no lock ---- */
 
 /* Fetches the memory that a count lacked.
  *   Errors  TAMIS_EFULL: max_bytes is reached; TAMIS_ENOMEM */
 int tamis__window_fetch_memory(struct window_memory *memory);
 
-/* Releases memory that has come free, or was fetched and not used.  Called once, at the end. */
+/* Releases memory that has become free, or was fetched and not used.  Called once, at the end. */
 void tamis__window_release_memory(struct window_memory *memory);
 static inline void window_release_memory(struct window_memory *memory)
 {

@@ -10,28 +10,28 @@
  *    stamp    6  5  4  3  2  1       7
  *    copies   1  2  3  4  5  6       dead: no lane has it
  *
- * An add of a new key writes the stamp "now", as in any window.  An add of a key that is in writes
- * the stamp below, and a remove the stamp above, or clears the lane of the last copy.  Each of
- * these is one store of a word, under the stripes of both buckets of the key.  So look-ups, moves,
- * copies for a save, locks, and what a process mends after another one was killed, are those of
- * windows, with their arguments ([A], [B], [C], [D] in table.h, [K], [H] in shared.h).  What differs:
+ * An add of a new key writes the stamp "now", as in any window.  An add of a key that is present
+ * writes the next lower stamp, and a remove writes the next higher stamp, or clears the lane of the
+ * last copy.  Each of these is one store of a word, under the stripes of both buckets of the key.
+ * So counted tables share with windows the look-ups, moves, copies for a save, locks, and the
+ * mending after a process was killed, and the arguments for them ([A], [B], [C], [D] in table.h,
+ * [K], [H] in shared.h).  Three things differ:
  *
- * [M] Mending.  A killed owner of stripes may have left an entry twice.  Both lanes have the same
+ * [M] Mending.  A killed owner of stripes may have left an entry in two lanes.  Both have the same
  *     count: no call changes either without the stripes of both, which it takes over, and mends,
  *     before it looks.  A process that takes a stripe over counts further copies again, too.  A
  *     call that was killed has added its copy, or removed it, or not: its one store says which.
  *
  * [V] Room.  A remove makes room, which other processes do not see in their own marks of full
- *     segments (base/fullness.h).  So each stripe counts how many lanes were cleared, and a mark holds
+ *     segments (base/fullness.h).  So each stripe counts how many lanes were cleared.  A mark holds
  *     for as long as the sum of these counts stays about the same (rooms.h).
  *
- * [W] After a failure of power, an entry that is whole in the words is not older than the last call
- *     of tamis_sync that has returned, as that has written its page.  So its count stays, and only
- *     those entries of the checkpoint are added that the words lack.  A remove since then may be
- *     undone.
+ * [W] After a power failure, an entry that is whole in the words is not older than the last call of
+ *     tamis_sync that has returned, because that call has written its page.  So its count stays,
+ *     and a checkpoint adds only the entries that the words lack.  This may undo a later remove.
  *
- * A dead stamp of 0 would leave one more copy.  But then an empty lane would match a key whose
- * fingerprint is 1: look-ups subtract 1 from the xor of both (bucket.h).
+ * With a dead stamp of 0, a key could have one more copy.  But then an empty lane would match a key
+ * whose fingerprint is 1: look-ups subtract 1 from the xor of both (bucket.h).
  */
 #ifndef TAMIS_LIB_WINDOW_COUNTED_H
 #define TAMIS_LIB_WINDOW_COUNTED_H
@@ -40,7 +40,7 @@
 
 enum {
   COUNTED_PERIODS = 5,
-  COUNTED_COPIES = COUNTED_PERIODS + 1, /* the most that a key has */
+  COUNTED_COPIES = COUNTED_PERIODS + 1, /* the most copies of a key */
   COUNTED_NOW = COUNTED_COPIES,         /* the stamp of one copy */
   COUNTED_STAMPS = COUNTED_PERIODS + 2
 };
@@ -51,8 +51,8 @@ static inline uint64_t counted_epoch(void)
   return epoch_make(0, 0, false, COUNTED_NOW, COUNTED_STAMPS);
 }
 
-/* The copies of an entry.  In a file that another process has written to, an entry may have any
- * stamp: then none, or one more than possible. */
+/* The number of copies of an entry.  In a file, another process may have written any stamp; then
+ * the result may be 0, or one more than a key can have. */
 static inline unsigned counted_copies(const struct window_shape *s, uint64_t entry)
 {
   return entry ? COUNTED_STAMPS - window_stamp_of(s, entry) : 0;

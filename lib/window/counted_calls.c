@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the calls on the keys of a counted table, other than contains.
+ * Layer 2: the calls on the keys of a counted table, except contains.
  */
 #include "window/operations.h"
 
@@ -29,7 +29,7 @@ int tamis__counted_add_locked(const struct window *w, const struct pair *pair,
 
 /* ---- adds ---- */
 
-/* Adds a key that is not in. */
+/* Adds a key that is absent. */
 static int insert_locked(const struct window *w, const struct home *home)
 {
   struct window_layer *layer = home->pair->layer;
@@ -74,7 +74,7 @@ int tamis__counted_add(tamis_filter *f, uint64_t hash)
   return put(window_of(f), window_mixed(window_of(f), hash), false);
 }
 
-/* A key that is in needs no stripe. */
+/* Takes no stripe if the key is present. */
 int tamis__counted_add_unique(tamis_filter *f, uint64_t hash)
 {
   struct window *w = window_of(f);
@@ -133,10 +133,10 @@ int tamis__counted_remove(tamis_filter *f, uint64_t hash)
   return home.live ? TAMIS_OK : TAMIS_ABSENT;
 }
 
-/* ---- counts, which take no lock ---- */
+/* ---- counts of copies, without locks ---- */
 
-/* Reads as a look-up does: [A] in table.h.  A hit takes effect when the lane is read, whose one
- * load has the count, too. */
+/* Reads in the order of a look-up: [A] in table.h.  A hit takes effect when the lane is read,
+ * because one load reads the entry together with its count. */
 uint64_t tamis__counted_count(const tamis_filter *f, uint64_t hash)
 {
   const struct window *w = const_window_of(f);

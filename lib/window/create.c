@@ -13,13 +13,13 @@
 
 enum {
   MOST_VERSIONS = SMALL(256, 4),
-  LEAST_VERSIONS = 2, /* a fingerprint is shifted by less than 64 bits */
+  LEAST_VERSIONS = 2, /* a fingerprint must be shifted by less than 64 bits */
   LINES_PER_STRIPE = SMALL(32, 1),
   LINES_PER_VERSION = SMALL(4, 1),
   LEAST_STRIPES = 2,
 };
 
-/* In a small filter, these parts take little memory, unless the user asks for more stripes. */
+/* In a small filter these parts take little memory, unless the user asks for more stripes. */
 struct window_sizes tamis__window_sizes(const struct window_geometry *g, unsigned stripes_wanted)
 {
   uint64_t lines = window_words(g) / WINDOW_LINE_WORDS;
@@ -80,7 +80,7 @@ static uint64_t beside_bytes(const struct window *w)
   return bytes_of(&s, window_counts_copies(w));
 }
 
-/* Divides a block of cleared memory into parts.  Returns the planes of the first layer, or NULL. */
+/* Divides a block of cleared memory.  Returns the first layer's planes, or NULL. */
 static struct window_plane *divide(void *block, const struct window_sizes *s, bool copies,
                                    struct window_parts *parts)
 {
@@ -173,7 +173,8 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   w->operations = operations_for(w->first.calls, plan);
   operations_begin(&w->head, &w->operations);
   atomic_store_explicit(&w->bytes, tamis__window_total_bytes(plan),
-                        memory_order_relaxed); /* as below: no other thread knows the filter */
+                        /* relaxed, here and below: no other thread knows the filter. */
+                        memory_order_relaxed);
   atomic_store_explicit(&w->newest, &w->first, memory_order_relaxed);
   if (!w->shared)
     atomic_store_explicit(&w->state->epoch,

@@ -9,7 +9,7 @@
 #include "base/shared_file.h"
 #include "window/table.h"
 
-/* The two kinds of windows, and cuckoo filters that processes share; window.c defines them. */
+/* The two kinds of windows, and that of cuckoo filters that processes share: window.c. */
 extern const struct filter_kind tamis__window_bloom_kind;
 extern const struct filter_kind tamis__window_cuckoo_kind;
 extern const struct filter_kind tamis__window_counted_kind;
@@ -18,28 +18,28 @@ struct window_plan {
   struct window_spec spec;
   struct window_geometry geometry; /* of the first layer */
   unsigned index;                  /* of the first layer */
-  bool copies;                     /* it is a window of the cuckoo kind */
-  bool counted;                    /* it is a counted table, not a window */
+  bool copies;                     /* the window is of the cuckoo kind */
+  bool counted;                    /* the table is a counted one, not a window */
   bool renews;
   unsigned stripes_wanted;
   uint64_t max_bytes;
-  uint64_t cleared_from; /* as in tamis_options; 0 without an allocator of the user's */
-  word *words; /* of the first layer, which the filter takes over; NULL: it allocates them */
-  /* Where the parts of the filter are in a file that processes share.  `words` then lie in the
-   * file, too, and the filter does not own them.  NULL: the filter allocates its parts. */
+  uint64_t cleared_from; /* from tamis_options; 0 without an allocator of the user's */
+  word *words; /* the first layer's, which the filter takes over; NULL: it allocates them */
+  /* The parts of a filter in a file that processes share.  `words` then lie in the file, too, and
+   * the filter does not own them.  NULL: the filter allocates its parts. */
   const struct window_parts *parts;
 };
 
-/* Where the parts of a window are that processes share. */
+/* The addresses of those parts of a window that processes share. */
 struct window_parts {
   struct window_shared *shared;
   struct window_state *state;
-  struct counter_shard *counters; /* one shard */
+  struct counter_shard *counters; /* a single shard */
   struct window_stripe *stripes;
 };
 
-/* How many stripes, shards and versions a window has.  `stripes_wanted` is 0 if the number of
- * stripes is to suit this machine. */
+/* How many stripes, shards and versions a window has.  If `stripes_wanted` is 0, the number of
+ * stripes is chosen for this machine. */
 struct window_sizes {
   unsigned stripes, shards, versions;
 };
@@ -51,18 +51,19 @@ static inline uint64_t window_state_bytes(const struct window_sizes *s)
   return sizeof(struct window_state) + s->versions * sizeof(version_counter);
 }
 
-/* The plan of a new filter, without the geometry.  Without a window it is a counted table. */
+/* The plan of a new filter, without the geometry.  If the options have no window, it is the plan of
+ * a counted table. */
 struct window_plan tamis__window_plan_of(const tamis_options *options);
 
-/* The plan of a window in a file that processes share, with the offsets of its parts. */
+/* The plan of a window in a shared file, with the offsets of its parts in the file. */
 struct window_file_plan {
   struct window_plan plan;
   struct window_sizes sizes;
-  uint64_t state, counters, stripes, words, end; /* offsets; end: where the words end */
-  uint64_t checkpoint_bytes;                     /* the most that a checkpoint takes */
+  uint64_t state, counters, stripes, words, end; /* offsets; `end` is the end of the words */
+  uint64_t checkpoint_bytes;                     /* the most bytes that a checkpoint takes */
 };
 
-/* A file with a window, as a process has opened it. */
+/* A file with a window that this process has opened. */
 struct window_shared {
   tamis_allocator allocator;
   struct shared_file file;
@@ -76,7 +77,7 @@ static inline void window_close(struct window_shared *shared)
   tamis__memory_release(&from, shared, sizeof *shared);
 }
 
-/* The bytes that a filter takes beside the words of its first layer. */
+/* The bytes that a filter takes in addition to the words of its first layer. */
 uint64_t tamis__window_bytes_beside(const struct window_geometry *g, unsigned stripes_wanted,
                                     bool copies);
 

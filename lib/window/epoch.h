@@ -12,7 +12,7 @@
  * and then begin with 1 again.  So no division by G + 2 is needed, and the period may wrap round.
  *
  * A thread that reads the same word twice knows that in between no period has ended, no layer was
- * opened, and no layer has left.  For that the fields are wide enough.  The period has 36 bits.
+ * opened, and no layer has left.  The fields are wide enough for that.  The period has 36 bits.
  * Within one period at most some 60 layers are opened, as each is twice as large as the one before
  * it (except one at the end of a period), and at most 63 leave.
  */
@@ -31,8 +31,8 @@ enum {
   EPOCH_STAMP = 127,
   EPOCH_CHANGES = (1 << (EPOCH_PERIOD_SHIFT - EPOCH_CHANGES_SHIFT)) - 1,
   EPOCH_COMING = (1 << EPOCH_PERIOD_SHIFT) - 1,
-  EPOCH_FEW_PERIODS = 16, /* within these, `changes` does not wrap round */
-  WINDOW_MOST_LAYERS = 64 /* that a filter has at one time */
+  EPOCH_FEW_PERIODS = 16, /* `changes` does not wrap round within so many periods */
+  WINDOW_MOST_LAYERS = 64 /* the most that a filter has at one time */
 };
 
 typedef _Atomic uint64_t epoch_word;
@@ -69,8 +69,8 @@ static inline unsigned epoch_next_stamp(unsigned stamp, unsigned stamps)
   return stamp == stamps ? 1 : stamp + 1;
 }
 
-/* Whether no layer has been opened and none has left between two epoch words.  (The answer is also
- * no if EPOCH_FEW_PERIODS or more have ended.) */
+/* Whether no layer has been opened or has left between two epoch words.  (The answer is also no if
+ * at least EPOCH_FEW_PERIODS periods have ended.) */
 static inline bool epoch_has_same_layers(uint64_t before, uint64_t after)
 {
   uint64_t periods = (after >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT) -
@@ -79,7 +79,7 @@ static inline bool epoch_has_same_layers(uint64_t before, uint64_t after)
          periods >> EPOCH_PERIOD_SHIFT < EPOCH_FEW_PERIODS;
 }
 
-/* `now` is one of the stamps from 1 to `stamps`. */
+/* Makes an epoch word.  `now` is a stamp from 1 to `stamps`. */
 static inline uint64_t epoch_make(uint64_t period, uint64_t changes, bool grown, unsigned now,
                                   unsigned stamps)
 {
@@ -94,7 +94,7 @@ static inline uint64_t epoch_first(unsigned stamps)
   return epoch_make(0, 0, false, 1, stamps);
 }
 
-/* How many periods ago the one with this stamp ran. */
+/* How many periods ago the period with this stamp ran. */
 static inline unsigned epoch_age(uint64_t epoch, unsigned stamp, unsigned stamps)
 {
   unsigned now = epoch_now(epoch);
@@ -107,7 +107,7 @@ static inline unsigned epoch_stamp_of_age(uint64_t epoch, unsigned age, unsigned
   return now > age ? now - age : now + stamps - age;
 }
 
-/* The epoch word after `n` more periods, fewer than there are stamps. */
+/* The epoch word after `n` more periods, where `n` is less than the number of stamps. */
 static inline uint64_t epoch_after_periods(uint64_t epoch, unsigned n, unsigned stamps)
 {
   return epoch_make(epoch_period(epoch) + n, epoch_changes(epoch), epoch_has_grown(epoch),
@@ -154,7 +154,7 @@ static inline uint64_t epoch_numbers_ahead(uint64_t epoch, uint64_t numbers, uns
   return (numbers & ~(uint64_t) EPOCH_COMING) | ((epoch_period(epoch) + n) & EPOCH_COMING);
 }
 
-/* The greatest age, in this epoch word, of keys that a jump under way keeps; without a jump it is
+/* The greatest age, by this epoch word, of keys that a jump under way keeps.  Without a jump it is
  * `periods`.  (Keys of age 0 are kept whatever `numbers` is.) */
 static inline unsigned epoch_oldest_age(uint64_t epoch, uint64_t numbers, unsigned periods)
 {
@@ -183,7 +183,7 @@ static inline void numbers_store(period_numbers *at, uint64_t numbers)
   atomic_store_explicit(at, numbers, memory_order_release);
 }
 
-/* ---- accesses ---- */
+/* ---- accesses to the epoch word ---- */
 
 /* Called by a look-up, before it reads anything else.
  * ORDER epoch.before (seq_cst)

@@ -14,7 +14,7 @@
 
 /* ---- plan ---- */
 
-/* The segment that is searched.  A search numbers its buckets from 0 on. */
+/* The segment that is searched.  The search numbers the segment's buckets from 0 on. */
 struct searched_segment {
   struct searched searched;
   const struct window_layer *layer;
@@ -62,13 +62,14 @@ static bool plan_path(const struct window_layer *layer, const struct window_buck
 
 /* ---- execute ---- */
 
-/* The name of a segment, which is not 0.  No other layer in the list has the index. */
+/* The name of a segment, which is never 0.  No other layer in the list has the index. */
 static uint64_t segment_name(const struct window_layer *layer, uint64_t segment)
 {
   return segment << 8 | layer->index;
 }
 
-/* Relaxed: a thread that freezes a segment then takes all its stripes; the caller holds one. */
+/* Relaxed: the caller holds a stripe of the segment, and a thread that freezes the segment takes
+ * all its stripes afterwards. */
 static bool is_frozen_locked(const struct window *w, const struct window_layer *layer,
                              uint64_t bucket)
 {
@@ -77,8 +78,8 @@ static bool is_frozen_locked(const struct window *w, const struct window_layer *
 }
 
 /* Carries the count of an entry to a free lane.  `to->entry` is the dead entry in that lane, whose
- * count is dropped; 0: the lane is empty, and has no count.  The caller holds the stripes of both
- * buckets. */
+ * count is dropped, or 0 if the lane is empty, and so has no count.  The caller holds the stripes
+ * of both buckets. */
 static int move_further_locked(struct window_memory *memory, const struct window_layer *layer,
                                const struct found *from, const struct found *to)
 {
@@ -95,7 +96,8 @@ static int move_further_locked(struct window_memory *memory, const struct window
   return result;
 }
 
-/* Counts an entry and its further copies for another lane.  The caller holds both stripes. */
+/* Counts a moved entry, and its further copies, in the target's stripe instead of the source's.
+ * `taken`: the target lane was in use.  The caller holds both stripes. */
 static void count_move_locked(struct window *w, const struct window_layer *layer, uint64_t source,
                               uint64_t target, uint64_t entry, bool taken)
 {
@@ -119,13 +121,13 @@ struct path_of_layer {
   struct cuckoo_path path;
 };
 
-/* Makes a move.  TAMIS_OK also: the lane is free by now, so there is nothing to move.
- * TAMIS_ABSENT: the move is not possible any more.  The caller holds the stripes of both buckets.
+/* Makes a move.  Returns TAMIS_OK also if the lane has become free, and TAMIS_ABSENT if the move is
+ * no longer possible.  The caller holds the stripes of both buckets.
  *
- * The search has read move->entry without stripes.  The lane must still have its fingerprint, as
- * the target follows from that.  The stamp may be another one, as the entry may have been renewed
- * since.  So the move writes the present entry; with the old stamp it would be forgotten too early.
- * If the entry is dead, or a jump does not keep it, the move clears it as the sweep does: [T]. */
+ * The search has read move->entry without stripes.  The lane must still have the entry's
+ * fingerprint, which determines the target.  But an add may have renewed the stamp.  So the move
+ * writes the entry that is in the lane now; with the old stamp it would be forgotten too early.  If
+ * the entry is dead, or a jump does not keep it, the move clears it as the sweep does: [T]. */
 static int move_locked(struct window_memory *memory, const struct path_of_layer *of,
                        const struct cuckoo_move *move)
 {
@@ -141,7 +143,7 @@ static int move_locked(struct window_memory *memory, const struct path_of_layer 
   uint64_t room = window_free(s, to_value, epoch_dead(epoch));
   if (is_frozen_locked(w, layer, source))
     return FROZEN;
-  if (!entry) /* free by now */
+  if (!entry) /* the lane has become free */
     return TAMIS_OK;
   if (epoch_age(epoch, window_stamp_of(s, entry), w->stamps) > window_oldest_age(w, epoch)) {
     window_forget_further(memory, layer, window_lane(layer, source, move->lane));
@@ -167,13 +169,13 @@ static int move_locked(struct window_memory *memory, const struct path_of_layer 
   return TAMIS_OK;
 }
 
-/* Whether the layers are still those of `epoch`.  Then a reader may read them: [L] in table.h. */
+/* Whether the layers are still those of `epoch`, so that a reader may read them: [L] in table.h. */
 static bool has_layers_of(const struct window *w, uint64_t epoch)
 {
   return epoch_has_same_layers(epoch, epoch_locked(&w->state->epoch));
 }
 
-/* The stripes of a move's buckets, which may be the same. */
+/* The stripes of a move's two buckets.  Both may be the same stripe. */
 struct two_stripes {
   struct window_stripe *lower, *higher; /* NULL: the layers have changed */
 };
@@ -233,8 +235,8 @@ bool tamis__window_path_exists(const struct window *w, const struct window_layer
   return plan_path(layer, place, epoch_dead(epoch_locked(&w->state->epoch)), &path);
 }
 
-/* Plans a path.  TAMIS_OK: there is one, which may have no moves.  The caller is in a read section,
- * in which it has found that the layers are those of of->epoch. */
+/* Plans a path.  Returns TAMIS_OK if there is a path, which may have no moves.  The caller is in a
+ * read section, in which it has found that the layers are those of of->epoch. */
 static int plan_in_section(struct window *w, struct path_of_layer *of,
                            const struct window_buckets *place, bool thorough)
 {
@@ -249,8 +251,8 @@ static int plan_in_section(struct window *w, struct path_of_layer *of,
   return TAMIS_ABSENT;
 }
 
-/* Waits until no segment is frozen.  A name that is still there then is that of a killed process,
- * as only a holder of `saving` freezes a segment. */
+/* Waits until no segment is frozen.  Only a holder of `saving` freezes a segment.  So if `frozen`
+ * still has a name then, a process was killed, and the name is removed. */
 static void wait_for_thaw(struct window *w)
 {
   (void) owned_lock(&w->state->saving, &w->owner);

@@ -4,7 +4,8 @@
  *
  * A save copies a segment word by word.  The copy would miss an entry that moves from a word that
  * is not copied yet to one that is.  So the save's thread F freezes the segment.  Adds, renewals
- * and look-ups go on in it; but a thread M that would have to move an entry waits until F thaws it.
+ * and look-ups in the segment continue.  A thread M that has to move an entry waits until F thaws
+ * it.
  *
  *    F  takes `advancing` and `saving`        M  takes the stripes of both buckets
  *    F  names the segment in `frozen`         M  reads `frozen`: its own segment?
@@ -13,37 +14,36 @@
  *    F  (the copy)                            M  moves
  *    F  clears `frozen`, releases the locks   M  releases the stripes
  *
- * A move that has not seen the name had its stripes before F took them, and is finished.  As F
- * holds `advancing`, no period ends during the copy, no layer leaves, and no lane is dead: every
- * stamp in the copy is that of a period that the window remembers.
+ * If a move has not seen the name, M had the stripes before F took them, so the move is finished.
+ * As F holds `advancing`, no period ends during the copy, no layer leaves, and no lane is dead:
+ * every stamp in the copy is that of a period that the window remembers.
  */
 #ifndef TAMIS_LIB_WINDOW_EVICT_H
 #define TAMIS_LIB_WINDOW_EVICT_H
 
 #include "window/table.h"
 
-/* Moves entries of `layer`, the newest one that `epoch` names, so that one of a key's two buckets
- * has a free lane.  TAMIS_OK: one of the buckets may have a free lane now, or the list of layers
- * has changed since `epoch`; the caller begins again.  TAMIS_ABSENT: no moves make room, or a mark
- * says that a search would fail.  `thorough`: searches whatever the marks say.  The caller holds no
- * stripe, and need not be a reader.
- *   Errors  there is no memory for the count of an entry that is to be moved:
+/* Moves entries of `layer`, the newest layer that `epoch` names, so that one of a key's two buckets
+ * has a free lane.  Returns TAMIS_OK if a bucket may have a free lane now, or if the list of layers
+ * has changed since `epoch`; then the caller tries again.  Returns TAMIS_ABSENT if no moves make
+ * room, or a mark says that a search would fail.  With `thorough`, searches in spite of marks.  The
+ * caller holds no stripe, and need not be a reader.
+ *   Errors  there is no memory for the count of an entry that has to be moved:
  *           TAMIS_EFULL: max_bytes is reached; TAMIS_ENOMEM */
 int tamis__window_evict(struct window *w, struct window_layer *layer,
                         const struct window_buckets *place, uint64_t epoch, bool thorough);
 
-/* Whether a mark says that a search for such moves would fail.  The caller is a reader, or holds
- * `opening`. */
+/* Whether a mark says that such moves do not exist.  The caller is a reader, or holds `opening`. */
 bool tamis__window_has_no_path(const struct window *w, struct window_layer *layer,
                                const struct window_buckets *place);
 
-/* Whether such moves exist at the moment.  The caller is a reader, or holds `opening`. */
+/* Whether such moves exist now.  The caller is a reader, or holds `opening`. */
 bool tamis__window_path_exists(const struct window *w, const struct window_layer *layer,
                                const struct window_buckets *place);
 
 /* Freezes a segment of the layer with this number, and returns the epoch word.  Until the segment
- * is thawed, no period ends and no layer leaves.  *found is the layer, or NULL if it has left
- * already.  One segment is frozen at a time: the call waits for others, and for tamis_advance(). */
+ * is thawed, no period ends and no layer leaves.  *found is the layer, or NULL if it has left.  One
+ * segment is frozen at a time, so the call waits for other threads, and for tamis_advance(). */
 uint64_t tamis__window_freeze(struct window *w, uint64_t number, uint64_t segment,
                               const struct window_layer **found);
 void tamis__window_thaw(struct window *w);

@@ -10,26 +10,27 @@
 
 static const struct form {
   unsigned char width, lanes, buckets; /* bits of a lane, lanes of a bucket, buckets of a word */
-  unsigned char least_bits; /* of a fingerprint: with fewer, buckets have too few partners */
+  /* Fewest bits of a fingerprint: with fewer, buckets have too few partners. */
+  unsigned char least_bits;
 } forms[WINDOW_SHAPES] = {{8, 8, 1, 6},  {9, 7, 1, 6},   {10, 6, 1, 6},  {12, 5, 1, 6},
                           {16, 4, 1, 8}, {16, 2, 2, 10}, {21, 3, 1, 10}, {32, 2, 1, 10}};
 
 /* The other bucket of an entry follows from a product with its fingerprint.  With a short
- * fingerprint a bucket has few partners, which lie at equal distances, and tables get less full,
- * the more so the larger they are.  falls_faster: by how much more, with 10 bits and more, the load
- * falls when a table of more than 4096 buckets doubles. */
+ * fingerprint a bucket has few partners, at equal distances.  So a table gets less full, and a
+ * larger table still less. falls_faster[i] is the additional fall of the load, with 10 + i bits,
+ * for each doubling of a table beyond 4096 buckets. */
 enum { MANY_PARTNERS = 10, ENOUGH_PARTNERS = 15, MEASURED_BUCKETS = 4096 };
 static const double falls_faster[ENOUGH_PARTNERS - MANY_PARTNERS] = {0.0023, 0.0014, 0.0008, 0.0005,
                                                                      0.0003};
 static const struct table_load few_partners = {0.9600, 0.0040, 0.0100};
 
 enum {
-  USUAL_SEGMENT_WORDS = SMALL(65536, 64), /* half a MiB, if there are several segments */
+  USUAL_SEGMENT_WORDS = SMALL(65536, 64), /* half a MiB; the size of each of several segments */
   MOST_WORDS_OF_ONE = SMALL(262144, 256), /* 2 MiB */
-  MOST_HALF = 1 << 28                     /* buckets: their numbers have 32 bits in a search */
+  MOST_HALF = 1 << 28                     /* buckets: a search stores their numbers in 32 bits */
 };
 
-/* A factor for safety: the rate varies between filters, and the formula is up to 1.5 % too low. */
+/* A safety factor: the rate varies between filters, and the formula is up to 1.5 % too low. */
 static const double reserve = 1.02;
 
 static const double first_share = 0.9;
@@ -42,9 +43,8 @@ static struct window_shape shape_of(unsigned index, unsigned periods, unsigned b
 
 /* ---- rates ---- */
 
-/* A look-up of an absent key compares the 2 b lanes of its two buckets.  A lane in use matches if
- * both fingerprints are equal, of which one value stands for 0, too: with probability (1 + 2 / n) /
- * n, n = 2^f. */
+/* A look-up of an absent key compares the 2 b lanes of its two buckets.  With n = 2^f, a lane in
+ * use matches with probability (1 + 2 / n) / n, because the fingerprint 1 also stands for 0. */
 static double rate_at(const struct window_shape *s, double load)
 {
   double values = ldexp(1, (int) window_fingerprint_bits(s));
@@ -57,7 +57,7 @@ static struct table_load load_of(const struct window_shape *s)
                                                     : tamis__table_load(s->lane.lanes, true);
 }
 
-/* The rate of a full layer, at the load of a table of 64 buckets, as small ones get fuller. */
+/* The rate of a full layer, with the load of a table of 64 buckets: small tables get fuller. */
 static double full_rate(const struct window_shape *s)
 {
   struct table_load load = tamis__table_load(s->lane.lanes, true);
@@ -114,8 +114,8 @@ double window_geometry_lowest_rate(unsigned periods, bool growable)
 
 /* ---- sizes ---- */
 
-/* How many keys a segment of `lanes` lanes has room for.  If there are several segments, keys fall
- * into them at random, and the fullest one needs room, too. */
+/* How many keys a segment of `lanes` lanes has room for.  If there are several segments, keys are
+ * spread over them at random, and the fullest segment needs room, too. */
 static double room_of_segment(const struct window_shape *s, double lanes, double segments)
 {
   double full = full_load(s, lanes / s->lane.lanes);
@@ -138,7 +138,7 @@ static double lanes_for(const struct window_shape *s, double keys, double segmen
   return high;
 }
 
-/* Plans the segments of a table; false: no address space holds it. */
+/* Plans the segments of a table.  Returns false if it exceeds any address space. */
 static bool plan_table(double keys, struct window_geometry *g)
 {
   const struct window_shape *s = &g->shape;
@@ -173,8 +173,8 @@ static void derive(unsigned periods, struct window_geometry *g)
 }
 
 /* Chooses the shape that takes the least memory within a rate.  Of shapes that take the same
- * memory, it chooses the one with the lowest rate: tables of a few keys take the same in all
- * shapes, and may get fuller than full_rate() says. */
+ * memory, it chooses the one with the lowest rate: tables for a few keys take the same memory in
+ * all shapes, and may get fuller than full_rate() assumes. */
 static int plan(const struct window_spec *spec, double rate, uint64_t keys,
                 struct window_geometry *out)
 {

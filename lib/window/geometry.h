@@ -36,15 +36,15 @@ enum {
 
 /* The geometry of one layer.  It never changes. */
 struct window_geometry {
-  struct window_shape shape; /* of a bucket */
-  struct window_shape whole; /* of a word, as if it were one bucket */
-  unsigned shape_index;      /* of the shape, in `forms` of geometry.c */
+  struct window_shape shape; /* shape of a bucket */
+  struct window_shape whole; /* shape of a word, as if it were one bucket */
+  unsigned shape_index;      /* index in WINDOW_FOR_ALL_SHAPES */
   unsigned bucket_shift;     /* log2 of the buckets in a word: 0 or 1 */
   uint64_t segments;         /* S */
   uint64_t half;             /* H; a multiple of the buckets in a word */
-  uint64_t top;              /* the bits of a fingerprint at the top of a word */
+  uint64_t top;              /* marks the bits of a fingerprint at the top of a word */
   uint64_t one;              /* the lowest of these bits */
-  uint64_t capacity;         /* keys that have room in it */
+  uint64_t capacity;         /* the number of keys for which it has room */
   double rate;               /* false-positive rate when it is full */
 };
 
@@ -57,29 +57,29 @@ struct window_spec {
 };
 
 /* Plans the first layer.
- *   Errors  TAMIS_EUNSUPPORTED: no shape gives the rate; TAMIS_EINVAL: no address space holds it */
+ *   Errors  TAMIS_EUNSUPPORTED: no shape gives the rate; TAMIS_EINVAL: it is too large */
 int window_geometry_plan(const struct window_spec *spec, struct window_geometry *out);
 
-/* Plans a later layer of a filter that grows, for `keys` keys.  No layer in use has its index.
- *   Errors  TAMIS_EFULL: no shape gives the rate, or no address space holds it */
+/* Plans a later layer of a filter that grows, for `keys` keys.  No layer in the list has `index`.
+ *   Errors  TAMIS_EFULL: no shape gives the rate, or it is too large */
 int window_geometry_plan_layer(const struct window_spec *spec, unsigned index, uint64_t keys,
                                struct window_geometry *out);
 
-/* Derives the other members of a saved geometry from its shape_index, segments, half and capacity.
- * False: no plan has such a geometry. */
+/* Derives the other members of a saved geometry from shape_index, segments, half and capacity.
+ * Returns false if no plan has such a geometry. */
 bool window_geometry_restore(unsigned periods, struct window_geometry *g);
 
 /* The lowest rate that a window can have, whatever the capacity. */
 double window_geometry_lowest_rate(unsigned periods, bool growable);
 
-/* The lowest rate that one shape can give.  INFINITY: no window of so many periods has it. */
+/* The lowest rate of a shape, or INFINITY if no window of so many periods has the shape. */
 double window_geometry_lowest_of_shape(unsigned periods, bool growable, unsigned shape_index);
 
-/* The part of the rate that belongs to an index. */
+/* The share of the rate that belongs to an index. */
 double window_geometry_share(unsigned index);
 
-/* The shapes, in an order that never changes, as saved filters name them by their numbers.  A
- * window has a shape only if that leaves enough bits for the fingerprint. */
+/* The shapes.  Saved filters name them by number, so their order never changes.  A window has a
+ * shape only if it leaves enough bits for the fingerprint. */
 enum { WINDOW_SHAPES = 8 };
 #define WINDOW_FOR_ALL_SHAPES(DO) \
   DO(0, 8, 8)                     \
@@ -100,7 +100,7 @@ static inline uint64_t window_words(const struct window_geometry *g)
   return g->segments * window_segment_words(g);
 }
 
-/* The bytes of the words, in whole lines, as the array of a saved filter has them. */
+/* The bytes of the words, in whole cache lines, as a saved filter stores them. */
 static inline uint64_t window_bytes(const struct window_geometry *g)
 {
   uint64_t lines = (window_words(g) + WINDOW_LINE_WORDS - 1) / WINDOW_LINE_WORDS;
@@ -122,7 +122,7 @@ static inline bool window_has_geometry(const struct window_geometry *a,
 /* The false-positive rate with `used` lanes in use, live or dead. */
 double window_geometry_rate(const struct window_geometry *g, uint64_t used);
 
-/* How many lanes are in use when an add finds no room, on average. */
+/* The average number of lanes in use when an add finds no room. */
 double window_geometry_full_lanes(const struct window_geometry *g);
 
 /* ---- addresses ---- */
@@ -138,7 +138,7 @@ struct window_buckets {
   uint64_t lower, upper;
 };
 
-/* g - i modulo H, with g as at the beginning of this file. */
+/* (g - i) mod H.  The beginning of this file defines g. */
 FORCE_INLINE uint64_t window_reflect(uint64_t half, uint64_t top, uint64_t i)
 {
   uint64_t other = upper_half((uint128) top * half) - i;
@@ -150,7 +150,7 @@ FORCE_INLINE uint64_t window_spread(uint64_t mixed)
   return mixed * HASH_MULTIPLIER;
 }
 
-/* `segmented`: whether there are several segments; a constant where speed matters. */
+/* `segmented`: there are several segments.  A compile-time constant where speed matters. */
 FORCE_INLINE struct window_place window_place_of(const struct window_geometry *g, uint64_t mixed,
                                                  bool segmented)
 {
@@ -171,14 +171,15 @@ FORCE_INLINE struct window_place window_place_of(const struct window_geometry *g
   return place;
 }
 
-/* The fingerprint as it stands in a lane. */
+/* The fingerprint as it is stored in a lane. */
 FORCE_INLINE uint64_t window_fingerprint(const struct window_shape *s,
                                          const struct window_place *place)
 {
   return place->top >> (64 - s->lane.width);
 }
 
-/* The other bucket of an entry, or of its fingerprint, counted from the segment's first one. */
+/* The other bucket of an entry, or of its fingerprint.  Both buckets are numbered from the
+ * segment's first one. */
 static inline uint64_t window_other_in_segment(const struct window_geometry *g, uint64_t bucket,
                                                uint64_t entry)
 {
@@ -187,7 +188,7 @@ static inline uint64_t window_other_in_segment(const struct window_geometry *g, 
                           : window_reflect(g->half, top, bucket - g->half);
 }
 
-/* The same, with buckets that are numbered through all segments. */
+/* Does the same with buckets that are numbered through all segments. */
 static inline uint64_t window_other_bucket(const struct window_geometry *g, uint64_t bucket,
                                            uint64_t entry)
 {

@@ -2,27 +2,27 @@
  *
  * Layer 2: adds to a sliding window.
  *
- * An add looks first, without stripes, whether it has anything to write.  It has not if its key is
- * remembered for as long as the add wishes; nor has a unique add if its key is remembered and need
- * not be renewed.  Otherwise the add takes the stripes of the key in all layers, and begins with 1
- * of table.h.
+ * An add first finds out, without stripes, whether it has anything to write.  It has nothing to
+ * write if its key is remembered for as long as the add wishes.  Nor has a unique add if its key is
+ * remembered and need not be renewed.  Otherwise the add takes the stripes of the key in all
+ * layers, and begins with step 1 of table.h.
  *
  * In a window of the cuckoo kind a plain add of a key that is remembered adds a copy, and renews
- * all of them: copies.h.  The copies of a key live as long as the one with the latest end.
+ * all copies: copies.h.  All copies of a key live as long as the copy with the latest end.
  *
- * A key that is to be remembered for n periods only, of G, gets the stamp of age G - n: the key is
- * as old as one that was added G - n periods ago.  So it is forgotten when n + 1 periods have
- * ended, the running one included, and look-ups need not know.
+ * A key that is to be remembered for only n of G periods gets the stamp of age G - n, as if it had
+ * been added G - n periods ago.  So it is forgotten when n + 1 periods have ended, the running one
+ * included, and look-ups work as for other keys.
  *
- *    - An add never shortens a key's life: of a live entry that is as young as the add wishes, or
- *      younger, it leaves the stamp.  So when a period has ended meanwhile (4 in table.h), the new
- *      stamp is again younger than what was in the lane.
+ *    - An add never shortens a key's life: it does not change the stamp of a live entry that is as
+ *      young as the add wishes, or younger.  So if a period has ended meanwhile (step 4 in
+ *      table.h), the new stamp, too, is younger than the one that was in the lane.
  *    - A stamp of an age above 0 may be one that a jump does not keep.  An add that writes during
  *      the jump writes the oldest stamp that the jump keeps: [T] in table.h.  If it writes nothing,
  *      the key ends with the jump.
- *    - Once the lane is written for the second time, one period more may end, and make its stamp
- *      dead.  The writer holds the stripe, so the sweep comes afterwards, as [Q] needs it.  The add
- *      took effect before.
+ *    - After the lane has been written for the second time, one more period may end, and make its
+ *      stamp dead.  The writer holds the stripe, so the sweep comes afterwards, as [Q] requires.
+ *      The add has taken effect before that.
  */
 #include "window/operations.h"
 
@@ -34,10 +34,10 @@
 #include "window/pair.h"
 #include "window/rooms.h"
 
-/* What an add is to do. */
+/* What an add should do. */
 struct wish {
   bool unique, renews;
-  unsigned age; /* of the stamp that it writes */
+  unsigned age; /* age of the stamp that it writes */
 };
 
 static unsigned age_of(const struct window *w, const struct window_layer *layer,
@@ -79,10 +79,10 @@ static NEVER_INLINE bool is_settled_in_any(const struct window *w, uint64_t mixe
   return settled;
 }
 
-/* Whether an add has nothing to write.  (If this misses an entry that is being moved, the add goes
- * on under the stripes.)  `copies`, a compile-time constant: the window is of the cuckoo kind,
- * where an add renews the key's home (pair.h).  This function looks for no home, so for an add that
- * renews it answers no if there are several layers. */
+/* Whether an add has nothing to write.  (If this function misses an entry that is being moved, the
+ * add tries again under the stripes.)  The compile-time constant `copies` says that the window is
+ * of the cuckoo kind, where an add renews the key's home (pair.h).  This function does not search
+ * for the home.  So if there are several layers, it returns false for an add that renews. */
 FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, const struct wish *wish,
                              bool copies)
 {
@@ -97,7 +97,7 @@ FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, const struc
 
 /* ---- under stripes ---- */
 
-/* The stamp that an add writes when this epoch word is read: a jump keeps it. */
+/* The stamp that an add writes under this epoch word.  A jump keeps that stamp. */
 FORCE_INLINE unsigned stamp_to_write(const struct window *w, const struct wish *wish,
                                      uint64_t epoch)
 {
@@ -107,9 +107,9 @@ FORCE_INLINE unsigned stamp_to_write(const struct window *w, const struct wish *
   return epoch_stamp_of_age(epoch, wish->age < oldest ? wish->age : oldest, w->stamps);
 }
 
-/* Writes an entry with the stamp for the epoch word that the caller has read, or with that for the
- * next period: [P] in table.h.  The caller of a function named _locked holds the stripes of all
- * pairs. */
+/* Writes an entry with the stamp for the epoch word that the caller has read.  If the period has
+ * ended by then, writes it again with the stamp for the next: [P] in table.h.  The callers of
+ * functions whose names end with _locked hold the stripes of all pairs. */
 FORCE_INLINE void write_locked(struct window *w, const struct pair *pair, const struct found *at,
                                const struct wish *wish, uint64_t epoch)
 {
@@ -122,7 +122,7 @@ FORCE_INLINE void write_locked(struct window *w, const struct pair *pair, const 
                  pair->fingerprint | stamp_to_write(w, wish, again));
 }
 
-/* Adds a key to the newest layer, in which it has no live lane. */
+/* Adds a key to the newest layer, which has no live lane for the key. */
 static int insert_locked(struct window *w, const struct home *home, const struct wish *wish,
                          uint64_t epoch, struct window_memory *memory)
 {
@@ -135,8 +135,8 @@ static int insert_locked(struct window *w, const struct home *home, const struct
   return TAMIS_OK;
 }
 
-/* Renews a key in its present lane.  In the cuckoo kind a plain add also adds a copy.  If memory
- * for the copy is lacking, nothing is renewed. */
+/* Renews a key in its present lane.  In the cuckoo kind a plain add also adds a copy.  Without
+ * memory for the copy, nothing is renewed. */
 static int renew_locked(struct window *w, const struct home *home, const struct wish *wish,
                         uint64_t epoch, struct window_memory *memory)
 {
@@ -152,10 +152,10 @@ static int renew_locked(struct window *w, const struct home *home, const struct 
 }
 
 /* In a window of the Bloom kind an add renews its key in the newest layer, so that older layers
- * become empty.  The key's entry in an older layer dies as if the key had not come again.  If no
- * room can be made in the newest layer, the add renews the older entry.
+ * become empty.  The key's entry in an older layer dies as if the key had not been added again.  If
+ * no room can be made in the newest layer, the add renews the older entry.
  *
- * `refused`: why no room could be made; 0: no call has tried to make room yet. */
+ * `refused` says why no room could be made, or is 0 if no call has tried to make room yet. */
 static int put_locked(struct window *w, const struct locked *locked, const struct wish *wish,
                       int refused, struct window_memory *memory)
 {
@@ -185,8 +185,8 @@ int tamis__window_make_room(struct window *w, const struct locked *locked)
                                 : result;
 }
 
-/* Provides what an attempt lacked, such as memory.  TAMIS_OK: another attempt may succeed.  The
- * caller holds no lock. */
+/* Provides what an attempt lacked, such as memory.  Returns TAMIS_OK if another attempt may
+ * succeed.  The caller holds no lock. */
 static NEVER_INLINE int provide(struct window *w, const struct locked *locked,
                                 struct window_memory *memory, int lacks)
 {
@@ -225,7 +225,7 @@ static NEVER_INLINE int put(struct window *w, uint64_t mixed, const struct wish 
   }
 }
 
-/* In a window of the cuckoo kind each plain add writes: it adds a copy. */
+/* In a window of the cuckoo kind each plain add adds a copy, and so must write. */
 FORCE_INLINE int add(struct window *w, uint64_t mixed, const struct wish *wish, bool copies)
 {
   if ((wish->unique || !copies) && is_settled(w, mixed, wish, copies))
@@ -233,7 +233,7 @@ FORCE_INLINE int add(struct window *w, uint64_t mixed, const struct wish *wish, 
   return put(w, mixed, wish);
 }
 
-/* Adds for the whole window.  (Wishes that are constant make the usual calls fast.) */
+/* Adds a key for the whole window.  (Constant wishes make these usual calls fast.) */
 FORCE_INLINE int add_hash(tamis_filter *f, uint64_t hash, bool unique, bool copies)
 {
   static const struct wish plain = {false, true, 0}, first = {true, false, 0},
@@ -267,7 +267,7 @@ int tamis__window_add_first_copy(tamis_filter *f, uint64_t hash)
 
 /* ---- batches ---- */
 
-/* Fetches the memory of a group of keys in the newest layer, which most keys need. */
+/* Prefetches the memory of a group of keys in the newest layer, which most keys need. */
 static void mix_and_prefetch(const struct window *w, const uint64_t *hashes, size_t n,
                              uint64_t mixed[FILTER_GROUP])
 {

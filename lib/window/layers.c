@@ -8,28 +8,28 @@
  *       └──────── older ────────┴───── older ─────┘
  *                                                 └ newest
  *
- * Each layer in the list has an index of its own, and with it a share of the rate.  A new layer
- * takes the lowest free index.  So when older layers have left, their indices are free again, and
- * growth goes on.
+ * Each layer in the list has a different index, which determines its share of the rate.  A new
+ * layer takes the lowest free index.  So when older layers have left, their indices are free again,
+ * and growth goes on.
  *
- * After a burst the newest layer is far larger than the keys need.  It is *sparse* if it was made
- * for at least SPARSE times the present keys.  If it is sparse at the ends of two periods,
- * tamis_advance() opens a smaller layer: the first one again, if that has left and is large enough,
- * and otherwise a new one.  Each end counts the keys of a whole window.  Two ends are needed
- * because copies may be removed at any time: one end might find a filter empty that is full in
- * between.  The large layer gets no more keys.  Its last keys are forgotten G + 1 periods later;
- * then it leaves, and its memory is released.  (In the cuckoo kind it stays while keys in it are
- * renewed: [H] in remove.c.)
+ * After a burst of adds the newest layer is far larger than the keys need.  It is *sparse* if its
+ * capacity is at least SPARSE times the number of present keys.  If it is sparse at the ends of two
+ * periods, tamis_advance() opens a smaller layer: the first one again, if that has left and is
+ * large enough, and otherwise a new one.  The number of keys at the end of a period covers a whole
+ * window.  Two periods are needed because keys may be removed at any time: a filter that is empty
+ * at the end of one period might be full in between.  The large layer gets no more keys.  Its last
+ * keys are forgotten G + 1 periods later; then it leaves, and its memory is released.  (In the
+ * cuckoo kind it stays while keys in it are renewed: [H] in remove.c.)
  *
- * [S] A second burst finds as much room as the first one, while the large layer is still there.  A
- *     smaller layer is opened only if yet another one, as large as the largest, would still get an
- *     index and fit in max_bytes.  A full layer is followed by one of twice its size if the same
- *     holds then, and otherwise by one as large as the largest.
+ * [S] While the large layer is still in the list, a second burst finds as much room as the first.
+ *     A smaller layer is opened only if one more layer, as large as the largest, would still get an
+ *     index and fit in max_bytes.  A full layer is followed by one of twice its size on the same
+ *     condition, and otherwise by one as large as the largest.
  *
- * Layers that keep their keys do not accumulate: a smaller layer is opened only if no older layer
- * is more than half as large as the sparse one.  As a full layer is followed by one of twice its
- * size, keys whose number varies by less than a factor of about two do not open layers again and
- * again.
+ * Layers whose keys stay do not accumulate, because a smaller layer is opened only if no older
+ * layer is more than half as large as the sparse layer.  As a full layer is followed by one of
+ * twice its size, keys whose number varies by less than a factor of about two do not open layers
+ * again and again.
  */
 #include "window/layers.h"
 
@@ -63,7 +63,7 @@ word *tamis__window_allocate_words(const tamis_allocator *from, uint64_t bytes,
   return tamis__memory_allocate_cleared(from, bytes, comes_cleared ? 0 : bytes);
 }
 
-/* ---- the list.  It changes under `opening` only ---- */
+/* ---- the list, which changes only under `opening` ---- */
 
 /* The callers of all functions whose names end with _locked hold `opening`. */
 static struct window_layer *newest_locked(const struct window *w)
@@ -94,7 +94,7 @@ static void link_layer(struct window_layer *_Atomic *link, struct window_layer *
   atomic_store_explicit(link, layer, memory_order_release);
 }
 
-/* Says in the epoch word that the list has changed. */
+/* Publishes in the epoch word that the list has changed. */
 static void publish_list(struct window *w)
 {
   bool grown = window_layer_at(&w->newest) != &w->first || window_layer_at(&w->first.older);
@@ -159,7 +159,7 @@ static void release_layer(struct window *w, struct window_layer *layer)
 {
   const tamis_allocator *from = filter_allocator(&w->head);
   const uint64_t bytes = window_layer_takes(w, &layer->geometry);
-  tamis__window_destroy_planes(w, layer); /* one that has left has no counts */
+  tamis__window_destroy_planes(w, layer); /* a layer that has left has no counts */
   tamis__memory_release(from, layer->words, window_bytes(&layer->geometry));
   tamis__memory_release(from, later_of(layer), window_layer_bytes(window_counts_copies(w)));
   atomic_fetch_sub_explicit(&w->bytes, bytes, memory_order_relaxed);
@@ -201,7 +201,7 @@ static int open_locked(struct window *w, const struct window_geometry *g, unsign
   return TAMIS_OK;
 }
 
-/* Plans the layer with the lowest index that is not in a set, and adds that to the set. */
+/* Plans the layer with the lowest index that is not in the set *indices, and adds the index. */
 static int plan_locked(const struct window *w, uint64_t *indices, uint64_t keys,
                        struct window_geometry *g)
 {
@@ -220,20 +220,21 @@ static uint64_t largest_capacity_locked(const struct window *w)
   return largest;
 }
 
-/* [S]: whether a layer as large as the largest could still be opened, if `more` bytes and these
- * indices were taken, and all that waits for readers were released. */
+/* [S]: whether a layer as large as the largest could still be opened if `more` bytes and these
+ * indices were taken, and all memory that waits for readers were released. */
 static bool leaves_room_locked(const struct window *w, uint64_t more, uint64_t indices)
 {
   struct window_geometry g;
-  uint64_t held = atomic_load_explicit(&w->backlog.held, memory_order_relaxed); /* a statistic */
+  /* relaxed: a statistic. */
+  uint64_t held = atomic_load_explicit(&w->backlog.held, memory_order_relaxed);
   if (plan_locked(w, &indices, largest_capacity_locked(w), &g) != TAMIS_OK)
     return false;
   more += window_layer_takes(w, &g);
   return !exceeds(w, more > held ? more - held : 0);
 }
 
-/* [S]: if no layer as large as the largest could be opened after the next one, replaces the plan of
- * the next one by a plan of that size. */
+/* [S]: if no layer as large as the largest could be opened after the layer `next`, changes the plan
+ * of `next` to that size. */
 static void plan_largest_locked(const struct window *w, struct window_geometry *next)
 {
   uint64_t largest = largest_capacity_locked(w), indices = indices_locked(w);
@@ -249,7 +250,7 @@ int tamis__window_open_layer(struct window *w, const struct window_layer *full)
 {
   struct window_geometry g;
   if (newest_locked(w) != full)
-    return TAMIS_OK; /* another thread has opened it */
+    return TAMIS_OK; /* another thread has opened the next layer */
   uint64_t indices = indices_locked(w);
   const unsigned index = free_index(indices);
   int result = plan_locked(w, &indices, 2 * full->geometry.capacity, &g);
@@ -260,8 +261,8 @@ int tamis__window_open_layer(struct window *w, const struct window_layer *full)
 }
 
 /* Makes room in a segment, or marks it.  Only a holder of `opening` searches a segment for a mark.
- * The lanes in use of a single segment are not counted: a segment in which a search fails is taken
- * to be nearly full, as it is unless its keys were chosen for that. */
+ * Lanes in use are not counted for single segments.  So a segment in which a search fails is taken
+ * to be nearly full, which is true unless its keys were chosen to collide. */
 static int grow_locked(struct window *w, struct window_layer *full,
                        const struct window_buckets *place)
 {
@@ -275,7 +276,7 @@ static int grow_locked(struct window *w, struct window_layer *full,
       return TAMIS_OK;
   }
   int result = w->spec.growable ? tamis__window_open_layer(w, full) : TAMIS_EFULL;
-  if (result != TAMIS_OK) /* an allocator that refuses may have memory later */
+  if (result != TAMIS_OK) /* an allocator that refuses now may have memory later */
     fullness_mark(mark, &full->vacated[at],
                   result == TAMIS_EFULL ? FULLNESS_FULL : FULLNESS_NO_PATH, rooms, FULLNESS_NEARLY);
   return result;
@@ -291,11 +292,11 @@ int tamis__window_grow(struct window *w, struct window_layer *full,
   return result;
 }
 
-/* ---- after a burst ---- */
+/* ---- a smaller layer after a burst ---- */
 
 enum { SPARSE = 4 };
 
-/* The capacity of a smaller layer: an eighth more than `most`, at least the user's capacity. */
+/* The capacity of a smaller layer: an eighth above `most`, but at least the user's. */
 static uint64_t smaller_capacity(const struct window *w, uint64_t most)
 {
   return most <= w->spec.capacity ? w->spec.capacity : most + most / 8;
@@ -306,8 +307,8 @@ static bool is_sparse(const struct window *w, uint64_t most)
   return most <= window_layer_at(&w->newest)->geometry.capacity / SPARSE;
 }
 
-/* Whether the first layer could replace the newest one: it is large enough for `most` keys, and has
- * the same capacity, or a smaller one while the newest layer is sparse. */
+/* Whether the first layer could replace the newest: it is large enough for `most` keys, and its
+ * capacity is the same, or smaller while the newest layer is sparse. */
 static bool first_would_do(const struct window *w, uint64_t most)
 {
   const struct window_layer *newest = window_layer_at(&w->newest);
@@ -316,7 +317,7 @@ static bool first_would_do(const struct window *w, uint64_t most)
          (first == capacity || (first < capacity && is_sparse(w, most)));
 }
 
-/* Whether the first layer has left, and no other one has its index. */
+/* Whether the first layer has left the list, and no other layer has its index. */
 static bool first_is_free_locked(const struct window *w)
 {
   return !window_find_layer(w, window_number(&w->first)) &&
@@ -347,10 +348,10 @@ static void open_smaller_locked(struct window *w, uint64_t most)
   if (is_sparse(w, most) && keys <= newest_locked(w)->geometry.capacity / 2 &&
       plan_locked(w, &indices, keys, &g) == TAMIS_OK &&
       leaves_room_locked(w, window_layer_takes(w, &g), indices))
-    (void) open_locked(w, &g, index); /* without memory, a later end of a period tries again */
+    (void) open_locked(w, &g, index); /* without memory, the end of a later period tries again */
 }
 
-/* Waits for a call that opens a layer only if a smaller layer may be needed. */
+/* Takes `opening`, for which the call may have to wait, only if a smaller layer may be needed. */
 void tamis__window_open_smaller(struct window *w, uint64_t most)
 {
   if (!w->spec.growable || !epoch_has_grown(epoch_before(&w->state->epoch)) ||
@@ -361,9 +362,9 @@ void tamis__window_open_smaller(struct window *w, uint64_t most)
   lock_release(&w->opening);
 }
 
-/* ---- layers that leave ---- */
+/* ---- layers that leave the list ---- */
 
-/* [L] in table.h: afterwards no thread holds stripes under which it has read an earlier word. */
+/* Then no thread holds stripes under which it has read an earlier epoch word: [L] in table.h. */
 static void wait_for_holders_of_stripes(struct window *w)
 {
   for (uint64_t i = 0; i <= w->stripes.mask; i++) {

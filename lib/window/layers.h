@@ -7,31 +7,29 @@
 
 #include "window/table.h"
 
-/* Fills in a layer, except its words.  Returns the bytes of these.  `planes`: zeroed, or NULL. */
+/* Fills in a layer, except its words, and returns their bytes.  `planes` are zeroed, or NULL. */
 uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer *layer,
                                      const struct window_geometry *g, struct window_plane *planes);
 
-/* Opens the layer after `full`, if `full` still is the newest one.  The caller holds `opening`, and
- * no stripe.
- *   Errors  TAMIS_EFULL: the filter may not grow any more; TAMIS_ENOMEM */
+/* Opens the layer after `full`, if `full` is still the newest.  The caller holds only `opening`.
+ *   Errors  TAMIS_EFULL: the filter must not grow any further; TAMIS_ENOMEM */
 int tamis__window_open_layer(struct window *w, const struct window_layer *full);
 
-/* Opens the layer after `full`, the newest one of `epoch`, if no moves make room for a key in it.
- * A filter that does not grow gets TAMIS_EFULL then.  After an error the key's segment is marked.
- * If the layers have changed since `epoch`, nothing is done.  The caller holds no lock. */
+/* If no moves make room for a key in `full`, the newest layer of `epoch`, opens the next layer, or
+ * returns TAMIS_EFULL if the filter does not grow.  After an error the key's segment is marked.  If
+ * the layers have changed since `epoch`, does nothing.  The caller holds no lock. */
 int tamis__window_grow(struct window *w, struct window_layer *full,
                        const struct window_buckets *place, uint64_t epoch);
 
-/* Makes a layer, which owns `words` from then on; if `words` is NULL, allocates them.  Returns NULL
- * if there is no memory.  The caller counts the bytes of the layer. */
+/* Creates a layer, which then owns `words`.  If `words` is NULL, allocates them.  Returns NULL if
+ * there is no memory.  The caller counts the bytes of the layer. */
 struct window_layer *tamis__window_make_layer(struct window *w, const struct window_geometry *g,
                                               unsigned index, word *words);
 
-/* Makes a layer the newest one.  The caller holds `opening`, or is alone with the filter. */
+/* Makes a layer the newest.  The caller holds `opening`, or no other thread knows the filter. */
 void tamis__window_append(struct window *w, struct window_layer *layer);
 
-/* Opens a smaller layer if the newest one is sparse for `most` keys.  The caller holds
- * `advancing`. */
+/* Opens a smaller layer if the newest is sparse for `most` keys.  The caller holds `advancing`. */
 void tamis__window_open_smaller(struct window *w, uint64_t most);
 
 /* Takes layers out of the list, and retires them.  A sweep that began after they were closed has
@@ -44,7 +42,8 @@ void tamis__window_reclaim(void *owner, struct retired *block, uint64_t size);
 /* Releases all layers but the first, which is a part of the filter. */
 void tamis__window_destroy_layers(struct window *w);
 
-/* Allocates zeroed words.  NULL: no memory.  Memory that comes cleared is not touched. */
+/* Allocates zeroed words, or returns NULL if there is no memory.  From `cleared_from` bytes on, the
+ * allocator has cleared them already. */
 word *tamis__window_allocate_words(const tamis_allocator *from, uint64_t bytes,
                                    uint64_t cleared_from);
 

@@ -2,7 +2,7 @@
  *
  * Layer 2: loads saved windows, which save.c writes.
  *
- * A file may contain anything.  So a load asks for the memory of words as they arrive, checks all
+ * A file may contain anything.  So a load allocates the memory for words as they arrive, checks all
  * numbers before it uses them, and counts lanes again.  It also checks the rule that look-ups rely
  * on: only one lane of a bucket pair has a given fingerprint (bucket.h).
  */
@@ -20,7 +20,7 @@
 struct content {
   struct window_geometry geometry;
   unsigned index;
-  uint64_t *words;  /* no other thread knows them yet */
+  uint64_t *words;  /* not known to other threads yet */
   uint64_t *copied; /* the period in which each segment was copied */
   struct lane_counts counts;
 };
@@ -29,14 +29,14 @@ struct load {
   struct saved_reader *r;
   const struct saved_head *saved;
   struct window_spec spec;
-  unsigned stamps;               /* G + 2 */
+  unsigned stamps;               /* the number of stamps, G + 2 */
   uint64_t first, last;          /* periods in which the save began and ended */
-  uint64_t lanes, bytes, copied; /* sums over the layers so far; bytes: with what lies beside */
+  uint64_t lanes, bytes, copied; /* sums over the layers so far; `bytes` includes `beside` */
   uint64_t beside;
-  uint64_t further; /* copies */
-  /* The first layer of the filter.  If the oldest layer of the file is larger than the filter was
-   * created with, the first layer is `apart`: one more, which has left.  The oldest one can be
-   * released then. */
+  uint64_t further; /* further copies */
+  /* The geometry of the filter's first layer.  If the oldest layer in the file is larger than the
+   * filter was created with, `apart` is set: the first layer is an additional one that has left the
+   * list.  So the oldest layer of the file can be released later. */
   struct window_geometry own;
   bool apart;
   unsigned n;
@@ -51,13 +51,13 @@ static bool is_counted(const struct saved_head *saved)
   return NOT_COMPACT(saved->features & SAVED_COUNTED);
 }
 
-/* Whether it is a window of the cuckoo kind. */
+/* Whether the file is of a window of the cuckoo kind. */
 static bool has_planes(const struct saved_head *saved)
 {
   return saved->options.kind == TAMIS_CUCKOO && !is_counted(saved);
 }
 
-/* A counted table has one layer, and a clock that stands still. */
+/* Whether the clock of a counted table stands still.  Such a table has only one layer. */
 static bool clock_is_right(const struct saved_head *saved)
 {
   const uint64_t *g = saved->geometry;
@@ -67,7 +67,8 @@ static bool clock_is_right(const struct saved_head *saved)
           !saved->options.growable);
 }
 
-/* A layer's capacity is at most its lanes: the next layer would be made for twice that. */
+/* Reads a layer's numbers.  Its capacity must not exceed its lanes, because the next layer would be
+ * made for twice the capacity. */
 static bool read_layer_numbers(unsigned periods, const uint64_t *numbers, struct content *out)
 {
   if (numbers[SAVED_LAYER_SHAPE] >= WINDOW_SHAPES || numbers[SAVED_LAYER_SEGMENTS] >> 53 ||
@@ -128,7 +129,7 @@ static bool read_numbers(const struct saved_head *saved, struct load *l)
   return good;
 }
 
-/* The bytes beside the words of the oldest layer of the file, without the bytes of later layers. */
+/* The bytes in addition to the words of the file's oldest layer.  Later layers are not included. */
 static uint64_t bytes_beside(const struct load *l)
 {
   const bool planes = has_planes(l->saved);
@@ -145,7 +146,7 @@ static unsigned stamp_of(const struct load *l, uint64_t period)
   return 1 + (unsigned) ((first + (period - l->first) % l->stamps) % l->stamps);
 }
 
-/* Whether each lane of a word is empty or has a fingerprint and a live stamp. */
+/* Whether each lane of a word is empty, or has a fingerprint and a live stamp. */
 static bool word_is_whole(const struct window_shape *s, uint64_t value, unsigned stamps,
                           unsigned dead)
 {
@@ -227,7 +228,7 @@ static int load_words(struct load *l, struct content *c)
   const void *at = NULL;
   l->bytes += l->n ? window_layer_bytes(has_planes(l->saved)) : 0;
   l->copied += c->geometry.segments * 8;
-  /* The numbers in `copied` are released before the parts beside the words are allocated. */
+  /* `copied` is released before the parts beside the words are allocated. */
   if (limit && (bytes > limit || l->bytes > limit - bytes || l->copied > l->beside))
     return TAMIS_EFULL;
   struct saved_memory m = {.all = bytes, .limit = limit ? limit - l->bytes : 0};
@@ -267,7 +268,7 @@ static int load_copied(struct load *l, struct content *c, unsigned number)
   return TAMIS_OK;
 }
 
-/* Keeps the counts as bytes until there is a filter.  That memory is not the filter's. */
+/* Keeps the counts as bytes until the filter exists. max_bytes does not count that memory. */
 static int load_counts(struct load *l, struct content *c, unsigned number)
 {
   struct image_table table = {.shape = &c->geometry.whole.lane,
@@ -279,7 +280,7 @@ static int load_counts(struct load *l, struct content *c, unsigned number)
   while ((result = image_load_counts(l->r, &table, &r, &l->further)) == TAMIS_OK) {
     if (!has_planes(l->saved))
       return TAMIS_ECORRUPT;
-    /* the first number may take more bytes in the copy */
+    /* The first number may take more bytes in the copy. */
     size_t most = (size_t) (r.end - r.at) + IMAGE_COUNT_BYTES;
     if (!tamis__lane_counts_reserve(&c->counts, &l->r->allocator, most))
       return TAMIS_ENOMEM;
@@ -312,14 +313,14 @@ static int load_layer(struct load *l)
     result = load_words(l, c);
   if (result == TAMIS_OK)
     result = load_copied(l, c, l->n);
-  l->n++; /* from now on its memory is released with that of the others */
+  l->n++; /* from now on the caller releases its memory */
   for (uint64_t i = 0; i < c->geometry.segments && result == TAMIS_OK; i++)
     if (!check_segment(l, c, i))
       result = TAMIS_ECORRUPT;
   return result == TAMIS_OK ? load_counts(l, c, l->n - 1) : result;
 }
 
-/* Loads the layers.  Those that left while the filter was saved are not in the file. */
+/* Loads the layers.  A layer that left while the filter was saved is not in the file. */
 static int load_layers(struct load *l)
 {
   int result;
@@ -358,13 +359,13 @@ static int append_layer(struct window *w, struct content *c)
       tamis__window_make_layer(w, &c->geometry, c->index, (word *) c->words);
   if (!layer)
     return TAMIS_ENOMEM;
-  c->words = NULL; /* they are the layer's now */
+  c->words = NULL; /* the layer owns them now */
   (void) tamis__memory_count(&w->bytes, 0, window_layer_takes(w, &layer->geometry));
   tamis__window_append(w, layer);
   return TAMIS_OK;
 }
 
-/* Counts the lanes in use, and copies in lanes, in the stripes of their blocks. */
+/* Counts lanes in use, and copies in a counted table, in the stripes of their blocks. */
 static void count_lanes(struct window *w, const struct window_layer *layer)
 {
   for (uint64_t i = 0; i < window_words(&layer->geometry); i++) {
@@ -399,7 +400,8 @@ static int create(struct load *l, const struct tamis_filter *head, struct window
     l->layers[0].words = NULL;
   uint64_t epoch = epoch_make(l->last, 0, false, stamp_of(l, l->last), l->stamps);
   atomic_store_explicit(&w->state->epoch, epoch,
-                        memory_order_relaxed); /* as below: no other thread knows the filter */
+                        /* relaxed, here and below: no other thread knows the filter. */
+                        memory_order_relaxed);
   atomic_store_explicit(&w->state->numbers, epoch_numbers(epoch, l->last), memory_order_relaxed);
   for (unsigned i = !l->apart; i < l->n && result == TAMIS_OK; i++)
     result = append_layer(w, &l->layers[i]);
@@ -428,8 +430,8 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
   struct window *w = NULL;
   if (!read_numbers(saved, &l))
     return TAMIS_ECORRUPT;
-  /* A mapped window could not forget keys.  In a window that other processes change, a reader
-   * without locks could miss entries that they move. */
+  /* Windows cannot be mapped, because a mapped window could not forget keys.  A live window cannot
+   * be read, because a reader without locks could miss entries that other processes move. */
   r->live = saved->features & SAVED_LIVE;
   if (r->live && saved->limit && window_bytes(&l.own) > saved->limit)
     return TAMIS_EFULL;
@@ -459,7 +461,7 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
 
 /* ---- what the header says ---- */
 
-/* Adds no figures if no filter has this header. */
+/* Fills in no figures if no filter has this header. */
 void tamis__window_figures(const struct saved_head *saved, tamis_stats *out)
 {
   struct load l = {.saved = saved};
@@ -480,11 +482,11 @@ void tamis__window_figures(const struct saved_head *saved, tamis_stats *out)
     const struct window_geometry *g = &l.layers[0].geometry;
     uint64_t further = saved->geometry[SAVED_WINDOW_FURTHER];
     uint64_t used = out->count > further ? out->count - further : 0;
-    out->fpp_estimate = 1 - (1 - window_geometry_rate(g, used)); /* as rate_now() computes it */
+    out->fpp_estimate = 1 - (1 - window_geometry_rate(g, used)); /* rounds as rate_now() does */
     out->occupancy = (double) used / (double) window_lanes(g);
     return;
   }
-  /* The header does not say how full each layer is, so each is taken to use up its part of the
+  /* The header does not say how full each layer is.  Assume that each uses up its share of the
    * rate. */
   out->fpp_estimate = out->fpp;
 }
@@ -514,7 +516,7 @@ bool tamis__window_read_plan(const struct saved_head *saved, struct window_plan 
   return true;
 }
 
-/* The bytes that the filter takes beside the words of all layers of the file. */
+/* The bytes that the filter takes in addition to the words of all layers of the file. */
 uint64_t tamis__window_saved_beside(const struct saved_head *saved)
 {
   struct load l = {.saved = saved};

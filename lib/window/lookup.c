@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: contains, the look-ups in a sliding window.
+ * Layer 2: look-ups in a sliding window.
  *
  *    hash ──► address (geometry.h) ──► lower bucket ┐ lanes with a fingerprint and a stamp;
  *                                 └──► upper bucket ┘ the entry stands in either
@@ -9,8 +9,9 @@
  * bucket, upper bucket, version, epoch word.  [A] in table.h says why that is enough.
  *
  * The straight path serves a filter that has only the first layer.  It is compiled for each shape,
- * for tables of one segment and of several.  A single test finds out whether the flag EPOCH_GROWN
- * is set or something has changed; if so, the general path begins anew.
+ * both for tables of one segment and of several.  A single test finds out whether the flag
+ * EPOCH_GROWN is set, or a version or the epoch word has changed.  If so, the general path begins
+ * again.
  */
 #include "window/lookup.h"
 
@@ -18,7 +19,7 @@
 
 /* ---- one layer ---- */
 
-/* A copy of a geometry with constants in its shape. */
+/* A copy of a geometry in which the shape's members are compile-time constants. */
 FORCE_INLINE struct window_geometry shaped(const struct window_geometry *of, unsigned width,
                                            unsigned lanes, unsigned bucket_shift)
 {
@@ -75,7 +76,8 @@ FORCE_INLINE enum window_answer find(const struct window *w, const struct window
 
 /* ---- any number of layers ---- */
 
-/* WINDOW_MOVED: something has changed, so nothing is known.  The caller is in a read section. */
+/* Searches all layers.  Returns WINDOW_MOVED if a version or the epoch word has changed, so that
+ * the answer is unknown.  The caller is in a read section. */
 static enum window_answer search(const struct window *w, uint64_t mixed)
 {
   uint64_t epoch = epoch_before(&w->state->epoch);
@@ -99,8 +101,8 @@ static bool contains_any(const struct window *w, uint64_t mixed)
   }
 }
 
-/* Repeats a look-up during which something has changed, or which has read only the first one of
- * several layers. */
+/* Repeats a look-up during which a version or the epoch word has changed, or which has read only
+ * the first of several layers. */
 static NEVER_INLINE bool contains_again(const struct window *w, uint64_t mixed)
 {
   if (!epoch_has_grown(epoch_before(&w->state->epoch)))
@@ -136,7 +138,7 @@ void tamis__window_prefetch(const tamis_filter *f, uint64_t hash)
     prefetch_in(&w->first, mixed);
 }
 
-/* ---- the same, faster: a filter that has only the first layer ---- */
+/* ---- the straight path: a filter that has only the first layer ---- */
 
 FORCE_INLINE bool contains_at(const struct window *w, const struct window_geometry *g,
                               const struct window_place *place, uint64_t mixed)
@@ -157,7 +159,7 @@ FORCE_INLINE bool contains(const struct window *w, const struct window_geometry 
   return contains_at(w, g, &place, mixed);
 }
 
-/* Fetches the memory of a group of keys; then looks up each key as a call of its own. */
+/* Prefetches the memory of a group of keys; then looks up each key in a call of its own. */
 FORCE_INLINE size_t contains_many(const struct window *w, const struct window_geometry *g,
                                   const uint64_t *hashes, size_t n, bool *found, bool segmented)
 {

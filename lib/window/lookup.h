@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: contains, the look-ups in a sliding window.
+ * Layer 2: look-ups in a sliding window.
  */
 #ifndef TAMIS_LIB_WINDOW_LOOKUP_H
 #define TAMIS_LIB_WINDOW_LOOKUP_H
 
 #include "window/table.h"
 
-/* WINDOW_MOVED: an entry has been moved meanwhile, so nothing is known. */
+/* WINDOW_MOVED: an entry has been moved meanwhile, so the answer is unknown. */
 enum window_answer { WINDOW_MISS, WINDOW_HIT, WINDOW_MOVED };
 
-/* The functions that are compiled for each shape, and for tables of one segment and of several. */
+/* The functions that are compiled for each shape, both for tables of one segment and of several. */
 struct window_calls {
   bool (*contains)(const tamis_filter *f, uint64_t hash);
   size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: mends what a killed process has left in a sliding window: [K] in shared.h.
+ * Layer 2: mends what a killed process has left in a sliding window, as [K] in shared.h requires.
  */
 #include "base/compiler.h"
 #include "window/counted.h"
 #include "window/rooms.h"
 #include "window/save.h"
 
-/* Whether the entry of an upper bucket stands in the lower one, too. */
+/* Whether the entry is in an upper bucket, and is in the lower bucket, too. */
 static bool stands_twice(const struct window_layer *layer, const struct lane_place *at)
 {
   const struct window_shape *s = &layer->geometry.shape;
@@ -15,13 +15,13 @@ static bool stands_twice(const struct window_layer *layer, const struct lane_pla
          window_match(s, window_load(layer, at->lower), window_fingerprint_of(s, at->entry));
 }
 
-/* What is in use. */
+/* The number of lanes in use, and of further copies. */
 struct in_use {
   uint64_t lanes, further;
 };
 
-/* Clears the entries of a word that stand twice, and counts the others.  The caller holds the
- * word's stripe. */
+/* Clears entries of a word that are also in their lower bucket, and counts the other entries.  The
+ * caller holds the word's stripe. */
 static void mend_word_locked(const struct window *w, uint64_t index, struct in_use *in_use)
 {
   const struct window_layer *layer = &w->first;
@@ -60,7 +60,7 @@ NEVER_INLINE void tamis__window_mend(const struct window *w, struct window_strip
   window_vacate(stripe); /* the owner may have cleared a lane */
 }
 
-/* ---- after a failure of power ---- */
+/* ---- after a power failure ---- */
 
 /* The bits of those lanes of a word that have an entry with a live stamp. */
 static uint64_t whole_lanes(const struct window *w, uint64_t value)
@@ -86,7 +86,8 @@ void tamis__window_mend_all(struct window *w)
   epoch = window_is_counted(w) ? counted_epoch()
                                : epoch_make(epoch_period(epoch), 0, false, now, w->stamps);
   atomic_store_explicit(&state->epoch, epoch,
-                        memory_order_relaxed); /* here and below: no other process uses it */
+                        /* relaxed, here and below: no other process uses the window. */
+                        memory_order_relaxed);
   atomic_store_explicit(&state->numbers, epoch_numbers(epoch, number), memory_order_relaxed);
   for (uint64_t i = 0; i < words; i++)
     word_store(&layer->words[i],

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the calls on sliding windows except look-ups (lookup.h), each in a file of its own.  The
- * hashes are not mixed.
+ * Layer 2: the calls on sliding windows, except look-ups (lookup.h).  Hashes are not mixed yet.
  */
 #ifndef TAMIS_LIB_WINDOW_OPERATIONS_H
 #define TAMIS_LIB_WINDOW_OPERATIONS_H
@@ -18,19 +17,19 @@ struct found;
 int tamis__window_add(tamis_filter *f, uint64_t hash);
 int tamis__window_add_unique(tamis_filter *f, uint64_t hash);
 
-/* The same in a window of the cuckoo kind. */
+/* The same two calls in a window of the cuckoo kind. */
 int tamis__window_add_copy(tamis_filter *f, uint64_t hash);
 int tamis__window_add_first_copy(tamis_filter *f, uint64_t hash);
 
-/* Batches, in a window of any kind.  The keys of the first one are remembered for `periods`
- * periods; TAMIS_EINVAL: the window has fewer. */
+/* Batches, in a window of any kind.  The first function adds keys that are remembered for `periods`
+ * periods, or returns TAMIS_EINVAL if the window has fewer. */
 int tamis__window_add_for(tamis_filter *f, const uint64_t *hashes, size_t n, unsigned periods,
                           bool unique, int *results);
 void tamis__window_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
 void tamis__window_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
 
-/* Makes moves for a key whose buckets are full, or opens a layer.  TAMIS_OK: another attempt may
- * find room.  The caller holds no lock. */
+/* Makes moves for a key whose buckets are full, or opens a layer.  Returns TAMIS_OK if another
+ * attempt may find room.  The caller holds no lock. */
 int tamis__window_make_room(struct window *w, const struct locked *locked);
 
 /* ---- remove.c: in a window of the cuckoo kind ---- */
@@ -48,8 +47,8 @@ void tamis__counted_add_unique_many(tamis_filter *f, const uint64_t *hashes, siz
 int tamis__counted_remove(tamis_filter *f, uint64_t hash);
 uint64_t tamis__counted_count(const tamis_filter *f, uint64_t hash);
 
-/* Adds copies to those of an entry.  TAMIS_EFULL: there would be too many.  The caller holds the
- * stripes of the pair. */
+/* Adds copies to those of an entry.  Returns TAMIS_EFULL if there would be too many.  The caller
+ * holds the stripes of the pair. */
 int tamis__counted_add_locked(const struct window *w, const struct pair *pair,
                               const struct found *at, unsigned copies);
 
@@ -58,8 +57,8 @@ int tamis__counted_add_locked(const struct window *w, const struct pair *pair,
 int tamis__window_advance(tamis_filter *f, enum filter_period how, uint64_t number);
 int tamis__window_merge(tamis_filter *into, const tamis_filter *from);
 
-/* The same; `checkpoint`: `from` is an earlier state of `into`, so keys that both have are not
- * added once more. */
+/* Unites two windows.  With `checkpoint`, `from` is an earlier state of `into`, so copies of a key
+ * that both have are not added up. */
 int tamis__window_unite(tamis_filter *into, const tamis_filter *from, bool checkpoint);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the buckets of a key in all layers of a sliding window, for writers, and their stripes.
+ * Layer 2: the buckets of a key in all layers of a sliding window, and their stripes, for writers.
  */
 #ifndef TAMIS_LIB_WINDOW_PAIR_H
 #define TAMIS_LIB_WINDOW_PAIR_H
@@ -22,7 +22,7 @@ static inline struct pair pair_in(struct window_layer *layer, uint64_t mixed)
   return (struct pair){layer, {place.lower, place.upper}, window_fingerprint(&g->shape, &place)};
 }
 
-/* What the two buckets hold. */
+/* The values of the two buckets. */
 struct view {
   uint64_t lower, upper;
 };
@@ -33,9 +33,9 @@ static inline struct view look_at(const struct pair *pair)
                        window_load(pair->layer, pair->place.upper)};
 }
 
-/* A lane of the pair. */
+/* A lane in one of the two buckets. */
 struct found {
-  uint64_t entry; /* 0: no entry */
+  uint64_t entry; /* 0: the lane is empty, or no lane was found */
   uint64_t bucket;
   unsigned lane;
 };
@@ -64,11 +64,11 @@ static inline bool is_live(const struct window_layer *layer, const struct found 
 struct locked {
   uint64_t epoch; /* the epoch word that names the layers */
   unsigned pairs, stripes;
-  struct pair pair[WINDOW_MOST_LAYERS]; /* the newest layer's first */
+  struct pair pair[WINDOW_MOST_LAYERS]; /* that in the newest layer comes first */
   struct window_stripe *stripe[2 * WINDOW_MOST_LAYERS];
 };
 
-/* Adds a stripe to the list, which is in the order of addresses and has each stripe once. */
+/* Adds a stripe to the list, which is sorted by address, and has each stripe once. */
 static inline void note_stripe(struct locked *locked, struct window_stripe *stripe)
 {
   unsigned at = locked->stripes;
@@ -98,7 +98,7 @@ static inline void note_pair(const struct window *w, struct window_layer *layer,
 }
 
 /* Takes the stripes of a key in all layers.  While the thread waits for them, it is in no read
- * section, and layers may leave: so the caller asks has_layers() before it reads any layer. */
+ * section, and layers may leave.  So the caller calls has_layers() before it reads any layer. */
 static inline void lock_pairs(const struct window *w, uint64_t mixed, struct locked *locked)
 {
   uint64_t epoch = locked->epoch = epoch_before(&w->state->epoch);
@@ -106,7 +106,7 @@ static inline void lock_pairs(const struct window *w, uint64_t mixed, struct loc
   if (epoch_has_grown(epoch)) {
     struct window_reader reader = window_enter(epoch);
     struct window_layer *layer = window_newest(w, epoch);
-    do { /* a list that changes meanwhile may seem longer than it is */
+    do { /* this may seem longer than it is if it changes meanwhile */
       note_pair(w, layer, mixed, locked);
       layer = window_next(layer, epoch);
     } while (layer && locked->pairs < WINDOW_MOST_LAYERS);
@@ -118,7 +118,7 @@ static inline void lock_pairs(const struct window *w, uint64_t mixed, struct loc
   HOOK(window_stripes_taken);
 }
 
-/* Whether the pairs are still those of all layers.  `epoch` was read under the stripes. */
+/* Whether the pairs still cover all layers.  `epoch` was read under the stripes. */
 static inline bool has_layers(const struct locked *locked, uint64_t epoch)
 {
   return epoch_has_same_layers(locked->epoch, epoch);
@@ -130,17 +130,18 @@ static inline void unlock_pairs(const struct window *w, const struct locked *loc
     window_unlock(w, locked->stripe[i]);
 }
 
-/* The home of a key: its entry in the oldest layer in which a live lane has its fingerprint.  [H]
- * in remove.c says why in the oldest one. */
+/* The home of a key: its entry in the oldest layer in which a live lane has its fingerprint. [H] in
+ * remove.c says why it is the oldest layer. */
 struct home {
-  bool live; /* false: no home; what follows describes the newest layer, and `found` may be dead */
+  /* false: no home; the other members are of the newest layer, and `found` may be dead. */
+  bool live;
   const struct pair *pair;
   struct view view;
   struct found found;
 };
 
-/* Searches one layer for the home of a key.  The caller of this function, and of the next, holds
- * the stripes of all pairs, and has read the epoch word under them. */
+/* Searches one layer for the home of a key.  The callers of this function and the next hold the
+ * stripes of all pairs, and have read the epoch word under them. */
 static inline struct home home_in(const struct pair *pair, uint64_t epoch)
 {
   struct home home = {.pair = pair, .view = look_at(pair)};
@@ -159,8 +160,9 @@ static inline struct home find_home(const struct locked *locked, uint64_t epoch)
   return home;
 }
 
-/* Finds a lane for a key that has no live lane in a pair.  False: there is no room.  If *at is a
- * dead lane with the key's fingerprint, that one is used again, as no other lane may have it. */
+/* Finds a lane for a key that has no live lane in a pair.  Returns false if there is no room.  If
+ * *at is a dead lane with the key's fingerprint, the key gets that lane, as no other lane may have
+ * the fingerprint. */
 static inline bool find_lane(const struct pair *pair, const struct view *view, struct found *at,
                              uint64_t epoch)
 {

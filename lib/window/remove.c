@@ -3,7 +3,7 @@
  * Layer 2: removes and counts of copies, in a sliding window of the cuckoo kind.
  *
  * A remove or a count takes the stripes of the key's buckets in all layers, as an add does, and
- * reads the epoch word under them.  It ignores other keys' entries and dead ones.
+ * reads the epoch word under them.  It ignores dead entries, and entries that do not match the key.
  *
  * [H] Which entry.  In one layer only one lane matches a key (bucket.h).  In several layers,
  *     entries may match that were added for other keys.  All calls take the matching entry in the
@@ -11,20 +11,21 @@
  *
  *     - No older layer gets an entry that matches the key: entries are added to the newest layer
  *       only, and older layers are closed.  (The first layer is opened again only after it has
- *       left, empty; then it is the newest one.  An add that has read an older epoch word, and adds
- *       to a layer that is closed by then, still holds its stripes.  Any add of a key that matches
- *       its entry needs these, too.  If such an add to a newer layer comes after it, that add finds
- *       the entry; had it come before, the late add would have found another epoch word.)
- *     - The entry stays while copies of the key are counted in it, and lives as long as each add of
- *       the key wished.
+ *       left, empty; then it is the newest one.  An add that has read an older epoch word may add
+ *       to a layer that has just been closed.  It still holds its stripes, which any add of a key
+ *       that matches its entry needs, too.  If such an add to a newer layer comes later, it finds
+ *       the entry.  If it comes earlier, the add to the closed layer finds that the epoch word has
+ *       changed.)
+ *     - The entry stays while copies of the key are counted in it, and lives at least as long as
+ *       any add of the key asked for.
  *
  *     So each copy is counted in the key's home, and a remove of the key takes the copy from there.
- *     A remove never takes a copy of a key that does not match the entry.  An entry in a later
- *     layer might be that of another key, which the home does not match.
+ *     A remove never takes a copy of a key that does not match the entry.  (An entry in a later
+ *     layer might belong to such a key.)
  *
  * [R] Counts.  The count of a lane belongs to the entry in it.  When the entry dies, its lane
- *     counts as free, and no call uses the count any more.  The count is set to 0 before the lane
- *     gets another entry (copies.h).
+ *     counts as free, and no call uses the count.  The count is set to 0 before the lane gets
+ *     another entry (copies.h).
  *
  * A remove and a count take effect when the epoch word is read under the stripes, or just before
  * the next period begins: no other call changes the entry or its count meanwhile.
@@ -52,7 +53,7 @@ static void lock_home(const struct window *w, uint64_t mixed, struct locked *loc
   }
 }
 
-/* The caller holds the stripes of all pairs. */
+/* Removes a copy.  The caller holds the stripes of all pairs. */
 static void remove_locked(const struct pair *pair, const struct found *at,
                           struct window_memory *memory)
 {
@@ -60,7 +61,7 @@ static void remove_locked(const struct pair *pair, const struct found *at,
   if (tamis__window_further(pair->layer, lane)) {
     const uint64_t one_less = UINT64_MAX;
     (void) tamis__window_add_further(memory, pair->layer, lane, one_less);
-    return; /* a smaller count needs no memory */
+    return; /* cannot fail: a smaller count needs no memory */
   }
   window_store(pair->layer, at->bucket, at->lane, 0);
   window_use(window_stripe(memory->w, pair->layer, at->bucket), -1);
@@ -86,7 +87,7 @@ uint64_t tamis__window_count_copies(const tamis_filter *f, uint64_t hash)
   const struct window *w = const_window_of(f);
   struct locked locked;
   struct home home;
-  if (!w->operations.contains(f, hash)) /* no lock for a key that is not in */
+  if (!w->operations.contains(f, hash)) /* an absent key needs no lock */
     return 0;
   lock_home(w, window_mixed(w, hash), &locked, &home);
   const struct window_layer *layer = home.pair->layer;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: segments of a sliding window that are known to be full (base/fullness.h), and what makes
- * room in them.
+ * Layer 2: marks of full segments (base/fullness.h) in a sliding window, and what makes room.
  */
 #ifndef TAMIS_LIB_WINDOW_ROOMS_H
 #define TAMIS_LIB_WINDOW_ROOMS_H
@@ -24,7 +23,7 @@ static inline void window_has_room(struct window_layer *layer, uint64_t bucket)
                           window_segment_buckets(&layer->geometry));
 }
 
-/* Counts a lane of a counted table that has been cleared.  The caller holds the stripe.
+/* Counts a lane that has been cleared in a counted table.  The caller holds the stripe.
  * ORDER stripe.vacated (release)
  *   pairs with     stripe.vacated_by_all
  *   makes visible  the lane that is free
@@ -37,8 +36,8 @@ static inline void window_vacate(struct window_stripe *stripe)
   atomic_store_explicit(&stripe->vacated, vacated + 1, memory_order_release);
 }
 
-/* How many lanes the removes of all processes have cleared, in units of so many that another search
- * for room is worth while: as in fullness_has_room().
+/* How many lanes the removes of all processes have cleared.  The unit is the number of lanes that
+ * makes another search worth while, as in fullness_has_room().
  * ORDER stripe.vacated_by_all (acquire)
  *   pairs with     stripe.vacated, which has the argument */
 static inline uint64_t window_vacated(const struct window *w)
@@ -51,15 +50,15 @@ static inline uint64_t window_vacated(const struct window *w)
   return enough > 1 ? sum / enough : sum;
 }
 
-/* The count of rooms that marks have.  The end of a period makes room, too: lanes become free. */
+/* The count of rooms for marks.  The end of a period counts, too, because lanes become free. */
 static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
 {
   const uint64_t rooms = epoch_period(epoch) + fullness_counted(&w->rooms);
   return window_is_counted(w) ? rooms + window_vacated(w) : rooms;
 }
 
-/* Whether a segment is marked: its keys that find both buckets full are refused without a search.
- * (The rooms are counted only if there is a mark, as a counted table has many counts to add up.) */
+/* Whether a segment is marked as full, so that a key whose two buckets are full is refused without
+ * a search.  (Counting rooms takes long in a counted table, and so comes last.) */
 static inline bool window_is_full(const struct window *w, const struct window_layer *layer,
                                   uint64_t bucket, uint64_t epoch)
 {

@@ -4,16 +4,17 @@
  *
  * [I] A snapshot under fire.  The layers that exist when a save begins are copied, segment by
  *     segment.  A key has its entry in one segment of one layer.  (In the Bloom kind an older layer
- *     may also have an older entry, as if of another key.)  Only adds of the key change the entry.
- *     Moves keep it in its segment, and there are none while the segment is copied, as it is frozen
- *     (evict.h).  So an entry that stays during the save is copied exactly once, with its stamp.
+ *     may also have an older entry, which counts as another key's.)  Only adds of the key change
+ *     the entry.  Moves keep it in its segment, and there are none while the segment is copied, as
+ *     it is frozen (evict.h).  So an entry that stays during the save is copied exactly once, with
+ *     its stamp.
  *
  *     Periods may end between the copies of two segments, but not during a copy.  A copy has the
  *     entries that were remembered in its period, and the file has the number of that period.  A
- *     stamp stands for the same periods in all of the file.  So a load knows the period of each
- *     entry, and drops entries that were forgotten by the end of the save.  A key that nobody adds
- *     during the save is therefore in the loaded filter exactly if it is remembered at its end, and
- *     for as long as in this filter.  All numbers of periods in the file have the offset that was
+ *     stamp stands for the same periods everywhere in the file.  So a load knows the period of each
+ *     entry, and drops entries that were forgotten by the end of the save.  If no call adds a key
+ *     during the save, the loaded filter has the key exactly if this filter remembers it at the end
+ *     of the save, and for as long.  All numbers of periods in the file have the offset that was
  *     valid when the save began (epoch.h), so they differ by as many periods as lie between them.
  *
  *     A layer that is opened during the save is not copied: all its keys were added during the
@@ -22,7 +23,7 @@
  *
  *     A save holds no lock while it writes or asks for memory.
  *
- *     In one of the cuckoo kind, a key may be removed during the save and added again, to its
+ *     In a window of the cuckoo kind, a key may be removed during the save and added again, to its
  *     other bucket.  If the copy has both lanes, one is cleared (clear_twins()): each key for which
  *     the entry stands was removed or added during the save, or else the entry would have stayed in
  *     its lane.  A word and the counts of its lanes are copied under the word's stripe, so each
@@ -111,10 +112,10 @@ void tamis__window_describe(const tamis_filter *f, struct saved_head *out)
 struct copy {
   struct window *filter;
   struct saved_writer *w;
-  uint64_t *words; /* room for any segment */
-  uint64_t lanes;  /* in use, in all copies so far */
+  uint64_t *words; /* has room for any segment */
+  uint64_t lanes;  /* lanes in use in all copies so far */
   uint64_t further;
-  struct lane_counts counts; /* of the layer */
+  struct lane_counts counts; /* counts of the layer */
 };
 
 /* If two lanes of a pair have the same fingerprint, clears the lane in the upper bucket. */
@@ -149,7 +150,7 @@ static void copy_counts_locked(const struct window_layer *layer, uint64_t index,
 
 enum { MOST_BYTES_OF_LINE = WINDOW_LINE_WORDS * COUNTS_MAX_LANES * IMAGE_COUNT_BYTES };
 
-/* Copies words of one line, with their counts.  False: there is no room for the counts. */
+/* Copies words of one cache line, with their counts.  Returns false if `counts` lacks room. */
 static bool copy_words(const struct window *w, const struct window_layer *layer, uint64_t first,
                        uint64_t n, uint64_t *words, struct lane_counts *counts)
 {
@@ -170,7 +171,7 @@ static bool copy_words(const struct window *w, const struct window_layer *layer,
   return true;
 }
 
-/* Copies a segment that is frozen. */
+/* Copies a frozen segment.  Returns false if `counts` lacks room. */
 static bool copy_frozen(const struct window *w, const struct window_layer *layer, uint64_t segment,
                         uint64_t *words, struct lane_counts *counts)
 {
@@ -184,7 +185,7 @@ static bool copy_frozen(const struct window *w, const struct window_layer *layer
   return true;
 }
 
-/* Drops counts, after `begin`, of lanes that have been cleared in the copy.  The counts that stay
+/* Drops the counts after `begin` whose lanes have been cleared in the copy.  The remaining counts
  * take no more bytes than before. */
 static void drop_counts(const struct window_geometry *g, const uint64_t *words, uint64_t first,
                         const struct lane_counts *begin, struct lane_counts *counts)
@@ -223,7 +224,7 @@ int tamis__window_copy_segment(struct window *w, const struct window_copied_laye
   return TAMIS_OK;
 }
 
-/* Copies a segment.  Returns the number of the period in which the copy was made. */
+/* Copies a segment.  Returns the number of the period in which it was copied. */
 static uint64_t copy_segment(struct copy *copy, const struct window_copied_layer *layer,
                              uint64_t segment)
 {
@@ -284,9 +285,9 @@ static void save_layer(struct copy *copy, const struct window_copied_layer *laye
   tamis__memory_release(allocator, copy->words, of_words);
 }
 
-/* Lists the layers that the header counts, the oldest one first, without those that have left
- * since.  The oldest one is listed in any case; if it has left, its copies are empty.  (A layer
- * with its index was then opened after the save had begun.)  Returns the number of layers. */
+/* Lists the layers that the header counts, the oldest first, except layers that have left since.
+ * The oldest layer is always listed; if it has left, its copies are empty.  (A layer with its index
+ * was then opened after the save had begun.)  Returns the number of layers. */
 static unsigned list_for_head(const struct window *filter, const struct saved_head *head,
                               struct window_copied_layer layers[WINDOW_MOST_LAYERS])
 {
@@ -300,7 +301,8 @@ static unsigned list_for_head(const struct window *filter, const struct saved_he
                    .segments = numbers[SAVED_LAYER_SEGMENTS],
                    .half = numbers[SAVED_LAYER_HALF],
                    .capacity = numbers[SAVED_LAYER_CAPACITY]}};
-  (void) window_geometry_restore(filter->spec.periods, &oldest->geometry); /* it was planned */
+  /* Cannot fail: it was planned. */
+  (void) window_geometry_restore(filter->spec.periods, &oldest->geometry);
   for (unsigned i = tamis__window_list(filter, now); i-- > 0;)
     if (n < head->geometry[SAVED_WINDOW_LAYERS] && now[i].index != oldest->index)
       layers[n++] = now[i];
@@ -309,7 +311,7 @@ static unsigned list_for_head(const struct window *filter, const struct saved_he
 
 int tamis__window_save(const tamis_filter *f, struct saved_writer *w)
 {
-  /* Not const, as a save takes locks of the filter. */
+  /* Not const, because a save takes locks of the filter. */
   struct window *filter = (struct window *) const_window_of(f);
   struct copy copy = {.filter = filter, .w = w};
   struct window_copied_layer layers[WINDOW_MOST_LAYERS];

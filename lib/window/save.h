@@ -10,8 +10,8 @@
 #include "base/saved.h"
 #include "window/copies.h"
 
-/* Numbers of a layer: the oldest one's in the header's geometry, any other's in its block.  Then
- * the numbers of the header's geometry, and the trailer's totals. */
+/* Indices of a layer's numbers, which are in the header's geometry for the oldest layer, and in a
+ * block for each other layer.  Below: the header's geometry, the trailer's totals. */
 enum {
   SAVED_LAYER_SHAPE,
   SAVED_LAYER_SEGMENTS,
@@ -23,9 +23,9 @@ enum {
 enum {
   SAVED_WINDOW_PERIODS, /* G */
   SAVED_WINDOW_RENEWS,
-  SAVED_WINDOW_PERIOD, /* the one that ran when the save began, and its stamp */
+  SAVED_WINDOW_PERIOD, /* the period that ran when the save began, and its stamp */
   SAVED_WINDOW_STAMP,
-  SAVED_WINDOW_LAYERS,  /* at most: layers that leave during the save are not in the file */
+  SAVED_WINDOW_LAYERS, /* at most so many: a layer that leaves during the save is not in the file */
   SAVED_WINDOW_GROWTHS, /* layers that were opened, without those in the file */
   SAVED_WINDOW_OLDEST,
   /* Further copies when the save began.  The figures count them as keys, but they take no lanes. */
@@ -35,20 +35,21 @@ enum {
 enum { TOTAL_WINDOW_LANES, TOTAL_WINDOW_PERIOD, TOTAL_WINDOW_FURTHER };
 
 enum {
-  /* [number of the layer: 1, 2, ...]  SAVED_LAYER_NUMBERS numbers; its array follows */
+  /* A block with the SAVED_LAYER_NUMBERS numbers of a layer.  Its meaning is the layer's number, 1,
+   * 2, ... The layer's array follows. */
   SAVED_WINDOW_LAYER = 32,
-  /* A row that says for each segment of a layer in which period it was copied.  (The number of the
-   * oldest layer is 0.)  Blocks of counts follow, with the same number. */
+  /* A row with the period in which each segment of a layer was copied.  Blocks of counts follow.
+   * The table's number is that of the layer, and 0 for the oldest. */
   SAVED_WINDOW_COPIED = 33
 };
 
 /* A lane in the words of a layer, with its entry. */
 struct lane_place {
-  uint64_t bucket, lower; /* lower: of the entry's bucket pair */
+  uint64_t bucket, lower; /* `lower` is the lower bucket of the entry's pair */
   uint64_t entry;         /* 0: the lane is empty */
 };
 
-/* Describes a lane of the word with number `index` and this value. */
+/* Describes a lane of the word that has the number `index` and the value `value`. */
 static inline struct lane_place lane_place(const struct window_geometry *g, uint64_t value,
                                            uint64_t index, unsigned lane)
 {
@@ -59,30 +60,30 @@ static inline struct lane_place lane_place(const struct window_geometry *g, uint
   return at;
 }
 
-/* What a copy knows of a layer, which may leave during the copy, and its memory be released. */
+/* What a copy knows of a layer.  During the copy, its memory may be released. */
 struct window_copied_layer {
   struct window_geometry geometry;
   uint64_t number;
   unsigned index;
 };
 
-/* The layers of a filter, from the newest to the oldest one.  Returns how many there are. */
+/* Lists the layers of a filter, from the newest to the oldest.  Returns their number. */
 unsigned tamis__window_list(const struct window *w,
                             struct window_copied_layer layers[WINDOW_MOST_LAYERS]);
 
-/* Copies a segment to `words`, and appends its counts to `counts`.  The copy has what was
- * remembered in the period of the epoch word *epoch, except what other calls change during the
- * copy.  In the copy only one lane of a bucket pair has a given fingerprint.  If the layer has
- * left, the copy is empty.  TAMIS_ENOMEM: there is no memory for the counts. */
+/* Copies a segment to `words`, and appends its counts to `counts`.  The copy has what the window
+ * remembered in the period of *epoch, except for changes by other calls during the copy.  In the
+ * copy, only one lane of a bucket pair has a given fingerprint.  If the layer has left, the copy is
+ * empty.  Returns TAMIS_ENOMEM if there is no memory for the counts. */
 int tamis__window_copy_segment(struct window *w, const struct window_copied_layer *layer,
                                uint64_t segment, uint64_t *words, struct lane_counts *counts,
                                const tamis_allocator *allocator, uint64_t *epoch);
 
-/* The header's numbers of a new window.  (Its capacity and rate are options.) */
+/* Writes the header's numbers of a new window.  (Its capacity and rate are among the options.) */
 struct window_plan;
 void tamis__window_put_numbers(const struct window_plan *plan, uint64_t *numbers);
 
-/* Reads the plan of a window with one layer from a header.  False: no filter has it. */
+/* Reads the plan of a window with one layer from a header.  False: no filter has this header. */
 bool tamis__window_read_plan(const struct saved_head *saved, struct window_plan *out);
 
 void tamis__window_own_options(struct saved_head *saved);

@@ -18,7 +18,7 @@
 
 enum { CHECKPOINTS = 2 };
 
-/* The most that a checkpoint takes: the array, its sums, the periods of segments, and the rest. */
+/* The most bytes that a checkpoint takes: array, sums, periods of segments, and other parts. */
 static uint64_t checkpoint_bytes(const struct window_geometry *g)
 {
   const uint64_t bytes = window_bytes(g);
@@ -44,7 +44,7 @@ static uint64_t lay_out(struct window_file_plan *p)
   return checkpoint_at(p, CHECKPOINTS + 1);
 }
 
-/* The options have been checked, except max_bytes. */
+/* Plans the file.  All options except max_bytes have been checked. */
 static int plan_file(const tamis_options *o, const struct refusal *why, struct window_file_plan *p)
 {
   *p = (struct window_file_plan){.plan = tamis__window_plan_of(o)};
@@ -56,7 +56,7 @@ static int plan_file(const tamis_options *o, const struct refusal *why, struct w
   if (result != TAMIS_OK)
     return result;
   (void) lay_out(p);
-  p->plan.stripes_wanted = p->sizes.stripes; /* the file has this number */
+  p->plan.stripes_wanted = p->sizes.stripes; /* the number that the file will have */
   return tamis__check_max_bytes(why, o, p->end);
 }
 
@@ -109,7 +109,7 @@ static int write_checkpoint(const struct window *w, uint64_t place)
   tamis__window_describe(&w->head, &head);
   head.geometry[SAVED_WINDOW_PERIOD] -= epoch_number(0, head.numbers);
   head.geometry[SAVED_WINDOW_PERIOD] &= window_most_period;
-  head.numbers = 0; /* the offset may be another one when the checkpoint is read */
+  head.numbers = 0; /* the offset may have changed when the checkpoint is read */
   head.options.kind = w->operations.kind->kind;
   head.options.seed = w->head.keys.seed;
   struct saved_writer writer = {
@@ -121,10 +121,10 @@ static int write_checkpoint(const struct window *w, uint64_t place)
   return result == TAMIS_OK ? tamis__shared_file_flush(&s->file) : result;
 }
 
-/* If a process failed or was killed in this function, the disk may name another checkpoint than the
- * memory does.  So the state in memory is written to the disk first.
+/* If a process failed or was killed in this function, the disk and the memory may name different
+ * checkpoints.  So the state in memory is first written to the disk.
  *
- * Relaxed: a lock orders the calls that write checkpoints; a checkpoint is read from the disk. */
+ * Relaxed: a lock orders the writers of checkpoints; a checkpoint is read from the disk. */
 static int checkpoint(struct window *w)
 {
   _Atomic uint64_t *place = &w->state->checkpoint;
@@ -159,7 +159,7 @@ int tamis__window_sync(const tamis_filter *f)
   return UNCANCELLED(sync_uncancelled(w));
 }
 
-/* Loads the window of the last checkpoint.  *out is NULL if no checkpoint is whole. */
+/* Loads the window of the last checkpoint.  *out is NULL if there is no valid checkpoint. */
 static int load_checkpoint(const struct window *w, tamis_filter **out)
 {
   const uint64_t place = atomic_load_explicit(&w->state->checkpoint, memory_order_relaxed);
@@ -180,17 +180,17 @@ static int load_checkpoint(const struct window *w, tamis_filter **out)
   return result == TAMIS_ENOMEM || result == TAMIS_EIO ? result : TAMIS_OK;
 }
 
-/* Replaces the words by those of the checkpoint, as there is no room for the keys of both. */
+/* Replaces the words by those of the checkpoint, because there is no room for the keys of both. */
 static void replace_words(struct window *w, struct window *last)
 {
   for (uint64_t i = 0; i < window_words(&w->first.geometry); i++)
     word_store(&w->first.words[i], word_load(&last->first.words[i]));
   atomic_store_explicit(&w->state->epoch, epoch_before(&last->state->epoch),
-                        memory_order_relaxed); /* no other process uses the window */
+                        memory_order_relaxed); /* relaxed: no other process uses the window */
   tamis__window_mend_all(w);
 }
 
-/* Unites the last checkpoint with the words.  Its keys age up to the period of the words. */
+/* Unites the last checkpoint with the words.  Its keys age until the period of the words. */
 static int unite_checkpoint(struct window *w)
 {
   tamis_filter *last;
@@ -198,7 +198,7 @@ static int unite_checkpoint(struct window *w)
   if (!last)
     return result;
   if (!window_has_geometry(&window_of(last)->first.geometry, &w->first.geometry)) {
-    tamis__window_destroy(last); /* it is another window's */
+    tamis__window_destroy(last); /* the checkpoint is another window's */
     return TAMIS_OK;
   }
   result = tamis__window_advance(last, PERIODS_END, epoch_period(epoch_before(&w->state->epoch)));
@@ -222,8 +222,8 @@ static int mend(struct window *w)
   return unite_checkpoint(w);
 }
 
-/* Mends the file if the machine has been restarted since the last time.  No other process uses the
- * file, and processes that open it wait.  (Relaxed: the file's lock orders accesses.) */
+/* Mends the file if the machine has been restarted since it was last mended.  No other process uses
+ * the file, and processes that open it wait.  (Relaxed: the file's lock orders the accesses.) */
 static int mend_after_a_start(void *context)
 {
   struct window *w = context;
@@ -237,7 +237,8 @@ static int mend_after_a_start(void *context)
 }
 
 /* While a process that may only read the file has locked it, no other process gets a name.  Without
- * one, it can look keys up if the file needs no mending; calls that take a lock are refused. */
+ * a name, a process can look up keys if the file needs no mending, but calls that lock are
+ * refused. */
 static int join_first(struct window *w)
 {
   int result = tamis__owner_renew(&w->owner, mend_after_a_start, w);
@@ -247,7 +248,7 @@ static int join_first(struct window *w)
   return mended == tamis__shared_file_boot() ? TAMIS_OK : result;
 }
 
-/* Makes `opening` anew, as another thread of the parent may have held it. */
+/* Initialises `opening` in the child of a fork: another thread of the parent may have held it. */
 static void begin_in_child(struct owner *owner)
 {
   struct window *w = (struct window *) (void *) ((char *) owner - offsetof(struct window, owner));

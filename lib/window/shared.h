@@ -9,9 +9,9 @@
  *   a process   struct window, with pointers to these parts
  *
  * The arguments of table.h hold: an access that is atomic between threads is so between processes,
- * too, and the locks that order processes are in the file: stripes, `advancing` and `saving`.  The
- * marks of full segments are each process's own; a mark holds for a period, in which only moves
- * make room.  Three arguments are new:
+ * too, and the locks that order processes are in the file: stripes, `advancing` and `saving`.  Each
+ * process has its own marks of full segments.  A mark holds for a period, in which only moves make
+ * room.  Three arguments are new:
  *
  * [K] A process that waits for a lock takes it over from a killed owner (owned.h).  An owner that
  *     was killed, at any instruction, may have left:
@@ -19,8 +19,8 @@
  *       is one store of a word.)  The next owner of the stripe counts the lanes of its blocks.
  *     - an old stamp in a lane that it has just written.  The stamp is no older than [P] allows, as
  *       at most the next period has begun before the stripe is taken over.
- *     - an entry that stands twice: a move has copied it, and not cleared the source.  Both lanes
- *       are equal, as a move writes the entry that it has read under the stripes (move_locked() in
+ *     - an entry in two lanes: a move has copied it, and not cleared the source.  Both lanes are
+ *       equal, as a move writes the entry that it has read under the stripes (move_locked() in
  *       evict.c).  Until the stripe of the upper bucket is taken over, no add, renewal or move
  *       changes either lane, as it would hold the stripes of both buckets.  Only a sweep may clear
  *       the lower lane, or an add of another key take it; then both stamps are dead.  The process
@@ -34,23 +34,23 @@
  *     process that is killed while it mends leaves its own name in the lock, so the next one mends
  *     again from the beginning.  No call returns that a key is added before its lane is written.
  *
- *     A process that waits looks whether the owner lives before it yields.  Mending a stripe takes
- *     about as long as reading its part of the table.
+ *     A process that waits asks whether the owner is alive before it yields.  Mending a stripe
+ *     takes about as long as reading its part of the table.
  *
  * [H] Another process may write anything into the file.  The geometry and the number of stripes are
  *     read once, and checked.  A wrong `numbers` changes how long keys stay, until the next
  *     advance.  Whatever an entry in the words is, its other bucket is in the same segment.  The
  *     name of the frozen segment, versions and counts are only compared and added up.  An owner's
- *     name that is no living process's counts as that of a dead one, so a lock with such a name is
- *     taken over.  (A process that writes the name of a living one keeps others waiting, as a
- *     stopped process does.)  A union passes over entries whose stamp is that of no period.
+ *     name that belongs to no living process counts as that of a dead one, so a lock with such a
+ *     name is taken over.  (A process that writes the name of a living one keeps others waiting, as
+ *     a stopped process does.)  A union passes over entries whose stamp is that of no period.
  *
- * [R] After a failure of power the pages of the file may be of different times, and an entry that
+ * [R] After a power failure the pages of the file may be from different times, and an entry that
  *     was moved between two pages may be in neither.  So tamis_sync() writes a *checkpoint*: the
  *     window as a save writes it (save.c), to one of two areas behind the words, in turn.  Before
- *     that it sees to it that the disk names the last checkpoint.  After a restart of the machine,
- *     the first process that opens the file keeps the valid entries of the words, and unites the
- *     last checkpoint with them.  An area that is never used takes no space on the disk.
+ *     that it ensures that the disk names the last checkpoint.  After a restart of the machine, the
+ *     first process that opens the file keeps the valid entries of the words, and unites the last
+ *     checkpoint with them.  An area that is never used takes no space on the disk.
  */
 #ifndef TAMIS_LIB_WINDOW_SHARED_H
 #define TAMIS_LIB_WINDOW_SHARED_H

@@ -4,7 +4,7 @@
 #include "base/compiler.h"
 #include "window/copies.h"
 
-/* Forgets the copies of these lanes of a word. */
+/* Sets the counts of these lanes of a word to 0. */
 static void forget_lanes(struct window_memory *memory, const struct window_layer *layer,
                          uint64_t index, uint64_t lanes)
 {
@@ -14,13 +14,13 @@ static void forget_lanes(struct window_memory *memory, const struct window_layer
   }
 }
 
-/* The stamps that a sweep keeps: from `oldest` to `now`, that of the running period. */
+/* The stamps that a sweep keeps: those from `oldest` to `now`, the stamp of the running period. */
 struct kept {
   unsigned oldest, now, dead;
 };
 
 /* Clears the lanes of a word whose stamp is not kept, and adds the lanes that stay in use to *left.
- * Returns how many were cleared.  The caller holds the word's stripe. */
+ * Returns the number of cleared lanes.  The caller holds the word's stripe. */
 static unsigned sweep_word_locked(struct window_memory *memory, const struct window_layer *layer,
                                   uint64_t index, const struct kept *kept, uint64_t *left)
 {
@@ -73,7 +73,7 @@ static void begin(const struct window *w, struct window_swept *swept)
   } while (epoch_after(&w->state->epoch) != epoch); /* a layer was opened meanwhile */
 }
 
-/* Takes each stripe at least once.  If it counts lanes in use, sweeps its blocks in all layers. */
+/* Takes each stripe at least once.  Where a stripe counts lanes in use, sweeps its blocks. */
 void tamis__window_sweep(struct window *w, struct window_swept *swept)
 {
   begin(w, swept);

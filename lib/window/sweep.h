@@ -7,10 +7,9 @@
 
 #include "window/table.h"
 
-/* The layers that exist when a sweep begins, the newest one first.  None leaves before the end of
- * it. */
+/* The layers that exist when a sweep begins, the newest first.  No layer leaves before its end. */
 struct window_swept {
-  const struct window_layer *open; /* the newest one, which is not closed */
+  const struct window_layer *open; /* the newest layer, which is not closed */
   unsigned n;
   struct window_layer *layer[WINDOW_MOST_LAYERS];
   uint64_t left[WINDOW_MOST_LAYERS]; /* 0: the layer is empty */
@@ -22,8 +21,8 @@ void tamis__window_sweep(struct window *w, struct window_swept *swept);
 /* Publishes the epoch word after n more periods.  The caller holds `advancing`. */
 void tamis__window_publish(struct window *w, unsigned n);
 
-/* Takes `advancing`.  If its owner was killed, this first sweeps, as the owner may have ended a
- * period and not swept, and completes the owner's jump: [T] in table.h. */
+/* Takes `advancing`.  If a killed owner had it, sweeps first, because the owner may not have swept
+ * after it ended a period, and completes the owner's jump: [T] in table.h. */
 void tamis__window_lock_advancing(struct window *w);
 
 #endif

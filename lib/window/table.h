@@ -34,12 +34,12 @@
  * period the number that was asked for.
  *
  * [P] While a writer holds a stripe, the epoch word changes at most by a step 9 and then a step 5,
- *     as an advance takes this stripe before each 9 and after each 5.  That is at most G + 1
- *     periods, so a changed epoch word has another stamp than at 1.  Writing the lane once more is
- *     enough: after a change, at most a step 5 can follow, which ends one period, and does not make
- *     the stamp of 4 dead (unless the key was to end with that period: insert.c).  A writer that is
- *     descheduled between 1 and 4 keeps an advance waiting, for however long; it never returns with
- *     an old stamp.  Before 1 it has read nothing yet.
+ *     because an advance takes this stripe before each step 9 and after each step 5.  That is at
+ *     most G + 1 periods, so a changed epoch word has another stamp than at 1.  Writing the lane
+ *     once more is enough: after a change, at most a step 5 can follow, which ends one period, and
+ *     does not make the stamp of 4 dead (unless the key was to end with that period: insert.c).  A
+ *     writer that is descheduled between 1 and 4 keeps an advance waiting, for however long; it
+ *     never returns with an old stamp.  A writer that waits before 1 has read nothing yet.
  *
  * [Q] G + 2 stamps are enough.  Period p + G + 2 uses the stamp of period p again.  This stamp is
  *     dead from p + G + 1 on, and the sweep of that period clears all lanes that have it before p +
@@ -68,7 +68,7 @@
  *
  * [A] No false negative.  Suppose that a look-up misses a key that is remembered during all of it.
  *     The look-up reads the epoch word, the version of the fingerprint, the lower bucket, the upper
- *     bucket, the version again, the epoch word again.  It begins anew if the version or the epoch
+ *     bucket, the version again, the epoch word again.  It begins again if the version or the epoch
  *     word has changed.  So the period was the same throughout, and at every instant one of the
  *     buckets had the key, with a live stamp: a new stamp replaces an old one by one store.  If the
  *     key was not in the lower bucket when the look-up read that, it was in the upper one, and was
@@ -92,15 +92,15 @@
  *     the key without stripes, and the epoch word unchanged, returns TAMIS_PRESENT.
  *
  *     Layers: an add reads the epoch word again under the stripes.  If the word names a newest
- *     layer whose stripes the add does not hold, the add begins anew.  If a layer is opened after
+ *     layer whose stripes the add does not hold, the add begins again.  If a layer is opened after
  *     that, the key goes to a layer that is not the newest any more.  The next unique add of the
  *     key takes the stripes of that layer, too, and finds the key.
  *
  * [C] All or nothing.  An add that finds no room has changed nothing.  The moves that it has made
  *     leave each entry in one of its two buckets.
  *
- * [D] Look-ups take no lock.  They begin anew only if a period has ended, a layer was opened or has
- *     left, or an entry with the same version counter has been moved.
+ * [D] Look-ups take no lock.  They begin again only if a period has ended, a layer was opened or
+ *     has left, or an entry with the same version counter has been moved.
  *
  * [E] The rate.  A look-up compares 2 b lanes in each layer, with f bits each (geometry.c).  Dead
  *     lanes count as free, so no layer has more entries than lanes, however far the sweep has come.
@@ -108,10 +108,10 @@
  * *Of the lanes of a key's two buckets only one has its fingerprint*, live or dead: see bucket.h.
  * So an add that finds a dead lane with its key's fingerprint uses that lane.
  *
- * Layers.  New keys go to the newest layer.  In the cuckoo kind an add of a key that stands in an
- * older layer renews it there: [H] in remove.c.  In the Bloom kind the add writes the key to the
- * newest layer, too.  The older entry dies with its own stamp, so a closed layer is empty G + 1
- * periods later.  (The older entry cannot be cleared at once, as it may stand for another key,
+ * Layers.  New keys go to the newest layer.  In the cuckoo kind an add of a key whose entry is in
+ * an older layer renews the entry there: [H] in remove.c.  In the Bloom kind the add writes the key
+ * to the newest layer, too.  The older entry dies with its own stamp, so a closed layer is empty G
+ * + 1 periods later.  (The older entry cannot be cleared at once, as it may stand for another key,
  * too.)  A look-up finds either entry, and so does a unique add, under all stripes.  If the newest
  * layer has no room and no other one can be opened, the add renews the older entry.
  *
@@ -122,10 +122,11 @@
  *     A layer is closed when another one is opened.  It leaves the list when a sweep that began
  *     after that finds it empty.  Adds and moves write new entries to the newest layer only, which
  *     they learn under their stripes.  A call that has read an older epoch word held its stripes
- *     when the layer was closed, and the sweep waits for these.  So no entry comes to a block after
- *     the sweep has left it, no entry is carried around the sweep, and what the sweep finds is
- *     final.  (A sweep that began before may count wrongly.)  Writers that have locked stripes for
- *     the layer find no entry to renew there.  The newest layer never leaves.
+ *     when the layer was closed, and the sweep waits for these stripes.  So no entry comes to a
+ *     block after the sweep has left it, no entry is carried around the sweep, and what the sweep
+ *     finds is final.  (A sweep that began before the layer was closed may miss entries.)  Writers
+ *     that have locked stripes for the layer find no entry to renew there.  The newest layer never
+ *     leaves.
  *
  * [L] No layer is read after its memory has been released.  A layer and its words are released
  *     after the layer has left the list, then each stripe has been taken once, and then a grace
@@ -133,8 +134,8 @@
  *     a layer in one of four ways:
  *
  *     - As the first layer, which is never released.  The straight path of look-ups (lookup.c)
- *       reads no other layer.  It serves a filter that has no other one.  If a layer is opened
- *       meanwhile, the epoch word has changed, and the look-up begins anew.
+ *       reads no other layer.  It serves a filter that has only this layer.  If a layer is opened
+ *       meanwhile, the epoch word has changed, and the look-up begins again.
  *     - In a read section, in which it has followed the list from the newest layer to this one.
  *       Then this layer was in the list during the section, or the layer was whose link led here.
  *       A layer keeps its link when it leaves, so this layer left after the one before it, or has
@@ -156,7 +157,7 @@
  *
  * [N] Names of layers.  A layer's *number* is the count of changes, in 64 bits, with the one that
  *     opened it: no other layer ever has it.  Saves, unions, and blocks of counts that are to be
- *     encoded anew (copies.c) name a layer by its number.  The name of the frozen segment has the
+ *     encoded again (copies.c) name a layer by its number.  The name of the frozen segment has the
  *     layer's *index*, which no other layer in the list has: while a segment is frozen, `advancing`
  *     is held, and no layer leaves.
  *
@@ -185,17 +186,17 @@
 #include "window/epoch.h"
 #include "window/geometry.h"
 
-/* Indices of the counters. */
+/* Indices of the counters in window.counters. */
 enum { WINDOW_EVICTIONS, WINDOW_FAILED_SEARCHES, WINDOW_REFUSED, WINDOW_LOOKUP_RETRIES };
 
 struct window_calls;
 
 enum { WINDOW_MARKS = 8, WINDOW_PLANES = 4 /* of a layer */ };
 
-/* The counts of a part of a layer, at most a quarter: copies.h. */
+/* The counts of a part of a layer, at most a quarter of its words: copies.h. */
 struct window_plane {
-  /* LOCK window.counts (order 5): protects the counts of a plane; held for a change of one, or
-   * while a few are read. */
+  /* LOCK window.counts (order 5): protects the counts of a plane; held while a call changes one
+   * count, or reads a few. */
   _Alignas(64) struct lock lock;
   plane counts;
 };
@@ -203,53 +204,56 @@ struct window_plane {
 struct window_layer {
   struct window_geometry geometry;
   WIDE word *words;
-  WIDE const struct window_calls *calls; /* of its shape */
-  WIDE struct window_plane *planes;      /* WINDOW_PLANES; NULL: not of the cuckoo kind */
-  /* NULL: this is the oldest layer.  A layer that has left keeps the link for its readers. */
+  WIDE const struct window_calls *calls; /* functions for the layer's shape */
+  /* WINDOW_PLANES of them; NULL: the window is not of the cuckoo kind. */
+  WIDE struct window_plane *planes;
+  /* The next older layer.  NULL: this layer is the oldest.  A layer that has left the list keeps
+   * this link for its readers. */
   WIDE struct window_layer *_Atomic older;
-  /* How often the list had changed when this layer was opened, the opening included: no other layer
-   * ever has this number.  (Relaxed: the first layer may be opened again, with another number.) */
+  /* The value of window.changes after this layer was opened.  No other layer ever has this number.
+   * (Relaxed: the first layer may be opened again, with another number.) */
   _Atomic uint64_t number;
-  unsigned index;       /* of its share of the rate; no other layer in the list has it */
+  unsigned index;       /* names its share of the rate; no other layer in the list has this index */
   unsigned block_shift; /* log2 of the words in a block */
   unsigned plane_shift; /* log2 of the words in a plane */
-  /* Whether segments are known to be full: each mark stands for every eighth segment.  Keys spread
-   * evenly, so these become full together.  The marks change, so they have their own cache line. */
+  /* Whether segments are known to be full.  Each mark stands for every eighth segment: keys are
+   * spread evenly, so these segments become full together.  The marks change often, and so have a
+   * cache line of their own. */
   _Alignas(64) fullness full[WINDOW_MARKS];
   fullness_vacated vacated[WINDOW_MARKS];
 };
 
-/* A layer in memory of its own: any but the first one, which is a part of the filter. */
+/* A layer in memory of its own: any layer except the first, which is a part of the filter. */
 struct window_later_layer {
   struct retired retired;
-  struct window_later_layer *also; /* another layer to release with this one */
+  struct window_later_layer *also; /* the next layer that is released together with this one */
   struct window_layer layer;
 };
 
-/* The bytes that such a layer takes beside its words.  Its planes follow it in memory. */
+/* The bytes that such a layer takes in addition to its words.  Its planes follow the struct. */
 static inline uint64_t window_layer_bytes(bool copies)
 {
   return sizeof(struct window_later_layer) +
          (copies ? WINDOW_PLANES * sizeof(struct window_plane) : 0);
 }
 
-/* What writers and look-ups share, beside words and stripes.  In a window that processes share, it
- * is in the file. */
+/* What writers and look-ups share, apart from words and stripes.  If processes share the window,
+ * this struct is in their file. */
 struct window_state {
   _Alignas(64) epoch_word epoch;
-  /* LOCK window.advancing (order 1): lets one period end at a time; held for an advance with its
+  /* LOCK window.advancing (order 1): lets one period end at a time; held during an advance and its
    * sweep, and while a segment is frozen. */
   struct owned_lock advancing;
-  /* LOCK window.saving (order 2): protects the name of the frozen segment; held while a segment is
-   * frozen, which a save or a union copies. */
+  /* LOCK window.saving (order 2): protects the name of the frozen segment; held while a save or a
+   * union copies the frozen segment. */
   struct owned_lock saving;
-  _Atomic uint64_t frozen; /* evict.h */
-  /* What follows has a meaning only if processes share the window: shared.c. */
-  _Atomic uint64_t boot;       /* the start of the system by which it was mended */
-  _Atomic uint64_t checkpoint; /* the area of the last one: 1 or 2; 0: none */
-  /* LOCK window.syncing (order 1): lets one checkpoint be written at a time; held for that. */
+  _Atomic uint64_t frozen; /* name of the frozen segment; 0: none (evict.h) */
+  /* `boot`, `checkpoint` and `syncing` are used only if processes share the window: shared.c. */
+  _Atomic uint64_t boot;       /* identifies the start of the machine after which it was mended */
+  _Atomic uint64_t checkpoint; /* the area of the last checkpoint, 1 or 2; 0: there is none */
+  /* LOCK window.syncing (order 1): lets one checkpoint be written at a time; held meanwhile. */
   struct owned_lock syncing;
-  period_numbers numbers; /* of every window */
+  period_numbers numbers; /* used in every window */
   version_counter versions[];
 };
 
@@ -257,51 +261,51 @@ _Static_assert(sizeof(struct window_state) == 64, "a cache line, before the vers
 
 struct window_stripe {
   _Alignas(64) struct owned_lock lock;
-  /* Lanes in use, dead ones included, and further copies of their entries; written under the lock
-   * and read without.  (Relaxed: no other data depends on them.) */
+  /* Lanes in use, including dead ones, and the further copies of their entries.  Written under the
+   * lock, and read without it.  (Relaxed: no other data depends on them.) */
   _Atomic uint64_t lanes, copies;
-  _Atomic uint64_t vacated; /* lanes that removes have cleared, of a counted table: rooms.h */
+  _Atomic uint64_t vacated; /* in a counted table, the lanes that removes have cleared: rooms.h */
 };
 
 struct window_stripes {
   WIDE struct window_stripe *all;
-  uint64_t mask; /* number of stripes - 1; a power of two - 1 */
+  uint64_t mask; /* the number of stripes, a power of two, minus 1 */
 };
 
 struct window_shared;
 
 struct window {
   struct tamis_filter head;
-  struct filter_operations operations; /* for the shape of the first layer */
+  struct filter_operations operations; /* those for the shape of the first layer */
   struct window_layer first;
   WIDE struct window_state *state;
   unsigned
-      version_shift; /* makes the number of a counter from a fingerprint at the top of a word */
-  unsigned stamps;   /* G + 2 */
+      version_shift; /* shifts a fingerprint from the top of a word to the index of its version */
+  unsigned stamps;   /* the number of stamps, G + 2 */
   struct window_spec spec;
-  bool renews;             /* unique adds renew, too */
-  bool counted;            /* lanes count copies: counted.h */
-  unsigned stripes_wanted; /* by the user; 0: the library chooses */
+  bool renews;             /* unique adds also renew keys */
+  bool counted;            /* the table is a counted one: counted.h */
+  unsigned stripes_wanted; /* number that the user asked for; 0: the library chooses */
   uint64_t max_bytes;
-  /* LOCK window.stripes (order 4): protect blocks of buckets in all layers, with the counts of
-   * these, and are taken by their addresses; held for a change of the buckets of a key, or the
-   * sweep of a block. */
+  /* LOCK window.stripes (order 4): each protects blocks of buckets in all layers, and their counts;
+   * taken in the order of their addresses; held for a change of a key's buckets, or the sweep of a
+   * block. */
   struct window_stripes stripes;
-  struct owner owner;                /* of the locks that this process takes */
-  WIDE struct window_shared *shared; /* NULL: processes do not share it */
+  struct owner owner;                /* owner of the locks that this process takes */
+  WIDE struct window_shared *shared; /* NULL: processes do not share the window */
   struct counters counters;
   /* LOCK window.opening (order 3): protects the list of layers and the marks of full segments; held
-   * for a search for room, with its new layer. */
+   * during a search for room, and while the search opens a layer. */
   struct lock opening;
-  _Atomic uint64_t bytes; /* of all memory; relaxed: it publishes nothing */
-  fullness_rooms rooms;   /* how often memory has come free, or an index for a layer */
-  uint64_t cleared_from;  /* as in struct window_plan */
-  /* The layer that was opened last.  The epoch word may not name it yet. */
+  _Atomic uint64_t bytes; /* bytes of all memory; relaxed: no other data depends on them */
+  fullness_rooms rooms;   /* how often memory, or an index for a layer, has become free */
+  uint64_t cleared_from;  /* copied from struct window_plan */
+  /* The layer that was opened last, which the epoch word may not name yet. */
   WIDE struct window_layer *_Atomic newest;
-  uint64_t changes;         /* of the list, under `opening`; the epoch word has the lowest bits */
-  uint64_t used_before;     /* lanes in use at the last end of a period; under `advancing` */
-  _Atomic uint64_t growths; /* layers that were opened, also before a save; relaxed */
-  struct backlog backlog;   /* layers that have left */
+  uint64_t changes;     /* how often the list has changed; `opening` protects it */
+  uint64_t used_before; /* lanes in use at the end of the last period; `advancing` protects it */
+  _Atomic uint64_t growths; /* layers that were opened, even before a save; relaxed */
+  struct backlog backlog;   /* layers that have left the list */
   struct filter_more more;
   unsigned char secret[HASH_SECRET_BYTES];
 };
@@ -316,7 +320,7 @@ static inline const struct window *const_window_of(const tamis_filter *f)
   return (const struct window *) f;
 }
 
-/* Whether it is a counted table. */
+/* Whether the table is a counted one. */
 static inline bool window_is_counted(const struct window *w)
 {
   (void) w;
@@ -329,7 +333,7 @@ static inline bool window_counts_copies(const struct window *w)
   return w->first.planes;
 }
 
-/* The bytes of a layer after the first one, without counts. */
+/* The bytes of a layer other than the first, without counts. */
 static inline uint64_t window_layer_takes(const struct window *w, const struct window_geometry *g)
 {
   return window_bytes(g) + window_layer_bytes(window_counts_copies(w));
@@ -340,8 +344,8 @@ static inline uint64_t window_mixed(const struct window *w, uint64_t hash)
   return hash_mix(&w->head.keys, hash);
 }
 
-/* The number of the running period.  The loop reads both words as of one instant: `numbers` never
- * has the same value in two periods. */
+/* The number of the running period.  The loop reads both words as of one instant, because `numbers`
+ * never has the same value in two periods. */
 static inline uint64_t window_period(const struct window *w)
 {
   uint64_t numbers, epoch;
@@ -353,15 +357,15 @@ static inline uint64_t window_period(const struct window *w)
   return epoch_number(epoch, numbers);
 }
 
-/* With one thread, jumps are not needed: to end periods one by one takes less code. */
+/* With one thread, jumps are not needed.  Ending periods one by one takes less code. */
 #ifdef TAMIS_WITHOUT_SYSTEM
 enum { WINDOW_JUMPS = 0 };
 #else
 enum { WINDOW_JUMPS = 1 };
 #endif
 
-/* The greatest age of keys that are kept: [T].  Relaxed: a thread that begins a jump takes all
- * stripes afterwards; the caller holds one, or `advancing`. */
+/* The greatest age of keys that a jump keeps: [T].  Relaxed: the caller holds a stripe, or
+ * `advancing`.  A thread that begins a jump takes all stripes afterwards. */
 static inline unsigned window_oldest_age(const struct window *w, uint64_t epoch)
 {
   if (!WINDOW_JUMPS)
@@ -385,10 +389,10 @@ static inline struct window_layer *window_layer_at(struct window_layer *const _A
   return atomic_load_explicit(link, memory_order_acquire);
 }
 
-/* The newest layer that an epoch word names, which gets new keys.  If a layer is linked already but
- * not in the word yet, its number is one higher.  (Numbers are compared modulo 8192.  That of the
- * newest layer is less than 64 changes old: after it was opened, only older layers have left, once
- * each.)  If the filter has grown, the caller is in a read section. */
+/* The newest layer that an epoch word names, which gets new keys.  If `newest` is a layer that the
+ * word does not name yet, its number exceeds the word's by one.  (Numbers are compared modulo 8192.
+ * The newest layer was opened less than 64 changes ago: after it was opened, only older layers have
+ * left, once each.)  The caller is in a read section if the filter has grown. */
 static inline struct window_layer *window_newest(const struct window *w, uint64_t epoch)
 {
   if (!epoch_has_grown(epoch))
@@ -397,17 +401,17 @@ static inline struct window_layer *window_newest(const struct window *w, uint64_
   if (((window_number(layer) ^ (epoch_changes(epoch) + UINT64_C(1))) & EPOCH_CHANGES) != 0)
     return layer;
   struct window_layer *older = window_layer_at(&layer->older);
-  return older ? older : layer; /* NULL: the word is out of date */
+  return older ? older : layer; /* `older` is NULL if the word is out of date */
 }
 
-/* The next layer to search; NULL: this was the last one. */
+/* The next layer to search, or NULL if this was the last one. */
 static inline struct window_layer *window_next(const struct window_layer *layer, uint64_t epoch)
 {
   return epoch_has_grown(epoch) ? window_layer_at(&layer->older) : NULL;
 }
 
-/* The layer with this number; NULL: it has left.  The caller is in a read section, or holds a
- * stripe, or `advancing`, without which none leaves. */
+/* The layer with this number, or NULL if it has left the list.  The caller is in a read section, or
+ * holds a stripe or `advancing`, so the layer is not released. */
 static inline struct window_layer *window_find_layer(const struct window *w, uint64_t number)
 {
   struct window_layer *layer = window_layer_at(&w->newest);
@@ -441,7 +445,7 @@ static inline void window_leave(struct window_reader reader)
 
 /* ---- stripes ---- */
 
-/* Called before a process takes any lock: after a fork it may have no name yet.
+/* Called before a process takes any lock, because after a fork the process may have no name yet.
  *   Errors  TAMIS_EIO: errno says why */
 static inline int window_join(struct window *w)
 {
@@ -449,12 +453,11 @@ static inline int window_join(struct window *w)
                                                         : tamis__owner_renew(&w->owner, NULL, NULL);
 }
 
-/* Mends what a killed owner of a stripe has left.  The caller has taken it over: [K] in
- * shared.h. */
+/* Mends what a killed owner of a stripe has left, after its takeover: [K] in shared.h. */
 void tamis__window_mend(const struct window *w, struct window_stripe *stripe);
 
-/* After a failure of power: clears the lanes whose stamp is not live, and mends all stripes.  No
- * other process uses the window.  (Locks that are still held have dead owners.) */
+/* Clears the lanes without a live stamp, and mends all stripes, after a power failure.  No other
+ * process uses the window.  (Locks that are still held have dead owners.) */
 void tamis__window_mend_all(struct window *w);
 
 static inline void window_lock(const struct window *w, struct window_stripe *stripe)
@@ -473,7 +476,7 @@ static inline struct window_stripe *window_stripe_of_block(const struct window *
   return &w->stripes.all[block & w->stripes.mask];
 }
 
-/* Changes the count of lanes in use.  The caller holds the stripe. */
+/* Changes the number of lanes in use.  The caller holds the stripe. */
 static inline void window_use(struct window_stripe *stripe, int64_t change)
 {
   uint64_t lanes = atomic_load_explicit(&stripe->lanes, memory_order_relaxed);
@@ -499,7 +502,7 @@ static inline struct window_stripe *window_stripe(const struct window *w,
   return window_stripe_of_block(w, at >> layer->block_shift);
 }
 
-/* The lanes in use in all layers, dead ones included. */
+/* The number of lanes in use in all layers, including dead ones. */
 static inline uint64_t window_lanes_in_use(const struct window *w)
 {
   uint64_t sum = 0;
@@ -508,7 +511,7 @@ static inline uint64_t window_lanes_in_use(const struct window *w)
   return sum;
 }
 
-/* The further copies of all entries, dead ones included. */
+/* The number of further copies of all entries, including dead ones. */
 static inline uint64_t window_all_further(const struct window *w)
 {
   uint64_t sum = 0;
@@ -532,7 +535,7 @@ static inline uint64_t window_load(const struct window_layer *layer, uint64_t bu
          window_shift_of(&g->shape, g->bucket_shift, bucket);
 }
 
-/* The caller holds the bucket's stripe, as all writers of the word do. */
+/* Writes one lane.  The caller holds the bucket's stripe, as all writers of the word do. */
 static inline void window_store(const struct window_layer *layer, uint64_t bucket, unsigned lane,
                                 uint64_t entry)
 {
@@ -545,8 +548,9 @@ static inline void window_store(const struct window_layer *layer, uint64_t bucke
 
 /* ---- versions ----
  *
- * As the versions of stripes (stripe.h).  But a counter belongs to fingerprints, so a look-up reads
- * one counter for both buckets, and threads with different stripes may bump the same one. */
+ * Versions work like those of stripes (stripe.h).  But a fingerprint chooses the counter.  So a
+ * look-up reads one counter for both buckets, and threads with different stripes may bump the same
+ * one. */
 
 static inline version_counter *window_version(const struct window *w, uint64_t top)
 {

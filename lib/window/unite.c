@@ -6,24 +6,24 @@
  * the same pair of `into`, with its copies.  No call holds a lock of one filter while it works on
  * the other.
  *
- * Time.  Each filter has its own periods, which need not run in step.  A union keeps ages: how many
- * periods ago the one ran that a stamp names.  An entry gets the age in `into` that it had in `from`
- * when its segment was copied, counted from the period of `into` that the writer has read under the
- * stripes.  If `into` has the key already, the younger age stays.  So a key is remembered for as
- * many periods of `into` as it would have been for periods of `from`.
+ * Time.  Each filter has its own periods, which need not run in step.  A union keeps ages.  (The
+ * age of an entry is the number of periods since that of its stamp.)  An entry gets the age in
+ * `into` that it had in `from` when its segment was copied, counted from the period of `into` that
+ * the writer has read under the stripes.  If `into` has the key already, the younger age stays.  So
+ * a key is remembered for as many periods of `into` as it would have been for periods of `from`.
  *
  *    A writer need not read the epoch word again.  The entry takes effect when the epoch word is
- *    read.  If the next period has begun when the lane is written, its stamp is one period older by
- *    then, or dead.  As the writer holds the stripe, the sweep comes afterwards, as [Q] in table.h
- *    needs it.  [T] there says what a jump does not keep.
+ *    read.  If the next period has begun when the lane is written, its stamp is then one period
+ *    older, or dead.  The writer holds the stripe, so the sweep comes afterwards, as [Q] in table.h
+ *    requires.  [T] there says what a jump does not keep.
  *
  * [A] No false negative: a key that is remembered in `from` all the time is in the copy of its
- *     segment ([I] in save.c), with the copies that nobody removes.  [B] One winner: the entry is
- *     written under both stripes of its pair, as by an add.
+ *     segment ([I] in save.c), with those copies that no call removes.  [B] One winner: the entry
+ *     is written under both stripes of its pair, as by an add.
  *
  * Counted tables (counted.h) have no time.  The counts of a key that both have are added up.
  *
- * Layers.  An entry tells its pair and its fingerprint, and no more of the key's hash.  That is
+ * Layers.  An entry shows its pair and its fingerprint, but no more of the key's hash.  That is
  * enough to add it to a layer of the same geometry, but not to a larger one.  A layer is closed
  * when there is a newer one, and no entry may be added to a closed layer ([H] in remove.c, and
  * table.h).  So a union is possible if both filters have one layer, both of the same geometry, and
@@ -43,14 +43,13 @@
 
 struct united {
   struct pair pair; /* in `into` */
-  uint64_t number;  /* of the pair's layer */
+  uint64_t number;  /* number of the pair's layer */
   unsigned age;
   uint64_t copies;
   bool checkpoint; /* `from` is an earlier state of `into`: [W] in counted.h */
 };
 
-/* Counts the copies that come with an entry in its lane.  `live`: the entry stands there
- * already. */
+/* Counts the copies that come with an entry.  `live`: the lane already has the entry. */
 static int unite_copies(struct window_memory *memory, const struct united *u,
                         struct window_lane lane, bool live)
 {
@@ -65,7 +64,7 @@ static int unite_copies(struct window_memory *memory, const struct united *u,
              : TAMIS_OK;
 }
 
-/* Adds the copies to those of an entry in a counted table. */
+/* Adds the copies to those of an entry in a counted table, unless `from` is a checkpoint. */
 static int unite_counted_locked(const struct window *w, const struct united *u,
                                 const struct found *at)
 {
@@ -73,8 +72,8 @@ static int unite_counted_locked(const struct window *w, const struct united *u,
                        : tamis__counted_add_locked(w, &u->pair, at, (unsigned) u->copies);
 }
 
-/* `before`: the epoch word that named the layer as the newest one.  The caller holds the stripes
- * of the pair. */
+/* Adds the entry to its pair.  `before` is the epoch word that named the layer as the newest.  The
+ * caller holds the stripes of the pair. */
 static int unite_locked(struct window_memory *memory, const struct united *u, uint64_t before)
 {
   struct window *w = memory->w;
@@ -93,7 +92,7 @@ static int unite_locked(struct window_memory *memory, const struct united *u, ui
     unsigned other = epoch_age(epoch, window_stamp_of(&layer->geometry.shape, at.entry), w->stamps);
     age = other < age ? other : age;
   } else if (age > window_oldest_age(w, epoch)) {
-    return TAMIS_OK; /* a jump forgets it: [T] */
+    return TAMIS_OK; /* a jump forgets the entry: [T] */
   } else if (!find_lane(&u->pair, &view, &at, epoch)) {
     return NO_ROOM;
   }
@@ -110,7 +109,7 @@ static int unite_locked(struct window_memory *memory, const struct united *u, ui
   return TAMIS_OK;
 }
 
-/* Finds the stripes of an entry's pair.  False: the layer has been closed. */
+/* Finds the stripes of an entry's pair.  Returns false if its layer has been closed. */
 static bool find_stripes(struct window *w, const struct united *u, struct locked *locked)
 {
   const struct window_buckets *place = &u->pair.place;
@@ -150,7 +149,7 @@ static int unite_entry(struct window *w, const struct united *u)
     else if (result == NO_MEMORY)
       again = tamis__window_fetch_memory(&memory);
     if (again < 0 && tamis__backlog_hurry(&w->backlog))
-      again = TAMIS_OK; /* there is memory again */
+      again = TAMIS_OK; /* some memory has been released */
   } while (result >= NO_ROOM && again == TAMIS_OK);
   window_release_memory(&memory);
   return again == TAMIS_OK ? result : again == TAMIS_ABSENT ? TAMIS_EFULL : again;
@@ -160,13 +159,13 @@ static int unite_entry(struct window *w, const struct united *u)
 
 struct both {
   struct window *into, *from;
-  struct window_layer *layer;        /* of `into`: it may leave meanwhile */
-  struct window_copied_layer to, of; /* the layers of `into` and `from` */
-  uint64_t *words;                   /* a copy of a segment of `from`, and its counts */
+  struct window_layer *layer;        /* the layer of `into`, which may leave meanwhile */
+  struct window_copied_layer to, of; /* what is known of the layers of `into` and `from` */
+  uint64_t *words;                   /* a copy of a segment of `from`; `counts` has its counts */
   struct lane_counts counts;
-  bool checkpoint;  /* as in struct united */
-  uint64_t missing; /* entries that `into` lacks */
-  bool too_many;    /* copies of a key, for a counted table */
+  bool checkpoint;  /* see struct united */
+  uint64_t missing; /* the number of entries that `into` lacks */
+  bool too_many;    /* a key would have too many copies for a counted table */
 };
 
 static struct united united_of(const struct both *b, const struct lane_place *at, uint64_t epoch)
@@ -204,7 +203,7 @@ static int unite(struct both *b, const struct united *u)
   return unite_entry(b->into, u);
 }
 
-/* Whether a period that is remembered has the entry's stamp.  In a window that processes share,
+/* Whether the entry's stamp is that of a remembered period.  In a window that processes share,
  * another process may have written any stamp. */
 static bool is_remembered(const struct both *b, uint64_t entry, uint64_t epoch)
 {
@@ -256,7 +255,7 @@ static int for_each_entry(struct both *b, int (*call)(struct both *, const struc
 
 /* ---- the call ---- */
 
-/* Finds the only layer of a filter; false: it has several. */
+/* Finds the only layer of a filter.  Returns false if the filter has several layers. */
 static bool find_only_layer(const struct window *w, struct window_copied_layer *only)
 {
   struct window_copied_layer layers[WINDOW_MOST_LAYERS];
@@ -265,7 +264,7 @@ static bool find_only_layer(const struct window *w, struct window_copied_layer *
   return n == 1;
 }
 
-/* The address of the newest layer, if it still is the one in `only`; otherwise NULL. */
+/* The address of the newest layer if it is still the one in `only`, otherwise NULL. */
 static struct window_layer *address_of_newest(const struct window *w,
                                               const struct window_copied_layer *only)
 {
@@ -283,9 +282,9 @@ static bool have_same_options(const struct window_spec *a, const struct window_s
          a->growable == b->growable;
 }
 
-/* Whether there is room for the keys of both.  Entries that both have count once.  (Copies are
- * limited, too: two windows that are united with each other in turn would have more copies than fit
- * in a file after some eighty unions.) */
+/* Checks whether there is room for the keys of both filters.  An entry that both have counts once.
+ * (Copies are limited, too: two windows that are merged into each other in turn would have more
+ * copies than a file can hold after some eighty unions.) */
 static int plan(struct both *b)
 {
   const struct window_geometry *g = &b->to.geometry;
@@ -305,7 +304,7 @@ static int plan(struct both *b)
 
 int tamis__window_unite(tamis_filter *into, const tamis_filter *from, bool checkpoint)
 {
-  /* A copy takes locks of `from`. */
+  /* Not const, because a copy takes locks of `from`. */
   struct both b = {.into = window_of(into),
                    .from = (struct window *) const_window_of(from),
                    .checkpoint = checkpoint};

@@ -29,7 +29,7 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* Tries the lowest rate of each shape; a rate in between would give no other filter. */
+/* Tries the lowest rate of each shape.  A rate in between would give the same filter. */
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
@@ -39,7 +39,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
                       hash_collision_rate(options->capacity));
   for (unsigned i = 0; i < WINDOW_SHAPES; i++) {
     double rate = window_geometry_lowest_of_shape(options->window, options->growable, i);
-    trial.fpp = fmax(rate, least) * (1 + 1e-9); /* so that it is not refused, as rounded below */
+    trial.fpp = fmax(rate, least) * (1 + 1e-9); /* so that rounding does not lead to a refusal */
     if (rate > 0.99)
       continue;
     int possible = bytes_for(&trial, &needed);
@@ -59,7 +59,7 @@ static int refuse_layout(const struct refusal *why)
                        "layout is word; with a window it must be blocked or classic");
 }
 
-/* The lowest rate for this capacity.  If hashes collide too often, the lowest for any capacity. */
+/* The lowest rate for this capacity.  If that is no rate, the lowest for any capacity. */
 static double lowest_rate(const tamis_options *options)
 {
   const struct window_plan plan = tamis__window_plan_of(options);
@@ -94,10 +94,10 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 /* ---- figures ---- */
 
-/* Estimates the live lanes of a layer from a sample of its words, as no layer counts its own. */
+/* Estimates the live lanes of a layer, which are not counted, from a sample of its words. */
 static uint64_t sample_lanes(const struct window_layer *layer, unsigned dead)
 {
-  enum { SAMPLE = 1 << 15 }; /* 2^21 bits, as for Bloom filters */
+  enum { SAMPLE = 1 << 15 }; /* 2^21 bits, as many as for Bloom filters */
   const struct window_shape *s = &layer->geometry.whole;
   uint64_t words = window_words(&layer->geometry), n = words < SAMPLE ? words : SAMPLE, lanes = 0;
   for (uint64_t i = 0; i < n; i++) {
@@ -107,7 +107,7 @@ static uint64_t sample_lanes(const struct window_layer *layer, unsigned dead)
   return words > SAMPLE ? (uint64_t) ((uint128) lanes * words / SAMPLE) : lanes;
 }
 
-/* The false-positive rate of a look-up in all layers, which together have `used` lanes in use. */
+/* The false-positive rate of a look-up in all layers.  Together they have `used` lanes in use. */
 static double rate_now(const struct window *w, uint64_t epoch, uint64_t used)
 {
   const struct window_layer *layer = window_newest(w, epoch);
@@ -226,7 +226,8 @@ static const char *find_fault_in_counts(const struct window_layer *layer, uint64
   return NULL;
 }
 
-/* Each layer must have an index of its own.  If the first layer has left, it must be empty. */
+/* Two layers must not have the same index.  The first layer must be empty if it has left the
+ * list. */
 static const char *find_fault_in_list(const struct window *w, uint64_t epoch)
 {
   const struct window_layer *newest = window_layer_at(&w->newest);
