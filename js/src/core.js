@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The WebAssembly: how it begins, and how bytes and text go in and come out.
+// Starts the WebAssembly, and passes bytes and text to it and from it.
 import { bytesOf } from './found.js';
 import { randomSeed } from './seed.js';
 import { bytesOfKey, lengthOfKey } from './source.js';
 
-/** A number as "%.*g" of C writes it. */
+/** The text of a number, as C writes it for "%.*g". */
 function formatted(number, digits) {
   const [mantissa, power] = number.toExponential(Math.max(digits, 1) - 1).split('e');
   const trimmed = (text) => (text.includes('.') ? text.replace(/\.?0+$/, '') : text);
@@ -18,7 +18,7 @@ const MOST_WEIGHT = 2 ** 26; // bytes, with each of which V8 collects anyway
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** Stands for the functions of the WebAssembly until they are there. */
+/** Stands for the functions of the WebAssembly until it is loaded. */
 const notReady = new Proxy({}, {
   get() {
     throw new Error('the WebAssembly is not there yet: await init() first, or load(), which does that itself');
@@ -40,7 +40,7 @@ export class Core {
   #starting = null;
   #seed; // once a filter has asked for it
 
-  /** `usual` says where the WebAssembly is if init() is not told. */
+  /** `usual` is the place of the WebAssembly if init() gets none. */
   constructor(usual, crypto = globalThis.crypto) {
     this.usual = usual;
     this.crypto = crypto;
@@ -50,7 +50,7 @@ export class Core {
     return (this.#seed ??= randomSeed(this.crypto));
   }
 
-  /** Resolves when the functions are there.  The first call says from what, unless that fails. */
+  /** Resolves when the WebAssembly is loaded.  The argument of the first call that succeeds counts. */
   init(from) {
     this.#starting ??= this.#start(from).catch((error) => {
       this.#starting = null;
@@ -67,7 +67,7 @@ export class Core {
     this.#begin(await WebAssembly.instantiate(module, this.imports()));
   }
 
-  /** The same at once, from a module or its bytes. */
+  /** Loads the WebAssembly at once, from a module or its bytes. */
   initSync(from) {
     if (this.exports === notReady)
       this.#begin(new WebAssembly.Instance(isModule(from) ? from : new WebAssembly.Module(from), this.imports()));
@@ -120,14 +120,14 @@ export class Core {
     return this.bytes;
   }
 
-  /** Where keys are put.  Nothing else can be written by it, also if another thread makes the memory of a key longer. */
+  /** The buffer for keys.  It covers nothing else, so even if another thread makes a key longer, no other memory changes. */
   keyPlace() {
     if (this.place.length === 0)
       this.place = new Uint8Array(this.exports.memory.buffer, this.buffer, this.room);
     return this.place;
   }
 
-  /** Makes the buffer as large as that.  (WebAssembly would take a larger number modulo 2^32.) */
+  /** Makes the buffer this large.  (WebAssembly would take a larger number modulo 2^32.) */
   makeRoom(size) {
     const at = size < 2 ** 31 ? this.exports.buffer(size) >>> 0 : 0;
     this.buffer = at;
@@ -137,8 +137,8 @@ export class Core {
   }
 
   /**
-   * Puts a key into the buffer, and returns its length.  Most keys are short and ASCII, for which a loop is faster
-   * than what the runtime has for text.
+   * Puts a key into the buffer, and returns its length.  Most keys are short and ASCII; for these a loop is faster than
+   * the runtime's encoder.
    */
   put(key) {
     if (typeof key === 'string') {
@@ -181,8 +181,8 @@ export class Core {
   }
 
   /**
-   * Something that the garbage collector sees, for what a filter takes, or it would let forgotten filters fill all memory.
-   * No page of it is ever touched, so it takes addresses and no memory.
+   * An object as large as a filter, so that the garbage collector knows the filter's size; otherwise forgotten filters
+   * would fill all memory.  Its pages are never touched, so it takes only addresses.
    */
   weightOf(filter) {
     this.exports.stats(filter);
@@ -194,7 +194,7 @@ export class Core {
     }
   }
 
-  /** The figures that were read last, so many of them. */
+  /** The first `count` of the figures that were read last. */
   figures(count) {
     const view = new DataView(this.memory().buffer, this.exports.figures() >>> 0);
     return Array.from({ length: count }, (_, i) => view.getFloat64(8 * i, true));

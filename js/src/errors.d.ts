@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-/** What calls throw when the library refuses something.  The message is the library's own. */
+/** The error that a call throws when the library refuses it.  The message comes from the library. */
 export class TamisError extends Error {
   /** The name of the result in C, without TAMIS_: for example 'EFULL'. */
   readonly code: 'EINVAL' | 'ENOMEM' | 'EFULL' | 'EUNSUPPORTED' | 'EIO' | 'ECORRUPT';
@@ -13,5 +13,5 @@ export class MemoryError extends TamisError {}
 export class FullError extends TamisError {}
 /** The kind of filter, or the version of the library, cannot do that. */
 export class UnsupportedError extends TamisError {}
-/** What was to be loaded is no saved filter, or not all of one. */
+/** The data that was to be loaded is not a complete saved filter. */
 export class CorruptError extends TamisError {}

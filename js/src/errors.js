@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/** What calls throw when the library refuses something.  `code` is the name of its result, as in C. */
+/** The error that a call throws when the library refuses it.  `code` is the name of the result, as in C. */
 export class TamisError extends Error {
   /** @param {string} message @param {string} code */
   constructor(message, code) {
@@ -17,7 +17,7 @@ export class MemoryError extends TamisError {}
 export class FullError extends TamisError {}
 /** The kind of filter, or the version of the library, cannot do that. */
 export class UnsupportedError extends TamisError {}
-/** What was to be loaded is no saved filter, or not all of one. */
+/** The data that was to be loaded is not a complete saved filter. */
 export class CorruptError extends TamisError {}
 
 const classes = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The calls of the package, over a core: the library as WebAssembly (core.js), or as an addon (addon.js).
+// The calls of the package.  They use a core: the library as WebAssembly (core.js), or as an addon (addon.js).
 import { errorOf, InvalidError, UnsupportedError } from './errors.js';
 import { Loaded, memory, objectOf } from './loaded.js';
 import { load, loadSync, withSource } from './saved.js';
@@ -29,7 +29,7 @@ function truth(name, value) {
   return value;
 }
 
-/** What the options of shared() say of the file, as C takes it. */
+/** The file mode and group in the options of shared(), for C. */
 function accessIn(options) {
   if (typeof options !== 'object' || options === null)
     return { mode: 0, group: -1 };
@@ -44,9 +44,9 @@ function accessIn(options) {
 const known = new Set(['capacity', 'fpp', 'kind', 'layout', 'window', 'windowRenews', 'growable', 'maxBytes', 'seed']);
 const knownShared = new Set([...known, 'fileMode', 'group']);
 
-/** What a package exports that has such a core. */
+/** The exports of a package with such a core. */
 export function packageOf(core) {
-  /** A filter that is not reachable any more gives its memory back, some time later. */
+  /** Frees the memory of a filter some time after it has become unreachable. */
   const destroy = (at) => core.exports.destroy(at);
   const forgotten = new FinalizationRegistry(destroy);
 
@@ -62,7 +62,7 @@ export function packageOf(core) {
       throw new UnsupportedError(`${what} needs the addon, which is for Node: ${core.whyNotNative ?? 'see tamis/native'}`, 'EUNSUPPORTED');
   }
 
-  /** `usualSeed` is that of a filter to be created without one; 0: another random one. */
+  /** `usualSeed` is the seed of a filter that is created without one; 0: a random seed for this filter alone. */
   function setOptions(options, usualSeed = 0n, names = known) {
     if (typeof options !== 'object' || options === null)
       throw new TypeError('a filter is made from an object of options, such as { capacity: 1000000 }');
@@ -82,7 +82,7 @@ export function packageOf(core) {
       wholeNumber('maxBytes', maxBytes, most), wholeNumber('seed', seed, most));
   }
 
-  /** Throws what is wrong with the options that were set, in a sentence that names the field. */
+  /** Throws an error whose message says what is wrong with the options that were set. */
   function refuseOptions(result) {
     throw errorOf(result, core.text(core.exports.sentence()));
   }
@@ -98,14 +98,14 @@ export function packageOf(core) {
     return core.exports.bytes();
   }
 
-  /** The lowest rate, to 1 %, that so many bytes allow with these options, whose own rate is ignored. */
+  /** The lowest rate, to 1 %, that a filter of this number of bytes can have with these options. */
   function fppFor(options, bytes) {
     setOptions({ ...options, fpp: 0.01 });
     succeed(core.exports.fpp_for(wholeNumber('bytes', bytes, 2n ** 64n - 1n)));
     return core.exports.rate();
   }
 
-  /** Why options would be refused: a sentence, or null if they would not. */
+  /** A sentence that says why the options would be refused; null if they would not be refused. */
   function whyRefused(options) {
     setOptions(options);
     return core.exports.check() === OK ? null : core.text(core.exports.sentence());
@@ -122,7 +122,7 @@ export function packageOf(core) {
     return periods === undefined ? undefined : Number(wholeNumber('periods', periods, 2n ** 32n - 1n));
   }
 
-  /** Adds what core.put() has returned. */
+  /** Adds the key that core.put() has put into the buffer. */
   function addTo(at, put, periods, isUnique) {
     const { exports } = core;
     if (periods === undefined)
@@ -200,7 +200,7 @@ export function packageOf(core) {
       return this.#at;
     }
 
-    // What may run code of the caller's, which may free the filter, comes first.
+    // Code of the caller may run here and free the filter, so this comes first.
     add(key, options) {
       const periods = periodsOf(options), at = this.#live, put = core.put(key);
       if (addTo(at, put, periods, true) !== PRESENT)
@@ -249,13 +249,13 @@ export function packageOf(core) {
       succeed(core.exports.advance_to(this.#live, wholeNumber('period', period, 2n ** 64n - 1n)));
     }
 
-    /** What filters that go together have in common. */
+    /** The values that are equal in filters that fit together. */
     get #identity() {
       const { kind, layout, capacity, fpp, window } = this;
       return { kind, layout, capacity, fpp, window, seed: this.seed };
     }
 
-    /** The name of what another filter has otherwise; undefined: nothing. */
+    /** The name of the first of these values that differs in another filter; undefined: none differs. */
     #differsIn(call, other) {
       if (!(other instanceof Filter))
         throw new TypeError(`${call} takes a Filter`);
@@ -292,7 +292,7 @@ export function packageOf(core) {
       return objectOf(Filter, Filter, at, destroy);
     }
 
-    /** Whether this has all bits of another filter. */
+    /** Returns whether this filter has all bits of another one. */
     #includes(call, other) {
       this.#mustFit(call, other);
       const result = core.exports.includes(this.#live, other.#live);
@@ -332,7 +332,7 @@ export function packageOf(core) {
       forgotten.register(this, at, this);
     }
 
-    /** Calls `take` with one part after the other. */
+    /** Calls `take` with each part of the saved filter in turn. */
     #saveTo(take) {
       core.sink = take;
       try {
@@ -439,7 +439,7 @@ export function packageOf(core) {
   if (Symbol.dispose)
     Filter.prototype[Symbol.dispose] = Filter.prototype.free;
 
-  /** The figures of a saved filter, from its beginning. */
+  /** The figures of a saved filter, from its first bytes. */
   function info(data) {
     const source = sourceOf([bytesGiven('info()', data)]);
     succeed(withSource(core, source, () => core.exports.info()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The bytes of the WebAssembly, from what init() was given.
+// Gets the bytes of the WebAssembly from the argument of init().
 import { bytesIn } from './source.js';
 
 const say = 'give init() the bytes, a WebAssembly.Module, a Response, or the address of tamis.wasm or reader.wasm';
@@ -12,7 +12,7 @@ async function responseTo(url) {
   }
 }
 
-/** The bytes of a response, of what is at an address, or those that are there. */
+/** The bytes of a response, of the file at an address, or of the argument itself. */
 export async function bytesOf(from) {
   const response = typeof from === 'string' || from instanceof URL ? await responseTo(from) : from;
   const isResponse = typeof response?.arrayBuffer === 'function';
@@ -21,7 +21,7 @@ export async function bytesOf(from) {
   const bytes = bytesIn(isResponse ? await response.arrayBuffer() : response);
   if (!bytes)
     throw new TypeError(say);
-  // A server of one page answers with this page for what it does not have.
+  // A server of a single-page application answers with that page for files that it does not have.
   if (String(bytes.subarray(0, 4)) !== '0,97,115,109')
     throw new Error(`${isResponse ? response.url || from : 'what init() got'} is no WebAssembly: ${say}`);
   return bytes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What the objects of Filter and Reader have in common: each stands for memory that is not JavaScript's.
+// The common part of Filter and Reader, whose objects stand for memory outside of JavaScript.
 
-/** What a constructor gets for a filter that is there already. */
+/** The argument of a constructor for a filter that exists already. */
 export class Loaded {
   #at;
 
@@ -20,7 +20,7 @@ export class Loaded {
   }
 }
 
-/** An object of the class on which load() was called, which is `usual` or extends that, for what lies at `at`. */
+/** An object for the filter at `at`, of the class on which load() was called: `usual` or a class derived from it. */
 export function objectOf(Class, usual, at, destroy) {
   const loaded = new Loaded(at);
   try {
@@ -36,7 +36,7 @@ export function objectOf(Class, usual, at, destroy) {
 
 const sentence = 'a filter lies in memory that is not JavaScript\'s: send save(), and load() that';
 
-/** A property that cannot be cloned: structuredClone() and postMessage() would make an empty object in silence. */
+/** A property that cannot be cloned: without it, structuredClone() and postMessage() would silently make an empty object. */
 export const memory = Symbol(sentence);
 
 export function toJSON() {

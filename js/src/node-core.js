@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The WebAssembly in Node, which has files, and compiles at once.
+// The WebAssembly in Node, which reads it from a file and compiles it at once.
 import { webcrypto } from 'node:crypto'; // a global one only from Node 20 on
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

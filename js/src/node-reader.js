@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The same in Node, ready when it is imported.
+// The reader in Node, which can be used as soon as it is imported.
 import { nodeCore } from './node-core.js';
 import { readerOf } from './reader-class.js';
 

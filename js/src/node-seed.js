@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The seed in Node, where each worker gets a copy of what its parent has in its environment data; no child process does.
+// The seed in Node.  Each worker gets a copy of its parent's environment data, which has the seed; child processes do not.
 import { webcrypto } from 'node:crypto'; // a global one only from Node 20 on
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads';
 import { randomSeed } from './seed.js';

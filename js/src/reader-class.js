@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Only what asks a saved filter, in half of the bytes, over a core.
+// A reader of saved filters, which only looks up keys, and takes half of the bytes of the whole package.
 import { Loaded, memory, objectOf, toJSON } from './loaded.js';
 import { load, loadSync } from './saved.js';
 
-/** What `tamis/reader` exports that has such a core. */
+/** The exports of `tamis/reader` with such a core. */
 export function readerOf(core) {
   const destroy = (at) => core.exports.destroy(at);
   const forgotten = new FinalizationRegistry(destroy);

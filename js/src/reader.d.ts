@@ -2,7 +2,7 @@
 import type { Key, LoadOptions, Source } from './index.js';
 import type { Disposed } from './types.js';
 
-/** A saved filter that can only be asked.  What is said of Filter is true of a Reader, too. */
+/** A saved filter that only looks up keys.  Its methods do what those of Filter do. */
 export interface Reader extends Disposed {}
 export class Reader {
   private constructor();
@@ -13,6 +13,6 @@ export class Reader {
   free(): void;
 }
 
-/** As of `tamis`, for reader.wasm. */
+/** The same as in `tamis`, but for reader.wasm. */
 export { init, initSync } from './index.js';
 export * from './errors.js';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Only what asks a saved filter, for every runtime: load() waits for the WebAssembly, all else needs init() before.
+// The reader of saved filters, for every runtime.  load() waits for the WebAssembly; other calls need init() before.
 import { Core } from './core.js';
 import { readerOf } from './reader-class.js';
 

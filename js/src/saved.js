@@ -35,7 +35,7 @@ function refuse(core, result) {
 
 const PACKED = 'p'.codePointAt(0); // at 6: a small filter without its zeros
 
-/** Whether a filter is in the file of a shared one, which has room for more behind it. */
+/** Whether the bytes are the file of a shared filter, in which unused space follows the filter. */
 const isLive = (header) => header.length > 16 && header[6] !== PACKED && (header[16] & 4) !== 0;
 
 function loadFrom(core, source, limit, live) {
@@ -49,17 +49,17 @@ function loadFrom(core, source, limit, live) {
   return filter;
 }
 
-/** A file takes less than this for each byte of a filter's memory, and something beside. */
+/** A file has fewer bytes than this for each byte of a filter's memory, plus a constant. */
 const mostInFile = (limit) => 4 * Number(limit) + 2 ** 20;
 
-/** Refuses what does not begin as a saved filter, before all of it has come. */
+/** Refuses data that does not begin as a saved filter, before all of the data has come. */
 function checkHeader(core, header) {
   const result = withSource(core, sourceOf([header]), () => core.exports.info());
   if (result < 0 && !isLive(header)) // the figures of which stand behind the header
     refuse(core, result);
 }
 
-/** Loads a filter; returns where it lies. */
+/** Loads a filter, and returns its address. */
 export async function load(core, data, options) {
   const limit = limitOf(options);
   await core.init();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The bytes of keys and of saved filters, from wherever they come.
+// Gets the bytes of keys and of saved filters from all types of data.
 
-/** The runtime's own getter: a subclass, or the object itself, may say something else of its length. */
+/** The runtime's own getter of the length: a subclass, or the object itself, may have another one. */
 const getter = (prototype, name) => Function.prototype.call.bind(Object.getOwnPropertyDescriptor(prototype, name).get);
 const typedArray = Object.getPrototypeOf(Uint8Array.prototype);
 const typeOf = getter(typedArray, Symbol.toStringTag); // undefined: no typed array
@@ -10,7 +10,7 @@ const ofTypedArray = gettersOf(typedArray), ofDataView = gettersOf(DataView.prot
 
 const { get: byteLength } = Object.getOwnPropertyDescriptor(typedArray, 'byteLength');
 
-/** Throws if the memory of a view was transferred, or made too small for it: its length is 0 then, as that of no bytes. */
+/** Throws if the memory of a view was transferred, or made too small for the view: its length would then be 0. */
 function viewOf(data) {
   try {
     const [buffer, offset, length] = (typeOf(data) ? ofTypedArray : ofDataView).map((get) => get(data));
@@ -22,14 +22,14 @@ function viewOf(data) {
   }
 }
 
-/** Bytes, as a Uint8Array of the runtime's own; null if `data` is none. */
+/** The bytes of `data` as a Uint8Array of the runtime's own class; null if `data` has no bytes. */
 export function bytesIn(data) {
   if (ArrayBuffer.isView(data))
     return viewOf(data);
   return data instanceof ArrayBuffer ? new Uint8Array(data) : null;
 }
 
-/** The same, or an error that says what `call` takes. */
+/** The same, but throws an error that says what `call` takes, instead of returning null. */
 export function bytesGiven(call, data) {
   const bytes = bytesIn(data);
   if (!bytes)
@@ -37,7 +37,7 @@ export function bytesGiven(call, data) {
   return bytes;
 }
 
-/** The bytes of a key that is no string: a Uint8Array, whose length only lengthOfKey() says. */
+/** The bytes of a key that is not a string, as a Uint8Array; use lengthOfKey() for its length. */
 export function bytesOfKey(key) {
   const bytes = key instanceof Uint8Array ? key : bytesIn(key);
   if (!bytes)
@@ -50,7 +50,7 @@ export function lengthOfKey(bytes) {
   return byteLength.call(bytes) || bytesIn(bytes).length;
 }
 
-/** A source for Core from parts, which are let go as they are read. */
+/** A source for Core from parts, which are released as they are read. */
 export function sourceOf(parts) {
   let at = 0;
   let next = 0;
@@ -65,14 +65,14 @@ export function sourceOf(parts) {
     at += got.length;
     return got;
   };
-  /** Whether all has been read. */
+  /** Whether all bytes have been read. */
   source.ended = () => source(1).length === 0;
   return source;
 }
 
 /**
  * All parts of a stream or a Blob.  `checkHeader` gets the first `headerBytes` bytes as soon as they have come, and
- * `tooMany` is called when there are more than `most`; both may throw, and then no more are read.
+ * `tooMany` is called when there are more than `most` bytes.  If one of them throws, no more bytes are read.
  */
 export async function readParts(data, { headerBytes, checkHeader, most, tooMany }) {
   if (typeof data?.arrayBuffer === 'function' && 'body' in data)
@@ -96,7 +96,7 @@ export async function readParts(data, { headerBytes, checkHeader, most, tooMany 
   return parts;
 }
 
-/** So many bytes, which are there. */
+/** Returns the first `size` bytes of the parts, which have at least this many. */
 function firstOf(parts, size) {
   const first = new Uint8Array(size);
   let at = 0;

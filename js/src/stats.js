@@ -12,7 +12,7 @@ const figures = [
   'failedSearches', 'refusedAdds', 'longestGrowthNs', 'layers', 'parts', 'oldestPartAge', 'unitedCount',
 ];
 
-/** The figures that were read last, as an object; without the seed, which is a secret. */
+/** The figures that were read last, as an object.  It does not have the seed, which is a secret. */
 export function statsOf(core) {
   const numbers = core.figures(figures.length);
   const stats = Object.fromEntries(figures.map((name, i) => [name, numbers[i]]));

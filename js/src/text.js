@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Saved filters as text: base64, which every runtime knows by btoa() and atob().
+// Saved filters as text in base64, which every runtime has by btoa() and atob().
 import { CorruptError } from './errors.js';
 
 const AT_ONCE = 2 ** 13; // arguments of a call
@@ -11,7 +11,7 @@ export function textOfBytes(bytes) {
   return globalThis.btoa(parts.join(''));
 }
 
-/** What is no base64 is no filter.  (atob() would pass over spaces and missing ends.) */
+/** Text that is not base64 is not a filter.  (atob() would ignore spaces and missing ends.) */
 export function bytesOfText(text) {
   if (typeof text !== 'string')
     throw new TypeError('fromJSON() takes the text that toJSON() has made');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
 
-/** What a bundler makes of the file, for init(): its address, its bytes or a WebAssembly.Module. */
+/** The value that a bundler gives for the file, for init(): its address, its bytes or a WebAssembly.Module. */
 declare const wasm: string | object;
 export default wasm;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The same, ready when the import is done: not for service workers, nor for workers that get messages at once.
+// The package in WebAssembly, ready when the import is done.  It is not for service workers, nor for workers that get
+// messages at once.
 import { init } from './index.js';
 
 await init();

@@ -16,15 +16,17 @@ False
 Bloom          the fewest bits for each key
 Cuckoo         also removes keys, and grows in small steps
 CountingBloom  a Bloom filter that removes keys; Cuckoo is nearly always the better choice
-load, open, shared, from_bytes, from_text
-               a saved filter; one that is mapped for look-ups; one that processes change
-contains_each  which of many filters may hold a key
+load, from_bytes, from_text
+               load a saved filter
+open           maps a saved filter for look-ups
+shared         opens a filter that several processes change
+contains_each  says which of many filters may hold a key
 Ticker         ends the periods of a filter with a window
-Once           work each message of a queue once
+Once           handles each message of a queue once
 tamis.scrapy   a duplicate filter for Scrapy
 
-Keys are the same in all languages: a str is its UTF-8, and an int is 8 bytes.  hash() plays no part, so answers
-are the same in each run.
+Keys are the same in all languages: the key of a str is its UTF-8, and the key of an int is 8 bytes.  Filters do not
+use Python's hash(), so answers are the same in each run.
 """
 from . import _tamis
 from ._figures import Similarity, Stats

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from ._tamis import _Key
 
 _LOCK = struct.Struct("@hhqqi")  # struct flock: l_type, l_whence, l_start, l_len, l_pid
-_BEYOND = 1 << 62  # the first byte of a claim: no filter has as many
+_BEYOND = 1 << 62  # the first byte that is claimed: no file has as many bytes
 
 
 class Once:
-    """Work each message once, although it comes several times, in any number of processes of one machine.
+    """Handle each message once, even if it comes several times, in any number of processes of one machine.
 
     >>> import os, tamis, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -33,34 +33,34 @@ class Once:
     working order 1
     working order 2
 
-    path is a filter that all processes share (see tamis.shared).  Do not remove it while a process has it open: those
-    that come later would share another one.
+    path is the file of a filter that all processes share (see tamis.shared).  Do not remove the file while a process
+    has it open: processes that start later would create another filter.
 
     capacity   messages that are remembered at one time
-    fpp        the part of all messages that may be taken for done although they were not, and are lost.
-               None: 1e-9; if remember is given 2.5e-9 * (periods + 1), about the lowest that a window can have
+    fpp        the fraction of messages that are taken for done although they are new, and so are lost.  None: 1e-9;
+               with remember 2.5e-9 * (periods + 1), which is about the lowest rate that a window can have
     remember   seconds for which a message is remembered after its work, at least; None: for ever
-    periods    of the window that remember needs, 1 to 64: a message is remembered for remember / periods longer at
-               most.  Such a period has a tenth of a second at least
-    max_bytes  None: the filter has room for capacity messages.  Else it grows up to so many bytes, or, if remember is
-               given, is refused where it would take more
+    periods    the number of periods into which remember is divided, 1 to 64: a message is remembered for at most
+               remember / periods seconds longer.  A period has at least a tenth of a second
+    max_bytes  None: the filter has room for capacity messages.  Otherwise it grows up to this number of bytes; with
+               remember it does not grow, and is refused if it would take more
 
-    All processes give the same options.  Exceptions are those of tamis.shared.  All methods may be called by any
-    number of threads.
+    All processes must give the same options.  Exceptions are those of tamis.shared.  Any number of threads may call
+    all methods.
 
-    A message is claimed, looked up, worked, recorded and released, in this order:
+    A message is claimed, looked up, handled, recorded and released, in this order:
 
-      - claimed before it is looked up, and recorded before it is released: else two copies at the same time would
-        both be worked;
-      - worked before it is recorded: else a message is lost whose worker is killed;
-      - acknowledged at last, after the `with` statement: else a copy that comes later is worked again if the
-        process is killed in between.
+      - It is claimed before it is looked up, and recorded before it is released.  Otherwise two copies that come at
+        the same time would both be handled.
+      - It is handled before it is recorded.  Otherwise a message is lost if its worker is killed.
+      - Acknowledge it after the `with` statement, when it is recorded.  Otherwise a copy that comes later is handled
+        again if the process is killed in between.
 
-    A claim is a lock on one byte behind the end of the file, whose number is the hash of the id.  The system takes it
-    back when its process ends, in whatever way.
+    A claim is a lock on one byte beyond the end of the file, whose number is the hash of the id.  The system releases
+    the lock when its process ends, in whatever way.
 
-    Time is that of time.time(), which each call looks at before it looks into the filter or adds to it: so a message
-    is remembered until that clock has moved on by remember seconds, however late, idle or stopped processes are.
+    Each call reads time.time() before it looks into the filter or adds to it.  So a message is remembered until this
+    clock has advanced by remember seconds, however late, idle or stopped processes are.
     """
 
     def __init__(self, path: Union[str, bytes, "os.PathLike[str]"], capacity: Optional[int] = None,
@@ -84,7 +84,7 @@ class Once:
 
         made = opened(self.path)
         self._claims: Optional[_Claims] = _Claims.of(self.path)
-        self.done = opened(self._claims.fd)  # of the same file, should path lead to another one by now
+        self.done = opened(self._claims.fd)  # the file of the claims, even if path leads to another file by now
         del made
         if bool(self.done.window) != (remember is not None):
             raise ValueError(f"{self.path} remembers messages {'for a time' if self.done.window else 'for ever'}")
@@ -93,21 +93,21 @@ class Once:
         self._full_in: Optional[int] = None  # the period in which the filter was found full
 
     def claim(self, id: "_Key", timeout: Optional[float] = None, *, seconds: Optional[float] = None) -> "_Claim":
-        """A context manager that claims a message by its id, which is any key of a filter.
+        """Return a context manager that claims a message by its id, which is any key of a filter.
 
-        Its value is True if the message is to be worked by this `with` statement, and False if it was worked before.
-        When the statement ends without an exception, the message is recorded as done; with one, it is not, and
-        the exception goes on.  If another thread or process has claimed the message, this waits until that one
-        is through with it, or for timeout seconds: then TimeoutError.  RuntimeError: this thread, or for `async with`
-        this task, has claimed it.
+        The value of the `with` statement is True if the statement must handle the message, and False if the message
+        was handled before.  If the statement ends without an exception, the message is recorded as done.  Otherwise it
+        is not recorded, and the exception reaches the caller.  If another thread or process has claimed the message,
+        the statement waits until that claim ends, or raises TimeoutError after timeout seconds.  RuntimeError: this
+        thread, or for `async with` this task, has claimed the message already.
 
         `async with once.claim(id) as first:` is the same for a task of asyncio: it lets the loop run while it waits.
 
-        seconds, from 0 to remember, is how long this message is remembered after its work; it is forgotten within a
-        period from then.  None: remember.
+        seconds, from 0 to remember, is the time for which this message is remembered after its work; the message is
+        forgotten at most a period later.  None: remember.
 
-        FullError: the filter has no room for another message.  It comes before the work, but for the first
-        message in each process that finds no room: that one's work is done, and its copies will be worked again.
+        FullError: the filter has no room for another message.  It is raised before the work, with one exception: in
+        each process, the first message for which there is no room is handled before, so a copy is handled again.
         """
         if seconds is not None:
             if self._remember is None:
@@ -121,16 +121,16 @@ class Once:
         return f"<Once at {self.path!r}{remember}, {len(self.done)} done>"
 
     def __contains__(self, id: "_Key") -> bool:
-        """Whether a message was worked."""
+        """Return whether a message was handled."""
         self._forget()
         return id in self.done
 
     def sync(self) -> None:
-        """Return when all that was recorded is on the disk, so that it survives a failure of power."""
+        """Return when all recorded messages are on the disk, so that they survive a power failure."""
         self.done.sync()
 
     def close(self) -> None:
-        """Let the claims go.  No claim may be running."""
+        """Release the claims.  No `with` statement may be using one."""
         self._claims = None
 
     def __enter__(self) -> "Once":
@@ -142,7 +142,7 @@ class Once:
     # ---- what is done ----
 
     def _forget(self) -> float:
-        """Forgets what has ended; returns the time.  Any process may be the first to know that a period has ended."""
+        """Ends the periods that have passed, which any process may notice first; returns the time."""
         now = time.time()
         if self._period_seconds is not None:
             self.done.advance_to(self._period(now))
@@ -163,9 +163,9 @@ class Once:
         return True
 
     def _record(self, id: "_Key", seconds: Optional[float]) -> None:
-        now = self._forget()  # a period that has ended is not the message's
+        now = self._forget()  # so that the message belongs to the period of the present time
         period, periods = self._period(now), None
-        if seconds is not None:  # up to the period in which they end; rounding may make it one beyond the window
+        if seconds is not None:  # until the period in which they end; rounding may add a period beyond the window
             periods = min(self._period(now + seconds) - period, self.done.window)
         try:
             self.done.add_copy(id, periods=periods)
@@ -216,7 +216,7 @@ class _Claim:
 
 
 def _pauses(until: Optional[float], is_done: Callable[[], bool], why: str) -> Iterator[float]:
-    """Pauses between tries, until one succeeds; TimeoutError after the time, which None never is."""
+    """Yields pauses between tries until one succeeds; raises TimeoutError after the time, if it is not None."""
     pause = 0.001
     while not is_done():
         left = pause if until is None else until - time.monotonic()
@@ -227,7 +227,7 @@ def _pauses(until: Optional[float], is_done: Callable[[], bool], why: str) -> It
 
 
 class _Claims:
-    """The claims on one file, of all objects of this process that have it open."""
+    """The claims of this process on one file, which all objects with this file use."""
 
     _all: "weakref.WeakValueDictionary[Tuple[int, int], _Claims]" = weakref.WeakValueDictionary()
     _guard = threading.Lock()
@@ -253,7 +253,7 @@ class _Claims:
             os.close(self.fd)
 
     def take(self, place: int, timeout: Optional[float]) -> None:
-        """Claims among the threads of this process, and then among processes."""
+        """Claims first among the threads of this process, and then among processes."""
         until = None if timeout is None else time.monotonic() + timeout
         with self._released:
             if self._claimed.get(place, (None,))[0] == threading.get_ident():

@@ -7,23 +7,24 @@ from ._tamis import Bloom, Cuckoo
 
 
 class Ticker:
-    """Ends the periods of a filter with a window, by a thread, as long as a `with` statement runs.
+    """Ends the periods of a filter with a window in a thread, while a `with` statement runs.
 
-    seconds is the length of a period.  The thread ends a period when it has seen it run for that time, never two at
-    once, and times the next one from its return.  So a key is remembered for `filter.window * seconds` of this
-    thread's time at least, whatever the clock does and however late the thread is, and for one period and what the
-    thread was late for longer at most.  While the machine sleeps or the process is stopped, no time passes.
+    seconds is the length of a period.  The thread ends a period after it has waited for that time, and then waits
+    again; it never ends two periods at once.  So a key is remembered for at least `filter.window * seconds` of this
+    thread's time, whatever the clock does and however late the thread is.  It is remembered for at most one period
+    longer, plus the time by which the thread was late.  While the machine sleeps or the process is stopped, no time
+    passes.
 
-    The thread is a daemon: it does not keep the program alive.  Of a shared filter, each process may have a Ticker
-    with the same seconds: one of them ends a period.  Where other programs that share the filter go by a clock, call
-    advance_to before each add instead.  A child that is forked has no thread: start a Ticker in it.
+    The thread is a daemon: it does not keep the program alive.  If processes share the filter, each may have a Ticker
+    with the same seconds, and one of them ends each period.  If other programs that share the filter use a clock,
+    call advance_to before each add instead.  A forked child has no such thread: start a Ticker in the child.
 
     ValueError: the filter has no window, or seconds is not positive.
 
     >>> import tamis
     >>> recent = tamis.Bloom(1000, window=12)
     >>> with tamis.Ticker(recent, seconds=300) as ticker:
-    ...     recent.add("apple")  # for an hour
+    ...     recent.add("apple")  # is remembered for an hour
     ...     recent.add("pear", periods=ticker.periods(900))
     True
     True
@@ -37,15 +38,15 @@ class Ticker:
         self.filter, self.seconds = filter, seconds
         self._ended = threading.Event()
         self._thread: Optional[threading.Thread] = None
-        self._period = 0  # the one that ran when this last looked
+        self._period = 0  # the running period when the thread last looked
 
     def __repr__(self) -> str:
         return f"<Ticker seconds={self.seconds} of {self.filter!r}>"
 
     def periods(self, seconds: float) -> int:
-        """The periods to add a key with that is to be remembered for so many seconds at least.
+        """Return the value of periods for a key that is to be remembered for at least this number of seconds.
 
-        They are as few as suffice whenever in a period the key is added.  ValueError: more than the window.
+        It is the lowest value that suffices at any time within a period.  ValueError: seconds is longer than the window.
         """
         window = self.filter.window
         if not 0 <= seconds <= window * self.seconds:
@@ -53,7 +54,7 @@ class Ticker:
         return min(math.ceil(seconds / self.seconds), window)
 
     def start(self) -> "Ticker":
-        """Start the thread; `with` does it."""
+        """Start the thread, as the `with` statement does."""
         if self._thread is not None:
             raise RuntimeError("the ticker was started before")
         self._look()
@@ -62,7 +63,7 @@ class Ticker:
         return self
 
     def stop(self) -> None:
-        """End the thread, and wait for it; `with` does it."""
+        """End the thread and wait for it, as the end of the `with` statement does."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -78,14 +79,14 @@ class Ticker:
             self._tick()
 
     def _look(self) -> bool:
-        """Whether another period runs than when this last looked."""
+        """Returns whether the running period has changed since the last look."""
         before, self._period = self._period, self.filter.stats().period
         return self._period != before
 
     def _tick(self) -> None:
-        """Ends the period that has run since the last tick, if nobody else has: that one's time begins now."""
+        """Ends the period, unless somebody else has ended it since the last tick."""
         if not self._look():
-            if self._period == 2**36 - 1:  # the last number there is, to which a wrong clock has moved the filter
+            if self._period == 2**36 - 1:  # the highest number, to which a wrong clock has moved the filter
                 self.filter.set_period(0)
             self.filter.advance_to((self._period + 1) % 2**36)
             self._look()

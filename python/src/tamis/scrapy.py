@@ -3,31 +3,31 @@
 
     DUPEFILTER_CLASS = "tamis.scrapy.DupeFilter"
 
-It compares Scrapy's own fingerprints (REQUEST_FINGERPRINTER_CLASS), in 5 bytes each where RFPDupeFilter takes some
-150.  These are its settings, beside DUPEFILTER_DEBUG:
+It compares Scrapy's own fingerprints (REQUEST_FINGERPRINTER_CLASS), and takes 5 bytes for each; RFPDupeFilter takes
+about 150.  It has these settings, and DUPEFILTER_DEBUG:
 
-    DUPEFILTER_CAPACITY       1_000_000  requests expected; more are taken, in more memory
-    DUPEFILTER_FPP            1e-6       the part of all requests that may be taken for duplicates, and are skipped
-    DUPEFILTER_MAX_BYTES      0          the memory that the filter never exceeds; 0: no limit.  At the limit the
-                                         spider is closed, with the reason "dupefilter_full"
+    DUPEFILTER_CAPACITY       1_000_000  requests expected; if more come, the filter grows
+    DUPEFILTER_FPP            1e-6       the fraction of new requests that are taken for duplicates and skipped
+    DUPEFILTER_MAX_BYTES      0          the most memory that the filter takes; 0: no limit.  At the limit the spider
+                                         is closed, with the reason "dupefilter_full"
     DUPEFILTER_SAVE_INTERVAL  60         seconds between two saves to JOBDIR
 
-With JOBDIR, the filter is saved now and then, and at the end.  A crawl that has ended goes on where it was, as
-Scrapy promises.  So does one that was killed, by kill -9 or a failure of power, which Scrapy alone does not promise:
-at most what was fetched since the last save is fetched again, and no request is lost.
+With JOBDIR, the filter is saved at this interval and at the end.  As Scrapy promises, a crawl that was stopped
+continues where it was.  So does a crawl that was ended by kill -9 or a power failure, which Scrapy alone does not
+promise: at most the pages fetched since the last save are fetched again, and no request is lost.
 
-How.  Scrapy's queue of requests on disk cannot be read after a kill.  So this filter has a list of all requests that
-wait or are being worked, in the SQLite file requests.pending.  A request comes into the list when it is scheduled,
-and leaves it when all that its callback has yielded is scheduled.  A save writes the filter to a file of another
-name, *then* commits the list, and then gives the file its name.  So each state of the disk has this property: every
-request in the filter's file is done, with all that follows from it, or is in the list.  (Were the filter's file
-newer than the list, a request could be in the filter alone, and be skipped for ever.)  After a kill, the requests of
-the list are scheduled again, and Scrapy's queue is removed.
+How this works.  Scrapy's queue of requests on disk cannot be read after a kill.  So this filter keeps a list of all
+requests that wait or are in progress, in the SQLite file requests.pending.  A request enters the list when it is
+scheduled, and leaves it when all requests that its callback has yielded are scheduled.  A save writes the filter to a
+temporary file, *then* commits the list, and then renames the file.  So in each state of the disk, every request in
+the filter's file is either in the list, or done together with all requests that follow from it.  (If the filter's
+file were newer than the list, a request could be only in the filter, and would be skipped for ever.)  After a kill,
+the requests of the list are scheduled again, and Scrapy's queue is removed.
 
-A request that Scrapy cannot write to its queue (its callback is no method of the spider) does not outlive the
-process, here as there.
+A request that Scrapy cannot write to its queue, because its callback is not a method of the spider, is lost when the
+process ends, as with Scrapy alone.
 
-A class derived from DupeFilter may have the constructor that RFPDupeFilter has: settings are taken later.
+A class derived from DupeFilter may have the constructor of RFPDupeFilter: the settings are read later.
 """
 import functools
 import logging
@@ -49,8 +49,8 @@ logger = logging.getLogger(__name__)
 
 
 class _Pending:
-    """The list of requests that wait or are being worked, by their fingerprints.  What was done since the last
-    commit is undone by a kill."""
+    """The list of requests that wait or are in progress, by their fingerprints.  A kill undoes all changes since the
+    last commit."""
 
     def __init__(self, path):
         self.base = sqlite3.connect(path, isolation_level=None, timeout=1)
@@ -63,7 +63,7 @@ class _Pending:
         self.base.execute("CREATE TABLE IF NOT EXISTS pending (fingerprint TEXT PRIMARY KEY, times INTEGER, request BLOB)"
                           " WITHOUT ROWID")
         self.base.execute("CREATE TABLE IF NOT EXISTS runs (running INTEGER)")
-        #: whether the last run came to no end
+        #: whether the last run was killed
         self.was_killed = self.base.execute("SELECT 1 FROM runs").fetchone() is not None
 
     def begin(self):
@@ -97,9 +97,9 @@ class _Pending:
 
 
 class DupeFilter(RFPDupeFilter):
-    """See the module's documentation, which has the settings.
+    """The documentation of the module describes the settings.
 
-    len(filter.seen) is the number of requests that were seen, about; filter.seen is a tamis.Bloom.
+    filter.seen is a tamis.Bloom; len(filter.seen) is about the number of requests that were seen.
     """
 
     def __init__(self, path=None, debug=False, *, fingerprinter=None, capacity=1_000_000, fpp=1e-6, max_bytes=None,
@@ -122,7 +122,7 @@ class DupeFilter(RFPDupeFilter):
             return tamis.load(self._path, max_bytes=self._max_bytes)
         seen = tamis.Bloom(self._capacity, self._fpp, max_bytes=self._max_bytes, seed=0)
         before = self._path and self._path.with_name("requests.seen")
-        if before and before.exists():  # of a crawl that was begun with RFPDupeFilter
+        if before and before.exists():  # the crawl was begun with RFPDupeFilter
             with open(before, "rb") as lines:
                 seen.update(line.rstrip() for line in lines)
             logger.warning("This crawl was begun with another duplicate filter.  What waits in its queue since then"
