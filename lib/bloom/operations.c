@@ -334,13 +334,13 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
 #define HASHES_OF (tamis_filter * f, const uint64_t *hashes, size_t n, int *results)
 #define HASHES_IN(answers) (const tamis_filter *f, const uint64_t *hashes, size_t n, answers)
 
-/* Batches of shapes with one section, on processors that can compute with vectors.  A few keys are
+/* Batches of shapes with one or two sections, on processors that can compute with vectors.  A few keys are
  * faster one by one, without the preparations of a function that has vectors. */
 #ifdef TAMIS_VECTORS
 #define VECTORS(name)                                                  \
   VECTOR_CODE FUNCTION(size_t, name##_vectors, HASHES_IN(bool *found), \
                        return vector_contains_many(const_bloom_of(f), hashes, n, found, name))
-#define HAS_VECTORS(name) (name##_is_one && !name##_counts)
+#define HAS_VECTORS(name) (name##_is_few && !name##_counts)
 #define MANY(name, n)                                                            \
   (HAS_VECTORS(name) && (n) >= VECTOR_LANES && vectors_usable() ? name##_vectors \
                                                                 : name##_one_by_one)
@@ -356,6 +356,7 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
   enum {                                                                                           \
     name##_counts = (layout) == BLOOM_LAYOUT_COUNTING,                                             \
     name##_is_one = (sections) == 1,                                                               \
+    name##_is_few = (sections) == 1 || (sections) == 2,                                            \
     name##_is_common = (layout) == TAMIS_LAYOUT_BLOCKED && name##_is_one && +(bits) == COMMON_BITS \
   };                                                                                               \
   VECTORS(name)                                                                                    \

@@ -3,21 +3,23 @@
  * Layer 2: batches of look-ups in a Bloom filter, eight keys at a time.
  *
  * The answers are those of operations.c, as the same loads read the words in the same order:
- * base/vector.h says why that matters.  This code is for shapes of one section.  With several
- * sections, most look-ups of absent keys end after the first section, and a key whose look-up goes
- * on must be finished before the next key is begun.
+ * base/vector.h says why that matters.  So all words of a key are read before those of the next
+ * key.  This code is for shapes of one or two sections: with more, it would read many words for
+ * nothing, because most look-ups of absent keys end after the first section.
  */
 #ifndef TAMIS_LIB_BLOOM_VECTORS_H
 #define TAMIS_LIB_BLOOM_VECTORS_H
 
 #include "base/vector.h"
-#include "bloom/bloom.h"
+#include "bloom/gaps.h"
 
 #ifdef TAMIS_VECTORS
 
+enum { VECTOR_SECTIONS = 2, VECTOR_WORDS = 2 * SECTION_PROBES };
+
 struct bloom_keys {
-  vector hash; /* mixed */
-  vector word[BLOOM_MAX_PROBES];
+  vector hash[VECTOR_SECTIONS]; /* mixed */
+  vector word[VECTOR_WORDS];    /* section by section */
 };
 
 /* The bits of the keys in the word and the marked layout: bloom_word_mask(). */
@@ -51,31 +53,53 @@ VECTOR_CODE FORCE_INLINE void vector_prepare(const struct bloom *b, const uint64
                                              struct bloom_shape shape)
 {
   const word *words = b->words;
-  keys->hash = vector_mix(&b->head.keys, vector_load(hashes, n));
-  const vector spread = keys->hash >> SPREAD_FROM_BIT;
-  keys->word[0] = vector_upper_half(keys->hash * HASH_MULTIPLIER, b->word_count);
+  const uint64_t of_section = section_words(b, shape);
+  vector hash = vector_mix(&b->head.keys, vector_load(hashes, n)), *at = keys->word;
   UNROLL
-  for (unsigned i = 1; i < shape.probes; i++)
-    keys->word[i] = keys->word[i - 1] ^ (spread + bloom_steps[i - 1]);
-  UNROLL
-  for (unsigned lane = 0; lane < VECTOR_LANES; lane++)
-    __builtin_prefetch(&words[keys->word[0][lane]]);
+  for (unsigned section = 0; section < shape.sections; section++, at += shape.probes) {
+    if (section > 0)
+      hash = vector_spread(hash);
+    keys->hash[section] = hash;
+    const vector spread = hash >> SPREAD_FROM_BIT, begin = vector_of(section * of_section);
+    vector in_section = vector_upper_half(hash * HASH_MULTIPLIER, of_section);
+    at[0] = in_section + begin;
+    UNROLL
+    for (unsigned i = 1; i < shape.probes; i++) {
+      in_section ^= spread + bloom_steps[i - 1];
+      at[i] = in_section + begin;
+    }
+    UNROLL
+    for (unsigned lane = 0; lane < VECTOR_LANES; lane++)
+      __builtin_prefetch(&words[at[0][lane]]);
+  }
 }
 
 /* Reads the words of all keys, one key after the other. */
 VECTOR_CODE FORCE_INLINE void vector_read(const word *words, const struct bloom_keys *keys,
-                                          vector values[BLOOM_MAX_PROBES], struct bloom_shape shape)
+                                          vector values[VECTOR_WORDS], struct bloom_shape shape)
 {
-  uint64_t of_probe[BLOOM_MAX_PROBES][VECTOR_LANES];
+  const unsigned n = shape.sections * shape.probes;
+  uint64_t of_probe[VECTOR_WORDS][VECTOR_LANES];
   UNROLL
   for (unsigned lane = 0; lane < VECTOR_LANES; lane++) {
     UNROLL
-    for (unsigned i = 0; i < shape.probes; i++)
+    for (unsigned i = 0; i < n; i++)
       of_probe[i][lane] = word_load(&words[keys->word[i][lane]]);
   }
   UNROLL
-  for (unsigned i = 0; i < shape.probes; i++)
+  for (unsigned i = 0; i < n; i++)
     values[i] = vector_from(of_probe[i]);
+}
+
+/* The lanes whose keys have all bits of a section, with the words of this section. */
+VECTOR_CODE FORCE_INLINE vector_lanes vector_lookup_section(const vector *values, vector hash,
+                                                            struct bloom_shape shape)
+{
+  vector in = vector_rotate_right(values[0], hash);
+  UNROLL
+  for (unsigned i = 1; i < shape.probes; i++)
+    in &= vector_rotate_right(values[i], hash >> (ROTATION_BITS * i));
+  return vector_zero_lanes(vector_pattern(hash, shape) & ~in);
 }
 
 /* The lanes whose keys are in. */
@@ -83,15 +107,14 @@ VECTOR_CODE FORCE_INLINE vector_lanes vector_lookup(const word *words,
                                                     const struct bloom_keys *keys,
                                                     struct bloom_shape shape)
 {
-  vector values[BLOOM_MAX_PROBES], in;
+  vector values[VECTOR_WORDS];
   vector_read(words, keys, values, shape);
   if (bloom_shape_is_word(shape))
-    return vector_zero_lanes(vector_word_mask(keys->hash, shape) & ~values[0]);
-  in = vector_rotate_right(values[0], keys->hash);
-  UNROLL
-  for (unsigned i = 1; i < shape.probes; i++)
-    in &= vector_rotate_right(values[i], keys->hash >> (ROTATION_BITS * i));
-  return vector_zero_lanes(vector_pattern(keys->hash, shape) & ~in);
+    return vector_zero_lanes(vector_word_mask(keys->hash[0], shape) & ~values[0]);
+  vector_lanes in = vector_lookup_section(values, keys->hash[0], shape);
+  if (shape.sections == VECTOR_SECTIONS)
+    in &= vector_lookup_section(values + shape.probes, keys->hash[1], shape);
+  return in;
 }
 
 /* Each key's memory is fetched FILTER_AHEAD keys before it is read. */

@@ -416,27 +416,32 @@ static void many_keys_are_as_many_calls(void **unused)
   }
 }
 
-/* A first generation that needs two hashes, which only large filters have; and one whose segments get
- * wider lanes. */
+/* A first generation that needs two hashes, which only large filters have; one whose segments get wider
+ * lanes; and a full Bloom filter of two sections, which has absent keys of which it finds the first. */
 static void batches_of_filters_of_rare_shapes(void **unused)
 {
   static const struct {
+    const char *name;
+    tamis_kind kind;
     uint64_t capacity;
     double fpp;
-  } shapes[] = {{300000000, 3.1e-8}, {20, 0.001}};
+  } shapes[] = {{"cuckoo", TAMIS_CUCKOO, 300000000, 3.1e-8},
+                {"cuckoo", TAMIS_CUCKOO, 20, 0.001},
+                {"bloom", TAMIS_BLOOM, 1000, 1e-5}};
   (void) unused;
-  for (unsigned shape = 0; shape < 2; shape++) {
+  for (unsigned shape = 0; shape < sizeof shapes / sizeof *shapes; shape++) {
     tamis_options o = TAMIS_OPTIONS_INIT;
-    o.kind = TAMIS_CUCKOO, o.seed = 42;
+    o.kind = shapes[shape].kind, o.seed = 42;
     o.capacity = shapes[shape].capacity, o.fpp = shapes[shape].fpp;
     state = 1;
-    struct twins t = {"cuckoo", shape, make_with_options(&o), make_with_options(&o)};
+    struct twins t = {shapes[shape].name, shape, make_with_options(&o), make_with_options(&o)};
     uint64_t next = 0;
     for (unsigned i = 0; i < 30; i++) {
       struct list list = draw_keys(t.f, MOST_KEYS, &next);
       check_adds(&t, &list);
       check_contains(&t, &list);
-      check_count(&t, &list);
+      if (o.kind == TAMIS_CUCKOO)
+        check_count(&t, &list);
     }
     tamis_destroy(t.f), tamis_destroy(t.twin);
   }
