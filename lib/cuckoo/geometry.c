@@ -24,7 +24,7 @@ enum {
   NEXT_DEPTH = SMALL(9, 5),
   SURE_DEPTH = SMALL(7, 4), /* a first generation may be so deep even if it needs a second hash */
   MIN_DEPTH = 4,            /* shallower generations are not worth their look-ups */
-  MIN_VARYING_BITS = 6,     /* fingerprint bits of an entry that never become prefix */
+  MIN_VARYING_BITS = 4,     /* fingerprint bits of an entry that never become prefix */
   NEXT_MIN_KEYS = SMALL(8192, 64)
 };
 /* The part of the rate left that one generation may use.  The first generation gets most of the
@@ -372,7 +372,7 @@ static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
 /* Lowers the depth limit below what the rate allows in two cases: if one hash is then enough, as
  * look-ups are faster; or if segments have few buckets, because the header and the directory are
  * most of such a segment, and the next generation has larger segments.  If the limit excludes the
- * uneven split, the first split becomes uneven, as far as the rate allows. */
+ * uneven split, the first split becomes uneven or, where the rate does not allow that, the last. */
 static void limit_depth(double rate, struct cuckoo_geometry *g)
 {
   bool few = cuckoo_buckets(g) <= FEW_BUCKETS;
@@ -380,8 +380,12 @@ static void limit_depth(double rate, struct cuckoo_geometry *g)
     g->depth_limit--;
     derive_from_stripes(g);
   }
-  if (g->uneven_at != NEVER_UNEVEN && g->uneven_at >= g->depth_limit)
-    g->depth_limit = (uint8_t) depth_with(g, 0, rate, g->depth_limit);
+  const uint8_t depth = g->depth_limit;
+  if (g->uneven_at != NEVER_UNEVEN && g->uneven_at >= depth &&
+      depth_with(g, 0, rate, depth) < depth)
+    g->uneven_at = depth - 1;
+  g->depth_limit = depth;
+  derive_from_stripes(g);
   g->rate = cuckoo_geometry_rate(g, g->depth_limit);
 }
 

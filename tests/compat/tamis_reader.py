@@ -535,7 +535,7 @@ class Generation:
         need(0 < struct.unpack("<d", struct.pack("<Q", rate))[0] < 1, "rate")
         need(0 < self.first_roots < 2**48 and self.shift < 48 and (later or not self.shift), "roots")
         need(self.pair_bits <= (11 if self.ages else 20), "pairs")
-        need(1 <= self.depth_limit <= min(self.width - 7 + has_uneven, 9 if later else 14) if self.ages else
+        need(1 <= self.depth_limit <= min(self.width - 5 + has_uneven, 9 if later else 14) if self.ages else
              not self.depth_limit and not uneven, "depth")
         need(uneven < 64, "uneven split")
         self.wide = self.width

@@ -386,7 +386,7 @@ static void a_snapshot_of_the_filter_is_not_changed(void **state)
 {
   (void) state;
   const struct keys of_into = {0, 40000, 15000, 0}, of_from = {100000, 10, 0, 0};
-  const tamis_options o = growing_with(400, 0.03);
+  const tamis_options o = growing_with(400, 0.3);
   tamis_filter *into = make_with_keys(&o, of_into, 1), *from = make_with_keys(&o, of_from, 1);
   assert_true(stats_of(into).generations > 1);
   struct cuckoo_snapshot s;

@@ -36,7 +36,7 @@ static void many_removes_between_two_pieces(void **state)
   (void) state;
   const tamis_allocator allocator = {allocate_without_locks, release_without_locks, NULL};
   const uint64_t keys = 300000;
-  tamis_options options = options_for(4000, 0.03);
+  tamis_options options = options_for(4000, 0.3);
   options.allocator = &allocator;
   tamis_filter *f = make_with(&options);
   add_range(f, 0, keys);
