@@ -46,7 +46,7 @@ static inline uint64_t bucket_entry(const struct lane_shape *s, uint64_t fingerp
   return s->ages ? entry | 1 : entry + (entry == 0);
 }
 
-/* How many steps an entry has aged; 0 where entries do not age. */
+/* The number of steps that an entry has aged; 0 where entries do not age. */
 static inline unsigned bucket_age(const struct lane_shape *s, uint64_t entry)
 {
   return s->ages ? (unsigned) __builtin_ctzll(entry) : 0;
@@ -91,14 +91,15 @@ FORCE_INLINE uint64_t bucket_has_match(const struct lane_shape *s, uint64_t valu
 
 /* ---- growing and shrinking ---- */
 
-/* The lanes whose entries a split gives to the child for fingerprints beginning with 1. */
+/* The set of lanes whose entries a split gives to the child for fingerprints that begin with 1. */
 static inline uint64_t bucket_ones(const struct lane_shape *s, uint64_t value)
 {
   return value & s->high;
 }
 
-/* The child's bucket for fingerprints beginning with `bit`, in a split.  Its entries stay in their
- * lanes, one step older; its other lanes are empty.  Every entry must know at least one bit. */
+/* The bucket of a split's child that takes the fingerprints beginning with `bit`.  Entries stay in
+ * their lanes, one step older; all other lanes are empty.  Each entry must know at least one
+ * bit. */
 static inline uint64_t bucket_split(const struct lane_shape *s, uint64_t value, unsigned bit)
 {
   uint64_t ones = bucket_ones(s, value), rest = value ^ ones; /* `value` without the highest bits */
@@ -106,8 +107,8 @@ static inline uint64_t bucket_split(const struct lane_shape *s, uint64_t value, 
   return (rest & (bit ? of_ones : ~of_ones)) << 1;
 }
 
-/* An entry one step younger, for a join: `bit` becomes its first known bit.  An entry that has not
- * aged loses its last bit for that. */
+/* Makes an entry one step younger, for a join: `bit` becomes its first known bit.  If the entry has
+ * not aged, it loses its last bit. */
 static inline uint64_t bucket_rejuvenate(const struct lane_shape *s, uint64_t entry, unsigned bit)
 {
   return (uint64_t) bit << (s->width - 1) | entry >> 1 | (entry & 1);

@@ -36,7 +36,7 @@ void tamis__change_end(const struct change *change)
                           directory_array_bytes(change->bits) + RETIRED_ARRAY, false);
 }
 
-/* ---- what leaves ---- */
+/* ---- what leaves the directory ---- */
 
 void tamis__change_leaves(struct change *change, struct segment *segment)
 {
@@ -59,15 +59,15 @@ static void publish_root(struct change *change, directory_value value)
   HOOK(cuckoo_directory_published);
 }
 
-/* ---- what comes ---- */
+/* ---- what enters the directory ---- */
 
 void tamis__change_root(struct change *change, directory_value value)
 {
   publish_root(change, value);
 }
 
-/* Counts a segment that is published in an array (1) or leaves (-1), if it needs the array's size.
- * (Relaxed: see struct directory_array.) */
+/* Counts a segment that is published in an array (1) or leaves it (-1), if the segment needs the
+ * array's size.  (Relaxed: see struct directory_array.) */
 static void count_deepest(const struct change *change, struct directory_array *array, unsigned bits,
                           const struct segment *segment, int change_of_count)
 {

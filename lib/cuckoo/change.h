@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: a change of the directory: one call makes it, and holds growth stripes meanwhile.
+ * Layer 2: a change of the directory by one call, which holds growth stripes meanwhile.
  */
 #ifndef TAMIS_LIB_CUCKOO_CHANGE_H
 #define TAMIS_LIB_CUCKOO_CHANGE_H
@@ -10,9 +10,9 @@
 struct change {
   struct cuckoo *c;
   struct generation *generation;
-  uint64_t index; /* of the segment or root that changes */
+  uint64_t index; /* an index of the segment or root that changes */
   struct growth_stripes held;
-  /* What has left the directory: segments, linked by retired.next, and an array with its k. */
+  /* What has left the directory: segments, linked by retired.next, and an array with k = bits. */
   struct retired *segments;
   struct directory_array *array;
   unsigned bits;
@@ -20,22 +20,22 @@ struct change {
                      this number holds until other calls add to c->rooms */
 };
 
-/* Takes the growth stripes of the segment of depth `depth` that an index belongs to; depth 0: all
- * of the root.  The caller holds no stripe and is not a reader. */
+/* Takes the growth stripes of the segment of depth `depth` that has the index.  For depth 0, takes
+ * all stripes of the root.  The caller holds no stripe and is not a reader. */
 struct change tamis__change_begin(struct cuckoo *c, struct generation *generation, uint64_t index,
                                   unsigned depth);
 
-/* Releases the growth stripes, and retires what has left the directory.  This may pause. */
+/* Releases the growth stripes, and retires what has left the directory.  May pause the thread. */
 void tamis__change_end(const struct change *change);
 
-/* The segment that the index leads to; NULL: the root has no segment.  The segment stays alive
+/* The segment that the index leads to, or NULL if the root has no segment.  The segment stays alive
  * until the change ends. */
 static inline struct segment *change_segment(const struct change *change)
 {
   return directory_segment(directory_at(change->generation, change->index));
 }
 
-/* Whether the change may alter the directory: the filter has its growth (struct cuckoo_growth). */
+/* Whether the filter has its growth (struct cuckoo_growth): only then the directory may change. */
 static inline bool change_has_growth(const struct change *change)
 {
   return change->held.first != NULL;
@@ -48,7 +48,7 @@ void tamis__change_leaves(struct change *change, struct segment *segment);
 /* Makes a root lead to a segment of depth 0, or to NULL. */
 void tamis__change_root(struct change *change, directory_value value);
 
-/* Replaces a segment by its children.  `larger`: the new array, if the children need one. */
+/* Replaces a segment by its children.  `larger` is the new array, if the children need one. */
 void tamis__change_to_children(struct change *change, const struct segment *parent,
                                struct segment *child[2], struct directory_array *larger);
 
@@ -56,22 +56,22 @@ void tamis__change_to_children(struct change *change, const struct segment *pare
 void tamis__change_to_parent(struct change *change, struct segment *parent,
                              struct segment *child[2]);
 
-/* The k of the array that a split of a segment of this depth needs; 0: the present array is
- * enough. */
+/* The k of the larger array that a split of a segment of this depth needs, or 0 if it needs
+ * none. */
 unsigned tamis__change_needs_array(const struct change *change, unsigned depth);
 
-/* Creates the array that such a split needs, with the present entries.  NULL: *result says why.
- * Here and in tamis__change_halve(), the change holds all growth stripes of the root. */
+/* Creates the array that such a split needs, with the present entries.  Returns NULL with the
+ * reason in *result.  Like tamis__change_halve(), it needs all growth stripes of the root. */
 struct directory_array *tamis__change_larger_array(const struct change *change, unsigned bits,
                                                    int *result);
 
-/* Adds 1 to *figure for a split (`direction` 1) or join (-1); updates the numbers of segments.
- * `depth`: the children's. */
+/* Adds 1 to *figure for a split (`direction` 1) or a join (-1), and updates the numbers of
+ * segments.  `depth` is the children's. */
 void tamis__change_count(const struct change *change, _Atomic uint64_t *figure, unsigned depth,
                          int direction);
 
-/* Replaces the array by one of half the size, if no segment needs its size.  False: that cannot be
- * done, or memory was refused. */
+/* Replaces the array by one of half the size, if no segment needs its size.  Returns false if that
+ * is not possible, or if memory was refused. */
 bool tamis__change_halve(struct change *change);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: count: how many copies of a key a filter holds.
+ * Layer 2: count, the number of copies of a key in a filter.
  *
  *    count(x) = the entries that match x, in all generations, and the counted copies of each
  *
@@ -25,8 +25,8 @@
  *     has read that there is none.  Then the call takes effect at that read, because it holds the
  *     stripes of all older generations by then.
  *
- *     Without locks, a call could not count: an entry that is being moved is in both its buckets,
- *     for long if its mover is descheduled, and looks like two copies.
+ *     Without locks a call could not count.  An entry that is being moved is in both its buckets,
+ *     for a long time if its thread is descheduled, and looks like two copies.
  *
  * The call also takes the lock of the duplicate counts, because the counts of 256 buckets share a
  * block, and writers of the other buckets hold other stripes.
@@ -39,7 +39,8 @@
 #include "cuckoo/snapshot.h"
 #include "table/image.h"
 
-/* The caller holds the stripe of the bucket and, if there are duplicate counts, their lock. */
+/* Counts the copies in a bucket.  The caller holds the bucket's stripe and, if there are duplicate
+ * counts, their lock. */
 static uint64_t count_in_bucket(const struct bucket_pair *pair, uint64_t bucket, bool duplicates)
 {
   const struct cuckoo_geometry *g = pair->geometry;
@@ -66,7 +67,8 @@ static uint64_t count_in_pair_locked(const struct bucket_pair *pair)
 
 /* ---- a mapped filter ----
  *
- * It does not change.  Its copies are counted in the blocks that follow a segment in the file. */
+ * A mapped filter does not change.  The counts of its copies are in the blocks that follow a
+ * segment in the file. */
 
 /* The sum of a block's counts for a set of lanes of a bucket. */
 static uint64_t count_in_block(const struct cuckoo_geometry *g, uint64_t bucket, uint64_t set,
@@ -81,7 +83,7 @@ static uint64_t count_in_block(const struct cuckoo_geometry *g, uint64_t bucket,
   return copies;
 }
 
-/* In a damaged file the answer may be wrong, but the call does no harm. */
+/* Counts copies.  In a damaged file the result may be wrong, but the call does no harm. */
 static uint64_t count_mapped(const struct cuckoo *c, const struct bucket_pair *pair)
 {
   const struct cuckoo_geometry *g = pair->geometry;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the block that a cuckoo filter begins with.
+ * Layer 2: the first block of a cuckoo filter.
  *
  *    small:   [home] struct cuckoo │ directory entry │ counters │ allocator, or filter_more
  *    other:   struct cuckoo │ slabs, directory entry │ filter_more │ secret

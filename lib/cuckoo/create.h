@@ -7,15 +7,15 @@
 
 #include "cuckoo/table.h"
 
-/* The bytes for the user's own allocator or hash function: struct filter_more or its first part. */
+/* The bytes of a user's allocator or hash function: struct filter_more or its first part. */
 uint64_t tamis__cuckoo_more_bytes(bool own_allocator, bool own_hash);
 
 /* The bytes of a filter whose first generation has a segment at each root. */
 uint64_t tamis__cuckoo_total_bytes(const struct cuckoo_geometry *g, uint64_t more_bytes);
 
 /* Creates a filter whose first generation has no segments yet and, if it has several roots, no
- * directory; or returns NULL with the reason in *result.  `apart`: the segments are in a mapped
- * file, so the filter has no home. */
+ * directory; or returns NULL with the reason in *result.  With `apart`, the segments are in a
+ * mapped file, so the filter has no home. */
 struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const struct cuckoo_spec *spec,
                                    const struct cuckoo_geometry *g, bool apart, uint64_t max_bytes,
                                    int *result);

@@ -62,7 +62,7 @@ static uint64_t more_bytes(const tamis_options *o)
   return tamis__cuckoo_more_bytes(o->allocator, o->hash);
 }
 
-/* Planning a small filter takes far longer than the rest of its creation, and programs with
+/* Planning a small filter takes far longer than its creation otherwise does, and programs with
  * thousands of filters create them with the same options.  So a memo keeps plans. */
 static int plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out)
 {
@@ -98,7 +98,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
   int result = TAMIS_EFULL;
-  double lowest = hash_collision_rate(options->capacity); /* the lowest rate of 64-bit hashes */
+  double lowest = hash_collision_rate(options->capacity); /* that 64-bit hashes allow */
   double rate = 0;
   while ((rate = cuckoo_geometry_next_rate(rate, options->growable)) < 1) {
     uint64_t needed;
@@ -121,7 +121,7 @@ static void destroy(tamis_filter *f)
 }
 
 /* A filter with at most so many roots gets all segments of its first generation when it is created,
- * so that the first adds are faster.  A larger filter creates them as keys come. */
+ * so that the first adds are faster.  A larger filter creates segments as keys arrive. */
 enum { EARLY_SEGMENTS = SMALL(1024, 8) };
 
 static int create_first_segments(struct cuckoo *c)
@@ -208,7 +208,8 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 /* ---- figures ---- */
 
-/* The lanes of a generation's segments; `full`: only those in use when all segments are full. */
+/* The lanes of a generation's segments.  With `full`, only the lanes that are in use when all
+ * segments are full. */
 static double lanes_of(const struct generation *generation, uint64_t segments, bool full)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -223,9 +224,9 @@ static double lanes_of(const struct generation *generation, uint64_t segments, b
   return (double) (segments - later) * lanes + (double) later * of_after;
 }
 
-/* A generation reaches its planned rate when it is full and all its segments have split up to the
- * limit.  With fewer splits the entries know more bits; with fewer entries, fewer can match.  A key
- * whose root has no segment matches no entry. */
+/* The present rate of a generation.  It reaches its planned rate when it is full and all its
+ * segments have split up to the limit.  With fewer splits the entries know more bits; with fewer
+ * entries, fewer can match.  A key whose root has no segment matches no entry. */
 static double rate_now(struct generation *generation, uint64_t entries, uint64_t segments)
 {
   const struct cuckoo_geometry *g = &generation->geometry;

@@ -10,8 +10,9 @@
  *
  * The prefetching does not affect the answers: the look-up in each filter reads the directory, the
  * stripe, the buckets and, after a miss, the number of generations, in the order of the straight
- * path in lookup_fast.c.  A filter of several generations has other operations, so it is not alike;
- * if a filter opens its second one during the call, the general path looks a missed key up again.
+ * path in lookup_fast.c.  A filter of several generations has other operations, so it is not alike.
+ * If a filter opens its second generation during the call, the general path looks a missed key up
+ * again.
  *
  * The look-ups of a block of filters share a read section, which is short and never waits.
  */
@@ -24,15 +25,15 @@
 struct cuckoo_alike {
   bool (*contains)(const tamis_filter *f, uint64_t hash);
   uint64_t seed;
-  uint64_t hash;  /* not mixed */
-  uint64_t mixed; /* hash_mix() */
+  uint64_t hash;  /* not mixed with the seed */
+  uint64_t mixed; /* the result of hash_mix() */
   struct cuckoo_geometry g;
   struct cuckoo_address address;
   uint64_t entry;                /* a new entry in a segment of depth 0 */
   uint64_t stripe, lower, upper; /* their offsets in a segment, in bytes */
 };
 
-/* Whether the first generation has this geometry, as far as it matters here. */
+/* Whether the first generation has this geometry, in all members that a look-up uses here. */
 FORCE_INLINE bool has_geometry(const struct cuckoo *c, const struct cuckoo_geometry *g)
 {
   const struct cuckoo_geometry *own = &c->first.geometry;
@@ -40,14 +41,15 @@ FORCE_INLINE bool has_geometry(const struct cuckoo *c, const struct cuckoo_geome
          own->pair_bits == g->pair_bits && own->stripe_mask == g->stripe_mask;
 }
 
-/* The key's segment, if its root has one that has not split; otherwise NULL. */
+/* The key's segment if its root has one that has not split, otherwise NULL. */
 FORCE_INLINE char *whole_segment(const struct cuckoo *c, uint64_t root, bool growable)
 {
   directory_value value = directory_load(&c->first.directory[root]);
   return growable && directory_depth(value) > 0 ? NULL : value;
 }
 
-/* For a key whose root has no segment, or segments that have split; so is contains_split(). */
+/* Prefetches for a key whose root has no segment, or segments that have split.  contains_split()
+ * looks such a key up. */
 static NEVER_INLINE void prefetch_split(const struct cuckoo *c, const struct cuckoo_alike *alike)
 {
   reader_token token = reader_enter();
@@ -91,7 +93,7 @@ FORCE_INLINE bool prefetch_alike(const tamis_filter *const *filters, const void 
   return true;
 }
 
-/* `alike`: a local copy of *common. */
+/* `alike` is a local copy of *common, which the compiler can keep in registers. */
 FORCE_INLINE bool contains_alike(const struct cuckoo *c, const struct cuckoo_alike *alike,
                                  const void *common, bool growable)
 {

@@ -8,12 +8,12 @@
 #include "cuckoo/segment.h"
 #include "table/search.h"
 
-/* A growable filter searches fewer buckets: its read sections delay grace periods. */
+/* A growable filter searches fewer buckets, because its read sections delay grace periods. */
 enum { MOST_BUCKETS_GROWABLE = 256 };
 
 /* ---- plan ---- */
 
-/* A segment to search in. */
+/* The segment that is searched. */
 struct searched_segment {
   struct searched searched;
   const struct cuckoo_geometry *g;
@@ -62,8 +62,9 @@ bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *s
 
 /* ---- execute ---- */
 
-/* Makes one move.  TAMIS_ABSENT: it has become impossible; TAMIS_EFULL, TAMIS_ENOMEM: memory for
- * the entry's count of copies was refused.  The caller holds the stripes of both buckets. */
+/* Makes one move.  Returns TAMIS_ABSENT if it has become impossible, and TAMIS_EFULL or
+ * TAMIS_ENOMEM if memory for the count of copies was refused.  The caller holds the stripes of both
+ * buckets. */
 static int move_entry_locked(struct cuckoo *c, const struct cuckoo_geometry *g,
                              struct segment *segment, const struct cuckoo_move *move, bool inside)
 {

@@ -9,9 +9,9 @@
 #include "table/put.h"
 
 /* Moves entries along a cuckoo path until one of the two buckets has a free lane.  It takes two
- * stripes at a time.  The caller holds no stripe, and is in a read section (`inside`), unless the
+ * stripes at a time.  The caller holds no stripe, and is in a read section (`inside`) unless the
  * segment is not published.
- *   TAMIS_OK      there was a path, and there is room now unless another thread was faster; or the
+ *   TAMIS_OK      there was a path, and now there is room, unless another thread was faster; or the
  *                 segment has left the directory, and must not be touched again
  *   TAMIS_ABSENT  there is no path, or the segment is marked NO_PATH or FULL
  *   TAMIS_EFULL, TAMIS_ENOMEM
@@ -19,8 +19,8 @@
 int tamis__evict(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
                  uint64_t lower, uint64_t upper, bool inside);
 
-/* The same for a pair of a published segment.  Returns RETRY, and in *no_path whether there is no
- * path; or the reason why memory was refused. */
+/* Does the same for a pair of a published segment.  Returns RETRY, and sets *no_path if there is no
+ * path.  If memory was refused, returns the reason. */
 static inline int evict_for(struct cuckoo *c, const struct bucket_pair *pair, bool *no_path)
 {
   int evicted = tamis__evict(c, pair->geometry, pair->segment, pair->lower, pair->upper, true);
@@ -28,7 +28,7 @@ static inline int evict_for(struct cuckoo *c, const struct bucket_pair *pair, bo
   return evicted < 0 ? evicted : RETRY;
 }
 
-/* Whether a cuckoo path exists at the moment. */
+/* Whether a cuckoo path exists now. */
 bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *segment,
                         uint64_t lower, uint64_t upper);
 

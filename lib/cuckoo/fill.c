@@ -22,8 +22,8 @@ static void use_private(const struct cuckoo_geometry *g, struct segment *segment
 
 /* ---- split ---- */
 
-/* For each child and stripe, the number of entries in each lane of the stripe's buckets.  A lane
- * holds the sum over at most ROWS buckets. */
+/* For each child and stripe, the number of entries in each lane, summed over the stripe's buckets.
+ * A lane holds the sum over at most ROWS buckets. */
 struct split_lanes {
   uint64_t lanes[2][CUCKOO_GROWING_STRIPES];
 };
@@ -106,7 +106,8 @@ static int insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
   return NO_ROOM;
 }
 
-/* Calls `put` for each entry of a segment, with its lane, as long as that returns TAMIS_OK. */
+/* A function that for_each_entry() calls for each entry of a segment, with its lane, as long as the
+ * result is TAMIS_OK. */
 typedef int put_entry(void *to, struct lane from, uint64_t entry);
 
 static int for_each_entry(const struct cuckoo_geometry *g, const struct segment *segment,

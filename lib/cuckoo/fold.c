@@ -4,10 +4,10 @@
 #include "cuckoo/segment.h"
 
 enum {
-  /* Buckets that are folded in one hold of all stripes, which lasts about as long as in a split. */
+  /* Buckets that are folded while all stripes are held, for about as long as in a split. */
   FOLDED_AT_ONCE = SMALL(512, 4),
-  MANY_COPIES_PART = 32,   /* of the lanes; */
-  MANY_COPIES = 8,         /* in small segments, at least this number of copies */
+  MANY_COPIES_PART = 32,   /* a segment has many copies if they take this part of its lanes, */
+  MANY_COPIES = 8,         /* and in a small segment at least so many lanes */
   WITHOUT_ROOM_PART = 128, /* one copy without room counts as this part of the lanes */
   MOST_COPIES = SMALL(1 << 15, 12)
 };
@@ -43,7 +43,7 @@ bool tamis__should_fold(const struct cuckoo_geometry *g, const struct segment *s
   return lanes_of_copies(segment) >= (many < MOST_COPIES ? many : MOST_COPIES);
 }
 
-/* Makes all new segments of the filter count copies, in new generations, too. */
+/* Makes all new segments of the filter count copies, even in new generations. */
 static void start_counting_everywhere(struct cuckoo *c)
 {
   atomic_store_explicit(&c->counts_copies, true, memory_order_relaxed);
@@ -74,7 +74,8 @@ void tamis__inherit_fold_state(const struct segment *from, struct segment *to, u
 
 /* ---- fold ---- */
 
-/* Here and in the next two functions, the caller holds all stripes of the segment. */
+/* Makes an entry a counted copy of an equal entry.  The callers of this function and the next two
+ * hold all stripes of the segment. */
 static int fold_entry_locked(struct cuckoo *c, struct generation *generation,
                              struct segment *segment, struct lane from, struct lane to)
 {
@@ -130,7 +131,7 @@ static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
   return result;
 }
 
-/* Records a fold.  The copies that the fold has counted do not count towards another fold. */
+/* Records a fold.  The copies that it has counted do not count towards another fold. */
 static void note_fold(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment)
 {
   if (tamis__should_fold(g, segment))
@@ -138,8 +139,8 @@ static void note_fold(struct cuckoo *c, const struct cuckoo_geometry *g, struct 
   atomic_fetch_and_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);
 }
 
-/* The segment counts copies from the beginning of the fold; otherwise new copies would take the
- * lanes that the fold frees.  After a failed fold, the next key without room tries again. */
+/* The segment counts copies from the beginning of the fold, because new copies would otherwise take
+ * the lanes that the fold frees.  After a failed fold, the next key without room tries again. */
 int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment *segment)
 {
   const struct cuckoo_geometry *g = segment_geometry(generation, segment);

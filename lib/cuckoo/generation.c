@@ -73,7 +73,7 @@ uint64_t tamis__generation_tail_bytes(const struct cuckoo_geometry *g, bool has_
          (cuckoo_roots(g) == 1 ? DIRECTORY_ENTRY_BYTES : 0);
 }
 
-/* The generation's memory is zeroed. */
+/* Initialises a generation in zeroed memory. */
 static void init(struct generation *generation, const struct cuckoo_geometry *g, unsigned number,
                  bool has_slabs)
 {
@@ -112,7 +112,7 @@ struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo
       tamis__cuckoo_allocate(c, sizeof *generation + tamis__generation_tail_bytes(g, true), result);
   if (!generation)
     return NULL;
-  init(generation, g, cuckoo_generations(c), true); /* its number, once appended */
+  init(generation, g, cuckoo_generations(c), true); /* the number that it will have */
   *result = provide_shards(c, generation);
   if (*result == TAMIS_OK)
     return generation;

@@ -13,35 +13,35 @@
 uint64_t tamis__generation_tail_bytes(const struct cuckoo_geometry *g, bool has_slabs);
 
 /* Begins the first generation, without segments and, if it has several roots, without a directory.
- * `counters` is memory for a single shard; NULL: shards are allocated.  Whatever the result, the
- * generation can be destroyed. */
+ * `counters` is memory for a single shard, or NULL to allocate shards.  The generation can be
+ * destroyed whatever the result. */
 int tamis__generation_begin_first(struct cuckoo *c, const struct cuckoo_geometry *g,
                                   struct counter_shard *counters);
 
-/* Creates its directory and, in a fixed filter, all its segments; in a growable filter with a
- * single root, the segment of that root. */
+/* Creates the first generation's directory, and all its segments if the filter is fixed.  If a
+ * growable filter has a single root, creates the segment of that root. */
 int tamis__generation_complete_first(struct cuckoo *c);
 
 /* ---- all generations ---- */
 
-/* Creates an unpublished later generation without segments; NULL: *result says why. */
+/* Creates an unpublished later generation without segments.  NULL: *result has the reason. */
 struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
                                             int *result);
 
-/* The same in two steps, for a filter that is being loaded: the generation without a directory, and
- * then an empty directory. */
+/* Do the same in two steps, for a filter that is being loaded: the first function creates the
+ * generation without a directory, and the second an empty directory. */
 struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo_geometry *g,
                                            int *result);
 int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation);
 
-/* Creates an array whose k is `bits`, with uninitialized entries; NULL: *result says why. */
+/* Creates an array with k = bits and uninitialized entries.  NULL: *result has the reason. */
 struct directory_array *tamis__directory_array_create(struct cuckoo *c, unsigned bits, int *result);
 
 /* The bytes of all arrays.  The caller is not a reader. */
 uint64_t tamis__directory_arrays_bytes(const struct cuckoo *c, const struct generation *generation);
 
-/* Appends a generation to a filter of n, which has the operations of the general path from then on.
- * The caller holds `opening`, or the filter is not shared. */
+/* Appends a generation to a filter of n generations, which from then on has the operations of the
+ * general path.  The caller holds `opening`, or the filter is not shared. */
 void tamis__generation_append(struct cuckoo *c, struct generation *generation, unsigned n);
 
 /* Opens a generation after `full`, unless another thread has done so.  The new generation has the
@@ -62,7 +62,7 @@ void tamis__generation_destroy(struct cuckoo *c, struct generation *generation);
  * (If two threads created it at the same time, max_bytes could make both fail.) */
 int tamis__growth_provide(struct cuckoo *c);
 
-/* Destroy the growth, if there is any, in two steps: before the generations and after them. */
+/* Destroy the growth, if it exists, in two steps: before the generations and after them. */
 void tamis__growth_settle(struct cuckoo *c);
 void tamis__growth_destroy(struct cuckoo *c);
 

@@ -59,32 +59,33 @@ enum { NEVER_UNEVEN = UINT8_MAX };
 /* The geometry of a generation, which never changes.  `shape` is for segments of depth up to P. */
 struct cuckoo_geometry {
   struct lane_shape shape;
-  uint64_t first_roots; /* roots of the first generation */
-  /* Bits of root0.  The product of hash and first_roots ends with as many nonrandom bits. */
+  uint64_t first_roots; /* number of roots of the first generation */
+  /* The bits of root0.  As many bits at the end of the product of hash and first_roots are not
+   * random. */
   uint8_t root0_bits;
   uint8_t root_shift;      /* k: each root0 has 2^k roots */
   uint8_t pair_bits;       /* m: bits of pair */
   uint8_t depth_limit;     /* D: the greatest depth */
-  uint8_t uneven_at;       /* P; NEVER_UNEVEN: no split is uneven */
+  uint8_t uneven_at;       /* P; NEVER_UNEVEN if no split is uneven */
   uint8_t fixed_shift;     /* shape.shift of segments that have not split */
   bool later;              /* not the first generation */
   bool needs_second_hash;  /* root, pair and entry need more than 64 bits */
-  uint16_t stripes_wanted; /* of a segment, as the user asks; 0: the plan chooses */
+  uint16_t stripes_wanted; /* the user's number for a segment; 0: the plan chooses */
   uint16_t words_offset;   /* from the start of a segment to its buckets, in bytes */
-  uint32_t stripe_mask;    /* number of stripes of a segment, a power of two, less 1 */
+  uint32_t stripe_mask;    /* the number of stripes of a segment, a power of two, minus 1 */
   double rate; /* false-positive rate when all segments are full and have split D times */
 };
 
-/* The options of the user that a plan depends on. */
+/* The user's options on which a plan depends. */
 struct cuckoo_spec {
   uint64_t capacity;
   double fpp;
   bool growable;
-  unsigned char cleared_bits; /* blocks from 2^cleared_bits bytes on come zeroed; 0: none */
+  unsigned char cleared_bits; /* blocks of 2^cleared_bits bytes or more come zeroed; 0: none do */
   unsigned stripes;           /* of a segment; 0: the plan chooses */
 };
 
-/* cleared_from of tamis_options, rounded up to a power of two, as its exponent. */
+/* The exponent of cleared_from (tamis_options), rounded up to a power of two. */
 static inline unsigned char cuckoo_cleared_bits(uint64_t cleared_from)
 {
   unsigned char bits = 1;
@@ -94,7 +95,7 @@ static inline unsigned char cuckoo_cleared_bits(uint64_t cleared_from)
 }
 
 /* Plans the first generation.
- *   Errors  TAMIS_EUNSUPPORTED: the rate is too low; TAMIS_EINVAL: beyond any address space */
+ *   Errors  TAMIS_EUNSUPPORTED: the rate is too low; TAMIS_EINVAL: too large */
 int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out);
 
 /* Plans a later generation, for a filter with `keys` keys.  `before` is the newest generation, and
@@ -104,7 +105,7 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
                          struct cuckoo_geometry *out);
 
 /* Whether a generation of geometry `g` may follow `before`: every entry must always know at least
- * as many bits in `g` as in `before`.  So an entry tells to which segment of each earlier
+ * as many bits in `g` as in `before`.  So an entry shows to which segment of each earlier
  * generation its keys belong.  (See [E] in snapshot.c.) */
 bool cuckoo_geometry_may_follow(const struct cuckoo_geometry *before,
                                 const struct cuckoo_geometry *g);
@@ -115,17 +116,17 @@ struct cuckoo_geometry cuckoo_geometry_after(const struct cuckoo_geometry *g);
 /* The false-positive rate of a generation whose segments are full and have split `depth` times. */
 double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth);
 
-/* Completes a geometry that was read from a file.  Given are shape.width, shape.ages, first_roots,
- * root_shift, pair_bits, depth_limit, uneven_at, stripes_wanted, stripe_mask and rate.  `before` is
- * the geometry of the generation before; NULL: this is the first.  False: no plan makes such a
- * geometry. */
+/* Completes a geometry that was read from a file.  These members are set: shape.width, shape.ages,
+ * first_roots, root_shift, pair_bits, depth_limit, uneven_at, stripes_wanted, stripe_mask and rate.
+ * `before` is the geometry of the generation before, or NULL for the first.  Returns false if no
+ * plan makes such a geometry. */
 bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo_geometry *g);
 
-/* The next rate above `rate` from which on the plan may have a narrower shape; 1: there is no such
- * rate.  For 0, it is the lowest rate that can be planned. */
+/* The next rate above `rate` at which the plan may have a narrower shape, or 1 if there is none.
+ * After 0, this is the lowest rate that can be planned. */
 double cuckoo_geometry_next_rate(double rate, bool growable);
 
-/* The same geometry, with the largest segments of any growable filter. */
+/* The same geometry with the largest segments that a growable filter can have. */
 struct cuckoo_geometry cuckoo_geometry_largest(const struct cuckoo_geometry *g);
 
 /* The load factor of a full segment: mean and standard deviation. */
@@ -137,19 +138,19 @@ static inline uint64_t cuckoo_buckets(const struct cuckoo_geometry *g)
   return UINT64_C(2) << g->pair_bits;
 }
 
-/* Bytes of a segment with its buckets, not rounded. */
+/* The bytes of a segment and its buckets, not rounded. */
 static inline uint64_t cuckoo_used_bytes(const struct cuckoo_geometry *g)
 {
   return g->words_offset + cuckoo_buckets(g) * sizeof(uint64_t);
 }
 
-/* Bytes of a segment among others, rounded so that cache lines stay aligned. */
+/* The bytes of a segment, rounded up so that the next segment begins a cache line. */
 static inline uint64_t cuckoo_segment_bytes(const struct cuckoo_geometry *g)
 {
   return (cuckoo_used_bytes(g) + 63) & ~(size_t) 63;
 }
 
-/* Bytes of a small filter's home.  Rounded in a fixed filter, because saved segments are. */
+/* The bytes of a small filter's home.  In a fixed filter they are rounded, as in files. */
 static inline uint64_t cuckoo_home_bytes(const struct cuckoo_geometry *g)
 {
   return g->shape.ages ? cuckoo_used_bytes(g) : cuckoo_segment_bytes(g);
@@ -165,15 +166,15 @@ static inline uint64_t cuckoo_roots(const struct cuckoo_geometry *g)
   return g->first_roots << g->root_shift;
 }
 
-/* The number of indices: see directory.h. */
+/* The number of directory indices: see directory.h. */
 static inline uint64_t cuckoo_directory_size(const struct cuckoo_geometry *g)
 {
   return cuckoo_roots(g) << g->depth_limit;
 }
 
-/* A large directory of a growable filter has a bit, a *mark*, for each group of MARKED_ROOTS roots:
- * whether any of them ever had a segment.  A traversal skips groups without a mark, and so does not
- * touch unused pages: nearly all pages of a filter with few keys. */
+/* A large directory of a growable filter has a bit, a *mark*, for each group of MARKED_ROOTS roots,
+ * which says whether a root of the group ever had a segment.  A traversal skips groups without a
+ * mark.  So it does not touch unused pages, which are nearly all in a filter with few keys. */
 enum { MARKED_ROOTS = SMALL(512, 2), FEW_ROOTS = SMALL(1 << 16, 3) };
 
 static inline uint64_t cuckoo_mark_words(const struct cuckoo_geometry *g)
@@ -182,7 +183,7 @@ static inline uint64_t cuckoo_mark_words(const struct cuckoo_geometry *g)
   return g->shape.ages && roots > FEW_ROOTS ? (roots - 1) / (MARKED_ROOTS * 64) + 1 : 0;
 }
 
-/* Bytes of the words of the roots, and of the marks, which follow them. */
+/* The bytes of the roots' words, and of the marks that follow them. */
 static inline uint64_t cuckoo_directory_bytes(const struct cuckoo_geometry *g)
 {
   return (cuckoo_roots(g) + cuckoo_mark_words(g)) * sizeof(uint64_t);
@@ -201,13 +202,13 @@ static inline uint64_t cuckoo_top_bits(uint64_t x, unsigned n)
 
 /* ---- the path to a segment ---- */
 
-/* The length of a segment's prefix: depth, less one if the class is part of the path. */
+/* The length of a segment's prefix: the depth, minus 1 if the class is part of the path. */
 static inline unsigned cuckoo_prefix_bits(const struct cuckoo_geometry *g, unsigned depth)
 {
   return depth - (depth > g->uneven_at);
 }
 
-/* The index for a root, the first bits of a fingerprint, and a class. */
+/* The directory index for a root, the first bits of a fingerprint, and a class. */
 static inline uint64_t cuckoo_index(const struct cuckoo_geometry *g, uint64_t root,
                                     uint64_t fingerprint, bool class)
 {
@@ -219,7 +220,7 @@ static inline uint64_t cuckoo_index(const struct cuckoo_geometry *g, uint64_t ro
   return root << g->depth_limit | cuckoo_top_bits(path, g->depth_limit);
 }
 
-/* The fingerprint bits in an index, without the class: from bit 63 down, followed by zeros. */
+/* The fingerprint bits in an index, without the class, from bit 63 down. */
 static inline uint64_t cuckoo_prefix(const struct cuckoo_geometry *g, uint64_t index)
 {
   uint64_t of_root = index & ((UINT64_C(1) << g->depth_limit) - 1);
@@ -230,7 +231,7 @@ static inline uint64_t cuckoo_prefix(const struct cuckoo_geometry *g, uint64_t i
   return (path & ~after) | (path << 1 & after);
 }
 
-/* The first index of a segment of this depth, of which `index` is an index. */
+/* The first index of the segment that has this depth and the index `index`. */
 static inline uint64_t cuckoo_first_index(const struct cuckoo_geometry *g, uint64_t index,
                                           unsigned depth)
 {
@@ -250,9 +251,9 @@ struct cuckoo_address {
   bool class;
 };
 
-/* A product of the first w - 1 bits of the fingerprint.  The mask between the two buckets and the
- * class are parts of it.
- * Source: the multiplier is 2^64 over the golden ratio: Knuth, TAOCP 3, 6.4 */
+/* A product with the first w - 1 bits of the fingerprint.  The mask between the two buckets and the
+ * class are parts of it.  Source: the multiplier is 2^64 over the golden ratio: Knuth, TAOCP 3,
+ * 6.4 */
 #define CUCKOO_OTHER_MULTIPLIER UINT64_C(0x9E3779B97F4A7C15)
 
 FORCE_INLINE uint64_t cuckoo_mixed(const struct cuckoo_geometry *g, uint64_t fingerprint)
@@ -260,8 +261,8 @@ FORCE_INLINE uint64_t cuckoo_mixed(const struct cuckoo_geometry *g, uint64_t fin
   return (fingerprint >> (g->fixed_shift & 63) >> 1) * CUCKOO_OTHER_MULTIPLIER;
 }
 
-/* The exclusive or of the two bucket numbers of an entry: the bit that distinguishes the halves of
- * a segment, and g, the first m bits of the product. */
+/* The xor of an entry's two bucket numbers: the bit that distinguishes the halves of a segment, and
+ * g, the first m bits of the product. */
 FORCE_INLINE uint64_t cuckoo_other_mask_of(const struct cuckoo_geometry *g, uint64_t mixed)
 {
   return (UINT64_C(1) << 63 | mixed >> 1) >> (~shift_count(g->pair_bits) & 63);
@@ -272,9 +273,9 @@ FORCE_INLINE uint64_t cuckoo_other_mask(const struct cuckoo_geometry *g, uint64_
   return cuckoo_other_mask_of(g, cuckoo_mixed(g, fingerprint));
 }
 
-/* The class: whether certain bits of the product, as a fraction, are below the square root of 2,
- * less 1.  (The multiples of the fraction that the same bits of the multiplier are spread as evenly
- * as those of the golden ratio, so both classes have their share of the keys of any prefix.) */
+/* The class: whether certain bits of the product, as a fraction, are below the square root of 2
+ * minus 1.  (The same bits of the multiplier are a fraction whose multiples are spread as evenly as
+ * those of the golden ratio.  So each class has its share of the keys of any prefix.) */
 #define CUCKOO_CLASS_SHARE UINT32_C(0x6A09E667)
 
 FORCE_INLINE bool cuckoo_class_of(uint64_t mixed)
@@ -289,11 +290,12 @@ static inline bool cuckoo_class(const struct cuckoo_geometry *g, uint64_t finger
 
 /* The hash string from the fingerprint on, for a geometry that needs a second hash.  The lowest
  * bits of the product follow from root0 and its other bits, so the second hash continues where the
- * random bits end.  Not inlined: the compiler would compute it even where it is not needed. */
+ * random bits end.  Not inlined, because the compiler would compute it even where it is not
+ * needed. */
 uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_t hash,
                                         uint64_t bits);
 
-/* The part of a key's hash string that comes from one hash.  It is the same for all generations. */
+/* The part of a key's hash string that comes from one hash.  It is the same in all generations. */
 struct cuckoo_hash_string {
   uint64_t root0;
   uint64_t bits; /* the bits after root0, from bit 63 down */
@@ -306,8 +308,8 @@ FORCE_INLINE struct cuckoo_hash_string cuckoo_hash_string(const struct cuckoo_ge
   return (struct cuckoo_hash_string){(uint64_t) (product >> 64), (uint64_t) product};
 }
 
-/* The hash string of an entry's keys, as far as the entry knows it; the bits after that mean
- * nothing. `pair` is the lower bucket; `fingerprint` comes from cuckoo_fingerprint(). */
+/* The hash string of an entry's keys.  Only the bits that the entry knows are valid.  `pair` is the
+ * lower bucket, and `fingerprint` comes from cuckoo_fingerprint(). */
 struct cuckoo_hash_string cuckoo_string_of(const struct cuckoo_geometry *g, uint64_t root,
                                            uint64_t pair, uint64_t fingerprint);
 
@@ -338,15 +340,15 @@ FORCE_INLINE struct cuckoo_address cuckoo_address(const struct cuckoo_geometry *
   return cuckoo_address_of(g, cuckoo_hash_string(g, hash), hash);
 }
 
-/* The known bits of an entry's fingerprint, at least w - 1, from bit 63 down. */
+/* The known bits of an entry's fingerprint, at least w - 1 bits, from bit 63 down. */
 static inline uint64_t cuckoo_fingerprint(const struct cuckoo_geometry *g, uint64_t entry,
                                           uint64_t prefix, unsigned depth)
 {
   return prefix | entry << (64 - g->shape.width) >> cuckoo_prefix_bits(g, depth);
 }
 
-/* To compute the first w - 1 bits of the fingerprint from an entry, with the w of segments that
- * have not split: precomputed for a segment. */
+/* Precomputed for a segment: how to get the first w - 1 bits of the fingerprint from an entry,
+ * where w is the width in segments that have not split. */
 struct cuckoo_fixed_bits {
   uint64_t of_prefix;
   unsigned shift;
@@ -372,19 +374,19 @@ static inline unsigned cuckoo_most_age(const struct cuckoo_geometry *g, unsigned
   return cuckoo_prefix_bits(g, depth) + g->fixed_shift - g->shape.shift;
 }
 
-/* How many bits of the hash string after root0 an entry of this age knows in such a segment. */
+/* The number of bits after root0 that an entry of this age knows in such a segment. */
 static inline unsigned cuckoo_known_bits(const struct cuckoo_geometry *g, unsigned depth,
                                          unsigned age)
 {
   return g->root_shift + g->pair_bits + cuckoo_prefix_bits(g, depth) + g->shape.width - 1U - age;
 }
 
-/* ---- geometries of which parts are constants ----
+/* ---- geometries whose parts are partly constants ----
  *
  * The straight paths of look-up and insert copy a geometry and overwrite its known parts with
  * constants, which the compiler folds. */
 
-/* The geometry of a first generation that needs one hash. */
+/* The geometry of a first generation that needs only one hash. */
 FORCE_INLINE struct cuckoo_geometry cuckoo_first_geometry(const struct cuckoo_geometry *first,
                                                           bool growable)
 {

@@ -137,7 +137,8 @@ static void release_split(struct change *change, const struct split *split)
   tamis__cuckoo_release(change->c, split->larger, directory_array_bytes(split->bits));
 }
 
-/* The caller holds the growth stripes.  NO_ROOM: wider lanes cannot take all entries. */
+/* Splits a segment.  NO_ROOM: wider lanes cannot take all entries.  The caller holds the growth
+ * stripes. */
 static int split_locked(struct change *change, struct segment *parent)
 {
   struct cuckoo *c = change->c;
@@ -163,8 +164,8 @@ static int split_locked(struct change *change, struct segment *parent)
     return TAMIS_OK;
   }
   release_split(change, &split);
-  /* Another call asked for memory at the same time, and both may have been refused.  This
-   * invalidates the full marks that other calls set because of this one, so that they try again. */
+  /* Another call asked for memory at the same time, and both may have been refused.  A counted room
+   * invalidates the full marks that other calls have set because of this one. */
   if (fits && result == TAMIS_EFULL) {
     change->rooms++;
     fullness_count(&c->rooms);
@@ -235,11 +236,11 @@ static bool backlog_is_empty(const struct cuckoo *c)
   return !growth || atomic_load_explicit(&growth->backlog.held, memory_order_relaxed) == 0;
 }
 
-/* The steps: see the head of this file.  REFUSE: no step is left. */
+/* The steps that the head of this file describes.  REFUSE: no step is left. */
 enum step { CREATE, SPLIT, OPEN, FOLD, REFUSE };
 
-/* A segment that must not split is folded, as copies may have taken lanes; after a successful fold
- * nothing is left to do. */
+/* The last step for a segment that must not split: it is folded, because copies may have taken
+ * lanes.  After a successful fold nothing is left to do. */
 static enum step last_step(const struct segment *segment)
 {
   return segment_counts_copies(segment) ? REFUSE : FOLD;
@@ -298,8 +299,8 @@ static void mark_as_full(const struct change *change, struct segment *segment, b
                 change->rooms, fullness_of(segment_geometry(change->generation, segment), segment));
 }
 
-/* Whether a path exists by now: another call may have made room since the caller's search failed.
- * This search is announced, because a full mark may follow (base/fullness.h).  The caller holds the
+/* Whether a path exists now.  Another call may have made room since the caller's search.  This
+ * search is announced, because a full mark may follow (base/fullness.h).  The caller holds the
  * growth stripes. */
 static bool has_path_locked(const struct bucket_pair *full)
 {
@@ -310,7 +311,7 @@ static bool has_path_locked(const struct bucket_pair *full)
   return tamis__path_exists(full->geometry, full->segment, full->lower, full->upper);
 }
 
-/* The caller holds the growth stripes. */
+/* Makes room for a key.  The caller holds the growth stripes. */
 static int grow_locked(struct change *change, const struct bucket_pair *full, bool for_union)
 {
   struct segment *segment = full->segment;
@@ -346,8 +347,8 @@ static unsigned depth_to_lock(const struct bucket_pair *pair)
 }
 
 /* The caller's read section has ended, so the segment may have been released, and another segment
- * may have its memory.  If the directory still leads to that address, it is the segment of this
- * key, and the step is right for it. */
+ * may have its memory.  But if the directory still leads to that address, the segment there is that
+ * of this key, and the step is right for it. */
 int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned generations,
                 bool for_union)
 {

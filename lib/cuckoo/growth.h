@@ -8,8 +8,8 @@
 #include "cuckoo/directory.h"
 
 /* Makes room for a key whose bucket pair was full, or whose root had no segment, unless another
- * thread has done so.  The caller holds no stripe and is not a reader.  `generations`: the number
- * of generations that the caller has read.  `for_union`: the room is for an entry of a union;
+ * thread has done so.  The caller holds no stripe and is not a reader.  `generations` is the number
+ * of generations that the caller has read.  With `for_union`, the room is for an entry of a union:
  * segments of older generations may split, too, but no generation is opened.
  *   TAMIS_OK      try again
  *   TAMIS_EFULL   a limit is reached
@@ -17,22 +17,21 @@
 int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned generations,
                 bool for_union);
 
-/* Splits the segment at an index until it has this depth, or the split limit.  Failures are silent.
- * The caller holds no stripe and is not a reader. */
+/* Splits the segment at an index until it has this depth, or reaches the split limit.  Does not
+ * report failures.  The caller holds no stripe and is not a reader. */
 void tamis__split_to(struct cuckoo *c, struct generation *generation, uint64_t index,
                      unsigned depth);
 
-/* Whether tamis__shrink() might have something to do after an entry has left a segment.  The caller
+/* Whether tamis__shrink() may have something to do after an entry has left a segment.  The caller
  * is a reader and holds no stripe. */
 bool tamis__may_shrink(const struct cuckoo *c, const struct bucket_pair *sparse);
 
 /* Gives memory back: joins a segment with its sibling while both together are small, and drops an
- * empty segment unless the filter has one generation.  The caller holds no stripe and is not a
- * reader.  Failures are silent: nothing depends on them.  While the backlog is large, shrinking is
- * put off. */
+ * empty segment unless the filter has one generation.  Puts this off while the backlog is large.
+ * Does not report failures.  The caller holds no stripe and is not a reader. */
 void tamis__shrink(struct cuckoo *c, const struct bucket_pair *sparse);
 
-/* The same for all segments, if shrinking has been put off. */
+/* Shrinks all segments of the filter, if shrinking has been put off. */
 void tamis__shrink_late(struct cuckoo *c);
 
 #endif

@@ -65,7 +65,7 @@
 
 /* ---- step 3: with the stripes of the pair ---- */
 
-/* The caller holds the stripes of the pair, here and in the next function. */
+/* Counts a copy.  The caller holds the stripes of the pair, here and in the next function. */
 static int count_copy_locked(struct cuckoo *c, const struct bucket_pair *pair,
                              const struct best_match *best)
 {
@@ -76,8 +76,8 @@ static int count_copy_locked(struct cuckoo *c, const struct bucket_pair *pair,
   return result;
 }
 
-/* Counts a copy of a key that matches, if the copy is not to have a lane of its own.  True: the add
- * is done, with its result in *result.  False: the copy needs a lane. */
+/* Counts a copy of a matching key, if the copy should not have a lane of its own.  Returns true if
+ * the add is done, with its result in *result, or false if the copy needs a lane. */
 static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *pair, bool room,
                                     bool no_path, int *result)
 {
@@ -108,8 +108,8 @@ FORCE_INLINE int insert_entry_locked(struct cuckoo *c, const struct bucket_pair 
   return TAMIS_OK;
 }
 
-/* `no_path`: no eviction can make room, so a copy is counted rather than written.  Returns a
- * result, NO_ROOM or MARKED_FULL. */
+/* Inserts a key.  With `no_path`, no eviction can make room, so a copy is counted rather than
+ * written.  Returns a result, NO_ROOM or MARKED_FULL. */
 FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                const struct cuckoo_geometry *g, bool no_path)
 {
@@ -125,7 +125,7 @@ FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
 }
 
 /* Step 3 with the stripe of one bucket: see [O].  `n` is the number of generations, read before the
- * pair was found.  Returns TAMIS_OK, NO_ROOM, LEFT, or RETRY: the add needs both stripes. */
+ * pair was found.  Returns TAMIS_OK, NO_ROOM, LEFT, or RETRY if the add needs both stripes. */
 FORCE_INLINE int insert_with_one_stripe(struct cuckoo *c, const struct bucket_pair *pair,
                                         const struct cuckoo_geometry *g, unsigned n)
 {
@@ -153,10 +153,10 @@ FORCE_INLINE int insert_with_one_stripe(struct cuckoo *c, const struct bucket_pa
 
 /* ---- the tries of one call ---- */
 
-/* The generation for the next attempt: the newest one or, after limits are reached there, an older
- * one, in which removes may have made room. */
+/* The generation for the next attempt: the newest, or after limits are reached there an older one,
+ * in which removes may have made room. */
 struct attempt {
-  unsigned generations; /* their number when these attempts began */
+  unsigned generations; /* the number of generations when these attempts began */
   unsigned older;       /* how many generations before the newest */
   bool no_path;         /* the pair is full, and no cuckoo path makes room */
 };
@@ -169,7 +169,7 @@ static unsigned attempt_generation(struct attempt *attempt, unsigned n)
 }
 
 /* Makes the next attempt go to an older generation, unless a new one was opened.  Returns RETRY, or
- * TAMIS_EFULL if no generation is older. */
+ * TAMIS_EFULL if there is no older generation. */
 static int try_older(const struct cuckoo *c, struct attempt *attempt)
 {
   if (cuckoo_generations(c) != attempt->generations)
@@ -206,8 +206,7 @@ static NEVER_INLINE int add_with_both_stripes(struct cuckoo *c, const struct buc
   return result;
 }
 
-/* In the rare case the needed members of the pair are copied; so in the usual case the compiler can
- * keep the pair in registers. */
+/* Keeps the pair in registers in the usual case, because only the rare case copies its members. */
 FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
                         const struct cuckoo_geometry *g, unsigned n, bool no_path)
 {
@@ -226,8 +225,7 @@ FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
   return add_with_both_stripes(c, &copy, n, no_path);
 }
 
-/* One attempt, in a read section; sets *pair to its pair.  Returns a result, NO_ROOM, MARKED_FULL
- * or RETRY. */
+/* One attempt, in a read section.  Sets *pair.  Returns a result, NO_ROOM, MARKED_FULL or RETRY. */
 typedef int try_call(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                      struct bucket_pair *pair);
 
@@ -319,9 +317,9 @@ static NEVER_INLINE int refuse(const struct cuckoo *c, int result)
   return result;
 }
 
-/* Makes attempts until the key is in or refused.  When a search finds no path, one more attempt may
- * count the key as a copy; only if that fails too, the filter grows.  The result of a search is
- * valid in its read section only. */
+/* Makes attempts until the key is added or refused.  When a search finds no path, one more attempt
+ * may count the key as a copy.  The filter grows only if that fails, too.  The result of a search
+ * is valid only in its read section. */
 static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
 {
   struct attempt attempt = {0};
@@ -344,7 +342,7 @@ static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
   return result < 0 ? refuse(c, result) : result;
 }
 
-/* These take mixed hashes. */
+/* The hashes of these two functions are mixed. */
 static int add_any(struct cuckoo *c, uint64_t hash)
 {
   return insert(c, hash, try_add);

@@ -25,12 +25,12 @@ struct load {
   uint64_t totals[SAVED_TOTALS]; /* sums over the data that was read */
   /* In a growable filter: */
   struct segment *list[CUCKOO_MAX_GENERATIONS]; /* the segments of each generation */
-  struct segment **end;                         /* of the newest generation's list */
-  uint64_t next;                                /* least index of the next segment */
+  struct segment **end;                         /* end of the newest generation's list */
+  uint64_t next;                                /* the least possible index of the next segment */
   uint64_t *removed;                            /* hashes of removed keys */
   size_t removed_n, removed_room;
   /* In a fixed filter: */
-  struct saved_memory memory; /* memory of the segments */
+  struct saved_memory memory; /* has the segments */
   uint64_t segments;
   uint64_t places; /* a digest of the segments' offsets in the file */
 };
@@ -51,7 +51,7 @@ struct counts_target {
 static int give_counts(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS])
 {
   const struct counts_target *to = context;
-  /* a filter that was saved at its limit must fit within the limit again */
+  /* A filter that was saved at its limit must fit within the limit again. */
   bool spare = to->l->saved->options.max_bytes == 0;
   return tamis__segment_set_copies(to->l->c, to->g, to->segment,
                                    (uint32_t) (first / to->g->shape.lanes), counts, spare);
@@ -80,11 +80,11 @@ static int load_counts(struct load *l, const struct cuckoo_geometry *g, uint64_t
 static bool set_copying(struct segment *segment, uint64_t copying)
 {
   atomic_store_explicit(&segment->copying, (uint32_t) copying,
-                        memory_order_relaxed); /* not shared yet */
+                        memory_order_relaxed); /* relaxed: the filter is not shared yet */
   return copying <= INT32_MAX;
 }
 
-/* `segment` is NULL in a mapped filter. */
+/* Sets the numbers of lanes in use.  In a mapped filter `segment` is NULL: only adds them up. */
 static void set_used(struct load *l, const struct cuckoo_geometry *g, struct segment *segment,
                      const uint32_t used[CUCKOO_FIXED_STRIPES])
 {
@@ -95,7 +95,7 @@ static void set_used(struct load *l, const struct cuckoo_geometry *g, struct seg
   }
 }
 
-/* ---- a filter that grows ---- */
+/* ---- a growable filter ---- */
 
 static int begin_generation(struct load *l, const struct cuckoo_geometry *g)
 {
@@ -113,7 +113,7 @@ static int begin_generation(struct load *l, const struct cuckoo_geometry *g)
   return TAMIS_OK;
 }
 
-/* Whether the segments of the last root are complete. */
+/* Whether all segments of the last root have been read. */
 static bool root_is_complete(const struct load *l)
 {
   return (l->next & ((UINT64_C(1) << newest(l)->geometry.depth_limit) - 1)) == 0;
@@ -229,7 +229,7 @@ static int load_limits(struct load *l, const struct saved_block *block)
   double excess = saved_to_double(block->meanings[0]);
   unsigned n = cuckoo_generations(c);
   if (!tamis__image_is(block, SAVED_LIMITS, (uint64_t[SAVED_MEANINGS]){block->meanings[0]}, n) ||
-      !(excess >= 0 && excess < c->fpp)) /* false for NaN */
+      !(excess >= 0 && excess < c->fpp)) /* not so for NaN */
     return TAMIS_ECORRUPT;
   for (unsigned i = 0; i < n; i++) {
     uint64_t limit = saved_get64(block->payload + i * sizeof limit);
@@ -239,7 +239,7 @@ static int load_limits(struct load *l, const struct saved_block *block)
                           memory_order_relaxed);
   }
   int result = tamis__growth_provide(c);
-  if (result == TAMIS_OK) /* not shared yet, both */
+  if (result == TAMIS_OK) /* relaxed: the filter is not shared yet */
     atomic_store_explicit(&cuckoo_growth(c)->excess, excess, memory_order_relaxed);
   return result;
 }
@@ -263,7 +263,7 @@ static int load_blocks(struct load *l)
   return result == TAMIS_OK && !root_is_complete(l) ? TAMIS_ECORRUPT : result;
 }
 
-/* The k of the array for the root of the list's first segment; 0: the root needs no array. */
+/* The k of the array for the root of the list's first segment, or 0 if the root needs no array. */
 static unsigned bits_of_root(const struct cuckoo_geometry *g, const struct segment *list)
 {
   unsigned most = 0;
@@ -315,7 +315,7 @@ static int publish_segments(struct load *l)
   return result;
 }
 
-/* Removes the keys that were removed while the snapshot was taken: see snapshot.c. */
+/* Removes the keys that were removed while the snapshot was taken, as snapshot.c requires. */
 static int remove_keys(struct load *l)
 {
   for (size_t i = 0; i < l->removed_n; i++) {
@@ -326,10 +326,10 @@ static int remove_keys(struct load *l)
   return TAMIS_OK;
 }
 
-/* ---- a filter that does not grow ---- */
+/* ---- a fixed filter ---- */
 
-/* Whether a segment is as save.c writes it: zero before and after the words, except `copying` and
- * the stripes' numbers of lanes in use. */
+/* Whether a segment is as save.c writes it: all bytes before and after the words are 0, except for
+ * `copying` and the stripes' numbers of lanes in use. */
 static bool segment_is_whole(const struct cuckoo_geometry *g, const unsigned char *at,
                              uint32_t used[CUCKOO_FIXED_STRIPES])
 {
@@ -350,9 +350,9 @@ static uint64_t add_place(uint64_t digest, uint64_t place)
   return hash_spread(digest ^ place) + 1;
 }
 
-/* Reads the table of the segments' offsets, and all that follows.  With `adopt` the directory leads
- * to these offsets, and the segments are not checked; otherwise the offsets must equal those of the
- * segments that were read. */
+/* Reads the table of the segments' offsets, and all that follows.  With `adopt`, makes the
+ * directory lead to these offsets, and does not check the segments.  Otherwise the offsets must
+ * equal those of the segments that were read. */
 static int read_places(struct load *l, const struct cuckoo_geometry *g, bool adopt)
 {
   struct saved_block block;
@@ -381,7 +381,7 @@ static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
   const struct cuckoo *c = l->c;
   const void *at;
   uint64_t begin;
-  /* c->bytes contains l->memory.all already */
+  /* c->bytes already includes l->memory.all. */
   uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* not shared yet */
   l->memory.limit = c->max_bytes ? c->max_bytes - (bytes - l->memory.all) : 0;
   int result = tamis__saved_read_array(l->r, cuckoo_segment_bytes(g), &l->memory, &at, &begin);
@@ -432,14 +432,15 @@ static int load_fixed_segments(struct load *l, const struct cuckoo_geometry *g)
   } else if (!l->r->mapping) {
     l->memory.all = cuckoo_roots(g) * cuckoo_segment_bytes(g);
     atomic_fetch_add_explicit(&l->c->bytes, l->memory.all,
-                              memory_order_relaxed); /* max_bytes allows this */
+                              /* max_bytes allows this */
+                              memory_order_relaxed);
   }
   for (; result == TAMIS_OK && l->segments < cuckoo_roots(g); l->segments += result == TAMIS_OK)
     result = load_fixed_segment(l, g);
   return result == TAMIS_OK ? read_places(l, g, false) : result;
 }
 
-/* Makes the block with the segments the filter's own. */
+/* Makes the filter own the block that has the segments. */
 static int publish_block(struct load *l, const struct cuckoo_geometry *g)
 {
   struct generation *generation = newest(l);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: contains, the look-ups of a cuckoo filter.
+ * Layer 2: look-ups in a cuckoo filter.
  *
  *    hash ──► cuckoo_address() ──► directory ──► segment ──► lower bucket ┐ a word of lanes each;
  *             (geometry.h)                             └───► upper bucket ┘ the entry is in either
@@ -11,8 +11,9 @@
  *     version again.  A miss is repeated if meanwhile an entry left a bucket of the stripe, the
  *     segment was marked as having left, or (on the general path) the directory changed.
  *
- *     Hit: takes effect when the word of the entry is read; or, if the segment had left the
- *     directory by then, when the segment left, which was after this call read the root's word.
+ *     Hit: takes effect when the word of the entry is read.  If the segment had left the directory
+ *     by then, the hit takes effect when the segment left, which was after this call read the
+ *     root's word.
  *
  *     Miss with one generation: let A be the key's lower bucket, and B the upper one.  The look-up
  *     reads the version of B's stripe, bucket A, bucket B, and that version again.  (It cannot miss
@@ -71,7 +72,7 @@
 /* The addresses of a key's buckets and stripes in an older generation. */
 struct older_places {
   struct lookup key;
-  const struct stripe *lower_stripe; /* NULL: no segment */
+  const struct stripe *lower_stripe; /* NULL: the root has no segment */
 };
 
 FORCE_INLINE struct older_places older_places(const struct cuckoo_geometry *g,
@@ -82,7 +83,7 @@ FORCE_INLINE struct older_places older_places(const struct cuckoo_geometry *g,
                                              : NULL};
 }
 
-/* What a look-up has read there. */
+/* The versions and words that a look-up has read in an older generation. */
 struct observation {
   uint64_t lower_version, upper_version;
   uint64_t lower, upper;
@@ -100,7 +101,7 @@ FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct older_pl
   return match_either(g, seen->lower, seen->upper, at->key.entry);
 }
 
-/* Whether the buckets are unchanged since the observation.  They nearly always are, so there is no
+/* Whether the buckets are unchanged since the observation.  Nearly always they are, so there is no
  * branch between the comparisons.  (The versions are read again in the order of the first reads,
  * because the caller may rely on them to show a mark.) */
 FORCE_INLINE bool observation_holds(const struct older_places *at, const struct observation *seen)
@@ -115,8 +116,8 @@ FORCE_INLINE bool observation_holds(const struct older_places *at, const struct 
 
 /* ---- any number of generations ---- */
 
-/* The newest generation has the most keys and may be large, so its memory is prefetched first and
- * read last.  A hit is final; a miss is final if *sure. */
+/* Searches all generations.  The newest has the most keys and may be large, so its memory is
+ * prefetched first and read last.  A hit is final.  A miss is final if *sure. */
 static bool search_generations(const struct cuckoo *c, unsigned n, uint64_t hash, bool *sure)
 {
   struct bucket_pair older[CUCKOO_MAX_GENERATIONS];
@@ -143,7 +144,7 @@ static bool search_generations(const struct cuckoo *c, unsigned n, uint64_t hash
   return false;
 }
 
-/* The caller is a reader. */
+/* Searches until the answer is final.  The caller is a reader. */
 static bool search(const struct cuckoo *c, uint64_t hash)
 {
   bool sure;
@@ -177,7 +178,7 @@ bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash)
   return tamis__contains_mixed_any(const_cuckoo_of(f), hash_mix(&f->keys, hash));
 }
 
-/* The read section protects the arrays of the directory; of a segment, only the address is used. */
+/* The read section protects the arrays of the directory.  The segments themselves are not read. */
 void tamis__cuckoo_prefetch(const tamis_filter *f, uint64_t hash)
 {
   const struct cuckoo *c = const_cuckoo_of(f);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: contains, the look-ups of a cuckoo filter.  lookup.c explains why their answers are
- * right.
+ * Layer 2: look-ups in a cuckoo filter. lookup.c explains why their answers are right.
  *
  * These functions are members of the tables of operations; their hashes are not mixed.  There are
- * three sorts of filter: `growable` and `fixed` have one generation, which needs one hash; `any` is
- * all filters.  A filter that opens a second generation is `any` from then on.  Calls that have
- * read the operations of `growable` before still answer right: they leave such a filter to the
- * general path.
+ * three sorts of filter: `growable` and `fixed` have one generation, which needs one hash; `any`
+ * includes all filters.  A filter that opens a second generation is `any` from then on.  Calls that
+ * have read the operations of `growable` before still answer correctly, because they leave such a
+ * filter to the general path.
  */
 #ifndef TAMIS_LIB_CUCKOO_LOOKUP_H
 #define TAMIS_LIB_CUCKOO_LOOKUP_H
@@ -16,7 +15,7 @@
 #include "cuckoo/directory.h"
 #include "cuckoo/pair.h"
 
-/* Keys of a batch that share a read section.  Read sections are short so that grace periods are. */
+/* The keys of a batch that share a read section.  Short read sections keep grace periods short. */
 enum { READER_BATCH = SMALL(512, 24) };
 
 bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash);
@@ -31,7 +30,7 @@ size_t tamis__cuckoo_contains_many_growable(const tamis_filter *f, const uint64_
 size_t tamis__cuckoo_contains_many_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                          bool *found);
 
-/* `contains_each`: cuckoo/each.c. */
+/* The contains_each of the sorts: cuckoo/each.c. */
 size_t tamis__cuckoo_contains_each_growable(const tamis_filter *const *filters, size_t n,
                                             struct wanted *wanted, bool *found);
 size_t tamis__cuckoo_contains_each_fixed(const tamis_filter *const *filters, size_t n,
@@ -42,26 +41,26 @@ bool tamis__contains_mixed_any(const struct cuckoo *c, uint64_t hash);
 bool tamis__contains_mixed_growable(const struct cuckoo *c, uint64_t hash);
 bool tamis__contains_mixed_fixed(const struct cuckoo *c, uint64_t hash);
 
-/* The same after a look-up whose miss was not final; counts a retry. */
+/* Repeats a look-up whose miss was not final, and counts a retry. */
 bool tamis__contains_again(const struct cuckoo *c, uint64_t hash);
 
-/* ---- in the bucket pair of the newest generation ---- */
+/* ---- the bucket pair in the newest generation ---- */
 
 /* The addresses that a look-up reads, which may be prefetched. */
 struct lookup {
-  const struct stripe *stripe; /* of the upper bucket; NULL: no segment */
+  const struct stripe *stripe; /* that of the upper bucket; NULL: the root has no segment */
   const word *lower, *upper;
   uint64_t entry;
 };
 
 struct lookup_result {
-  bool hit;       /* it is final, except in a batch if `stale`: see finish_group() */
+  bool hit;       /* final, except in a batch if `stale`: see finish_group() */
   uint64_t moved; /* not 0: meanwhile an entry left a bucket, or the segment was marked, so a miss
                      is not final */
-  bool stale;     /* the segment was marked before the look-up, or does not exist */
+  bool stale;     /* the segment was marked before the look-up, or there is none */
 };
 
-/* `g`, here and below: the geometry of the pair's segment; parts of it may be constants. */
+/* `g`, here and below, is the geometry of the pair's segment.  Parts of it may be constants. */
 FORCE_INLINE struct lookup lookup_prepare(const struct cuckoo_geometry *g,
                                           const struct bucket_pair *pair)
 {
@@ -76,7 +75,7 @@ FORCE_INLINE struct lookup lookup_prepare(const struct cuckoo_geometry *g,
   return lookup;
 }
 
-/* Reads nothing.  The addresses may be NULL. */
+/* Prefetches a look-up's memory, without reading it.  The addresses may be NULL. */
 static inline void lookup_prefetch(const struct lookup *lookup)
 {
   __builtin_prefetch(lookup->stripe);

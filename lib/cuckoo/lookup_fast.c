@@ -3,20 +3,19 @@
  * Layer 2: fast look-ups in the first generation of a cuckoo filter.
  *
  * These look-ups give the same answers as lookup.c, which has the argument.  They are the straight
- * path, for the usual case: one generation, a registered reader, and nothing has moved.  They leave
- * all other cases to lookup.c.  docs/reference/performance.md has their gain in speed.
+ * path, for the usual case: one generation, a registered reader, and no entry moved meanwhile.
+ * They leave all other cases to lookup.c.  docs/reference/performance.md has their gain in speed.
  */
 #include "cuckoo/lookup.h"
 
 #include "base/compiler.h"
 #include "cuckoo/vectors.h"
 
-/* A flag in lookup.entry, which uses at most 32 bits: the segment comes from the uneven split. */
+/* A flag in lookup.entry, above its at most 32 bits: the segment comes from the uneven split. */
 static const uint64_t FROM_UNEVEN_SPLIT = UINT64_C(1) << 63;
 
-/* Prepares a look-up.  The geometry is loaded twice here, and again by first_lookup_finish():
- * values loaded before the directory entry is read would occupy scarce registers during that
- * read. */
+/* Prepares a look-up.  The geometry is loaded twice here, and again by first_lookup_finish().
+ * Otherwise its values would occupy scarce registers while the directory entry is read. */
 FORCE_INLINE struct lookup first_lookup_prepare(struct generation *first, uint64_t hash,
                                                 bool growable)
 {
@@ -106,7 +105,7 @@ CALLS(fixed)
 
 /* ---- batches ---- */
 
-/* Each loop of a batch does one step for so many keys, and so has few variables. */
+/* Each loop of a batch makes one step for so many keys.  So it has few variables. */
 enum { LOOKUP_GROUP = SMALL(8, 2) };
 
 FORCE_INLINE void prepare_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,
@@ -119,7 +118,7 @@ FORCE_INLINE void prepare_group(const struct cuckoo *c, const uint64_t *hashes, 
   }
 }
 
-/* Repeats the look-up of a key of a batch.  That counts as a retry unless there is no segment. */
+/* Repeats the look-up of a key of a batch.  This counts as a retry unless there is no segment. */
 static NEVER_INLINE bool contains_late(const struct cuckoo *c, uint64_t hash)
 {
   uint64_t mixed = hash_mix(&c->head.keys, hash);
@@ -155,7 +154,7 @@ static inline size_t group_size(size_t i, size_t n)
   return n - i < LOOKUP_GROUP ? n - i : LOOKUP_GROUP;
 }
 
-/* For a few keys, with less stack. */
+/* Looks up a few keys, with less stack. */
 FORCE_INLINE size_t contains_few(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                                  bool *found, bool growable)
 {

@@ -7,13 +7,13 @@
 
 #include "cuckoo/table.h"
 
-enum { SMALL_PAGE = 4096 }; /* the least page size: the kernel zeroes memory by pages */
+enum { SMALL_PAGE = 4096 }; /* the least page size: the kernel zeroes whole pages */
 
 /* Allocates `size` zeroed bytes, or returns NULL with the reason in *result: TAMIS_EFULL or
- * TAMIS_ENOMEM.  If that fails, it drains the backlog and tries again. */
+ * TAMIS_ENOMEM.  If the first attempt fails, it drains the backlog and tries again. */
 void *tamis__cuckoo_allocate(struct cuckoo *c, uint64_t size, int *result);
 
-/* The same, but only the first `cleared` bytes are zeroed. */
+/* Does the same, but zeroes only the first `cleared` bytes. */
 void *tamis__cuckoo_allocate_cleared(struct cuckoo *c, uint64_t size, uint64_t cleared,
                                      int *result);
 
@@ -23,13 +23,13 @@ static inline bool cuckoo_block_comes_cleared(const struct cuckoo *c, uint64_t s
   return c->cleared_bits && size >> c->cleared_bits;
 }
 
-/* `block` may be NULL. */
+/* Releases a block, which may be NULL. */
 void tamis__cuckoo_release(struct cuckoo *c, void *block, uint64_t size);
 
-/* Whether max_bytes allows so many further bytes at the moment. */
+/* Whether max_bytes allows so many more bytes now. */
 bool tamis__cuckoo_fits(const struct cuckoo *c, uint64_t size);
 
-/* The same; if necessary, it first releases memory as tamis__cuckoo_allocate() does. */
+/* Whether max_bytes allows so many more bytes, perhaps after retired memory has been released. */
 bool tamis__cuckoo_makes_room(struct cuckoo *c, uint64_t size);
 
 #endif

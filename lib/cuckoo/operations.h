@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the operations of a cuckoo filter except the look-ups (lookup.h), each in a file of its
- * own.  As in lookup.h, the hashes are not mixed, and adds exist for each sort of filter.
+ * Layer 2: the operations of a cuckoo filter, except the look-ups (lookup.h).  As in lookup.h, the
+ * hashes are not mixed, and adds exist for each sort of filter.
  */
 #ifndef TAMIS_LIB_CUCKOO_OPERATIONS_H
 #define TAMIS_LIB_CUCKOO_OPERATIONS_H
@@ -24,7 +24,7 @@ CUCKOO_INSERT(fixed)
  * needs two hashes.  They work on every filter. */
 extern const struct filter_operations tamis__cuckoo_any;
 
-/* These take one copy of a key out; the last one takes a mixed hash. */
+/* Remove one copy of a key.  The last function takes a mixed hash. */
 int tamis__cuckoo_remove_any(tamis_filter *f, uint64_t hash);
 int tamis__cuckoo_remove_growable(tamis_filter *f, uint64_t hash);
 int tamis__cuckoo_remove_fixed(tamis_filter *f, uint64_t hash);
@@ -38,7 +38,8 @@ void tamis__cuckoo_count_many(const tamis_filter *f, const uint64_t *hashes, siz
 /* The union of two filters that are in use. */
 int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from);
 
-/* For tests: checks the filter's structure while no other call runs.  False: *reason says why. */
+/* For tests: checks the structure while no other call runs.  If it returns false, *reason says
+ * why. */
 bool tamis__cuckoo_validate(const tamis_filter *f, const char **reason);
 
 #endif

@@ -9,8 +9,8 @@
 
 /* ---- one pair ---- */
 
-/* Takes the stripes of a pair.  False: the segment has left the directory, no stripe is held, and
- * the caller must not touch the segment again. */
+/* Takes the stripes of a pair.  Returns false, without a stripe, if the segment has left the
+ * directory; then the caller must not touch the segment again. */
 FORCE_INLINE bool pair_lock(const struct bucket_pair *pair, const struct cuckoo_geometry *g)
 {
   if (!segment_lock(g, pair->segment, pair->lower, pair->upper))
@@ -37,9 +37,8 @@ static inline void pair_prefetch(const struct bucket_pair *pair, const struct cu
   __builtin_prefetch(&words[pair->upper]);
 }
 
-/* Whether one of two buckets has an entry that matches.  The code has no branch between the
- * buckets: which of them holds the entry is random, and a mispredicted branch costs more than a
- * comparison. */
+/* Whether one of two buckets has an entry that matches.  There is no branch between the buckets:
+ * which of them has the entry is random, and a mispredicted branch costs more than a comparison. */
 FORCE_INLINE bool match_either(const struct cuckoo_geometry *g, uint64_t lower, uint64_t upper,
                                uint64_t entry)
 {
@@ -47,18 +46,18 @@ FORCE_INLINE bool match_either(const struct cuckoo_geometry *g, uint64_t lower, 
          0;
 }
 
-/* The matching entry of a pair that knows most bits of the hash string. */
+/* The matching entry of a pair that knows the most bits of the hash string. */
 struct best_match {
-  unsigned matches;    /* how many entries match; if 0, the other members are 0 */
-  unsigned known_bits; /* 1 + the number of bits after root0 that it knows */
+  unsigned matches;    /* the number of entries that match; if 0, all members are 0 */
+  unsigned known_bits; /* 1 + the number of bits after root0 that the entry knows */
   unsigned age;        /* in one segment, younger entries know more bits */
   uint64_t bucket;
   unsigned lane;
   uint64_t entry;
 };
 
-/* The same among entries of at least this age.  `g` is the geometry of the pair's segment, of which
- * parts may be constants.  Which bucket has the match is random, so the code chooses without a
+/* Finds the best match among entries of at least this age.  `g` is the geometry of the pair's
+ * segment; parts of it may be constants.  The bucket that matches is random, so there is no
  * branch. */
 FORCE_INLINE struct best_match match_pair_of_age(const struct bucket_pair *pair,
                                                  const struct cuckoo_geometry *g,
@@ -128,8 +127,8 @@ struct free_place {
 };
 
 /* Chooses the first free lane of the emptier bucket, which is the bucket with the lower first free
- * lane: that leaves most choice to later keys.  Which bucket it is is random, so the code has no
- * branch.  There is room. */
+ * lane: that leaves the most choice to later keys.  Which bucket is emptier is random, so there is
+ * no branch.  The caller has found that there is room. */
 FORCE_INLINE struct free_place choose_place(const struct bucket_pair *pair,
                                             const struct lane_shape *s, struct pair_words words)
 {
@@ -143,7 +142,8 @@ FORCE_INLINE struct free_place choose_place(const struct bucket_pair *pair,
   return (struct free_place){bucket, lanes_fill_first(s, value, free, pair->entry)};
 }
 
-/* The caller holds the bucket's stripe, and the bucket has not changed since choose_place(). */
+/* Writes the entry.  The caller holds its stripe, and the bucket has not changed since
+ * choose_place(). */
 FORCE_INLINE void write_entry_locked(const struct bucket_pair *pair,
                                      const struct cuckoo_geometry *g, struct free_place place)
 {

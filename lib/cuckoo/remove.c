@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: remove, which takes one copy of a key out.
+ * Layer 2: remove, which takes out one copy of a key.
  *
- * A remove holds the stripes of the key's bucket pairs in all generations.  Of all entries that
- * match, it takes the one that knows most bits of the hash string, whatever its generation.  If
- * this is not the key's own entry E, it is the entry of another key y, and knows at least as many
- * bits as E.  Both match the removed key, so the bits of E are a prefix of y's hash string, too.
- * So E, which stays, stands for y from now on, and no key loses its entry.  The same holds for
- * counted copies, because each count belongs to an entry that matches.
+ * A remove holds the stripes of the key's bucket pairs in all generations.  Of all matching
+ * entries, it takes the one that knows the most bits of the hash string, whatever its generation.
+ * If this is not the key's own entry E, it is the entry of another key y, and knows at least as
+ * many bits as E.  Both match the removed key, so the bits of E are a prefix of y's hash string,
+ * too.  So E, which stays, stands for y from now on, and no key loses its entry.  The same holds
+ * for counted copies, because each count belongs to an entry that matches.
  *
  * If the entry has counted copies, the remove takes one of these; otherwise it clears the lane.
  */
@@ -20,7 +20,7 @@
 #include "cuckoo/snapshot.h"
 #include "table/put.h"
 
-/* The caller holds the stripes of the pair, here and in the next three functions. */
+/* Clears an entry.  Here and in the next three functions, the caller holds the pair's stripes. */
 FORCE_INLINE void clear_entry_locked(const struct bucket_pair *pair,
                                      const struct cuckoo_geometry *g, const struct best_match *best)
 {
@@ -33,8 +33,8 @@ FORCE_INLINE void clear_entry_locked(const struct bucket_pair *pair,
   segment_has_room(g, pair->segment);
 }
 
-/* Whether to check if the segment can be joined: the stripe of the bucket has few entries, and
- * their number is a multiple of eight, so that not every remove makes the check. */
+/* Whether it is worth checking that the segment can be joined: the stripe of the bucket has few
+ * entries, and their number is a multiple of eight, so that not every remove makes the check. */
 FORCE_INLINE bool is_sparse(const struct bucket_pair *pair, const struct cuckoo_geometry *g,
                             uint64_t bucket)
 {
@@ -65,7 +65,7 @@ FORCE_INLINE int take_locked(struct cuckoo *c, uint64_t hash, const struct bucke
   return TAMIS_OK;
 }
 
-/* In all generations, whose pairs are locked. */
+/* Removes a key from the generation with the best match.  All its pairs are locked. */
 static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pairs *locked,
                          struct bucket_pair *sparse)
 {
@@ -92,8 +92,8 @@ static NEVER_INLINE int remove_from_any(struct cuckoo *c, uint64_t hash, struct 
   return result;
 }
 
-/* The same while there is one generation, which needs one hash.  RETRY: there are more, or the
- * segment is missing or has left. */
+/* Does the same while the filter has one generation, which needs one hash.  Returns RETRY if it has
+ * more, or if the segment is missing or has left the directory. */
 FORCE_INLINE int remove_from_first(struct cuckoo *c, uint64_t hash, bool growable,
                                    struct bucket_pair *sparse)
 {
@@ -126,7 +126,7 @@ static NEVER_INLINE void shrink(struct cuckoo *c, const struct bucket_pair *spar
 FORCE_INLINE int remove_mixed(struct cuckoo *c, uint64_t hash, bool straight, bool growable)
 {
   struct bucket_pair sparse = {.segment = NULL};
-  if (__builtin_expect(has_snapshots(c), 0)) /* a later snapshot brings its own */
+  if (__builtin_expect(has_snapshots(c), 0)) /* a snapshot that begins later brings its own notes */
     tamis__snapshot_provide(c);
   reader_token token = growable ? reader_enter() : NULL;
   int result = straight ? remove_from_first(c, hash, growable, &sparse) : RETRY;

@@ -34,7 +34,7 @@ static void save_counts(struct saved_writer *w, const struct snapshot_piece *pie
   w->totals[TOTAL_COPIES] += to.copies;
 }
 
-/* ---- segments of a filter that grows ---- */
+/* ---- segments of a growable filter ---- */
 
 static void save_growing_segment(struct saved_writer *w, const struct snapshot_piece *piece)
 {
@@ -63,7 +63,7 @@ static void save_removed(struct saved_writer *w, struct cuckoo_snapshot *s)
 }
 
 /* Saves the limits that unions have left for growth, if there were unions.  A union lowers them
- * before it adds an entry.  So their values at the end of the snapshot cover all entries in it. */
+ * before it adds an entry.  So their values at the end of the snapshot hold for all its entries. */
 static void save_limits(struct saved_writer *w, const struct cuckoo *c, unsigned generations)
 {
   uint64_t limits[CUCKOO_MAX_GENERATIONS];
@@ -97,7 +97,7 @@ static int save_growing(struct saved_writer *w, struct cuckoo_snapshot *s)
   return result == TAMIS_ABSENT ? TAMIS_OK : result;
 }
 
-/* ---- segments of a filter that does not grow ---- */
+/* ---- segments of a fixed filter ---- */
 
 /* Saves a segment.  Returns its offset in the file. */
 static uint64_t save_array(struct saved_writer *w, const struct snapshot_piece *piece)

@@ -2,11 +2,11 @@
  *
  * Layer 2: saves, loads and maps cuckoo filters, in the format of docs/reference/format.md.
  *
- *    a filter that grows    the segments of the first generation, each with its counts │ a later
+ *    a growable filter      the segments of the first generation, each with its counts │ a later
  *                           generation, its segments │ ...; and, anywhere among them, keys that
- *                           have been removed meanwhile
- *    one that does not      a segment, as an array │ its counts │ the next segment │ ...
- *                           and at the end, where each segment is
+ *                           were removed during the save
+ *    a fixed filter         a segment, as an array │ its counts │ the next segment │ ...; and at the
+ *                           end, where each segment begins
  */
 #ifndef TAMIS_LIB_CUCKOO_SAVE_H
 #define TAMIS_LIB_CUCKOO_SAVE_H
@@ -14,15 +14,15 @@
 #include "cuckoo/table.h"
 #include "table/image.h"
 
-/* Types of blocks, and what their four numbers mean. */
+/* Types of blocks, and the meanings of their four numbers. */
 enum {
   /* A later generation: its number, 0, 0, 0.  The numbers of enum saved_figure follow. */
   SAVED_GENERATION = SAVED_KIND_BLOCKS,
   /* A segment of a growable filter: generation and depth (from bit 32 up), first directory index,
-   * `copying` (fold.h), lanes in use.  The words follow, and then the blocks of counts, with the
+   * `copying` (fold.h), lanes in use.  The words follow.  Then blocks of counts follow, with the
    * first directory index as the number of the table. */
   SAVED_SEGMENT,
-  /* Hashes of keys that a load has to remove from the filter. */
+  /* Hashes of keys that a load must remove from the filter. */
   SAVED_REMOVED,
   /* At the end of a fixed filter: a row of the offsets in the file at which the segments begin. */
   SAVED_PLACES = SAVED_COUNTS + 1,
@@ -49,13 +49,13 @@ enum saved_figure {
   SAVED_FIGURES_OF_FILTER
 };
 
-/* Totals: lanes in use, and counted copies; then one by the form of filter. */
+/* Totals: lanes in use, and counted copies.  The third depends on the form of the filter. */
 enum { TOTAL_ENTRIES, TOTAL_COPIES, TOTAL_OF_FORM };
 enum growable_total { TOTAL_SEGMENTS = TOTAL_OF_FORM }; /* the number of segments */
 enum fixed_total { TOTAL_PLACES = TOTAL_OF_FORM };      /* offset of the first block SAVED_PLACES */
 
-/* A fixed filter's segment is in a file as it is in memory, but with zeros except in `copying`, in
- * the number of lanes in use of each stripe, and in the words. */
+/* A file has a fixed filter's segment as memory has it, but all fields are 0 except `copying`, each
+ * stripe's number of lanes in use, and the words. */
 enum { SAVED_COPYING_AT = offsetof(struct segment, copying) };
 _Static_assert(SAVED_COPYING_AT == 44 && offsetof(struct stripe, used) == 4,
                "docs/reference/format.md says so");
@@ -78,12 +78,13 @@ uint64_t tamis__cuckoo_saved_beside(const struct saved_head *saved);
 
 void tamis__cuckoo_put_figures(const struct cuckoo_geometry *g, uint64_t *to);
 
-/* False: no filter has such a geometry.  `before`: of the previous generation, or NULL. */
+/* Return false if no filter has such a geometry.  `before` is the geometry of the previous
+ * generation, or NULL. */
 bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t *figures,
                                  const struct cuckoo_geometry *before, struct cuckoo_geometry *g);
 bool tamis__cuckoo_read_first_geometry(const struct saved_head *saved, struct cuckoo_geometry *g);
 
-/* As load() in struct filter_kind, but without setting the filter's operations. */
+/* Does what load() in struct filter_kind does, but does not set the filter's operations. */
 int tamis__cuckoo_load(struct saved_reader *r, const struct saved_head *saved,
                        const struct tamis_filter *head, struct cuckoo **out);
 

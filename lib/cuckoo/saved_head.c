@@ -29,8 +29,8 @@ void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out)
                                  .growable = c->growable,
                                  .max_bytes = c->max_bytes,
                                  .stripes = first->stripes_wanted};
-  /* Bytes that differ between machines, and the backlog, do not count.  The directory counts as a
-   * load creates it: as one entry for a single root with one segment. */
+  /* Bytes that differ between machines, and the backlog, are not counted.  The directory counts as
+   * a load creates it: as one entry if a single root has one segment. */
   for (unsigned i = 0; i < cuckoo_generations(c); i++) {
     const struct generation *generation = cuckoo_generation(c, i);
     const struct cuckoo_geometry *g = &generation->geometry;
@@ -89,8 +89,8 @@ bool tamis__cuckoo_read_first_geometry(const struct saved_head *saved, struct cu
          tamis__cuckoo_read_geometry(saved, figures, NULL, g) && roots_fit_capacity(saved, g);
 }
 
-/* The header does not have all numbers: this omits the heads of slabs, duplicate counts, and all
- * counters of later generations but one shard for each. */
+/* The header does not have all numbers.  So the result lacks the heads of slabs, duplicate counts,
+ * and for each later generation all shards of counters but one. */
 uint64_t tamis__cuckoo_saved_beside(const struct saved_head *saved)
 {
   struct cuckoo_geometry g;

@@ -7,7 +7,7 @@
 #include "base/hook.h"
 #include "table/image.h"
 
-enum { SCARCE_SEGMENTS = 16 /* if max_bytes leaves room for fewer, hurry the backlog */ };
+enum { SCARCE_SEGMENTS = 16 /* if max_bytes leaves room for fewer, the backlog is hurried */ };
 
 /* ---- memory of duplicate counts ---- */
 
@@ -44,8 +44,8 @@ static struct counts_memory memory_of(struct request *request)
   return (struct counts_memory){fits, allocate, release, request};
 }
 
-/* Needs no grace period: readers never use counts, and writers use them only under the stripes of a
- * segment that has not left the directory, or under its growth stripe. */
+/* Releases the counts without a grace period: readers never use counts, and writers use them only
+ * under the stripes of a segment that has not left the directory, or under its growth stripe. */
 static void release_duplicates(struct cuckoo *c, struct segment *segment)
 {
   struct request request = {.c = c};
@@ -207,7 +207,7 @@ static struct plane_size size_of(const struct cuckoo_geometry *g)
   return (struct plane_size){(uint32_t) cuckoo_buckets(g), g->shape.lanes};
 }
 
-/* (Only made-up files have counts near saved_most_copies.) */
+/* Sets a count.  (Only made-up files have counts near saved_most_copies.) */
 static bool set(const struct cuckoo_geometry *g, struct segment *segment, struct lane lane,
                 uint64_t count, struct request *request)
 {
@@ -241,7 +241,7 @@ int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
   return result;
 }
 
-/* This needs no memory. */
+/* Removes a counted copy, which needs no memory. */
 static int remove_copy(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
                        struct lane lane)
 {
@@ -283,7 +283,7 @@ int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g
   uint64_t sum = tamis__segment_copies(segment, from) + tamis__segment_copies(segment, to) + more;
   bool moved = set(g, segment, to, sum, &request);
   if (moved)
-    set(g, segment, from, 0, &request); /* this needs no memory */
+    set(g, segment, from, 0, &request); /* needs no memory */
   lock_release(&segment->duplicates_lock);
   tamis__reader_resume(pause);
   return moved ? TAMIS_OK : request.result;
@@ -315,7 +315,7 @@ int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
   return written ? TAMIS_OK : request.result;
 }
 
-/* The words of `to` have been written: a lane without an entry gets no count. */
+/* A lane without an entry gets no count, so the words of `to` must have been written. */
 int tamis__segment_inherit_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                                   const struct segment *from, struct segment *to)
 {

@@ -7,22 +7,22 @@
 
 #include "cuckoo/table.h"
 
-/* Creates an empty, unpublished segment of depth `depth`, of which `index` is a directory index; or
+/* Creates an empty, unpublished segment that has this depth and the directory index `index`, or
  * returns NULL with the reason in *result. */
 struct segment *tamis__segment_create(struct cuckoo *c, struct generation *generation,
                                       uint64_t index, unsigned depth, int *result);
 
-/* The same with uninitialized buckets, all of which the caller must write. */
+/* Does the same with uninitialized buckets, all of which the caller must write. */
 struct segment *tamis__segment_create_unfilled(struct cuckoo *c, struct generation *generation,
                                                uint64_t index, unsigned depth, int *result);
 
-/* Touches the pages of such a segment, so that no page fault happens while stripes are held. */
+/* Touches the pages of an unfilled segment, so that they do not fault while stripes are held. */
 void tamis__segment_touch(const struct cuckoo_geometry *g, struct segment *segment);
 
 /* Initializes the stripes and the lock of a segment in zeroed memory. */
 void tamis__segment_init(const struct cuckoo_geometry *g, struct segment *segment);
 
-/* Undoes that, and releases the segment's duplicate counts, but not the segment's own memory. */
+/* Undoes tamis__segment_init(), and releases the segment's duplicate counts, but not its memory. */
 void tamis__segment_close(struct cuckoo *c, const struct cuckoo_geometry *g,
                           struct segment *segment);
 
@@ -44,11 +44,11 @@ bool tamis__segment_in_use(const struct retired *block);
  *
  * The holder of a stripe may be in the user's allocator, so no call waits for a stripe in a read
  * section.  A call that must wait increments segment->waiting, leaves its read section, and enters
- * it again when it has the stripe.  Meanwhile the segment that it waits for is not released, and
- * the segments of whose stripes it holds any cannot leave the directory, because that takes all
- * their stripes.  A call that has its stripes may likewise leave its read section to allocate
- * memory: the segments of its stripes are still in the directory afterwards.  After either, the
- * call must not use other segments that it has found before. */
+ * it again when it has the stripe.  Meanwhile the segment for whose stripe it waits is not
+ * released.  A segment of which it holds a stripe cannot leave the directory, because that takes
+ * all its stripes.  So a call that has its stripes may also leave its read section to allocate
+ * memory: the segments of its stripes are still in the directory afterwards.  In both cases, the
+ * call must not use other segments that it found before. */
 
 /* Takes the lock of the counts.  The caller holds a stripe of the segment. */
 void tamis__segment_wait_for_counts(struct segment *segment, bool inside);
@@ -60,9 +60,9 @@ static inline void segment_lock_counts(struct segment *segment, bool inside)
 
 /* ---- duplicate counts ----
  *
- * The caller holds the stripes of the buckets named, or the segment is not published.  To change a
- * count, these functions leave the caller's read section (`inside`), as above.  If memory is
- * refused, nothing has changed, and the result is
+ * The caller holds the stripes of the buckets, or the segment is not published.  To change a count,
+ * these functions leave the caller's read section (`inside`).  If memory is refused, nothing has
+ * changed, and the result is
  *   TAMIS_EFULL   max_bytes is reached
  *   TAMIS_ENOMEM  the allocator refuses */
 
@@ -85,7 +85,7 @@ int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                               struct segment *segment, uint32_t first_bucket,
                               const uint64_t counts[COUNTS_POSITIONS], bool spare);
 
-/* Adds the count of lane `from`, and `more`, to the count of lane `to`, and sets the first to 0. */
+/* Adds the count of lane `from`, and `more`, to that of lane `to`.  Sets the first count to 0. */
 int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                                struct segment *segment, struct lane from, struct lane to,
                                uint64_t more, bool inside);
@@ -101,19 +101,18 @@ uint64_t tamis__segment_copies(const struct segment *segment, struct lane lane);
 int tamis__segment_inherit_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                                   const struct segment *from, struct segment *to);
 
-/* ---- before segments are published: fill.c ---- */
+/* ---- filling unpublished segments: fill.c ---- */
 
-/* Fills the two children of a split, whose buckets are uninitialized, with the entries of the
- * parent and their counts of copies.  Child i gets the entries whose next fingerprint bit, or whose
- * class, is i.  The caller holds all stripes of the parent, and destroys the children after an
- * error.
+/* Fills the two children of a split, whose buckets are uninitialized, with the parent's entries and
+ * their counts of copies.  Child i gets the entries whose next fingerprint bit, or class, is i.
+ * The caller holds all stripes of the parent, and destroys the children after an error.
  *   Errors  TAMIS_EFULL, TAMIS_ENOMEM: memory for counts was refused; NO_ROOM: the entries do not
  *           fit in a child with wider lanes */
 int tamis__fill_split(struct cuckoo *c, const struct generation *generation, struct segment *parent,
                       struct segment *child[2]);
 
 /* Fills an empty segment with the entries of its two children.  The caller holds all stripes of
- * both children.  False: there is no room, or memory for counts was refused. */
+ * both children.  Returns false if there is no room, or if memory for counts was refused. */
 bool tamis__fill_joined(struct cuckoo *c, const struct generation *generation,
                         struct segment *child[2], struct segment *parent);
 

@@ -21,12 +21,12 @@ enum { SPARE_BACKLOG = SMALL(256 * 1024, 2048) }; /* bytes of backlog that any f
 /* ---- join ---- */
 
 struct siblings {
-  struct directory_range range; /* the indices of both */
+  struct directory_range range; /* the indices of both segments */
   struct segment *child[2];
 };
 
-/* Finds the segment of depth `depth` (at least 1) that has an index, and its sibling.  False: the
- * directory does not have both. */
+/* Finds the segment that has this depth (at least 1) and this index, and its sibling.  Returns
+ * false if the directory does not have both. */
 static bool siblings_at(const struct generation *generation, uint64_t index, unsigned depth,
                         struct siblings *siblings)
 {
@@ -37,7 +37,7 @@ static bool siblings_at(const struct generation *generation, uint64_t index, uns
   return directory_depth(value[0]) == depth && directory_depth(value[1]) == depth;
 }
 
-/* Whether siblings with `less` fewer entries are small enough to join.  `g`: of the parent. */
+/* Whether siblings with `less` fewer entries are small enough to join.  `g` is the parent's. */
 static bool are_small(const struct cuckoo_geometry *g, const struct siblings *siblings,
                       uint64_t less)
 {
@@ -47,8 +47,8 @@ static bool are_small(const struct cuckoo_geometry *g, const struct siblings *si
          lanes * (lanes < SMALL_LANES ? small_join_load : join_load);
 }
 
-/* Joins a segment with its sibling if both together are small.  Returns whether it did.  The caller
- * holds the growth stripes of both. */
+/* Joins a segment with its sibling if both together are small.  Returns whether it has joined them.
+ * The caller holds the growth stripes of both. */
 static bool join_locked(struct change *change, unsigned depth)
 {
   struct cuckoo *c = change->c;
@@ -84,8 +84,8 @@ static bool join_locked(struct change *change, unsigned depth)
 
 /* ---- drop ---- */
 
-/* Whether empty segments of a generation may leave the directory: not while the filter has one
- * generation.  (In the newest generation, the next key of a root creates a segment again.) */
+/* Whether empty segments of a generation may leave the directory: not if it is the only one.  (In
+ * the newest generation, the next key of a root creates a segment again.) */
 static bool may_drop(const struct cuckoo *c, const struct generation *generation)
 {
   return generation->number > 0 || !generation_is_newest(c, generation);
@@ -111,8 +111,8 @@ static void drop_locked(struct change *change, struct segment *segment)
 
 /* Whether the segment that an index leads to (`value`) might be joined or dropped.  This reads
  * counts of entries without locks, while other threads may be lowering them, at most one thread for
- * each stripe.  So it allows for that many entries: otherwise each of several last removes could
- * see the others' entries, and none would shrink.  The caller is a reader. */
+ * each stripe.  So it allows for that many entries.  Otherwise each of several last removes could
+ * see the others' entries, and none would shrink the filter.  The caller is a reader. */
 static bool may_shrink_at(const struct cuckoo *c, const struct generation *generation,
                           uint64_t index, directory_value value)
 {
@@ -140,7 +140,7 @@ static bool may_retire(const struct cuckoo *c)
   return 2 * held <= bytes + SPARE_BACKLOG;
 }
 
-/* Joins the segment of depth `depth` that has an index with its sibling, if both are small. */
+/* Joins the segment that has this depth and index with its sibling, if both are small. */
 static bool join(struct cuckoo *c, struct generation *generation, uint64_t index, unsigned depth)
 {
   struct change change = tamis__change_begin(c, generation, index, depth - 1);
@@ -149,7 +149,7 @@ static bool join(struct cuckoo *c, struct generation *generation, uint64_t index
   return joined;
 }
 
-/* Halves the array, or drops the segment of a root.  True: the array was halved. */
+/* Halves the array, or drops the segment of a root.  Returns whether the array was halved. */
 static bool give_back(struct cuckoo *c, struct generation *generation, uint64_t index)
 {
   struct change change = tamis__change_begin(c, generation, index, 0);

@@ -14,11 +14,11 @@
  *    slab: allocated when no slab has a free slot; released together with the last of its slots
  *
  * Memory while a filter grows: at most one slab has free slots, because a slab is allocated only
- * when no slab has one.  A slab is a small part of the filter, because only a filter of at least
- * the size of MIN_SLABS_GROWN slabs allocates slabs.  A first generation that is planned to fill at
- * least MIN_SLABS_PLANNED slabs allocates them earlier, as long as a whole slab fits within the
- * planned bytes; so all its segments together take exactly the bytes promised.  Small filters have
- * no slabs, nor have generations with fewer segments than a slab has slots.
+ * when no slab has a free slot.  A slab is a small part of the filter, because only a filter of at
+ * least the size of MIN_SLABS_GROWN slabs allocates slabs.  A first generation that is planned to
+ * fill at least MIN_SLABS_PLANNED slabs allocates them earlier, as long as a whole slab fits within
+ * the planned bytes; so all its segments together take exactly the bytes promised.  Small filters
+ * have no slabs, nor have generations with fewer segments than a slab has slots.
  *
  * Memory while a filter shrinks: slots become free in all slabs, but a slab is released only when
  * all its slots are free.  So an allocation takes a slot from the oldest slab that has a free one.
@@ -42,7 +42,7 @@
 
 enum {
   SLAB_BYTES = SMALL(2 << 20, 2048), /* the least size of a slab: a huge page */
-  MIN_SLABS_PLANNED = 4,             /* a first generation planned for fewer slabs has none */
+  MIN_SLABS_PLANNED = 4,             /* a first generation planned for fewer slabs has no slabs */
   MIN_SLABS_GROWN =
       SMALL(32, 2), /* a filter smaller than so many allocates no slabs beyond its plan */
   MAX_LIST_STEPS = SMALL(32, 2)
@@ -58,7 +58,7 @@ static uint64_t slab_bytes(const struct slabs *slabs)
   return sizeof(struct slab) + slabs->slots * slabs->slot_bytes;
 }
 
-/* Counts the full slabs.  The remaining segments have separate blocks. */
+/* The bytes of the heads of full slabs.  The remaining segments have separate blocks. */
 uint64_t tamis__slab_heads(const struct cuckoo_geometry *g)
 {
   struct cuckoo_geometry largest = cuckoo_geometry_largest(g);
@@ -96,7 +96,7 @@ void tamis__slabs_destroy(struct slabs *slabs)
 
 /* ---- the list of slabs with a free slot ---- */
 
-/* Here and in the next two functions, the caller holds `lock`. */
+/* The callers of this function and the next two hold `lock`. */
 static void open_slab_locked(struct slabs *slabs, struct slab *slab)
 {
   struct slab *previous = NULL, *next = slabs->open;
@@ -124,7 +124,8 @@ static void close_slab_locked(struct slabs *slabs, const struct slab *slab)
     slab->next->previous = slab->previous;
 }
 
-/* Takes a slot; sets its slab, and whether the slot was never used.  NULL: no slot is free. */
+/* Takes a slot.  Sets *from to its slab, and *fresh if it was never used.  Returns NULL if no slot
+ * is free. */
 static struct segment *take_slot_locked(struct slabs *slabs, struct slab **from, bool *fresh)
 {
   struct slab *slab = *from = slabs->open;
@@ -144,15 +145,15 @@ static struct segment *take_slot_locked(struct slabs *slabs, struct slab **from,
 /* ---- slots ---- */
 
 /* Whether new slabs come zeroed: from the system, which zeroes pages when they are touched, or from
- * an allocator that does so.  In other slabs each slot is zeroed when it is taken: all would take
- * one call too long. */
+ * an allocator that does so.  In other slabs each slot is zeroed when it is taken: zeroing all
+ * slots would take one call too long. */
 static bool slabs_are_clear(const struct cuckoo *c, const struct slabs *slabs)
 {
   return !filter_allocator(&c->head)->allocate || cuckoo_block_comes_cleared(c, slab_bytes(slabs));
 }
 
-/* Takes a slot of a slab in the list.  If the list is empty, `new` (unless NULL) becomes its first
- * slab; otherwise another thread was faster, and `new` is released. */
+/* Takes a slot of a slab in the list.  If the list is empty, `new` becomes its first slab.
+ * Otherwise another thread was faster, and `new` is released.  (`new` may be NULL.) */
 static struct segment *take_slot(struct cuckoo *c, struct slabs *slabs, struct slab *new,
                                  uint64_t cleared)
 {
@@ -192,7 +193,8 @@ static void release_slot(struct cuckoo *c, struct segment *segment)
     tamis__cuckoo_release(c, slab, slab_bytes(slabs));
 }
 
-/* (In an older generation that has become small, most slots of a new slab would stay free.) */
+/* Whether the filter may allocate a slab.  (In an older generation that has become small, most
+ * slots of a new slab would stay free.) */
 static bool may_allocate_slab(const struct cuckoo *c, const struct generation *generation)
 {
   const struct slabs *slabs = generation_slabs(generation);
@@ -203,9 +205,9 @@ static bool may_allocate_slab(const struct cuckoo *c, const struct generation *g
   return slabs->planned_large && bytes + slab_bytes(slabs) <= slabs->planned;
 }
 
-/* Takes a slot; if no slot is free and `may_allocate`, allocates a slab.  Waits for a thread that
- * is allocating a slab: its bytes count before its slots are in the list, so a thread that finds no
- * bytes left must wait for these slots before it fails. */
+/* Takes a slot.  If no slot is free, and `may_allocate`, allocates a slab.  Waits for a thread that
+ * is allocating a slab: its bytes are counted before its slots are in the list.  So a thread that
+ * finds no bytes left must wait for these slots before it fails. */
 static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *generation,
                                          uint64_t cleared, bool may_allocate)
 {
@@ -234,8 +236,7 @@ static struct segment *allocate_with_slabs(struct cuckoo *c, struct generation *
     segment = take_slot_in_turn(c, generation, cleared, true);
   if (!segment)
     segment = tamis__cuckoo_allocate_cleared(c, slabs->slot_bytes, cleared, result);
-  /* The failure has drained the backlog, which may free slots, and another thread may add a
-   * slab. */
+  /* The failure has drained the backlog, which may free slots.  Or another thread adds a slab. */
   if (!segment)
     segment = take_slot_in_turn(c, generation, cleared, false);
   return segment;

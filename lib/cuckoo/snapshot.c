@@ -13,8 +13,8 @@
  * generation share a bucket pair, and so a segment.  With one generation, this is all.
  *
  * With several generations, the snapshot copies the entries of a key at different moments, and a
- * remove takes the entry that knows most bits, in any generation, which may be another key's.  So
- * writers do three things for a snapshot that is being taken:
+ * remove takes the entry that knows the most bits, in any generation, which may be another key's
+ * entry.  So writers do three things for a snapshot that is being taken:
  *
  *    remove   If the key is not final, but its entry is from the copied part, the remove notes the
  *             key.  The user of the snapshot then removes the key from the snapshot as well.
@@ -37,17 +37,17 @@
  *    entry that it takes.  Then d(v) stays at least 0, because no entry that begins with v matches
  *    the key: the remove would have taken that longer entry.
  *
- * Let L be the entries that have been copied, and those that will be if nothing changes any more.
- * Let K' be the keys that L should stand for: each final key as it was when it became final, and
- * each other key as it is now, but with its noted removes undone.  We show D(v) = K'(v) - L(v) >=
- * 0.  Then, when all has been copied, each key of K' has an entry of its own in L.  When the noted
- * keys are then removed from L, each key remains as it was when it became final.
+ * Let L be the entries that have been copied, and those that will be copied if nothing changes any
+ * more.  Let K' be the keys that L should stand for: each final key as it was when it became final,
+ * and each other key as it is now, but with its noted removes undone.  We show D(v) = K'(v) - L(v)
+ * >= 0.  Then, when all has been copied, each key of K' has an entry of its own in L.  When the
+ * noted keys are then removed from L, each key remains as it was when it became final.
  *
- *    D(v) has all changes of d(v) but two sorts.  One is adds of final keys, whose entries are in
- *    no copy, or left out of it.  The other is removes that were noted or that are of final keys,
- *    which take entries that have been copied.  D(v) has all other changes, because the copied
- *    entries of keys that are not final do not change: moves, folds and splits keep what an entry
- *    knows, and joins are put off.
+ *    D(v) makes all changes of d(v) except two sorts.  One is adds of final keys, whose entries are
+ *    in no copy, or left out of it.  The other is removes that were noted or that are of final
+ *    keys, which take entries that have been copied.  D(v) has all other changes, because the
+ *    copied entries of keys that are not final do not change: moves, folds and splits keep what an
+ *    entry knows, and joins are put off.
  *
  *    So D(v) is d(v) with these removes undone and these adds undone.  If no key that begins with v
  *    is final, there are no such adds, and D(v) >= d(v) >= 0.  If all are final, D(v) has not
@@ -132,8 +132,8 @@ static bool is_short_of_notes(const struct cuckoo_snapshot *s)
   return !s->spare && (!s->open || SNAPSHOT_HASHES - s->open->n < RESERVED_HASHES);
 }
 
-/* Gives `note`, unless NULL, to a snapshot that is short of notes.  False: no snapshot is short of
- * notes, and the caller still owns the note. */
+/* Gives `note`, unless it is NULL, to a snapshot that is short of notes.  Returns false if no
+ * snapshot is; then the caller still owns the note. */
 static bool give_note(struct cuckoo *c, struct snapshot_note *note)
 {
   lock_take(&c->snapshots_lock);
@@ -157,7 +157,7 @@ void tamis__snapshot_provide(struct cuckoo *c)
   }
 }
 
-/* The caller holds snapshots_lock. */
+/* Notes a removed key.  The caller holds snapshots_lock. */
 static void note_locked(struct cuckoo_snapshot *s, uint64_t hash)
 {
   if (!s->open)
@@ -192,7 +192,7 @@ size_t tamis__snapshot_removed(struct cuckoo_snapshot *s, const uint64_t **hashe
   return s->given->n;
 }
 
-/* ---- what writers do ---- */
+/* ---- calls by writers ---- */
 
 void tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *generation,
                                  uint64_t index, uint64_t hash)
@@ -214,7 +214,7 @@ bool tamis__snapshot_lets_add(struct cuckoo *c, const struct generation *generat
   return lets;
 }
 
-/* The cursor must not be between the two segments, so that a copy is always a whole segment.  If
+/* The cursor must not be between the two segments, because a copy is always of a whole segment.  If
  * the segments have been copied, all their keys must be final. */
 bool tamis__snapshot_lets_join(struct cuckoo *c, const struct generation *generation,
                                struct directory_range range)
@@ -336,7 +336,7 @@ void tamis__snapshot_end(struct cuckoo_snapshot *s)
 
 /* ---- copying ---- */
 
-/* Moves the cursor.  The keys that it passes become final if the generation is the newest.  The
+/* Advances the cursor.  The keys that it passes become final if the generation is the newest.  The
  * caller holds the growth stripe and, if there is a segment, all its stripes. */
 static void advance_locked(struct cuckoo_snapshot *s, uint64_t to)
 {
@@ -351,8 +351,8 @@ static void advance_locked(struct cuckoo_snapshot *s, uint64_t to)
   lock_release(&c->snapshots_lock);
 }
 
-/* The segment at the cursor, or NULL.  *range: the indices of the segment or, if NULL, of the root.
- * The caller holds the growth stripe. */
+/* The segment at the cursor, or NULL.  Sets *range to the indices of the segment, or of the root if
+ * there is no segment.  The caller holds the growth stripe. */
 static struct segment *segment_at_cursor(const struct cuckoo_snapshot *s,
                                          const struct generation *generation,
                                          struct directory_range *range)
@@ -362,7 +362,7 @@ static struct segment *segment_at_cursor(const struct cuckoo_snapshot *s,
   return directory_segment(value);
 }
 
-/* Copies a locked segment.  Returns 0 or, if s->duplicates is too small, the bytes needed. */
+/* Copies a locked segment.  Returns 0, or the bytes needed if s->duplicates is too small. */
 static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
                             struct segment *segment)
 {
@@ -390,8 +390,8 @@ static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geome
   return 0;
 }
 
-/* Copies the segment at the cursor, and moves the cursor on.  Returns 0 or, if s->duplicates is too
- * small, the bytes needed; then nothing has changed. */
+/* Copies the segment at the cursor, and advances the cursor.  If s->duplicates is too small,
+ * changes nothing, and returns the bytes needed; otherwise returns 0. */
 static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *generation)
 {
   struct growth_stripes held =
@@ -434,7 +434,7 @@ static uint64_t earlier_index(const struct cuckoo_geometry *g, const struct cuck
   return cuckoo_address_index(&one_hash, &address);
 }
 
-/* Clears the entries of keys that became final in earlier generations in the copy. */
+/* Clears in the copy the entries of keys that became final in earlier generations. */
 static void leave_final_out(struct cuckoo_snapshot *s, const struct generation *generation)
 {
   const struct cuckoo_geometry *g = s->copied.geometry;
@@ -473,7 +473,7 @@ static void give_piece(struct cuckoo_snapshot *s, const struct generation *gener
   s->copied.geometry = NULL;
 }
 
-/* False: no generation is left. */
+/* Enters the next generation.  Returns false if no generation is left. */
 static bool enter_next_generation(struct cuckoo_snapshot *s)
 {
   struct cuckoo *c = s->c;

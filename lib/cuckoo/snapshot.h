@@ -14,17 +14,17 @@
  *        ... record the hashes
  *    tamis__snapshot_end(&s);
  *
- * The snapshot is the contents of the pieces, after each recorded key is removed from them once.
- * No lock is held between the calls, so the thread may do anything.
+ * The snapshot is the contents of the pieces, after each recorded key has been removed from them
+ * once.  No lock is held between the calls, so the thread may do anything then.
  */
 #ifndef TAMIS_LIB_CUCKOO_SNAPSHOT_H
 #define TAMIS_LIB_CUCKOO_SNAPSHOT_H
 
 #include "cuckoo/directory.h"
 
-enum { SNAPSHOT_HASHES = SMALL(8190, 34) }; /* keys in a note */
+enum { SNAPSHOT_HASHES = SMALL(8190, 34) }; /* keys in one note */
 
-/* A list element with keys that were removed.  (64 KiB.) */
+/* A list element with the keys of removes.  (64 KiB.) */
 struct snapshot_note {
   struct snapshot_note *next;
   size_t n;
@@ -34,67 +34,68 @@ struct snapshot_note {
 struct cuckoo_snapshot {
   struct cuckoo *c;
   int result;
-  bool entered; /* in c->snapshots */
+  bool entered; /* the snapshot is in c->snapshots */
 
   /* Written under c->snapshots_lock by the thread that takes the snapshot: */
-  struct cuckoo_snapshot *next; /* in c->snapshots */
-  unsigned generation;          /* cursor: earlier generations have been copied, */
-  uint64_t index;               /* cursor: and indices before this one in `generation` */
+  struct cuckoo_snapshot *next; /* in the list c->snapshots */
+  unsigned generation;          /* cursor: all earlier generations have been copied, */
+  uint64_t index;               /* and so have the indices before this one in `generation` */
   /* For each generation: the indices before this one were copied while it was the newest. */
   uint64_t final[CUCKOO_MAX_GENERATIONS];
 
-  /* Written under c->snapshots_lock, by removes, too: */
-  struct snapshot_note *open, *full, *spare; /* lists; NULL: empty */
+  /* Written under c->snapshots_lock by that thread and by removes: */
+  struct snapshot_note *open, *full, *spare; /* lists, which may be empty */
   bool refused;                              /* memory for a note was refused */
 
   /* For the thread that takes the snapshot only: */
-  struct snapshot_note *given; /* lent to the caller, until the next call */
-  uint64_t *words;             /* those of the copied segment */
+  struct snapshot_note *given; /* a note lent to the caller until the next call */
+  uint64_t *words;             /* the words of the copied segment */
   uint64_t words_bytes;
   struct table_counts *duplicates;
   uint64_t duplicates_bytes;
-  struct table_counts *read; /* in a mapped filter: the segment's counts */
+  struct table_counts *read; /* in a mapped filter, the segment's counts */
   struct {
     const struct cuckoo_geometry *geometry; /* NULL: no piece is ready */
-    uint64_t first;                         /* its first index */
+    uint64_t first;                         /* the segment's first index */
     uint64_t prefix;
     unsigned depth;
-    bool counts; /* whether s->duplicates has its counts */
+    bool counts; /* `duplicates` has the segment's counts */
     uint32_t copying, used[CUCKOO_FIXED_STRIPES];
     uint64_t entries;
   } copied;
 };
 
-/* A segment as it was at one moment.  A root has no piece, or pieces for all its directory indices,
- * in order and without a gap. */
+/* A segment as it was at one moment.  A root has no pieces, or it has pieces for all its directory
+ * indices, in order and without gaps. */
 struct snapshot_piece {
   const struct generation *generation;
-  const struct cuckoo_geometry *geometry; /* of the segment */
-  uint64_t index;                         /* its first directory index */
+  const struct cuckoo_geometry *geometry; /* the segment's geometry */
+  uint64_t index;                         /* the segment's first directory index */
   unsigned depth;
   const uint64_t *words;
   uint64_t entries;
-  /* NULL: no lane has a count.  Counts of lanes without an entry do not belong to the piece. */
+  /* The counts of copies, or NULL if no lane has a count.  Counts of lanes without an entry are not
+   * part of the piece. */
   const struct table_counts *duplicates;
   uint32_t copying; /* segment->copying */
-  /* The lanes in use of each stripe; meaningful in a fixed filter. */
+  /* The number of lanes in use of each stripe, in a fixed filter. */
   const uint32_t *used;
 };
 
-/* TAMIS_OK or TAMIS_ENOMEM.  The caller calls tamis__snapshot_end() in any case. */
+/* Returns TAMIS_OK or TAMIS_ENOMEM.  The caller must call tamis__snapshot_end() in any case. */
 int tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c);
 
-/* TAMIS_OK; TAMIS_ABSENT: no piece is left; or TAMIS_ENOMEM. */
+/* Returns TAMIS_OK, TAMIS_ABSENT if no piece is left, or TAMIS_ENOMEM. */
 int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece);
 
-/* Sets *hashes to mixed hashes of removed keys to record now; returns how many.  After the last
- * piece, repeat until 0. */
+/* Sets *hashes to the mixed hashes of removed keys that must be recorded now, and returns their
+ * number.  After the last piece, the caller repeats the call until it returns 0. */
 size_t tamis__snapshot_removed(struct cuckoo_snapshot *s, const uint64_t **hashes);
 
 void tamis__snapshot_end(struct cuckoo_snapshot *s);
 
-/* For mapped filters.  The first copies the segment at the cursor and moves the cursor on; the
- * second releases the counts that were read. */
+/* For mapped filters.  The first function copies the segment at the cursor and advances the cursor.
+ * The second releases the counts that were read. */
 int tamis__snapshot_copy_mapped(struct cuckoo_snapshot *s, const struct generation *generation);
 void tamis__snapshot_release_read(struct cuckoo_snapshot *s);
 
@@ -109,8 +110,8 @@ int tamis__mapped_counts(struct saved_reader *r, const struct saved_mapping *fil
  * the segment has not left the directory.  For a join, it holds all stripes of both segments. */
 
 /* Whether any snapshot is being taken.  Relaxed: a snapshot enters c->snapshots before it takes a
- * segment's stripes, and the caller has taken one of these stripes since.  A snapshot that has not
- * copied the segment does not matter. */
+ * segment's stripes, and the caller has taken one of these stripes since then.  A snapshot that has
+ * not copied the segment yet does not matter. */
 static inline bool has_snapshots(const struct cuckoo *c)
 {
   return atomic_load_explicit(&c->snapshots, memory_order_relaxed) != NULL;
@@ -130,7 +131,7 @@ bool tamis__snapshot_lets_add(struct cuckoo *c, const struct generation *generat
                               uint64_t index);
 
 /* Whether a writer that holds a stripe of the pair may add to it.  In the newest of the
- * `generations` it always may. */
+ * `generations` this is always true. */
 static inline bool pair_lets_add(struct cuckoo *c, const struct bucket_pair *pair,
                                  unsigned generations)
 {
@@ -138,7 +139,7 @@ static inline bool pair_lets_add(struct cuckoo *c, const struct bucket_pair *pai
          tamis__snapshot_lets_add(c, pair->generation, pair_index(pair));
 }
 
-/* Whether the two segments that have these directory indices together may join. */
+/* Whether the two segments that together have these directory indices may join. */
 bool tamis__snapshot_lets_join(struct cuckoo *c, const struct generation *generation,
                                struct directory_range range);
 

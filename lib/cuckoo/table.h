@@ -54,36 +54,36 @@
  * except `retired`, do not change after the segment is published. */
 struct segment {
   union {
-    _Alignas(16) struct retired retired; /* first: see reclaim.h */
+    _Alignas(16) struct retired retired; /* first, as base/reclaim.h requires */
     struct {
       struct segment *next;
       uint64_t index;
-    } loaded; /* before the segment is published: load.c */
+    } loaded; /* used by load.c, before the segment is published */
   };
   uint64_t prefix; /* the first bits of all its fingerprints, from bit 63 down */
   uint8_t depth;
-  bool class;               /* of all its keys; only if depth > P (geometry.h) */
-  fullness_vacated vacated; /* this and `fullness`: base/fullness.h */
+  bool class;               /* the class of all its keys; used only if depth > P (geometry.h) */
+  fullness_vacated vacated; /* `vacated` and `fullness`: base/fullness.h */
   fullness fullness;
   plane duplicates; /* the duplicate counts; changed under duplicates_lock */
   /* LOCK cuckoo.duplicates_lock (order 4): protects the duplicate counts of a segment; held for a
-   * change or a copy of them, and while memory for them is allocated; but a split, a join or the
-   * copy of a segment reads them under all stripes of the segment. */
-  _Alignas(8) struct lock duplicates_lock; /* so that `copying` has a fixed offset */
-  _Atomic uint32_t copying;                /* lanes that copies take; COUNTS_COPIES: fold.h */
-  _Atomic uint64_t waiting;                /* calls that wait for a stripe */
-  struct slab *slab;                       /* NULL: the segment has no slot in a slab */
+   * change or a copy of them, and while memory for them is allocated.  A split, a join or the copy
+   * of a segment reads them under all stripes of the segment instead. */
+  _Alignas(8) struct lock duplicates_lock; /* the alignment gives `copying` a fixed offset */
+  _Atomic uint32_t copying; /* the number of lanes that copies take, and COUNTS_COPIES: fold.h */
+  _Atomic uint64_t waiting; /* the number of calls that wait for a stripe */
+  struct slab *slab;        /* NULL: the segment has no slot in a slab */
 };
 
 _Static_assert(sizeof(struct segment) == CUCKOO_SEGMENT_HEADER, "cache lines stay aligned");
 _Static_assert(sizeof(struct stripe) == CUCKOO_STRIPE_BYTES, "the geometry counts with it");
 
-/* The value of a directory entry: a segment's address plus its depth, so that readers learn the
+/* The value of a directory entry: a segment's address plus its depth, so that readers know the
  * depth without reading the segment.  (Segments are aligned to 16 bytes.)  The word of a root may
  * instead be an array's address plus the array's k (directory.h).  NULL: no segment. */
 typedef char *directory_value;
 typedef _Atomic(directory_value) directory_entry;
-enum { DIRECTORY_ENTRY_BYTES = 8 }; /* allocated for an entry, on every machine: see WIDE */
+enum { DIRECTORY_ENTRY_BYTES = 8 }; /* bytes of an entry, on every machine: see WIDE */
 
 enum { GROWTH_STRIPES = 16 };
 
@@ -99,50 +99,49 @@ enum generation_counter {
   LONGEST_GROWTH /* nanoseconds */
 };
 
-/* The slots follow in memory. */
+/* A block of slots for segments.  The slots follow the struct in memory. */
 struct slab {
   /* The neighbours in the list of slabs that have a free slot. */
   _Alignas(64) struct slab *next;
   struct slab *previous;
   struct slabs *of;
-  uint64_t number;      /* how many slabs were allocated before this one */
+  uint64_t number;      /* the number of slabs that were allocated before this one */
   struct retired *free; /* list of the slots that were given back */
-  unsigned used;        /* slots in use */
-  unsigned touched;     /* how many slots, from the first on, were ever used */
+  unsigned used;        /* the number of slots in use */
+  unsigned touched;     /* the number of slots, from the first on, that were ever used */
 };
 
 /* The slabs of a generation. */
 struct slabs {
   /* LOCK cuckoo.slabs (order 5): protects the list and the slabs; held for a few steps. */
   struct lock lock;
-  /* LOCK cuckoo.allocating (order 2): lets one thread at a time allocate a slab; held while it
-   * does. */
+  /* LOCK cuckoo.allocating (order 2): lets one thread at a time allocate a slab; held meanwhile. */
   struct lock allocating;
   struct slab *open;  /* list of the slabs with a free slot */
-  uint64_t allocated; /* how many slabs were ever allocated */
-  /* Constant from the first segment on: */
+  uint64_t allocated; /* the number of slabs that were ever allocated */
+  /* These do not change after the first segment is created: */
   uint64_t slot_bytes;  /* bytes of a segment */
   unsigned slots;       /* slots in a slab; 0: the generation uses no slabs */
-  uint32_t stripe_mask; /* the segments' own */
-  uint64_t planned;     /* bytes of the whole filter by tamis_bytes_for(); 0: no plan */
+  uint32_t stripe_mask; /* the stripe_mask of the segments */
+  uint64_t planned;     /* planned bytes of the whole filter (tamis_bytes_for()); 0: no plan */
   bool planned_large;   /* the planned bytes include slabs */
-  uint64_t large;       /* a filter beyond its plan allocates slabs from this size on */
+  uint64_t large;       /* beyond its plan, a filter allocates slabs from this size on */
 };
 
 /* The directory entries of a root that has split: see directory.h. */
 struct directory_array {
-  _Alignas(16) struct retired retired; /* first: see reclaim.h */
+  _Alignas(16) struct retired retired; /* first, as base/reclaim.h requires */
   /* The number of segments that need an array of this size.  At 0 a smaller array may replace this
-   * one.  Relaxed: that happens under all growth stripes of the root. */
+   * one.  Relaxed: the replacement happens under all growth stripes of the root. */
   _Atomic uint64_t deepest;
   directory_entry entry[];
 };
 
-/* The size with which a block is retired says what it is: for a segment it is even, for an array it
- * is the array's bytes plus this. */
+/* The size with which a block is retired shows what the block is.  A segment's size is even; an
+ * array is retired with its size plus this. */
 enum { RETIRED_ARRAY = 1 };
 
-/* In memory there follow the slabs, if any, and the word of the root, if there is only one. */
+/* The slabs, if any, and the word of the root, if there is only one, follow in memory. */
 struct generation {
   struct cuckoo_geometry geometry;
   WIDE directory_entry *directory; /* a word for each root */
@@ -151,17 +150,16 @@ struct generation {
   /* LOCK cuckoo.own_growth (order 1): in the first generation, stands for all of cuckoo.growth
    * while the filter has no growth; held like cuckoo.growth, and while the growth is created. */
   struct lock own_growth;
-  uint8_t counter_mask; /* number of shards - 1 */
+  uint8_t counter_mask; /* the number of shards, minus 1 */
   uint8_t number;       /* 0 for the first generation, and so on */
-  /* The depth that segments may reach: less than the geometry's after some unions
-   * (unite_plan.c). */
+  /* The depth that segments may reach.  Some unions lower it (unite_plan.c). */
   _Atomic uint8_t split_limit;
   bool has_slabs;
 };
 
 _Static_assert(sizeof(struct generation) == 88, "no byte is unused");
 
-/* What a mapped filter has besides: look-ups read its segments in the file. */
+/* The additional data of a mapped filter.  Look-ups read its segments in the file. */
 struct mapped {
   struct saved_mapping file;
   struct filter_operations operations;
@@ -170,11 +168,12 @@ struct mapped {
 /* The *growth* of a filter: what a growable filter needs from its first growth on.
  * tamis__growth_provide() creates it.  A filter with several roots has it from the start. */
 struct cuckoo_growth {
-  /* Generations are only appended.  Those below the number of generations are complete.  The first
-   * element is unused: the first generation is in struct cuckoo. */
+  /* Generations are only appended.  All below the number of generations are complete.  Element 0 is
+   * unused, because the first generation is in struct cuckoo. */
   union {
     struct generation *generation[CUCKOO_MAX_GENERATIONS];
-    uint64_t generation_room[CUCKOO_MAX_GENERATIONS]; /* the same size on every machine: see WIDE */
+    /* the size on all machines: see WIDE */
+    uint64_t generation_room[CUCKOO_MAX_GENERATIONS];
   };
   /* LOCK cuckoo.growth (order 1): protects the directory, and keeps its segments and arrays alive;
    * held for a step of growth, or the copy of a segment.  Stripe i protects the roots whose number
@@ -182,23 +181,22 @@ struct cuckoo_growth {
    * changes the directory entries of a segment takes all stripes of the part that the segment
    * covers; one that replaces an array takes all stripes of its root. */
   struct lock stripe[GROWTH_STRIPES];
-  /* LOCK cuckoo.opening (order 2): protects the list of generations, and what unions take of the
-   * rate; held while a generation is opened, or the first segment of a root is published. */
+  /* LOCK cuckoo.opening (order 2): protects the list of generations, and the excess of unions; held
+   * while a generation is opened, or the first segment of a root is published. */
   struct lock opening;
-  /* The geometry of the first generation's segments after the uneven split, and the number of these
-   * segments (a statistic). */
+  /* The geometry of the first generation's segments after the uneven split; their number. */
   struct cuckoo_geometry after;
   _Atomic uint64_t after_segments;
   _Atomic uint64_t splits, joins;
-  _Atomic bool put_off;    /* a shrink was put off (shrink.c); relaxed: a later call sees it */
+  _Atomic bool put_off;    /* a shrink was put off (shrink.c); relaxed: a later call will see it */
   _Atomic uint32_t unions; /* unions that run or have failed: see is_skewed() in growth.c */
-  /* The excess of the rate that unions have caused (unite_plan.c); changed with `opening` held. */
+  /* The excess of the rate that unions have caused (unite_plan.c).  It changes under `opening`. */
   _Atomic double excess;
   struct backlog backlog;
 };
 
-/* A server may keep a filter for each of a million users.  So a small filter is a single block (its
- * parts: create.c), without what only growth needs.
+/* A server may keep a filter for each of a million users.  So a small filter is a single block
+ * (create.c shows its parts), without the data that only growth needs.
  *
  * The *home* is the part of that block for the filter's first segment; no later segment uses it. */
 struct cuckoo {
@@ -208,17 +206,17 @@ struct cuckoo {
   uint64_t max_bytes; /* 0: no limit */
   _Atomic uint64_t bytes;
   union {
-    WIDE _Atomic(struct cuckoo_growth *) growth; /* of a growable filter; see cuckoo_growth() */
-    WIDE struct mapped *mapped;                  /* of a fixed filter; NULL: it is not mapped */
+    WIDE _Atomic(struct cuckoo_growth *) growth; /* in a growable filter; see cuckoo_growth() */
+    WIDE struct mapped *mapped;                  /* in a fixed filter; NULL: it is not mapped */
   };
-  WIDE _Atomic(struct cuckoo_snapshot *) snapshots; /* list, changed under snapshots_lock */
+  WIDE _Atomic(struct cuckoo_snapshot *) snapshots; /* list; it changes under snapshots_lock */
   _Atomic unsigned generations;
   fullness_rooms rooms; /* how often memory has become free */
   /* LOCK cuckoo.snapshots_lock (order 5): protects the list of snapshots, their cursors and their
    * notes of removed keys; held for a few steps. */
   struct lock snapshots_lock;
   bool growable;
-  unsigned char cleared_bits; /* blocks from 2^cleared_bits bytes on come zeroed; 0: none */
+  unsigned char cleared_bits; /* blocks of 2^cleared_bits bytes or more come zeroed; 0: none do */
   _Atomic bool counts_copies; /* new segments count copies: see fold.h */
   bool has_home;
   struct generation first; /* last, because its tail follows in memory */
@@ -236,7 +234,7 @@ static inline const struct cuckoo *const_cuckoo_of(const tamis_filter *f)
   return (const struct cuckoo *) f;
 }
 
-/* The growth of a filter that has it (tamis__growth_provide()).
+/* The growth, after tamis__growth_provide() has created it.
  * ORDER growth.load (acquire)
  *   pairs with     growth.publish
  *   makes visible  what tamis__growth_provide() has written: locks, lists and counters
@@ -247,7 +245,7 @@ static inline struct cuckoo_growth *cuckoo_growth(const struct cuckoo *c)
   return atomic_load_explicit(&c->growth, memory_order_acquire);
 }
 
-/* The growth, or NULL: the filter is fixed, or has not grown yet. */
+/* The growth, or NULL if the filter is fixed, or has not grown yet. */
 static inline struct cuckoo_growth *cuckoo_has_growth(const struct cuckoo *c)
 {
   return c->growable ? cuckoo_growth(c) : NULL;
@@ -258,7 +256,7 @@ static inline const struct mapped *cuckoo_mapped(const struct cuckoo *c)
   return c->growable ? NULL : c->mapped;
 }
 
-/* Statistics, so relaxed. */
+/* The loads here and in cuckoo_joins() are relaxed, because both numbers are statistics. */
 static inline uint64_t cuckoo_splits(const struct cuckoo *c)
 {
   const struct cuckoo_growth *growth = cuckoo_has_growth(c);
@@ -274,7 +272,7 @@ static inline uint64_t cuckoo_joins(const struct cuckoo *c)
 /* ---- generations ---- */
 
 /* The geometry of the first generation's segments after the uneven split.  (Relaxed: the caller has
- * found such a segment or is creating one, so it has seen the growth before.) */
+ * found or is creating such a segment, so it has already seen the growth.) */
 static inline const struct cuckoo_geometry *
 generation_geometry_after(const struct generation *generation)
 {
@@ -283,7 +281,7 @@ generation_geometry_after(const struct generation *generation)
   return &atomic_load_explicit(&c->growth, memory_order_relaxed)->after;
 }
 
-/* The geometry of the segments of a depth. */
+/* The geometry of the segments that have this depth. */
 static inline const struct cuckoo_geometry *generation_geometry(const struct generation *generation,
                                                                 unsigned depth)
 {
@@ -291,7 +289,7 @@ static inline const struct cuckoo_geometry *generation_geometry(const struct gen
   return depth <= g->uneven_at || g->later ? g : generation_geometry_after(generation);
 }
 
-/* How many segments of a generation may have lanes of another width.  (A statistic.) */
+/* The number of a generation's segments after the uneven split.  (A statistic.) */
 static inline uint64_t cuckoo_after_segments(const struct generation *generation)
 {
   const struct cuckoo *c = (const struct cuckoo *) (const void *) ((const char *) generation -
@@ -308,8 +306,8 @@ static inline const struct cuckoo_geometry *segment_geometry(const struct genera
   return generation_geometry(generation, segment->depth);
 }
 
-/* Generation i.  The caller has read that there are more than i, or is appending generation i.
- * (Relaxed: reading that number made the pointer visible.) */
+/* Returns generation i.  The caller has read that there are more than i generations, or is
+ * appending generation i.  (Relaxed: reading that number made the pointer visible.) */
 static inline struct generation *cuckoo_generation(const struct cuckoo *c, unsigned i)
 {
   return i == 0 ? (struct generation *) &c->first
@@ -331,7 +329,7 @@ static inline bool generation_is_newest(const struct cuckoo *c, const struct gen
   return generation->number == cuckoo_generations(c) - 1;
 }
 
-/* Relaxed, both: limits of later steps, which publish no other data. */
+/* Both loads are relaxed: they read limits of later steps, which publish no other data. */
 static inline unsigned generation_split_limit(const struct generation *generation)
 {
   return atomic_load_explicit(&generation->split_limit, memory_order_relaxed);
@@ -348,7 +346,7 @@ static inline double generation_rate(const struct generation *generation, unsign
   return cuckoo_geometry_rate(&generation->geometry, depth);
 }
 
-/* The promised rate less what the first n `generations` and the excess of unions use of it. */
+/* The promised rate less the rates of the first n `generations` and the excess of unions. */
 static inline double cuckoo_rate_left(const struct cuckoo *c, unsigned generations)
 {
   double left = c->fpp - cuckoo_excess(c);
@@ -371,7 +369,7 @@ static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
   return g->later && shards > 16 ? 16 : shards;
 }
 
-/* Never negative, although a sum that misses an add and sees a later remove may be. */
+/* Never negative.  (A sum that misses an add and includes a later remove may be.) */
 static inline uint64_t cuckoo_count(const struct generation *generation,
                                     enum generation_counter which)
 {
@@ -390,7 +388,7 @@ FORCE_INLINE void cuckoo_count_change(const struct generation *generation,
                               (uint64_t) (int64_t) change);
 }
 
-/* Counts an event of the whole filter in a shared counter; the event itself is slow. */
+/* Counts an event of the whole filter in a shared counter.  The event itself is slow. */
 static inline void cuckoo_note(const struct cuckoo *c, enum generation_counter which)
 {
   const struct counters counters = generation_counters(&c->first);
@@ -399,7 +397,7 @@ static inline void cuckoo_note(const struct cuckoo *c, enum generation_counter w
 
 /* ---- readers ---- */
 
-/* A fixed filter keeps its segments for ever, so its calls need no read sections. */
+/* A fixed filter never releases its segments, so its calls need no read sections. */
 static inline reader_token cuckoo_enter(const struct cuckoo *c)
 {
   return c->growable ? reader_enter() : NULL;
@@ -413,7 +411,7 @@ static inline void cuckoo_leave(const struct cuckoo *c, reader_token token)
 
 /* ---- the home ---- */
 
-/* The home, or NULL: the filter has no home. */
+/* The home, or NULL if the filter has none. */
 static inline struct segment *cuckoo_home(const struct cuckoo *c)
 {
   return c->has_home ? (struct segment *) ((char *) c - cuckoo_home_bytes(&c->first.geometry))
@@ -427,9 +425,9 @@ static inline word *segment_words(const struct cuckoo_geometry *g, const struct 
   return (word *) ((char *) segment + g->words_offset);
 }
 
-/* LOCK cuckoo.stripes (order 3): protect the buckets of a segment, and are taken by generation, and
- * within a segment by index (a join takes those of child 0 first); held for a change of one or two
- * buckets, and all of a segment's for the time that copying it takes. */
+/* LOCK cuckoo.stripes (order 3): protect the buckets of a segment, and are taken in the order of
+ * generations, and within a segment in the order of indices (a join takes those of child 0 first);
+ * held for a change of one or two buckets; a copy of a segment holds all of its stripes. */
 static inline struct stripe *segment_stripes(const struct segment *segment)
 {
   return (struct stripe *) (segment + 1);
@@ -441,21 +439,21 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
   return &segment_stripes(segment)[bucket & g->stripe_mask];
 }
 
-/* Waits for a stripe that another thread holds, and takes it (segment.h says how).  `inside`: the
- * caller is in a read section, as all calls of growable filters are.  (The geometry is not an
- * argument: the compiler could then keep no part of it in registers or as a constant.)  False: the
- * segment has left the directory, and the stripe is not taken. */
+/* Waits for a stripe that another thread holds, and takes it, as segment.h describes.  `inside`
+ * says that the caller is in a read section, as are all calls of growable filters.  (The geometry
+ * is not an argument, because the compiler could then keep no part of it in registers or as a
+ * constant.)  Returns false, without the stripe, if the segment has left the directory. */
 NEVER_INLINE bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe);
 
-/* The same for two stripes, which may be one stripe named twice; ..._second() is for a caller that
- * holds the first stripe.  False: the caller holds no stripe. */
+/* The same for two stripes, which may be the same.  The second function is for a caller that holds
+ * the first stripe.  After false, the caller holds no stripe. */
 NEVER_INLINE bool tamis__segment_wait_both(bool inside, struct segment *segment,
                                            struct stripe *first, struct stripe *second);
 NEVER_INLINE bool tamis__segment_wait_second(bool inside, struct stripe *first,
                                              struct stripe *second);
 
-/* Takes a stripe.  False: the segment has left the directory, the stripe is not taken, and the
- * caller must not touch the segment again. */
+/* Takes a stripe.  Returns false, without the stripe, if the segment has left the directory; then
+ * the caller must not touch the segment again. */
 FORCE_INLINE bool segment_lock_one(const struct cuckoo_geometry *g, struct segment *segment,
                                    struct stripe *stripe)
 {
@@ -463,8 +461,8 @@ FORCE_INLINE bool segment_lock_one(const struct cuckoo_geometry *g, struct segme
          tamis__segment_wait(g->shape.ages, segment, stripe);
 }
 
-/* Takes the stripes of two buckets in ascending order, or the one that both share.  False: as
- * above. */
+/* Takes the stripes of two buckets in ascending order, or their common one.  Returns false, without
+ * a stripe, if the segment has left the directory. */
 FORCE_INLINE bool segment_lock(const struct cuckoo_geometry *g, struct segment *segment, uint64_t a,
                                uint64_t b)
 {
@@ -515,14 +513,13 @@ static inline void segment_unlock_all(const struct cuckoo_geometry *g, struct se
     stripe_unlock(&segment_stripes(segment)[i]);
 }
 
-/* Whether there may be duplicate counts.  False: no bucket whose stripe the caller holds has
- * any. */
+/* Whether there may be counts.  If not, no bucket whose stripe the caller holds has a count. */
 static inline bool has_duplicates(const struct segment *segment)
 {
   return plane_counts(&segment->duplicates) != NULL;
 }
 
-/* ---- segments that are known to be full: base/fullness.h ---- */
+/* ---- full segments: base/fullness.h ---- */
 
 /* Called after an entry has left a bucket. */
 static inline void segment_has_room(const struct cuckoo_geometry *g, struct segment *segment)
@@ -536,7 +533,7 @@ static inline bool segment_is_full(const struct cuckoo *c, const struct segment 
   return fullness_is(&segment->fullness, FULLNESS_FULL, fullness_counted(&c->rooms));
 }
 
-/* Whether a further copy that gets no lane or count is refused with no search. */
+/* Whether a further copy that gets no lane and no count is refused without a search. */
 static inline bool segment_refuses_copies(const struct cuckoo *c, const struct segment *segment)
 {
   return segment_is_full(c, segment) ||

@@ -7,8 +7,8 @@
  * in opposite directions do not wait for each other.
  *
  * Where an entry may go.  An entry of `from` is a prefix of the hash string of its keys.  In `into`
- * it becomes the same prefix, or a shorter one where a new entry would know less.  For any two
- * generations, these rules apply:
+ * it becomes the same prefix, or a shorter one if a new entry there would know less.  These rules
+ * apply to any two generations:
  *
  *    The entry must know the bits that lead to its buckets: root, pair, and the first w - 1 bits of
  *    the fingerprint, from which the other bucket follows.  Between generations of the same
@@ -71,12 +71,12 @@
 
 /* ---- one entry ---- */
 
-/* An entry of `from`. */
+/* An entry of `from`, with its copies. */
 struct incoming {
-  const struct cuckoo_geometry *geometry; /* its generation's geometry */
+  const struct cuckoo_geometry *geometry; /* the geometry of its generation */
   uint64_t root, fingerprint;
   uint64_t bucket, lower;
-  unsigned known;  /* known bits of the fingerprint */
+  unsigned known;  /* the number of known bits of the fingerprint */
   uint64_t copies; /* counted copies */
 };
 
@@ -88,7 +88,7 @@ struct place {
   bool same; /* both generations have the same geometry */
 };
 
-/* False: the entry knows too little. */
+/* Finds an entry's place in a generation.  Returns false if the entry knows too few bits. */
 static bool place_in(struct generation *generation, const struct incoming *e, struct place *place)
 {
   const struct cuckoo_geometry *g = &generation->geometry, *own = e->geometry;
@@ -115,7 +115,7 @@ static bool place_in(struct generation *generation, const struct incoming *e, st
   return true;
 }
 
-/* The entry for a segment of this depth and geometry, and its age there. */
+/* The entry as a segment of this depth and geometry has it.  Sets *age to its age there. */
 static uint64_t aged_entry(const struct cuckoo_geometry *g, const struct place *place,
                            unsigned depth, unsigned *age)
 {
@@ -133,9 +133,9 @@ static void count_copies(const struct generation *generation, uint64_t copies)
     counter_add(&counters, DUPLICATES, copies);
 }
 
-/* Writes an entry into a free lane: between equal geometries, of the bucket that it had in `from`,
- * if that has room; otherwise of the emptier bucket.  The caller holds the stripes of the pair,
- * here and in add_entry_locked(). */
+/* Writes an entry into a free lane.  If both generations have the same geometry, prefers the bucket
+ * that the entry had in `from`.  Otherwise, or if that bucket is full, chooses the emptier bucket.
+ * The caller holds the stripes of the pair, here and in add_entry_locked(). */
 static int write_with_copies_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                     struct pair_words words, const struct place *place,
                                     const struct incoming *e)
@@ -255,7 +255,7 @@ static int open_for(struct union_of *u, unsigned n, unsigned number, const struc
   return result;
 }
 
-/* `number`: of the entry's generation in `from`. */
+/* Adds an entry of generation `number` of `from`. */
 static int unite_entry(struct union_of *u, unsigned number, const struct incoming *e)
 {
   for (;;) {
@@ -274,7 +274,7 @@ static int unite_entry(struct union_of *u, unsigned number, const struct incomin
   }
 }
 
-/* Splits the segments of `into` that will take the piece as far as the piece. */
+/* Splits the segments of `into` that will take the piece's entries until they are as deep as it. */
 static void split_for(struct cuckoo *into, const struct snapshot_piece *piece)
 {
   for (unsigned j = cuckoo_generations(into); j-- > 0;) {
@@ -332,7 +332,7 @@ static int note_removed(struct union_of *u, struct cuckoo_snapshot *s)
   return TAMIS_OK;
 }
 
-/* After an error the noted keys stay, because their entries may not have arrived. */
+/* Removes the noted keys.  Not after an error, because their entries may not have been added. */
 static void remove_noted(struct union_of *u, int result)
 {
   for (struct snapshot_note *note; (note = u->removed) != NULL;) {
@@ -367,9 +367,9 @@ static bool have_come(const struct union_of *u)
   return entries > 0;
 }
 
-/* Announces the union in growth->unions, because the entries of a later generation fill a
- * generation of fewer pairs pair by pair.  After an error, if entries have come, the announcement
- * stays.  (Relaxed: see is_skewed().) */
+/* Announces the union in growth->unions, because entries of a later generation fill the pairs of a
+ * generation that has fewer pairs one after the other.  After an error, the announcement stays if
+ * entries have been added.  (Relaxed: see is_skewed().) */
 static int unite_snapshot(struct union_of *u, struct cuckoo_snapshot *s)
 {
   struct cuckoo_growth *growth = cuckoo_has_growth(u->into);

@@ -22,9 +22,9 @@
  * older generations have too little room at their split limits.  (Two filters with full first
  * generations have no union: their entries know only enough bits for the first generation.)
  *
- * Copies.  Adds count copies one by one, but two filters that are united with each other in turn
- * multiply them: after some eighty unions, counts would overflow.  So unions are refused far below
- * that.
+ * Copies.  Adds count copies one by one.  But unions of two filters with each other in turn
+ * multiply copies: after some eighty unions, counts would overflow.  So unions are refused long
+ * before.
  */
 #include "cuckoo/unite_plan.h"
 
@@ -34,8 +34,8 @@
 
 #include <math.h>
 
-/* Entries by how many bits they know after root0: fewer than 64 of root and pair, at most 14 of
- * the prefix, 31 of the entry. */
+/* The number of entries that know so many bits after root0.  Root and pair have fewer than 64 bits,
+ * a prefix at most 14, and an entry 31. */
 enum { MAX_KNOWN_BITS = 128 };
 struct census {
   uint64_t entries[MAX_KNOWN_BITS];
@@ -53,7 +53,7 @@ static void survey_segment(const struct cuckoo_geometry *g, const struct segment
   }
 }
 
-/* An estimate: segments may split and join meanwhile. */
+/* Counts the entries of a generation.  An estimate: segments may split and join meanwhile. */
 static void survey_generation(const struct cuckoo *c, const struct generation *generation,
                               struct census *census)
 {
@@ -85,8 +85,8 @@ static bool has_all_roots(const struct generation *generation)
   return true;
 }
 
-/* How many entries a generation has room for if all segments have this depth.  Segments get
- * different numbers of keys, so some are full before others: the result leaves room for five
+/* The number of entries for which a generation has room if all segments have this depth.  Segments
+ * get different numbers of keys, so some are full before others.  The result leaves room for five
  * deviations, as for the first segments (growing_roots() in geometry.c).  After the uneven split,
  * the segments of the larger class are full first. */
 static double room_at(const struct cuckoo_geometry *before, unsigned depth)
@@ -102,8 +102,8 @@ static double room_at(const struct cuckoo_geometry *before, unsigned depth)
   return uneven ? room / 2 / larger_class : room;
 }
 
-/* How many entries of geometry `source` generation j of `into` has room for, after `taken` entries
- * that are planned for it already. */
+/* The number of entries of geometry `source` for which generation j of `into` has room, after the
+ * `taken` entries that are already planned for it. */
 static double room_left(const struct cuckoo *into, unsigned n, unsigned j, double taken,
                         const struct cuckoo_geometry *source)
 {
@@ -126,7 +126,7 @@ static unsigned depth_for(const struct generation *generation, double keys)
   return depth;
 }
 
-/* The share of `keys` keys: the rate of a generation whose segments split while these are added. */
+/* The share of `keys` keys: the rate of a generation whose segments split as these are added. */
 static double share_of(const struct generation *generation, double keys)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -138,7 +138,7 @@ static double share_of(const struct generation *generation, double keys)
   return rate + fmin(part, 1) * (generation_rate(generation, depth) - rate);
 }
 
-/* By how much `more` entries of this rate exceed their share. */
+/* How much `more` entries of this rate exceed their share. */
 static double excess_of(const struct generation *generation, double keys, double more, double rate)
 {
   return fmax(rate - (share_of(generation, keys + more) - share_of(generation, keys)), 0);
@@ -152,7 +152,7 @@ static unsigned depth_now(const struct generation *generation)
       real_log2(fmax(segments / (double) cuckoo_roots(&generation->geometry), 1)));
 }
 
-/* Their depth with `more` entries. */
+/* The depth of a generation's segments with `more` entries. */
 static unsigned depth_with(const struct generation *generation, double more)
 {
   double entries = (double) cuckoo_count(generation, ENTRIES) + more;
@@ -176,7 +176,7 @@ static void take(const struct cuckoo *into, unsigned n, unsigned j, const struct
   plan->taken[j] += taken.entries;
 }
 
-/* Plans for the entries of generation i of `from`.  False: there is no room for them. */
+/* Plans for the entries of generation i of `from`.  Returns false if there is no room for them. */
 static bool plan_generation(const struct cuckoo *into, unsigned n, const struct cuckoo *from,
                             unsigned i, struct union_plan *plan)
 {
@@ -270,8 +270,8 @@ int tamis__union_reserve(struct cuckoo *into, struct union_plan *plan)
   return result;
 }
 
-/* Raises the split limit again.  The order among unions does not matter, because each lowers and
- * raises the limit by steps of one.  The caller holds `opening`. */
+/* Raises the split limit again.  The order of unions does not matter, because each lowers and
+ * raises the limit in steps of one.  The caller holds `opening`. */
 static void give_splits_back_locked(struct cuckoo *c, const struct union_plan *plan)
 {
   unsigned limit = generation_split_limit(plan->newest);

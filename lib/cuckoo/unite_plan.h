@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: plans a union: whether it is possible, and its cost in rate.
+ * Layer 2: plans a union: whether it is possible, and how much of the rate it takes.
  */
 #ifndef TAMIS_LIB_CUCKOO_UNITE_PLAN_H
 #define TAMIS_LIB_CUCKOO_UNITE_PLAN_H
@@ -32,14 +32,14 @@ static inline unsigned cuckoo_least_bits(const struct cuckoo_geometry *g)
   return cuckoo_place_bits(g) + 63 - g->fixed_shift;
 }
 
-/* The contribution to the rate of an entry that knows so many bits. */
+/* How much an entry that knows so many bits adds to the rate. */
 static inline double cuckoo_entry_rate(const struct cuckoo_geometry *g, unsigned bits)
 {
   return ldexp(1, -(int) bits) / (double) g->first_roots;
 }
 
-/* Whether generation `to` can take an entry of generation `from` that knows so many bits.  Between
- * different geometries, at most one word of the hash string is used. */
+/* Whether generation `to` can take an entry of generation `from` that knows so many bits.  (Between
+ * different geometries, only one word of the hash string is used.) */
 static inline bool cuckoo_can_take(const struct cuckoo_geometry *to,
                                    const struct cuckoo_geometry *from, unsigned bits)
 {
@@ -48,27 +48,26 @@ static inline bool cuckoo_can_take(const struct cuckoo_geometry *to,
 
 /* ---- plans ---- */
 
-/* The number of a generation's entries, and the sum of their rates. */
+/* The number of a generation's entries, and the sum of what they add to the rate. */
 struct survey {
   double entries, rate;
 };
 
 struct union_plan {
-  double excess;           /* excess rate added by the union */
-  double former, reserved; /* the excess of `into` without the union, and with it */
-  double rate;             /* rate of the generations that the union will open */
-  unsigned deepest;        /* depth that the newest generation will reach */
+  double excess;           /* the excess that the union adds */
+  double former, reserved; /* the excess of `into` before the union, and with it */
+  double rate;             /* the rate of the generations that the union will open */
+  unsigned deepest;        /* the depth that the newest generation will reach */
   struct generation *newest;
-  unsigned splits;                       /* by how much the union lowers newest->split_limit */
-  double before[CUCKOO_MAX_GENERATIONS]; /* entries in each generation of `into` */
-  double taken[CUCKOO_MAX_GENERATIONS];  /* entries that each will take */
+  unsigned splits;                       /* how much the union lowers newest->split_limit */
+  double before[CUCKOO_MAX_GENERATIONS]; /* the number of entries in each generation of `into` */
+  double taken[CUCKOO_MAX_GENERATIONS];  /* the number of entries that each will take */
 };
 
-/* Whether the union is possible.  Changes nothing.
+/* Checks whether the union is possible.  Changes nothing.
  *   TAMIS_EFULL         a fixed filter would have more entries than its capacity, or there would be
  *                       too many copies
- *   TAMIS_EUNSUPPORTED  there is no room for entries of `from` that only some generations can
- *                       take */
+ *   TAMIS_EUNSUPPORTED  there is no room for entries that only some generations can take */
 int tamis__union_plan(const struct cuckoo *into, const struct cuckoo *from,
                       struct union_plan *plan);
 
@@ -76,8 +75,9 @@ int tamis__union_plan(const struct cuckoo *into, const struct cuckoo *from,
  *   TAMIS_EUNSUPPORTED  the union could not keep the promised rate; nothing is changed */
 int tamis__union_reserve(struct cuckoo *into, struct union_plan *plan);
 
-/* After the union, replaces the reserved excess by the actual one.  `come`: the entries that each
- * generation has received.  `failed`: raises the split limit again, as far as the rate allows. */
+/* After the union, replaces the reserved excess by the actual one.  `come` has the entries that
+ * each generation has received.  `failed`: raises the split limit again, as far as the rate
+ * allows. */
 void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const struct survey *come,
                          bool failed);
 

@@ -72,7 +72,7 @@ static const char *validate_directory(const struct generation *generation,
              : "a segment has the wrong directory entry";
 }
 
-/* An array's entry counts so much, in all 2 for each segment that needs an array of this size. */
+/* How much an array's entry counts: 2 in all for each segment that needs an array of this size. */
 static unsigned entries_of_deepest(const struct cuckoo_geometry *g, unsigned depth, unsigned bits)
 {
   return cuckoo_prefix_bits(g, depth) != bits ? 0 : depth > g->uneven_at ? 2 : 1;
@@ -95,7 +95,8 @@ static const char *validate_arrays(const struct generation *generation)
   return NULL;
 }
 
-/* `mapped`: the counts of copies are in the file only, and are not checked. */
+/* Checks a generation.  `mapped`: the counts of copies are only in the file, and are not
+ * checked. */
 static const char *validate_generation(const struct generation *generation, bool mapped)
 {
   uint64_t entries = 0, duplicates = 0, segments = 0, after = 0;

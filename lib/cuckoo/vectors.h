@@ -8,8 +8,8 @@
  *    vector_prepare_pairs()    the steps of pair_find_with() and lookup_prepare()
  *    vector_lookup_pairs()     the steps of lookup_finish()
  *
- * These steps serve the usual case.  In the unusual case for one of eight keys (an entry left a
- * bucket between the reads, the segment was marked, or there is no segment) all eight results are
+ * These steps serve the usual case.  If one of eight keys is not in the usual case (an entry left a
+ * bucket between the reads, the segment was marked, or there is no segment), all eight results are
  * dropped, and the functions without vectors look the keys up.  So the calls take effect in order.
  */
 #ifndef TAMIS_LIB_CUCKOO_VECTORS_H
@@ -21,13 +21,13 @@
 #ifdef TAMIS_VECTORS
 
 struct cuckoo_keys {
-  vector stripe, lower, upper; /* addresses: the upper bucket's stripe, the two words */
+  vector stripe, lower, upper; /* addresses of the upper bucket's stripe and of the two words */
   vector entry;                /* a new entry, repeated in each lane of a bucket */
-  vector_lanes absent;         /* the keys that have no segment */
-  vector_lanes after;          /* the keys whose segment comes from the uneven split */
+  vector_lanes absent;         /* keys that have no segment */
+  vector_lanes after;          /* keys whose segment comes from the uneven split */
 };
 
-/* For keys without a segment, the addresses lead here.  No thread takes this stripe. */
+/* The addresses of keys without a segment lead here.  No thread takes this stripe. */
 static const struct {
   struct padded_stripe stripe;
   word value;
@@ -47,7 +47,7 @@ struct vector_shape {
   vector width, low, high;
 };
 
-/* `after`: the keys whose segments come from the uneven split. */
+/* Sets the shapes.  `after` is the set of keys whose segments come from the uneven split. */
 VECTOR_CODE FORCE_INLINE struct vector_shape
 vector_shape_of(const struct generation *first, const struct lane_shape *s, vector_lanes after)
 {
@@ -100,7 +100,7 @@ VECTOR_CODE FORCE_INLINE vector vector_directory(const struct generation *first,
   return split ? vector_own_entries(&first->geometry, fingerprint, values) : values;
 }
 
-/* Stripes are not prefetched: they share few cache lines, which are mostly cached already. */
+/* Does not prefetch stripes, which share few cache lines, and are mostly cached already. */
 VECTOR_CODE FORCE_INLINE void vector_prefetch(const struct cuckoo_keys *keys)
 {
   UNROLL
@@ -151,7 +151,7 @@ VECTOR_CODE FORCE_INLINE vector vector_has_match(const struct vector_shape *s, b
   return (differs - unknown - s->low) & ~differs & s->high;
 }
 
-/* Sets *in to the keys that are found.  False: the result is not valid. */
+/* Sets *in to the keys that are found.  Returns false if the result is not valid. */
 VECTOR_CODE FORCE_INLINE bool vector_lookup_pairs(const struct cuckoo *c,
                                                   const struct cuckoo_keys *keys, vector_lanes *in,
                                                   bool growable)
