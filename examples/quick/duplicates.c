@@ -14,7 +14,7 @@ int main(void)
   if (tamis_create(&options, &seen) != TAMIS_OK)
     return 1;
   for (int i = 0; i < 5; i++)
-    if (tamis_add_unique(seen, stream[i], strlen(stream[i])) == TAMIS_OK)
+    if (tamis_add_unique(seen, stream[i], strlen(stream[i])) == TAMIS_OK) /* or TAMIS_PRESENT */
       puts(stream[i]);
   tamis_destroy(seen);
 }

@@ -11,6 +11,12 @@ sys.path.insert(0, str(TREE / "tests/lint"))
 from check_documents import marked  # noqa: E402
 
 
+def readme():
+    names = {}
+    yield names
+    assert names["new"] == ["apple", "pear"]
+
+
 def processes():
     first = []
     yield dict(key="apple", first_of_all_processes=first.append)
@@ -47,7 +53,7 @@ def scrapy():
 
 
 #: what each block needs, by the name in its mark, and what is true after it
-PREPARED = {make.__name__: make for make in (processes, window, once, scrapy)}
+PREPARED = {make.__name__: make for make in (readme, processes, window, once, scrapy)}
 BLOCKS = {block.name: block for block in marked(TREE, "python/tests/test_documents.py")}
 
 
