@@ -11,7 +11,7 @@
 
 /* ---- sizes ---- */
 
-/* Plans a filter, or the first layer of a filter that opens layers. */
+/* Makes a plan without the memo, for a filter or for the first layer of one that opens layers. */
 static int plan_anew(const tamis_options *options, struct bloom_geometry *out)
 {
   tamis_layout layout = bloom_layout_for(options);
@@ -25,12 +25,12 @@ static int plan_anew(const tamis_options *options, struct bloom_geometry *out)
   return result;
 }
 
-/* To plan a small filter takes twenty times as long as the rest of its creation, and a program that
- * creates thousands of filters gives them the same options.  So a memo keeps plans. */
+/* To plan a small filter takes twenty times as long as all other steps of its creation.  A program
+ * that creates thousands of filters gives them the same options, so a memo keeps plans. */
 static int plan_geometry(const tamis_options *options, struct bloom_geometry *out)
 {
   static struct memo memo;
-  /* The plan depends on nothing else. */
+  /* The plan depends only on these options. */
   uint64_t question[MEMO_QUESTION] = {options->capacity, 0, options->kind, options->layout,
                                       options->growable};
   memcpy(&question[1], &options->fpp, sizeof question[1]);
@@ -65,8 +65,8 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* The end of the range of rates that begins at `low`.  From there on filters have the next shape,
- * or a first layer that is planned for its share of the rate. */
+/* The upper end of the range of rates that begins at `low`.  Above this end, filters have the next
+ * shape, or their first layer is planned for its share of the rate. */
 static double end_of_range(const tamis_options *options, double low)
 {
   tamis_layout layout = bloom_layout_for(options);
@@ -83,10 +83,10 @@ static double end_of_range(const tamis_options *options, double low)
 
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
-  /* Within one shape, a lower rate needs more bytes.  At the border of two shapes it may need
-   * fewer, and so it may where the first layer gets no share.  So each range of rates without such
-   * a border is tried by itself, from the lowest range up.  The first range whose highest rate fits
-   * into the bytes contains the answer. */
+  /* Within one shape, a lower rate needs more bytes.  At the border of two shapes, and at the rate
+   * above which a first layer gets only its share, it may need fewer.  So each range of rates
+   * without such a border is tried by itself, from the lowest range up.  The first range whose
+   * highest rate fits into the bytes contains the answer. */
   const double highest = 0.99;
   tamis_options candidate = *options;
   candidate.max_bytes = bytes;
@@ -99,7 +99,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
     uint64_t needed;
     result = bytes_for(&candidate, &needed);
     if (result == TAMIS_OK && needed <= bytes) {
-      /* Bisection of the logarithm.  A rate too low to be possible counts as too large. */
+      /* Bisection of the logarithm.  A rate that is too low to be planned counts as too large. */
       while (good / bad > 1.005) {
         candidate.fpp = sqrt(good * bad);
         if (bytes_for(&candidate, &needed) == TAMIS_OK && needed <= bytes)
@@ -112,7 +112,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
     }
     low = next;
   }
-  /* Even the highest rate needs more than these bytes, or more than any address space holds. */
+  /* Even the highest rate needs more than `bytes`, or more than any address space holds. */
   return result == TAMIS_OK ? TAMIS_EFULL : result;
 }
 
@@ -135,10 +135,11 @@ double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity)
     return hash_collision_rate(capacity);
   if (layout == BLOOM_LAYOUT_COUNTING)
     return fmax(hash_collision_rate(capacity), bloom_geometry_layout_begins(layout));
-  /* No rate from 0.0025 on is ever refused.  Below it, possible and refused rates alternate, as
-   * lines are whole.  So rates of three digits are tried; the message of a refusal names one. */
+  /* No rate from 0.0025 upwards is ever refused.  Below 0.0025, possible and refused rates
+   * alternate, as the number of lines is whole.  So the search tries rates of at most three digits,
+   * as the message of a refusal shows one. */
   struct bloom_geometry g;
-  unsigned lowest = 2500, step = 10; /* millionths */
+  unsigned lowest = 2500, step = 10; /* both in millionths */
   while (step)
     if (bloom_geometry_plan(layout, capacity, (lowest - step) / 1e6, &g) == TAMIS_OK) {
       lowest -= step;
@@ -164,7 +165,7 @@ static int refuse_layout(const struct refusal *why, const tamis_options *options
 
 static int refuse_rate(const struct refusal *why, const tamis_options *options)
 {
-  if (!why || !why->text) /* the word layout's lowest rate takes a while to find */
+  if (!why || !why->text) /* it takes a while to find the lowest rate of the word layout */
     return TAMIS_EUNSUPPORTED;
   bool counting = options->kind == TAMIS_COUNTING_BLOOM;
   return tamis__refuse_rate(why, options,
@@ -212,10 +213,10 @@ static uint64_t count_bits(const struct bloom *b, uint64_t line)
   return bits;
 }
 
-/* A sample of the lines consists of so many runs of consecutive lines. */
+/* A sample has RUNS runs of consecutive lines, each of 1 or LONG_RUN lines. */
 enum { RUNS = SMALL(4096, 256), LONG_RUN = SMALL(16, 4) };
 
-/* The set positions: counted in a small filter, estimated from a sample in a larger one. */
+/* Returns the number of set positions: exact for a small filter, else an estimate from a sample. */
 static uint64_t sample_lines(const struct bloom *b, uint64_t run)
 {
   uint64_t lines = b->word_count / LINE_WORDS, bits = 0;
@@ -244,10 +245,9 @@ static uint64_t sample_bits_set(const struct bloom *b)
   return is_sampled(b) && bits < b->word_count ? sample_lines(b, LONG_RUN) : bits;
 }
 
-/* Sets *bits to the number that follows from the counted keys: a sample of a large filter with few
- * keys may contain none of them.  False: a sample tells more than the counted keys, as unions have
- * brought keys whose number is an estimate, or false positives may have hidden more than one key of
- * a thousand. */
+/* Computes *bits from the counted keys, as a sample of a large filter with few keys may contain no
+ * bit.  Returns false if a sample is better: if unions have brought keys, whose number is an
+ * estimate, or if false positives may have hidden more than one key of a thousand. */
 static bool keys_tell_bits(const struct bloom *b, uint64_t *bits)
 {
   const double most_hidden = 1e-3;
@@ -267,19 +267,19 @@ static uint64_t bits_set(const struct bloom *b)
   return sample_bits_set(b) * bloom_shape_width(shape);
 }
 
-/* The keys of a layer. */
+/* Returns the number of keys in a layer. */
 static uint64_t count_keys(const struct bloom *b)
 {
   const struct counters counters = bloom_counters(b);
   return bloom_counts(b) ? bloom_sums_of(b).keys : tamis__counter_sum_both(&counters, KEYS, UNITED);
 }
 
-/* Estimates keys and rate from the bits of several layers.  A key that an older layer hid came into
- * no layer: of the keys offered to a layer, it has those that passed all layers before it. */
+/* Estimates keys and rate from the bits of several layers.  A key that an older layer hid was added
+ * to no layer.  So a layer's keys are those offered keys that no layer before it hid. */
 static void estimate_layers(const struct bloom *newest, const uint64_t *bits, tamis_stats *out)
 {
   const struct bloom *layers[BLOOM_MOST_LAYERS];
-  double none = 1; /* the probability that no layer so far finds an absent key */
+  double none = 1; /* the probability that no layer up to here finds an absent key */
   unsigned n = newest->number;
   for (const struct bloom *layer = newest; layer; layer = bloom_older(layer))
     layers[layer->number - 1] = layer;
@@ -322,7 +322,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->layers = newest->number;
 }
 
-/* The counted keys must agree with the set bits. */
+/* Checks that the counted keys agree with the set bits. */
 static const char *find_fault_of_bits(const struct bloom *b)
 {
   const struct bloom_geometry g = bloom_geometry_of(b);
@@ -377,7 +377,7 @@ static int sync_live(const tamis_filter *f)
   return b->live ? tamis__live_sync(b) : TAMIS_EUNSUPPORTED;
 }
 
-/* The members that both kinds have, followed by further members. */
+/* The members that both kinds share.  The arguments add further members. */
 #define KIND(of_kind, ...)                                                                        \
   {                                                                                               \
     .kind = (of_kind), .name = #of_kind, .bytes_for = NOT_IN_READER(bytes_for),                   \

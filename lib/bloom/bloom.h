@@ -11,7 +11,7 @@
  *    counting.h     how a filter with counters in the place of bits differs; an essay
  *    capacity.h     what an add counts, and when it is refused
  *    layers.*       a growable filter that has, or may need, several layers; an essay
- *    gaps.h         a key, and those of its bits that are not set
+ *    gaps.h         the bits of a key that are not set
  *    live.*         a filter that several processes share; an essay
  *    shared.c       a filter that processes share: creates the file, and opens it
  *    unite.c        union, intersection and comparison of two filters
@@ -40,7 +40,7 @@ static inline const struct bloom *const_bloom_of(const tamis_filter *f)
 
 /* ---- the parts of a filter ---- */
 
-/* The filter must be long (`is_long`). */
+/* Requires b->is_long. */
 static inline struct bloom_long *bloom_long_of(struct bloom *b)
 {
   assert(b->is_long);
@@ -63,14 +63,14 @@ static inline uint64_t bloom_capacity(const struct bloom *b)
   return b->is_long ? const_bloom_long_of(b)->capacity : b->few_keys;
 }
 
-/* The filter must be medium (`is_medium`). */
+/* Requires b->is_medium. */
 static inline const struct bloom_medium *const_bloom_medium_of(const struct bloom *b)
 {
   assert(b->is_medium);
   return (const struct bloom_medium *) b;
 }
 
-/* The most keys that a fixed filter counts; 0 in a growable one, and with counters. */
+/* Returns the most keys that a fixed filter counts, or 0 if it is growable or has counters. */
 static inline uint64_t bloom_most_keys(const struct bloom *b)
 {
   return !b->limited  ? 0
@@ -78,7 +78,7 @@ static inline uint64_t bloom_most_keys(const struct bloom *b)
                       : const_bloom_medium_of(b)->most_keys;
 }
 
-/* The same for a fixed filter that no other thread has yet. */
+/* Sets the limit of bloom_most_keys(), before other threads have the filter. */
 static inline void bloom_set_most_keys(struct bloom *b, uint64_t most)
 {
   if (b->is_long)
@@ -119,7 +119,7 @@ static inline struct saved_mapping bloom_mapping(const struct bloom *b)
   return b->is_long ? const_bloom_long_of(b)->mapping : (struct saved_mapping){.at = NULL};
 }
 
-/* The layer before this one; NULL for the first layer. */
+/* Returns the layer before this one, or NULL for the first layer. */
 static inline struct bloom *bloom_older(const struct bloom *layer)
 {
   return layer->number > 1 ? layer->older : NULL;
@@ -131,19 +131,19 @@ FORCE_INLINE struct stripe *bloom_stripe(const struct bloom *b, uint64_t hash)
                             (hash & b->stripe_mask) * sizeof(struct padded_stripe));
 }
 
-/* Whether the filter has counters in the place of bits. */
+/* Whether the filter has a counter for each position instead of a bit. */
 static inline bool bloom_counts(const struct bloom *b)
 {
   return b->layout == BLOOM_LAYOUT_COUNTING;
 }
 
-/* 0 if the filter has no counters, or if its words are mapped from a file. */
+/* Returns 0 if the filter has no counters, or if its words are mapped from a file. */
 static inline unsigned bloom_stripe_count(const struct bloom *b)
 {
   return bloom_counts(b) && b->stripes ? b->stripe_mask + 1U : 0;
 }
 
-/* The counter shards of a large filter. */
+/* Requires a large filter: only that has shards of its own. */
 FORCE_INLINE struct counter_shard *bloom_shards(const struct bloom *b)
 {
   return ((struct bloom_large *) b)->shards;
@@ -174,8 +174,8 @@ static inline uint64_t bloom_counted(const struct bloom *b, enum bloom_counter w
   return tamis__counter_sum(&counters, which);
 }
 
-/* The counted keys, and the keys of unions; with counters, the copies and the rest (counting.h).
- * If keys with stuck counters are removed too often, the copies fall below 0, and 0 is reported. */
+/* The counted keys, and the keys that unions brought.  In a filter with counters: the copies, which
+ * are 0 if keys with stuck counters were removed too often, and the rest (counting.h). */
 struct bloom_sums {
   uint64_t keys, united;
 };
@@ -187,7 +187,7 @@ static inline struct bloom_sums bloom_sums_of(const struct bloom *b)
   return (struct bloom_sums){bloom_counts(b) && keys >> 63 ? 0 : keys, bloom_counted(b, UNITED)};
 }
 
-/* Adds to a counter for a thread that owns no shard (capacity.c). */
+/* Adds to a counter of a filter whose shards no thread owns (capacity.c). */
 uint64_t tamis__bloom_add_shared(const struct bloom *b, enum bloom_counter which, uint64_t amount);
 
 FORCE_INLINE uint64_t bloom_count(const struct bloom *b, enum bloom_counter which, uint64_t amount)
@@ -197,7 +197,7 @@ FORCE_INLINE uint64_t bloom_count(const struct bloom *b, enum bloom_counter whic
              : tamis__bloom_add_shared(b, which, amount);
 }
 
-/* The layout in memory: the layout of the options, or one that the API does not name. */
+/* The layout in memory.  The library has two layouts that the API does not name (geometry.h). */
 static inline tamis_layout bloom_layout_for(const tamis_options *options)
 {
   if (options->kind == TAMIS_COUNTING_BLOOM)
@@ -206,21 +206,21 @@ static inline tamis_layout bloom_layout_for(const tamis_options *options)
                                                                     : options->layout;
 }
 
-/* Whether the filter opens further layers when it is full (layers.c).  A filter with counters does
- * not: a remove would have to know which layer holds the key. */
+/* Whether the filter opens further layers when it is full (layers.c).  A filter with counters never
+ * does, because a remove could not tell which layer holds the key. */
 static inline bool bloom_opens_layers(const tamis_options *options)
 {
   return options->growable && options->kind == TAMIS_BLOOM;
 }
 
-/* Whether a number of keys (geometry.h) says when the filter is full.  A fixed filter with counters
- * counts its copies instead. */
+/* Whether the filter is full at a number of counted keys (`most_keys`).  A fixed filter with
+ * counters is full at a number of copies instead. */
 static inline bool bloom_has_most_keys(const tamis_options *options)
 {
   return !options->growable && options->kind == TAMIS_BLOOM;
 }
 
-/* Whether each key has the same bits as in a filter of this geometry. */
+/* Whether a filter of this geometry gives each key the same bits as `b` does. */
 static inline bool bloom_has_geometry(const struct bloom *b, const struct bloom_geometry *g)
 {
   return b->layout == g->shape.layout && b->probes == g->shape.probes &&
@@ -228,33 +228,34 @@ static inline bool bloom_has_geometry(const struct bloom *b, const struct bloom_
          b->word_count == g->words;
 }
 
-/* Whether each key has the same bits in both filters, and both are growable or neither is. */
+/* Whether both filters give each key the same bits, and both are growable or neither is. */
 static inline bool bloom_fit_together(const struct bloom *a, const struct bloom *b)
 {
   const struct bloom_geometry g = bloom_geometry_of(b);
   return a->limited == b->limited && bloom_has_geometry(a, &g);
 }
 
-/* True while `newest` is NULL: neither a second layer nor a final refusal has set it.
+/* True while `newest` is NULL.  A second layer sets `newest`, and so does a final refusal.
  * ORDER layer.load (seq_cst)
  *   pairs with     layer.append
  *   makes visible  the whole layer, whose words are zero, and that the layer before it is full
- *   if weakened    acquire would keep that.  But a unique add completes its key and then checks
- *                  for another layer.  It could miss a new layer, while a call that adds the key to
- *                  that layer misses the bits: two winners
+ *   if weakened    acquire would keep that.  But a unique add first completes its key, and then
+ *                  checks for another layer.  With acquire, it could miss a new layer while a call
+ *                  that adds the key to that layer misses its bits: then both win
  *   checked by     mutants/layer_load_relaxed */
 static inline bool is_alone(const struct bloom *first)
 {
   return !atomic_load_explicit(&first->newest, memory_order_seq_cst);
 }
 
-/* The state of a live filter: twice the number of open layers, plus 1 if the newest layer takes no
- * further key and no layer can follow.  Another process may write any number there.
+/* The state of a live filter is twice the number of open layers, plus 1 if the newest layer takes
+ * no further key and no layer can follow.  Another process may write any number into it.
  * ORDER live.state (seq_cst)
  *   pairs with     live.publish in publish() of live.c, and live.end in end_live()
  *   makes visible  that a layer is open, whose words are zero, or that unique adds of all processes
  *                  are refused from now on
- *   if weakened    as layer.load and layer.ended: two winners, or a winner beside a final refusal
+ *   if weakened    as for layer.load and layer.ended: two calls win, or one wins while another is
+ *                  refused for good
  *   checked by     mutants/live_state_read_too_early */
 enum { LIVE_ALONE = 2, LIVE_ENDED = 1 };
 
@@ -263,13 +264,13 @@ static inline uint64_t bloom_live_state(const struct bloom *first)
   return atomic_load_explicit(&bloom_tally_of(first)->state, memory_order_seq_cst);
 }
 
-/* The newest open layer.  `known` tells all threads of this process what one of them has read.
+/* The newest open layer.  `known` tells each thread how many layers any thread here has seen.
  * ORDER live.known (acq_rel)
  *   pairs with     live.known in another thread
- *   makes visible  what the thread that read the state has seen: so a search by the other thread
- *                  comes after the publication of the layer
+ *   makes visible  all that the thread which read the state has seen, so the other thread searches
+ *                  after the layer's publication
  *   if weakened    a unique add could know a layer before its publication, search the layer before
- *                  it too early, and win beside another call
+ *                  it too early, and win although another call wins, too
  *   checked by     compat.arm64 */
 static inline struct bloom *bloom_live_newest(const struct bloom *first)
 {
@@ -283,7 +284,7 @@ static inline struct bloom *bloom_live_newest(const struct bloom *first)
   return shared->layers[known - 1];
 }
 
-/* The newest open layer; layer.load explains the memory order. */
+/* Returns the newest open layer.  ORDER layer.load above explains the memory order. */
 static inline struct bloom *newest_layer(const struct bloom *first)
 {
   if (first->live)
@@ -292,7 +293,7 @@ static inline struct bloom *newest_layer(const struct bloom *first)
   return newest ? newest : (struct bloom *) first;
 }
 
-/* For calls that decide nothing by it.  A live layer may be fuller than this process knows. */
+/* May be outdated, so no call decides by it alone.  A live layer may be fuller than known here. */
 static inline unsigned char fullness_of(const struct bloom *b)
 {
   unsigned char fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
@@ -304,50 +305,51 @@ static inline unsigned char fullness_of(const struct bloom *b)
 }
 
 /* In live.c: tamis__live_sync() writes all earlier adds to the disk.  tamis__live_close() unmaps
- * the file, and releases what this process knows of the filter. */
+ * the file, and releases this process's structs of the filter. */
 int tamis__live_sync(const struct bloom *first);
 void tamis__live_close(struct bloom_shared *shared);
 
-/* In layers.c: the operations of a filter with several layers. */
+/* In layers.c: the operations of a filter that may have several layers. */
 extern const struct filter_operations tamis__bloom_layered;
 
-/* In capacity.c: checks whether a layer is near its capacity, and sets the period of further
- * checks.  Returns TAMIS_OK. */
+/* In capacity.c: if the layer is near its capacity, makes it NEAR.  Sets how many keys later the
+ * next check follows.  Returns TAMIS_OK. */
 int tamis__bloom_watch(struct bloom *b);
 
-/* In layers.c: closes the first layer when it has used up its share of the rate, if it was planned
- * for more than its share: in files of versions without layers, and at some of the lowest rates of
- * the word layout.  (It stays open if no layer can follow.)  No other thread has the filter yet. */
+/* In layers.c: makes the first layer close when it has used up its share of the rate, if a layer
+ * can follow.  It may be planned for more: in files of versions without layers, and at some of the
+ * lowest rates of the word layout.  No other thread has the filter yet. */
 void tamis__layers_limit_first(struct bloom *first);
 
 /* In layers.c: whether the first layer was planned for more than its share of the rate. */
 bool tamis__layers_may_limit_first(const struct bloom_geometry *g);
 
-/* In layers.c: with how many keys, at most its capacity, the first layer uses up its share. */
+/* In layers.c: the most keys, up to the capacity, that keep the first layer within its share. */
 uint64_t tamis__layers_close_first(const struct bloom_geometry *g);
 
-/* In capacity.c, as the next two: the number of bits that `capacity` keys set, plus four standard
- * deviations, as if all bits were independent; at most all bits.  (The number varies less, because
- * each key sets nearly the same number of bits.  With 10^4 keys in the blocked layout, a quarter of
- * that variance was measured, so the limit is nearer to eight deviations.) */
+/* The next three functions are in capacity.c.  The first returns the expected number of bits that
+ * `capacity` keys set, plus four standard deviations; at most the number of all bits.  The
+ * deviation is computed as if all bits were independent.  (In fact each key sets nearly the same
+ * number of bits.  With 10^4 keys in the blocked layout, a quarter of that variance was measured,
+ * so the limit is nearer to eight deviations.) */
 double bloom_geometry_most_bits(const struct bloom_geometry *g);
 
-/* How many keys a filter with so many bits has counted.  Where false positives hide few keys, the
- * number is above the capacity. */
+/* The number of keys that a filter with so many bits has counted.  It is above the capacity if
+ * false positives hide few keys. */
 uint64_t bloom_geometry_most_keys(const struct bloom_geometry *g);
 
-/* How many of `keys` distinct keys are counted: not those that false positives hide. */
+/* How many of `keys` distinct keys are counted.  Keys that false positives hide are not. */
 double bloom_geometry_counted(const struct bloom_geometry *g, double keys);
 
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape);
 
-/* A long layer stores its calls.  All layers after the first one are long. */
+/* A long layer stores a pointer to its calls.  All layers after the first one are long. */
 static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
 {
   return b->is_long ? const_bloom_long_of(b)->calls : tamis__bloom_calls(bloom_shape_of(b));
 }
 
-/* The row of one layer that is searched by itself. */
+/* A row for the search of a single layer. */
 static inline struct bloom_row bloom_row_of(const struct bloom *b)
 {
   return (struct bloom_row){.words = b->words,
@@ -366,15 +368,15 @@ FORCE_INLINE struct bloom_shape bloom_shape_of_row(const struct bloom_row *row)
                               row->sections};
 }
 
-/* The lowest rate that can be planned: the lowest that 64-bit hashes give, or, if that is higher,
- * the end of the counting layout's lowest range.  In the word layout it is the rate, found by
- * trying, from which on the filter takes at most twice the bits of the blocked layout. */
+/* The lowest rate that can be planned.  It is the lowest rate that 64-bit hashes give or, in the
+ * counting layout, the end of the lowest range if that is higher.  In the word layout it is the
+ * lowest rate, found by trying, that takes at most twice the bits of the blocked layout. */
 double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity);
 
-/* The bytes of a layer. */
+/* The bytes of a single layer. */
 uint64_t tamis__bloom_bytes(const struct bloom *b);
 
-/* max_bytes of the options, or a lower limit with the same effect: see `bounded`. */
+/* The max_bytes of the options, or a lower limit with the same effect (`bounded` in structs.h). */
 static inline uint64_t bloom_max_bytes(const struct bloom *b)
 {
   return b->is_long     ? const_bloom_long_of(b)->max_bytes
@@ -383,42 +385,42 @@ static inline uint64_t bloom_max_bytes(const struct bloom *b)
                         : 0;
 }
 
-/* What determines a filter, or one of its layers. */
+/* All that determines a filter, or one of its layers. */
 struct bloom_plan {
   struct bloom_geometry geometry;
   unsigned stripes_wanted;
   uint64_t max_bytes;
   bool limited;
-  uint64_t closes_at;  /* 0: at the capacity */
-  struct bloom *older; /* the layer before */
-  unsigned number;     /* of the layer; 0 or 1: the first */
+  uint64_t closes_at;  /* 0: the layer closes at its capacity */
+  struct bloom *older; /* the layer before this one, or NULL */
+  unsigned number;     /* the layer's number; the first layer may have 0 or 1 */
   bool is_mapped;
-  bool closes_early;         /* or may close early: see tamis__layers_limit_first() */
-  bool has_allocator;        /* of the user's */
-  bool is_unusual;           /* the user's own hash function, or a further layer */
-  uint64_t cleared_from;     /* of the options */
-  struct bloom_tally *tally; /* of a live filter; otherwise NULL */
+  bool closes_early;     /* it closes before its capacity, or may: tamis__layers_limit_first() */
+  bool has_allocator;    /* the user's allocator */
+  bool is_unusual;       /* it has the user's hash function, or is a further layer */
+  uint64_t cleared_from; /* the option of this name */
+  struct bloom_tally *tally; /* NULL, unless the filter is live */
 };
 
 /* The bytes of a filter with this plan. */
 uint64_t tamis__bloom_bytes_for(const struct bloom_plan *plan);
 
-/* The same, without its words.  (The words of a small filter are in the same block.) */
+/* The bytes of a filter with this plan, except the words (which may be in the same block). */
 uint64_t tamis__bloom_bytes_beside(const struct bloom_plan *plan);
 
 /* Creates an empty filter, or an empty layer if plan->older is not NULL. */
 int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloom_plan *plan,
                               struct bloom **out);
 
-/* Destroys one layer; the layers before it stay. */
+/* Destroys one layer, and keeps the layers before it. */
 void tamis__bloom_destroy_layer(struct bloom *b);
 
-/* Destroys all layers, from the newest to the first.  NULL is fine.  A file stays mapped. */
+/* Destroys all layers, from the newest to the first.  `newest` may be NULL.  A mapping stays. */
 void tamis__bloom_destroy_layers(struct bloom *newest);
 
-/* Creates a filter or layer that owns these words, unless they are mapped from a file.  If `words`
- * is NULL, it is small and has them in its block.  NULL: there is no memory, and the caller still
- * owns the words. */
+/* Creates a filter or layer, which then owns `words` unless they are mapped from a file.  If
+ * `words` is NULL, the filter is small and its block contains the words.  Returns NULL if there is
+ * no memory; the caller then still owns the words. */
 struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,
                                   word *words, const struct saved_mapping *mapping);
 
@@ -429,32 +431,32 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w);
 int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,
                       const struct tamis_filter *head, tamis_filter **out);
 
-/* In shared.c: members of struct filter_kind. */
+/* In shared.c: two members of struct filter_kind. */
 int tamis__bloom_share_new(const tamis_options *o, const struct tamis_filter *head,
                            const struct refusal *why, struct shared_file *file);
 int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *saved,
                             const struct tamis_filter *head, struct shared_file *file,
                             tamis_filter **out);
 
-/* In save.c: the figures of a live filter, whose header has none. */
+/* In save.c: computes the figures of a live filter, as the header of its file has none. */
 int tamis__bloom_read_live_stats(struct saved_reader *r, struct saved_head *saved);
 
 /* In save.c: counts the bits of keys in all words of an idle filter, and collects the marks. */
 uint64_t tamis__bloom_count_bits(const struct bloom_geometry *g, const uint64_t *words,
                                  uint64_t *marks);
 
-/* In save.c: whether the counters agree with the counted sums, or a counter is stuck. */
+/* In save.c: whether the sum of the counters agrees with `counted`.  True if a counter is stuck. */
 bool tamis__bloom_counters_agree(const struct bloom_geometry *g, const uint64_t *words,
                                  struct bloom_sums counted);
 
 /* In save.c: makes the sums in the tally of a live layer agree with its bits.  Other processes may
- * count meanwhile, but only one process at a time calls this. */
+ * count meanwhile, but only one process at a time calls this function. */
 void tamis__bloom_count_again(struct bloom *b);
 
-/* Creates an empty filter like `model`.  Returns TAMIS_OK or TAMIS_ENOMEM. */
+/* Creates an empty filter with the plan of `model`.  Returns TAMIS_OK or TAMIS_ENOMEM. */
 int tamis__bloom_create_like(const struct bloom *model, struct bloom **out);
 
-/* The members of struct filter_kind. */
+/* In unite.c: members of struct filter_kind. */
 int tamis__bloom_merge(tamis_filter *into, const tamis_filter *from);
 int tamis__bloom_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
 int tamis__bloom_includes(const tamis_filter *f, const tamis_filter *other);

@@ -10,8 +10,8 @@ double bloom_geometry_most_bits(const struct bloom_geometry *g)
   return fmin(bits, average + 4 * sqrt(average * (1 - average / bits)));
 }
 
-/* The integral of 1 - rate over the keys, by Simpson's rule.  As a function of the root of the
- * number of keys, the rate is smooth at 0. */
+/* Integrates 1 - rate over the keys, by Simpson's rule.  The variable is the root of the number of
+ * keys: as a function of the root, the rate is smooth at 0. */
 double bloom_geometry_counted(const struct bloom_geometry *g, double keys)
 {
   enum { STEPS = 32 };
@@ -30,8 +30,7 @@ uint64_t bloom_geometry_most_keys(const struct bloom_geometry *g)
   return (uint64_t) ceil(all_are_counted ? keys : bloom_geometry_counted(g, keys));
 }
 
-/* How many keys beyond the counted ones `keys` are (negative: fewer); 0 if the difference may be
- * chance. */
+/* Returns `keys` minus the counted keys, or 0 if the difference may be chance. */
 static double beyond_chance(double keys, uint64_t counted)
 {
   const double missing = keys - (double) counted;
@@ -55,7 +54,7 @@ uint64_t tamis__bloom_most_beside(const struct bloom_geometry *g, uint64_t bits,
 }
 
 /* Sets the period of checks for all processes; near the capacity it is 1.  The period never gets
- * longer: a process that stood still before it sets a period cannot make others check too late. */
+ * longer.  So a process that sets it late cannot make others check too late. */
 static void set_live_period(struct bloom *b, uint64_t period, bool near)
 {
   _Atomic uint64_t *unwatched = &bloom_tally_of(b)->unwatched;

@@ -8,31 +8,31 @@
 #include "base/cores.h"
 #include "bloom/bloom.h"
 
-/* A check sums the counters, and finds out whether a layer is near its capacity.  Until the layer
- * is NEAR, an add checks with every 64th key that a shard counts, as a sum in every add would be
- * slow.  Far from the capacity, checks are rarer (tamis__bloom_watch()). */
+/* A check sums the counters to find out whether a layer is near its capacity.  A sum in every add
+ * would be slow, so until the layer is NEAR, an add checks with every 64th key that a shard counts.
+ * Far from the capacity, checks are rarer (tamis__bloom_watch()). */
 enum { LEAST_WATCH_PERIOD = SMALL(64, 4), MOST_WATCH_PERIOD = SMALL(1 << 16, 32) };
 
-/* How many more keys the bits indicate than were counted, or fewer; 0 if the difference may be
- * chance.  The counted number may be older than the bits, as adds may run while a filter is saved;
- * after a power failure it may be newer. */
+/* Estimates from the bits how many keys were not counted.  The result is negative if too many were
+ * counted, and 0 if the difference may be chance.  The counted number may be older than the bits,
+ * as adds may run while a filter is saved; after a power failure it may be newer. */
 double tamis__bloom_miscounted(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
 
-/* The most_keys of a fixed filter with these bits, of which some may be of no counted key: those
- * that a save missed, or bits that two filters have in common by chance. */
+/* The most_keys of a fixed filter with these bits.  Some bits may belong to keys that were not
+ * counted (a save missed them), or to no key (two filters have them in common by chance). */
 uint64_t tamis__bloom_most_beside(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
 
-/* Counted keys, plus the keys that unions have brought. */
+/* The counted keys, and the keys that unions brought. */
 static inline uint64_t counted_keys(const struct bloom *b)
 {
   const struct counters counters = bloom_counters(b);
   return tamis__counter_sum_both(&counters, KEYS, UNITED);
 }
 
-/* So many further keys have room.  The counted keys decide: at least so many are in.  More may be
- * in, as keys that a false positive hid are not counted.  A growable filter is planned for them
- * (geometry.c).  A fixed one closes before it has counted its capacity, where they are many
- * (bloom_geometry_most_keys()).  The keys of unions count in full. */
+/* The number of further keys that have room, by the counted keys.  More keys may be present, as
+ * keys that a false positive hid are not counted.  A growable filter is planned for hidden keys
+ * (geometry.c).  A fixed filter closes before it has counted its capacity if it hides many
+ * (bloom_geometry_most_keys()).  All keys that unions brought take room. */
 static inline uint64_t room_for_keys(const struct bloom *b)
 {
   const uint64_t all = counted_keys(b), limit = bloom_most_keys(b);
@@ -49,13 +49,13 @@ static inline bool at_capacity(const struct bloom *b)
   return !room_for_keys(b);
 }
 
-/* Whether an add has room without a check.  Relaxed: as in refuses(). */
+/* Whether an add may skip the check for room.  refuses() explains why relaxed suffices. */
 static inline bool is_far(const struct bloom *b)
 {
   return __builtin_expect(atomic_load_explicit(&b->fullness, memory_order_relaxed) == OPEN, 1);
 }
 
-/* Ends a live filter: it takes no further key, in any process.
+/* Ends a live filter: no process adds a further key to it.
  * ORDER live.end (seq_cst)
  *   pairs with     live.state, which has the argument
  *   checked by     mutants/live_end_not_published */
@@ -68,12 +68,12 @@ static inline void end_live(struct bloom *b)
 /* Raises the fullness, which never falls.
  * ORDER layer.end (seq_cst)
  *   pairs with     layer.ended in has_ended()
- *   makes visible  that unique adds are refused from now on, whether this call or another one has
- *                  raised the fullness
+ *   makes visible  that unique adds are refused from now on, whichever call has raised the fullness
  *   if weakened    a unique add could complete its key and miss the end, while another unique add
- *                  of that key is refused and misses the bits: a winner beside a final refusal
- *   checked by     mutants/end_set_relaxed (the store; a load that reads LAST is in the order by
- *                  the same argument, and no search shows it) */
+ *                  of that key is refused and misses the bits: one call wins, and the other is
+ *                  refused for good
+ *   checked by     mutants/end_set_relaxed (the store; the same argument holds for a load that
+ *                  reads LAST, but no search shows it) */
 static inline void raise_fullness(struct bloom *b, unsigned char fullness)
 {
   if (b->live && (fullness == LAST || (fullness == FULL && b->limited)))
@@ -96,9 +96,9 @@ static inline bool has_ended(const struct bloom *b)
   return atomic_load_explicit(&b->fullness, memory_order_seq_cst) == LAST;
 }
 
-/* Copies into `fullness` what other processes have found out about a layer of a live filter: the
- * layer is closed if another one follows, and the filter may have ended.  A call that is refused or
- * late counts no key, so it never checks; without this, each such call would set bits. */
+/* Copies into `fullness` what the state of a live filter says of a layer: the layer is closed if
+ * another one follows, or if the filter has ended.  A call that is refused or late counts no key,
+ * so it never checks.  Without this function, each such call would set bits. */
 static inline void learn_live(struct bloom *b)
 {
   const struct bloom *first = bloom_live_first(b);
@@ -127,24 +127,24 @@ static inline bool refuses(struct bloom *b)
   return fullness >= FULL;
 }
 
-/* Counts an add that is refused.  (If this function returned TAMIS_EFULL, adds that are not refused
- * would need another instruction.) */
+/* Counts an add that is refused.  (If it returned TAMIS_EFULL, adds that are not refused would need
+ * another instruction.) */
 void tamis__bloom_note_refusal(const struct bloom *b);
 
-/* count_key() for a thread that owns no shard.  Returns TAMIS_OK. */
+/* Does the work of count_key() if no thread owns a shard.  Returns TAMIS_OK. */
 int tamis__bloom_count_shared(struct bloom *b);
 
 /* Adds to the tally of a live layer.  All threads that run on one processor share a shard,
- * whichever process they belong to.  Release: as counter.add. */
+ * whichever process they belong to.  Release: see ORDER counter.add. */
 FORCE_INLINE uint64_t add_live(struct bloom_tally *tally, enum bloom_counter which, uint64_t amount)
 {
   struct counter_shard *shard = &tally->shards[current_core() % BLOOM_TALLY_SHARDS];
   return atomic_fetch_add_explicit(&shard->value[which], amount, memory_order_release) + amount;
 }
 
-/* Counts a key of a live filter.  All processes have one period of checks: a process checks if the
- * number of the counted key has no bit that `unwatched` lacks.  Near the capacity each counted key
- * leads to a check, so a process learns of it with its next key.  Relaxed: as is_watched(). */
+/* Counts a key of a live filter.  All processes have the same period of checks: a process checks if
+ * `unwatched` has all bits of the counted key's number.  Near the capacity, `unwatched` has all
+ * bits, so every counted key leads to a check.  is_watched() explains why relaxed suffices. */
 FORCE_INLINE int count_live(struct bloom *b, struct bloom_tally *tally)
 {
   uint64_t keys = add_live(tally, KEYS, 1);
@@ -158,7 +158,7 @@ static inline bool is_watched(const struct bloom *b, uint64_t keys)
   return __builtin_expect(!(keys & atomic_load_explicit(&b->watch_mask, memory_order_relaxed)), 0);
 }
 
-/* Counts a key, and returns TAMIS_OK.  An add that ends with this call saves no registers. */
+/* Counts a key, and returns TAMIS_OK.  An add that ends with this call need not save registers. */
 FORCE_INLINE int count_key(struct bloom *b)
 {
   if (!counter_is_owned_by_mask(b->counter_mask))

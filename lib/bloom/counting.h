@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: adds and removes of a Bloom filter that counts.
+ * Layer 2: adds and removes of a Bloom filter with counters.
  *
  *    hash ──────► line of 8 words of 16 counters, 4 bits each:   word 1: 0 0 2 0 1 ...
  *                                                                word 3: 1 0 0 5 0 ...
@@ -8,66 +8,65 @@
  *                 from the first word to the last,  ▼
  *                 a remove lowers them from the last to the first  ▲
  *
- * The counters of a key lie where a blocked filter with 16 positions in a word has its bits, and a
- * key is found if none of them is 0.  One compare-and-swap changes all counters of a key in one
- * word.  A counter that has reached 15 is stuck: nothing changes it any more.  So at every instant
- * a counter is either stuck or the exact number of the raises that are in it, and no counter wraps.
+ * The counters of a key lie where a blocked filter with 16 positions in a word has the key's bits.
+ * A key is found if none of its counters is 0.  One compare-and-swap changes all counters of a key
+ * in one word.  A counter that has reached 15 is stuck: nothing changes it any more.  So at every
+ * instant a counter is stuck, or is the exact number of its raises, and none wraps.
  *
  * Of the raises of one key x, this order leaves a *prefix*: an add that is under way has raised the
  * counters of some first words, and a remove that is under way has not yet lowered the counters of
  * some first words.  So of all adds and removes of x together, no word has more raises than a word
- * before it.  The last word has the fewest: one for each copy of x that is in.  An add or a remove
- * takes effect when it changes the last word.
+ * before it.  The last word has the fewest: one for each copy of x in the filter.  An add or a
+ * remove takes effect when it changes the last word.
  *
- * [A] No false negative.  If a look-up reads a counter of x as 0, then at that instant no raise of
- *     x was in this word, so none was in the last word: x was not in.  To be found, x need only be
- *     in while the last word is read.  Adds and removes of other keys take no raise of x from
- *     shared counters: a remove takes away what the add of its own key has brought.  This is why a
- *     caller must not remove a key that was not added.
+ * [A] No false negative.  If a look-up reads a counter of x as 0, then at that instant this word
+ *     holds no raise of x, so the last word holds none either: x is absent.  To be found, x need
+ *     only be present while the last word is read.  Adds and removes of other keys take no raise of
+ *     x from shared counters: a remove takes away only raises that adds of the same key brought.
+ *     This is why a caller must not remove a key that was not added.
  *
  *     Linearization: a look-up that misses takes effect when it reads a 0; a look-up that finds the
- *     key, when it reads the key's last word.  (If no copy is in at that instant, the key is a
- *     false positive.)  It may read the words in any order.
+ *     key, when it reads the key's last word.  (If the filter has no copy at that instant, the key
+ *     is a false positive.)  It may read the words in any order.
  *
  * [D] Look-ups and plain adds take no lock.  An add tries again only if another call has changed
  *     the word meanwhile.
  *
- * Removes and unique adds hold the stripe of the key's *line*, and not of its hash.  All keys that
- * share a counter share its line.  So while a call holds the stripe, no other call lowers a counter
- * of the key; plain adds and unions only raise counters.
+ * Removes and unique adds hold a stripe that is chosen by the key's *line*, and not by its hash.
+ * All keys that share a counter share its line.  So while a call holds the stripe, no other call
+ * lowers a counter of the key; plain adds and unions only raise counters.
  *
  * [C] All or nothing.  Under the stripe, a remove reads all counters first.  A counter that is
  *     above 0 then cannot fall before the remove lowers it, even if the key was never added.  So no
- *     counter goes below 0, and no remove has to stop half-way.  If a counter is 0, the key is not
- *     in, as above, and the remove changes nothing.
+ *     counter goes below 0, and no remove has to stop half-way.  If a counter is 0, the key is
+ *     absent (see [A]), and the remove changes nothing.
  *
- * [B] One winner.  A unique add that misses its key takes the stripe, and searches again; so unique
- *     adds of a key take turns.  While one holds the stripe, no counter of the key falls.  But
- *     plain adds do not take the stripe, and one may bring the key in at any moment.  Let the *gap*
- *     be the last word in which a counter of the key is 0.  The call raises the words before the
- *     gap, and then decides:
+ * [B] One winner.  A unique add that misses its key takes the stripe, and searches again.  So
+ *     unique adds of a key take turns.  While one holds the stripe, no counter of the key falls.
+ *     But plain adds take no stripe, and may add the key at any moment.  Let the *gap* be the last
+ *     word in which a counter of the key is 0.  It raises the words before the gap, then decides:
  *
  *        L  reads the gap
  *        O  reads the words before it, less its own raises: is any counter of the key 0?
- *        C  replaces the gap by what a raise leaves, if it is still what L read
+ *        C  replaces the gap by its raised value, if it still has the value that L read
  *
- *     If no counter was 0, neither in O nor in the gap, the key was in, or seemed so, when L read
- *     the gap.  The call lowers what it has raised, from the last word to the first, and returns
- *     TAMIS_PRESENT.  Otherwise C decides.  As no word falls, C succeeds only if no call has
- *     changed the gap since L, so that no copy has come in: the call takes effect with C, and has
- *     won.  It then raises the words after the gap, in which it had found no 0.  If C fails, the
- *     call begins again with L.
+ *     If no counter was 0, neither in O nor in the gap, the key was present, or a false positive,
+ *     when L read the gap.  The call lowers what it has raised, from the last word to the first,
+ *     and returns TAMIS_PRESENT.  Otherwise C decides.  As no word falls, C succeeds only if no
+ *     call has changed the gap since L.  Then no copy has been added, so the call takes effect with
+ *     C, and has won.  It then raises the words after the gap, in which it had found no 0.  If C
+ *     fails, the call begins again with L.
  *
  *     One case remains: other keys have raised the key's counters in the gap until all are stuck,
  *     so that an add of the key leaves no trace there.  The call then takes effect when O reads the
- *     0.  No copy was in at that instant, and from then on the key is found.
+ *     0.  The filter had no copy at that instant, and from then on the key is found.
  *
- *     (While the call runs, what it has raised may make its key a false positive, as with any add.)
+ *     (While the call runs, its raises may make its key a false positive, as with any add.)
  *
  * The least of a key's counters is an upper bound of the number of copies at the instant when it is
- * read.  If no other key shares a counter with this key, it is exact: the last word has the exact
- * number when it is read, and the number changes in steps of one, so at some instant it was equal
- * to the least counter.
+ * read.  If no other key shares a counter with this key, it is exact: the last word holds the exact
+ * number when it is read, and the number changes in steps of one, so at some instant the number was
+ * equal to the least counter.
  *
  * A fixed filter counts its copies in one word.  An add takes a place there before it raises a
  * counter, and a remove gives the place back when it is done.  A growable filter counts its copies
@@ -84,7 +83,7 @@
 
 /* ---- a word of counters, as a value; `own` has the lowest bits of a key's counters ---- */
 
-/* The counters of `own` that are not stuck. */
+/* Returns the counters of `own` that are not stuck. */
 FORCE_INLINE uint64_t counters_free(uint64_t counters, uint64_t own)
 {
   uint64_t both = counters & counters >> 1;
@@ -101,7 +100,7 @@ FORCE_INLINE uint64_t counters_lowered(uint64_t counters, uint64_t own)
   return counters - counters_free(counters, own);
 }
 
-/* The counters of `own` that are 0. */
+/* Returns the counters of `own` that are 0. */
 FORCE_INLINE uint64_t counters_missing(uint64_t counters, uint64_t own)
 {
   uint64_t either = counters | counters >> 1;
@@ -114,7 +113,7 @@ FORCE_INLINE bool counters_have(uint64_t counters, uint64_t own)
   return !counters_missing(counters, own);
 }
 
-/* Adds the lower four bits of each byte.  A sum above 15 becomes 15. */
+/* Adds the lower four bits of each byte of `a` and `b`.  A sum above 15 becomes 15. */
 static inline uint64_t add_halves(uint64_t a, uint64_t b)
 {
   const uint64_t halves = UINT64_C(0x0F0F0F0F0F0F0F0F);
@@ -130,14 +129,14 @@ static inline uint64_t counters_united(uint64_t a, uint64_t b)
 /* ---- the counters of a key ---- */
 
 struct key_counters {
-  word *words;                             /* of the filter */
-  unsigned n;                              /* of the key's words */
-  struct bloom_probe at[BLOOM_MAX_PROBES]; /* from the first word of the line to the last */
+  word *words;                             /* the filter's words */
+  unsigned n;                              /* the number of the key's words */
+  struct bloom_probe at[BLOOM_MAX_PROBES]; /* in the order of the words in the line */
 };
 
 /* Swaps two probes that are in the wrong order, without a branch, which would be mispredicted every
- * other time.  (gcc makes a branch if masks are chosen as words are; clang makes more instructions
- * if words are chosen as masks are.) */
+ * other time.  (gcc makes a branch if masks are swapped in the way of words; clang makes more
+ * instructions if words are swapped in the way of masks.) */
 FORCE_INLINE void put_in_order(struct bloom_probe *first, struct bloom_probe *second)
 {
   const struct bloom_probe a = *first, b = *second;
@@ -177,8 +176,8 @@ FORCE_INLINE struct stripe *stripe_of_line(const struct bloom *b, uint64_t first
   return bloom_stripe(b, first / LINE_WORDS);
 }
 
-/* Raises or lowers a key's counters in a word.  A caller that lowers them holds the line's stripe,
- * and knows that they are above 0. */
+/* Raises or lowers a key's counters in a word.  A caller that lowers counters holds the line's
+ * stripe, and knows that they are above 0. */
 FORCE_INLINE void change_word(word *w, uint64_t own, bool raise)
 {
   uint64_t old, now = word_load(w);
@@ -192,7 +191,7 @@ FORCE_INLINE void change_word(word *w, uint64_t own, bool raise)
   } while (now != old);
 }
 
-/* Raises the key's counters in some words, from the first to the last. */
+/* Raises the key's counters in the words from `first` to before `end`, in this order. */
 FORCE_INLINE void raise_words(const struct key_counters *key, unsigned first, unsigned end)
 {
   UNROLL
@@ -212,8 +211,8 @@ FORCE_INLINE void lower_words_locked(const struct key_counters *key, unsigned en
   }
 }
 
-/* Whether no counter in the words before `end` is 0.  If the caller has raised these words, its own
- * raises are left out. */
+/* Whether no counter in the words before `end` is 0.  `raised` says that the caller has raised
+ * these words; its own raises are then subtracted. */
 FORCE_INLINE bool words_have(const struct key_counters *key, unsigned end, bool raised)
 {
   uint64_t missing = 0;
@@ -227,10 +226,10 @@ FORCE_INLINE bool words_have(const struct key_counters *key, unsigned end, bool 
   return !missing;
 }
 
-/* ---- how many copies are in ---- */
+/* ---- the number of copies ---- */
 
-/* Takes n places for copies in a fixed filter, or gives back -n places.  False: `most` leaves no
- * room for them.  If keys with stuck counters are removed too often, 0 places remain taken. */
+/* Takes n places for copies in a fixed filter, or gives back -n places.  Returns false if `most`
+ * leaves no room.  If keys with stuck counters are removed too often, the number stays at 0. */
 static inline bool take_places(word *copies, int64_t n, uint64_t most)
 {
   const uint64_t size = (uint64_t) (n < 0 ? -n : n);
@@ -245,8 +244,8 @@ static inline bool take_places(word *copies, int64_t n, uint64_t most)
   return true;
 }
 
-/* Counts n copies that come, or -n copies that go.  False: a fixed filter has no room for them.  If
- * `bounded` is false, there is always room. */
+/* Counts n added copies, or -n removed ones.  Returns false if a fixed filter has no room for them.
+ * If `bounded` is false, there is always room. */
 FORCE_INLINE bool count_copies(struct bloom *b, int64_t n, bool bounded)
 {
   if (b->limited)
@@ -269,8 +268,8 @@ FORCE_INLINE int counting_add(struct bloom *b, struct bloom_key of, struct bloom
   return TAMIS_OK;
 }
 
-/* The last word in which a counter of the key is 0, or -1.  The caller of this function and of the
- * next two holds the line's stripe. */
+/* Returns the last word in which a counter of the key is 0, or -1 if there is no such word.  As for
+ * the next two functions, the caller holds the line's stripe. */
 static inline int last_gap_locked(const struct key_counters *key)
 {
   int gap = -1;
@@ -280,7 +279,7 @@ static inline int last_gap_locked(const struct key_counters *key)
   return gap;
 }
 
-/* The steps L, O and C of the essay. */
+/* Performs the steps L, O and C of the essay above. */
 FORCE_INLINE int add_by_gap_locked(const struct key_counters *key, unsigned gap)
 {
   const uint64_t own = key->at[gap].mask;
@@ -316,7 +315,7 @@ FORCE_INLINE int add_missing_locked(struct bloom *b, const struct key_counters *
   return result;
 }
 
-/* Adds a key, if it is missing. */
+/* Adds a key if it is missing.  The caller's search has missed it. */
 FORCE_INLINE int counting_add_missing(struct bloom *b, struct bloom_key of,
                                       struct bloom_shape shape)
 {
@@ -363,7 +362,7 @@ static inline uint64_t counting_copies(const struct bloom *b, struct bloom_key o
 
 /* ---- all counters of a filter ---- */
 
-/* What a filter's words hold. */
+/* Sums up the counters in the words of a filter. */
 struct counting_census {
   uint64_t sum;
   bool stuck; /* some counter is stuck */
@@ -378,15 +377,15 @@ static inline void counting_census_add(struct counting_census *census, uint64_t 
                     bloom_positions_set(UINT64_MAX, BLOOM_LAYOUT_COUNTING)) != 0;
 }
 
-/* Splits the sum of all counters into copies and *rest*.  The words were read while the filter was
- * in use, and `counted` before them.  While no counter is stuck, the sum is the number of copies,
- * times the counters of a key, plus the rest: raises of keys that a save or a union under fire has
- * read half-way through their add or remove.  These belong to no copy, and stay. */
+/* Splits the sum of all counters into copies and a *rest*.  The words were read while the filter
+ * was in use, and `counted` was read before them.  While no counter is stuck, the sum is the number
+ * of copies, times the counters of a key, plus the rest.  The rest are raises that a save or a
+ * union has copied while an add or a remove was half-way.  They belong to no copy, and stay. */
 static inline struct bloom_sums counting_read(struct bloom_shape shape, struct bloom_sums counted,
                                               const struct counting_census *read)
 {
   uint64_t of_key = bloom_shape_bits_per_key(shape), rest = counted.united;
-  if (read->stuck) /* the sum says little */
+  if (read->stuck) /* the sum tells little about the copies */
     return counted;
   uint64_t copies = read->sum > rest ? (read->sum - rest) / of_key : 0;
   return (struct bloom_sums){copies, read->sum - copies * of_key};

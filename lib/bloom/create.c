@@ -12,21 +12,21 @@
 /* ---- sizes ---- */
 
 enum {
-  /* Words of at most so many bytes are in one block with the rest of the filter, which then has a
-   * single shard of counters. */
+  /* Words of at most so many bytes are in the same block as the struct, and the filter then has
+   * only one shard of counters. */
   MOST_SMALL_BYTES = SMALL(1024, 128),
-  /* The same, if the user has asked for a single stripe: the threads of such a user take turns, so
-   * they do not contend for the counters. */
+  /* The limit if the option `stripes` is 1: the threads of such a user take turns, so they do not
+   * contend for the counters. */
   MOST_SMALL_BYTES_ALONE = SMALL(64 << 10, 128)
 };
 
-/* The sizes of a filter.  A large one has two blocks, as only its words need huge pages. */
+/* The sizes of a filter's parts.  A large one has two blocks, as only words need huge pages. */
 struct sizes {
-  unsigned shards; /* 0: the counters are in the struct */
+  unsigned shards; /* the number of shards; 0: the counters are in the struct */
   unsigned stripes;
-  bool own_stripe;      /* the only stripe, and in the struct */
-  uint64_t words_bytes; /* of all words; 0: they are in a file */
-  uint64_t before;      /* of the words that are in the struct's block */
+  bool own_stripe;      /* the filter has only one stripe, in the struct */
+  uint64_t words_bytes; /* the bytes of all words; 0: they are in a file */
+  uint64_t before;      /* the bytes of words that precede the struct in its block */
   uint64_t struct_bytes, rows_bytes, all_bytes;
 };
 
@@ -53,9 +53,9 @@ static bool plan_counts(const struct bloom_plan *plan)
   return plan->geometry.shape.layout == BLOOM_LAYOUT_COUNTING;
 }
 
-/* Whether the plan needs a member that a short filter lacks and a medium one has.  (A filter with
- * counters is then long.  With a max_bytes below the size of the next form, the filter is short: it
- * cannot grow, as a layer takes more than the difference.) */
+/* Whether the plan needs a member that a short filter lacks and a medium filter has.  (A filter
+ * with counters is then long.  If max_bytes is below the size of the next form, the filter is
+ * short: it cannot grow, as a layer takes more than the bytes that are left.) */
 static bool needs_medium(const struct bloom_plan *plan)
 {
   const size_t next = plan_counts(plan) ? sizeof(struct bloom_long) : sizeof(struct bloom_medium);
@@ -95,7 +95,7 @@ static struct sizes add_up(struct sizes s, bool small, enum form form)
   return s;
 }
 
-/* The same sizes, but with the words in a block of their own, as a load leaves them. */
+/* Returns the sizes with the words in a block of their own, as a load leaves them. */
 static struct sizes words_apart(struct sizes s)
 {
   s.all_bytes -= s.before;
@@ -103,8 +103,7 @@ static struct sizes words_apart(struct sizes s)
   return s;
 }
 
-/* A small filter has one stripe, so that a thousand of them do not take a thousand times 8 KiB for
- * locks. */
+/* A small filter has one stripe.  Otherwise a thousand small filters would take 8 MiB for locks. */
 static unsigned stripes_for(const struct bloom_plan *plan, bool small)
 {
   const struct bloom_geometry *g = &plan->geometry;
@@ -136,7 +135,7 @@ static struct sizes sizes_for(const struct bloom_plan *plan)
   return add_up(s, small, form_of(plan));
 }
 
-/* The sizes of an existing layer. */
+/* Returns the sizes of an existing layer. */
 static struct sizes sizes_of(const struct bloom *b)
 {
   bool elsewhere = bloom_mapping(b).at || b->live;
@@ -177,7 +176,7 @@ uint64_t tamis__bloom_bytes_beside(const struct bloom_plan *plan)
 
 /* ---- blocks ---- */
 
-/* Allocates the block of the struct.  It does not contain the words of a large filter. */
+/* Allocates the block of the struct.  The words of a large filter are in another block. */
 static void *allocate_block(const tamis_allocator *from, const struct sizes *s)
 {
   return s->shards ? tamis__memory_allocate(from, s->all_bytes)
@@ -208,7 +207,7 @@ void tamis__bloom_destroy_layers(struct bloom *newest)
 
 /* ---- creation ---- */
 
-/* A mapped filter has operations of its own, which refuse changes.  NULL: there is no memory. */
+/* A mapped filter has its own operations, which refuse changes.  Returns NULL without memory. */
 static const struct filter_operations *operations_for(const struct tamis_filter *head,
                                                       const struct bloom_plan *plan,
                                                       const struct bloom_calls *calls)
@@ -232,7 +231,7 @@ static void begin_stripes(struct bloom *b, const struct sizes *s)
     stripe_init(bloom_stripe(b, i));
 }
 
-/* A larger number becomes 0: no block then counts as cleared, which is safe. */
+/* A number that does not fit becomes 0: then no block counts as cleared, which is safe. */
 static uint32_t cleared_from_32(const struct bloom_plan *plan)
 {
   return plan->cleared_from <= UINT32_MAX ? (uint32_t) plan->cleared_from : 0;
@@ -243,7 +242,7 @@ static void begin_medium(struct bloom_medium *m, const struct tamis_filter *head
 {
   m->b.blocks_cleared_from = cleared_from_32(plan);
   m->allocator = *filter_allocator(head);
-  m->max_bytes = plan->max_bytes & (UINT64_MAX >> 16); /* they fit, as is_long() says */
+  m->max_bytes = plan->max_bytes & (UINT64_MAX >> 16); /* is_long() has checked that they fit */
   m->most_keys = plan->geometry.most_keys & UINT16_MAX;
   if (m->allocator.allocate)
     filter_set_allocator(&m->b.head, &m->allocator);
@@ -301,7 +300,7 @@ static void begin(struct bloom *b, const struct tamis_filter *head, const struct
     b->older = plan->older;
 }
 
-/* The words of older layers never move, so their rows can be copied. */
+/* Fills in a further layer's rows.  The words of older layers never move, so rows are copied. */
 static void begin_rows(struct bloom *b, struct bloom_row *rows)
 {
   const struct bloom *older = b->older;
@@ -355,7 +354,7 @@ int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloo
                                            clear ? 0 : words_bytes);
     if (!words)
       return TAMIS_ENOMEM;
-    if (plan->older) /* adds are under way */
+    if (plan->older) /* other threads may be adding keys */
       tamis__memory_use_small_pages(filter_allocator(head), words, words_bytes);
   }
   assert(plan->number == (plan->older ? plan->older->number + 1U : 0));

@@ -10,7 +10,7 @@ void tamis__bloom_prefetch(const tamis_filter *f, uint64_t hash)
   prefetch_key(b, key_of(b, hash, shape), shape);
 }
 
-/* With more layers, a filter exceeds a machine's memory, or has grown from very few keys. */
+/* A filter with more layers exceeds a machine's memory, or has grown from very few keys. */
 enum { LAYERS_AHEAD = 16 };
 
 void tamis__layered_prefetch(const tamis_filter *f, uint64_t hash)

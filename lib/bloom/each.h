@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: one key in many Bloom filters of one seed: in the layers of one filter, or in filters
- * that belong together.
+ * Layer 2: the search of one key in many Bloom filters of one seed: in the layers of one filter, or
+ * in filters that belong together.
  *
  *    hash ──► struct common: offsets from the first word, masks     (once for the key)
  *                │
@@ -9,10 +9,10 @@
  *                ├─► filter or layer 2: first word ──► words        (no filter waits for another one)
  *                └─► ...
  *
- * The lines of all filters are fetched before the first one is read.  What is fetched decides
- * nothing: the look-up in each filter then reads the filter's operations, and after that the words,
- * as a single call does.  So a filter that has grown since the fetch is searched in all its layers,
- * and the essays in operations.c and layers.c hold unchanged.
+ * The lines of all filters are fetched before the first one is read.  The fetch decides nothing:
+ * the look-up in each filter reads the filter's operations, and after that the words, as a single
+ * call does.  So a filter that has grown since the fetch is searched in all its layers, and the
+ * essays in operations.c and layers.c hold unchanged.
  */
 #ifndef TAMIS_LIB_BLOOM_EACH_H
 #define TAMIS_LIB_BLOOM_EACH_H
@@ -22,19 +22,19 @@
 #include "base/hook.h"
 #include "bloom/bloom.h"
 
-/* Members of struct filter_operations, for one layer and for what may be several layers. */
+/* Members of struct filter_operations, for a filter of one layer and for one of several layers. */
 void tamis__bloom_prefetch(const tamis_filter *f, uint64_t hash);
 void tamis__layered_prefetch(const tamis_filter *f, uint64_t hash);
 
-/* What a key has in common in all filters of one seed and of a shape with one section.  Layers
- * differ in their number of probes: a key has more words in a layer of more probes, and the others
- * are the same.  From the second layer on, this saves a third of the instructions of a look-up.  A
- * look-up in eleven layers fills all that the processor works on at a time, and only the room that
- * is left lets the next look-up fetch its memory meanwhile. */
+/* The offsets and masks of a key, which are the same in all filters of one seed and one shape with
+ * one section.  Layers differ only in their number of probes: in a layer with more probes, a key
+ * has further words.  The struct saves a third of the instructions of a look-up from the second
+ * layer on.  A look-up in eleven layers fills the processor's window of instructions.  The fewer
+ * instructions it has, the earlier the next look-up can fetch its memory. */
 struct common {
   uint64_t mixed;
-  uint64_t offset[BLOOM_MAX_PROBES]; /* from the first word, by xor */
-  uint64_t others[BLOOM_MAX_PROBES]; /* the bits that are not the key's */
+  uint64_t offset[BLOOM_MAX_PROBES]; /* xor with the first word gives each word */
+  uint64_t others[BLOOM_MAX_PROBES]; /* the bits of each word that are not the key's */
 };
 
 FORCE_INLINE struct common common_of(uint64_t mixed, struct bloom_shape shape)
@@ -60,12 +60,12 @@ FORCE_INLINE bool common_matches(const word *words, uint64_t first, const struct
   return !~in;
 }
 
-/* What a call with many filters computes once for all filters that are alike.  A filter is not
- * alike if it has grown, is shared by processes, or is of another shape or kind. */
+/* The data that a call with many filters computes once for all filters that are alike.  A filter
+ * that has grown, is shared by processes, or has another shape or kind is not alike. */
 struct bloom_alike {
-  bool (*contains)(const tamis_filter *f, uint64_t hash); /* of the shape */
+  bool (*contains)(const tamis_filter *f, uint64_t hash); /* the function for the shape */
   uint64_t seed;
-  uint64_t product; /* of the mixed hash: see bloom_first_word() */
+  uint64_t product; /* mixed hash * multiplier: see bloom_first_word() */
   struct common common;
 };
 
@@ -73,7 +73,7 @@ struct bloom_alike {
 bool tamis__bloom_prefetch_alike(const tamis_filter *const *filters, const void *alike,
                                  uint64_t places[EACH_BLOCK], bool more);
 
-/* The second function of struct each_way, for one shape.  It reads operations before words. */
+/* The second function of struct each_way, for one shape.  Operations are read before words. */
 FORCE_INLINE bool bloom_contains_alike(const tamis_filter *const *filters,
                                        const struct bloom_alike *alike,
                                        const uint64_t places[EACH_BLOCK], bool *found,
@@ -92,7 +92,7 @@ FORCE_INLINE bool bloom_contains_alike(const tamis_filter *const *filters,
   return true;
 }
 
-/* The `contains_each` of a shape. */
+/* The `contains_each` of struct filter_operations, for one shape. */
 FORCE_INLINE size_t bloom_contains_each(const tamis_filter *const *filters, size_t n,
                                         struct wanted *wanted, bool *found,
                                         const struct each_way *way, struct bloom_shape shape,

@@ -11,25 +11,25 @@
 #define LN2 0.69314718055994530942
 
 /* Each filter is one draw of a random experiment, and the rates of small filters differ from draw
- * to draw.  The promise is meant for the filter that the user has, and not only for the average
- * one.  So of a thousand filters at most one may exceed 1.1 times the rate promised. */
+ * to draw.  The promise must hold for the filter that the user has, and not only for the average
+ * filter.  So of a thousand filters, at most one may exceed 1.1 times the promised rate. */
 static const double tolerance = 1.1;
 
-/* The factor by which one filter of a thousand exceeds the expected rate, from the relative
- * deviation of the rate.  For large filters it follows from a normal distribution.  In small ones
- * the tail is longer, as a few full lines or words decide.  The curve was fitted to simulated
- * filters (docs/internals/bloom.md). */
+/* The factor by which one filter of a thousand exceeds the expected rate, by the rate's relative
+ * deviation.  In large filters the rate has a normal distribution.  In small ones the tail is
+ * longer, as a few full lines decide.  The curve was fitted to simulations
+ * (docs/internals/bloom.md). */
 static double one_in_a_thousand(double deviation)
 {
   return 1 + 3.1 * deviation + 17 * deviation * deviation / (1 + deviation);
 }
 
-/* A reserve for each bit of a key, as a part of the rate.  The formulas assume random positions,
- * but the positions come from a short generator, which raises the rate by a few percent
+/* The reserve for each bit of a key, as a fraction of the rate.  The formulas assume random
+ * positions, but the positions come from a short generator, which raises the rate by a few percent
  * (docs/internals/bloom.md). */
 static const double generator_reserve = 0.002;
 
-/* Returns the number of ranges.  The classic layout has one range: see choose_shape(). */
+/* Returns the number of ranges.  In the classic layout, the only range serves all rates. */
 static unsigned ranges_of(tamis_layout layout, const struct shape_range **ranges)
 {
 #define RANGES(of) (*ranges = (of), (unsigned) (sizeof(of) / sizeof *(of)))
@@ -41,34 +41,33 @@ static unsigned ranges_of(tamis_layout layout, const struct shape_range **ranges
 }
 
 enum {
-  MAX_DRAWS = 14,  /* the most bits that two keys of the word layout have together */
-  MAX_TERMS = 256, /* blocked: four probes with three bits; five with two have fewer */
+  MAX_DRAWS = 14,  /* the most bits that two keys of the word layout can have together */
+  MAX_TERMS = 256, /* four probes with three bits give 4^4 terms; no shape gives more */
   SPREADS = 4
 };
 
-/* The deviation is proportional to this power of the rate: emptier lines differ more. */
+/* The deviation is proportional to this power of the rate, as emptier lines differ more. */
 static const double deviation_power = -0.19;
 
 static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a process */
 
 /* ---- blocked ---- */
 
-/* The expected rate of a section is exact, by inclusion and exclusion over the bits of the key that
- * is looked up:
+/* The expected rate of a section is exact, by inclusion and exclusion over the absent key's bits:
  *
- *   P(all its bits set) = sum over subsets S of its bits of (-1)^|S| P(no added key sets a bit of
- *   S)
+ *   P(all bits set) = sum over subsets S of the bits of (-1)^|S| P(no added key sets a bit of S)
  *
  * An added key falls into the line with probability 1/lines.  If it does, it sets no bit of S with
  * a probability q(S).  So with n keys the inner probability is (1 - (1 - q(S)) / lines)^n.
  *
  * q(S) depends mainly on how many bits of S lie in each word.  It depends a little on the distances
- * of the bits and on the key's spread, and is averaged over these.  So all subsets with the same
- * counts of bits in the words are one term of the sum. */
+ * of the bits and on the key's spread, so it is averaged over distances and spreads.  So all
+ * subsets with the same number of bits in each word are one term of the sum. */
 struct terms {
-  double hit[MAX_TERMS]; /* 1 - q; blocked: in the order of next_counts() */
-  /* By the number of bits in one word.  Blocked: the weight of a term is the product of the weights
-   * of its words.  Word layouts: the weights for one absent key, and for two. */
+  double hit[MAX_TERMS]; /* 1 - q; in the blocked layout, in the order of next_counts() */
+  /* Indexed by the number of bits in one word.  In the blocked layout, the weight of a term is the
+   * product of the weights of its words.  In the word layouts, the terms for one absent key have
+   * `weight`, and those for two have `weight_of_two`. */
   double weight[MAX_DRAWS + 1], weight_of_two[MAX_DRAWS + 1];
 };
 
@@ -80,7 +79,7 @@ static double choose(unsigned n, unsigned k)
   return product;
 }
 
-/* Draws t bits of a word with replacement: distinct[u] is the probability of u different bits. */
+/* Draws t bits of a word with replacement: distinct[u] is the probability of u distinct bits. */
 static void draw_bits(unsigned t, double distinct[])
 {
   distinct[0] = 1;
@@ -91,8 +90,7 @@ static void draw_bits(unsigned t, double distinct[])
       distinct[u] = distinct[u] * u / 64 + (u ? distinct[u - 1] * (65 - u) / 64 : 0);
 }
 
-/* The weights of subsets, for a set of at most t bits: weight[a] = E[(-1)^a C(distinct bits,
- * a)]. */
+/* Computes the weights of subsets of at most t bits: weight[a] = E[(-1)^a C(distinct bits, a)]. */
 static void subset_weights(const double distinct[], unsigned t, double weight[])
 {
   for (unsigned a = 0; a <= t; a++) {
@@ -103,7 +101,7 @@ static void subset_weights(const double distinct[], unsigned t, double weight[])
 }
 
 /* Steps through all counts a[0] to a[probes - 1], each from 0 to bits_per_probe, like the wheels of
- * an odometer.  False after the last. */
+ * an odometer.  Returns false after the last counts. */
 static bool next_counts(struct bloom_shape shape, unsigned a[])
 {
   for (unsigned wheel = 0; wheel < shape.probes; wheel++) {
@@ -114,7 +112,7 @@ static bool next_counts(struct bloom_shape shape, unsigned a[])
   return false;
 }
 
-/* The offset from a key's first word to that of probe `i`, by xor. */
+/* The xor of a key's first word and the word of probe `i`. */
 static unsigned word_offset(unsigned spread, unsigned i)
 {
   unsigned offset = 0;
@@ -123,8 +121,8 @@ static unsigned word_offset(unsigned spread, unsigned i)
   return offset;
 }
 
-/* Which words of a key does another key in the same line use?  shared[m] is the probability that it
- * uses exactly the words of the probes whose bits are set in `m`. */
+/* Computes which words of a key another key in the same line uses. shared[m] is the probability
+ * that the other key uses exactly the words of those probes whose bits are set in `m`. */
 static void shared_words(struct bloom_shape shape, double shared[1 << BLOOM_MAX_PROBES])
 {
   memset(shared, 0, sizeof *shared << BLOOM_MAX_PROBES);
@@ -142,10 +140,10 @@ static void shared_words(struct bloom_shape shape, double shared[1 << BLOOM_MAX_
 
 /* For all counts a[], in the order of next_counts(): adds to q[] the probability that a key in this
  * line sets none of a[i] given bits in the word of each probe i.  This probability is a polynomial
- * of the chances to miss, one for each probe: coefficient[m] belongs to the product of the chances
- * of those probes whose bits are set in `m`.  Each level of the recursion inserts the chance of the
- * last probe.  Returns the end of what it has added to in q[]. */
-/* NOLINTNEXTLINE(misc-no-recursion): as deep as a key has probes, which are five at most */
+ * in the chances to miss, with one variable for each probe: coefficient[m] belongs to the product
+ * of the chances of those probes whose bits are set in `m`.  Each level of the recursion inserts
+ * the chance of the last probe.  Returns the first element of q[] that it has not changed. */
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as a key has probes, at most five */
 static double *add_misses(unsigned probes, unsigned bits, const double miss[],
                           const double coefficient[], double *q)
 {
@@ -186,7 +184,7 @@ static void blocked_terms(struct bloom_shape shape, struct terms *terms)
     *q = 1 - *q;
 }
 
-/* The rate of one section.  `lines` need not be whole, if a key has one word. */
+/* The rate of one section.  If a key has only one word, `lines` need not be a whole number. */
 static double blocked_rate(struct bloom_shape shape, const struct terms *terms, double keys,
                            double lines)
 {
@@ -204,8 +202,8 @@ static double blocked_rate(struct bloom_shape shape, const struct terms *terms, 
 /* ---- word ---- */
 
 /* The probability that a key sets one of `a` given bits of its word.  In the marked layout, a key
- * misses these bits if it draws none of them and not the mark; or if it draws none of them but the
- * mark, and a bit that is not among them replaces the mark. */
+ * misses these bits in two cases: it draws neither them nor the mark; or it draws none of them, but
+ * the mark, and a bit that is not among them replaces the mark. */
 static double word_hit(struct bloom_shape shape, unsigned a)
 {
   double miss = real_power(1 - a / 64.0, shape.bits_per_probe);
@@ -215,19 +213,20 @@ static double word_hit(struct bloom_shape shape, unsigned a)
   return 1 - without_mark - (miss - without_mark) * (1 - a / (double) MARKED_POSITIONS);
 }
 
-/* How many bits a key has: size[u] is the probability of u.  All sets of u bits are equally likely.
+/* Computes the probability size[u] that a key has u bits.  All sets of u bits are equally likely.
  * In the marked layout, one of u drawn bits is the mark with probability u / 64. */
 static void word_sizes(struct bloom_shape shape, double size[])
 {
   draw_bits(shape.bits_per_probe, size);
   for (unsigned u = 1; shape.layout == BLOOM_LAYOUT_MARKED && u <= shape.bits_per_probe; u++) {
-    double lost = size[u] * u / 64 * (u - 1) / MARKED_POSITIONS; /* replaced by one that is there */
+    double lost =
+        size[u] * u / 64 * (u - 1) / MARKED_POSITIONS; /* the key has the new bit already */
     size[u] -= lost;
     size[u - 1] += lost;
   }
 }
 
-/* How many bits two keys have together, from the probable sizes of one. */
+/* Computes the probability both[u] that two keys have u bits together, from size[] for one key. */
 static void union_sizes(unsigned bits_per_key, unsigned positions, const double size[],
                         double both[])
 {
@@ -240,14 +239,14 @@ static void union_sizes(unsigned bits_per_key, unsigned positions, const double 
                                 choose(positions - a, b - common) / choose(positions, b);
 }
 
-/* The expected rate is that of the blocked layout with one word in place of a line: each of its
- * terms belongs to a single word.
+/* The expected rate is that of the blocked layout with one word in place of a line, so each term
+ * belongs to a single word.
  *
- * The deviation is exact, too, but for terms that vanish as the number of words grows.  Two absent
- * keys that share a word are both found if all bits of the two are set.  The probability of this is
- * the second moment of the rate of one word, if the number of keys in a word has a Poisson
- * distribution.  As the number of all keys is fixed, the variance that this number would bring is
- * subtracted: keys * slope^2. */
+ * The deviation is exact, too, except for terms that vanish as the number of words grows.  Two
+ * absent keys that share a word are both found if all bits of both are set.  If the number of keys
+ * in a word has a Poisson distribution, the probability of this event is the second moment of the
+ * rate of one word.  In fact the number of all keys is fixed, so the variance that a Poisson number
+ * would add is subtracted: keys * slope^2. */
 static void word_terms(struct bloom_shape shape, struct terms *terms)
 {
   double size[MAX_DRAWS + 1] = {0}, both[MAX_DRAWS + 1] = {0};
@@ -281,7 +280,7 @@ static double word_rate(struct bloom_shape shape, const struct terms *terms, dou
 
 /* ---- all ---- */
 
-/* The logarithm of the probability that a bit is still 0 after one key. */
+/* The logarithm of the probability that a bit is still 0 after one key was added. */
 static double log_miss(const struct bloom_geometry *g)
 {
   if (bloom_shape_is_word(g->shape))
@@ -336,7 +335,7 @@ void bloom_geometry_estimate(const struct bloom_geometry *g, tamis_stats *out)
 struct plan {
   struct bloom_geometry geometry;
   const struct shape_range *range;
-  struct terms terms; /* of the range's shape */
+  struct terms terms; /* the terms of the range's shape */
 };
 
 double bloom_geometry_layout_begins(tamis_layout layout)
@@ -347,7 +346,7 @@ double bloom_geometry_layout_begins(tamis_layout layout)
                                                                           : ranges[n - 1].min_fpp;
 }
 
-/* The number of sections of a classic filter.  A key has two bits in each of them.  The filter is
+/* The number of sections of a classic filter.  A key has two bits in each section.  The filter is
  * smallest when half of all bits are set, and then the rate is 2^-(2 sections). */
 static unsigned classic_sections(double rate)
 {
@@ -358,7 +357,7 @@ double bloom_geometry_next_shape(tamis_layout layout, double rate)
 {
   const struct shape_range *ranges;
   unsigned n = ranges_of(layout, &ranges);
-  rate *= 1 + 0x1p-40; /* so that the begin of a range, rounded down, does not return itself */
+  rate *= 1 + 0x1p-40; /* so that the lower end of a range, rounded down, gives the next range */
   if (layout == TAMIS_LAYOUT_CLASSIC) {
     unsigned sections = classic_sections(rate);
     return sections > 1 ? real_exp(-(2.0 * sections - 1) * LN2) : 1;
@@ -368,8 +367,9 @@ double bloom_geometry_next_shape(tamis_layout layout, double rate)
   return n ? ranges[n - 1].min_fpp : 1;
 }
 
-/* All sections have as many keys and bits, and a key's hashes in them are independent.  So the rate
- * is a product of rates with one distribution, whose relative variances add up. */
+/* All sections have the same number of keys and bits, and a key's hashes in the sections are
+ * independent.  So the rate is a product of rates of the same distribution, and their relative
+ * variances add up. */
 static double rate_of_sections(const struct plan *plan, double lines, double *deviation)
 {
   const unsigned sections = plan->geometry.shape.sections;
@@ -382,7 +382,7 @@ static double rate_of_sections(const struct plan *plan, double lines, double *de
   return real_power(rate, sections);
 }
 
-/* The rate of a filter of so many lines, with all reserves. */
+/* The rate of a filter with so many lines, with all reserves. */
 static double rate_of_lines(struct plan *plan, double lines)
 {
   struct bloom_geometry *g = &plan->geometry;
@@ -405,13 +405,13 @@ static bool keeps_promise(struct plan *plan, double lines)
   return rate_of_lines(plan, lines) <= plan->geometry.fpp;
 }
 
-/* What the search for the fewest lines knows: a number that is too low, and one that is not. */
+/* The state of the search: a number of lines that breaks the promise, and one that keeps it. */
 struct known {
-  double breaks, rate_there; /* 0 lines: nothing is known */
+  double breaks, rate_there; /* the most lines known to break the promise, or 0; and their rate */
   double keeps, rate_kept;
 };
 
-/* Whether so many lines keep the promise.  If they break it, fewer lines do so, too. */
+/* Whether so many lines keep the promise.  If they break it, fewer lines break it, too. */
 static bool ask(struct plan *plan, struct known *known, double lines)
 {
   if (lines <= known->breaks || lines >= known->keeps)
@@ -424,8 +424,9 @@ static bool ask(struct plan *plan, struct known *known, double lines)
   return lines == known->keeps;
 }
 
-/* Asks about the number of lines that would just keep the promise if the rate were a power of that
- * number, as it nearly is; plus `above`.  Repeated questions approach the answer from below. */
+/* Asks about a number of lines near the answer, plus `above`.  The number would just keep the
+ * promise if the rate were a power of the number of lines, as it nearly is.  Repeated questions
+ * approach the answer from below. */
 static void ask_near_answer(struct plan *plan, struct known *known, double above)
 {
   if (known->breaks <= 0 || !(known->rate_there < INFINITY))
@@ -436,10 +437,10 @@ static void ask_near_answer(struct plan *plan, struct known *known, double above
   (void) ask(plan, known, floor(lines + above));
 }
 
-/* The smallest number of lines that keeps the promise, to 0.01 %.  The search begins at -log2 of
- * the rate bits for a key, as no filter takes fewer.  A question takes as long as hundreds of adds,
- * and an add waits for the plan of a layer.  So a few questions near the answer come first; most
- * steps of the search follow from them. */
+/* The smallest number of lines that keeps the promise, to 0.01 %. The search begins at -log2(rate)
+ * bits for each key, as no filter takes fewer.  A question takes as long as hundreds of adds, and
+ * the add that plans a layer waits for it.  So the search first asks a few questions near the
+ * answer; most steps of the bisection follow from these. */
 static double fewest_lines(struct plan *plan)
 {
   const struct bloom_geometry *g = &plan->geometry;
@@ -464,7 +465,7 @@ static double fewest_lines(struct plan *plan)
   return high;
 }
 
-/* A rate below the layout's lowest range gets that range's shape, and more lines. */
+/* Chooses the shape for the rate.  A rate below the lowest range gets the shape of that range. */
 static void choose_shape(struct plan *plan)
 {
   struct bloom_shape *shape = &plan->geometry.shape;
@@ -498,7 +499,7 @@ static int plan_any(tamis_layout layout, uint64_t capacity, double fpp, struct b
 }
 
 /* Whether a blocked filter would need at least half as many lines as this word layout.  With some
- * dozens of keys the answer alternates as the rate changes, as lines are whole. */
+ * dozens of keys the answer alternates as the rate changes, as the number of lines is whole. */
 static bool dense_enough(const struct bloom_geometry *g)
 {
   struct plan blocked;
@@ -512,7 +513,7 @@ static bool dense_enough(const struct bloom_geometry *g)
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out)
 {
-  /* Too many keys for any address space is reported first, whatever the rate. */
+  /* Too many keys for any address space are reported first, whatever the rate is. */
   if ((double) capacity * -real_log(fpp) >= max_lines * LINE_BITS)
     return TAMIS_EINVAL;
   if (fpp <= hash_collision_rate(capacity))
@@ -536,15 +537,15 @@ double bloom_geometry_share(unsigned layer)
   return 6 / (pi * pi * layer * layer);
 }
 
-/* How many keys a layer is planned for, so that it counts `capacity` of them at this rate.  A layer
- * does not count keys that it hides itself.  If the bits of a key are chosen for the rate, the rate
- * rises with about the power ln(1 / rate) of the keys; the formula has its average. */
+/* The number of keys that a layer is planned for, so that it counts `capacity` keys at this rate.
+ * It does not count keys that it hides.  If a key's bits are chosen for the rate, the rate rises
+ * with about the power ln(1 / rate) of the number of keys; the formula has the average rate. */
 static uint64_t keys_offered(uint64_t capacity, double rate)
 {
   return (uint64_t) round((double) capacity / (1 - rate / (1 - real_log(rate))));
 }
 
-/* Limits a word layout to twice the lines of the blocked layout. */
+/* Limits a filter of the word layout to twice the lines of the blocked layout. */
 static void limit_lines(struct bloom_geometry *g)
 {
   struct bloom_geometry blocked;
@@ -556,8 +557,8 @@ static void limit_lines(struct bloom_geometry *g)
   g->words = g->lines * LINE_WORDS;
 }
 
-/* Plans the first layer.  It refuses the rates that bloom_geometry_plan() refuses; the lower rate
- * of the layer itself is no reason. */
+/* Plans the first layer.  It refuses the rates that bloom_geometry_plan() refuses, but not because
+ * the layer's own rate is lower. */
 static int plan_first(tamis_layout layout, uint64_t capacity, double fpp, uint64_t keys,
                       double rate, struct bloom_geometry *out)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: the shape of a Bloom filter: how many bits a promise needs, and which bits belong to a
- * key.
+ * Layer 0: how many bits a Bloom filter needs for a promised rate, and which bits belong to a key.
  *
  * The bit array consists of 64-bit words, eight to a cache line ("line").  A key's bits are a short
  * sequence of probes, each a word and a mask:
@@ -13,21 +12,21 @@
  *             word is the one before, xor a small number: the key's spread plus a constant.  Keys
  *             that share one word therefore rarely share the next.
  *
- *             The bits of a key form one pattern, which is rotated by another number of bits in
+ *             The bits of a key form one pattern, which is rotated by a different number of bits in
  *             each word.  So a look-up rotates words instead of testing single bits: it rotates
- *             each word back, takes the AND of all, and tests the pattern in that once.
+ *             each word back, takes the AND of all words, and tests the pattern once in the result.
  *
  *             For low rates the array has several *sections*, and a key has such a line in each of
- *             them, by a further hash.  A filter of s sections at the rate p is s filters at the
- *             rate p^(1/s), and a key is found if all of these have it.
- *   classic   as blocked, with one word and two bits in each of many sections.
+ *             them, which a further hash chooses.  A filter of s sections at the rate p is s
+ *             filters at the rate p^(1/s), and a key is found if all of these filters have it.
+ *   classic   like blocked, with one word and two bits in each of many sections.
  *   word      one probe, in one word.
  *   marked    the word layout of a fixed filter.  The highest bit of a word belongs to no key: it
  *             is the word's mark (word_layout.h).  63 positions remain for keys.
  *   counting  the blocked layout with a counter of four bits in place of each bit: a line has 128
  *             positions, 16 in each word.  A mask has the lowest bits of the key's counters.
  *
- * All functions here are pure: values in, values out.
+ * All functions in this file are pure: they read and write nothing but their arguments.
  */
 #ifndef TAMIS_LIB_BLOOM_GEOMETRY_H
 #define TAMIS_LIB_BLOOM_GEOMETRY_H
@@ -41,39 +40,38 @@ enum { LINE_WORDS = 8, LINE_BITS = 512, LINE_BYTES = 64 };
 /* A classic filter has two bits in each section, and 64-bit hashes give no rate below 2^-64. */
 enum { BLOOM_MAX_SECTIONS = 32, BLOOM_MAX_PROBES = 5 };
 
-/* What TAMIS_LAYOUT_WORD becomes in a fixed filter; no value of the API. */
+/* The layout of a fixed filter with TAMIS_LAYOUT_WORD.  The API does not name it. */
 #define BLOOM_LAYOUT_MARKED ((tamis_layout) 3)
 
-/* The layout of the kind TAMIS_COUNTING_BLOOM; no value of the API. */
+/* The layout of the kind TAMIS_COUNTING_BLOOM.  The API does not name it. */
 #define BLOOM_LAYOUT_COUNTING ((tamis_layout) 4)
 
-/* Marked layout: how many positions of a word keys use, and the bit that they do not use. */
+/* In the marked layout, keys use so many positions of a word, and do not use the bit WORD_MARK. */
 enum { MARKED_POSITIONS = 63 };
 #define WORD_MARK (UINT64_C(1) << MARKED_POSITIONS)
 
-/* How a key's bits lie. */
+/* How the bits of a key are spread over the array. */
 struct bloom_shape {
   tamis_layout layout;
-  unsigned probes; /* in each section */
+  unsigned probes; /* the probes in each section */
   unsigned bits_per_probe;
-  unsigned sections; /* 1, except in the blocked and the classic layout */
+  unsigned sections; /* 1 in all layouts except the blocked and the classic one */
 };
 
-/* All shapes that a plan may choose for the blocked layout with one section: probes,
- * bits_per_probe. */
+/* SHAPE(probes, bits_per_probe) for all shapes of the blocked layout with one section. */
 #define BLOOM_BLOCKED_SHAPES(SHAPE) \
   SHAPE(1, 1) SHAPE(1, 2) SHAPE(1, 3) SHAPE(2, 2) SHAPE(2, 3) SHAPE(3, 3) SHAPE(4, 3)
 
-/* The shape of each section where there are several: in the blocked layout, which has at most five
- * sections, and in the classic layout. */
+/* The shape of each section in a filter that may have several: in the blocked layout, which has at
+ * most five sections, and in the classic layout. */
 enum { SECTION_PROBES = 3, SECTION_BITS = 3, MAX_BLOCKED_SECTIONS = 5 };
 enum { CLASSIC_PROBES = 1, CLASSIC_BITS = 2 };
 
-/* All shapes for the counting layout. */
+/* SHAPE(probes, bits_per_probe) for all shapes of the counting layout. */
 #define BLOOM_COUNTING_SHAPES(SHAPE) \
   SHAPE(1, 1) SHAPE(1, 2) SHAPE(2, 2) SHAPE(3, 2) SHAPE(4, 2) SHAPE(5, 2)
 
-/* The same for the word and the marked layout, which have one probe: bits_per_probe. */
+/* SHAPE(bits_per_probe) for all shapes of the word and the marked layout, which have one probe. */
 #define BLOOM_WORD_SHAPES(SHAPE) SHAPE(1) SHAPE(2) SHAPE(3) SHAPE(4) SHAPE(5) SHAPE(6) SHAPE(7)
 
 struct bloom_geometry {
@@ -81,40 +79,40 @@ struct bloom_geometry {
   uint64_t lines;
   uint64_t capacity;
   double fpp;
-  uint64_t words; /* in all lines */
-  /* Of a fixed filter: see bloom_geometry_most_keys(). */
+  uint64_t words; /* the words of all lines */
+  /* The limit of a fixed filter: bloom_geometry_most_keys(). */
   uint64_t most_keys;
 };
 
-/* Plans the smallest filter that keeps `fpp` with `capacity` keys in it.
+/* Plans the smallest filter that keeps `fpp` with `capacity` keys.
  *   Errors  TAMIS_EINVAL: no address space holds it; TAMIS_EUNSUPPORTED: 64-bit hashes cannot give
  *           that rate, or the word layout would take more than twice the bits of the blocked one,
  *           or the counting layout is not planned for it */
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out);
 
-/* A growable filter consists of layers, which are filters of their own (layers.c).  The share of
- * its rate that each layer may take: 6 / (pi i)^2 for layer i = 1, 2, ...  They add up to 1. */
+/* A growable filter consists of layers, which are filters of their own (layers.c).  Returns the
+ * share of the filter's rate that layer i = 1, 2, ... may take: 6 / (pi i)^2.  They add up to 1. */
 double bloom_geometry_share(unsigned layer);
 
-/* Plans a layer that counts `capacity` keys, of a filter that keeps `fpp`.  The later layers of the
- * word layout are blocked, as they have low rates.
- *   Errors  as bloom_geometry_plan, which for a first layer judges the filter's whole rate.
- *           In the word layout, a first layer may get fewer bits than its share needs, and then
- *           uses up its share with fewer keys.  Where 64-bit hashes cannot give the share, it is
- *           planned for the whole rate */
+/* Plans a layer that counts `capacity` keys, of a filter that keeps `fpp`.  In the word layout,
+ * further layers are blocked, because they have low rates.
+ *   Errors  as bloom_geometry_plan(), which judges the filter's whole rate if the layer is the
+ *           first.  In the word layout, a first layer may get fewer bits than its share needs, and
+ *           then uses up its share with fewer keys.  If 64-bit hashes cannot give the share, the
+ *           layer is planned for the whole rate */
 int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
                               struct bloom_geometry *out);
 
-/* Above this rate a first layer is planned for its share, and at lower rates for the whole rate.
- * So it takes more bytes above it than somewhat below.  (Exact to a millionth, as the layer is
- * planned for a few more keys.) */
+/* For a filter above this rate, the first layer is planned for its share; at lower rates, for the
+ * whole rate.  So the layer takes more bytes just above this rate than just below it.  (Exact to a
+ * millionth, as the layer is planned for a few more keys.) */
 static inline double bloom_geometry_shared_above(uint64_t capacity)
 {
   return hash_collision_rate(capacity) / bloom_geometry_share(1);
 }
 
-/* The lowest rate that the layout is made for; 0 in the blocked and the classic layout. */
+/* The lowest rate that the layout is made for; 0 for the blocked and the classic layout. */
 double bloom_geometry_layout_begins(tamis_layout layout);
 
 /* Each range of rates has one shape.  Returns the lowest rate above `rate` at which a range begins,
@@ -125,20 +123,20 @@ double bloom_geometry_next_shape(tamis_layout layout, double rate);
 double bloom_geometry_rate(const struct bloom_geometry *g, double keys);
 double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys);
 
-/* The number of distinct keys that set `bits_set` bits: the inverse of the above. */
+/* The inverse of bloom_geometry_bits_set(): how many distinct keys set so many bits. */
 double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set);
 
-/* Fills in the figures that follow from out->bits_set. */
+/* Computes the figures that follow from out->bits_set. */
 void bloom_geometry_estimate(const struct bloom_geometry *g, tamis_stats *out);
 
-/* The bits of a position in a word: one, or those of a counter. */
+/* A position of a word has one bit or, in the counting layout, a counter of four. */
 enum { COUNTER_BITS = 4 };
 FORCE_INLINE unsigned bloom_shape_width(struct bloom_shape shape)
 {
   return shape.layout == BLOOM_LAYOUT_COUNTING ? COUNTER_BITS : 1;
 }
 
-/* The positions of a word that are set, each as its lowest bit. */
+/* Returns the lowest bit of each position that is set in a word. */
 FORCE_INLINE uint64_t bloom_positions_set(uint64_t bits, tamis_layout layout)
 {
   if (layout != BLOOM_LAYOUT_COUNTING)
@@ -147,20 +145,20 @@ FORCE_INLINE uint64_t bloom_positions_set(uint64_t bits, tamis_layout layout)
   return (bits | bits >> 2) & UINT64_C(0x1111111111111111);
 }
 
-/* The positions of the whole filter: bits or, in the counting layout, counters. */
+/* The number of positions in the whole filter: bits or, in the counting layout, counters. */
 static inline uint64_t bloom_geometry_bits(const struct bloom_geometry *g)
 {
   return g->lines * (LINE_BITS / bloom_shape_width(g->shape));
 }
 
-/* The bits of a word that keys use. */
+/* The bits of a word that keys may use. */
 static inline uint64_t bloom_key_bits(tamis_layout layout)
 {
   return layout == BLOOM_LAYOUT_MARKED ? ~WORD_MARK : UINT64_MAX;
 }
 
-/* How many of all `words` each section has.  If a key has several words in a section, sections
- * begin and end at a line. */
+/* The number of words in each section of a filter of `words` words.  If a key has several words in
+ * a section, sections begin and end at a line. */
 FORCE_INLINE uint64_t bloom_section_words(struct bloom_shape shape, uint64_t words)
 {
   if (shape.sections == 1)
@@ -182,7 +180,7 @@ FORCE_INLINE bool bloom_shape_is_word(struct bloom_shape shape)
   return shape.layout == TAMIS_LAYOUT_WORD || shape.layout == BLOOM_LAYOUT_MARKED;
 }
 
-/* The layout that the options name. */
+/* The layout by its name in the API. */
 static inline tamis_layout bloom_geometry_public_layout(const struct bloom_geometry *g)
 {
   return bloom_shape_is_word(g->shape)             ? TAMIS_LAYOUT_WORD
@@ -209,39 +207,40 @@ FORCE_INLINE uint64_t hash_to_range(uint64_t hash, uint64_t n)
 
 /* A key's probe sequence.
  *
- *   blocked   The first word comes from the top of hash * multiplier, the rest from the mixed hash
- *             itself: from the lowest bit up 6 bits for each rotation, from bit 30 up 5 bits for
- *             each distance in the pattern, and the highest 2 bits for the spread.
- *   counting  As blocked, with a quarter of the rotations and distances: the lowest bits of those
- *             numbers, times the four bits of a counter.
- *   sections  In each further section the mixed hash is hash_spread() of the one before.
- *   word      The word comes from the top of hash * multiplier, as the blocked layout's first one
- *             does.  The positions are sums of 6 bits each, from the lowest bit up: a rotation
- *             moves all bits drawn so far, which takes fewer instructions than a shift for each
- *             bit, and leaves them independent.
- *   marked    As word.  If a position is the mark's, the mixed hash scaled to the 63 bits of keys
+ *   blocked   The top bits of hash * multiplier choose the first word.  The mixed hash itself gives
+ *             everything else: 6 bits for each rotation, from the lowest bit up; 5 bits for each
+ *             distance in the pattern, from bit 30 up; and the highest 2 bits for the spread.
+ *   counting  Like blocked, but rotations and distances are multiples of four, the bits of a
+ *             counter.  So a rotation and a distance use two bits fewer of the hash.
+ *   sections  In each further section, the mixed hash is hash_spread() of the section before.
+ *   word      The top bits of hash * multiplier choose the word, as in the blocked layout.  The
+ *             positions are sums of 6 bits each, from the lowest bit up: a rotation moves all bits
+ *             drawn so far, which takes fewer instructions than a shift for each bit, and leaves
+ *             them independent.
+ *   marked    Like word.  If a position is the mark's, the mixed hash scaled to 63 positions
  *             replaces it.
- * Source: as in RocksDB's FastLocalBloom, with other multipliers. */
+ * Source: RocksDB's FastLocalBloom, which has other multipliers. */
 struct bloom_probes {
-  uint64_t hash;      /* in this section */
-  uint64_t rotations; /* those of its bits that are left for rotations */
+  uint64_t hash;      /* the mixed hash of this section */
+  uint64_t rotations; /* the bits of the hash that are left for further rotations */
   uint64_t pattern;
-  uint64_t word;   /* the next one */
+  uint64_t word;   /* the next word of the key, counted from the start of the section */
   uint64_t spread; /* 0 to 3 */
-  unsigned next;   /* the number of the next probe */
-  uint64_t begin;  /* the index of the first word of this section */
+  unsigned next;   /* the number of the next probe in the section */
+  uint64_t begin;  /* the index of the section's first word */
 };
 
 struct bloom_probe {
   uint64_t word;     /* the index in the bit array */
-  unsigned rotation; /* to the left */
+  unsigned rotation; /* the bits to rotate to the left */
   uint64_t mask;     /* the rotated pattern */
 };
 
 enum { ROTATION_BITS = 6, DISTANCE_BITS = 5, DISTANCES_FROM_BIT = 30, SPREAD_FROM_BIT = 62 };
 
-/* What is added to the spread at each step from a word to the next.  These lead to different words
- * with every spread, and gave low rates with all shapes (docs/internals/bloom.md). */
+/* The constant that each step from a word to the next adds to the spread.  With these constants,
+ * the words of a key differ for every spread, and simulated rates were low for all shapes
+ * (docs/internals/bloom.md). */
 static const unsigned char bloom_steps[] = {2, 3, 4, 2};
 
 FORCE_INLINE uint64_t rotate_left(uint64_t x, unsigned by)
@@ -254,17 +253,17 @@ FORCE_INLINE uint64_t rotate_right(uint64_t x, unsigned by)
   return x >> by % 64 | x << -by % 64;
 }
 
-/* The first bit of a pattern is bit 32.  The second one is any of the 32 bits below, which allows
- * each distance of two bits of a word in one direction, and the third one is any odd bit above.  So
- * the bits of a pattern differ.  (Counting: the first counter is that at bit 32, and the second one
- * any of the 8 below.  There is no third one.) */
+/* The first bit of a pattern is bit 32.  The second bit is any of the 32 bits below, which allows
+ * each distance of two bits of a word in one direction.  The third bit is any odd bit above.  So
+ * the bits of a pattern differ.  (In the counting layout, the first counter is at bit 32, the
+ * second is any of the 8 below, and there is no third.) */
 FORCE_INLINE unsigned second_bit(uint64_t hash, struct bloom_shape shape)
 {
   const unsigned width = bloom_shape_width(shape);
   return (unsigned) (hash >> DISTANCES_FROM_BIT) % (32 / width) * width;
 }
 
-FORCE_INLINE unsigned third_bit(uint64_t hash) /* less 32 */
+FORCE_INLINE unsigned third_bit(uint64_t hash) /* the bit's number, minus 32 */
 {
   return (unsigned) (hash >> (DISTANCES_FROM_BIT + DISTANCE_BITS) | 1) % 32;
 }
@@ -279,9 +278,9 @@ FORCE_INLINE uint64_t bloom_pattern(uint64_t hash, struct bloom_shape shape)
   return pattern;
 }
 
-/* Not for the word layouts.  Bit 0 of the result says whether `bits` has all bits of the pattern;
- * the other bits are meaningless.  This is less work than to make the pattern: shifts of 32 bits
- * need no masks. */
+/* Bit 0 of the result says whether `bits` has all bits of the pattern; the other bits are
+ * meaningless.  Shifts of 32 bits need no masks, so this takes less work than to make the pattern.
+ * The word layouts have no patterns. */
 FORCE_INLINE uint32_t bloom_pattern_matches(uint64_t bits, uint64_t hash, struct bloom_shape shape)
 {
   uint32_t low = (uint32_t) bits, high = (uint32_t) (bits >> 32), all = high;
@@ -292,7 +291,7 @@ FORCE_INLINE uint32_t bloom_pattern_matches(uint64_t bits, uint64_t hash, struct
   return all;
 }
 
-/* The bits of a key in the word and the marked layout. */
+/* The mask of a key in the word and the marked layout. */
 FORCE_INLINE uint64_t bloom_word_mask(uint64_t hash, struct bloom_shape shape)
 {
   uint64_t mask = 0, rotations = hash;
@@ -306,7 +305,7 @@ FORCE_INLINE uint64_t bloom_word_mask(uint64_t hash, struct bloom_shape shape)
   return mask;
 }
 
-/* The word of the first probe in a section of so many words. */
+/* The index of the key's first word in a section of `section_words` words. */
 FORCE_INLINE uint64_t bloom_first_word(uint64_t section_words, uint64_t hash)
 {
   return hash_to_range(hash * HASH_MULTIPLIER, section_words);
@@ -330,7 +329,7 @@ FORCE_INLINE struct bloom_probes bloom_probes_begin(uint64_t section_words, uint
   return bloom_probes_from(bloom_first_word(section_words, hash), hash, shape);
 }
 
-/* The next probe of the section. */
+/* Returns the next probe of the section. */
 FORCE_INLINE struct bloom_probe bloom_probes_next(struct bloom_probes *probes,
                                                   struct bloom_shape shape)
 {
@@ -346,7 +345,7 @@ FORCE_INLINE struct bloom_probe bloom_probes_next(struct bloom_probes *probes,
   return probe;
 }
 
-/* Goes on to the next section, after the last probe of one. */
+/* Goes on to the next section, after the last probe of a section. */
 FORCE_INLINE void bloom_probes_next_section(uint64_t section_words, struct bloom_probes *probes,
                                             struct bloom_shape shape)
 {

@@ -10,18 +10,18 @@
  *       └ newest ─────────────────────────────────┘
  *
  * Each layer is a Bloom filter of its own, with the seed of the first one.  New keys go to the
- * newest layer.  When that has counted as many keys as it was planned for, a further layer is
- * opened, which has room for as many keys as all layers before it.  Look-ups search all layers.  A
+ * newest layer.  When it has counted as many keys as it was planned for, the filter opens a further
+ * layer, which has room for as many keys as all layers before it.  Look-ups search all layers.  A
  * layer that has been opened stays until the filter is destroyed, so nothing needs to be reclaimed.
  *
  * [E] The rate.  A key that is in no layer is found with at most the sum of the layers' rates.
  *     Layer i is planned for 6 / (pi i)^2 of fpp, and these parts add up to 1, however many layers
  *     there are.  A layer keeps its part while it has no more keys than planned:
  *
- *     - Keys that a layer hides itself are not counted, and set no bits.  But the counted keys are
- *       those that the layer did not hide, and these set more bits than others: as many as all keys
- *       that were offered to the layer.  The layer is planned for all of them (keys_offered() in
- *       geometry.c).
+ *     - A key that a layer hides by a false positive is not counted, and sets no bits.  But the
+ *       counted keys, which the layer did not hide, set more bits than other keys: as many as all
+ *       keys that were offered to the layer.  The layer is planned for all offered keys
+ *       (keys_offered() in geometry.c).
  *     - An add sums the counters with every 64th key that it counts in a shard, or more rarely, and
  *       near the end of the layer with every key (capacity.h).  So at most one key of each thread
  *       comes too late: the thread has checked before another thread's key took the last room.  The
@@ -30,21 +30,21 @@
  *     Source: Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom filters", Inf. Process.
  *     Lett. 101 (2007), with rates that fall by a constant factor
  *
- * A filter of one layer costs nothing more: its operations know that layer only.  The thread that
+ * A filter of one layer has no extra costs: its operations know only that layer.  The thread that
  * opens the second layer replaces them, once, by the operations of this file.  Calls that have read
- * the old operations may still run.  Why that is right, by the letters of operations.c:
+ * the old operations may still run.  Why this is correct, by the letters of operations.c:
  *
- * [A] No false negative.  An old look-up searches the first layer only.  It read the operations
+ * [A] No false negative.  An old look-up searches only the first layer.  It read the operations
  *     before they were replaced, and the second layer is published after that.  So all keys in the
  *     second layer were added after the look-up began, and the look-up takes effect before these
- *     adds.  An old add sets its key's bits in the first layer, where all look-ups search, or finds
- *     that layer full, and goes on as a new add does.  A new look-up reads `newest`, and searches
- *     that layer and all before it.
+ *     adds.  An old add sets its key's bits in the first layer, which all look-ups search; or it
+ *     finds that layer full, and goes on like a new add.  A new look-up reads `newest`, and
+ *     searches that layer and all before it.
  *
  * [B] One winner, by the *late rule*.  A unique add reads the number n of layers (`newest`),
  *     searches them all, and fills its gaps in layer n.  If its OR has set no bit in the last gap,
- *     the key is present, whatever the number is by now.  If it has set one, the call reads the
- *     number again:
+ *     the key is present, whatever the number is by now.  If the OR has set a bit there, the call
+ *     reads the number again:
  *
  *        still n     the call has won
  *        more        the call is *late*.  It searches only the layers above n, since in layer n it
@@ -52,20 +52,20 @@
  *                    the newest layer, even if that is full, and decides in the same way there.
  *                    So a late call needs no room and no memory
  *
- *     (A call that has found no room has set nothing, and begins anew.  An old unique add is one
- *     that knows a single layer.)
+ *     (A call that found no room has set nothing, and begins again.  An old call has n = 1.)
  *
- *     Not two.  Let V win in layer v and W in layer w.  v = w: only one has set a bit in its last
- *     gap there (operations.c).  v < w: V read the number v after its last OR.  So in the single
- *     order of all sequentially consistent accesses, that OR comes before the publication of layer
- *     v + 1.  Consider the read by which W first knew of more than v layers.  If W had filled gaps
- *     in layer v before, it would have set a bit in its last gap there, or be done; but V set that
- *     bit.  If W had not, it searched layer v after that publication, and found the key.
+ *     Not two.  Let V win in layer v and W in layer w.  If v = w: only one of them has set a bit in
+ *     its last gap there (operations.c).  If v < w: V read the number v after its last OR.  So in
+ *     the single order of all sequentially consistent accesses, that OR comes before the
+ *     publication of layer v + 1.  Consider the read by which W first knew of more than v layers.
+ *     If W had filled gaps in layer v before this read, it would have set a bit in its last gap
+ *     there, or have ended; but V set that bit.  Otherwise W searched layer v after that
+ *     publication, and found the key.
  *
  *     Not none.  Let n be the last layer in which unique adds of the key have set bits.  If no
- *     other key interferes, one of them has set a bit in its last gap there (operations.c).  It did
- *     not go on to a later layer: there it would have found the key, or set bits.  So it has won,
- *     or has been refused for good: [C].
+ *     other key interferes, one of them has set a bit in its last gap there (operations.c).  This
+ *     call did not go on to a later layer: there it would have found the key, or set bits.  So it
+ *     has won, or has been refused for good ([C]).
  *
  *     All take effect in one order.  As soon as a call has found the key, the key is complete in
  *     some layer, and stays so.  Every call that begins after that finds it.  So the winner was
@@ -74,41 +74,42 @@
  *     in an older layer, which the winner has already searched.  A call that finds these bits
  *     synchronizes with that add, and not with the winner.
  *
- *     Plain adds need not be late.  If a plain add completes its key in a layer that another layer
- *     follows, look-ups find it there.  A unique add that wins in a later layer has searched that
- *     layer before, and so began before the plain add was done.
+ *     Plain adds need no late rule.  If a plain add completes its key in a layer that another layer
+ *     follows, look-ups find the key there.  A unique add that wins in a later layer has searched
+ *     that layer before, and so began before the plain add was done.
  *
  * [C] All or nothing.  An add that finds no room sets no bit before there is a further layer.
  *     TAMIS_EFULL is final: a key has either a winner, or unique adds that are refused.  Whether a
  *     layer can be opened depends only on what does not change: the sizes of the layers before it,
- *     the rate, max_bytes and the number of processors.  (A process that changes its affinity just
- *     when a filter comes to its max_bytes may see a winner beside a refusal.)  A fixed filter has
- *     no second layer.  When the newest layer is full and no other can follow, it becomes LAST, for
- *     good.
+ *     the rate, max_bytes and the number of processors.  (A process that changes its CPU affinity
+ *     just when a filter reaches its max_bytes may see one unique add win and another refused.)  A
+ *     fixed filter has no second layer.  When the newest layer is full and no other can follow, it
+ *     becomes LAST and stays LAST.
  *
  *     A call W may have found room earlier, and complete the key in the newest layer while a call R
  *     is about to be refused.  So R searches the key once more after it has read, or written, LAST;
  *     and W reads LAST after its last OR.  In the single order of all sequentially consistent
  *     accesses, either W's OR comes before R's search, which finds the key, so R returns
- *     TAMIS_PRESENT; or W reads LAST, and is refused as well.  (While there is one layer, W looks
- *     at `newest` only.  So before its search, R sets `newest` to the first layer itself.)
+ *     TAMIS_PRESENT; or W reads LAST, and is refused as well.  (While there is one layer, W reads
+ *     only `newest`.  So before its search, R sets `newest` to the first layer itself.)
  *
- *     The bits of W stay, as other keys may share them by now: W's key is not in, but has become a
- *     false positive.  This can happen only to a call that found room before the first refusal, so
- *     to one key of each thread at most.
+ *     The bits of W stay, as other keys may share them by now: W's key was not added, but has
+ *     become a false positive.  This happens only to a call that found room before the first
+ *     refusal: to at most one key of each thread.
  *
- *     So if all callers hand a key that one filter refuses to a next one, the key has one winner in
- *     all these filters: where a unique add of it was refused, no other one has won.
+ *     So if all callers give each key that one filter refuses to a next filter, the key has one
+ *     winner in all filters: where a unique add was refused, no other unique add of the key has
+ *     won.
  *
  * [D] No call takes a lock.  A thread that needs a further layer creates it, and publishes it by a
  *     compare-and-swap.  At most two threads create one at a time, so one copy may be thrown away;
  *     a third thread yields until one of them is done.  If max_bytes has no room for two copies, at
  *     most one thread creates the layer, and waits for a thread that still has a copy to throw
- *     away.  A union that needs several layers creates them alone.  It publishes all by one
- *     compare-and-swap, or none.  Look-ups and adds of present keys do not wait.
+ *     away.  While a union creates several layers, no other thread creates any.  It publishes all
+ *     by one compare-and-swap, or none.  Look-ups and adds of present keys do not wait.
  *
- * Counting.  Each layer counts its keys as a filter does.  A key that several threads add while a
- * layer is opened may be added to both layers, and counted in both.
+ * Counting.  Each layer counts its keys like a filter of its own.  A key that several threads add
+ * while a layer is opened may be added to both layers, and counted in both.
  */
 #include "bloom/layers.h"
 
@@ -128,7 +129,7 @@ enum { MOST_OPENERS = 2 };
 
 /* ORDER operations.swap (seq_cst)
  *   pairs with     operations.load, which has the argument
- *   checked by     mutants/operations_never_swapped (that there is a swap) */
+ *   checked by     mutants/operations_never_swapped (only that they are swapped) */
 static void use_layers(struct bloom *first)
 {
   atomic_store_explicit(&first->head.operations, &tamis__bloom_layered, memory_order_seq_cst);
@@ -152,8 +153,8 @@ int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
              : bloom_geometry_plan_layer(layout, number + 1, capacity, fpp, out);
 }
 
-/* tamis__layers_plan_after(), with a memo.  If there is no memory for the layer, each further key
- * without room asks again, and a plan takes thousands of times as long as an add. */
+/* Calls tamis__layers_plan_after(), with a memo.  If there is no memory for a layer, the add of
+ * each further key plans the layer again, and a plan takes thousands of times as long as an add. */
 static int plan_next(const struct bloom *first, unsigned number,
                      const struct bloom_geometry *before, struct bloom_geometry *out)
 {
@@ -184,8 +185,8 @@ bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *oth
   return true;
 }
 
-/* Plans the layer after `full`, and says how many threads may create it at a time.  Returns
- * TAMIS_OK or TAMIS_EFULL. */
+/* Plans the layer after `full`.  Sets *openers to the number of threads that may create it at a
+ * time.  Returns TAMIS_OK or TAMIS_EFULL. */
 static int plan_layer(const struct bloom *first, struct bloom *full, struct bloom_plan *plan,
                       unsigned *openers)
 {
@@ -204,13 +205,13 @@ static int plan_layer(const struct bloom *first, struct bloom *full, struct bloo
   uint64_t used = bytes_of_layers(full),
            bytes = plan->geometry.lines * LINE_BYTES + tamis__bloom_bytes_beside(plan);
   /* The other opener may hold a copy of this layer, or of an earlier one that it created too late.
-   * Such a layer is not larger: each later one has twice as many keys or more, and a lower rate. */
+   * An earlier layer is not larger, as each layer has at least as many keys as the one before. */
   if (used + 2 * bytes > max_bytes)
     *openers = 1;
   return used + bytes > max_bytes ? TAMIS_EFULL : TAMIS_OK;
 }
 
-/* With how many keys, at most its capacity, a layer reaches this rate. */
+/* The most keys, up to the capacity, with which a layer stays within this rate. */
 static double keys_at(const struct bloom_geometry *g, double rate)
 {
   double low = 0, high = (double) g->capacity;
@@ -254,10 +255,10 @@ void tamis__layers_limit_first(struct bloom *first)
   (void) tamis__bloom_watch(first);
 }
 
-/* Puts a layer after `full`, unless a layer follows already.
+/* Appends a layer to `full`, unless another layer follows already.
  * ORDER layer.append (seq_cst)
  *   pairs with     layer.load, which has the argument
- *   checked by     mutants/layer_published_early (that it comes last) */
+ *   checked by     mutants/layer_published_early (only that this comes last) */
 static bool append(struct bloom *first, struct bloom *full, struct bloom *layer)
 {
   struct bloom *newest = full == first ? NULL : full;
@@ -284,8 +285,8 @@ static void destroy_layers_after(const struct bloom *full, struct bloom *newest)
   }
 }
 
-/* Creates the planned layer and further ones up to the layer `number`, or none.  No other thread
- * has them yet. */
+/* Creates the planned layer and further layers, up to the layer `number`; or creates none.  No
+ * other thread has these layers yet. */
 static int create_layers(const struct bloom *first, const struct bloom_plan *plan, unsigned number,
                          struct bloom *full, struct bloom **newest)
 {
@@ -327,15 +328,15 @@ static int append_layers(struct bloom *first, struct bloom *full, const struct b
   return TAMIS_OK;
 }
 
-/* Admits a thread, or a union with `own` = 2, if at most `most` openers are then at work.  A thread
- * that has to wait does not add itself: a byte has no room for all that wait.  Unlike a load, a
- * compare-and-swap always sees the current number.
+/* Admits a thread (`own` = 1), or a union that counts as two, if at most `most` openers are then at
+ * work.  Waiting threads do not count themselves, as a byte cannot count all of them.  Unlike a
+ * load, a compare-and-swap always sees the current number.
  * ORDER openers.begin (acq_rel)
  *   pairs with     openers.end, and openers.begin of another thread
- *   makes visible  that a layer follows `full`, to a thread that planned one before there was one,
- *                  and now creates none
- *   if weakened    the thread might create a layer beside the only opener of a later layer, and
- *                  both together take more than max_bytes
+ *   makes visible  to a thread that planned a layer after `full`: that another thread has appended
+ *                  one meanwhile, so the thread creates none
+ *   if weakened    the thread might create its layer while the only opener of a later layer creates
+ *                  that, and both together take more than max_bytes
  *   checked by     compat.arm64 */
 static bool begin_opening(struct bloom *first, unsigned most, unsigned own)
 {
@@ -350,9 +351,9 @@ static bool begin_opening(struct bloom *first, unsigned most, unsigned own)
 
 /* ORDER openers.end (release)
  *   pairs with     openers.begin
- *   makes visible  to the next opener, that a layer has been appended, or thrown away
- *   if weakened    a thread that waited may miss that layer, and create a second one where
- *                  max_bytes has room for one only
+ *   makes visible  to the next opener: that a layer has been appended or thrown away
+ *   if weakened    a thread that waited may miss that layer, and create a second one although
+ *                  max_bytes has room for only one
  *   checked by     compat.arm64 */
 static void end_opening(struct bloom *first, unsigned own)
 {
@@ -372,11 +373,11 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
   }
   int result = first->limited ? TAMIS_EFULL : plan_layer(first, full, &plan, &openers);
   if (result != TAMIS_OK) {
-    if (!number) /* it is full */
+    if (!number) /* without a number, `full` is full */
       raise_fullness(full, LAST);
     return result;
   }
-  if (number > full->number + 1U) /* no other opener knows the bytes of several layers */
+  if (number > full->number + 1U) /* no other opener allows for the bytes of several layers */
     openers = own = MOST_OPENERS;
   while (!begin_opening(first, openers, own)) {
     if (newest_layer(first) != full)
@@ -391,13 +392,13 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
 
 /* ---- single keys ---- */
 
-/* The calls of any layer. */
+/* Returns the calls of the first layer or of a further one. */
 static const struct bloom_calls *calls_of(const struct bloom *first, const struct bloom *layer)
 {
   return layer == first ? bloom_calls_of(first) : const_bloom_long_of(layer)->calls;
 }
 
-/* Searches n layers; one call searches all neighbouring layers of one shape. */
+/* Searches n layers.  One call searches all neighbouring rows that are alike. */
 static bool find_in_rows(const struct bloom_row *rows, unsigned n, uint64_t mixed)
 {
   for (unsigned alike; n; rows += alike, n -= alike) {
@@ -408,7 +409,7 @@ static bool find_in_rows(const struct bloom_row *rows, unsigned n, uint64_t mixe
   return false;
 }
 
-/* Searches a layer and all before it, from the newest on: most keys are in the newest layers. */
+/* Searches a layer and all before it, from the newest on, as most keys are in the newest layers. */
 static bool find(const struct bloom *first, const struct bloom *layer, uint64_t mixed)
 {
   if (layer != first)
@@ -438,27 +439,26 @@ static int add(struct bloom *first, uint64_t mixed)
   }
 }
 
-/* Searches `layer` and those before it, down to the one after `completed`. */
+/* Searches `layer` and the layers before it, down to the layer that follows `completed`. */
 static bool find_after(const struct bloom *completed, const struct bloom *layer, uint64_t mixed)
 {
   assert(layer->number > completed->number);
   return find_in_rows(const_bloom_long_of(layer)->rows, layer->number - completed->number, mixed);
 }
 
-/* Before a unique add is refused for good: whether another call, which had found room, has
- * completed the key meanwhile.  See [C]. */
+/* Called before a unique add is refused for good.  Whether another call, which had found room
+ * before, has completed the key by now ([C]). */
 static bool is_in_by_now(struct bloom *first, uint64_t mixed)
 {
   struct bloom *none = NULL;
   HOOK(bloom_layers_ended);
-  if (is_alone(first)) /* as layer.append */
+  if (is_alone(first)) /* ORDER layer.append explains the memory order */
     atomic_compare_exchange_strong_explicit(&first->newest, &none, first, memory_order_seq_cst,
                                             memory_order_seq_cst);
   return find(first, newest_layer(first), mixed);
 }
 
-/* `completed`: the last layer in which this call has set a bit in the last gap of the key, or NULL.
- * See [B]. */
+/* `completed` is NULL, or the last layer in whose last gap this call has set a bit ([B]). */
 static int add_unique(struct bloom *first, uint64_t mixed, const struct bloom *completed)
 {
   for (;;) {
@@ -523,8 +523,8 @@ int tamis__layers_settle(struct bloom *first, uint64_t hash)
 
 /* ---- batches ---- */
 
-/* Searches the layers one after the other for the keys that are still missing.  The batch of each
- * layer fetches its memory ahead.  Returns how many keys were found. */
+/* Searches the layers one after the other for the keys that are still missing.  Each layer's own
+ * batch function prefetches its memory.  Returns how many keys were found. */
 static size_t find_group(const struct bloom *layer, const uint64_t *hashes, size_t n, bool *found)
 {
   uint64_t left[FILTER_GROUP];
@@ -563,7 +563,7 @@ size_t tamis__layered_contains_many(const tamis_filter *f, const uint64_t *hashe
   return hits;
 }
 
-/* A batch may contain a key twice, so each missing key is searched once more before it is added. */
+/* A batch may contain a key twice, so the add searches each missing key once more. */
 static void layered_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
 {
   bool found[FILTER_GROUP];

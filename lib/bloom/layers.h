@@ -7,30 +7,31 @@
 
 #include "bloom/bloom.h"
 
-/* Members of struct filter_operations, for filters that may need or have further layers. */
+/* Members of struct filter_operations, for filters that have several layers or may need them. */
 bool tamis__layered_contains(const tamis_filter *f, uint64_t hash);
 size_t tamis__layered_contains_many(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                     bool *found);
 int tamis__layered_add(tamis_filter *f, uint64_t hash);
 int tamis__layered_add_unique(tamis_filter *f, uint64_t hash);
 
-/* For a unique add that has completed its key in the first layer, and has then found `newest` set.
- * Returns what the add returns. */
+/* Ends a unique add that has completed its key in the first layer and then found `newest` set.
+ * Returns the result of the add. */
 int tamis__layers_settle(struct bloom *first, uint64_t hash);
 
-/* Opens a layer after `full`, unless a layer follows already.  With a `number`, `full` need not be
- * full, and the call opens all layers up to that number, or none.
- *   Errors  TAMIS_EFULL: max_bytes, or 64-bit hashes cannot give the rate; final.  TAMIS_ENOMEM */
+/* Opens a layer after `full`, unless a layer follows already.  If `number` is not 0, `full` need
+ * not be full, and the call opens all layers up to that number, or none.
+ *   Errors  TAMIS_EFULL: max_bytes or 64-bit hashes allow no layer, which is final; TAMIS_ENOMEM */
 int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number);
 
-/* Plans the layer after one of this number and geometry.  TAMIS_EUNSUPPORTED: none can follow. */
+/* Plans the layer that follows layer `number`, whose geometry is `before`.  Returns
+ * TAMIS_EUNSUPPORTED if no layer can follow. */
 int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
                              const struct bloom_geometry *before, struct bloom_geometry *out);
 
-/* Whether the layers that will come after `newest` fit together with others[], up to the n-th. */
+/* Whether the layers that will follow `newest`, up to layer n, fit together with others[]. */
 bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *others, unsigned n);
 
-/* Puts a layer after the newest one of a filter that no other thread has yet. */
+/* Appends a layer to a filter that no other thread has yet. */
 void tamis__layers_append(struct bloom *first, struct bloom *layer);
 
 #endif

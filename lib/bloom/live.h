@@ -10,52 +10,53 @@
  *
  * A call works on words that other processes change as it works on words that other threads change:
  * an atomic access is atomic for all processes that map the memory.  So the arguments [A] to [D] of
- * operations.c and layers.c hold, with these remarks.
+ * operations.c and layers.c hold, with these additions.
  *
  * [A] and [B] need two things that all processes know: the words, and the number of layers, which
  *     is a part of the *state* (bloom_live_state()).  Both are in the file.  A live filter reads
- *     the state wherever a private filter reads `newest`: a look-up after it has missed the key in
- *     the only layer that it knew, a unique add after its last OR.  (A private filter replaces its
- *     operations instead, which another process would not see.)
+ *     the state wherever a private filter reads `newest`: a look-up reads it after missing the key
+ *     in the only layer that it knew; a unique add, after its last OR.  (A private filter replaces
+ *     its operations instead, which another process would not see.)
  *
  * [C] LAST, the end of the filter, is a part of the state, too; so is FULL in a fixed filter.  In
  *     other respects each process finds out by itself how full a layer is, with the keys that it
  *     counts.  All processes have one period of checks, which becomes a single key when any process
- *     has found the layer NEAR its end.  A call that is refused or late counts nothing.  It learns
- *     from the state (learn_live()), as each further call would set bits in a closed layer.
+ *     has found the layer NEAR its end.  A call that is refused or late counts nothing.  It reads
+ *     the state instead (learn_live()), or each further call would set bits in a closed layer.
  *
  * [D] No call takes a lock, and none waits for another process.  A layer has its place in the file
  *     from the beginning.  A process that needs the layer reserves its space, which changes nothing
- *     if another process has done so, and publishes it by one compare-and-swap of the state.
+ *     if another process has reserved it already.  It then publishes the layer by one
+ *     compare-and-swap of the state.
  *
  * [K] A process that is killed at any instruction leaves
  *     - bits of a key that it was about to add.  They make a false positive a little likelier, and
- *       no caller has been told that the key is in;
- *     - a key that is in but not counted, if the process had set its last bit;
+ *       no caller has been told that the key is present;
+ *     - a key that is present but not counted, if the process had set its last bit;
  *     - space reserved for a layer that is not open.  The next process reserves it again.
- *     It leaves no lock and no pointer.
+ *     The process leaves no lock and no pointer.
  *
  * [H] Another process may write anything into the file.  Each process reads the header once, and
- *     keeps its own copy of what follows.  Of the parts that change, the number of layers is
- *     compared with the number of planned layers, the state is tested for LIVE_ENDED, and counters
- *     are only added up and compared.  So wrong bytes change answers, but no address.
+ *     computes its own structs from it.  Of the parts of the file that change, the number of layers
+ *     is compared with the number of planned layers, the state is tested for LIVE_ENDED, and
+ *     counters are only added up and compared.  So wrong bytes can change answers, but no address.
  */
 #ifndef TAMIS_LIB_BLOOM_LIVE_H
 #define TAMIS_LIB_BLOOM_LIVE_H
 
 #include "bloom/bloom.h"
 
-/* Whether there is a second layer; layer.load explains the memory order. */
+/* Whether there is a second layer.  ORDER layer.load explains the memory order. */
 static inline bool live_has_grown(const struct bloom *first)
 {
   return bloom_live_state(first) > LIVE_ALONE + LIVE_ENDED;
 }
 
-/* As tamis__layers_open().
- *   Errors  TAMIS_EFULL, which is final; TAMIS_EIO: no space was reserved, errno says why */
+/* Does the work of tamis__layers_open() for a live filter.
+ *   Errors  TAMIS_EFULL, which is final; TAMIS_EIO: space could not be reserved (see errno) */
 int tamis__live_open_layers(struct bloom *first, struct bloom *full, unsigned number);
 
-/* As tamis__layers_will_fit(). */
+/* Does the work of tamis__layers_will_fit() for a live filter, which has `have` layers. */
 bool tamis__live_will_fit(const struct bloom *first, unsigned have, struct bloom *const *others,
                           unsigned n);
 

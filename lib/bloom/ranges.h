@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: the shapes of the keys of a Bloom filter, by its rate, and how patterns overlap.  Only
- * geometry.c includes this.
+ * Layer 0: the shape for each range of rates of a Bloom filter, and how the patterns of two keys
+ * overlap.  Only geometry.c includes this file.
  */
 #ifndef TAMIS_LIB_BLOOM_RANGES_H
 #define TAMIS_LIB_BLOOM_RANGES_H
 
-/* The shape of the keys in a range of rates.  Each table begins with the highest range. */
+/* The shape of the keys in a range of rates.  In each table, the highest range comes first. */
 struct shape_range {
   double min_fpp; /* the lower end of the range */
   unsigned probes, bits_per_probe, sections;
-  double line_deviation; /* 0 in the word layouts, which compute it */
+  double line_deviation; /* 0 in the word layouts, where geometry.c computes it */
 };
 
-/* Of the shapes that need at most 3.5 % more bits than the best one, the blocked layout has the one
- * with the fewest words.  `line_deviation` holds at the lower end of the range: the standard
- * deviation of the rate of a section, over its mean, times the square root of the number of lines
- * (docs/internals/bloom.md says how it was simulated). */
+/* For each range, the blocked layout takes the shape with the fewest words among those that need at
+ * most 3.5 % more bits than the best one.  `line_deviation` holds at the lower end of the range:
+ * the standard deviation of the rate of a section, over its mean, times the square root of the
+ * number of lines (docs/internals/bloom.md says how it was simulated). */
 static const struct shape_range blocked_ranges[] = {
     {0.45, 1, 1, 1, 0.026},   {0.17, 1, 2, 1, 0.053},  {0.13, 1, 3, 1, 0.079},
     {0.025, 2, 2, 1, 0.126},  {0.006, 2, 3, 1, 0.29},  {0.0006, 3, 3, 1, 0.76},
@@ -24,32 +24,32 @@ static const struct shape_range blocked_ranges[] = {
     {2.5e-14, 3, 3, 4, 0.82}, {1e-17, 3, 3, 5, 0.82},
 };
 
-/* The classic layout has this one shape, and as many sections as its rate needs: `min_fpp` is the
- * rate of one section at which the deviation was simulated. */
+/* The classic layout has only this shape, and as many sections as its rate needs.  `min_fpp` is the
+ * rate of one section for which the deviation was simulated. */
 static const struct shape_range classic_range[] = {{0.17, 1, 2, 1, 0.053}};
 
-/* The same as for the blocked layout, for the counting layout. */
+/* The ranges of the counting layout, chosen and simulated like those of the blocked layout. */
 static const struct shape_range counting_ranges[] = {
     {0.4, 1, 1, 1, 0.052}, {0.2, 1, 2, 1, 0.117}, {0.04, 2, 2, 1, 0.30}, {0.002, 3, 2, 1, 1.23},
     {2e-4, 4, 2, 1, 3.25}, {5e-5, 5, 2, 1, 6.3},  {1e-5, 5, 2, 1, 9.3},
 };
 
-/* The same for the word layouts. */
+/* The ranges of the word layouts. */
 static const struct shape_range word_ranges[] = {
     {0.36, 1, 1, 1, 0},   {0.14, 1, 2, 1, 0},   {0.047, 1, 3, 1, 0},  {0.0135, 1, 4, 1, 0},
     {0.0031, 1, 5, 1, 0}, {0.0007, 1, 6, 1, 0}, {0.0001, 1, 7, 1, 0},
 };
 
 /* How the patterns of an added key and of an absent key overlap in a word.  hits[a] is the number
- * of rotations in which the added key sets any of `a` bits of the absent one, on average over the
- * choices of these bits.  `probability` is the part of all pairs of patterns with these hits.  The
- * patterns are the same in each word, so all words have the same row. */
+ * of rotations in which the added key sets any of `a` bits of the absent key, on average over the
+ * choices of these bits.  `probability` is the fraction of all pairs of patterns that have these
+ * hits.  A key has the same pattern in each word, so one row serves all its words. */
 struct overlap {
   double probability;
   double hits[4];
 };
 
-/* At most so many rows for a pattern.  There are 64 rotations, or 16 with counters. */
+/* The most rows for one pattern.  There are 64 rotations, or 16 in the counting layout. */
 enum { OVERLAPS = 8 };
 
 static const struct overlap overlaps[][OVERLAPS] = {

@@ -6,17 +6,19 @@
  *
  * [I] A snapshot under fire.  The save reads the words one by one, with the load that look-ups use.
  *     Bits only change from 0 to 1.  So if the add of a key returned before the save began, all
- *     bits of the key are in the snapshot.  A key that no call adds has a bit there that is 0,
- *     unless other keys have set all its bits: it is then a false positive of these.
+ *     bits of the key are in the snapshot.  If no call has added a key, the snapshot has a 0 among
+ *     the key's bits, unless other keys have set all of them, which makes the key a false positive.
  *
  *     The count of keys is read before the words.  A call sets a key's bits before it counts the
- *     key, and a count that is read makes these bits visible (ORDER counter.sum).  So every counted
- *     key is in the snapshot, and the loaded filter refuses no key before `capacity` keys are in.
- *     The bits tell the load of a fixed filter how many came later; so many fewer may still come.
+ *     key, and a save that reads the count sees these bits (ORDER counter.sum).  So every counted
+ *     key is in the snapshot, and the loaded filter refuses no key before it has `capacity` keys.
+ *     The load of a fixed filter computes from the bits how many keys were added later, and lowers
+ *     the number of keys that it may still take by so many.
  *
- *     Whether the filter is full is read first of all.  If it is not, marks that are found later
- *     are not saved: the calls that they refused came after the save began, and the snapshot is
- *     from before.  If it is full, the marks are saved, and what was refused stays refused.
+ *     Before all else, the save reads whether the filter is full.  If it is not full, the save
+ *     omits marks that it finds later: the calls that set them came after the save began, so the
+ *     snapshot precedes them.  If it is full, the save keeps the marks, so refused keys stay
+ *     refused.
  */
 #include "bloom/bloom.h"
 
@@ -28,13 +30,14 @@
 
 #include <math.h>
 
-/* The most keys of a filter of so many positions.  Stuck counters may hide more copies. */
+/* The most keys that a filter with so many positions can have counted.  Counters can have counted
+ * more copies than they show, if they are stuck. */
 static uint64_t most_keys(tamis_layout layout, uint64_t bits)
 {
   return layout == BLOOM_LAYOUT_COUNTING ? (UINT64_C(1) << 62) - 1 : bits;
 }
 
-/* The most that unions can have brought into a filter of so many positions. */
+/* The most that unions can have brought into a filter with so many positions. */
 static uint64_t most_united(tamis_layout layout, uint64_t bits)
 {
   const uint64_t max_count = 15;
@@ -43,7 +46,7 @@ static uint64_t most_united(tamis_layout layout, uint64_t bits)
 
 /* ---- set bits ---- */
 
-/* Adds three bits in each of 64 positions.  Returns the carries. */
+/* Adds three bits in each of the 64 positions: *sum, a and b.  Returns the carries. */
 static inline uint64_t add_bits(uint64_t *sum, uint64_t a, uint64_t b)
 {
   uint64_t x = *sum ^ a, carry = (*sum & a) | (x & b);
@@ -51,8 +54,8 @@ static inline uint64_t add_bits(uint64_t *sum, uint64_t a, uint64_t b)
   return carry;
 }
 
-/* Adds the words in groups of eight, of which only the carries are counted one by one: several
- * times as fast where the compiler may use no instruction that counts bits.
+/* Adds the words in groups of eight, and counts only the bits of the carries.  This is several
+ * times as fast if the compiler may use no instruction that counts bits.
  * Source: Harley and Seal, as in Warren, "Hacker's Delight" (2nd edition, 2013), section 5-1 */
 uint64_t tamis__bloom_count_bits(const struct bloom_geometry *g, const uint64_t *words,
                                  uint64_t *marks)
@@ -108,7 +111,7 @@ void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out)
     out->figures.bytes += newest->word_count * sizeof(word);
 }
 
-/* `census` is NULL if the words have no counters. */
+/* `census` is NULL if the filter has no counters. */
 static void copy_words(const struct bloom *b, uint64_t first, uint64_t n, uint64_t kept,
                        uint64_t *to, struct counting_census *census)
 {
@@ -142,7 +145,7 @@ static uint64_t bits_of(const struct bloom *b)
   return tamis__bloom_count_bits(&g, (const uint64_t *) b->words, &marks);
 }
 
-/* A layer, and what was counted before its words were read; with counters, what these say. */
+/* A layer and its sums, read before its words.  With counters, the words correct the sums later. */
 struct part {
   const struct bloom *layer;
   struct bloom_sums counted;
@@ -152,7 +155,7 @@ static struct part part_of(const struct bloom *layer)
 {
   const struct bloom_geometry g = bloom_geometry_of(layer);
   struct bloom_sums counted = bloom_sums_of(layer);
-  /* Another process may have written anything into the tally of a live layer. */
+  /* Another process may have written any value into the tally of a live layer. */
   const uint64_t bits = layer->live ? bits_of(layer) : bloom_geometry_bits(&g);
   const uint64_t keys = most_keys(layer->layout, bits), united = most_united(layer->layout, bits);
   counted.keys = counted.keys < keys ? counted.keys : keys;
@@ -167,7 +170,7 @@ static void save_layer(const struct part *part, struct saved_writer *w)
   save_words(part->layer, UINT64_MAX, w, NULL);
 }
 
-/* Saves as many layers as the header says. */
+/* Saves as many layers as the header lists. */
 int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
 {
   const struct bloom *first = const_bloom_of(f), *layer = newest_layer(first);
@@ -183,7 +186,7 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
              bloom_counts(first) ? &census : NULL);
   if (bloom_counts(first))
     parts[0].counted = counting_read(bloom_shape_of(first), parts[0].counted, &census);
-  for (unsigned i = 1; i < n && parts[i].layer; i++) /* all of them are there */
+  for (unsigned i = 1; i < n && parts[i].layer; i++) /* all layers are there */
     save_layer(&parts[i], w);
   w->totals[TOTAL_KEYS] = parts[0].counted.keys;
   w->totals[TOTAL_FULL] = full;
@@ -198,10 +201,10 @@ struct content {
   void *words;
   struct bloom_sums counted;
   bool full;
-  uint64_t bits; /* the set bits, if the words have been read */
+  uint64_t bits; /* the number of set bits, if the words have been read */
 };
 
-/* Whether the saved numbers are possible for these words. */
+/* Whether a filter of this geometry can have the saved numbers. */
 static bool is_possible_content(const struct content *c)
 {
   const tamis_layout layout = c->plan.geometry.shape.layout;
@@ -211,8 +214,8 @@ static bool is_possible_content(const struct content *c)
          c->counted.united <= most_united(layout, bits) && c->full <= may_be_full;
 }
 
-/* Counts what is in the words, which no other thread has yet.  False: the saved numbers do not fit
- * the words. */
+/* Counts the bits or counters in the words, which no other thread has yet.  Returns false if the
+ * saved numbers do not fit the words. */
 static bool check_words(struct content *c, bool read)
 {
   const struct bloom_geometry *g = &c->plan.geometry;
@@ -231,7 +234,7 @@ static bool check_words(struct content *c, bool read)
   return c->counted.keys <= c->bits && (!marks || c->full);
 }
 
-/* Counts what the adds of the saved filter would have counted in this layer. */
+/* Restores the counts that the saved filter had for this layer. */
 static void restore(struct bloom *b, const struct content *content)
 {
   if (bloom_counts(b))
@@ -240,18 +243,18 @@ static void restore(struct bloom *b, const struct content *content)
     bloom_count(b, KEYS, content->counted.keys);
   bloom_count(b, UNITED, content->counted.united);
   if (content->full)
-    atomic_store_explicit(&b->fullness, FULL, memory_order_relaxed); /* not shared yet */
+    atomic_store_explicit(&b->fullness, FULL, memory_order_relaxed); /* no other thread has it */
   else if (!bloom_mapping(b).at)
     (void) tamis__bloom_watch(b);
 }
 
-/* A filter that is being loaded. */
+/* The state of a load. */
 struct loading {
   struct saved_reader *r;
   bool live;
   const struct saved_head *saved;
   const struct tamis_filter *head;
-  uint64_t bytes; /* of all layers so far */
+  uint64_t bytes; /* the bytes of all layers so far */
   unsigned n;
   struct content layers[BLOOM_MOST_LAYERS];
 };
@@ -260,7 +263,7 @@ struct loading {
 static int load_words(struct loading *l)
 {
   struct content *c = &l->layers[l->n];
-  const bool mapped = l->r->mapping; /* then no words are allocated */
+  const bool mapped = l->r->mapping; /* a mapped filter allocates no words */
   uint64_t array = c->plan.geometry.lines * LINE_BYTES, bytes = mapped ? 0 : array;
   c->plan.is_mapped = mapped;
   c->plan.number = l->n ? l->n + 1 : 0;
@@ -291,7 +294,7 @@ static int load_layer(struct loading *l)
   struct content *c = &l->layers[l->n];
   *c = (struct content){.plan = {.stripes_wanted = l->saved->options.stripes,
                                  .max_bytes = l->saved->options.max_bytes,
-                                 .is_unusual = true}}; /* as further layers are long */
+                                 .is_unusual = true}}; /* further layers are long */
   int result = tamis__saved_read_block(l->r, &block);
   if (result == TAMIS_OK && !tamis__bloom_read_layer(&block, l->n + 1, &c->plan))
     result = TAMIS_ECORRUPT;
@@ -302,7 +305,7 @@ static int load_layer(struct loading *l)
   return load_words(l);
 }
 
-/* The trailer, which says what is in the first layer. */
+/* Reads the trailer, which has the counts of the first layer. */
 static int load_end(struct loading *l)
 {
   uint64_t totals[SAVED_TOTALS];
@@ -318,7 +321,7 @@ static int load_end(struct loading *l)
   return TAMIS_OK;
 }
 
-/* ---- live filters: they have tallies in the place of sums ---- */
+/* ---- live filters: tallies have the counts ---- */
 
 static uint64_t sum_of(const struct bloom_tally *tally, enum bloom_counter which)
 {
@@ -326,7 +329,7 @@ static uint64_t sum_of(const struct bloom_tally *tally, enum bloom_counter which
   return saved_u64(tamis__counter_sum(&counters, which));
 }
 
-/* Only differences are added: other processes may count, and this one may be killed. */
+/* Adds only differences, as other processes may count, and this process may be killed. */
 void tamis__bloom_count_again(struct bloom *b)
 {
   const struct bloom_geometry g = bloom_geometry_of(b);
@@ -335,7 +338,7 @@ void tamis__bloom_count_again(struct bloom *b)
   const uint64_t bits = tamis__bloom_count_bits(&g, (const uint64_t *) b->words, &marks);
   const double missing = tamis__bloom_miscounted(&g, bits, keys);
   const uint64_t own = bloom_counted(b, KEYS), fewer = (uint64_t) fmin(fmax(-missing, 0), 0x1p62);
-  if (missing < 0) /* by modular arithmetic */
+  if (missing < 0) /* unsigned arithmetic wraps */
     bloom_count(b, KEYS, -(fewer < own ? fewer : own));
   else
     bloom_count(b, UNITED, (uint64_t) missing);
@@ -343,8 +346,8 @@ void tamis__bloom_count_again(struct bloom *b)
     raise_fullness(b, FULL);
 }
 
-/* Takes over what the words and the tally say of a layer.  The words of a mapped filter are read,
- * too, as no checksum covers the tally. */
+/* Sets the counts of a layer from its words and its tally.  A mapped filter's words are read, too,
+ * as no checksum covers the tally. */
 static void read_tally(struct content *c, const struct bloom_tally *tally)
 {
   const struct bloom_geometry *g = &c->plan.geometry;
@@ -358,7 +361,7 @@ static void read_tally(struct content *c, const struct bloom_tally *tally)
   c->full = c->plan.limited && (marks || saved_u64(tally->state) & LIVE_ENDED);
 }
 
-/* How many of the n layers are open. */
+/* Returns how many of the n layers are open. */
 static unsigned open_of(const struct bloom_tally *tallies, unsigned n)
 {
   uint64_t layers = saved_u64(tallies->state) / LIVE_ALONE;
@@ -375,7 +378,7 @@ static int load_layers(struct loading *l, const struct bloom_geometry *layers, u
       *c = (struct content){.plan = l->layers[0].plan};
     c->plan.geometry = layers[i];
     c->plan.closes_early &= i == 0;
-    c->plan.is_unusual |= i > 0; /* as further layers are long */
+    c->plan.is_unusual |= i > 0; /* further layers are long */
     result = load_words(l);
     if (result == TAMIS_OK)
       read_tally(c, &tallies[i]);
@@ -433,7 +436,6 @@ int tamis__bloom_read_live_stats(struct saved_reader *r, struct saved_head *save
   return result;
 }
 
-/* Reads the whole file. */
 static int load_all(struct loading *l)
 {
   if (!tamis__bloom_read_plan(l->saved, &l->layers[0].plan))
@@ -441,14 +443,14 @@ static int load_all(struct loading *l)
   if (l->saved->features & SAVED_LIVE)
     return load_live(l);
   if (l->saved->features && !l->saved->geometry[FURTHER_LAYERS])
-    return TAMIS_EUNSUPPORTED; /* it is for something else */
+    return TAMIS_EUNSUPPORTED; /* the features are not those of this kind */
   int result = load_words(l);
   for (uint64_t i = 0; i < l->saved->geometry[FURTHER_LAYERS] && result == TAMIS_OK; i++)
     result = load_layer(l);
   return result == TAMIS_OK ? load_end(l) : result;
 }
 
-/* Creates the layers from what has been read.  Each layer owns its words once it is created. */
+/* Creates the layers from the contents that were read.  Each layer then owns its words. */
 static int create_layers(struct loading *l, struct bloom **newest)
 {
   const struct saved_mapping mapping = saved_mapping_of(l->r);

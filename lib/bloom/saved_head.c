@@ -27,7 +27,7 @@ void tamis__bloom_put_layer(const struct bloom_geometry *g, unsigned number, uin
   tamis__saved_block(w, BLOCK_LAYER, meanings, sizeof numbers);
 }
 
-/* All shapes that a plan may choose. */
+/* Whether a plan may choose this shape. */
 static bool is_possible(struct bloom_shape shape)
 {
 #define IS(p, b) (shape.probes == (p) && shape.bits_per_probe == (b))
@@ -51,10 +51,10 @@ static bool is_possible(struct bloom_shape shape)
   }
 }
 
-/* Reads what tamis__bloom_put_shape() writes.  False: no filter has such a shape. */
+/* Reads the numbers of tamis__bloom_put_shape().  Returns false if no filter has such a shape. */
 static bool read_shape(const uint64_t *numbers, struct bloom_geometry *out)
 {
-  static const uint64_t max_lines = UINT64_C(1) << 41; /* as planned */
+  static const uint64_t max_lines = UINT64_C(1) << 41; /* the limit in geometry.c */
   if (numbers[LAYOUT] > BLOOM_LAYOUT_COUNTING || numbers[PROBES] > BLOOM_MAX_PROBES ||
       numbers[BITS_PER_PROBE] > 64 || !numbers[SECTIONS] ||
       numbers[SECTIONS] > BLOOM_MAX_SECTIONS || !numbers[LINES] || numbers[LINES] >= max_lines)
@@ -67,7 +67,6 @@ static bool read_shape(const uint64_t *numbers, struct bloom_geometry *out)
   return is_possible(out->shape) && bloom_section_words(out->shape, out->words);
 }
 
-/* Reads the geometry of the first layer. */
 bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *out)
 {
   const tamis_options *o = &saved->options;
@@ -94,8 +93,8 @@ bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *o
          (!g[FURTHER_LAYERS] || saved->features & SAVED_LAYERS);
 }
 
-/* A header that no filter can have gives no figures.  The header does not say how full each of
- * several layers is: their figures assume that each layer has its share of the rate. */
+/* Leaves the figures alone if no filter can have this header.  It does not say how full each layer
+ * is, so with several layers, the figures assume that each has its full share of the rate. */
 void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out)
 {
   struct bloom_plan plan;
@@ -112,7 +111,7 @@ void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out)
   out->load = out->estimated_count / (double) out->capacity;
 }
 
-/* The bytes that the first layer and the planned later ones take beside their words. */
+/* The bytes that the first layer and all further layers take in addition to their words. */
 uint64_t tamis__bloom_saved_beside(const struct saved_head *saved)
 {
   struct bloom_plan plan;
@@ -122,7 +121,7 @@ uint64_t tamis__bloom_saved_beside(const struct saved_head *saved)
   uint64_t bytes = tamis__bloom_bytes_beside(&plan), capacity = saved->options.capacity;
   for (unsigned i = 2; i <= 1 + saved->geometry[FURTHER_LAYERS]; i++) {
     capacity *= i > 2 ? 2 : 1;
-    plan.is_unusual = true; /* as further layers are long */
+    plan.is_unusual = true; /* further layers are long */
     plan.number = i;
     if (bloom_geometry_plan_layer(layout, i, capacity, saved->options.fpp, &plan.geometry) ==
         TAMIS_OK)
@@ -131,7 +130,7 @@ uint64_t tamis__bloom_saved_beside(const struct saved_head *saved)
   return bytes;
 }
 
-/* Reads the block of a layer.  All layers after the first are blocked or classic. */
+/* All layers after the first one are blocked or classic. */
 bool tamis__bloom_read_layer(const struct saved_block *block, unsigned number,
                              struct bloom_plan *out)
 {

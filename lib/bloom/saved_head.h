@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: what the header of a saved Bloom filter says of its layers, and what the blocks of
- * further layers say.  docs/reference/format.md describes both.
+ * Layer 2: the header of a saved Bloom filter, and the blocks of its further layers.
+ * docs/reference/format.md describes both.
  */
 #ifndef TAMIS_LIB_BLOOM_SAVED_HEAD_H
 #define TAMIS_LIB_BLOOM_SAVED_HEAD_H
 
 #include "bloom/bloom.h"
 
-/* The numbers in the header's geometry, and in the trailer's totals. */
+/* The indices of numbers in the header's geometry, and in the trailer's totals. */
 enum {
   LAYOUT,
   PROBES,
@@ -21,7 +21,7 @@ enum {
 };
 enum { TOTAL_KEYS, TOTAL_FULL, TOTAL_UNITED };
 
-/* A further layer: its block's type, meanings, and numbers in the payload. */
+/* A further layer's block: its type, and the indices of its meanings and payload numbers. */
 enum { BLOCK_LAYER = SAVED_KIND_BLOCKS };
 enum { LAYER_NUMBER, LAYER_KEYS, LAYER_UNITED };
 enum { LAYER_CAPACITY = SECTIONS + 1, LAYER_RATE, LAYER_NUMBERS };
@@ -36,14 +36,14 @@ void tamis__bloom_put_shape(const struct bloom_geometry *g, uint64_t *numbers);
 void tamis__bloom_put_layer(const struct bloom_geometry *g, unsigned number, uint64_t keys,
                             uint64_t united, struct saved_writer *w);
 
-/* Reads the geometry of the first layer.  False: no filter has it. */
+/* Reads the geometry of the first layer.  Returns false if no filter can have it. */
 bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *out);
 
-/* Reads the block of a further layer.  False: no filter has it. */
+/* Reads the block of a further layer.  Returns false if no filter can have such a layer. */
 bool tamis__bloom_read_layer(const struct saved_block *block, unsigned number,
                              struct bloom_plan *out);
 
-/* Reads the blocks of layers 2 to n of a live filter, one after the other, into layers[1] ...  */
+/* Reads the blocks of layers 2 to n of a live filter into layers[1] to layers[n - 1]. */
 int tamis__bloom_read_further(struct saved_reader *r, unsigned n, struct bloom_geometry *layers);
 
 #endif

@@ -3,7 +3,7 @@
  * Layer 2: creates the file of a Bloom filter that processes share, and opens it.
  *
  * The creator plans all layers that the file may ever have.  A process that opens the file plans
- * nothing: it checks once what the file says, and knows the place of each layer from then on.
+ * nothing: it checks the file's layout once, and then keeps the place of each layer.
  */
 #include "base/live_file.h"
 #include "base/memory.h"
@@ -13,17 +13,17 @@
 #include "bloom/live.h"
 #include "bloom/saved_head.h"
 
-/* ---- what is where in the file ---- */
+/* ---- the layout of the file ---- */
 
 struct file_plan {
   struct bloom_plan first;
-  unsigned n; /* layers */
+  unsigned n; /* the number of layers */
   struct bloom_geometry layers[BLOOM_MOST_LAYERS];
   uint64_t tallies_at;
   uint64_t begins[BLOOM_MOST_LAYERS], ends[BLOOM_MOST_LAYERS];
 };
 
-/* Returns the size of the file.  (The size of any file that a filter can have fits in 64 bits.) */
+/* Returns the size of the file.  (No plan gives a size that exceeds 64 bits.) */
 static uint64_t lay_out(struct file_plan *p)
 {
   uint64_t at = SAVED_HEADER + (p->n - UINT64_C(1)) * BLOOM_LAYER_BLOCK_BYTES;
@@ -43,7 +43,7 @@ static int plan_first(const tamis_options *o, struct bloom_geometry *out)
                                : bloom_geometry_plan(layout, o->capacity, o->fpp, out);
 }
 
-/* Plans the file.  The options have been checked, except for max_bytes. */
+/* Plans the file.  All options except max_bytes have been checked. */
 static int plan_file(const tamis_options *o, const struct refusal *why, struct file_plan *p)
 {
   *p = (struct file_plan){.n = 1};
@@ -113,7 +113,7 @@ int tamis__bloom_share_new(const tamis_options *o, const struct tamis_filter *he
 
 /* ---- opening ---- */
 
-/* Reads what the file says, and checks it. */
+/* Reads the layout from the file, and checks it. */
 static int read_file(struct saved_reader *r, const struct saved_head *saved, uint64_t size,
                      struct file_plan *p)
 {
@@ -141,7 +141,7 @@ static struct bloom_tally *tally_of(const struct bloom_shared *shared, const str
   return (struct bloom_tally *) ((char *) shared->file.at + p->tallies_at) + i;
 }
 
-/* Creates what the process knows of layer i.  The layers before it exist already. */
+/* Creates this process's struct of layer i.  The structs of the layers before it exist already. */
 static struct bloom *create_layer(struct bloom_shared *shared, const struct file_plan *p,
                                   unsigned i, const struct tamis_filter *head)
 {
@@ -170,7 +170,7 @@ static int create_layers(struct bloom_shared *shared, const struct file_plan *p,
     shared->planned = i + 1;
   }
   struct bloom *first = shared->layers[0];
-  atomic_store_explicit(&first->newest, first, memory_order_relaxed); /* not shared yet */
+  atomic_store_explicit(&first->newest, first, memory_order_relaxed); /* no other thread has it */
   shared->operations = bloom_calls_of(first)->alone;
   if (!first->limited) {
     shared->operations.contains = bloom_calls_of(first)->live_contains;
@@ -181,7 +181,7 @@ static int create_layers(struct bloom_shared *shared, const struct file_plan *p,
   return TAMIS_OK;
 }
 
-/* Reserves the space of the open layers, and counts their bits again. */
+/* Reserves the space of the open layers, and corrects their counts by their bits. */
 static int mend(void *context)
 {
   struct bloom_shared *shared = context;

@@ -2,74 +2,75 @@
  *
  * Layer 2: union, intersection and comparison of two Bloom filters that are in use.
  *
- * Filters fit together if each key has the same bits in both: they have the same seed and hash
- * function, which the caller has checked, the same shape, and the same number of lines.  Also, both
- * must be growable, or neither.
+ * Two filters fit together if each key has the same bits in both: they have the same seed and hash
+ * function (which the caller has checked), the same shape, and the same number of lines.  Also,
+ * both must be growable, or neither.
  *
- * Union.  Each word of `into` gets the bits of the same word of `from`, by one atomic OR, if it
- * lacks any.  To every other call this looks like the adds of many keys at once, whose words come
- * in some order.  So the essays in operations.c and word_layout.h hold, with these remarks:
+ * Union.  If a word of `into` lacks bits of the same word of `from`, one atomic OR sets them.  To
+ * every other call this looks like the adds of many keys at once, which set their words in some
+ * order.  So the essays in operations.c and word_layout.h hold, with these additions:
  *
  * [A] No false negative.  A key whose add to `from` returned before the union began has all its
- *     bits there, and they stay.  So when the union returns, it has seen each of them in `into`, or
- *     has set it.  A call that finds the key in `into` sees what the adder did before: word_load()
- *     reads a word of `from`, and word_or() passes it on.
+ *     bits in `from`, and they stay.  So when the union returns, it has seen each of them in
+ *     `into`, or has set it.  A call that finds the key in `into` sees what the adder did before
+ *     the add: word_load() reads a word of `from`, and word_or() passes it on.
  *
  * [B] One winner.
  *
  *     Not two: of the unique adds of a key, at most one sets a bit in its last gap, whatever bits
- *     other calls set.  In the word layout, one OR sets the last bits of the key, and it names the
- *     winner.  If it is the union's OR, no call wins.
+ *     other calls set.  In the word layout, one OR sets the last bits of the key, and the call that
+ *     made this OR wins.  If the union made the OR, no call wins.
  *
  *     Not one too few: a unique add returns TAMIS_PRESENT only after it has read all bits of the
- *     key as 1, or has found in its ORs that others have set all that it missed.  All bits are then
- *     set, and each was set for a key that some call has added to `into` or to `from`.  So the key
- *     was brought by the union, or is its false positive, for which [B] promises no winner.
+ *     key as 1, or has found in its ORs that other calls have set all bits that it missed.  All
+ *     bits are then set, and each was set for a key that some call has added to `into` or to
+ *     `from`.  So the key was brought by the union, or is its false positive, for which [B]
+ *     promises no winner.
  *
- *     If the union sets the last bit of a winner's key, the winner takes effect then, and the union
- *     brings the key just after.  Later the key has no winner, as all its bits are there.
+ *     If the union sets the last bit of a winner's key, the winner takes effect at this instant,
+ *     and the union adds the key just after.  No later call wins, as all bits of the key are set.
  *
  * [C] Capacity.  A fixed filter that has no room for a union refuses it before a bit changes: the
- *     union first reads all words of both, which gives its exact number of bits.  There is room if
- *     that is at most the number of bits that the capacity allows (bloom_geometry_most_bits()), and
- *     if no more keys than the capacity are certain.  Calls that run meanwhile may take that room.
- *     So after each chunk, the union counts the keys whose bits it has set, for them to see.  If
- *     they have left too little room for the rest, the union stops with TAMIS_EFULL before the next
- *     chunk that lacks bits.
+ *     union first reads all words of both filters, which gives the exact number of bits afterwards.
+ *     There is room if this number is at most what the capacity allows
+ *     (bloom_geometry_most_bits()), and if at most `capacity` keys are certainly present.  Calls
+ *     that run meanwhile may take that room.  So after each chunk, the union counts the keys whose
+ *     bits it has set, which shows these calls how much room is left.  If they leave too little
+ *     room, the union stops with TAMIS_EFULL before the next chunk that lacks bits.
  *
  *     In the marked layout no call changes a word with a mark; so the union replaces words as adds
  *     do, by compare-and-swap, and stops at a mark.
  *
- *     KEYS is not changed.  It never exceeds the number of keys that are in.  With an estimate
- *     added to it, a filter could refuse keys before its capacity.  If a union makes it certain
- *     that the capacity is reached, the filter becomes FULL.
+ *     A union does not change KEYS, which never exceeds the number of keys that are present.  If it
+ *     included an estimate, a filter could refuse keys before its capacity.  If the capacity has
+ *     certainly been reached after a union, the filter becomes FULL.
  *
- *     A growable filter has layers.  The union takes them one by one: it unites layers with the
- *     same number, which have the same size, and opens those that `into` lacks.  A layer may get
- *     more keys than it was planned for, and then exceeds its part of the rate.  Later adds go to
- *     later layers, which keep their parts.  To unique adds, the union's bits in any layer look as
+ *     A growable filter has layers.  The union unites them one by one with the layers of the same
+ *     numbers, which have the same sizes, and opens the layers that `into` lacks.  A layer may get
+ *     more keys than it was planned for, and then exceeds its share of the rate.  Later adds go to
+ *     later layers, which keep their shares.  To unique adds, the union's bits in any layer look as
  *     if plain adds had set them.
  *
  * Union of counters.  Each word of `into` gets the counters of the same word of `from`, from the
- * first word of a line to the last.  So of every key that is in `from` all the time, the union
- * leaves a prefix, as adds do (counting.h).  To other calls the union looks like plain adds.  It
- * takes no stripe.  If `into` is fixed, the union takes places for all copies of `from` before a
- * counter changes, and returns TAMIS_EFULL if there are too few.  Copies that come to `from`, or
- * leave it, while the union runs are counted afterwards.
+ * first word of a line to the last.  So of every key that is in `from` all the time, the union has
+ * raised a prefix of the counters, as an add has (counting.h).  To other calls the union looks like
+ * plain adds.  It takes no stripe.  If `into` is fixed, the union takes places for all copies of
+ * `from` before a counter changes, and returns TAMIS_EFULL if there are too few.  Copies that are
+ * added to `from` or removed from it while the union runs are counted afterwards.
  *
- * The number of keys.  Let a, b and u be the numbers of keys that follow from the bits of `into`
- * before the union, of `from`, and of `into` after the union.  Then a + b - u keys are in both.
- * The union brings the counted keys of `from`, minus these keys: a number that is exact if `into`
- * is empty, and always within the limits that the new bits give.
+ * The number of keys.  Let a, b and u be the numbers of keys that follow from three numbers of
+ * bits: of `into` before the union, of `from`, and of `into` after the union.  Then a + b - u keys
+ * are in both.  The union brings the counted keys of `from`, minus these common keys.  This number
+ * is exact if `into` is empty, and is always kept within the limits that the new bits give.
  * Source: Swamidass and Baldi, J. Chem. Inf. Model. 47 (2007), for a, b and u
  *
- * The bits of `into` before and after the union are taken at the OR of each word.  So adds that run
- * meanwhile are in both numbers or in neither, and count their keys themselves.
+ * The bits of `into` before and after the union are counted at the OR of each word.  So adds that
+ * run meanwhile are in both numbers or in neither, and count their keys themselves.
  *
  * Intersection.  A key is found in the AND of two filters if and only if it is found in both.  So
- * every key that is in both is found.  A key that is in one of them is found with the rate of the
- * other, and a key that is in neither with about the product of the parts of bits that are set,
- * to the power k.
+ * every key that is in both is found.  A key that is only in one filter is found with the rate of
+ * the other.  A key that is in neither is found with about the probability (p q)^k, where p and q
+ * are the fractions of bits that are set, and k is the number of bits of a key.
  * Source: Broder and Mitzenmacher, Internet Math. 1 (2004), 2.3
  */
 #include "bloom/bloom.h"
@@ -82,10 +83,10 @@
 
 #include <math.h>
 
-/* The chunks of a union of fixed filters: about so many, of at least so many lines. */
+/* A union of fixed filters has about CHUNKS chunks, of at least CHUNK_LINES lines. */
 enum { CHUNKS = 64, CHUNK_LINES = SMALL(64, 2) };
 
-/* Whether the filter has one layer.  The keys of a filter that has grown are in layers of different
+/* Whether the filter has only one layer.  After it has grown, its keys are in layers of different
  * sizes, whose bits cannot be compared. */
 static bool newest_is_first(const struct bloom *b)
 {
@@ -94,8 +95,7 @@ static bool newest_is_first(const struct bloom *b)
 
 /* ---- set bits ---- */
 
-/* The numbers of bits in each byte of a word.
- * Source: Warren, "Hacker's Delight", 5-1 */
+/* Returns the number of set bits of each byte of `x`, in that byte. */
 static inline uint64_t byte_counts(uint64_t x)
 {
   x -= x >> 1 & UINT64_C(0x5555555555555555);
@@ -103,14 +103,14 @@ static inline uint64_t byte_counts(uint64_t x)
   return (x + (x >> 4)) & UINT64_C(0x0F0F0F0F0F0F0F0F);
 }
 
-/* The sum of the bytes of a sum of eight such numbers. */
+/* Returns the sum of the bytes of `x`, where x is a sum of eight results of byte_counts(). */
 static inline uint64_t sum_bytes(uint64_t x)
 {
   x = (x & UINT64_C(0x00FF00FF00FF00FF)) + (x >> 8 & UINT64_C(0x00FF00FF00FF00FF));
   return x * UINT64_C(0x0001000100010001) >> 48;
 }
 
-/* The bits of two filters, in all lines or in a sample of them. */
+/* The numbers of set bits of two filters, in all lines or in a sample of them. */
 struct census {
   uint64_t lines;
   uint64_t a, b;
@@ -139,7 +139,7 @@ static inline void load_line(const struct bloom *b, uint64_t first, uint64_t lin
     line[j] = word_load(&b->words[first + j]) & keys;
 }
 
-/* The bits of all lines. */
+/* Counts the bits of all lines. */
 static struct census census_of(const struct bloom *a, const struct bloom *b)
 {
   struct census census = {0};
@@ -152,7 +152,7 @@ static struct census census_of(const struct bloom *a, const struct bloom *b)
   return census;
 }
 
-/* The estimated keys of each filter, of both together, and those that are in both.
+/* The estimated numbers of keys: in each filter, in the union, and in the intersection.
  * Source: Swamidass and Baldi, as above */
 struct estimate {
   double a, b, united, common;
@@ -177,16 +177,16 @@ static struct estimate estimate_keys(const struct bloom_geometry *g, const struc
 
 /* ---- union ---- */
 
-/* The fewest keys that can have set so many bits. */
+/* Returns the fewest keys that can have set so many bits. */
 static uint64_t fewest_keys(struct bloom_shape shape, uint64_t bits)
 {
   unsigned of_key = bloom_shape_bits_per_key(shape);
   return (bits + of_key - 1) / of_key;
 }
 
-/* The numbers of keys that are certainly in. */
+/* The numbers of keys that are certainly present, as counted before the union. */
 struct certain {
-  uint64_t into, from; /* before the union */
+  uint64_t into, from;
 };
 
 static struct certain certain_keys(const struct bloom *into, const struct bloom *from)
@@ -210,16 +210,16 @@ static bool has_room(struct bloom *into, const struct certain *certain, const st
          certain_after(into, certain, census->added) <= bloom_capacity(into);
 }
 
-/* What a union has done so far. */
+/* The state of a union. */
 struct progress {
-  struct census census; /* of the sample */
-  uint64_t next;        /* the first word of the next line of the sample */
-  uint64_t step;        /* the distance between such lines, in words */
+  struct census census; /* the bits of the sample so far */
+  uint64_t next;        /* the first word of the sample's next line */
+  uint64_t step;        /* the distance between the sample's lines, in words */
 };
 
-/* All lines of a small filter are in the sample, and all lines of a filter with few keys, of which
- * a sample would contain too few.  If half of the bits are set, 2^24 bits give the numbers of keys
- * with a standard deviation of 0.2 % or less. */
+/* The sample of a small filter, and of a filter with few keys, contains all lines: fewer lines
+ * would contain too few keys.  If half of the bits are set, 2^24 bits give the numbers of keys with
+ * a standard deviation of 0.2 % or less. */
 enum { SAMPLE_LINES = SMALL(1 << 15, 256) };
 
 static struct progress progress_from_start(const struct bloom *into, const struct bloom *from)
@@ -239,13 +239,13 @@ static void count_sample(struct progress *progress, uint64_t first, const uint64
   count_line(&progress->census, into, from);
 }
 
-/* Sets bits in a word, and sets *old to its value before.  False: the word is marked, and lacks
- * some of the bits. */
+/* Sets bits in a word, and sets *old to its value before that.  Returns false if the word is marked
+ * and lacks some of the bits. */
 FORCE_INLINE bool unite_word(word *w, uint64_t bits, bool marked, uint64_t *old)
 {
   uint64_t now = word_load(w);
   *old = now;
-  if (!(bits & ~now)) /* the word is not written, and stays shared between the cores */
+  if (!(bits & ~now)) /* without a write, the cache line stays shared between the cores */
     return true;
   HOOK(bloom_union_word_read);
   if (!marked) {
@@ -261,7 +261,7 @@ FORCE_INLINE bool unite_word(word *w, uint64_t bits, bool marked, uint64_t *old)
   return true;
 }
 
-/* False: a word is marked, and lacks bits. */
+/* Returns false if a word is marked and lacks bits. */
 FORCE_INLINE bool unite_line(struct bloom *into, const struct bloom *from, uint64_t first,
                              bool marked, struct progress *progress)
 {
@@ -287,7 +287,7 @@ static void unite_all(struct bloom *into, const struct bloom *from, struct progr
     (void) unite_line(into, from, i, false, progress);
 }
 
-/* How many keys the union brings, as said above. */
+/* Estimates how many keys the union brings (see the essay above). */
 static uint64_t brought_keys(const struct bloom *into, const struct census *census,
                              uint64_t keys_from)
 {
@@ -297,8 +297,8 @@ static uint64_t brought_keys(const struct bloom *into, const struct census *cens
   struct estimate e = estimate_keys(&g, census);
   double added = (double) census->added * (double) g.lines / (double) census->lines;
   double fewest = added / bloom_geometry_bits_per_key(&g);
-  /* The keys of `from` are counted, so the error of their estimate is known.  The part of it that
-   * comes from pairs of common keys is subtracted. */
+  /* The keys of `from` are counted, so the error of the estimate e.b is known.  The part of the
+   * error that comes from pairs of common keys is subtracted from e.common. */
   double share = e.b > 0 ? e.common / e.b : 0;
   double common = e.common - share * share * (e.b - (double) keys_from);
   double brought = fmin(fmax((double) keys_from - common, fewest), added);
@@ -317,34 +317,34 @@ static bool chunk_lacks_bits(const struct bloom *into, const struct bloom *from,
   return missing;
 }
 
-/* A union of fixed filters. */
+/* The state of a union of fixed filters. */
 struct fixed_union {
   struct progress progress;
-  uint64_t keys_from; /* counted in `from` */
-  uint64_t expected;  /* keys that will come */
-  uint64_t counted;   /* of those */
-  uint64_t limit;     /* of all keys in the end */
+  uint64_t keys_from; /* the keys that `from` had counted at the start */
+  uint64_t expected;  /* the keys that the union is expected to bring */
+  uint64_t counted;   /* the keys that it has brought and counted so far */
+  uint64_t limit;     /* the most keys that all calls together may count */
 };
 
-/* The keys that are counted for other calls. */
+/* The keys that `into` has counted without this union. */
 static uint64_t keys_of_others(const struct bloom *into, const struct fixed_union *u)
 {
   return counted_keys(into) - u->counted;
 }
 
-/* Counts the keys that have come with the words before `end`. */
+/* Counts the keys that the union has brought with the words before `end`. */
 static void count_brought(struct bloom *into, struct fixed_union *u, uint64_t end)
 {
   if (!u->progress.census.added)
     return;
   const uint64_t all = brought_keys(into, &u->progress.census, u->keys_from);
   const uint64_t brought = (uint64_t) ((uint128) all * end / into->word_count);
-  bloom_count(into, UNITED, brought - u->counted); /* by modular arithmetic */
+  bloom_count(into, UNITED, brought - u->counted); /* may be negative: the sum wraps */
   u->counted = brought;
   (void) tamis__bloom_watch(into);
 }
 
-/* False: other calls have taken the room that the union needs, or a word is marked. */
+/* Returns false if other calls have taken the room that the union needs, or if a word is marked. */
 static bool unite_chunk(struct bloom *into, const struct bloom *from, uint64_t first, uint64_t end,
                         struct fixed_union *u)
 {
@@ -358,8 +358,8 @@ static bool unite_chunk(struct bloom *into, const struct bloom *from, uint64_t f
   return room;
 }
 
-/* The union has room at first, as the bits show.  The numbers of keys are estimates, so the limit
- * has room for their errors. */
+/* The caller has found from the bits that the union has room.  The numbers of keys are estimates,
+ * so the limit allows for their errors. */
 static struct fixed_union begin_fixed(const struct bloom *into, const struct bloom *from,
                                       const struct census *before, uint64_t keys_from,
                                       uint64_t keys_into)
@@ -394,7 +394,7 @@ static int merge_fixed(struct bloom *into, const struct bloom *from)
 
 /* ---- union of growable filters ---- */
 
-/* The layers of a filter, from the first one on.  Returns how many there are. */
+/* Sets layers[] to the layers of a filter, from the first to the newest.  Returns their number. */
 static unsigned layers_of(struct bloom *b, struct bloom *layers[BLOOM_MOST_LAYERS])
 {
   struct bloom *layer = newest_layer(b);
@@ -404,7 +404,7 @@ static unsigned layers_of(struct bloom *b, struct bloom *layers[BLOOM_MOST_LAYER
   return n;
 }
 
-/* Opens layers until `into` has as many as `from`.  (Adds may open some or more meanwhile.) */
+/* Opens layers until `into` has as many as `from`.  (Adds may open layers meanwhile.) */
 static int open_layers(struct bloom *into[BLOOM_MOST_LAYERS], unsigned need)
 {
   int result = TAMIS_OK;
@@ -422,7 +422,7 @@ static int merge_growable(struct bloom *into_first, struct bloom *from_first)
     if (!bloom_fit_together(into[i], from[i]))
       return TAMIS_EINVAL;
   if (!tamis__layers_will_fit(into[have - 1], from, n))
-    return TAMIS_EINVAL; /* before any is opened */
+    return TAMIS_EINVAL; /* checked before any layer is opened */
   int result = open_layers(into, n);
   for (unsigned i = 0; i < n && result == TAMIS_OK; i++)
     keys[i] = counted_keys(from[i]);
@@ -498,14 +498,14 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
     uint64_t of_a[LINE_WORDS], of_b[LINE_WORDS];
     load_line(a, i, of_a);
     load_line(b, i, of_b);
-    for (unsigned j = 0; j < LINE_WORDS; j++) /* relaxed: no other thread knows the filter */
+    for (unsigned j = 0; j < LINE_WORDS; j++) /* relaxed: no other thread has the filter */
       atomic_store_explicit(&both->words[i + j], of_a[j] & of_b[j], memory_order_relaxed);
     count_line(&census, of_a, of_b);
   }
   const struct bloom_geometry g = bloom_geometry_of(both);
   const double common = estimate_keys(&g, &census).common;
   const uint64_t bits = census.b - census.added, keys = (uint64_t) ceil(common - 0.5);
-  bloom_count(both, UNITED, keys || !bits ? keys : 1); /* see keys_tell_bits() */
+  bloom_count(both, UNITED, keys || !bits ? keys : 1); /* keys_tell_bits() needs UNITED > 0 */
   if (both->limited)
     bloom_set_most_keys(both, tamis__bloom_most_beside(&g, bits, keys));
   (void) tamis__bloom_watch(both);
@@ -513,7 +513,7 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
   return TAMIS_OK;
 }
 
-/* Whether a word has all bits of another one, or counters that are at least as high. */
+/* Whether a word has all bits of another word or, with counters, counters at least as high. */
 static bool bits_include(const struct bloom *b, uint64_t bits, uint64_t other)
 {
   if (!bloom_counts(b))
@@ -532,7 +532,7 @@ static bool layer_includes(const struct bloom *layer, const struct bloom *other)
   return true;
 }
 
-/* A layer that the filter lacks has no bits. */
+/* A layer that `f` lacks counts as one without bits. */
 int tamis__bloom_includes(const tamis_filter *f, const tamis_filter *other_filter)
 {
   struct bloom *layers[BLOOM_MOST_LAYERS], *others[BLOOM_MOST_LAYERS];

@@ -4,11 +4,11 @@
  *
  *    hash ──────► word: 0 . . M . M . . M . M ...
  *                       │
- *                       └ bit 63: in fixed filters it belongs to no key.  It is the mark, which
- *                         says that nothing may change in this word any more
+ *                       └ bit 63 is the mark.  In fixed filters it belongs to no key.  Once it is
+ *                         set, no call changes the word any more
  *
- * One atomic access reads or changes all bits of a key.  So the state of a key is at every instant
- * either in or not in, and everything follows from the order in which a single word changes:
+ * One atomic access reads or changes all bits of a key.  So at every instant a key is either
+ * present or absent, and all arguments follow from the order in which a single word changes:
  *
  * [A] No false negative.  When an add returns, it has seen all bits of the key as 1, or has set
  *     them.  The bits of keys only change from 0 to 1.
@@ -16,17 +16,17 @@
  * [B] One winner, without a lock.  Of all ORs of a key's bits, exactly one changes the word from
  *     lacking some of them to having all: the first one, unless other keys have set them before.
  *     The old value shows which OR it was.  The call that made this OR wins, and takes effect with
- *     it.  No call waits for another, and each has a bounded number of steps: a fetch-and-or is one
- *     step or, on processors without such an instruction, a loop that repeats only when the word
- *     has gained a bit, which happens at most 64 times.
+ *     this OR.  No call waits for another, and each has a bounded number of steps: a fetch-and-or
+ *     is one step or, on processors without such an instruction, a loop that repeats only when the
+ *     word has gained a bit, which happens at most 64 times.
  *
  *     The same OR counts the key.  So the count misses only keys that a false positive hid.
  *
  * [C] All or nothing.  In a fixed filter, TAMIS_EFULL from a unique add is final: the caller may
  *     give the refused key to another filter, and then no unique add of the key may win here.  But
  *     another call may have found room before the filter became full, and be about to set the bits.
- *     The two calls meet only in the key's word, so no reading of the filter's state can exclude
- *     that.  They decide it in the word:
+ *     No reading of the filter's state can exclude that, as the two calls meet only in the key's
+ *     word.  So the word decides:
  *
  *        a call that found room          replaces the word by one with the key's bits, if the word
  *                                        has not changed since (compare-and-swap)
@@ -35,15 +35,15 @@
  *     No call changes a word with a mark.  If the mark comes first, the compare-and-swap of the
  *     other call fails.  That call reads the mark, and is refused as well.  If the bits come first,
  *     the OR that sets the mark returns a word with the bits, and the call returns TAMIS_PRESENT.
- *     A refused call takes effect when its mark is in the word, or when it reads the mark.
+ *     A refused call takes effect when it sets the mark, or when it reads the mark.
  *
- *     Marks are set only once the filter is FULL, for good.  Look-ups and figures skip them.
+ *     Marks are set only after the filter is FULL, which is final.  Look-ups and figures skip them.
  *
- *     In a filter that grows, layers.c says why TAMIS_EFULL is final.
+ *     In a filter that grows, TAMIS_EFULL is final for the reason that layers.c gives.
  *
- * [D] No call takes a lock, or waits.
+ * [D] No call takes a lock or waits.
  *
- * [F] Duplicates.  The add of a key that is in reads its word and writes nothing.
+ * [F] Duplicates.  The add of a present key reads the key's word and writes nothing.
  */
 #ifndef TAMIS_LIB_BLOOM_WORD_LAYOUT_H
 #define TAMIS_LIB_BLOOM_WORD_LAYOUT_H
@@ -54,7 +54,7 @@
 #include "bloom/capacity.h"
 #include "bloom/layers.h"
 
-/* `at` is the key's word, and `mask` its bits there. */
+/* `at` is the key's word, and `mask` has the key's bits. */
 static inline bool word_lookup(const word *at, uint64_t mask)
 {
   return !(mask & ~word_load(at));
@@ -62,8 +62,7 @@ static inline bool word_lookup(const word *at, uint64_t mask)
 
 /* ---- adds ----
  *
- * They return TAMIS_PRESENT for a key that was in.  `unique` says that TAMIS_EFULL has to be
- * final. */
+ * Adds return TAMIS_PRESENT for a key that was present.  `unique` makes TAMIS_EFULL final. */
 
 /* Adds to a fixed filter, which refuses keys past its capacity. */
 static inline int word_add_limited(struct bloom *b, word *at, uint64_t mask, bool unique)
@@ -104,12 +103,12 @@ FORCE_INLINE int word_add_growable(struct bloom *b, word *at, uint64_t mask, uin
     return unique ? tamis__layered_add_unique(&b->head, hash) : tamis__layered_add(&b->head, hash);
   HOOK(bloom_room_found);
   if (!(mask & ~word_or(at, mask)))
-    return present; /* overtaken */
+    return present; /* another call has set the last bits */
   HOOK(bloom_word_set);
   return unique && !is_alone(b) ? tamis__layers_settle(b, hash) : count_key(b);
 }
 
-/* insert() of operations.c for the word layout. */
+/* The insert() of operations.c for the word layout. */
 static inline int word_insert(struct bloom *b, word *at, uint64_t mask, bool late)
 {
   if (word_lookup(at, mask))
