@@ -71,8 +71,7 @@ static size_t row_of_key(const tamis_filter *const *filters, size_t n, const tam
                                        : nowhere(n, found);
 }
 
-/* Looks up at most FILTER_GROUP keys in one filter, in a batch.  The batch looks up an invalid key
- * like an empty one. */
+/* Looks up a batch of at most FILTER_GROUP keys in one filter.  An invalid key counts as empty. */
 static size_t column_of_filter(const tamis_filter *f, const tamis_key *keys, const uint64_t *hashes,
                                size_t n_keys, bool *found, size_t n)
 {

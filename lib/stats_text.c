@@ -365,8 +365,7 @@ int tamis_stats_text(const tamis_filter *f, tamis_text_format format, const char
   return finish(&t);
 }
 
-/* Checks the arguments.  Prometheus needs names: samples of one metric must have different
- * labels. */
+/* Checks the arguments.  Prometheus needs names, as samples of one metric need different labels. */
 static bool good_list(const tamis_filter *const *filters, const char *const *names, size_t n,
                       tamis_text_format format)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 3: the public functions on a whole filter.  Each checks its arguments, and calls a function
- * of the filter's kind.
+ * Layer 3: the public functions on a whole filter.  Each checks its arguments, and calls the
+ * filter's kind.
  */
 #include "base/cancel.h"
 #include "base/filter.h"

@@ -32,8 +32,7 @@
 
 /* ---- plain memory ---- */
 
-/* Accesses an atomic object as a plain one.  The comma operator removes the qualifier from the
- * type. */
+/* Accesses an atomic object as a plain one.  The comma operator drops the qualifier of the type. */
 #define PLAIN(object) (*(__typeof__((void) 0, *(object)) *) (object))
 
 #undef atomic_load_explicit

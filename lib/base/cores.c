@@ -179,8 +179,7 @@ static unsigned quota_cores(void)
 
 /* ---- sizes ---- */
 
-/* The affinity mask is the main thread's: a pinned thread's own says nothing about other
- * threads. */
+/* The affinity mask is the main thread's, as a pinned thread's says nothing about the others. */
 static unsigned cores_of_process(void)
 {
   cpu_set_t mask;

@@ -38,7 +38,7 @@
 
 enum { COUNTED_SHARD_BITS = 3, COUNTED_SHARDS = 1 << COUNTED_SHARD_BITS };
 
-/* All zeros: no reader is inside. */
+/* If all members are zero, no reader is inside. */
 struct counted_readers {
   _Alignas(64) _Atomic uint64_t phase;
   struct {
@@ -79,8 +79,7 @@ static inline uint64_t counted_phase(const struct counted_readers *readers)
   return atomic_load_explicit(&readers->phase, memory_order_seq_cst);
 }
 
-/* Never waits.  Tries again only if a phase begins meanwhile.  Its result is for
- * counted_leave(). */
+/* Never waits.  Tries again only if a phase begins meanwhile.  counted_leave() takes the result. */
 static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, unsigned shard)
 {
   for (;;) {

@@ -61,8 +61,7 @@ struct each_way {
    * each filter until its look-up. */
   bool (*prefetch)(const tamis_filter *const *filters, const void *common,
                    uint64_t places[EACH_BLOCK], bool more);
-  /* Looks the key up in a block.  Returns false, and no valid `found`, if the filters are no longer
-   * alike. */
+  /* Looks the key up in a block.  Returns false (and invalid `found`) if filters are not alike. */
   bool (*contains)(const tamis_filter *const *filters, const void *common,
                    const uint64_t places[EACH_BLOCK], bool *found);
 };

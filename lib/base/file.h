@@ -5,8 +5,7 @@
  *
  *    begin    a new file beside the old one
  *    write    to the new file
- *    commit   the new file is synchronised, then it takes the old one's name, then their folder is
- *             synchronised
+ *    commit   synchronises the new file, gives it the old file's name, and synchronises the folder
  *    abandon  the new file is removed
  *
  * The folder is synchronised last because its entry must not lead to the new file before the new
@@ -70,15 +69,14 @@ static inline bool file_is_limited(uint64_t end)
   return true;
 }
 
-/* After a failed read or write, returns whether to repeat it.  Waits for the file first.  `events`
- * is POLLIN or POLLOUT. */
+/* After a failed read or write, waits for the file if that helps, and returns whether to try again.
+ * `events` is POLLIN or POLLOUT. */
 bool tamis__file_again(int fd, short events);
 
 /* Begins a new file.  Its mode is `mode` less the umask, or exactly FILE_OWNER_ONLY. */
 int tamis__file_begin(struct new_file *file, const char *path, mode_t mode);
 
-/* Gives an open file the group, then the mode of `access`, which may be NULL.  A file that is not
- * regular keeps its own. */
+/* Gives an open file, if it is regular, the group and then the mode of `access` (unless NULL). */
 int tamis__file_give(int fd, const tamis_file_access *access);
 int tamis__file_write(const struct new_file *file, const void *data, size_t size);
 

@@ -77,8 +77,7 @@ struct filter_kind {
   const char *name; /* the enumerator as a string; messages show it without TAMIS_ */
   /* Computes the bytes that a filter takes.  *bytes is written only with TAMIS_OK. */
   int (*bytes_for)(const tamis_options *options, uint64_t *bytes);
-  /* Computes the lowest rate that `bytes` bytes allow, to 1 %.  *fpp is written only with
-   * TAMIS_OK. */
+  /* Computes the lowest rate that `bytes` bytes allow, to 1 %. An error leaves *fpp alone. */
   int (*fpp_for)(const tamis_options *options, uint64_t bytes, double *fpp);
   /* Creates a filter.  `head` has the contents of the filter's first member, except the operations.
    * *out is written only with TAMIS_OK.  If `out` is NULL, the options are only checked. */
@@ -207,8 +206,7 @@ static inline struct filter_more filter_more_of(const tamis_filter *f)
   return more;
 }
 
-/* Copies `head` to `f`, except for the operations.  Also sets `more` and `secret`, parts of the
- * filter. */
+/* Copies `head` to `f`, except the operations.  Sets `more` and `secret`, parts of the filter. */
 static inline void filter_begin(tamis_filter *f, const tamis_filter *head, struct filter_more *more,
                                 unsigned char secret[HASH_SECRET_BYTES])
 {

@@ -33,8 +33,7 @@ static inline void hash_make_secret(uint64_t seed, unsigned char secret[HASH_SEC
   XXH3_generateSecret_fromSeed(secret, seed);
 }
 
-/* Mixes any 64-bit value: every bit of the result depends on every bit of the input and of the
- * keys.
+/* Mixes a 64-bit value: every bit of the result depends on every bit of the value and the keys.
  *
  * That is enough where single bits are used.  A group of bits still shows the regularity of regular
  * input, such as counters, until it has been multiplied once more (docs/internals/bloom.md has the

@@ -2,8 +2,7 @@
  *
  * Layer 1: hooks, named points between the steps of a concurrent algorithm.
  *
- * A test stops threads at hooks, and so replays one schedule exactly.  In a release, HOOK() does
- * nothing.
+ * A test stops threads at hooks to replay one schedule exactly.  In a release, HOOK() does nothing.
  */
 #ifndef TAMIS_LIB_HOOK_H
 #define TAMIS_LIB_HOOK_H

@@ -59,8 +59,8 @@ static void release_to(const tamis_allocator *from, void *block, size_t size)
   cancellation_restore(cancellation);
 }
 
-/* Refuses a block that is not aligned: some code needs fields within a cache line, and uses the low
- * bits of addresses. */
+/* Refuses unaligned blocks: some code needs fields within a cache line, or uses low address
+ * bits. */
 static void *allocate_from(const tamis_allocator *from, size_t size)
 {
   assert(tamis__read_sections == 0);

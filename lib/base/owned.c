@@ -218,8 +218,7 @@ static void await_name(const struct owner *owner)
     tamis__lock_back_off(round);
 }
 
-/* Acquire, as owned.lock.  (A killed owner writes nothing after the kernel has released its
- * byte.) */
+/* Acquire, as owned.lock.  (A killed owner writes nothing after the kernel released its byte.) */
 static bool take_over(struct owned_lock *wanted, uint64_t dead, const struct owner *owner)
 {
   return atomic_compare_exchange_strong_explicit(&wanted->owner, &dead, owner_name(owner),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: how many stripes and shards a filter has on this machine, so that two threads rarely
- * need the same one.
+ * Layer 1: how many stripes and shards a filter has on this machine, so that threads rarely share
+ * one.
  */
 #ifndef TAMIS_LIB_PARTS_H
 #define TAMIS_LIB_PARTS_H

@@ -568,8 +568,7 @@ static bool backlog_is_large(const struct backlog *backlog, uint64_t size, unsig
          held > atomic_load_explicit(backlog->bytes, memory_order_relaxed) / BACKLOG_DIVISOR;
 }
 
-/* If the backlog is large, the waiting thread or a reader lacks a core.  A short pause of the
- * caller gives it one. */
+/* If the backlog is large, the waiting thread or a reader lacks a core.  A pause here gives one. */
 void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint64_t size,
                            bool hurry)
 {

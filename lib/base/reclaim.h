@@ -187,8 +187,7 @@ bool tamis__backlog_init(struct backlog *backlog, backlog_release *release, void
  * failed tamis__backlog_init(). */
 void tamis__backlog_destroy(struct backlog *backlog);
 
-/* Retires a block, which readers that enter from now on cannot reach. `hurry` says that its memory
- * will be needed soon. */
+/* Retires a block that later readers cannot reach.  `hurry` says that its memory is needed soon. */
 void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint64_t size,
                            bool hurry);
 

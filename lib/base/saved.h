@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 1: the container of a saved filter: a stream of bytes that is written and read once, from
- * its beginning to its end.  docs/reference/format.md describes it; nothing here knows a kind of
- * filter.
+ * its beginning to its end.  docs/reference/format.md describes it.  No code here knows any kind.
  *
  *    header | array, with its sums | block | block | ... | trailer
  *
@@ -30,8 +29,7 @@
  *               Fills in those options of the filter that follow from the header's geometry.
  *    save       Writes the body, and sets w->totals.
  *    load       Reads what `save` writes.  `head` has the values of the filter's head, except for
- *               the operations.  *out is written only with TAMIS_OK; after an error, `load` has
- *               released all memory.
+ *               the operations.  *out is written only with TAMIS_OK.  An error releases all memory.
  *
  * A file may contain anything.  A correct sum shows that the bytes are as they were written, but
  * not who wrote them.  So each number is checked against what is possible before it is used, and
@@ -325,7 +323,7 @@ void tamis__saved_close(struct saved_reader *r);
 struct saved_mapping {
   WIDE const void *at; /* NULL: there is no mapping */
   uint64_t size : 62;
-  uint64_t checked : 1, borrowed : 1; /* as in struct saved_reader */
+  uint64_t checked : 1, borrowed : 1; /* see struct saved_reader */
 };
 
 static inline struct saved_mapping saved_mapping_of(const struct saved_reader *r)

@@ -319,8 +319,7 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out)
 
 /* ---- arrays ---- */
 
-/* Doubles the memory.  If the limit leaves no room to copy the memory again later, takes all that
- * is needed at once. */
+/* Doubles the memory.  If the limit leaves no room for a later copy, takes all that is needed. */
 static int grow(struct saved_reader *r, struct saved_memory *m)
 {
   uint64_t next = m->bytes ? 2 * m->bytes : SAVED_CHUNK;

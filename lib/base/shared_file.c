@@ -33,8 +33,7 @@ static int open_again(const char *path)
 
 /* ---- opening ---- */
 
-/* tamis__shared_file_resize() seals the file: if it were truncated, processes that have mapped it
- * would be killed. */
+/* tamis__shared_file_resize() seals the file: truncation would kill processes that map it. */
 int tamis__shared_file_in_memory(struct shared_file *file)
 {
   *file = (struct shared_file){

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: the constants that decide where something wraps round, is full, is cut into pieces, or
- * begins anew.
+ * Layer 0: the constants that decide where things wrap round, are full, are cut, or begin again.
  *
  * SMALL(usual, small) is `usual`.  A build for tests that defines TAMIS_SMALL uses `small`, so that
  * events that otherwise need millions of keys, or 2^32 changes of one bucket, happen to every

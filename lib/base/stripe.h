@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: locks, and the stripes over which writers are spread.  No other file but stripe.c uses
+ * Layer 1: locks, and the stripes over which writers are spread.  Only this and stripe.c use
  * ConcurrencyKit.
  *
  * A lock is a word that threads test and set.  A thread that finds the lock held spins for a

@@ -254,8 +254,7 @@ static inline bool is_alone(const struct bloom *first)
  *   pairs with     live.publish in publish() of live.c, and live.end in end_live()
  *   makes visible  that a layer is open, whose words are zero, or that unique adds of all processes
  *                  are refused from now on
- *   if weakened    as for layer.load and layer.ended: two calls win, or one wins while another is
- *                  refused for good
+ *   if weakened    as for layer.load and layer.ended: two calls win, or one wins and one is refused
  *   checked by     mutants/live_state_read_too_early */
 enum { LIVE_ALONE = 2, LIVE_ENDED = 1 };
 

@@ -29,8 +29,8 @@
  *     key, when it reads the key's last word.  (If the filter has no copy at that instant, the key
  *     is a false positive.)  It may read the words in any order.
  *
- * [D] Look-ups and plain adds take no lock.  An add tries again only if another call has changed
- *     the word meanwhile.
+ * [D] Look-ups and plain adds take no lock.  An add tries again only if another call changed the
+ *     word.
  *
  * Removes and unique adds hold a stripe that is chosen by the key's *line*, and not by its hash.
  * All keys that share a counter share its line.  So while a call holds the stripe, no other call

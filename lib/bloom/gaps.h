@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: a key of a Bloom filter, and those of its bits that are not set.
+ * Layer 2: the bits of a key that a Bloom filter lacks.
  *
- * operations.c argues why the call that fills a key's last gap has won.
+ * operations.c explains why the call that fills a key's last gap wins.
  */
 #ifndef TAMIS_BLOOM_GAPS_H
 #define TAMIS_BLOOM_GAPS_H
@@ -13,14 +13,14 @@
 #include "base/hook.h"
 #include "bloom/capacity.h"
 
-/* What every call needs of a key.  (Adds also take the unmixed hash, for the calls in layers.c: it
- * is still in a register there, and a copy of the mixed hash would need another one.) */
+/* The data of a key that every call needs.  (Adds also take the unmixed hash, for the calls in
+ * layers.c: it is still in a register, and a copy of the mixed hash would need another one.) */
 struct bloom_key {
-  uint64_t hash;  /* mixed */
-  uint64_t first; /* the index of the first probe's word, in the first section */
+  uint64_t hash;  /* the mixed hash */
+  uint64_t first; /* the index of the first probe's word in the first section */
 };
 
-/* The words of each section. */
+/* Returns the number of words in each section. */
 FORCE_INLINE uint64_t section_words(const struct bloom *b, struct bloom_shape shape)
 {
   return shape.sections == 1 ? b->word_count : b->section_words;
@@ -37,7 +37,7 @@ FORCE_INLINE struct bloom_key key_of(const struct bloom *b, uint64_t hash, struc
   return key_of_mixed(b, hash_mix(&b->head.keys, hash), shape);
 }
 
-/* Of many sections, only the first few are fetched: a look-up that misses rarely gets further. */
+/* Only the first few sections are fetched, as a look-up that misses rarely gets further. */
 enum { SECTIONS_AHEAD = 4 };
 
 FORCE_INLINE void prefetch_key(const struct bloom *b, struct bloom_key key,
@@ -52,19 +52,18 @@ FORCE_INLINE void prefetch_key(const struct bloom *b, struct bloom_key key,
   }
 }
 
-/* What a key lacks: for each probe the bits that were 0 when its word was read. */
+/* The gaps of a key: for each probe, the bits that were 0 when the add read the word. */
 struct gaps {
-  struct bloom_probe at[BLOOM_MAX_SECTIONS * CLASSIC_PROBES]; /* mask: the bits that are missing */
-  uint64_t any;                                               /* 0: nothing is missing */
-  unsigned last; /* the number of the probe whose gap is filled last */
+  struct bloom_probe at[BLOOM_MAX_SECTIONS * CLASSIC_PROBES]; /* `mask` has only the missing bits */
+  uint64_t any;                                               /* not 0 if any bit is missing */
+  unsigned last; /* the number of the probe whose gap the add fills last */
 };
 _Static_assert(MAX_BLOCKED_SECTIONS *SECTION_PROBES <= BLOOM_MAX_SECTIONS * CLASSIC_PROBES,
                "no key has more probes than a classic one");
 
-/* Finds the last gap: the widest gap, or of several such gaps the last one in the order of the
- * probes.  last[i] is the last gap that lacks more than i bits; any[i] is 0 if there is none.  If a
- * key has one line, three missing bits count as two: to distinguish them would take as long as to
- * fill a gap. */
+/* Finds the last gap: of the gaps with the most missing bits, the last one in the order of the
+ * probes. last[i] is the last gap with more than i missing bits; any[i] is 0 if there is none.  For
+ * a key of one line, three missing bits count as two: a distinction would take as long as an OR. */
 struct widest {
   uint64_t any[SECTION_BITS];
   unsigned last[SECTION_BITS];
@@ -75,8 +74,8 @@ FORCE_INLINE unsigned widths_of(struct bloom_shape shape)
   return shape.sections == 1 && shape.bits_per_probe > 2 ? 2 : shape.bits_per_probe;
 }
 
-/* __builtin_expect() makes clang use a branch, which goes the same way for most keys.  Without
- * branches, the OR in the last gap would wait until all words have been read. */
+/* With __builtin_expect(), clang uses a branch, which goes the same way for most keys.  Without
+ * branches, the OR in the last gap would have to wait until all words have been read. */
 FORCE_INLINE void widest_add(struct widest *w, unsigned probe, uint64_t missing,
                              struct bloom_shape shape)
 {
@@ -99,11 +98,11 @@ FORCE_INLINE unsigned widest_of(const struct widest *w, struct bloom_shape shape
 FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct bloom_shape shape,
                             struct gaps *gaps)
 {
-  const word *words = b->words; /* as in lookup() */
+  const word *words = b->words; /* see lookup() in operations.c */
   const uint64_t of_section = section_words(b, shape);
   struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
   struct widest widest = {{0}, {0}};
-#ifndef TAMIS_COMPACT /* one code is for all numbers of sections */
+#ifndef TAMIS_COMPACT /* the same code serves all numbers of sections */
   UNROLL
 #endif
   for (unsigned section = 0; section < BLOOM_MAX_SECTIONS; section++) {
@@ -122,9 +121,9 @@ FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct 
   gaps->last = widest_of(&widest, shape);
 }
 
-/* The probe of the last gap.  An index would keep the probes in memory; if their number is a
- * constant, they fit in registers.  The comparison is no `==`, because clang would then replace i
- * by gaps->last, which is an index again. */
+/* Returns the probe of the last gap.  An index would keep the probes in memory, but a constant
+ * number of probes fits in registers.  The comparison is not `==`, because clang would then replace
+ * i by gaps->last, which is an index again. */
 FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_shape shape)
 {
   if (!__builtin_constant_p(shape.sections))
@@ -136,15 +135,15 @@ FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_s
   return last;
 }
 
-/* What has become of a key's gaps. */
+/* The result of filling a key's gaps. */
 enum filled {
   WON,       /* this call has set a bit in the last gap */
-  LOST,      /* no bit is missing, but another call has filled the last gap */
-  LOOK_AGAIN /* other calls have filled the last gap: find the gaps again */
+  LOST,      /* no bit is missing any more, but another call has filled the last gap */
+  LOOK_AGAIN /* other calls have filled the last gap before this call: find the gaps again */
 };
 
-/* A word that has all bits of the key is not written, and stays shared between the cores.  Returns
- * false, without filling the other gaps that remain, if other calls fill the last gap meanwhile. */
+/* Fills all gaps but the last.  It does not write words without gaps, so their cache lines stay
+ * shared between the cores.  Returns false early if other calls fill the last gap meanwhile. */
 FORCE_INLINE bool fill_other_gaps(word *words, const struct gaps *gaps, struct bloom_probe last,
                                   struct bloom_shape shape)
 {

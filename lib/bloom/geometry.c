@@ -219,8 +219,8 @@ static void word_sizes(struct bloom_shape shape, double size[])
 {
   draw_bits(shape.bits_per_probe, size);
   for (unsigned u = 1; shape.layout == BLOOM_LAYOUT_MARKED && u <= shape.bits_per_probe; u++) {
-    double lost =
-        size[u] * u / 64 * (u - 1) / MARKED_POSITIONS; /* the key has the new bit already */
+    /* The bit that replaces the mark is one that the key has already. */
+    double lost = size[u] * u / 64 * (u - 1) / MARKED_POSITIONS;
     size[u] -= lost;
     size[u - 1] += lost;
   }
@@ -367,9 +367,8 @@ double bloom_geometry_next_shape(tamis_layout layout, double rate)
   return n ? ranges[n - 1].min_fpp : 1;
 }
 
-/* All sections have the same number of keys and bits, and a key's hashes in the sections are
- * independent.  So the rate is a product of rates of the same distribution, and their relative
- * variances add up. */
+/* All sections have the same numbers of keys and bits, and a key's hashes in them are independent.
+ * So the rate is a product of rates of one distribution, whose relative variances add up. */
 static double rate_of_sections(const struct plan *plan, double lines, double *deviation)
 {
   const unsigned sections = plan->geometry.shape.sections;

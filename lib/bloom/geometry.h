@@ -215,10 +215,8 @@ FORCE_INLINE uint64_t hash_to_range(uint64_t hash, uint64_t n)
  *   sections  In each further section, the mixed hash is hash_spread() of the section before.
  *   word      The top bits of hash * multiplier choose the word, as in the blocked layout.  The
  *             positions are sums of 6 bits each, from the lowest bit up: a rotation moves all bits
- *             drawn so far, which takes fewer instructions than a shift for each bit, and leaves
- *             them independent.
- *   marked    Like word.  If a position is the mark's, the mixed hash scaled to 63 positions
- *             replaces it.
+ *             drawn so far, which takes fewer instructions than a shift for each bit.
+ *   marked    Like word.  If a position is the mark's, the hash scaled to 63 positions replaces it.
  * Source: RocksDB's FastLocalBloom, which has other multipliers. */
 struct bloom_probes {
   uint64_t hash;      /* the mixed hash of this section */

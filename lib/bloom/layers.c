@@ -98,8 +98,7 @@
  *     refusal: to at most one key of each thread.
  *
  *     So if all callers give each key that one filter refuses to a next filter, the key has one
- *     winner in all filters: where a unique add was refused, no other unique add of the key has
- *     won.
+ *     winner in all filters: where a unique add was refused, no other unique add has won.
  *
  * [D] No call takes a lock.  A thread that needs a further layer creates it, and publishes it by a
  *     compare-and-swap.  At most two threads create one at a time, so one copy may be thrown away;

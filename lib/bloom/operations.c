@@ -1,67 +1,66 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the calls on the keys of a Bloom filter.
+ * Layer 2: look-ups and adds of a Bloom filter.  All calls on its keys are built here.
  *
  *                       the key's probes (geometry.h)
  *    hash ──────► word 3: mask ┐
  *                 word 6: mask ├─► line of 8 words: 0 . . M . . M .
  *                 word 1: mask ┘
  *
- * Bits only ever change from 0 to 1.  Everything else follows from that:
+ * Bits only ever change from 0 to 1.  All arguments follow from this fact:
  *
  * [A] No false negative.  When an add returns, it has seen each of the key's bits as 1, or has set
  *     it.  A bit that was 1 stays 1 for every later look-up (coherence of a single word).
  *
- * [D] No call takes a lock, or waits.  A look-up reads a handful of words once; the add of a new
- *     key reads them and then changes them.
+ * [D] No call takes a lock or waits.  A look-up reads a handful of words once; the add of a new key
+ *     reads them and then changes them.
  *
  * [B] One winner.  Before an add changes anything, it finds the words that lack bits of the key:
  *     the *gaps*.  Then it fills the gaps one by one.  A unique add wins if its own OR sets a bit
  *     in its last gap.
  *
- *     At most one of all the adds of a key sets a bit in its last gap, whatever their orders are.
- *     Suppose that P and Q both do, P in the word l and Q in the word m.  When P fills l, it has
- *     found m complete or has completed it.  So P's OR on l comes after Q's OR on m, which set a
- *     bit there.  For the same reason Q's OR on m comes after P's OR on l: a contradiction.  (If l
- *     is m, the first OR there leaves nothing to the second.)
+ *     At most one of all adds of a key sets a bit in its last gap, whatever the orders are in which
+ *     they fill their gaps.  Suppose that P and Q both do: P in the word l, and Q in the word m.
+ *     When P fills l, it has found m complete or has completed m.  So P's OR on l comes after Q's
+ *     OR on m, which set a bit there.  For the same reason Q's OR on m comes after P's OR on l: a
+ *     contradiction.  (If l is m, the first OR there leaves nothing to the second.)
  *
- *     At least one does, unless another key interferes.  Without other keys, each word of the key
- *     is as it was before all adds of the key, or complete.  So all these adds put their gaps into
- *     the same order.  Let L be the last incomplete word in this order.  The call that completes L
- *     has seen it incomplete, and so L was the last gap of that call.
+ *     At least one add sets a bit in its last gap, unless another key interferes.  Without other
+ *     keys, each word of the key is either complete, or still as it was before all adds of the key.
+ *     So all these adds put their gaps into the same order.  Let L be the last incomplete word in
+ *     this order.  The call that completes L has seen it incomplete, so L was the call's last gap.
  *
  *     If bits of another key complete L meanwhile, no call may win: the last bits that the key
- *     lacked came from another key while the key was added.  This is a false positive that meets an
- *     add half-way.  (The same may happen if bits of another key change the order between two adds
+ *     lacked came from another key while the key was added.  This is a false positive that arises
+ *     during an add.  (The same may happen if bits of another key change the order between two adds
  *     of one key that run at the same time.)  Two rules make this rare:
  *
  *     - An add fills last the gap that other keys are least likely to fill: the *widest* gap, in
- *       which most bits are missing.  Let a key have p of the w words of a section.  A key that
- *       another thread adds meanwhile is in the word of the last gap with probability p / w.  It
- *       then has one bit that is missing there with a probability of about 1 / 30, two such bits
- *       with 1 / 1,000, and three with 1 / 40,000.  docs/internals/correctness.md goes on.
- *     - Before an add fills another gap, it reads the word of the last gap again.  If that is
- *       complete by now, the add reads all words again, and finds another last gap, or none.  What
- *       it has set are bits of its own key, like those of a call that stops for good.  So other
- *       keys can take the win only during the last two ORs.
+ *       which most bits are missing.  Let each key have p of the w words of a section.  A key that
+ *       another thread adds meanwhile has bits in the word of the last gap with probability p / w.
+ *       If so, it fills a gap of one bit with a probability of about 1 / 30, of two bits with 1 /
+ *       1,000, and of three bits with 1 / 40,000 (docs/internals/correctness.md).
+ *     - Before an add fills another gap, it reads the word of the last gap again.  If that word is
+ *       complete by now, the add reads all words again, and finds another last gap, or none.  The
+ *       bits that it has set are bits of its own key, like the bits of a call that stops for ever.
+ *       So other keys can take the win only during the last two ORs.
  *
- *     Plain adds fill gaps in the same order as unique adds.  If they did not, each could take the
- *     other's last gap, and no call would count the key.
+ *     Plain adds fill gaps in the same order as unique adds.  Otherwise each could fill the other's
+ *     last gap, and no call would count the key.
  *
- *     Linearization: a call that wins takes effect with the OR by which it wins: this completes the
- *     key, as all other words are complete.  A call that does not win takes effect when it reads
- *     the last of the bits.  It has read the word of the winner's last gap after the winner's OR
- *     there, so what the winner did before is visible to it.  If it read that word earlier, it saw
- *     a gap there, and filled it; and it filled it after the winner's OR, which would else have set
- *     nothing.
+ *     Linearization: a call that wins takes effect with the OR by which it wins: this OR completes
+ *     the key, as all other words are complete.  A call that does not win takes effect when it
+ *     reads the last of the bits.  It has read the word of the winner's last gap after the winner's
+ *     OR there, so it sees what the winner did before.  (If it read that word earlier, it filled a
+ *     gap there; this OR came after the winner's OR, which would otherwise have set nothing.)
  *
  *     Another layer may open meanwhile, or the filter may become full.  So a unique add that has
  *     set a bit in its last gap checks once more whether the filter has changed: see layers.c.
  *
- * [C] All or nothing.  An add that is refused for the capacity is refused before it changes a bit;
- *     layers.c has the exception.
+ * [C] All or nothing.  An add that is refused because the filter is full is refused before it
+ *     changes a bit; layers.c has the exception.
  *
- * [F] Duplicates.  The add of a key that is in reads words and writes nothing.
+ * [F] Duplicates.  The add of a present key reads words and writes nothing.
  *
  * Keys are counted without a lock.  Several adds of one new key may each set some of its bits, but
  * only the add that sets a bit in its last gap counts the key.  A key that no add counts is treated
@@ -82,7 +81,7 @@
 
 /* ---- look-up ---- */
 
-/* Within one line, it is cheaper to read all words than to branch after each: half of the branches
+/* Within one line, reading all words is cheaper than a branch after each word: half of the branches
  * would be mispredicted. */
 FORCE_INLINE bool lookup_section(const word *words, const struct bloom_probes *begin,
                                  struct bloom_shape shape)
@@ -107,7 +106,7 @@ FORCE_INLINE bool lookup_in(const word *words, uint64_t of_section, struct bloom
   struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
   if (shape.sections == 1)
     return lookup_section(words, &probes, shape);
-  unsigned left = shape.sections; /* counted down, as clang keeps a second counter otherwise */
+  unsigned left = shape.sections; /* counts down, as clang would otherwise keep a second counter */
   while (lookup_section(words, &probes, shape)) {
     if (!--left)
       return true;
@@ -122,7 +121,7 @@ FORCE_INLINE bool lookup(const struct bloom *b, struct bloom_key key, struct blo
   return lookup_in(words, section_words(b, shape), key, shape);
 }
 
-/* A look-up in one of several layers. */
+/* Looks up a key in one row: one of several layers. */
 FORCE_INLINE bool lookup_in_row(const struct bloom_row *row, uint64_t mixed,
                                 struct bloom_shape shape)
 {
@@ -130,11 +129,13 @@ FORCE_INLINE bool lookup_in_row(const struct bloom_row *row, uint64_t mixed,
   return lookup_in(row->words, row->section_words, key, shape);
 }
 
-/* The shape with the most probes of those in which a key has the same bits. */
+/* In blocked shapes with so many bits, a key has the same words and bits, as far as its probes go.
+ * This is the shape with the most probes. */
 enum { COMMON_BITS = 3 };
 #define COMMON_SHAPE ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, 4, COMMON_BITS, 1})
 
-/* Searches rows with so many probes, and moves *row past them.  Returns whether one has the key. */
+/* Searches the next rows that have so many probes, and moves *row past them.  Returns whether one
+ * of them has the key. */
 FORCE_INLINE bool find_common(const struct bloom_row **row, const struct bloom_row *end,
                               const struct common *c, unsigned probes)
 {
@@ -168,10 +169,10 @@ FORCE_INLINE int add_in_word(struct bloom *b, uint64_t hash, struct bloom_key ke
   return result == TAMIS_PRESENT && !unique ? TAMIS_OK : result;
 }
 
-/* The type of counting_add_missing() for a shape. */
+/* The type of counting_add_missing() for a given shape. */
 typedef int (*missing_adder)(struct bloom *b, struct bloom_key key);
 
-/* A plain add and a unique add do the same, but a unique one also says whether it was first. */
+/* Adds a key.  A unique add does the same as a plain one, but also returns whether it was first. */
 FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool unique,
                      struct bloom_shape shape, missing_adder missing)
 {
@@ -201,7 +202,7 @@ FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool 
 }
 
 /* Sets a key's bits in one layer, unless the layer is full and the call is not late ([B] in
- * layers.c).  TAMIS_OK: this call has set a bit in the last gap, and has not counted the key. */
+ * layers.c).  Returns TAMIS_OK, without counting, if this call has set a bit in the last gap. */
 FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, bool late, struct bloom_shape shape)
 {
   if (bloom_shape_is_word(shape))
@@ -220,7 +221,7 @@ FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, bool late, struct
   return filled == WON ? TAMIS_OK : TAMIS_PRESENT;
 }
 
-/* ---- batches: the same calls, with memory fetched before it is needed ---- */
+/* ---- batches: the same calls, but memory is fetched before it is needed ---- */
 
 FORCE_INLINE void prepare_group(const struct bloom *b, const uint64_t *hashes, size_t n,
                                 struct bloom_key *keys, struct bloom_shape shape)
@@ -244,8 +245,8 @@ FORCE_INLINE size_t lookup_group(const struct bloom *b, size_t n, const struct b
   return hits;
 }
 
-/* Look-ups are prepared and finished in groups, each in a loop of its own: one loop for both would
- * run out of registers. */
+/* Groups of look-ups are prepared in one loop and finished in another: one loop for both would run
+ * out of registers. */
 enum { LOOKUP_GROUP = SMALL(16, 4) };
 _Static_assert(FILTER_AHEAD % LOOKUP_GROUP == 0, "the groups fill what is ahead");
 
@@ -254,7 +255,7 @@ static inline size_t group_size(size_t i, size_t n)
   return n - i < LOOKUP_GROUP ? n - i : LOOKUP_GROUP;
 }
 
-/* Each key's memory is fetched FILTER_AHEAD keys before it is read. */
+/* Looks up a batch.  Each key's memory is fetched FILTER_AHEAD keys before it is read. */
 FORCE_INLINE size_t contains_many(const struct bloom *b, const uint64_t *hashes, size_t n,
                                   bool *found, struct bloom_shape shape)
 {
@@ -282,7 +283,7 @@ FORCE_INLINE void add_many(struct bloom *b, const uint64_t *hashes, size_t n, in
     results[i] = add_key(b, hashes[i], keys[i], unique);
 }
 
-/* How many copies of each key are in a filter with counters. */
+/* Sets counts[] to the numbers of copies of the keys, in a filter with counters. */
 FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size_t n,
                              uint64_t *counts, struct bloom_shape shape)
 {
@@ -292,14 +293,13 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
     counts[i] = counting_copies(b, keys[i], shape);
 }
 
-/* ---- the same for each shape ----
+/* ---- the functions of each shape ----
  *
- * With a constant shape, the compiler makes straight-line code of the functions above: here it
- * makes blocked_2x3_contains and its like.  It leaves out the functions of a shape that the shape's
- * table does not name.
+ * With a constant shape, the compiler makes straight-line code of the functions above, such as
+ * blocked_2x3_contains.  It omits those functions of a shape that the shape's table does not name.
  *
- * A 0 in such a constant stands for a number that is read from the filter, or from a layer's row:
- * the number of sections, if there are more than two; or the shape, if one code is for all. */
+ * A 0 in such a constant stands for a number that is read from the filter or from a layer's row:
+ * the number of sections, if there are more than two; or all, if one code serves all shapes. */
 FORCE_INLINE struct bloom_shape complete_shape(struct bloom_shape shape,
                                                struct bloom_shape of_filter)
 {
@@ -324,7 +324,7 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
     __VA_ARGS__;                              \
   }
 
-/* A function of the filter f.  Its body can use the filter as b, and the filter's `shape`. */
+/* Defines a function of the filter f.  Its body can use the filter as `b`, and its `shape`. */
 #define CALL(type, name, of_shape, parameters, of, ...)                                  \
   FUNCTION(type, name, parameters, __typeof__(of(f)) b = of(f);                          \
            const struct bloom_shape shape = complete_shape(of_shape, bloom_shape_of(b)); \
@@ -334,8 +334,8 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
 #define HASHES_OF (tamis_filter * f, const uint64_t *hashes, size_t n, int *results)
 #define HASHES_IN(answers) (const tamis_filter *f, const uint64_t *hashes, size_t n, answers)
 
-/* Batches of shapes with one or two sections, on processors that can compute with vectors.  A few keys are
- * faster one by one, without the preparations of a function that has vectors. */
+/* Batches for shapes with one or two sections, on processors that can compute with vectors.  A few
+ * keys are faster one by one, as a function that uses vectors has to prepare them. */
 #ifdef TAMIS_VECTORS
 #define VECTORS(name)                                                  \
   VECTOR_CODE FUNCTION(size_t, name##_vectors, HASHES_IN(bool *found), \
@@ -349,8 +349,8 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
 #define MANY(name, n) name##_one_by_one
 #endif
 
-/* The functions that filters of a shape have.
- * NEVER_INLINE: a call for a key that is in, or a batch by vectors, then saves no registers. */
+/* Defines the functions of the filters of one shape.  NEVER_INLINE keeps other paths out of the
+ * way: a call for a present key, or a batch by vectors, saves no registers. */
 #define SHAPE(name, layout, probes, bits, sections)                                                \
   static const struct bloom_shape name = {layout, probes, bits, sections};                         \
   enum {                                                                                           \
@@ -406,7 +406,7 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
            const struct bloom_shape shape = complete_shape(name, bloom_shape_of(b));               \
            return insert(b, key_of_mixed(b, mixed, shape), late, shape))
 
-/* The table of a shape.  `counts`: the filter has counters. */
+/* The table of a shape.  `counts` says whether the filter has counters. */
 #define TABLE(name, counts)                                                              \
   {                                                                                      \
     .alone = {.kind = (counts) ? &tamis__counting_bloom_kind : &tamis__bloom_kind,       \
@@ -471,7 +471,7 @@ const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape)
   switch (KEY(shape.layout, shape.probes, shape.bits_per_probe, few ? shape.sections : 0)) {
     USE_ALL
   default:
-    return NULL; /* no plan chooses it, and no file has it */
+    return NULL; /* no plan chooses such a shape, and no file has it */
   }
 }
 

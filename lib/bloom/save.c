@@ -16,9 +16,8 @@
  *     the number of keys that it may still take by so many.
  *
  *     Before all else, the save reads whether the filter is full.  If it is not full, the save
- *     omits marks that it finds later: the calls that set them came after the save began, so the
- *     snapshot precedes them.  If it is full, the save keeps the marks, so refused keys stay
- *     refused.
+ *     omits marks that it finds later: the calls that set them came after the save began.  If it is
+ *     full, the save keeps the marks, so refused keys stay refused.
  */
 #include "bloom/bloom.h"
 

@@ -93,8 +93,8 @@ bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *o
          (!g[FURTHER_LAYERS] || saved->features & SAVED_LAYERS);
 }
 
-/* Leaves the figures alone if no filter can have this header.  It does not say how full each layer
- * is, so with several layers, the figures assume that each has its full share of the rate. */
+/* Leaves the figures alone if no filter can have this header.  The header does not say how full
+ * each layer is, so figures of several layers assume that each has its full share of the rate. */
 void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out)
 {
   struct bloom_plan plan;

@@ -2,10 +2,10 @@
  *
  * Layer 2: batches of look-ups in a Bloom filter, eight keys at a time.
  *
- * The answers are those of operations.c, as the same loads read the words in the same order:
- * base/vector.h says why that matters.  So all words of a key are read before those of the next
- * key.  This code is for shapes of one or two sections: with more, it would read many words for
- * nothing, because most look-ups of absent keys end after the first section.
+ * The answers are the same as those of operations.c, because the same loads read the words in the
+ * same order (base/vector.h says why that matters): all words of a key before those of the next
+ * key.  This code serves shapes of one or two sections.  With more sections it would read many
+ * words in vain, because most look-ups of absent keys end after the first section.
  */
 #ifndef TAMIS_LIB_BLOOM_VECTORS_H
 #define TAMIS_LIB_BLOOM_VECTORS_H
@@ -18,11 +18,11 @@
 enum { VECTOR_SECTIONS = 2, VECTOR_WORDS = 2 * SECTION_PROBES };
 
 struct bloom_keys {
-  vector hash[VECTOR_SECTIONS]; /* mixed */
-  vector word[VECTOR_WORDS];    /* section by section */
+  vector hash[VECTOR_SECTIONS]; /* the mixed hashes of each section */
+  vector word[VECTOR_WORDS];    /* the indices of the words, section by section */
 };
 
-/* The bits of the keys in the word and the marked layout: bloom_word_mask(). */
+/* Returns the masks of the keys in the word or marked layout, like bloom_word_mask(). */
 VECTOR_CODE FORCE_INLINE vector vector_word_mask(vector hash, struct bloom_shape shape)
 {
   vector mask = vector_of(0), rotations = hash;
@@ -35,7 +35,7 @@ VECTOR_CODE FORCE_INLINE vector vector_word_mask(vector hash, struct bloom_shape
   return mask;
 }
 
-/* The bits of the keys in the blocked layout, before their rotation: bloom_pattern(). */
+/* Returns the patterns of the keys in the blocked layout, like bloom_pattern(). */
 VECTOR_CODE FORCE_INLINE vector vector_pattern(vector hash, struct bloom_shape shape)
 {
   vector pattern = vector_of(UINT64_C(1) << 32);
@@ -47,7 +47,7 @@ VECTOR_CODE FORCE_INLINE vector vector_pattern(vector hash, struct bloom_shape s
   return pattern;
 }
 
-/* Finds the words of at most eight keys, and fetches them. */
+/* Finds the words of at most eight keys, and prefetches them. */
 VECTOR_CODE FORCE_INLINE void vector_prepare(const struct bloom *b, const uint64_t *hashes,
                                              size_t n, struct bloom_keys *keys,
                                              struct bloom_shape shape)
@@ -74,7 +74,7 @@ VECTOR_CODE FORCE_INLINE void vector_prepare(const struct bloom *b, const uint64
   }
 }
 
-/* Reads the words of all keys, one key after the other. */
+/* Reads the words of all keys, first all words of the first key, and so on. */
 VECTOR_CODE FORCE_INLINE void vector_read(const word *words, const struct bloom_keys *keys,
                                           vector values[VECTOR_WORDS], struct bloom_shape shape)
 {
@@ -91,7 +91,7 @@ VECTOR_CODE FORCE_INLINE void vector_read(const word *words, const struct bloom_
     values[i] = vector_from(of_probe[i]);
 }
 
-/* The lanes whose keys have all bits of a section, with the words of this section. */
+/* Returns the lanes whose keys have all their bits in a section with the words `values`. */
 VECTOR_CODE FORCE_INLINE vector_lanes vector_lookup_section(const vector *values, vector hash,
                                                             struct bloom_shape shape)
 {
@@ -102,7 +102,7 @@ VECTOR_CODE FORCE_INLINE vector_lanes vector_lookup_section(const vector *values
   return vector_zero_lanes(vector_pattern(hash, shape) & ~in);
 }
 
-/* The lanes whose keys are in. */
+/* Returns the lanes whose keys are found. */
 VECTOR_CODE FORCE_INLINE vector_lanes vector_lookup(const word *words,
                                                     const struct bloom_keys *keys,
                                                     struct bloom_shape shape)
@@ -117,7 +117,7 @@ VECTOR_CODE FORCE_INLINE vector_lanes vector_lookup(const word *words,
   return in;
 }
 
-/* Each key's memory is fetched FILTER_AHEAD keys before it is read. */
+/* Looks up a batch.  Each key's memory is fetched FILTER_AHEAD keys before it is read. */
 VECTOR_CODE FORCE_INLINE size_t vector_contains_many(const struct bloom *b, const uint64_t *hashes,
                                                      size_t n, bool *found,
                                                      struct bloom_shape shape)

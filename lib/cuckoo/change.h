@@ -28,8 +28,7 @@ struct change tamis__change_begin(struct cuckoo *c, struct generation *generatio
 /* Releases the growth stripes, and retires what has left the directory.  May pause the thread. */
 void tamis__change_end(const struct change *change);
 
-/* The segment that the index leads to, or NULL if the root has no segment.  The segment stays alive
- * until the change ends. */
+/* The index's segment, or NULL if the root has none.  It stays alive until the change ends. */
 static inline struct segment *change_segment(const struct change *change)
 {
   return directory_segment(directory_at(change->generation, change->index));
@@ -56,8 +55,7 @@ void tamis__change_to_children(struct change *change, const struct segment *pare
 void tamis__change_to_parent(struct change *change, struct segment *parent,
                              struct segment *child[2]);
 
-/* The k of the larger array that a split of a segment of this depth needs, or 0 if it needs
- * none. */
+/* The k of the larger array that a split of a segment of this depth needs, or 0 for none. */
 unsigned tamis__change_needs_array(const struct change *change, unsigned depth);
 
 /* Creates the array that such a split needs, with the present entries.  Returns NULL with the

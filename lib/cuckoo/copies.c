@@ -39,8 +39,7 @@
 #include "cuckoo/snapshot.h"
 #include "table/image.h"
 
-/* Counts the copies in a bucket.  The caller holds the bucket's stripe and, if there are duplicate
- * counts, their lock. */
+/* Counts a bucket's copies.  The caller holds its stripe, and the duplicate counts' lock if any. */
 static uint64_t count_in_bucket(const struct bucket_pair *pair, uint64_t bucket, bool duplicates)
 {
   const struct cuckoo_geometry *g = pair->geometry;

@@ -208,8 +208,7 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 /* ---- figures ---- */
 
-/* The lanes of a generation's segments.  With `full`, only the lanes that are in use when all
- * segments are full. */
+/* The lanes of a generation's segments, or (`full`) those in use when all segments are full. */
 static double lanes_of(const struct generation *generation, uint64_t segments, bool full)
 {
   const struct cuckoo_geometry *g = &generation->geometry;

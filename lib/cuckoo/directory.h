@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 2: the directory of a generation, which leads from a root and a fingerprint to a segment;
- * and a key's bucket pair, which is found with it.
+ * and the search of a key's bucket pair in the directory.
  *
  *    directory:  a word for each root:  NULL │ a segment of depth 0 │ an array of 2 × 2^k entries
  *
@@ -46,7 +46,7 @@ static inline directory_value directory_value_of(struct segment *segment)
  *   pairs with     directory.publish
  *   makes visible  the segment's contents
  *   if weakened    acquire would still make them visible, but a look-up could miss an add that
- *                  another thread has finished in a new segment: see word.put
+ *                  another thread has finished in a new segment (ORDER word.put)
  *   checked by     mutants/segment_published_relaxed, mutants/directory_load_acquire */
 static inline directory_value directory_load(const directory_entry *entry)
 {
@@ -73,7 +73,7 @@ directory_init(directory_entry *entry,
 
 /* ---- arrays ---- */
 
-/* The array that the word of a root leads to, with its k in *bits; NULL: the root has no array. */
+/* Returns the array of a root with this word, or NULL if it has none.  Sets *bits to its k or 0. */
 static inline struct directory_array *directory_array_of(directory_value root_value, unsigned *bits)
 {
   *bits = directory_depth(root_value);
@@ -90,7 +90,7 @@ static inline uint64_t directory_array_bytes(unsigned bits)
   return sizeof(struct directory_array) + (UINT64_C(2) << bits) * DIRECTORY_ENTRY_BYTES;
 }
 
-/* The array's entry for a fingerprint and its class. */
+/* Returns the array's entry for a fingerprint and its class. */
 FORCE_INLINE directory_entry *array_entry_of(struct directory_array *array, unsigned bits,
                                              uint64_t fingerprint, bool class)
 {
@@ -98,7 +98,7 @@ FORCE_INLINE directory_entry *array_entry_of(struct directory_array *array, unsi
   return &array->entry[prefix + prefix + class];
 }
 
-/* The array's entry for an index. */
+/* Returns the array's entry for an index. */
 static inline directory_entry *array_entry(const struct cuckoo_geometry *g,
                                            struct directory_array *array, unsigned bits,
                                            uint64_t index)
@@ -106,21 +106,21 @@ static inline directory_entry *array_entry(const struct cuckoo_geometry *g,
   return array_entry_of(array, bits, cuckoo_prefix(g, index), cuckoo_class_of_index(g, index));
 }
 
-/* The word of a root. */
+/* Returns the word of a root. */
 static inline directory_entry *root_entry(const struct generation *generation, uint64_t index)
 {
   return &generation->directory[cuckoo_root_of_index(&generation->geometry, index)];
 }
 
-/* The k of the smallest array that can have segments of this depth; at least 1. */
+/* Returns the k of the smallest array that can have segments of this depth.  It is at least 1. */
 static inline unsigned directory_bits(const struct cuckoo_geometry *g, unsigned depth)
 {
   unsigned bits = cuckoo_prefix_bits(g, depth);
   return bits > 1 ? bits : 1;
 }
 
-/* Writes the entries of an array that lead to a segment: entries of one class or, before the uneven
- * split, of both.  The array may be published already. */
+/* Writes all entries of an array that lead to a segment.  They have one class or, before the uneven
+ * split, both classes.  The array may be published already. */
 static inline void directory_put(const struct cuckoo_geometry *g, struct directory_array *array,
                                  unsigned bits, struct segment *segment)
 {
@@ -134,8 +134,8 @@ static inline void directory_put(const struct cuckoo_geometry *g, struct directo
   }
 }
 
-/* The value of the directory entry that an index leads to.  Here and below, the caller is a reader
- * or holds a growth stripe of the index, or no other thread changes the directory. */
+/* Returns the value of the directory entry that an index leads to.  From here on, each caller is a
+ * reader or holds a growth stripe of the index, or no other thread changes the directory. */
 static inline directory_value directory_at(const struct generation *generation, uint64_t index)
 {
   unsigned bits;
@@ -149,7 +149,7 @@ struct directory_range {
   uint64_t first, count;
 };
 
-/* All indices of the segment of depth `depth` that has the index `index`. */
+/* The indices of the segment of depth `depth` to which `index` leads. */
 static inline struct directory_range directory_range_of(const struct cuckoo_geometry *g,
                                                         uint64_t index, unsigned depth)
 {
@@ -159,7 +159,7 @@ static inline struct directory_range directory_range_of(const struct cuckoo_geom
 
 /* ---- growth stripes ---- */
 
-/* NULL: the generation uses no slabs. */
+/* Returns NULL if the generation uses no slabs. */
 static inline struct slabs *generation_slabs(const struct generation *generation)
 {
   return generation->has_slabs ? (struct slabs *) (generation + 1) : NULL;
@@ -170,8 +170,8 @@ static inline bool generation_has_one_root(const struct generation *generation)
   return cuckoo_roots(&generation->geometry) == 1;
 }
 
-/* The growth stripes that a call holds.  Their numbers are consecutive, and they are taken in
- * ascending order.  `first` NULL: the filter has no growth, so the call holds cuckoo.own_growth,
+/* The growth stripes that a call holds.  Their numbers are consecutive, and calls take them in
+ * ascending order.  If the filter has no growth, `first` is NULL: the call holds cuckoo.own_growth,
  * which stands for all growth stripes. */
 struct growth_stripes {
   struct cuckoo *c;
@@ -179,8 +179,8 @@ struct growth_stripes {
   unsigned count;
 };
 
-/* The growth stripes of the segment of depth `depth` that has the directory index `index`.  A root
- * has 2^p stripes, and the first p bits of a path select one of them; with many roots, p is 0. */
+/* The growth stripes of the segment of depth `depth` to which `index` leads.  A root has 2^p
+ * stripes, and the first p bits of a path select one of them; with many roots, p is 0. */
 static inline struct growth_stripes growth_stripes_of(struct cuckoo *c,
                                                       const struct generation *generation,
                                                       uint64_t index, unsigned depth)
@@ -207,8 +207,8 @@ static inline void growth_unlock(const struct growth_stripes *held)
     lock_release(&held->first[i]);
 }
 
-/* Takes them.  The growth of a filter is created under cuckoo.own_growth.  So a call that holds
- * this lock and finds no growth is the only one to change the directory. */
+/* Takes the stripes of growth_stripes_of().  A filter's growth is created under cuckoo.own_growth.
+ * So if a call holds this lock and finds no growth, no other call changes the directory. */
 static inline struct growth_stripes
 growth_lock(struct cuckoo *c, const struct generation *generation, uint64_t index, unsigned depth)
 {
@@ -227,7 +227,7 @@ growth_lock(struct cuckoo *c, const struct generation *generation, uint64_t inde
 
 /* ---- all segments of a generation ---- */
 
-/* The word with a root's mark, after the words of the roots: see cuckoo_mark_words(). */
+/* Returns the word with a root's mark.  In memory, these words follow the words of the roots. */
 static inline _Atomic uint64_t *generation_mark(const struct generation *generation, uint64_t root)
 {
   _Atomic uint64_t *marks =
@@ -235,8 +235,8 @@ static inline _Atomic uint64_t *generation_mark(const struct generation *generat
   return &marks[root / (MARKED_ROOTS * 64)];
 }
 
-/* Marks a root, before its first segment is published.  Relaxed: a thread that must find the
- * segment has seen an add to it return, and so sees the mark, which was set earlier. */
+/* Marks a root, before its first segment is published.  Relaxed: if a thread must find the segment,
+ * an add to it has returned before, so the thread sees the mark, which was set earlier. */
 static inline void generation_mark_root(const struct generation *generation, uint64_t root)
 {
   if (cuckoo_mark_words(&generation->geometry))
@@ -244,7 +244,7 @@ static inline void generation_mark_root(const struct generation *generation, uin
                              UINT64_C(1) << root / MARKED_ROOTS % 64, memory_order_relaxed);
 }
 
-/* The first root, not before `root`, that may have a segment. */
+/* Returns the first root, from `root` on, that may have a segment. */
 static inline uint64_t generation_skip(const struct generation *generation, uint64_t root)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -259,15 +259,15 @@ static inline uint64_t generation_skip(const struct generation *generation, uint
   return root < roots ? root : roots;
 }
 
-/* The state of a traversal of a generation; initially zero. */
+/* The state of a traversal of a generation.  Zero at the start. */
 struct segment_cursor {
   uint64_t index; /* the first index of the next segment */
-  uint64_t first; /* first index of the segment */
-  uint64_t count; /* how many indices it has; without a segment, those of the root */
+  uint64_t first; /* the first index of the current segment */
+  uint64_t count; /* the number of its indices; without a segment, the number of the root's */
 };
 
-/* The next segment of a generation in the order of the directory, or NULL after the last.  The
- * traversal visits each segment once if no segment splits or joins meanwhile. */
+/* Returns the next segment of a generation in the order of the directory, or NULL after the last
+ * one.  The traversal visits each segment once if no segment splits or joins meanwhile. */
 static inline struct segment *segment_next(const struct generation *generation,
                                            struct segment_cursor *cursor)
 {
@@ -293,29 +293,30 @@ static inline struct segment *segment_next(const struct generation *generation,
 
 struct bucket_pair {
   struct generation *generation;
-  const directory_entry *root_entry; /* the word of the root, which is read first */
+  const directory_entry *root_entry; /* the root's word, which is read first */
   directory_value root_value;
-  const directory_entry *own_entry; /* the entry that leads to the segment */
+  const directory_entry *own_entry; /* the root's word or, if it leads to an array, its entry */
   directory_value own_value;
-  struct segment *segment;                /* NULL: no segment */
+  struct segment *segment;                /* NULL if the root has no segment */
   const struct cuckoo_geometry *geometry; /* the segment's geometry */
-  uint64_t fingerprint;                   /* from bit 63 down */
-  uint64_t entry;                         /* a new entry for the key in the segment */
-  uint64_t lower, upper;                  /* the two buckets */
+  uint64_t fingerprint;                   /* its bits from bit 63 down */
+  uint64_t entry;        /* the entry that an add of the key would write into the segment */
+  uint64_t lower, upper; /* the key's two buckets */
 };
 
-/* Finds a key's bucket pair.  The pair was right at one moment of this call, its *moment*:
+/* Finds a key's bucket pair.  The directory led to this pair at one instant during this call, the
+ * *moment* of the pair:
  *
- *    If the root's array is still in place when this call reads the array's entry, it is that read.
+ *    If the root's array is still in place when this call reads its entry, the moment is this read.
  *
  *    Otherwise the array was replaced after this call read the root's word.  A replaced array does
  *    not change, so its entry leads to the segment S that it led to when the array was replaced.
- *    The moment is the replacement of the array.  If S left the directory by that replacement, as
- *    where a root becomes a single segment, the moment is just before it.
+ *    The moment is the replacement of the array.  If the replacement removed S from the directory,
+ *    as when a root becomes a single segment, the moment is just before the replacement.
  *
  * A segment is marked, and does not change any more, before the directory stops leading to it.
  *
- * `g` is the generation's geometry.  Constant parts of it make the code shorter. */
+ * `g` is the generation's geometry.  If parts of it are constants, the code is shorter. */
 FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,
                                         struct generation *generation,
                                         struct cuckoo_address address)
@@ -330,7 +331,7 @@ FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,
   pair.geometry = &generation->geometry;
   pair.segment = (struct segment *) pair.own_value;
   struct lane_shape shape = g->shape;
-  shape.shift = g->fixed_shift; /* the same value, loaded earlier */
+  shape.shift = g->fixed_shift; /* both have the same value, but g->fixed_shift is loaded earlier */
   pair.entry = bucket_entry(&shape, address.fingerprint);
   /* False only if the compiler knows that no segment splits. */
   bool may_split = !__builtin_constant_p(g->depth_limit) || g->depth_limit > 0;
@@ -348,7 +349,7 @@ FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,
     if (depth > g->uneven_at) {
       if (!g->later)
         pair.geometry = generation_geometry_after(generation);
-      prefix_bits = depth - 1; /* as cuckoo_prefix_bits() */
+      prefix_bits = depth - 1; /* see cuckoo_prefix_bits() */
     }
     shape = pair.geometry->shape;
     shape.ages = true;
@@ -368,7 +369,7 @@ static inline struct bucket_pair pair_find(struct generation *generation, uint64
   return pair_find_with(&generation->geometry, generation, hash);
 }
 
-/* The key's index in the directory. */
+/* Returns the key's index in the directory. */
 static inline uint64_t pair_index(const struct bucket_pair *pair)
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
@@ -377,7 +378,7 @@ static inline uint64_t pair_index(const struct bucket_pair *pair)
 }
 
 /* Whether the directory still leads to the pair.  A caller that is not a reader holds a growth
- * stripe of the index, which keeps the array if the root's word has not changed. */
+ * stripe of the index, which keeps the array in place if the root's word has not changed. */
 static inline bool pair_is_current(const struct bucket_pair *pair)
 {
   return directory_load(pair->root_entry) == pair->root_value &&

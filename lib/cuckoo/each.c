@@ -48,8 +48,7 @@ FORCE_INLINE char *whole_segment(const struct cuckoo *c, uint64_t root, bool gro
   return growable && directory_depth(value) > 0 ? NULL : value;
 }
 
-/* Prefetches for a key whose root has no segment, or segments that have split.  contains_split()
- * looks such a key up. */
+/* Prefetches for a key whose root has no segment, or split ones.  contains_split() looks it up. */
 static NEVER_INLINE void prefetch_split(const struct cuckoo *c, const struct cuckoo_alike *alike)
 {
   reader_token token = reader_enter();

@@ -63,8 +63,7 @@ bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *s
 /* ---- execute ---- */
 
 /* Makes one move.  Returns TAMIS_ABSENT if it has become impossible, and TAMIS_EFULL or
- * TAMIS_ENOMEM if memory for the count of copies was refused.  The caller holds the stripes of both
- * buckets. */
+ * TAMIS_ENOMEM if the count of copies got no memory.  The caller holds both buckets' stripes. */
 static int move_entry_locked(struct cuckoo *c, const struct cuckoo_geometry *g,
                              struct segment *segment, const struct cuckoo_move *move, bool inside)
 {

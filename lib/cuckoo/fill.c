@@ -106,8 +106,7 @@ static int insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
   return NO_ROOM;
 }
 
-/* A function that for_each_entry() calls for each entry of a segment, with its lane, as long as the
- * result is TAMIS_OK. */
+/* for_each_entry() calls this for each entry of a segment, with its lane, until a call fails. */
 typedef int put_entry(void *to, struct lane from, uint64_t entry);
 
 static int for_each_entry(const struct cuckoo_geometry *g, const struct segment *segment,

@@ -55,9 +55,8 @@ void tamis__prepare_copying(const struct cuckoo *c, struct segment *segment);
  * and takes over 1 / `part` of its lanes. */
 void tamis__inherit_fold_state(const struct segment *from, struct segment *to, unsigned part);
 
-/* Folds a segment.  Returns TAMIS_EFULL or TAMIS_ENOMEM if memory for counts was refused.  The
- * folded entries stay folded, and a later call may fold the others.  The caller holds a growth
- * stripe. */
+/* Folds a segment.  Returns TAMIS_EFULL or TAMIS_ENOMEM if memory for counts was refused.  Folded
+ * entries stay folded; a later call may fold the others.  The caller holds a growth stripe. */
 int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment *segment);
 
 #endif

@@ -291,8 +291,8 @@ void tamis__generation_append(struct cuckoo *c, struct generation *generation, u
 {
   cuckoo_growth(c)->generation[n] = generation;
   atomic_store_explicit(&c->generations, n + 1, memory_order_seq_cst);
-  /* Relaxed: it only saves time.  A call of the old operations reads the number of generations, and
-   * leaves a filter of several to the general path; and the new ones work with any number. */
+  /* Relaxed: the new operations only save time.  The old ones read the number of generations, and
+   * use the general path if there are several.  The new ones work with any number. */
   atomic_store_explicit(&c->head.operations, &tamis__cuckoo_any, memory_order_relaxed);
 }
 

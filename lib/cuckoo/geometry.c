@@ -11,38 +11,36 @@
 #include <string.h>
 
 enum {
-  GROWING_PAIR_BITS = SMALL(11, 3), /* 4096 buckets: one split copies all of them */
-  FIXED_PAIR_BITS =
-      SMALL(15, 7), /* larger, as no split copies them: the loads of larger segments vary less */
+  GROWING_PAIR_BITS = SMALL(11, 3), /* 4096 buckets, all of which one split copies */
+  FIXED_PAIR_BITS = SMALL(15, 7),   /* no split copies them; loads of larger segments vary less */
   LARGEST_PAIR_BITS = 20,
   GROWING_BUCKETS_PER_STRIPE = SMALL(256, 2),
   FIXED_BUCKETS_PER_STRIPE = SMALL(1024, 4),
-  FEW_BUCKETS =
-      SMALL(64, 4), /* a growable segment of at most so many has two stripes: few writers meet */
-  MANY_ROOTS = SMALL(64, 16), /* these spread the writers: few stripes are enough for each */
-  FIRST_DEPTH = SMALL(14, 4), /* to copy an array of 2^14 entries takes 0.1 ms */
+  FEW_BUCKETS = SMALL(64, 4), /* two stripes are enough for growable segments of so few buckets */
+  MANY_ROOTS = SMALL(64, 16), /* so many roots spread the writers: each needs few stripes */
+  FIRST_DEPTH = SMALL(14, 4), /* copying an array of 2^14 entries takes 0.1 ms */
   NEXT_DEPTH = SMALL(9, 5),
   SURE_DEPTH = SMALL(7, 4), /* a first generation may be so deep even if it needs a second hash */
   MIN_DEPTH = 4,            /* shallower generations are not worth their look-ups */
-  MIN_VARYING_BITS = 4,     /* fingerprint bits of an entry that never become prefix */
+  MIN_VARYING_BITS = 4,     /* bits of an entry's fingerprint that never become prefix */
   NEXT_MIN_KEYS = SMALL(8192, 64)
 };
-/* The part of the rate left that one generation may use.  The first generation gets most of the
- * rate, because most filters never have a second one. */
+/* The fraction of the remaining rate that one generation may use.  The first generation gets most
+ * of the rate, because most filters never have a second generation. */
 static const double generation_share = 0.9;
 
-/* A growable filter of this rate or a higher one grows to at least a million times its capacity, as
- * unit/cuckoo/test_geometry.c checks.  At lower rates growth would end too soon. */
+/* The lowest rate of growable filters.  From this rate up, a filter grows to at least a million
+ * times its capacity, as unit/cuckoo/test_geometry.c checks.  Below, growth ends too soon. */
 static const double lowest_growing_rate = 3e-8;
 
-/* Below this rate an uneven split of the first generation would leave too little for later ones. */
+/* Below this rate, an uneven split of the first generation leaves too little for later ones. */
 static const double lowest_uneven_rate = 4e-8;
 
-/* For each number of lanes from 8 down to 2, the largest width. */
+/* The largest width for each number of lanes, from 8 lanes down to 2. */
 static const unsigned char widths[] = {8, 9, 10, 12, 16, 21, 32};
 enum { WIDTHS = sizeof widths };
 
-/* A fixed filter searches for room thoroughly. */
+/* Returns the load of full segments.  A fixed filter searches more thoroughly for room. */
 static struct table_load load_of(const struct cuckoo_geometry *g)
 {
   return tamis__table_load(g->shape.lanes, !g->shape.ages);
@@ -62,18 +60,18 @@ double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g)
 
 /* ---- the uneven split ----
  *
- * Segments with equal shares of the keys are full, and split, at about the same time; right after
+ * Segments with equal shares of the keys fill up, and split, at about the same time.  Right after
  * that, the filter takes twice the memory that its keys need.  The shares of the two classes of the
  * uneven split have a ratio of the square root of 2.  So while the number of keys doubles, first
- * the segments of one class split, and later those of the other.  Then segments have room for at
- * most 1.76 times the keys that they hold, instead of twice; the mean stays 1 / ln 2.
+ * the segments of one class split, and later the segments of the other.  Then segments have room
+ * for at most 1.76 times the keys that they hold, instead of twice; the mean stays 1 / ln 2.
  *
  * Where the rate allows it, the first split is uneven, and the lanes keep their width.  Otherwise
  * the uneven split is the last one that the rate allows with lanes of that width, and its children
  * have the next wider lanes, which cost memory but hardly any rate. */
 
-/* The lane width of the children of an uneven split with wider lanes; 0: no such split.  Children
- * with two lanes in place of three would have no room for the larger class. */
+/* The lane width of the children of an uneven split with wider lanes, or 0 if there is no such
+ * split: children with two lanes instead of three would have no room for the larger class. */
 static unsigned next_width(unsigned width)
 {
   for (unsigned i = 0; i + 1 < WIDTHS && 64 / widths[i + 1] > 2; i++)
@@ -90,7 +88,7 @@ struct cuckoo_geometry cuckoo_geometry_after(const struct cuckoo_geometry *g)
   return after;
 }
 
-/* The mean number of lanes in use in two buckets of a full segment. */
+/* The mean number of lanes that are in use in the two buckets of a pair of a full segment. */
 static double lanes_in_pair(const struct cuckoo_geometry *g)
 {
   return 2.0 * g->shape.lanes * (g->shape.ages ? load_of(g).mean : 1);
@@ -102,13 +100,13 @@ static double lanes_in_pair(const struct cuckoo_geometry *g)
  *
  * An entry of age a knows a bits less than a new one, and so matches 2^a times as often.  A split
  * by a fingerprint bit leaves half of the entries in each child, and each entry then matches twice
- * as often.  So the entries that were added at depth j contribute the same to the rate for ever.
- * With n(j) lanes of a pair in use at depth j, and b(j) bits of a new entry,
+ * as often.  So what the entries added at depth j contribute to the rate never changes.  If n(j)
+ * lanes of a pair are in use at depth j, and a new entry has b(j) bits,
  *
  *    rate = n(0) 2^-b(0) + sum over j = 1 ... depth of (n(j) - n(j-1) / 2) 2^-b(j)
  *
  * After the uneven split, the bits of an entry determine its class.  So a key of a class with share
- * s matches a new entry of its class 1 / s times as often.  Summed over both classes, such entries
+ * s matches a new entry of its class 1 / s times as often.  In the sum over both classes, they
  * count twice. */
 double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth)
 {
@@ -124,8 +122,8 @@ double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth)
   return rate;
 }
 
-/* The largest depth limit that keeps `rate` if the split at depth `uneven_at` is uneven.  At least
- * MIN_VARYING_BITS bits of the fingerprint must not become prefix. */
+/* Finds the largest depth limit that keeps `rate` if the split at depth `uneven_at` is uneven.  At
+ * least MIN_VARYING_BITS bits of the fingerprint must not become prefix. */
 static unsigned depth_with(struct cuckoo_geometry *g, unsigned uneven_at, double rate,
                            unsigned max_depth)
 {
@@ -140,9 +138,9 @@ static unsigned depth_with(struct cuckoo_geometry *g, unsigned uneven_at, double
   return depth;
 }
 
-/* Chooses the depth of the uneven split that allows the greatest depth limit: depth 0 if several
- * do, otherwise (with wider lanes) the last of them, which saves memory longest.  A later
- * generation has no wider lanes, and accepts a lower depth limit for an uneven split. */
+/* Chooses the depth of the uneven split that allows the greatest depth limit.  Of several such
+ * depths, it chooses 0 or else (with wider lanes) the greatest, which saves memory longest.  A
+ * later generation has no wider lanes, and accepts a lower depth limit for an uneven split. */
 static void choose_uneven_split(double rate, bool first, struct cuckoo_geometry *g)
 {
   unsigned best = g->depth_limit, at = NEVER_UNEVEN;
@@ -164,7 +162,7 @@ static void choose_uneven_split(double rate, bool first, struct cuckoo_geometry 
   g->depth_limit = (uint8_t) best;
 }
 
-/* Chooses the narrowest shape that allows enough splits, and then the largest depth limit. */
+/* Chooses the narrowest shape that allows enough splits, and then its largest depth limit. */
 static bool choose_growing_shape(double rate, bool first, struct cuckoo_geometry *g)
 {
   for (unsigned i = 0; i < WIDTHS; i++) {
@@ -228,13 +226,13 @@ static void derive_from_stripes(struct cuckoo_geometry *g)
   /* Segments of a fixed filter are saved as they are, and the format rounds this offset. */
   g->words_offset = (uint16_t) (g->shape.ages ? offset : (offset + 63) & ~UINT32_C(63));
   unsigned bits = (unsigned) g->root0_bits + g->root_shift + g->pair_bits;
-  /* The marker of an entry that ages takes one bit. */
+  /* The marker in an entry with an age takes one bit. */
   const struct cuckoo_geometry after = cuckoo_geometry_after(g);
   unsigned known = (unsigned) g->depth_limit + after.shape.width - g->shape.ages;
   g->needs_second_hash = bits + known > CUCKOO_HASH_BITS;
 }
 
-/* Derives the number of stripes, and then as above. */
+/* Derives the number of stripes, and then the members that depend on it. */
 static void derive_sizes(struct cuckoo_geometry *g)
 {
   uint64_t buckets = cuckoo_buckets(g);
@@ -259,17 +257,17 @@ struct cuckoo_geometry cuckoo_geometry_largest(const struct cuckoo_geometry *g)
   return largest;
 }
 
-/* ---- how many segments ----
+/* ---- the number of segments ----
  *
  * A segment gets a random number X of the keys, with mean m, and finds no room when about F lanes
- * are in use.  F is normally distributed, as measured.  (That its tails are normal, too, is an
- * assumption.)  A growable filter splits such a segment, so it is enough if X > F is rare.  A fixed
- * filter would refuse a key before its capacity. */
+ * are in use.  Measurements show that F is normally distributed.  (We assume that its tails are
+ * normal as well.)  A growable filter splits a segment without room, so it is enough if X > F is
+ * rare.  A fixed filter would refuse a key before its capacity. */
 
-/* A normally distributed number exceeds its mean by so many deviations with probability 10^-6.  As
- * rarely, the load makes a growable filter split its only segment before its capacity.  The plan
- * ignores that a few buckets may get more keys than lanes, which makes further filters split: 4 of
- * 10^5 filters for 12 keys at a rate of 1e-4, and fewer at other sizes and rates. */
+/* A normally distributed number exceeds its mean by so many deviations with probability 10^-6.  So
+ * the load makes only one growable filter of a million split its only segment before its capacity.
+ * The plan ignores that a few buckets may get more keys than lanes.  This makes further filters
+ * split: 4 of 10^5 filters for 12 keys at a rate of 1e-4, and fewer at other sizes and rates. */
 static const double only_growing_segment_deviations = 4.75;
 
 static double growing_roots(const struct cuckoo_geometry *g, double keys)
@@ -279,13 +277,13 @@ static double growing_roots(const struct cuckoo_geometry *g, double keys)
     return keys <= lanes ? 1 : ceil(keys / (lanes / 4));
   double full = cuckoo_geometry_full_load(g) * lanes;
   double deviation = cuckoo_geometry_full_deviation(g) * lanes;
-  /* a single segment gets all keys: X is not random */
+  /* A single segment gets all keys, so X is not random. */
   if (keys <= fmax(full - only_growing_segment_deviations * deviation, lanes / 4))
     return 1;
-  /* Room for five deviations of X and F together: m + 5 sqrt(deviation^2 + m) = full. */
+  /* Leave room for five deviations of X and F together: m + 5 sqrt(deviation^2 + m) = full. */
   double half = full + 12.5;
   double mean = half - sqrt(half * half - full * full + 25 * deviation * deviation);
-  return ceil(keys / fmax(mean, lanes / 4)); /* lanes / 4: for tiny segments */
+  return ceil(keys / fmax(mean, lanes / 4)); /* lanes / 4 is for tiny segments */
 }
 
 /* The largest mean m such that X exceeds F in any of s = n / m segments, among which n keys fall,
@@ -315,7 +313,7 @@ static double mean_of_many(double full, double deviation, double keys)
   return mean;
 }
 
-/* The roots of a fixed filter; INFINITY: segments of this size may refuse a key too early. */
+/* The roots of a fixed filter, or INFINITY if segments of this size may refuse a key too early. */
 static double fixed_roots(const struct cuckoo_geometry *g, double keys)
 {
   double lanes = (double) cuckoo_lanes(g);
@@ -340,16 +338,16 @@ static double plan_segments(double keys, unsigned m, struct cuckoo_geometry *g)
   g->root0_bits = bits_for(g->first_roots);
   derive_sizes(g);
   unsigned depth = g->shape.width - 1U - MIN_VARYING_BITS;
-  /* The bytes of a root's directory entries, after growth. */
+  /* The bytes of the directory entries of a root that has grown. */
   double directory = 8.0 * (double) (1u << (depth < SURE_DEPTH ? depth : SURE_DEPTH));
   if (!g->shape.ages)
     directory = 8;
   return roots * ((double) cuckoo_segment_bytes(g) + directory);
 }
 
-/* Chooses the number and the size of segments that need the least memory, or larger segments if
- * they need at most 0.3 % more.  Segments above the usual size are tried only if all smaller ones
- * have too many overfull pairs. */
+/* Chooses the number and size of segments that need the least memory, or larger segments if these
+ * need at most 0.3 % more.  Segments above the usual size are tried only if all smaller ones have
+ * too many overfull pairs. */
 static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
 {
   struct cuckoo_geometry best = {0}, candidate = *g;
@@ -369,10 +367,10 @@ static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
   return best.first_roots > 0;
 }
 
-/* Lowers the depth limit below what the rate allows in two cases: if one hash is then enough, as
- * look-ups are faster; or if segments have few buckets, because the header and the directory are
- * most of such a segment, and the next generation has larger segments.  If the limit excludes the
- * uneven split, the first split becomes uneven or, where the rate does not allow that, the last. */
+/* Lowers the depth limit below what the rate allows in two cases: if one hash is then enough, which
+ * makes look-ups faster; or if segments have few buckets, because most bytes of such a segment are
+ * header and directory, and the next generation has larger segments.  If the lower limit excludes
+ * the uneven split, the first split becomes uneven or, if the rate forbids that, the last. */
 static void limit_depth(double rate, struct cuckoo_geometry *g)
 {
   bool few = cuckoo_buckets(g) <= FEW_BUCKETS;
@@ -407,7 +405,7 @@ int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry 
   return TAMIS_OK;
 }
 
-/* The bits of the hash string after root0 that an entry never loses. */
+/* The number of bits of the hash string, after root0, that an entry never loses. */
 static unsigned known_for_life(const struct cuckoo_geometry *g)
 {
   return (unsigned) g->root_shift + g->pair_bits + 63U - g->fixed_shift;
@@ -428,15 +426,15 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
                               .stripes_wanted = before->stripes_wanted};
   if (left <= 0 || !choose_growing_shape(generation_share * left, false, &g))
     return TAMIS_EFULL;
-  /* At first the generation has room for at most half of the filter's keys, and for so few that it
-   * holds 128 times the filter's keys when all its segments have split D times.  (Its first
+  /* At first the generation has room for at most half of the filter's keys.  It has so little room
+   * that it holds 128 times the filter's keys when all its segments have split D times.  (Its first
    * segments stay, however many keys are removed.) */
   keys >>= g.depth_limit > 8 ? g.depth_limit - 7 : 1;
   double wanted = (double) (keys > NEXT_MIN_KEYS ? keys : NEXT_MIN_KEYS);
   double buckets = wanted / g.shape.lanes / load_of(&g).mean;
   double of_root = buckets / (double) g.first_roots;
   unsigned bits = (unsigned) fmax(1, rint(real_log2(of_root))) - 1;
-  /* Enough for cuckoo_geometry_may_follow(); this matters only if most keys have been removed. */
+  /* Enough for cuckoo_geometry_may_follow().  This matters only if most keys have been removed. */
   unsigned known = known_for_life(&g), least = known_for_life(before);
   bits = known + bits < least ? least - known : bits;
   g.pair_bits = (uint8_t) (bits < GROWING_PAIR_BITS ? bits : GROWING_PAIR_BITS);
@@ -448,7 +446,7 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
   return TAMIS_OK;
 }
 
-/* ---- a geometry that has been saved ---- */
+/* ---- a saved geometry ---- */
 
 static bool is_planned_width(unsigned width)
 {
@@ -458,7 +456,7 @@ static bool is_planned_width(unsigned width)
   return false;
 }
 
-/* Whether the geometry is within the limits of plans, so that no shift is out of bounds. */
+/* Whether the geometry is within the limits of plans, so that no shift amount is out of bounds. */
 static bool is_possible(const struct cuckoo_geometry *g)
 {
   unsigned width = g->shape.width, stripes = g->stripe_mask + 1;
@@ -494,7 +492,7 @@ bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo
 
 /* ---- entries ---- */
 
-/* Puts the lowest `n` bits of `value` before `others`, at the top. */
+/* Returns the lowest `n` bits of `value`, followed by `others`, from bit 63 down. */
 static uint64_t put_before(uint64_t value, unsigned n, uint64_t others)
 {
   return value << 1 << (63 - n) | others >> n;
@@ -515,7 +513,7 @@ uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_
   uint64_t more = hash_spread(hash_fold(hash, UINT64_C(0x2545F4914F6CDD1D), 0));
   unsigned used = g->root_shift + g->pair_bits;
   unsigned lacking = 64 - CUCKOO_HASH_BITS;
-  unsigned before = lacking + g->root0_bits + used; /* bits of the string that precede `more` */
+  unsigned before = lacking + g->root0_bits + used; /* the bits of the string before `more` */
   assert(before < 64);
   return bits >> lacking >> g->root0_bits << before | cuckoo_top_bits(more, before);
 }

@@ -60,8 +60,7 @@ enum { NEVER_UNEVEN = UINT8_MAX };
 struct cuckoo_geometry {
   struct lane_shape shape;
   uint64_t first_roots; /* number of roots of the first generation */
-  /* The bits of root0.  As many bits at the end of the product of hash and first_roots are not
-   * random. */
+  /* The bits of root0.  As many low bits of the product of hash and first_roots are not random. */
   uint8_t root0_bits;
   uint8_t root_shift;      /* k: each root0 has 2^k roots */
   uint8_t pair_bits;       /* m: bits of pair */
@@ -251,9 +250,8 @@ struct cuckoo_address {
   bool class;
 };
 
-/* A product with the first w - 1 bits of the fingerprint.  The mask between the two buckets and the
- * class are parts of it.  Source: the multiplier is 2^64 over the golden ratio: Knuth, TAOCP 3,
- * 6.4 */
+/* A product with the first w - 1 bits of the fingerprint.  The mask between the buckets and the
+ * class are parts of it.  Source: 2^64 over the golden ratio: Knuth, TAOCP 3, 6.4 */
 #define CUCKOO_OTHER_MULTIPLIER UINT64_C(0x9E3779B97F4A7C15)
 
 FORCE_INLINE uint64_t cuckoo_mixed(const struct cuckoo_geometry *g, uint64_t fingerprint)
@@ -290,8 +288,7 @@ static inline bool cuckoo_class(const struct cuckoo_geometry *g, uint64_t finger
 
 /* The hash string from the fingerprint on, for a geometry that needs a second hash.  The lowest
  * bits of the product follow from root0 and its other bits, so the second hash continues where the
- * random bits end.  Not inlined, because the compiler would compute it even where it is not
- * needed. */
+ * random bits end.  Not inlined, as the compiler would compute it even where it is not needed. */
 uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_t hash,
                                         uint64_t bits);
 

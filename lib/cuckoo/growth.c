@@ -50,8 +50,7 @@
  *
  *    A writer that has waited for a stripe of S finds the mark, and begins again at the directory.
  *
- * docs/internals/growth.md has a picture of all of this, and the table of rules that step_for()
- * follows.
+ * docs/internals/growth.md has a picture of this, and the table of rules that step_for() follows.
  */
 #include "cuckoo/growth.h"
 
@@ -137,8 +136,7 @@ static void release_split(struct change *change, const struct split *split)
   tamis__cuckoo_release(change->c, split->larger, directory_array_bytes(split->bits));
 }
 
-/* Splits a segment.  NO_ROOM: wider lanes cannot take all entries.  The caller holds the growth
- * stripes. */
+/* Splits a segment under the growth stripes.  NO_ROOM: wider lanes cannot take all entries. */
 static int split_locked(struct change *change, struct segment *parent)
 {
   struct cuckoo *c = change->c;

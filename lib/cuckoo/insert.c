@@ -229,8 +229,7 @@ FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
 typedef int try_call(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                      struct bucket_pair *pair);
 
-/* Counts a copy of a key that matches only in older generations: [F].  Returns a result or
- * NO_ROOM. */
+/* Counts a copy of a key that only older generations match: [F].  Returns a result or NO_ROOM. */
 static int count_older_copy(struct cuckoo *c, const struct locked_pairs *locked)
 {
   const struct bucket_pair *newest = &locked->pair[locked->n - 1];

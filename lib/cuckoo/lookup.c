@@ -59,8 +59,8 @@
  *     have opened its second generation after the call read its operations.
  *
  * [A] No false negative.  A move copies the entry, bumps the version, and then clears the old lane;
- *     stripe.h says why that is enough.  Splits and joins fill new segments before they publish
- *     them.
+ *     stripe.h says why that suffices.  Splits and joins publish new segments only when they are
+ *     filled.
  */
 #include "cuckoo/lookup.h"
 

@@ -38,8 +38,7 @@ void tamis__cuckoo_count_many(const tamis_filter *f, const uint64_t *hashes, siz
 /* The union of two filters that are in use. */
 int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from);
 
-/* For tests: checks the structure while no other call runs.  If it returns false, *reason says
- * why. */
+/* For tests: checks the structure while no other call runs.  If it is wrong, *reason says why. */
 bool tamis__cuckoo_validate(const tamis_filter *f, const char **reason);
 
 #endif

@@ -57,8 +57,7 @@ struct best_match {
 };
 
 /* Finds the best match among entries of at least this age.  `g` is the geometry of the pair's
- * segment; parts of it may be constants.  The bucket that matches is random, so there is no
- * branch. */
+ * segment (parts may be constants).  The bucket that matches is random, so there is no branch. */
 FORCE_INLINE struct best_match match_pair_of_age(const struct bucket_pair *pair,
                                                  const struct cuckoo_geometry *g,
                                                  unsigned least_age)

@@ -78,8 +78,7 @@ uint64_t tamis__cuckoo_saved_beside(const struct saved_head *saved);
 
 void tamis__cuckoo_put_figures(const struct cuckoo_geometry *g, uint64_t *to);
 
-/* Return false if no filter has such a geometry.  `before` is the geometry of the previous
- * generation, or NULL. */
+/* Return false if no filter has this geometry.  `before`: the previous generation's, or NULL. */
 bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t *figures,
                                  const struct cuckoo_geometry *before, struct cuckoo_geometry *g);
 bool tamis__cuckoo_read_first_geometry(const struct saved_head *saved, struct cuckoo_geometry *g);

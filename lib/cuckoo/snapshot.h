@@ -74,8 +74,7 @@ struct snapshot_piece {
   unsigned depth;
   const uint64_t *words;
   uint64_t entries;
-  /* The counts of copies, or NULL if no lane has a count.  Counts of lanes without an entry are not
-   * part of the piece. */
+  /* The counts of copies, or NULL if no lane has one.  Counts of empty lanes are not included. */
   const struct table_counts *duplicates;
   uint32_t copying; /* segment->copying */
   /* The number of lanes in use of each stripe, in a fixed filter. */

@@ -158,8 +158,7 @@ static int write_with_copies_locked(struct cuckoo *c, const struct bucket_pair *
   return TAMIS_OK;
 }
 
-/* Writes or counts an entry.  `no_path`: no eviction can make room.  Returns a result or
- * NO_ROOM. */
+/* Writes or counts an entry.  `no_path`: no eviction makes room.  Returns a result or NO_ROOM. */
 static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
                             const struct place *place, const struct incoming *e, unsigned age,
                             bool no_path)

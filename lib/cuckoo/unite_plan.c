@@ -23,8 +23,7 @@
  * generations have no union: their entries know only enough bits for the first generation.)
  *
  * Copies.  Adds count copies one by one.  But unions of two filters with each other in turn
- * multiply copies: after some eighty unions, counts would overflow.  So unions are refused long
- * before.
+ * multiply copies: after some eighty unions, counts would overflow.  So unions are refused before.
  */
 #include "cuckoo/unite_plan.h"
 

@@ -76,8 +76,7 @@ int tamis__union_plan(const struct cuckoo *into, const struct cuckoo *from,
 int tamis__union_reserve(struct cuckoo *into, struct union_plan *plan);
 
 /* After the union, replaces the reserved excess by the actual one.  `come` has the entries that
- * each generation has received.  `failed`: raises the split limit again, as far as the rate
- * allows. */
+ * each generation received.  `failed`: raises the split limit again, as far as the rate allows. */
 void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const struct survey *come,
                          bool failed);
 

@@ -95,8 +95,7 @@ static const char *validate_arrays(const struct generation *generation)
   return NULL;
 }
 
-/* Checks a generation.  `mapped`: the counts of copies are only in the file, and are not
- * checked. */
+/* Checks a generation.  `mapped`: counts of copies are only in the file, and are not checked. */
 static const char *validate_generation(const struct generation *generation, bool mapped)
 {
   uint64_t entries = 0, duplicates = 0, segments = 0, after = 0;

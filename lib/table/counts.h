@@ -4,8 +4,7 @@
  * copies of the lane's entry, in addition to the one in the lane.
  *
  *    struct table_counts ──► block 0    the counts of 256 buckets
- *                            block 1    NULL: none of its lanes has a count
- *                            ...
+ *                            block 1    NULL: no lane has a count ...
  *
  * The counts in a table are mostly similar: if each key is added twice, all counts are 1.  So a
  * block has a code of a few bits for each lane:

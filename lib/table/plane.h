@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: a *plane*: a pointer to the counts of a table, which exist only while a lane has a
- * count.
+ * Layer 1: a *plane*: a pointer to a table's counts, which exist only while a lane has a count.
  *
  * The owner has a lock for each plane.  The caller of these functions holds this lock, or other
  * locks that exclude all other callers.

@@ -42,8 +42,7 @@ struct searched {
   bool thorough;
 };
 
-/* The functions that differ between kinds of tables.  As constants, they give each kind its own
- * code. */
+/* The functions that differ between kinds of tables.  As constants, each kind gets its own code. */
 struct search_kind {
   uint64_t (*load)(const struct searched *, uint64_t bucket);
   /* The lanes of a bucket into which an entry can be moved. */
@@ -119,8 +118,7 @@ FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct sear
   return room;
 }
 
-/* Searches in depth beyond the buckets from `first` on, whose entries have not all been
- * followed. */
+/* Searches in depth beyond the buckets from `first` on, whose entries are not all followed yet. */
 FORCE_INLINE int search_further(const struct search_kind *k, const struct searched *t,
                                 struct search *search, unsigned first)
 {

@@ -51,8 +51,7 @@ static inline uint64_t window_state_bytes(const struct window_sizes *s)
   return sizeof(struct window_state) + s->versions * sizeof(version_counter);
 }
 
-/* The plan of a new filter, without the geometry.  If the options have no window, it is the plan of
- * a counted table. */
+/* A new filter's plan, without the geometry.  Without a window, it is a counted table's plan. */
 struct window_plan tamis__window_plan_of(const tamis_options *options);
 
 /* The plan of a window in a shared file, with the offsets of its parts in the file. */

@@ -178,8 +178,8 @@ FORCE_INLINE uint64_t window_fingerprint(const struct window_shape *s,
   return place->top >> (64 - s->lane.width);
 }
 
-/* The other bucket of an entry, or of its fingerprint.  Both buckets are numbered from the
- * segment's first one. */
+/* The other bucket of an entry or fingerprint.  Both are numbered from the segment's first
+ * bucket. */
 static inline uint64_t window_other_in_segment(const struct window_geometry *g, uint64_t bucket,
                                                uint64_t entry)
 {

@@ -34,9 +34,9 @@ struct load {
   uint64_t lanes, bytes, copied; /* sums over the layers so far; `bytes` includes `beside` */
   uint64_t beside;
   uint64_t further; /* further copies */
-  /* The geometry of the filter's first layer.  If the oldest layer in the file is larger than the
-   * filter was created with, `apart` is set: the first layer is an additional one that has left the
-   * list.  So the oldest layer of the file can be released later. */
+  /* The geometry of the filter's first layer.  `apart` is set if the oldest layer in the file is
+   * larger: then the load creates the first layer in addition, as a layer that has left the list.
+   * So the oldest layer of the file can be released later. */
   struct window_geometry own;
   bool apart;
   unsigned n;
@@ -486,8 +486,7 @@ void tamis__window_figures(const struct saved_head *saved, tamis_stats *out)
     out->occupancy = (double) used / (double) window_lanes(g);
     return;
   }
-  /* The header does not say how full each layer is.  Assume that each uses up its share of the
-   * rate. */
+  /* The header does not say how full each layer is.  Assume that each has its share of the rate. */
   out->fpp_estimate = out->fpp;
 }
 

@@ -10,8 +10,9 @@
 #include "base/saved.h"
 #include "window/copies.h"
 
-/* Indices of a layer's numbers, which are in the header's geometry for the oldest layer, and in a
- * block for each other layer.  Below: the header's geometry, the trailer's totals. */
+/* The first enum has the indices of a layer's numbers, which are in the header's geometry for the
+ * oldest layer, and in a block for each other layer.  The others have the indices of all numbers in
+ * the header's geometry and of the trailer's totals. */
 enum {
   SAVED_LAYER_SHAPE,
   SAVED_LAYER_SEGMENTS,

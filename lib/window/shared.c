@@ -236,8 +236,8 @@ static int mend_after_a_start(void *context)
   return result;
 }
 
-/* While a process that may only read the file has locked it, no other process gets a name.  Without
- * a name, a process can look up keys if the file needs no mending, but calls that lock are
+/* While a process that may only read the file has locked it, no process gets a name.  Without a
+ * name, a process can look up keys if the file needs no mending, but calls that lock are
  * refused. */
 static int join_first(struct window *w)
 {

@@ -195,8 +195,8 @@ enum { WINDOW_MARKS = 8, WINDOW_PLANES = 4 /* of a layer */ };
 
 /* The counts of a part of a layer, at most a quarter of its words: copies.h. */
 struct window_plane {
-  /* LOCK window.counts (order 5): protects the counts of a plane; held while a call changes one
-   * count, or reads a few. */
+  /* LOCK window.counts (order 5): protects a plane's counts; held to change one or to read a
+   * few. */
   _Alignas(64) struct lock lock;
   plane counts;
 };
@@ -288,8 +288,7 @@ struct window {
   unsigned stripes_wanted; /* number that the user asked for; 0: the library chooses */
   uint64_t max_bytes;
   /* LOCK window.stripes (order 4): each protects blocks of buckets in all layers, and their counts;
-   * taken in the order of their addresses; held for a change of a key's buckets, or the sweep of a
-   * block. */
+   * taken in the order of addresses; held for a change of a key's buckets, or a block's sweep. */
   struct window_stripes stripes;
   struct owner owner;                /* owner of the locks that this process takes */
   WIDE struct window_shared *shared; /* NULL: processes do not share the window */
@@ -549,8 +548,7 @@ static inline void window_store(const struct window_layer *layer, uint64_t bucke
 /* ---- versions ----
  *
  * Versions work like those of stripes (stripe.h).  But a fingerprint chooses the counter.  So a
- * look-up reads one counter for both buckets, and threads with different stripes may bump the same
- * one. */
+ * look-up reads one counter for both buckets, and threads with different stripes may share one. */
 
 static inline version_counter *window_version(const struct window *w, uint64_t top)
 {

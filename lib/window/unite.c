@@ -2,9 +2,9 @@
  *
  * Layer 2: the union of two sliding windows that are in use.
  *
- * `from` is copied segment by segment, as for a save (save.c), and each entry of a copy is added to
- * the same pair of `into`, with its copies.  No call holds a lock of one filter while it works on
- * the other.
+ * `from` is copied segment by segment, as for a save (save.c), and each copied entry is added to
+ * the same pair of `into`, with its copies.  No call holds a lock of one filter while it uses the
+ * other.
  *
  * Time.  Each filter has its own periods, which need not run in step.  A union keeps ages.  (The
  * age of an entry is the number of periods since that of its stamp.)  An entry gets the age in

@@ -226,8 +226,7 @@ static const char *find_fault_in_counts(const struct window_layer *layer, uint64
   return NULL;
 }
 
-/* Two layers must not have the same index.  The first layer must be empty if it has left the
- * list. */
+/* Two layers must not have the same index.  A first layer that has left the list must be empty. */
 static const char *find_fault_in_list(const struct window *w, uint64_t epoch)
 {
   const struct window_layer *newest = window_layer_at(&w->newest);
