@@ -13,7 +13,7 @@
 enum {
   /* No version has a struct of options or figures that is larger than this. */
   ABSURD_SIZE = 4096,
-  /* The first version's size, as FIRST_OPTIONS_SIZE in tamis.c. */
+  /* The size in the first version: see FIRST_OPTIONS_SIZE in tamis.c. */
   FIRST_STATS_SIZE = offsetof(tamis_stats, period) + sizeof(uint64_t)
 };
 

@@ -288,7 +288,7 @@ int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   tamis_options known;
   int result = read_struct(NULL, options, &known);
   if (result == TAMIS_OK)
-    result = check_fields(NULL, &known); /* the rate is ignored */
+    result = check_fields(NULL, &known); /* check_fields() ignores the rate */
   if (result == TAMIS_OK)
     result = check_capacity(NULL, &known);
   if (result != TAMIS_OK)

@@ -5,7 +5,7 @@
 #ifndef TAMIS_LIB_COMPILER_H
 #define TAMIS_LIB_COMPILER_H
 
-#include <limits.h> /* any header of glibc's defines __GLIBC__ */
+#include <limits.h> /* like any header of glibc, defines __GLIBC__ there */
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -177,7 +177,7 @@ static unsigned quota_cores(void)
   return cores;
 }
 
-/* ---- sizes ---- */
+/* ---- numbers of cores ---- */
 
 /* The affinity mask is the main thread's, as a pinned thread's says nothing about the others. */
 static unsigned cores_of_process(void)

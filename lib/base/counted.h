@@ -42,7 +42,8 @@ enum { COUNTED_SHARD_BITS = 3, COUNTED_SHARDS = 1 << COUNTED_SHARD_BITS };
 struct counted_readers {
   _Alignas(64) _Atomic uint64_t phase;
   struct {
-    _Alignas(64) _Atomic uint64_t inside[2]; /* readers, by the lowest bit of their phase */
+    /* Readers that are inside, by the lowest bit of their phase. */
+    _Alignas(64) _Atomic uint64_t inside[2];
   } shards[COUNTED_SHARDS];
 };
 
@@ -83,7 +84,7 @@ static inline uint64_t counted_phase(const struct counted_readers *readers)
 static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, unsigned shard)
 {
   for (;;) {
-    uint64_t phase = atomic_load_explicit(&readers->phase, memory_order_relaxed); /* C checks it */
+    uint64_t phase = atomic_load_explicit(&readers->phase, memory_order_relaxed); /* see step C */
     HOOK(counted_phase_read);
     _Atomic uint64_t *counter = &readers->shards[shard].inside[phase & 1];
     counted_add(counter);
@@ -124,7 +125,7 @@ static inline void counted_reset(struct counted_readers *readers)
   for (unsigned i = 0; i < COUNTED_SHARDS; i++)
     for (unsigned odd = 0; odd < 2; odd++)
       atomic_store_explicit(&readers->shards[i].inside[odd], 0,
-                            memory_order_relaxed); /* one thread */
+                            memory_order_relaxed); /* relaxed: the child has only one thread */
 }
 
 #endif

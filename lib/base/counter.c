@@ -73,7 +73,7 @@ static void make_key_once(void)
  * destructor whose code is gone.  (Release and acquire: the key is written before the flag.) */
 __attribute__((destructor)) static void at_unload(void)
 {
-  for (unsigned i = 0; i < INDEX_WORDS; i++) /* now all count as in use */
+  for (unsigned i = 0; i < INDEX_WORDS; i++) /* from now on, no index is free */
     atomic_fetch_or_explicit(&used_indices[i], UINT64_MAX, memory_order_relaxed);
   if (atomic_load_explicit(&key_made, memory_order_acquire))
     pthread_key_delete(key);

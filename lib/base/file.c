@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-  MOST_LINKS = 40,    /* as in the kernel */
+  MOST_LINKS = 40,    /* the limit of the kernel */
   MOST_NAMES = 10000, /* the most names that are tried for the new file */
   MOST_ABSENT = 4,    /* after so many absent names in a row, the search for leftovers ends */
   MOST_LOST = 4,      /* the most new files that other processes have removed */
@@ -269,7 +269,7 @@ int tamis__file_write(const struct new_file *file, const void *data, size_t size
   return TAMIS_OK;
 }
 
-/* ---- the end ---- */
+/* ---- naming or abandoning the new file ---- */
 
 static int sync_file(int fd)
 {

@@ -54,7 +54,7 @@ struct new_file {
   int lock;   /* the same open file as `fd`, with its lock */
   int folder; /* -1: `fd` is the file at the path itself */
   mode_t mode;
-  char path[PATH_MAX];       /* of the file to replace, after all symbolic links */
+  char path[PATH_MAX];       /* the file to replace, after all symbolic links are resolved */
   char beside[NAME_MAX + 1]; /* the name of the new file in the folder */
 };
 

@@ -48,7 +48,7 @@ struct filter_operations {
    * all hashes, then calls `add` or `add_unique` for each. */
   WIDE void (*add_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   WIDE void (*add_unique_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
-  WIDE int (*remove)(tamis_filter *f, uint64_t hash); /* NULL: not supported */
+  WIDE int (*remove)(tamis_filter *f, uint64_t hash); /* NULL if keys cannot be removed */
   /* The number of copies of a key. count_many() gets at most FILTER_GROUP hashes.  If both members
    * are NULL, the count is 1 if `contains` is true, otherwise 0. */
   WIDE uint64_t (*count)(const tamis_filter *f, uint64_t hash);
@@ -104,8 +104,9 @@ struct filter_kind {
   void (*figures)(const struct saved_head *saved, tamis_stats *out);
   uint64_t (*bytes_beside)(const struct saved_head *saved);
   void (*own_options)(struct saved_head *saved);
-  int (*read_live_stats)(struct saved_reader *r, struct saved_head *saved); /* for a live filter */
-  struct saved_mapping (*mapping)(const tamis_filter *f); /* for a read-only filter */
+  /* Reads the counts of a live filter's file. */
+  int (*read_live_stats)(struct saved_reader *r, struct saved_head *saved);
+  struct saved_mapping (*mapping)(const tamis_filter *f); /* the mapping of a read-only filter */
   int (*save)(const tamis_filter *f, struct saved_writer *w);
   int (*load)(struct saved_reader *r, const struct saved_head *saved,
               const struct tamis_filter *head, tamis_filter **out);

@@ -98,9 +98,9 @@ enum {
   FULLNESS_FULL = 3, /* includes the bit of NO_PATH: with either mark, a search finds no room */
   FULLNESS_COPIES = 4,
   FULLNESS_STATE = 7,
-  FULLNESS_FAILURE = 8, /* one failure */
+  FULLNESS_FAILURE = 8, /* the unit in which failures are counted */
   FULLNESS_FAILURES = 7 * FULLNESS_FAILURE,
-  FULLNESS_ROOM = 64,                              /* one room */
+  FULLNESS_ROOM = 64,                              /* the unit in which free lanes are counted */
   FULLNESS_VACATED = SMALL(UINT16_MAX, UINT8_MAX), /* the most entries that are counted */
   FULLNESS_SEARCH = SMALL(512, 16)                 /* the most buckets that a search looks at */
 };

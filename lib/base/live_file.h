@@ -24,7 +24,7 @@ struct live_file {
   const uint64_t *numbers; /* written at numbers_at, as they are in memory */
   unsigned n;
   uint64_t numbers_at;
-  uint64_t size;     /* of the file */
+  uint64_t size;     /* the size of the whole file */
   uint64_t reserved; /* so many bytes from its beginning get space on the disk */
 };
 

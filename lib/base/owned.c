@@ -21,7 +21,7 @@
  * thread at a time give a name; held for that. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct owner *owners;
-static bool handler_registered; /* set once */
+static bool handler_registered; /* the handler is registered once */
 
 /* Whether `file`, which has been looked at, is the owner's file.  Code that closes descriptors that
  * are not its own may have opened another file with the same number. */

@@ -101,7 +101,7 @@ static inline void pages_use_small(void *block, size_t size)
 {
 #ifdef MADV_NOHUGEPAGE
   if (pages_hold(size) && size < (size_t) 32 << 20)
-    (void) madvise(block, size, MADV_NOHUGEPAGE); /* only advice, as above */
+    (void) madvise(block, size, MADV_NOHUGEPAGE); /* only advice, which may fail */
 #else
   (void) block, (void) size;
 #endif

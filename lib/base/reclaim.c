@@ -54,7 +54,7 @@ static const int64_t idle_time = SECOND; /* the thread ends after this time with
 /* After a grace period the thread looks for requests, at intervals that grow between these two. */
 static const int64_t first_look = SECOND / 1000;
 static const int64_t last_look = SECOND / 128;
-static const int64_t exit_time = SECOND;    /* the end of the process waits no longer */
+static const int64_t exit_time = SECOND;    /* the end of the process waits at most so long */
 static const int64_t refused_time = SECOND; /* the sleep after membarrier was refused */
 /* While counted readers are inside, the thread naps, for times that grow between these two. */
 static const int64_t first_nap = SECOND / 20000;
@@ -396,7 +396,7 @@ __attribute__((destructor)) static void stop(void)
   cancellation_restore(cancellation);
 }
 
-/* ---- once in each process ---- */
+/* ---- set-up, once in each process ---- */
 
 static bool handler_registered;
 

@@ -12,7 +12,7 @@
 
 /* Where the reason is written.  A NULL `struct refusal *` says that no reason is wanted. */
 struct refusal {
-  char *text; /* NULL: no reason is wanted */
+  char *text; /* NULL: the caller wants no reason */
   size_t size;
 };
 

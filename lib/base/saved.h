@@ -46,8 +46,8 @@ enum {
   SAVED_CHUNK = SMALL(1 << 20, 1 << 10), /* most bytes of a payload, and of a chunk of an array */
   SAVED_UNIT = 64,              /* all parts begin at a multiple of this, counted from the header */
   SAVED_ARRAY_ALIGNMENT = 4096, /* arrays begin at a multiple of this */
-  SAVED_HEADER = 512,           /* bytes */
-  SAVED_GEOMETRY = 31,          /* numbers */
+  SAVED_HEADER = 512,           /* bytes of the header */
+  SAVED_GEOMETRY = 31,          /* numbers in the geometry */
   SAVED_TOTALS = 3,
   SAVED_MEANINGS = 4
 };
@@ -87,7 +87,7 @@ enum {
 #define SAVED_LIVE UINT64_C(4)
 #define SAVED_COUNTED UINT64_C(8)
 
-/* What a header says. */
+/* The contents of a header. */
 struct saved_head {
   /* The filter's options as they were asked for: kind, capacity, fpp, growable, max_bytes, layout
    * and stripes; and its seed.  But hash and hash_context come from the caller of the load. */
@@ -199,8 +199,8 @@ struct saved_writer {
   size_t used;                   /* bytes in the buffer */
   uint64_t at;                   /* bytes of the file so far, including those in the buffer */
   uint64_t blocks;               /* blocks so far */
-  uint64_t digest;               /* of all sums so far */
-  uint64_t totals[SAVED_TOTALS]; /* set by the kind */
+  uint64_t digest;               /* a digest of all sums so far */
+  uint64_t totals[SAVED_TOTALS]; /* the kind sets them */
   /* The array that is being written: */
   unsigned char *sums; /* the sums of its chunks */
   uint64_t sums_bytes; /* bytes allocated for `sums` */
@@ -247,7 +247,7 @@ struct saved_reader {
   void *context;
   const unsigned char *mapping; /* NULL: the file is not mapped */
   uint64_t mapping_size;
-  bool check_all; /* check mapped bytes, too */
+  bool check_all; /* also check the bytes that are mapped */
   bool borrowed;  /* the mapping belongs to another filter */
   bool ended;     /* the trailer has been read and is correct */
   bool jumped;    /* parts of the mapping have been skipped */
@@ -286,7 +286,7 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out);
 /* Memory for arrays.  They follow one another in one block from the reader's allocator, which grows
  * as they are read.  The caller releases the block, `bytes` long, whatever the result. */
 struct saved_memory {
-  unsigned char *block; /* it moves when it grows */
+  unsigned char *block; /* the memory, which moves when it grows */
   uint64_t bytes, used;
   uint64_t all;   /* bytes of all arrays: the block ends up exactly so long */
   uint64_t limit; /* the bytes that may be allocated at any moment; 0: no limit */

@@ -13,11 +13,11 @@
 #include <errno.h>
 
 enum {
-  FIRST_PART = SMALL(1 << 16, 256), /* of a payload; the buffer grows after it has come */
+  FIRST_PART = SMALL(1 << 16, 256), /* bytes of a payload that are read before the buffer grows */
   MOST_STRIPES = 4096
 };
 
-/* ---- bytes ---- */
+/* ---- reading bytes ---- */
 
 static int read_all(struct saved_reader *r, void *to, size_t size)
 {
@@ -441,7 +441,7 @@ int tamis__saved_read_live(struct saved_reader *r, uint64_t size, struct saved_m
   return result;
 }
 
-/* ---- the end ---- */
+/* ---- the trailer ---- */
 
 static void release_buffer(struct saved_reader *r)
 {

@@ -293,7 +293,7 @@ void tamis__saved_array_end(struct saved_writer *w)
   if (w->used > w->chunk)
     sum_chunk(w, w->used - w->chunk);
   uint64_t begin = w->at - w->array_size, size = w->array_size;
-  w->array_size = 0; /* now all bytes may be written */
+  w->array_size = 0; /* the array has ended, so blocks may follow */
   for (uint64_t done = 0; done < w->sums_bytes; done += SAVED_CHUNK) {
     uint64_t left = w->sums_bytes - done;
     size_t payload = left < SAVED_CHUNK ? (size_t) left : SAVED_CHUNK;

@@ -154,7 +154,7 @@ void tamis__shared_file_unlock(const struct shared_file *file)
   errno = error;
 }
 
-/* ---- space ---- */
+/* ---- reserved space ---- */
 
 int tamis__shared_file_resize(struct shared_file *file, uint64_t size)
 {
@@ -243,7 +243,7 @@ int tamis__shared_file_has_space(const struct shared_file *file, uint64_t bytes)
                                                                                    : TAMIS_EIO;
 }
 
-/* ---- bytes ---- */
+/* ---- reading and writing bytes ---- */
 
 int tamis__shared_file_read(const struct shared_file *file, void *to, size_t size, uint64_t at)
 {

@@ -42,7 +42,7 @@ enum {
   /* Reads of the lock before the first yield.  They take longer than a look-up and an insert under
    * the lock, and far less than a time slice. */
   LOCK_SPIN_ROUNDS = 32,
-  LOCK_YIELD_ROUNDS = 64 /* before the first sleep */
+  LOCK_YIELD_ROUNDS = 64 /* rounds of yields before the first sleep */
 };
 
 /* One round of waiting for a lock: spins, yields or sleeps.  The first round has number 0. */

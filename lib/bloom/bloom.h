@@ -40,7 +40,7 @@ static inline const struct bloom *const_bloom_of(const tamis_filter *f)
 
 /* ---- the parts of a filter ---- */
 
-/* Requires b->is_long. */
+/* Casts to the larger struct.  Requires b->is_long. */
 static inline struct bloom_long *bloom_long_of(struct bloom *b)
 {
   assert(b->is_long);
@@ -63,7 +63,7 @@ static inline uint64_t bloom_capacity(const struct bloom *b)
   return b->is_long ? const_bloom_long_of(b)->capacity : b->few_keys;
 }
 
-/* Requires b->is_medium. */
+/* Casts to the larger struct.  Requires b->is_medium. */
 static inline const struct bloom_medium *const_bloom_medium_of(const struct bloom *b)
 {
   assert(b->is_medium);

@@ -26,7 +26,7 @@ double bloom_geometry_counted(const struct bloom_geometry *g, double keys)
 uint64_t bloom_geometry_most_keys(const struct bloom_geometry *g)
 {
   const double keys = bloom_geometry_keys(g, (uint64_t) bloom_geometry_most_bits(g));
-  const bool all_are_counted = keys * (1 - g->fpp) >= (double) g->capacity; /* nearly */
+  const bool all_are_counted = keys * (1 - g->fpp) >= (double) g->capacity; /* nearly all */
   return (uint64_t) ceil(all_are_counted ? keys : bloom_geometry_counted(g, keys));
 }
 

@@ -255,7 +255,7 @@ FORCE_INLINE bool count_copies(struct bloom *b, int64_t n, bool bounded)
   return true;
 }
 
-/* ---- the calls ---- */
+/* ---- add, unique add, remove and count ---- */
 
 FORCE_INLINE int counting_add(struct bloom *b, struct bloom_key of, struct bloom_shape shape)
 {

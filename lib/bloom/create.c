@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- sizes ---- */
+/* ---- sizes of the parts of a filter ---- */
 
 enum {
   /* Words of at most so many bytes are in the same block as the struct, and the filter then has
@@ -174,7 +174,7 @@ uint64_t tamis__bloom_bytes_beside(const struct bloom_plan *plan)
   return total_bytes(&s) - s.words_bytes;
 }
 
-/* ---- blocks ---- */
+/* ---- blocks of memory ---- */
 
 /* Allocates the block of the struct.  The words of a large filter are in another block. */
 static void *allocate_block(const tamis_allocator *from, const struct sizes *s)

@@ -51,7 +51,7 @@ static const double deviation_power = -0.19;
 
 static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a process */
 
-/* ---- blocked ---- */
+/* ---- the rate of the blocked, classic and counting layouts ---- */
 
 /* The expected rate of a section is exact, by inclusion and exclusion over the absent key's bits:
  *
@@ -75,7 +75,7 @@ static double choose(unsigned n, unsigned k)
 {
   double product = 1;
   for (unsigned i = 0; i < k; i++)
-    product *= (double) (n - i) / (i + 1); /* 0 for k > n */
+    product *= (double) (n - i) / (i + 1); /* the product becomes 0 if k > n */
   return product;
 }
 
@@ -199,7 +199,7 @@ static double blocked_rate(struct bloom_shape shape, const struct terms *terms, 
   return fmin(1, fmax(0, rate));
 }
 
-/* ---- word ---- */
+/* ---- the rate of the word layouts ---- */
 
 /* The probability that a key sets one of `a` given bits of its word.  In the marked layout, a key
  * misses these bits in two cases: it draws neither them nor the mark; or it draws none of them, but
@@ -278,7 +278,7 @@ static double word_rate(struct bloom_shape shape, const struct terms *terms, dou
   return fmin(1, fmax(0, rate));
 }
 
-/* ---- all ---- */
+/* ---- all layouts ---- */
 
 /* The logarithm of the probability that a bit is still 0 after one key was added. */
 static double log_miss(const struct bloom_geometry *g)
@@ -528,7 +528,7 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
   return result;
 }
 
-/* ---- layers ---- */
+/* ---- plans of layers ---- */
 
 double bloom_geometry_share(unsigned layer)
 {

@@ -223,7 +223,7 @@ struct bloom_probes {
   uint64_t rotations; /* the bits of the hash that are left for further rotations */
   uint64_t pattern;
   uint64_t word;   /* the next word of the key, counted from the start of the section */
-  uint64_t spread; /* 0 to 3 */
+  uint64_t spread; /* a number from 0 to 3 */
   unsigned next;   /* the number of the next probe in the section */
   uint64_t begin;  /* the index of the section's first word */
 };

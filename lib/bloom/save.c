@@ -185,7 +185,7 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
              bloom_counts(first) ? &census : NULL);
   if (bloom_counts(first))
     parts[0].counted = counting_read(bloom_shape_of(first), parts[0].counted, &census);
-  for (unsigned i = 1; i < n && parts[i].layer; i++) /* all layers are there */
+  for (unsigned i = 1; i < n && parts[i].layer; i++) /* the save holds all of these layers */
     save_layer(&parts[i], w);
   w->totals[TOTAL_KEYS] = parts[0].counted.keys;
   w->totals[TOTAL_FULL] = full;
@@ -337,7 +337,7 @@ void tamis__bloom_count_again(struct bloom *b)
   const uint64_t bits = tamis__bloom_count_bits(&g, (const uint64_t *) b->words, &marks);
   const double missing = tamis__bloom_miscounted(&g, bits, keys);
   const uint64_t own = bloom_counted(b, KEYS), fewer = (uint64_t) fmin(fmax(-missing, 0), 0x1p62);
-  if (missing < 0) /* unsigned arithmetic wraps */
+  if (missing < 0) /* a sum of unsigned counters wraps, so a negative amount subtracts */
     bloom_count(b, KEYS, -(fewer < own ? fewer : own));
   else
     bloom_count(b, UNITED, (uint64_t) missing);

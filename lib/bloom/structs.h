@@ -139,7 +139,7 @@ struct bloom_long {
     struct saved_mapping mapping; /* the file with the words; `at` is NULL if none is mapped */
     struct {
       WIDE const void *none;            /* mapping.at */
-      WIDE struct bloom_shared *shared; /* if the filter is live */
+      WIDE struct bloom_shared *shared; /* NULL unless the filter is live */
     };
   };
   unsigned stripes_wanted; /* the option `stripes`; 0: the library chooses the number */

@@ -102,7 +102,7 @@ static inline uint64_t bucket_ones(const struct lane_shape *s, uint64_t value)
  * bit. */
 static inline uint64_t bucket_split(const struct lane_shape *s, uint64_t value, unsigned bit)
 {
-  uint64_t ones = bucket_ones(s, value), rest = value ^ ones; /* `value` without the highest bits */
+  uint64_t ones = bucket_ones(s, value), rest = value ^ ones; /* `rest` lacks their highest bits */
   uint64_t of_ones = ones - (ones >> (s->width - 1));
   return (rest & (bit ? of_ones : ~of_ones)) << 1;
 }

@@ -12,7 +12,7 @@
 #include "cuckoo/memory.h"
 #include "cuckoo/segment.h"
 
-/* ---- begin, end ---- */
+/* ---- begin and end of a change ---- */
 
 struct change tamis__change_begin(struct cuckoo *c, struct generation *generation, uint64_t index,
                                   unsigned depth)
@@ -163,7 +163,8 @@ bool tamis__change_halve(struct change *change)
   for (uint64_t i = 0; i < UINT64_C(1) << bits; i++) {
     directory_value value = directory_load(&array->entry[i / 2 * 4 + i % 2]);
     directory_init(&smaller->entry[i], value);
-    bool first = i % 2 == 0 || directory_depth(value) > g->uneven_at; /* of its segment */
+    /* Whether i is the first entry of its segment. */
+    bool first = i % 2 == 0 || directory_depth(value) > g->uneven_at;
     if (first)
       count_deepest(change, smaller, bits - 1, directory_segment(value), 1);
   }

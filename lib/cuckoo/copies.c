@@ -109,7 +109,7 @@ static uint64_t count_mapped(const struct cuckoo *c, const struct bucket_pair *p
   return copies;
 }
 
-/* ---- the call ---- */
+/* ---- the count of a key's copies ---- */
 
 static uint64_t count_all(const struct cuckoo *c, uint64_t mixed)
 {

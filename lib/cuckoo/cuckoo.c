@@ -98,7 +98,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
   int result = TAMIS_EFULL;
-  double lowest = hash_collision_rate(options->capacity); /* that 64-bit hashes allow */
+  double lowest = hash_collision_rate(options->capacity); /* with 64-bit hashes */
   double rate = 0;
   while ((rate = cuckoo_geometry_next_rate(rate, options->growable)) < 1) {
     uint64_t needed;
@@ -219,7 +219,7 @@ static double lanes_of(const struct generation *generation, uint64_t segments, b
     lanes *= cuckoo_geometry_full_load(g);
     of_after *= cuckoo_geometry_full_load(&after);
   }
-  later = later < segments ? later : segments; /* other threads change both */
+  later = later < segments ? later : segments; /* other threads may change both between the loads */
   return (double) (segments - later) * lanes + (double) later * of_after;
 }
 

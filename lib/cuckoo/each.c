@@ -25,12 +25,12 @@
 struct cuckoo_alike {
   bool (*contains)(const tamis_filter *f, uint64_t hash);
   uint64_t seed;
-  uint64_t hash;  /* not mixed with the seed */
+  uint64_t hash;  /* the hash, before it is mixed with the seed */
   uint64_t mixed; /* the result of hash_mix() */
   struct cuckoo_geometry g;
   struct cuckoo_address address;
   uint64_t entry;                /* a new entry in a segment of depth 0 */
-  uint64_t stripe, lower, upper; /* their offsets in a segment, in bytes */
+  uint64_t stripe, lower, upper; /* the offsets of the stripe and the buckets in a segment */
 };
 
 /* Whether the first generation has this geometry, in all members that a look-up uses here. */
@@ -57,7 +57,7 @@ static NEVER_INLINE void prefetch_split(const struct cuckoo *c, const struct cuc
   reader_leave(token);
 }
 
-/* The caller is a reader. */
+/* Looks up a key whose root has no segment or split segments.  The caller is a reader. */
 static NEVER_INLINE bool contains_split(const struct cuckoo *c, const struct cuckoo_alike *alike)
 {
   const struct bucket_pair pair = pair_at(&alike->g, cuckoo_generation(c, 0), alike->address);

@@ -11,14 +11,14 @@
 /* A growable filter searches fewer buckets, because its read sections delay grace periods. */
 enum { MOST_BUCKETS_GROWABLE = 256 };
 
-/* ---- plan ---- */
+/* ---- search of a path ---- */
 
-/* The segment that is searched. */
+/* The segment in which a path is searched. */
 struct searched_segment {
   struct searched searched;
   const struct cuckoo_geometry *g;
   const word *words;
-  struct cuckoo_fixed_bits fixed; /* precomputed, for other() */
+  struct cuckoo_fixed_bits fixed; /* precomputed for other(), which finds an entry's other bucket */
 };
 
 FORCE_INLINE uint64_t load_bucket(const struct searched *t, uint64_t bucket)
@@ -60,7 +60,7 @@ bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *s
   return plan_path(g, segment, lower, upper, &path);
 }
 
-/* ---- execute ---- */
+/* ---- moves along the path ---- */
 
 /* Makes one move.  Returns TAMIS_ABSENT if it has become impossible, and TAMIS_EFULL or
  * TAMIS_ENOMEM if the count of copies got no memory.  The caller holds both buckets' stripes. */

@@ -54,7 +54,7 @@ static void copy_split_buckets(const struct cuckoo_geometry *g, struct segment *
     uint64_t rows_end = i + ROWS * (stripe_mask + 1);
     end = rows_end < buckets ? rows_end : buckets;
     for (uint64_t j = i; j < end; j++) {
-      uint64_t value = atomic_load_explicit(&from[j], memory_order_relaxed); /* locked */
+      uint64_t value = atomic_load_explicit(&from[j], memory_order_relaxed); /* under its stripes */
       uint64_t occupied = lanes_in_use(&s, value), ones = bucket_ones(&s, value);
       atomic_store_explicit(&to[0][j], bucket_split(&s, value, 0), memory_order_relaxed);
       atomic_store_explicit(&to[1][j], bucket_split(&s, value, 1), memory_order_relaxed);

@@ -7,7 +7,7 @@ enum {
   /* Buckets that are folded while all stripes are held, for about as long as in a split. */
   FOLDED_AT_ONCE = SMALL(512, 4),
   MANY_COPIES_PART = 32,   /* a segment has many copies if they take this part of its lanes, */
-  MANY_COPIES = 8,         /* and in a small segment at least so many lanes */
+  MANY_COPIES = 8,         /* in a small segment, copies must also take so many lanes */
   WITHOUT_ROOM_PART = 128, /* one copy without room counts as this part of the lanes */
   MOST_COPIES = SMALL(1 << 15, 12)
 };
@@ -19,7 +19,7 @@ static uint32_t lanes_of_copies(const struct segment *segment)
   return atomic_load_explicit(&segment->copying, memory_order_relaxed) & ~(uint32_t) COUNTS_COPIES;
 }
 
-/* Relaxed: an estimate.  Threads that add at the same time may exceed MOST_COPIES by a few. */
+/* Relaxed: `copying` is an estimate.  Threads that add at the same time may exceed MOST_COPIES. */
 static void note_lanes_of_copies(struct segment *segment, uint64_t copies)
 {
   if (copies && lanes_of_copies(segment) < MOST_COPIES)

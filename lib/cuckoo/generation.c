@@ -65,7 +65,7 @@ void tamis__generation_destroy(struct cuckoo *c, struct generation *generation)
         c, generation, sizeof *generation + tamis__generation_tail_bytes(g, generation->has_slabs));
 }
 
-/* ---- beginning ---- */
+/* ---- a new generation ---- */
 
 uint64_t tamis__generation_tail_bytes(const struct cuckoo_geometry *g, bool has_slabs)
 {
@@ -112,7 +112,7 @@ struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo
       tamis__cuckoo_allocate(c, sizeof *generation + tamis__generation_tail_bytes(g, true), result);
   if (!generation)
     return NULL;
-  init(generation, g, cuckoo_generations(c), true); /* the number that it will have */
+  init(generation, g, cuckoo_generations(c), true); /* its number once it is appended */
   *result = provide_shards(c, generation);
   if (*result == TAMIS_OK)
     return generation;
@@ -208,7 +208,7 @@ int tamis__generation_complete_first(struct cuckoo *c)
                                               : TAMIS_OK;
 }
 
-/* ---- growth ---- */
+/* ---- the struct cuckoo_growth ---- */
 
 /* ORDER growth.publish (release)
  *   pairs with     growth.load, which has the argument
@@ -274,7 +274,7 @@ void tamis__growth_destroy(struct cuckoo *c)
   tamis__cuckoo_release(c, growth, sizeof *growth);
 }
 
-/* ---- opening ---- */
+/* ---- opening a generation ---- */
 
 static uint64_t count_entries(const struct cuckoo *c, unsigned generations)
 {

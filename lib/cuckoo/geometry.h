@@ -64,10 +64,10 @@ struct cuckoo_geometry {
   uint8_t root0_bits;
   uint8_t root_shift;      /* k: each root0 has 2^k roots */
   uint8_t pair_bits;       /* m: bits of pair */
-  uint8_t depth_limit;     /* D: the greatest depth */
+  uint8_t depth_limit;     /* D: the greatest depth of a segment */
   uint8_t uneven_at;       /* P; NEVER_UNEVEN if no split is uneven */
   uint8_t fixed_shift;     /* shape.shift of segments that have not split */
-  bool later;              /* not the first generation */
+  bool later;              /* whether this is not the first generation */
   bool needs_second_hash;  /* root, pair and entry need more than 64 bits */
   uint16_t stripes_wanted; /* the user's number for a segment; 0: the plan chooses */
   uint16_t words_offset;   /* from the start of a segment to its buckets, in bytes */
@@ -81,7 +81,7 @@ struct cuckoo_spec {
   double fpp;
   bool growable;
   unsigned char cleared_bits; /* blocks of 2^cleared_bits bytes or more come zeroed; 0: none do */
-  unsigned stripes;           /* of a segment; 0: the plan chooses */
+  unsigned stripes;           /* the stripes of a segment; 0: the plan chooses */
 };
 
 /* The exponent of cleared_from (tamis_options), rounded up to a power of two. */
@@ -237,7 +237,7 @@ static inline uint64_t cuckoo_first_index(const struct cuckoo_geometry *g, uint6
   return index >> (g->depth_limit - depth) << (g->depth_limit - depth);
 }
 
-/* The class in an index. */
+/* Returns the class that an index contains. */
 static inline bool cuckoo_class_of_index(const struct cuckoo_geometry *g, uint64_t index)
 {
   return g->uneven_at < g->depth_limit && index >> (g->depth_limit - 1 - g->uneven_at) & 1;
@@ -245,7 +245,7 @@ static inline bool cuckoo_class_of_index(const struct cuckoo_geometry *g, uint64
 
 struct cuckoo_address {
   uint64_t root;
-  uint64_t fingerprint; /* from bit 63 down */
+  uint64_t fingerprint; /* the fingerprint's bits, from bit 63 down */
   uint64_t lower, upper;
   bool class;
 };
@@ -359,7 +359,7 @@ static inline struct cuckoo_fixed_bits cuckoo_fixed_bits(const struct cuckoo_geo
                                         cuckoo_prefix_bits(g, depth)};
 }
 
-/* cuckoo_mixed() of an entry. */
+/* Computes cuckoo_mixed() of an entry. */
 FORCE_INLINE uint64_t cuckoo_mixed_of_entry(struct cuckoo_fixed_bits fixed, uint64_t entry)
 {
   return (fixed.of_prefix | entry >> (fixed.shift & 63)) * CUCKOO_OTHER_MULTIPLIER;

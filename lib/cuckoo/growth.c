@@ -105,7 +105,7 @@ static int try_counts(struct cuckoo *c, struct segment *parent)
 struct split {
   struct segment *child[2];
   struct directory_array *larger; /* NULL: the array is large enough */
-  unsigned bits;                  /* k of the larger array */
+  unsigned bits;                  /* the k of the larger array */
 };
 
 /* Allocates memory before the stripes are taken, except memory for duplicate counts, whose size is

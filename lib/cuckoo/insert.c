@@ -151,13 +151,13 @@ FORCE_INLINE int insert_with_one_stripe(struct cuckoo *c, const struct bucket_pa
   return changed ? RETRY : TAMIS_OK;
 }
 
-/* ---- the tries of one call ---- */
+/* ---- the attempts of one call ---- */
 
 /* The generation for the next attempt: the newest, or after limits are reached there an older one,
  * in which removes may have made room. */
 struct attempt {
   unsigned generations; /* the number of generations when these attempts began */
-  unsigned older;       /* how many generations before the newest */
+  unsigned older;       /* the number of generations that are newer than the tried one */
   bool no_path;         /* the pair is full, and no cuckoo path makes room */
 };
 
@@ -183,7 +183,7 @@ static int try_older(const struct cuckoo *c, struct attempt *attempt)
 /* Makes room after an attempt that found none.  Returns RETRY, or the error of the add. */
 static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct attempt *attempt)
 {
-  bool no_segment = attempt->older > 0 && !full->segment; /* nor will there be one: see growth.c */
+  bool no_segment = attempt->older > 0 && !full->segment; /* and it will get none: see growth.c */
   int result = no_segment ? TAMIS_EFULL : tamis__grow(c, full, attempt->generations, false);
   if (result == TAMIS_OK || cuckoo_generations(c) != attempt->generations)
     return RETRY;
@@ -389,7 +389,7 @@ FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growabl
     if (growable)
       registered_reader_leave(token);
   }
-  if ((unsigned) result < NO_ROOM) /* nor an error, which is below 0 */
+  if ((unsigned) result < NO_ROOM) /* neither a request for room nor an error */
     return result;
   if (result < 0 || (result == MARKED_FULL && (!growable || cuckoo_generations(c) == 1)))
     return refuse(c, result < 0 ? result : TAMIS_EFULL); /* there is no other generation */

@@ -23,14 +23,14 @@ struct load {
   const struct saved_head *saved;
   struct cuckoo *c;
   uint64_t totals[SAVED_TOTALS]; /* sums over the data that was read */
-  /* In a growable filter: */
+  /* Members for a growable filter: */
   struct segment *list[CUCKOO_MAX_GENERATIONS]; /* the segments of each generation */
   struct segment **end;                         /* end of the newest generation's list */
   uint64_t next;                                /* the least possible index of the next segment */
   uint64_t *removed;                            /* hashes of removed keys */
   size_t removed_n, removed_room;
-  /* In a fixed filter: */
-  struct saved_memory memory; /* has the segments */
+  /* Members for a fixed filter: */
+  struct saved_memory memory; /* contains the segments */
   uint64_t segments;
   uint64_t places; /* a digest of the segments' offsets in the file */
 };
@@ -95,7 +95,7 @@ static void set_used(struct load *l, const struct cuckoo_geometry *g, struct seg
   }
 }
 
-/* ---- a growable filter ---- */
+/* ---- segments of a growable filter ---- */
 
 static int begin_generation(struct load *l, const struct cuckoo_geometry *g)
 {
@@ -179,7 +179,7 @@ static int load_segment(struct load *l, const struct saved_block *block)
   if (number != generation->number || !is_in_its_place(l, index, depth) ||
       block->size != cuckoo_buckets(g) * 8)
     return TAMIS_ECORRUPT;
-  result = depth > 0 ? tamis__growth_provide(l->c) : TAMIS_OK; /* the growth has its geometry */
+  result = depth > 0 ? tamis__growth_provide(l->c) : TAMIS_OK; /* split segments need a growth */
   if (result != TAMIS_OK)
     return result;
   struct segment *segment = tamis__segment_create_unfilled(l->c, generation, index, depth, &result);
@@ -229,7 +229,7 @@ static int load_limits(struct load *l, const struct saved_block *block)
   double excess = saved_to_double(block->meanings[0]);
   unsigned n = cuckoo_generations(c);
   if (!tamis__image_is(block, SAVED_LIMITS, (uint64_t[SAVED_MEANINGS]){block->meanings[0]}, n) ||
-      !(excess >= 0 && excess < c->fpp)) /* not so for NaN */
+      !(excess >= 0 && excess < c->fpp)) /* the test fails for NaN */
     return TAMIS_ECORRUPT;
   for (unsigned i = 0; i < n; i++) {
     uint64_t limit = saved_get64(block->payload + i * sizeof limit);
@@ -326,7 +326,7 @@ static int remove_keys(struct load *l)
   return TAMIS_OK;
 }
 
-/* ---- a fixed filter ---- */
+/* ---- segments of a fixed filter ---- */
 
 /* Whether a segment is as save.c writes it: all bytes before and after the words are 0, except for
  * `copying` and the stripes' numbers of lanes in use. */
@@ -432,8 +432,7 @@ static int load_fixed_segments(struct load *l, const struct cuckoo_geometry *g)
   } else if (!l->r->mapping) {
     l->memory.all = cuckoo_roots(g) * cuckoo_segment_bytes(g);
     atomic_fetch_add_explicit(&l->c->bytes, l->memory.all,
-                              /* max_bytes allows this */
-                              memory_order_relaxed);
+                              memory_order_relaxed); /* within max_bytes, as the plan is */
   }
   for (; result == TAMIS_OK && l->segments < cuckoo_roots(g); l->segments += result == TAMIS_OK)
     result = load_fixed_segment(l, g);

@@ -103,7 +103,7 @@ FORCE_INLINE bool contains_fixed(const struct cuckoo *c, uint64_t hash)
 CALLS(growable)
 CALLS(fixed)
 
-/* ---- batches ---- */
+/* ---- batches of look-ups ---- */
 
 /* Each loop of a batch makes one step for so many keys.  So it has few variables. */
 enum { LOOKUP_GROUP = SMALL(8, 2) };

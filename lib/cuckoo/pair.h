@@ -7,7 +7,7 @@
 
 #include "cuckoo/directory.h"
 
-/* ---- one pair ---- */
+/* ---- one bucket pair ---- */
 
 /* Takes the stripes of a pair.  Returns false, without a stripe, if the segment has left the
  * directory; then the caller must not touch the segment again. */

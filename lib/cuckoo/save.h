@@ -37,11 +37,11 @@ enum saved_figure {
   SAVED_PAIR_BITS,
   SAVED_DEPTH_LIMIT,
   SAVED_STRIPES,
-  SAVED_RATE, /* a double */
+  SAVED_RATE, /* the bits of a double */
   SAVED_ROOT_SHIFT,
   SAVED_UNEVEN_AT, /* 1 + the depth of the uneven split; 0: no uneven split */
   SAVED_FIGURES_OF_GENERATION,
-  /* Only in the header: */
+  /* These numbers are only in the header: */
   SAVED_FIRST_ROOTS = SAVED_FIGURES_OF_GENERATION,
   SAVED_SPLITS,
   SAVED_JOINS,

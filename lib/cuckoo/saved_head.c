@@ -103,7 +103,7 @@ uint64_t tamis__cuckoo_saved_beside(const struct saved_head *saved)
   if (cuckoo_roots(&g) > 1)
     first += cuckoo_directory_bytes(&g);
   else if (has_directory)
-    first += 8; /* the word of the root */
+    first += 8; /* 8 bytes for the word of the root */
   first += cuckoo_roots(&g) * cuckoo_segment_bytes(&g);
   n = n < 1 ? 1 : n < CUCKOO_MAX_GENERATIONS ? n : CUCKOO_MAX_GENERATIONS;
   return tamis__cuckoo_total_bytes(&g, 0) - first +

@@ -13,7 +13,7 @@ enum { SCARCE_SEGMENTS = 16 /* if max_bytes leaves room for fewer, the backlog i
 
 struct request {
   struct cuckoo *c;
-  int result;    /* why memory was last refused */
+  int result;    /* why the system refused memory last */
   bool released; /* memory was released */
 };
 

@@ -93,7 +93,7 @@ int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g
 /* The bytes of all counts.  The caller does not hold duplicates_lock. */
 uint64_t tamis__segment_counts_bytes(struct segment *segment);
 
-/* The count of a lane. */
+/* Returns the count of copies of a lane. */
 uint64_t tamis__segment_copies(const struct segment *segment, struct lane lane);
 
 /* Copies the counts of `from` to the unpublished segment `to`, for the lanes in which `to` has

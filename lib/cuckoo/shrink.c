@@ -18,7 +18,7 @@ enum { SMALL_LANES = SMALL(1024, 64) };
 
 enum { SPARE_BACKLOG = SMALL(256 * 1024, 2048) }; /* bytes of backlog that any filter may have */
 
-/* ---- join ---- */
+/* ---- joining two segments ---- */
 
 struct siblings {
   struct directory_range range; /* the indices of both segments */
@@ -82,7 +82,7 @@ static bool join_locked(struct change *change, unsigned depth)
   return copied;
 }
 
-/* ---- drop ---- */
+/* ---- dropping an empty segment ---- */
 
 /* Whether empty segments of a generation may leave the directory: not if it is the only one.  (In
  * the newest generation, the next key of a root creates a segment again.) */
@@ -107,7 +107,7 @@ static void drop_locked(struct change *change, struct segment *segment)
     atomic_fetch_sub_explicit(&generation->segments, 1, memory_order_relaxed); /* a statistic */
 }
 
-/* ---- shrink ---- */
+/* ---- shrinking a filter ---- */
 
 /* Whether the segment that an index leads to (`value`) might be joined or dropped.  This reads
  * counts of entries without locks, while other threads may be lowering them, at most one thread for

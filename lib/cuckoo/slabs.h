@@ -12,7 +12,7 @@ uint64_t tamis__slab_heads(const struct cuckoo_geometry *g);
 
 /* Called before a generation creates its first segment. */
 void tamis__slabs_init(struct slabs *slabs, const struct cuckoo_geometry *g);
-void tamis__slabs_destroy(struct slabs *slabs); /* may be NULL */
+void tamis__slabs_destroy(struct slabs *slabs); /* `slabs` may be NULL */
 
 /* Tells the slabs of the first generation, if it has any, the planned bytes of the filter. */
 void tamis__slabs_plan(struct generation *first, uint64_t planned);

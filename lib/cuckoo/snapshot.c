@@ -99,7 +99,7 @@ static struct cuckoo_snapshot *first_snapshot(const struct cuckoo *c)
   return atomic_load_explicit(&c->snapshots, memory_order_relaxed);
 }
 
-/* ---- notes ---- */
+/* ---- notes of removed keys ---- */
 
 static struct snapshot_note *allocate_note(const struct cuckoo *c)
 {
@@ -231,7 +231,7 @@ bool tamis__snapshot_lets_join(struct cuckoo *c, const struct generation *genera
   return lets;
 }
 
-/* ---- begin, end ---- */
+/* ---- begin and end of a snapshot ---- */
 
 enum { SPARE_NOTES = 2 };
 
@@ -379,7 +379,7 @@ static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geome
   uint32_t buckets = (uint32_t) cuckoo_buckets(g);
   uint64_t *to = s->words;
   for (uint32_t i = 0; i < buckets; i++)
-    to[i] = atomic_load_explicit(&words[i], memory_order_relaxed); /* the word is locked */
+    to[i] = atomic_load_explicit(&words[i], memory_order_relaxed); /* relaxed: the word is locked */
   s->copied.counts = d != NULL;
   s->copied.copying = atomic_load_explicit(&segment->copying, memory_order_relaxed);
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
@@ -454,7 +454,7 @@ static void leave_final_out(struct cuckoo_snapshot *s, const struct generation *
   }
 }
 
-/* ---- pieces ---- */
+/* ---- pieces of a snapshot ---- */
 
 static void give_piece(struct cuckoo_snapshot *s, const struct generation *generation,
                        struct snapshot_piece *piece)

@@ -22,13 +22,13 @@
 
 #include "cuckoo/directory.h"
 
-enum { SNAPSHOT_HASHES = SMALL(8190, 34) }; /* keys in one note */
+enum { SNAPSHOT_HASHES = SMALL(8190, 34) }; /* the most keys in a note */
 
 /* A list element with the keys of removes.  (64 KiB.) */
 struct snapshot_note {
   struct snapshot_note *next;
   size_t n;
-  uint64_t hashes[SNAPSHOT_HASHES]; /* mixed hashes */
+  uint64_t hashes[SNAPSHOT_HASHES]; /* the mixed hashes of the keys */
 };
 
 struct cuckoo_snapshot {
@@ -38,13 +38,13 @@ struct cuckoo_snapshot {
 
   /* Written under c->snapshots_lock by the thread that takes the snapshot: */
   struct cuckoo_snapshot *next; /* in the list c->snapshots */
-  unsigned generation;          /* cursor: all earlier generations have been copied, */
-  uint64_t index;               /* and so have the indices before this one in `generation` */
+  unsigned generation;          /* all generations before this one have been copied */
+  uint64_t index;               /* all indices in `generation` before this one have been copied */
   /* For each generation: the indices before this one were copied while it was the newest. */
   uint64_t final[CUCKOO_MAX_GENERATIONS];
 
   /* Written under c->snapshots_lock by that thread and by removes: */
-  struct snapshot_note *open, *full, *spare; /* lists, which may be empty */
+  struct snapshot_note *open, *full, *spare; /* lists of notes, which may be empty */
   bool refused;                              /* memory for a note was refused */
 
   /* For the thread that takes the snapshot only: */
@@ -76,7 +76,7 @@ struct snapshot_piece {
   uint64_t entries;
   /* The counts of copies, or NULL if no lane has one.  Counts of empty lanes are not included. */
   const struct table_counts *duplicates;
-  uint32_t copying; /* segment->copying */
+  uint32_t copying; /* the value of segment->copying */
   /* The number of lanes in use of each stripe, in a fixed filter. */
   const uint32_t *used;
 };

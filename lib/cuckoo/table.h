@@ -96,7 +96,7 @@ enum generation_counter {
   FAILED_SEARCHES,
   REFUSED_ADDS,
   LOOKUP_RETRIES,
-  LONGEST_GROWTH /* nanoseconds */
+  LONGEST_GROWTH /* in nanoseconds */
 };
 
 /* A block of slots for segments.  The slots follow the struct in memory. */
@@ -203,7 +203,7 @@ struct cuckoo {
   struct tamis_filter head;
   uint64_t capacity;
   double fpp;
-  uint64_t max_bytes; /* 0: no limit */
+  uint64_t max_bytes; /* 0 means no limit */
   _Atomic uint64_t bytes;
   union {
     WIDE _Atomic(struct cuckoo_growth *) growth; /* in a growable filter; see cuckoo_growth() */
@@ -409,7 +409,7 @@ static inline void cuckoo_leave(const struct cuckoo *c, reader_token token)
     reader_leave(token);
 }
 
-/* ---- the home ---- */
+/* ---- the home: the segment in the block of a small filter ---- */
 
 /* The home, or NULL if the filter has none. */
 static inline struct segment *cuckoo_home(const struct cuckoo *c)
@@ -445,8 +445,8 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
  * constant.)  Returns false, without the stripe, if the segment has left the directory. */
 NEVER_INLINE bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe);
 
-/* The same for two stripes, which may be the same.  The second function is for a caller that holds
- * the first stripe.  After false, the caller holds no stripe. */
+/* Do the same for two stripes, which may be one.  The second function is for a caller that holds
+ * the first stripe.  If they return false, the caller holds no stripe. */
 NEVER_INLINE bool tamis__segment_wait_both(bool inside, struct segment *segment,
                                            struct stripe *first, struct stripe *second);
 NEVER_INLINE bool tamis__segment_wait_second(bool inside, struct stripe *first,

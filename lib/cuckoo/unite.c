@@ -77,7 +77,7 @@ struct incoming {
   uint64_t root, fingerprint;
   uint64_t bucket, lower;
   unsigned known;  /* the number of known bits of the fingerprint */
-  uint64_t copies; /* counted copies */
+  uint64_t copies; /* the copies that the count of the entry adds */
 };
 
 /* The address of an incoming entry in a generation of `into`. */
@@ -165,7 +165,7 @@ static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
 {
   const struct cuckoo_geometry *g = pair->geometry;
   assert(stripe_held(stripe_of_bucket(g, pair->segment, pair->lower)));
-  const struct best_match best = match_pair_of_age(pair, g, age); /* prefixes of this entry */
+  const struct best_match best = match_pair_of_age(pair, g, age); /* entries that are prefixes */
   const struct pair_words words = pair_load(pair, g);
   const bool room = pair_has_room(words);
   if (best.matches && (best.matches >= max_lanes_per_key(g) ||

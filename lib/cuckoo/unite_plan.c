@@ -111,7 +111,7 @@ static double room_left(const struct cuckoo *into, unsigned n, unsigned j, doubl
   double entries = (double) cuckoo_count(generation, ENTRIES) + taken;
   if (j + 1 < n && !has_all_roots(generation))
     return 0;
-  if (entries == 0 && cuckoo_same_geometry(g, source)) /* the generation becomes a copy */
+  if (entries == 0 && cuckoo_same_geometry(g, source)) /* the union copies `source` */
     return INFINITY;
   return fmax(room_at(g, generation_split_limit(generation)) - entries, 0);
 }

@@ -61,7 +61,7 @@ struct union_plan {
   struct generation *newest;
   unsigned splits;                       /* how much the union lowers newest->split_limit */
   double before[CUCKOO_MAX_GENERATIONS]; /* the number of entries in each generation of `into` */
-  double taken[CUCKOO_MAX_GENERATIONS];  /* the number of entries that each will take */
+  double taken[CUCKOO_MAX_GENERATIONS];  /* the number of entries that each of them will take */
 };
 
 /* Checks whether the union is possible.  Changes nothing.

@@ -33,7 +33,7 @@ static const struct {
   word value;
 } nothing;
 
-/* cuckoo_other_mask() of eight keys. */
+/* Computes cuckoo_other_mask() for eight keys. */
 VECTOR_CODE FORCE_INLINE vector vector_other_mask(const struct cuckoo_geometry *g,
                                                   vector fingerprint)
 {
@@ -124,7 +124,7 @@ VECTOR_CODE FORCE_INLINE void vector_prepare_pairs(const struct cuckoo *c, const
   vector segment = vector_directory(first, root, fingerprint, growable), depth = segment % 16;
   keys->after = 0;
   if (growable) {
-    vector uneven = (vector_of(g.uneven_at) - depth) >> 63; /* as cuckoo_prefix_bits() */
+    vector uneven = (vector_of(g.uneven_at) - depth) >> 63; /* see cuckoo_prefix_bits() */
     keys->after = ~vector_zero_lanes(uneven) & vector_first_lanes(VECTOR_LANES);
     segment -= depth;
     fingerprint <<= depth - uneven;
@@ -142,7 +142,7 @@ VECTOR_CODE FORCE_INLINE void vector_prepare_pairs(const struct cuckoo *c, const
   vector_prefetch(keys);
 }
 
-/* bucket_has_match() of eight words. */
+/* Computes bucket_has_match() for eight words. */
 VECTOR_CODE FORCE_INLINE vector vector_has_match(const struct vector_shape *s, bool ages,
                                                  vector value, vector entry)
 {

@@ -38,7 +38,7 @@ struct count_block {
   block_figure live;       /* lanes with a count */
   block_figure exceptions; /* the number of exceptions */
   block_figure changes;    /* count changes since the block was last encoded */
-  uint8_t bits;            /* width of a code */
+  uint8_t bits;            /* the width of each code */
   bool wide;               /* an exception has 64 bits, not 32 */
   uint64_t words[];        /* the codes, then the exceptions */
 };

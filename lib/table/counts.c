@@ -366,7 +366,7 @@ uint64_t tamis__counts_get(const struct table_counts *d, uint64_t bucket, unsign
            : 0;
 }
 
-/* ---- the object ---- */
+/* ---- creation, copies and validation ---- */
 
 static unsigned blocks_for(uint64_t buckets)
 {

@@ -20,11 +20,12 @@
 enum {
   /* A block of a table's counts.  Its meanings: number of the table, first word, 0, 0. */
   SAVED_COUNTS = SAVED_KIND_BLOCKS + 3,
-  IMAGE_COUNTED = SMALL(4096, 8),          /* words whose counts share a block */
-  IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8),   /* most numbers in a block of a row */
-  NUMBER_BYTES = 8,                        /* most bytes of a number */
-  IMAGE_COUNT_BYTES = 2 * NUMBER_BYTES,    /* most bytes of a count */
-  IMAGE_COUNT_IN_BLOCK = 3 + NUMBER_BYTES, /* the same in a block, where lanes have low numbers */
+  IMAGE_COUNTED = SMALL(4096, 8),        /* words whose counts share a block */
+  IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8), /* most numbers in a block of a row */
+  NUMBER_BYTES = 8,                      /* the most bytes of a number */
+  IMAGE_COUNT_BYTES = 2 * NUMBER_BYTES,  /* the most bytes of a count */
+  /* The most bytes in a block, where lanes have low numbers. */
+  IMAGE_COUNT_IN_BLOCK = 3 + NUMBER_BYTES,
 };
 
 /* All counts are below this number. */
@@ -116,7 +117,7 @@ void tamis__lane_counts_release(struct lane_counts *counts, const tamis_allocato
 struct lane_counts_reader {
   const unsigned char *at, *end; /* the bytes that have not been read yet */
   uint64_t next;                 /* the lane after that of the last count */
-  uint64_t lane, count;          /* the count read last */
+  uint64_t lane, count;          /* the lane whose count was read last, and that count */
   bool wrong;                    /* the bytes at `at` are not a count */
 };
 
@@ -169,7 +170,7 @@ void tamis__image_counts_end(struct image_counts *to);
 struct image_table {
   const struct lane_shape *shape;
   const uint64_t *words;
-  uint64_t n; /* words */
+  uint64_t n; /* the number of words */
   uint64_t table;
   uint64_t first, end; /* first word of the last block that was read, and the word after its last */
 };
@@ -182,7 +183,7 @@ int tamis__image_read_counts(struct saved_reader *r, struct image_table *t,
 bool tamis__image_check_counts(const struct image_table *t, struct lane_counts_reader counts,
                                uint64_t *copies);
 
-/* Calls the two functions above. */
+/* Loads the counts of a table with the two functions above. */
 static inline int image_load_counts(struct saved_reader *r, struct image_table *t,
                                     struct lane_counts_reader *out, uint64_t *copies)
 {

@@ -48,7 +48,7 @@ static inline struct lane_shape lane_shape(unsigned width, unsigned lanes, bool 
 
 /* ---- one lane ---- */
 
-/* The bits of lane 0. */
+/* Returns the bits of lane 0. */
 static inline uint64_t lane_bits(unsigned width)
 {
   return UINT64_MAX >> (64 - width);

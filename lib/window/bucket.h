@@ -26,7 +26,7 @@ enum { WINDOW_MOST_PERIODS = 64 /* G */ };
 
 struct window_shape {
   struct lane_shape lane;
-  unsigned stamp_bits;   /* e */
+  unsigned stamp_bits;   /* e: the bits of a stamp */
   uint64_t fingerprints; /* all bits of the fingerprints */
   uint64_t units;        /* the lowest bit of each fingerprint */
 };
@@ -119,7 +119,7 @@ static inline uint64_t window_free(const struct window_shape *s, uint64_t bucket
   return window_live(s, bucket, dead) ^ s->lane.high;
 }
 
-/* ---- for look-ups ---- */
+/* ---- comparisons for look-ups ---- */
 
 static inline uint64_t window_pattern(const struct window_shape *s, uint64_t fingerprint,
                                       unsigned dead)

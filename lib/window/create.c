@@ -169,7 +169,7 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   (void) tamis__window_prepare_layer(w, &w->first, &plan->geometry, planes);
   w->first.words = words;
   w->first.index = plan->index;
-  w->used_before = UINT64_MAX; /* unknown */
+  w->used_before = UINT64_MAX; /* unknown until a period has ended */
   w->operations = operations_for(w->first.calls, plan);
   operations_begin(&w->head, &w->operations);
   atomic_store_explicit(&w->bytes, tamis__window_total_bytes(plan),

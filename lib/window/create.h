@@ -16,8 +16,8 @@ extern const struct filter_kind tamis__window_counted_kind;
 
 struct window_plan {
   struct window_spec spec;
-  struct window_geometry geometry; /* of the first layer */
-  unsigned index;                  /* of the first layer */
+  struct window_geometry geometry; /* the geometry of the first layer */
+  unsigned index;                  /* the index of the first layer */
   bool copies;                     /* the window is of the cuckoo kind */
   bool counted;                    /* the table is a counted one, not a window */
   bool renews;
@@ -34,7 +34,7 @@ struct window_plan {
 struct window_parts {
   struct window_shared *shared;
   struct window_state *state;
-  struct counter_shard *counters; /* a single shard */
+  struct counter_shard *counters; /* all processes share one shard */
   struct window_stripe *stripes;
 };
 

@@ -141,7 +141,7 @@ static inline uint64_t epoch_number(uint64_t epoch, uint64_t numbers)
   return (epoch + (numbers >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT)) >> EPOCH_PERIOD_SHIFT;
 }
 
-/* The value of `numbers` that gives the period of the epoch word this number, without a jump. */
+/* The value of `numbers` with which the period of an epoch word has this number, without a jump. */
 static inline uint64_t epoch_numbers(uint64_t epoch, uint64_t number)
 {
   const uint64_t period = epoch_period(epoch);

@@ -12,7 +12,7 @@
 #include "window/rooms.h"
 #include "window/sweep.h"
 
-/* ---- plan ---- */
+/* ---- search of a path ---- */
 
 /* The segment that is searched.  The search numbers the segment's buckets from 0 on. */
 struct searched_segment {
@@ -60,7 +60,7 @@ static bool plan_path(const struct window_layer *layer, const struct window_buck
   return search_plan(&segments, &s.searched, place->lower - s.first, place->upper - s.first, path);
 }
 
-/* ---- execute ---- */
+/* ---- moves along the path ---- */
 
 /* The name of a segment, which is never 0.  No other layer in the list has the index. */
 static uint64_t segment_name(const struct window_layer *layer, uint64_t segment)

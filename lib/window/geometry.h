@@ -48,9 +48,9 @@ struct window_geometry {
   double rate;               /* false-positive rate when it is full */
 };
 
-/* What the user asks for. */
+/* The options that determine a geometry. */
 struct window_spec {
-  unsigned periods; /* G */
+  unsigned periods; /* G: the number of periods */
   uint64_t capacity;
   double fpp;
   bool growable;

@@ -34,7 +34,7 @@
 #include "window/pair.h"
 #include "window/rooms.h"
 
-/* What an add should do. */
+/* What an add has to do. */
 struct wish {
   bool unique, renews;
   unsigned age; /* age of the stamp that it writes */
@@ -54,7 +54,7 @@ FORCE_INLINE bool lasts(const struct window *w, const struct window_layer *layer
                    : window_stamp_of(&layer->geometry.shape, found->entry) == epoch_now(epoch);
 }
 
-/* ---- without stripes ---- */
+/* ---- adds without stripes ---- */
 
 FORCE_INLINE bool is_settled_in(const struct window *w, struct window_layer *layer, uint64_t mixed,
                                 const struct wish *wish, uint64_t epoch, bool *live)
@@ -95,7 +95,7 @@ FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, const struc
   return settled && epoch_after(&w->state->epoch) == epoch;
 }
 
-/* ---- under stripes ---- */
+/* ---- adds under stripes ---- */
 
 /* The stamp that an add writes under this epoch word.  A jump keeps that stamp. */
 FORCE_INLINE unsigned stamp_to_write(const struct window *w, const struct wish *wish,

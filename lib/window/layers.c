@@ -127,7 +127,7 @@ static void unlink_locked(struct window *w, const struct window_layer *layer)
   fullness_count(&w->rooms);
 }
 
-/* ---- memory ---- */
+/* ---- memory of layers ---- */
 
 static struct window_later_layer *later_of(struct window_layer *layer)
 {
@@ -184,7 +184,7 @@ static bool exceeds(const struct window *w, uint64_t more)
   return w->max_bytes && (bytes > w->max_bytes || more > w->max_bytes - bytes);
 }
 
-/* ---- opening ---- */
+/* ---- opening a layer ---- */
 
 static int open_locked(struct window *w, const struct window_geometry *g, unsigned index)
 {

@@ -33,7 +33,7 @@ struct load {
   uint64_t first, last;          /* periods in which the save began and ended */
   uint64_t lanes, bytes, copied; /* sums over the layers so far; `bytes` includes `beside` */
   uint64_t beside;
-  uint64_t further; /* further copies */
+  uint64_t further; /* the copies of keys beyond the first */
   /* The geometry of the filter's first layer.  `apart` is set if the oldest layer in the file is
    * larger: then the load creates the first layer in addition, as a layer that has left the list.
    * So the oldest layer of the file can be released later. */
@@ -43,7 +43,7 @@ struct load {
   struct content layers[WINDOW_MOST_LAYERS];
 };
 
-/* ---- numbers ---- */
+/* ---- numbers from the header and from blocks ---- */
 
 static bool is_counted(const struct saved_head *saved)
 {
@@ -137,9 +137,9 @@ static uint64_t bytes_beside(const struct load *l)
   return l->apart ? beside + window_bytes(&l->own) + window_layer_bytes(planes) : beside;
 }
 
-/* ---- words ---- */
+/* ---- words of a layer ---- */
 
-/* The stamp of a period. */
+/* Returns the stamp of a period. */
 static unsigned stamp_of(const struct load *l, uint64_t period)
 {
   uint64_t first = l->saved->geometry[SAVED_WINDOW_STAMP] - 1;
@@ -219,7 +219,7 @@ static void forget(const struct load *l, const struct content *c, uint64_t segme
     }
 }
 
-/* ---- parts ---- */
+/* ---- parts of the file ---- */
 
 static int load_words(struct load *l, struct content *c)
 {
@@ -351,7 +351,7 @@ static int load_end(struct load *l)
   return TAMIS_OK;
 }
 
-/* ---- the filter ---- */
+/* ---- creation of the filter ---- */
 
 static int append_layer(struct window *w, struct content *c)
 {

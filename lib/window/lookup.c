@@ -37,8 +37,8 @@ FORCE_INLINE struct window_geometry shaped(const struct window_geometry *of, uns
 }
 
 struct look {
-  uint64_t found;   /* not 0: a lane matches */
-  uint64_t changed; /* not 0: an entry has been moved meanwhile */
+  uint64_t found;   /* not 0 if a lane matches */
+  uint64_t changed; /* not 0 if an entry has been moved meanwhile */
 };
 
 FORCE_INLINE uint64_t look_at_bucket(const struct window_geometry *g, const word *words,

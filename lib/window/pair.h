@@ -59,12 +59,12 @@ static inline bool is_live(const struct window_layer *layer, const struct found 
   return found->entry && window_stamp_of(&layer->geometry.shape, found->entry) != epoch_dead(epoch);
 }
 
-/* ---- under stripes ---- */
+/* ---- the pairs of a key in all layers, under stripes ---- */
 
 struct locked {
   uint64_t epoch; /* the epoch word that names the layers */
   unsigned pairs, stripes;
-  struct pair pair[WINDOW_MOST_LAYERS]; /* that in the newest layer comes first */
+  struct pair pair[WINDOW_MOST_LAYERS]; /* the pair in the newest layer comes first */
   struct window_stripe *stripe[2 * WINDOW_MOST_LAYERS];
 };
 

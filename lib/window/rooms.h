@@ -29,7 +29,7 @@ static inline void window_has_room(struct window_layer *layer, uint64_t bucket)
  *   makes visible  the lane that is free
  *   if weakened    a call might find no room although it knows the new count, and set a mark with
  *                  that count, which stays although there is room
- *   checked by     mutants/vacated_lanes_are_not_counted (that they are) */
+ *   checked by     mutants/vacated_lanes_are_not_counted */
 static inline void window_vacate(struct window_stripe *stripe)
 {
   uint64_t vacated = atomic_load_explicit(&stripe->vacated, memory_order_relaxed);

@@ -112,10 +112,10 @@ void tamis__window_describe(const tamis_filter *f, struct saved_head *out)
 struct copy {
   struct window *filter;
   struct saved_writer *w;
-  uint64_t *words; /* has room for any segment */
+  uint64_t *words; /* room for the words of any segment */
   uint64_t lanes;  /* lanes in use in all copies so far */
   uint64_t further;
-  struct lane_counts counts; /* counts of the layer */
+  struct lane_counts counts; /* the counts of the layer that is being copied */
 };
 
 /* If two lanes of a pair have the same fingerprint, clears the lane in the upper bucket. */

@@ -22,12 +22,13 @@ enum {
   SAVED_LAYER_NUMBERS
 };
 enum {
-  SAVED_WINDOW_PERIODS, /* G */
+  SAVED_WINDOW_PERIODS, /* G: the number of periods */
   SAVED_WINDOW_RENEWS,
   SAVED_WINDOW_PERIOD, /* the period that ran when the save began, and its stamp */
   SAVED_WINDOW_STAMP,
-  SAVED_WINDOW_LAYERS, /* at most so many: a layer that leaves during the save is not in the file */
-  SAVED_WINDOW_GROWTHS, /* layers that were opened, without those in the file */
+  /* The most layers in the file: a layer that leaves during the save is missing. */
+  SAVED_WINDOW_LAYERS,
+  SAVED_WINDOW_GROWTHS, /* the number of opened layers, without the layers in the file */
   SAVED_WINDOW_OLDEST,
   /* Further copies when the save began.  The figures count them as keys, but they take no lanes. */
   SAVED_WINDOW_FURTHER = SAVED_WINDOW_OLDEST + SAVED_LAYER_NUMBERS,

@@ -12,10 +12,10 @@ struct window_swept {
   const struct window_layer *open; /* the newest layer, which is not closed */
   unsigned n;
   struct window_layer *layer[WINDOW_MOST_LAYERS];
-  uint64_t left[WINDOW_MOST_LAYERS]; /* 0: the layer is empty */
+  uint64_t left[WINDOW_MOST_LAYERS]; /* not 0 if the layer still has entries */
 };
 
-/* The caller holds `advancing`. */
+/* Sweeps all layers.  The caller holds `advancing`. */
 void tamis__window_sweep(struct window *w, struct window_swept *swept);
 
 /* Publishes the epoch word after n more periods.  The caller holds `advancing`. */

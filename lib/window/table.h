@@ -191,7 +191,7 @@ enum { WINDOW_EVICTIONS, WINDOW_FAILED_SEARCHES, WINDOW_REFUSED, WINDOW_LOOKUP_R
 
 struct window_calls;
 
-enum { WINDOW_MARKS = 8, WINDOW_PLANES = 4 /* of a layer */ };
+enum { WINDOW_MARKS = 8, WINDOW_PLANES = 4 /* both for each layer */ };
 
 /* The counts of a part of a layer, at most a quarter of its words: copies.h. */
 struct window_plane {
@@ -204,7 +204,7 @@ struct window_plane {
 struct window_layer {
   struct window_geometry geometry;
   WIDE word *words;
-  WIDE const struct window_calls *calls; /* functions for the layer's shape */
+  WIDE const struct window_calls *calls; /* the functions for the layer's shape */
   /* WINDOW_PLANES of them; NULL: the window is not of the cuckoo kind. */
   WIDE struct window_plane *planes;
   /* The next older layer.  NULL: this layer is the oldest.  A layer that has left the list keeps

@@ -42,7 +42,7 @@
 /* ---- one entry ---- */
 
 struct united {
-  struct pair pair; /* in `into` */
+  struct pair pair; /* the pair in `into` */
   uint64_t number;  /* number of the pair's layer */
   unsigned age;
   uint64_t copies;
@@ -160,7 +160,7 @@ static int unite_entry(struct window *w, const struct united *u)
 struct both {
   struct window *into, *from;
   struct window_layer *layer;        /* the layer of `into`, which may leave meanwhile */
-  struct window_copied_layer to, of; /* what is known of the layers of `into` and `from` */
+  struct window_copied_layer to, of; /* data on the layers of `into` and `from` */
   uint64_t *words;                   /* a copy of a segment of `from`; `counts` has its counts */
   struct lane_counts counts;
   bool checkpoint;  /* see struct united */
@@ -253,7 +253,7 @@ static int for_each_entry(struct both *b, int (*call)(struct both *, const struc
   return result;
 }
 
-/* ---- the call ---- */
+/* ---- the union ---- */
 
 /* Finds the only layer of a filter.  Returns false if the filter has several layers. */
 static bool find_only_layer(const struct window *w, struct window_copied_layer *only)
