@@ -5,7 +5,7 @@ import { draw, rates } from './chart.js';
 import { at, element } from './elements.js';
 import { parseCount, parseRate, rateText, shortBytes, significant, whole } from './numbers.js';
 import { others } from './others.js';
-import { nameOf, optionsFor, plan } from './planner.js';
+import { nameOf, optionsFor, plan, sizedAs } from './planner.js';
 import { snippets } from './snippets.js';
 
 const form = at('need');
@@ -65,13 +65,11 @@ function recall() {
 function showRow(row, reasons, isAdvised) {
   const answer = at('answer');
   answer.dataset.bytes = row?.bytes ?? '';
-  const title = row ? row.name : 'No filter does all of this';
-  at('kind').textContent = row ? `${title}, ${row.options.growable ? 'growing' : 'of a fixed size'}${isAdvised ? '' : ' (your choice)'}` : title;
-  at('bytes').textContent = row?.bytes ? `${shortBytes(row.bytes)} (${whole(row.bytes)} bytes)` : '–';
-  at('bits').textContent = row?.bytes ? significant(row.bitsPerKey, 4) : '–';
-  at('reached').textContent = row?.bytes ? rateText(row.rate) : '–';
-  const sentences = row?.refused ? [row.refused, ...reasons] : reasons;
-  at('reasons').replaceChildren(...sentences.map((sentence) => element('li', { textContent: sentence })));
+  at('kind').textContent = row ? `${row.name}, ${row.options.growable ? 'growing' : 'of a fixed size'}${isAdvised ? '' : ' (your choice)'}` : 'No filter does all of this';
+  at('bytes').textContent = row ? `${shortBytes(row.bytes)} (${whole(row.bytes)} bytes)` : '–';
+  at('bits').textContent = row ? significant(row.bitsPerKey, 4) : '–';
+  at('reached').textContent = row ? rateText(row.rate) : '–';
+  at('reasons').replaceChildren(...reasons.map((sentence) => element('li', { textContent: sentence })));
 }
 
 function showRows(rows, shown, best) {
@@ -163,7 +161,7 @@ let waiting = 0;
 function bitsOf(options) {
   return rates.map((fpp) => {
     try {
-      return 8 * bytesFor({ ...options, fpp }) / options.capacity;
+      return 8 * bytesFor(sizedAs({ ...options, fpp })) / options.capacity;
     } catch {
       return null;
     }
@@ -197,7 +195,7 @@ function drawCurve(row) {
   // Up to what all but the counting filter take; that one leaves the picture.
   const shown = curve.series.filter(({ line }) => line !== 'counting_bloom').flatMap(({ bits }) => bits.filter((value) => value !== null));
   const most = Math.min(400, Math.ceil(Math.max(...shown, 20) / 10) * 10);
-  draw(at('curve'), curve.series, row?.bytes ? { rate: need.rate, bits: row.bitsPerKey } : null, most);
+  draw(at('curve'), curve.series, row ? { rate: need.rate, bits: row.bitsPerKey } : null, most);
 }
 
 let shownRow = null;
@@ -218,10 +216,11 @@ function update() {
   need = asked;
   const { rows, best, reasons } = plan(need);
   shownRow = rows.find((row) => row.name === chosen && !row.refused) ?? best;
-  showRow(shownRow, shownRow === best ? reasons : [shownRow.unfit && `Mind: ${shownRow.unfit}.`].filter(Boolean), shownRow === best);
+  showRow(shownRow, shownRow === best ? reasons : [shownRow.unfit && `This filter does not do what you need: ${shownRow.unfit}.`].filter(Boolean), shownRow === best);
   showRows(rows, shownRow, best);
   showOthers();
-  texts = shownRow?.bytes ? snippets(need, shownRow) : [];
+  texts = shownRow ? snippets(need, shownRow) : [];
+  at('code-title').parentElement.hidden = !shownRow;
   if (at('tabs').children.length !== texts.length)
     makeTabs();
   showCode();

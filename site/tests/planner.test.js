@@ -14,6 +14,7 @@ import { parseCount, parseRate } from '../src/numbers.js';
 const command = process.env.TAMIS_COMMAND;
 const tree = new URL('../../', import.meta.url).pathname;
 const inputs = 1000;
+const package_ = process.env.TAMIS_PACKAGE ?? new URL('../../js/src/node-wasm.js', import.meta.url).href;
 
 /** The same numbers in every run: the generator of Numerical Recipes. */
 let state = 7;
@@ -29,16 +30,19 @@ function anyNeed() {
   // The command makes no Bloom filter that does not grow.
   const canBeFixed = window || row === 'Cuckoo';
   return {
-    row, window, growth: canBeFixed ? choice('fixed', 'some', 'unknown') : choice('some', 'unknown'),
+    row, window, growth: canBeFixed ? choice('fixed', 'some', 'unknown') : choice('some', 'unknown'), users: choice('threads', 'processes'),
     keys: String(Math.ceil(10 ** (random() * 11))), rate: (10 ** (-0.1 - 9 * random())).toPrecision(3),
   };
 }
 
 /** The arguments of `tamis size`, written independently of the page. */
-function argumentsOf({ row, window, growth, keys, rate }) {
+function argumentsOf({ row, window, growth, users, keys, rate }) {
+  const size = [`--capacity=${keys}`, `--fpp=${rate}`];
+  if (users === 'processes' && row === 'Cuckoo')
+    return [...size, '--window=4', '--fixed']; // docs/use/shared.md, "Removes and counts"
   const kind = row.startsWith('Bloom') ? 'bloom' : row.startsWith('Counting') ? 'counting' : 'cuckoo';
-  return [`--capacity=${keys}`, `--fpp=${rate}`, `--kind=${kind}`, ...(layouts[row] ? [`--layout=${layouts[row]}`] : []),
-    ...(window ? [`--window=${window}`] : []), ...(growth === 'fixed' && (window || kind === 'cuckoo') ? ['--fixed'] : [])];
+  return [...size, `--kind=${kind}`, ...(layouts[row] ? [`--layout=${layouts[row]}`] : []),
+    ...(window ? [`--window=${window}`] : []), ...((growth === 'fixed' || users === 'processes') && (window || kind === 'cuckoo') ? ['--fixed'] : [])];
 }
 
 /** What the command prints for each: one process for all, which starts the others. */
@@ -51,10 +55,9 @@ async function printed(all) {
 /** Runs on the page: fills the form in, and reads the bytes of a row of the table; '' if there is no such filter. */
 function bytesOnPage(all) {
   const { elements } = document.getElementById('need');
-  return all.map(({ row, window, growth, keys, rate }) => {
-    Object.assign(elements.keys, { value: keys });
-    Object.assign(elements.rate, { value: rate });
-    elements.growth.value = growth;
+  return all.map(({ row, window, growth, users, keys, rate }) => {
+    for (const [name, value] of Object.entries({ growth, users, keys, rate }))
+      elements[name].value = value;
     elements.expires.checked = window > 0;
     elements.window.value = window || 12;
     elements.rate.dispatchEvent(new Event('input', { bubbles: true }));
@@ -88,15 +91,18 @@ const needs = [
   { expect: 'Cuckoo, with a window, of a fixed size', growth: 'fixed', window: 6, removes: true },
   { expect: 'Bloom, blocked, growing', growth: 'some', users: 'processes' },
   { expect: 'Bloom, with a window, of a fixed size', growth: 'unknown', window: 3, users: 'processes' },
+  { expect: 'Cuckoo, of a fixed size', growth: 'fixed', removes: true, users: 'processes' },
+  { expect: 'Cuckoo, of a fixed size', growth: 'some', removes: true, users: 'processes' },
+  { expect: 'Bloom, classic, growing', growth: 'some', users: 'machines' },
   { expect: 'Bloom, word, growing (your choice)', growth: 'some', row: 'Bloom, word' },
   { expect: 'Counting Bloom, growing (your choice)', growth: 'some', row: 'Counting Bloom', removes: true },
 ];
 
 /** Runs on the page: what it says to a need. */
-function answerOnPage({ growth, removes = false, window = 0, renews = false, users = 'threads', row }) {
+function answerOnPage({ growth, removes = false, window = 0, renews = false, users = 'threads', keys = '20k', rate = '1 in 1000', row }) {
   const { elements } = document.getElementById('need');
-  elements.keys.value = '20k';
-  elements.rate.value = '1 in 1000';
+  elements.keys.value = keys;
+  elements.rate.value = rate;
   elements.growth.value = growth;
   elements.users.value = users;
   elements.removes.checked = removes;
@@ -111,7 +117,11 @@ function answerOnPage({ growth, removes = false, window = 0, renews = false, use
     tab.click();
     texts[tab.textContent] = document.getElementById('code').textContent;
   }
-  return { kind: document.getElementById('kind').textContent, bytes: Number(document.getElementById('answer').dataset.bytes), texts };
+  return {
+    kind: document.getElementById('kind').textContent, bytes: Number(document.getElementById('answer').dataset.bytes), texts,
+    reasons: [...document.querySelectorAll('#reasons li')].map((item) => item.textContent),
+    notes: Object.fromEntries([...document.querySelectorAll('#all tbody tr')].map((line) => [line.cells[0].textContent.trim(), line.cells[4].textContent])),
+  };
 }
 
 /** A program of C or C++ around the lines; the directives come first. */
@@ -134,14 +144,18 @@ test('advice and code', { skip: missing || (command ? false : 'TAMIS_COMMAND nam
       writeFileSync(join(folder, `${i}.c`), program(texts.C, ['#include <stdio.h>', 'int use(const void *key, size_t len);', 'int use(const void *key, size_t len)', '{']));
       writeFileSync(join(folder, `${i}.cpp`), program(texts['C++'], ['#include <cstdio>', 'int use(std::string_view key);', 'int use(std::string_view key)', '{']));
       writeFileSync(join(folder, `${i}.py`), texts.Python);
-      // JavaScript makes the filter that was planned.
-      const { Filter } = await import(process.env.TAMIS_PACKAGE ?? new URL('../../js/src/node-wasm.js', import.meta.url).href);
-      const made = new Function('Filter', 'key', 'console', `${texts.JavaScript.replace(/^import.*$/m, '')}\nreturn filter;`)(Filter, 'a key', { log() {} });
-      const { fpp, capacity } = made.stats();
-      assert.deepEqual([capacity, fpp], [20000, 0.001]);
+      // JavaScript makes the filter that was planned, and a shared one by the addon, if that was built.
+      const shared = texts.JavaScript.includes('Filter.shared');
+      const { Filter } = await import(shared ? package_.replace('node-wasm.js', 'native.js') : package_).catch((error) => shared ? {} : Promise.reject(error));
+      if (Filter) {
+        const text = texts.JavaScript.replace(/^import.*$/m, '').replace('/dev/shm/seen.tamis', join(folder, `${i}.tamis`));
+        const { fpp, capacity, bytes: taken } = new Function('Filter', 'key', 'console', `${text}\nreturn filter;`)(Filter, 'a key', { log() {} }).stats();
+        assert.deepEqual([capacity, fpp], [20000, 0.001]);
+        assert.ok(Math.abs(taken / bytes - 1) < 0.05, `${kind}: ${taken} bytes, not ${bytes}`); // more cores, more locks
+      }
       // The command computes what the page says, unless it cannot make that filter.
       const lines = texts.Command.split('\n').filter((line) => !line.startsWith('#'));
-      const says = execFileSync('taskset', ['-c', '0', 'sh', '-ec', lines.join('\n').replaceAll(/^tamis /gm, '"$0" '), command], { cwd: folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+      const says = execFileSync('taskset', ['-c', '0', 'sh', '-ec', lines.join('\n').replaceAll(/^tamis /gm, '"$0" ').replace('seen.shared', `${i}.shared`), command], { cwd: folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
       if (!texts.Command.startsWith('#'))
         assert.equal(Number(/^bytes +(\d+)/m.exec(says)[1]), bytes, texts.Command);
       assert.match(texts.Redis, need.row === 'Counting Bloom' ? /^#/ : /^(#.*\n)*(BF\.RESERVE seen 0\.001 20000|CF\.RESERVE seen 20000( EXPANSION 0)? ERROR 0\.001)( NONSCALING)?( WINDOW \d+ EVERY 60000( RENEWS)?)?\n/);
@@ -155,6 +169,83 @@ test('advice and code', { skip: missing || (command ? false : 'TAMIS_COMMAND nam
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}));
+
+const none = 'No filter does all of this';
+const isBloom = (need, kind) => /^Bloom, [bc]/.test(kind);
+const isCuckoo = (need, kind) => kind.startsWith('Cuckoo');
+
+/** What the page says of a need, and when, by docs/use/choosing.md, shared.md, window.md and redis.md; `kind` is its answer. */
+const facts = [
+  [/^The filter remembers a key for at least 1 whole period, and for less than 2\. /, ({ window }, kind) => kind !== none && window === 1],
+  [/^The filter remembers a key for at least 12 whole periods, and for less than 13\. /, ({ window }, kind) => kind !== none && window === 12],
+  [/The periods follow the server’s clock\.$/, ({ window, users }, kind) => kind !== none && window > 0 && users === 'machines'],
+  [/Your program reads a clock before it adds a key, and ends the periods that have passed\.$/, ({ window, users }, kind) => kind !== none && window > 0 && users !== 'machines'],
+  [/^Processes cannot share a window that removes keys\./, ({ window, users, removes }) => window > 0 && users === 'processes' && removes],
+  [/^The filter “.*” is impossible: fpp is 1e-09; a .* needs at least .*, and below 1\.$/, ({ growth, users, removes, window, rate }) => rate === '1e-9' && (window ? !removes || users !== 'processes' :
+    removes ? growth !== 'fixed' || users === 'processes' : growth === 'unknown' && users !== 'processes')],
+  [/^You remove keys, so use a cuckoo filter\. .* or more often than you added it\.$/, (need, kind) => need.removes && isCuckoo(need, kind)],
+  [/^Remove a key only while the filter remembers it: /, ({ removes, window }, kind) => kind !== none && removes && window > 0],
+  [/^In a cuckoo filter that processes share, a key has at most six copies\./, (need, kind) => need.users === 'processes' && isCuckoo(need, kind)],
+  [/^The filter is a cuckoo filter, which grows in small steps/, (need, kind) => !need.removes && kind === 'Cuckoo, growing'],
+  [/^Keys stay, and you know how many come, so use a Bloom filter\. /, (need, kind) => isBloom(need, kind) && need.growth === 'fixed'],
+  [/^Keys stay, so use a Bloom filter\. Past its capacity it opens further layers, /, (need, kind) => isBloom(need, kind) && need.growth !== 'fixed'],
+  [/^A window that processes share does not grow, /, ({ window, users, growth }, kind) => kind !== none && users === 'processes' && growth !== 'fixed' && window > 0],
+  [/^A cuckoo filter that processes share does not grow, /, (need, kind) => need.users === 'processes' && need.growth !== 'fixed' && isCuckoo(need, kind)],
+  [/grows only up to max_bytes, which you must set\.$/, (need, kind) => need.users === 'processes' && isBloom(need, kind) && need.growth !== 'fixed'],
+  [/^The processes share the filter in one file\. /, ({ users }, kind) => users === 'processes' && kind !== none],
+  [/ share the filter in Redis or Valkey, /, ({ users }, kind) => users === 'machines' && kind !== none],
+  [/^The Bloom filters of this module have the classic layout\.$/, (need, kind) => need.users === 'machines' && isBloom(need, kind)],
+  [/^If many threads add keys, the word layout is faster, /, ({ users, rate }, kind) => users === 'threads' && kind.startsWith('Bloom, blocked') && rate === '0.01'],
+  [/^At this rate, a cuckoo filter takes less memory\.$/, (need, kind) => isBloom(need, kind) && need.growth === 'fixed' && need.rate === '1e-9' && need.users !== 'processes'],
+];
+
+/** Why a filter of the table does not do what is needed, by the same documents. */
+function notFor({ growth, users, removes }, row) {
+  if (removes && row.startsWith('Bloom'))
+    return 'it cannot remove keys';
+  if (users === 'processes' && (row === 'Counting Bloom' || row === 'Cuckoo, with a window'))
+    return 'processes cannot share it';
+  if (users === 'machines' && /blocked|word|Counting/.test(row))
+    return `the module for Redis has no such ${row.startsWith('Bloom') ? 'layout' : 'filter'}`;
+  if (growth !== 'fixed' && row === 'Counting Bloom')
+    return 'its rate rises when more keys come';
+  return growth !== 'fixed' && users === 'processes' && !removes && row === 'Cuckoo' ? 'it cannot grow if processes share it' : '';
+}
+
+const product = (...lists) => lists.reduce((all, list) => all.flatMap((one) => list.map((value) => [...one, value])), [[]]);
+
+test('each sentence of the page is true', { skip: missing }, () => withChromium(async (newPage) => {
+  const page = await newPage();
+  await page.goto(fileAddress('planner.html'));
+  await page.waitForSelector('#answer[data-bytes]');
+  const all = product(['fixed', 'some', 'unknown'], ['one', 'threads', 'processes', 'machines'], [false, true], [0, 1, 12], [false, true], ['0.01', '1e-9'])
+    .map(([growth, users, removes, window, renews, rate]) => ({ growth, users, removes, window, renews, rate, keys: '1M' }));
+  const answers = await page.evaluate(`${JSON.stringify(all)}.map(${answerOnPage})`);
+  const printed = new Set();
+  all.forEach((need, i) => {
+    const { kind, reasons, notes, texts } = answers[i], where = `${JSON.stringify(need)}: ${kind}`;
+    for (const [says, when] of facts) {
+      const found = reasons.filter((reason) => says.test(reason)).length;
+      assert.equal(found, Number(when(need, kind)), `${where}: ${says}`);
+      if (found)
+        printed.add(says);
+    }
+    for (const reason of reasons)
+      assert.ok(facts.some(([says]) => says.test(reason)), `${where}: ${reason}`);
+    for (const [row, note] of Object.entries(notes))
+      assert.equal(note.replace(/^advised|^fpp is .* and below 1(; )?/, ''), notFor(need, row), `${where}: ${row}`);
+    // The code shares, removes, expires and grows as the answer says.
+    if (kind === none)
+      return assert.deepEqual(texts, {});
+    const says = { users: need.users === 'processes', removes: need.removes, window: need.window > 0, fixed: kind.endsWith('of a fixed size') };
+    const code = { users: /open_shared|tamis\.shared|Filter\.shared/, removes: /remove\(|discard\(/, window: /advance_?to/i, fixed: /growable\W*false/i };
+    for (const language of ['C', 'C++', 'Python', 'JavaScript']) {
+      for (const what of Object.keys(says))
+        assert.equal(code[what].test(texts[language]), says[what], `${where}: ${what} in ${texts[language]}`);
+    }
+  });
+  assert.deepEqual(facts.map(([says]) => says).filter((says) => !printed.has(says)), [], 'sentences that the page never says');
 }));
 
 test('the address keeps what was asked, and a bad number says so', { skip: missing }, () => withChromium(async (newPage) => {
