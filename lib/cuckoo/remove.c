@@ -125,7 +125,8 @@ static NEVER_INLINE void shrink(struct cuckoo *c, const struct bucket_pair *spar
 
 FORCE_INLINE int remove_mixed(struct cuckoo *c, uint64_t hash, bool straight, bool growable)
 {
-  struct bucket_pair sparse = {.segment = NULL};
+  struct bucket_pair sparse;
+  sparse.segment = NULL; /* an initializer would clear the whole struct, in every call */
   if (__builtin_expect(has_snapshots(c), 0)) /* a snapshot that begins later brings its own notes */
     tamis__snapshot_provide(c);
   reader_token token = growable ? reader_enter() : NULL;
