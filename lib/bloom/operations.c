@@ -106,6 +106,12 @@ FORCE_INLINE bool lookup_in(const word *words, uint64_t of_section, struct bloom
   struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
   if (shape.sections == 1)
     return lookup_section(words, &probes, shape);
+  if (shape.sections == 2) { /* no loop, as this number of sections is usually a constant */
+    if (!lookup_section(words, &probes, shape))
+      return false_at_exit();
+    bloom_probes_next_section(of_section, &probes, shape);
+    return lookup_section(words, &probes, shape);
+  }
   unsigned left = shape.sections; /* counts down, as clang would otherwise keep a second counter */
   while (lookup_section(words, &probes, shape)) {
     if (!--left)
