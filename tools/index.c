@@ -80,9 +80,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option entries[] = {
-    {"fpp", 'p', "RATE", 0, "How many of the other files a look-up names (default 0.01)", 1},
-    {"add", KEY_ADD, NULL, 0, "Add FILEs that INDEX does not have, and look at no other file of it",
-     1},
+    {"fpp", 'p', "RATE", 0,
+     "The fraction of files without a key that a look-up of the key names (default 0.01)", 1},
+    {"add", KEY_ADD, NULL, 0,
+     "Only add FILEs that INDEX does not have, and check no other file of INDEX", 1},
     {"files-from", KEY_FILES_FROM, "FILE", 0,
      "Index the files whose names are in FILE, one on a line; -: standard input", 1},
     {"null", '0', NULL, 0, "Names in FILE end with a byte of zero, as 'find -print0' writes them",
@@ -94,22 +95,24 @@ static const struct argp index_argp = {
     entries,
     parse,
     "-o INDEX [FILE...]",
-    "Make a filter of the lines of each FILE, all in INDEX, by which 'tamis which' and 'tamis "
-    "grep' find the files that may hold a line.\v"
-    "If INDEX exists, it is brought up to date: FILEs are added, files that have changed are read "
-    "again, and those that are gone are dropped.  Then --field, --regex, their like and --fpp are "
-    "those of INDEX, and others are an error.  Runs that change one INDEX wait for each other.\n\n"
-    "With --regex a line has a key for each match.  A line that has no such field, match or value "
-    "has none, and is not found.\n\n"
-    "Compressed files (gzip, zstd, xz and others) are read by the programs that decompress them.  "
-    "Of a tar archive (.tar, .tar.gz, .tgz and the like) each member is a file, as logs.tar/a/b.  "
-    "A member that is compressed is an error, and so is a second one of the same name.  "
-    "Names are kept as they are given: use INDEX in the same folder, or give absolute names.\n\n"
-    "With RATE 0.01, INDEX takes 10.3 bits for each distinct key of a file, and 260 to 720 bytes "
-    "for each file.  Where files of 500 KB or more have one key in 70 bytes, this is at most 2 % "
-    "of them before compression.\n\n"
-    "A file that cannot be read to its end is an error.  INDEX is written all the same, and such a "
-    "file may then hold any key.\n\n"
+    "Make a filter of the lines of each FILE, and store all filters in INDEX.  With INDEX, "
+    "'tamis which' and 'tamis grep' find the files that may hold a line.\v"
+    "If INDEX exists, it is brought up to date: FILEs are added, files that have changed "
+    "are read again, and files that are gone are dropped.  INDEX keeps --fpp, --field, "
+    "--regex and the other options for keys; giving others is an error.  Runs that change "
+    "one INDEX wait for each other.\n\n"
+    "With --regex a line has a key for each match.  A line that has no such field, match "
+    "or value has no key, and is not found.\n\n"
+    "Compressed files (gzip, zstd, xz and others) are read by the programs that decompress "
+    "them.  Each member of a tar archive (.tar, .tar.gz, .tgz and the like) is a file with "
+    "a name such as logs.tar/a/b.  A member that is compressed is an error, and so is a "
+    "second member of the same name.  Names are stored as they are given: use INDEX in the "
+    "same folder, or give absolute names.\n\n"
+    "With RATE 0.01, INDEX takes 10.3 bits for each distinct key of a file, and 260 to 720 "
+    "bytes for each file.  If files of 500 KB or more have one key in 70 bytes, INDEX "
+    "takes at most 2 % of their size before compression.\n\n"
+    "A file that cannot be read to its end is an error.  INDEX is still written, and each "
+    "look-up then names such a file.\n\n"
     "Examples:\n"
     "  tamis index --threads 0 -o logs.index access.log urls-*.gz\n"
     "  tamis index --regex '[0-9a-f]{32}' -o traces.index *.log *.gz\n"

@@ -74,13 +74,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option entries[] = {
     {"json", KEY_JSON, NULL, 0, "Print one line of JSON for each file", 1},
-    {"check", KEY_CHECK, NULL, 0, "Read all of each file, to see that it is not damaged", 1},
+    {"check", KEY_CHECK, NULL, 0, "Read each file to its end, to check that it is not damaged", 1},
     {"show-seed", KEY_SEED, NULL, 0,
      "Print the seed, which is a secret: whoever knows it can choose lines that collide", 1},
     {"report", KEY_REPORT, NULL, 0,
-     "Print what the report of a bug needs of this program, the machine and each LIST (there may "
-     "be none), for an "
-     "issue: no seeds, no names, no lines",
+     "Print what a bug report needs to say about this program, the machine and each LIST "
+     "(there may be none): no seeds, no names, no lines",
      1},
     {NULL, 0, NULL, 0, NULL, 0}};
 
@@ -89,21 +88,24 @@ static const struct argp info_argp = {
     parse,
     "LIST...",
     "Print the figures of saved filters.\v"
-    "They are read from the beginning of each file, and tell what the filter was when its save "
-    "began.  Only --check reads the rest.  With - for LIST, read standard input.\n\n"
-    "Of a file that processes share (tamis dedup --shared), they tell what the filter is now, how "
-    "many bytes are reserved, and how many the file can get; and of a window, which period runs, "
-    "and when that begins by the clock, with periods of 60 seconds unless --period is given.\n\n"
-    "Lines are distinct ones, as they were counted, without those that a false positive hid.  "
-    "After a union of Bloom filters, and in one of kind counting, their number is an estimate, "
-    "with its standard deviation; in several layers at most so many, as a line may be in more than "
-    "one.  A filter of kind cuckoo or counting counts copies: of a line that was added twice there "
-    "are two, also if it came from both filters of a union.  (The commands add a line to a cuckoo "
-    "filter once.)  --json has them as count, united_count (of count, how many unions have "
-    "brought) and estimated_count (what the bits say).\n\n"
-    "The exit status is 0 on success, and 2 if a file is damaged, or is not a saved filter.  "
-    "--report says of each file whether it is, after it has read all of it; the status is then "
-    "0.\n\n"
+    "The figures are read from the beginning of each file; they are those of the time when "
+    "the save began.  Only --check reads the whole file.  With - for LIST, read standard "
+    "input.\n\n"
+    "If processes share the file (tamis dedup --shared), the figures are the present ones, "
+    "with the bytes that are reserved and the most that the file can get.  For a window "
+    "they include the running period, and when it begins by the clock, with periods of 60 "
+    "seconds unless --period is given.\n\n"
+    "Lines are distinct lines, without those that were false positives when they were "
+    "added.  After a union of Bloom filters, and for kind counting, their number is an "
+    "estimate, with its standard deviation; with several layers it is an upper bound, "
+    "because a line may be in more than one layer.  A filter of kind cuckoo or counting "
+    "counts copies: a line that was added twice counts twice, even if each filter of a "
+    "union had it once.  (The commands add a line to a cuckoo filter once.)  In --json, "
+    "count is this number, united_count the part of it that came from unions, and "
+    "estimated_count an estimate from the bits.\n\n"
+    "The exit status is 0 on success, and 2 if a file is damaged, or is not a saved "
+    "filter.  --report reads each file to its end, and says whether it is one of these; "
+    "the status is then 0.\n\n"
     "Examples:\n"
     "  tamis info known.tamis\n"
     "  tamis info --check *.tamis\n"

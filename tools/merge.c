@@ -56,12 +56,13 @@ static const struct argp merge_argp = {
     entries,
     parse,
     "LIST LIST... -o FILE",
-    "Write the union of saved filters: what is in any of them is in FILE.\v"
-    "The filters must fit together: they have the same kind, layout, seed, rate and capacity.  "
-    "'tamis build --like LIST' makes filters that fit.  The rate of a Bloom filter may rise if the "
-    "union holds more lines than its capacity.  FILE may be one of the LISTs.\n\n"
-    "The exit status is 0 on success, 1 after an error, and 2 if the command line is wrong, or a "
-    "LIST is damaged, or does not fit.\n\n"
+    "Write the union of saved filters to FILE: it has all lines of all filters.\v"
+    "The filters must fit together: they must have the same kind, layout, seed, rate and "
+    "capacity.  'tamis build --like LIST' makes filters that fit.  The rate of a Bloom "
+    "filter may rise if the union holds more lines than its capacity.  FILE may be one of "
+    "the LISTs.\n\n"
+    "The exit status is 0 on success, 1 after an error, and 2 if the command line is "
+    "wrong, or a LIST is damaged, or does not fit.\n\n"
     "Examples:\n"
     "  tamis build --capacity 50M monday.txt -o monday.tamis\n"
     "  tamis build --like monday.tamis tuesday.txt -o tuesday.tamis\n"

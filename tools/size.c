@@ -58,10 +58,10 @@ static const struct argp size_argp = {
     entries,
     parse,
     NULL,
-    "Print what a filter takes for N keys at RATE, or what SIZE bytes buy.\v"
-    "With --capacity, print the memory.  With --memory, print the capacity; with both, the "
-    "lowest rate.  With all three, --fpp too, print each of these.  A cuckoo filter that grows "
-    "takes up to twice its memory while it does.\n\n"
+    "Print the memory of a filter for N keys at RATE, or what fits into SIZE bytes.\v"
+    "With --capacity, print the memory.  With --memory, print the capacity.  With both, "
+    "print the lowest rate.  With --capacity, --memory and --fpp, print all three.  While "
+    "a cuckoo filter grows, it may take twice this memory.\n\n"
     "Examples:\n"
     "  tamis size --capacity 1G --fpp 1e-6\n"
     "  tamis size --memory 4G --fpp 0.001 --kind cuckoo\n"

@@ -65,9 +65,9 @@ static const struct argp which_argp = {
     parse,
     "INDEX KEY...",
     "Print the files of INDEX that may hold one of the KEYs.\v"
-    "INDEX is made by 'tamis index', which says what the keys of a file are.  A file that holds a "
-    "KEY is printed; another one with the rate of INDEX; and one that has changed since INDEX was "
-    "made, always.\n\n" EXIT_STATUS "Examples:\n"
+    "INDEX is made by 'tamis index', which says what the keys of a file are.  A file that "
+    "holds a KEY is always printed, and so is a file that has changed since INDEX was "
+    "made.  Any other file is printed with the rate of INDEX.\n\n" EXIT_STATUS "Examples:\n"
     "  tamis which logs.index \"$id\"\n"
     "  tamis which -0 logs.index \"$id\" | xargs -0 zgrep -F \"$id\"",
     children,
@@ -83,13 +83,13 @@ static const struct argp grep_argp = {
     grep_entries,
     parse,
     "INDEX KEY...",
-    "Print the lines that hold one of the KEYs, after the name of their file, as zgrep does; only "
-    "files that may hold one are read.\v"
-    "INDEX is made by 'tamis index', which says what the keys of a line are: a line is printed if "
-    "one of its keys is a KEY.  Of lines that is what 'grep -Fx' prints, and of a regular "
-    "expression what 'grep -Fw' does, if it matches whole words.  No line is printed by mistake, "
-    "and none is missed: a file that has changed since INDEX was made is read.\n\n" EXIT_STATUS
-    "Examples:\n"
+    "Print the lines that hold one of the KEYs, after the name of their file, as zgrep "
+    "does.  Only files that may hold a KEY are read.\v"
+    "INDEX is made by 'tamis index', which says what the keys of a line are: a line is "
+    "printed if one of its keys is a KEY.  If the keys are lines, 'grep -Fx' prints the "
+    "same; if they are matches of a regular expression that matches whole words, 'grep "
+    "-Fw' does.  No line is printed by mistake, and no line is missed, because files that "
+    "have changed since INDEX was made are read.\n\n" EXIT_STATUS "Examples:\n"
     "  tamis grep logs.index \"$id\"\n"
     "  tamis grep -l logs.index \"$id\" \"$other\"",
     children,

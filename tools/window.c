@@ -44,16 +44,13 @@ static const struct argp window_command_argp = {
     NULL,
     parse,
     "FILE",
-    "Give the running period of a window that processes share its number by the clock.\v"
-    "The periods of a shared window are numbered by the time of day, and none ends before its "
-    "time.  "
-    "If the clock of one process was wrong once, or one --period was another one, the window is in "
-    "a "
-    "period that is still to come: then it forgets nothing, and refuses new lines when it is full. "
-    " "
-    "'tamis info' shows that.  This command sets the number right, and forgets nothing either: "
-    "each "
-    "line keeps its age.  Other processes may use FILE meanwhile.\n\n"
+    "Correct the number of the running period of a window that processes share.\v"
+    "The periods of a shared window are numbered by the time of day, and no period ends "
+    "before its time.  If the clock of one process was wrong once, or one run had another "
+    "--period, the number may be that of a future period.  The window then forgets "
+    "nothing, and refuses new lines when it is full.  'tamis info' shows this.  This "
+    "command sets the number by the clock.  No line is forgotten: each keeps its age.  "
+    "Other processes may use FILE meanwhile.\n\n"
     "Examples:\n"
     "  tamis info --period 300 recent\n"
     "  tamis window --period 300 recent",
