@@ -402,8 +402,8 @@ typedef struct tamis_stats {
   /* Bloom: an estimate of all distinct keys, from the number of set bits (or counters above 0).
    * Cuckoo, and with a window: count. */
   double estimated_count;
-  /* Bloom: size of the bit arrays of all layers, how many of their bits are 1, and bits of each key
-   * (k) in the newest one.  With a window: the size of the tables; the other two are 0. */
+  /* Bloom: bits of all layers, how many of them are 1 (in a large filter an estimate), and bits of
+   * each key (k) in the newest layer.  With a window: bits of the tables; the others are 0. */
   uint64_t bits;
   uint64_t bits_set;
   unsigned bits_per_key;

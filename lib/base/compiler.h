@@ -5,7 +5,7 @@
 #ifndef TAMIS_LIB_COMPILER_H
 #define TAMIS_LIB_COMPILER_H
 
-#include <limits.h> /* like any header of glibc, defines __GLIBC__ there */
+#include <limits.h> /* with glibc, each of its headers defines __GLIBC__ */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -13,9 +13,9 @@
  * accept it under -Wpedantic as well. */
 __extension__ typedef unsigned __int128 uint128;
 
-/* FORCE_INLINE: a function that is compiled anew for every constant that is passed to it, such as
- * the shape of a Bloom filter, or whether a cuckoo filter grows.  The function must never become a
- * call that takes the constant in a register.  The same holds for functions to which it passes the
+/* FORCE_INLINE: a function that is compiled separately for each constant argument, such as the
+ * shape of a Bloom filter, or whether a cuckoo filter grows.  The function must never become a call
+ * that takes the constant in a register.  The same holds for functions to which it passes the
  * constant: clang inlines less than gcc does, and a call would copy the geometry.  Some builds have
  * one copy of each function instead.  Without optimisation, there is nothing to gain from
  * constants.  Sanitizers and the counters of coverage make long code of each copy, which takes long

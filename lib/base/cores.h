@@ -19,7 +19,7 @@ unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned 
 unsigned tamis__quota_cores(const char *membership, const char *root);
 
 /* Gives the calling thread the ordinary scheduling policy, and the cores of the process.  Without
- * this call a thread has those of its creator: perhaps a real-time policy, or a single core. */
+ * this call a thread has the settings of its creator: perhaps a real-time policy, or one core. */
 void tamis__schedule_as_the_process(void);
 
 /* The number of the processor that runs the thread, which may be another one soon.

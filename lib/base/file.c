@@ -72,7 +72,7 @@ static int open_folder(const char *path)
 /* A part of the names of new files, by which other saves find leftovers. */
 static const char unfinished[] = "unfinished-";
 
-/* Makes the name of the new file from that of the file to replace and a part of its own. */
+/* Makes the name of the new file from the name of the file to replace and a part of its own. */
 static void put_beside(struct new_file *file, const char *more, unsigned number)
 {
   const char *name = file->path + folder_length(file->path);

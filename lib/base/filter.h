@@ -39,7 +39,7 @@ struct filter_operations {
   /* Fetches the memory that `contains` will read.  No result depends on that. */
   WIDE void (*prefetch)(const tamis_filter *f, uint64_t hash);
   /* Whether n filters of any kinds contain a key.  The table is that of the first filter: see
-   * each.h.  NULL: lib/each.c does it. */
+   * each.h.  If it is NULL, lib/each.c does the work. */
   WIDE size_t (*contains_each)(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                                bool *found);
   WIDE int (*add)(tamis_filter *f, uint64_t hash);

@@ -61,7 +61,7 @@ typedef _Atomic uint8_t fullness_vacated;
 typedef _Atomic uint16_t fullness_vacated;
 #endif
 
-/* How often room has come from outside a segment. */
+/* Counts how often memory or lanes outside a segment have become free. */
 typedef _Atomic uint32_t fullness_rooms;
 
 /* The count begins with 0, as the memory does, except in tests with small constants. */
@@ -71,7 +71,7 @@ static inline void fullness_begin(fullness_rooms *rooms)
     atomic_init(rooms, UINT32_MAX - 8);
 }
 
-/* Called after memory or lanes have come free.
+/* Called after memory or lanes have become free.
  * ORDER fullness.count (release)
  *   pairs with     fullness.counted
  *   makes visible  the memory or the lanes
@@ -121,8 +121,8 @@ static inline void fullness_begin_search(fullness *full)
   atomic_store_explicit(full, failures | FULLNESS_SEARCHED, memory_order_seq_cst);
 }
 
-/* Called with the lock held, after a search that has found no room, or if an earlier mark still
- * says that there is none.  `state` is NO_PATH or FULL, and `rooms` was read before the search. */
+/* Called with the lock held, after a search without success, or if an earlier mark still says that
+ * there is no room.  `state` is NO_PATH or FULL, and `rooms` was read before the search. */
 static inline void fullness_mark(fullness *full, fullness_vacated *vacated, unsigned state,
                                  uint64_t rooms, enum fullness_degree degree)
 {

@@ -88,7 +88,7 @@ __attribute__((flatten)) static inline uint64_t hash_short(uint64_t seed, const 
   return XXH3_64bits_withSeed(key, len, seed);
 }
 
-/* `secret` is read only if the key is longer than HASH_MEDIUM.  NULL: there is no secret. */
+/* `secret` is read only if the key is longer than HASH_MEDIUM.  NULL means no secret. */
 static inline uint64_t hash_bytes(const struct hash_keys *keys, const unsigned char *secret,
                                   const void *key, size_t len)
 {

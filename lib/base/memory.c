@@ -12,8 +12,8 @@
 enum { ALIGNMENT = 64 };
 
 /* Blocks of this size or more are not cleared by memset(), as the first access to a page takes a
- * quarter of a microsecond or, on a virtual machine, up to twenty.  Nor are they aligned by
- * posix_memalign(): it would look for a larger block, and so pass over a freed one of the same
+ * quarter of a microsecond or, on a virtual machine, up to twenty.  They are not aligned by
+ * posix_memalign(), which would look for a larger block, and so pass over a freed block of the same
  * size, such as that of a split segment. */
 static const size_t untouched = (size_t) 4 << 10;
 

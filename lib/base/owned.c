@@ -226,7 +226,7 @@ static bool take_over(struct owned_lock *wanted, uint64_t dead, const struct own
 }
 
 /* Before each yield, the thread asks the kernel whether the owner is alive.  This costs little more
- * than the yield: beside processes that compute, a yield may last for all of their time slices. */
+ * than the yield: if other processes compute, a yield may last for all of their time slices. */
 bool tamis__owned_wait(struct owned_lock *wanted, const struct owner *owner)
 {
   HOOK(stripe_wait);

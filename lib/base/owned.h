@@ -83,7 +83,7 @@ static inline uint64_t owner_name(const struct owner *owner)
   return atomic_load_explicit(&owner->name, memory_order_relaxed);
 }
 
-/* False: the lock is taken, or the process has no name.
+/* Returns false if the lock is taken, or if the process has no name.
  * ORDER owned.lock (acquire)
  *   pairs with     owned.unlock, which has the argument
  *   checked by     mutants/owned_lock_relaxed */

@@ -37,10 +37,10 @@
 #include <stdint.h>
 
 /* TAMIS_INLINE_READERS: the build has found that liburcu's reader has the form that
- * registered_reader_enter() expects.  Otherwise liburcu's functions are called.  So they are under
- * tools that look into the inlined steps: TSan must not see their barriers, UBSan finds that
- * liburcu's readers are less aligned than declared, and an analyzer does not know what liburcu
- * registers. */
+ * registered_reader_enter() expects.  Otherwise liburcu's functions are called.  They are also
+ * called under tools that look into the inlined steps: TSan must not see their barriers, UBSan
+ * finds that liburcu's readers are less aligned than declared, and an analyzer does not know what
+ * liburcu registers. */
 #if defined(TAMIS_SANITIZED) || defined(__clang_analyzer__)
 #undef TAMIS_INLINE_READERS
 #endif

@@ -71,8 +71,9 @@ static int open_descriptor_again(int fd)
   return open_again(link);
 }
 
-/* Opens `fd` anew, because other processes may have a descriptor of the same description.  If that
- * is not possible, as without /proc or without permission, the processes share the description. */
+/* Opens the file of `fd` again, because other processes may have a descriptor of the same
+ * description.  Without /proc or permission, this is impossible, so processes share the
+ * description. */
 int tamis__shared_file_open(struct shared_file *file, const char *path, int fd)
 {
   *file = (struct shared_file){.fd = path ? open_again(path) : open_descriptor_again(fd)};
@@ -231,7 +232,7 @@ int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, u
   return result;
 }
 
-/* A tmpfs without a limit has zero blocks.  So have systems such as /proc, which have no space. */
+/* A tmpfs without a limit has zero blocks.  So do systems such as /proc, which have no space. */
 int tamis__shared_file_has_space(const struct shared_file *file, uint64_t bytes)
 {
   enum { TMPFS = 0x01021994 }; /* from linux/magic.h */

@@ -42,8 +42,8 @@ int tamis__shared_file_open_anew(struct shared_file *file, int fd);
 /* Reads the size and the identity of the file. */
 int tamis__shared_file_look(struct shared_file *file);
 
-/* Claims an offset while a process has the file's description open.  TAMIS_EIO with EAGAIN: another
- * description has claimed it, or a process that may only read the file has locked it. */
+/* Claims an offset while a process has the file's description open.  Returns TAMIS_EIO with EAGAIN
+ * if another description has claimed it, or a process that may only read the file has locked it. */
 int tamis__shared_file_claim(const struct shared_file *file, uint64_t offset);
 
 /* Whether another description has claimed one of the `n` offsets from `offset` on, or any later one
@@ -75,7 +75,7 @@ int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, u
 /* Returns TAMIS_OK if the file system says that so many bytes are free, otherwise TAMIS_EIO. */
 int tamis__shared_file_has_space(const struct shared_file *file, uint64_t bytes);
 
-/* Read or write all `size` bytes.  TAMIS_ECORRUPT: the file is too short. */
+/* Read or write all `size` bytes.  Return TAMIS_ECORRUPT if the file is too short. */
 int tamis__shared_file_read(const struct shared_file *file, void *to, size_t size, uint64_t at);
 int tamis__shared_file_write(const struct shared_file *file, const void *from, size_t size,
                              uint64_t at);

@@ -316,8 +316,8 @@ extern const struct filter_operations tamis__bloom_layered;
 int tamis__bloom_watch(struct bloom *b);
 
 /* In layers.c: makes the first layer close when it has used up its share of the rate, if a layer
- * can follow.  It may be planned for more: in files of versions without layers, and at some of the
- * lowest rates of the word layout.  No other thread has the filter yet. */
+ * can follow.  It was planned for more than its share in files of versions without layers, and at
+ * some of the lowest rates of the word layout.  No other thread has the filter yet. */
 void tamis__layers_limit_first(struct bloom *first);
 
 /* In layers.c: whether the first layer was planned for more than its share of the rate. */

@@ -11,7 +11,7 @@
  * The counters of a key lie where a blocked filter with 16 positions in a word has the key's bits.
  * A key is found if none of its counters is 0.  One compare-and-swap changes all counters of a key
  * in one word.  A counter that has reached 15 is stuck: nothing changes it any more.  So at every
- * instant a counter is stuck, or is the exact number of its raises, and none wraps.
+ * instant a counter is stuck, or is the exact number of its raises.  None wraps.
  *
  * Of the raises of one key x, this order leaves a *prefix*: an add that is under way has raised the
  * counters of some first words, and a remove that is under way has not yet lowered the counters of
@@ -29,8 +29,7 @@
  *     key, when it reads the key's last word.  (If the filter has no copy at that instant, the key
  *     is a false positive.)  It may read the words in any order.
  *
- * [D] Look-ups and plain adds take no lock.  An add tries again only if another call changed the
- *     word.
+ * [D] Look-ups and plain adds take no lock.  An add repeats only if another call changed the word.
  *
  * Removes and unique adds hold a stripe that is chosen by the key's *line*, and not by its hash.
  * All keys that share a counter share its line.  So while a call holds the stripe, no other call
@@ -43,8 +42,8 @@
  *
  * [B] One winner.  A unique add that misses its key takes the stripe, and searches again.  So
  *     unique adds of a key take turns.  While one holds the stripe, no counter of the key falls.
- *     But plain adds take no stripe, and may add the key at any moment.  Let the *gap* be the last
- *     word in which a counter of the key is 0.  It raises the words before the gap, then decides:
+ *     But plain adds take no stripe, and may come at any moment.  Let the *gap* be the last word in
+ *     which a counter of the key is 0.  The call raises the words before the gap, and then decides:
  *
  *        L  reads the gap
  *        O  reads the words before it, less its own raises: is any counter of the key 0?

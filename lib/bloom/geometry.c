@@ -15,9 +15,9 @@
  * filter.  So of a thousand filters, at most one may exceed 1.1 times the promised rate. */
 static const double tolerance = 1.1;
 
-/* The factor by which one filter of a thousand exceeds the expected rate, by the rate's relative
- * deviation.  In large filters the rate has a normal distribution.  In small ones the tail is
- * longer, as a few full lines decide.  The curve was fitted to simulations
+/* The factor by which one filter of a thousand exceeds the expected rate, as a function of the
+ * rate's relative deviation.  In large filters the rate has a normal distribution.  In small ones
+ * the tail is longer, as a few full lines decide.  The curve was fitted to simulations
  * (docs/internals/bloom.md). */
 static double one_in_a_thousand(double deviation)
 {
@@ -537,8 +537,8 @@ double bloom_geometry_share(unsigned layer)
 }
 
 /* The number of keys that a layer is planned for, so that it counts `capacity` keys at this rate.
- * It does not count keys that it hides.  If a key's bits are chosen for the rate, the rate rises
- * with about the power ln(1 / rate) of the number of keys; the formula has the average rate. */
+ * The layer does not count keys that it hides.  If a key's bits are chosen for the rate, it rises
+ * with about the power ln(1 / rate) of the number of keys; the formula has the average. */
 static uint64_t keys_offered(uint64_t capacity, double rate)
 {
   return (uint64_t) round((double) capacity / (1 - rate / (1 - real_log(rate))));

@@ -91,8 +91,8 @@ struct bloom_geometry {
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out);
 
-/* A growable filter consists of layers, which are filters of their own (layers.c).  Returns the
- * share of the filter's rate that layer i = 1, 2, ... may take: 6 / (pi i)^2.  They add up to 1. */
+/* A growable filter consists of layers, which are filters of their own (layers.c).  Layer i = 1, 2,
+ * ... may take the share 6 / (pi i)^2 of the filter's rate.  All shares add up to 1. */
 double bloom_geometry_share(unsigned layer);
 
 /* Plans a layer that counts `capacity` keys, of a filter that keeps `fpp`.  In the word layout,

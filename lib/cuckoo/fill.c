@@ -83,8 +83,8 @@ static void clear_private(const struct cuckoo_geometry *g, struct segment *segme
     store_private(g, segment, i, 0);
 }
 
-/* Writes an entry and its count of copies into one of the entry's two buckets.  NO_ROOM: no path
- * leads to a free lane.  TAMIS_EFULL, TAMIS_ENOMEM: memory for the count was refused. */
+/* Writes an entry and its count of copies into one of the entry's two buckets.  Returns NO_ROOM if
+ * no path leads to a free lane, and TAMIS_EFULL or TAMIS_ENOMEM if the count got no memory. */
 static int insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
                           struct segment *segment, uint64_t bucket, uint64_t entry, uint64_t copies)
 {

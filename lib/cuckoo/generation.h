@@ -24,7 +24,7 @@ int tamis__generation_complete_first(struct cuckoo *c);
 
 /* ---- all generations ---- */
 
-/* Creates an unpublished later generation without segments.  NULL: *result has the reason. */
+/* Creates an unpublished, empty later generation.  Returns NULL with the reason in *result. */
 struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
                                             int *result);
 
@@ -34,7 +34,8 @@ struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo
                                            int *result);
 int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation);
 
-/* Creates an array with k = bits and uninitialized entries.  NULL: *result has the reason. */
+/* Creates an array of uninitialized entries. k is `bits`.  Returns NULL with the reason in
+ * *result. */
 struct directory_array *tamis__directory_array_create(struct cuckoo *c, unsigned bits, int *result);
 
 /* The bytes of all arrays.  The caller is not a reader. */

@@ -136,7 +136,7 @@ static void release_split(struct change *change, const struct split *split)
   tamis__cuckoo_release(change->c, split->larger, directory_array_bytes(split->bits));
 }
 
-/* Splits a segment under the growth stripes.  NO_ROOM: wider lanes cannot take all entries. */
+/* Splits a segment under the growth stripes.  Returns NO_ROOM if wider lanes lack room. */
 static int split_locked(struct change *change, struct segment *parent)
 {
   struct cuckoo *c = change->c;
@@ -364,7 +364,7 @@ int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned gener
   return result;
 }
 
-/* Takes one step towards a depth.  False: the depth or a limit is reached, or the step failed. */
+/* Takes a step towards a depth.  Returns false at the depth or a limit, or if the step failed. */
 static bool step_to(struct cuckoo *c, struct generation *generation, uint64_t index, unsigned depth)
 {
   unsigned limit = generation_split_limit(generation);

@@ -84,7 +84,7 @@ static bool set_copying(struct segment *segment, uint64_t copying)
   return copying <= INT32_MAX;
 }
 
-/* Sets the numbers of lanes in use.  In a mapped filter `segment` is NULL: only adds them up. */
+/* Sets the numbers of lanes in use.  In a mapped filter (`segment` is NULL), only adds them up. */
 static void set_used(struct load *l, const struct cuckoo_geometry *g, struct segment *segment,
                      const uint32_t used[CUCKOO_FIXED_STRIPES])
 {

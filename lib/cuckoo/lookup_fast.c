@@ -105,7 +105,7 @@ CALLS(fixed)
 
 /* ---- batches of look-ups ---- */
 
-/* Each loop of a batch makes one step for so many keys.  So it has few variables. */
+/* Each loop of a batch makes one step for so many keys.  So each loop has few variables. */
 enum { LOOKUP_GROUP = SMALL(8, 2) };
 
 FORCE_INLINE void prepare_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,

@@ -28,7 +28,7 @@ FORCE_INLINE uint64_t check_rows(const struct lane_shape *s, const uint64_t *wor
   return wrong;
 }
 
-/* Counts the lanes in use of each stripe.  False: an entry is invalid, or older than `most_age`. */
+/* Counts the lanes in use of each stripe.  Returns false if an entry is invalid or too old. */
 static inline bool check_words(const struct cuckoo_geometry *g, const uint64_t *words,
                                unsigned most_age, uint32_t used[CUCKOO_FIXED_STRIPES])
 {

@@ -75,7 +75,7 @@ struct lane {
 int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                               struct segment *segment, struct lane lane, uint64_t n, bool inside);
 
-/* Takes out one counted copy of the entry in a lane.  TAMIS_ABSENT: the lane has no count. */
+/* Removes a counted copy of a lane's entry.  Returns TAMIS_ABSENT if the lane has no count. */
 int tamis__segment_remove_copy(struct cuckoo *c, const struct cuckoo_geometry *g,
                                struct segment *segment, struct lane lane);
 

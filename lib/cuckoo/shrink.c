@@ -198,7 +198,7 @@ void tamis__shrink_late(struct cuckoo *c)
       if (sparse)
         shrink_at(c, generation, index, depth);
       struct directory_range range = directory_range_of(g, index, depth);
-      index = range.first + range.count; /* the index may be amid a joined segment */
+      index = range.first + range.count; /* the index may be inside a joined segment */
     }
   }
 }

@@ -124,7 +124,7 @@ static void close_slab_locked(struct slabs *slabs, const struct slab *slab)
     slab->next->previous = slab->previous;
 }
 
-/* Takes a slot.  Sets *from to its slab, and *fresh if it is unused.  NULL: no slot is free. */
+/* Takes a free slot, or returns NULL.  Sets *from to its slab, and *fresh if it is unused. */
 static struct segment *take_slot_locked(struct slabs *slabs, struct slab **from, bool *fresh)
 {
   struct slab *slab = *from = slabs->open;

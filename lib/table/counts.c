@@ -213,7 +213,7 @@ static bool has_few_exceptions(const struct count_block *b, size_t positions)
   return b->exceptions < positions / SPARSE_PART;
 }
 
-/* Moves the codes and exceptions of a block to a larger one.  False: memory was refused. */
+/* Moves a block's codes and exceptions to a larger block.  Returns false if memory was refused. */
 static bool extend(struct table_counts *d, const struct counts_memory *memory, unsigned block)
 {
   const struct count_block *old = d->block[block] ? d->block[block] : &no_counts;

@@ -79,7 +79,7 @@ static inline unsigned char *number_put(unsigned char *to, uint64_t x)
   return to;
 }
 
-/* Reads the number at *at, and advances *at.  False: no valid number ends before `end`. */
+/* Reads the number at *at, and advances *at.  Returns false if it is invalid or passes `end`. */
 static inline bool number_get(const unsigned char **at, const unsigned char *end, uint64_t *out)
 {
   *out = 0;

@@ -42,7 +42,8 @@ struct searched {
   bool thorough;
 };
 
-/* The functions that differ between kinds of tables.  As constants, each kind gets its own code. */
+/* The functions that differ between kinds of tables.  Constants of this type give each kind its own
+ * code. */
 struct search_kind {
   uint64_t (*load)(const struct searched *, uint64_t bucket);
   /* The lanes of a bucket into which an entry can be moved. */
@@ -195,8 +196,8 @@ FORCE_INLINE bool search_trace(const struct search_kind *k, const struct searche
   return true;
 }
 
-/* Plans a path.  False: there is no path, or only one that is too long.  If the path has no moves,
- * another thread has made room or has changed an entry on it, and the caller tries again. */
+/* Plans a path.  Returns false if there is none, or only one that is too long.  If the path has no
+ * moves, another thread has made room or has changed an entry on it, and the caller tries again. */
 FORCE_INLINE bool search_plan(const struct search_kind *k, const struct searched *t, uint64_t lower,
                               uint64_t upper, struct cuckoo_path *path)
 {

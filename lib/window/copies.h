@@ -71,7 +71,7 @@ static inline void window_memory_begin(struct window_memory *memory, struct wind
   memory->shrunk = 0;
 }
 
-/* Prepares the planes of a layer, which are in zeroed memory.  NULL: the layer has no planes. */
+/* Prepares the planes of a layer, which are in zeroed memory.  `planes` is NULL if it has none. */
 void tamis__window_begin_planes(struct window_layer *layer, struct window_plane *planes);
 
 /* ---- calls by a holder of the stripe of the lane's word ---- */

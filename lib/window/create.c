@@ -19,7 +19,8 @@ enum {
   LEAST_STRIPES = 2,
 };
 
-/* In a small filter these parts take little memory, unless the user asks for more stripes. */
+/* Chooses the numbers of stripes, versions and shards.  They take little memory in a small filter,
+ * unless the user wants more stripes. */
 struct window_sizes tamis__window_sizes(const struct window_geometry *g, unsigned stripes_wanted)
 {
   uint64_t lines = window_words(g) / WINDOW_LINE_WORDS;

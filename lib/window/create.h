@@ -83,7 +83,7 @@ uint64_t tamis__window_bytes_beside(const struct window_geometry *g, unsigned st
 /* All bytes that a filter takes. */
 uint64_t tamis__window_total_bytes(const struct window_plan *plan);
 
-/* Creates an empty filter.  NULL: there is no memory.  The caller has checked max_bytes. */
+/* Creates an empty filter, or returns NULL without memory.  The caller has checked max_bytes. */
 struct window *tamis__window_create(const struct tamis_filter *head,
                                     const struct window_plan *plan);
 

@@ -228,7 +228,7 @@ static int load_words(struct load *l, struct content *c)
   const void *at = NULL;
   l->bytes += l->n ? window_layer_bytes(has_planes(l->saved)) : 0;
   l->copied += c->geometry.segments * 8;
-  /* `copied` is released before the parts beside the words are allocated. */
+  /* `copied` is released before the parts of the filter other than the words are allocated. */
   if (limit && (bytes > limit || l->bytes > limit - bytes || l->copied > l->beside))
     return TAMIS_EFULL;
   struct saved_memory m = {.all = bytes, .limit = limit ? limit - l->bytes : 0};

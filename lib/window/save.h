@@ -85,7 +85,7 @@ int tamis__window_copy_segment(struct window *w, const struct window_copied_laye
 struct window_plan;
 void tamis__window_put_numbers(const struct window_plan *plan, uint64_t *numbers);
 
-/* Reads the plan of a window with one layer from a header.  False: no filter has this header. */
+/* Reads the plan of a window with one layer from a header.  Returns false if no filter has it. */
 bool tamis__window_read_plan(const struct saved_head *saved, struct window_plan *out);
 
 void tamis__window_own_options(struct saved_head *saved);

@@ -326,7 +326,7 @@ static inline bool window_is_counted(const struct window *w)
   return NOT_COMPACT(w->counted);
 }
 
-/* Whether the window is of the cuckoo kind, with counts of copies beside its lanes. */
+/* Whether the window is of the cuckoo kind, which has counts of copies in addition to its lanes. */
 static inline bool window_counts_copies(const struct window *w)
 {
   return w->first.planes;
