@@ -198,7 +198,7 @@ static int add_batch(tamis_filter *f, struct batch batch, const struct how *how,
     length = group_length(&batch, start);
     const uint64_t *hashes = group_hashes(f, &batch, start, length, room);
     int *group = results ? results + start : unwanted;
-    /* Cannot fail: the first call has checked this. */
+    /* add_group() cannot fail here: the call above, without keys, has checked the periods. */
     (void) add_group(f, hashes, length, how, group);
     for (size_t i = 0; i < length && failure == TAMIS_OK; i++)
       if (group[i] < 0)

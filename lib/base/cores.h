@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 1: the processor cores that the process may use: those of its affinity mask, but at most as
- * many as the CPU quota of its control groups allows.  They determine the number of stripes and
- * shards.
+ * many as the CPU quota of its control groups allows.  They set the number of stripes and shards.
  */
 #ifndef TAMIS_LIB_CORES_H
 #define TAMIS_LIB_CORES_H

@@ -3,8 +3,8 @@
  * Layer 1: counted readers, for threads that liburcu must not know of (reclaim.c says which).
  *
  * A counted reader adds one to a counter while it is inside.  There are two counters, for odd and
- * even phases.  A reader uses the one of the phase that it finds.  To wait for the readers that are
- * inside, a thread begins a new phase, and waits until the counter of the phase before is zero:
+ * even phases.  A reader uses the counter of the phase that it finds.  To wait for the readers that
+ * are inside, a thread begins a new phase, and waits until the counter of the phase before is zero:
  *
  *    reader                                 thread that waits
  *      P  reads the phase                     F  begins the next phase

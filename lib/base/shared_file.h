@@ -51,7 +51,7 @@ int tamis__shared_file_claim(const struct shared_file *file, uint64_t offset);
 bool tamis__shared_file_is_claimed(const struct shared_file *file, uint64_t offset, uint64_t n);
 
 /* Waits for the lock of the file, and takes it.  The next function, or the process's end, releases
- * it.  TAMIS_EIO with EAGAIN: a process that may only read the file has locked it. */
+ * it.  Returns TAMIS_EIO with EAGAIN if a process that may only read the file has locked it. */
 int tamis__shared_file_lock(const struct shared_file *file);
 void tamis__shared_file_unlock(const struct shared_file *file);
 

@@ -10,7 +10,8 @@ void tamis__bloom_prefetch(const tamis_filter *f, uint64_t hash)
   prefetch_key(b, key_of(b, hash, shape), shape);
 }
 
-/* A filter with more layers exceeds a machine's memory, or has grown from very few keys. */
+/* The most layers to prefetch.  A filter with more has grown from very few keys, or fills a
+ * machine. */
 enum { LAYERS_AHEAD = 16 };
 
 void tamis__layered_prefetch(const tamis_filter *f, uint64_t hash)

@@ -30,7 +30,7 @@ struct split_lanes {
 
 enum { ROWS = SMALL(128, 3) };
 
-/* Adds the sums to the stripes, and clears them.  The first bucket of stripe i is bucket i. */
+/* Adds the sums to the stripes, and clears the sums.  The first bucket of stripe i is bucket i. */
 static void use_split(const struct cuckoo_geometry *g, struct segment *child[2],
                       struct split_lanes *counts)
 {

@@ -94,7 +94,7 @@ static inline unsigned char cuckoo_cleared_bits(uint64_t cleared_from)
 }
 
 /* Plans the first generation.
- *   Errors  TAMIS_EUNSUPPORTED: the rate is too low; TAMIS_EINVAL: too large */
+ *   Errors  TAMIS_EUNSUPPORTED: the rate is too low; TAMIS_EINVAL: no address space holds it */
 int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out);
 
 /* Plans a later generation, for a filter with `keys` keys.  `before` is the newest generation, and

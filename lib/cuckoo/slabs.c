@@ -197,8 +197,8 @@ static void release_slot(struct cuckoo *c, struct segment *segment)
 static bool may_allocate_slab(const struct cuckoo *c, const struct generation *generation)
 {
   const struct slabs *slabs = generation_slabs(generation);
-  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* a statistic */
-  uint64_t segments = atomic_load_explicit(&generation->segments, memory_order_relaxed); /* too */
+  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* both are statistics */
+  uint64_t segments = atomic_load_explicit(&generation->segments, memory_order_relaxed);
   if (bytes >= slabs->planned)
     return bytes >= slabs->large && segments >= slabs->slots;
   return slabs->planned_large && bytes + slab_bytes(slabs) <= slabs->planned;
