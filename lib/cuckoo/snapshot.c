@@ -249,40 +249,28 @@ static void release_notes(struct cuckoo_snapshot *s, struct snapshot_note *list)
 static void release_all(struct cuckoo_snapshot *s)
 {
   tamis__snapshot_release_read(s);
-  release(s, s->words, s->words_bytes);
-  release(s, s->duplicates, s->duplicates_bytes);
+  release(s, s->words.at, s->words.bytes);
+  release(s, s->duplicates.at, s->duplicates.bytes);
   release_notes(s, s->open);
   release_notes(s, s->full);
   release_notes(s, s->spare);
   release_notes(s, s->given);
-  s->words = NULL;
-  s->duplicates = NULL;
-  s->open = s->full = s->spare = s->given = NULL;
+}
+
+static bool provide(struct cuckoo_snapshot *s, struct snapshot_block *block, uint64_t bytes)
+{
+  if (bytes <= block->bytes)
+    return true;
+  release(s, block->at, block->bytes);
+  block->at = tamis__memory_allocate_cleared(filter_allocator(&s->c->head), bytes, 0);
+  block->bytes = block->at ? bytes : 0;
+  return block->at != NULL;
 }
 
 /* Allocates memory for the words of a segment. */
 static bool provide_words(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g)
 {
-  uint64_t bytes = cuckoo_buckets(g) * sizeof(uint64_t);
-  if (bytes <= s->words_bytes)
-    return true;
-  release(s, s->words, s->words_bytes);
-  s->words = tamis__memory_allocate_cleared(filter_allocator(&s->c->head), bytes, 0);
-  s->words_bytes = bytes;
-  return s->words;
-}
-
-static bool provide_duplicates(struct cuckoo_snapshot *s, uint64_t bytes)
-{
-  if (bytes <= s->duplicates_bytes)
-    return true;
-  release(s, s->duplicates, s->duplicates_bytes);
-  s->duplicates_bytes = bytes + bytes / 4;
-  s->duplicates =
-      tamis__memory_allocate_cleared(filter_allocator(&s->c->head), s->duplicates_bytes, 0);
-  if (!s->duplicates)
-    s->duplicates_bytes = 0;
-  return s->duplicates != NULL;
+  return provide(s, &s->words, cuckoo_buckets(g) * sizeof(uint64_t));
 }
 
 static void enter(struct cuckoo_snapshot *s)
@@ -364,29 +352,23 @@ static struct segment *segment_at_cursor(const struct cuckoo_snapshot *s,
 
 /* Copies a locked segment.  Returns 0, or the bytes needed if s->duplicates is too small. */
 static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
-                            struct segment *segment)
+                            struct segment *segment, uint64_t index)
 {
   const word *words = segment_words(g, segment);
   lock_take(&segment->duplicates_lock);
   const struct table_counts *d = plane_counts(&segment->duplicates);
   uint64_t bytes = d ? tamis__counts_copy_bytes(d) : 0;
-  bool fits = bytes <= s->duplicates_bytes;
+  bool fits = bytes <= s->duplicates.bytes;
   if (d && fits)
-    tamis__counts_copy(d, s->duplicates);
+    tamis__counts_copy(d, s->duplicates.at);
   lock_release(&segment->duplicates_lock);
   if (!fits)
     return bytes;
   uint32_t buckets = (uint32_t) cuckoo_buckets(g);
-  uint64_t *to = s->words;
+  uint64_t *to = s->words.at;
   for (uint32_t i = 0; i < buckets; i++)
     to[i] = atomic_load_explicit(&words[i], memory_order_relaxed); /* relaxed: the word is locked */
-  s->copied.counts = d != NULL;
-  s->copied.copying = atomic_load_explicit(&segment->copying, memory_order_relaxed);
-  for (uint32_t i = 0; i <= g->stripe_mask; i++)
-    s->copied.used[i] = stripe_used(&segment_stripes(segment)[i]);
-  s->copied.entries = segment_used(g, segment);
-  s->copied.prefix = segment->prefix;
-  s->copied.depth = segment->depth;
+  snapshot_describe(s, g, segment, index, d ? s->duplicates.at : NULL);
   return 0;
 }
 
@@ -403,9 +385,7 @@ static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *gen
   if (segment) {
     const struct cuckoo_geometry *g = segment_geometry(generation, segment);
     segment_lock_all(g, segment);
-    needed = copy_locked(s, g, segment);
-    s->copied.geometry = needed ? NULL : g;
-    s->copied.first = range.first;
+    needed = copy_locked(s, g, segment, range.first);
     HOOK(cuckoo_snapshot_copied);
   }
   if (!needed)
@@ -424,7 +404,8 @@ static uint64_t earlier_index(const struct cuckoo_geometry *g, const struct cuck
                               const struct cuckoo_snapshot *s, uint64_t root, uint64_t bucket,
                               uint64_t entry)
 {
-  uint64_t fingerprint = cuckoo_fingerprint(own, entry, s->copied.prefix, s->copied.depth);
+  uint64_t prefix = cuckoo_prefix(own, s->copied.index);
+  uint64_t fingerprint = cuckoo_fingerprint(own, entry, prefix, s->copied.depth);
   uint64_t half = cuckoo_buckets(own) / 2;
   uint64_t pair = bucket < half ? bucket : bucket ^ cuckoo_other_mask(own, fingerprint);
   struct cuckoo_hash_string string = cuckoo_string_of(own, root, pair, fingerprint);
@@ -438,16 +419,16 @@ static uint64_t earlier_index(const struct cuckoo_geometry *g, const struct cuck
 static void leave_final_out(struct cuckoo_snapshot *s, const struct generation *generation)
 {
   const struct cuckoo_geometry *g = s->copied.geometry;
-  uint64_t root = cuckoo_root_of_index(g, s->copied.first);
+  uint64_t *words = s->words.at, root = cuckoo_root_of_index(g, s->copied.index);
   for (unsigned i = 0; i < generation->number; i++) {
     if (!s->final[i])
       continue;
     const struct cuckoo_geometry *earlier = &cuckoo_generation(s->c, i)->geometry;
     for (uint64_t bucket = 0; bucket < cuckoo_buckets(g); bucket++)
       for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
-        uint64_t entry = lane_get(&g->shape, s->words[bucket], lane);
+        uint64_t entry = lane_get(&g->shape, words[bucket], lane);
         if (entry && earlier_index(earlier, g, s, root, bucket, entry) < s->final[i]) {
-          s->words[bucket] = lane_put(&g->shape, s->words[bucket], lane, 0);
+          words[bucket] = lane_put(&g->shape, words[bucket], lane, 0);
           s->copied.entries--;
         }
       }
@@ -455,23 +436,6 @@ static void leave_final_out(struct cuckoo_snapshot *s, const struct generation *
 }
 
 /* ---- pieces of a snapshot ---- */
-
-static void give_piece(struct cuckoo_snapshot *s, const struct generation *generation,
-                       struct snapshot_piece *piece)
-{
-  *piece = (struct snapshot_piece){.generation = generation,
-                                   .geometry = s->copied.geometry,
-                                   .index = s->copied.first,
-                                   .depth = s->copied.depth,
-                                   .words = s->words,
-                                   .entries = s->copied.entries,
-                                   .duplicates = !s->copied.counts ? NULL
-                                                 : s->read         ? s->read
-                                                                   : s->duplicates,
-                                   .copying = s->copied.copying,
-                                   .used = s->copied.used};
-  s->copied.geometry = NULL;
-}
 
 /* Enters the next generation.  Returns false if no generation is left. */
 static bool enter_next_generation(struct cuckoo_snapshot *s)
@@ -496,7 +460,8 @@ int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece
   while (s->result == TAMIS_OK) {
     struct generation *generation = cuckoo_generation(s->c, s->generation);
     if (s->copied.geometry) {
-      give_piece(s, generation, piece);
+      *piece = s->copied;
+      s->copied.geometry = NULL;
       return TAMIS_OK;
     }
     if (s->index == cuckoo_directory_size(&generation->geometry)) {
@@ -509,7 +474,7 @@ int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece
       continue;
     }
     uint64_t needed = copy_at_cursor(s, generation);
-    if (needed && !provide_duplicates(s, needed))
+    if (needed && !provide(s, &s->duplicates, needed + needed / 4))
       s->result = TAMIS_ENOMEM;
     else if (s->copied.geometry)
       leave_final_out(s, generation);

@@ -31,6 +31,27 @@ struct snapshot_note {
   uint64_t hashes[SNAPSHOT_HASHES]; /* the mixed hashes of the keys */
 };
 
+/* A segment as it was at one moment.  A root has no pieces, or it has pieces for all its directory
+ * indices, in order and without gaps. */
+struct snapshot_piece {
+  const struct generation *generation;
+  const struct cuckoo_geometry *geometry; /* the segment's geometry */
+  uint64_t index;                         /* the segment's first directory index */
+  unsigned depth;
+  const uint64_t *words;
+  uint64_t entries;
+  /* The counts of copies, or NULL if no lane has one.  Counts of empty lanes are not included. */
+  const struct table_counts *duplicates;
+  uint32_t copying;                    /* the value of segment->copying */
+  uint32_t used[CUCKOO_FIXED_STRIPES]; /* lanes in use of each stripe, in a fixed filter */
+};
+
+/* A block of memory, and its size. */
+struct snapshot_block {
+  void *at;
+  uint64_t bytes;
+};
+
 struct cuckoo_snapshot {
   struct cuckoo *c;
   int result;
@@ -48,37 +69,10 @@ struct cuckoo_snapshot {
   bool refused;                              /* memory for a note was refused */
 
   /* For the thread that takes the snapshot only: */
-  struct snapshot_note *given; /* a note lent to the caller until the next call */
-  uint64_t *words;             /* the words of the copied segment */
-  uint64_t words_bytes;
-  struct table_counts *duplicates;
-  uint64_t duplicates_bytes;
-  struct table_counts *read; /* in a mapped filter, the segment's counts */
-  struct {
-    const struct cuckoo_geometry *geometry; /* NULL: no piece is ready */
-    uint64_t first;                         /* the segment's first index */
-    uint64_t prefix;
-    unsigned depth;
-    bool counts; /* `duplicates` has the segment's counts */
-    uint32_t copying, used[CUCKOO_FIXED_STRIPES];
-    uint64_t entries;
-  } copied;
-};
-
-/* A segment as it was at one moment.  A root has no pieces, or it has pieces for all its directory
- * indices, in order and without gaps. */
-struct snapshot_piece {
-  const struct generation *generation;
-  const struct cuckoo_geometry *geometry; /* the segment's geometry */
-  uint64_t index;                         /* the segment's first directory index */
-  unsigned depth;
-  const uint64_t *words;
-  uint64_t entries;
-  /* The counts of copies, or NULL if no lane has one.  Counts of empty lanes are not included. */
-  const struct table_counts *duplicates;
-  uint32_t copying; /* the value of segment->copying */
-  /* The number of lanes in use of each stripe, in a fixed filter. */
-  const uint32_t *used;
+  struct snapshot_note *given;             /* a note lent to the caller until the next call */
+  struct snapshot_block words, duplicates; /* memory for a copied segment */
+  struct table_counts *read;               /* in a mapped filter, the segment's counts */
+  struct snapshot_piece copied;            /* no piece is ready if its geometry is NULL */
 };
 
 /* Returns TAMIS_OK or TAMIS_ENOMEM.  The caller must call tamis__snapshot_end() in any case. */
@@ -92,6 +86,24 @@ int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece
 size_t tamis__snapshot_removed(struct cuckoo_snapshot *s, const uint64_t **hashes);
 
 void tamis__snapshot_end(struct cuckoo_snapshot *s);
+
+/* Sets s->copied to a segment whose words have been copied, and which does not change meanwhile. */
+static inline void snapshot_describe(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
+                                     const struct segment *segment, uint64_t index,
+                                     const struct table_counts *duplicates)
+{
+  s->copied = (struct snapshot_piece){
+      .generation = cuckoo_generation(s->c, s->generation),
+      .geometry = g,
+      .index = index,
+      .depth = segment->depth,
+      .words = s->words.at,
+      .entries = segment_used(g, segment),
+      .duplicates = duplicates,
+      .copying = atomic_load_explicit(&segment->copying, memory_order_relaxed)};
+  for (uint32_t i = 0; i <= g->stripe_mask; i++)
+    s->copied.used[i] = stripe_used(&segment_stripes(segment)[i]);
+}
 
 /* For mapped filters.  The first function copies the segment at the cursor and advances the cursor.
  * The second releases the counts that were read. */

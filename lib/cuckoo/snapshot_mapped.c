@@ -70,7 +70,7 @@ static int read_counts(struct cuckoo_snapshot *s, const struct cuckoo_geometry *
 {
   struct saved_reader r;
   struct image_table table = {
-      .shape = &g->shape, .words = s->words, .n = cuckoo_buckets(g), .table = s->copied.first};
+      .shape = &g->shape, .words = s->words.at, .n = cuckoo_buckets(g), .table = s->copied.index};
   struct lane_counts_reader counts;
   uint64_t copies = 0;
   int result = tamis__mapped_counts(&r, &cuckoo_mapped(s->c)->file, g, segment);
@@ -80,7 +80,7 @@ static int read_counts(struct cuckoo_snapshot *s, const struct cuckoo_geometry *
     if (result == TAMIS_OK)
       result = tamis__image_give(counts, COUNTS_BUCKETS * g->shape.lanes, give_counts, s);
   }
-  s->copied.counts = s->read != NULL;
+  s->copied.duplicates = s->read;
   return result == TAMIS_ABSENT ? TAMIS_OK : result;
 }
 
@@ -89,13 +89,9 @@ int tamis__snapshot_copy_mapped(struct cuckoo_snapshot *s, const struct generati
   const struct cuckoo_geometry *g = &generation->geometry;
   const struct segment *segment =
       directory_segment(directory_load(&generation->directory[s->index]));
-  memcpy(s->words, segment_words(g, segment), (size_t) cuckoo_buckets(g) * sizeof(uint64_t));
+  memcpy(s->words.at, segment_words(g, segment), (size_t) cuckoo_buckets(g) * sizeof(uint64_t));
   tamis__snapshot_release_read(s);
-  s->copied.geometry = g;
-  s->copied.first = s->index++;
-  s->copied.entries = segment_used(g, segment);
-  for (uint32_t i = 0; i <= g->stripe_mask; i++)
-    s->copied.used[i] = stripe_used(&segment_stripes(segment)[i]);
-  s->copied.copying = atomic_load_explicit(&segment->copying, memory_order_relaxed);
+  snapshot_describe(s, g, segment, s->index++, NULL);
+  s->copied.depth = 0; /* a damaged file may say otherwise */
   return read_counts(s, g, segment);
 }

@@ -64,10 +64,7 @@
 #include "cuckoo/snapshot.h"
 
 #include "base/hook.h"
-#include "base/memory.h"
 #include "table/put.h"
-
-#include <string.h>
 
 /* ---- one entry ---- */
 
@@ -237,7 +234,6 @@ static int add_entry(struct cuckoo *c, const struct place *place, const struct i
 
 struct union_of {
   struct cuckoo *into;
-  struct snapshot_note *removed; /* keys that were removed from `from` */
   /* The entries that each generation has received. */
   struct survey come[CUCKOO_MAX_GENERATIONS];
 };
@@ -315,31 +311,13 @@ static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
 
 /* ---- keys that were removed meanwhile ---- */
 
-static int note_removed(struct union_of *u, struct cuckoo_snapshot *s)
+/* Removes the noted keys.  Not after an error, because their entries may not have been added. */
+static void remove_noted(struct cuckoo *into, struct cuckoo_snapshot *s)
 {
   const uint64_t *hashes;
-  for (size_t n; (n = tamis__snapshot_removed(s, &hashes)) > 0;) {
-    struct snapshot_note *note = tamis__memory_allocate_cleared(
-        filter_allocator(&u->into->head), sizeof *note, offsetof(struct snapshot_note, hashes));
-    if (!note)
-      return TAMIS_ENOMEM;
-    note->n = n;
-    memcpy(note->hashes, hashes, n * sizeof *hashes);
-    note->next = u->removed;
-    u->removed = note;
-  }
-  return TAMIS_OK;
-}
-
-/* Removes the noted keys.  Not after an error, because their entries may not have been added. */
-static void remove_noted(struct union_of *u, int result)
-{
-  for (struct snapshot_note *note; (note = u->removed) != NULL;) {
-    for (size_t i = 0; i < note->n && result == TAMIS_OK; i++)
-      (void) tamis__cuckoo_remove_mixed(u->into, note->hashes[i]);
-    u->removed = note->next;
-    tamis__memory_release(filter_allocator(&u->into->head), note, sizeof *note);
-  }
+  for (size_t n; (n = tamis__snapshot_removed(s, &hashes)) > 0;)
+    for (size_t i = 0; i < n; i++)
+      (void) tamis__cuckoo_remove_mixed(into, hashes[i]);
 }
 
 /* ---- the union ---- */
@@ -348,14 +326,13 @@ static int unite_pieces(struct union_of *u, struct cuckoo_snapshot *s)
 {
   struct snapshot_piece piece;
   int result;
-  while ((result = tamis__snapshot_next(s, &piece)) == TAMIS_OK) {
-    result = unite_piece(u, &piece);
-    if (result == TAMIS_OK)
-      result = note_removed(u, s);
-    if (result != TAMIS_OK)
+  while ((result = tamis__snapshot_next(s, &piece)) == TAMIS_OK)
+    if ((result = unite_piece(u, &piece)) != TAMIS_OK)
       return result;
-  }
-  return result == TAMIS_ABSENT ? note_removed(u, s) : result;
+  if (result != TAMIS_ABSENT)
+    return result;
+  remove_noted(u->into, s);
+  return TAMIS_OK;
 }
 
 static bool have_come(const struct union_of *u)
@@ -406,7 +383,6 @@ int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from_filter)
   if (result == TAMIS_OK)
     result = unite_snapshot(&u, &s);
   tamis__snapshot_end(&s);
-  remove_noted(&u, result);
   if (u.into->growable)
     tamis__union_settle(u.into, &plan, u.come, result != TAMIS_OK);
   return result;
