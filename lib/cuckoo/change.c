@@ -52,7 +52,7 @@ static struct directory_array *array_now(const struct change *change, unsigned *
 }
 
 /* Changes the root's word.  The root's array, if there is one, leaves the directory. */
-static void publish_root(struct change *change, directory_value value)
+void tamis__change_root(struct change *change, directory_value value)
 {
   change->array = array_now(change, &change->bits);
   directory_publish(root_entry(change->generation, change->index), value);
@@ -60,11 +60,6 @@ static void publish_root(struct change *change, directory_value value)
 }
 
 /* ---- what enters the directory ---- */
-
-void tamis__change_root(struct change *change, directory_value value)
-{
-  publish_root(change, value);
-}
 
 /* Counts a segment that is published in an array (1) or leaves it (-1), if the segment needs the
  * array's size.  (Relaxed: see struct directory_array.) */
@@ -93,7 +88,7 @@ void tamis__change_to_children(struct change *change, const struct segment *pare
     count_deepest(change, array, bits, child[i], 1);
   }
   if (larger)
-    publish_root(change, directory_value_of_array(larger, bits));
+    tamis__change_root(change, directory_value_of_array(larger, bits));
 }
 
 void tamis__change_to_parent(struct change *change, struct segment *parent,
@@ -102,7 +97,7 @@ void tamis__change_to_parent(struct change *change, struct segment *parent,
   unsigned bits;
   struct directory_array *array = array_now(change, &bits);
   if (parent->depth == 0) {
-    publish_root(change, directory_value_of(parent));
+    tamis__change_root(change, directory_value_of(parent));
     return;
   }
   directory_put(&change->generation->geometry, array, bits, parent);
@@ -168,6 +163,6 @@ bool tamis__change_halve(struct change *change)
     if (first)
       count_deepest(change, smaller, bits - 1, directory_segment(value), 1);
   }
-  publish_root(change, directory_value_of_array(smaller, bits - 1));
+  tamis__change_root(change, directory_value_of_array(smaller, bits - 1));
   return true;
 }

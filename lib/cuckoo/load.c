@@ -160,13 +160,6 @@ static int fill_segment(struct load *l, const struct cuckoo_geometry *g, struct 
   return load_counts(l, g, index, words, segment);
 }
 
-static void count(const struct generation *generation, uint64_t entries, uint64_t copies)
-{
-  const struct counters counters = generation_counters(generation);
-  counter_add(&counters, ENTRIES, entries);
-  counter_add(&counters, DUPLICATES, copies);
-}
-
 static int load_segment(struct load *l, const struct saved_block *block)
 {
   struct generation *generation = newest(l);
@@ -199,7 +192,8 @@ static int load_segment(struct load *l, const struct saved_block *block)
   atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* statistics, both */
   if (depth > g->uneven_at && !g->later)
     atomic_fetch_add_explicit(&cuckoo_growth(l->c)->after_segments, 1, memory_order_relaxed);
-  count(generation, l->totals[TOTAL_ENTRIES] - entries, l->totals[TOTAL_COPIES] - copies);
+  cuckoo_count_change(generation, ENTRIES, (int64_t) (l->totals[TOTAL_ENTRIES] - entries));
+  cuckoo_count_change(generation, DUPLICATES, (int64_t) (l->totals[TOTAL_COPIES] - copies));
   return TAMIS_OK;
 }
 
@@ -456,7 +450,8 @@ static int publish_block(struct load *l, const struct cuckoo_geometry *g)
     l->memory = (struct saved_memory){0};
   }
   generation->segments = l->segments;
-  count(generation, l->totals[TOTAL_ENTRIES], l->totals[TOTAL_COPIES]);
+  cuckoo_count_change(generation, ENTRIES, (int64_t) l->totals[TOTAL_ENTRIES]);
+  cuckoo_count_change(generation, DUPLICATES, (int64_t) l->totals[TOTAL_COPIES]);
   return TAMIS_OK;
 }
 

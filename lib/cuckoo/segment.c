@@ -129,7 +129,7 @@ void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
 
 /* ---- waiting for stripes ---- */
 
-static void wait_outside(struct lock *lock, bool inside)
+void tamis__wait_outside(struct lock *lock, bool inside)
 {
   enum reader_pause pause = tamis__reader_pause(inside);
   lock_take(lock);
@@ -146,7 +146,7 @@ static void wait_outside(struct lock *lock, bool inside)
 bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe)
 {
   atomic_fetch_add_explicit(&segment->waiting, 1, memory_order_relaxed);
-  wait_outside(&stripe->lock, inside);
+  tamis__wait_outside(&stripe->lock, inside);
   bool left = stripe_has_left(stripe);
   if (left)
     stripe_unlock(stripe);
@@ -160,7 +160,7 @@ bool tamis__segment_wait_second(bool inside, struct stripe *first, struct stripe
   if (left)
     stripe_unlock(first);
   else
-    wait_outside(&second->lock, inside);
+    tamis__wait_outside(&second->lock, inside);
   return !left;
 }
 
@@ -180,11 +180,6 @@ bool tamis__segment_in_use(const struct retired *block)
 {
   return atomic_load_explicit(&((const struct segment *) block)->waiting, memory_order_acquire) !=
          0;
-}
-
-void tamis__segment_wait_for_counts(struct segment *segment, bool inside)
-{
-  wait_outside(&segment->duplicates_lock, inside);
 }
 
 void tamis__segment_reclaim(void *owner, struct retired *block, uint64_t size)
@@ -260,8 +255,6 @@ static int remove_copy(struct cuckoo *c, const struct cuckoo_geometry *g, struct
 int tamis__segment_remove_copy(struct cuckoo *c, const struct cuckoo_geometry *g,
                                struct segment *segment, struct lane lane)
 {
-  if (!has_duplicates(segment))
-    return TAMIS_ABSENT;
   segment_lock_counts(segment, c->growable);
   const uint64_t one_less = UINT64_MAX;
   int result = plane_step(&segment->duplicates, lane.bucket, lane.lane, one_less)
@@ -275,8 +268,6 @@ int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g
                                struct segment *segment, struct lane from, struct lane to,
                                uint64_t more, bool inside)
 {
-  if (!more && !has_duplicates(segment))
-    return TAMIS_OK;
   struct request request = {.c = c};
   enum reader_pause pause = tamis__reader_pause(inside && c->growable);
   lock_take(&segment->duplicates_lock);

@@ -50,12 +50,14 @@ bool tamis__segment_in_use(const struct retired *block);
  * memory: the segments of its stripes are still in the directory afterwards.  In both cases, the
  * call must not use other segments that it found before. */
 
+/* Waits for a lock that another thread holds, outside of the read section, and takes it. */
+void tamis__wait_outside(struct lock *lock, bool inside);
+
 /* Takes the lock of the counts.  The caller holds a stripe of the segment. */
-void tamis__segment_wait_for_counts(struct segment *segment, bool inside);
 static inline void segment_lock_counts(struct segment *segment, bool inside)
 {
   if (!lock_try(&segment->duplicates_lock))
-    tamis__segment_wait_for_counts(segment, inside);
+    tamis__wait_outside(&segment->duplicates_lock, inside);
 }
 
 /* ---- duplicate counts ----

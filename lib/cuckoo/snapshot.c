@@ -220,8 +220,6 @@ bool tamis__snapshot_lets_join(struct cuckoo *c, const struct generation *genera
                                struct directory_range range)
 {
   bool lets = true;
-  if (!has_snapshots(c))
-    return true;
   lock_take(&c->snapshots_lock);
   for (struct cuckoo_snapshot *s = first_snapshot(c); s && lets; s = s->next) {
     uint64_t end = range.first + range.count, copied = copied_before(s, generation->number);

@@ -379,13 +379,13 @@ static inline uint64_t cuckoo_count(const struct generation *generation,
 }
 
 FORCE_INLINE void cuckoo_count_change(const struct generation *generation,
-                                      enum generation_counter which, int change)
+                                      enum generation_counter which, int64_t change)
 {
   if (counter_is_owned_by_mask(generation->counter_mask))
-    counter_add_owned(generation->shards, which, (uint64_t) (int64_t) change);
+    counter_add_owned(generation->shards, which, (uint64_t) change);
   else
     tamis__counter_add_shared(&(struct counters){.shards = generation->shards}, which,
-                              (uint64_t) (int64_t) change);
+                              (uint64_t) change);
 }
 
 /* Counts an event of the whole filter in a shared counter.  The event itself is slow. */

@@ -123,13 +123,6 @@ static uint64_t aged_entry(const struct cuckoo_geometry *g, const struct place *
   return *age ? (entry >> *age | 1) << *age : entry;
 }
 
-static void count_copies(const struct generation *generation, uint64_t copies)
-{
-  const struct counters counters = generation_counters(generation);
-  if (copies)
-    counter_add(&counters, DUPLICATES, copies);
-}
-
 /* Writes an entry into a free lane.  If both generations have the same geometry, prefers the bucket
  * that the entry had in `from`.  Otherwise, or if that bucket is full, chooses the emptier bucket.
  * The caller holds the stripes of the pair, here and in add_entry_locked(). */
@@ -151,7 +144,7 @@ static int write_with_copies_locked(struct cuckoo *c, const struct bucket_pair *
   if (result != TAMIS_OK)
     return result;
   write_entry_locked(pair, g, to);
-  count_copies(pair->generation, e->copies);
+  cuckoo_count_change(pair->generation, DUPLICATES, (int64_t) e->copies);
   return TAMIS_OK;
 }
 
@@ -170,7 +163,7 @@ static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
     struct lane lane = {best.bucket, best.lane};
     int result = tamis__segment_add_copies(c, g, pair->segment, lane, e->copies + 1, true);
     if (result == TAMIS_OK)
-      count_copies(pair->generation, e->copies + 1);
+      cuckoo_count_change(pair->generation, DUPLICATES, (int64_t) e->copies + 1);
     if (result != TAMIS_EFULL || !room) /* at a limit it may get a lane */
       return result;
   }
