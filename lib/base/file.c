@@ -276,8 +276,8 @@ static int sync_file(int fd)
   return UNINTERRUPTED(fsync(fd));
 }
 
-/* close() closes the descriptor even if it fails, so it is not repeated after a signal. file->lock
- * keeps the lock until the file has its name. */
+/* close() closes the descriptor even if it fails, so it is not repeated after a signal.  The
+ * file stays locked until it has its name: by file->lock, a second descriptor. */
 static int close_file(struct new_file *file)
 {
   int result = close(file->fd);

@@ -69,8 +69,8 @@ static inline bool file_is_limited(uint64_t end)
   return true;
 }
 
-/* After a failed read or write, waits for the file if that helps, and returns whether to try again.
- * `events` is POLLIN or POLLOUT. */
+/* Returns whether a failed read or write should be tried again.  If the descriptor was not ready,
+ * first waits until it is ready for `events`: POLLIN or POLLOUT. */
 bool tamis__file_again(int fd, short events);
 
 /* Begins a new file.  Its mode is `mode` less the umask, or exactly FILE_OWNER_ONLY. */

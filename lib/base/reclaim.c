@@ -286,7 +286,8 @@ static void sleep_while_refused_locked(void)
     ;
 }
 
-/* Runs a grace period, and releases the lock while it waits.  Returns false if it has not ended. */
+/* Waits for a grace period, and releases the lock meanwhile.  Returns false if the system refused
+ * to wait for the readers, so that the grace period has not ended. */
 static bool grace_period_locked(void)
 {
   uint64_t number = ++waiter.started;

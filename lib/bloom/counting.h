@@ -210,8 +210,8 @@ FORCE_INLINE void lower_words_locked(const struct key_counters *key, unsigned en
   }
 }
 
-/* Whether no counter in the words before `end` is 0.  `raised` says that the caller has raised
- * these words; its own raises are then subtracted. */
+/* Whether all of the key's counters in its words before `end` are above 0.  If `raised`, the caller
+ * has raised these counters once, and they are compared without that. */
 FORCE_INLINE bool words_have(const struct key_counters *key, unsigned end, bool raised)
 {
   uint64_t missing = 0;

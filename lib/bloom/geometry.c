@@ -556,8 +556,8 @@ static void limit_lines(struct bloom_geometry *g)
   g->words = g->lines * LINE_WORDS;
 }
 
-/* Plans the first layer.  It refuses the rates that bloom_geometry_plan() refuses, but not because
- * the layer's own rate is lower. */
+/* Plans the first layer.  It refuses the same rates as bloom_geometry_plan().  That the layer's
+ * share of the rate is lower is no reason to refuse. */
 static int plan_first(tamis_layout layout, uint64_t capacity, double fpp, uint64_t keys,
                       double rate, struct bloom_geometry *out)
 {

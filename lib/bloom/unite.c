@@ -212,7 +212,7 @@ static bool has_room(struct bloom *into, const struct certain *certain, const st
 
 /* The state of a union. */
 struct progress {
-  struct census census; /* the bits of the sample so far */
+  struct census census; /* of the lines that have been sampled so far */
   uint64_t next;        /* the first word of the sample's next line */
   uint64_t step;        /* the distance between the sample's lines, in words */
 };
@@ -323,7 +323,7 @@ struct fixed_union {
   uint64_t keys_from; /* the keys that `from` had counted at the start */
   uint64_t expected;  /* the keys that the union is expected to bring */
   uint64_t counted;   /* the keys that it has brought and counted so far */
-  uint64_t limit;     /* the most keys that all calls together may count */
+  uint64_t limit;     /* the most keys that `into` may have counted, by this and all other calls */
 };
 
 /* The keys that `into` has counted without this union. */

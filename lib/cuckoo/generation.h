@@ -46,7 +46,8 @@ uint64_t tamis__directory_arrays_bytes(const struct cuckoo *c, const struct gene
 void tamis__generation_append(struct cuckoo *c, struct generation *generation, unsigned n);
 
 /* Opens a generation after `full`, unless another thread has done so.  The new generation has the
- * geometry `like`, unless that is NULL or does not fit the filter.  The filter has its growth.
+ * geometry `like`, unless that is NULL or does not fit the filter.  The filter must have its
+ * struct cuckoo_growth.
  *   TAMIS_OK      a generation after `full` is open
  *   TAMIS_EFULL   a limit is reached
  *   TAMIS_ENOMEM  memory was refused */

@@ -344,9 +344,9 @@ static unsigned depth_to_lock(const struct bucket_pair *pair)
   return larger ? 0 : depth;
 }
 
-/* The caller's read section has ended, so the segment may have been released, and another segment
- * may have its memory.  But if the directory still leads to that address, the segment there is that
- * of this key, and the step is right for it. */
+/* Makes room in the pair `full`.  The caller's read section has ended, so the segment of `full` may
+ * have been released, and another segment may have its memory.  But if the directory still leads
+ * from the key to this memory, the segment there is the key's segment, and may grow. */
 int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned generations,
                 bool for_union)
 {

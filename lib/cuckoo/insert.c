@@ -23,10 +23,10 @@
  *
  * [F] Duplicates.  A copy of a key is counted if max_lanes_per_key() lanes match the key already,
  *     if there is no lane for the copy, or if the segment has been folded (fold.h).  The copy is
- *     counted with an entry that matches: in the newest generation, the one that knows most bits;
- *     otherwise one in the oldest generation that has a match and lets adds in.  Any match is
- *     correct, because a remove may take any match.  (Two simultaneous adds of a new key may each
- *     take a lane: see [O].)
+ *     counted with an entry that matches: with the match in the newest generation that knows most
+ *     bits; or, if the newest generation has no match, with one in the oldest generation that has a
+ *     match and still accepts adds.  Any match is correct, because a remove may take any match.
+ *     (Two simultaneous adds of a new key may each take a lane: see [O].)
  *
  * [O] One stripe.  If no entry of either bucket matches the key, a plain add chooses a free lane
  *     without a lock.  Then it takes only the stripe of that bucket, reads both buckets again, and

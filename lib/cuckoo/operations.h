@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the operations of a cuckoo filter, except the look-ups (lookup.h).  As in lookup.h, the
- * hashes are not mixed, and adds exist for each sort of filter.
+ * Layer 2: the operations of a cuckoo filter, except the look-ups (lookup.h).  The functions mix
+ * the hashes that they are given.  Each sort of filter (lookup.h) has its own adds.
  */
 #ifndef TAMIS_LIB_CUCKOO_OPERATIONS_H
 #define TAMIS_LIB_CUCKOO_OPERATIONS_H

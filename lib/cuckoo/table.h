@@ -141,7 +141,7 @@ struct directory_array {
  * array is retired with its size plus this. */
 enum { RETIRED_ARRAY = 1 };
 
-/* The slabs, if any, and the word of the root, if there is only one, follow in memory. */
+/* In memory, the slabs follow, if there are any, and the directory, if it has only one root. */
 struct generation {
   struct cuckoo_geometry geometry;
   WIDE directory_entry *directory; /* a word for each root */

@@ -141,7 +141,8 @@ static inline uint64_t epoch_number(uint64_t epoch, uint64_t numbers)
   return (epoch + (numbers >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT)) >> EPOCH_PERIOD_SHIFT;
 }
 
-/* The value of `numbers` with which the period of an epoch word has this number, without a jump. */
+/* Returns the `numbers` that give the period of an epoch word this number, while no jump is under
+ * way. */
 static inline uint64_t epoch_numbers(uint64_t epoch, uint64_t number)
 {
   const uint64_t period = epoch_period(epoch);
