@@ -12,7 +12,7 @@ class Generation {
     const unevenAt = uneven && uneven <= depthLimit ? uneven - 1 : depthLimit; // P; without one, no depth is above
     const hasUneven = unevenAt < depthLimit;
     need(widths.includes(width) && pairBits <= (ages ? 11 : 20) && stripes >= 1 && stripes <= 32, 'a generation');
-    need(ages ? depthLimit >= 1 && depthLimit <= Math.min(width - 7 + hasUneven, number > 0 ? 9 : 14) : depthLimit === 0, 'a generation');
+    need(ages ? depthLimit >= 1 && depthLimit <= Math.min(width - 5 + hasUneven, number > 0 ? 9 : 14) : depthLimit === 0, 'a generation');
     need(firstRoots >= 1 && firstRoots < 2 ** 48 && shift < 48, 'the roots');
     const wide = hasUneven && unevenAt > 0 ? widths[widths.indexOf(width) + 1] : width;
     need(wide && (wide === width || number === 0), 'an uneven split');
