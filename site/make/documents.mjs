@@ -7,13 +7,13 @@ import { posix } from 'node:path';
 import { escape, upFrom } from './template.mjs';
 
 const groups = [
-  ['Begin', ['README.md', 'docs/use/choosing.md', 'docs/reference/glossary.md', 'docs/reference/platforms.md', 'docs/reference/versions.md', 'CHANGELOG.md']],
-  ['The kinds', ['docs/internals/bloom.md', 'docs/internals/cuckoo.md', 'docs/internals/growth.md', 'docs/use/window.md', 'docs/use/counting.md']],
-  ['From where you are', ['docs/use/command.md', 'docs/use/python.md', 'docs/use/javascript.md', 'docs/use/redis.md', 'docs/use/nginx.md',
+  ['Getting started', ['README.md', 'docs/use/choosing.md', 'docs/reference/glossary.md', 'docs/reference/platforms.md', 'docs/reference/versions.md', 'CHANGELOG.md']],
+  ['Kinds of filters', ['docs/internals/bloom.md', 'docs/internals/cuckoo.md', 'docs/internals/growth.md', 'docs/use/window.md', 'docs/use/counting.md']],
+  ['Languages, servers and processes', ['docs/use/command.md', 'docs/use/python.md', 'docs/use/javascript.md', 'docs/use/redis.md', 'docs/use/nginx.md',
     'docs/use/shared.md', 'docs/use/many-machines.md']],
-  ['Size, speed, operation', ['docs/reference/space.md', 'docs/reference/performance.md', 'docs/use/monitoring.md', 'docs/reference/format.md', 'docs/reference/packaging.md', 'SECURITY.md']],
-  ['Why it is right', ['docs/internals/correctness.md', 'docs/internals/concurrency.md', 'docs/internals/model.md', 'docs/internals/testing.md']],
-  ['To change it', ['CONTRIBUTING.md', 'docs/internals/adding-a-kind.md']],
+  ['Size, speed and operation', ['docs/reference/space.md', 'docs/reference/performance.md', 'docs/use/monitoring.md', 'docs/reference/format.md', 'docs/reference/packaging.md', 'SECURITY.md']],
+  ['Correctness', ['docs/internals/correctness.md', 'docs/internals/concurrency.md', 'docs/internals/model.md', 'docs/internals/testing.md']],
+  ['Contributing', ['CONTRIBUTING.md', 'docs/internals/adding-a-kind.md']],
 ];
 
 /** The anchor of a heading, as GitHub and GitLab make it. */
@@ -108,10 +108,11 @@ export function sourcePage(file, text) {
   return `<h1>${escape(file)}</h1>\n<pre class="source" tabindex="0"><code>${lines.join('\n')}</code></pre>`;
 }
 
-const introduction = `<section class="tools" aria-label="Tools on this site">
-<a href="planner.html"><strong>Which filter, what size?</strong> Keys and a rate in; the kind, the bytes and the code out. The library itself computes them.</a>
-<a href="file.html"><strong>Open a file</strong> Its figures and its fill, and a box that asks it for keys. The file stays on your machine.</a>
-<a href="watch.html"><strong>See it work</strong> Adds, evictions, splits and forgetting, in a table small enough to see.</a>
+/** Links to the tools, which follow what the front page says first: what tamis is, and what a filter does. */
+const tools = `<section class="tools" aria-label="Tools on this site">
+<a href="planner.html"><strong>Choose a filter</strong> Enter the number of keys and a false-positive rate. The page recommends a filter, computes its size, and shows the code.</a>
+<a href="file.html"><strong>Open a saved filter</strong> See what a saved filter contains and how full it is, and look up keys in it. The file stays on your computer.</a>
+<a href="watch.html"><strong>Watch a filter work</strong> Go step by step through adds, evictions, splits and expiry, in a filter that is small enough to see.</a>
 </section>
 `;
 
@@ -141,7 +142,7 @@ export function documents(pages, manuals) {
       const page = convert(pages, manuals, file, readFileSync(full, 'utf8'));
       links = page.links;
       summaries.set(file, page);
-      const body = file === 'README.md' ? page.html.replace(/(<\/h1>\n)/, `$1${introduction}`) : page.html;
+      const body = file === 'README.md' ? page.html.replace(/<\/h1>\n(<p>.*?<\/p>\n){2}/s, `$&${tools}`) : page.html;
       put({ path, title: page.title, body, headings: page.headings, sections: page.sections });
     } else if (path === file) {
       copy(full, file);
@@ -168,5 +169,5 @@ function putIndex({ tree, put }, summaries, more) {
   };
   const all = more.length ? [...groups, ['More', more]] : groups;
   const lists = all.map(([name, files]) => `<section><h2>${name}</h2><ul>${files.map(item).join('\n')}</ul></section>`);
-  put({ path, title: 'Documents', body: `<h1>Documents</h1>\n<div class="groups">${lists.join('\n')}</div>` });
+  put({ path, title: 'Documentation', body: `<h1>Documentation</h1>\n<div class="groups">${lists.join('\n')}</div>` });
 }

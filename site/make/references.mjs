@@ -57,13 +57,13 @@ function putC({ tree, put }, { pages }) {
   }).join('\n');
   const table = (label, head, body) => `<div class="table" tabindex="0" role="region" aria-label="${label}"><table><thead><tr>${head.map((text) => `<th>${text}</th>`).join('')}</tr></thead><tbody>${body}</tbody></table></div>`;
   const body = `<h1>C and C++</h1>
-<p>The header says what a caller needs at the call; the manual page of a call has its fine print as well. <a href="../include/tamis/tamis.h.html">tamis.h</a> is for C, and <a href="../include/tamis/tamis.hpp.html">tamis.hpp</a> for C++17.</p>
+<p>The header <a href="../include/tamis/tamis.h.html">tamis.h</a> for C and the header <a href="../include/tamis/tamis.hpp.html">tamis.hpp</a> for C++17 describe each call. The manual page of a call has more details.</p>
 <h2 id="calls">The library</h2>
-${table('Manual pages of the library', ['Page', 'What', 'Calls and types, in the header'], rows(3))}
+${table('Manual pages of the library', ['Page', 'Subject', 'Calls and types in the header'], rows(3))}
 <h2 id="command">The command</h2>
-${table('Manual pages of the command', ['Page', 'What'], rows(1))}
-<h2 id="formats">The format of files</h2>
-${table('Manual pages of formats', ['Page', 'What'], rows(5))}`;
+${table('Manual pages of the command', ['Page', 'Subject'], rows(1))}
+<h2 id="formats">File formats</h2>
+${table('Manual pages of formats', ['Page', 'Subject'], rows(5))}`;
   put({ path: 'reference/c.html', title: 'C and C++', body, sections: [{ title: '', section: 'C and C++: the reference', path: 'reference/c.html', text: pages.flatMap(({ names, phrase }) => [...names, phrase]).join(' ') }] });
 }
 
@@ -96,7 +96,7 @@ function putJavaScript({ tree, modules, put }) {
   });
   putEntries(put, {
     path: 'reference/javascript.html', title: 'JavaScript', entries,
-    introduction: '<p>What the npm package exports, from its types. <code>Reader</code> is in <code>tamis/reader</code>, all else in <code>tamis</code>; the errors are in both. <a href="../docs/use/javascript.html">JavaScript</a> has the rest: keys, memory, browsers, speed.</p>',
+    introduction: '<p>This page lists what the npm package exports. <code>tamis/reader</code> exports <code>Reader</code>, and <code>tamis</code> exports the other names; both export the errors. The <a href="../docs/use/javascript.html">guide to the package</a> describes keys, memory, browsers and speed.</p>',
   });
 }
 
@@ -108,7 +108,7 @@ function putPython({ tree, put }, folder) {
   const { doc, entries } = JSON.parse(json);
   putEntries(put, {
     path: 'reference/python.html', title: 'Python', entries,
-    introduction: `${prose(doc)}\n<p>What <code>help(tamis)</code> says. <a href="../docs/use/python.html">Python</a> has the rest: keys, processes, Scrapy, consumers, speed.</p>`,
+    introduction: `${prose(doc)}\n<p><code>help(tamis)</code> prints the same text. The <a href="../docs/use/python.html">guide to the package</a> describes keys, processes, Scrapy, consumers and speed.</p>`,
   });
 }
 
@@ -116,15 +116,15 @@ export function references(pages, { manuals, python }) {
   const kinds = [];
   if (manuals) {
     putC(pages, manuals);
-    kinds.push(['c.html', 'C and C++', 'the header and the manual pages, and those of the command']);
+    kinds.push(['c.html', 'C and C++', 'the headers, and the manual pages of the library and the command']);
   }
   if (python) {
     putPython(pages, python);
-    kinds.push(['python.html', 'Python', 'the package <code>tamis</code>, from its stubs and docstrings']);
+    kinds.push(['python.html', 'Python', 'the classes and functions of the package <code>tamis</code>']);
   }
   putJavaScript(pages);
-  kinds.push(['javascript.html', 'JavaScript', 'the npm package <code>tamis</code>, from its types'], ['../docs/use/command.html', 'The command', 'its usual calls, and what it promises'],
-    ['../docs/use/redis.html', 'Redis and Valkey', 'the commands of the module'], ['../docs/use/nginx.html', 'nginx', 'the directives and variables of the module'], ['../docs/reference/format.html', 'Files', 'the format, complete enough for a reader of your own']);
+  kinds.push(['javascript.html', 'JavaScript', 'the classes and functions of the npm package <code>tamis</code>'], ['../docs/use/command.html', 'The command', 'how to use the command <code>tamis</code>, and what it guarantees'],
+    ['../docs/use/redis.html', 'Redis and Valkey', 'the commands and settings of the module'], ['../docs/use/nginx.html', 'nginx', 'the directives and variables of the module'], ['../docs/reference/format.html', 'Saved filters', 'the file format, so that you can write a reader in any language']);
   const items = kinds.map(([href, name, what]) => `<li><a href="${href}">${name}</a> <span>${what}</span></li>`);
   pages.put({ path: 'reference/index.html', title: 'Reference', body: `<h1>Reference</h1>\n<div class="groups"><ul>${items.join('\n')}</ul></div>` });
 }

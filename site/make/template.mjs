@@ -8,10 +8,10 @@ const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-
 
 const places = [
   ['index.html', 'tamis'],
-  ['planner.html', 'Which filter?'],
-  ['file.html', 'Open a file'],
-  ['watch.html', 'See it work'],
-  ['docs/index.html', 'Documents'],
+  ['planner.html', 'Choose a filter'],
+  ['file.html', 'Open a saved filter'],
+  ['watch.html', 'Watch a filter work'],
+  ['docs/index.html', 'Documentation'],
   ['reference/index.html', 'Reference'],
   ['search.html', 'Search'],
 ];
@@ -60,14 +60,14 @@ export function pageOf({ path, title, body, headings = [], scripts = [], tool = 
 <link rel="icon" href="${up}assets/icon.svg" type="image/svg+xml">
 ${scripts.map((name) => `<script defer src="${up}assets/${name}.js"></script>\n`).join('')}</head>
 <body>
-<a class="skip" href="#main">Skip to the content</a>
+<a class="skip" href="#main">Skip to content</a>
 <header><nav aria-label="Site"><ul>${links.join('')}</ul></nav></header>
 <div class="${tool ? 'tool' : contents ? 'text' : 'text wide'}">
 <main id="main" tabindex="-1">
-${contents && '<p class="to-contents"><a href="#contents">On this page</a></p>\n'}${tool ? '<noscript><p class="notice">This page needs JavaScript and WebAssembly. The documents do not.</p></noscript>\n<p class="notice" data-failed hidden>This page does not work here: </p>\n' : ''}${body}
+${contents && '<p class="to-contents"><a href="#contents">On this page</a></p>\n'}${tool ? '<noscript><p class="notice">This page needs JavaScript and WebAssembly. You can read the documentation without them.</p></noscript>\n<p class="notice" data-failed hidden>This page does not work in this browser: </p>\n' : ''}${body}
 </main>
 ${contents}</div>
-<footer><p>tamis ${version}, MIT licence. This page asks nobody for anything: all it needs lies beside it.</p></footer>
+<footer><p>tamis ${version}, under the MIT licence. These pages load nothing from other sites.</p></footer>
 </body>
 </html>
 `;

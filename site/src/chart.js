@@ -22,7 +22,7 @@ export function draw(place, series, mark, most) {
   const x = (rate) => left + (from - Math.log10(rate)) / (from - to) * (width - left - right);
   const y = (bits) => height - bottom - Math.min(bits, most * 1.2) / most * (height - top - bottom);
   const svg = shape('svg', { width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-labelledby': 'curve-title' },
-    shape('title', { id: 'curve-title' }, 'Bits per key of each kind of filter, over the rate; the table below has the numbers'));
+    shape('title', { id: 'curve-title' }, 'Bits per key of each filter at each false-positive rate. The table below has the numbers.'));
   const grid = shape('g', { class: 'grid' });
   for (let bits = 0; bits <= most; bits += most > 100 ? 40 : most > 40 ? 10 : 5) {
     grid.append(shape('line', { x1: left, x2: width - right, y1: y(bits), y2: y(bits) }),
@@ -33,7 +33,7 @@ export function draw(place, series, mark, most) {
     grid.append(shape('line', { x1: x(10 ** n), x2: x(10 ** n), y1: top, y2: height - bottom }),
       shape('text', { x: x(10 ** n), y: height - bottom + 18, 'text-anchor': n === to ? 'end' : 'middle' }, label(n)));
   }
-  grid.append(shape('text', { x: (left + width) / 2, y: height - 8, 'text-anchor': 'middle' }, 'rate of a wrong yes'),
+  grid.append(shape('text', { x: (left + width) / 2, y: height - 8, 'text-anchor': 'middle' }, 'false-positive rate'),
     shape('text', { x: 12, y: height / 2, 'text-anchor': 'middle', transform: `rotate(-90 12 ${height / 2})` }, 'bits per key'));
   svg.append(grid, shape('clipPath', { id: 'curve-clip' }, shape('rect', { x: left, y: top, width: width - left - right, height: height - top - bottom })));
   const lines = shape('g', { class: 'lines', 'clip-path': 'url(#curve-clip)' });

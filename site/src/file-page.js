@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The page "Open a file".
+// The page "Open a saved filter".
 import { Filter, info } from '../../js/src/wasm.js';
 import { at, element } from './elements.js';
 import { bars, kindOf, map, picture } from './fill.js';
@@ -15,7 +15,8 @@ let turn = 0; // of files: what belongs to an earlier one is dropped
 // ---- opening ----
 
 function fail(error) {
-  at('problem').textContent = error instanceof NotAFilter || error.name?.endsWith('Error') ? error.message : String(error);
+  const text = error instanceof NotAFilter || error.name?.endsWith('Error') ? error.message : String(error);
+  at('problem').textContent = `${text[0].toUpperCase()}${text.slice(1).replace(/\.?$/, '.')}`;
   at('problem').hidden = false;
   at('status').textContent = '';
 }
@@ -31,7 +32,7 @@ async function open(blob, name) {
   at('status').textContent = `Opening ${name} …`;
   try {
     const filter = await SavedFilter.open(sourceOfBlob(blob), (offset) => {
-      at('status').textContent = `Reading what is where: ${significant(100 * offset / blob.size, 2)} %`;
+      at('status').textContent = `Reading the structure of the file: ${significant(100 * offset / blob.size, 2)} %`;
     });
     // The library checks the sum of the header, and what it says.
     const head = new Uint8Array(await blob.slice(0, filter.isLive ? LIVE_HEAD : 512).arrayBuffer());
@@ -40,7 +41,7 @@ async function open(blob, name) {
     if (!filter.hasOwnHash) {
       hasher = new Filter({ capacity: 1, seed: filter.seed });
       if (hasher.hash('tamis probe') !== filter.probe)
-        throw new NotAFilter('the file is damaged: its hashes are not those of its seed');
+        throw new NotAFilter('the file is damaged (its hashes do not match its seed)');
     }
     const fills = await fillsOf(filter);
     if (mine !== turn)
@@ -67,11 +68,11 @@ function show(name, figures, fills) {
     ['Kind', filter.form === 'window' ? `${kindNames[kind]} with a window of ${table.periods} period${table.periods === 1 ? '' : 's'}` :
       filter.form === 'bloom' ? `${kindNames[kind]}, ${table.layers[0].name}` : kindNames[kind]],
     ['Size', filter.isLive ? 'shared by processes' : filter.growable ? 'grows' : 'fixed'],
-    ['Keys when it was saved', whole(figures.count)],
-    ['Made for', `${whole(filter.capacity)} keys`],
-    ['Rate asked for', rateText(filter.fpp)],
-    ['Rate as full as it is', fills.rate === 0 ? '0' : fills.rate > 0 ? `about ${rateText(fills.rate)}` : figures.fppEstimate > 0 ? rateText(figures.fppEstimate) : '–'],
-    ['File', shortBytes(blob.size)],
+    ['Keys when saved', whole(figures.count)],
+    ['Capacity', `${whole(filter.capacity)} keys`],
+    ['False-positive rate when full', rateText(filter.fpp)],
+    ['False-positive rate now', fills.rate === 0 ? '0' : fills.rate > 0 ? `about ${rateText(fills.rate)}` : figures.fppEstimate > 0 ? rateText(figures.fppEstimate) : '–'],
+    ['File size', shortBytes(blob.size)],
     ['Bits per key', figures.count ? significant(8 * blob.size / figures.count, 4) : '–'],
   ];
   at('figures').replaceChildren(...rows.map(([term, text]) => element('div', {}, element('dt', { textContent: term }), element('dd', { textContent: text }))));
@@ -80,7 +81,7 @@ function show(name, figures, fills) {
   showLayers(fills.table);
   at('asked').value ||= 'apple\npear';
   at('ask').hidden = !opened.hasher;
-  at('asking').textContent = opened.hasher ? '' : 'This filter was made with a hash function of its user’s, which this page does not have. So no key can be looked up here.';
+  at('asking').textContent = opened.hasher ? '' : 'The program that made this filter supplied a hash function. This page does not have the function, so it cannot look up keys.';
   at('measure').disabled = false;
   at('check').disabled = filter.isLive;
   showReads();
@@ -110,14 +111,13 @@ async function fillsOfBloom({ layers }, container) {
   for (const layer of layers) {
     const { fills, rate } = await layer.sample(container, 256);
     sum += rate;
-    const name = layers.length > 1 ? `Layer ${layer.number}: ` : '';
-    pictures.push(captioned(picture(fills, 'place', `${name}the part of the bits that are set`), `${name}the part of the bits that are set, in ${plural(fills.length, 'place')} from the first to the last`));
+    const name = `Layer ${layer.number}: fraction of the bits that are set`;
+    pictures.push(captioned(picture(fills, 'sample', name), `${name}, in ${plural(fills.length, 'sample')} from the beginning to the end`));
     rows.push([`${layer.number}`, layer.keys === undefined ? '–' : whole(layer.keys), shortBytes(64 * layer.lines), meterOf(mean(fills)), significant(rate, 2)]);
   }
-  const what = layers.length > 1 ? 'a layer' : 'it';
   return {
-    pictures, rate: Math.min(1, sum), table: { head: ['Layer', 'Keys', 'Bytes', 'Bits set', 'Rate, about'], rows },
-    text: `The keys of a Bloom filter are spread evenly, so all of ${what} is about equally full. It is full when as many keys are in as it was made for; then about half of the bits are set, or fewer.`,
+    pictures, rate: Math.min(1, sum), table: { head: ['Layer', 'Keys', 'Bytes', 'Bits set', 'Estimated rate'], rows },
+    text: 'A Bloom filter spreads its keys evenly, so all parts of a layer are about equally full. When a layer has reached its capacity, about half of its bits are set, or fewer.',
   };
 }
 
@@ -127,17 +127,17 @@ async function fillsOfWindow(window, container) {
     const { fills, periods } = await layer.sample(container, window, 128);
     for (const [period, count] of periods)
       all.set(period, (all.get(period) ?? 0) + count * layer.words / (fills.length * Math.min(layer.words, 512)));
-    const name = window.layers.length > 1 ? `Layer ${layer.number + 1}: ` : '';
-    pictures.push(captioned(picture(fills, 'place', `${name}the part of the lanes that are in use`), `${name}the part of the lanes in use, in ${plural(fills.length, 'place')} from the first to the last`));
+    const name = `Layer ${layer.number + 1}: fraction of the lanes in use`;
+    pictures.push(captioned(picture(fills, 'sample', name), `${name}, in ${plural(fills.length, 'sample')} from the beginning to the end`));
     rows.push([`${layer.number + 1}`, `${whole(layer.capacity)}`, whole(layer.segments), shortBytes(8 * layer.words), meterOf(mean(fills))]);
   }
   const first = Math.max(0, window.last - window.periods);
   const counts = Array.from({ length: window.last - first + 1 }, (_, i) => [`period ${first + i}`, all.get(first + i) ?? 0]);
-  pictures.unshift(captioned(bars(counts, `How many keys were last added in each of the periods ${first} to ${window.last}`),
-    `How many keys were last added in which period: from period ${first}, the oldest that is remembered, to period ${window.last}, which ran when the filter was saved`));
+  pictures.unshift(captioned(bars(counts, `Keys by the period of their last add, from period ${first} to ${window.last}`),
+    `Keys by the period of their last add. Period ${first} is the oldest that the filter remembers. Period ${window.last} was running when the filter was saved.`));
   return {
-    pictures, table: { head: ['Layer', 'Made for', 'Segments', 'Bytes', 'Lanes in use'], rows },
-    text: `${plural(window.used, 'lane')} ${window.used === 1 ? 'was' : 'were'} in use when it was saved. A key that was last added in period ${first} or later is remembered.`,
+    pictures, table: { head: ['Layer', 'Capacity', 'Segments', 'Bytes', 'Lanes in use'], rows },
+    text: `When the filter was saved, it used ${plural(window.used, 'lane')}. It remembers the keys that were last added in period ${first} or later.`,
   };
 }
 
@@ -155,10 +155,10 @@ async function fillsOfCuckoo(cuckoo, container) {
     return [`${generation.number + 1}`, whole(count), whole(generation.buckets), lanesOfBucket, whole(used), lanes ? meterOf(used / lanes) : '–'];
   });
   return {
-    pictures: fills.length ? [captioned(picture(fills, 'segment', 'The part of the lanes of each segment that are in use'),
-      `The part of the lanes in use of ${plural(fills.length, 'segment')}, in the order of the file`)] : [],
-    table: { head: ['Generation', 'Segments', 'Buckets of a segment', 'Lanes of a bucket', 'Lanes in use', 'Load'], rows },
-    text: ages ? 'A segment that is full splits into two, each of which is half as full.' : 'A filter that does not grow has segments of one size, which keys fill evenly.',
+    pictures: fills.length ? [captioned(picture(fills, 'segment', 'Fraction of the lanes in use in each segment'),
+      `Fraction of the lanes in use in ${plural(fills.length, 'segment')}, in the order of the file`)] : [],
+    table: { head: ['Generation', 'Segments', 'Buckets per segment', 'Lanes per bucket', 'Lanes in use', 'Load factor'], rows },
+    text: ages ? 'When a segment is full, it splits into two segments.' : 'A cuckoo filter that does not grow has segments of equal size, and keys fill them evenly.',
   };
 }
 
@@ -171,9 +171,9 @@ function showReads() {
   const { filter: { container }, blob } = opened;
   const kinds = [...new Set(container.parts.map(({ name }) => kindOf(name)))];
   at('map').replaceChildren(map(container.parts, container.reads, blob.size));
-  const names = { array: 'layers or segments', sums: 'sums of chunks', places: 'places of segments', periods: 'periods of copies' };
+  const names = { array: 'layers or segments', sums: 'checksums', places: 'offsets of segments', periods: 'periods of segments' };
   at('parts').replaceChildren(...kinds.map((kind) => element('li', { className: kind, textContent: names[kind] ?? kind })), element('li', { className: 'read', textContent: 'read' }));
-  at('read').textContent = `Read so far: ${whole(container.bytesRead)} bytes in ${plural(container.reads.length, 'slice')}, of a file of ${whole(blob.size)} bytes.`;
+  at('read').textContent = `So far, the page has read ${whole(container.bytesRead)} of ${whole(blob.size)} bytes, in ${plural(container.reads.length, 'slice')}.`;
   at('read').dataset.bytes = container.bytesRead;
 }
 
@@ -184,9 +184,9 @@ function keyOf(line, form) {
   if (form === 'text')
     return { key: line };
   if (form === 'hex')
-    return /^([0-9a-f]{2})*$/i.test(line) ? { key: Uint8Array.from(line.match(/../g) ?? [], (byte) => parseInt(byte, 16)) } : { wrong: 'not an even number of hexadecimal digits' };
+    return /^([0-9a-f]{2})*$/i.test(line) ? { key: Uint8Array.from(line.match(/../g) ?? [], (byte) => parseInt(byte, 16)) } : { wrong: 'The line is not an even number of hexadecimal digits.' };
   if (!/^-?\d+$/.test(line) || BigInt(line) >= 1n << 64n || BigInt(line) < -(1n << 63n))
-    return { wrong: 'not an integer of 64 bits' };
+    return { wrong: 'The line is not a 64-bit integer.' };
   const key = new Uint8Array(8);
   new DataView(key.buffer).setBigUint64(0, BigInt.asUintN(64, BigInt(line)), true);
   return { key };
@@ -199,7 +199,7 @@ async function answerTo(line, form) {
     return element('tr', {}, element('td', { textContent: line }), element('td', { textContent: wrong }), element('td'), element('td'));
   const before = filter.container.bytesRead;
   const { copies, period } = await filter.count(hasher.hash(key));
-  const answer = copies ? `in, or a false positive${period === undefined ? '' : `; last added in period ${period}`}` : 'not in, for certain';
+  const answer = copies ? `present, or a false positive${period === undefined ? '' : `; last added in period ${period}`}` : 'certainly absent';
   const row = element('tr', {}, element('td', { textContent: line === '' ? '(the empty key)' : line }), element('td', { textContent: answer }),
     element('td', { className: 'right', textContent: copies }), element('td', { className: 'right', textContent: whole(filter.container.bytesRead - before) }));
   row.dataset.copies = copies;
@@ -236,11 +236,11 @@ at('measure').addEventListener('click', async () => {
   at('measure').disabled = true;
   try {
     for (let done = 0; done < asked && mine === turn; done += together) {
-      // A random hash is that of some key, which is not in.
+      // A random hash is that of some key, which is absent.
       const hashes = crypto.getRandomValues(new BigUint64Array(together));
       const counts = await Promise.all([...hashes].map((hash) => filter.count(hash)));
       yes += counts.filter(({ copies }) => copies).length;
-      at('measured').textContent = `${whole(yes)} of ${whole(done + together)} got a “yes”: ${significant(yes / (done + together), 2)}`;
+      at('measured').textContent = `${whole(yes)} of ${whole(done + together)} absent keys were found: a rate of ${significant(yes / (done + together), 2)}`;
     }
   } catch (error) {
     fail(error);
@@ -254,13 +254,13 @@ at('measure').addEventListener('click', async () => {
 at('check').addEventListener('click', async () => {
   const mine = turn;
   at('check').disabled = true;
-  at('checked').textContent = 'reading …';
+  at('checked').textContent = 'Reading the file …';
   let says;
   try {
     (await Filter.load(opened.blob, { maxBytes: mostChecked })).free();
-    says = 'All sums are right, and all that can be counted is as the file says.';
+    says = 'All checksums and counts in the file are correct.';
   } catch (error) {
-    says = `The library refuses it: ${error.message}`;
+    says = `The library refuses the file: ${error.message}`;
   }
   if (mine === turn) {
     at('checked').textContent = says;

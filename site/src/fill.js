@@ -53,7 +53,7 @@ export function bars(counts, title) {
 export function map(parts, reads, size) {
   const width = 1000;
   const x = (offset) => offset / size * width;
-  const svg = shape('svg', { class: 'map', viewBox: `0 0 ${width} 40`, preserveAspectRatio: 'none', role: 'img', 'aria-label': 'The parts of the file from its beginning to its end, and marks where it was read' });
+  const svg = shape('svg', { class: 'map', viewBox: `0 0 ${width} 40`, preserveAspectRatio: 'none', role: 'img', 'aria-label': 'The parts of the file from the beginning to the end, with marks where this page has read' });
   svg.append(shape('rect', { class: 'cell', x: 0, y: 0, width, height: 22 }));
   // Neighbours of one name are one part here.
   const merged = [];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What "See it work" shows: a small filter, step by step.  After each step the filter is saved, and what is shown is
+// What "Watch a filter work" shows: a small filter, step by step.  After each step the filter is saved, and what is shown is
 // read from the saved bytes, as docs/reference/format.md describes them.
 import { Filter } from '../../js/src/wasm.js';
 import { SavedFilter, sourceOfBytes } from './format.js';
@@ -193,33 +193,33 @@ export function sentencesOf(name, shot) {
   const changes = name === 'bloom' ? new Map() : changesOf(shot);
   if (step.does === 'add') {
     if (!said)
-      sentences.push(shot.has(step.key) ? `Key ${step.key} comes again${name === 'window' ? ', and is remembered anew' : ', and is in already'}.` : `Key ${step.key} is added, but seems to be in already: a false positive. Nothing is stored.`);
+      sentences.push(shot.has(step.key) ? `Key ${step.key} is added again${name === 'window' ? ', and its time starts again' : ', but the filter has it already'}.` : `Key ${step.key} is new, but the filter seems to have it already: a false positive. The key is not stored.`);
     else
       sentences.push(`Key ${step.key} is added.`);
   } else if (step.does === 'remove') {
-    sentences.push(`Key ${step.key} is removed: its lane is empty.`);
+    sentences.push(`Key ${step.key} is removed, so its lane is empty.`);
   } else if (step.does === 'has') {
     const isIn = shot.has(step.key) && (name !== 'window' || said);
-    sentences.push(`Is key ${step.key} in? ${said ? (isIn ? 'Yes.' : 'The filter says yes, but it was never added: a false positive.') : name === 'window' ? 'No: it has been forgotten.' : 'No, for certain.'}`);
+    sentences.push(`Is key ${step.key} in the filter? ${said ? (isIn ? 'Yes.' : 'The filter says yes, but the key is not in: a false positive.') : name === 'window' ? 'No: the filter has forgotten it.' : 'Certainly not.'}`);
   } else {
-    sentences.push(`Period ${view.period - 1} has ended; period ${view.period} runs.`);
+    sentences.push(`Period ${view.period - 1} has ended; period ${view.period} begins.`);
   }
   if (name === 'bloom' && step.does === 'add' && said) {
     const last = view.layers.at(-1);
     const old = before.layers.find(({ number }) => number === last.number);
     const bits = last.masks.reduce((sum, [, mask]) => sum + ones(mask), 0);
     const fresh = last.masks.reduce((sum, [word, mask]) => sum + ones(mask & ~(old?.words[word] ?? 0n)), 0);
-    sentences.push(`Of its ${times(bits, 'bit')}, ${fresh} ${fresh === 1 ? 'was' : 'were'} not set before.`);
+    sentences.push(`Of the ${times(bits, 'bit')} of the key, ${fresh} ${fresh === 1 ? 'was' : 'were'} not set before.`);
     if (view.layers.length > before.layers.length)
-      sentences.push(`The last layer was full, so layer ${last.number} was opened first.`);
+      sentences.push(`The last layer was full, so the filter opened layer ${last.number} first.`);
   }
   if (name === 'cuckoo') {
     const moved = [...changes].filter(([, what]) => what === 'moved').map(([key]) => key);
     if (stats.evictions > earlier.evictions)
-      sentences.push(`Both of its buckets were full, so ${moved.length === 1 ? 'an entry' : 'entries'} moved to the other bucket: ${moved.length ? `key ${listed(moved)}` : 'those that were split afterwards'}.`);
+      sentences.push(`Both of its buckets were full, so ${moved.length ? `the ${moved.length === 1 ? 'entry of key' : 'entries of keys'} ${listed(moved)}` : 'other entries'} moved to the other bucket.`);
     if (stats.segments > earlier.segments) {
       const { depth, unevenAt } = before.segments.find((old) => !view.segments.some((segment) => segment.name === old.name));
-      sentences.push(`A segment was full, and has split: each entry went to the part that ${depth === unevenAt ? 'its class' : 'the next bit of its fingerprint'} names.`);
+      sentences.push(`A segment was full, and has split into two. ${depth === unevenAt ? 'The class' : 'The next fingerprint bit'} of each entry says which part the entry goes to.`);
     }
   }
   if (name === 'window' && step.does === 'advance') {
@@ -228,7 +228,7 @@ export function sentencesOf(name, shot) {
       return !lanes.some((lane) => lane.key === key && !lane.forgotten);
     });
     const remembered = view.period - view.periods;
-    sentences.push(remembered >= 0 ? `What was last added before period ${remembered} is forgotten: ${gone.length ? `key ${listed(gone)}` : 'nothing new'}.` : 'Nothing is old enough to be forgotten.');
+    sentences.push(remembered >= 0 ? `The filter forgets keys that were last added before period ${remembered}: ${gone.length ? `${gone.length === 1 ? 'key' : 'keys'} ${listed(gone)}` : 'now there are none'}.` : 'No key is old enough to be forgotten.');
   }
   return sentences;
 }

@@ -16,7 +16,7 @@ export { NotAFilter };
 /** Why a counted table is not opened: the WebAssembly beside the page leaves these tables out. */
 function notHere(capacity, features) {
   const what = features & LIVE ? 'a cuckoo filter that processes share' : 'a copy of a cuckoo filter that processes share';
-  return `this is ${what}, for ${capacity} keys, and no page can look keys up in it: “tamis info” prints its figures, and “tamis query” asks it`;
+  return `this is ${what}, with a capacity of ${capacity} keys. This page cannot open it. “tamis info” prints its figures, and “tamis query” looks up keys in it.`;
 }
 
 const MOST_UNPACKED = 2 ** 14;
@@ -47,12 +47,12 @@ export class SavedFilter {
     const header = await container.read(0, HEADER);
     container.part('header', 0, HEADER);
     if (String.fromCharCode(...header.subarray(1, 6)) !== 'TAMIS' || header[0] !== 0x89)
-      throw new NotAFilter('this is no saved filter');
+      throw new NotAFilter('the file is not a saved filter');
     const features = u64(header, 16);
     if (u32(header, 8) === 1 && u32(header, 32) === 2 && (features === COUNTED || features === (COUNTED | LIVE)))
       throw new NotAFilter(notHere(u64(header, 64), features));
     if (u32(header, 8) !== 1 || features > 7)
-      throw new NotAFilter('a later version of the library has written this filter');
+      throw new NotAFilter('a later version of the library saved this filter');
     const filter = new SavedFilter();
     Object.assign(filter, {
       container, features, kind: u32(header, 32), hasOwnHash: u32(header, 36) !== 1, growable: u32(header, 44) === 1, seed: big(header, 48),
@@ -90,7 +90,7 @@ export const sourceOfBlob = (blob) => ({
   read: async (at, size) => {
     const bytes = new Uint8Array(await blob.slice(at, at + size).arrayBuffer());
     if (bytes.length !== size)
-      throw new NotAFilter('the file has become shorter');
+      throw new NotAFilter('the file became shorter while this page read it');
     return bytes;
   },
 });

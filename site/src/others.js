@@ -12,8 +12,8 @@ function slotsFor(keys) {
 }
 
 /**
- * Each has a name, its bytes, the formula in words, and its source.  `removes` and `grows` say what it can do;
- * `line` is a class of the curve, of those that have one of their own.
+ * Each has a name, its bytes, the formula in words, and its source.  `line` is the class of
+ * its curve, if it has one.
  */
 export const others = [
   {
@@ -26,7 +26,7 @@ export const others = [
   {
     name: 'libbloom',
     bytes: ({ keys, rate }) => (keys < 2 ** 31 ? Math.ceil(Math.floor(keys * perKey(rate)) / 8) : null),
-    formula: 'the same, rounded down to a bit and up to a byte; its calls take fewer than 2^31 keys',
+    formula: 'the same, rounded down to whole bits and up to whole bytes; libbloom takes fewer than 2^31 keys',
     source: ['libbloom, bloom.c, bloom_init', 'https://github.com/jvirkki/libbloom/blob/master/bloom.c'],
   },
   {
@@ -38,17 +38,14 @@ export const others = [
   {
     name: 'RedisBloom, scaling',
     bytes: ({ keys, rate }) => Math.ceil(keys * perKey(rate / 2) / 8),
-    formula: 'the same for half of the rate, as the first of its filters has that',
+    formula: 'the same at half the rate, because the first of its filters has half the rate',
     source: ['RedisBloom, src/sb.c, SB_NewChain', 'https://github.com/RedisBloom/RedisBloom/blob/master/src/sb.c'],
-    grows: true,
     line: 'scaling',
   },
   {
     name: 'Exact hash set (absl::flat_hash_set of std::string_view)',
     bytes: ({ keys, length }) => slotsFor(keys) * (16 + 1) + keys * length,
-    formula: 'slots · (16 + 1) + keys · length of a key; the slots are a power of two less 1, of which at most 7/8 are in use',
+    formula: 'slots · (16 + 1) + keys · length of a key; the number of slots is a power of two minus 1, and at most 7/8 of the slots are in use',
     source: ['Abseil, containers guide', 'https://abseil.io/docs/cpp/guides/container'],
-    grows: true,
-    removes: true,
   },
 ];

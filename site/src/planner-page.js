@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The page "Which filter, what size?".
+// The page "Choose a filter".
 import { bytesFor } from '../../js/src/wasm.js';
 import { draw, rates } from './chart.js';
 import { at, element } from './elements.js';
@@ -26,8 +26,8 @@ function checked(name, value, sentence) {
 
 /** What the form says; null if that is incomplete. */
 function read() {
-  const keys = checked('keys', parseCount(fields.keys.value), 'a whole number from 1 on');
-  const rate = checked('rate', parseRate(fields.rate.value), 'above 0 and below 1');
+  const keys = checked('keys', parseCount(fields.keys.value), 'Enter a whole number of at least 1.');
+  const rate = checked('rate', parseRate(fields.rate.value), 'Enter a rate above 0 and below 1.');
   const expires = fields.expires.checked;
   fields.window.disabled = fields.renews.disabled = !expires;
   const window = expires ? Number(fields.window.value) : 0;
@@ -65,7 +65,7 @@ function recall() {
 function showRow(row, reasons, isAdvised) {
   const answer = at('answer');
   answer.dataset.bytes = row?.bytes ?? '';
-  at('kind').textContent = row ? `${row.name}, ${row.options.growable ? 'growing' : 'of a fixed size'}${isAdvised ? '' : ' (your choice)'}` : 'No filter does all of this';
+  at('kind').textContent = row ? `${row.name}, ${row.options.growable ? 'growing' : 'of fixed size'}${isAdvised ? '' : ' (your choice)'}` : 'No filter meets these needs';
   at('bytes').textContent = row ? `${shortBytes(row.bytes)} (${whole(row.bytes)} bytes)` : '–';
   at('bits').textContent = row ? significant(row.bitsPerKey, 4) : '–';
   at('reached').textContent = row ? rateText(row.rate) : '–';
@@ -81,7 +81,7 @@ function showRows(rows, shown, best) {
       update();
       at('all').querySelector('input:checked')?.focus();
     });
-    const notes = [row === best ? 'advised' : null, row.refused, row.unfit].filter(Boolean).join('; ');
+    const notes = [row === best ? 'recommended' : null, row.refused, row.unfit].filter(Boolean).join('; ');
     const made = element('tr', {}, element('td', {}, element('label', { className: 'check' }, pick, ` ${row.name}`)),
       ...[row.bytes && shortBytes(row.bytes), row.bytes && significant(row.bitsPerKey, 4), row.bytes && significant(row.rate, 2)]
         .map((text) => element('td', { className: 'right', textContent: text ?? '–' })),
@@ -145,10 +145,10 @@ at('tabs').addEventListener('keydown', (event) => {
 at('copy').addEventListener('click', async () => {
   try {
     await navigator.clipboard.writeText(at('code').textContent);
-    at('copied').textContent = 'copied';
+    at('Copied.').textContent = 'Copied.';
   } catch {
     getSelection().selectAllChildren(at('code'));
-    at('copied').textContent = 'selected: copy it by your keys';
+    at('Copied.').textContent = 'The code is selected. Press Ctrl+C to copy it.';
   }
 });
 
@@ -184,7 +184,7 @@ function computeCurve() {
 }
 
 function showNumbers() {
-  const head = element('tr', {}, element('th', { textContent: 'Rate' }), ...curve.series.map(({ name }) => element('th', { className: 'right', textContent: name })));
+  const head = element('tr', {}, element('th', { textContent: 'False-positive rate' }), ...curve.series.map(({ name }) => element('th', { className: 'right', textContent: name })));
   const rows = rates.flatMap((rate, i) => (Math.abs(Math.log10(rate) - Math.round(Math.log10(rate))) > 1e-9 ? [] :
     [element('tr', {}, element('td', { textContent: significant(rate, 2) }),
       ...curve.series.map(({ bits }) => element('td', { className: 'right', textContent: bits[i] === null ? '–' : significant(bits[i], 4) })))]));

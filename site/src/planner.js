@@ -13,17 +13,17 @@ import { bytesFor, fppFor } from '../../js/src/wasm.js';
  */
 
 const names = {
-  blocked: 'Bloom, blocked',
-  classic: 'Bloom, classic',
-  word: 'Bloom, word',
-  cuckoo: 'Cuckoo',
-  counting_bloom: 'Counting Bloom',
+  blocked: 'Blocked Bloom filter',
+  classic: 'Classic Bloom filter',
+  word: 'Word Bloom filter',
+  cuckoo: 'Cuckoo filter',
+  counting_bloom: 'Counting Bloom filter',
 };
 
 /** The name of what these options make. */
 export function nameOf({ kind, layout, window }) {
   if (window)
-    return kind === 'bloom' ? 'Bloom, with a window' : 'Cuckoo, with a window';
+    return kind === 'bloom' ? 'Bloom window' : 'Cuckoo window';
   return names[kind === 'bloom' ? layout : kind];
 }
 
@@ -80,7 +80,7 @@ export function plan(need) {
   const wanted = rows.find(advised(need));
   const best = [wanted, ...rows].find((row) => !row.refused && !row.unfit) ?? null;
   const reasons = wanted === best ? [] : [wanted.unfit ? 'Processes cannot share a window that removes keys. Let the keys expire without removes, or keep the window in one process, or in Redis or Valkey.' :
-    `The filter “${wanted.name}” is impossible: ${wanted.refused}.`];
+    `The planner would recommend “${wanted.name}”, but the library refuses these options: ${wanted.refused}.`];
   return { rows, best, reasons: best ? [...reasons, ...reasonsFor(need, best, rows)] : reasons };
 }
 
@@ -91,10 +91,10 @@ function reasonsFor({ removes, growth, window, users }, best, rows) {
   const rowOf = (wanted) => rows.find(({ options }) => options.layout === wanted || options.kind === wanted);
   return [
     [window, `The filter remembers a key for at least ${window} whole period${window === 1 ? '' : 's'}, and for less than ${window + 1}. ${users === 'machines' ? 'The periods follow the server’s clock.' : 'Your program reads a clock before it adds a key, and ends the periods that have passed.'}`],
-    [removes && kind === 'cuckoo', 'You remove keys, so use a cuckoo filter. Each add stores a copy of its key, and each remove takes one copy out. Never remove a key that you did not add, or more often than you added it.'],
+    [removes && kind === 'cuckoo', `You remove keys, so use a cuckoo ${window ? 'window' : 'filter'}. Each add stores a copy of its key, and each remove takes one copy out. Never remove a key that you did not add, or more often than you added it.`],
     [removes && window, 'Remove a key only while the filter remembers it: removing a forgotten key can take another key away.'],
     [shared && kind === 'cuckoo', 'In a cuckoo filter that processes share, a key has at most six copies. A seventh add fails.'],
-    [!removes && kind === 'cuckoo' && !window && growable, 'The filter is a cuckoo filter, which grows in small steps and keeps its rate. While it grows, it takes up to twice this memory, and sometimes more.'],
+    [!removes && kind === 'cuckoo' && !window && growable, 'A cuckoo filter grows in small steps, and keeps its rate. While it grows, it takes up to twice this memory, and sometimes more.'],
     [bloom && !growable, 'Keys stay, and you know how many come, so use a Bloom filter. Once the capacity is reached, an add of a new key fails.'],
     [bloom && growable, 'Keys stay, so use a Bloom filter. Past its capacity it opens further layers, and keeps its rate. Each layer has room for as many keys as all earlier layers together.'],
     [mayGrow && !growable, `A ${window ? 'window' : 'cuckoo filter'} that processes share does not grow, so set the capacity to the most keys that are in at one time. When the filter is full, an add of a new key fails.`],

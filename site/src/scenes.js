@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is done to the filters of "See it work".
+// What is done to the filters of "Watch a filter work".
 
 const seed = 7n; // the same pictures each time
 

@@ -41,8 +41,8 @@ function search() {
   const asked = field.value.trim();
   const results = asked ? index.search(asked, { prefix: (term) => term.length > 2, fuzzy: (term) => (term.length > 5 ? 0.15 : false), boost: { section: 3, title: 2 }, combineWith: 'AND' }) : [];
   document.getElementById('found').replaceChildren(...results.slice(0, most).map(item));
-  document.getElementById('said').textContent = !asked ? `${sections.length} sections of the documents, the manual and the references` :
-    results.length === 0 ? 'Nothing was found.' : results.length > most ? `${results.length} sections, of which these fit best` : `${results.length} section${results.length === 1 ? '' : 's'}`;
+  document.getElementById('said').textContent = !asked ? `The search covers ${sections.length} sections of the documents, the manual pages and the references.` :
+    results.length === 0 ? 'Nothing was found.' : results.length > most ? `${results.length} sections match. The list has the best ${most}.` : `${results.length} ${results.length === 1 ? 'section matches' : 'sections match'}.`;
 }
 
 document.getElementById('search').addEventListener('submit', (event) => event.preventDefault());

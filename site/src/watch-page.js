@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The page "See it work".
+// The page "Watch a filter work".
 import { at, element, shape } from './elements.js';
 import { Film, changesOf, ones, placesOf, sentencesOf } from './film.js';
 import { significant } from './numbers.js';
@@ -61,8 +61,8 @@ function tablePicture(shot, captionOf, classOf) {
 const cuckooCaption = ({ generation, depth, index, depthLimit, unevenAt, buckets }) => {
   const path = depth ? (index >> (depthLimit - depth)).toString(2).padStart(depth, '0') : '';
   const bits = path.slice(0, unevenAt) + path.slice(unevenAt + 1);
-  const keys = [depth > unevenAt && `of class ${path[unevenAt]}`, bits && `of fingerprints that begin with ${bits}`].filter(Boolean);
-  return `${generation ? `Generation ${generation + 1}, s` : 'S'}egment ${keys.join(', ') || 'of all keys'}, ${buckets.length} buckets`;
+  const keys = [depth > unevenAt && `class ${path[unevenAt]}`, bits && `fingerprints that begin with ${bits}`].filter(Boolean);
+  return `${generation ? `Generation ${generation + 1}, s` : 'S'}egment for ${keys.join(' and ') || 'all keys'}: ${buckets.length} buckets`;
 };
 
 const pictures = {
@@ -73,15 +73,15 @@ const pictures = {
 };
 
 const legends = {
-  bloom: [['used', 'set'], ['new', 'set in this step'], ['hit', 'a bit of the key, which was set'], ['miss', 'a bit of the key, which is not set']],
-  cuckoo: [['used', 'a lane in use, with the number of its key'], ['new', 'added in this step'], ['moved', 'moved by an eviction'], ['split', 'went into a half by a split'], ['asked', 'the two buckets of the key']],
-  window: [['age0', 'last added in this period'], ['age2', 'two periods ago'], ['age4', 'four periods ago: the last time'], ['forgotten', 'forgotten: its lane may be taken'], ['new', 'added in this step'], ['asked', 'the two buckets of the key']],
+  bloom: [['used', 'set'], ['new', 'set in this step'], ['hit', 'bit of the key, set before this step'], ['miss', 'bit of the key, not set']],
+  cuckoo: [['used', 'lane in use, with the number of its key'], ['new', 'added in this step'], ['moved', 'moved by an eviction'], ['split', 'moved by a split'], ['asked', 'the two buckets of the key of this step']],
+  window: [['age0', 'last added in this period'], ['age2', 'two periods ago'], ['age4', 'four periods ago: forgotten when this period ends'], ['forgotten', 'forgotten: the lane is free'], ['new', 'added in this step'], ['asked', 'the two buckets of the key of this step']],
 };
 
 const explanations = {
-  bloom: `<h2>What you see</h2><p>A key sets a few bits, all in one line of eight words. A look-up asks for these bits: if one is not set, the key was never added. When as many keys are in as the layer was made for, the next add opens another one, and look-ups ask both. More in <a href="docs/internals/bloom.html">Bloom filters</a>.</p>`,
-  cuckoo: `<h2>What you see</h2><p>A key has two buckets, one in the upper row and one in the lower one, and leaves a few bits of its hash in a lane of one of them. When both are full, an entry there moves to its own other bucket: that is an eviction. When a segment is full, it splits into two; the keys themselves are not needed for that. More in <a href="docs/internals/cuckoo.html">cuckoo filters</a> and <a href="docs/internals/growth.html">how they grow</a>.</p>`,
-  window: `<h2>What you see</h2><p>Each entry has the stamp of the period in which its key was last added. The filter remembers four periods here: when a period ends, the oldest stamp counts no more, and its lanes are free. Nothing is copied for that. More in <a href="docs/use/window.html">sliding windows</a>.</p>`,
+  bloom: `<h2>What you see</h2><p>Each key sets a few bits, all in one line of eight words. A look-up reads these bits: if one of them is not set, the key was never added. When a layer has reached its capacity, the next add opens another layer, and look-ups search both. Read more about <a href="docs/internals/bloom.html">Bloom filters</a>.</p>`,
+  cuckoo: `<h2>What you see</h2><p>Each key has two buckets, one in the upper row and one in the lower row. An add stores a few bits of the key’s hash, the fingerprint, in a lane of one of these buckets. If both are full, an entry in them moves to its own other bucket: this is an eviction. When a segment is full, it splits into two. The split does not need the keys themselves. Read more about <a href="docs/internals/cuckoo.html">cuckoo filters</a> and <a href="docs/internals/growth.html">how they grow</a>.</p>`,
+  window: `<h2>What you see</h2><p>Each entry has a stamp, which says in which period its key was last added. This filter remembers keys for four periods. When a period ends, entries with the oldest stamp no longer count, and their lanes are free. The filter copies nothing for this. Read more about <a href="docs/use/window.html">sliding windows</a>.</p>`,
 };
 
 // ---- a step ----
@@ -90,9 +90,9 @@ function figuresOf(name, { view, stats }) {
   const places = placesOf(view);
   const common = [['Keys', String(name === 'window' ? [...places.values()].length : stats.count)], ['Bytes when saved', view.bytes.toLocaleString('en')]];
   if (name === 'bloom')
-    return [...common, ['Layers', view.layers.length], ['Bits set', `${significant(100 * stats.bitsSet / stats.bits, 3)} %`], ['Rate now', significant(stats.fppEstimate, 2)]];
+    return [...common, ['Layers', view.layers.length], ['Bits set', `${significant(100 * stats.bitsSet / stats.bits, 3)} %`], ['False-positive rate now', significant(stats.fppEstimate, 2)]];
   if (name === 'cuckoo')
-    return [...common, ['Segments', stats.segments], ['Evictions so far', stats.evictions], ['Lanes in use', `${significant(100 * stats.occupancy, 3)} %`], ['Rate now', significant(stats.fppEstimate, 2)]];
+    return [...common, ['Segments', stats.segments], ['Evictions so far', stats.evictions], ['Lanes in use', `${significant(100 * stats.occupancy, 3)} %`], ['False-positive rate now', significant(stats.fppEstimate, 2)]];
   return [...common, ['Period', view.period], ['Layers', view.segments.length]];
 }
 

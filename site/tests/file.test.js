@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The page "Open a file": its answers are those of the library, and of a large file it reads slices only.
+// The page "Open a saved filter": its answers are those of the library, and of a large file it reads slices only.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -71,7 +71,7 @@ test('what is no filter', { skip: missing }, () => withChromium(async (newPage) 
   const damaged = Buffer.from(bytes);
   damaged[100] ^= 1; // a figure, which nothing but the sum covers
   const counted = readFileSync(join(folder, '../saved/1/counted.tamis'));
-  for (const [buffer, says] of [[counted, /cuckoo filter that processes share/], [Buffer.from('no filter'), /too short/], [Buffer.alloc(600), /no saved filter/], [bytes.subarray(0, 4000), /damaged/], [damaged, /damaged/]]) {
+  for (const [buffer, says] of [[counted, /cuckoo filter that processes share/], [Buffer.from('no filter'), /too short/], [Buffer.alloc(600), /not a saved filter/], [bytes.subarray(0, 4000), /damaged/], [damaged, /damaged/]]) {
     await page.setInputFiles('#file', { name: 'x.tamis', mimeType: 'application/octet-stream', buffer });
     await page.locator('#problem', { hasText: says }).waitFor();
     assert.equal(await page.isVisible('#opened'), false);
@@ -81,7 +81,7 @@ test('what is no filter', { skip: missing }, () => withChromium(async (newPage) 
   await page.setInputFiles('#file', { name: 'x.tamis', mimeType: 'application/octet-stream', buffer: damaged });
   await page.waitForSelector('#opened:not([hidden])');
   await page.click('#check');
-  await page.locator('#checked', { hasText: /refuses it/ }).waitFor();
+  await page.locator('#checked', { hasText: /refuses the file/ }).waitFor();
 }));
 
 test('of a large file, slices', { skip: missing || (command ? false : 'TAMIS_COMMAND names no program') }, () => withChromium(async (newPage) => {
@@ -131,6 +131,6 @@ test('by the keyboard', { skip: missing }, () => withChromium(async (newPage) =>
     await page.keyboard.press('Enter');
     await page.locator('#asking', { hasText: '4 answers' }).waitFor();
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false, kind);
-    assert.match(await page.textContent('#answers'), /key 19999.*in, or a false positive/);
+    assert.match(await page.textContent('#answers'), /key 19999.*present, or a false positive/);
   }
 }));

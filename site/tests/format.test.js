@@ -108,7 +108,7 @@ test('a look-up reads the words of its key', async () => {
 });
 
 test('a cuckoo filter that processes share, or a copy of one, is called by its name', async () => {
-  for (const [file, says] of [['saved/shared/1', /is a cuckoo filter that processes share, for 100 keys/], ['saved/1', /is a copy of a cuckoo filter that processes share/]])
+  for (const [file, says] of [['saved/shared/1', /is a cuckoo filter that processes share, with a capacity of 100 keys/], ['saved/1', /is a copy of a cuckoo filter that processes share/]])
     await assert.rejects(SavedFilter.open(sourceOfBytes(readFileSync(new URL(`compat/${file}/counted.tamis`, tests)))), { constructor: NotAFilter, message: says });
 });
 

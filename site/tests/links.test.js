@@ -42,6 +42,10 @@ test('links', { skip: missing }, () => {
   assert.ok(pages.size > 80, `${pages.size} pages`);
 });
 
+test('the front page says what tamis is, and then shows the tools', { skip: missing }, () => {
+  assert.match(readFileSync(join(site, 'index.html'), 'utf8'), /<\/h1>\s*<p>(?:(?!<h2).)*have I seen this key.*?<\/p>\s*<section class="tools"/s);
+});
+
 test('each page has a name, one heading and places of one name', { skip: missing }, () => {
   const wrong = [];
   for (const path of filesOf('.html')) {

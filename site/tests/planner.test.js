@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The page "Which filter, what size?": it says what `tamis size` says, to the byte, for a process that may use one
+// The page "Choose a filter": it says what `tamis size` says, to the byte, for a process that may use one
 // core; and its code is code.
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
@@ -21,14 +21,14 @@ let state = 7;
 const random = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
 const choice = (...values) => values[Math.floor(random() * values.length)];
 
-const layouts = { 'Bloom, blocked': 'blocked', 'Bloom, classic': 'classic', 'Bloom, word': 'word' };
+const layouts = { 'Blocked Bloom filter': 'blocked', 'Classic Bloom filter': 'classic', 'Word Bloom filter': 'word' };
 
 /** What is filled in, and the row that is asked about. */
 function anyNeed() {
   const window = random() < 0.3 ? 1 + Math.floor(random() * 64) : 0;
-  const row = window ? choice('Bloom, with a window', 'Cuckoo, with a window') : choice(...Object.keys(layouts), 'Cuckoo', 'Counting Bloom');
+  const row = window ? choice('Bloom window', 'Cuckoo window') : choice(...Object.keys(layouts), 'Cuckoo filter', 'Counting Bloom filter');
   // The command makes no Bloom filter that does not grow.
-  const canBeFixed = window || row === 'Cuckoo';
+  const canBeFixed = window || row === 'Cuckoo filter';
   return {
     row, window, growth: canBeFixed ? choice('fixed', 'some', 'unknown') : choice('some', 'unknown'), users: choice('threads', 'processes'),
     keys: String(Math.ceil(10 ** (random() * 11))), rate: (10 ** (-0.1 - 9 * random())).toPrecision(3),
@@ -38,9 +38,9 @@ function anyNeed() {
 /** The arguments of `tamis size`, written independently of the page. */
 function argumentsOf({ row, window, growth, users, keys, rate }) {
   const size = [`--capacity=${keys}`, `--fpp=${rate}`];
-  if (users === 'processes' && row === 'Cuckoo')
+  if (users === 'processes' && row === 'Cuckoo filter')
     return [...size, '--window=4', '--fixed']; // docs/use/shared.md, "Removes and counts"
-  const kind = row.startsWith('Bloom') ? 'bloom' : row.startsWith('Counting') ? 'counting' : 'cuckoo';
+  const kind = row.startsWith('Counting') ? 'counting' : row.startsWith('Cuckoo') ? 'cuckoo' : 'bloom';
   return [...size, `--kind=${kind}`, ...(layouts[row] ? [`--layout=${layouts[row]}`] : []),
     ...(window ? [`--window=${window}`] : []), ...((growth === 'fixed' || users === 'processes') && (window || kind === 'cuckoo') ? ['--fixed'] : [])];
 }
@@ -83,19 +83,19 @@ test('the page and the command say the same', { skip: missing || (command ? fals
 // ---- the advice, and the code ----
 
 const needs = [
-  { expect: 'Bloom, blocked, of a fixed size', growth: 'fixed' },
-  { expect: 'Bloom, blocked, growing', growth: 'some' },
-  { expect: 'Cuckoo, growing', growth: 'unknown' },
-  { expect: 'Cuckoo, of a fixed size', growth: 'fixed', removes: true },
-  { expect: 'Bloom, with a window, growing', growth: 'some', window: 6, renews: true },
-  { expect: 'Cuckoo, with a window, of a fixed size', growth: 'fixed', window: 6, removes: true },
-  { expect: 'Bloom, blocked, growing', growth: 'some', users: 'processes' },
-  { expect: 'Bloom, with a window, of a fixed size', growth: 'unknown', window: 3, users: 'processes' },
-  { expect: 'Cuckoo, of a fixed size', growth: 'fixed', removes: true, users: 'processes' },
-  { expect: 'Cuckoo, of a fixed size', growth: 'some', removes: true, users: 'processes' },
-  { expect: 'Bloom, classic, growing', growth: 'some', users: 'machines' },
-  { expect: 'Bloom, word, growing (your choice)', growth: 'some', row: 'Bloom, word' },
-  { expect: 'Counting Bloom, growing (your choice)', growth: 'some', row: 'Counting Bloom', removes: true },
+  { expect: 'Blocked Bloom filter, of fixed size', growth: 'fixed' },
+  { expect: 'Blocked Bloom filter, growing', growth: 'some' },
+  { expect: 'Cuckoo filter, growing', growth: 'unknown' },
+  { expect: 'Cuckoo filter, of fixed size', growth: 'fixed', removes: true },
+  { expect: 'Bloom window, growing', growth: 'some', window: 6, renews: true },
+  { expect: 'Cuckoo window, of fixed size', growth: 'fixed', window: 6, removes: true },
+  { expect: 'Blocked Bloom filter, growing', growth: 'some', users: 'processes' },
+  { expect: 'Bloom window, of fixed size', growth: 'unknown', window: 3, users: 'processes' },
+  { expect: 'Cuckoo filter, of fixed size', growth: 'fixed', removes: true, users: 'processes' },
+  { expect: 'Cuckoo filter, of fixed size', growth: 'some', removes: true, users: 'processes' },
+  { expect: 'Classic Bloom filter, growing', growth: 'some', users: 'machines' },
+  { expect: 'Word Bloom filter, growing (your choice)', growth: 'some', row: 'Word Bloom filter' },
+  { expect: 'Counting Bloom filter, growing (your choice)', growth: 'some', row: 'Counting Bloom filter', removes: true },
 ];
 
 /** Runs on the page: what it says to a need. */
@@ -158,7 +158,7 @@ test('advice and code', { skip: missing || (command ? false : 'TAMIS_COMMAND nam
       const says = execFileSync('taskset', ['-c', '0', 'sh', '-ec', lines.join('\n').replaceAll(/^tamis /gm, '"$0" ').replace('seen.shared', `${i}.shared`), command], { cwd: folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
       if (!texts.Command.startsWith('#'))
         assert.equal(Number(/^bytes +(\d+)/m.exec(says)[1]), bytes, texts.Command);
-      assert.match(texts.Redis, need.row === 'Counting Bloom' ? /^#/ : /^(#.*\n)*(BF\.RESERVE seen 0\.001 20000|CF\.RESERVE seen 20000( EXPANSION 0)? ERROR 0\.001)( NONSCALING)?( WINDOW \d+ EVERY 60000( RENEWS)?)?\n/);
+      assert.match(texts.Redis, need.row === 'Counting Bloom filter' ? /^#/ : /^(#.*\n)*(BF\.RESERVE seen 0\.001 20000|CF\.RESERVE seen 20000( EXPANSION 0)? ERROR 0\.001)( NONSCALING)?( WINDOW \d+ EVERY 60000( RENEWS)?)?\n/);
     }
     const sources = (ending) => needs.map((_, i) => join(folder, `${i}.${ending}`));
     const strict = ['-fsyntax-only', '-Wall', '-Wextra', '-Wno-unused-parameter', '-Werror', `-I${tree}include`];
@@ -171,8 +171,8 @@ test('advice and code', { skip: missing || (command ? false : 'TAMIS_COMMAND nam
   }
 }));
 
-const none = 'No filter does all of this';
-const isBloom = (need, kind) => /^Bloom, [bc]/.test(kind);
+const none = 'No filter meets these needs';
+const isBloom = (need, kind) => /^(Blocked|Classic) Bloom/.test(kind);
 const isCuckoo = (need, kind) => kind.startsWith('Cuckoo');
 
 /** What the page says of a need, and when, by docs/use/choosing.md, shared.md, window.md and redis.md; `kind` is its answer. */
@@ -182,12 +182,12 @@ const facts = [
   [/The periods follow the server’s clock\.$/, ({ window, users }, kind) => kind !== none && window > 0 && users === 'machines'],
   [/Your program reads a clock before it adds a key, and ends the periods that have passed\.$/, ({ window, users }, kind) => kind !== none && window > 0 && users !== 'machines'],
   [/^Processes cannot share a window that removes keys\./, ({ window, users, removes }) => window > 0 && users === 'processes' && removes],
-  [/^The filter “.*” is impossible: fpp is 1e-09; a .* needs at least .*, and below 1\.$/, ({ growth, users, removes, window, rate }) => rate === '1e-9' && (window ? !removes || users !== 'processes' :
+  [/^The planner would recommend “.*”, but the library refuses these options: fpp is 1e-09; a .* needs at least .*, and below 1\.$/, ({ growth, users, removes, window, rate }) => rate === '1e-9' && (window ? !removes || users !== 'processes' :
     removes ? growth !== 'fixed' || users === 'processes' : growth === 'unknown' && users !== 'processes')],
-  [/^You remove keys, so use a cuckoo filter\. .* or more often than you added it\.$/, (need, kind) => need.removes && isCuckoo(need, kind)],
+  [/^You remove keys, so use a cuckoo (filter|window)\. .* or more often than you added it\.$/, (need, kind) => need.removes && isCuckoo(need, kind)],
   [/^Remove a key only while the filter remembers it: /, ({ removes, window }, kind) => kind !== none && removes && window > 0],
   [/^In a cuckoo filter that processes share, a key has at most six copies\./, (need, kind) => need.users === 'processes' && isCuckoo(need, kind)],
-  [/^The filter is a cuckoo filter, which grows in small steps/, (need, kind) => !need.removes && kind === 'Cuckoo, growing'],
+  [/^A cuckoo filter grows in small steps/, (need, kind) => !need.removes && kind === 'Cuckoo filter, growing'],
   [/^Keys stay, and you know how many come, so use a Bloom filter\. /, (need, kind) => isBloom(need, kind) && need.growth === 'fixed'],
   [/^Keys stay, so use a Bloom filter\. Past its capacity it opens further layers, /, (need, kind) => isBloom(need, kind) && need.growth !== 'fixed'],
   [/^A window that processes share does not grow, /, ({ window, users, growth }, kind) => kind !== none && users === 'processes' && growth !== 'fixed' && window > 0],
@@ -196,21 +196,21 @@ const facts = [
   [/^The processes share the filter in one file\. /, ({ users }, kind) => users === 'processes' && kind !== none],
   [/ share the filter in Redis or Valkey, /, ({ users }, kind) => users === 'machines' && kind !== none],
   [/^The Bloom filters of this module have the classic layout\.$/, (need, kind) => need.users === 'machines' && isBloom(need, kind)],
-  [/^If many threads add keys, the word layout is faster, /, ({ users, rate }, kind) => users === 'threads' && kind.startsWith('Bloom, blocked') && rate === '0.01'],
+  [/^If many threads add keys, the word layout is faster, /, ({ users, rate }, kind) => users === 'threads' && kind.startsWith('Blocked') && rate === '0.01'],
   [/^At this rate, a cuckoo filter takes less memory\.$/, (need, kind) => isBloom(need, kind) && need.growth === 'fixed' && need.rate === '1e-9' && need.users !== 'processes'],
 ];
 
 /** Why a filter of the table does not do what is needed, by the same documents. */
 function notFor({ growth, users, removes }, row) {
-  if (removes && row.startsWith('Bloom'))
+  if (removes && /^(Blocked|Classic|Word|Bloom)/.test(row))
     return 'it cannot remove keys';
-  if (users === 'processes' && (row === 'Counting Bloom' || row === 'Cuckoo, with a window'))
+  if (users === 'processes' && (row === 'Counting Bloom filter' || row === 'Cuckoo window'))
     return 'processes cannot share it';
-  if (users === 'machines' && /blocked|word|Counting/.test(row))
-    return `the module for Redis has no such ${row.startsWith('Bloom') ? 'layout' : 'filter'}`;
-  if (growth !== 'fixed' && row === 'Counting Bloom')
+  if (users === 'machines' && /^(Blocked|Word|Counting)/.test(row))
+    return `the module for Redis has no such ${row.startsWith('Counting') ? 'filter' : 'layout'}`;
+  if (growth !== 'fixed' && row === 'Counting Bloom filter')
     return 'its rate rises when more keys come';
-  return growth !== 'fixed' && users === 'processes' && !removes && row === 'Cuckoo' ? 'it cannot grow if processes share it' : '';
+  return growth !== 'fixed' && users === 'processes' && !removes && row === 'Cuckoo filter' ? 'it cannot grow if processes share it' : '';
 }
 
 const product = (...lists) => lists.reduce((all, list) => all.flatMap((one) => list.map((value) => [...one, value])), [[]]);
@@ -234,11 +234,11 @@ test('each sentence of the page is true', { skip: missing }, () => withChromium(
     for (const reason of reasons)
       assert.ok(facts.some(([says]) => says.test(reason)), `${where}: ${reason}`);
     for (const [row, note] of Object.entries(notes))
-      assert.equal(note.replace(/^advised|^fpp is .* and below 1(; )?/, ''), notFor(need, row), `${where}: ${row}`);
+      assert.equal(note.replace(/^recommended|^fpp is .* and below 1(; )?/, ''), notFor(need, row), `${where}: ${row}`);
     // The code shares, removes, expires and grows as the answer says.
     if (kind === none)
       return assert.deepEqual(texts, {});
-    const says = { users: need.users === 'processes', removes: need.removes, window: need.window > 0, fixed: kind.endsWith('of a fixed size') };
+    const says = { users: need.users === 'processes', removes: need.removes, window: need.window > 0, fixed: kind.endsWith('of fixed size') };
     const code = { users: /open_shared|tamis\.shared|Filter\.shared/, removes: /remove\(|discard\(/, window: /advance_?to/i, fixed: /growable\W*false/i };
     for (const language of ['C', 'C++', 'Python', 'JavaScript']) {
       for (const what of Object.keys(says))

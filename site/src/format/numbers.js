@@ -8,7 +8,7 @@ export class NotAFilter extends Error {}
 
 export function need(condition, what) {
   if (!condition)
-    throw new NotAFilter(`the file is damaged: ${what}`);
+    throw new NotAFilter(`the file is damaged (${what})`);
 }
 
 export const padded = (size, unit) => Math.ceil(size / unit) * unit;

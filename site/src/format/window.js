@@ -84,7 +84,7 @@ class WindowLayer {
 export class Window {
   static async open(container, { geometry, kind, features }) {
     if (features & LIVE)
-      throw new NotAFilter('this is a window that processes share, whose entries move: save it by tamis_save_file, and open that file');
+      throw new NotAFilter('this is a window that processes share, and its entries may move while this page reads them. Save the window with tamis_save_file, and open the saved file.');
     const window = new Window();
     window.periods = geometry(0);
     window.renews = geometry(1) === 1;
