@@ -46,8 +46,7 @@ static uint64_t count_in_bucket(const struct bucket_pair *pair, uint64_t bucket,
   uint64_t value = word_load(&segment_words(g, pair->segment)[bucket]);
   uint64_t set = bucket_match(&g->shape, value, pair->entry), copies = lanes_count(set);
   for (; duplicates && set; set &= set - 1)
-    copies +=
-        tamis__segment_copies(pair->segment, (struct lane){bucket, lanes_first(&g->shape, set)});
+    copies += segment_copies(pair->segment, (struct lane){bucket, lanes_first(&g->shape, set)});
   return copies;
 }
 

@@ -147,7 +147,7 @@ static int put_in_child(void *to, struct lane from, uint64_t entry)
       u->g, cuckoo_fingerprint(u->g, entry, u->parent->prefix, u->parent->depth))];
   return insert_private(u->c, u->after, child, from.bucket,
                         change_width(entry, u->g->shape.width, u->after->shape.width),
-                        tamis__segment_copies(u->parent, from));
+                        segment_copies(u->parent, from));
 }
 
 static int fill_uneven_split(struct cuckoo *c, const struct generation *generation,
@@ -185,8 +185,7 @@ static int put_in_parent(void *to, struct lane from, uint64_t entry)
   entry = j->parent->depth == j->g->uneven_at
               ? change_width(entry, j->of_child->shape.width, j->g->shape.width)
               : bucket_rejuvenate(&j->g->shape, entry, j->bit);
-  return insert_private(j->c, j->g, j->parent, from.bucket, entry,
-                        tamis__segment_copies(j->child, from));
+  return insert_private(j->c, j->g, j->parent, from.bucket, entry, segment_copies(j->child, from));
 }
 
 bool tamis__fill_joined(struct cuckoo *c, const struct generation *generation,

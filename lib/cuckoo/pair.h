@@ -53,7 +53,6 @@ struct best_match {
   unsigned age;        /* in one segment, younger entries know more bits */
   uint64_t bucket;
   unsigned lane;
-  uint64_t entry;
 };
 
 /* Finds the best match among entries of at least this age.  `g` is the geometry of the pair's
@@ -80,7 +79,6 @@ FORCE_INLINE struct best_match match_pair_of_age(const struct bucket_pair *pair,
     best.age = age;
     best.bucket = pair->lower ^ ((pair->lower ^ pair->upper) & up);
     best.lane = lane;
-    best.entry = entry;
   }
   if (best.matches)
     best.known_bits = 1 + cuckoo_known_bits(g, pair->segment->depth, best.age);

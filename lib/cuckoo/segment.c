@@ -219,7 +219,7 @@ static int add_copies(struct cuckoo *c, const struct cuckoo_geometry *g, struct 
 {
   struct request request = {.c = c};
   enum reader_pause pause = tamis__reader_pause(inside);
-  bool added = set(g, segment, lane, tamis__segment_copies(segment, lane) + n, &request);
+  bool added = set(g, segment, lane, segment_copies(segment, lane) + n, &request);
   tamis__reader_resume(pause);
   return added ? TAMIS_OK : request.result;
 }
@@ -240,7 +240,7 @@ int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
 static int remove_copy(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
                        struct lane lane)
 {
-  uint64_t count = tamis__segment_copies(segment, lane);
+  uint64_t count = segment_copies(segment, lane);
   if (!count)
     return TAMIS_ABSENT;
   struct request request = {.c = c};
@@ -271,7 +271,7 @@ int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g
   struct request request = {.c = c};
   enum reader_pause pause = tamis__reader_pause(inside && c->growable);
   lock_take(&segment->duplicates_lock);
-  uint64_t sum = tamis__segment_copies(segment, from) + tamis__segment_copies(segment, to) + more;
+  uint64_t sum = segment_copies(segment, from) + segment_copies(segment, to) + more;
   bool moved = set(g, segment, to, sum, &request);
   if (moved)
     set(g, segment, from, 0, &request); /* needs no memory */
@@ -287,11 +287,6 @@ uint64_t tamis__segment_counts_bytes(struct segment *segment)
   uint64_t bytes = d ? tamis__counts_copy_bytes(d) : 0;
   lock_release(&segment->duplicates_lock);
   return bytes;
-}
-
-uint64_t tamis__segment_copies(const struct segment *segment, struct lane lane)
-{
-  return plane_get(&segment->duplicates, lane.bucket, lane.lane);
 }
 
 int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,

@@ -96,7 +96,10 @@ int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g
 uint64_t tamis__segment_counts_bytes(struct segment *segment);
 
 /* Returns the count of copies of a lane. */
-uint64_t tamis__segment_copies(const struct segment *segment, struct lane lane);
+static inline uint64_t segment_copies(const struct segment *segment, struct lane lane)
+{
+  return plane_get(&segment->duplicates, lane.bucket, lane.lane);
+}
 
 /* Copies the counts of `from` to the unpublished segment `to`, for the lanes in which `to` has
  * entries.  The caller holds all stripes of `from`. */

@@ -229,6 +229,7 @@ struct union_of {
   struct cuckoo *into;
   /* The entries that each generation has received. */
   struct survey come[CUCKOO_MAX_GENERATIONS];
+  bool has_come; /* an entry has */
 };
 
 /* Opens a generation for an entry for which the present generations have no room. */
@@ -253,6 +254,7 @@ static int unite_entry(struct union_of *u, unsigned number, const struct incomin
     for (unsigned j = n; j-- > 0 && result == TAMIS_EFULL;)
       if (place_in(cuckoo_generation(u->into, j), e, &place))
         result = add_entry(u->into, &place, e, &u->come[j]);
+    u->has_come |= result == TAMIS_OK;
     if (result == TAMIS_EFULL && cuckoo_generations(u->into) == n)
       result = open_for(u, n, number, e);
     else if (result != TAMIS_EFULL)
@@ -328,14 +330,6 @@ static int unite_pieces(struct union_of *u, struct cuckoo_snapshot *s)
   return TAMIS_OK;
 }
 
-static bool have_come(const struct union_of *u)
-{
-  double entries = 0;
-  for (unsigned j = 0; j < CUCKOO_MAX_GENERATIONS; j++)
-    entries += u->come[j].entries;
-  return entries > 0;
-}
-
 /* Announces the union in growth->unions, because entries of a later generation fill the pairs of a
  * generation that has fewer pairs one after the other.  After an error, the announcement stays if
  * entries have been added.  (Relaxed: see is_skewed().) */
@@ -345,7 +339,7 @@ static int unite_snapshot(struct union_of *u, struct cuckoo_snapshot *s)
   if (growth)
     atomic_fetch_add_explicit(&growth->unions, 1, memory_order_relaxed);
   int result = unite_pieces(u, s);
-  if (growth && (result == TAMIS_OK || !have_come(u)))
+  if (growth && (result == TAMIS_OK || !u->has_come))
     atomic_fetch_sub_explicit(&growth->unions, 1, memory_order_relaxed);
   return result;
 }

@@ -135,7 +135,7 @@ static void copies_are_carried_along(void **state)
       uint64_t found = 0;
       for (unsigned i = 0; i <= moves; i++)
         for (unsigned lane = 0; lane < 2; lane++) {
-          uint64_t count = tamis__segment_copies(b.segment, (struct lane){link_of(&b, i), lane});
+          uint64_t count = segment_copies(b.segment, (struct lane){link_of(&b, i), lane});
           bool in_use = lane_get(&b.g.shape, word_load(word_of(&b, link_of(&b, i))), lane);
           assert_true(count == 0 || in_use);
           assert_true(count == 0 || count == (refused ? i + 1 : i));
@@ -228,7 +228,7 @@ static void equal_entries_of_a_pair_become_one(void **state)
   assert_int_equal(counted(&x, ENTRIES), 1);
   assert_int_equal(counted(&x, DUPLICATES), 7);
   assert_int_equal(segment_used(&x.b.g, x.b.segment), 1);
-  assert_int_equal(tamis__segment_copies(x.b.segment, (struct lane){x.pair.lower, 0}), 7);
+  assert_int_equal(segment_copies(x.b.segment, (struct lane){x.pair.lower, 0}), 7);
   assert_true(segment_counts_copies(x.b.segment));
   end_full_pair(&x);
 }

@@ -72,7 +72,7 @@ static void validate_notices_whatever_is_broken(void **state)
   assert_broken(f, "duplicate counts are not whole");
   d->live--;
   struct lane counted = {0, 0}, empty = {0, 0};
-  while (!tamis__segment_copies(segment, counted))
+  while (!segment_copies(segment, counted))
     counted = counted.lane + 1 < d->lanes ? (struct lane){counted.bucket, counted.lane + 1}
                                           : (struct lane){counted.bucket + 1, 0};
   while (lane_get(&g->shape, word_load(&words[empty.bucket]), empty.lane))
