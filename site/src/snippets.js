@@ -8,22 +8,23 @@ const lines = (...all) => all.filter((line) => line !== null).join('\n');
 /** How much room a filter that processes share gets for growth: a power of two above eight times its bytes. */
 const roomFor = (bytes) => 2 ** Math.ceil(Math.log2(8 * bytes));
 
-const cKinds = { cuckoo: 'TAMIS_CUCKOO', counting_bloom: 'TAMIS_COUNTING_BLOOM' };
-const cLayouts = { classic: 'TAMIS_LAYOUT_CLASSIC', word: 'TAMIS_LAYOUT_WORD' };
+/** The options that are not the defaults: [name, value], besides the capacity and the rate. */
+const chosen = ({ kind, layout, window, windowRenews, growable, shared }, bytes) => Object.entries({
+  kind: kind !== 'bloom' && kind, layout: layout !== 'blocked' && layout, window, window_renews: windowRenews,
+  growable: growable ? null : 'false', max_bytes: shared && growable && roomFor(bytes),
+}).filter(([, value]) => value);
 
-function inC({ kind, layout, capacity, fpp, window, windowRenews, growable, shared }, removes, bytes) {
+const constant = (name, value) => ({ kind: `TAMIS_${value}`, layout: `TAMIS_LAYOUT_${value}` }[name]?.toUpperCase() ?? value);
+
+function inC(options, removes, bytes) {
+  const { capacity, fpp, window, shared } = options;
   return lines(
     '#include <tamis/tamis.h>',
     window ? '#include <time.h>' : null,
     '',
     'tamis_options options = TAMIS_OPTIONS_INIT;',
     `options.capacity = ${capacity}, options.fpp = ${fpp};`,
-    kind === 'bloom' ? null : `options.kind = ${cKinds[kind]};`,
-    cLayouts[layout] ? `options.layout = ${cLayouts[layout]};` : null,
-    window ? `options.window = ${window};` : null,
-    windowRenews ? 'options.window_renews = true;' : null,
-    growable ? null : 'options.growable = false;',
-    shared && growable ? `options.max_bytes = ${roomFor(bytes)}; /* choose how far it may grow */` : null,
+    ...chosen(options, bytes).map(([name, value]) => `options.${name} = ${constant(name, value)};`),
     'tamis_filter *filter;',
     shared ? 'if (tamis_open_shared(&options, "/dev/shm/seen.tamis", &filter) != TAMIS_OK)' : 'if (tamis_create(&options, &filter) != TAMIS_OK)',
     `  return 1; /* ${shared ? 'tamis_shared_check' : 'tamis_options_check'} says why */`,
@@ -33,17 +34,9 @@ function inC({ kind, layout, capacity, fpp, window, windowRenews, growable, shar
   );
 }
 
-function inCxx({ kind, layout, capacity, fpp, window, windowRenews, growable, shared }, removes, bytes) {
-  const chain = [
-    `tamis::options(${capacity})`,
-    kind === 'bloom' ? null : `.kind(${cKinds[kind]})`,
-    cLayouts[layout] ? `.layout(${cLayouts[layout]})` : null,
-    `.fpp(${fpp})`,
-    window ? `.window(${window})` : null,
-    windowRenews ? '.window_renews(true)' : null,
-    growable ? null : '.growable(false)',
-    shared && growable ? `.max_bytes(${roomFor(bytes)})` : null,
-  ].filter(Boolean).join('');
+function inCxx(options, removes, bytes) {
+  const { capacity, fpp, window, shared } = options;
+  const chain = `tamis::options(${capacity}).fpp(${fpp})${chosen(options, bytes).map(([name, value]) => `.${name}(${constant(name, value)})`).join('')}`;
   return lines(
     '#include <tamis/tamis.hpp>',
     window ? '#include <ctime>' : null,
@@ -58,21 +51,15 @@ function inCxx({ kind, layout, capacity, fpp, window, windowRenews, growable, sh
 const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, '_');
 const pythonClasses = { bloom: 'Bloom', cuckoo: 'Cuckoo', counting_bloom: 'CountingBloom' };
 
-function inPython({ kind, layout, capacity, fpp, window, windowRenews, growable, shared }, removes, bytes) {
-  const named = [
-    shared && kind !== 'bloom' ? `kind=tamis.${pythonClasses[kind]}` : null,
-    layout && layout !== 'blocked' ? `layout="${layout}"` : null,
-    window ? `window=${window}` : null,
-    windowRenews ? 'window_renews=True' : null,
-    growable ? null : 'growable=False',
-    shared && growable ? `max_bytes=${roomFor(bytes)}` : null,
-  ].filter(Boolean).map((argument) => `, ${argument}`).join('');
+function inPython(options, removes, bytes) {
+  const { kind, layout, capacity, fpp, window, shared } = options;
+  const texts = { kind: `tamis.${pythonClasses[kind]}`, layout: `"${layout}"`, window_renews: 'True', growable: 'False' };
+  const named = chosen(options, bytes).filter(([name]) => shared || name !== 'kind').map(([name, value]) => `, ${name}=${texts[name] ?? value}`).join('');
   return lines(
     window ? 'import time' : null,
     'import tamis',
     '',
-    shared ? `filter = tamis.shared("/dev/shm/seen.tamis", ${grouped(capacity)}, ${fpp}${named})` :
-      `filter = tamis.${pythonClasses[kind]}(${grouped(capacity)}, ${fpp}${named})`,
+    `filter = tamis.${shared ? 'shared("/dev/shm/seen.tamis", ' : `${pythonClasses[kind]}(`}${grouped(capacity)}, ${fpp}${named})`,
     window ? 'filter.advance_to(int(time.time() // 60))  # periods of a minute' : null,
     'if filter.add(key):',
     '    print("the key is new")',
@@ -80,21 +67,14 @@ function inPython({ kind, layout, capacity, fpp, window, windowRenews, growable,
   );
 }
 
-function inJavaScript({ kind, layout, capacity, fpp, window, windowRenews, growable, shared }, removes, bytes) {
-  const fields = [
-    `capacity: ${grouped(capacity)}`,
-    `fpp: ${fpp}`,
-    kind === 'bloom' ? null : `kind: '${kind}'`,
-    layout && layout !== 'blocked' ? `layout: '${layout}'` : null,
-    window ? `window: ${window}` : null,
-    windowRenews ? 'windowRenews: true' : null,
-    growable ? null : 'growable: false',
-    shared && growable ? `maxBytes: ${roomFor(bytes)}` : null,
-  ].filter(Boolean).join(', ');
+function inJavaScript(options, removes, bytes) {
+  const { kind, layout, capacity, fpp, window, shared } = options;
+  const texts = { kind: `'${kind}'`, layout: `'${layout}'` };
+  const named = chosen(options, bytes).map(([name, value]) => `, ${name.replace(/_(.)/, (all, letter) => letter.toUpperCase())}: ${texts[name] ?? value}`).join('');
   return lines(
     `import { Filter } from 'tamis';${shared ? ' // in Node, with the addon' : ''}`,
     '',
-    shared ? `const filter = Filter.shared('/dev/shm/seen.tamis', { ${fields} });` : `const filter = new Filter({ ${fields} });`,
+    `const filter = ${shared ? "Filter.shared('/dev/shm/seen.tamis', " : 'new Filter('}{ capacity: ${grouped(capacity)}, fpp: ${fpp}${named} });`,
     window ? 'filter.advanceTo(Math.floor(Date.now() / 60_000)); // periods of a minute' : null,
     'if (filter.add(key))',
     "  console.log('the key is new');",
