@@ -21,7 +21,8 @@
 /* ---- the table of figures ---- */
 
 enum type { GAUGE, COUNTER };
-/* The unit of a figure.  Prometheus metrics are converted to seconds and bytes. */
+/* The type of a figure, and its unit.  SMALL: unsigned in place of uint64_t.  Prometheus gets
+ * seconds in place of nanoseconds, and bytes in place of bits. */
 enum number { INTEGER, SMALL, REAL, NANOSECONDS, BITS, SMALL_BITS };
 enum who { ALL, CUCKOO_ONLY, BLOOM_ONLY };
 

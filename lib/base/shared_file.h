@@ -46,8 +46,8 @@ int tamis__shared_file_look(struct shared_file *file);
  * if another description has claimed it, or a process that may only read the file has locked it. */
 int tamis__shared_file_claim(const struct shared_file *file, uint64_t offset);
 
-/* Whether another description has claimed one of the `n` offsets from `offset` on, or any later one
- * if n is 0.  True also if the kernel does not say. */
+/* Whether another description has claimed one of the `n` offsets from `offset` on; if n is 0,
+ * `offset` or any later one.  Also true if the kernel cannot tell. */
 bool tamis__shared_file_is_claimed(const struct shared_file *file, uint64_t offset, uint64_t n);
 
 /* Waits for the lock of the file, and takes it.  The next function, or the process's end, releases
@@ -67,8 +67,9 @@ struct refused_space {
 };
 
 /* Reserves the space from `begin` to `end`, even beyond the end of the file.  Space that is already
- * reserved stays as it is.  `last`, if not NULL, remembers a refusal, which may take milliseconds.
- * The file system is asked again for as much only if more is free, or in another second. */
+ * reserved stays as it is.  A refusal by the file system may take milliseconds, so `last`, if not
+ * NULL, remembers it.  The file system is asked for as many bytes again only if more bytes are free
+ * than at the refusal, or if the clock shows another second. */
 int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, uint64_t end,
                                struct refused_space *last);
 

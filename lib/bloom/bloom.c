@@ -83,10 +83,10 @@ static double end_of_range(const tamis_options *options, double low)
 
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
-  /* Within one shape, a lower rate needs more bytes.  At the border of two shapes, and at the rate
-   * above which a first layer gets only its share, it may need fewer.  So each range of rates
-   * without such a border is tried by itself, from the lowest range up.  The first range whose
-   * highest rate fits into the bytes contains the answer. */
+  /* Within one shape, a lower rate needs more bytes.  A lower rate may need fewer bytes at the
+   * border of two shapes, and at the rate above which a first layer gets only a share of the rate.
+   * So each range of rates without such a border is tried by itself, from the lowest range up.  The
+   * first range whose highest rate fits into the bytes contains the answer. */
   const double highest = 0.99;
   tamis_options candidate = *options;
   candidate.max_bytes = bytes;

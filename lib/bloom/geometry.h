@@ -230,7 +230,7 @@ struct bloom_probes {
 
 struct bloom_probe {
   uint64_t word;     /* the index in the bit array */
-  unsigned rotation; /* the bits to rotate to the left */
+  unsigned rotation; /* by how many bits to the left */
   uint64_t mask;     /* the rotated pattern */
 };
 

@@ -327,15 +327,15 @@ static int append_layers(struct bloom *first, struct bloom *full, const struct b
   return TAMIS_OK;
 }
 
-/* Admits a thread (`own` = 1), or a union that counts as two, if at most `most` openers are then at
- * work.  Waiting threads do not count themselves, as a byte cannot count all of them.  Unlike a
- * load, a compare-and-swap always sees the current number.
+/* Admits a thread (`own` = 1), or a union (`own` = 2), if at most `most` openers are then at work.
+ * Waiting threads do not count themselves, as a byte cannot count all of them.  Unlike a load, a
+ * compare-and-swap always sees the current number.
  * ORDER openers.begin (acq_rel)
  *   pairs with     openers.end, and openers.begin of another thread
  *   makes visible  to a thread that planned a layer after `full`: that another thread has appended
  *                  one meanwhile, so the thread creates none
- *   if weakened    the thread might create its layer while the only opener of a later layer creates
- *                  that, and both together take more than max_bytes
+ *   if weakened    the thread might create a layer that is not needed any more, while another
+ *                  thread creates the next layer, and both layers exceed max_bytes
  *   checked by     compat.arm64 */
 static bool begin_opening(struct bloom *first, unsigned most, unsigned own)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-  GROWING_PAIR_BITS = SMALL(11, 3), /* 4096 buckets, all of which one split copies */
+  GROWING_PAIR_BITS = SMALL(11, 3), /* 4096 buckets: each split copies all of them */
   FIXED_PAIR_BITS = SMALL(15, 7),   /* no split copies them; loads of larger segments vary less */
   LARGEST_PAIR_BITS = 20,
   GROWING_BUCKETS_PER_STRIPE = SMALL(256, 2),
@@ -456,7 +456,8 @@ static bool is_planned_width(unsigned width)
   return false;
 }
 
-/* Whether the geometry is within the limits of plans, so that no shift amount is out of bounds. */
+/* Whether the geometry is within the limits that each plan keeps.  Otherwise a geometry from a file
+ * could make a shift amount out of bounds. */
 static bool is_possible(const struct cuckoo_geometry *g)
 {
   unsigned width = g->shape.width, stripes = g->stripe_mask + 1;

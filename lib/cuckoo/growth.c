@@ -237,8 +237,8 @@ static bool backlog_is_empty(const struct cuckoo *c)
 /* The steps that the head of this file describes.  REFUSE: no step is left. */
 enum step { CREATE, SPLIT, OPEN, FOLD, REFUSE };
 
-/* The last step for a segment that must not split: it is folded, because copies may have taken
- * lanes.  After a successful fold nothing is left to do. */
+/* The last step for a segment that must not split is a fold, because copies may have taken lanes.
+ * A segment that counts copies has been folded already. */
 static enum step last_step(const struct segment *segment)
 {
   return segment_counts_copies(segment) ? REFUSE : FOLD;

@@ -149,7 +149,7 @@ static inline uint64_t epoch_numbers(uint64_t epoch, uint64_t number)
   return (number - period) << EPOCH_PERIOD_SHIFT | (period & EPOCH_COMING);
 }
 
-/* The value of `numbers` with the same offset, while a jump of `n` periods is under way. */
+/* Returns `numbers` with the same offset, for a jump of `n` periods that is under way. */
 static inline uint64_t epoch_numbers_ahead(uint64_t epoch, uint64_t numbers, unsigned n)
 {
   return (numbers & ~(uint64_t) EPOCH_COMING) | ((epoch_period(epoch) + n) & EPOCH_COMING);

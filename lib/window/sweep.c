@@ -73,7 +73,7 @@ static void begin(const struct window *w, struct window_swept *swept)
   } while (epoch_after(&w->state->epoch) != epoch); /* a layer was opened meanwhile */
 }
 
-/* Takes each stripe at least once.  Where a stripe counts lanes in use, sweeps its blocks. */
+/* Locks each stripe at least once.  If the stripe counts lanes in use, sweeps its blocks, too. */
 void tamis__window_sweep(struct window *w, struct window_swept *swept)
 {
   begin(w, swept);
