@@ -19,7 +19,7 @@ def start(context, block):
     it has got."""
     nginx = context.nginx()
     here = re.sub(r"/(?:etc|var/lib|var/log)/nginx/", f"{nginx.folder}/", block.text)
-    whole = re.search(r"^load_module .*\nhttp \{\n(.*?)  server \{\n(.*?)^  \}\n\}$", here, re.M | re.S)
+    whole = re.search(r"^load_module .*\nevents \{\}\nhttp \{\n(.*?)  server \{\n(.*?)^  \}\n\}$", here, re.M | re.S)
     nginx.http, nginx.server = whole.groups() if whole else re.match(r"((?:tamis_filter.*\n)*)((?s:.*))", here).groups()
     backend = nginx.path("backend")
     nginx.http += (f"upstream backend {{ server unix:{backend}; }}\n"

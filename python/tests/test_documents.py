@@ -12,9 +12,9 @@ from check_documents import marked  # noqa: E402
 
 
 def readme():
-    names = {}
-    yield names
-    assert names["new"] == ["apple", "pear"]
+    printed = []
+    yield dict(print=printed.append)
+    assert printed == [["apple", "pear"]]
 
 
 def processes():
