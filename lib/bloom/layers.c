@@ -142,6 +142,9 @@ static uint64_t bytes_of_layers(const struct bloom *newest)
   return all;
 }
 
+/* With layers of four times the size, look-ups in a filter that has grown from 10^4 to 10^7 keys
+ * would be 1.6 times as fast, but the filter would take 40 bits per key on average, instead of
+ * 30. */
 int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
                              const struct bloom_geometry *before, struct bloom_geometry *out)
 {

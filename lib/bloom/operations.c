@@ -178,7 +178,10 @@ FORCE_INLINE int add_in_word(struct bloom *b, uint64_t hash, struct bloom_key ke
 /* The type of counting_add_missing() for a given shape. */
 typedef int (*missing_adder)(struct bloom *b, struct bloom_key key);
 
-/* Adds a key.  A unique add does the same as a plain one, but also returns whether it was first. */
+/* Adds a key.  A unique add does the same as a plain one, but also returns whether it was first.
+ *
+ * The key's line is not prefetched for writing.  That would make two threads 9 % faster at adds of
+ * new keys, but 2.9 times slower at adds of present keys, whose lines the cores now share. */
 FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool unique,
                      struct bloom_shape shape, missing_adder missing)
 {
