@@ -10,23 +10,20 @@
 
 #define LN2 0.69314718055994530942
 
-/* Each filter is one draw of a random experiment, and the rates of small filters differ from draw
- * to draw.  The promise must hold for the filter that the user has, and not only for the average
- * filter.  So of a thousand filters, at most one may exceed 1.1 times the promised rate. */
+/* The rates of small filters differ, and the promise must hold for the filter that the user has, not
+ * only on average.  So of a thousand filters, at most one may exceed 1.1 times the promised rate. */
 static const double tolerance = 1.1;
 
 /* The factor by which one filter of a thousand exceeds the expected rate, as a function of the
- * rate's relative deviation.  In large filters the rate has a normal distribution.  In small ones
- * the tail is longer, as a few full lines decide.  The curve was fitted to simulations
- * (docs/internals/bloom.md). */
+ * rate's relative deviation, fitted to simulations (docs/internals/bloom.md).  In small filters the
+ * tail is longer than that of a normal distribution, as a few full lines decide. */
 static double one_in_a_thousand(double deviation)
 {
   return 1 + 3.1 * deviation + 17 * deviation * deviation / (1 + deviation);
 }
 
 /* The reserve for each bit of a key, as a fraction of the rate.  The formulas assume random
- * positions, but the positions come from a short generator, which raises the rate by a few percent
- * (docs/internals/bloom.md). */
+ * positions, but a short generator makes the positions (docs/internals/bloom.md). */
 static const double generator_reserve = 0.002;
 
 /* Returns the number of ranges.  In the classic layout, the only range serves all rates. */
@@ -319,8 +316,7 @@ double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys)
 double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set)
 {
   double bits = bloom_geometry_usable_bits(g);
-  /* If all bits are set, any number of keys may have been added.  The answer is then the number of
-   * keys that leave one bit 0. */
+  /* If all bits are set, the answer is the number of keys that leave one bit 0. */
   double set = fmin((double) bits_set, bits - 1);
   return real_log1p(-set / bits) / log_miss(g);
 }
@@ -437,9 +433,9 @@ static void ask_near_answer(struct plan *plan, struct known *known, double above
 }
 
 /* The smallest number of lines that keeps the promise, to 0.01 %. The search begins at -log2(rate)
- * bits for each key, as no filter takes fewer.  A question takes as long as hundreds of adds, and
- * the add that plans a layer waits for it.  So the search first asks a few questions near the
- * answer; most steps of the bisection follow from these. */
+ * bits for each key, as no filter takes fewer.  A question takes as long as hundreds of adds, so
+ * the search first asks a few questions near the answer.  Most steps of the bisection then follow
+ * from these answers. */
 static double fewest_lines(struct plan *plan)
 {
   const struct bloom_geometry *g = &plan->geometry;
@@ -487,6 +483,15 @@ static int plan_any(tamis_layout layout, uint64_t capacity, double fpp, struct b
       (struct bloom_geometry){.shape = {.layout = layout}, .capacity = capacity, .fpp = fpp};
   choose_shape(&plan);
   double lines = fewest_lines(&plan);
+  if (fpp < plan.range->tries_next) { /* a filter never needs more bits than one of a lower rate */
+    struct plan next = plan;
+    next.geometry.fpp = nextafter(plan.range->min_fpp, 0);
+    choose_shape(&next);
+    double fewer = fewest_lines(&next);
+    if (fewer < lines)
+      plan = next, lines = fewer;
+    plan.geometry.fpp = fpp;
+  }
   if (lines >= max_lines)
     return TAMIS_EINVAL;
   uint64_t words = bloom_section_words(plan.geometry.shape, (uint64_t) lines * LINE_WORDS) *
@@ -515,9 +520,7 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
   /* Too many keys for any address space are reported first, whatever the rate is. */
   if ((double) capacity * -real_log(fpp) >= max_lines * LINE_BITS)
     return TAMIS_EINVAL;
-  if (fpp <= hash_collision_rate(capacity))
-    return TAMIS_EUNSUPPORTED;
-  if (fpp < bloom_geometry_layout_begins(layout))
+  if (fpp <= hash_collision_rate(capacity) || fpp < bloom_geometry_layout_begins(layout))
     return TAMIS_EUNSUPPORTED;
   struct bloom_geometry g;
   int result = plan_any(layout, capacity, fpp, &g);

@@ -11,33 +11,36 @@ struct shape_range {
   double min_fpp; /* the lower end of the range */
   unsigned probes, bits_per_probe, sections;
   double line_deviation; /* 0 in the word layouts, where geometry.c computes it */
+  double tries_next;     /* below this rate, the next range may need fewer bits: plan_any() */
 };
 
-/* For each range, the blocked layout takes the shape with the fewest words among those that need at
- * most 3.5 % more bits than the best one.  `line_deviation` holds at the lower end of the range:
- * the standard deviation of the rate of a section, over its mean, times the square root of the
- * number of lines (docs/internals/bloom.md says how it was simulated). */
+/* For each range, the blocked layout takes the shape with the fewest words among those of as many
+ * sections that need at most 3.5 % more bits than the best one.  `line_deviation` holds at the
+ * lower end of the range: the standard deviation of the rate of a section, over its mean, times the
+ * square root of the number of lines (docs/internals/bloom.md says how it was simulated). */
 static const struct shape_range blocked_ranges[] = {
-    {0.45, 1, 1, 1, 0.026},   {0.17, 1, 2, 1, 0.053},  {0.13, 1, 3, 1, 0.079},
-    {0.025, 2, 2, 1, 0.126},  {0.006, 2, 3, 1, 0.29},  {0.0006, 3, 3, 1, 0.76},
-    {2.5e-5, 4, 3, 1, 2.3},   {1.6e-7, 3, 3, 2, 0.82}, {6e-11, 3, 3, 3, 0.82},
-    {2.5e-14, 3, 3, 4, 0.82}, {1e-17, 3, 3, 5, 0.82},
+    {0.45, 1, 1, 1, 0.026, 0},      {0.17, 1, 2, 1, 0.053, 0},       {0.13, 1, 3, 1, 0.079, 0},
+    {0.025, 2, 2, 1, 0.126, 0},     {0.006, 2, 3, 1, 0.29, 0.0063},  {0.0006, 3, 3, 1, 0.76, 0},
+    {2.5e-5, 4, 3, 1, 2.3, 1.1e-4}, {1.6e-7, 3, 3, 2, 0.82, 3.5e-7}, {6e-11, 3, 3, 3, 0.82, 0},
+    {2.5e-14, 3, 3, 4, 0.82, 0},    {1e-17, 3, 3, 5, 0.82, 0},
 };
 
 /* The classic layout has only this shape, and as many sections as its rate needs.  `min_fpp` is the
  * rate of one section for which the deviation was simulated. */
-static const struct shape_range classic_range[] = {{0.17, 1, 2, 1, 0.053}};
+static const struct shape_range classic_range[] = {{0.17, 1, 2, 1, 0.053, 0}};
 
 /* The ranges of the counting layout, chosen and simulated like those of the blocked layout. */
 static const struct shape_range counting_ranges[] = {
-    {0.4, 1, 1, 1, 0.052}, {0.2, 1, 2, 1, 0.117}, {0.04, 2, 2, 1, 0.30}, {0.002, 3, 2, 1, 1.23},
-    {2e-4, 4, 2, 1, 3.25}, {5e-5, 5, 2, 1, 6.3},  {1e-5, 5, 2, 1, 9.3},
+    {0.4, 1, 1, 1, 0.052, 0},  {0.2, 1, 2, 1, 0.117, 0}, {0.04, 2, 2, 1, 0.30, 0},
+    {0.002, 3, 2, 1, 1.23, 0}, {2e-4, 4, 2, 1, 3.25, 0}, {5e-5, 5, 2, 1, 6.3, 0},
+    {1e-5, 5, 2, 1, 9.3, 0},
 };
 
 /* The ranges of the word layouts. */
 static const struct shape_range word_ranges[] = {
-    {0.36, 1, 1, 1, 0},   {0.14, 1, 2, 1, 0},   {0.047, 1, 3, 1, 0},  {0.0135, 1, 4, 1, 0},
-    {0.0031, 1, 5, 1, 0}, {0.0007, 1, 6, 1, 0}, {0.0001, 1, 7, 1, 0},
+    {0.36, 1, 1, 1, 0, 0},   {0.14, 1, 2, 1, 0, 0},   {0.047, 1, 3, 1, 0, 0},
+    {0.0135, 1, 4, 1, 0, 0}, {0.0031, 1, 5, 1, 0, 0}, {0.0007, 1, 6, 1, 0, 0},
+    {0.0001, 1, 7, 1, 0, 0},
 };
 
 /* How the patterns of an added key and of an absent key overlap in a word.  hits[a] is the number

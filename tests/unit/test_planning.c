@@ -98,7 +98,8 @@ static void check_ranges(tamis_kind kind, tamis_layout layout, const struct shap
     for (unsigned growable = 0; growable < 2; growable++) {
       const uint64_t capacity = BLOOM_KEYS / SCALE;
       /* (The last row of the blocked layout begins below what 64-bit hashes give so many keys.) */
-      double fpp = fmax(ranges[i].min_fpp * 1.001, 4 * hash_collision_rate(capacity));
+      const double lowest = fmax(ranges[i].min_fpp, ranges[i].tries_next);
+      double fpp = fmax(lowest * 1.001, 4 * hash_collision_rate(capacity));
       const struct bloom_shape shape = {layout, ranges[i].probes, ranges[i].bits_per_probe,
                                         ranges[i].sections};
       tamis_options o = options_of(kind, capacity, fpp, growable);

@@ -375,6 +375,21 @@ static void plan_is_the_smallest_that_keeps_the_rate(void **state)
       }
 }
 
+/* The search for the smallest plan ends within 0.01 %. */
+static void a_higher_rate_needs_no_more_bits(void **state)
+{
+  (void) state;
+  for (uint64_t capacity = 100; capacity <= 10000000; capacity *= 10) {
+    uint64_t words = UINT64_MAX;
+    for (double fpp = 1e-8; fpp < 0.5; fpp *= 1.03) {
+      const struct bloom_geometry g = plan(TAMIS_LAYOUT_BLOCKED, capacity, fpp);
+      assert_true((double) g.words <= (double) words * 1.0002);
+      assert_true(fpp / 1.1 < g.fpp && g.fpp <= fpp);
+      words = g.words;
+    }
+  }
+}
+
 /* Of a word layout: each rate that would cost more is refused. */
 static void a_word_takes_at_most_twice_what_blocked_takes(void **state)
 {
@@ -402,6 +417,7 @@ int main(void)
       cmocka_unit_test(small_filters_keep_the_rate_too),
       cmocka_unit_test(another_key_rarely_fills_the_last_gap),
       cmocka_unit_test(plan_is_the_smallest_that_keeps_the_rate),
+      cmocka_unit_test(a_higher_rate_needs_no_more_bits),
       cmocka_unit_test(a_word_takes_at_most_twice_what_blocked_takes),
   };
   return cmocka_run_group_tests_name("bloom_geometry", tests, NULL, NULL);
