@@ -97,8 +97,8 @@ typedef enum tamis_kind {
 } tamis_kind;
 
 typedef enum tamis_layout {
-  /* All bits of a key are in one 64-byte cache line, so a call makes one memory access.  Below an
-   * fpp of 6e-5 a key has two lines, and for still lower rates up to five, which are accessed at
+  /* All bits of a key are in one 64-byte cache line, so a call makes one memory access.  Below
+   * about 6e-5 a key has two lines, and for still lower rates up to five, which are accessed at
    * the same time.  This layout takes up to a fifth more bits than classic. */
   TAMIS_LAYOUT_BLOCKED = 0,
   /* A key has two bits in each of several words: fewest bits, but more memory accesses. */

@@ -483,7 +483,7 @@ static int plan_any(tamis_layout layout, uint64_t capacity, double fpp, struct b
       (struct bloom_geometry){.shape = {.layout = layout}, .capacity = capacity, .fpp = fpp};
   choose_shape(&plan);
   double lines = fewest_lines(&plan);
-  if (fpp < plan.range->tries_next) { /* a filter never needs more bits than one of a lower rate */
+  if (fpp < plan.range->tries_next) { /* a lower rate may need fewer bits */
     struct plan next = plan;
     next.geometry.fpp = nextafter(plan.range->min_fpp, 0);
     choose_shape(&next);

@@ -104,21 +104,13 @@ FORCE_INLINE bool lookup_in(const word *words, uint64_t of_section, struct bloom
   if (bloom_shape_is_word(shape))
     return word_lookup(&words[key.first], bloom_word_mask(key.hash, shape));
   struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
-  if (shape.sections == 1)
-    return lookup_section(words, &probes, shape);
-  if (shape.sections == 2) { /* no loop, as this number of sections is usually a constant */
+  /* It counts down, as clang would otherwise keep a second counter. */
+  for (unsigned left = shape.sections - 1; left; left--) {
     if (!lookup_section(words, &probes, shape))
       return false_at_exit();
     bloom_probes_next_section(of_section, &probes, shape);
-    return lookup_section(words, &probes, shape);
   }
-  unsigned left = shape.sections; /* counts down, as clang would otherwise keep a second counter */
-  while (lookup_section(words, &probes, shape)) {
-    if (!--left)
-      return true;
-    bloom_probes_next_section(of_section, &probes, shape);
-  }
-  return false_at_exit();
+  return lookup_section(words, &probes, shape);
 }
 
 FORCE_INLINE bool lookup(const struct bloom *b, struct bloom_key key, struct bloom_shape shape)
