@@ -589,7 +589,7 @@ static void finish(const struct user *user)
  * first generation with them before the union begins. */
 static void *use(void *arg)
 {
-  enum { EARLY = 2000 };
+  enum { EARLY = 2000 / SCALE };
   struct user *user = arg;
   tamis_filter *const both[] = {user->f, user->other};
   bool begun = false;
@@ -598,11 +598,11 @@ static void *use(void *arg)
     uint64_t key = user->first + i % TOUCHED, stable = i % STABLE;
     for (unsigned j = 0; j < 2; j++)
       user->good &= tamis_add_hash(both[j], key) == TAMIS_OK;
-    for (unsigned j = 0; !begun && j < 4; j++) /* four false positives are unlikely */
+    for (unsigned j = 0; !begun && j < 8; j++) /* eight false positives are unlikely */
       if (!tamis_contains_hash(user->f, STABLE - 1 - (stable + j) % (STABLE - EARLY)))
         break;
       else
-        begun = j == 3;
+        begun = j == 7;
     if (user->won && (begun || i < EARLY) && tamis_add_unique_hash(user->f, stable) == TAMIS_OK)
       __atomic_fetch_add(&user->won[stable], 1, __ATOMIC_RELAXED);
     for (unsigned j = 0; j < 2; j++) {
@@ -641,6 +641,7 @@ static void use_both(const struct form *form, const tamis_options *o, uint64_t m
   memset(won, 0, sizeof won);
   _Atomic bool stop = false;
   add_keys(from, UINT64_C(1) << 40, (UINT64_C(1) << 40) + room, 1);
+  assert_int_equal(stats_of(from).generations > 1, room > 0);
   add_keys(from, 0, STABLE, 1);
   remove_keys(from, UINT64_C(1) << 40, (UINT64_C(1) << 40) + room, 1);
   struct user users[THREADS];
@@ -681,8 +682,8 @@ static void both_may_be_in_use(void **state)
         continue;
       }
       use_both(form, &o, 10000 / SCALE * i, 0, i % 2);
-      o.capacity = 400 / SCALE, o.fpp = 0.03; /* two generations */
-      use_both(form, &o, 1000 * i, STABLE, i % 2);
+      o.capacity = 200 / SCALE, o.fpp = 0.1;
+      use_both(form, &o, 1000 / SCALE * i, STABLE, i % 2);
     }
 }
 
