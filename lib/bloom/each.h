@@ -50,12 +50,13 @@ FORCE_INLINE struct common common_of(uint64_t mixed, struct bloom_shape shape)
   return c;
 }
 
+/* Returns whether a key has its bits in the words of its probes from `begin` to before `end`. */
 FORCE_INLINE bool common_matches(const word *words, uint64_t first, const struct common *c,
-                                 unsigned probes, tamis_layout layout)
+                                 unsigned begin, unsigned end, tamis_layout layout)
 {
   uint64_t in = UINT64_MAX;
   UNROLL
-  for (unsigned i = 0; i < probes; i++)
+  for (unsigned i = begin; i < end; i++)
     in &= bloom_positions_set(word_load(&words[first ^ c->offset[i]]), layout) | c->others[i];
   return !~in;
 }
@@ -87,7 +88,7 @@ FORCE_INLINE bool bloom_contains_alike(const tamis_filter *const *filters,
     const struct bloom *b = const_bloom_of(filters[i]);
     if (operations_of(&b->head)->contains != contains)
       return false;
-    found[i] = common_matches(b->words, places[i], &c, shape.probes, shape.layout);
+    found[i] = common_matches(b->words, places[i], &c, 0, shape.probes, shape.layout);
   }
   return true;
 }

@@ -132,26 +132,28 @@ FORCE_INLINE bool lookup_in_row(const struct bloom_row *row, uint64_t mixed,
 enum { COMMON_BITS = 3 };
 #define COMMON_SHAPE ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, 4, COMMON_BITS, 1})
 
-/* Searches the next rows that have so many probes, and moves *row past them.  Returns whether one
- * of them has the key. */
-FORCE_INLINE bool find_common(const struct bloom_row **row, const struct bloom_row *end,
-                              const struct common *c, unsigned probes)
+/* Returns whether a layer has a key's bits in the words of the probes from `begin` to before `end`. */
+FORCE_INLINE bool row_matches(const struct bloom_row *row, const struct common *c, unsigned begin,
+                              unsigned end)
 {
-  for (; *row < end && (*row)->probes == probes; ++*row) {
-    const word *words = (*row)->words;
-    const uint64_t first = bloom_first_word((*row)->section_words, c->mixed);
-    if (common_matches(words, first, c, probes, TAMIS_LAYOUT_BLOCKED))
-      return true;
-  }
-  return false;
+  return common_matches(row->words, bloom_first_word(row->section_words, c->mixed), c, begin, end,
+                        TAMIS_LAYOUT_BLOCKED);
 }
 
-static bool find_in_common(const struct bloom_row *rows, unsigned n, uint64_t mixed)
+/* Searches layers, the newest and those with the most probes first.  Of the absent keys one in
+ * sixty has its bits in the first two words, so most searches of a layer end there. */
+static bool find_in_common(const struct bloom_row *row, unsigned n, uint64_t mixed)
 {
   const struct common c = common_of(mixed, COMMON_SHAPE);
-  const struct bloom_row *end = rows + n;
-  return find_common(&rows, end, &c, 4) || find_common(&rows, end, &c, 3) ||
-         find_common(&rows, end, &c, 2) || find_common(&rows, end, &c, 1);
+  const struct bloom_row *end = row + n;
+  for (; row < end && row->probes > 1; row++)
+    if (row_matches(row, &c, 0, 2) && (row->probes < 3 || row_matches(row, &c, 2, 3)) &&
+        (row->probes < 4 || row_matches(row, &c, 3, 4)))
+      return true;
+  for (; row < end; row++)
+    if (row_matches(row, &c, 0, 1))
+      return true;
+  return false;
 }
 
 /* ---- add and unique add ---- */
