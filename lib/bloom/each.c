@@ -14,17 +14,22 @@ void tamis__bloom_prefetch(const tamis_filter *f, uint64_t hash)
  * machine. */
 enum { LAYERS_AHEAD = 16 };
 
-void tamis__layered_prefetch(const tamis_filter *f, uint64_t hash)
+void tamis__layers_prefetch(const struct bloom *newest, uint64_t mixed)
 {
-  const struct bloom *first = const_bloom_of(f), *newest = newest_layer(first);
-  if (newest == first) {
-    tamis__bloom_prefetch(f, hash);
+  if (newest->number == 1)
     return;
-  }
-  const uint64_t mixed = hash_mix(&f->keys, hash);
   const struct bloom_row *row = const_bloom_long_of(newest)->rows;
   for (unsigned i = 0; i < newest->number && i < LAYERS_AHEAD; i++, row++)
     __builtin_prefetch(&row->words[bloom_first_word(row->section_words, mixed)]);
+}
+
+void tamis__layered_prefetch(const tamis_filter *f, uint64_t hash)
+{
+  const struct bloom *first = const_bloom_of(f), *newest = newest_layer(first);
+  if (newest == first)
+    tamis__bloom_prefetch(f, hash);
+  else
+    tamis__layers_prefetch(newest, hash_mix(&f->keys, hash));
 }
 
 bool tamis__bloom_prefetch_alike(const tamis_filter *const *filters, const void *alike,

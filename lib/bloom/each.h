@@ -26,6 +26,10 @@
 void tamis__bloom_prefetch(const tamis_filter *f, uint64_t hash);
 void tamis__layered_prefetch(const tamis_filter *f, uint64_t hash);
 
+/* Prefetches the words of a mixed hash in this layer and those before it.  A first layer alone is
+ * small, and is not prefetched. */
+void tamis__layers_prefetch(const struct bloom *newest, uint64_t mixed);
+
 /* The offsets and masks of a key, which are the same in all filters of one seed and one shape with
  * one section.  Layers differ only in their number of probes: in a layer with more probes, a key
  * has further words.  The struct saves a third of the instructions of a look-up from the second

@@ -525,42 +525,47 @@ int tamis__layers_settle(struct bloom *first, uint64_t hash)
 
 /* ---- batches ---- */
 
-/* Searches the layers one after the other for the keys that are still missing.  Each layer's own
- * batch function prefetches its memory.  Returns how many keys were found. */
-static size_t find_group(const struct bloom *layer, const uint64_t *hashes, size_t n, bool *found)
+/* Looks up n keys, at most FILTER_GROUP.  Returns how many were found.  Batches search the newest
+ * layers, one after the other, for the keys that are still missing, as long as any two layers have
+ * an eighth of them.  Keys that are in no layer are found missing faster by single searches. */
+static size_t find_group(const struct bloom *first, const uint64_t *hashes, size_t n, bool *found)
 {
+  const struct bloom *layer = newest_layer(first);
   uint64_t left[FILTER_GROUP];
   unsigned char index[FILTER_GROUP];
   bool in[FILTER_GROUP];
-  size_t missing = n;
+  size_t missing = n, before = 2 * n, earlier = 2 * n; /* before one layer, and before two */
   for (size_t i = 0; i < n; i++) {
     left[i] = hashes[i];
     index[i] = (unsigned char) i;
     found[i] = false;
   }
-  for (; layer && missing; layer = bloom_older(layer)) {
+  for (; layer && missing && earlier - missing >= earlier / 8; layer = bloom_older(layer)) {
     bloom_calls_of(layer)->alone.contains_many(&layer->head, left, missing, in);
-    size_t kept = 0;
-    for (size_t i = 0; i < missing; i++) {
+    earlier = before, before = missing, missing = 0;
+    for (size_t i = 0; i < before; i++) {
       found[index[i]] = in[i];
-      left[kept] = left[i];
-      index[kept] = index[i];
-      kept += !in[i];
+      left[missing] = left[i];
+      index[missing] = index[i];
+      missing += !in[i];
     }
-    missing = kept;
   }
-  return n - missing;
+  size_t hits = n - missing;
+  for (size_t i = 0; layer && i < missing; i++)
+    tamis__layers_prefetch(layer, left[i] = mixed_hash(first, left[i]));
+  for (size_t i = 0; layer && i < missing; i++)
+    hits += found[index[i]] = find(first, layer, left[i]);
+  return hits;
 }
 
 size_t tamis__layered_contains_many(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                     bool *found)
 {
-  const struct bloom *newest = newest_layer(const_bloom_of(f));
   bool group[FILTER_GROUP];
   size_t hits = 0;
   for (size_t start = 0, length; start < n; start += length) {
     length = n - start < FILTER_GROUP ? n - start : FILTER_GROUP;
-    hits += find_group(newest, hashes + start, length, found ? found + start : group);
+    hits += find_group(const_bloom_of(f), hashes + start, length, found ? found + start : group);
   }
   return hits;
 }
@@ -569,7 +574,7 @@ size_t tamis__layered_contains_many(const tamis_filter *f, const uint64_t *hashe
 static void layered_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
 {
   bool found[FILTER_GROUP];
-  find_group(newest_layer(bloom_of(f)), hashes, n, found);
+  find_group(bloom_of(f), hashes, n, found);
   for (size_t i = 0; i < n; i++)
     results[i] = found[i] ? TAMIS_OK : tamis__layered_add(f, hashes[i]);
 }
@@ -577,7 +582,7 @@ static void layered_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, 
 static void layered_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
 {
   bool found[FILTER_GROUP];
-  find_group(newest_layer(bloom_of(f)), hashes, n, found);
+  find_group(bloom_of(f), hashes, n, found);
   for (size_t i = 0; i < n; i++)
     results[i] = found[i] ? TAMIS_PRESENT : tamis__layered_add_unique(f, hashes[i]);
 }
