@@ -527,20 +527,21 @@ int tamis__layers_settle(struct bloom *first, uint64_t hash)
 
 /* Looks up n keys, at most FILTER_GROUP.  Returns how many were found.  Batches search the newest
  * layers, one after the other, for the keys that are still missing, as long as any two layers have
- * an eighth of them.  Keys that are in no layer are found missing faster by single searches. */
+ * an eighth of them.  Single searches are faster for keys that are in no layer, and for few keys. */
 static size_t find_group(const struct bloom *first, const uint64_t *hashes, size_t n, bool *found)
 {
   const struct bloom *layer = newest_layer(first);
   uint64_t left[FILTER_GROUP];
   unsigned char index[FILTER_GROUP];
   bool in[FILTER_GROUP];
-  size_t missing = n, before = 2 * n, earlier = 2 * n; /* before one layer, and before two */
+  size_t missing = n, before = n < 8 ? n : 2 * n,
+         earlier = before; /* before one layer, and before two */
   for (size_t i = 0; i < n; i++) {
     left[i] = hashes[i];
     index[i] = (unsigned char) i;
     found[i] = false;
   }
-  for (; layer && missing && earlier - missing >= earlier / 8; layer = bloom_older(layer)) {
+  for (; layer && missing && (earlier - missing) * 8 >= earlier; layer = bloom_older(layer)) {
     bloom_calls_of(layer)->alone.contains_many(&layer->head, left, missing, in);
     earlier = before, before = missing, missing = 0;
     for (size_t i = 0; i < before; i++) {
