@@ -26,8 +26,8 @@
 void tamis__bloom_prefetch(const tamis_filter *f, uint64_t hash);
 void tamis__layered_prefetch(const tamis_filter *f, uint64_t hash);
 
-/* Prefetches the words of a mixed hash in this layer and those before it.  A first layer alone is
- * small, and is not prefetched. */
+/* Prefetches the words of a mixed hash in a layer and in those before it.  Does nothing for the first
+ * layer, which has no rows. */
 void tamis__layers_prefetch(const struct bloom *newest, uint64_t mixed);
 
 /* The offsets and masks of a key, which are the same in all filters of one seed and one shape with

@@ -526,16 +526,16 @@ int tamis__layers_settle(struct bloom *first, uint64_t hash)
 /* ---- batches ---- */
 
 /* Looks up n keys, at most FILTER_GROUP.  Returns how many were found.  Batches search the newest
- * layers, one after the other, for the keys that are still missing, as long as any two layers have
- * an eighth of them.  Single searches are faster for keys that are in no layer, and for few keys. */
+ * layers, one after the other, for the keys that are still missing, until two layers in turn have
+ * fewer than an eighth of them.  For absent keys, and for few keys, single searches are faster. */
 static size_t find_group(const struct bloom *first, const uint64_t *hashes, size_t n, bool *found)
 {
   const struct bloom *layer = newest_layer(first);
   uint64_t left[FILTER_GROUP];
   unsigned char index[FILTER_GROUP];
   bool in[FILTER_GROUP];
-  size_t missing = n, before = n < 8 ? n : 2 * n,
-         earlier = before; /* before one layer, and before two */
+  size_t missing = n;
+  size_t before = n < 8 ? n : 2 * n, earlier = before; /* missing before the last layer, or two */
   for (size_t i = 0; i < n; i++) {
     left[i] = hashes[i];
     index[i] = (unsigned char) i;
