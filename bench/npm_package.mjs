@@ -5,7 +5,7 @@
 //
 //   node bench/npm_package.mjs [KEYS [ROUNDS]]
 //
-// Keys are texts, made before.  bloom-filters and bloomfilter are dev dependencies: npm ci in js/.
+// Keys are texts, made before.  Needs, in js/: npm install --no-save bloom-filters@3.0.4 bloomfilter@0.0.18
 import { isBuilt } from '../js/src/addon.js';
 import { Filter } from '../js/src/node-wasm.js';
 import { Reader } from '../js/src/node-reader.js';

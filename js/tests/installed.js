@@ -17,7 +17,6 @@ export const missing = existsSync(join(tools, 'node_modules/webpack')) ? false :
 
 export const folder = mkdtempSync(join(tmpdir(), 'tamis-installed-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
-export const tarball = join(folder, 'tamis.tgz');
 
 /** Runs Node there; throws with what it has said. */
 export function node(...args) {
@@ -37,9 +36,8 @@ if (!missing) {
     cpSync(join(source, part), join(packed, part), { recursive: true });
   execFileSync(join(source, 'commonjs'), [packed], { env: { ...process.env, TAMIS_NODE_MODULES: tools } });
   const name = execFileSync('npm', ['pack', '--ignore-scripts', '--silent', '--offline'], { cwd: packed, encoding: 'utf8' }).trim();
-  cpSync(join(packed, name), tarball);
   mkdirSync(installed, { recursive: true });
-  execFileSync('tar', ['xzf', tarball, '-C', installed, '--strip-components=1']);
+  execFileSync('tar', ['xzf', join(packed, name), '-C', installed, '--strip-components=1']);
   if (existsSync(join(source, 'addon/tamis.node')))
     cpSync(join(source, 'addon/tamis.node'), join(installed, 'addon/tamis.node'));
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');

@@ -2,6 +2,7 @@
 // What the types allow, and what they forbid: tests/installed.test.js compiles this file.
 import { bytesFor, CorruptError, Filter, fppFor, info, init, initSync, isNative, type Options, whyRefused } from 'tamis';
 import wasm from 'tamis/tamis.wasm';
+import readerWasm from 'tamis/reader.wasm';
 import { init as initReader, Reader } from 'tamis/reader';
 import { Filter as Slim } from 'tamis/init';
 import { Filter as Native } from 'tamis/native';
@@ -9,7 +10,7 @@ import { Filter as InWasm } from 'tamis/wasm';
 
 const options: Options = { capacity: 1000n, fpp: 0.001, kind: 'cuckoo', window: 3 };
 await init(wasm);
-await initReader();
+await initReader(readerWasm);
 initSync(new WebAssembly.Module(new Uint8Array(8)));
 const filter: Slim = new Filter(options);
 const blob: Blob = new Blob([filter.save()]);
