@@ -3,7 +3,6 @@
 
 #include "base/hook.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 
 /* ---- thread indices ----
@@ -22,6 +21,17 @@
 enum { NEVER = COUNTER_MOST_SHARDS };
 
 _Thread_local unsigned tamis__thread_index = 0;
+
+#ifdef TAMIS_WITHOUT_SYSTEM
+
+/* The only thread needs no index. */
+static void request_index(void)
+{
+}
+
+#else
+
+#include <pthread.h>
 
 enum { INDICES_PER_WORD = 64, INDEX_WORDS = COUNTER_MOST_SHARDS / INDICES_PER_WORD };
 
@@ -122,6 +132,8 @@ static void request_index(void)
   else
     release_index(index);
 }
+
+#endif
 
 /* ---- counters ---- */
 
