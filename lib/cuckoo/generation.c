@@ -37,8 +37,7 @@ static void release_directory(struct cuckoo *c, struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
   const uint64_t roots = c->growable && generation->directory ? cuckoo_roots(g) : 0;
-  for (uint64_t root = 0; root < roots && (root = generation_skip(generation, root)) < roots;
-       root++) {
+  for (uint64_t root = 0; root < roots; root++) {
     unsigned bits;
     struct directory_array *array =
         directory_array_of(directory_load(&generation->directory[root]), &bits);
@@ -141,8 +140,7 @@ uint64_t tamis__directory_arrays_bytes(const struct cuckoo *c, const struct gene
 {
   uint64_t bytes = 0;
   const uint64_t roots = c->growable ? cuckoo_roots(&generation->geometry) : 0;
-  for (uint64_t root = 0; root < roots && (root = generation_skip(generation, root)) < roots;
-       root++) {
+  for (uint64_t root = 0; root < roots; root++) {
     unsigned bits;
     if (directory_array_of(directory_load(&generation->directory[root]), &bits))
       bytes += directory_array_bytes(bits);

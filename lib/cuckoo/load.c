@@ -292,7 +292,6 @@ static int publish_root(struct cuckoo *c, struct generation *generation, struct 
     if (array && cuckoo_prefix_bits(g, segment->depth) == bits)
       array->deepest++;
   }
-  generation_mark_root(generation, root);
   directory_publish(&generation->directory[root], value);
   return TAMIS_OK;
 }
