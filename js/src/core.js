@@ -105,7 +105,7 @@ export class Core {
           this.crypto.getRandomValues(this.memory().subarray(to >>> 0, (to >>> 0) + size));
           return 0;
         },
-        clock_time_get: (id, precision, to) => {
+        clock_time_get: (_id, _precision, to) => {
           const now = BigInt(Math.round(globalThis.performance.now() * 1e6));
           new DataView(this.memory().buffer).setBigUint64(to >>> 0, now, true);
           return 0;

@@ -136,7 +136,7 @@ export function packageOf(core) {
   class Filter {
     #at; // where it lies in memory; 0: it has been freed
     #keepsCopies; // whether it is of a kind that removes keys; undefined: nobody has asked yet
-    // eslint-disable-next-line no-unused-private-class-members -- the garbage collector sees it: weightOf() in core.js
+    // biome-ignore lint/correctness/noUnusedPrivateClassMembers: the garbage collector sees it: weightOf() in core.js
     #weight;
     #isOwn = true; // false: other objects or processes may have the filter
     memory = memory;

@@ -19,7 +19,7 @@ const groups = [
 /** The anchor of a heading, as GitHub and GitLab make it. */
 export const anchorOf = (text) => text.trim().toLowerCase().replace(/[^\p{L}\p{N}_\- ]/gu, '').replaceAll(' ', '-');
 
-const plainOf = (html) => html.replace(/<[^>]*>/g, '').replace(/&(lt|gt|amp|quot|#39);/g, (all, name) =>
+const plainOf = (html) => html.replace(/<[^>]*>/g, '').replace(/&(lt|gt|amp|quot|#39);/g, (_all, name) =>
   ({ lt: '<', gt: '>', amp: '&', quot: '"', '#39': "'" })[name]);
 
 /** Where the page of a file or folder of the tree lies on the site. */

@@ -14,11 +14,11 @@ function htmlOf(file, pageOfName) {
     .replace(/<(\/?)h2\b/g, '<$1h3').replace(/<(\/?)h1\b/g, '<$1h2')
     .replace(/<table class="tbl"[^>]*>/g, '<div class="table" tabindex="0" role="region" aria-label="Table"><table>').replace(/<\/table>/g, '</table></div>')
     .replace(/<pre>/g, '<pre tabindex="0">')
-    .replace(/<a class="Xr" href="manual:([^"]*)"[^>]*>(.*?)<\/a>/gs, (all, name, text) => (pageOfName.has(name) ? `<a class="Xr" href="${basename(pageOfName.get(name))}">${text}</a>` : text));
+    .replace(/<a class="Xr" href="manual:([^"]*)"[^>]*>(.*?)<\/a>/gs, (_all, name, text) => (pageOfName.has(name) ? `<a class="Xr" href="${basename(pageOfName.get(name))}">${text}</a>` : text));
 }
 
-const plainOf = (html) => html.replace(/<[^>]*>/g, ' ').replace(/&#x([0-9A-F]+);/gi, (all, code) => String.fromCodePoint(parseInt(code, 16)))
-  .replace(/&(lt|gt|amp|quot);/g, (all, name) => ({ lt: '<', gt: '>', amp: '&', quot: '"' })[name]).replace(/\s+/g, ' ').trim();
+const plainOf = (html) => html.replace(/<[^>]*>/g, ' ').replace(/&#x([0-9A-F]+);/gi, (_all, code) => String.fromCodePoint(parseInt(code, 16)))
+  .replace(/&(lt|gt|amp|quot);/g, (_all, name) => ({ lt: '<', gt: '>', amp: '&', quot: '"' })[name]).replace(/\s+/g, ' ').trim();
 
 /**
  * Puts a page for each manual page below the folder.  Returns where each name lies, as "tamis_add.3", and what is

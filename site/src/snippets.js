@@ -70,7 +70,7 @@ function inPython(options, removes, bytes) {
 function inJavaScript(options, removes, bytes) {
   const { kind, layout, capacity, fpp, window, shared } = options;
   const texts = { kind: `'${kind}'`, layout: `'${layout}'` };
-  const named = chosen(options, bytes).map(([name, value]) => `, ${name.replace(/_(.)/, (all, letter) => letter.toUpperCase())}: ${texts[name] ?? value}`).join('');
+  const named = chosen(options, bytes).map(([name, value]) => `, ${name.replace(/_(.)/, (_all, letter) => letter.toUpperCase())}: ${texts[name] ?? value}`).join('');
   return lines(
     `import { Filter } from 'tamis';${shared ? ' // in Node, with the addon' : ''}`,
     '',

@@ -6,7 +6,7 @@ import { join, posix } from 'node:path';
 import { test } from 'node:test';
 import { filesOf, missing, site } from './chromium.js';
 
-const decoded = (text) => text.replace(/&(amp|lt|gt|quot|#\d+);/g, (all, name) =>
+const decoded = (text) => text.replace(/&(amp|lt|gt|quot|#\d+);/g, (_all, name) =>
   ({ amp: '&', lt: '<', gt: '>', quot: '"' })[name] ?? String.fromCodePoint(Number(name.slice(1))));
 
 /** What is wrong with the links of a page; `idsOf` says which places another page has. */

@@ -172,8 +172,8 @@ test('advice and code', { skip: missing || (command ? false : 'TAMIS_COMMAND nam
 }));
 
 const none = 'No filter meets these needs';
-const isBloom = (need, kind) => /^(Blocked|Classic) Bloom/.test(kind);
-const isCuckoo = (need, kind) => kind.startsWith('Cuckoo');
+const isBloom = (_need, kind) => /^(Blocked|Classic) Bloom/.test(kind);
+const isCuckoo = (_need, kind) => kind.startsWith('Cuckoo');
 
 /** What the page says of a need, and when, by docs/use/choosing.md, shared.md, window.md and redis.md; `kind` is its answer. */
 const facts = [
