@@ -68,6 +68,20 @@ static uint64_t count_in_pair_locked(const struct bucket_pair *pair)
  * A mapped filter does not change.  The counts of its copies are in the blocks that follow a
  * segment in the file. */
 
+int tamis__mapped_counts(struct saved_reader *r, const struct saved_mapping *file,
+                         const struct cuckoo_geometry *g, const struct segment *segment)
+{
+  const char *end = (const char *) segment + cuckoo_segment_bytes(g);
+  uint32_t type;
+  *r = (struct saved_reader){.mapping = file->at, .mapping_size = file->size};
+  int result = tamis__saved_jump(r, (uint64_t) (end - (const char *) file->at));
+  struct saved_block sums;
+  while (result == TAMIS_OK && (result = tamis__saved_peek(r, &type)) == TAMIS_OK &&
+         type == SAVED_SUMS)
+    result = tamis__saved_read_block(r, &sums);
+  return result;
+}
+
 /* The sum of a block's counts for a set of lanes of a bucket. */
 static uint64_t count_in_block(const struct cuckoo_geometry *g, uint64_t bucket, uint64_t set,
                                struct lane_counts_reader counts)

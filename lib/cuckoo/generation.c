@@ -163,16 +163,12 @@ struct generation *tamis__generation_create(struct cuckoo *c, const struct cucko
 
 /* ---- the first generation ---- */
 
-/* A fixed filter has all its segments from the start, in one block. */
-static int create_block(struct cuckoo *c)
+void tamis__generation_use_block(struct cuckoo *c, void *block)
 {
   struct generation *generation = &c->first;
   const struct cuckoo_geometry *g = &generation->geometry;
-  uint64_t roots = cuckoo_roots(g);
-  int result = TAMIS_OK;
-  void *block = c->has_home ? cuckoo_home(c)
-                            : tamis__cuckoo_allocate(c, roots * cuckoo_segment_bytes(g), &result);
-  for (uint64_t i = 0; i < roots && block; i++) {
+  const uint64_t roots = cuckoo_roots(g);
+  for (uint64_t i = 0; i < roots; i++) {
     struct segment *segment =
         (struct segment *) (void *) ((char *) block + i * cuckoo_segment_bytes(g));
     if (SMALL(false, true))
@@ -180,7 +176,19 @@ static int create_block(struct cuckoo *c)
     /* The depth is 0; to read it would touch the segment's page. */
     directory_publish(&generation->directory[i], (directory_value) segment);
   }
-  generation->segments = block ? roots : 0;
+  generation->segments = roots;
+}
+
+/* A fixed filter has all its segments from the start, in one block. */
+static int create_block(struct cuckoo *c)
+{
+  const struct cuckoo_geometry *g = &c->first.geometry;
+  int result = TAMIS_OK;
+  void *block = c->has_home
+                    ? cuckoo_home(c)
+                    : tamis__cuckoo_allocate(c, cuckoo_roots(g) * cuckoo_segment_bytes(g), &result);
+  if (block)
+    tamis__generation_use_block(c, block);
   return result;
 }
 

@@ -22,6 +22,9 @@ int tamis__generation_begin_first(struct cuckoo *c, const struct cuckoo_geometry
  * growable filter has a single root, creates the segment of that root. */
 int tamis__generation_complete_first(struct cuckoo *c);
 
+/* Makes the directory of a fixed filter lead to its segments, which are in one block. */
+void tamis__generation_use_block(struct cuckoo *c, void *block);
+
 /* ---- all generations ---- */
 
 /* Creates an unpublished, empty later generation.  Returns NULL with the reason in *result. */

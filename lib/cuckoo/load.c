@@ -40,59 +40,33 @@ static struct generation *newest(const struct load *l)
   return cuckoo_generation(l->c, cuckoo_generations(l->c) - 1);
 }
 
-/* ---- counts ---- */
+/* ---- any segment ---- */
 
-struct counts_target {
-  struct load *l;
-  const struct cuckoo_geometry *g;
-  struct segment *segment;
-};
-
-static int give_counts(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS])
+/* Sets what a segment has beside its words, and returns the number of lanes in use.  In a mapped
+ * filter, here and in load_counts(), `segment` is NULL, and nothing is set. */
+static uint64_t set_figures(const struct cuckoo_geometry *g, struct segment *segment,
+                            const uint32_t used[CUCKOO_FIXED_STRIPES], uint64_t copying)
 {
-  const struct counts_target *to = context;
-  /* A filter that was saved at its limit must fit within the limit again. */
-  bool spare = to->l->saved->options.max_bytes == 0;
-  return tamis__segment_set_copies(to->l->c, to->g, to->segment,
-                                   (uint32_t) (first / to->g->shape.lanes), counts, spare);
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i <= g->stripe_mask; i++) {
+    if (segment) /* relaxed, both: the filter is not shared yet */
+      atomic_store_explicit(&segment_stripes(segment)[i].used, used[i], memory_order_relaxed);
+    sum += used[i];
+  }
+  if (segment)
+    atomic_store_explicit(&segment->copying, (uint32_t) copying, memory_order_relaxed);
+  return sum;
 }
 
-/* Reads the blocks of counts that follow a segment.  In a mapped filter `segment` is NULL, and the
- * counts are only checked. */
+/* Reads the blocks of counts that follow a segment.  In a mapped filter, they are only checked. */
 static int load_counts(struct load *l, const struct cuckoo_geometry *g, uint64_t index,
                        const uint64_t *words, struct segment *segment)
 {
   struct image_table table = {
       .shape = &g->shape, .words = words, .n = cuckoo_buckets(g), .table = index};
-  struct counts_target target = {l, g, segment};
-  struct lane_counts_reader counts;
-  int result;
-  while ((result = image_load_counts(l->r, &table, &counts, &l->totals[TOTAL_COPIES])) ==
-         TAMIS_OK) {
-    if (segment)
-      result = tamis__image_give(counts, COUNTS_BUCKETS * g->shape.lanes, give_counts, &target);
-    if (result != TAMIS_OK)
-      return result;
-  }
-  return result == TAMIS_ABSENT ? TAMIS_OK : result;
-}
-
-static bool set_copying(struct segment *segment, uint64_t copying)
-{
-  atomic_store_explicit(&segment->copying, (uint32_t) copying,
-                        memory_order_relaxed); /* relaxed: the filter is not shared yet */
-  return copying <= INT32_MAX;
-}
-
-/* Sets the numbers of lanes in use.  In a mapped filter (`segment` is NULL), only adds them up. */
-static void set_used(struct load *l, const struct cuckoo_geometry *g, struct segment *segment,
-                     const uint32_t used[CUCKOO_FIXED_STRIPES])
-{
-  for (uint32_t i = 0; i <= g->stripe_mask; i++) {
-    if (segment)
-      atomic_store_explicit(&segment_stripes(segment)[i].used, used[i], memory_order_relaxed);
-    l->totals[TOTAL_ENTRIES] += used[i];
-  }
+  /* A filter that was saved at its limit must fit within the limit again. */
+  const bool spare = l->saved->options.max_bytes == 0;
+  return tamis__segment_load_copies(l->c, segment, l->r, &table, spare, &l->totals[TOTAL_COPIES]);
 }
 
 /* ---- segments of a growable filter ---- */
@@ -148,16 +122,14 @@ static int fill_segment(struct load *l, const struct cuckoo_geometry *g, struct 
                         const struct saved_block *block)
 {
   uint32_t used[CUCKOO_FIXED_STRIPES];
-  uint64_t entries = l->totals[TOTAL_ENTRIES], index = block->meanings[1];
   uint64_t *words = (uint64_t *) (void *) segment_words(g, segment); /* not shared yet */
   image_get(words, block->payload, cuckoo_buckets(g));
   if (!check_words(g, words, cuckoo_most_age(g, segment->depth), used) ||
-      !set_copying(segment, block->meanings[2]))
+      block->meanings[2] > INT32_MAX ||
+      set_figures(g, segment, used, block->meanings[2]) != block->meanings[3])
     return TAMIS_ECORRUPT;
-  set_used(l, g, segment, used);
-  if (l->totals[TOTAL_ENTRIES] - entries != block->meanings[3])
-    return TAMIS_ECORRUPT;
-  return load_counts(l, g, index, words, segment);
+  l->totals[TOTAL_ENTRIES] += block->meanings[3];
+  return load_counts(l, g, block->meanings[1], words, segment);
 }
 
 static int load_segment(struct load *l, const struct saved_block *block)
@@ -324,15 +296,13 @@ static int remove_keys(struct load *l)
 /* Whether a segment is as save.c writes it: all bytes before and after the words are 0, except for
  * `copying` and the stripes' numbers of lanes in use. */
 static bool segment_is_whole(const struct cuckoo_geometry *g, const unsigned char *at,
-                             uint32_t used[CUCKOO_FIXED_STRIPES])
+                             uint32_t copying, uint32_t used[CUCKOO_FIXED_STRIPES])
 {
-  unsigned char head[CUCKOO_SEGMENT_HEADER + CUCKOO_FIXED_STRIPES * CUCKOO_STRIPE_BYTES];
-  const uint32_t copying = saved_get32(at + SAVED_COPYING_AT);
+  unsigned char head[CUCKOO_SEGMENT_HEADER + CUCKOO_FIXED_STRIPES * CUCKOO_STRIPE_BYTES], after = 0;
   const uint64_t *words = (const uint64_t *) (const void *) (at + g->words_offset);
   if (!check_words(g, words, 0, used) || copying > INT32_MAX)
     return false;
   put_segment_head(g, copying, used, head);
-  unsigned char after = 0;
   for (uint64_t i = g->words_offset + cuckoo_buckets(g) * 8; i < cuckoo_segment_bytes(g); i++)
     after |= at[i];
   return memcmp(at, head, g->words_offset) == 0 && !after;
@@ -343,30 +313,41 @@ static uint64_t add_place(uint64_t digest, uint64_t place)
   return hash_spread(digest ^ place) + 1;
 }
 
-/* Reads the table of the segments' offsets, and all that follows.  With `adopt`, makes the
- * directory lead to these offsets, and does not check the segments.  Otherwise the offsets must
- * equal those of the segments that were read. */
-static int read_places(struct load *l, const struct cuckoo_geometry *g, bool adopt)
+/* Makes a root of a mapped filter lead to its segment. */
+static bool adopt_place(struct load *l, uint64_t root, uint64_t place)
+{
+  const struct generation *generation = newest(l);
+  if (place % SAVED_ARRAY_ALIGNMENT ||
+      place > l->r->mapping_size - cuckoo_segment_bytes(&generation->geometry))
+    return false;
+  directory_publish(&generation->directory[root], (directory_value) (l->r->mapping + place));
+  return true;
+}
+
+/* Reads the table of the segments' offsets, and all that follows.  The offsets must equal those of
+ * the segments that were read, if these were.  In a mapped filter the directory leads to them. */
+static int read_places(struct load *l, const struct cuckoo_geometry *g)
 {
   struct saved_block block;
-  uint64_t roots = cuckoo_roots(g), digest = 0;
+  const uint64_t roots = cuckoo_roots(g);
+  uint64_t digest = 0;
+  int result = TAMIS_OK;
+  if (l->r->mapping) {
+    if (roots * cuckoo_segment_bytes(g) > l->r->mapping_size)
+      return TAMIS_ECORRUPT;
+    result = tamis__generation_provide_directory(l->c, newest(l));
+  }
   l->totals[TOTAL_PLACES] = l->r->at - (l->r->have_next ? SAVED_UNIT : 0);
-  for (uint64_t i = 0, done = 0; done < roots;) {
-    int result = tamis__image_read_row(l->r, SAVED_PLACES, 0, roots, &done, &block);
-    if (result != TAMIS_OK)
-      return result;
-    for (const unsigned char *at = block.payload; i < done; i++, at += 8) {
-      uint64_t place = saved_get64(at);
+  for (uint64_t i = 0, done = 0; done < roots && result == TAMIS_OK;) {
+    result = tamis__image_read_row(l->r, SAVED_PLACES, 0, roots, &done, &block);
+    for (const unsigned char *at = block.payload; i < done && result == TAMIS_OK; i++, at += 8) {
+      const uint64_t place = saved_get64(at);
       digest = add_place(digest, place);
-      if (!adopt)
-        continue;
-      if (place % SAVED_ARRAY_ALIGNMENT || place > l->r->mapping_size - cuckoo_segment_bytes(g))
-        return TAMIS_ECORRUPT;
-      directory_publish(&newest(l)->directory[i], (directory_value) (l->r->mapping + place));
+      if (l->r->mapping && !adopt_place(l, i, place))
+        result = TAMIS_ECORRUPT;
     }
   }
-  l->segments = roots;
-  return adopt || digest == l->places ? TAMIS_OK : TAMIS_ECORRUPT;
+  return result == TAMIS_OK && digest != l->places && !l->r->jumped ? TAMIS_ECORRUPT : result;
 }
 
 static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
@@ -380,46 +361,28 @@ static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
   int result = tamis__saved_read_array(l->r, cuckoo_segment_bytes(g), &l->memory, &at, &begin);
   if (result != TAMIS_OK)
     return result;
-  const bool mapped = l->r->mapping != NULL;
-  l->places = add_place(l->places, begin);
-  uint32_t used[CUCKOO_FIXED_STRIPES] = {0};
+  struct segment *segment = l->r->mapping ? NULL : (struct segment *) at;
+  uint32_t used[CUCKOO_FIXED_STRIPES];
   uint64_t *words = (uint64_t *) (void *) ((unsigned char *) at + g->words_offset);
-  if (!mapped)
-    saved_swap(words, cuckoo_buckets(g));
-  if ((!mapped || l->r->check_all) && !segment_is_whole(g, at, used))
-    return TAMIS_ECORRUPT;
-  struct segment *segment = mapped ? NULL : (struct segment *) at;
-  set_used(l, g, segment, used);
+  l->places = add_place(l->places, begin);
   if (segment)
-    set_copying(segment, saved_get32((unsigned char *) at + SAVED_COPYING_AT));
-  else
-    directory_publish(&newest(l)->directory[l->segments], (directory_value) at);
-  result = load_counts(l, g, l->segments, words, segment);
-  if (result != TAMIS_OK && segment)
-    tamis__segment_close(l->c, g, segment);
-  return result;
-}
-
-/* Maps segments without checking them: reads only their offsets. */
-static int map_segments(struct load *l, const struct cuckoo_geometry *g)
-{
-  int result = tamis__saved_read_totals(l->r, l->totals);
-  if (result == TAMIS_OK)
-    result = tamis__saved_jump(l->r, l->totals[TOTAL_PLACES]);
-  return result == TAMIS_OK ? read_places(l, g, true) : result;
+    saved_swap(words, cuckoo_buckets(g));
+  const uint32_t copying = saved_get32((const unsigned char *) at + SAVED_COPYING_AT);
+  if (!segment_is_whole(g, at, copying, used))
+    return TAMIS_ECORRUPT;
+  l->totals[TOTAL_ENTRIES] += set_figures(g, segment, used, copying);
+  return load_counts(l, g, l->segments++, words, segment);
 }
 
 static int load_fixed_segments(struct load *l, const struct cuckoo_geometry *g)
 {
+  const bool skip = l->r->mapping && !l->r->check_all;
   int result = TAMIS_OK;
-  if (l->r->mapping) {
-    if (cuckoo_roots(g) * cuckoo_segment_bytes(g) > l->r->mapping_size)
-      return TAMIS_ECORRUPT;
-    result = tamis__generation_provide_directory(l->c, newest(l));
-  }
-  if (result == TAMIS_OK && l->r->mapping && !l->r->check_all)
-    return map_segments(l, g);
-  if (l->c->has_home) {
+  if (skip) {
+    result = tamis__saved_read_totals(l->r, l->totals);
+    if (result == TAMIS_OK)
+      result = tamis__saved_jump(l->r, l->totals[TOTAL_PLACES]);
+  } else if (l->c->has_home) {
     uint64_t bytes = cuckoo_home_bytes(g);
     l->memory = (struct saved_memory){(void *) cuckoo_home(l->c), bytes, 0, bytes, 0};
   } else if (!l->r->mapping) {
@@ -427,28 +390,24 @@ static int load_fixed_segments(struct load *l, const struct cuckoo_geometry *g)
     atomic_fetch_add_explicit(&l->c->bytes, l->memory.all,
                               memory_order_relaxed); /* within max_bytes, as the plan is */
   }
-  for (; result == TAMIS_OK && l->segments < cuckoo_roots(g); l->segments += result == TAMIS_OK)
+  while (result == TAMIS_OK && !skip && l->segments < cuckoo_roots(g))
     result = load_fixed_segment(l, g);
-  return result == TAMIS_OK ? read_places(l, g, false) : result;
+  return result == TAMIS_OK ? read_places(l, g) : result;
 }
 
 /* Makes the filter own the block that has the segments. */
 static int publish_block(struct load *l, const struct cuckoo_geometry *g)
 {
   struct generation *generation = newest(l);
+  int result = TAMIS_OK;
   if (!l->r->mapping) {
-    int result = tamis__generation_provide_directory(l->c, generation);
+    result = tamis__generation_provide_directory(l->c, generation);
     if (result != TAMIS_OK)
       return result;
-    for (uint64_t i = 0; i < l->segments; i++) {
-      struct segment *segment =
-          (struct segment *) (void *) (l->memory.block + i * cuckoo_segment_bytes(g));
-      tamis__segment_init(g, segment);
-      directory_publish(&generation->directory[i], directory_value_of(segment));
-    }
+    tamis__generation_use_block(l->c, l->memory.block);
     l->memory = (struct saved_memory){0};
   }
-  generation->segments = l->segments;
+  generation->segments = cuckoo_roots(g);
   cuckoo_count_change(generation, ENTRIES, (int64_t) l->totals[TOTAL_ENTRIES]);
   cuckoo_count_change(generation, DUPLICATES, (int64_t) l->totals[TOTAL_COPIES]);
   return TAMIS_OK;
@@ -460,8 +419,6 @@ static int check_totals(struct load *l)
 {
   uint64_t said[SAVED_TOTALS];
   int result = tamis__saved_read_end(l->r, said);
-  if (result == TAMIS_OK && l->r->mapping && !l->r->check_all)
-    return TAMIS_OK; /* no segment was read, so l->totals came from the trailer */
   return result == TAMIS_OK && memcmp(said, l->totals, sizeof said) != 0 ? TAMIS_ECORRUPT : result;
 }
 

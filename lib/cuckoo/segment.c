@@ -289,16 +289,14 @@ uint64_t tamis__segment_counts_bytes(struct segment *segment)
   return bytes;
 }
 
-int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
-                              struct segment *segment, uint32_t first_bucket,
-                              const uint64_t counts[COUNTS_POSITIONS], bool spare)
+int tamis__segment_load_copies(struct cuckoo *c, struct segment *segment, struct saved_reader *r,
+                               struct image_table *table, bool spare, uint64_t *copies)
 {
   struct request request = {.c = c};
   struct counts_memory memory = memory_of(&request);
-  const struct counts_source from = counts_of_array(counts);
-  bool written = tamis__plane_write(&segment->duplicates, size_of(g), &memory,
-                                    first_bucket / COUNTS_BUCKETS, &from, spare);
-  return written ? TAMIS_OK : request.result;
+  int result = tamis__image_load_plane(r, table, segment ? &segment->duplicates : NULL, &memory,
+                                       spare, copies);
+  return result == TAMIS_ENOMEM && request.result ? request.result : result;
 }
 
 /* A lane without an entry gets no count, so the words of `to` must have been written. */

@@ -6,6 +6,8 @@
 #define TAMIS_LIB_CUCKOO_SEGMENT_H
 
 #include "cuckoo/table.h"
+struct image_table;
+struct saved_reader;
 
 /* Creates an empty, unpublished segment that has this depth and the directory index `index`, or
  * returns NULL with the reason in *result. */
@@ -81,11 +83,9 @@ int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
 int tamis__segment_remove_copy(struct cuckoo *c, const struct cuckoo_geometry *g,
                                struct segment *segment, struct lane lane);
 
-/* Sets the counts of all lanes of 256 buckets, as tamis__counts_write() does.  first_bucket is a
- * multiple of 256.  The segment is not published. */
-int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
-                              struct segment *segment, uint32_t first_bucket,
-                              const uint64_t counts[COUNTS_POSITIONS], bool spare);
+/* Does what tamis__image_load_plane() does, for an unpublished segment (NULL: only checks). */
+int tamis__segment_load_copies(struct cuckoo *c, struct segment *segment, struct saved_reader *r,
+                               struct image_table *table, bool spare, uint64_t *copies);
 
 /* Adds the count of lane `from`, and `more`, to that of lane `to`.  Sets the first count to 0. */
 int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g,

@@ -71,6 +71,7 @@
 
 #include "base/hook.h"
 #include "base/memory.h"
+#include "table/image.h"
 
 #include <string.h>
 
@@ -238,6 +239,23 @@ static void release(struct cuckoo_snapshot *s, void *block, uint64_t size)
   tamis__memory_release(filter_allocator(&s->c->head), block, size);
 }
 
+static void *allocate_counts(void *context, uint64_t size)
+{
+  struct cuckoo_snapshot *s = context;
+  return tamis__memory_allocate(filter_allocator(&s->c->head), size);
+}
+
+static void release_counts(void *context, void *block, uint64_t size)
+{
+  release(context, block, size);
+}
+
+static void release_read(struct cuckoo_snapshot *s)
+{
+  const struct counts_memory memory = {NULL, allocate_counts, release_counts, s};
+  tamis__plane_clear(&s->read, &memory);
+}
+
 static void release_notes(struct cuckoo_snapshot *s, struct snapshot_note *list)
 {
   for (struct snapshot_note *note; (note = pop(&list));)
@@ -246,7 +264,7 @@ static void release_notes(struct cuckoo_snapshot *s, struct snapshot_note *list)
 
 static void release_all(struct cuckoo_snapshot *s)
 {
-  tamis__snapshot_release_read(s);
+  release_read(s);
   release(s, s->words.at, s->words.bytes);
   release(s, s->duplicates.at, s->duplicates.bytes);
   release_notes(s, s->open);
@@ -348,11 +366,31 @@ static struct segment *segment_at_cursor(const struct cuckoo_snapshot *s,
   return directory_segment(value);
 }
 
+/* Copies a segment that does not change meanwhile, except its counts, to s->copied. */
+static void copy_words(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
+                       struct segment *segment, uint64_t index)
+{
+  const uint32_t buckets = (uint32_t) cuckoo_buckets(g);
+  const word *words = segment_words(g, segment);
+  uint64_t *to = s->words.at;
+  for (uint32_t i = 0; i < buckets; i++)
+    to[i] = atomic_load_explicit(&words[i], memory_order_relaxed); /* relaxed: no other writes */
+  s->copied = (struct snapshot_piece){
+      .generation = cuckoo_generation(s->c, s->generation),
+      .geometry = g,
+      .index = index,
+      .depth = segment->depth,
+      .words = to,
+      .entries = segment_used(g, segment),
+      .copying = atomic_load_explicit(&segment->copying, memory_order_relaxed)};
+  for (uint32_t i = 0; i <= g->stripe_mask; i++)
+    s->copied.used[i] = stripe_used(&segment_stripes(segment)[i]);
+}
+
 /* Copies a locked segment.  Returns 0, or the bytes needed if s->duplicates is too small. */
 static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
                             struct segment *segment, uint64_t index)
 {
-  const word *words = segment_words(g, segment);
   lock_take(&segment->duplicates_lock);
   const struct table_counts *d = plane_counts(&segment->duplicates);
   uint64_t bytes = d ? tamis__counts_copy_bytes(d) : 0;
@@ -362,11 +400,8 @@ static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geome
   lock_release(&segment->duplicates_lock);
   if (!fits)
     return bytes;
-  uint32_t buckets = (uint32_t) cuckoo_buckets(g);
-  uint64_t *to = s->words.at;
-  for (uint32_t i = 0; i < buckets; i++)
-    to[i] = atomic_load_explicit(&words[i], memory_order_relaxed); /* relaxed: the word is locked */
-  snapshot_describe(s, g, segment, index, d ? s->duplicates.at : NULL);
+  copy_words(s, g, segment, index);
+  s->copied.duplicates = d ? s->duplicates.at : NULL;
   return 0;
 }
 
@@ -392,6 +427,27 @@ static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *gen
     segment_unlock_all(&generation->geometry, segment);
   growth_unlock(&held);
   return needed;
+}
+
+/* Copies the segment at the cursor of a mapped filter, which does not change and has no locks, and
+ * advances the cursor. */
+static int copy_mapped(struct cuckoo_snapshot *s, const struct generation *generation)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  const struct counts_memory memory = {NULL, allocate_counts, release_counts, s};
+  struct segment *segment = directory_segment(directory_load(&generation->directory[s->index]));
+  struct image_table table = {
+      .shape = &g->shape, .words = s->words.at, .n = cuckoo_buckets(g), .table = s->index};
+  struct saved_reader r;
+  uint64_t copies = 0;
+  release_read(s);
+  copy_words(s, g, segment, s->index++);
+  s->copied.depth = 0; /* a damaged file may say otherwise */
+  int result = tamis__mapped_counts(&r, &cuckoo_mapped(s->c)->file, g, segment);
+  if (result == TAMIS_OK)
+    result = tamis__image_load_plane(&r, &table, &s->read, &memory, false, &copies);
+  s->copied.duplicates = plane_counts(&s->read);
+  return result;
 }
 
 /* ---- entries of final keys in a new generation ---- */
@@ -468,7 +524,7 @@ int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece
       continue;
     }
     if (cuckoo_mapped(s->c)) {
-      s->result = tamis__snapshot_copy_mapped(s, generation);
+      s->result = copy_mapped(s, generation);
       continue;
     }
     uint64_t needed = copy_at_cursor(s, generation);

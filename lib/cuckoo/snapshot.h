@@ -71,7 +71,7 @@ struct cuckoo_snapshot {
   /* For the thread that takes the snapshot only: */
   struct snapshot_note *given;             /* a note lent to the caller until the next call */
   struct snapshot_block words, duplicates; /* memory for a copied segment */
-  struct table_counts *read;               /* in a mapped filter, the segment's counts */
+  plane read;                              /* in a mapped filter, the segment's counts */
   struct snapshot_piece copied;            /* no piece is ready if its geometry is NULL */
 };
 
@@ -86,29 +86,6 @@ int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece
 size_t tamis__snapshot_removed(struct cuckoo_snapshot *s, const uint64_t **hashes);
 
 void tamis__snapshot_end(struct cuckoo_snapshot *s);
-
-/* Sets s->copied to a segment whose words have been copied, and which does not change meanwhile. */
-static inline void snapshot_describe(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
-                                     const struct segment *segment, uint64_t index,
-                                     const struct table_counts *duplicates)
-{
-  s->copied = (struct snapshot_piece){
-      .generation = cuckoo_generation(s->c, s->generation),
-      .geometry = g,
-      .index = index,
-      .depth = segment->depth,
-      .words = s->words.at,
-      .entries = segment_used(g, segment),
-      .duplicates = duplicates,
-      .copying = atomic_load_explicit(&segment->copying, memory_order_relaxed)};
-  for (uint32_t i = 0; i <= g->stripe_mask; i++)
-    s->copied.used[i] = stripe_used(&segment_stripes(segment)[i]);
-}
-
-/* For mapped filters.  The first function copies the segment at the cursor and advances the cursor.
- * The second releases the counts that were read. */
-int tamis__snapshot_copy_mapped(struct cuckoo_snapshot *s, const struct generation *generation);
-void tamis__snapshot_release_read(struct cuckoo_snapshot *s);
 
 /* Positions a reader at the blocks of counts that follow a segment in a mapped file.  The reader
  * allocates nothing, and need not be closed. */

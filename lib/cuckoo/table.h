@@ -19,8 +19,7 @@
  *    evict.*       makes room in a segment by moving entries
  *    fold.*        makes room in a segment by counting copies
  *    fill.*        fills the new segments of a split or a join
- *    snapshot.*    copies the segments of a filter in use one by one;
- *                  snapshot_mapped.c: those of a mapped filter
+ *    snapshot.*    copies the segments of a filter in use one by one
  *    change.*      one call's change of the directory
  *    growth.*, shrink.c  split segments and open generations; join and drop segments
  *    pair.*        locks a key's bucket pairs, and finds the best match there

@@ -166,3 +166,35 @@ bool tamis__image_check_counts(const struct image_table *t, struct lane_counts_r
   }
   return !r.wrong;
 }
+
+struct filling {
+  plane *plane;
+  struct plane_size size;
+  const struct counts_memory *memory;
+  bool spare;
+};
+
+static int give_counts(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS])
+{
+  const struct filling *to = context;
+  const unsigned block = (unsigned) (first / to->size.lanes / COUNTS_BUCKETS);
+  const struct counts_source from = counts_of_array(counts);
+  return tamis__plane_write(to->plane, to->size, to->memory, block, &from, to->spare)
+             ? TAMIS_OK
+             : TAMIS_ENOMEM;
+}
+
+int tamis__image_load_plane(struct saved_reader *r, struct image_table *t, plane *p,
+                            const struct counts_memory *memory, bool spare, uint64_t *copies)
+{
+  struct filling to = {p, {t->n, t->shape->lanes}, memory, spare};
+  struct lane_counts_reader counts;
+  int result;
+  while ((result = image_load_counts(r, t, &counts, copies)) == TAMIS_OK) {
+    if (p)
+      result = tamis__image_give(counts, COUNTS_BUCKETS * to.size.lanes, give_counts, &to);
+    if (result != TAMIS_OK)
+      return result;
+  }
+  return result == TAMIS_ABSENT ? TAMIS_OK : result;
+}

@@ -14,8 +14,8 @@
 #define TAMIS_LIB_TABLE_IMAGE_H
 
 #include "base/saved.h"
-#include "table/counts.h"
 #include "table/lanes.h"
+#include "table/plane.h"
 
 enum {
   /* A block of a table's counts.  Its meanings: number of the table, first word, 0, 0. */
@@ -191,5 +191,10 @@ static inline int image_load_counts(struct saved_reader *r, struct image_table *
   return result == TAMIS_OK && !tamis__image_check_counts(t, *out, copies) ? TAMIS_ECORRUPT
                                                                            : result;
 }
+
+/* Loads all counts of a table into a plane that no other thread has; if it is NULL, only checks
+ * them.  Returns TAMIS_ENOMEM also if `memory` refuses. */
+int tamis__image_load_plane(struct saved_reader *r, struct image_table *t, plane *p,
+                            const struct counts_memory *memory, bool spare, uint64_t *copies);
 
 #endif
