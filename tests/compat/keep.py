@@ -154,7 +154,7 @@ class Kept:
     def write_saved(self, folder):
         """Version 1 of the format has these files; tests/compat/saved/sums names them."""
         for name, (growable, keys, copies, fpp) in KEPT_CUCKOO.items():
-            filter_ = self.make(kind=CUCKOO, growable=growable, capacity=100 if growable else 1100, fpp=fpp, seed=12345, stripes=4)
+            filter_ = self.make(kind=CUCKOO, growable=bool(growable), capacity=growable or 1100, fpp=fpp, seed=12345, stripes=4)
             for i in [*range(keys), *list(range(keys // 10)) * copies]:
                 self.tamis.tamis_add_hash(filter_, i)
             (folder / name).write_bytes(save(self.tamis, filter_))

@@ -177,11 +177,11 @@ def options_of_all_sorts(tamis):
                        windows(tamis, window, fpp, growable, capacity, kind))
 
 
-# Name: growable, hashes from 0 on, copies of the first tenth of these, fpp.  Of the one with copies that has grown, segments
-# have lanes of both widths.
-KEPT_CUCKOO = {"cuckoo-fixed.tamis": (False, 1000, 0, 0.01), "cuckoo-fixed-copies.tamis": (False, 1000, 5, 0.01),
-               "cuckoo-small.tamis": (True, 90, 5, 0.01), "cuckoo-grown.tamis": (True, 5000, 0, 0.01),
-               "cuckoo-grown-copies.tamis": (True, 5000, 5, 0.03), "cuckoo-generations.tamis": (True, 30000, 0, 0.03)}
+# Name: capacity if it is growable, hashes from 0 on, copies of the first tenth of these, fpp.  Of the one with copies that has
+# grown, segments have lanes of both widths.
+KEPT_CUCKOO = {"cuckoo-fixed.tamis": (None, 1000, 0, 0.01), "cuckoo-fixed-copies.tamis": (None, 1000, 5, 0.01),
+               "cuckoo-small.tamis": (100, 90, 5, 0.01), "cuckoo-grown.tamis": (100, 5000, 0, 0.01),
+               "cuckoo-grown-copies.tamis": (100, 5000, 5, 0.03), "cuckoo-generations.tamis": (1, 1500, 0, 0.1)}
 
 
 COUNTED_SIZE = 151552  # of a counted table that processes share, which is kept without the room for checkpoints
