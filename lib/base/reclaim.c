@@ -40,13 +40,13 @@
 #include "base/counted.h"
 #include "base/hook.h"
 #include "base/monotonic.h"
-#include "base/slots.h"
 #include "base/small.h"
 #include "base/unload.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -124,23 +124,24 @@ static struct urcu_bp_reader **registered_reader(void)
 #endif
 }
 
+/* Whether liburcu could map memory for a thousand more threads; without it, liburcu would end the
+ * process.  (Another thread may still take the memory in between.) */
+static bool registry_may_grow(void)
+{
+  const size_t bytes = 256 << 10;
+  void *trial = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return trial != MAP_FAILED && munmap(trial, bytes) == 0;
+}
+
 /* Registers the calling thread, which is in no read section.  Returns false if the thread must be a
  * counted reader instead. */
 static bool register_reader(void)
 {
-  if (is_forked())
-    return false;
-  struct known_slot *claimed = slot_claim();
-  if (!claimed && !registry_may_grow())
+  if (is_forked() || !registry_may_grow())
     return false;
   urcu_bp_read_lock(); /* the first call of a thread registers it */
   urcu_bp_read_unlock();
   tamis__reader = registered_reader();
-  if (claimed)
-    slot_release(claimed);
-#ifdef TAMIS_INLINE_READERS /* other builds cannot see liburcu's slots */
-  slot_remember(&urcu_bp_reader->alloc);
-#endif
   return true;
 }
 
@@ -377,7 +378,6 @@ __attribute__((destructor)) static void stop(void)
 {
   int cancellation = cancellation_disable();
   struct timespec until = in_nanoseconds(exit_time);
-  slots_forget();
   pthread_mutex_lock(&waiter.lock);
   waiter.stopping = true;
   pthread_mutex_unlock(&waiter.lock);
@@ -525,13 +525,6 @@ static void run(struct errand errand)
     start_thread();
 }
 
-static void put_back(struct backlog *backlog, struct retired *block)
-{
-  pthread_mutex_lock(&waiter.lock);
-  add_fresh_locked(backlog, block);
-  pthread_mutex_unlock(&waiter.lock);
-}
-
 /* Releases blocks, except those that are still in use, which wait for another grace period.
  * Returns whether it has released one. */
 static bool release_unused(struct backlog *backlog, struct retired *elapsed)
@@ -540,7 +533,9 @@ static bool release_unused(struct backlog *backlog, struct retired *elapsed)
   for (struct retired *block; (block = elapsed) != NULL;)
     if (backlog->in_use && backlog->in_use(block)) {
       elapsed = block->next;
-      put_back(backlog, block);
+      pthread_mutex_lock(&waiter.lock);
+      add_fresh_locked(backlog, block);
+      pthread_mutex_unlock(&waiter.lock);
     } else {
       release_first(backlog, &elapsed);
       released = true;

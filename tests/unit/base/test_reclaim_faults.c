@@ -6,7 +6,6 @@
 #include "faults.h"
 #include "reclaim_fixture.h"
 
-#include "base/slots.h"
 
 #include <errno.h>
 #include <linux/audit.h>
@@ -403,61 +402,6 @@ static void a_thread_that_is_denied_membarrier_makes_room(void **state)
   run_alone("one");
 }
 
-/* ---- slots of liburcu's registry ---- */
-
-static void *is_registered(void *unused)
-{
-  reader_leave(reader_enter());
-  return tamis__reader == &tamis__no_reader[0] ? NULL : unused;
-}
-
-static bool registers(void)
-{
-  pthread_t thread;
-  void *registered;
-  assert_int_equal(__real_pthread_create(&thread, NULL, is_registered, &thread), 0);
-  pthread_join(thread, &registered);
-  return registered;
-}
-
-/* A thread is registered without memory, if a registered one has ended. */
-static void a_free_slot_needs_no_memory(void **state)
-{
-  (void) state;
-#ifndef TAMIS_INLINE_READERS
-  skip();
-#endif
-  assert_true(registers());
-  size_t before = books.mapped;
-  faults.maps = true;
-  for (unsigned i = 0; i < 10; i++)
-    assert_true(registers());
-  faults.maps = false;
-  assert_true(books.mapped == before);
-}
-
-/* Each thread that is about to register has a slot of its own, which is free. */
-static void no_two_threads_count_on_one_slot(void **state)
-{
-  (void) state;
-  int taken[3] = {0, 1, 0};
-  slots_forget(); /* those of this file */
-  assert_null(slot_claim());
-  for (unsigned i = 0; i < 6; i++)
-    slot_remember(&taken[i % 3]);
-  struct known_slot *first = slot_claim(), *second = slot_claim();
-  assert_ptr_equal(first, &known_slots[0]);
-  assert_ptr_equal(second, &known_slots[2]);
-  assert_null(slot_claim());
-  taken[1] = 0;
-  assert_ptr_equal(slot_claim(), &known_slots[1]);
-  taken[2] = 1;
-  slot_release(second);
-  assert_null(slot_claim());
-  taken[2] = 0;
-  assert_ptr_equal(slot_claim(), second);
-}
-
 int main(int argc, char **argv)
 {
   if (argc > 1)
@@ -473,8 +417,6 @@ int main(int argc, char **argv)
       cmocka_unit_test_setup(a_child_has_the_counted_reader_that_forked, start_afresh),
       cmocka_unit_test_setup(memory_waits_while_membarrier_is_denied, start_afresh),
       cmocka_unit_test_setup(a_thread_that_is_denied_membarrier_makes_room, start_afresh),
-      cmocka_unit_test_setup(no_two_threads_count_on_one_slot, start_afresh),
-      cmocka_unit_test_setup(a_free_slot_needs_no_memory, start_afresh),
   };
   return cmocka_run_group_tests_name("reclaim_faults", tests, NULL, NULL);
 }
