@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/cores.h"
 
-#include <assert.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -13,40 +12,25 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- the quota of control groups ---- */
+/* ---- the quota of control groups, version 2 ---- */
 
-enum {
-  MAX_NUMBERS = 64,
-  MAX_PATH = 1024,
-  MAX_NAME = 32,                  /* the longest name of a file in a folder */
-  MAX_MEMBERSHIP = 16 * MAX_PATH, /* the kernel's lists are shorter */
-};
+enum { MAX_NUMBERS = 64, MAX_PATH = 1024 };
 
-struct folder {
-  size_t length;
-  char path[MAX_PATH + MAX_NAME];
-};
+static const char quota_file[] = "/cpu.max";
 
-/* Reads a file from offset `at` on.  The file is not trusted: in a container, the owner of the
- * container may have made it.  It may even be a pipe, on which the function does not wait. */
-static bool read_text(const char *path, off_t at, char text[], size_t size)
+/* Reads the beginning of a file.  The file is not trusted: in a container, the owner of the container
+ * may have made it.  It may even be a pipe, on which the function does not wait. */
+static bool read_text(const char *path, char text[], size_t size)
 {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0)
     return false;
-  ssize_t length = pread(fd, text, size - 1, at);
+  ssize_t length = pread(fd, text, size - 1, 0);
   close(fd);
   if (length < 0)
     return false;
   text[length] = '\0';
   return true;
-}
-
-static bool read_in(struct folder *folder, const char *name, char text[], size_t size)
-{
-  assert(strlen(name) < MAX_NAME);
-  memcpy(folder->path + folder->length, name, strlen(name) + 1);
-  return read_text(folder->path, 0, text, size);
 }
 
 /* Returns the positive number at `text`, or 0 if there is none.  *end is set to its end. */
@@ -61,105 +45,55 @@ static uint64_t positive_number(const char *text, const char **end)
   return number;
 }
 
-static unsigned cores_for(uint64_t quota, uint64_t period)
+/* The quota in a folder's file: "QUOTA PERIOD", in microseconds.  QUOTA may be "max". */
+static unsigned quota_in(const char *path)
 {
+  char text[MAX_NUMBERS];
+  const char *rest;
+  if (!read_text(path, text, sizeof text))
+    return UINT_MAX;
+  uint64_t quota = positive_number(text, &rest);
+  uint64_t period = *rest == ' ' ? positive_number(rest + 1, &rest) : 0;
   if (!quota || !period)
     return UINT_MAX;
   uint64_t cores = quota / period + (quota % period != 0);
   return cores < UINT_MAX ? (unsigned) cores : UINT_MAX;
 }
 
-/* Version 2 of control groups: a file has "QUOTA PERIOD", in microseconds.  QUOTA may be "max". */
-static unsigned quota_v2(struct folder *folder)
-{
-  char text[MAX_NUMBERS];
-  const char *rest;
-  if (!read_in(folder, "/cpu.max", text, sizeof text))
-    return UINT_MAX;
-  uint64_t quota = positive_number(text, &rest);
-  return *rest == ' ' ? cores_for(quota, positive_number(rest + 1, &rest)) : UINT_MAX;
-}
-
-/* Version 1: two files.  A quota of -1 means that there is no quota. */
-static unsigned quota_v1(struct folder *folder)
-{
-  char quota[MAX_NUMBERS], period[MAX_NUMBERS];
-  const char *rest;
-  if (!read_in(folder, "/cpu.cfs_quota_us", quota, sizeof quota) ||
-      !read_in(folder, "/cpu.cfs_period_us", period, sizeof period))
-    return UINT_MAX;
-  return cores_for(positive_number(quota, &rest), positive_number(period, &rest));
-}
-
 /* The least quota of a group and of all groups above it.  In a container the group's folder may be
  * the root, and the path may exist only outside.  So all folders on the path are tried. */
-static unsigned least_quota(const char *root, const char *controllers, const char *group,
-                            unsigned (*quota_of)(struct folder *))
+static unsigned least_quota(const char *root, const char *group)
 {
-  struct folder folder;
+  char path[MAX_PATH + sizeof quota_file];
   if (group[0] != '/' || strstr(group, "/..")) /* the group is not visible from here */
     group = "/";
-  const size_t root_length = strlen(root) + (*controllers != '\0') + strlen(controllers);
-  folder.length = root_length + strlen(group);
-  if (folder.length >= MAX_PATH)
+  const size_t root_length = strlen(root);
+  size_t length = root_length + strlen(group);
+  if (length >= MAX_PATH)
     return UINT_MAX;
-  /* snprintf() would take more stack. */
-  char *end = stpcpy(stpcpy(folder.path, root), *controllers ? "/" : "");
-  (void) stpcpy(stpcpy(end, controllers), group);
+  (void) stpcpy(stpcpy(path, root), group); /* snprintf() would take more stack */
   unsigned least = UINT_MAX;
-  for (;; folder.length--) {
-    const char at = folder.path[folder.length];
-    if (at == '\0' || at == '/' || folder.length == root_length) {
-      unsigned quota = quota_of(&folder);
+  for (;; length--) {
+    if (path[length] == '\0' || path[length] == '/' || length == root_length) {
+      memcpy(path + length, quota_file, sizeof quota_file);
+      unsigned quota = quota_in(path);
       least = quota < least ? quota : least;
     }
-    if (folder.length == root_length)
+    if (length == root_length)
       return least;
   }
 }
 
-/* Whether a list such as "cpu,cpuacct" contains a name. */
-static bool has_name(const char *list, const char *name)
-{
-  size_t length = strlen(name);
-  for (const char *at = list; at; at = strchr(at, ',')) {
-    at += *at == ',';
-    if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
-      return true;
-  }
-  return false;
-}
-
-/* A line is "NUMBER:CONTROLLERS:GROUP".  Version 2 has no controllers. */
-static unsigned quota_of_line(char *line, const char *root)
-{
-  char *controllers = strchr(line, ':');
-  char *group = controllers ? strchr(controllers + 1, ':') : NULL;
-  if (!group)
-    return UINT_MAX;
-  controllers++;
-  *group++ = '\0';
-  if (*controllers != '\0' && !has_name(controllers, "cpu"))
-    return UINT_MAX;
-  return least_quota(root, controllers, group, *controllers ? quota_v1 : quota_v2);
-}
-
-/* Reads line by line, because the first call may come from an add on a small stack.  A line that is
- * longer than any supported path sets no limit, and ends the list. */
+/* The file has a line "0::GROUP".  The first call may come from an add on a small stack, so a line
+ * that is longer than any supported path sets no limit. */
 unsigned tamis__quota_cores(const char *membership, const char *root)
 {
   char line[MAX_PATH];
-  unsigned least = UINT_MAX;
-  for (off_t at = 0; at < MAX_MEMBERSHIP && read_text(membership, at, line, sizeof line);) {
-    size_t length = strcspn(line, "\n");
-    if (length == 0 || length + 1 == sizeof line)
-      break;
-    line[length] = '\0';
-    at += (off_t) length + 1;
-    unsigned quota = quota_of_line(line, root);
-    least = quota < least ? quota : least;
-  }
-  return least;
+  if (!read_text(membership, line, sizeof line) || strncmp(line, "0::", 3) != 0)
+    return UINT_MAX;
+  size_t length = strcspn(line, "\n");
+  line[length] = '\0';
+  return length + 1 < sizeof line ? least_quota(root, line + 3) : UINT_MAX;
 }
 
 /* Reads the quota once.  Relaxed: threads that read it at the same time all find the same value. */

@@ -110,39 +110,6 @@ static void the_least_quota_of_all_groups_counts(void **state)
   assert_int_equal(quota(), 8);
 }
 
-static void the_first_version_of_groups_is_known(void **state)
-{
-  (void) state;
-  write_file("membership", "3:cpuset:/x\n2:cpu,cpuacct:/docker/1\n1:name=systemd:/\n");
-  assert_int_equal(quota(), UINT_MAX);
-  write_file("cpu,cpuacct/docker/1/cpu.cfs_quota_us", "400000\n");
-  assert_int_equal(quota(), UINT_MAX);
-  write_file("cpu,cpuacct/docker/1/cpu.cfs_period_us", "100000\n");
-  assert_int_equal(quota(), 4);
-  write_file("cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
-  write_file("cpu,cpuacct/cpu.cfs_period_us", "100000\n");
-  assert_int_equal(quota(), 4);
-  write_file("membership", "2:cpuacct,cpu:/docker/1\n");
-  assert_int_equal(quota(), UINT_MAX);
-  write_file("membership", "2:cpuacct:/docker/1\n5:cpux,xcpu:/docker/1\n");
-  assert_int_equal(quota(), UINT_MAX);
-}
-
-/* Whoever owns a container may have put there a file without end, of which an add must not read
- * all. */
-static void the_end_of_a_long_list_is_not_read(void **state)
-{
-  (void) state;
-  enum { LINES = 1 << 14 };
-  static char text[2 * LINES + 6 + 1];
-  for (size_t i = 0; i < LINES; i++)
-    memcpy(text + 2 * i, "x\n", 2);
-  memcpy(text + sizeof text - 1 - 6, "0::/a\n", 6 + 1);
-  write_file("membership", text);
-  write_file("a/cpu.max", "100000 100000\n");
-  assert_int_equal(quota(), UINT_MAX);
-}
-
 /* None of this is a quota, and nothing fails. */
 static void nonsense_sets_no_limit(void **state)
 {
@@ -186,13 +153,6 @@ static void nonsense_sets_no_limit(void **state)
     memset(lines + 3, 'g', sizeof lines - 3);
     put("membership", lines, length);
     (void) quota();
-    memset(lines, 'c', sizeof lines);
-    memcpy(lines, "0:cpu,", 6);
-    put("membership", lines, length);
-    (void) quota();
-    memcpy(lines + length - 2, ":/", 2);
-    put("membership", lines, length);
-    (void) quota();
   }
 
   /* a folder, and a pipe that nobody writes to */
@@ -213,8 +173,6 @@ int main(void)
       cmocka_unit_test(limits_are_kept_on_any_machine),
       cmocka_unit_test(cores_are_those_of_the_affinity_mask),
       cmocka_unit_test_setup_teardown(the_least_quota_of_all_groups_counts, make_root, remove_root),
-      cmocka_unit_test_setup_teardown(the_first_version_of_groups_is_known, make_root, remove_root),
-      cmocka_unit_test_setup_teardown(the_end_of_a_long_list_is_not_read, make_root, remove_root),
       cmocka_unit_test_setup_teardown(nonsense_sets_no_limit, make_root, remove_root),
   };
   return cmocka_run_group_tests_name("cores", tests, NULL, NULL);
