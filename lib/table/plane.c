@@ -53,11 +53,3 @@ bool tamis__plane_write(plane *p, struct plane_size size, const struct counts_me
   release_if_empty(p, memory);
   return written;
 }
-
-void tamis__plane_shrink(plane *p, const struct counts_memory *memory, unsigned block)
-{
-  struct table_counts *counts = plane_counts(p);
-  if (counts)
-    (void) tamis__counts_write(counts, memory, block,
-                               &(struct counts_source){.block = counts->block[block]}, false);
-}

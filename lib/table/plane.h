@@ -55,9 +55,6 @@ bool tamis__plane_set(plane *p, struct plane_size size, const struct counts_memo
 bool tamis__plane_write(plane *p, struct plane_size size, const struct counts_memory *memory,
                         unsigned block, const struct counts_source *from, bool spare);
 
-/* Encodes a block again, in the fewest bytes. */
-void tamis__plane_shrink(plane *p, const struct counts_memory *memory, unsigned block);
-
 /* Releases all counts. */
 void tamis__plane_clear(plane *p, const struct counts_memory *memory);
 

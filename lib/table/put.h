@@ -11,7 +11,6 @@ enum {
   MARKED_FULL,   /* both buckets are full, and the segment is marked as full */
   RETRY,         /* something that the attempt relied on has changed, or room was made */
   LEFT,          /* the segment has left the directory; the caller must not touch it again */
-  NO_MEMORY,     /* windows: a count of copies needs memory, which is allocated without locks */
   FROZEN,        /* windows: the segment is being copied, so nothing may move in it */
   OTHER_LAYERS   /* windows: the list of layers has changed since the attempt began */
 };

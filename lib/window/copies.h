@@ -12,9 +12,7 @@
  * A thread that reads or changes the count of a lane holds the stripe of its bucket.  The plane's
  * lock is taken as well, because writers of other stripes share a block of counts.
  *
- * No call allocates or releases memory while it holds a stripe.  A call that lacks memory for a
- * count releases its stripes, fetches the memory, and tries again.  If memory becomes free, the
- * call keeps it until it has released its stripes.
+ * The memory of counts is allocated and released under these locks, as in a cuckoo filter.
  */
 #ifndef TAMIS_LIB_WINDOW_COPIES_H
 #define TAMIS_LIB_WINDOW_COPIES_H
@@ -49,28 +47,6 @@ static inline bool window_has_counts(const struct window_layer *layer, uint64_t 
   return layer->planes && plane_counts(&window_plane_of(layer, index)->counts);
 }
 
-/* The memory for counts that a call has allocated or freed. */
-struct window_memory {
-  struct window *w;
-  struct window_piece *pieces; /* memory that was fetched, or has become free */
-  uint64_t wanted;             /* bytes that a count lacked; 0: no count lacked memory */
-  bool fetched;                /* some pieces were fetched */
-  /* The bytes that a block of counts will take when it is encoded again; 0: no block will be.  As
-   * its layer may leave, it is known by the layer's number, a word's index, and a stripe. */
-  uint64_t shrunk;
-  uint64_t number, index;
-  struct window_stripe *stripe;
-};
-
-/* Leaves the other members without values, as most calls do not use them. */
-static inline void window_memory_begin(struct window_memory *memory, struct window *w)
-{
-  memory->w = w;
-  memory->pieces = NULL;
-  memory->fetched = false;
-  memory->shrunk = 0;
-}
-
 /* Prepares the planes of a layer, which are in zeroed memory.  `planes` is NULL if it has none. */
 void tamis__window_begin_planes(struct window_layer *layer, struct window_plane *planes);
 
@@ -79,43 +55,31 @@ void tamis__window_begin_planes(struct window_layer *layer, struct window_plane 
 /* The number of further copies of the entry in a lane. */
 uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane lane);
 
-/* Sets the number of further copies.  A larger number may be refused:
- *   NO_MEMORY    memory is lacking, and nothing has changed
- *   TAMIS_EFULL  the number is not below saved_most_copies */
-int tamis__window_set_further(struct window_memory *memory, const struct window_layer *layer,
+/* Sets the number of further copies.  If a larger number is refused, nothing has changed.
+ *   Errors  TAMIS_EFULL: the number is not below saved_most_copies, or max_bytes is reached;
+ *           TAMIS_ENOMEM */
+int tamis__window_set_further(struct window *w, const struct window_layer *layer,
                               struct window_lane lane, uint64_t further);
 
-/* Adds `more` to the number of further copies, modulo 2^64.  The results are those of
- * tamis__window_set_further(). */
-int tamis__window_add_further(struct window_memory *memory, const struct window_layer *layer,
+/* Adds `more` to the number of further copies, modulo 2^64.
+ *   Errors  as above */
+int tamis__window_add_further(struct window *w, const struct window_layer *layer,
                               struct window_lane lane, uint64_t more);
 
 /* Sets the count of a lane to 0, because its entry is forgotten or leaves the lane. */
-static inline void window_forget_further(struct window_memory *memory,
-                                         const struct window_layer *layer, struct window_lane at)
+static inline void window_forget_further(struct window *w, const struct window_layer *layer,
+                                         struct window_lane at)
 {
   if (window_has_counts(layer, at.index))
-    (void) tamis__window_set_further(memory, layer, at, 0);
+    (void) tamis__window_set_further(w, layer, at, 0);
 }
 
-/* ---- calls by a thread that holds no lock ---- */
-
-/* Fetches the memory that a count lacked.
- *   Errors  TAMIS_EFULL: max_bytes is reached; TAMIS_ENOMEM */
-int tamis__window_fetch_memory(struct window_memory *memory);
-
-/* Releases memory that has become free, or was fetched and not used.  Called once, at the end. */
-void tamis__window_release_memory(struct window_memory *memory);
-static inline void window_release_memory(struct window_memory *memory)
-{
-  if (__builtin_expect(memory->pieces || memory->shrunk, 0))
-    tamis__window_release_memory(memory);
-}
+/* ---- all counts of a layer ---- */
 
 /* Gives the lanes of a layer their counts, except empty lanes.  The layer has no counts yet, and no
  * other thread knows it.  The counts are encoded in as little memory as possible.
  *   Errors  as above */
-int tamis__window_give_counts(struct window_memory *memory, const struct window_layer *layer,
+int tamis__window_give_counts(struct window *w, const struct window_layer *layer,
                               const struct lane_counts *counts);
 
 /* Releases all counts of a layer. */

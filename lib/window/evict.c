@@ -80,7 +80,7 @@ static bool is_frozen_locked(const struct window *w, const struct window_layer *
 /* Carries the count of an entry to a free lane.  `to->entry` is the dead entry in that lane, whose
  * count is dropped, or 0 if the lane is empty, and so has no count.  The caller holds the stripes
  * of both buckets. */
-static int move_further_locked(struct window_memory *memory, const struct window_layer *layer,
+static int move_further_locked(struct window *w, const struct window_layer *layer,
                                const struct found *from, const struct found *to)
 {
   struct window_lane old = window_lane(layer, from->bucket, from->lane);
@@ -90,9 +90,9 @@ static int move_further_locked(struct window_memory *memory, const struct window
   struct window_lane new = window_lane(layer, to->bucket, to->lane);
   int result = TAMIS_OK;
   if (further || window_has_counts(layer, new.index))
-    result = tamis__window_set_further(memory, layer, new, further);
+    result = tamis__window_set_further(w, layer, new, further);
   if (further && result == TAMIS_OK)
-    window_forget_further(memory, layer, old);
+    window_forget_further(w, layer, old);
   return result;
 }
 
@@ -128,10 +128,9 @@ struct path_of_layer {
  * fingerprint, which determines the target.  But an add may have renewed the stamp.  So the move
  * writes the entry that is in the lane now; with the old stamp it would be forgotten too early.  If
  * the entry is dead, or a jump does not keep it, the move clears it as the sweep does: [T]. */
-static int move_locked(struct window_memory *memory, const struct path_of_layer *of,
+static int move_locked(struct window *w, const struct path_of_layer *of,
                        const struct cuckoo_move *move)
 {
-  struct window *w = memory->w;
   struct window_layer *layer = of->layer;
   const uint64_t epoch = epoch_locked(&w->state->epoch);
   if (!epoch_has_same_layers(of->epoch, epoch))
@@ -146,7 +145,7 @@ static int move_locked(struct window_memory *memory, const struct path_of_layer 
   if (!entry) /* the lane has become free */
     return TAMIS_OK;
   if (epoch_age(epoch, window_stamp_of(s, entry), w->stamps) > window_oldest_age(w, epoch)) {
-    window_forget_further(memory, layer, window_lane(layer, source, move->lane));
+    window_forget_further(w, layer, window_lane(layer, source, move->lane));
     window_store(layer, source, move->lane, 0);
     window_use(window_stripe(w, layer, source), -1);
     return TAMIS_OK;
@@ -155,7 +154,7 @@ static int move_locked(struct window_memory *memory, const struct path_of_layer 
     return TAMIS_ABSENT;
   unsigned lane = lanes_first(&s->lane, room);
   uint64_t dead_entry = lane_get(&s->lane, to_value, lane);
-  int result = move_further_locked(memory, layer, &(struct found){entry, source, move->lane},
+  int result = move_further_locked(w, layer, &(struct found){entry, source, move->lane},
                                    &(struct found){dead_entry, target, lane});
   if (result != TAMIS_OK)
     return result;
@@ -196,26 +195,18 @@ static struct two_stripes find_stripes(const struct window *w, const struct path
 
 static int execute(struct window *w, const struct path_of_layer *of, const struct cuckoo_move *move)
 {
-  struct window_memory memory;
-  window_memory_begin(&memory, w);
   const struct two_stripes s = find_stripes(w, of, move);
-  int result, again = TAMIS_OK;
   if (!s.lower)
     return TAMIS_ABSENT;
-  do {
-    HOOK(window_move_wanted);
-    window_lock(w, s.lower);
-    if (s.higher != s.lower)
-      window_lock(w, s.higher);
-    result = move_locked(&memory, of, move);
-    if (s.higher != s.lower)
-      window_unlock(w, s.higher);
-    window_unlock(w, s.lower);
-    if (result == NO_MEMORY)
-      again = tamis__window_fetch_memory(&memory);
-  } while (result == NO_MEMORY && again == TAMIS_OK);
-  window_release_memory(&memory);
-  return again == TAMIS_OK ? result : again;
+  HOOK(window_move_wanted);
+  window_lock(w, s.lower);
+  if (s.higher != s.lower)
+    window_lock(w, s.higher);
+  int result = move_locked(w, of, move);
+  if (s.higher != s.lower)
+    window_unlock(w, s.higher);
+  window_unlock(w, s.lower);
+  return result;
 }
 
 bool tamis__window_has_no_path(const struct window *w, struct window_layer *layer,

@@ -124,13 +124,13 @@ FORCE_INLINE void write_locked(struct window *w, const struct pair *pair, const 
 
 /* Adds a key to the newest layer, which has no live lane for the key. */
 static int insert_locked(struct window *w, const struct home *home, const struct wish *wish,
-                         uint64_t epoch, struct window_memory *memory)
+                         uint64_t epoch)
 {
   struct found at = home->found;
   if (!find_lane(home->pair, &home->view, &at, epoch))
     return window_is_full(w, home->pair->layer, home->pair->place.lower, epoch) ? TAMIS_EFULL
                                                                                 : NO_ROOM;
-  take_lane_locked(home->pair, &at, memory);
+  take_lane_locked(w, home->pair, &at);
   write_locked(w, home->pair, &at, wish, epoch);
   return TAMIS_OK;
 }
@@ -138,13 +138,13 @@ static int insert_locked(struct window *w, const struct home *home, const struct
 /* Renews a key in its present lane.  In the cuckoo kind a plain add also adds a copy.  Without
  * memory for the copy, nothing is renewed. */
 static int renew_locked(struct window *w, const struct home *home, const struct wish *wish,
-                        uint64_t epoch, struct window_memory *memory)
+                        uint64_t epoch)
 {
   const struct window_layer *layer = home->pair->layer;
   const struct found *at = &home->found;
   int result = TAMIS_OK;
   if (!wish->unique && window_counts_copies(w))
-    result = tamis__window_add_further(memory, layer, window_lane(layer, at->bucket, at->lane), 1);
+    result = tamis__window_add_further(w, layer, window_lane(layer, at->bucket, at->lane), 1);
   const bool stays = wish->age && lasts(w, layer, at, wish, epoch);
   if (result == TAMIS_OK && wish->renews && !stays)
     write_locked(w, home->pair, at, wish, epoch);
@@ -157,7 +157,7 @@ static int renew_locked(struct window *w, const struct home *home, const struct 
  *
  * `refused` says why no room could be made, or is 0 if no call has tried to make room yet. */
 static int put_locked(struct window *w, const struct locked *locked, const struct wish *wish,
-                      int refused, struct window_memory *memory)
+                      int refused)
 {
   uint64_t epoch = epoch_locked(&w->state->epoch);
   HOOK(window_epoch_read_locked);
@@ -169,9 +169,9 @@ static int put_locked(struct window *w, const struct locked *locked, const struc
     home = home_in(locked->pair, epoch);
   int result = refused;
   if (home.live)
-    result = renew_locked(w, &home, wish, epoch, memory);
+    result = renew_locked(w, &home, wish, epoch);
   else if (!refused)
-    result = insert_locked(w, &home, wish, epoch, memory);
+    result = insert_locked(w, &home, wish, epoch);
   return result == TAMIS_OK && present && wish->unique ? TAMIS_PRESENT : result;
 }
 
@@ -185,16 +185,13 @@ int tamis__window_make_room(struct window *w, const struct locked *locked)
                                 : result;
 }
 
-/* Provides what an attempt lacked, such as memory.  Returns TAMIS_OK if another attempt may
- * succeed.  The caller holds no lock. */
-static NEVER_INLINE int provide(struct window *w, const struct locked *locked,
-                                struct window_memory *memory, int lacks)
+/* Provides what an attempt lacked.  Returns TAMIS_OK if another attempt may succeed.  The caller
+ * holds no lock. */
+static NEVER_INLINE int provide(struct window *w, const struct locked *locked, int lacks)
 {
   int result = lacks;
   if (lacks == NO_ROOM)
     result = tamis__window_make_room(w, locked);
-  else if (lacks == NO_MEMORY)
-    result = tamis__window_fetch_memory(memory);
   else if (lacks == OTHER_LAYERS)
     return TAMIS_OK;
   return result < 0 && tamis__backlog_hurry(&w->backlog) ? TAMIS_OK : result;
@@ -202,23 +199,20 @@ static NEVER_INLINE int provide(struct window *w, const struct locked *locked,
 
 static NEVER_INLINE int put(struct window *w, uint64_t mixed, const struct wish *wish)
 {
-  struct window_memory memory;
   int refused = window_join(w);
   if (refused != TAMIS_OK)
     return refused;
-  window_memory_begin(&memory, w);
   for (;;) {
     struct locked locked;
     lock_pairs(w, mixed, &locked);
-    int result = put_locked(w, &locked, wish, refused, &memory);
+    int result = put_locked(w, &locked, wish, refused);
     unlock_pairs(w, &locked);
     if (__builtin_expect(result >= NO_ROOM || result < 0, 0)) {
       const bool last = refused || locked.pairs == 1;
-      result = refused = provide(w, &locked, &memory, result);
+      result = refused = provide(w, &locked, result);
       if (result == TAMIS_OK || !last)
         continue;
     }
-    window_release_memory(&memory);
     if (result < 0)
       tamis__counter_note(&w->counters, WINDOW_REFUSED);
     return result;

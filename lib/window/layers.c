@@ -178,12 +178,6 @@ void tamis__window_reclaim(void *owner, struct retired *block, uint64_t size)
   fullness_count(&w->rooms);
 }
 
-static bool exceeds(const struct window *w, uint64_t more)
-{
-  uint64_t bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed);
-  return w->max_bytes && (bytes > w->max_bytes || more > w->max_bytes - bytes);
-}
-
 /* ---- opening a layer ---- */
 
 static int open_locked(struct window *w, const struct window_geometry *g, unsigned index)
@@ -230,7 +224,7 @@ static bool leaves_room_locked(const struct window *w, uint64_t more, uint64_t i
   if (plan_locked(w, &indices, largest_capacity_locked(w), &g) != TAMIS_OK)
     return false;
   more += window_layer_takes(w, &g);
-  return !exceeds(w, more > held ? more - held : 0);
+  return window_has_bytes(w, more > held ? more - held : 0);
 }
 
 /* [S]: if no layer as large as the largest could be opened after the layer `next`, changes the plan
@@ -242,7 +236,8 @@ static void plan_largest_locked(const struct window *w, struct window_geometry *
   if (next->capacity >= largest ||
       leaves_room_locked(w, window_layer_takes(w, next), indices | (indices + 1)))
     return;
-  if (plan_locked(w, &indices, largest, &g) == TAMIS_OK && !exceeds(w, window_layer_takes(w, &g)))
+  if (plan_locked(w, &indices, largest, &g) == TAMIS_OK &&
+      window_has_bytes(w, window_layer_takes(w, &g)))
     *next = g;
 }
 

@@ -412,13 +412,10 @@ static int create(struct load *l, const struct tamis_filter *head, struct window
   struct window_layer *newest = window_layer_at(&w->newest), *layer;
   for (layer = newest; layer; layer = window_layer_at(&layer->older))
     count_lanes(w, layer);
-  struct window_memory memory;
-  window_memory_begin(&memory, w);
   for (layer = newest; layer && layer->planes && result == TAMIS_OK;
        layer = window_layer_at(&layer->older))
-    result = tamis__window_give_counts(&memory, layer,
-                                       &l->layers[window_number(layer) - l->apart].counts);
-  window_release_memory(&memory);
+    result =
+        tamis__window_give_counts(w, layer, &l->layers[window_number(layer) - l->apart].counts);
   w->max_bytes = o->max_bytes;
   return result;
 }

@@ -182,13 +182,13 @@ static inline bool find_lane(const struct pair *pair, const struct view *view, s
 
 /* Prepares a lane for an entry: counts an empty lane as in use, or forgets the copies of a dead
  * entry.  The caller holds the stripes, and then writes the lane. */
-static inline void take_lane_locked(const struct pair *pair, const struct found *at,
-                                    struct window_memory *memory)
+static inline void take_lane_locked(struct window *w, const struct pair *pair,
+                                    const struct found *at)
 {
   if (!at->entry)
-    window_use(window_stripe(memory->w, pair->layer, at->bucket), 1);
+    window_use(window_stripe(w, pair->layer, at->bucket), 1);
   else
-    window_forget_further(memory, pair->layer, window_lane(pair->layer, at->bucket, at->lane));
+    window_forget_further(w, pair->layer, window_lane(pair->layer, at->bucket, at->lane));
 }
 
 #endif

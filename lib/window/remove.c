@@ -54,31 +54,28 @@ static void lock_home(const struct window *w, uint64_t mixed, struct locked *loc
 }
 
 /* Removes a copy.  The caller holds the stripes of all pairs. */
-static void remove_locked(const struct pair *pair, const struct found *at,
-                          struct window_memory *memory)
+static void remove_locked(struct window *w, const struct pair *pair, const struct found *at)
 {
   struct window_lane lane = window_lane(pair->layer, at->bucket, at->lane);
   if (tamis__window_further(pair->layer, lane)) {
     const uint64_t one_less = UINT64_MAX;
-    (void) tamis__window_add_further(memory, pair->layer, lane, one_less);
+    (void) tamis__window_add_further(w, pair->layer, lane, one_less);
     return; /* cannot fail: a smaller count needs no memory */
   }
   window_store(pair->layer, at->bucket, at->lane, 0);
-  window_use(window_stripe(memory->w, pair->layer, at->bucket), -1);
+  window_use(window_stripe(w, pair->layer, at->bucket), -1);
   window_has_room(pair->layer, at->bucket);
 }
 
 int tamis__window_remove(tamis_filter *f, uint64_t hash)
 {
-  struct window_memory memory;
-  window_memory_begin(&memory, window_of(f));
+  struct window *w = window_of(f);
   struct locked locked;
   struct home home;
-  lock_home(memory.w, window_mixed(memory.w, hash), &locked, &home);
+  lock_home(w, window_mixed(w, hash), &locked, &home);
   if (home.live)
-    remove_locked(home.pair, &home.found, &memory);
-  unlock_pairs(memory.w, &locked);
-  window_release_memory(&memory);
+    remove_locked(w, home.pair, &home.found);
+  unlock_pairs(w, &locked);
   return home.live ? TAMIS_OK : TAMIS_ABSENT;
 }
 

@@ -5,12 +5,12 @@
 #include "window/copies.h"
 
 /* Sets the counts of these lanes of a word to 0. */
-static void forget_lanes(struct window_memory *memory, const struct window_layer *layer,
-                         uint64_t index, uint64_t lanes)
+static void forget_lanes(struct window *w, const struct window_layer *layer, uint64_t index,
+                         uint64_t lanes)
 {
   for (; lanes && window_has_counts(layer, index); lanes &= lanes - 1) {
     unsigned lane = lanes_first(&layer->geometry.whole.lane, lanes);
-    window_forget_further(memory, layer, (struct window_lane){index, lane});
+    window_forget_further(w, layer, (struct window_lane){index, lane});
   }
 }
 
@@ -21,7 +21,7 @@ struct kept {
 
 /* Clears the lanes of a word whose stamp is not kept, and adds the lanes that stay in use to *left.
  * Returns the number of cleared lanes.  The caller holds the word's stripe. */
-static unsigned sweep_word_locked(struct window_memory *memory, const struct window_layer *layer,
+static unsigned sweep_word_locked(struct window *w, const struct window_layer *layer,
                                   uint64_t index, const struct kept *kept, uint64_t *left)
 {
   const struct window_shape *s = &layer->geometry.whole;
@@ -33,7 +33,7 @@ static unsigned sweep_word_locked(struct window_memory *memory, const struct win
   *left |= used ^ gone;
   if (!gone)
     return 0;
-  forget_lanes(memory, layer, index, gone);
+  forget_lanes(w, layer, index, gone);
   word_store(at, value & ~lanes_bits(&s->lane, gone));
   return lanes_count(gone);
 }
@@ -42,18 +42,15 @@ static unsigned sweep_word_locked(struct window_memory *memory, const struct win
 static uint64_t sweep_block(struct window *w, const struct window_layer *layer, uint64_t block,
                             const struct kept *kept)
 {
-  struct window_memory memory;
-  window_memory_begin(&memory, w);
   struct window_stripe *stripe = window_stripe_of_block(w, block);
   uint64_t begin = block << layer->block_shift, end = (block + 1) << layer->block_shift, left = 0;
   uint64_t words = window_words(&layer->geometry);
   unsigned cleared = 0;
   window_lock(w, stripe);
   for (uint64_t i = begin; i < end && i < words; i++)
-    cleared += sweep_word_locked(&memory, layer, i, kept, &left);
+    cleared += sweep_word_locked(w, layer, i, kept, &left);
   window_use(stripe, -(int64_t) cleared);
   window_unlock(w, stripe);
-  window_release_memory(&memory);
   HOOK(window_block_swept);
   return left;
 }

@@ -144,10 +144,9 @@
  *       opened again; the epoch word has changed then.
  *     - Under a stripe.  The thread has found the layer with an earlier epoch word, and the epoch
  *       word that it reads under the stripe has the same layers (has_layers() in pair.h,
- *       move_locked() in evict.c).  Or it has followed the list under the stripe (shrink() in
- *       copies.c).  The layer was in the list then.  If it leaves after that, the thread that
- *       retires it first waits for the stripe.  If the stripe was taken after that wait, the epoch
- *       word and the list show that the layer has left.
+ *       move_locked() in evict.c).  The layer was in the list then.  If it leaves after that, the
+ *       thread that retires it first waits for the stripe.  If the stripe was taken after that
+ *       wait, the epoch word shows that the layer has left.
  *     - With `advancing` held, or of the newest layer with `opening` held: the layer cannot leave.
  *
  *     A writer that waits for stripes is in no read section, as nothing that may wait is called in
@@ -156,10 +155,9 @@
  *     lists (epoch.h).  Counts of copies are read and released like the layer that they belong to.
  *
  * [N] Names of layers.  A layer's *number* is the count of changes, in 64 bits, with the one that
- *     opened it: no other layer ever has it.  Saves, unions, and blocks of counts that are to be
- *     encoded again (copies.c) name a layer by its number.  The name of the frozen segment has the
- *     layer's *index*, which no other layer in the list has: while a segment is frozen, `advancing`
- *     is held, and no layer leaves.
+ *     opened it: no other layer ever has it.  Saves and unions name a layer by its number.  The
+ *     name of the frozen segment has the layer's *index*, which no other layer in the list has:
+ *     while a segment is frozen, `advancing` is held, and no layer leaves.
  *
  * Other calls wait for an advance only when they need a stripe, which it holds for one block, or
  * `opening`, which it holds while it changes the list or opens a smaller layer.  The end of a
@@ -336,6 +334,13 @@ static inline bool window_counts_copies(const struct window *w)
 static inline uint64_t window_layer_takes(const struct window *w, const struct window_geometry *g)
 {
   return window_bytes(g) + window_layer_bytes(window_counts_copies(w));
+}
+
+/* Whether max_bytes allows so many more bytes. */
+static inline bool window_has_bytes(const struct window *w, uint64_t more)
+{
+  uint64_t bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed);
+  return !w->max_bytes || (bytes <= w->max_bytes && more <= w->max_bytes - bytes);
 }
 
 static inline uint64_t window_mixed(const struct window *w, uint64_t hash)

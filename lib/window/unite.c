@@ -50,17 +50,17 @@ struct united {
 };
 
 /* Counts the copies that come with an entry.  `live`: the lane already has the entry. */
-static int unite_copies(struct window_memory *memory, const struct united *u,
-                        struct window_lane lane, bool live)
+static int unite_copies(struct window *w, const struct united *u, struct window_lane lane,
+                        bool live)
 {
   const struct window_layer *layer = u->pair.layer;
   uint64_t further = u->copies - 1;
-  if (!window_counts_copies(memory->w))
+  if (!window_counts_copies(w))
     return TAMIS_OK;
   if (live)
-    return tamis__window_add_further(memory, layer, lane, further + 1);
+    return tamis__window_add_further(w, layer, lane, further + 1);
   return further || window_has_counts(layer, lane.index)
-             ? tamis__window_set_further(memory, layer, lane, further)
+             ? tamis__window_set_further(w, layer, lane, further)
              : TAMIS_OK;
 }
 
@@ -74,9 +74,8 @@ static int unite_counted_locked(const struct window *w, const struct united *u,
 
 /* Adds the entry to its pair.  `before` is the epoch word that named the layer as the newest.  The
  * caller holds the stripes of the pair. */
-static int unite_locked(struct window_memory *memory, const struct united *u, uint64_t before)
+static int unite_locked(struct window *w, const struct united *u, uint64_t before)
 {
-  struct window *w = memory->w;
   const struct window_layer *layer = u->pair.layer;
   uint64_t epoch = epoch_locked(&w->state->epoch);
   HOOK(window_epoch_read_locked);
@@ -96,7 +95,7 @@ static int unite_locked(struct window_memory *memory, const struct united *u, ui
   } else if (!find_lane(&u->pair, &view, &at, epoch)) {
     return NO_ROOM;
   }
-  int result = unite_copies(memory, u, window_lane(layer, at.bucket, at.lane), live);
+  int result = unite_copies(w, u, window_lane(layer, at.bucket, at.lane), live);
   if (result != TAMIS_OK)
     return result;
   if (!at.entry)
@@ -125,34 +124,28 @@ static bool find_stripes(struct window *w, const struct united *u, struct locked
   return open;
 }
 
-static int try_to_unite(struct window_memory *memory, const struct united *u, struct locked *locked)
+static int try_to_unite(struct window *w, const struct united *u, struct locked *locked)
 {
-  if (!find_stripes(memory->w, u, locked))
+  if (!find_stripes(w, u, locked))
     return TAMIS_EFULL;
-  lock_stripes(memory->w, locked);
-  int result = unite_locked(memory, u, locked->epoch);
-  unlock_pairs(memory->w, locked);
+  lock_stripes(w, locked);
+  int result = unite_locked(w, u, locked->epoch);
+  unlock_pairs(w, locked);
   return result;
 }
 
 static int unite_entry(struct window *w, const struct united *u)
 {
-  struct window_memory memory;
-  window_memory_begin(&memory, w);
-  int result, again;
-  do {
+  for (;;) {
     struct locked locked;
-    again = TAMIS_OK;
-    result = try_to_unite(&memory, u, &locked);
+    int moved = TAMIS_OK, result = try_to_unite(w, u, &locked);
     if (result == NO_ROOM)
-      again = tamis__window_evict(w, u->pair.layer, &u->pair.place, locked.epoch, true);
-    else if (result == NO_MEMORY)
-      again = tamis__window_fetch_memory(&memory);
-    if (again < 0 && tamis__backlog_hurry(&w->backlog))
-      again = TAMIS_OK; /* some memory has been released */
-  } while (result >= NO_ROOM && again == TAMIS_OK);
-  window_release_memory(&memory);
-  return again == TAMIS_OK ? result : again == TAMIS_ABSENT ? TAMIS_EFULL : again;
+      moved = tamis__window_evict(w, u->pair.layer, &u->pair.place, locked.epoch, true);
+    if (moved != TAMIS_OK)
+      result = moved == TAMIS_ABSENT ? TAMIS_EFULL : moved;
+    if (result == TAMIS_OK || (result < 0 && !tamis__backlog_hurry(&w->backlog)))
+      return result; /* otherwise, something has changed, or some memory has been released */
+  }
 }
 
 /* ---- all entries ---- */

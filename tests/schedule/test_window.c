@@ -188,8 +188,6 @@ static const struct setup setups[] = {
     {"four periods, Bloom", .window = 4, .fpp = 1e-5, .stripes = 1, .fixed = true},
     {"four periods, cuckoo", .kind = TAMIS_CUCKOO, .window = 4, .fpp = 1e-5, .stripes = 1},
     {"four periods, shared", .window = 4, .fpp = 1e-5, .stripes = 1, .fixed = true, .shared = true},
-    {"one stripe, cuckoo", .kind = TAMIS_CUCKOO, .window = 1, .fpp = 0.0001, .capacity = 100,
-     .stripes = 1, .fixed = true},
     {"grown, Bloom", GROWN},
     {"grown, cuckoo", .kind = TAMIS_CUCKOO, GROWN},
     {"three periods, Bloom", .window = 3, .fpp = 0.0001, .capacity = 100},
@@ -215,12 +213,11 @@ enum {
   ALL_MOVES = MOVE_KEYS | CUCKOO_MOVES,
   ONE_STRIPE_MOVES = 1 << 8,
   FOUR_PERIODS = 7 << 9,
-  ONE_STRIPE = 1 << 12,
-  ALL_GROWN = 3 << 13,
-  GROWN_CUCKOO = 1 << 14,
-  THREE_PERIODS = 3 << 15,
-  COUNTED = 1 << 17,
-  COUNTED_MOVES = 1 << 18
+  ALL_GROWN = 3 << 12,
+  GROWN_CUCKOO = 1 << 13,
+  THREE_PERIODS = 3 << 14,
+  COUNTED = 1 << 16,
+  COUNTED_MOVES = 1 << 17
 };
 
 /* ---- verbs ---- */
@@ -466,15 +463,6 @@ static int save_and_let_leave(tamis_filter *f, uint64_t n)
   return fclose(file);
 }
 
-/* Leaves two copies of each key. */
-static int remove_copies(tamis_filter *f, uint64_t keys)
-{
-  for (uint64_t i = 2; i < 200; i++)
-    for (uint64_t key = 0; key < keys; key++)
-      (void) tamis_remove_hash(f, key);
-  return TAMIS_OK;
-}
-
 static int add_briefly(tamis_filter *f, uint64_t key)
 {
   return tamis_add_for_hash(f, key, 0);
@@ -514,7 +502,6 @@ static const struct named_verb verbs[] = {{"lanes", used_lanes},
                                           {"need_moves", need_moves},
                                           {"await_grace", await_grace},
                                           {"save_and_let_leave", save_and_let_leave},
-                                          {"remove_copies", remove_copies},
                                           {NULL, NULL}};
 
 /* ---- schedules ---- */
@@ -718,9 +705,6 @@ static const struct row rows[] = {
     {"counts_find_memory_that_comes_free", GROWN_CUCKOO, "window_lower_read#2",
      "released; a: contains 7 @*; let_leave; held = 1; add 7; need_moves; limit; add y = FULL; a;"
      "await_grace; add y"},
-    /* Memory for a smaller block of counts is about to be fetched. */
-    {"counts_go_with_their_layer", GROWN_CUCKOO, "window_counts_wanted",
-     "note; add 0..59*200; a: remove_copies 60 @*; let_leave; released; a = OK; more_bytes = 0"},
 
     /* Copies.  Both have found the last one, or the second one waits until the first one has taken
      * it. */
@@ -741,15 +725,10 @@ static const struct row rows[] = {
      "hold_counts 7; a: copies 7; returned = 0; free_counts; a = 4; hold_counts 7; a: remove 7;"
      "returned = 0; free_counts; a = OK; advance; hold_counts 7; a: advance; returned = 0;"
      "free_counts; a = OK; copies 7 = 0; count = 0"},
-    /* While the allocator is asked, other calls on the key go on, and what they have done counts. */
-    {"memory_for_a_count_is_fetched_without_a_stripe", ONE_STRIPE, "window_counts_wanted",
-     "add 7; a: add 7 @*; b: remove 7; returned = 1; a b = OK OK; copies 7 = 1; count = 1"},
-    {"memory_for_a_count_is_fetched_without_a_stripe", ONE_STRIPE, "window_counts_wanted",
-     "add 7; a: add 7 @*; b: remove 7; returned = 1; add 7; a b = OK OK; copies 7 = 2; count = 2"},
-    /* There is none for the count of another key, nor for a layer. */
-    {"memory_for_counts_is_counted_before_it_is_fetched", GROWABLE_CUCKOO, "window_counts_wanted",
-     "add 7..8; note; a: add 7 @*; more_bytes = 1; limit; add 8 = FULL; open = FULL; end_limit;"
-     "a = OK; copies 7 = 2; copies 8 = 1"},
+    /* There is none for a layer. */
+    {"memory_for_counts_is_counted_before_it_is_allocated", GROWABLE_CUCKOO, "window_counts_wanted",
+     "add 7; note; a: add 7 @*; more_bytes = 1; limit; open = FULL; end_limit; a = OK;"
+     "copies 7 = 2"},
 
     /* Unions.  One is about to write the key. */
     {"a_union_and_a_unique_add_have_one_winner", ALL | COUNTED, "window_epoch_read_locked",
