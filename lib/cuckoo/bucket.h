@@ -89,7 +89,7 @@ FORCE_INLINE uint64_t bucket_has_match(const struct lane_shape *s, uint64_t valu
   return (differs - unknown - s->low) & ~differs & s->high;
 }
 
-/* ---- growing and shrinking ---- */
+/* ---- splits ---- */
 
 /* The set of lanes whose entries a split gives to the child for fingerprints that begin with 1. */
 static inline uint64_t bucket_ones(const struct lane_shape *s, uint64_t value)
@@ -105,13 +105,6 @@ static inline uint64_t bucket_split(const struct lane_shape *s, uint64_t value, 
   uint64_t ones = bucket_ones(s, value), rest = value ^ ones; /* `rest` lacks their highest bits */
   uint64_t of_ones = ones - (ones >> (s->width - 1));
   return (rest & (bit ? of_ones : ~of_ones)) << 1;
-}
-
-/* Makes an entry one step younger, for a join: `bit` becomes its first known bit.  If the entry has
- * not aged, it loses its last bit. */
-static inline uint64_t bucket_rejuvenate(const struct lane_shape *s, uint64_t entry, unsigned bit)
-{
-  return (uint64_t) bit << (s->width - 1) | entry >> 1 | (entry & 1);
 }
 
 #endif

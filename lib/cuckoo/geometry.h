@@ -360,11 +360,29 @@ static inline unsigned cuckoo_most_age(const struct cuckoo_geometry *g, unsigned
   return cuckoo_prefix_bits(g, depth) + g->fixed_shift - g->shape.shift;
 }
 
-/* The number of bits after root0 that an entry of this age knows in such a segment. */
+/* The number of bits of a fingerprint that an entry of this age knows in such a segment. */
+static inline unsigned cuckoo_known_of_fingerprint(const struct cuckoo_geometry *g, unsigned depth,
+                                                   unsigned age)
+{
+  return cuckoo_prefix_bits(g, depth) + g->shape.width - 1U - age;
+}
+
+/* The number of bits after root0 that it knows. */
 static inline unsigned cuckoo_known_bits(const struct cuckoo_geometry *g, unsigned depth,
                                          unsigned age)
 {
-  return g->root_shift + g->pair_bits + cuckoo_prefix_bits(g, depth) + g->shape.width - 1U - age;
+  return g->root_shift + g->pair_bits + cuckoo_known_of_fingerprint(g, depth, age);
+}
+
+/* The entry in such a segment that knows the first `known` bits of a fingerprint or, if these are
+ * more, as many as a new entry does. */
+static inline uint64_t cuckoo_entry(const struct cuckoo_geometry *g, uint64_t fingerprint,
+                                    unsigned known, unsigned depth)
+{
+  uint64_t entry = bucket_entry(&g->shape, fingerprint << cuckoo_prefix_bits(g, depth));
+  unsigned as_new = cuckoo_known_of_fingerprint(g, depth, 0);
+  unsigned age = g->shape.ages && as_new > known ? as_new - known : 0;
+  return age ? (entry >> age | 1) << age : entry;
 }
 
 /* ---- geometries whose parts are partly constants ----

@@ -119,8 +119,8 @@ static int allocate_split(struct change *change, struct segment *parent, struct 
   int result = TAMIS_OK;
   *split = (struct split){.bits = tamis__change_needs_array(change, depth)};
   for (unsigned i = 0; i < 2 && result == TAMIS_OK; i++)
-    split->child[i] = tamis__segment_create_unfilled(
-        c, generation, range.first + i * range.count / 2, depth + 1, &result);
+    split->child[i] =
+        tamis__segment_create(c, generation, range.first + i * range.count / 2, depth + 1, &result);
   if (result == TAMIS_OK)
     result = try_counts(c, parent);
   if (result == TAMIS_OK && split->bits)
@@ -146,8 +146,6 @@ static int split_locked(struct change *change, struct segment *parent)
   bool fits = tamis__cuckoo_fits(c, most_bytes_of_split(change, parent));
   int result = allocate_split(change, parent, &split);
   if (result == TAMIS_OK) {
-    tamis__segment_touch(g, split.child[0]);
-    tamis__segment_touch(g, split.child[1]);
     segment_lock_all(g, parent);
     result = tamis__fill_split(c, generation, parent, split.child);
     if (result == TAMIS_OK) {

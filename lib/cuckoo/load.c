@@ -147,7 +147,7 @@ static int load_segment(struct load *l, const struct saved_block *block)
   result = depth > 0 ? tamis__growth_provide(l->c) : TAMIS_OK; /* split segments need a growth */
   if (result != TAMIS_OK)
     return result;
-  struct segment *segment = tamis__segment_create_unfilled(l->c, generation, index, depth, &result);
+  struct segment *segment = tamis__segment_create(l->c, generation, index, depth, &result);
   if (!segment)
     return result;
   result = fill_segment(l, segment_geometry(generation, segment), segment, block);

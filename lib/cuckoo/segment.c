@@ -76,11 +76,11 @@ void tamis__segment_close(struct cuckoo *c, const struct cuckoo_geometry *g,
   destroy_stripes(g->stripe_mask, segment);
 }
 
-static struct segment *create(struct cuckoo *c, struct generation *generation, uint64_t cleared,
-                              uint64_t index, unsigned depth, int *result)
+struct segment *tamis__segment_create(struct cuckoo *c, struct generation *generation,
+                                      uint64_t index, unsigned depth, int *result)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  struct segment *segment = tamis__segment_memory_allocate(c, generation, cleared, result);
+  struct segment *segment = tamis__segment_memory_allocate(c, generation, result);
   if (!segment)
     return NULL;
   segment->prefix = cuckoo_prefix(g, cuckoo_first_index(g, index, depth));
@@ -88,24 +88,6 @@ static struct segment *create(struct cuckoo *c, struct generation *generation, u
   segment->class = depth > g->uneven_at && cuckoo_class_of_index(g, index);
   tamis__segment_init(g, segment);
   return segment;
-}
-
-struct segment *tamis__segment_create(struct cuckoo *c, struct generation *generation,
-                                      uint64_t index, unsigned depth, int *result)
-{
-  return create(c, generation, cuckoo_segment_bytes(&generation->geometry), index, depth, result);
-}
-
-struct segment *tamis__segment_create_unfilled(struct cuckoo *c, struct generation *generation,
-                                               uint64_t index, unsigned depth, int *result)
-{
-  return create(c, generation, generation->geometry.words_offset, index, depth, result);
-}
-
-void tamis__segment_touch(const struct cuckoo_geometry *g, struct segment *segment)
-{
-  for (size_t at = g->words_offset; at < cuckoo_segment_bytes(g); at += SMALL_PAGE)
-    ((volatile char *) segment)[at] = 0;
 }
 
 void tamis__segment_destroy(struct cuckoo *c, const struct cuckoo_geometry *g,

@@ -14,13 +14,6 @@ struct saved_reader;
 struct segment *tamis__segment_create(struct cuckoo *c, struct generation *generation,
                                       uint64_t index, unsigned depth, int *result);
 
-/* Does the same with uninitialized buckets, all of which the caller must write. */
-struct segment *tamis__segment_create_unfilled(struct cuckoo *c, struct generation *generation,
-                                               uint64_t index, unsigned depth, int *result);
-
-/* Touches the pages of an unfilled segment, so that they do not fault while stripes are held. */
-void tamis__segment_touch(const struct cuckoo_geometry *g, struct segment *segment);
-
 /* Initializes the stripes and the lock of a segment in zeroed memory. */
 void tamis__segment_init(const struct cuckoo_geometry *g, struct segment *segment);
 
@@ -108,8 +101,7 @@ int tamis__segment_inherit_copies(struct cuckoo *c, const struct cuckoo_geometry
 
 /* ---- filling unpublished segments: fill.c ---- */
 
-/* Fills the two children of a split, whose buckets are uninitialized, with the parent's entries and
- * their counts of copies.  Child i gets the entries whose next fingerprint bit, or class, is i.
+/* Fills the two empty children of a split with the parent's entries and their counts of copies.  Child i gets the entries whose next fingerprint bit, or class, is i.
  * The caller holds all stripes of the parent, and destroys the children after an error.
  *   Errors  TAMIS_EFULL, TAMIS_ENOMEM: memory for counts was refused; NO_ROOM: the entries do not
  *           fit in a child with wider lanes */

@@ -153,8 +153,7 @@ static bool slabs_are_clear(const struct cuckoo *c, const struct slabs *slabs)
 
 /* Takes a slot of a slab in the list.  If the list is empty, `new` becomes its first slab.
  * Otherwise another thread was faster, and `new` is released.  (`new` may be NULL.) */
-static struct segment *take_slot(struct cuckoo *c, struct slabs *slabs, struct slab *new,
-                                 uint64_t cleared)
+static struct segment *take_slot(struct cuckoo *c, struct slabs *slabs, struct slab *new)
 {
   struct slab *slab;
   bool fresh = false;
@@ -169,7 +168,7 @@ static struct segment *take_slot(struct cuckoo *c, struct slabs *slabs, struct s
   lock_release(&slabs->lock);
   tamis__cuckoo_release(c, new, slab_bytes(slabs));
   if (segment && !(fresh && slabs_are_clear(c, slabs)))
-    memset((void *) segment, 0, (size_t) cleared);
+    memset((void *) segment, 0, (size_t) slabs->slot_bytes);
   if (segment)
     segment->slab = slab;
   return segment;
@@ -208,17 +207,17 @@ static bool may_allocate_slab(const struct cuckoo *c, const struct generation *g
  * is allocating a slab: its bytes are counted before its slots are in the list.  So a thread that
  * finds no bytes left must wait for these slots before it fails. */
 static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *generation,
-                                         uint64_t cleared, bool may_allocate)
+                                         bool may_allocate)
 {
   int result;
   struct slabs *slabs = generation_slabs(generation);
   lock_take(&slabs->allocating);
-  struct segment *segment = take_slot(c, slabs, NULL, cleared);
+  struct segment *segment = take_slot(c, slabs, NULL);
   if (!segment && may_allocate && may_allocate_slab(c, generation)) {
     uint64_t size = slab_bytes(slabs);
     uint64_t cleared_first = slabs_are_clear(c, slabs) ? size : sizeof(struct slab);
     struct slab *slab = tamis__cuckoo_allocate_cleared(c, size, cleared_first, &result);
-    segment = slab ? take_slot(c, slabs, slab, cleared) : NULL;
+    segment = slab ? take_slot(c, slabs, slab) : NULL;
   }
   lock_release(&slabs->allocating);
   return segment;
@@ -227,17 +226,17 @@ static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *ge
 /* ---- segments ---- */
 
 static struct segment *allocate_with_slabs(struct cuckoo *c, struct generation *generation,
-                                           uint64_t cleared, int *result)
+                                           int *result)
 {
   struct slabs *slabs = generation_slabs(generation);
-  struct segment *segment = take_slot(c, slabs, NULL, cleared);
+  struct segment *segment = take_slot(c, slabs, NULL);
   if (!segment && may_allocate_slab(c, generation))
-    segment = take_slot_in_turn(c, generation, cleared, true);
+    segment = take_slot_in_turn(c, generation, true);
   if (!segment)
-    segment = tamis__cuckoo_allocate_cleared(c, slabs->slot_bytes, cleared, result);
+    segment = tamis__cuckoo_allocate(c, slabs->slot_bytes, result);
   /* The failure has drained the backlog, which may free slots.  Or another thread adds a slab. */
   if (!segment)
-    segment = take_slot_in_turn(c, generation, cleared, false);
+    segment = take_slot_in_turn(c, generation, false);
   return segment;
 }
 
@@ -251,14 +250,13 @@ static struct segment *take_home(const struct cuckoo *c, const struct generation
 }
 
 struct segment *tamis__segment_memory_allocate(struct cuckoo *c, struct generation *generation,
-                                               uint64_t cleared, int *result)
+                                               int *result)
 {
   struct segment *segment = take_home(c, generation);
   if (!segment && generation->has_slabs)
-    segment = allocate_with_slabs(c, generation, cleared, result);
+    segment = allocate_with_slabs(c, generation, result);
   else if (!segment)
-    segment = tamis__cuckoo_allocate_cleared(c, cuckoo_segment_bytes(&generation->geometry),
-                                             cleared, result);
+    segment = tamis__cuckoo_allocate(c, cuckoo_segment_bytes(&generation->geometry), result);
   if (segment)
     *result = TAMIS_OK;
   return segment;

@@ -17,10 +17,10 @@ void tamis__slabs_destroy(struct slabs *slabs); /* `slabs` may be NULL */
 /* Tells the slabs of the first generation, if it has any, the planned bytes of the filter. */
 void tamis__slabs_plan(struct generation *first, uint64_t planned);
 
-/* Allocates memory for a segment, in a slab or as a separate block, with the first `cleared` bytes
- * zeroed; or returns NULL with the reason in *result. */
+/* Allocates zeroed memory for a segment, in a slab or as a separate block; or returns NULL with the
+ * reason in *result. */
 struct segment *tamis__segment_memory_allocate(struct cuckoo *c, struct generation *generation,
-                                               uint64_t cleared, int *result);
+                                               int *result);
 void tamis__segment_memory_release(struct cuckoo *c, struct segment *segment, uint64_t size);
 
 #endif

@@ -112,17 +112,6 @@ static bool place_in(struct generation *generation, const struct incoming *e, st
   return true;
 }
 
-/* The entry as a segment of this depth and geometry has it.  Sets *age to its age there. */
-static uint64_t aged_entry(const struct cuckoo_geometry *g, const struct place *place,
-                           unsigned depth, unsigned *age)
-{
-  unsigned prefix_bits = cuckoo_prefix_bits(g, depth);
-  uint64_t entry = bucket_entry(&g->shape, place->address.fingerprint << prefix_bits);
-  unsigned as_new = prefix_bits + g->shape.width - 1U;
-  *age = g->shape.ages && as_new > place->known ? as_new - place->known : 0;
-  return *age ? (entry >> *age | 1) << *age : entry;
-}
-
 /* Writes an entry into a free lane.  If both generations have the same geometry, prefers the bucket
  * that the entry had in `from`.  Otherwise, or if that bucket is full, chooses the emptier bucket.
  * The caller holds the stripes of the pair, here and in add_entry_locked(). */
@@ -179,8 +168,9 @@ static int try_entry(struct cuckoo *c, struct bucket_pair *pair, const struct pl
                      const struct incoming *e, bool no_path, struct survey *come)
 {
   const struct cuckoo_geometry *g = pair->geometry;
-  unsigned depth = directory_depth(pair->own_value), age;
-  pair->entry = aged_entry(g, place, depth, &age);
+  unsigned depth = directory_depth(pair->own_value);
+  pair->entry = cuckoo_entry(g, place->address.fingerprint, place->known, depth);
+  unsigned age = bucket_age(&g->shape, pair->entry);
   HOOK(cuckoo_union_pair_found);
   if (!pair_lock(pair, g))
     return RETRY;
@@ -293,8 +283,7 @@ static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
       unsigned lane = lanes_first(&g->shape, set);
       uint64_t entry = lane_get(&g->shape, piece->words[e.bucket], lane);
       e.fingerprint = cuckoo_fingerprint(g, entry, prefix, piece->depth);
-      e.known =
-          cuckoo_prefix_bits(g, piece->depth) + g->shape.width - 1U - bucket_age(&g->shape, entry);
+      e.known = cuckoo_known_of_fingerprint(g, piece->depth, bucket_age(&g->shape, entry));
       e.lower = e.bucket < half ? e.bucket : e.bucket ^ cuckoo_other_mask(g, e.fingerprint);
       e.copies = piece->duplicates ? tamis__counts_get(piece->duplicates, e.bucket, lane) : 0;
       int result = unite_entry(u, piece->generation->number, &e);

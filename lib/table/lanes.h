@@ -86,13 +86,12 @@ static inline unsigned lanes_count(uint64_t set)
   return (unsigned) __builtin_popcountll(set);
 }
 
-/* Whether set `a` has as many lanes as `b`, or more.  The highest lane of each product is a number
- * of lanes.  (This is faster than counting bits without an instruction.) */
-static inline bool lanes_as_many(const struct lane_shape *s, uint64_t a, uint64_t b)
+/* The number of lanes in a set, which is in the highest lane of the product.  (This is faster than
+ * counting bits without an instruction.) */
+static inline unsigned lanes_number(const struct lane_shape *s, uint64_t set)
 {
-  const unsigned highest = s->width * (s->lanes - 1U);
-  const uint64_t in_a = (a >> (s->width - 1)) * s->low, in_b = (b >> (s->width - 1)) * s->low;
-  return (in_a >> highest & lane_bits(s->width)) >= (in_b >> highest & lane_bits(s->width));
+  return (unsigned) ((set >> (s->width - 1)) * s->low >> s->width * (s->lanes - 1U) &
+                     lane_bits(s->width));
 }
 
 /* All bits of the lanes in a set. */

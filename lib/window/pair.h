@@ -173,7 +173,7 @@ static inline bool find_lane(const struct pair *pair, const struct view *view, s
   uint64_t upper_free = window_free(s, view->upper, epoch_dead(epoch));
   if (!(lower_free | upper_free))
     return false;
-  bool to_lower = lanes_as_many(&s->lane, lower_free, upper_free);
+  bool to_lower = lanes_number(&s->lane, lower_free) >= lanes_number(&s->lane, upper_free);
   at->bucket = to_lower ? pair->place.lower : pair->place.upper;
   at->lane = lanes_first(&s->lane, to_lower ? lower_free : upper_free);
   at->entry = lane_get(&s->lane, to_lower ? view->lower : view->upper, at->lane);

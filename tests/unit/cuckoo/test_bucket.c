@@ -75,10 +75,8 @@ static void check_split(const struct lane_shape *s, uint64_t word)
     uint64_t moved = lane_get(s, child[bit], i);
     assert_int_equal(moved, lane ? (lane & (top - 1)) << 1 : 0);
     assert_int_equal(lane_get(s, child[!bit], i), 0);
-    if (lane) {
+    if (lane)
       assert_int_equal(bucket_age(s, moved), bucket_age(s, lane) + 1);
-      assert_int_equal(bucket_rejuvenate(s, moved, bit), lane); /* a join undoes a split */
-    }
   }
 }
 
@@ -138,29 +136,11 @@ static void all_widths_agree_with_the_model(void **state)
     }
 }
 
-/* A join of new entries gives up their last bit; they are found all the same. */
-static void a_new_entry_that_is_joined_stays_found(void **state)
-{
-  (void) state;
-  uint64_t seed = 4;
-  for (unsigned width = 3; width <= LANE_MAX_WIDTH; width++) {
-    struct lane_shape s = bucket_shape(width, true);
-    for (unsigned round = 0; round < 100; round++) {
-      uint64_t string = random_next(&seed);
-      uint64_t joined =
-          bucket_rejuvenate(&s, bucket_entry(&s, string << 1), (unsigned) (string >> 63));
-      assert_int_equal(joined, bucket_entry(&s, string));
-      assert_int_equal(lanes_count(bucket_match(&s, joined, bucket_entry(&s, string))), 1);
-    }
-  }
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(neighbours_do_not_disturb_each_other),
       cmocka_unit_test(all_widths_agree_with_the_model),
-      cmocka_unit_test(a_new_entry_that_is_joined_stays_found),
   };
   return cmocka_run_group_tests_name("bucket", tests, NULL, NULL);
 }

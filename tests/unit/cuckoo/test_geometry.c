@@ -366,6 +366,18 @@ static void check_address(const struct cuckoo_geometry *g, const struct cuckoo_a
   }
 }
 
+/* A join makes the entry that knows as much as it can at the depth before, and finds its key. */
+static void check_join(const struct cuckoo_geometry *g, const struct cuckoo_address *a,
+                       uint64_t fingerprint, unsigned known, unsigned depth)
+{
+  const struct cuckoo_geometry before = at_depth(g, depth);
+  uint64_t entry = cuckoo_entry(&before, fingerprint, known, depth);
+  uint64_t new = bucket_entry(&before.shape, a->fingerprint << cuckoo_prefix_bits(g, depth));
+  unsigned most = cuckoo_known_of_fingerprint(&before, depth, 0);
+  assert_int_equal(bucket_age(&before.shape, entry), known < most ? most - known : 0);
+  assert_int_equal(lanes_count(bucket_match(&before.shape, entry, new)), 1);
+}
+
 /* An entry that was added at any depth says at any later depth where its other bucket is, and which
  * class it has.  In wider lanes it is as old as if it had come to them and aged. */
 static void check_entries(const struct cuckoo_geometry *g, const struct cuckoo_address *a)
@@ -391,6 +403,10 @@ static void check_entries(const struct cuckoo_geometry *g, const struct cuckoo_a
       assert_int_equal(cuckoo_class(g, fingerprint), a->class);
       assert_int_equal(cuckoo_known_bits(&now, depth, age),
                        g->root_shift + g->pair_bits + bits + old.shape.width - 1);
+      unsigned known = cuckoo_known_of_fingerprint(&now, depth, age);
+      assert_int_equal(cuckoo_entry(&now, fingerprint, known, depth), entry);
+      if (depth > 0)
+        check_join(g, a, fingerprint, known, depth - 1);
     }
   }
 }
