@@ -61,18 +61,8 @@ void tamis__change_root(struct change *change, directory_value value)
 
 /* ---- what enters the directory ---- */
 
-/* Counts a segment that is published in an array (1) or leaves it (-1), if the segment needs the
- * array's size.  (Relaxed: see struct directory_array.) */
-static void count_deepest(const struct change *change, struct directory_array *array, unsigned bits,
-                          const struct segment *segment, int change_of_count)
-{
-  if (cuckoo_prefix_bits(&change->generation->geometry, segment->depth) == bits)
-    atomic_fetch_add_explicit(&array->deepest, (uint64_t) (int64_t) change_of_count,
-                              memory_order_relaxed);
-}
-
-void tamis__change_to_children(struct change *change, const struct segment *parent,
-                               struct segment *child[2], struct directory_array *larger)
+void tamis__change_to_children(struct change *change, struct segment *child[2],
+                               struct directory_array *larger)
 {
   const struct cuckoo_geometry *g = &change->generation->geometry;
   unsigned bits;
@@ -80,30 +70,21 @@ void tamis__change_to_children(struct change *change, const struct segment *pare
   if (larger) {
     bits++;
     array = larger;
-  } else {
-    count_deepest(change, array, bits, parent, -1);
   }
-  for (unsigned i = 0; i < 2; i++) {
-    directory_put(g, array, bits, child[i]);
-    count_deepest(change, array, bits, child[i], 1);
-  }
+  directory_put(g, array, bits, child[0]);
+  directory_put(g, array, bits, child[1]);
   if (larger)
     tamis__change_root(change, directory_value_of_array(larger, bits));
 }
 
-void tamis__change_to_parent(struct change *change, struct segment *parent,
-                             struct segment *child[2])
+void tamis__change_to_parent(struct change *change, struct segment *parent)
 {
   unsigned bits;
   struct directory_array *array = array_now(change, &bits);
-  if (parent->depth == 0) {
+  if (parent->depth == 0)
     tamis__change_root(change, directory_value_of(parent));
-    return;
-  }
-  directory_put(&change->generation->geometry, array, bits, parent);
-  count_deepest(change, array, bits, parent, 1);
-  count_deepest(change, array, bits, child[0], -1);
-  count_deepest(change, array, bits, child[1], -1);
+  else
+    directory_put(&change->generation->geometry, array, bits, parent);
 }
 
 static void count(_Atomic uint64_t *figure, uint64_t more)
@@ -131,38 +112,40 @@ unsigned tamis__change_needs_array(const struct change *change, unsigned depth)
   return bits < needed ? needed : 0;
 }
 
-struct directory_array *tamis__change_larger_array(const struct change *change, unsigned bits,
-                                                   int *result)
+struct directory_array *tamis__change_resized_array(const struct change *change, unsigned bits,
+                                                    int *result)
 {
   unsigned old_bits;
-  const struct directory_array *array = array_now(change, &old_bits);
-  struct directory_array *larger = tamis__directory_array_create(change->c, bits, result);
+  const struct directory_array *old = array_now(change, &old_bits);
+  struct directory_array *array = tamis__directory_array_create(change->c, bits, result);
   directory_value only = directory_load(root_entry(change->generation, change->index));
-  for (uint64_t i = 0; larger && i < UINT64_C(2) << bits; i++)
-    directory_init(&larger->entry[i],
-                   array ? directory_load(&array->entry[i / 4 * 2 + i % 2]) : only);
-  return larger;
+  for (uint64_t i = 0; array && i < UINT64_C(2) << bits; i++) {
+    uint64_t prefix = bits > old_bits ? i / 2 >> (bits - old_bits) : i / 2 << (old_bits - bits);
+    directory_init(&array->entry[i], old ? directory_load(&old->entry[2 * prefix + i % 2]) : only);
+  }
+  return array;
+}
+
+/* Whether a segment needs the array's size.  While many do, the first one is found soon. */
+static bool is_needed(const struct cuckoo_geometry *g, const struct directory_array *array,
+                      unsigned bits)
+{
+  for (uint64_t i = 0; i < UINT64_C(2) << bits; i++)
+    if (cuckoo_prefix_bits(g, directory_depth(directory_load(&array->entry[i]))) == bits)
+      return true;
+  return false;
 }
 
 bool tamis__change_halve(struct change *change)
 {
-  const struct cuckoo_geometry *g = &change->generation->geometry;
   unsigned bits;
   int result;
   const struct directory_array *array = array_now(change, &bits);
-  if (!array || bits == 1 || atomic_load_explicit(&array->deepest, memory_order_relaxed) > 0)
+  if (!array || bits == 1 || is_needed(&change->generation->geometry, array, bits))
     return false;
-  struct directory_array *smaller = tamis__directory_array_create(change->c, bits - 1, &result);
+  struct directory_array *smaller = tamis__change_resized_array(change, bits - 1, &result);
   if (!smaller)
     return false;
-  for (uint64_t i = 0; i < UINT64_C(1) << bits; i++) {
-    directory_value value = directory_load(&array->entry[i / 2 * 4 + i % 2]);
-    directory_init(&smaller->entry[i], value);
-    /* Whether i is the first entry of its segment. */
-    bool first = i % 2 == 0 || directory_depth(value) > g->uneven_at;
-    if (first)
-      count_deepest(change, smaller, bits - 1, directory_segment(value), 1);
-  }
   tamis__change_root(change, directory_value_of_array(smaller, bits - 1));
   return true;
 }

@@ -48,20 +48,19 @@ void tamis__change_leaves(struct change *change, struct segment *segment);
 void tamis__change_root(struct change *change, directory_value value);
 
 /* Replaces a segment by its children.  `larger` is the new array, if the children need one. */
-void tamis__change_to_children(struct change *change, const struct segment *parent,
-                               struct segment *child[2], struct directory_array *larger);
+void tamis__change_to_children(struct change *change, struct segment *child[2],
+                               struct directory_array *larger);
 
 /* Replaces siblings by their parent. */
-void tamis__change_to_parent(struct change *change, struct segment *parent,
-                             struct segment *child[2]);
+void tamis__change_to_parent(struct change *change, struct segment *parent);
 
 /* The k of the larger array that a split of a segment of this depth needs, or 0 for none. */
 unsigned tamis__change_needs_array(const struct change *change, unsigned depth);
 
-/* Creates the array that such a split needs, with the present entries.  Returns NULL with the
- * reason in *result.  Like tamis__change_halve(), it needs all growth stripes of the root. */
-struct directory_array *tamis__change_larger_array(const struct change *change, unsigned bits,
-                                                   int *result);
+/* Creates an array of another size with the present entries.  Returns NULL with the reason in
+ * *result.  Like tamis__change_halve(), it needs all growth stripes of the root. */
+struct directory_array *tamis__change_resized_array(const struct change *change, unsigned bits,
+                                                    int *result);
 
 /* Adds 1 to *figure for a split (`direction` 1) or a join (-1), and updates the numbers of
  * segments.  `depth` is the children's. */

@@ -86,21 +86,6 @@ static uint64_t most_bytes_of_split(const struct change *change, struct segment 
   return bytes_of_split(change, parent) + 2 * tamis__segment_counts_bytes(parent);
 }
 
-/* Allocates and releases memory for the counts of two children, to fail early if the allocator
- * refuses it.  (The allocator may still refuse later.  With max_bytes this does nothing: the blocks
- * would count against the limit, and could make another call fail.) */
-static int try_counts(struct cuckoo *c, struct segment *parent)
-{
-  uint64_t bytes = c->max_bytes ? 0 : tamis__segment_counts_bytes(parent);
-  void *blocks[2] = {NULL, NULL};
-  int result = TAMIS_OK;
-  for (unsigned i = 0; bytes && i < 2 && result == TAMIS_OK; i++)
-    blocks[i] = tamis__cuckoo_allocate_cleared(c, bytes, 0, &result);
-  for (unsigned i = 0; i < 2; i++)
-    tamis__cuckoo_release(c, blocks[i], bytes);
-  return result;
-}
-
 /* The new blocks of a split. */
 struct split {
   struct segment *child[2];
@@ -121,10 +106,8 @@ static int allocate_split(struct change *change, struct segment *parent, struct 
   for (unsigned i = 0; i < 2 && result == TAMIS_OK; i++)
     split->child[i] =
         tamis__segment_create(c, generation, range.first + i * range.count / 2, depth + 1, &result);
-  if (result == TAMIS_OK)
-    result = try_counts(c, parent);
   if (result == TAMIS_OK && split->bits)
-    split->larger = tamis__change_larger_array(change, split->bits, &result);
+    split->larger = tamis__change_resized_array(change, split->bits, &result);
   return result;
 }
 
@@ -151,7 +134,7 @@ static int split_locked(struct change *change, struct segment *parent)
     if (result == TAMIS_OK) {
       HOOK(cuckoo_split_copied);
       tamis__change_leaves(change, parent);
-      tamis__change_to_children(change, parent, split.child, split.larger);
+      tamis__change_to_children(change, split.child, split.larger);
     }
     segment_unlock_all(g, parent);
   }

@@ -261,8 +261,6 @@ static int publish_root(struct cuckoo *c, struct generation *generation, struct 
     *list = segment->loaded.next;
     if (array)
       directory_put(g, array, bits, segment);
-    if (array && cuckoo_prefix_bits(g, segment->depth) == bits)
-      array->deepest++;
   }
   directory_publish(&generation->directory[root], value);
   return TAMIS_OK;

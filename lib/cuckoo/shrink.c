@@ -70,7 +70,7 @@ static bool join_locked(struct change *change, unsigned depth)
     HOOK(cuckoo_join_copied);
     tamis__change_leaves(change, child[0]);
     tamis__change_leaves(change, child[1]);
-    tamis__change_to_parent(change, parent, child);
+    tamis__change_to_parent(change, parent);
   }
   segment_unlock_all(g, child[1]);
   segment_unlock_all(g, child[0]);

@@ -72,29 +72,6 @@ static const char *validate_directory(const struct generation *generation,
              : "a segment has the wrong directory entry";
 }
 
-/* How much an array's entry counts: 2 in all for each segment that needs an array of this size. */
-static unsigned entries_of_deepest(const struct cuckoo_geometry *g, unsigned depth, unsigned bits)
-{
-  return cuckoo_prefix_bits(g, depth) != bits ? 0 : depth > g->uneven_at ? 2 : 1;
-}
-
-/* Whether each array has the right number of segments that need its size. */
-static const char *validate_arrays(const struct generation *generation)
-{
-  for (uint64_t root = 0; root < cuckoo_roots(&generation->geometry); root++) {
-    unsigned bits;
-    uint64_t deepest = 0;
-    const struct directory_array *array =
-        directory_array_of(directory_load(&generation->directory[root]), &bits);
-    for (uint64_t i = 0; array && i < UINT64_C(2) << bits; i++)
-      deepest += entries_of_deepest(&generation->geometry,
-                                    directory_depth(directory_load(&array->entry[i])), bits);
-    if (array && deepest != 2 * atomic_load_explicit(&array->deepest, memory_order_relaxed))
-      return "a directory does not know how many segments need its size";
-  }
-  return NULL;
-}
-
 /* Checks a generation.  `mapped`: counts of copies are only in the file, and are not checked. */
 static const char *validate_generation(const struct generation *generation, bool mapped)
 {
@@ -112,9 +89,6 @@ static const char *validate_generation(const struct generation *generation, bool
     if (reason)
       return reason;
   }
-  const char *arrays = generation->geometry.shape.ages ? validate_arrays(generation) : NULL;
-  if (arrays)
-    return arrays;
   const struct counters counters = generation_counters(generation);
   return entries != tamis__counter_sum(&counters, ENTRIES)
              ? "counted entries are not those in buckets"
