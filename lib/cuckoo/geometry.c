@@ -249,14 +249,6 @@ static void derive_sizes(struct cuckoo_geometry *g)
   derive_from_stripes(g);
 }
 
-struct cuckoo_geometry cuckoo_geometry_largest(const struct cuckoo_geometry *g)
-{
-  struct cuckoo_geometry largest = *g;
-  largest.pair_bits = GROWING_PAIR_BITS;
-  derive_sizes(&largest);
-  return largest;
-}
-
 /* ---- the number of segments ----
  *
  * A segment gets a random number X of the keys, with mean m, and finds no room when about F lanes

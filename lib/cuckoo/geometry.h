@@ -125,9 +125,6 @@ bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo
  * After 0, this is the lowest rate that can be planned. */
 double cuckoo_geometry_next_rate(double rate, bool growable);
 
-/* The same geometry with the largest segments that a growable filter can have. */
-struct cuckoo_geometry cuckoo_geometry_largest(const struct cuckoo_geometry *g);
-
 /* The load factor of a full segment: mean and standard deviation. */
 double cuckoo_geometry_full_load(const struct cuckoo_geometry *g);
 double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g);

@@ -61,10 +61,8 @@ static uint64_t slab_bytes(const struct slabs *slabs)
 /* The bytes of the heads of full slabs.  The remaining segments have separate blocks. */
 uint64_t tamis__slab_heads(const struct cuckoo_geometry *g)
 {
-  struct cuckoo_geometry largest = cuckoo_geometry_largest(g);
-  bool slabs = g->shape.ages && cuckoo_segment_bytes(g) == cuckoo_segment_bytes(&largest) &&
-               cuckoo_roots(g) >= MIN_SLABS_PLANNED * (uint64_t) slots_of(g);
-  return slabs ? cuckoo_roots(g) / slots_of(g) * sizeof(struct slab) : 0;
+  uint64_t slabs = g->shape.ages ? cuckoo_roots(g) / slots_of(g) : 0;
+  return slabs >= MIN_SLABS_PLANNED ? slabs * sizeof(struct slab) : 0;
 }
 
 void tamis__slabs_init(struct slabs *slabs, const struct cuckoo_geometry *g)
@@ -79,11 +77,8 @@ void tamis__slabs_init(struct slabs *slabs, const struct cuckoo_geometry *g)
 
 void tamis__slabs_plan(struct generation *first, uint64_t planned)
 {
-  struct slabs *slabs = generation_slabs(first);
-  if (!slabs)
-    return;
-  slabs->planned = planned;
-  slabs->planned_large = tamis__slab_heads(&first->geometry) > 0;
+  if (tamis__slab_heads(&first->geometry))
+    generation_slabs(first)->planned = planned;
 }
 
 void tamis__slabs_destroy(struct slabs *slabs)
@@ -200,20 +195,19 @@ static bool may_allocate_slab(const struct cuckoo *c, const struct generation *g
   uint64_t segments = atomic_load_explicit(&generation->segments, memory_order_relaxed);
   if (bytes >= slabs->planned)
     return bytes >= slabs->large && segments >= slabs->slots;
-  return slabs->planned_large && bytes + slab_bytes(slabs) <= slabs->planned;
+  return bytes + slab_bytes(slabs) <= slabs->planned;
 }
 
-/* Takes a slot.  If no slot is free, and `may_allocate`, allocates a slab.  Waits for a thread that
+/* Takes a slot.  If no slot is free, may allocate a slab.  Waits for a thread that
  * is allocating a slab: its bytes are counted before its slots are in the list.  So a thread that
  * finds no bytes left must wait for these slots before it fails. */
-static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *generation,
-                                         bool may_allocate)
+static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *generation)
 {
   int result;
   struct slabs *slabs = generation_slabs(generation);
   lock_take(&slabs->allocating);
   struct segment *segment = take_slot(c, slabs, NULL);
-  if (!segment && may_allocate && may_allocate_slab(c, generation)) {
+  if (!segment && may_allocate_slab(c, generation)) {
     uint64_t size = slab_bytes(slabs);
     uint64_t cleared_first = slabs_are_clear(c, slabs) ? size : sizeof(struct slab);
     struct slab *slab = tamis__cuckoo_allocate_cleared(c, size, cleared_first, &result);
@@ -228,16 +222,11 @@ static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *ge
 static struct segment *allocate_with_slabs(struct cuckoo *c, struct generation *generation,
                                            int *result)
 {
-  struct slabs *slabs = generation_slabs(generation);
-  struct segment *segment = take_slot(c, slabs, NULL);
-  if (!segment && may_allocate_slab(c, generation))
-    segment = take_slot_in_turn(c, generation, true);
+  struct segment *segment = take_slot_in_turn(c, generation);
   if (!segment)
-    segment = tamis__cuckoo_allocate(c, slabs->slot_bytes, result);
+    segment = tamis__cuckoo_allocate(c, generation_slabs(generation)->slot_bytes, result);
   /* The failure has drained the backlog, which may free slots.  Or another thread adds a slab. */
-  if (!segment)
-    segment = take_slot_in_turn(c, generation, false);
-  return segment;
+  return segment ? segment : take_slot_in_turn(c, generation);
 }
 
 /* The home, which is zeroed, if the filter has one and the first generation has no segment yet;

@@ -122,17 +122,15 @@ struct slabs {
   uint64_t slot_bytes;  /* bytes of a segment */
   unsigned slots;       /* slots in a slab; 0: the generation uses no slabs */
   uint32_t stripe_mask; /* the stripe_mask of the segments */
-  uint64_t planned;     /* planned bytes of the whole filter (tamis_bytes_for()); 0: no plan */
-  bool planned_large;   /* the planned bytes include slabs */
-  uint64_t large;       /* beyond its plan, a filter allocates slabs from this size on */
+  /* The planned bytes of the whole filter (tamis_bytes_for()), if they include slabs, or 0. */
+  uint64_t planned;
+  uint64_t large; /* beyond its plan, a filter allocates slabs from this size on */
 };
 
 /* The directory entries of a root that has split: see directory.h. */
 struct directory_array {
   _Alignas(16) struct retired retired; /* first, as base/reclaim.h requires */
-  /* The number of segments that need an array of this size.  At 0 a smaller array may replace this
-   * one.  Relaxed: the replacement happens under all growth stripes of the root. */
-  _Atomic uint64_t deepest;
+  uint64_t unused[2];                  /* saved figures count arrays of this size */
   directory_entry entry[];
 };
 

@@ -299,7 +299,6 @@ static void no_thread_is_refused_while_a_slab_is_allocated(void **state)
   size_t slab = begin_slabs(&x, 1 << 20), before = x.bank.bytes;
   x.c->max_bytes = before + slab;
   slabs_of(&x)->planned = before + slab;
-  slabs_of(&x)->planned_large = true;
   slabs_of(&x)->large = SIZE_MAX;
   other = (struct other){.x = &x};
   x.bank.meanwhile = start_another;
