@@ -20,6 +20,14 @@ static void use_private(const struct cuckoo_geometry *g, struct segment *segment
   atomic_store_explicit(&stripe->used, stripe_used(stripe) + entries, memory_order_relaxed);
 }
 
+/* Copies the state of counting to a segment that takes over 1 / `part` of the lanes. */
+static void inherit_copying(const struct segment *from, struct segment *to, unsigned part)
+{
+  uint32_t copying = atomic_load_explicit(&from->copying, memory_order_relaxed);
+  atomic_fetch_add_explicit(&to->copying, copying % COUNTS_COPIES / part, memory_order_relaxed);
+  atomic_fetch_or_explicit(&to->copying, copying & COUNTS_COPIES, memory_order_relaxed);
+}
+
 /* ---- entries one by one ---- */
 
 /* Writes an entry and its count of copies into one of the entry's two buckets.  Returns NO_ROOM if
@@ -99,8 +107,8 @@ static int fill_even_split(struct cuckoo *c, const struct cuckoo_geometry *g,
 int tamis__fill_split(struct cuckoo *c, const struct generation *generation, struct segment *parent,
                       struct segment *child[2])
 {
-  tamis__inherit_fold_state(parent, child[0], 2);
-  tamis__inherit_fold_state(parent, child[1], 2);
+  for (unsigned i = 0; i < 2; i++)
+    inherit_copying(parent, child[i], 2);
   return parent->depth == generation->geometry.uneven_at
              ? copy_entries(c, generation, parent, child)
              : fill_even_split(c, segment_geometry(generation, parent), parent, child);
@@ -113,7 +121,7 @@ bool tamis__fill_joined(struct cuckoo *c, const struct generation *generation,
 {
   struct segment *to[2] = {parent, parent};
   for (unsigned i = 0; i < 2; i++) {
-    tamis__inherit_fold_state(child[i], parent, 1);
+    inherit_copying(child[i], parent, 1);
     if (copy_entries(c, generation, child[i], to) != TAMIS_OK)
       return false;
   }

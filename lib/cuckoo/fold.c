@@ -6,10 +6,8 @@
 enum {
   /* Buckets that are folded while all stripes are held, for about as long as in a split. */
   FOLDED_AT_ONCE = SMALL(512, 4),
-  MANY_COPIES_PART = 32,   /* a segment has many copies if they take this part of its lanes, */
-  MANY_COPIES = 8,         /* in a small segment, copies must also take so many lanes */
-  WITHOUT_ROOM_PART = 128, /* one copy without room counts as this part of the lanes */
-  MOST_COPIES = SMALL(1 << 15, 12)
+  MANY_COPIES_PART = 32, /* a segment has many copies if they take this part of its lanes, */
+  MANY_COPIES = 8        /* in a small segment, copies must also take so many lanes */
 };
 
 /* ---- how many copies there are ---- */
@@ -19,63 +17,29 @@ static uint32_t lanes_of_copies(const struct segment *segment)
   return atomic_load_explicit(&segment->copying, memory_order_relaxed) & ~(uint32_t) COUNTS_COPIES;
 }
 
-/* Relaxed: `copying` is an estimate.  Threads that add at the same time may exceed MOST_COPIES. */
-static void note_lanes_of_copies(struct segment *segment, uint64_t copies)
-{
-  if (copies && lanes_of_copies(segment) < MOST_COPIES)
-    atomic_fetch_add_explicit(&segment->copying, (uint32_t) copies, memory_order_relaxed);
-}
-
-static void start_counting(struct segment *segment)
-{
-  atomic_fetch_or_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);
-}
-
+/* Relaxed: `copying` is an estimate.  It has far fewer lanes than COUNTS_COPIES. */
 void tamis__note_copy_in_lane(struct segment *segment)
 {
-  note_lanes_of_copies(segment, 1);
+  if (lanes_of_copies(segment) < COUNTS_COPIES / 2)
+    atomic_fetch_add_explicit(&segment->copying, 1, memory_order_relaxed);
 }
 
 bool tamis__should_fold(const struct cuckoo_geometry *g, const struct segment *segment)
 {
   double lanes = (double) cuckoo_lanes(g);
-  double many = lanes / MANY_COPIES_PART + lanes * g->rate + MANY_COPIES;
-  return lanes_of_copies(segment) >= (many < MOST_COPIES ? many : MOST_COPIES);
-}
-
-/* Makes all new segments of the filter count copies, even in new generations. */
-static void start_counting_everywhere(struct cuckoo *c)
-{
-  atomic_store_explicit(&c->counts_copies, true, memory_order_relaxed);
-}
-
-void tamis__note_copy_without_room(struct cuckoo *c, const struct cuckoo_geometry *g,
-                                   struct segment *segment)
-{
-  note_lanes_of_copies(segment, cuckoo_lanes(g) / WITHOUT_ROOM_PART + 1);
-  if (!tamis__should_fold(g, segment))
-    return;
-  start_counting(segment);
-  start_counting_everywhere(c);
+  return lanes_of_copies(segment) >= lanes / MANY_COPIES_PART + lanes * g->rate + MANY_COPIES;
 }
 
 void tamis__prepare_copying(const struct cuckoo *c, struct segment *segment)
 {
   if (filter_counts_copies(c))
-    start_counting(segment);
-}
-
-void tamis__inherit_fold_state(const struct segment *from, struct segment *to, unsigned part)
-{
-  note_lanes_of_copies(to, lanes_of_copies(from) / part);
-  if (segment_counts_copies(from))
-    start_counting(to);
+    segment_start_counting(segment);
 }
 
 /* ---- fold ---- */
 
-/* Makes an entry a counted copy of an equal entry.  The callers of this function and the next two
- * hold all stripes of the segment. */
+/* Makes an entry a counted copy of an equal entry.  The caller holds all stripes of the segment,
+ * here and in the next function. */
 static int fold_entry_locked(struct cuckoo *c, struct generation *generation,
                              struct segment *segment, struct lane from, struct lane to)
 {
@@ -94,39 +58,24 @@ static int fold_entry_locked(struct cuckoo *c, struct generation *generation,
   return TAMIS_OK;
 }
 
-/* Folds the entries of `bucket`, from lane `first` on, that equal the entry in lane `kept`. */
-static int fold_equal_locked(struct cuckoo *c, struct generation *generation,
-                             struct segment *segment, uint64_t bucket, unsigned first,
-                             struct lane kept, uint64_t entry)
-{
-  const struct cuckoo_geometry *g = segment_geometry(generation, segment);
-  const struct lane_shape *s = &g->shape;
-  uint64_t value = word_load(&segment_words(g, segment)[bucket]);
-  int result = TAMIS_OK;
-  for (unsigned lane = first; lane < s->lanes && result == TAMIS_OK; lane++)
-    if (lane_get(s, value, lane) == entry)
-      result = fold_entry_locked(c, generation, segment, (struct lane){bucket, lane}, kept);
-  return result;
-}
-
-/* Folds the entries of a bucket.  Two equal entries of a pair are both in the lower bucket, both in
- * the upper bucket, or one in each.  So it is enough to compare each lower bucket with itself and
- * with the other buckets of its entries, and each upper bucket with itself. */
+/* Folds each entry of a bucket into the first equal entry of its pair, lower bucket first. */
 static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
                               struct segment *segment, uint64_t bucket)
 {
   const struct cuckoo_geometry *g = segment_geometry(generation, segment);
-  bool lower = bucket < cuckoo_buckets(g) / 2;
+  const word *words = segment_words(g, segment);
   int result = TAMIS_OK;
   for (unsigned lane = 0; lane < g->shape.lanes && result == TAMIS_OK; lane++) {
-    uint64_t entry = lane_get(&g->shape, word_load(&segment_words(g, segment)[bucket]), lane);
-    struct lane kept = {bucket, lane};
+    uint64_t entry = lane_get(&g->shape, word_load(&words[bucket]), lane);
     if (!entry)
       continue;
-    result = fold_equal_locked(c, generation, segment, bucket, lane + 1, kept, entry);
-    if (lower && result == TAMIS_OK)
-      result = fold_equal_locked(c, generation, segment, other_bucket(g, segment, bucket, entry), 0,
-                                 kept, entry);
+    uint64_t other = other_bucket(g, segment, bucket, entry), first = bucket;
+    if (other < bucket && lanes_equal(&g->shape, word_load(&words[other]), entry))
+      first = other;
+    unsigned at = lanes_first(&g->shape, lanes_equal(&g->shape, word_load(&words[first]), entry));
+    if (first != bucket || at != lane)
+      result = fold_entry_locked(c, generation, segment, (struct lane){bucket, lane},
+                                 (struct lane){first, at});
   }
   return result;
 }
@@ -134,8 +83,8 @@ static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
 /* Records a fold.  The copies that it has counted do not count towards another fold. */
 static void note_fold(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment)
 {
-  if (tamis__should_fold(g, segment))
-    start_counting_everywhere(c);
+  if (tamis__should_fold(g, segment)) /* new segments count copies, even in new generations */
+    atomic_store_explicit(&c->counts_copies, true, memory_order_relaxed);
   atomic_fetch_and_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);
 }
 
@@ -147,7 +96,7 @@ int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment 
   uint32_t buckets = (uint32_t) cuckoo_buckets(g);
   int result = TAMIS_OK;
   bool counted = segment_counts_copies(segment);
-  start_counting(segment);
+  segment_start_counting(segment);
   HOOK(cuckoo_fold_begins);
   for (uint64_t bucket = 0; bucket < buckets && result == TAMIS_OK;) {
     segment_lock_all(g, segment);

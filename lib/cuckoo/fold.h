@@ -23,6 +23,19 @@ static inline bool segment_counts_copies(const struct segment *segment)
   return atomic_load_explicit(&segment->copying, memory_order_relaxed) & COUNTS_COPIES;
 }
 
+/* Makes a segment count copies: before a fold, and when a copy was counted because no path led to a
+ * lane, which saves the searches for further copies. */
+static inline void segment_start_counting(struct segment *segment)
+{
+  atomic_fetch_or_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);
+}
+
+/* Whether copies may have taken lanes since the last fold. */
+static inline bool segment_may_fold(const struct segment *segment)
+{
+  return atomic_load_explicit(&segment->copying, memory_order_relaxed) != COUNTS_COPIES;
+}
+
 /* Whether segments of the filter were folded because of many copies.  Relaxed, as before. */
 static inline bool filter_counts_copies(const struct cuckoo *c)
 {
@@ -39,21 +52,12 @@ static inline unsigned max_lanes_per_key(const struct cuckoo_geometry *g)
 /* Records that a copy has taken a lane. */
 void tamis__note_copy_in_lane(struct segment *segment);
 
-/* Records that a copy was counted because the search for a lane failed.  After a few such copies,
- * the segment counts copies at once, which saves their searches. */
-void tamis__note_copy_without_room(struct cuckoo *c, const struct cuckoo_geometry *g,
-                                   struct segment *segment);
-
 /* Whether to fold a segment rather than split it: copies have taken more lanes than false positives
  * would.  (Segments split at about the same time, so a few copies could double the memory.) */
 bool tamis__should_fold(const struct cuckoo_geometry *g, const struct segment *segment);
 
 /* Makes a new segment count copies from the start if the filter has many copies. */
 void tamis__prepare_copying(const struct cuckoo *c, struct segment *segment);
-
-/* Copies the state of counting from a segment to the unpublished segment `to`, which replaces it
- * and takes over 1 / `part` of its lanes. */
-void tamis__inherit_fold_state(const struct segment *from, struct segment *to, unsigned part);
 
 /* Folds a segment.  Returns TAMIS_EFULL or TAMIS_ENOMEM if memory for counts was refused.  Folded
  * entries stay folded; a later call may fold the others.  The caller holds a growth stripe. */

@@ -217,11 +217,10 @@ static bool backlog_is_empty(const struct cuckoo *c)
 /* The steps that the head of this file describes.  REFUSE: no step is left. */
 enum step { CREATE, SPLIT, OPEN, FOLD, REFUSE };
 
-/* The last step for a segment that must not split is a fold, because copies may have taken lanes.
- * A segment that counts copies has been folded already. */
+/* The last step for a segment that must not split. */
 static enum step last_step(const struct segment *segment)
 {
-  return segment_counts_copies(segment) ? REFUSE : FOLD;
+  return segment_may_fold(segment) ? FOLD : REFUSE;
 }
 
 /* The step for a segment in which no path leads to room.  For an added key, only the newest
@@ -299,9 +298,9 @@ static int grow_locked(struct change *change, const struct bucket_pair *full, bo
   int result = take_step_locked(change, segment, step);
   if (result == NO_ROOM) /* fold, or else let the next generation take the keys */
     result = take_step_locked(change, segment,
-                              !segment_counts_copies(segment) ? FOLD
-                              : for_union                     ? REFUSE
-                                                              : OPEN);
+                              segment_may_fold(segment) ? FOLD
+                              : for_union               ? REFUSE
+                                                        : OPEN);
   if (result == TAMIS_EFULL && (step == SPLIT || step == OPEN))
     result = take_step_locked(change, segment, last_step(segment));
   if (result != TAMIS_OK && segment)

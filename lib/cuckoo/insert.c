@@ -92,7 +92,7 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
   }
   *result = count_copy_locked(c, pair, &best);
   if (*result == TAMIS_OK && !counted && no_path)
-    tamis__note_copy_without_room(c, g, pair->segment);
+    segment_start_counting(pair->segment);
   return *result != TAMIS_EFULL; /* at a limit, the copy may still get a free lane */
 }
 
@@ -259,9 +259,8 @@ static int try_all(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
   unsigned own = attempt_generation(attempt, locked.n);
   *pair = locked.pair[own];
   int result = count_older_copy(c, &locked);
-  if (result == TAMIS_OK && attempt->no_path && pair->segment &&
-      !segment_counts_copies(pair->segment))
-    tamis__note_copy_without_room(c, pair->geometry, pair->segment);
+  if (result == TAMIS_OK && attempt->no_path && pair->segment)
+    segment_start_counting(pair->segment);
   if (result == NO_ROOM && pair->segment)
     result = insert_locked(c, pair, pair->geometry, attempt->no_path);
   while (result == MARKED_FULL && own > 0) {

@@ -284,9 +284,7 @@ static const char *check_one_entry(void)
 void set_up_counted_move(void)
 {
   set_up_move();
-  tamis__note_copy_without_room(cuckoo(), &t.geometry, pair_of(t.x).segment);
-  while (!segment_counts_copies(pair_of(t.x).segment))
-    tamis__note_copy_without_room(cuckoo(), &t.geometry, pair_of(t.x).segment);
+  segment_start_counting(pair_of(t.x).segment);
   put(t.x);
   expect(entries_of(t.x) == 1, "that the copy is counted");
 }
