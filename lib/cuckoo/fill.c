@@ -53,12 +53,14 @@ static int insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
   return NO_ROOM;
 }
 
-/* Copies the entries of a segment, with their counts of copies, into the segment of their class. */
+/* Copies the entries of a segment, with their counts of copies, into two children, or one parent.
+ * Child i gets the entries whose next fingerprint bit, or class, is i. */
 static int copy_entries(struct cuckoo *c, const struct generation *generation,
                         const struct segment *from, struct segment *to[2])
 {
   const struct cuckoo_geometry *g = segment_geometry(generation, from);
   const struct cuckoo_geometry *of_to = segment_geometry(generation, to[0]);
+  const bool uneven = from->depth == generation->geometry.uneven_at;
   int result = TAMIS_OK;
   for (uint32_t i = 0; i < cuckoo_buckets(g) && result == TAMIS_OK; i++) {
     uint64_t value = word_load(&segment_words(g, from)[i]);
@@ -67,7 +69,8 @@ static int copy_entries(struct cuckoo *c, const struct generation *generation,
       uint64_t entry = lane_get(&g->shape, value, lane);
       uint64_t fingerprint = cuckoo_fingerprint(g, entry, from->prefix, from->depth);
       unsigned known = cuckoo_known_of_fingerprint(g, from->depth, bucket_age(&g->shape, entry));
-      result = insert_private(c, of_to, to[cuckoo_class(g, fingerprint)], i,
+      bool bit = fingerprint << cuckoo_prefix_bits(g, from->depth) >> 63;
+      result = insert_private(c, of_to, to[uneven ? cuckoo_class(g, fingerprint) : bit], i,
                               cuckoo_entry(of_to, fingerprint, known, to[0]->depth),
                               segment_copies(from, (struct lane){i, lane}));
     }
@@ -94,24 +97,15 @@ static void copy_split_buckets(const struct cuckoo_geometry *g, struct segment *
   }
 }
 
-static int fill_even_split(struct cuckoo *c, const struct cuckoo_geometry *g,
-                           struct segment *parent, struct segment *child[2])
-{
-  copy_split_buckets(g, parent, child);
-  int result = TAMIS_OK;
-  for (unsigned bit = 0; bit < 2 && result == TAMIS_OK; bit++)
-    result = tamis__segment_inherit_copies(c, g, parent, child[bit]);
-  return result;
-}
-
 int tamis__fill_split(struct cuckoo *c, const struct generation *generation, struct segment *parent,
                       struct segment *child[2])
 {
   for (unsigned i = 0; i < 2; i++)
     inherit_copying(parent, child[i], 2);
-  return parent->depth == generation->geometry.uneven_at
-             ? copy_entries(c, generation, parent, child)
-             : fill_even_split(c, segment_geometry(generation, parent), parent, child);
+  if (parent->depth == generation->geometry.uneven_at || has_duplicates(parent))
+    return copy_entries(c, generation, parent, child);
+  copy_split_buckets(segment_geometry(generation, parent), parent, child);
+  return TAMIS_OK;
 }
 
 /* ---- join ---- */

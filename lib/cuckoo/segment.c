@@ -280,27 +280,3 @@ int tamis__segment_load_copies(struct cuckoo *c, struct segment *segment, struct
                                        spare, copies);
   return result == TAMIS_ENOMEM && request.result ? request.result : result;
 }
-
-/* A lane without an entry gets no count, so the words of `to` must have been written. */
-int tamis__segment_inherit_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
-                                  const struct segment *from, struct segment *to)
-{
-  const struct table_counts *theirs = plane_counts(&from->duplicates);
-  struct request request = {.c = c};
-  struct counts_memory memory = memory_of(&request);
-  for (unsigned block = 0; theirs && block < tamis__counts_blocks(theirs); block++) {
-    if (!theirs->block[block])
-      continue;
-    uint64_t kept[(COUNTS_POSITIONS + 63) / 64] = {0};
-    uint32_t first = block * COUNTS_BUCKETS;
-    for (uint32_t i = 0, at = 0; i < COUNTS_BUCKETS && first + i < theirs->buckets; i++) {
-      uint64_t value = word_load(&segment_words(g, to)[first + i]);
-      for (unsigned lane = 0; lane < theirs->lanes; lane++, at++)
-        kept[at / 64] |= (uint64_t) (lane_get(&g->shape, value, lane) != 0) << at % 64;
-    }
-    const struct counts_source counts = {.block = theirs->block[block], .kept = kept};
-    if (!tamis__plane_write(&to->duplicates, size_of(g), &memory, block, &counts, true))
-      return request.result;
-  }
-  return TAMIS_OK;
-}

@@ -94,11 +94,6 @@ static inline uint64_t segment_copies(const struct segment *segment, struct lane
   return plane_get(&segment->duplicates, lane.bucket, lane.lane);
 }
 
-/* Copies the counts of `from` to the unpublished segment `to`, for the lanes in which `to` has
- * entries.  The caller holds all stripes of `from`. */
-int tamis__segment_inherit_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
-                                  const struct segment *from, struct segment *to);
-
 /* ---- filling unpublished segments: fill.c ---- */
 
 /* Fills the two empty children of a split with the parent's entries and their counts of copies.  Child i gets the entries whose next fingerprint bit, or class, is i.

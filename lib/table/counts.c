@@ -61,14 +61,10 @@ static size_t next_counts(struct source_reader *r)
   const struct counts_source *from = r->from;
   size_t first = r->block.at, n = tamis__counts_read(&r->block, r->copy);
   r->next = from->array ? from->array + first : r->copy;
-  if (from->kept && n)
-    for (uint64_t lost = ~from->kept[first / 64]; lost; lost &= lost - 1)
-      r->copy[__builtin_ctzll(lost)] = 0;
   if (from->count && from->at - first < n)
     r->copy[from->at - first] = *from->count;
   return n;
 }
-_Static_assert(COUNTS_AT_ONCE == 64, "so many bits has a word of counts_source.kept");
 
 /* ---- the choice of a frame ---- */
 

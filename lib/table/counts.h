@@ -90,9 +90,8 @@ static inline size_t counts_positions(const struct table_counts *d)
 struct counts_source {
   /* all counts, by index; if not NULL, the other members are not read */
   const uint64_t *array;
-  /* the counts are those of `block`, of any table (NULL: all are 0), with two changes */
+  /* the counts are those of `block`, of any table (NULL: all are 0), with one change */
   const struct count_block *block;
-  const uint64_t *kept;  /* a lane whose bit is 0 has no count; NULL: no such change */
   const uint64_t *count; /* the lane with index `at` has *count; NULL: no such change */
   size_t at;
 };

@@ -374,6 +374,7 @@ static void check_join(const struct cuckoo_geometry *g, const struct cuckoo_addr
   uint64_t entry = cuckoo_entry(&before, fingerprint, known, depth);
   uint64_t new = bucket_entry(&before.shape, a->fingerprint << cuckoo_prefix_bits(g, depth));
   unsigned most = cuckoo_known_of_fingerprint(&before, depth, 0);
+  assert_int_equal(entry, cuckoo_entry(&before, a->fingerprint, known, depth));
   assert_int_equal(bucket_age(&before.shape, entry), known < most ? most - known : 0);
   assert_int_equal(lanes_count(bucket_match(&before.shape, entry, new)), 1);
 }
