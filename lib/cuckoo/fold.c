@@ -30,12 +30,6 @@ bool tamis__should_fold(const struct cuckoo_geometry *g, const struct segment *s
   return lanes_of_copies(segment) >= lanes / MANY_COPIES_PART + lanes * g->rate + MANY_COPIES;
 }
 
-void tamis__prepare_copying(const struct cuckoo *c, struct segment *segment)
-{
-  if (filter_counts_copies(c))
-    segment_start_counting(segment);
-}
-
 /* ---- fold ---- */
 
 /* Makes an entry a counted copy of an equal entry.  The caller holds all stripes of the segment,

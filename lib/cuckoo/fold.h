@@ -56,9 +56,6 @@ void tamis__note_copy_in_lane(struct segment *segment);
  * would.  (Segments split at about the same time, so a few copies could double the memory.) */
 bool tamis__should_fold(const struct cuckoo_geometry *g, const struct segment *segment);
 
-/* Makes a new segment count copies from the start if the filter has many copies. */
-void tamis__prepare_copying(const struct cuckoo *c, struct segment *segment);
-
 /* Folds a segment.  Returns TAMIS_EFULL or TAMIS_ENOMEM if memory for counts was refused.  Folded
  * entries stay folded; a later call may fold the others.  The caller holds a growth stripe. */
 int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment *segment);

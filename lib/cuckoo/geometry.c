@@ -397,16 +397,10 @@ int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry 
   return TAMIS_OK;
 }
 
-/* The number of bits of the hash string, after root0, that an entry never loses. */
-static unsigned known_for_life(const struct cuckoo_geometry *g)
-{
-  return (unsigned) g->root_shift + g->pair_bits + 63U - g->fixed_shift;
-}
-
 bool cuckoo_geometry_may_follow(const struct cuckoo_geometry *before,
                                 const struct cuckoo_geometry *g)
 {
-  return known_for_life(g) >= known_for_life(before);
+  return cuckoo_least_bits(g) >= cuckoo_least_bits(before);
 }
 
 int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, double left,
@@ -427,7 +421,7 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
   double of_root = buckets / (double) g.first_roots;
   unsigned bits = (unsigned) fmax(1, rint(real_log2(of_root))) - 1;
   /* Enough for cuckoo_geometry_may_follow().  This matters only if most keys have been removed. */
-  unsigned known = known_for_life(&g), least = known_for_life(before);
+  unsigned known = cuckoo_least_bits(&g), least = cuckoo_least_bits(before);
   bits = known + bits < least ? least - known : bits;
   g.pair_bits = (uint8_t) (bits < GROWING_PAIR_BITS ? bits : GROWING_PAIR_BITS);
   g.root_shift = (uint8_t) (bits - g.pair_bits);

@@ -162,6 +162,18 @@ static inline uint64_t cuckoo_roots(const struct cuckoo_geometry *g)
   return g->first_roots << g->root_shift;
 }
 
+/* The number of bits of the hash string after root0 that lead to a bucket. */
+static inline unsigned cuckoo_place_bits(const struct cuckoo_geometry *g)
+{
+  return g->root_shift + g->pair_bits;
+}
+
+/* The number of bits after root0 that an entry never loses. */
+static inline unsigned cuckoo_least_bits(const struct cuckoo_geometry *g)
+{
+  return cuckoo_place_bits(g) + 63 - g->fixed_shift;
+}
+
 /* The number of directory indices: see directory.h. */
 static inline uint64_t cuckoo_directory_size(const struct cuckoo_geometry *g)
 {
@@ -368,7 +380,7 @@ static inline unsigned cuckoo_known_of_fingerprint(const struct cuckoo_geometry 
 static inline unsigned cuckoo_known_bits(const struct cuckoo_geometry *g, unsigned depth,
                                          unsigned age)
 {
-  return g->root_shift + g->pair_bits + cuckoo_known_of_fingerprint(g, depth, age);
+  return cuckoo_place_bits(g) + cuckoo_known_of_fingerprint(g, depth, age);
 }
 
 /* The entry in such a segment that knows the first `known` bits of a fingerprint or, if these are

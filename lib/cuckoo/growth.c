@@ -166,7 +166,8 @@ static int create_segment_locked(struct change *change)
   struct segment *segment = tamis__segment_create(c, generation, change->index, 0, &result);
   if (!segment)
     return result;
-  tamis__prepare_copying(c, segment);
+  if (filter_counts_copies(c))
+    segment_start_counting(segment);
   struct lock *opening = &cuckoo_growth(c)->opening;
   lock_take(opening);
   bool newest = generation_is_newest(c, generation);
@@ -195,9 +196,9 @@ static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
                                  : FULLNESS_EMPTIER;
 }
 
-/* Whether the segment is too empty to split.  While a union runs, and after one has failed, no
- * segment is: a union may add entries in the order of their hashes, and so fill few pairs at first.
- * (Relaxed: a thread that has read an entry of the union sees `unions`, because word_load() makes
+/* Whether the segment is too empty to split.  In the target of a union, no segment is: entries of a
+ * later generation fill the pairs of a generation that has fewer pairs one after the other.
+ * (Relaxed: a thread that has read an entry of the union sees `united`, because word_load() makes
  * visible what precedes an entry.) */
 static bool is_skewed(const struct cuckoo *c, const struct cuckoo_geometry *g,
                       const struct segment *segment)
@@ -205,7 +206,7 @@ static bool is_skewed(const struct cuckoo *c, const struct cuckoo_geometry *g,
   const struct cuckoo_growth *growth = cuckoo_has_growth(c);
   return cuckoo_lanes(g) >= SKEW_MIN_LANES &&
          SKEW_DIVISOR * segment_used(g, segment) < cuckoo_lanes(g) &&
-         !(growth && atomic_load_explicit(&growth->unions, memory_order_relaxed));
+         !(growth && atomic_load_explicit(&growth->united, memory_order_relaxed));
 }
 
 static bool backlog_is_empty(const struct cuckoo *c)

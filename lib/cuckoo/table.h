@@ -185,8 +185,8 @@ struct cuckoo_growth {
   struct cuckoo_geometry after;
   _Atomic uint64_t after_segments;
   _Atomic uint64_t splits, joins;
-  _Atomic bool put_off;    /* a shrink was put off (shrink.c); relaxed: a later call will see it */
-  _Atomic uint32_t unions; /* unions that run or have failed: see is_skewed() in growth.c */
+  _Atomic bool put_off; /* a shrink was put off (shrink.c); relaxed: a later call will see it */
+  _Atomic bool united;  /* a union has begun: see is_skewed() in growth.c */
   /* The excess of the rate that unions have caused (unite_plan.c).  It changes under `opening`. */
   _Atomic double excess;
   struct backlog backlog;

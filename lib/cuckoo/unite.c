@@ -219,7 +219,6 @@ struct union_of {
   struct cuckoo *into;
   /* The entries that each generation has received. */
   struct survey come[CUCKOO_MAX_GENERATIONS];
-  bool has_come; /* an entry has */
 };
 
 /* Opens a generation for an entry for which the present generations have no room. */
@@ -244,7 +243,6 @@ static int unite_entry(struct union_of *u, unsigned number, const struct incomin
     for (unsigned j = n; j-- > 0 && result == TAMIS_EFULL;)
       if (place_in(cuckoo_generation(u->into, j), e, &place))
         result = add_entry(u->into, &place, e, &u->come[j]);
-    u->has_come |= result == TAMIS_OK;
     if (result == TAMIS_EFULL && cuckoo_generations(u->into) == n)
       result = open_for(u, n, number, e);
     else if (result != TAMIS_EFULL)
@@ -319,28 +317,6 @@ static int unite_pieces(struct union_of *u, struct cuckoo_snapshot *s)
   return TAMIS_OK;
 }
 
-/* Announces the union in growth->unions, because entries of a later generation fill the pairs of a
- * generation that has fewer pairs one after the other.  After an error, the announcement stays if
- * entries have been added.  (Relaxed: see is_skewed().) */
-static int unite_snapshot(struct union_of *u, struct cuckoo_snapshot *s)
-{
-  struct cuckoo_growth *growth = cuckoo_has_growth(u->into);
-  if (growth)
-    atomic_fetch_add_explicit(&growth->unions, 1, memory_order_relaxed);
-  int result = unite_pieces(u, s);
-  if (growth && (result == TAMIS_OK || !u->has_come))
-    atomic_fetch_sub_explicit(&growth->unions, 1, memory_order_relaxed);
-  return result;
-}
-
-static int reserve(struct cuckoo *into, struct union_plan *plan)
-{
-  struct growth_stripes held = growth_lock(into, &into->first, 0, 0);
-  int result = tamis__growth_provide(into);
-  growth_unlock(&held);
-  return result == TAMIS_OK ? tamis__union_reserve(into, plan) : result;
-}
-
 int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from_filter)
 {
   struct union_of u = {.into = cuckoo_of(into)};
@@ -349,15 +325,13 @@ int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from_filter)
   if (!cuckoo_same_geometry(&cuckoo_generation(u.into, 0)->geometry,
                             &cuckoo_generation(from, 0)->geometry))
     return TAMIS_EINVAL;
-  int result = tamis__union_plan(u.into, from, &plan);
-  if (result == TAMIS_OK && u.into->growable)
-    result = reserve(u.into, &plan);
+  int result = tamis__union_begin(u.into, from, &plan);
   if (result != TAMIS_OK)
     return result;
   struct cuckoo_snapshot s;
   result = tamis__snapshot_begin(&s, from);
   if (result == TAMIS_OK)
-    result = unite_snapshot(&u, &s);
+    result = unite_pieces(&u, &s);
   tamis__snapshot_end(&s);
   if (u.into->growable)
     tamis__union_settle(u.into, &plan, u.come, result != TAMIS_OK);

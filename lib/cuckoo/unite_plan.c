@@ -28,6 +28,7 @@
 #include "cuckoo/unite_plan.h"
 
 #include "base/reals.h"
+#include "cuckoo/generation.h"
 #include "cuckoo/pair.h"
 #include "table/image.h"
 
@@ -68,11 +69,6 @@ static void survey_generation(const struct cuckoo *c, const struct generation *g
     index = range.first + range.count;
     cuckoo_leave(c, token);
   }
-}
-
-static uint64_t segments_of(const struct generation *generation)
-{
-  return atomic_load_explicit(&generation->segments, memory_order_relaxed); /* a statistic */
 }
 
 static bool has_all_roots(const struct generation *generation)
@@ -146,7 +142,7 @@ static double excess_of(const struct generation *generation, double keys, double
 /* The mean depth of a generation's segments, rounded up. */
 static unsigned depth_now(const struct generation *generation)
 {
-  double segments = (double) segments_of(generation);
+  double segments = (double) atomic_load_explicit(&generation->segments, memory_order_relaxed);
   return (unsigned) ceil(
       real_log2(fmax(segments / (double) cuckoo_roots(&generation->geometry), 1)));
 }
@@ -223,10 +219,26 @@ static int reserve_rate_locked(struct cuckoo *into, struct union_plan *plan)
     plan->splits = limit - lower;
   atomic_store_explicit(&newest->split_limit, (uint8_t) (limit - plan->splits),
                         memory_order_relaxed);
+  atomic_store_explicit(&cuckoo_growth(into)->united, true, memory_order_relaxed);
   plan->former = cuckoo_excess(into);
   plan->reserved = plan->former + plan->excess;
   atomic_store_explicit(&cuckoo_growth(into)->excess, plan->reserved, memory_order_relaxed);
   return TAMIS_OK;
+}
+
+/* The directory may have no growth yet, which has the excess and its lock. */
+static int reserve_rate(struct cuckoo *into, struct union_plan *plan)
+{
+  struct growth_stripes held = growth_lock(into, &into->first, 0, 0);
+  int result = tamis__growth_provide(into);
+  growth_unlock(&held);
+  if (result != TAMIS_OK)
+    return result;
+  struct lock *opening = &cuckoo_growth(into)->opening;
+  lock_take(opening);
+  result = reserve_rate_locked(into, plan);
+  lock_release(opening);
+  return result;
 }
 
 /* The sum of entries and counted copies. */
@@ -239,7 +251,7 @@ static uint64_t copies_in(const struct cuckoo *c)
   return copies;
 }
 
-int tamis__union_plan(const struct cuckoo *into, const struct cuckoo *from, struct union_plan *plan)
+int tamis__union_begin(struct cuckoo *into, const struct cuckoo *from, struct union_plan *plan)
 {
   *plan = (struct union_plan){0};
   if (copies_in(into) + copies_in(from) >= saved_most_united)
@@ -257,31 +269,16 @@ int tamis__union_plan(const struct cuckoo *into, const struct cuckoo *from, stru
   for (unsigned i = 0; i < of_from; i++)
     if (!plan_generation(into, n, from, i, plan))
       return TAMIS_EUNSUPPORTED;
-  return TAMIS_OK;
+  return reserve_rate(into, plan);
 }
 
-int tamis__union_reserve(struct cuckoo *into, struct union_plan *plan)
-{
-  struct lock *opening = &cuckoo_growth(into)->opening;
-  lock_take(opening);
-  int result = reserve_rate_locked(into, plan);
-  lock_release(opening);
-  return result;
-}
-
-/* Raises the split limit again.  The order of unions does not matter, because each lowers and
- * raises the limit in steps of one.  The caller holds `opening`. */
+/* Raises the split limit again, if no other call has taken the rate.  The caller holds `opening`. */
 static void give_splits_back_locked(struct cuckoo *c, const struct union_plan *plan)
 {
-  unsigned limit = generation_split_limit(plan->newest);
-  double left = cuckoo_rate_left(c, cuckoo_generations(c));
-  for (unsigned i = 0; i < plan->splits; i++) {
-    left -= generation_rate(plan->newest, limit + 1) - generation_rate(plan->newest, limit);
-    if (left < 0)
-      break;
-    limit++;
-  }
-  atomic_store_explicit(&plan->newest->split_limit, (uint8_t) limit, memory_order_relaxed);
+  unsigned limit = generation_split_limit(plan->newest), former = limit + plan->splits;
+  double more = generation_rate(plan->newest, former) - generation_rate(plan->newest, limit);
+  if (more <= cuckoo_rate_left(c, cuckoo_generations(c)))
+    atomic_store_explicit(&plan->newest->split_limit, (uint8_t) former, memory_order_relaxed);
 }
 
 void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const struct survey *come,

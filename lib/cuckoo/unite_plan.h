@@ -20,18 +20,6 @@ static inline bool cuckoo_same_geometry(const struct cuckoo_geometry *g,
          g->depth_limit == h->depth_limit && g->uneven_at == h->uneven_at;
 }
 
-/* The number of bits of the hash string after root0 that lead to a bucket. */
-static inline unsigned cuckoo_place_bits(const struct cuckoo_geometry *g)
-{
-  return g->root_shift + g->pair_bits;
-}
-
-/* The number of bits after root0 that every entry knows. */
-static inline unsigned cuckoo_least_bits(const struct cuckoo_geometry *g)
-{
-  return cuckoo_place_bits(g) + 63 - g->fixed_shift;
-}
-
 /* How much an entry that knows so many bits adds to the rate. */
 static inline double cuckoo_entry_rate(const struct cuckoo_geometry *g, unsigned bits)
 {
@@ -64,19 +52,16 @@ struct union_plan {
   double taken[CUCKOO_MAX_GENERATIONS];  /* the number of entries that each of them will take */
 };
 
-/* Checks whether the union is possible.  Changes nothing.
+/* Checks whether the union is possible, and reserves the excess that it adds.
  *   TAMIS_EFULL         a fixed filter would have more entries than its capacity, or there would be
- *                       too many copies
- *   TAMIS_EUNSUPPORTED  there is no room for entries that only some generations can take */
-int tamis__union_plan(const struct cuckoo *into, const struct cuckoo *from,
-                      struct union_plan *plan);
-
-/* Reserves the planned excess.  The filter has its growth.
- *   TAMIS_EUNSUPPORTED  the union could not keep the promised rate; nothing is changed */
-int tamis__union_reserve(struct cuckoo *into, struct union_plan *plan);
+ *                       too many copies; or max_bytes has no room for the growth of the filter
+ *   TAMIS_ENOMEM        memory for the growth was refused
+ *   TAMIS_EUNSUPPORTED  there is no room for entries that only some generations can take, or the
+ *                       union could not keep the promised rate */
+int tamis__union_begin(struct cuckoo *into, const struct cuckoo *from, struct union_plan *plan);
 
 /* After the union, replaces the reserved excess by the actual one.  `come` has the entries that
- * each generation received.  `failed`: raises the split limit again, as far as the rate allows. */
+ * each generation received.  `failed`: raises the split limit again, if the rate allows. */
 void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const struct survey *come,
                          bool failed);
 
