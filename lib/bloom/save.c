@@ -22,6 +22,7 @@
 #include "bloom/bloom.h"
 
 #include "base/memory.h"
+#include "bloom/bits.h"
 #include "bloom/capacity.h"
 #include "bloom/counting.h"
 #include "bloom/layers.h"
@@ -45,39 +46,21 @@ static uint64_t most_united(tamis_layout layout, uint64_t bits)
 
 /* ---- set bits ---- */
 
-/* Adds three bits in each of the 64 positions: *sum, a and b.  Returns the carries. */
-static inline uint64_t add_bits(uint64_t *sum, uint64_t a, uint64_t b)
-{
-  uint64_t x = *sum ^ a, carry = (*sum & a) | (x & b);
-  *sum = x ^ b;
-  return carry;
-}
-
-/* Adds the words in groups of eight, and counts only the bits of the carries.  This is several
- * times as fast if the compiler may use no instruction that counts bits.
- * Source: Harley and Seal, as in Warren, "Hacker's Delight" (2nd edition, 2013), section 5-1 */
 uint64_t tamis__bloom_count_bits(const struct bloom_geometry *g, const uint64_t *words,
                                  uint64_t *marks)
 {
   uint64_t keys = bloom_key_bits(g->shape.layout), any = 0;
-  uint64_t ones = 0, twos = 0, fours = 0, eights = 0;
+  struct set_bits set = {0};
   for (uint64_t i = 0; i < g->words; i += LINE_WORDS) {
     uint64_t w[LINE_WORDS];
     for (unsigned j = 0; j < LINE_WORDS; j++) {
       any |= words[i + j];
       w[j] = words[i + j] & keys;
     }
-    uint64_t two_a = add_bits(&ones, w[0], w[1]), two_b = add_bits(&ones, w[2], w[3]);
-    uint64_t four_a = add_bits(&twos, two_a, two_b);
-    two_a = add_bits(&ones, w[4], w[5]);
-    two_b = add_bits(&ones, w[6], w[7]);
-    uint64_t four_b = add_bits(&twos, two_a, two_b);
-    eights += (unsigned) __builtin_popcountll(add_bits(&fours, four_a, four_b));
+    set_bits_add(&set, w);
   }
   *marks = any & ~keys;
-  return 8 * eights + 4 * (uint64_t) (unsigned) __builtin_popcountll(fours) +
-         2 * (uint64_t) (unsigned) __builtin_popcountll(twos) +
-         (uint64_t) (unsigned) __builtin_popcountll(ones);
+  return set_bits_sum(&set);
 }
 
 bool tamis__bloom_counters_agree(const struct bloom_geometry *g, const uint64_t *words,

@@ -77,6 +77,7 @@
 
 #include "base/compiler.h"
 #include "base/hook.h"
+#include "bloom/bits.h"
 #include "bloom/capacity.h"
 #include "bloom/counting.h"
 #include "bloom/layers.h"
@@ -95,41 +96,23 @@ static bool newest_is_first(const struct bloom *b)
 
 /* ---- set bits ---- */
 
-/* Returns the number of set bits of each byte of `x`, in that byte. */
-static inline uint64_t byte_counts(uint64_t x)
-{
-  x -= x >> 1 & UINT64_C(0x5555555555555555);
-  x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
-  return (x + (x >> 4)) & UINT64_C(0x0F0F0F0F0F0F0F0F);
-}
-
-/* Returns the sum of the bytes of `x`, where x is a sum of eight results of byte_counts(). */
-static inline uint64_t sum_bytes(uint64_t x)
-{
-  x = (x & UINT64_C(0x00FF00FF00FF00FF)) + (x >> 8 & UINT64_C(0x00FF00FF00FF00FF));
-  return x * UINT64_C(0x0001000100010001) >> 48;
-}
-
-/* The numbers of set bits of two filters, in all lines or in a sample of them. */
+/* The numbers of set bits of two filters, in the lines counted so far. */
 struct census {
   uint64_t lines;
-  uint64_t a, b;
-  uint64_t added; /* the bits of b that a lacks */
+  struct set_bits a, b;
+  struct set_bits added; /* the bits of b that a lacks */
 };
 
 static inline void count_line(struct census *census, const uint64_t a[LINE_WORDS],
                               const uint64_t b[LINE_WORDS])
 {
-  uint64_t of_a = 0, of_b = 0, added = 0;
-  for (unsigned j = 0; j < LINE_WORDS; j++) {
-    of_a += byte_counts(a[j]);
-    of_b += byte_counts(b[j]);
-    added += byte_counts(b[j] & ~a[j]);
-  }
+  uint64_t added[LINE_WORDS];
+  for (unsigned j = 0; j < LINE_WORDS; j++)
+    added[j] = b[j] & ~a[j];
   census->lines++;
-  census->a += sum_bytes(of_a);
-  census->b += sum_bytes(of_b);
-  census->added += sum_bytes(added);
+  set_bits_add(&census->a, a);
+  set_bits_add(&census->b, b);
+  set_bits_add(&census->added, added);
 }
 
 static inline void load_line(const struct bloom *b, uint64_t first, uint64_t line[LINE_WORDS])
@@ -168,9 +151,10 @@ static double keys_of_bits(const struct bloom_geometry *g, const struct census *
 
 static struct estimate estimate_keys(const struct bloom_geometry *g, const struct census *census)
 {
-  struct estimate e = {.a = keys_of_bits(g, census, census->a),
-                       .b = keys_of_bits(g, census, census->b),
-                       .united = keys_of_bits(g, census, census->a + census->added)};
+  const uint64_t a = set_bits_sum(&census->a), added = set_bits_sum(&census->added);
+  struct estimate e = {.a = keys_of_bits(g, census, a),
+                       .b = keys_of_bits(g, census, set_bits_sum(&census->b)),
+                       .united = keys_of_bits(g, census, a + added)};
   e.common = fmin(fmax(e.a + e.b - e.united, 0), fmin(e.a, e.b));
   return e;
 }
@@ -205,38 +189,10 @@ static uint64_t certain_after(const struct bloom *into, const struct certain *be
 static bool has_room(struct bloom *into, const struct certain *certain, const struct census *census)
 {
   const struct bloom_geometry g = bloom_geometry_of(into);
+  const uint64_t added = set_bits_sum(&census->added);
   return !refuses(into) && !at_capacity(into) &&
-         (double) (census->a + census->added) <= bloom_geometry_most_bits(&g) &&
-         certain_after(into, certain, census->added) <= bloom_capacity(into);
-}
-
-/* The state of a union. */
-struct progress {
-  struct census census; /* of the lines that have been sampled so far */
-  uint64_t next;        /* the first word of the sample's next line */
-  uint64_t step;        /* the distance between the sample's lines, in words */
-};
-
-/* The sample of a small filter, and of a filter with few keys, contains all lines: fewer lines
- * would contain too few keys.  If half of the bits are set, 2^24 bits give the numbers of keys with
- * a standard deviation of 0.2 % or less. */
-enum { SAMPLE_LINES = SMALL(1 << 15, 256) };
-
-static struct progress progress_from_start(const struct bloom *into, const struct bloom *from)
-{
-  uint64_t lines = into->word_count / LINE_WORDS, step = (lines + SAMPLE_LINES - 1) / SAMPLE_LINES;
-  uint64_t keys = counted_keys(into) + counted_keys(from);
-  bool few = keys <= into->word_count / bloom_shape_bits_per_key(bloom_shape_of(into));
-  return (struct progress){.step = few ? LINE_WORDS : step * LINE_WORDS};
-}
-
-static void count_sample(struct progress *progress, uint64_t first, const uint64_t into[LINE_WORDS],
-                         const uint64_t from[LINE_WORDS])
-{
-  if (first < progress->next)
-    return;
-  progress->next += progress->step;
-  count_line(&progress->census, into, from);
+         (double) (set_bits_sum(&census->a) + added) <= bloom_geometry_most_bits(&g) &&
+         certain_after(into, certain, added) <= bloom_capacity(into);
 }
 
 /* Sets bits in a word, and sets *old to its value before that.  Returns false if the word is marked
@@ -263,7 +219,7 @@ FORCE_INLINE bool unite_word(word *w, uint64_t bits, bool marked, uint64_t *old)
 
 /* Returns false if a word is marked and lacks bits. */
 FORCE_INLINE bool unite_line(struct bloom *into, const struct bloom *from, uint64_t first,
-                             bool marked, struct progress *progress)
+                             bool marked, struct census *census)
 {
   const uint64_t keys = marked ? ~WORD_MARK : UINT64_MAX;
   uint64_t bits[LINE_WORDS], old[LINE_WORDS];
@@ -277,25 +233,28 @@ FORCE_INLINE bool unite_line(struct bloom *into, const struct bloom *from, uint6
     room &= united;
     HOOK(bloom_word_united);
   }
-  count_sample(progress, first, old, bits);
+  count_line(census, old, bits);
   return room;
 }
 
-static void unite_all(struct bloom *into, const struct bloom *from, struct progress *progress)
+static struct census unite_all(struct bloom *into, const struct bloom *from)
 {
+  struct census census = {0};
   for (uint64_t i = 0; i < into->word_count; i += LINE_WORDS)
-    (void) unite_line(into, from, i, false, progress);
+    (void) unite_line(into, from, i, false, &census);
+  return census;
 }
 
 /* Estimates how many keys the union brings (see the essay above). */
 static uint64_t brought_keys(const struct bloom *into, const struct census *census,
                              uint64_t keys_from)
 {
-  if (!census->added)
+  const uint64_t bits = set_bits_sum(&census->added);
+  if (!bits)
     return 0;
   const struct bloom_geometry g = bloom_geometry_of(into);
   struct estimate e = estimate_keys(&g, census);
-  double added = (double) census->added * (double) g.lines / (double) census->lines;
+  double added = (double) bits * (double) g.lines / (double) census->lines;
   double fewest = added / bloom_geometry_bits_per_key(&g);
   /* The keys of `from` are counted, so the error of the estimate e.b is known.  The part of the
    * error that comes from pairs of common keys is subtracted from e.common. */
@@ -319,11 +278,11 @@ static bool chunk_lacks_bits(const struct bloom *into, const struct bloom *from,
 
 /* The state of a union of fixed filters. */
 struct fixed_union {
-  struct progress progress;
-  uint64_t keys_from; /* the keys that `from` had counted at the start */
-  uint64_t expected;  /* the keys that the union is expected to bring */
-  uint64_t counted;   /* the keys that it has brought and counted so far */
-  uint64_t limit;     /* the most keys that `into` may have counted, by this and all other calls */
+  struct census census; /* of the lines that have been united so far */
+  uint64_t keys_from;   /* the keys that `from` had counted at the start */
+  uint64_t expected;    /* the keys that the union is expected to bring */
+  uint64_t counted;     /* the keys that it has brought and counted so far */
+  uint64_t limit; /* the most keys that `into` may have counted, by this and all other calls */
 };
 
 /* The keys that `into` has counted without this union. */
@@ -335,9 +294,7 @@ static uint64_t keys_of_others(const struct bloom *into, const struct fixed_unio
 /* Counts the keys that the union has brought with the words before `end`. */
 static void count_brought(struct bloom *into, struct fixed_union *u, uint64_t end)
 {
-  if (!u->progress.census.added)
-    return;
-  const uint64_t all = brought_keys(into, &u->progress.census, u->keys_from);
+  const uint64_t all = brought_keys(into, &u->census, u->keys_from);
   const uint64_t brought = (uint64_t) ((uint128) all * end / into->word_count);
   bloom_count(into, UNITED, brought - u->counted); /* may be negative: the sum wraps */
   u->counted = brought;
@@ -352,21 +309,20 @@ static bool unite_chunk(struct bloom *into, const struct bloom *from, uint64_t f
   bool room = keys_of_others(into, u) + u->expected <= u->limit ||
               !chunk_lacks_bits(into, from, first, end);
   for (uint64_t i = first; i < end && room; i += LINE_WORDS)
-    room = marked ? unite_line(into, from, i, true, &u->progress)
-                  : unite_line(into, from, i, false, &u->progress);
+    room = marked ? unite_line(into, from, i, true, &u->census)
+                  : unite_line(into, from, i, false, &u->census);
   count_brought(into, u, room ? end : first);
   return room;
 }
 
 /* The caller has found from the bits that the union has room.  The numbers of keys are estimates,
  * so the limit allows for their errors. */
-static struct fixed_union begin_fixed(const struct bloom *into, const struct bloom *from,
-                                      const struct census *before, uint64_t keys_from,
-                                      uint64_t keys_into)
+static struct fixed_union begin_fixed(const struct bloom *into, const struct census *before,
+                                      uint64_t keys_from, uint64_t keys_into)
 {
   const struct bloom_geometry g = bloom_geometry_of(into);
   const double most = bloom_geometry_keys(&g, (uint64_t) bloom_geometry_most_bits(&g));
-  struct fixed_union u = {.progress = progress_from_start(into, from), .keys_from = keys_from};
+  struct fixed_union u = {.keys_from = keys_from};
   u.expected = brought_keys(into, before, keys_from);
   u.limit = keys_into + u.expected;
   if (u.limit < (uint64_t) (most + 4 * sqrt(most)))
@@ -381,13 +337,14 @@ static int merge_fixed(struct bloom *into, const struct bloom *from)
   const uint64_t words = into->word_count, part = words / LINE_WORDS / CHUNKS;
   const uint64_t chunk = (part > CHUNK_LINES ? part : CHUNK_LINES) * LINE_WORDS;
   const struct census before = census_of(into, from);
-  if (before.added && !has_room(into, &certain, &before))
+  const uint64_t added = set_bits_sum(&before.added);
+  if (added && !has_room(into, &certain, &before))
     return TAMIS_EFULL;
-  struct fixed_union u = begin_fixed(into, from, &before, keys_from, keys_into);
+  struct fixed_union u = begin_fixed(into, &before, keys_from, keys_into);
   bool room = true;
   for (uint64_t i = 0; i < words && room; i += chunk)
     room = unite_chunk(into, from, i, words - i < chunk ? words : i + chunk, &u);
-  if (room && certain_after(into, &certain, before.added) >= bloom_capacity(into))
+  if (room && certain_after(into, &certain, added) >= bloom_capacity(into))
     raise_fullness(into, FULL);
   return room ? TAMIS_OK : TAMIS_EFULL;
 }
@@ -427,9 +384,8 @@ static int merge_growable(struct bloom *into_first, struct bloom *from_first)
   for (unsigned i = 0; i < n && result == TAMIS_OK; i++)
     keys[i] = counted_keys(from[i]);
   for (unsigned i = 0; i < n && result == TAMIS_OK; i++) {
-    struct progress progress = progress_from_start(into[i], from[i]);
-    unite_all(into[i], from[i], &progress);
-    bloom_count(into[i], UNITED, brought_keys(into[i], &progress.census, keys[i]));
+    const struct census census = unite_all(into[i], from[i]);
+    bloom_count(into[i], UNITED, brought_keys(into[i], &census, keys[i]));
     (void) tamis__bloom_watch(into[i]);
   }
   return result;
@@ -504,7 +460,8 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
   }
   const struct bloom_geometry g = bloom_geometry_of(both);
   const double common = estimate_keys(&g, &census).common;
-  const uint64_t bits = census.b - census.added, keys = (uint64_t) ceil(common - 0.5);
+  const uint64_t bits = set_bits_sum(&census.b) - set_bits_sum(&census.added),
+                 keys = (uint64_t) ceil(common - 0.5);
   bloom_count(both, UNITED, keys || !bits ? keys : 1); /* keys_tell_bits() needs UNITED > 0 */
   if (both->limited)
     bloom_set_most_keys(both, tamis__bloom_most_beside(&g, bits, keys));
