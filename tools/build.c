@@ -23,26 +23,21 @@ enum { KEY_LIKE = 0x200, KEY_SEED, KEY_FIXED, MOST_PASSES = 4 };
 struct build_options {
   struct shared_options shared;
   struct live_options live; /* its layout and seed are those of any filter */
-  char **files;
-  size_t file_count;
   const char *like;
   bool fixed;
 };
 
-static const struct argp_child children[] = {{&access_argp, 0, NULL, 0}, {&filter_argp, 0, NULL, 0},
-                                             {&key_argp, 0, NULL, 0},    {&run_argp, 0, NULL, 0},
-                                             {&help_argp, 0, NULL, 0},   {&live_argp, 0, NULL, 0},
+static const struct argp_child children[] = {{&live_argp, 0, NULL, 0},   {&access_argp, 0, NULL, 0},
+                                             {&filter_argp, 0, NULL, 0}, {&key_argp, 0, NULL, 0},
+                                             {&run_argp, 0, NULL, 0},    {&help_argp, 0, NULL, 0},
                                              {NULL, 0, NULL, 0}};
-enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   struct build_options *options = state->input;
   switch (key) {
   case ARGP_KEY_INIT:
-    for (int i = 0; i < CHILDREN - 1; i++)
-      state->child_inputs[i] = &options->shared;
-    state->child_inputs[CHILDREN - 1] = &options->live;
+    state->child_inputs[0] = &options->live;
     return 0;
   case KEY_LIKE:
     options->like = argument;
@@ -52,10 +47,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     return 0;
   case KEY_FIXED:
     options->fixed = true;
-    return 0;
-  case ARGP_KEY_ARGS:
-    options->files = state->argv + state->next;
-    options->file_count = (size_t) (state->argc - state->next);
     return 0;
   default:
     return ARGP_ERR_UNKNOWN;
@@ -334,15 +325,13 @@ static void check(const struct build_options *options)
 
 int build_main(int argc, char **argv)
 {
-  static char name[] = "tamis build";
   struct build_options options = {.shared = SHARED_OPTIONS_INIT, .live = LIVE_OPTIONS_INIT};
-  options.shared.command = name;
   parse_command_line(&build_argp, argc, argv, &options.shared, &options);
   check(&options);
 
   struct inputs inputs;
   struct run run = {.options = &options, .inputs = &inputs};
-  if (inputs_check(&inputs, options.files, options.file_count) &&
+  if (inputs_check(&inputs, options.shared.files, options.shared.file_count) &&
       output_check(options.shared.output, &inputs))
     (options.live.path != NULL ? build_shared : build_saved)(&run);
   inputs_free(&inputs);

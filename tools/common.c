@@ -20,56 +20,15 @@
 
 #include <string.h>
 
-struct common_options {
-  struct shared_options shared;
-  char **files;
-  size_t file_count;
-};
-
-static void set_files(struct common_options *options, char **files, int count)
-{
-  unsigned standard = 0;
-  if (count < 2)
-    usage_error("common takes two files or more, not %d; see 'tamis common --help'", count);
-  for (int i = 0; i < count; i++)
-    standard += strcmp(files[i], "-") == 0;
-  if (standard > 1)
-    usage_error("only one of the files can be standard input");
-  options->files = files;
-  options->file_count = (size_t) count;
-}
-
 static const struct argp_child children[] = {{&filter_argp, 0, NULL, 0},
                                              {&key_argp, 0, NULL, 0},
                                              {&run_argp, 0, NULL, 0},
                                              {&help_argp, 0, NULL, 0},
                                              {NULL, 0, NULL, 0}};
-enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
-
-/* NOLINTNEXTLINE(readability-non-const-parameter): argp defines the type */
-static error_t parse(int key, char *argument, struct argp_state *state)
-{
-  struct common_options *options = state->input;
-  (void) argument;
-  switch (key) {
-  case ARGP_KEY_INIT:
-    for (int i = 0; i < CHILDREN; i++)
-      state->child_inputs[i] = &options->shared;
-    return 0;
-  case ARGP_KEY_ARGS:
-    set_files(options, state->argv + state->next, state->argc - state->next);
-    return 0;
-  case ARGP_KEY_NO_ARGS:
-    set_files(options, NULL, 0);
-    return 0;
-  default:
-    return ARGP_ERR_UNKNOWN;
-  }
-}
 
 static const struct argp common_argp = {
     NULL,
-    parse,
+    NULL,
     "A... B",
     "Write the lines of B that are also in A, in the order of B, as 'grep -Fxf A B' does.  "
     "With more files, write the lines of the last one that are in all others.\v"
@@ -198,7 +157,7 @@ static void report_rate(const struct tally *b, const struct chain *chain, double
 /* ---- the run ---- */
 
 struct run {
-  const struct common_options *options;
+  const struct shared_options *options;
   const struct inputs *inputs;
   tamis_filter *hasher; /* NULL for two files, where the only filter is it */
   struct output output;
@@ -225,10 +184,10 @@ static struct pass new_pass(const struct run *run, const struct chain *chain, si
 {
   return (struct pass){.inputs = &run->inputs->files[file],
                        .input_count = 1,
-                       .threads = run->options->shared.threads,
-                       .keys = &run->options->shared.keys,
+                       .threads = run->options->threads,
+                       .keys = &run->options->keys,
                        .hasher = run->hasher != NULL ? run->hasher : chain_hasher(chain),
-                       .show_progress = progress_wanted(run->options->shared.quiet)};
+                       .show_progress = progress_wanted(run->options->quiet)};
 }
 
 /* A stage gets an equal part of the rate.  There are two filters at a time, so it gets half of the
@@ -237,7 +196,7 @@ static bool plan_stage(struct run *run, struct stage *stage, size_t file)
 {
   struct shared_options *options = &stage->options;
   size_t stages = run->inputs->count - 1;
-  *options = run->options->shared;
+  *options = *run->options;
   if (stages > 1) {
     options->filters = 2;
     options->memory = (options->memory + 1) / 2; /* 0 is no limit */
@@ -253,7 +212,7 @@ static void limit_capacity(const struct run *run, struct stage *stage)
 {
   tamis_stats stats = TAMIS_STATS_INIT;
   const tamis_filter *filter = stage->before != NULL ? chain_hasher(stage->before) : NULL;
-  if (filter == NULL || run->options->shared.memory > 0 || run->options->shared.capacity > 0 ||
+  if (filter == NULL || run->options->memory > 0 || run->options->capacity > 0 ||
       chain_get_figures(stage->before).levels > 1 || tamis_get_stats(filter, &stats) != TAMIS_OK)
     return;
   uint64_t most = stats.count + stats.count / 10 + 1000;
@@ -285,7 +244,7 @@ static void note_pass(struct run *run, const struct pass *pass)
 
 static bool wants_summary(const struct run *run)
 {
-  const struct shared_options *shared = &run->options->shared;
+  const struct shared_options *shared = run->options;
   return shared->stats || (shared->memory > 0 && !shared->quiet);
 }
 
@@ -323,7 +282,7 @@ static void summarize(const struct run *run, const struct stage *stage, const st
   summary_count(two ? "lines of A" : "lines of the others", run->read.lines - b->done.lines);
   summary_count(two ? "lines of B" : "lines of the last", b->done.lines);
   summary_count("lines written", b->done.chosen);
-  if (run->options->shared.stats) {
+  if (run->options->stats) {
     summary_speed(run->read.bytes, run->read.lines, run->seconds);
     summary_filter(&run->figures);
   }
@@ -354,7 +313,7 @@ static void look_up(struct run *run, struct stage *stage, size_t file)
 static bool open_output(struct run *run)
 {
   run->opened = true;
-  return output_open(&run->output, run->options->shared.output, run->inputs);
+  return output_open(&run->output, run->options->output, run->inputs);
 }
 
 /* Each stage needs only the one before it, so two of them take turns. */
@@ -392,17 +351,28 @@ static bool create_hasher(struct run *run)
   return result == TAMIS_OK;
 }
 
+static void check(const struct shared_options *options)
+{
+  unsigned standard = 0;
+  if (options->file_count < 2)
+    usage_error("common takes two files or more, not %zu; see 'tamis common --help'",
+                options->file_count);
+  for (size_t i = 0; i < options->file_count; i++)
+    standard += strcmp(options->files[i], "-") == 0;
+  if (standard > 1)
+    usage_error("only one of the files can be standard input");
+}
+
 int common_main(int argc, char **argv)
 {
-  static char name[] = "tamis common";
-  struct common_options options = {.shared = SHARED_OPTIONS_INIT};
-  options.shared.command = name;
-  parse_command_line(&common_argp, argc, argv, &options.shared, &options);
+  struct shared_options options = SHARED_OPTIONS_INIT;
+  parse_command_line(&common_argp, argc, argv, &options, NULL);
+  check(&options);
 
   struct inputs inputs;
   struct run run = {.options = &options, .inputs = &inputs};
   if (inputs_check(&inputs, options.files, options.file_count) &&
-      output_check(options.shared.output, &inputs) && create_hasher(&run))
+      output_check(options.output, &inputs) && create_hasher(&run))
     run_stages(&run);
   tamis_destroy(run.hasher);
   inputs_free(&inputs);

@@ -28,24 +28,19 @@ struct dedup_options {
   double save_every; /* seconds; less than 0: not given */
   double ttl;        /* the same */
   bool repeated;     /* not the first lines are written, but the others */
-  char **files;
-  size_t file_count;
 };
 
-static const struct argp_child children[] = {{&access_argp, 0, NULL, 0}, {&filter_argp, 0, NULL, 0},
-                                             {&window_argp, 0, NULL, 0}, {&key_argp, 0, NULL, 0},
-                                             {&run_argp, 0, NULL, 0},    {&help_argp, 0, NULL, 0},
-                                             {&live_argp, 0, NULL, 0},   {NULL, 0, NULL, 0}};
-enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
+static const struct argp_child children[] = {{&live_argp, 0, NULL, 0},   {&access_argp, 0, NULL, 0},
+                                             {&filter_argp, 0, NULL, 0}, {&window_argp, 0, NULL, 0},
+                                             {&key_argp, 0, NULL, 0},    {&run_argp, 0, NULL, 0},
+                                             {&help_argp, 0, NULL, 0},   {NULL, 0, NULL, 0}};
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   struct dedup_options *options = state->input;
   switch (key) {
   case ARGP_KEY_INIT:
-    for (int i = 0; i < CHILDREN - 1; i++)
-      state->child_inputs[i] = &options->shared;
-    state->child_inputs[CHILDREN - 1] = &options->live;
+    state->child_inputs[0] = &options->live;
     return 0;
   case KEY_STATE:
     options->state = argument;
@@ -61,10 +56,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     return 0;
   case KEY_REPEATED:
     options->repeated = true;
-    return 0;
-  case ARGP_KEY_ARGS:
-    options->files = state->argv + state->next;
-    options->file_count = (size_t) (state->argc - state->next);
     return 0;
   default:
     return ARGP_ERR_UNKNOWN;
@@ -381,16 +372,14 @@ static void check(const struct dedup_options *options)
 
 int dedup_main(int argc, char **argv)
 {
-  static char name[] = "tamis dedup";
   struct dedup_options options = {
       .shared = SHARED_OPTIONS_INIT, .live = LIVE_OPTIONS_INIT, .save_every = -1, .ttl = -1};
-  options.shared.command = name;
   parse_command_line(&dedup_argp, argc, argv, &options.shared, &options);
   check(&options);
 
   struct inputs inputs;
   struct run run = {.options = &options, .inputs = &inputs};
-  if (inputs_check(&inputs, options.files, options.file_count) &&
+  if (inputs_check(&inputs, options.shared.files, options.shared.file_count) &&
       output_check(options.shared.output, &inputs))
     (options.live.path != NULL ? begin_shared
      : options.state != NULL   ? begin_with_state

@@ -30,8 +30,6 @@ enum { KEY_FILES_FROM = 0x200, KEY_ADD };
 struct index_options {
   struct shared_options shared;
   double fpp;
-  char **files; /* those of the command line */
-  size_t file_count;
   const char *list; /* NULL: not given */
   char end;         /* of a name in it */
   bool recursive;
@@ -45,16 +43,11 @@ static const struct argp_child children[] = {{&access_argp, 0, NULL, 0},
                                              {&run_argp, 0, NULL, 0},
                                              {&help_argp, 0, NULL, 0},
                                              {NULL, 0, NULL, 0}};
-enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   struct index_options *options = state->input;
   switch (key) {
-  case ARGP_KEY_INIT:
-    for (int i = 0; i < CHILDREN; i++)
-      state->child_inputs[i] = &options->shared;
-    return 0;
   case 'p':
     options->fpp = parse_fpp("--fpp", argument);
     return 0;
@@ -69,10 +62,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     return 0;
   case KEY_FILES_FROM:
     options->list = argument;
-    return 0;
-  case ARGP_KEY_ARGS:
-    options->files = state->argv + state->next;
-    options->file_count = (size_t) (state->argc - state->next);
     return 0;
   default:
     return ARGP_ERR_UNKNOWN;
@@ -384,9 +373,9 @@ static bool collect_files(const struct index_options *options, struct names *nam
 {
   struct names folders = {.at = NULL};
   bool good = options->list == NULL || names_read(names, options->list, options->end);
-  for (size_t i = 0; good && i < options->file_count; i++)
-    good = names_add(options->recursive && is_folder(options->files[i]) ? &folders : names,
-                     options->files[i]);
+  for (size_t i = 0; good && i < options->shared.file_count; i++)
+    good = names_add(options->recursive && is_folder(options->shared.files[i]) ? &folders : names,
+                     options->shared.files[i]);
   size_t named = names->count;
   for (size_t i = 0; good && i < folders.count; i++)
     good = names_walk(names, folders.at[i]);
@@ -583,10 +572,8 @@ static void run(const struct index_options *options, const struct names *files)
 
 int index_main(int argc, char **argv)
 {
-  static char name[] = "tamis index";
   struct index_options options = {.shared = SHARED_OPTIONS_INIT, .end = '\n'};
   struct names files = {.at = NULL};
-  options.shared.command = name;
   parse_command_line(&index_argp, argc, argv, &options.shared, &options);
   if (options.shared.output == NULL)
     usage_error("index needs -o INDEX; see 'tamis index --help'");

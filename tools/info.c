@@ -23,8 +23,6 @@ enum { KEY_JSON = 0x200, KEY_CHECK, KEY_SEED, KEY_REPORT };
 
 struct info_options {
   struct shared_options shared;
-  char **files;
-  size_t file_count;
   bool json;
   bool check;
   bool seed;
@@ -42,7 +40,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   (void) argument;
   switch (key) {
   case ARGP_KEY_INIT:
-    state->child_inputs[0] = &options->shared;
     state->child_inputs[1] = &options->period;
     return 0;
   case KEY_JSON:
@@ -57,14 +54,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   case KEY_REPORT:
     options->report = true;
     return 0;
-  case ARGP_KEY_ARGS:
-    options->files = state->argv + state->next;
-    options->file_count = (size_t) (state->argc - state->next);
-    return 0;
   case ARGP_KEY_END:
     if (options->report && (options->json || options->check || options->seed))
       usage_error("--report goes with no other option");
-    if (!options->report && options->file_count == 0)
+    if (!options->report && options->shared.file_count == 0)
       usage_error("info takes saved filters; see 'tamis info --help'");
     return 0;
   default:
@@ -187,7 +180,7 @@ static void print_text(const struct info_options *options, const char *path,
   bool cuckoo = stats->kind == TAMIS_CUCKOO;
   uint64_t size = file_size(path);
   bool live = saved_is_live(path);
-  if (options->file_count > 1 && !options->report)
+  if (options->shared.file_count > 1 && !options->report)
     printf("file          %s\n", path);
   bool bloom = stats->kind == TAMIS_BLOOM, window = stats->parts > 1;
   printf("kind          %s%s%s\n", kind_word(stats->kind), bloom ? ", " : "",
@@ -350,7 +343,7 @@ static void print_header(const struct saved_report *report)
 /* A file has a number in place of its name. */
 static void report_file(const struct info_options *options, size_t i)
 {
-  const char *path = options->files[i];
+  const char *path = options->shared.files[i];
   tamis_stats stats = TAMIS_STATS_INIT;
   struct saved_report report;
   saved_examine(path, &stats, &report);
@@ -372,7 +365,7 @@ static void print_report(const struct info_options *options)
   puts("```");
   version_print();
   machine_print();
-  for (size_t i = 0; i < options->file_count; i++)
+  for (size_t i = 0; i < options->shared.file_count; i++)
     report_file(options, i);
   puts("```");
 }
@@ -395,24 +388,22 @@ static bool find_figures(const struct info_options *options, const char *path, t
 
 static void run(const struct info_options *options)
 {
-  for (size_t i = 0; i < options->file_count && !failed(); i++) {
+  for (size_t i = 0; i < options->shared.file_count && !failed(); i++) {
     tamis_stats stats = TAMIS_STATS_INIT;
-    if (!find_figures(options, options->files[i], &stats))
+    if (!find_figures(options, options->shared.files[i], &stats))
       return;
     if (i > 0 && !options->json)
       putchar('\n');
-    (options->json ? print_json : print_text)(options, options->files[i], &stats);
+    (options->json ? print_json : print_text)(options, options->shared.files[i], &stats);
   }
 }
 
 int info_main(int argc, char **argv)
 {
-  static char name[] = "tamis info";
   struct info_options options = {.shared = SHARED_OPTIONS_INIT, .period = -1};
-  options.shared.command = name;
   parse_command_line(&info_argp, argc, argv, &options.shared, &options);
-  for (size_t i = 0; i < options.file_count && options.report; i++)
-    if (strcmp(options.files[i], "-") == 0)
+  for (size_t i = 0; i < options.shared.file_count && options.report; i++)
+    if (strcmp(options.shared.files[i], "-") == 0)
       usage_error("--report takes files, and not standard input");
   (options.report ? print_report : run)(&options);
   return finish();

@@ -15,46 +15,14 @@
 
 enum { VALUES_BYTES = 96 };
 
-struct merge_options {
-  struct shared_options shared;
-  char **files;
-  size_t file_count;
-};
-
-static const struct argp_child children[] = {
-    {&help_argp, 0, NULL, 0}, {&access_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-
-/* NOLINTNEXTLINE(readability-non-const-parameter): argp defines the type */
-static error_t parse(int key, char *argument, struct argp_state *state)
-{
-  struct merge_options *options = state->input;
-  switch (key) {
-  case ARGP_KEY_INIT:
-    state->child_inputs[0] = &options->shared;
-    return 0;
-  case 'o':
-    options->shared.output = argument;
-    return 0;
-  case 'q':
-    options->shared.quiet = true;
-    return 0;
-  case ARGP_KEY_ARGS:
-    options->files = state->argv + state->next;
-    options->file_count = (size_t) (state->argc - state->next);
-    return 0;
-  default:
-    return ARGP_ERR_UNKNOWN;
-  }
-}
-
-static const struct argp_option entries[] = {
-    {"output", 'o', "FILE", 0, "Write to FILE, which is replaced when all is written", 1},
-    {"quiet", 'q', NULL, 0, "Print nothing on standard error but errors", 1},
-    {NULL, 0, NULL, 0, NULL, 0}};
+static const struct argp_child children[] = {{&output_argp, 0, NULL, 0},
+                                             {&help_argp, 0, NULL, 0},
+                                             {&access_argp, 0, NULL, 0},
+                                             {NULL, 0, NULL, 0}};
 
 static const struct argp merge_argp = {
-    entries,
-    parse,
+    NULL,
+    NULL,
     "LIST LIST... -o FILE",
     "Write the union of saved filters to FILE: it has all lines of all filters.\v"
     "The filters must fit together: they must have the same kind, layout, seed, rate and "
@@ -133,7 +101,7 @@ static void note_rate(const tamis_filter *filter)
          stats.load, stats.fpp, stats.fpp_estimate);
 }
 
-static void run(const struct merge_options *options)
+static void run(const struct shared_options *options)
 {
   const struct inputs none = {NULL, 0};
   const char *first = options->files[0];
@@ -143,21 +111,21 @@ static void run(const struct merge_options *options)
       break;
   if (!failed()) {
     struct output output;
-    if (output_open_filter(&output, options->shared.output, &none))
+    if (output_open_filter(&output, options->output, &none))
       saved_write(&output, into);
     output_close(&output);
   }
-  if (!failed() && !options->shared.quiet)
+  if (!failed() && !options->quiet)
     note_rate(into);
   tamis_destroy(into);
 }
 
-static void check(const struct merge_options *options)
+static void check(const struct shared_options *options)
 {
   unsigned standard = 0;
   if (options->file_count < 2)
     usage_error("merge takes two saved filters at least; see 'tamis merge --help'");
-  if (options->shared.output == NULL)
+  if (options->output == NULL)
     usage_error("merge needs -o FILE");
   for (size_t i = 0; i < options->file_count; i++)
     standard += strcmp(options->files[i], "-") == 0;
@@ -167,10 +135,8 @@ static void check(const struct merge_options *options)
 
 int merge_main(int argc, char **argv)
 {
-  static char name[] = "tamis merge";
-  struct merge_options options = {.shared = SHARED_OPTIONS_INIT};
-  options.shared.command = name;
-  parse_command_line(&merge_argp, argc, argv, &options.shared, &options);
+  struct shared_options options = SHARED_OPTIONS_INIT;
+  parse_command_line(&merge_argp, argc, argv, &options, NULL);
   check(&options);
   run(&options);
   return finish();

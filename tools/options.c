@@ -13,6 +13,9 @@
 
 enum { KEY_USAGE = 0x100, KEY_STATS, KEY_CRLF, KEY_POINTER };
 
+static struct shared_options *parsed; /* what the command line gives comes here */
+static char command[32];              /* the name that --help shows, such as "tamis dedup" */
+
 static unsigned online_cores(void)
 {
   cpu_set_t allowed; /* may be fewer than sysconf says, under taskset or in a container */
@@ -77,20 +80,20 @@ const char *layout_name(tamis_layout layout)
 
 static error_t parse_filter(int key, char *argument, struct argp_state *state)
 {
-  struct shared_options *options = state->input;
+  (void) state;
   switch (key) {
   case 'c':
-    options->capacity = parse_capacity("--capacity", argument);
+    parsed->capacity = parse_capacity("--capacity", argument);
     return 0;
   case 'p':
-    options->fpp = parse_fpp("--fpp", argument);
+    parsed->fpp = parse_fpp("--fpp", argument);
     return 0;
   case 'm':
-    options->memory = parse_memory("--memory", argument);
+    parsed->memory = parse_memory("--memory", argument);
     return 0;
   case 'k':
-    options->kind = parse_kind(argument);
-    options->kind_given = true;
+    parsed->kind = parse_kind(argument);
+    parsed->kind_given = true;
     return 0;
   default:
     return ARGP_ERR_UNKNOWN;
@@ -99,10 +102,10 @@ static error_t parse_filter(int key, char *argument, struct argp_state *state)
 
 static error_t parse_window_option(int key, char *argument, struct argp_state *state)
 {
-  struct shared_options *options = state->input;
+  (void) state;
   if (key != 'w')
     return ARGP_ERR_UNKNOWN;
-  options->window = parse_window("--window", argument);
+  parsed->window = parse_window("--window", argument);
   return 0;
 }
 
@@ -135,8 +138,8 @@ static void check_keys(const struct key_rule *rule)
 
 static error_t parse_keys(int key, char *argument, struct argp_state *state)
 {
-  struct shared_options *options = state->input;
-  struct key_rule *rule = &options->keys;
+  (void) state;
+  struct key_rule *rule = &parsed->keys;
   switch (key) {
   case 'f':
     set_mode(rule, KEY_FIELD);
@@ -169,21 +172,30 @@ static error_t parse_keys(int key, char *argument, struct argp_state *state)
 
 static error_t parse_run(int key, char *argument, struct argp_state *state)
 {
-  struct shared_options *options = state->input;
+  (void) state;
   unsigned threads;
   switch (key) {
   case 't':
     threads = parse_threads("--threads", argument);
-    options->threads = threads > 0 ? threads : online_cores();
-    return 0;
-  case 'o':
-    options->output = argument;
-    return 0;
-  case 'q':
-    options->quiet = true;
+    parsed->threads = threads > 0 ? threads : online_cores();
     return 0;
   case KEY_STATS:
-    options->stats = true;
+    parsed->stats = true;
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static error_t parse_output(int key, char *argument, struct argp_state *state)
+{
+  (void) state;
+  switch (key) {
+  case 'o':
+    parsed->output = argument;
+    return 0;
+  case 'q':
+    parsed->quiet = true;
     return 0;
   default:
     return ARGP_ERR_UNKNOWN;
@@ -193,18 +205,21 @@ static error_t parse_run(int key, char *argument, struct argp_state *state)
 /* NOLINTNEXTLINE(readability-non-const-parameter): argp defines the type */
 static error_t parse_help(int key, char *argument, struct argp_state *state)
 {
-  struct shared_options *options = state->input;
   (void) argument;
   switch (key) {
   case ARGP_KEY_INIT:
-    state->err_stream = options->discard;
+    state->err_stream = parsed->discard;
+    return 0;
+  case ARGP_KEY_ARGS:
+    parsed->files = state->argv + state->next;
+    parsed->file_count = (size_t) (state->argc - state->next);
     return 0;
   case 'h':
-    state->name = options->command;
+    state->name = command;
     argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
     return 0;
   case KEY_USAGE:
-    state->name = options->command;
+    state->name = command;
     argp_state_help(state, stdout, ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK);
     return 0;
   case 'V':
@@ -256,8 +271,12 @@ static const struct argp_option key_entries[] = {
 static const struct argp_option run_entries[] = {
     {"threads", 't', "N", 0,
      "Use N threads (default 1, which keeps the order; 0: one for each core)", 2},
-    {"output", 'o', "FILE", 0, "Write to FILE, which is replaced when all is written", 2},
     {"stats", KEY_STATS, NULL, 0, "Print a summary on standard error at the end", 2},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static const struct argp_option output_entries[] = {
+    {"output", 'o', "FILE", 0, "Write to FILE, which is replaced when all is written", 2},
     {"quiet", 'q', NULL, 0, "Print nothing on standard error but errors", 2},
     {NULL, 0, NULL, 0, NULL, 0},
 };
@@ -272,14 +291,18 @@ static const struct argp_option help_entries[] = {
 const struct argp filter_argp = {filter_entries, parse_filter, NULL, NULL, NULL, NULL, NULL};
 const struct argp window_argp = {window_entries, parse_window_option, NULL, NULL, NULL, NULL, NULL};
 const struct argp key_argp = {key_entries, parse_keys, NULL, NULL, NULL, NULL, NULL};
-const struct argp run_argp = {run_entries, parse_run, NULL, NULL, NULL, NULL, NULL};
+const struct argp output_argp = {output_entries, parse_output, NULL, NULL, NULL, NULL, NULL};
+static const struct argp_child run_children[] = {{&output_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+const struct argp run_argp = {run_entries, parse_run, NULL, NULL, run_children, NULL, NULL};
 const struct argp help_argp = {help_entries, parse_help, NULL, NULL, NULL, NULL, NULL};
 
 void parse_command_line(const struct argp *argp, int argc, char **argv,
                         struct shared_options *shared, void *input)
 {
+  parsed = shared;
   static char program[64]; /* getopt begins its messages with this */
-  snprintf(program, sizeof program, "tamis: see '%s --help'", shared->command);
+  snprintf(command, sizeof command, "tamis %s", argv[0]);
+  snprintf(program, sizeof program, "tamis: see '%s --help'", command);
   argv[0] = program;
   argp_err_exit_status = 2;
   shared->discard = fopen("/dev/null", "w");

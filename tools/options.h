@@ -15,7 +15,8 @@
 #include <stdio.h>
 
 struct shared_options {
-  char *command;     /* the name that --help shows, such as "tamis dedup" */
+  char **files; /* that the command line names, or other words */
+  size_t file_count;
   FILE *discard;     /* for what argp prints after the line about an error */
   unsigned threads;  /* 1 to MAX_THREADS */
   uint64_t capacity; /* expected distinct lines; 0: not given */
@@ -44,12 +45,14 @@ static inline double default_fpp(const struct shared_options *options)
     .threads = 1, .filters = 1, .kind = TAMIS_BLOOM, \
   }
 
-/* Parse the options above: those of the filter, its window, the keys of lines, those of a run over
- * files, and --help and its like.  The input of each is a struct shared_options. */
+/* Parse the options above, into the struct that parse_command_line() is given: those of the filter, its
+ * window, the keys of lines, those of a run over files, --output and --quiet of these, and --help and its
+ * like, with the words that are no options. */
 extern const struct argp filter_argp;
 extern const struct argp window_argp;
 extern const struct argp key_argp;
 extern const struct argp run_argp;
+extern const struct argp output_argp;
 extern const struct argp help_argp;
 
 /* argp_parse, but an error is one line, which names the help of the command. */

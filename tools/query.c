@@ -16,15 +16,12 @@ enum { KEY_CHECK = 0x200 };
 
 struct query_options {
   struct shared_options shared;
-  char **files; /* the list, and then the inputs */
-  size_t file_count;
   bool absent;
   bool check;
 };
 
 static const struct argp_child children[] = {
     {&key_argp, 0, NULL, 0}, {&run_argp, 0, NULL, 0}, {&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): argp defines the type */
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -32,22 +29,16 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   struct query_options *options = state->input;
   (void) argument;
   switch (key) {
-  case ARGP_KEY_INIT:
-    for (int i = 0; i < CHILDREN; i++)
-      state->child_inputs[i] = &options->shared;
-    return 0;
   case 'v':
     options->absent = true;
     return 0;
   case KEY_CHECK:
     options->check = true;
     return 0;
-  case ARGP_KEY_ARGS:
-    options->files = state->argv + state->next;
-    options->file_count = (size_t) (state->argc - state->next);
+  case ARGP_KEY_END:
+    if (options->shared.file_count == 0)
+      usage_error("query takes a saved filter, and files; see 'tamis query --help'");
     return 0;
-  case ARGP_KEY_NO_ARGS:
-    usage_error("query takes a saved filter, and files; see 'tamis query --help'");
   default:
     return ARGP_ERR_UNKNOWN;
   }
@@ -122,7 +113,7 @@ static void summarize(const struct query_options *options, const struct pass *pa
 static bool run(const struct query_options *options, const struct inputs *inputs)
 {
   const struct shared_options *shared = &options->shared;
-  tamis_filter *filter = saved_map(options->files[0], options->check);
+  tamis_filter *filter = saved_map(options->shared.files[0], options->check);
   struct question question = {filter, options->absent};
   struct output output;
   struct pass pass = {.inputs = inputs->files,
@@ -150,26 +141,24 @@ static bool run(const struct query_options *options, const struct inputs *inputs
 
 static void check_standard_input(const struct query_options *options)
 {
-  bool used = strcmp(options->files[0], "-") == 0;
-  if (used && options->file_count == 1)
+  bool used = strcmp(options->shared.files[0], "-") == 0;
+  if (used && options->shared.file_count == 1)
     usage_error("LIST is standard input, so query needs a FILE");
-  for (size_t i = 1; used && i < options->file_count; i++)
-    if (strcmp(options->files[i], "-") == 0)
+  for (size_t i = 1; used && i < options->shared.file_count; i++)
+    if (strcmp(options->shared.files[i], "-") == 0)
       usage_error("only one of LIST and FILE can be standard input");
 }
 
 int query_main(int argc, char **argv)
 {
-  static char name[] = "tamis query";
   struct query_options options = {.shared = SHARED_OPTIONS_INIT};
   bool found = false;
-  options.shared.command = name;
   parse_command_line(&query_argp, argc, argv, &options.shared, &options);
   check_standard_input(&options);
   set_failure_status(EXIT_UNUSABLE);
 
   struct inputs inputs;
-  if (inputs_check(&inputs, options.files + 1, options.file_count - 1) &&
+  if (inputs_check(&inputs, options.shared.files + 1, options.shared.file_count - 1) &&
       output_check(options.shared.output, &inputs))
     found = run(&options, &inputs);
   inputs_free(&inputs);

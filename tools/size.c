@@ -23,16 +23,11 @@ static const struct argp_child children[] = {{&filter_argp, 0, NULL, 0},
                                              {&window_argp, 0, NULL, 0},
                                              {&help_argp, 0, NULL, 0},
                                              {NULL, 0, NULL, 0}};
-enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   struct size_options *options = state->input;
   switch (key) {
-  case ARGP_KEY_INIT:
-    for (int i = 0; i < CHILDREN; i++)
-      state->child_inputs[i] = &options->shared;
-    return 0;
   case 'l':
     options->layout = parse_layout(argument);
     options->layout_given = true;
@@ -183,9 +178,7 @@ static void run(const struct shared_options *options, const tamis_options *asked
 
 int size_main(int argc, char **argv)
 {
-  static char name[] = "tamis size";
   struct size_options options = {.shared = SHARED_OPTIONS_INIT};
-  options.shared.command = name;
   parse_command_line(&size_argp, argc, argv, &options.shared, &options);
   check(&options);
 

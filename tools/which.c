@@ -31,9 +31,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   struct which_options *options = state->input;
   (void) argument;
   switch (key) {
-  case ARGP_KEY_INIT:
-    state->child_inputs[0] = &options->shared;
-    return 0;
   case 'c':
     options->count = true;
     return 0;
@@ -268,15 +265,15 @@ static bool print_files(const struct index_file *index, const bool *may, char en
   return found;
 }
 
-static int run(const struct argp *argp, int argc, char **argv, char *name, bool searches)
+static int run(const struct argp *argp, int argc, char **argv, bool searches)
 {
   struct which_options options = {.shared = SHARED_OPTIONS_INIT, .end = '\n'};
   struct index_file index;
+  const char *name = searches ? "grep" : "which";
   bool found = false;
-  options.shared.command = name;
   parse_command_line(argp, argc, argv, &options.shared, &options);
   if (options.index == NULL || options.key_count == 0)
-    usage_error("%s takes an index, and keys; see '%s --help'", name + strlen("tamis "), name);
+    usage_error("%s takes an index, and keys; see 'tamis %s --help'", name, name);
   set_failure_status(EXIT_UNUSABLE);
   if (index_open(&index, options.index) && index_read(&index, options.index) &&
       index_read_filters(&index, options.index)) {
@@ -297,12 +294,10 @@ static int run(const struct argp *argp, int argc, char **argv, char *name, bool 
 
 int which_main(int argc, char **argv)
 {
-  static char name[] = "tamis which";
-  return run(&which_argp, argc, argv, name, false);
+  return run(&which_argp, argc, argv, false);
 }
 
 int grep_main(int argc, char **argv)
 {
-  static char name[] = "tamis grep";
-  return run(&grep_argp, argc, argv, name, true);
+  return run(&grep_argp, argc, argv, true);
 }

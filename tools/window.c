@@ -25,7 +25,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   struct window_options *options = state->input;
   switch (key) {
   case ARGP_KEY_INIT:
-    state->child_inputs[0] = &options->shared;
     state->child_inputs[1] = &options->period;
     return 0;
   case ARGP_KEY_ARG:
@@ -79,9 +78,7 @@ static void run(const struct window_options *options, tamis_filter *filter)
 
 int window_main(int argc, char **argv)
 {
-  static char name[] = "tamis window";
   struct window_options options = {.shared = SHARED_OPTIONS_INIT, .period = -1};
-  options.shared.command = name;
   parse_command_line(&window_command_argp, argc, argv, &options.shared, &options);
   if (options.period >= 0 && options.period < SHORTEST_SHARED)
     usage_error("--period: with --shared, a period has %g seconds or more", SHORTEST_SHARED);
