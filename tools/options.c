@@ -187,6 +187,7 @@ static error_t parse_run(int key, char *argument, struct argp_state *state)
   }
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): argp defines the type */
 static error_t parse_output(int key, char *argument, struct argp_state *state)
 {
   (void) state;
