@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The addon: filters that workers and processes share.
 import assert from 'node:assert/strict';
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -9,7 +9,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { isBuilt } from '../src/addon.js';
 import { Filter as FilterInWasm } from '../src/node-wasm.js';
@@ -31,18 +30,6 @@ afterEach(() => Promise.all(started.splice(0).map((worker) => worker.terminate()
 const message = async (worker) => (await once(worker, 'message'))[0];
 /** Waits for workers that end by themselves. */
 const ended = (workers) => Promise.all(workers.map(async (worker) => assert.deepEqual(await once(worker, 'exit'), [0])));
-
-const child = (...words) =>
-  spawn(process.execPath, [fileURLToPath(new URL('./addon/child.js', import.meta.url)), ...words.map(String)],
-    { stdio: ['pipe', 'pipe', 'inherit'] });
-
-/** All lines that a process has written when it ends. */
-async function linesOf(process) {
-  let text = '';
-  for await (const part of process.stdout.setEncoding('utf8'))
-    text += part;
-  return text.split('\n').slice(0, -1); // without one that was not finished
-}
 
 test('the package takes the addon', { skip }, async () => {
   assert.ok(tamis.isNative && (await import('../src/node.js')).isNative);
@@ -163,46 +150,6 @@ test('a worker ends in the midst of a load and of a save', { skip }, async () =>
 });
 
 // ---- processes ----
-
-test('one winner among four processes', { skip }, async () => {
-  const path = join(folder, 'processes'), keys = 100_000, of = 4;
-  const f = Filter.shared(path, { capacity: keys, fpp: 1e-9, growable: false, seed: 5 });
-  const processes = Array.from({ length: of }, (_, index) => child('win', path, index, of, keys));
-  const lines = processes.map(linesOf);
-  await Promise.all(processes.map((process) => once(process.stdout, 'data')));
-  for (const process of processes)
-    process.stdin.end('begin\n');
-  const won = (await Promise.all(lines)).map(([, words]) => words.split(' ').filter(Boolean));
-  const all = won.flat().map(Number).sort((a, b) => a - b);
-  assert.ok(all.every((key, i) => i === 0 || key > all[i - 1]), 'no key has two winners');
-  assert.ok(all.length > keys - 10 && all.at(-1) < keys, `${keys - all.length} keys have none`);
-  assert.equal(f.stats().count, all.length);
-});
-
-test('kill -9 loses no key that was acknowledged', { skip }, async () => {
-  for (const options of [{ growable: false }, { growable: true, maxBytes: 1e7, capacity: 1000 }, { growable: false, window: 2 }]) {
-    const path = join(folder, `kill ${JSON.stringify(options).replaceAll(/\W/g, '')}`), of = 4;
-    const f = Filter.shared(path, { capacity: 1e6, fpp: 1e-4, ...options });
-    for (let index = 0; index < of; index += 2) {
-      const pair = [index, index + 1].map((i) => child('addUntilKilled', path, i));
-      const lines = pair.map(linesOf);
-      await Promise.all(pair.map((process) => once(process.stdout, 'data')));
-      await new Promise((resolve) => setTimeout(resolve, 50 * (index + 1)));
-      for (const process of pair)
-        process.kill('SIGKILL');
-      for (const [i, acknowledged] of (await Promise.all(lines)).entries()) {
-        assert.ok(acknowledged.length > 0);
-        assert.ok(acknowledged.every((n) => f.has(`${index + i} ${n}`)));
-      }
-      assert.ok(f.add(`after ${index}`), 'the others go on');
-    }
-    f.sync();
-    const again = Filter.shared(path); // which says nothing of what it expects
-    assert.deepEqual(again.stats().count, f.stats().count);
-    f.free();
-    assert.ok(again.has('after 0'));
-  }
-});
 
 test('keys of a cuckoo filter are removed by another object of the file', { skip }, () => {
   const path = join(folder, 'cuckoo');

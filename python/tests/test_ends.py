@@ -73,21 +73,6 @@ def test_what_is_refused(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("renews", [False, True])
-def test_of_two_ends_the_later_one_holds(kind, renews):
-    """A unique add leaves the end of a key that is in, unless the window renews."""
-    for way in ways(kind):
-        for first, second in (1, 3), (3, 1), (2, 2), (0, 4), (4, 0):
-            f = kind(1000, 1e-5, window=4, window_renews=renews, seed=1)
-            f.add("a", periods=first), ALL[way](f, ["a"], periods=second)
-            end = max(first, second) if renews or is_copy(kind, way) else first
-            for age in range(6):
-                assert ("a" in f) is (age <= end), f"{way} for {first} and {second}: {age}"
-                f.advance()
-            assert f.add("a")  # it is won again
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_arrays(kind):
     numpy = pytest.importorskip("numpy")
     f, keys = kind(10000, 1e-6, window=3, seed=1), numpy.arange(5000)
@@ -137,14 +122,6 @@ def test_random_steps(kind, window, renews):
             f.advance_to(model.period)
         assert f.contains_many(keys) == [model.has(key) for key in keys], f"step {step}"
         assert [f.count(key) for key in keys] == [model.count(key) for key in keys], f"step {step}"
-
-
-def test_shared(tmp_path):
-    one, other = (tamis.shared(tmp_path / "window", 1000, 1e-6, window=4) for _ in range(2))
-    assert one.add("a", periods=1) and other.add_many(["a", "b"], periods=3) == [False, True]
-    for age, found in enumerate([[True, True], [True, True], [False, True], [False, True], [False, False]]):
-        assert one.contains_many(["a", "b"]) == other.contains_many(["a", "b"]) == found, age
-        other.advance()
 
 
 # ---- seconds ----

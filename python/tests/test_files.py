@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Saved filters, mapped filters, and the same file in other hands: C, the command, a reader without the library."""
-import ctypes
+"""Saved filters, mapped filters, and the same file in the hands of the command."""
 import grp
-import importlib.util
 import io
 import json
 import os
@@ -15,7 +13,6 @@ import pytest
 import tamis
 
 KINDS = [tamis.Bloom, tamis.Cuckoo, tamis.CountingBloom]
-TREE = pathlib.Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -146,46 +143,6 @@ def keys_of(n):
     return [f"https://example.org/page/{i}" for i in range(n)]
 
 
-class C:
-    """The shared library by ctypes."""
-
-    def __init__(self):
-        path = os.environ.get("TAMIS_LIBRARY")
-        if not path:
-            pytest.skip("TAMIS_LIBRARY does not name the shared library")
-        self.library = ctypes.CDLL(path)
-        self.library.tamis_contains.restype = ctypes.c_bool
-        self.library.tamis_contains.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
-        self.library.tamis_destroy.argtypes = [ctypes.c_void_p]
-        self.library.tamis_save_file.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
-
-    def load(self, path):
-        out = ctypes.c_void_p()
-        assert self.library.tamis_load_file(None, os.fsencode(path), ctypes.byref(out)) == 0
-        return out
-
-    def contains(self, f, keys):
-        contains = self.library.tamis_contains
-        return [contains(f, key, len(key)) for key in map(str.encode, keys)]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_c_reads_what_python_saves_and_the_other_way_round(kind, tmp_path):
-    c, path, again = C(), tmp_path / "f.tamis", tmp_path / "g.tamis"
-    n = 10**6 if os.environ.get("TAMIS_LONG") or kind is tamis.Bloom else 10**5
-    keys = keys_of(n)
-    f = kind(n // 2, 0.01)
-    f.update(keys[:n // 2])
-    answers = f.contains_many(keys)
-    assert answers.count(True) > n // 2  # false positives among them
-    f.save(path)
-    other = c.load(path)
-    assert c.contains(other, keys) == answers
-    assert c.library.tamis_save_file(other, os.fsencode(again)) == 0
-    c.library.tamis_destroy(other)
-    assert tamis.load(again).contains_many(keys) == answers
-
-
 def test_the_command_reads_what_python_saves_and_the_other_way_round(command, tmp_path):
     path, lines, found = tmp_path / "f.tamis", tmp_path / "lines", tmp_path / "found"
     keys = keys_of(10**6)
@@ -202,23 +159,6 @@ def test_the_command_reads_what_python_saves_and_the_other_way_round(command, tm
     subprocess.run([command, "build", some, "-o", path], check=True, capture_output=True)
     made = tamis.open(path)
     assert all(made.contains_many(keys[:1000])) and not all(made.contains_many(keys[1000:2000]))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_reader_without_the_library_agrees(kind, tmp_path):
-    reader_path = TREE / "tests/compat/tamis_reader.py"
-    if not reader_path.exists():
-        pytest.skip("not in the project's tree")
-    pytest.importorskip("xxhash")
-    spec = importlib.util.spec_from_file_location("tamis_reader", reader_path)
-    reader = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(reader)
-    f = kind(2000, 0.01)
-    f.update(range(1000)), f.update(keys_of(1000))
-    read = reader.Filter(f.to_bytes())
-    numbers = range(3000)
-    assert f.contains_many(numbers) == [read.contains(n.to_bytes(8, "little")) for n in numbers]
-    assert f.contains_many(keys_of(3000)) == [read.contains(key.encode()) for key in keys_of(3000)]
 
 
 def test_text():

@@ -8,30 +8,6 @@ import pickle
 import pytest
 import tamis
 
-N = 10**6
-
-
-def wins_of(path, n, barrier, results):
-    f, keys = tamis.shared(path), [*range(n)]
-    barrier.wait()
-    won = f.add_many(keys)
-    results.put(b"".join(b"\1" if one else b"\0" for one in won))
-
-
-def test_one_winner_among_four_processes(tmp_path, spawn):
-    path, workers = tmp_path / "seen.tamis", 4
-    f = tamis.shared(path, capacity=N, fpp=1e-12)
-    results, barrier = spawn.Queue(), spawn.Barrier(workers)
-    processes = [spawn.Process(target=wins_of, args=(path, N, barrier, results)) for _ in range(workers)]
-    for process in processes:
-        process.start()
-    answers = [results.get() for _ in processes]
-    for process in processes:
-        process.join()
-        assert process.exitcode == 0
-    assert [sum(of_key) for of_key in zip(*answers)] == [1] * N
-    assert all(f.contains_many(range(N))) and f.stats().count == N
-
 
 def add_in(f, key, results):
     results.put((f.add(key), "parent" in f, f.mode))

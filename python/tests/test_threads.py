@@ -37,29 +37,6 @@ def switch_often():
     sys.setswitchinterval(before)
 
 
-@pytest.mark.parametrize("kind", [tamis.Bloom, tamis.Cuckoo, tamis.CountingBloom])
-@pytest.mark.parametrize("way", ["single", "list", "numpy", "generator"])
-def test_one_winner(kind, way):
-    n, workers, fpp = 20000, 4, 1e-5 if kind is tamis.CountingBloom else 1e-7
-    f = kind(n, fpp)
-    barrier, wins = threading.Barrier(workers), [None] * workers
-
-    def work(number):
-        barrier.wait()
-        if way == "single":
-            wins[number] = [f.add(i) for i in range(n)]
-        elif way == "list":
-            wins[number] = f.add_many(list(range(n)))
-        elif way == "numpy":
-            wins[number] = f.add_many(numpy.arange(n)).tolist()
-        else:
-            wins[number] = f.add_many(i for i in range(n))
-
-    run(*(lambda number=number: work(number) for number in range(workers)))
-    counts = [sum(of_key) for of_key in zip(*wins)]
-    assert max(counts) == 1 and counts.count(0) <= 5  # false positives of the rate
-
-
 def test_all_calls_at_once(tmp_path):
     f = tamis.Cuckoo(1000, 1e-4, window=3)
     until = time.monotonic() + 1.0
