@@ -320,10 +320,8 @@ int tamis__bloom_watch(struct bloom *b);
  * some of the lowest rates of the word layout.  No other thread has the filter yet. */
 void tamis__layers_limit_first(struct bloom *first);
 
-/* In layers.c: whether the first layer was planned for more than its share of the rate. */
-bool tamis__layers_may_limit_first(const struct bloom_geometry *g);
-
-/* In layers.c: the most keys, up to the capacity, that keep the first layer within its share. */
+/* In layers.c: the most keys, up to the capacity, that keep the first layer within its share.  They are
+ * fewer than the capacity if the layer was planned for more than its share. */
 uint64_t tamis__layers_close_first(const struct bloom_geometry *g);
 
 /* The next three functions are in capacity.c.  The first returns the expected number of bits that

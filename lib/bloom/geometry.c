@@ -400,62 +400,21 @@ static bool keeps_promise(struct plan *plan, double lines)
   return rate_of_lines(plan, lines) <= plan->geometry.fpp;
 }
 
-/* The state of the search: a number of lines that breaks the promise, and one that keeps it. */
-struct known {
-  double breaks, rate_there; /* the most lines known to break the promise, or 0; and their rate */
-  double keeps, rate_kept;
-};
-
-/* Whether so many lines keep the promise.  If they break it, fewer lines break it, too. */
-static bool ask(struct plan *plan, struct known *known, double lines)
-{
-  if (lines <= known->breaks || lines >= known->keeps)
-    return lines >= known->keeps;
-  double rate = rate_of_lines(plan, lines);
-  if (rate > plan->geometry.fpp)
-    known->breaks = lines, known->rate_there = rate;
-  else
-    known->keeps = lines, known->rate_kept = rate;
-  return lines == known->keeps;
-}
-
-/* Asks about a number of lines near the answer, plus `above`.  The number would just keep the
- * promise if the rate were a power of the number of lines, as it nearly is.  Repeated questions
- * approach the answer from below. */
-static void ask_near_answer(struct plan *plan, struct known *known, double above)
-{
-  if (known->breaks <= 0 || !(known->rate_there < INFINITY))
-    return;
-  double part = real_log(known->rate_there / plan->geometry.fpp) /
-                real_log(known->rate_there / known->rate_kept);
-  double lines = known->breaks * real_exp(part * real_log(known->keeps / known->breaks));
-  (void) ask(plan, known, floor(lines + above));
-}
-
 /* The smallest number of lines that keeps the promise, to 0.01 %. The search begins at -log2(rate)
- * bits for each key, as no filter takes fewer.  A question takes as long as hundreds of adds, so
- * the search first asks a few questions near the answer.  Most steps of the bisection then follow
- * from these answers. */
+ * bits for each key, as no filter takes fewer. */
 static double fewest_lines(struct plan *plan)
 {
   const struct bloom_geometry *g = &plan->geometry;
-  struct known known = {.keeps = INFINITY};
   double low = 0, high = 1, too_few = (double) g->capacity * -real_log2(g->fpp) / LINE_BITS;
   while (2 * high <= too_few)
     high *= 2;
-  while (high < max_lines && !ask(plan, &known, high)) {
+  while (high < max_lines && !keeps_promise(plan, high)) {
     low = high;
     high *= 2;
   }
-  for (unsigned i = 0; i < 3; i++)
-    ask_near_answer(plan, &known, 0);
-  ask_near_answer(plan, &known, 1 + high * 2e-5);
   while (high - low > fmax(1, high * 1e-4)) {
     double middle = floor((low + high) / 2);
-    if (ask(plan, &known, middle))
-      high = middle;
-    else
-      low = middle;
+    *(keeps_promise(plan, middle) ? &high : &low) = middle;
   }
   return high;
 }

@@ -213,36 +213,17 @@ static int plan_layer(const struct bloom *first, struct bloom *full, struct bloo
   return used + bytes > max_bytes ? TAMIS_EFULL : TAMIS_OK;
 }
 
-/* The most keys, up to the capacity, with which a layer stays within this rate. */
-static double keys_at(const struct bloom_geometry *g, double rate)
-{
-  double low = 0, high = (double) g->capacity;
-  if (bloom_geometry_rate(g, high) <= rate)
-    return high;
-  while (high - low > 0.5 && high - low > 1e-4 * high) {
-    double middle = (low + high) / 2;
-    if (bloom_geometry_rate(g, middle) <= rate)
-      low = middle;
-    else
-      high = middle;
-  }
-  return low;
-}
-
-static uint64_t keys_of_first(const struct bloom_geometry *g)
-{
-  return (uint64_t) keys_at(g, g->fpp * bloom_geometry_share(1));
-}
-
 uint64_t tamis__layers_close_first(const struct bloom_geometry *g)
 {
-  uint64_t keys = keys_of_first(g);
-  return keys < g->capacity ? keys : g->capacity;
-}
-
-bool tamis__layers_may_limit_first(const struct bloom_geometry *g)
-{
-  return keys_of_first(g) < g->capacity;
+  const double share = g->fpp * bloom_geometry_share(1);
+  double low = 0, high = (double) g->capacity;
+  if (bloom_geometry_rate(g, high) <= share)
+    return g->capacity;
+  while (high - low > 0.5 && high - low > 1e-4 * high) {
+    double middle = (low + high) / 2;
+    *(bloom_geometry_rate(g, middle) <= share ? &low : &high) = middle;
+  }
+  return (uint64_t) low;
 }
 
 void tamis__layers_limit_first(struct bloom *first)
@@ -250,7 +231,7 @@ void tamis__layers_limit_first(struct bloom *first)
   struct bloom_plan plan;
   unsigned openers;
   const struct bloom_geometry g = bloom_geometry_of(first);
-  uint64_t keys = keys_of_first(&g);
+  uint64_t keys = tamis__layers_close_first(&g);
   if (keys >= g.capacity || plan_layer(first, first, &plan, &openers) != TAMIS_OK)
     return;
   bloom_long_of(first)->closes_at = keys;

@@ -83,8 +83,9 @@ bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *o
   if (!read_shape(g, &out->geometry))
     return false;
   out->geometry.most_keys = g[MOST_KEYS];
-  out->closes_early = bloom_opens_layers(o) && (bloom_shape_is_word(out->geometry.shape) ||
-                                                tamis__layers_may_limit_first(&out->geometry));
+  out->closes_early =
+      bloom_opens_layers(o) && (bloom_shape_is_word(out->geometry.shape) ||
+                                tamis__layers_close_first(&out->geometry) < o->capacity);
   return out->geometry.shape.layout == bloom_layout_for(o) &&
          (o->kind != TAMIS_COUNTING_BLOOM || o->layout == TAMIS_LAYOUT_BLOCKED) &&
          (g[MOST_KEYS] != 0) == bloom_has_most_keys(o) &&
