@@ -64,9 +64,6 @@ static void end_periods(struct window *w, uint64_t n)
 {
   const uint64_t to = window_period(w) + n;
   const unsigned most = w->spec.periods;
-  if (!WINDOW_JUMPS)
-    for (n = n <= most ? n : most + 1; n > 1; n--)
-      end_one(w);
   if (n > 1)
     jump(w, n < most ? (unsigned) n : most);
   if (n == 1 || n > most)

@@ -16,7 +16,7 @@ static void forget_lanes(struct window *w, const struct window_layer *layer, uin
 
 /* The stamps that a sweep keeps: those from `oldest` to `now`, the stamp of the running period. */
 struct kept {
-  unsigned oldest, now, dead;
+  unsigned oldest, now;
 };
 
 /* Clears the lanes of a word whose stamp is not kept, and adds the lanes that stay in use to *left.
@@ -28,8 +28,7 @@ static unsigned sweep_word_locked(struct window *w, const struct window_layer *l
   word *at = &layer->words[index];
   uint64_t value = word_load(at);
   uint64_t used = window_used(s, value);
-  uint64_t gone = used & (WINDOW_JUMPS ? window_beyond(s, value, kept->oldest, kept->now)
-                                       : window_dead(s, value, kept->dead));
+  uint64_t gone = used & window_beyond(s, value, kept->oldest, kept->now);
   *left |= used ^ gone;
   if (!gone)
     return 0;
@@ -76,8 +75,7 @@ void tamis__window_sweep(struct window *w, struct window_swept *swept)
   begin(w, swept);
   const uint64_t epoch = epoch_before(&w->state->epoch), stripes = w->stripes.mask + 1;
   const unsigned oldest = window_oldest_age(w, epoch);
-  const struct kept kept = {epoch_stamp_of_age(epoch, oldest, w->stamps), epoch_now(epoch),
-                            epoch_dead(epoch)};
+  const struct kept kept = {epoch_stamp_of_age(epoch, oldest, w->stamps), epoch_now(epoch)};
   for (uint64_t stripe = 0; stripe < stripes; stripe++) {
     window_lock(w, &w->stripes.all[stripe]);
     const bool used = window_stripe_lanes(&w->stripes.all[stripe]);

@@ -361,19 +361,10 @@ static inline uint64_t window_period(const struct window *w)
   return epoch_number(epoch, numbers);
 }
 
-/* With one thread, jumps are not needed.  Ending periods one by one takes less code. */
-#ifdef TAMIS_WITHOUT_SYSTEM
-enum { WINDOW_JUMPS = 0 };
-#else
-enum { WINDOW_JUMPS = 1 };
-#endif
-
 /* The greatest age of keys that a jump keeps: [T].  Relaxed: the caller holds a stripe, or
  * `advancing`.  A thread that begins a jump takes all stripes afterwards. */
 static inline unsigned window_oldest_age(const struct window *w, uint64_t epoch)
 {
-  if (!WINDOW_JUMPS)
-    return w->spec.periods;
   const uint64_t numbers = atomic_load_explicit(&w->state->numbers, memory_order_relaxed);
   return epoch_oldest_age(epoch, numbers, w->spec.periods);
 }
