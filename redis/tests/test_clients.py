@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The calls that client libraries have for BF.* and CF.* work unchanged: python3-redis from Debian, and
-ioredis and redis from npm, in the versions of clients/package-lock.json.
+redis from npm, in the version of clients/package-lock.json.
 """
 import os
 import pathlib
@@ -126,10 +126,6 @@ def node(context, script, *words):
     done = subprocess.run(["node", script, str(port), *words], cwd=installed(), capture_output=True, text=True,
                           timeout=240)
     assert done.returncode == 0, done.stderr
-
-
-def test_npm_ioredis(context):
-    node(context, "ioredis.js")
 
 
 def test_npm_node_redis(context):
