@@ -103,6 +103,31 @@ static napi_value nothing(napi_env env)
   return value;
 }
 
+/* ---- functions that are one call ---- */
+
+#define PLAIN(name, value)                                      \
+  static napi_value name(napi_env env, napi_callback_info info) \
+  {                                                             \
+    (void) info;                                                \
+    return (value);                                             \
+  }
+
+#define OF_FILTER(name, value)                                  \
+  static napi_value name(napi_env env, napi_callback_info info) \
+  {                                                             \
+    struct arguments a = arguments_of(env, info);               \
+    tamis_filter *f = filter_at(&a, 0);                         \
+    return f ? (value) : NULL;                                  \
+  }
+
+#define OF_FILTERS(name, value)                                               \
+  static napi_value name(napi_env env, napi_callback_info info)               \
+  {                                                                           \
+    struct arguments a = arguments_of(env, info);                             \
+    tamis_filter *f = filter_at(&a, 0), *other = f ? filter_at(&a, 1) : NULL; \
+    return other ? (value) : NULL;                                            \
+  }
+
 /* ---- filters ---- */
 
 /* What an External points to. */
@@ -183,11 +208,7 @@ static tamis_filter *filter_at(const struct arguments *a, size_t i)
   return reference ? reference->filter->f : NULL;
 }
 
-static napi_value create(napi_env env, napi_callback_info info)
-{
-  (void) info;
-  return new_filter(env, core_create());
-}
+PLAIN(create, new_filter(env, core_create()))
 
 static napi_value destroy(napi_env env, napi_callback_info info)
 {
@@ -292,22 +313,15 @@ static napi_value end(const struct call *c, napi_value value)
   return value;
 }
 
-static napi_value change(napi_env env, napi_callback_info info,
-                         int (*work)(tamis_filter *, const void *, size_t))
-{
-  struct call c;
-  return begin(&c, env, info) ? end(&c, result_value(env, work(c.f, c.key, c.len))) : NULL;
-}
-
-static napi_value add(napi_env env, napi_callback_info info)
-{
-  return change(env, info, tamis_add);
-}
-
-static napi_value add_unique(napi_env env, napi_callback_info info)
-{
-  return change(env, info, tamis_add_unique);
-}
+/* A function of a filter and a key. */
+#define OF_KEY(name, value)                                     \
+  static napi_value name(napi_env env, napi_callback_info info) \
+  {                                                             \
+    struct call c;                                              \
+    return begin(&c, env, info) ? end(&c, (value)) : NULL;      \
+  }
+OF_KEY(add, result_value(env, tamis_add(c.f, c.key, c.len)))
+OF_KEY(add_unique, result_value(env, tamis_add_unique(c.f, c.key, c.len)))
 
 /* An add for some periods, which stand behind the key. */
 static napi_value add_with_end(napi_env env, napi_callback_info info,
@@ -330,86 +344,21 @@ static napi_value add_unique_for(napi_env env, napi_callback_info info)
   return add_with_end(env, info, tamis_add_unique_for);
 }
 
-static napi_value remove_key(napi_env env, napi_callback_info info)
-{
-  return change(env, info, tamis_remove);
-}
-
-static napi_value has(napi_env env, napi_callback_info info)
-{
-  struct call c;
-  return begin(&c, env, info) ? end(&c, integer(env, tamis_contains(c.f, c.key, c.len))) : NULL;
-}
-
-static napi_value count(napi_env env, napi_callback_info info)
-{
-  struct call c;
-  return begin(&c, env, info) ? end(&c, real(env, (double) tamis_count(c.f, c.key, c.len))) : NULL;
-}
-
-static napi_value hash(napi_env env, napi_callback_info info)
-{
-  struct call c;
-  return begin(&c, env, info) ? end(&c, whole_number(env, tamis_hash(c.f, c.key, c.len))) : NULL;
-}
+OF_KEY(remove_key, result_value(env, tamis_remove(c.f, c.key, c.len)))
+OF_KEY(has, integer(env, tamis_contains(c.f, c.key, c.len)))
+OF_KEY(count, real(env, (double) tamis_count(c.f, c.key, c.len)))
+OF_KEY(hash, whole_number(env, tamis_hash(c.f, c.key, c.len)))
 
 /* ---- other calls on filters ---- */
 
-static napi_value advance(napi_env env, napi_callback_info info)
-{
-  struct arguments a = arguments_of(env, info);
-  tamis_filter *f = filter_at(&a, 0);
-  return f ? result_value(env, tamis_advance(f)) : NULL;
-}
-
-static napi_value advance_to(napi_env env, napi_callback_info info)
-{
-  struct arguments a = arguments_of(env, info);
-  tamis_filter *f = filter_at(&a, 0);
-  return f ? result_value(env, tamis_advance_to(f, whole_number_at(&a, 1))) : NULL;
-}
-
-static napi_value merge(napi_env env, napi_callback_info info)
-{
-  struct arguments a = arguments_of(env, info);
-  tamis_filter *into = filter_at(&a, 0), *from = into ? filter_at(&a, 1) : NULL;
-  return from ? result_value(env, tamis_merge(into, from)) : NULL;
-}
-
-static napi_value includes(napi_env env, napi_callback_info info)
-{
-  struct arguments a = arguments_of(env, info);
-  tamis_filter *f = filter_at(&a, 0), *other = f ? filter_at(&a, 1) : NULL;
-  return other ? result_value(env, core_includes(f, other)) : NULL;
-}
-
-static napi_value intersect(napi_env env, napi_callback_info info)
-{
-  struct arguments a = arguments_of(env, info);
-  tamis_filter *f = filter_at(&a, 0), *other = f ? filter_at(&a, 1) : NULL;
-  return other ? new_filter(env, core_intersect(f, other)) : NULL;
-}
-
-static napi_value create_like(napi_env env, napi_callback_info info)
-{
-  struct arguments a = arguments_of(env, info);
-  tamis_filter *f = filter_at(&a, 0);
-  return f ? new_filter(env, core_create_like(f)) : NULL;
-}
-
-static napi_value settings(napi_env env, napi_callback_info info)
-{
-  struct arguments a = arguments_of(env, info);
-  tamis_filter *f = filter_at(&a, 0);
-  return f ? integer(env, core_settings(f)) : NULL;
-}
-
-static napi_value sync_filter(napi_env env, napi_callback_info info)
-{
-  struct arguments a = arguments_of(env, info);
-  tamis_filter *f = filter_at(&a, 0);
-  return f ? result_value(env, tamis_sync(f)) : NULL;
-}
+OF_FILTER(advance, result_value(env, tamis_advance(f)))
+OF_FILTER(advance_to, result_value(env, tamis_advance_to(f, whole_number_at(&a, 1))))
+OF_FILTERS(merge, result_value(env, tamis_merge(f, other)))
+OF_FILTERS(includes, result_value(env, core_includes(f, other)))
+OF_FILTERS(intersect, new_filter(env, core_intersect(f, other)))
+OF_FILTER(create_like, new_filter(env, core_create_like(f)))
+OF_FILTER(settings, integer(env, core_settings(f)))
+OF_FILTER(sync_filter, result_value(env, tamis_sync(f)))
 
 /* ---- saved filters: their bytes go to a function of JavaScript, or come from it ---- */
 
@@ -520,12 +469,7 @@ static napi_value save(napi_env env, napi_callback_info info)
 
 /* ---- figures, options and plans ---- */
 
-static napi_value stats(napi_env env, napi_callback_info info)
-{
-  struct arguments a = arguments_of(env, info);
-  tamis_filter *f = filter_at(&a, 0);
-  return f ? integer(env, core_stats(f)) : NULL;
-}
+OF_FILTER(stats, integer(env, core_stats(f)))
 
 static napi_value figures(napi_env env, napi_callback_info info)
 {
@@ -537,11 +481,7 @@ static napi_value figures(napi_env env, napi_callback_info info)
   return array;
 }
 
-static napi_value seed(napi_env env, napi_callback_info info)
-{
-  (void) info;
-  return whole_number(env, core_seed());
-}
+PLAIN(seed, whole_number(env, core_seed()))
 
 static napi_value options(napi_env env, napi_callback_info info)
 {
@@ -553,17 +493,8 @@ static napi_value options(napi_env env, napi_callback_info info)
   return NULL;
 }
 
-static napi_value check(napi_env env, napi_callback_info info)
-{
-  (void) info;
-  return integer(env, core_check());
-}
-
-static napi_value bytes_for(napi_env env, napi_callback_info info)
-{
-  (void) info;
-  return integer(env, core_bytes_for());
-}
+PLAIN(check, integer(env, core_check()))
+PLAIN(bytes_for, integer(env, core_bytes_for()))
 
 static napi_value fpp_for(napi_env env, napi_callback_info info)
 {
@@ -571,29 +502,10 @@ static napi_value fpp_for(napi_env env, napi_callback_info info)
   return integer(env, core_fpp_for(whole_number_at(&a, 0)));
 }
 
-static napi_value bytes(napi_env env, napi_callback_info info)
-{
-  (void) info;
-  return real(env, core_bytes());
-}
-
-static napi_value rate(napi_env env, napi_callback_info info)
-{
-  (void) info;
-  return real(env, core_rate());
-}
-
-static napi_value last_result(napi_env env, napi_callback_info info)
-{
-  (void) info;
-  return integer(env, core_result());
-}
-
-static napi_value sentence(napi_env env, napi_callback_info info)
-{
-  (void) info;
-  return text(env, core_sentence());
-}
+PLAIN(bytes, real(env, core_bytes()))
+PLAIN(rate, real(env, core_rate()))
+PLAIN(last_result, integer(env, core_result()))
+PLAIN(sentence, text(env, core_sentence()))
 
 static napi_value phrase(napi_env env, napi_callback_info info)
 {
@@ -607,11 +519,7 @@ static napi_value phrase(napi_env env, napi_callback_info info)
   return text(env, sentence_with_reason);
 }
 
-static napi_value version(napi_env env, napi_callback_info info)
-{
-  (void) info;
-  return text(env, tamis_version());
-}
+PLAIN(version, text(env, tamis_version()))
 
 /* ---- the addon ---- */
 
