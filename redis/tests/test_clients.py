@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The calls that client libraries have for BF.* and CF.* work unchanged: python3-redis from Debian, and
-redis from npm, in the version of clients/package-lock.json.
+redis from npm.
 """
 import os
 import pathlib
@@ -13,7 +13,8 @@ import pytest
 import server as servers
 from server import same
 
-CLIENTS = pathlib.Path(__file__).resolve().parent / "clients"
+HERE = pathlib.Path(__file__).resolve().parent
+NODE_REDIS = "redis@5.9.0"  # which names the version of each package that it needs
 
 
 def test_python_redis(context):
@@ -88,7 +89,7 @@ _installed = None
 
 
 def installed():
-    """A folder with the packages of the lock file, or the reason why there is none."""
+    """A folder with the package, or the reason why there is none."""
     global _installed
     if _installed is None:
         _installed = install()
@@ -102,21 +103,19 @@ def install():
         if not shutil.which(program):
             return f"no {program} here"
     folder = pathlib.Path(tempfile.mkdtemp(dir=servers.temporary_folder()))
-    for path in CLIENTS.iterdir():
-        shutil.copy(path, folder)
+    shutil.copy(HERE / "node_redis.js", folder)
     environment = dict(os.environ, npm_config_cache=str(folder / "cache"), npm_config_fetch_retries="1",
                        npm_config_fetch_timeout="20000")
     try:
-        done = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund",
-                               "--loglevel=error"],
+        done = subprocess.run(["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund",
+                               "--loglevel=error", NODE_REDIS],
                               cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
     except subprocess.TimeoutExpired:
         return "npm cannot install within 120 s"
     if done.returncode == 0:
         return folder
-    wrong_lock = any(word in done.stderr for word in ("EUSAGE", "EINTEGRITY", "E404", "ETARGET"))
-    if wrong_lock:
-        raise AssertionError(f"npm ci: {done.stderr}")
+    if any(word in done.stderr for word in ("EUSAGE", "EINTEGRITY", "E404", "ETARGET")):
+        raise AssertionError(f"npm install: {done.stderr}")
     return f"npm cannot install: {done.stderr.strip().splitlines()[-1] if done.stderr else done.returncode}"
 
 
