@@ -8,6 +8,20 @@
 #include <string.h>
 #include <strings.h>
 
+/* What a server passes to most functions is not looked at. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+/* A function that only returns a value, or nothing. */
+#define STUB(type, name, value, ...)   \
+  static type fake_##name(__VA_ARGS__) \
+  {                                    \
+    return value;                      \
+  }
+#define NOTHING(name, ...)             \
+  static void fake_##name(__VA_ARGS__) \
+  {                                    \
+  }
+
 struct fake fake = {.refused_from = -1};
 
 struct server_string {
@@ -71,20 +85,10 @@ static void *fake_Alloc(size_t size)
   return memset(count(block), 0x5a, size);
 }
 
-static void *fake_Calloc(size_t n, size_t size)
-{
-  return memset(fake_Alloc(n * size), 0, n * size);
-}
-
-static void *fake_TryAlloc(size_t size)
-{
-  return refuses() || size > (size_t) 1 << 26 ? NULL : fake_Alloc(size);
-}
-
-static void *fake_TryCalloc(size_t n, size_t size)
-{
-  return refuses() || size > (size_t) 1 << 26 ? NULL : fake_Calloc(n, size);
-}
+STUB(void *, Calloc, memset(fake_Alloc(n *size), 0, n *size), size_t n, size_t size)
+STUB(void *, TryAlloc, refuses() || size > (size_t) 1 << 26 ? NULL : fake_Alloc(size), size_t size)
+STUB(void *, TryCalloc, refuses() || size > (size_t) 1 << 26 ? NULL : fake_Calloc(n, size),
+     size_t n, size_t size)
 
 static void fake_Free(void *block)
 {
@@ -92,82 +96,29 @@ static void fake_Free(void *block)
   free(block);
 }
 
-static size_t fake_MallocSize(void *block)
-{
-  return malloc_usable_size(block);
-}
+STUB(size_t, MallocSize, malloc_usable_size(block), void *block)
 
 /* ---- INFO ---- */
 
-static int fake_RegisterInfoFunc(server_ctx *ctx, server_tell tell)
-{
-  (void) ctx, (void) tell;
-  return SERVER_OK;
-}
-
-static int fake_InfoAddSection(server_info *info, const char *name)
-{
-  (void) info, (void) name;
-  return SERVER_OK;
-}
-
-static int fake_InfoAddFieldULongLong(server_info *info, const char *name,
-                                      unsigned long long number)
-{
-  (void) info, (void) name, (void) number;
-  return SERVER_OK;
-}
-
-static int fake_InfoAddFieldCString(server_info *info, const char *name, const char *text)
-{
-  (void) info, (void) name, (void) text;
-  return SERVER_OK;
-}
+STUB(int, RegisterInfoFunc, SERVER_OK, server_ctx *ctx, server_tell tell)
+STUB(int, InfoAddSection, SERVER_OK, server_info *info, const char *name)
+STUB(int, InfoAddFieldULongLong, SERVER_OK, server_info *info, const char *name,
+     unsigned long long number)
+STUB(int, InfoAddFieldCString, SERVER_OK, server_info *info, const char *name, const char *text)
 
 /* ---- loading ---- */
 
-static void fake_SetModuleAttribs(server_ctx *ctx, const char *name, int version, int api)
-{
-  (void) ctx, (void) name, (void) version, (void) api;
-}
-
-static int fake_IsModuleNameBusy(const char *name)
-{
-  (void) name;
-  return 0;
-}
-
-static void fake_SetModuleOptions(server_ctx *ctx, int options)
-{
-  (void) ctx, (void) options;
-}
-
-static int fake_GetContextFlags(server_ctx *ctx)
-{
-  (void) ctx;
-  return fake.loads ? CONTEXT_LOADING : 0;
-}
-
-static server_ctx *fake_GetContextFromIO(server_io *io)
-{
-  (void) io;
-  return &context;
-}
-
-static void fake_Log(server_ctx *ctx, const char *level, const char *format, ...)
-{
-  (void) ctx, (void) level, (void) format;
-}
-
-static void fake_LogIOError(server_io *io, const char *level, const char *format, ...)
-{
-  (void) io, (void) level, (void) format;
-}
+NOTHING(SetModuleAttribs, server_ctx *ctx, const char *name, int version, int api)
+STUB(int, IsModuleNameBusy, 0, const char *name)
+NOTHING(SetModuleOptions, server_ctx *ctx, int options)
+STUB(int, GetContextFlags, fake.loads ? CONTEXT_LOADING : 0, server_ctx *ctx)
+STUB(server_ctx *, GetContextFromIO, &context, server_io *io)
+NOTHING(Log, server_ctx *ctx, const char *level, const char *format, ...)
+NOTHING(LogIOError, server_io *io, const char *level, const char *format, ...)
 
 static int fake_CreateCommand(server_ctx *ctx, const char *name, server_handler handler,
                               const char *flags, int first, int last, int step)
 {
-  (void) ctx, (void) flags, (void) first, (void) last, (void) step;
   if (commands_count == MOST_COMMANDS)
     return SERVER_ERR;
   server_command *c = &commands[commands_count++];
@@ -178,23 +129,15 @@ static int fake_CreateCommand(server_ctx *ctx, const char *name, server_handler 
 
 static server_command *fake_GetCommand(server_ctx *ctx, const char *name)
 {
-  (void) ctx;
   for (unsigned i = 0; i < commands_count; i++)
     if (strcasecmp(commands[i].name, name) == 0)
       return &commands[i];
   return NULL;
 }
 
-static int fake_SetCommandInfo(server_command *command, const server_command_info *info)
-{
-  return command && info->arity ? SERVER_OK : SERVER_ERR;
-}
-
-static int fake_AddACLCategory(server_ctx *ctx, const char *name)
-{
-  (void) ctx, (void) name;
-  return SERVER_OK;
-}
+STUB(int, SetCommandInfo, command && info->arity ? SERVER_OK : SERVER_ERR, server_command *command,
+     const server_command_info *info)
+STUB(int, AddACLCategory, SERVER_OK, server_ctx *ctx, const char *name)
 
 static int fake_SetCommandACLCategories(server_command *command, const char *names)
 {
@@ -208,26 +151,14 @@ static int fake_RegisterNumericConfig(server_ctx *ctx, const char *name, long lo
                                       server_apply apply, void *data)
 {
   server_string *error = NULL;
-  (void) ctx, (void) flags, (void) apply;
   return initial >= min && initial <= max && get(name, data) == initial
              ? set(name, initial, data, &error)
              : SERVER_ERR;
 }
 
-static int fake_RegisterStringConfig(server_ctx *ctx, const char *name, const char *initial,
-                                     unsigned flags, server_get_text get, server_set_text set,
-                                     server_apply apply, void *data)
-{
-  (void) ctx, (void) name, (void) initial, (void) flags, (void) get, (void) set, (void) apply,
-      (void) data;
-  return SERVER_OK;
-}
-
-static int fake_LoadConfigs(server_ctx *ctx)
-{
-  (void) ctx;
-  return SERVER_OK;
-}
+STUB(int, RegisterStringConfig, SERVER_OK, server_ctx *ctx, const char *name, const char *initial,
+     unsigned flags, server_get_text get, server_set_text set, server_apply apply, void *data)
+STUB(int, LoadConfigs, SERVER_OK, server_ctx *ctx)
 
 /* ---- replies ---- */
 
@@ -241,103 +172,40 @@ __attribute__((format(printf, 1, 2))) static int reply(const char *format, ...)
   return SERVER_OK;
 }
 
-static int fake_WrongArity(server_ctx *ctx)
-{
-  (void) ctx;
-  return reply("-ERR wrong number of arguments ");
-}
-
-static int fake_ReplyWithLongLong(server_ctx *ctx, long long number)
-{
-  (void) ctx;
-  return reply(":%lld ", number);
-}
-
-static int fake_ReplyWithDouble(server_ctx *ctx, double number)
-{
-  (void) ctx;
-  return reply(",%g ", number);
-}
-
-static int fake_ReplyWithBool(server_ctx *ctx, int yes)
-{
-  return fake_ReplyWithLongLong(ctx, yes != 0);
-}
-
-static int fake_ReplyWithNull(server_ctx *ctx)
-{
-  (void) ctx;
-  return reply("_ ");
-}
-
-static int fake_ReplyWithError(server_ctx *ctx, const char *text)
-{
-  (void) ctx;
-  return reply("-%s ", text);
-}
-
-static int fake_ReplyWithSimpleString(server_ctx *ctx, const char *text)
-{
-  (void) ctx;
-  return reply("+%s ", text);
-}
-
-static int fake_ReplyWithStringBuffer(server_ctx *ctx, const char *data, size_t size)
-{
-  (void) ctx, (void) data;
-  return reply("$%zu ", size);
-}
-
-static int fake_ReplyWithArray(server_ctx *ctx, long length)
-{
-  (void) ctx;
-  return reply("*%ld ", length);
-}
+STUB(int, WrongArity, reply("-ERR wrong number of arguments "), server_ctx *ctx)
+STUB(int, ReplyWithLongLong, reply(":%lld ", number), server_ctx *ctx, long long number)
+STUB(int, ReplyWithDouble, reply(",%g ", number), server_ctx *ctx, double number)
+STUB(int, ReplyWithBool, fake_ReplyWithLongLong(ctx, yes != 0), server_ctx *ctx, int yes)
+STUB(int, ReplyWithNull, reply("_ "), server_ctx *ctx)
+STUB(int, ReplyWithError, reply("-%s ", text), server_ctx *ctx, const char *text)
+STUB(int, ReplyWithSimpleString, reply("+%s ", text), server_ctx *ctx, const char *text)
+STUB(int, ReplyWithStringBuffer, reply("$%zu ", size), server_ctx *ctx, const char *data,
+     size_t size)
+STUB(int, ReplyWithArray, reply("*%ld ", length), server_ctx *ctx, long length)
 
 static void fake_ReplySetArrayLength(server_ctx *ctx, long length)
 {
-  (void) ctx;
   (void) reply("=%ld ", length);
 }
 
-static int fake_ReplyWithMap(server_ctx *ctx, long length)
-{
-  (void) ctx;
-  return reply("%%%ld ", length);
-}
+STUB(int, ReplyWithMap, reply("%%%ld ", length), server_ctx *ctx, long length)
 
 static int fake_Replicate(server_ctx *ctx, const char *command, const char *format, ...)
 {
-  (void) ctx, (void) command, (void) format;
   fake.replicated++;
   return SERVER_OK;
 }
 
 static int fake_ReplicateVerbatim(server_ctx *ctx)
 {
-  (void) ctx;
   fake.replicated++;
   return SERVER_OK;
 }
 
-static int fake_NotifyKeyspaceEvent(server_ctx *ctx, int class, const char *event,
-                                    server_string *key)
-{
-  (void) ctx, (void) class, (void) event, (void) key;
-  return SERVER_OK;
-}
-
-static int fake_SignalModifiedKey(server_ctx *ctx, server_string *key)
-{
-  (void) ctx, (void) key;
-  return SERVER_OK;
-}
-
-static int fake_GetSelectedDb(server_ctx *ctx)
-{
-  (void) ctx;
-  return 0;
-}
+STUB(int, NotifyKeyspaceEvent, SERVER_OK, server_ctx *ctx, int class, const char *event,
+     server_string *key)
+STUB(int, SignalModifiedKey, SERVER_OK, server_ctx *ctx, server_string *key)
+STUB(int, GetSelectedDb, 0, server_ctx *ctx)
 
 /* ---- strings ---- */
 
@@ -373,14 +241,12 @@ static server_string string_of(const void *data, size_t size)
 static server_string *fake_CreateString(server_ctx *ctx, const char *data, size_t size)
 {
   server_string *s = malloc(sizeof *s);
-  (void) ctx;
   *s = string_of(data, size);
   return s;
 }
 
 static void fake_FreeString(server_ctx *ctx, server_string *string)
 {
-  (void) ctx;
   free(string->data);
   free(string);
 }
@@ -409,47 +275,23 @@ static void empty_key(server_key *key)
   key->type = NULL;
 }
 
-static server_key *fake_OpenKey(server_ctx *ctx, server_string *name, int mode)
-{
-  (void) ctx, (void) mode;
-  return key_at(name->data, name->size);
-}
-
-static void fake_CloseKey(server_key *key)
-{
-  (void) key;
-}
-
-static int fake_KeyType(server_key *key)
-{
-  return key->type ? 6 : KEY_TYPE_EMPTY;
-}
+STUB(server_key *, OpenKey, key_at(name->data, name->size), server_ctx *ctx, server_string *name,
+     int mode)
+NOTHING(CloseKey, server_key *key)
+STUB(int, KeyType, key->type ? 6 : KEY_TYPE_EMPTY, server_key *key)
 
 static server_type *fake_CreateDataType(server_ctx *ctx, const char *name, int version,
                                         const server_type_methods *methods)
 {
-  (void) ctx, (void) version;
   server_type *type = &types[types_count++ % TYPES];
   type->methods = *methods;
   type->version = version;
   return strlen(name) == 9 ? type : NULL;
 }
 
-static int fake_SetAbsExpire(server_key *key, long long milliseconds)
-{
-  (void) key, (void) milliseconds;
-  return SERVER_OK;
-}
-
-static server_type *fake_ModuleTypeGetType(server_key *key)
-{
-  return key->type;
-}
-
-static void *fake_ModuleTypeGetValue(server_key *key)
-{
-  return key->value;
-}
+STUB(int, SetAbsExpire, SERVER_OK, server_key *key, long long milliseconds)
+STUB(server_type *, ModuleTypeGetType, key->type, server_key *key)
+STUB(void *, ModuleTypeGetValue, key->value, server_key *key)
 
 static int fake_ModuleTypeSetValue(server_key *key, server_type *type, void *value)
 {
@@ -526,10 +368,7 @@ static char *fake_LoadStringBuffer(server_io *io, size_t *size)
   return data;
 }
 
-static int fake_IsIOError(server_io *io)
-{
-  return io->failed;
-}
+STUB(int, IsIOError, io->failed, server_io *io)
 
 /* Only "slb" is used.  What is written is the command's name, the cursor and the data. */
 static void fake_EmitAOF(server_io *io, const char *command, const char *format, ...)
@@ -547,19 +386,11 @@ static void fake_EmitAOF(server_io *io, const char *command, const char *format,
   fake_SaveStringBuffer(io, data, size);
 }
 
-static void fake_DigestAddStringBuffer(server_digest *digest, const char *data, size_t size)
-{
-  (void) digest, (void) data, (void) size;
-}
-
-static void fake_DigestEndSequence(server_digest *digest)
-{
-  (void) digest;
-}
+NOTHING(DigestAddStringBuffer, server_digest *digest, const char *data, size_t size)
+NOTHING(DigestEndSequence, server_digest *digest)
 
 static void *fake_DefragAlloc(server_defrag *ctx, void *block)
 {
-  (void) ctx;
   const size_t size = malloc_usable_size(block);
   void *moved = fake.moves ? malloc(size) : NULL;
   if (!moved)
@@ -576,17 +407,9 @@ static void fake_GetRandomBytes(unsigned char *to, size_t size)
     to[i] = next++;
 }
 
-static long long fake_Milliseconds(void)
-{
-  return 1000000;
-}
-
-static uint64_t fake_CreateTimer(server_ctx *ctx, long long milliseconds, server_timer callback,
-                                 void *data)
-{
-  (void) ctx, (void) milliseconds, (void) callback, (void) data;
-  return 0;
-}
+STUB(long long, Milliseconds, 1000000, void)
+STUB(uint64_t, CreateTimer, 0, server_ctx *ctx, long long milliseconds, server_timer callback,
+     void *data)
 
 /* ---- for tests ---- */
 
