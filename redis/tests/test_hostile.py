@@ -73,27 +73,6 @@ def use(server, kind, key):
     server("DEL", key)
 
 
-def test_restore(server):
-    generator = random.Random(1)
-    for key, kind in FILTERS.items():
-        payload = server("DUMP", key)
-        keys_before = server("DBSIZE")
-        for hostile in payloads(payload, generator, 1200):
-            try:
-                server("RESTORE", "victim", "0", hostile)
-            except ReplyError as error:
-                assert "Bad data format" in str(error) or "checksum" in str(error), error
-                continue
-            if server("DUMP", "victim") != payload:
-                raise AssertionError(f"{key}: accepts a changed payload: {hostile.hex()}")
-            server("DEL", "victim")
-        same(server("DBSIZE"), keys_before)
-        server("RESTORE", "victim", "0", payload)
-        server("DEL", "victim")
-        server("DEBUG", "RELOAD")
-        same(server(f"{kind}.MEXISTS", key, *range(10)), [1] * 10)
-
-
 def load(server, kind, key, pieces):
     """Whether all of the pieces were accepted."""
     for cursor, data in pieces:

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""State that is never lost and never lies: DUMP, RESTORE and MIGRATE, saves and dumps while filters change, kill -9.
-Restarts and filters that are half restored are in test_random.py."""
-import random
-import time
-
+"""State that is never lost and never lies: DUMP and RESTORE, saves and dumps while filters change.  Restarts after kill -9, and
+filters that are half restored, are in test_random.py."""
 import pytest
 from filters import chunks, fill, insert, kind_of
 from server import ReplyError, same, wait_until
+
 
 def test_adds_during_rewrite(context):
     server = context.start("--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble", "no",
@@ -82,15 +80,6 @@ def test_chunks_between_servers(context):
         for cursor, data in pieces:
             other(f"{kind_of(key)}.LOADCHUNK", key, cursor, data)
     assert all_chunks(other) == before
-
-
-def test_migrate(context):
-    server, target = context.start(), context.start()
-    fill(server)
-    before = all_chunks(server)
-    server("MIGRATE", "127.0.0.1", target.port, "", "0", "60000", "KEYS", *before)
-    same(server("DBSIZE"), 0)
-    assert all_chunks(target) == before
 
 
 SHAPES = {  # of several chunks, with the items below in
@@ -170,23 +159,3 @@ def test_dumps_end(context):
     server.start()
     server("CF.ADD", "f", "changed")
     assert "begin again" in server.error("CF.SCANDUMP", "f", pieces[0][0])
-
-
-# ---- killed ----
-
-
-def test_killed_while_adding(context):
-    """Every add that was acknowledged is there after kill -9, with appendfsync always."""
-    server = context.start("--appendonly", "yes", "--appendfsync", "always")
-    client, acknowledged = server.connect(), 0
-    for i in range(4000):
-        client.send(["BF.ADD", "f", i], ["CF.ADD", "g", i])
-    until = time.monotonic() + 0.2 + random.random() / 5
-    while acknowledged < 2 or time.monotonic() < until and acknowledged < 8000:
-        client.receive()
-        acknowledged += 1
-    server.kill()
-    server.start()
-    done = acknowledged // 2
-    same(server("BF.MEXISTS", "f", *range(done)).count(1), done)
-    same(server("CF.MEXISTS", "g", *range(done)).count(1), done)
