@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The promises of tamis.Once, with threads, and with processes that are killed at random."""
+"""The promises of tamis.Once, with threads and processes.  (Processes that are killed are in test_once_model.py.)"""
 import asyncio
 import os
-import random
-import signal
 import subprocess
 import sys
 import threading
@@ -257,40 +255,3 @@ def test_forked_children_claim_for_themselves(tmp_path):
             os._exit(status)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert "a" in once and "b" not in once
-
-
-WORKER = """
-import os, random, sys, tamis, time
-path, effects, n, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-once, order = tamis.Once(path, 10000), random.Random(seed)
-out = os.open(effects, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-for id in order.sample(range(n), n):  # each process gets a copy of each message, in its own order
-    with once.claim(id) as first:
-        if first:
-            os.write(out, b"%d %d\\n" % (id, os.getpid()))  # the work
-            if order.random() < 0.01:
-                time.sleep(0.002)
-"""
-
-
-def test_processes_that_are_killed(tmp_path):
-    n, workers, kills, seed = 3000, 3, 0, random.randrange(10**6)
-    dice = random.Random(seed)
-    numbers = iter(range(seed, seed + 1000))
-
-    def start():
-        return subprocess.Popen([sys.executable, "-c", WORKER, tmp_path / "done", tmp_path / "effects", str(n),
-                                 str(next(numbers))])
-
-    running = [start() for _ in range(workers)]
-    for _ in range(8):
-        time.sleep(dice.uniform(0.05, 0.3))
-        i = dice.randrange(workers)
-        running[i].send_signal(signal.SIGKILL)
-        kills += running[i].wait() == -signal.SIGKILL
-        running[i] = start()
-    for process in running:
-        assert process.wait() == 0
-    effects = [line.split()[0] for line in (tmp_path / "effects").read_text().splitlines()]
-    assert set(map(int, effects)) == set(range(n)), "a message is lost"
-    assert len(effects) - n <= kills, f"worked twice: {len(effects) - n} after {kills} kills; seed {seed}"
