@@ -164,14 +164,9 @@ int tamis__owner_renew(struct owner *owner, int (*first)(void *context), void *c
   return result;
 }
 
-static void forget_nothing(struct owner *owner)
-{
-  (void) owner;
-}
-
 void tamis__owner_begin_alone(struct owner *owner)
 {
-  *owner = (struct owner){.name = OWNER_ALONE, .file = -1, .alive = -1, .forked = forget_nothing};
+  *owner = (struct owner){.name = OWNER_ALONE, .file = -1, .alive = -1};
 }
 
 int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owner *))

@@ -168,13 +168,9 @@ static void release_layer(struct window *w, struct window_layer *layer)
 void tamis__window_reclaim(void *owner, struct retired *block, uint64_t size)
 {
   struct window *w = owner;
-  struct window_later_layer *later = (struct window_later_layer *) (void *) block, *also;
   (void) size;
   HOOK(window_layer_released);
-  for (; later; later = also) {
-    also = later->also;
-    release_layer(w, &later->layer);
-  }
+  release_layer(w, &((struct window_later_layer *) (void *) block)->layer);
   fullness_count(&w->rooms);
 }
 
@@ -368,21 +364,6 @@ static void wait_for_holders_of_stripes(struct window *w)
   }
 }
 
-/* Retires the layers as one block, so that they wait for one grace period. */
-static void retire(struct window *w, struct window_layer *const *empty, unsigned n)
-{
-  struct window_later_layer *all = NULL;
-  uint64_t size = 0;
-  for (unsigned i = 0; i < n; i++)
-    if (empty[i] != &w->first) {
-      later_of(empty[i])->also = all;
-      all = later_of(empty[i]);
-      size += window_layer_takes(w, &empty[i]->geometry);
-    }
-  if (all)
-    tamis__backlog_retire(&w->backlog, &all->retired, size, true);
-}
-
 void tamis__window_let_leave(struct window *w, struct window_layer *const *empty, unsigned n)
 {
   if (!n)
@@ -393,7 +374,10 @@ void tamis__window_let_leave(struct window *w, struct window_layer *const *empty
   lock_release(&w->opening);
   HOOK(window_layer_unlinked);
   wait_for_holders_of_stripes(w);
-  retire(w, empty, n);
+  for (unsigned i = 0; i < n; i++)
+    if (empty[i] != &w->first)
+      tamis__backlog_retire(&w->backlog, &later_of(empty[i])->retired,
+                            window_layer_takes(w, &empty[i]->geometry), true);
 }
 
 void tamis__window_destroy_layers(struct window *w)

@@ -224,7 +224,6 @@ struct window_layer {
 /* A layer in memory of its own: any layer except the first, which is a part of the filter. */
 struct window_later_layer {
   struct retired retired;
-  struct window_later_layer *also; /* the next layer that is released together with this one */
   struct window_layer layer;
 };
 

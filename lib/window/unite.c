@@ -108,25 +108,19 @@ static int unite_locked(struct window *w, const struct united *u, uint64_t befor
   return TAMIS_OK;
 }
 
-/* Finds the stripes of an entry's pair.  Returns false if its layer has been closed. */
-static bool find_stripes(struct window *w, const struct united *u, struct locked *locked)
+/* Returns TAMIS_EFULL also if the layer of the pair has been closed. */
+static int try_to_unite(struct window *w, const struct united *u, struct locked *locked)
 {
-  const struct window_buckets *place = &u->pair.place;
   *locked = (struct locked){.epoch = epoch_before(&w->state->epoch)};
   struct window_reader reader = window_enter(locked->epoch);
   struct window_layer *newest = window_newest(w, locked->epoch);
   bool open = newest == u->pair.layer && window_number(newest) == u->number;
   if (open) {
-    note_stripe(locked, window_stripe(w, newest, place->lower));
-    note_stripe(locked, window_stripe(w, newest, place->upper));
+    note_stripe(locked, window_stripe(w, newest, u->pair.place.lower));
+    note_stripe(locked, window_stripe(w, newest, u->pair.place.upper));
   }
   window_leave(reader);
-  return open;
-}
-
-static int try_to_unite(struct window *w, const struct united *u, struct locked *locked)
-{
-  if (!find_stripes(w, u, locked))
+  if (!open)
     return TAMIS_EFULL;
   lock_stripes(w, locked);
   int result = unite_locked(w, u, locked->epoch);
@@ -257,16 +251,14 @@ static bool find_only_layer(const struct window *w, struct window_copied_layer *
   return n == 1;
 }
 
-/* The address of the newest layer if it is still the one in `only`, otherwise NULL. */
-static struct window_layer *address_of_newest(const struct window *w,
-                                              const struct window_copied_layer *only)
+/* The address of a listed layer, or NULL if it has left. */
+static struct window_layer *address_of(const struct window *w,
+                                       const struct window_copied_layer *listed)
 {
-  uint64_t epoch = epoch_before(&w->state->epoch);
-  struct window_reader reader = window_enter(epoch);
-  struct window_layer *newest = window_newest(w, epoch);
-  bool is_it = window_number(newest) == only->number;
+  struct window_reader reader = window_enter(epoch_before(&w->state->epoch));
+  struct window_layer *layer = window_find_layer(w, listed->number);
   window_leave(reader);
-  return is_it ? newest : NULL;
+  return layer;
 }
 
 static bool have_same_options(const struct window_spec *a, const struct window_spec *b)
@@ -311,7 +303,7 @@ int tamis__window_unite(tamis_filter *into, const tamis_filter *from, bool check
     result = window_join(b.from);
   if (result != TAMIS_OK)
     return result;
-  b.layer = address_of_newest(b.into, &b.to);
+  b.layer = address_of(b.into, &b.to);
   uint64_t bytes = window_segment_words(&b.of.geometry) * 8;
   b.words = tamis__memory_allocate_cleared(filter_allocator(into), bytes, 0);
   if (!b.words)
