@@ -626,7 +626,7 @@ TAMIS_API int tamis_sync(tamis_filter *f);
 
 /* Adds to `into` all keys that are in `from`.  Both may be in use.  After TAMIS_EFULL, TAMIS_ENOMEM
  * or TAMIS_ECORRUPT some keys of `from` may be in `into`.
- *   Threads  any      Blocks  as tamis_add; cuckoo, and with a window: also for locks of `from`
+ *   Threads  any      Blocks  as tamis_add; counting: for locks; cuckoo, window: also of `from`
  *   Order    as tamis_add
  *   Errors   TAMIS_OK; TAMIS_EINVAL: they do not fit; TAMIS_EUNSUPPORTED: `into` cannot take what
  *            is in `from`; TAMIS_EFULL: a limit; TAMIS_ENOMEM; TAMIS_ECORRUPT: `from` is damaged */

@@ -2,14 +2,14 @@
  *
  * Layer 2: adds and removes of a Bloom filter with counters.
  *
- *    hash ──────► line of 8 words of 16 counters, 4 bits each:   word 1: 0 0 2 0 1 ...
- *                                                                word 3: 1 0 0 5 0 ...
- *                 an add raises the key's counters               word 6: 0 1 0 0 1 ...
+ *    hash ──────► line of 8 words of 16 counters, 4 bits each:   word 3: 0 0 2 0 1 ...
+ *                                                                word 6: 1 0 0 5 0 ...
+ *                 an add raises the key's counters               word 1: 0 1 0 0 1 ...
  *                 from the first word to the last,  ▼
  *                 a remove lowers them from the last to the first  ▲
  *
  * The counters of a key lie where a blocked filter with 16 positions in a word has the key's bits.
- * A key is found if none of its counters is 0.  One compare-and-swap changes all counters of a key
+ * The words of a key have the order of its probes.  A key is found if none of its counters is 0.  One compare-and-swap changes all counters of a key
  * in one word.  A counter that has reached 15 is stuck: nothing changes it any more.  So at every
  * instant a counter is stuck, or is the exact number of its raises.  None wraps.
  *
@@ -31,9 +31,9 @@
  *
  * [D] Look-ups and plain adds take no lock.  An add repeats only if another call changed the word.
  *
- * Removes and unique adds hold a stripe that is chosen by the key's *line*, and not by its hash.
- * All keys that share a counter share its line.  So while a call holds the stripe, no other call
- * lowers a counter of the key; plain adds and unions only raise counters.
+ * Removes, unique adds and unions hold a stripe that is chosen by the key's *line*, and not by its
+ * hash.  All keys that share a counter share its line.  So while a call holds the stripe, no other
+ * call lowers a counter of the key; only plain adds raise counters.
  *
  * [C] All or nothing.  Under the stripe, a remove reads all counters first.  A counter that is
  *     above 0 then cannot fall before the remove lowers it, even if the key was never added.  So no
@@ -128,24 +128,10 @@ static inline uint64_t counters_united(uint64_t a, uint64_t b)
 /* ---- the counters of a key ---- */
 
 struct key_counters {
-  word *words;                             /* the filter's words */
-  unsigned n;                              /* the number of the key's words */
-  struct bloom_probe at[BLOOM_MAX_PROBES]; /* in the order of the words in the line */
+  word *words; /* the filter's words */
+  unsigned n;  /* the number of the key's words */
+  struct bloom_probe at[BLOOM_MAX_PROBES];
 };
-
-/* Swaps two probes that are in the wrong order, without a branch, which would be mispredicted every
- * other time.  (gcc makes a branch if masks are swapped in the way of words; clang makes more
- * instructions if words are swapped in the way of masks.) */
-FORCE_INLINE void put_in_order(struct bloom_probe *first, struct bloom_probe *second)
-{
-  const struct bloom_probe a = *first, b = *second;
-  const bool swap = b.word < a.word;
-  const uint64_t differ = (a.mask ^ b.mask) & -(uint64_t) swap;
-  first->word = swap ? b.word : a.word;
-  second->word = swap ? a.word : b.word;
-  first->mask = a.mask ^ differ;
-  second->mask = b.mask ^ differ;
-}
 
 FORCE_INLINE struct key_counters counters_of_key(const struct bloom *b, struct bloom_key of,
                                                  struct bloom_shape shape)
@@ -155,12 +141,9 @@ FORCE_INLINE struct key_counters counters_of_key(const struct bloom *b, struct b
   key.words = b->words;
   key.n = shape.probes;
   UNROLL
-  for (unsigned i = 0; i < shape.probes; i++) {
-    key.at[i] = bloom_probes_next(&probes, shape);
-    UNROLL
-    for (unsigned j = i; j > 0; j--)
-      put_in_order(&key.at[j - 1], &key.at[j]);
-  }
+  for (unsigned i = 0; i < BLOOM_MAX_PROBES; i++)
+    if (i < shape.probes)
+      key.at[i] = bloom_probes_next(&probes, shape);
   return key;
 }
 

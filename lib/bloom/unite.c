@@ -51,12 +51,13 @@
  *     later layers, which keep their shares.  To unique adds, the union's bits in any layer look as
  *     if plain adds had set them.
  *
- * Union of counters.  Each word of `into` gets the counters of the same word of `from`, from the
- * first word of a line to the last.  So of every key that is in `from` all the time, the union has
- * raised a prefix of the counters, as an add has (counting.h).  To other calls the union looks like
- * plain adds.  It takes no stripe.  If `into` is fixed, the union takes places for all copies of
- * `from` before a counter changes, and returns TAMIS_EFULL if there are too few.  Copies that are
- * added to `from` or removed from it while the union runs are counted afterwards.
+ * Union of counters.  Each word of `into` gets the counters of the same word of `from`, line by line
+ * and under the stripe of the line (counting.h).  The union adds a key that is in `from` all the
+ * time when it raises the last of the key's words.  Until then a word lacks raises, and the key is
+ * absent.  To other calls the union looks like plain adds.  If `into` is fixed, the union takes
+ * places for all copies of `from` before a counter changes, and returns TAMIS_EFULL if there are
+ * too few.  Copies that are added to `from` or removed from it while the union runs are counted
+ * afterwards.
  *
  * The number of keys.  Let a, b and u be the numbers of keys that follow from three numbers of
  * bits: of `into` before the union, of `from`, and of `into` after the union.  Then a + b - u keys
@@ -412,10 +413,14 @@ static int merge_counters(struct bloom *into, const struct bloom *from)
   struct counting_census census = {0};
   if (!count_copies(into, (int64_t) counted.keys, true))
     return TAMIS_EFULL;
-  for (uint64_t i = 0; i < from->word_count; i++) {
-    uint64_t counters = word_load(&from->words[i]);
-    counting_census_add(&census, counters);
-    unite_counters(&into->words[i], counters);
+  for (uint64_t first = 0; first < from->word_count; first += LINE_WORDS) {
+    stripe_lock(stripe_of_line(into, first));
+    for (uint64_t i = first; i < first + LINE_WORDS; i++) {
+      uint64_t counters = word_load(&from->words[i]);
+      counting_census_add(&census, counters);
+      unite_counters(&into->words[i], counters);
+    }
+    stripe_unlock(stripe_of_line(into, first));
   }
   const struct bloom_sums brought = counting_read(bloom_shape_of(from), counted, &census);
   count_copies(into, (int64_t) (brought.keys - counted.keys), false);
