@@ -8,7 +8,6 @@
  */
 #include "cuckoo/change.h"
 
-#include "cuckoo/generation.h"
 #include "cuckoo/memory.h"
 #include "cuckoo/segment.h"
 
@@ -117,11 +116,13 @@ struct directory_array *tamis__change_resized_array(const struct change *change,
 {
   unsigned old_bits;
   const struct directory_array *old = array_now(change, &old_bits);
-  struct directory_array *array = tamis__directory_array_create(change->c, bits, result);
+  struct directory_array *array =
+      tamis__cuckoo_allocate(change->c, directory_array_bytes(bits), result);
   directory_value only = directory_load(root_entry(change->generation, change->index));
   for (uint64_t i = 0; array && i < UINT64_C(2) << bits; i++) {
     uint64_t prefix = bits > old_bits ? i / 2 >> (bits - old_bits) : i / 2 << (old_bits - bits);
-    directory_init(&array->entry[i], old ? directory_load(&old->entry[2 * prefix + i % 2]) : only);
+    directory_value value = old ? directory_load(&old->entry[2 * prefix + i % 2]) : only;
+    atomic_store_explicit(&array->entry[i], value, memory_order_relaxed); /* not published yet */
   }
   return array;
 }

@@ -34,12 +34,6 @@ static inline struct segment *change_segment(const struct change *change)
   return directory_segment(directory_at(change->generation, change->index));
 }
 
-/* Whether the filter has its growth (struct cuckoo_growth): only then the directory may change. */
-static inline bool change_has_growth(const struct change *change)
-{
-  return change->held.first != NULL;
-}
-
 /* Marks a segment as having left.  Here and in the next functions, the caller holds all stripes of
  * the segments that leave. */
 void tamis__change_leaves(struct change *change, struct segment *segment);

@@ -73,8 +73,8 @@ uint64_t tamis__cuckoo_total_bytes(const struct cuckoo_geometry *g, uint64_t mor
     return bytes;
   bytes += cuckoo_shards(g) * sizeof(struct counter_shard) + roots * cuckoo_segment_bytes(g);
   if (roots > 1)
-    bytes += cuckoo_directory_bytes(g) + (g->shape.ages ? sizeof(struct cuckoo_growth) : 0) +
-             tamis__slab_heads(g);
+    bytes += cuckoo_roots(g) * DIRECTORY_ENTRY_BYTES +
+             (g->shape.ages ? sizeof(struct cuckoo_growth) : 0) + tamis__slab_heads(g);
   return bytes;
 }
 
@@ -124,7 +124,8 @@ struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const struct
   if (*result == TAMIS_OK && spec->growable && cuckoo_roots(g) > 1)
     *result = tamis__growth_provide(c);
   if (*result == TAMIS_OK) {
-    tamis__slabs_plan(&c->first, tamis__cuckoo_total_bytes(g, b.more));
+    if (tamis__slab_heads(g))
+      generation_slabs(&c->first)->planned = tamis__cuckoo_total_bytes(g, b.more);
     return c;
   }
   tamis__cuckoo_destroy(c);
@@ -136,7 +137,9 @@ void tamis__cuckoo_destroy(struct cuckoo *c)
   const tamis_allocator from = *filter_allocator(&c->head);
   const struct block b = block_of(&c->first.geometry, c->has_home, more_bytes_of(&c->head));
   struct mapped *mapped = c->growable ? NULL : c->mapped;
-  tamis__growth_settle(c);
+  struct cuckoo_growth *growth = cuckoo_has_growth(c);
+  if (growth)
+    tamis__backlog_destroy(&growth->backlog);
   for (unsigned i = cuckoo_generations(c); i-- > 0;)
     tamis__generation_destroy(c, cuckoo_generation(c, i));
   tamis__growth_destroy(c);

@@ -63,14 +63,6 @@ directory_publish(directory_entry *entry,
   atomic_store_explicit(entry, value, memory_order_seq_cst);
 }
 
-/* Writes an entry of an unpublished array. */
-static inline void
-directory_init(directory_entry *entry,
-               directory_value value) /* NOLINT(readability-non-const-parameter) */
-{
-  atomic_store_explicit(entry, value, memory_order_relaxed);
-}
-
 /* ---- arrays ---- */
 
 /* Returns the array of a root with this word, or NULL if it has none.  Sets *bits to its k or 0. */
@@ -96,14 +88,6 @@ FORCE_INLINE directory_entry *array_entry_of(struct directory_array *array, unsi
 {
   uint64_t prefix = fingerprint >> (-bits & 63);
   return &array->entry[prefix + prefix + class];
-}
-
-/* Returns the array's entry for an index. */
-static inline directory_entry *array_entry(const struct cuckoo_geometry *g,
-                                           struct directory_array *array, unsigned bits,
-                                           uint64_t index)
-{
-  return array_entry_of(array, bits, cuckoo_prefix(g, index), cuckoo_class_of_index(g, index));
 }
 
 /* Returns the word of a root. */
@@ -139,9 +123,12 @@ static inline void directory_put(const struct cuckoo_geometry *g, struct directo
 static inline directory_value directory_at(const struct generation *generation, uint64_t index)
 {
   unsigned bits;
+  const struct cuckoo_geometry *g = &generation->geometry;
   directory_value value = directory_load(root_entry(generation, index));
   struct directory_array *array = directory_array_of(value, &bits);
-  return array ? directory_load(array_entry(&generation->geometry, array, bits, index)) : value;
+  return array ? directory_load(array_entry_of(array, bits, cuckoo_prefix(g, index),
+                                               cuckoo_class_of_index(g, index)))
+               : value;
 }
 
 /* The consecutive indices of a segment. */

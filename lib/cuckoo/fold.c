@@ -74,14 +74,6 @@ static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
   return result;
 }
 
-/* Records a fold.  The copies that it has counted do not count towards another fold. */
-static void note_fold(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment)
-{
-  if (tamis__should_fold(g, segment)) /* new segments count copies, even in new generations */
-    atomic_store_explicit(&c->counts_copies, true, memory_order_relaxed);
-  atomic_fetch_and_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);
-}
-
 /* The segment counts copies from the beginning of the fold, because new copies would otherwise take
  * the lanes that the fold frees.  After a failed fold, the next key without room tries again. */
 int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment *segment)
@@ -99,8 +91,10 @@ int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment 
     while (bucket % FOLDED_AT_ONCE && bucket < buckets && result == TAMIS_OK);
     segment_unlock_all(g, segment);
   }
-  if (result == TAMIS_OK)
-    note_fold(c, g, segment);
+  if (result == TAMIS_OK && tamis__should_fold(g, segment)) /* even in new generations */
+    atomic_store_explicit(&c->counts_copies, true, memory_order_relaxed);
+  if (result == TAMIS_OK) /* the copies that are counted now do not count towards another fold */
+    atomic_fetch_and_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);
   else if (!counted)
     atomic_fetch_and_explicit(&segment->copying, ~(uint32_t) COUNTS_COPIES, memory_order_relaxed);
   return result;

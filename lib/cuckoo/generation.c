@@ -44,7 +44,7 @@ static void release_directory(struct cuckoo *c, struct generation *generation)
     tamis__cuckoo_release(c, array, directory_array_bytes(bits));
   }
   if (!generation_has_one_root(generation))
-    tamis__cuckoo_release(c, generation->directory, cuckoo_directory_bytes(g));
+    tamis__cuckoo_release(c, generation->directory, cuckoo_roots(g) * DIRECTORY_ENTRY_BYTES);
 }
 
 void tamis__generation_destroy(struct cuckoo *c, struct generation *generation)
@@ -125,15 +125,9 @@ int tamis__generation_provide_directory(struct cuckoo *c, struct generation *gen
 {
   int result = TAMIS_OK;
   if (!generation_has_one_root(generation))
-    generation->directory =
-        tamis__cuckoo_allocate(c, cuckoo_directory_bytes(&generation->geometry), &result);
+    generation->directory = tamis__cuckoo_allocate(
+        c, cuckoo_roots(&generation->geometry) * DIRECTORY_ENTRY_BYTES, &result);
   return result;
-}
-
-struct directory_array *tamis__directory_array_create(struct cuckoo *c, unsigned bits, int *result)
-{
-  return tamis__cuckoo_allocate_cleared(c, directory_array_bytes(bits),
-                                        sizeof(struct directory_array), result);
 }
 
 uint64_t tamis__directory_arrays_bytes(const struct cuckoo *c, const struct generation *generation)
@@ -260,13 +254,6 @@ int tamis__growth_provide(struct cuckoo *c)
   HOOK(cuckoo_growth_made);
   publish_growth(c, growth);
   return TAMIS_OK;
-}
-
-void tamis__growth_settle(struct cuckoo *c)
-{
-  struct cuckoo_growth *growth = cuckoo_has_growth(c);
-  if (growth)
-    tamis__backlog_destroy(&growth->backlog);
 }
 
 void tamis__growth_destroy(struct cuckoo *c)

@@ -37,10 +37,6 @@ struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo
                                            int *result);
 int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation);
 
-/* Creates an array of uninitialized entries. k is `bits`.  Returns NULL with the reason in
- * *result. */
-struct directory_array *tamis__directory_array_create(struct cuckoo *c, unsigned bits, int *result);
-
 /* The bytes of all arrays.  The caller is not a reader. */
 uint64_t tamis__directory_arrays_bytes(const struct cuckoo *c, const struct generation *generation);
 
@@ -67,8 +63,7 @@ void tamis__generation_destroy(struct cuckoo *c, struct generation *generation);
  * (If two threads created it at the same time, max_bytes could make both fail.) */
 int tamis__growth_provide(struct cuckoo *c);
 
-/* Destroy the growth, if it exists, in two steps: before the generations and after them. */
-void tamis__growth_settle(struct cuckoo *c);
+/* Destroys the growth, if it exists, after its backlog and the generations. */
 void tamis__growth_destroy(struct cuckoo *c);
 
 #endif

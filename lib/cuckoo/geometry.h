@@ -180,12 +180,6 @@ static inline uint64_t cuckoo_directory_size(const struct cuckoo_geometry *g)
   return cuckoo_roots(g) << g->depth_limit;
 }
 
-/* The bytes of the roots' words. */
-static inline uint64_t cuckoo_directory_bytes(const struct cuckoo_geometry *g)
-{
-  return cuckoo_roots(g) * sizeof(uint64_t);
-}
-
 static inline uint64_t cuckoo_root_of_index(const struct cuckoo_geometry *g, uint64_t index)
 {
   return index >> g->depth_limit;

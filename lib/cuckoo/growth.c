@@ -80,12 +80,6 @@ static uint64_t bytes_of_split(const struct change *change, const struct segment
          (bits ? directory_array_bytes(bits) : 0);
 }
 
-/* The most bytes that a split may need: each child may need as many for counts as the parent. */
-static uint64_t most_bytes_of_split(const struct change *change, struct segment *parent)
-{
-  return bytes_of_split(change, parent) + 2 * tamis__segment_counts_bytes(parent);
-}
-
 /* The new blocks of a split. */
 struct split {
   struct segment *child[2];
@@ -126,7 +120,9 @@ static int split_locked(struct change *change, struct segment *parent)
   struct generation *generation = change->generation;
   const struct cuckoo_geometry *g = &generation->geometry;
   struct split split;
-  bool fits = tamis__cuckoo_fits(c, most_bytes_of_split(change, parent));
+  /* Each child may need as many bytes for counts as the parent. */
+  uint64_t most = bytes_of_split(change, parent) + 2 * tamis__segment_counts_bytes(parent);
+  bool fits = tamis__cuckoo_fits(c, most);
   int result = allocate_split(change, parent, &split);
   if (result == TAMIS_OK) {
     segment_lock_all(g, parent);
@@ -255,7 +251,7 @@ static int begin_to_grow_locked(const struct change *change, const struct segmen
  * from then on other calls may take growth stripes.  The caller holds the growth stripes. */
 static int take_step_locked(struct change *change, struct segment *segment, enum step step)
 {
-  if (step != FOLD && step != REFUSE && !change_has_growth(change))
+  if (step != FOLD && step != REFUSE && !change->held.first)
     return begin_to_grow_locked(change, segment);
   return step == CREATE  ? create_segment_locked(change)
          : step == SPLIT ? split_locked(change, segment)

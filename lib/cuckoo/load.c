@@ -251,7 +251,8 @@ static int publish_root(struct cuckoo *c, struct generation *generation, struct 
   directory_value value = directory_value_of(*list);
   if (bits > 0) {
     int result = tamis__growth_provide(c);
-    array = result == TAMIS_OK ? tamis__directory_array_create(c, bits, &result) : NULL;
+    array =
+        result == TAMIS_OK ? tamis__cuckoo_allocate(c, directory_array_bytes(bits), &result) : NULL;
     if (!array)
       return result;
     value = directory_value_of_array(array, bits);

@@ -75,12 +75,6 @@ void tamis__slabs_init(struct slabs *slabs, const struct cuckoo_geometry *g)
   slabs->large = MIN_SLABS_GROWN * slab_bytes(slabs);
 }
 
-void tamis__slabs_plan(struct generation *first, uint64_t planned)
-{
-  if (tamis__slab_heads(&first->geometry))
-    generation_slabs(first)->planned = planned;
-}
-
 void tamis__slabs_destroy(struct slabs *slabs)
 {
   if (!slabs)
@@ -198,9 +192,9 @@ static bool may_allocate_slab(const struct cuckoo *c, const struct generation *g
   return bytes + slab_bytes(slabs) <= slabs->planned;
 }
 
-/* Takes a slot.  If no slot is free, may allocate a slab.  Waits for a thread that
- * is allocating a slab: its bytes are counted before its slots are in the list.  So a thread that
- * finds no bytes left must wait for these slots before it fails. */
+/* Takes a slot.  If no slot is free, may allocate a slab.  Waits for a thread that is allocating a
+ * slab: its bytes are counted before its slots are in the list.  So a thread that finds no bytes
+ * left must wait for these slots before it fails. */
 static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *generation)
 {
   int result;

@@ -14,9 +14,6 @@ uint64_t tamis__slab_heads(const struct cuckoo_geometry *g);
 void tamis__slabs_init(struct slabs *slabs, const struct cuckoo_geometry *g);
 void tamis__slabs_destroy(struct slabs *slabs); /* `slabs` may be NULL */
 
-/* Tells the slabs of the first generation, if it has any, the planned bytes of a large filter. */
-void tamis__slabs_plan(struct generation *first, uint64_t planned);
-
 /* Allocates zeroed memory for a segment, in a slab or as a separate block; or returns NULL with the
  * reason in *result. */
 struct segment *tamis__segment_memory_allocate(struct cuckoo *c, struct generation *generation,

@@ -57,18 +57,16 @@ static void survey_segment(const struct cuckoo_geometry *g, const struct segment
 static void survey_generation(const struct cuckoo *c, const struct generation *generation,
                               struct census *census)
 {
-  const struct cuckoo_geometry *g = &generation->geometry;
+  struct segment_cursor cursor = {0};
+  const struct segment *segment;
   *census = (struct census){{0}};
-  for (uint64_t index = 0; index < cuckoo_directory_size(g);) {
+  do {
     reader_token token = cuckoo_enter(c);
-    directory_value value = directory_at(generation, index);
-    if (directory_segment(value))
-      survey_segment(generation_geometry(generation, directory_depth(value)),
-                     directory_segment(value), census);
-    struct directory_range range = directory_range_of(g, index, directory_depth(value));
-    index = range.first + range.count;
+    segment = segment_next(generation, &cursor);
+    if (segment)
+      survey_segment(segment_geometry(generation, segment), segment, census);
     cuckoo_leave(c, token);
-  }
+  } while (segment);
 }
 
 static bool has_all_roots(const struct generation *generation)
