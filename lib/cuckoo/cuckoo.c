@@ -120,27 +120,6 @@ static void destroy(tamis_filter *f)
   tamis__cuckoo_destroy(cuckoo_of(f));
 }
 
-/* A filter with at most so many roots gets all segments of its first generation when it is created,
- * so that the first adds are faster.  A larger filter creates segments as keys arrive. */
-enum { EARLY_SEGMENTS = SMALL(1024, 8) };
-
-static int create_first_segments(struct cuckoo *c)
-{
-  struct generation *generation = &c->first;
-  const struct cuckoo_geometry *g = &generation->geometry;
-  uint64_t roots = cuckoo_roots(g);
-  if (!c->growable || roots == 1 || roots > EARLY_SEGMENTS)
-    return TAMIS_OK;
-  for (uint64_t root = 0; root < roots; root++) {
-    directory_entry *entry = &generation->directory[root];
-    struct bucket_pair pair = {.generation = generation, .own_entry = entry, .root_entry = entry};
-    int result = tamis__grow(c, &pair, 1, false);
-    if (result != TAMIS_OK)
-      return result;
-  }
-  return TAMIS_OK;
-}
-
 int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_filter *head,
                               const struct cuckoo_geometry *g, tamis_filter **out)
 {
@@ -151,8 +130,6 @@ int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_f
     return result;
   operations_begin(&c->head, operations_for(c));
   result = tamis__generation_complete_first(c);
-  if (result == TAMIS_OK)
-    result = create_first_segments(c);
   if (result == TAMIS_OK)
     *out = &c->head;
   else

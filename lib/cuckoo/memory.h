@@ -7,8 +7,6 @@
 
 #include "cuckoo/table.h"
 
-enum { SMALL_PAGE = 4096 }; /* the least page size: the kernel zeroes whole pages */
-
 /* Allocates `size` zeroed bytes, or returns NULL with the reason in *result: TAMIS_EFULL or
  * TAMIS_ENOMEM.  If the first attempt fails, it drains the backlog and tries again. */
 void *tamis__cuckoo_allocate(struct cuckoo *c, uint64_t size, int *result);

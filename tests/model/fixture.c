@@ -2,6 +2,7 @@
 #include "fixture.h"
 
 #include "cuckoo/generation.h"
+#include "cuckoo/growth.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +43,8 @@ void make_cuckoo_of(unsigned width, double left, uint64_t roots, unsigned pair_b
   struct tamis_filter head = {.keys = t.keys};
   filter_set_more(&head, &more);
   expect(tamis__cuckoo_create_with(&options, &head, g, &t.filter) == TAMIS_OK, "create");
+  for (uint64_t root = 0; root < roots; root++) /* creates its segment */
+    tamis__split_to(cuckoo(), cuckoo_generation(cuckoo(), 0), root << depth_limit, 0);
 }
 
 void make_cuckoo(uint64_t roots, unsigned pair_bits, unsigned depth_limit)

@@ -30,6 +30,8 @@ struct tiny make_with(unsigned width, double left, unsigned roots, unsigned dept
   options.seed = seed;
   struct tamis_filter head = {.keys = t.keys};
   assert_int_equal(tamis__cuckoo_create_with(&options, &head, g, &t.filter), TAMIS_OK);
+  for (uint64_t root = 0; root < roots; root++) /* creates its segment */
+    tamis__split_to(cuckoo_of(t.filter), &cuckoo_of(t.filter)->first, root << depth_limit, 0);
   return t;
 }
 

@@ -5,6 +5,7 @@
 #include "cuckoo_unit.h"
 
 #include "cuckoo/generation.h"
+#include "cuckoo/growth.h"
 #include "cuckoo/segment.h"
 #include "saved_unit.h"
 
@@ -131,6 +132,9 @@ static void large_blocks_may_come_cleared(void **state)
     options.allocator = &allocator;
     options.cleared_from = i < 2 ? LARGE : 0;
     assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    struct generation *first = &cuckoo_of(f)->first;
+    for (uint64_t root = 0; options.growable && root < cuckoo_roots(&first->geometry); root++)
+      tamis__split_to(cuckoo_of(f), first, root << first->geometry.depth_limit, 0);
     assert_true(pages.n > 0);
     size_t touched = 0, all = 0;
     for (unsigned j = 0; j < pages.n; j++) {
