@@ -196,13 +196,21 @@ static bool set(const struct cuckoo_geometry *g, struct segment *segment, struct
   return tamis__plane_set(&segment->duplicates, size_of(g), &memory, lane.bucket, lane.lane, count);
 }
 
+static const uint64_t one_copy_less = UINT64_MAX;
+
+/* A lower count needs no memory, and may release some. */
 static int add_copies(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
                       struct lane lane, uint64_t n, bool inside)
 {
   struct request request = {.c = c};
+  uint64_t count = segment_copies(segment, lane);
+  if (n == one_copy_less && !count)
+    return TAMIS_ABSENT;
   enum reader_pause pause = tamis__reader_pause(inside);
-  bool added = set(g, segment, lane, segment_copies(segment, lane) + n, &request);
+  bool added = set(g, segment, lane, count + n, &request);
   tamis__reader_resume(pause);
+  if (n == one_copy_less && request.released && c->max_bytes)
+    fullness_count(&c->rooms);
   return added ? TAMIS_OK : request.result;
 }
 
@@ -218,32 +226,10 @@ int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
   return result;
 }
 
-/* Removes a counted copy, which needs no memory. */
-static int remove_copy(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
-                       struct lane lane)
-{
-  uint64_t count = segment_copies(segment, lane);
-  if (!count)
-    return TAMIS_ABSENT;
-  struct request request = {.c = c};
-  enum reader_pause pause = tamis__reader_pause(c->growable);
-  set(g, segment, lane, count - 1, &request);
-  tamis__reader_resume(pause);
-  if (request.released && c->max_bytes)
-    fullness_count(&c->rooms);
-  return TAMIS_OK;
-}
-
 int tamis__segment_remove_copy(struct cuckoo *c, const struct cuckoo_geometry *g,
                                struct segment *segment, struct lane lane)
 {
-  segment_lock_counts(segment, c->growable);
-  const uint64_t one_less = UINT64_MAX;
-  int result = plane_step(&segment->duplicates, lane.bucket, lane.lane, one_less)
-                   ? TAMIS_OK
-                   : remove_copy(c, g, segment, lane);
-  lock_release(&segment->duplicates_lock);
-  return result;
+  return tamis__segment_add_copies(c, g, segment, lane, one_copy_less, true);
 }
 
 int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
