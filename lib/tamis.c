@@ -148,7 +148,7 @@ static int check_window(const struct refusal *why, const tamis_options *o)
 
 static int check_allocator(const struct refusal *why, const tamis_allocator *a)
 {
-  if (!a || (a->allocate && a->release))
+  if (good_allocator(a))
     return TAMIS_OK;
   return tamis__refuse(why, TAMIS_EINVAL,
                        "allocator->%s is NULL; both functions must be set, or allocator be NULL",
