@@ -8,7 +8,8 @@
 #include <errno.h>
 
 /* Saves a block's counts, except those of lanes that have no entry in the piece. */
-static void save_block(struct image_counts *to, const struct snapshot_piece *piece, unsigned block)
+static void save_counts_block(struct image_counts *to, const struct snapshot_piece *piece,
+                              unsigned block)
 {
   const struct lane_shape *s = &piece->geometry->shape;
   const struct table_counts *d = piece->duplicates;
@@ -29,29 +30,50 @@ static void save_counts(struct saved_writer *w, const struct snapshot_piece *pie
       .w = w, .table = piece->index, .words = cuckoo_buckets(g), .lanes = s->lanes};
   for (unsigned block = 0; d && block < tamis__counts_blocks(d); block++)
     if (d->block[block])
-      save_block(&to, piece, block);
+      save_counts_block(&to, piece, block);
   tamis__image_counts_end(&to);
   w->totals[TOTAL_COPIES] += to.copies;
 }
 
-/* ---- segments of a growable filter ---- */
+/* ---- segments ---- */
 
-static void save_growing_segment(struct saved_writer *w, const struct snapshot_piece *piece)
+/* Saves a segment of a growable filter. */
+static void save_block(struct saved_writer *w, const struct snapshot_piece *piece)
 {
   tamis__image_block(w, SAVED_SEGMENT,
                      (uint64_t[]){piece->generation->number | (uint64_t) piece->depth << 32,
                                   piece->index, piece->copying, piece->entries},
                      piece->words, cuckoo_buckets(&piece->generation->geometry));
-  save_counts(w, piece);
-  w->totals[TOTAL_ENTRIES] += piece->entries;
 }
 
-static void save_generation(struct saved_writer *w, const struct generation *generation)
+/* Saves a segment of a fixed filter.  Returns its offset in the file. */
+static uint64_t save_array(struct saved_writer *w, const struct snapshot_piece *piece)
 {
-  uint64_t figures[SAVED_FIGURES_OF_GENERATION];
-  tamis__cuckoo_put_figures(&generation->geometry, figures);
-  tamis__image_block(w, SAVED_GENERATION, (uint64_t[SAVED_MEANINGS]){generation->number}, figures,
-                     SAVED_FIGURES_OF_GENERATION);
+  const struct cuckoo_geometry *g = piece->geometry;
+  const uint64_t head = g->words_offset, buckets = cuckoo_buckets(g);
+  tamis__saved_array_begin(w, cuckoo_segment_bytes(g));
+  uint64_t begin = w->at;
+  unsigned char *room = tamis__saved_array_room(w, (size_t) head);
+  if (!room)
+    return 0;
+  put_segment_head(g, piece->copying, piece->used, room);
+  tamis__saved_array(w, (size_t) head);
+  tamis__image_add(w, piece->words, buckets);
+  tamis__image_add(w, NULL, (cuckoo_segment_bytes(g) - head) / 8 - buckets);
+  tamis__saved_array_end(w);
+  return begin;
+}
+
+/* Saves what is to be known of the generations after *saved, up to `last`. */
+static void save_generations(struct saved_writer *w, const struct cuckoo *c, unsigned *saved,
+                             unsigned last)
+{
+  while (*saved < last) {
+    uint64_t figures[SAVED_FIGURES_OF_GENERATION];
+    tamis__cuckoo_put_figures(&cuckoo_generation(c, ++*saved)->geometry, figures);
+    tamis__image_block(w, SAVED_GENERATION, (uint64_t[SAVED_MEANINGS]){*saved}, figures,
+                       SAVED_FIGURES_OF_GENERATION);
+  }
 }
 
 static void save_removed(struct saved_writer *w, struct cuckoo_snapshot *s)
@@ -78,54 +100,25 @@ static void save_limits(struct saved_writer *w, const struct cuckoo *c, unsigned
                        generations);
 }
 
-static int save_growing(struct saved_writer *w, struct cuckoo_snapshot *s)
+/* Saves all segments.  In a fixed filter, sets the offsets in the file at which they begin. */
+static int save_pieces(struct saved_writer *w, struct cuckoo_snapshot *s, uint64_t *places)
 {
   unsigned generation = 0;
   struct snapshot_piece piece;
   int result = TAMIS_OK;
   while (w->result == TAMIS_OK && (result = tamis__snapshot_next(s, &piece)) == TAMIS_OK) {
-    while (generation < piece.generation->number)
-      save_generation(w, cuckoo_generation(s->c, ++generation));
-    save_growing_segment(w, &piece);
-    save_removed(w, s);
-    w->totals[TOTAL_SEGMENTS]++;
-  }
-  while (generation < s->generation)
-    save_generation(w, cuckoo_generation(s->c, ++generation));
-  save_removed(w, s);
-  save_limits(w, s->c, generation + 1);
-  return result == TAMIS_ABSENT ? TAMIS_OK : result;
-}
-
-/* ---- segments of a fixed filter ---- */
-
-/* Saves a segment.  Returns its offset in the file. */
-static uint64_t save_array(struct saved_writer *w, const struct snapshot_piece *piece)
-{
-  const struct cuckoo_geometry *g = piece->geometry;
-  const uint64_t head = g->words_offset, buckets = cuckoo_buckets(g);
-  tamis__saved_array_begin(w, cuckoo_segment_bytes(g));
-  uint64_t begin = w->at;
-  unsigned char *room = tamis__saved_array_room(w, (size_t) head);
-  if (!room)
-    return 0;
-  put_segment_head(g, piece->copying, piece->used, room);
-  tamis__saved_array(w, (size_t) head);
-  tamis__image_add(w, piece->words, buckets);
-  tamis__image_add(w, NULL, (cuckoo_segment_bytes(g) - head) / 8 - buckets);
-  tamis__saved_array_end(w);
-  return begin;
-}
-
-static int save_segments(struct saved_writer *w, struct cuckoo_snapshot *s, uint64_t *places)
-{
-  struct snapshot_piece piece;
-  int result = TAMIS_OK;
-  while (w->result == TAMIS_OK && (result = tamis__snapshot_next(s, &piece)) == TAMIS_OK) {
-    places[piece.index] = save_array(w, &piece);
+    save_generations(w, s->c, &generation, piece.generation->number);
+    if (places)
+      places[piece.index] = save_array(w, &piece);
+    else
+      save_block(w, &piece);
     save_counts(w, &piece);
+    save_removed(w, s);
     w->totals[TOTAL_ENTRIES] += piece.entries;
+    w->totals[TOTAL_OF_FORM]++;
   }
+  save_generations(w, s->c, &generation, s->generation);
+  save_removed(w, s);
   return result == TAMIS_ABSENT ? TAMIS_OK : result;
 }
 
@@ -135,11 +128,18 @@ static int save_fixed(struct saved_writer *w, struct cuckoo_snapshot *s)
   uint64_t *places = tamis__memory_allocate_cleared(&w->allocator, roots * 8, 0);
   if (!places)
     return TAMIS_ENOMEM;
-  int result = save_segments(w, s, places);
+  int result = save_pieces(w, s, places);
   w->totals[TOTAL_PLACES] = w->at;
   if (result == TAMIS_OK)
     tamis__image_row(w, SAVED_PLACES, 0, places, roots);
   tamis__memory_release(&w->allocator, places, roots * 8);
+  return result;
+}
+
+static int save_growing(struct saved_writer *w, struct cuckoo_snapshot *s)
+{
+  int result = save_pieces(w, s, NULL);
+  save_limits(w, s->c, s->generation + 1);
   return result;
 }
 

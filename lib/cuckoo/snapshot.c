@@ -283,12 +283,6 @@ static bool provide(struct cuckoo_snapshot *s, struct snapshot_block *block, uin
   return block->at != NULL;
 }
 
-/* Allocates memory for the words of a segment. */
-static bool provide_words(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g)
-{
-  return provide(s, &s->words, cuckoo_buckets(g) * sizeof(uint64_t));
-}
-
 static void enter(struct cuckoo_snapshot *s)
 {
   struct cuckoo *c = s->c;
@@ -318,7 +312,10 @@ int tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c)
 {
   /* The filter is const to the caller of tamis_save(), but the object itself is not. */
   *s = (struct cuckoo_snapshot){.c = (struct cuckoo *) c};
-  bool provided = provide_words(s, &cuckoo_generation(c, 0)->geometry);
+  struct cuckoo_geometry largest = cuckoo_generation(c, 0)->geometry;
+  if (c->growable) /* later generations may have larger segments */
+    largest = cuckoo_geometry_largest(&largest);
+  bool provided = provide(s, &s->words, cuckoo_buckets(&largest) * sizeof(uint64_t));
   for (unsigned i = 0; i < SPARE_NOTES && provided && c->growable; i++) {
     struct snapshot_note *note = allocate_note(c);
     provided = note != NULL;
@@ -497,10 +494,6 @@ static bool enter_next_generation(struct cuckoo_snapshot *s)
   struct cuckoo *c = s->c;
   if (s->generation + 1 == cuckoo_generations(c))
     return false;
-  if (!provide_words(s, &cuckoo_generation(c, s->generation + 1)->geometry)) {
-    s->result = TAMIS_ENOMEM;
-    return true;
-  }
   lock_take(&c->snapshots_lock);
   s->generation++;
   s->index = 0;

@@ -5,6 +5,7 @@
 #include "cuckoo/operations.h"
 
 #include "cuckoo/directory.h"
+#include "cuckoo/saved_words.h"
 
 /* Only lanes with an entry may have a count. */
 static const char *validate_duplicates(const struct cuckoo_geometry *g,
@@ -26,33 +27,24 @@ static const char *validate_duplicates(const struct cuckoo_geometry *g,
   return NULL;
 }
 
-static const char *validate_stripes(const struct cuckoo_geometry *g, const struct segment *segment)
+static const char *validate_stripes(const struct cuckoo_geometry *g, const struct segment *segment,
+                                    uint64_t *entries)
 {
+  uint32_t used[CUCKOO_FIXED_STRIPES];
+  const uint64_t *words = (const uint64_t *) (const void *) segment_words(g, segment);
+  if (!check_words(g, words, cuckoo_most_age(g, segment->depth), used))
+    return "an entry is older than its segment is deep";
   for (uint32_t i = 0; i <= g->stripe_mask; i++) {
     struct stripe *stripe = &segment_stripes(segment)[i];
     if (stripe_held(stripe))
       return "a stripe is still locked";
     if (version_has_left(version_after(&stripe->version)))
       return "a segment is in the directory that has left";
+    if (stripe_used(stripe) != used[i])
+      return "stripes count other entries than there are";
+    *entries += used[i];
   }
   return NULL;
-}
-
-static const char *validate_entries(const struct cuckoo_geometry *g, const struct segment *segment,
-                                    uint64_t *entries)
-{
-  uint64_t used = 0;
-  for (uint32_t i = 0; i < cuckoo_buckets(g); i++) {
-    uint64_t value = word_load(&segment_words(g, segment)[i]);
-    used += lanes_count(lanes_in_use(&g->shape, value));
-    for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
-      uint64_t entry = lane_get(&g->shape, value, lane);
-      if (entry && bucket_age(&g->shape, entry) > cuckoo_most_age(g, segment->depth))
-        return "an entry is older than its segment is deep";
-    }
-  }
-  *entries += used;
-  return used == segment_used(g, segment) ? NULL : "stripes count other entries than there are";
 }
 
 /* Whether the segment has the right indices, and all of them lead to it. */
@@ -83,8 +75,7 @@ static const char *validate_generation(const struct generation *generation, bool
     const struct cuckoo_geometry *g = segment_geometry(generation, segment);
     after += !g->later && segment->depth > g->uneven_at;
     const char *reason = validate_directory(generation, segment, &cursor);
-    reason = reason ? reason : validate_stripes(g, segment);
-    reason = reason ? reason : validate_entries(g, segment, &entries);
+    reason = reason ? reason : validate_stripes(g, segment, &entries);
     reason = reason ? reason : validate_duplicates(g, segment, &duplicates);
     if (reason)
       return reason;
