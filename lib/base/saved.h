@@ -249,9 +249,8 @@ struct saved_reader {
   uint64_t mapping_size;
   bool check_all; /* also check the bytes that are mapped */
   bool borrowed;  /* the mapping belongs to another filter */
-  bool ended;     /* the trailer has been read and is correct */
   bool jumped;    /* parts of the mapping have been skipped */
-  bool live;      /* the filter is live, so other bytes may follow it */
+  bool live;      /* the filter is live: its arrays have no sums, and other bytes may follow it */
   bool packed;    /* the file is packed */
   bool zeros;     /* the current run consists of zeros */
   unsigned run;   /* bytes of the unpacked file until the next run begins */
@@ -293,15 +292,12 @@ struct saved_memory {
 };
 
 /* Reads an array of `size` bytes, a multiple of SAVED_UNIT, with its sums, and checks it.  If the
- * file is mapped and r->check_all is false, the array itself is not read.
+ * file is mapped and r->check_all is false, the array itself is not read.  If the filter is live,
+ * there are no sums.
  *   *out    where the array is: in the memory, or in the mapping
  *   *begin  where in the file the array begins */
 int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_memory *m,
                             const void **out, uint64_t *begin);
-
-/* Reads `size` bytes of a live filter, which have no sums. */
-int tamis__saved_read_live(struct saved_reader *r, uint64_t size, struct saved_memory *m,
-                           const void **out);
 
 /* Reads the trailer.  Returns TAMIS_ECORRUPT if a block comes first. */
 int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);

@@ -201,6 +201,7 @@ int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out)
   if (result != TAMIS_OK)
     return result;
   add_sum(r, saved_get64(header + SAVED_HEADER - 8));
+  r->live = saved_get64(header + 16) & SAVED_LIVE;
   uint32_t hash = saved_get32(header + 36), growable = saved_get32(header + 44);
   *out = (struct saved_head){.options = {.struct_size = sizeof out->options,
                                          .kind = (tamis_kind) saved_get32(header + 32),
@@ -420,22 +421,11 @@ int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_
   *begin = position(r);
   if (result == TAMIS_OK)
     result = r->mapping ? map_array(r, size, out, &digest) : read_chunks(r, size, m, &digest);
-  if (result == TAMIS_OK)
+  if (result == TAMIS_OK && !r->live) {
     result = read_sums(r, *begin, size, &expected);
-  if (result == TAMIS_OK && digest != expected && (!r->mapping || r->check_all))
-    result = TAMIS_ECORRUPT;
-  if (result == TAMIS_OK && !r->mapping)
-    *out = m->block + used;
-  return result;
-}
-
-int tamis__saved_read_live(struct saved_reader *r, uint64_t size, struct saved_memory *m,
-                           const void **out)
-{
-  uint64_t digest = 0, used = m->used;
-  int result = read_padding(r);
-  if (result == TAMIS_OK)
-    result = r->mapping ? map_array(r, size, out, &digest) : read_chunks(r, size, m, &digest);
+    if (result == TAMIS_OK && digest != expected && (!r->mapping || r->check_all))
+      result = TAMIS_ECORRUPT;
+  }
   if (result == TAMIS_OK && !r->mapping)
     *out = m->block + used;
   return result;
@@ -488,7 +478,6 @@ int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS])
   if (!trailer_is_right(trailer, r->at, totals) || saved_get64(trailer + 16) != r->blocks ||
       (saved_get64(trailer + 48) != r->digest && !r->jumped) || r->run)
     return TAMIS_ECORRUPT;
-  r->ended = true;
   return TAMIS_OK;
 }
 

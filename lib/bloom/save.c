@@ -233,7 +233,6 @@ static void restore(struct bloom *b, const struct content *content)
 /* The state of a load. */
 struct loading {
   struct saved_reader *r;
-  bool live;
   const struct saved_head *saved;
   const struct tamis_filter *head;
   uint64_t bytes; /* the bytes of all layers so far */
@@ -258,8 +257,7 @@ static int load_words(struct loading *l)
   struct saved_memory m = {.all = bytes, .limit = limit ? limit - l->bytes - beside : 0};
   const void *at = NULL;
   uint64_t begin;
-  int result = l->live ? tamis__saved_read_live(l->r, array, &m, &at)
-                       : tamis__saved_read_array(l->r, array, &m, &at, &begin);
+  int result = tamis__saved_read_array(l->r, array, &m, &at, &begin);
   if (result != TAMIS_OK) {
     tamis__memory_release(&l->r->allocator, m.block, m.bytes);
     return result;
@@ -270,13 +268,21 @@ static int load_words(struct loading *l)
   return TAMIS_OK;
 }
 
+/* The next layer, after the first one. */
+static struct content *further_layer(struct loading *l, const struct bloom_geometry *g)
+{
+  struct content *c = &l->layers[l->n];
+  *c = (struct content){.plan = l->layers[0].plan};
+  c->plan.geometry = *g;
+  c->plan.closes_early = false;
+  c->plan.is_unusual = true; /* further layers are long */
+  return c;
+}
+
 static int load_layer(struct loading *l)
 {
   struct saved_block block;
-  struct content *c = &l->layers[l->n];
-  *c = (struct content){.plan = {.stripes_wanted = l->saved->options.stripes,
-                                 .max_bytes = l->saved->options.max_bytes,
-                                 .is_unusual = true}}; /* further layers are long */
+  struct content *c = further_layer(l, &(struct bloom_geometry){.lines = 0});
   int result = tamis__saved_read_block(l->r, &block);
   if (result == TAMIS_OK && !tamis__bloom_read_layer(&block, l->n + 1, &c->plan))
     result = TAMIS_ECORRUPT;
@@ -343,78 +349,70 @@ static void read_tally(struct content *c, const struct bloom_tally *tally)
   c->full = c->plan.limited && (marks || saved_u64(tally->state) & LIVE_ENDED);
 }
 
-/* Returns how many of the n layers are open. */
-static unsigned open_of(const struct bloom_tally *tallies, unsigned n)
-{
-  uint64_t layers = saved_u64(tallies->state) / LIVE_ALONE;
-  return layers && layers <= n ? (unsigned) layers : 1;
-}
+/* What precedes the arrays of a live filter. */
+struct live_head {
+  struct bloom_geometry layers[BLOOM_MOST_LAYERS]; /* the caller sets the first one */
+  unsigned open;                                   /* the number of open layers */
+  const struct bloom_tally *tallies;
+  struct saved_memory memory; /* contains the tallies */
+};
 
-static int load_layers(struct loading *l, const struct bloom_geometry *layers, unsigned n,
-                       const struct bloom_tally *tallies)
+/* The caller releases the memory, whatever the result. */
+static int read_live_head(struct saved_reader *r, const struct saved_head *saved,
+                          struct live_head *h)
 {
-  int result = TAMIS_OK;
-  for (unsigned i = 0; i < n && result == TAMIS_OK; i++) {
-    struct content *c = &l->layers[i];
-    if (i)
-      *c = (struct content){.plan = l->layers[0].plan};
-    c->plan.geometry = layers[i];
-    c->plan.closes_early &= i == 0;
-    c->plan.is_unusual |= i > 0; /* further layers are long */
-    result = load_words(l);
-    if (result == TAMIS_OK)
-      read_tally(c, &tallies[i]);
-  }
-  return result;
+  const unsigned n = 1 + (unsigned) saved->geometry[FURTHER_LAYERS];
+  const void *tallies = NULL;
+  uint64_t begin;
+  h->memory.all = n * sizeof(struct bloom_tally);
+  int result = tamis__bloom_read_further(r, n, h->layers);
+  if (result == TAMIS_OK)
+    result = tamis__saved_read_array(r, h->memory.all, &h->memory, &tallies, &begin);
+  if (result != TAMIS_OK)
+    return result;
+  h->tallies = tallies;
+  const uint64_t open = saved_u64(h->tallies->state) / LIVE_ALONE;
+  h->open = open && open <= n ? (unsigned) open : 1;
+  return TAMIS_OK;
 }
 
 static int load_live(struct loading *l)
 {
-  struct bloom_geometry layers[BLOOM_MOST_LAYERS] = {l->layers[0].plan.geometry};
-  const unsigned n = 1 + (unsigned) l->saved->geometry[FURTHER_LAYERS];
-  struct saved_memory m = {.all = n * sizeof(struct bloom_tally)};
-  const void *tallies = NULL;
-  l->live = l->r->live = true;
-  int result = tamis__bloom_read_further(l->r, n, layers);
-  if (result == TAMIS_OK)
-    result = tamis__saved_read_live(l->r, m.all, &m, &tallies);
-  if (result == TAMIS_OK)
-    result = load_layers(l, layers, open_of(tallies, n), tallies);
-  tamis__memory_release(&l->r->allocator, m.block, m.bytes);
-  l->r->ended = result == TAMIS_OK;
+  struct live_head h = {.layers = {l->layers[0].plan.geometry}};
+  int result = read_live_head(l->r, l->saved, &h);
+  for (unsigned i = 0; i < h.open && result == TAMIS_OK; i++) {
+    struct content *c = i ? further_layer(l, &h.layers[i]) : &l->layers[0];
+    result = load_words(l);
+    if (result == TAMIS_OK)
+      read_tally(c, &h.tallies[i]);
+  }
+  tamis__memory_release(&l->r->allocator, h.memory.block, h.memory.bytes);
   return result;
 }
 
 int tamis__bloom_read_live_stats(struct saved_reader *r, struct saved_head *saved)
 {
   struct bloom_plan plan;
-  struct bloom_geometry layers[BLOOM_MOST_LAYERS];
-  const void *at = NULL;
+  tamis_stats *s = &saved->figures;
   if (!tamis__bloom_read_plan(saved, &plan))
     return TAMIS_ECORRUPT;
-  unsigned n = 1 + (unsigned) saved->geometry[FURTHER_LAYERS];
-  struct saved_memory m = {.all = n * sizeof(struct bloom_tally)};
-  layers[0] = plan.geometry;
-  int result = tamis__bloom_read_further(r, n, layers);
-  if (result == TAMIS_OK)
-    result = tamis__saved_read_live(r, m.all, &m, &at);
-  const struct bloom_tally *tallies = at;
-  n = result == TAMIS_OK ? open_of(tallies, n) : 0;
-  for (unsigned i = 0; i < n; i++) {
-    tamis_stats *s = &saved->figures;
-    const uint64_t most = bloom_geometry_bits(&layers[i]), keys = sum_of(&tallies[i], KEYS);
-    const uint64_t united = sum_of(&tallies[i], UNITED);
+  struct live_head h = {.layers = {plan.geometry}};
+  int result = read_live_head(r, saved, &h);
+  for (unsigned i = 0; i < h.open; i++) {
+    const struct bloom_geometry *g = &h.layers[i];
+    const uint64_t most = bloom_geometry_bits(g), keys = sum_of(&h.tallies[i], KEYS);
+    const uint64_t united = sum_of(&h.tallies[i], UNITED);
     s->united_count += united < most ? united : most;
     const uint64_t of_layer = (keys < most ? keys : most) + (united < most ? united : most);
     s->count += of_layer;
-    s->bits += layers[i].words * 64;
-    s->bytes += layers[i].words * sizeof(word);
-    s->bits_set += (uint64_t) bloom_geometry_bits_set(&layers[i], (double) of_layer);
-    s->bits_per_key = bloom_shape_bits_per_key(layers[i].shape);
+    s->bits += g->words * 64;
+    s->bytes += g->words * sizeof(word);
+    s->bits_set += (uint64_t) bloom_geometry_bits_set(g, (double) of_layer);
+    s->bits_per_key = bloom_shape_bits_per_key(g->shape);
     s->growths = i;
   }
-  tamis__memory_release(&r->allocator, m.block, m.bytes);
-  saved->geometry[FURTHER_LAYERS] = n ? n - 1 : 0;
+  tamis__memory_release(&r->allocator, h.memory.block, h.memory.bytes);
+  saved->geometry[FURTHER_LAYERS] = s->growths;
   return result;
 }
 

@@ -429,7 +429,6 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
     return TAMIS_ECORRUPT;
   /* Windows cannot be mapped, because a mapped window could not forget keys.  A live window cannot
    * be read, because a reader without locks could miss entries that other processes move. */
-  r->live = saved->features & SAVED_LIVE;
   if (r->live && saved->limit && window_bytes(&l.own) > saved->limit)
     return TAMIS_EFULL;
   if (r->mapping || r->live)

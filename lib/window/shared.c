@@ -324,7 +324,8 @@ int tamis__window_read_live_stats(struct saved_reader *r, struct saved_head *sav
     return TAMIS_ECORRUPT;
   (void) lay_out(&p);
   struct saved_memory m = {.all = p.words - p.state};
-  int result = tamis__saved_read_live(r, m.all, &m, &at);
+  uint64_t begin;
+  int result = tamis__saved_read_array(r, m.all, &m, &at, &begin);
   if (result == TAMIS_OK) {
     const char *state = at;
     const struct window_stripe *stripes =
