@@ -45,7 +45,7 @@ FORCE_INLINE bool is_sparse(const struct bucket_pair *pair, const struct cuckoo_
 
 /* Takes out a counted copy of the match, or the match itself.  Sets *sparse to the pair if its
  * segment may have become small enough to join or to drop. */
-FORCE_INLINE int take_locked(struct cuckoo *c, uint64_t hash, const struct bucket_pair *pair,
+FORCE_INLINE int take_locked(struct cuckoo *c, const struct bucket_pair *pair,
                              const struct cuckoo_geometry *g, const struct best_match *best,
                              struct bucket_pair *sparse)
 {
@@ -53,8 +53,6 @@ FORCE_INLINE int take_locked(struct cuckoo *c, uint64_t hash, const struct bucke
   if (has_duplicates(pair->segment))
     result = tamis__segment_remove_copy(c, pair->geometry, pair->segment,
                                         (struct lane){best->bucket, best->lane});
-  if (__builtin_expect(has_snapshots(c), 0))
-    tamis__snapshot_note_remove(c, pair->generation, pair_index(pair), hash);
   if (result == TAMIS_OK) {
     cuckoo_count_change(pair->generation, DUPLICATES, -1);
     return TAMIS_OK;
@@ -65,9 +63,10 @@ FORCE_INLINE int take_locked(struct cuckoo *c, uint64_t hash, const struct bucke
   return TAMIS_OK;
 }
 
-/* Removes a key from the generation with the best match.  All its pairs are locked. */
+/* Removes a key from the generation with the best match.  All its pairs are locked.  Returns RETRY,
+ * and changes nothing, if snapshots need more notes. */
 static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pairs *locked,
-                         struct bucket_pair *sparse)
+                         struct snapshot_note **notes, struct bucket_pair *sparse)
 {
   const struct bucket_pair *pair = NULL;
   struct best_match best = {0};
@@ -80,20 +79,33 @@ static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pa
       pair = &locked->pair[i];
     }
   }
-  return pair ? take_locked(c, hash, pair, pair->geometry, &best, sparse) : TAMIS_ABSENT;
+  if (pair && has_snapshots(c) &&
+      !tamis__snapshot_note_remove(c, pair->generation, pair_index(pair), hash, notes))
+    return RETRY;
+  return pair ? take_locked(c, pair, pair->geometry, &best, sparse) : TAMIS_ABSENT;
 }
 
 static NEVER_INLINE int remove_from_any(struct cuckoo *c, uint64_t hash, struct bucket_pair *sparse)
 {
   struct locked_pairs locked;
-  tamis__lock_pairs(c, hash, &locked);
-  int result = remove_locked(c, hash, &locked, sparse);
-  tamis__unlock_pairs(&locked);
+  struct snapshot_note *notes = NULL;
+  int result;
+  do {
+    tamis__lock_pairs(c, hash, &locked);
+    result = remove_locked(c, hash, &locked, &notes, sparse);
+    tamis__unlock_pairs(&locked);
+    if (result == RETRY)
+      tamis__snapshot_bring_note(c, &notes);
+  } while (result == RETRY);
+  enum reader_pause pause = tamis__reader_pause(notes != NULL);
+  tamis__snapshot_release_notes(c, notes);
+  tamis__reader_resume(pause);
   return result;
 }
 
 /* Does the same while the filter has one generation, which needs one hash.  Returns RETRY if it has
- * more, or if the segment is missing or has left the directory. */
+ * more, or if the segment is missing or has left the directory.  No snapshot needs a note: what it
+ * has copied of an only generation is final. */
 FORCE_INLINE int remove_from_first(struct cuckoo *c, uint64_t hash, bool growable,
                                    struct bucket_pair *sparse)
 {
@@ -109,7 +121,7 @@ FORCE_INLINE int remove_from_first(struct cuckoo *c, uint64_t hash, bool growabl
   int result = RETRY;
   if (!growable || cuckoo_generations(c) == 1) {
     const struct best_match best = match_pair_of_age(&pair, &g, 0);
-    result = best.matches ? take_locked(c, hash, &pair, &g, &best, sparse) : TAMIS_ABSENT;
+    result = best.matches ? take_locked(c, &pair, &g, &best, sparse) : TAMIS_ABSENT;
   }
   pair_unlock(&pair, &g);
   return result;
@@ -127,8 +139,6 @@ FORCE_INLINE int remove_mixed(struct cuckoo *c, uint64_t hash, bool straight, bo
 {
   struct bucket_pair sparse;
   sparse.segment = NULL; /* an initializer would clear the whole struct, in every call */
-  if (__builtin_expect(has_snapshots(c), 0)) /* a snapshot that begins later brings its own notes */
-    tamis__snapshot_provide(c);
   reader_token token = growable ? reader_enter() : NULL;
   int result = straight ? remove_from_first(c, hash, growable, &sparse) : RETRY;
   if (result == RETRY)

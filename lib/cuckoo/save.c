@@ -78,10 +78,15 @@ static void save_generations(struct saved_writer *w, const struct cuckoo *c, uns
 
 static void save_removed(struct saved_writer *w, struct cuckoo_snapshot *s)
 {
-  const uint64_t *hashes;
-  size_t n;
-  while (w->result == TAMIS_OK && (n = tamis__snapshot_removed(s, &hashes)) > 0)
-    tamis__image_block(w, SAVED_REMOVED, (uint64_t[SAVED_MEANINGS]){0}, hashes, n);
+  struct snapshot_note *notes = tamis__snapshot_removed(s);
+  for (const struct snapshot_note *note = notes; note && w->result == TAMIS_OK;) {
+    unsigned char *room = tamis__saved_block_room(w, SAVED_CHUNK);
+    size_t size = 0;
+    for (; room && note && size < SAVED_CHUNK; note = note->next, size += 8)
+      saved_put64(room + size, note->hash);
+    tamis__saved_block(w, SAVED_REMOVED, (uint64_t[SAVED_MEANINGS]){0}, size);
+  }
+  tamis__snapshot_release_notes(s->c, notes);
 }
 
 /* Saves the limits that unions have left for growth, if there were unions.  A union lowers them

@@ -102,107 +102,73 @@ static struct cuckoo_snapshot *first_snapshot(const struct cuckoo *c)
 
 /* ---- notes of removed keys ---- */
 
-static struct snapshot_note *allocate_note(const struct cuckoo *c)
+void tamis__snapshot_bring_note(struct cuckoo *c, struct snapshot_note **notes)
 {
-  return tamis__memory_allocate_cleared(filter_allocator(&c->head), sizeof(struct snapshot_note),
-                                        offsetof(struct snapshot_note, hashes));
-}
-
-static void push(struct snapshot_note **list, struct snapshot_note *note)
-{
-  note->next = *list;
-  *list = note;
-}
-
-static struct snapshot_note *pop(struct snapshot_note **list)
-{
-  struct snapshot_note *note = *list;
+  enum reader_pause pause = tamis__reader_pause(true);
+  struct snapshot_note *note = tamis__memory_allocate(filter_allocator(&c->head), sizeof *note);
+  tamis__reader_resume(pause);
   if (note) {
-    *list = note->next;
-    note->next = NULL;
-  }
-  return note;
-}
-
-/* The number of removes that may be between tamis__snapshot_provide() and
- * tamis__snapshot_note_remove() at the same time. */
-enum { RESERVED_HASHES = SNAPSHOT_HASHES / 2 };
-
-static bool is_short_of_notes(const struct cuckoo_snapshot *s)
-{
-  return !s->spare && (!s->open || SNAPSHOT_HASHES - s->open->n < RESERVED_HASHES);
-}
-
-/* Gives `note`, unless it is NULL, to a snapshot that is short of notes.  Returns false if no
- * snapshot is; then the caller still owns the note. */
-static bool give_note(struct cuckoo *c, struct snapshot_note *note)
-{
-  lock_take(&c->snapshots_lock);
-  struct cuckoo_snapshot *s = first_snapshot(c);
-  while (s && !is_short_of_notes(s))
-    s = s->next;
-  if (s && note)
-    push(&s->spare, note);
-  lock_release(&c->snapshots_lock);
-  return s != NULL;
-}
-
-void tamis__snapshot_provide(struct cuckoo *c)
-{
-  while (give_note(c, NULL)) {
-    struct snapshot_note *note = allocate_note(c);
-    if (!note)
-      return;
-    if (!give_note(c, note))
-      tamis__memory_release(filter_allocator(&c->head), note, sizeof *note);
-  }
-}
-
-/* Notes a removed key.  The caller holds snapshots_lock. */
-static void note_locked(struct cuckoo_snapshot *s, uint64_t hash)
-{
-  if (!s->open)
-    s->open = pop(&s->spare);
-  if (!s->open) {
-    s->refused = true;
+    note->next = *notes;
+    *notes = note;
     return;
   }
-  s->open->hashes[s->open->n++] = hash;
-  if (s->open->n == SNAPSHOT_HASHES) {
-    push(&s->full, s->open);
-    s->open = NULL;
+  lock_take(&c->snapshots_lock);
+  for (struct cuckoo_snapshot *s = first_snapshot(c); s; s = s->next)
+    s->refused = true;
+  lock_release(&c->snapshots_lock);
+}
+
+void tamis__snapshot_release_notes(struct cuckoo *c, struct snapshot_note *notes)
+{
+  for (struct snapshot_note *next; notes; notes = next) {
+    next = notes->next;
+    tamis__memory_release(filter_allocator(&c->head), notes, sizeof *notes);
   }
 }
 
-size_t tamis__snapshot_removed(struct cuckoo_snapshot *s, const uint64_t **hashes)
+struct snapshot_note *tamis__snapshot_removed(struct cuckoo_snapshot *s)
 {
+  struct snapshot_note *notes = NULL;
   lock_take(&s->c->snapshots_lock);
-  if (s->given) {
-    s->given->n = 0;
-    push(&s->spare, s->given);
-  }
-  s->given = pop(&s->full);
-  if (!s->given && s->result == TAMIS_ABSENT) {
-    s->given = s->open;
-    s->open = NULL;
+  if (s->noted >= SNAPSHOT_MANY_NOTES || s->result == TAMIS_ABSENT) {
+    notes = s->notes;
+    s->notes = NULL;
+    s->noted = 0;
   }
   lock_release(&s->c->snapshots_lock);
-  if (!s->given)
-    return 0;
-  *hashes = s->given->hashes;
-  return s->given->n;
+  return notes;
 }
 
 /* ---- calls by writers ---- */
 
-void tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *generation,
-                                 uint64_t index, uint64_t hash)
+/* Whether a snapshot needs a note of a removed key.  The caller holds snapshots_lock. */
+static bool must_note(const struct cuckoo_snapshot *s, const struct generation *generation,
+                      uint64_t index, uint64_t hash)
 {
+  return !s->refused && index < copied_before(s, generation->number) && !is_final(s, hash);
+}
+
+bool tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *generation,
+                                 uint64_t index, uint64_t hash, struct snapshot_note **notes)
+{
+  struct snapshot_note *note = *notes;
+  bool enough = true;
   lock_take(&c->snapshots_lock);
-  for (struct cuckoo_snapshot *s = first_snapshot(c); s; s = s->next)
-    if (index < copied_before(s, generation->number) && !is_final(s, hash))
-      note_locked(s, hash);
+  for (struct cuckoo_snapshot *s = first_snapshot(c); s && enough; s = s->next)
+    if (must_note(s, generation, index, hash)) {
+      enough = note != NULL;
+      note = note ? note->next : NULL;
+    }
+  for (struct cuckoo_snapshot *s = first_snapshot(c); s && enough; s = s->next)
+    if (must_note(s, generation, index, hash)) {
+      note = *notes;
+      *notes = note->next;
+      *note = (struct snapshot_note){s->notes, hash};
+      s->notes = note;
+      s->noted++;
+    }
   lock_release(&c->snapshots_lock);
+  return enough;
 }
 
 bool tamis__snapshot_lets_add(struct cuckoo *c, const struct generation *generation, uint64_t index)
@@ -232,8 +198,6 @@ bool tamis__snapshot_lets_join(struct cuckoo *c, const struct generation *genera
 
 /* ---- begin and end of a snapshot ---- */
 
-enum { SPARE_NOTES = 2 };
-
 static void release(struct cuckoo_snapshot *s, void *block, uint64_t size)
 {
   tamis__memory_release(filter_allocator(&s->c->head), block, size);
@@ -256,21 +220,12 @@ static void release_read(struct cuckoo_snapshot *s)
   tamis__plane_clear(&s->read, &memory);
 }
 
-static void release_notes(struct cuckoo_snapshot *s, struct snapshot_note *list)
-{
-  for (struct snapshot_note *note; (note = pop(&list));)
-    release(s, note, sizeof *note);
-}
-
 static void release_all(struct cuckoo_snapshot *s)
 {
   release_read(s);
   release(s, s->words.at, s->words.bytes);
   release(s, s->duplicates.at, s->duplicates.bytes);
-  release_notes(s, s->open);
-  release_notes(s, s->full);
-  release_notes(s, s->spare);
-  release_notes(s, s->given);
+  tamis__snapshot_release_notes(s->c, s->notes);
 }
 
 static bool provide(struct cuckoo_snapshot *s, struct snapshot_block *block, uint64_t bytes)
@@ -316,12 +271,6 @@ int tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c)
   if (c->growable) /* later generations may have larger segments */
     largest = cuckoo_geometry_largest(&largest);
   bool provided = provide(s, &s->words, cuckoo_buckets(&largest) * sizeof(uint64_t));
-  for (unsigned i = 0; i < SPARE_NOTES && provided && c->growable; i++) {
-    struct snapshot_note *note = allocate_note(c);
-    provided = note != NULL;
-    if (note)
-      push(&s->spare, note);
-  }
   s->result = provided ? TAMIS_OK : TAMIS_ENOMEM;
   if (provided)
     enter(s);

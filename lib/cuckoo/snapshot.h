@@ -4,14 +4,10 @@
  *
  *    struct cuckoo_snapshot s;
  *    int result = tamis__snapshot_begin(&s, c);
- *    while (result == TAMIS_OK && (result = tamis__snapshot_next(&s, &piece)) == TAMIS_OK) {
+ *    while (result == TAMIS_OK && (result = tamis__snapshot_next(&s, &piece)) == TAMIS_OK)
  *      ... use the piece
- *      while ((n = tamis__snapshot_removed(&s, &hashes)) > 0)
- *        ... record the hashes
- *    }
  *    if (result == TAMIS_ABSENT)
- *      while ((n = tamis__snapshot_removed(&s, &hashes)) > 0)
- *        ... record the hashes
+ *      ... record the keys of tamis__snapshot_removed(), perhaps also after a piece
  *    tamis__snapshot_end(&s);
  *
  * The snapshot is the contents of the pieces, after each recorded key has been removed from them
@@ -22,13 +18,12 @@
 
 #include "cuckoo/directory.h"
 
-enum { SNAPSHOT_HASHES = SMALL(8190, 34) }; /* the most keys in a note */
+enum { SNAPSHOT_MANY_NOTES = SMALL(8192, 34) }; /* so many are given before the last piece */
 
-/* A list element with the keys of removes.  (64 KiB.) */
+/* A list element with a removed key. */
 struct snapshot_note {
   struct snapshot_note *next;
-  size_t n;
-  uint64_t hashes[SNAPSHOT_HASHES]; /* the mixed hashes of the keys */
+  uint64_t hash; /* the mixed hash of the key */
 };
 
 /* A segment as it was at one moment.  A root has no pieces, or it has pieces for all its directory
@@ -65,11 +60,11 @@ struct cuckoo_snapshot {
   uint64_t final[CUCKOO_MAX_GENERATIONS];
 
   /* Written under c->snapshots_lock by that thread and by removes: */
-  struct snapshot_note *open, *full, *spare; /* lists of notes, which may be empty */
-  bool refused;                              /* memory for a note was refused */
+  struct snapshot_note *notes; /* a list */
+  size_t noted;                /* its length */
+  bool refused;                /* memory for a note was refused */
 
   /* For the thread that takes the snapshot only: */
-  struct snapshot_note *given;             /* a note lent to the caller until the next call */
   struct snapshot_block words, duplicates; /* memory for a copied segment */
   plane read;                              /* in a mapped filter, the segment's counts */
   struct snapshot_piece copied;            /* no piece is ready if its geometry is NULL */
@@ -81,9 +76,10 @@ int tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c);
 /* Returns TAMIS_OK, TAMIS_ABSENT if no piece is left, or TAMIS_ENOMEM. */
 int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece);
 
-/* Sets *hashes to the mixed hashes of removed keys that must be recorded now, and returns their
- * number.  After the last piece, the caller repeats the call until it returns 0. */
-size_t tamis__snapshot_removed(struct cuckoo_snapshot *s, const uint64_t **hashes);
+/* Returns the list of removed keys that have not been returned, if there are many, or after the last
+ * piece.  The caller releases the list. */
+struct snapshot_note *tamis__snapshot_removed(struct cuckoo_snapshot *s);
+void tamis__snapshot_release_notes(struct cuckoo *c, struct snapshot_note *notes);
 
 void tamis__snapshot_end(struct cuckoo_snapshot *s);
 
@@ -105,14 +101,14 @@ static inline bool has_snapshots(const struct cuckoo *c)
   return atomic_load_explicit(&c->snapshots, memory_order_relaxed) != NULL;
 }
 
-/* Allocates notes for removed keys.  A remove calls this first if snapshots are being taken; the
- * caller holds no lock and is not a reader.  If memory is refused, or thousands of removes run at
- * the same time, the snapshot fails, not the remove. */
-void tamis__snapshot_provide(struct cuckoo *c);
+/* Tells the snapshots that a copy of a key is being removed from this generation.  Takes a note from
+ * *notes for each snapshot that needs one.  Returns false, and does nothing, if these are too few. */
+bool tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *generation,
+                                 uint64_t index, uint64_t hash, struct snapshot_note **notes);
 
-/* Tells the snapshots that a copy of a key was removed from this generation. */
-void tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *generation,
-                                 uint64_t index, uint64_t hash);
+/* Allocates one more note.  The caller, a reader, holds no lock, and is no reader meanwhile.  If
+ * memory is refused, the snapshots fail, not the remove. */
+void tamis__snapshot_bring_note(struct cuckoo *c, struct snapshot_note **notes);
 
 /* Whether an entry or a copy may be added to a generation that is not the newest. */
 bool tamis__snapshot_lets_add(struct cuckoo *c, const struct generation *generation,

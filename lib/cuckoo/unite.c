@@ -296,10 +296,10 @@ static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
 /* Removes the noted keys.  Not after an error, because their entries may not have been added. */
 static void remove_noted(struct cuckoo *into, struct cuckoo_snapshot *s)
 {
-  const uint64_t *hashes;
-  for (size_t n; (n = tamis__snapshot_removed(s, &hashes)) > 0;)
-    for (size_t i = 0; i < n; i++)
-      (void) tamis__cuckoo_remove_mixed(into, hashes[i]);
+  struct snapshot_note *notes = tamis__snapshot_removed(s);
+  for (const struct snapshot_note *note = notes; note; note = note->next)
+    (void) tamis__cuckoo_remove_mixed(into, note->hash);
+  tamis__snapshot_release_notes(s->c, notes);
 }
 
 /* ---- the union ---- */

@@ -247,7 +247,7 @@ static void a_snapshot_ends_early(void **state)
   assert_int_equal(tamis__snapshot_begin(&s, c), TAMIS_OK);
   assert_int_equal(tamis__snapshot_next(&s, &piece), TAMIS_OK);
   take(&small, hash);
-  assert_non_null(s.open);
+  assert_non_null(s.notes);
   tamis__snapshot_end(&s);
   assert_null(c->snapshots);
   assert_int_equal(tamis_save(stage.f, refuse_bytes, NULL), TAMIS_EIO);

@@ -439,7 +439,7 @@ static void a_union_that_fails_leaves_nothing(void **state)
   const tamis_options o = growing_with(100, 0.003);
   bool took_splits = false;
   for (unsigned unions = 1; unions <= 2; unions++) {
-    tamis_filter *f = unite_some(&o, unions, 4), *twin = unite_some(&o, unions, 0),
+    tamis_filter *f = unite_some(&o, unions, 2), *twin = unite_some(&o, unions, 0),
                  *more = unite_some(&o, unions + 1, 0);
     took_splits |= split_limit(more) < split_limit(twin);
     for (unsigned i = 0; i < 2; i++) {

@@ -43,7 +43,7 @@ static void many_removes_between_two_pieces(void **state)
   used = const_cuckoo_of(f);
   assert_int_equal(cuckoo_generations(used), 2);
   uint64_t of_first = cuckoo_count(cuckoo_generation(used, 0), ENTRIES);
-  assert_true(of_first > 4 * SNAPSHOT_HASHES);
+  assert_true(of_first > 4 * SNAPSHOT_MANY_NOTES);
   struct cuckoo_snapshot s;
   struct snapshot_piece piece;
   uint64_t noted = 0;
@@ -56,9 +56,10 @@ static void many_removes_between_two_pieces(void **state)
   assert_false(called_under_a_lock);
   while (tamis__snapshot_next(&s, &piece) == TAMIS_OK)
     ;
-  const uint64_t *hashes;
-  for (size_t n; (n = tamis__snapshot_removed(&s, &hashes)) > 0;)
-    noted += n;
+  struct snapshot_note *notes = tamis__snapshot_removed(&s);
+  for (const struct snapshot_note *note = notes; note; note = note->next)
+    noted++;
+  tamis__snapshot_release_notes(s.c, notes);
   assert_int_equal(s.result, TAMIS_ABSENT);
   /* those with an entry in the first generation, but for the keys of the segment that has been
    * copied from the second one: these had become final */
