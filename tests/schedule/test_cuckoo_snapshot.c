@@ -189,6 +189,8 @@ static const struct row rows[] = {
     /* What is noted of removes is no more than needed: a key that is final is not noted. */
     {"a_removed_key_is_final", TINY, "cuckoo_snapshot_next#2",
      "split; x_of_segment 0; add x; a: save @*; remove x; a = OK; saved x = 1; saved_rest"},
+    {"a_removed_key_is_final", TINY, "cuckoo_snapshot_next#3",
+     "x_at 26; open_short; add x; a: save @*; remove x; a = OK; saved x = 1; saved_rest"},
     {"two_saves_at_once", TINY, "cuckoo_snapshot_next#2",
      "x_at 26; add x; open_short; a: save_too x @*; b: save_too x @*; remove x; add x; a b = OK "
      "OK"},
