@@ -23,8 +23,8 @@ const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window);
 /* The kind of shared filters without a window, or NULL if it is the kind of private filters. */
 const struct filter_kind *tamis__find_counted_kind(tamis_kind kind);
 
-/* The kind of a saved filter, or NULL if it does not exist. */
-const struct filter_kind *tamis__kind_of_saved(const struct saved_head *saved);
+/* The kind of a saved filter, or NULL if it does not exist.  Fills in the filter's own options. */
+const struct filter_kind *tamis__kind_of_saved(struct saved_head *saved);
 
 /* Reads and checks the options of a new filter, as far as they mean the same to all kinds, and
  * makes the head of the filter, with a seed, and with `more`. */

@@ -60,15 +60,20 @@ const struct filter_kind *tamis__find_counted_kind(tamis_kind kind)
   return NULL;
 }
 
-/* If a kind has no windows, returns the kind without windows, which does not know the feature. */
-const struct filter_kind *tamis__kind_of_saved(const struct saved_head *saved)
+/* If a kind has no windows, returns the kind without windows, which does not know the feature.  Also
+ * completes the options. */
+const struct filter_kind *tamis__kind_of_saved(struct saved_head *saved)
 {
   const struct filter_kind *kind = NULL;
   if (saved->features & SAVED_WINDOW)
     kind = tamis__find_kind(saved->options.kind, true);
   else if (saved->features & SAVED_COUNTED)
     kind = tamis__find_counted_kind(saved->options.kind);
-  return kind ? kind : tamis__find_kind(saved->options.kind, false);
+  if (!kind)
+    kind = tamis__find_kind(saved->options.kind, false);
+  if (kind && kind->own_options)
+    kind->own_options(saved);
+  return kind;
 }
 
 /* Reads exactly the bytes of a filter.  After an error, the kind has released all that it held. */
@@ -81,8 +86,6 @@ static int load_from(struct saved_reader *r, const tamis_load_options *options, 
   const struct filter_kind *kind = tamis__kind_of_saved(&saved);
   if (!kind)
     return TAMIS_ECORRUPT;
-  if (kind->own_options)
-    kind->own_options(&saved);
   if (!kind->load || saved.features & ~kind->features || left_out(&saved.options))
     return TAMIS_EUNSUPPORTED;
   const struct filter_more more = {
@@ -118,7 +121,7 @@ static void add_figures(const tamis_filter *f, struct saved_head *head)
   tamis__fill_stats(f, s);
   s->bytes = bytes;
   s->fpp_estimate = (float) s->fpp_estimate;
-  if (operations_of(f)->kind->figures)
+  if (!operations_of(f)->kind->saves_estimates)
     s->load = s->fpp_estimate = s->estimated_count = s->occupancy = 0;
 }
 
@@ -197,13 +200,7 @@ static int read_info(struct saved_reader *r, struct saved_head *saved)
     return TAMIS_ECORRUPT;
   if (saved->features & ~kind->features)
     return TAMIS_EUNSUPPORTED;
-  if (saved->features & SAVED_LIVE && (result = kind->read_live_stats(r, saved)) != TAMIS_OK)
-    return result;
-  if (kind->figures)
-    kind->figures(saved, &saved->figures);
-  if (kind->bytes_beside)
-    saved->figures.bytes += kind->bytes_beside(saved);
-  return TAMIS_OK;
+  return kind->read_info(r, saved);
 }
 
 int tamis_saved_info(tamis_read_function read, void *context, tamis_stats *out)

@@ -163,8 +163,6 @@ static int open_from(const struct wanted *w, struct saved_reader *r, struct shar
         w, TAMIS_EUNSUPPORTED,
         "is a saved filter, which processes do not share: load it, and merge it into "
         "a filter that they share");
-  if (kind->own_options)
-    kind->own_options(&saved);
   result = compare(w, &saved);
   if (result != TAMIS_OK)
     return result;

@@ -98,14 +98,11 @@ struct filter_kind {
   /* The features (SAVED_LAYERS and others in saved.h) of the files that this kind can read. */
   uint64_t features;
   /* saved.h says what the next functions do.  If `save` and `load` are NULL, the result is
-   * TAMIS_EUNSUPPORTED, and the other functions are not called. `figures`, `bytes_beside` and
-   * `own_options` may be NULL. */
+   * TAMIS_EUNSUPPORTED, and the other functions are not called. `own_options` may be NULL. */
   void (*describe)(const tamis_filter *f, struct saved_head *out);
-  void (*figures)(const struct saved_head *saved, tamis_stats *out);
-  uint64_t (*bytes_beside)(const struct saved_head *saved);
+  bool saves_estimates; /* files have all figures */
+  int (*read_info)(struct saved_reader *r, struct saved_head *saved);
   void (*own_options)(struct saved_head *saved);
-  /* Reads the counts of a live filter's file. */
-  int (*read_live_stats)(struct saved_reader *r, struct saved_head *saved);
   struct saved_mapping (*mapping)(const tamis_filter *f); /* the mapping of a read-only filter */
   int (*save)(const tamis_filter *f, struct saved_writer *w);
   int (*load)(struct saved_reader *r, const struct saved_head *saved,

@@ -18,13 +18,13 @@
  *    describe   Fills in what the header says, except for the seed, the hash function and the
  *               figures.  Of the figures it fills in `bytes`, without what differs between
  *               machines, so that a filter is saved to the same bytes everywhere.
- *    figures    Fills in those figures that follow from others by functions of libm, which differ
- *               between machines: load, fpp_estimate, estimated_count, occupancy.  The file then
- *               has none of these.  NULL: the file has them all, and fpp_estimate with the
- *               precision of a float.
- *    bytes_beside
- *               Returns the bytes that the filter will take on this machine in addition to the
- *               header's `bytes`, as far as the header shows them.
+ *    saves_estimates
+ *               The file has load, estimated_count, occupancy, and fpp_estimate with the precision
+ *               of a float.  Otherwise it has none of these, as they follow from other figures by
+ *               functions of libm, which differ between machines.
+ *    read_info  Completes the header's figures, with what `bytes` lacks on this machine, and in a
+ *               live filter with its counts, which are read.  Leaves figures alone if no filter has
+ *               the header.
  *    own_options
  *               Fills in those options of the filter that follow from the header's geometry.
  *    save       Writes the body, and sets w->totals.

@@ -383,15 +383,14 @@ static int sync_live(const tamis_filter *f)
     .kind = (of_kind), .name = #of_kind, .bytes_for = NOT_IN_READER(bytes_for),                   \
     .fpp_for = NOT_IN_READER(fpp_for), .create = NOT_IN_READER(create), .destroy = destroy,       \
     .stats = NOT_IN_READER(stats), .validate = NOT_COMPACT(validate),                             \
-    .describe = NOT_IN_READER(tamis__bloom_describe), .figures = tamis__bloom_figures,            \
-    .bytes_beside = tamis__bloom_saved_beside, .save = NOT_IN_READER(tamis__bloom_save),          \
-    .load = tamis__bloom_load, .mapping = mapping_of, .merge = NOT_IN_READER(tamis__bloom_merge), \
-    .includes = NOT_IN_READER(tamis__bloom_includes), __VA_ARGS__                                 \
+    .describe = NOT_IN_READER(tamis__bloom_describe), .read_info = tamis__bloom_read_info,        \
+    .save = NOT_IN_READER(tamis__bloom_save), .load = tamis__bloom_load, .mapping = mapping_of,   \
+    .merge = NOT_IN_READER(tamis__bloom_merge), .includes = NOT_IN_READER(tamis__bloom_includes), \
+    __VA_ARGS__                                                                                   \
   }
 
 const struct filter_kind tamis__bloom_kind =
     KIND(TAMIS_BLOOM, .features = SAVED_LAYERS | SAVED_LIVE,
-         .read_live_stats = tamis__bloom_read_live_stats,
          .share_new = NOT_COMPACT(tamis__bloom_share_new),
          .share_open = NOT_COMPACT(tamis__bloom_share_open), .sync = NOT_COMPACT(sync_live),
          .intersect = NOT_IN_READER(tamis__bloom_intersect),

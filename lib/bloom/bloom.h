@@ -421,8 +421,7 @@ void tamis__bloom_destroy_layers(struct bloom *newest);
 struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,
                                   word *words, const struct saved_mapping *mapping);
 
-void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out);
-uint64_t tamis__bloom_saved_beside(const struct saved_head *saved);
+int tamis__bloom_read_info(struct saved_reader *r, struct saved_head *saved);
 void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out);
 int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w);
 int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,

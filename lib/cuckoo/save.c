@@ -152,9 +152,8 @@ int tamis__cuckoo_save(const tamis_filter *f, struct saved_writer *w)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
   struct cuckoo_snapshot s;
-  int result = tamis__snapshot_begin(&s, c);
-  if (result == TAMIS_OK)
-    result = c->growable ? save_growing(w, &s) : save_fixed(w, &s);
+  tamis__snapshot_begin(&s, c);
+  int result = c->growable ? save_growing(w, &s) : save_fixed(w, &s);
   int error = errno; /* the user's function may have set errno */
   tamis__snapshot_end(&s);
   errno = error;

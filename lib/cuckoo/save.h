@@ -74,7 +74,7 @@ static inline void put_segment_head(const struct cuckoo_geometry *g, uint32_t co
 
 void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out);
 int tamis__cuckoo_save(const tamis_filter *f, struct saved_writer *w);
-uint64_t tamis__cuckoo_saved_beside(const struct saved_head *saved);
+int tamis__cuckoo_read_info(struct saved_reader *r, struct saved_head *saved);
 
 void tamis__cuckoo_put_figures(const struct cuckoo_geometry *g, uint64_t *to);
 

@@ -89,14 +89,15 @@ bool tamis__cuckoo_read_first_geometry(const struct saved_head *saved, struct cu
          tamis__cuckoo_read_geometry(saved, figures, NULL, g) && roots_fit_capacity(saved, g);
 }
 
-/* The header does not have all numbers.  So the result lacks the heads of slabs, duplicate counts,
+/* The header does not have all numbers.  So `bytes` lacks the heads of slabs, duplicate counts,
  * and for each later generation all shards of counters but one. */
-uint64_t tamis__cuckoo_saved_beside(const struct saved_head *saved)
+int tamis__cuckoo_read_info(struct saved_reader *r, struct saved_head *saved)
 {
+  (void) r;
   struct cuckoo_geometry g;
   uint64_t n = saved->figures.generations;
   if (!tamis__cuckoo_read_first_geometry(saved, &g))
-    return 0;
+    return TAMIS_OK;
   uint64_t first = tamis__slab_heads(&g);
   bool has_grown = n > 1 || saved->geometry[SAVED_SPLITS];
   bool has_directory = n > 1 || saved->figures.segments > 1 || !saved->options.growable;
@@ -106,8 +107,9 @@ uint64_t tamis__cuckoo_saved_beside(const struct saved_head *saved)
     first += 8; /* 8 bytes for the word of the root */
   first += cuckoo_roots(&g) * cuckoo_segment_bytes(&g);
   n = n < 1 ? 1 : n < CUCKOO_MAX_GENERATIONS ? n : CUCKOO_MAX_GENERATIONS;
-  return tamis__cuckoo_total_bytes(&g, 0) - first +
-         (cuckoo_roots(&g) == 1 && has_grown ? sizeof(struct cuckoo_growth) : 0) +
-         (n - 1) *
-             (sizeof(struct generation) + sizeof(struct slabs) + sizeof(struct counter_shard));
+  saved->figures.bytes +=
+      tamis__cuckoo_total_bytes(&g, 0) - first +
+      (cuckoo_roots(&g) == 1 && has_grown ? sizeof(struct cuckoo_growth) : 0) +
+      (n - 1) * (sizeof(struct generation) + sizeof(struct slabs) + sizeof(struct counter_shard));
+  return TAMIS_OK;
 }

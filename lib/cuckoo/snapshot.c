@@ -220,14 +220,6 @@ static void release_read(struct cuckoo_snapshot *s)
   tamis__plane_clear(&s->read, &memory);
 }
 
-static void release_all(struct cuckoo_snapshot *s)
-{
-  release_read(s);
-  release(s, s->words.at, s->words.bytes);
-  release(s, s->duplicates.at, s->duplicates.bytes);
-  tamis__snapshot_release_notes(s->c, s->notes);
-}
-
 static bool provide(struct cuckoo_snapshot *s, struct snapshot_block *block, uint64_t bytes)
 {
   if (bytes <= block->bytes)
@@ -238,17 +230,17 @@ static bool provide(struct cuckoo_snapshot *s, struct snapshot_block *block, uin
   return block->at != NULL;
 }
 
-static void enter(struct cuckoo_snapshot *s)
+void tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c)
 {
-  struct cuckoo *c = s->c;
-  lock_take(&c->snapshots_lock);
-  s->entered = true;
+  /* The filter is const to the caller of tamis_save(), but the object itself is not. */
+  *s = (struct cuckoo_snapshot){.c = (struct cuckoo *) c};
+  lock_take(&s->c->snapshots_lock);
   s->next = first_snapshot(c);
-  atomic_store_explicit(&c->snapshots, s, memory_order_relaxed); /* see has_snapshots() */
-  lock_release(&c->snapshots_lock);
+  atomic_store_explicit(&s->c->snapshots, s, memory_order_relaxed); /* see has_snapshots() */
+  lock_release(&s->c->snapshots_lock);
 }
 
-static void leave(struct cuckoo_snapshot *s)
+void tamis__snapshot_end(struct cuckoo_snapshot *s)
 {
   struct cuckoo *c = s->c;
   lock_take(&c->snapshots_lock);
@@ -261,27 +253,10 @@ static void leave(struct cuckoo_snapshot *s)
     first->next = s->next;
   }
   lock_release(&c->snapshots_lock);
-}
-
-int tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c)
-{
-  /* The filter is const to the caller of tamis_save(), but the object itself is not. */
-  *s = (struct cuckoo_snapshot){.c = (struct cuckoo *) c};
-  struct cuckoo_geometry largest = cuckoo_generation(c, 0)->geometry;
-  if (c->growable) /* later generations may have larger segments */
-    largest = cuckoo_geometry_largest(&largest);
-  bool provided = provide(s, &s->words, cuckoo_buckets(&largest) * sizeof(uint64_t));
-  s->result = provided ? TAMIS_OK : TAMIS_ENOMEM;
-  if (provided)
-    enter(s);
-  return s->result;
-}
-
-void tamis__snapshot_end(struct cuckoo_snapshot *s)
-{
-  if (s->entered)
-    leave(s);
-  release_all(s);
+  release_read(s);
+  release(s, s->words.at, s->words.bytes);
+  release(s, s->duplicates.at, s->duplicates.bytes);
+  tamis__snapshot_release_notes(c, s->notes);
 }
 
 /* ---- copying ---- */
@@ -463,6 +438,10 @@ int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece
     if (s->index == cuckoo_directory_size(&generation->geometry)) {
       if (!enter_next_generation(s))
         s->result = TAMIS_ABSENT;
+      continue;
+    }
+    if (!provide(s, &s->words, cuckoo_buckets(&generation->geometry) * sizeof(uint64_t))) {
+      s->result = TAMIS_ENOMEM;
       continue;
     }
     if (cuckoo_mapped(s->c)) {

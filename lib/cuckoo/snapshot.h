@@ -3,8 +3,8 @@
  * Layer 2: a snapshot of a filter that is in use.  snapshot.c explains it.
  *
  *    struct cuckoo_snapshot s;
- *    int result = tamis__snapshot_begin(&s, c);
- *    while (result == TAMIS_OK && (result = tamis__snapshot_next(&s, &piece)) == TAMIS_OK)
+ *    tamis__snapshot_begin(&s, c);
+ *    while ((result = tamis__snapshot_next(&s, &piece)) == TAMIS_OK)
  *      ... use the piece
  *    if (result == TAMIS_ABSENT)
  *      ... record the keys of tamis__snapshot_removed(), perhaps also after a piece
@@ -50,7 +50,6 @@ struct snapshot_block {
 struct cuckoo_snapshot {
   struct cuckoo *c;
   int result;
-  bool entered; /* the snapshot is in c->snapshots */
 
   /* Written under c->snapshots_lock by the thread that takes the snapshot: */
   struct cuckoo_snapshot *next; /* in the list c->snapshots */
@@ -70,8 +69,7 @@ struct cuckoo_snapshot {
   struct snapshot_piece copied;            /* no piece is ready if its geometry is NULL */
 };
 
-/* Returns TAMIS_OK or TAMIS_ENOMEM.  The caller must call tamis__snapshot_end() in any case. */
-int tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c);
+void tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c);
 
 /* Returns TAMIS_OK, TAMIS_ABSENT if no piece is left, or TAMIS_ENOMEM. */
 int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece);

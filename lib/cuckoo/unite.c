@@ -329,9 +329,8 @@ int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from_filter)
   if (result != TAMIS_OK)
     return result;
   struct cuckoo_snapshot s;
-  result = tamis__snapshot_begin(&s, from);
-  if (result == TAMIS_OK)
-    result = unite_pieces(&u, &s);
+  tamis__snapshot_begin(&s, from);
+  result = unite_pieces(&u, &s);
   tamis__snapshot_end(&s);
   if (u.into->growable)
     tamis__union_settle(u.into, &plan, u.come, result != TAMIS_OK);

@@ -13,6 +13,7 @@
 #include "window/counted.h"
 #include "window/create.h"
 #include "window/layers.h"
+#include "window/shared.h"
 
 #include <string.h>
 
@@ -457,12 +458,15 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
 
 /* ---- what the header says ---- */
 
-/* Fills in no figures if no filter has this header. */
-void tamis__window_figures(const struct saved_head *saved, tamis_stats *out)
+int tamis__window_read_info(struct saved_reader *r, struct saved_head *saved)
 {
   struct load l = {.saved = saved};
-  if (!read_numbers(saved, &l))
-    return;
+  tamis_stats *out = &saved->figures;
+  int result = saved->features & SAVED_LIVE ? tamis__window_read_live_stats(r, saved) : TAMIS_OK;
+  if (result != TAMIS_OK || !read_numbers(saved, &l))
+    return result;
+  out->bytes += bytes_beside(&l) +
+                (saved->geometry[SAVED_WINDOW_LAYERS] - 1) * window_layer_bytes(has_planes(saved));
   out->layers = (unsigned) saved->geometry[SAVED_WINDOW_LAYERS];
   if (is_counted(saved)) {
     out->generations = 1;
@@ -474,16 +478,16 @@ void tamis__window_figures(const struct saved_head *saved, tamis_stats *out)
   }
   out->estimated_count = (double) out->count;
   out->load = out->estimated_count / (double) out->capacity;
+  /* The header does not say how full each layer is.  Assume that each has its share of the rate. */
+  out->fpp_estimate = out->fpp;
   if (out->layers == 1) {
     const struct window_geometry *g = &l.layers[0].geometry;
     uint64_t further = saved->geometry[SAVED_WINDOW_FURTHER];
     uint64_t used = out->count > further ? out->count - further : 0;
     out->fpp_estimate = 1 - (1 - window_geometry_rate(g, used)); /* rounds as rate_now() does */
     out->occupancy = (double) used / (double) window_lanes(g);
-    return;
   }
-  /* The header does not say how full each layer is.  Assume that each has its share of the rate. */
-  out->fpp_estimate = out->fpp;
+  return TAMIS_OK;
 }
 
 void tamis__window_own_options(struct saved_head *saved)
@@ -509,14 +513,4 @@ bool tamis__window_read_plan(const struct saved_head *saved, struct window_plan 
                               .stripes_wanted = o->stripes,
                               .max_bytes = o->max_bytes};
   return true;
-}
-
-/* The bytes that the filter takes in addition to the words of all layers of the file. */
-uint64_t tamis__window_saved_beside(const struct saved_head *saved)
-{
-  struct load l = {.saved = saved};
-  if (!read_numbers(saved, &l))
-    return 0;
-  return bytes_beside(&l) +
-         (saved->geometry[SAVED_WINDOW_LAYERS] - 1) * window_layer_bytes(has_planes(saved));
 }

@@ -285,14 +285,12 @@ static bool validate(const tamis_filter *f, const char **reason)
     .validate = NOT_COMPACT(validate),                                                           \
                                                                                                  \
     .describe = NOT_IN_READER(tamis__window_describe), .own_options = tamis__window_own_options, \
-    .figures = tamis__window_figures, .bytes_beside = tamis__window_saved_beside,                \
-    .save = NOT_IN_READER(tamis__window_save), .load = tamis__window_load,                       \
-    .merge = NOT_IN_READER(tamis__window_merge), __VA_ARGS__                                     \
+    .read_info = tamis__window_read_info, .save = NOT_IN_READER(tamis__window_save),             \
+    .load = tamis__window_load, .merge = NOT_IN_READER(tamis__window_merge), __VA_ARGS__         \
   }
 
 #define SHARED_KIND(KIND_, FEATURE, ...)                           \
   WINDOW_KIND(KIND_, .features = (FEATURE) | SAVED_LIVE,           \
-              .read_live_stats = tamis__window_read_live_stats,    \
               .share_new = NOT_COMPACT(tamis__window_share_new),   \
               .share_open = NOT_COMPACT(tamis__window_share_open), \
               .sync = NOT_COMPACT(tamis__window_sync), __VA_ARGS__)
