@@ -87,6 +87,13 @@ static int read_bytes(struct saved_reader *r, void *to, size_t size)
   return TAMIS_OK;
 }
 
+size_t tamis__saved_unpack(struct saved_reader *r, unsigned char *to)
+{
+  while (read_run(r) == TAMIS_OK && read_bytes(r, to + r->at, r->run) == TAMIS_OK)
+    ;
+  return (size_t) r->at;
+}
+
 /* Reads `size` bytes, a multiple of a unit.  The first unit may have been read ahead. */
 static int take(struct saved_reader *r, unsigned char *to, size_t size)
 {

@@ -71,22 +71,6 @@ static int load_counts(struct load *l, const struct cuckoo_geometry *g, uint64_t
 
 /* ---- segments of a growable filter ---- */
 
-static int begin_generation(struct load *l, const struct cuckoo_geometry *g)
-{
-  struct cuckoo *c = l->c;
-  unsigned n = cuckoo_generations(c);
-  int result = tamis__growth_provide(c);
-  if (result != TAMIS_OK)
-    return result;
-  struct generation *generation = tamis__generation_begin(c, g, &result);
-  if (!generation)
-    return result;
-  tamis__generation_append(c, generation, n);
-  l->end = &l->list[n];
-  l->next = 0;
-  return TAMIS_OK;
-}
-
 /* Whether all segments of the last root have been read. */
 static bool root_is_complete(const struct load *l)
 {
@@ -103,9 +87,17 @@ static int load_generation(struct load *l, const struct saved_block *block)
       n == CUCKOO_MAX_GENERATIONS || !root_is_complete(l))
     return TAMIS_ECORRUPT;
   image_get(figures, block->payload, SAVED_FIGURES_OF_GENERATION);
-  return tamis__cuckoo_read_geometry(l->saved, figures, &newest(l)->geometry, &g)
-             ? begin_generation(l, &g)
-             : TAMIS_ECORRUPT;
+  if (!tamis__cuckoo_read_geometry(l->saved, figures, &newest(l)->geometry, &g))
+    return TAMIS_ECORRUPT;
+  int result = tamis__growth_provide(l->c);
+  struct generation *generation =
+      result == TAMIS_OK ? tamis__generation_begin(l->c, &g, &result) : NULL;
+  if (!generation)
+    return result;
+  tamis__generation_append(l->c, generation, n);
+  l->end = &l->list[n];
+  l->next = 0;
+  return TAMIS_OK;
 }
 
 /* Whether a segment of this index and depth continues the current root, or begins a later one. */
@@ -414,20 +406,16 @@ static int publish_block(struct load *l, const struct cuckoo_geometry *g)
 
 /* ---- the whole load ---- */
 
-static int check_totals(struct load *l)
-{
-  uint64_t said[SAVED_TOTALS];
-  int result = tamis__saved_read_end(l->r, said);
-  return result == TAMIS_OK && memcmp(said, l->totals, sizeof said) != 0 ? TAMIS_ECORRUPT : result;
-}
-
 static int load_all(struct load *l)
 {
   bool growable = l->saved->options.growable;
   const struct cuckoo_geometry *g = &l->c->first.geometry;
+  uint64_t said[SAVED_TOTALS];
   int result = growable ? load_blocks(l) : load_fixed_segments(l, g);
   if (result == TAMIS_OK)
-    result = check_totals(l);
+    result = tamis__saved_read_end(l->r, said);
+  if (result == TAMIS_OK && memcmp(said, l->totals, sizeof said) != 0)
+    result = TAMIS_ECORRUPT;
   if (result == TAMIS_OK)
     result = growable ? publish_segments(l) : publish_block(l, g);
   return result == TAMIS_OK ? remove_keys(l) : result;
