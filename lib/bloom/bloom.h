@@ -434,9 +434,6 @@ int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *sav
                             const struct tamis_filter *head, struct shared_file *file,
                             tamis_filter **out);
 
-/* In save.c: computes the figures of a live filter, as the header of its file has none. */
-int tamis__bloom_read_live_stats(struct saved_reader *r, struct saved_head *saved);
-
 /* In save.c: counts the bits of keys in all words of an idle filter, and collects the marks. */
 uint64_t tamis__bloom_count_bits(const struct bloom_geometry *g, const uint64_t *words,
                                  uint64_t *marks);

@@ -94,45 +94,6 @@ bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *o
          (!g[FURTHER_LAYERS] || saved->features & SAVED_LAYERS);
 }
 
-/* The bytes that further layers take in addition to their words.  `plan` is that of the first. */
-static uint64_t bytes_beside_further(const struct saved_head *saved, struct bloom_plan plan)
-{
-  const tamis_layout layout = plan.geometry.shape.layout;
-  uint64_t bytes = 0, capacity = saved->options.capacity;
-  for (unsigned i = 2; i <= 1 + saved->geometry[FURTHER_LAYERS]; i++) {
-    capacity *= i > 2 ? 2 : 1;
-    plan.is_unusual = true; /* further layers are long */
-    plan.number = i;
-    if (bloom_geometry_plan_layer(layout, i, capacity, saved->options.fpp, &plan.geometry) ==
-        TAMIS_OK)
-      bytes += tamis__bloom_bytes_beside(&plan);
-  }
-  return bytes;
-}
-
-/* The header does not say how full each layer is, so figures of several layers assume that each has
- * its full share of the rate. */
-int tamis__bloom_read_info(struct saved_reader *r, struct saved_head *saved)
-{
-  struct bloom_plan plan;
-  tamis_stats *out = &saved->figures;
-  int result = saved->features & SAVED_LIVE ? tamis__bloom_read_live_stats(r, saved) : TAMIS_OK;
-  if (result != TAMIS_OK || !tamis__bloom_read_plan(saved, &plan))
-    return result;
-  out->bytes += tamis__bloom_bytes_beside(&plan) + bytes_beside_further(saved, plan);
-  out->layers = 1 + (unsigned) saved->geometry[FURTHER_LAYERS];
-  if (out->layers == 1) {
-    if (out->bits_set <= plan.geometry.lines * LINE_BITS)
-      bloom_geometry_estimate(&plan.geometry, out);
-    return TAMIS_OK;
-  }
-  for (unsigned i = 1; i <= out->layers; i++)
-    out->fpp_estimate += out->fpp * bloom_geometry_share(i);
-  out->estimated_count = (double) out->count;
-  out->load = out->estimated_count / (double) out->capacity;
-  return TAMIS_OK;
-}
-
 /* All layers after the first one are blocked or classic. */
 bool tamis__bloom_read_layer(const struct saved_block *block, unsigned number,
                              struct bloom_plan *out)

@@ -13,7 +13,6 @@
 #include "window/counted.h"
 #include "window/create.h"
 #include "window/layers.h"
-#include "window/shared.h"
 
 #include <string.h>
 
@@ -458,13 +457,12 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
 
 /* ---- what the header says ---- */
 
-int tamis__window_read_info(struct saved_reader *r, struct saved_head *saved)
+void tamis__window_figures(struct saved_head *saved)
 {
   struct load l = {.saved = saved};
   tamis_stats *out = &saved->figures;
-  int result = saved->features & SAVED_LIVE ? tamis__window_read_live_stats(r, saved) : TAMIS_OK;
-  if (result != TAMIS_OK || !read_numbers(saved, &l))
-    return result;
+  if (!read_numbers(saved, &l))
+    return;
   out->bytes += bytes_beside(&l) +
                 (saved->geometry[SAVED_WINDOW_LAYERS] - 1) * window_layer_bytes(has_planes(saved));
   out->layers = (unsigned) saved->geometry[SAVED_WINDOW_LAYERS];
@@ -487,7 +485,6 @@ int tamis__window_read_info(struct saved_reader *r, struct saved_head *saved)
     out->fpp_estimate = 1 - (1 - window_geometry_rate(g, used)); /* rounds as rate_now() does */
     out->occupancy = (double) used / (double) window_lanes(g);
   }
-  return TAMIS_OK;
 }
 
 void tamis__window_own_options(struct saved_head *saved)

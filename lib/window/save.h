@@ -90,7 +90,7 @@ bool tamis__window_read_plan(const struct saved_head *saved, struct window_plan 
 
 void tamis__window_own_options(struct saved_head *saved);
 void tamis__window_describe(const tamis_filter *f, struct saved_head *out);
-int tamis__window_read_info(struct saved_reader *r, struct saved_head *saved);
+void tamis__window_figures(struct saved_head *saved);
 int tamis__window_save(const tamis_filter *f, struct saved_writer *w);
 int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
                        const struct tamis_filter *head, tamis_filter **out);

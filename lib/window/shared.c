@@ -316,7 +316,7 @@ int tamis__window_share_open(struct saved_reader *r, const struct saved_head *sa
 
 /* ---- figures from the file ---- */
 
-int tamis__window_read_live_stats(struct saved_reader *r, struct saved_head *saved)
+static int read_live_stats(struct saved_reader *r, struct saved_head *saved)
 {
   struct window_file_plan p;
   const void *at = NULL;
@@ -350,5 +350,13 @@ int tamis__window_read_live_stats(struct saved_reader *r, struct saved_head *sav
     saved->figures.fingerprint_bits = window_fingerprint_bits(&g->shape);
   }
   tamis__memory_release(&r->allocator, m.block, m.bytes);
+  return result;
+}
+
+int tamis__window_read_info(struct saved_reader *r, struct saved_head *saved)
+{
+  int result = saved->features & SAVED_LIVE ? read_live_stats(r, saved) : TAMIS_OK;
+  if (result == TAMIS_OK)
+    tamis__window_figures(saved);
   return result;
 }

@@ -63,6 +63,6 @@ int tamis__window_share_open(struct saved_reader *r, const struct saved_head *sa
                              const struct tamis_filter *head, struct shared_file *file,
                              tamis_filter **out);
 int tamis__window_sync(const tamis_filter *f);
-int tamis__window_read_live_stats(struct saved_reader *r, struct saved_head *saved);
+int tamis__window_read_info(struct saved_reader *r, struct saved_head *saved);
 
 #endif
