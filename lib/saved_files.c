@@ -117,11 +117,13 @@ static int unpack_mapping(int fd, void **mapping, int64_t *size)
   munmap(*mapping, (size_t) *size);
   *mapping = to;
   *size = SAVED_PACKED_MOST;
-  const size_t unpacked = lseek(fd, 8, SEEK_SET) < 0 ? 0 : tamis__saved_unpack(&r, to);
+  int result = lseek(fd, 8, SEEK_SET) < 0 ? TAMIS_EIO : tamis__saved_unpack(&r, to);
   (void) mprotect(to, SAVED_PACKED_MOST, PROT_READ);
-  if (!unpacked || mremap(to, SAVED_PACKED_MOST, unpacked, 0) == MAP_FAILED)
-    return TAMIS_ECORRUPT;
-  *size = (int64_t) unpacked;
+  if (result != TAMIS_OK)
+    return result;
+  if (mremap(to, SAVED_PACKED_MOST, (size_t) r.at, 0) == MAP_FAILED)
+    return TAMIS_ENOMEM;
+  *size = (int64_t) r.at;
   return TAMIS_OK;
 }
 

@@ -87,11 +87,13 @@ static int read_bytes(struct saved_reader *r, void *to, size_t size)
   return TAMIS_OK;
 }
 
-size_t tamis__saved_unpack(struct saved_reader *r, unsigned char *to)
+int tamis__saved_unpack(struct saved_reader *r, unsigned char *to)
 {
-  while (read_run(r) == TAMIS_OK && read_bytes(r, to + r->at, r->run) == TAMIS_OK)
+  int result;
+  while ((result = read_run(r)) == TAMIS_OK &&
+         (result = read_bytes(r, to + r->at, r->run)) == TAMIS_OK)
     ;
-  return (size_t) r->at;
+  return result == TAMIS_EIO || !r->at ? result : TAMIS_OK;
 }
 
 /* Reads `size` bytes, a multiple of a unit.  The first unit may have been read ahead. */
