@@ -48,15 +48,27 @@ static inline uint64_t word_replace(word *w, uint64_t old, uint64_t value)
   return old;
 }
 
+/* Keeps only some bits of a word.  Other threads may set other bits meanwhile.
+ * ORDER word.clear (seq_cst)
+ *   pairs with     bit.load in word_load()
+ *   makes visible  all that the writer did before, such as the bump of a version
+ *   if weakened    as word.put says; and if the access were not atomic at all, an entry that another
+ *                  thread adds meanwhile would be lost: false negative
+ *   checked by     mutants/clear_before_copy, mutants/word_clear_release,
+ *                  mutants/remove_overwrites_an_add */
+static inline void word_and(word *w, uint64_t kept)
+{
+  atomic_fetch_and_explicit(w, kept, memory_order_seq_cst);
+}
+
 /* Replaces a word.  The caller holds the lock that all writers of the word share.
  * ORDER word.put (seq_cst)
  *   pairs with     bit.load in word_load()
- *   makes visible  all that the writer did before, such as the bump of a version
+ *   makes visible  all that the writer did before
  *   if weakened    release would keep that.  But the store could still wait in a store buffer while
  *                  the same thread's next contains reads: of two threads that each add a key and
  *                  then look up the other's key, both could miss
- *   checked by     mutants/clear_before_copy (that what comes before is visible),
- *                  mutants/word_put_release */
+ *   checked by     mutants/word_put_release */
 static inline void word_store(word *w, uint64_t value)
 {
   atomic_store_explicit(w, value, memory_order_seq_cst);

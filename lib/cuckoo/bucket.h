@@ -79,8 +79,8 @@ static inline uint64_t bucket_match(const struct lane_shape *s, uint64_t value, 
  *
  * A lane that borrows takes 1 more from the next lane.  If entries age, bit 0 of every lane is
  * unknown, so the difference in the next lane is even; taking 2 instead of 1 from an even number
- * borrows in the same case, when it is 0.  If entries do not age, the lowest lane that borrows is a
- * match, so the answer is not 0, whatever happens in the lanes above it. */
+ * borrows in the same case, when it is 0.  If entries do not age, the lowest lane of the result is a
+ * match, and the lanes above it may be wrong. */
 FORCE_INLINE uint64_t bucket_has_match(const struct lane_shape *s, uint64_t value, uint64_t entry)
 {
   uint64_t x = value | s->high;

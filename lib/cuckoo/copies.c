@@ -18,7 +18,8 @@
  *     reads the number of generations again under them.  Every entry that matches the key is in one
  *     of these pairs, and a call that changes such an entry or its counted copies holds the stripe
  *     of the bucket.  If a segment has left the directory, tamis__lock_pairs() begins again.  So
- *     count(x) does not change while the stripes are held, and the call takes effect then.
+ *     count(x) does not change while the stripes are held, and the call takes effect then.  (A plain
+ *     add in a fixed filter holds no stripe: [O] in insert.c has the order of both.)
  *
  *     One case remains: a generation without a segment for the key has no stripe to take.  An older
  *     generation never gets a segment there.  The newest generation may get one as soon as the call

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: makes room in a full bucket pair, as table/search.h says.  A move first moves the count
- * of the entry's copies to the new lane, and then copies the entry.
+ * Layer 2: makes room in a full bucket pair, as table/search.h says.  A move first copies the entry
+ * into the new lane, which a plain add might fill otherwise, and then moves the count of its copies.
  */
 #include "cuckoo/evict.h"
 
@@ -63,13 +63,13 @@ bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *s
 /* ---- moves along the path ---- */
 
 /* Makes one move.  Returns TAMIS_ABSENT if it has become impossible, and TAMIS_EFULL or
- * TAMIS_ENOMEM if the count of copies got no memory.  The caller holds both buckets' stripes. */
+ * TAMIS_ENOMEM if the count of copies got no memory.  The caller holds both buckets' stripes.  (If
+ * the copy is taken back, a look-up has found the entry in `from` all the time.) */
 static int move_entry_locked(struct cuckoo *c, const struct cuckoo_geometry *g,
                              struct segment *segment, const struct cuckoo_move *move, bool inside)
 {
   word *words = segment_words(g, segment);
   struct stripe *stripe_from = stripe_of_bucket(g, segment, move->from);
-  struct stripe *stripe_to = stripe_of_bucket(g, segment, move->to);
   uint64_t from = word_load(&words[move->from]), to = word_load(&words[move->to]);
   uint64_t room = lanes_empty(&g->shape, to);
   if (!move->entry) /* the search met a lane that had just become free */
@@ -77,17 +77,21 @@ static int move_entry_locked(struct cuckoo *c, const struct cuckoo_geometry *g,
   if (lane_get(&g->shape, from, move->lane) != move->entry || !room || stripe_has_left(stripe_from))
     return TAMIS_ABSENT;
   struct lane old = {move->from, move->lane}, new = {move->to, lanes_first(&g->shape, room)};
+  if (word_replace(&words[move->to], to, lane_put(&g->shape, to, new.lane, move->entry)) != to)
+    return TAMIS_ABSENT; /* a plain add has filled a lane meanwhile */
+  HOOK(cuckoo_entry_copied);
   int result = TAMIS_OK;
   if (has_duplicates(segment))
     result = tamis__segment_move_copies(c, g, segment, old, new, 0, inside);
-  if (result != TAMIS_OK)
+  if (result != TAMIS_OK) {
+    word_and(&words[move->to], lane_put(&g->shape, UINT64_MAX, new.lane, 0));
+    segment_has_room(g, segment);
     return result;
-  word_store(&words[move->to], lane_put(&g->shape, to, new.lane, move->entry));
-  HOOK(cuckoo_entry_copied);
+  }
   version_bump(stripe_from);
-  word_store(&words[move->from], lane_put(&g->shape, from, move->lane, 0));
-  stripe_use(stripe_to, 1);
-  stripe_use(stripe_from, -1);
+  word_and(&words[move->from], lane_put(&g->shape, UINT64_MAX, move->lane, 0));
+  segment_use(g, stripe_of_bucket(g, segment, move->to), 1);
+  segment_use(g, stripe_from, -1);
   fullness_reset(&segment->fullness);
   return TAMIS_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cuckoo/fold.h"
 
+#include "cuckoo/pair.h"
 #include "cuckoo/segment.h"
 
 enum {
@@ -41,13 +42,7 @@ static int fold_entry_locked(struct cuckoo *c, struct generation *generation,
   int result = tamis__segment_move_copies(c, g, segment, from, to, 1, false);
   if (result != TAMIS_OK)
     return result;
-  struct stripe *stripe = stripe_of_bucket(g, segment, from.bucket);
-  word *w = &segment_words(g, segment)[from.bucket];
-  version_bump(stripe);
-  word_store(w, lane_put(&g->shape, word_load(w), from.lane, 0));
-  stripe_use(stripe, -1);
-  segment_has_room(g, segment);
-  cuckoo_count_change(generation, ENTRIES, -1);
+  clear_lane_locked(generation, g, segment, from.bucket, from.lane);
   cuckoo_count_change(generation, DUPLICATES, 1);
   return TAMIS_OK;
 }

@@ -186,13 +186,13 @@ static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
 {
   const double nearly = 7.0 / 8;
   double full = cuckoo_geometry_full_load(g) - 6 * cuckoo_geometry_full_deviation(g);
-  double load = (double) segment_used(g, segment) / (double) cuckoo_lanes(g);
+  double load = (double) tamis__segment_used(g, segment) / (double) cuckoo_lanes(g);
   return load >= full            ? FULLNESS_AS_PLANNED
          : load >= full * nearly ? FULLNESS_NEARLY
                                  : FULLNESS_EMPTIER;
 }
 
-/* Whether the segment is too empty to split.  In the target of a union, no segment is: entries of a
+/* Whether the segment of a growable filter is too empty to split.  In the target of a union, no segment is: entries of a
  * later generation fill the pairs of a generation that has fewer pairs one after the other.
  * (Relaxed: a thread that has read an entry of the union sees `united`, because word_load() makes
  * visible what precedes an entry.) */
@@ -200,8 +200,8 @@ static bool is_skewed(const struct cuckoo *c, const struct cuckoo_geometry *g,
                       const struct segment *segment)
 {
   const struct cuckoo_growth *growth = cuckoo_has_growth(c);
-  return cuckoo_lanes(g) >= SKEW_MIN_LANES &&
-         SKEW_DIVISOR * segment_used(g, segment) < cuckoo_lanes(g) &&
+  return c->growable && cuckoo_lanes(g) >= SKEW_MIN_LANES &&
+         SKEW_DIVISOR * tamis__segment_used(g, segment) < cuckoo_lanes(g) &&
          !(growth && atomic_load_explicit(&growth->united, memory_order_relaxed));
 }
 

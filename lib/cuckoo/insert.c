@@ -4,7 +4,7 @@
  *
  *    1. Find the key's bucket pair in the newest generation, or in an older one after limits are
  *       reached in the newest.  Take the pair's stripes; a plain add takes only the stripe of the
- *       bucket that it writes.
+ *       bucket that it writes and, in a fixed filter, none.
  *    2. Check that the segment has not left the directory, and that no generation was opened since
  *       step 1.
  *    3. Write the entry into a free lane, or count a duplicate.
@@ -28,25 +28,35 @@
  *     match and still accepts adds.  Any match is correct, because a remove may take any match.
  *     (Two simultaneous adds of a new key may each take a lane: see [O].)
  *
- * [O] One stripe.  If no entry of either bucket matches the key, a plain add chooses a free lane
- *     without a lock.  Then it takes only the stripe of that bucket, reads both buckets again, and
- *     writes the entry if neither has changed; otherwise it takes both stripes.  Let A be the
- *     bucket of the chosen lane, and B the key's other bucket.
+ * [O] One stripe or none.  If no entry of either bucket matches the key, a plain add chooses a free
+ *     lane without a lock.  Let A be the bucket of this lane, and B the key's other bucket.
  *
- *     Every other change of A holds A's stripe (splits, joins, drops and folds hold all stripes),
- *     so the write overwrites nothing.
+ *     Growable filter: the add takes the stripe of A, reads both buckets again, and writes the entry
+ *     if neither has changed; otherwise it takes both stripes.  Every other change of A holds A's
+ *     stripe (splits, joins, drops and folds hold all stripes), so the write overwrites nothing.
+ *
+ *     Fixed filter, whose segments stay: the add replaces the word of A by a compare-and-swap; if A
+ *     has changed, it takes both stripes.  So a plain add may fill a lane although another call
+ *     holds the stripes of A and B.  That call loses no entry, because it fills a lane by a
+ *     compare-and-swap, too, and clears a lane by an atomic AND.  It relies only on entries that
+ *     stay.  If a lane that it has chosen is filled, it takes back what it has done for the lane.
  *
  *     An entry that matches the key has the same two buckets as the key, because they follow from
  *     bits that an entry never loses.  So every other call that adds, moves, counts or removes such
- *     an entry holds the stripes of both A and B, and happens before or after this add.  The one
- *     exception is another plain add of such a key, which may write to B at the same time.  Both
- *     adds have found no match in either bucket while they held their stripes.  So at most two such
- *     adds meet, one for each bucket, and the key then has two lanes, which max_lanes_per_key()
- *     always allows.  (If the add did not read B again, other calls could have filled B with copies
- *     since its first read.)
+ *     an entry holds the stripes of both A and B.  The one exception is another plain add of such a
+ *     key, which may write to B at the same time.  Usually both have then found no match in either
+ *     bucket, at most two such adds meet, one for each bucket, and the key has two lanes, which
+ *     max_lanes_per_key() always allows.  (If the add in a growable filter did not read B again,
+ *     other calls could have filled B with copies since its first read.  In a fixed filter that can
+ *     happen if A has the same value again by then: the key has a lane more for each thread that
+ *     adds it at the same moment.)
  *
- *     A unique add and a remove happen before or after this add.  Look-ups rely on this for
- *     removes: see [D] in lookup.c.
+ *     The order in a fixed filter.  Let R be a call that holds both stripes, and P a plain add of
+ *     its key that writes to a bucket after R has read the bucket.  R takes effect before P.  R may
+ *     have seen another add Q in the other bucket, although Q wrote after P.  Then Q had read both
+ *     buckets before P wrote, since it found no match.  So all three calls were running when P
+ *     wrote, and take effect then: Q, R, P.  Thus a unique add may win although a plain add of its
+ *     key has just returned, and a count or a save may miss that add.
  *
  * docs/internals/concurrency.md has the order of locks.  A call that holds stripes of bucket pairs
  * never waits for a growth stripe.
@@ -85,70 +95,43 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
   struct best_match best = match_pair(pair);
   bool counted = segment_counts_copies(pair->segment) || best.matches >= max_lanes_per_key(g);
   bool without_room = !room && (no_path || segment_refuses_copies(c, pair->segment));
-  if (!counted && !without_room) {
-    if (room)
-      tamis__note_copy_in_lane(pair->segment);
+  if (!counted && !without_room)
     return false;
-  }
   *result = count_copy_locked(c, pair, &best);
   if (*result == TAMIS_OK && !counted && no_path)
     segment_start_counting(pair->segment);
   return *result != TAMIS_EFULL; /* at a limit, the copy may still get a free lane */
 }
 
-/* Writes the entry of an absent key, or of a copy that gets a lane.  Returns TAMIS_OK, NO_ROOM or
- * MARKED_FULL.  The caller holds the stripes of the pair, here and in the next function. */
+/* Writes the entry of an absent key, or of a copy that gets a lane.  Returns TAMIS_OK, NO_ROOM,
+ * MARKED_FULL, or RETRY if a plain add has filled a lane meanwhile.  The caller holds the stripes of
+ * the pair, here and in the next function. */
 FORCE_INLINE int insert_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                      const struct cuckoo_geometry *g, struct pair_words words)
 {
   assert(stripe_held(stripe_of_bucket(g, pair->segment, pair->lower)));
   if (!pair_has_room(words))
     return segment_is_full(c, pair->segment) ? MARKED_FULL : NO_ROOM;
-  write_entry_locked(pair, g, choose_place(pair, &g->shape, words));
-  return TAMIS_OK;
+  return write_entry(pair, g, choose_place(pair, &g->shape, words)) ? TAMIS_OK : RETRY;
 }
 
 /* Inserts a key.  With `no_path`, no eviction can make room, so a copy is counted rather than
- * written.  Returns a result, NO_ROOM or MARKED_FULL. */
+ * written.  Returns a result, NO_ROOM, MARKED_FULL or RETRY. */
 FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                const struct cuckoo_geometry *g, bool no_path)
 {
   struct pair_words words = pair_load(pair, g);
   int result;
-  if (match_either(g, words.lower, words.upper, pair->entry)) {
-    if (settle_duplicate_locked(c, pair, pair_has_room(words), no_path, &result))
-      return result;
-    if (!pair_has_room(words) && segment_refuses_copies(c, pair->segment))
-      return MARKED_FULL;
-  }
-  return insert_entry_locked(c, pair, g, words);
-}
-
-/* Step 3 with the stripe of one bucket: see [O].  `n` is the number of generations, read before the
- * pair was found.  Returns TAMIS_OK, NO_ROOM, LEFT, or RETRY if the add needs both stripes. */
-FORCE_INLINE int insert_with_one_stripe(struct cuckoo *c, const struct bucket_pair *pair,
-                                        const struct cuckoo_geometry *g, unsigned n)
-{
-  struct pair_words words = pair_load(pair, g);
-  if (__builtin_expect(match_either(g, words.lower, words.upper, pair->entry), 0))
-    return RETRY;
-  if (__builtin_expect(!pair_has_room(words), 0)) /* both were full, perhaps not at the same time */
-    return segment_is_full(c, pair->segment) ? RETRY : NO_ROOM;
-  struct free_place place = choose_place(pair, &g->shape, words);
-  struct stripe *stripe = stripe_of_bucket(g, pair->segment, place.bucket);
-  HOOK(cuckoo_place_chosen);
-  if (!segment_lock_one(g, pair->segment, stripe))
-    return LEFT;
-  const word *both = segment_words(g, pair->segment);
-  uint64_t changed =
-      (word_load(&both[pair->lower]) ^ words.lower) | (word_load(&both[pair->upper]) ^ words.upper);
-  if (g->shape.ages) /* in a fixed filter segments stay, and there is one generation */
-    changed |= stripe_has_left(stripe) | (cuckoo_generations(c) ^ n);
-  HOOK(cuckoo_place_checked);
-  if (!changed)
-    write_entry_locked(pair, g, place);
-  stripe_unlock(stripe);
-  return changed ? RETRY : TAMIS_OK;
+  if (!match_either(g, words.lower, words.upper, pair->entry))
+    return insert_entry_locked(c, pair, g, words);
+  if (settle_duplicate_locked(c, pair, pair_has_room(words), no_path, &result))
+    return result;
+  if (!pair_has_room(words) && segment_refuses_copies(c, pair->segment))
+    return MARKED_FULL;
+  result = insert_entry_locked(c, pair, g, words);
+  if (result == TAMIS_OK)
+    tamis__note_copy_in_lane(pair->segment);
+  return result;
 }
 
 /* ---- the attempts of one call ---- */
@@ -188,41 +171,6 @@ static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct at
   if (result == TAMIS_OK || cuckoo_generations(c) != attempt->generations)
     return RETRY;
   return result == TAMIS_EFULL ? try_older(c, attempt) : result;
-}
-
-/* Steps 1 to 3 with the stripes of both buckets.  `n` is the number of generations, read before the
- * pair was found.  Returns a result, NO_ROOM, MARKED_FULL or RETRY. */
-static NEVER_INLINE int add_with_both_stripes(struct cuckoo *c, const struct bucket_pair *pair,
-                                              unsigned n, bool no_path)
-{
-  const struct cuckoo_geometry *g = pair->geometry;
-  if (!pair_lock(pair, g))
-    return RETRY;
-  /* After a generation is opened, no thread that has not seen it may write to an older one. */
-  int result = cuckoo_generations(c) != n   ? RETRY
-               : !pair_lets_add(c, pair, n) ? MARKED_FULL
-                                            : insert_locked(c, pair, g, no_path);
-  pair_unlock(pair, g);
-  return result;
-}
-
-/* Keeps the pair in registers in the usual case, because only the rare case copies its members. */
-FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
-                        const struct cuckoo_geometry *g, unsigned n, bool no_path)
-{
-  HOOK(cuckoo_pair_found);
-  int result = insert_with_one_stripe(c, pair, g, n);
-  if (__builtin_expect(result != RETRY, 1))
-    return result;
-  struct bucket_pair copy = {.generation = pair->generation,
-                             .geometry = pair->geometry,
-                             .segment = pair->segment,
-                             .root_entry = pair->root_entry,
-                             .fingerprint = pair->fingerprint,
-                             .entry = pair->entry,
-                             .lower = pair->lower,
-                             .upper = pair->upper};
-  return add_with_both_stripes(c, &copy, n, no_path);
 }
 
 /* One attempt, in a read section.  Sets *pair.  Returns a result, NO_ROOM, MARKED_FULL or RETRY. */
@@ -278,16 +226,22 @@ static int try_add(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
 {
   unsigned n = cuckoo_generations(c);
   *pair = pair_find(cuckoo_generation(c, attempt_generation(attempt, n)), hash);
+  HOOK(cuckoo_pair_found);
   if (n > 1 && attempt->older == 0 &&
       (attempt->no_path ||
        (pair->segment ? segment_counts_copies(pair->segment) : filter_counts_copies(c))))
     return try_all(c, hash, attempt, pair);
   if (!pair->segment)
     return NO_ROOM;
-  if (attempt->older > 0)
-    return add_with_both_stripes(c, pair, n, attempt->no_path);
-  int result = add_at(c, pair, pair->geometry, n, attempt->no_path);
-  return result == LEFT ? RETRY : result;
+  if (!pair_lock(pair, pair->geometry))
+    return RETRY;
+  /* After a generation is opened, no thread that has not seen it may write to an older one. */
+  int result = cuckoo_generations(c) != n ? RETRY
+               : !pair_lets_add(c, pair, n)
+                   ? MARKED_FULL
+                   : insert_locked(c, pair, pair->geometry, attempt->no_path);
+  pair_unlock(pair, pair->geometry);
+  return result;
 }
 
 static int try_add_unique(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
@@ -355,6 +309,34 @@ static int add_unique_any(struct cuckoo *c, uint64_t hash)
  *
  * All other cases take the general path above. */
 
+/* Step 3 without a stripe in a fixed filter, and with one stripe in a growable filter: see [O].
+ * Returns TAMIS_OK, or RETRY if the add needs both stripes. */
+FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
+                        const struct cuckoo_geometry *g)
+{
+  HOOK(cuckoo_pair_found);
+  struct pair_words words = pair_load(pair, g);
+  if (__builtin_expect(match_either(g, words.lower, words.upper, pair->entry), 0) ||
+      __builtin_expect(!pair_has_room(words), 0))
+    return RETRY;
+  struct free_place place = choose_place(pair, &g->shape, words);
+  struct stripe *stripe = stripe_of_bucket(g, pair->segment, place.bucket);
+  HOOK(cuckoo_place_chosen);
+  if (!g->shape.ages)
+    return write_entry(pair, g, place) ? TAMIS_OK : RETRY;
+  if (!segment_lock_one(g, pair->segment, stripe))
+    return RETRY;
+  const word *both = segment_words(g, pair->segment);
+  uint64_t changed = (word_load(&both[pair->lower]) ^ words.lower) |
+                     (word_load(&both[pair->upper]) ^ words.upper) | stripe_has_left(stripe) |
+                     (cuckoo_generations(c) ^ 1);
+  HOOK(cuckoo_place_checked);
+  if (!changed)
+    write_entry(pair, g, place);
+  stripe_unlock(stripe);
+  return changed ? RETRY : TAMIS_OK;
+}
+
 FORCE_INLINE int add_unique_at(struct cuckoo *c, const struct bucket_pair *pair,
                                const struct cuckoo_geometry *g)
 {
@@ -384,7 +366,7 @@ FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growabl
     const struct cuckoo_geometry g =
         cuckoo_first_geometry(growable ? pair.geometry : &first->geometry, growable);
     if (pair.segment)
-      result = unique ? add_unique_at(c, &pair, &g) : add_at(c, &pair, &g, 1, false);
+      result = unique ? add_unique_at(c, &pair, &g) : add_at(c, &pair, &g);
     if (growable)
       registered_reader_leave(token);
   }

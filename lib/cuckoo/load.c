@@ -50,7 +50,8 @@ static uint64_t set_figures(const struct cuckoo_geometry *g, struct segment *seg
   uint64_t sum = 0;
   for (uint32_t i = 0; i <= g->stripe_mask; i++) {
     if (segment) /* relaxed, both: the filter is not shared yet */
-      atomic_store_explicit(&segment_stripes(segment)[i].used, used[i], memory_order_relaxed);
+      atomic_store_explicit(&segment_stripes(segment)[i].used, g->shape.ages ? used[i] : 0,
+                            memory_order_relaxed);
     sum += used[i];
   }
   if (segment)

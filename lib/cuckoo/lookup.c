@@ -25,8 +25,12 @@
  *         One case remains: an entry E was about to leave B, and the version was bumped before the
  *         look-up first read it.  If a move takes E, the copy of E was in A before the bump, and
  *         the look-up finds it there.  If a remove takes E, the remove has held the stripes of both
- *         buckets since the bump.  So nothing has been added to A (an add that holds only one
- *         stripe would hold A's), and the miss takes effect when the remove clears the lane in B.
+ *         buckets since the bump.  So only a plain add in a fixed filter can have added a match to
+ *         A or B ([O] in insert.c), after the look-up has read the bucket.  Without such an add, the
+ *         miss takes effect when the remove clears the lane in B.  Otherwise the remove, which has
+ *         bumped the version by then, takes effect just before the first of these adds, and the miss
+ *         between both.  Look-ups that find E until then take effect before the remove, and later
+ *         ones find the added entry.
  *         If a fold takes E, an equal entry stays in A or B, and the argument applies to that
  *         entry.
  *

@@ -55,11 +55,12 @@ struct best_match {
   unsigned lane;
 };
 
-/* Finds the best match among entries of at least this age.  `g` is the geometry of the pair's
- * segment (parts may be constants).  The bucket that matches is random, so there is no branch. */
-FORCE_INLINE struct best_match match_pair_of_age(const struct bucket_pair *pair,
-                                                 const struct cuckoo_geometry *g,
-                                                 unsigned least_age)
+/* Finds the best match among entries of at least this age or, if `any`, some match.  `g` is the
+ * geometry of the pair's segment (parts may be constants).  The bucket that matches is random, so
+ * there is no branch. */
+FORCE_INLINE struct best_match match_pair_with(const struct bucket_pair *pair,
+                                               const struct cuckoo_geometry *g, unsigned least_age,
+                                               bool any)
 {
   const word *words = segment_words(g, pair->segment);
   uint64_t lower = word_load(&words[pair->lower]), upper = word_load(&words[pair->upper]);
@@ -79,10 +80,19 @@ FORCE_INLINE struct best_match match_pair_of_age(const struct bucket_pair *pair,
     best.age = age;
     best.bucket = pair->lower ^ ((pair->lower ^ pair->upper) & up);
     best.lane = lane;
+    if (any)
+      break;
   }
   if (best.matches)
     best.known_bits = 1 + cuckoo_known_bits(g, pair->segment->depth, best.age);
   return best;
+}
+
+static inline struct best_match match_pair_of_age(const struct bucket_pair *pair,
+                                                  const struct cuckoo_geometry *g,
+                                                  unsigned least_age)
+{
+  return match_pair_with(pair, g, least_age, false);
 }
 
 static inline struct best_match match_pair(const struct bucket_pair *pair)
@@ -117,10 +127,10 @@ FORCE_INLINE bool pair_has_room(struct pair_words words)
   return (words.room_lower | words.room_upper) != 0;
 }
 
-/* The bucket for an entry, and the bucket's value with the entry. */
+/* The bucket for an entry, and the bucket's value without and with the entry. */
 struct free_place {
   uint64_t bucket;
-  uint64_t value;
+  uint64_t old, value;
 };
 
 /* Chooses the first free lane of the emptier bucket, which is the bucket with the lower first free
@@ -136,17 +146,36 @@ FORCE_INLINE struct free_place choose_place(const struct bucket_pair *pair,
   uint64_t value = words.lower ^ ((words.lower ^ words.upper) & up);
   uint64_t free = words.room_lower ^ ((words.room_lower ^ words.room_upper) & up);
   uint64_t bucket = pair->lower ^ ((pair->lower ^ pair->upper) & up);
-  return (struct free_place){bucket, lanes_fill_first(s, value, free, pair->entry)};
+  return (struct free_place){bucket, value, lanes_fill_first(s, value, free, pair->entry)};
 }
 
-/* Writes the entry.  The caller holds its stripe, and the bucket has not changed since
- * choose_place(). */
-FORCE_INLINE void write_entry_locked(const struct bucket_pair *pair,
-                                     const struct cuckoo_geometry *g, struct free_place place)
+/* Writes the entry.  In a growable filter the caller holds its stripe, and the bucket has not
+ * changed since choose_place().  In a fixed filter the caller need not hold the stripe, and the
+ * result is false if the bucket has changed. */
+FORCE_INLINE bool write_entry(const struct bucket_pair *pair, const struct cuckoo_geometry *g,
+                              struct free_place place)
 {
-  word_store(&segment_words(g, pair->segment)[place.bucket], place.value);
-  stripe_use(stripe_of_bucket(g, pair->segment, place.bucket), 1);
+  word *w = &segment_words(g, pair->segment)[place.bucket];
+  if (g->shape.ages)
+    word_store(w, place.value);
+  else if (__builtin_expect(word_replace(w, place.old, place.value) != place.old, 0))
+    return false;
+  segment_use(g, stripe_of_bucket(g, pair->segment, place.bucket), 1);
   cuckoo_count_change(pair->generation, ENTRIES, 1);
+  return true;
+}
+
+/* Clears the lane of an entry.  The caller holds the stripe of its bucket. */
+FORCE_INLINE void clear_lane_locked(const struct generation *generation,
+                                    const struct cuckoo_geometry *g, struct segment *segment,
+                                    uint64_t bucket, unsigned lane)
+{
+  struct stripe *stripe = stripe_of_bucket(g, segment, bucket);
+  version_bump(stripe);
+  word_and(&segment_words(g, segment)[bucket], lane_put(&g->shape, UINT64_MAX, lane, 0));
+  segment_use(g, stripe, -1);
+  cuckoo_count_change(generation, ENTRIES, -1);
+  segment_has_room(g, segment);
 }
 
 /* ---- all pairs of a key ---- */

@@ -20,21 +20,9 @@
 #include "cuckoo/snapshot.h"
 #include "table/put.h"
 
-/* Clears an entry.  Here and in the next three functions, the caller holds the pair's stripes. */
-FORCE_INLINE void clear_entry_locked(const struct bucket_pair *pair,
-                                     const struct cuckoo_geometry *g, const struct best_match *best)
-{
-  struct stripe *stripe = stripe_of_bucket(g, pair->segment, best->bucket);
-  word *w = &segment_words(g, pair->segment)[best->bucket];
-  version_bump(stripe);
-  word_store(w, lane_put(&g->shape, word_load(w), best->lane, 0));
-  stripe_use(stripe, -1);
-  cuckoo_count_change(pair->generation, ENTRIES, -1);
-  segment_has_room(g, pair->segment);
-}
-
 /* Whether it is worth checking that the segment can be joined: the stripe of the bucket has few
- * entries, and their number is a multiple of eight, so that not every remove makes the check. */
+ * entries, and their number is a multiple of eight, so that not every remove makes the check.  The
+ * callers of this function and the next two hold the pair's stripes. */
 FORCE_INLINE bool is_sparse(const struct bucket_pair *pair, const struct cuckoo_geometry *g,
                             uint64_t bucket)
 {
@@ -57,7 +45,7 @@ FORCE_INLINE int take_locked(struct cuckoo *c, const struct bucket_pair *pair,
     cuckoo_count_change(pair->generation, DUPLICATES, -1);
     return TAMIS_OK;
   }
-  clear_entry_locked(pair, g, best);
+  clear_lane_locked(pair->generation, g, pair->segment, best->bucket, best->lane);
   if (g->shape.ages && is_sparse(pair, g, best->bucket)) /* segments of a fixed filter stay */
     *sparse = *pair;
   return TAMIS_OK;
@@ -120,7 +108,7 @@ FORCE_INLINE int remove_from_first(struct cuckoo *c, uint64_t hash, bool growabl
   HOOK(cuckoo_pairs_locked);
   int result = RETRY;
   if (!growable || cuckoo_generations(c) == 1) {
-    const struct best_match best = match_pair_of_age(&pair, &g, 0);
+    const struct best_match best = match_pair_with(&pair, &g, 0, !growable);
     result = best.matches ? take_locked(c, &pair, &g, &best, sparse) : TAMIS_ABSENT;
   }
   pair_unlock(&pair, &g);

@@ -53,6 +53,22 @@ static void release_duplicates(struct cuckoo *c, struct segment *segment)
   tamis__plane_clear(&segment->duplicates, &memory);
 }
 
+uint64_t tamis__segment_used(const struct cuckoo_geometry *g, const struct segment *segment)
+{
+  const word *words = segment_words(g, segment);
+  uint64_t used = 0, sums = 0;
+  for (uint32_t i = 0; g->shape.ages && i <= g->stripe_mask; i++)
+    used += stripe_used(&segment_stripes(segment)[i]);
+  for (uint64_t i = 0; !g->shape.ages && i < cuckoo_buckets(g); i++) {
+    sums += lanes_as_ones(&g->shape, word_load(&words[i]));
+    if ((i + 1) % LANES_ROWS == 0 || i + 1 == cuckoo_buckets(g)) {
+      used += lanes_sum(&g->shape, sums);
+      sums = 0;
+    }
+  }
+  return used;
+}
+
 void tamis__segment_init(const struct cuckoo_geometry *g, struct segment *segment)
 {
   for (uint32_t i = 0; i <= g->stripe_mask; i++) {
@@ -196,20 +212,19 @@ static bool set(const struct cuckoo_geometry *g, struct segment *segment, struct
   return tamis__plane_set(&segment->duplicates, size_of(g), &memory, lane.bucket, lane.lane, count);
 }
 
-static const uint64_t one_copy_less = UINT64_MAX;
-
-/* A lower count needs no memory, and may release some. */
+/* `n` may be negative, modulo 2^64.  A lower count needs no memory, and may release some. */
 static int add_copies(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
                       struct lane lane, uint64_t n, bool inside)
 {
   struct request request = {.c = c};
   uint64_t count = segment_copies(segment, lane);
-  if (n == one_copy_less && !count)
+  const bool lower = n >> 63;
+  if (lower && count < -n)
     return TAMIS_ABSENT;
   enum reader_pause pause = tamis__reader_pause(inside);
   bool added = set(g, segment, lane, count + n, &request);
   tamis__reader_resume(pause);
-  if (n == one_copy_less && request.released && c->max_bytes)
+  if (lower && request.released && c->max_bytes)
     fullness_count(&c->rooms);
   return added ? TAMIS_OK : request.result;
 }
@@ -229,7 +244,7 @@ int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
 int tamis__segment_remove_copy(struct cuckoo *c, const struct cuckoo_geometry *g,
                                struct segment *segment, struct lane lane)
 {
-  return tamis__segment_add_copies(c, g, segment, lane, one_copy_less, true);
+  return tamis__segment_add_copies(c, g, segment, lane, UINT64_MAX, true);
 }
 
 int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g,

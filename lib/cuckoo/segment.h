@@ -68,7 +68,8 @@ struct lane {
   unsigned lane;
 };
 
-/* Counts `n` further copies of the entry in a lane. */
+/* Counts `n` further copies of the entry in a lane.  A negative `n`, modulo 2^64, takes copies out,
+ * which needs no memory; the result is TAMIS_ABSENT if there are fewer. */
 int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                               struct segment *segment, struct lane lane, uint64_t n, bool inside);
 

@@ -42,7 +42,8 @@ static bool are_small(const struct cuckoo_geometry *g, const struct siblings *si
                       uint64_t less)
 {
   double lanes = (double) cuckoo_lanes(g);
-  uint64_t used = segment_used(g, siblings->child[0]) + segment_used(g, siblings->child[1]);
+  uint64_t used =
+      tamis__segment_used(g, siblings->child[0]) + tamis__segment_used(g, siblings->child[1]);
   return (double) used - (double) less <=
          lanes * (lanes < SMALL_LANES ? small_join_load : join_load);
 }
@@ -97,7 +98,7 @@ static void drop_locked(struct change *change, struct segment *segment)
   struct generation *generation = change->generation;
   const struct cuckoo_geometry *g = &generation->geometry;
   segment_lock_all(g, segment);
-  bool empty = segment_used(g, segment) == 0;
+  bool empty = tamis__segment_used(g, segment) == 0;
   if (empty) {
     tamis__change_leaves(change, segment);
     tamis__change_root(change, NULL);
@@ -121,7 +122,7 @@ static bool may_shrink_at(const struct cuckoo *c, const struct generation *gener
   uint64_t lowering = g->stripe_mask + UINT64_C(1);
   struct siblings siblings;
   if (depth == 0)
-    return may_drop(c, generation) && segment_used(g, directory_segment(value)) <= lowering;
+    return may_drop(c, generation) && tamis__segment_used(g, directory_segment(value)) <= lowering;
   return siblings_at(generation, index, depth, &siblings) && are_small(g, &siblings, 2 * lowering);
 }
 
@@ -156,7 +157,7 @@ static bool give_back(struct cuckoo *c, struct generation *generation, uint64_t 
   struct segment *segment = change_segment(&change);
   bool halved = tamis__change_halve(&change);
   if (segment && segment->depth == 0 && may_drop(c, generation) &&
-      segment_used(&generation->geometry, segment) == 0)
+      tamis__segment_used(&generation->geometry, segment) == 0)
     drop_locked(&change, segment);
   tamis__change_end(&change);
   return halved;

@@ -58,8 +58,9 @@
  *    >= 0.
  *
  *    K' has each call as a whole or not at all, because a writer holds a stripe of the segment that
- *    it writes to.  A remove decides under c->snapshots_lock, and under the stripe of its entry,
- *    whether the entry has been copied and whether the key is final.
+ *    it writes to, or writes one word ([O] in insert.c).  A remove decides under c->snapshots_lock,
+ *    and under the stripe of its entry, whether the entry has been copied and whether the key is
+ *    final.
  *
  * Why the rules are needed: without notes, a key that is removed from the copied part and added
  * again would be in the snapshot twice.  Without the order of generations, a remove could take the
@@ -71,6 +72,7 @@
 
 #include "base/hook.h"
 #include "base/memory.h"
+#include "cuckoo/saved_words.h"
 #include "table/image.h"
 
 #include <string.h>
@@ -287,7 +289,8 @@ static struct segment *segment_at_cursor(const struct cuckoo_snapshot *s,
   return directory_segment(value);
 }
 
-/* Copies a segment that does not change meanwhile, except its counts, to s->copied. */
+/* Copies a segment to s->copied.  Meanwhile only its counts change and, in a fixed filter, plain
+ * adds fill lanes. */
 static void copy_words(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
                        struct segment *segment, uint64_t index)
 {
@@ -295,17 +298,17 @@ static void copy_words(struct cuckoo_snapshot *s, const struct cuckoo_geometry *
   const word *words = segment_words(g, segment);
   uint64_t *to = s->words.at;
   for (uint32_t i = 0; i < buckets; i++)
-    to[i] = atomic_load_explicit(&words[i], memory_order_relaxed); /* relaxed: no other writes */
+    to[i] = word_load(&words[i]);
   s->copied = (struct snapshot_piece){
       .generation = cuckoo_generation(s->c, s->generation),
       .geometry = g,
       .index = index,
       .depth = segment->depth,
       .words = to,
-      .entries = segment_used(g, segment),
       .copying = atomic_load_explicit(&segment->copying, memory_order_relaxed)};
+  (void) check_words(g, to, g->shape.ages ? cuckoo_most_age(g, segment->depth) : 0, s->copied.used);
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
-    s->copied.used[i] = stripe_used(&segment_stripes(segment)[i]);
+    s->copied.entries += s->copied.used[i];
 }
 
 /* Copies a locked segment.  Returns 0, or the bytes needed if s->duplicates is too small. */

@@ -489,14 +489,21 @@ static inline uint64_t other_bucket(const struct cuckoo_geometry *g, const struc
          cuckoo_other_mask(g, cuckoo_fingerprint(g, entry, segment->prefix, segment->depth));
 }
 
-/* The number of lanes in use; exact while no writer runs. */
-static inline uint64_t segment_used(const struct cuckoo_geometry *g, const struct segment *segment)
+/* ---- lanes in use ----
+ *
+ * In a growable filter each stripe counts the lanes in use of its buckets.  In a fixed filter plain
+ * adds hold no stripe, and stripes do not count. */
+
+/* Changes the count of a stripe, which the caller holds. */
+FORCE_INLINE void segment_use(const struct cuckoo_geometry *g, struct stripe *stripe,
+                              int32_t change)
 {
-  uint64_t used = 0;
-  for (uint32_t i = 0; i <= g->stripe_mask; i++)
-    used += stripe_used(&segment_stripes(segment)[i]);
-  return used;
+  if (g->shape.ages)
+    stripe_use(stripe, change);
 }
+
+/* The number of lanes in use; exact while no writer runs. */
+uint64_t tamis__segment_used(const struct cuckoo_geometry *g, const struct segment *segment);
 
 static inline void segment_lock_all(const struct cuckoo_geometry *g, struct segment *segment)
 {

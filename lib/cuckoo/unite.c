@@ -114,7 +114,9 @@ static bool place_in(struct generation *generation, const struct incoming *e, st
 
 /* Writes an entry into a free lane.  If both generations have the same geometry, prefers the bucket
  * that the entry had in `from`.  Otherwise, or if that bucket is full, chooses the emptier bucket.
- * The caller holds the stripes of the pair, here and in add_entry_locked(). */
+ * Returns a result, or RETRY if a plain add has filled a lane meanwhile.  (Nobody reads the lane's
+ * count before it is taken back.)  The caller holds the stripes of the pair, here and in
+ * add_entry_locked(). */
 static int write_with_copies_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                     struct pair_words words, const struct place *place,
                                     const struct incoming *e)
@@ -132,12 +134,17 @@ static int write_with_copies_locked(struct cuckoo *c, const struct bucket_pair *
     result = tamis__segment_add_copies(c, g, pair->segment, lane, e->copies, true);
   if (result != TAMIS_OK)
     return result;
-  write_entry_locked(pair, g, to);
-  cuckoo_count_change(pair->generation, DUPLICATES, (int64_t) e->copies);
-  return TAMIS_OK;
+  if (write_entry(pair, g, to)) {
+    cuckoo_count_change(pair->generation, DUPLICATES, (int64_t) e->copies);
+    return TAMIS_OK;
+  }
+  if (e->copies)
+    (void) tamis__segment_add_copies(c, g, pair->segment, lane, -e->copies, true);
+  return RETRY;
 }
 
-/* Writes or counts an entry.  `no_path`: no eviction makes room.  Returns a result or NO_ROOM. */
+/* Writes or counts an entry.  `no_path`: no eviction makes room.  Returns a result, NO_ROOM or
+ * RETRY. */
 static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
                             const struct place *place, const struct incoming *e, unsigned age,
                             bool no_path)
@@ -158,9 +165,10 @@ static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
   }
   if (!room)
     return NO_ROOM;
-  if (best.matches)
+  int result = write_with_copies_locked(c, pair, words, place, e);
+  if (result == TAMIS_OK && best.matches)
     tamis__note_copy_in_lane(pair->segment);
-  return write_with_copies_locked(c, pair, words, place, e);
+  return result;
 }
 
 /* One attempt, in a read section.  Returns a result, NO_ROOM or RETRY. */

@@ -10,7 +10,6 @@ enum {
   NO_ROOM = 100, /* both buckets are full; moves, or growth, may make room */
   MARKED_FULL,   /* both buckets are full, and the segment is marked as full */
   RETRY,         /* something that the attempt relied on has changed, or room was made */
-  LEFT,          /* the segment has left the directory; the caller must not touch it again */
   FROZEN,        /* windows: the segment is being copied, so nothing may move in it */
   OTHER_LAYERS   /* windows: the list of layers has changed since the attempt began */
 };

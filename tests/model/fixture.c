@@ -19,13 +19,13 @@ void expect(bool good, const char *what)
   exit(2);
 }
 
-void make_cuckoo_of(unsigned width, double left, uint64_t roots, unsigned pair_bits,
-                    unsigned depth_limit)
+static void make(struct lane_shape shape, double left, uint64_t roots, unsigned pair_bits,
+                 unsigned depth_limit)
 {
   memset(&t, 0, sizeof t);
   t.keys = hash_keys_from_seed(SEED);
   struct cuckoo_geometry *g = &t.geometry;
-  g->shape = bucket_shape(width, true);
+  g->shape = shape;
   g->first_roots = roots;
   g->pair_bits = (uint8_t) pair_bits;
   g->depth_limit = (uint8_t) depth_limit;
@@ -38,6 +38,7 @@ void make_cuckoo_of(unsigned width, double left, uint64_t roots, unsigned pair_b
   options.kind = TAMIS_CUCKOO;
   options.capacity = cuckoo_lanes(g) * roots;
   options.fpp = g->rate + left;
+  options.growable = shape.ages;
   options.seed = SEED;
   const struct filter_more more = {.allocator = from_the_world};
   struct tamis_filter head = {.keys = t.keys};
@@ -45,6 +46,17 @@ void make_cuckoo_of(unsigned width, double left, uint64_t roots, unsigned pair_b
   expect(tamis__cuckoo_create_with(&options, &head, g, &t.filter) == TAMIS_OK, "create");
   for (uint64_t root = 0; root < roots; root++) /* creates its segment */
     tamis__split_to(cuckoo(), cuckoo_generation(cuckoo(), 0), root << depth_limit, 0);
+}
+
+void make_cuckoo_of(unsigned width, double left, uint64_t roots, unsigned pair_bits,
+                    unsigned depth_limit)
+{
+  make(bucket_shape(width, true), left, roots, pair_bits, depth_limit);
+}
+
+void make_fixed_cuckoo(void)
+{
+  make(bucket_shape(64 / LANES, false), 0, 1, 1, 0);
 }
 
 void make_cuckoo(uint64_t roots, unsigned pair_bits, unsigned depth_limit)

@@ -42,6 +42,9 @@ void expect(bool good, const char *what);
 void make_cuckoo_of(unsigned width, double left, uint64_t roots, unsigned pair_bits,
                     unsigned depth_limit);
 
+/* One segment of four buckets. */
+void make_fixed_cuckoo(void);
+
 /* The rest of the rate is such that the directories of later generations are small. */
 void make_cuckoo(uint64_t roots, unsigned pair_bits, unsigned depth_limit);
 

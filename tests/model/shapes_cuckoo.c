@@ -28,9 +28,8 @@ static unsigned entries_of(uint64_t hash)
 
 /* ---- moves ---- */
 
-void set_up_move(void)
+static void fill_for_a_move(void)
 {
-  make_cuckoo(1, 1, 1);
   put_to_stay(key_at(ANY, HOME, OTHER));
   t.x = put_to_stay(key_at(ANY, HOME, UPPER));
   put_to_stay(key_at(ANY, HOME, OTHER));
@@ -41,6 +40,12 @@ void set_up_move(void)
   take(hole);
   t.y = key_at(ANY, LOWER, UPPER);
   expect(matches_in(t.x, UPPER) == 1 && entries_of(hole) == 0, "where x stands");
+}
+
+void set_up_move(void)
+{
+  make_cuckoo(1, 1, 1);
+  fill_for_a_move();
 }
 
 static int evict(unsigned lower, unsigned upper)
@@ -74,6 +79,42 @@ static void set_up_add_and_move(void)
 {
   set_up_move();
   t.y = key_at(ANY, HOME, OTHER);
+}
+
+/* The same in a fixed filter, whose plain adds hold no stripe. */
+static void set_up_fixed_add_and_move(void)
+{
+  make_fixed_cuckoo();
+  fill_for_a_move();
+  t.y = key_at(ANY, HOME, OTHER);
+}
+
+/* x, y and z have the same buckets, and x stands in LOWER, which has one free lane. */
+static void set_up_fixed(void)
+{
+  make_fixed_cuckoo();
+  t.x = put_to_stay(key_at(ANY, LOWER, UPPER));
+  t.y = key_at(ANY, LOWER, UPPER);
+  t.z = key_at(ANY, LOWER, UPPER);
+}
+
+/* The same, and y has room only in LOWER. */
+static void set_up_fixed_remove(void)
+{
+  set_up_fixed();
+  for (unsigned i = 0; i < 4; i++)
+    put_to_stay(key_at(ANY, HOME, OTHER));
+  t.y = key_at(ANY, LOWER, OTHER);
+}
+
+/* x stands in UPPER, which a look-up reads last; a new entry would go to LOWER. */
+static void set_up_fixed_upper(void)
+{
+  make_fixed_cuckoo();
+  const uint64_t first = put(key_at(ANY, LOWER, OTHER));
+  t.x = put_to_stay(key_at(ANY, LOWER, UPPER));
+  take(first);
+  expect(matches_in(t.x, UPPER) == 1, "where x stands");
 }
 
 /* All lanes are full, and the filter may not grow.  y is refused, or finds the room that a remove of z
@@ -297,6 +338,14 @@ static void set_up_fold(void)
   expect(entries_of(t.x) == 2, "where the copy is");
 }
 
+/* The same in a fixed filter. */
+static void set_up_fixed_copies(void)
+{
+  set_up_fixed();
+  put(t.x);
+  expect(entries_of(t.x) == 2, "where the copy is");
+}
+
 /* ---- orders ---- */
 
 static void set_up_words(void)
@@ -304,6 +353,13 @@ static void set_up_words(void)
   make_cuckoo(1, 1, 1);
   t.x = key_at(ANY, LOWER, UPPER);
   t.y = key_at(ANY, HOME, OTHER);
+}
+
+static void set_up_words_to_remove(void)
+{
+  set_up_words();
+  put(t.x);
+  put(t.y);
 }
 
 static void set_up_fresh_segment(void)
@@ -357,6 +413,27 @@ const struct shape cuckoo_shapes[] = {
     {"remove_and_move", "does a remove find an entry that is moved?", set_up_move,
      .calls = "push? | remove x", FULL, FULL},
 
+    {"fixed_adds", "do two adds to one bucket of a fixed filter both arrive?", set_up_fixed,
+     .calls = "add y; has z | add z; has y", FULL, FULL},
+    {"fixed_adds_of_one", "... and three of one key?", set_up_fixed,
+     .calls = "add y | add y | add y", BOUND(3), BOUND(3)},
+    {"fixed_add_and_remove", "... while a remove clears a lane?", set_up_fixed_remove,
+     .calls = "add y | remove x", FULL, FULL},
+    {"fixed_add_and_unique", "... while a unique add fills one?", set_up_fixed,
+     .calls = "add y | unique z", FULL, FULL},
+    {"fixed_add_and_its_unique", "one winner beside an add of its key?", set_up_fixed,
+     .calls = "add y; has y | unique y | unique y", BOUND(3), BOUND(3)},
+    {"fixed_add_and_move", "... while an entry moves into that lane?", set_up_fixed_add_and_move,
+     .calls = "push? | add y", BOUND(3), BOUND(3)},
+    {"fixed_add_and_count", "is a key counted right that is added?", set_up_fixed,
+     .calls = "add y | add y | count y", BOUND(3), BOUND(3)},
+    {"fixed_add_remove_lookup", "does a look-up beside an add and a remove fit an order?",
+     set_up_fixed_upper, .calls = "remove x | add x | has x", BOUND(3), BOUND(3)},
+    {"fixed_add_remove_lookups", "... and two of them?", set_up_fixed_upper,
+     .calls = "remove x | add x | has x | has x; has x", BOUND(3), BOUND(2)},
+    {"fixed_fold_and_add", "is an add kept that comes while copies are folded?",
+     set_up_fixed_copies, .calls = "fold | add y", BOUND(3), BOUND(3), check_one_entry},
+
     {"lookup_and_split", "is a key found while its segment splits?", set_up_split,
      .calls = "add y | has x", FULL, FULL, check_split},
     {"splits", "do two adds split once, and both arrive?", set_up_split, .calls = "add y | add z",
@@ -401,6 +478,8 @@ const struct shape cuckoo_shapes[] = {
 
     {"store_buffer", "do two adds miss each other?", set_up_words,
      .calls = "add x; has y | add y; has x", FULL, NEVER},
+    {"store_buffer_removes", "... or two removes?", set_up_words_to_remove,
+     .calls = "remove x; has y | remove y; has x", FULL, NEVER},
     {"store_buffer_segment", "... one in a segment that it makes?", set_up_fresh_segment,
      .calls = "add x; has y | add y; has x", FULL, NEVER},
     {"store_buffer_segments", "... both?", set_up_fresh_segments,

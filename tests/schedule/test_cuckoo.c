@@ -82,7 +82,7 @@ static struct segment *first_segment(tamis_filter *f)
 static int used(tamis_filter *f, uint64_t n)
 {
   (void) n;
-  return (int) segment_used(&small.geometry, first_segment(f));
+  return (int) tamis__segment_used(&small.geometry, first_segment(f));
 }
 
 static int fold(tamis_filter *f, uint64_t n)

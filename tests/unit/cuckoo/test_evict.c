@@ -106,7 +106,7 @@ static void a_path_is_found_and_taken_up_to_its_longest(void **state)
       /* the room has moved to the key's bucket, or stays where it was */
       assert_int_equal(free_lanes(&b, 0), possible);
       assert_int_equal(free_lanes(&b, link_of(&b, moves)), !possible);
-      assert_int_equal(segment_used(&b.g, b.segment), 2 * moves + 3);
+      assert_int_equal(tamis__segment_used(&b.g, b.segment), 2 * moves + 3);
       end(&b);
     }
 }
@@ -227,7 +227,7 @@ static void equal_entries_of_a_pair_become_one(void **state)
   assert_int_equal(tamis__fold(&x.c, &x.generation, x.b.segment), TAMIS_OK);
   assert_int_equal(counted(&x, ENTRIES), 1);
   assert_int_equal(counted(&x, DUPLICATES), 7);
-  assert_int_equal(segment_used(&x.b.g, x.b.segment), 1);
+  assert_int_equal(tamis__segment_used(&x.b.g, x.b.segment), 1);
   assert_int_equal(segment_copies(x.b.segment, (struct lane){x.pair.lower, 0}), 7);
   assert_true(segment_counts_copies(x.b.segment));
   end_full_pair(&x);

@@ -69,7 +69,7 @@ static void assert_clean(const struct fixture *x, const struct segment *segment)
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
     assert_int_equal(version_after(&segment_stripes(segment)[i].version), 0);
   assert_null(atomic_load(&segment->duplicates));
-  assert_int_equal(segment_used(g, segment), 0);
+  assert_int_equal(tamis__segment_used(g, segment), 0);
   for (uint64_t i = 0; i < cuckoo_buckets(g); i++)
     assert_int_equal(word_load(&segment_words(g, segment)[i]), 0);
 }
