@@ -208,19 +208,43 @@ static void set_up_save_and_exchange(void)
 }
 
 /* The same with a union, which may get the generations in any order. */
-static tamis_filter *into;
+static tamis_filter *into, *from;
 
 static void set_up_unite_and_exchange(void)
 {
   make_long();
   into = t.filter;
   set_up_save_and_exchange();
+  from = t.filter;
 }
 
 static const char *check_united(void)
 {
   const char *reason = check_saved();
   return reason || !filter_validate(into, &reason) ? reason : check_keys(into);
+}
+
+/* A fixed filter gets x with counted copies, while y, of the same buckets, is added to it. */
+static void set_up_unite_and_add(void)
+{
+  make_fixed_cuckoo();
+  t.x = key_at(ANY, LOWER, UPPER);
+  for (unsigned i = 0; i < 4; i++)
+    put(t.x);
+  from = t.filter;
+  make_fixed_cuckoo();
+  into = t.filter;
+  t.x = key_at(ANY, LOWER, UPPER);
+  t.y = key_at(ANY, LOWER, UPPER);
+}
+
+static const char *check_united_copies(void)
+{
+  const char *reason;
+  return !filter_validate(into, &reason) ? reason
+         : tamis_count_hash(into, t.x) != 4 || tamis_count_hash(into, t.y) != 1
+             ? "copies have come to another entry, or have been lost"
+             : NULL;
 }
 
 /* y is in the old generation, and goes on to the new one. */
@@ -297,7 +321,7 @@ int open_generation(uint64_t unused)
 int unite(uint64_t unused)
 {
   (void) unused;
-  return tamis_merge(into, t.filter);
+  return tamis_merge(into, from);
 }
 
 /* Adds a key, if there is room, and removes it again. */
@@ -361,6 +385,9 @@ const struct shape snapshot_shapes[] = {
      .instead = check_saved},
     {"unite_and_exchange", "... and is it so in a union?", set_up_unite_and_exchange,
      .calls = "unite | add y; remove y", BOUND(3), BOUND(3), .instead = check_united},
+    {"fixed_unite_and_add", "... and do counted copies come with their entry?",
+     set_up_unite_and_add, .calls = "unite | add y", BOUND(3), BOUND(2),
+     .instead = check_united_copies},
     {"save_and_fall_back", "... where another key is added at a limit?", set_up_save_and_fall_back,
      .calls = "save 0 | pass y", BOUND(3), BOUND(3), .instead = check_saved},
     {"save_and_old_joins", "... for which an entry stands that has forgotten bits?",
