@@ -5,66 +5,66 @@
  *    hash ──► cuckoo_address() ──► directory ──► segment ──► lower bucket ┐ a word of lanes each;
  *             (geometry.h)                             └───► upper bucket ┘ the entry is in either
  *
- * in each generation; most filters have one.
+ * A look-up takes these steps in each generation.  Most filters have one generation.
  *
- * [D] A look-up takes no lock.  It reads the version of a stripe, then the buckets, then the
- *     version again.  A miss is repeated if meanwhile an entry left a bucket of the stripe, the
- *     segment was marked as having left, or (on the general path) the directory changed.
+ * [D] A look-up takes no lock.  It reads the version of a stripe, the buckets, and the version
+ *     again.  A miss is repeated if meanwhile an entry left a bucket of the stripe, the segment was
+ *     marked as having left, or (on the *general path*, search()) the directory changed.
  *
- *     Hit: takes effect when the word of the entry is read.  If the segment had left the directory
- *     by then, the hit takes effect when the segment left, which was after this call read the
- *     root's word.
+ *     Hit: takes effect when the look-up reads the word of the entry.  If the segment has left the
+ *     directory before this read, the hit takes effect when the segment left.  At that time, the
+ *     look-up had already read the root's word.
  *
  *     Miss with one generation: let A be the key's lower bucket, and B the upper one.  The look-up
- *     reads the version of B's stripe, bucket A, bucket B, and that version again.  (It cannot miss
- *     an entry that moves from A to B: the copy is in B before A is cleared, and A is read first.)
- *     If the two versions are equal, no entry has left B in between.  So at the read of A, no
- *     matching entry was in B, as none is at the end, nor in A.  This read is when the miss takes
- *     effect.
+ *     reads the version of B's stripe, bucket A, bucket B, and that version again.  (The look-up
+ *     cannot miss an entry that moves from A to B: the copy is in B before A is cleared, and A is
+ *     read first.)  If the two versions are equal, no entry has left B between them.  B has no
+ *     match when the look-up reads B, so B had no match at the earlier read of A.  A had none at
+ *     this read.  So the miss takes effect at the read of A.
  *
  *         One case remains: an entry E was about to leave B, and the version was bumped before the
- *         look-up first read it.  If a move takes E, the copy of E was in A before the bump, and
- *         the look-up finds it there.  If a remove takes E, the remove has held the stripes of both
- *         buckets since the bump.  So only a plain add in a fixed filter can have added a match to
- *         A or B ([O] in insert.c), after the look-up has read the bucket.  Without such an add, the
- *         miss takes effect when the remove clears the lane in B.  Otherwise the remove, which has
- *         bumped the version by then, takes effect just before the first of these adds, and the miss
- *         between both.  Look-ups that find E until then take effect before the remove, and later
- *         ones find the added entry.
+ *         look-up first read it.  If a move takes E, its copy was in A before the bump, and the
+ *         look-up finds the copy.  If a remove takes E, the remove has held the stripes of both
+ *         buckets since the bump.  So only a plain add in a fixed filter, which holds no stripe
+ *         ([O] in insert.c), can add a match to A or B after the look-up has read the bucket.
+ *         Without such an add, the miss takes effect when the remove clears the lane in B.
+ *         Otherwise the remove has bumped the version before the first of these adds.  The remove
+ *         takes effect just before this add, and the miss between the two.  Earlier look-ups find E
+ *         and take effect before the remove; later ones find the added entry.
  *         If a fold takes E, an equal entry stays in A or B, and the argument applies to that
  *         entry.
  *
- *     Miss with several generations: the look-up searches the older generations first, and the
- *     newest one last, as if it were the only one.  After that, it reads the words and versions of
- *     the older pairs again: they are unchanged, and their segments have not left the directory.
- *     So no matching entry was in an older pair at any time between the two reads: it would have
- *     been added after the first read of its word and have left before the second, which would have
- *     bumped the version.  The newest generation's segment was in the directory when its version
- *     was first read, after the older words were; and the number of generations is the same at the
- *     end.  So the miss takes effect when the miss in the newest generation does.
+ *     Miss with several generations: the look-up searches the older generations first, and then the
+ *     newest one, as described above.  After that, it reads the words and versions of the older
+ *     pairs again: they are unchanged, and their segments have not left the directory.  So no
+ *     matching entry was in an older pair at any time between the two reads: a writer would have
+ *     added it after the first read of its word, and bumped the version before it left.  When the
+ *     look-up first read the newest generation's version, after the older words, this segment was
+ *     in the directory.  The number of generations is the same at the end.  So the miss takes
+ *     effect when the miss in the newest generation does.
  *
  *     Segments that have left: the general path compares the word of the root and the entry of its
- *     array with their earlier values.  While they are the same, no thread can find the successors
- *     of a marked segment, so what the segment holds is true.  (The mark comes before the change of
- *     the directory.  A look-up that took the mark for the change would have to wait for the writer
- *     in between.  Another segment cannot appear at the same address, because the memory is not
- *     used again while the look-up is a reader.)  If there was no segment, an older generation
- *     never gets one (create_segment_locked()), and in the newest generation the general path
- *     compares them, too.
+ *     array with their earlier values.  While these are the same, no thread can find the successors
+ *     of a marked segment, so the contents of the segment are still valid.  (A writer marks a
+ *     segment before it changes the directory.  If look-ups relied on the mark, they would have to
+ *     wait for the writer between these two steps.  Another segment cannot appear at the same
+ *     address, because the memory is not used again while the look-up is a reader.)  If a root has
+ *     no segment in an older generation, it never gets one (create_segment_locked()).  In the
+ *     newest generation, the general path compares the word of such a root, too.
  *
- *     The straight path (lookup_fast.c) searches the first generation, and then reads the number of
- *     generations.  If there is one, a miss is final whatever has become of the segment.  If there
- *     was no segment, the miss takes effect when the root's word is read.  If the first version has
- *     no mark, the segment had not left then, and a later mark would make the versions differ; so
- *     the miss takes effect as above.  If the first version has the mark, no writer changes the
- *     segment any more.  The miss then takes effect at the read of A or, if the segment had left
- *     the directory by then, when the segment left, which was after this call read the root's
- *     word.  If there are more generations, the general path looks the key up again: the filter may
- *     have opened its second generation after the call read its operations.
+ *     The *straight path* (lookup_fast.c) searches the first generation, and then reads the number
+ *     of generations.  If this number is 1, a miss is final, even if the segment has left the
+ *     directory.  If there was no segment, the miss takes effect when the look-up reads the root's
+ *     word.  If the first version has no mark, the segment had not left then, and a later mark
+ *     would make the versions differ; so the miss takes effect as above.  If the first version has
+ *     the mark, no writer changes the segment any more.  The miss then takes effect at the read of
+ *     A or, if the segment left the directory before this read, when it left.  (The look-up had
+ *     already read the root's word.)  If the number is not 1, the general path looks the key up
+ *     again: the filter may have opened its second generation after the call read the operations.
  *
- * [A] No false negative.  A move copies the entry, bumps the version, and then clears the old lane;
- *     stripe.h says why that suffices.  Splits and joins publish new segments only when they are
- *     filled.
+ * [A] No false negative.  A move copies the entry, bumps the version, and then clears the old lane.
+ *     stripe.h says why look-ups then find the entry.  Splits and joins fill new segments before
+ *     they publish them.
  */
 #include "cuckoo/lookup.h"
 
@@ -105,9 +105,9 @@ FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct older_pl
   return match_either(g, seen->lower, seen->upper, at->key.entry);
 }
 
-/* Whether the buckets are unchanged since the observation.  Nearly always they are, so there is no
- * branch between the comparisons.  (The versions are read again in the order of the first reads,
- * because the caller may rely on them to show a mark.) */
+/* Whether the words and versions are unchanged since the observation.  They nearly always are, so
+ * there is no branch between the comparisons.  (The function reads the versions in the same order
+ * as observe(), because the caller may need a version to show that the segment was marked.) */
 FORCE_INLINE bool observation_holds(const struct older_places *at, const struct observation *seen)
 {
   uint64_t changed = word_load(at->key.lower) ^ seen->lower;

@@ -2,11 +2,11 @@
  *
  * Layer 2: look-ups in a cuckoo filter. lookup.c explains why their answers are right.
  *
- * These functions are members of the tables of operations; their hashes are not mixed.  There are
- * three sorts of filter: `growable` and `fixed` have one generation, which needs one hash; `any`
- * includes all filters.  A filter that opens a second generation is `any` from then on.  Calls that
- * have read the operations of `growable` before still answer correctly, because they leave such a
- * filter to the general path.
+ * These functions are members of the tables of operations; callers pass hashes that are not mixed.
+ * Each function is for a *sort* of filter.  Filters of the sorts `growable` and `fixed` have one
+ * generation, which needs one hash of the key.  Functions of the sort `any` work on all filters.  A
+ * filter that opens a second generation gets the operations of `any`.  A call that read those of
+ * `growable` earlier leaves such a filter to the general path (lookup.c).
  */
 #ifndef TAMIS_LIB_CUCKOO_LOOKUP_H
 #define TAMIS_LIB_CUCKOO_LOOKUP_H
@@ -15,7 +15,7 @@
 #include "cuckoo/directory.h"
 #include "cuckoo/pair.h"
 
-/* The keys of a batch that share a read section.  Short read sections keep grace periods short. */
+/* The most keys of a batch that share a read section.  Short sections keep grace periods short. */
 enum { READER_BATCH = SMALL(512, 24) };
 
 bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash);
@@ -30,13 +30,13 @@ size_t tamis__cuckoo_contains_many_growable(const tamis_filter *f, const uint64_
 size_t tamis__cuckoo_contains_many_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                          bool *found);
 
-/* The contains_each of the sorts: cuckoo/each.c. */
+/* contains_each() for the sorts `growable` and `fixed`: cuckoo/each.c. */
 size_t tamis__cuckoo_contains_each_growable(const tamis_filter *const *filters, size_t n,
                                             struct wanted *wanted, bool *found);
 size_t tamis__cuckoo_contains_each_fixed(const tamis_filter *const *filters, size_t n,
                                          struct wanted *wanted, bool *found);
 
-/* Look-ups for unique adds, with mixed hashes. */
+/* Look-ups for unique adds.  `hash` is a mixed hash. */
 bool tamis__contains_mixed_any(const struct cuckoo *c, uint64_t hash);
 bool tamis__contains_mixed_growable(const struct cuckoo *c, uint64_t hash);
 bool tamis__contains_mixed_fixed(const struct cuckoo *c, uint64_t hash);
@@ -48,16 +48,16 @@ bool tamis__contains_again(const struct cuckoo *c, uint64_t hash);
 
 /* The addresses that a look-up reads, which may be prefetched. */
 struct lookup {
-  const struct stripe *stripe; /* that of the upper bucket; NULL: the root has no segment */
+  const struct stripe *stripe; /* the upper bucket's stripe; NULL: the root has no segment */
   const word *lower, *upper;
   uint64_t entry;
 };
 
 struct lookup_result {
-  bool hit;       /* final, except in a batch if `stale`: see finish_group() */
-  uint64_t moved; /* not 0: meanwhile an entry left a bucket, or the segment was marked, so a miss
-                     is not final */
-  bool stale;     /* the segment was marked before the look-up, or there is none */
+  bool hit;       /* an entry matches; final, except in a batch if `stale` (finish_group()) */
+  uint64_t moved; /* not 0: an entry left a bucket between the reads, or a writer marked the segment
+                     as having left; a miss is not final */
+  bool stale;     /* the segment was marked before the look-up, or the root has no segment */
 };
 
 /* `g`, here and below, is the geometry of the pair's segment.  Parts of it may be constants. */

@@ -2,16 +2,16 @@
  *
  * Layer 2: fast look-ups in the first generation of a cuckoo filter.
  *
- * These look-ups give the same answers as lookup.c, which has the argument.  They are the straight
- * path, for the usual case: one generation, a registered reader, and no entry moved meanwhile.
- * They leave all other cases to lookup.c.  docs/reference/performance.md has their gain in speed.
+ * These look-ups are the *straight path*, for the usual case: one generation, a registered reader,
+ * and no entry that moves meanwhile.  They leave all other cases to lookup.c, which explains why
+ * both give the same answers.  docs/reference/performance.md gives their gain in speed.
  */
 #include "cuckoo/lookup.h"
 
 #include "base/compiler.h"
 #include "cuckoo/vectors.h"
 
-/* A flag in lookup.entry, above its at most 32 bits: the segment comes from the uneven split. */
+/* A flag in lookup.entry, above the entry's 32 bits: the segment comes from the uneven split. */
 static const uint64_t FROM_UNEVEN_SPLIT = UINT64_C(1) << 63;
 
 /* Prepares a look-up.  The geometry is loaded twice here, and again by first_lookup_finish().
@@ -46,7 +46,7 @@ FORCE_INLINE struct lookup_result first_lookup_finish(const struct generation *f
   return lookup_finish(lookup, &g);
 }
 
-/* In a segment of depth 0 no entry has aged, so its matching code can be shorter. */
+/* In a segment of depth 0, no entry has lost bits, so the code that compares entries is shorter. */
 FORCE_INLINE struct lookup_result first_lookup_growable(struct generation *first, uint64_t hash)
 {
   struct cuckoo_geometry g = cuckoo_first_geometry(&first->geometry, true);
@@ -105,7 +105,7 @@ CALLS(fixed)
 
 /* ---- batches of look-ups ---- */
 
-/* Each loop of a batch makes one step for so many keys.  So each loop has few variables. */
+/* The number of keys in a group.  Each loop makes one step for a group, so it has few variables. */
 enum { LOOKUP_GROUP = SMALL(8, 2) };
 
 FORCE_INLINE void prepare_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,
@@ -118,7 +118,7 @@ FORCE_INLINE void prepare_group(const struct cuckoo *c, const uint64_t *hashes, 
   }
 }
 
-/* Repeats the look-up of a key of a batch.  This counts as a retry unless there is no segment. */
+/* Repeats the look-up of a key of a batch.  Counts a retry, unless the root has no segment. */
 static NEVER_INLINE bool contains_late(const struct cuckoo *c, uint64_t hash)
 {
   uint64_t mixed = hash_mix(&c->head.keys, hash);
@@ -128,10 +128,10 @@ static NEVER_INLINE bool contains_late(const struct cuckoo *c, uint64_t hash)
   return missed ? tamis__contains_mixed_any(c, mixed) : tamis__contains_again(c, mixed);
 }
 
-/* Finishes look-ups that were prepared FILTER_AHEAD keys earlier.  A segment may have left the
- * directory since, or have been created.  The answer from the old segment might then be older than
- * the answer for the previous key, although each key counts as a call of its own.  Such keys are
- * looked up again. */
+/* Finishes look-ups that prepare_group() prepared FILTER_AHEAD keys earlier.  Since then, a segment
+ * may have left the directory, or a root may have got its first segment.  The old segment could
+ * give an older answer than the previous key has got, although each key counts as a call of its
+ * own.  So the function looks such keys up again. */
 FORCE_INLINE size_t finish_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                                  const struct lookup *lookups, bool *found, bool growable)
 {
@@ -154,7 +154,7 @@ static inline size_t group_size(size_t i, size_t n)
   return n - i < LOOKUP_GROUP ? n - i : LOOKUP_GROUP;
 }
 
-/* Looks up a few keys, with less stack. */
+/* Looks up a few keys.  Takes less stack than contains_ahead(). */
 FORCE_INLINE size_t contains_few(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                                  bool *found, bool growable)
 {
@@ -226,9 +226,8 @@ VECTOR_CODE static NEVER_INLINE size_t contains_by_vectors(const struct cuckoo *
 #define contains_by_vectors contains_few
 #endif
 
-/* A few keys are faster without vectors, whose functions have some work at the start.  The misses
- * are valid if there is still one generation after the last look-up; otherwise the general path
- * looks all keys up again. */
+/* A few keys take less time without vectors.  If there is still one generation after the last
+ * look-up, the misses are final.  Otherwise the general path looks all keys up again. */
 FORCE_INLINE size_t contains_many_in_first(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                                            bool *found, bool growable)
 {

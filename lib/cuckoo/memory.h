@@ -24,10 +24,10 @@ static inline bool cuckoo_block_comes_cleared(const struct cuckoo *c, uint64_t s
 /* Releases a block, which may be NULL. */
 void tamis__cuckoo_release(struct cuckoo *c, void *block, uint64_t size);
 
-/* Whether max_bytes allows so many more bytes now. */
+/* Whether max_bytes allows `size` more bytes now. */
 bool tamis__cuckoo_fits(const struct cuckoo *c, uint64_t size);
 
-/* Whether max_bytes allows so many more bytes, perhaps after retired memory has been released. */
+/* Does the same, but if the answer is no, releases retired memory and checks again. */
 bool tamis__cuckoo_makes_room(struct cuckoo *c, uint64_t size);
 
 #endif

@@ -20,8 +20,8 @@ CUCKOO_INSERT(growable)
 CUCKOO_INSERT(fixed)
 #undef CUCKOO_INSERT
 
-/* The operations of the general path: for a filter with several generations, or whose first one
- * needs two hashes.  They work on every filter. */
+/* The operations of the general path, which work on every filter.  A filter uses them if it has
+ * several generations, or if its first generation needs two hashes of a key. */
 extern const struct filter_operations tamis__cuckoo_any;
 
 /* Remove one copy of a key.  The last function takes a mixed hash. */

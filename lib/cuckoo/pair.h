@@ -50,14 +50,14 @@ FORCE_INLINE bool match_either(const struct cuckoo_geometry *g, uint64_t lower, 
 struct best_match {
   unsigned matches;    /* the number of entries that match; if 0, all members are 0 */
   unsigned known_bits; /* 1 + the number of bits after root0 that the entry knows */
-  unsigned age;        /* in one segment, younger entries know more bits */
+  unsigned age;        /* the number of bits that the entry has lost (bucket.h) */
   uint64_t bucket;
   unsigned lane;
 };
 
 /* Finds the best match among entries of at least this age or, if `any`, some match.  `g` is the
- * geometry of the pair's segment (parts may be constants).  The bucket that matches is random, so
- * there is no branch. */
+ * geometry of the pair's segment (parts may be constants).  A match is in a random one of the two
+ * buckets, so the code has no branch between the buckets. */
 FORCE_INLINE struct best_match match_pair_with(const struct bucket_pair *pair,
                                                const struct cuckoo_geometry *g, unsigned least_age,
                                                bool any)
@@ -107,7 +107,7 @@ void tamis__mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, siz
 
 /* ---- a free lane ---- */
 
-/* The values of a pair's buckets, and their free lanes. */
+/* The values of a pair's two buckets, and the sets of free lanes in them (lanes_empty()). */
 struct pair_words {
   uint64_t lower, upper;
   uint64_t room_lower, room_upper;
@@ -133,9 +133,9 @@ struct free_place {
   uint64_t old, value;
 };
 
-/* Chooses the first free lane of the emptier bucket, which is the bucket with the lower first free
- * lane: that leaves the most choice to later keys.  Which bucket is emptier is random, so there is
- * no branch.  The caller has found that there is room. */
+/* Chooses the first free lane of the emptier bucket, which leaves the most choice to later keys.
+ * The emptier bucket is the one with the lower first free lane.  It is a random one of the two, so
+ * the code has no branch.  The caller has checked that a bucket has a free lane. */
 FORCE_INLINE struct free_place choose_place(const struct bucket_pair *pair,
                                             const struct lane_shape *s, struct pair_words words)
 {
@@ -149,9 +149,9 @@ FORCE_INLINE struct free_place choose_place(const struct bucket_pair *pair,
   return (struct free_place){bucket, value, lanes_fill_first(s, value, free, pair->entry)};
 }
 
-/* Writes the entry.  In a growable filter the caller holds its stripe, and the bucket has not
- * changed since choose_place().  In a fixed filter the caller need not hold the stripe, and the
- * result is false if the bucket has changed. */
+/* Writes the entry.  In a growable filter the caller holds the bucket's stripe, and the bucket has
+ * not changed since choose_place().  In a fixed filter the caller need not hold the stripe, and the
+ * function returns false if the bucket has changed. */
 FORCE_INLINE bool write_entry(const struct bucket_pair *pair, const struct cuckoo_geometry *g,
                               struct free_place place)
 {
@@ -180,7 +180,7 @@ FORCE_INLINE void clear_lane_locked(const struct generation *generation,
 
 /* ---- all pairs of a key ---- */
 
-/* A key's bucket pairs in all generations; their stripes are held. */
+/* A key's bucket pairs in all generations.  The call holds their stripes. */
 struct locked_pairs {
   unsigned n;
   struct bucket_pair pair[CUCKOO_MAX_GENERATIONS];

@@ -3,13 +3,13 @@
  * Layer 2: remove, which takes out one copy of a key.
  *
  * A remove holds the stripes of the key's bucket pairs in all generations.  Of all matching
- * entries, it takes the one that knows the most bits of the hash string, whatever its generation.
- * If this is not the key's own entry E, it is the entry of another key y, and knows at least as
- * many bits as E.  Both match the removed key, so the bits of E are a prefix of y's hash string,
- * too.  So E, which stays, stands for y from now on, and no key loses its entry.  The same holds
- * for counted copies, because each count belongs to an entry that matches.
+ * entries, in any generation, it takes the one that knows the most bits of the hash string.  If
+ * this entry is not the key's own entry E, it is the entry of another key y, and knows at least as
+ * many bits as E.  Both entries match the removed key, so the bits of E are a prefix of y's hash
+ * string, too.  So E stays and stands for y from now on, and no key loses its entry.  The same
+ * holds for counted copies, because each count belongs to an entry that matches.
  *
- * If the entry has counted copies, the remove takes one of these; otherwise it clears the lane.
+ * If the entry has counted copies, the remove takes one of them.  Otherwise it clears the lane.
  */
 #include "cuckoo/operations.h"
 
@@ -20,9 +20,9 @@
 #include "cuckoo/snapshot.h"
 #include "table/put.h"
 
-/* Whether it is worth checking that the segment can be joined: the stripe of the bucket has few
- * entries, and their number is a multiple of eight, so that not every remove makes the check.  The
- * callers of this function and the next two hold the pair's stripes. */
+/* Whether to check if the segment can join: the stripe of the bucket counts few entries, and their
+ * number is a multiple of 8.  (So not every remove makes the check.)  The callers of this function
+ * and of the next two hold the pair's stripes. */
 FORCE_INLINE bool is_sparse(const struct bucket_pair *pair, const struct cuckoo_geometry *g,
                             uint64_t bucket)
 {
@@ -51,8 +51,8 @@ FORCE_INLINE int take_locked(struct cuckoo *c, const struct bucket_pair *pair,
   return TAMIS_OK;
 }
 
-/* Removes a key from the generation with the best match.  All its pairs are locked.  Returns RETRY,
- * and changes nothing, if snapshots need more notes. */
+/* Removes a key from the generation with the best match.  The caller has locked all pairs of the
+ * key.  Returns RETRY, and changes nothing, if snapshots need more notes. */
 static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pairs *locked,
                          struct snapshot_note **notes, struct bucket_pair *sparse)
 {
@@ -91,9 +91,9 @@ static NEVER_INLINE int remove_from_any(struct cuckoo *c, uint64_t hash, struct 
   return result;
 }
 
-/* Does the same while the filter has one generation, which needs one hash.  Returns RETRY if it has
- * more, or if the segment is missing or has left the directory.  No snapshot needs a note: what it
- * has copied of an only generation is final. */
+/* Removes a key from a filter with one generation, which needs one hash.  Returns RETRY if the
+ * filter has more generations, or if the segment is missing or has left the directory.  No snapshot
+ * needs a note: a key that it has copied from an only generation is final (snapshot.c). */
 FORCE_INLINE int remove_from_first(struct cuckoo *c, uint64_t hash, bool growable,
                                    struct bucket_pair *sparse)
 {
@@ -119,7 +119,7 @@ static NEVER_INLINE void shrink(struct cuckoo *c, const struct bucket_pair *spar
 {
   if (may)
     tamis__shrink(c, sparse);
-  else if (cuckoo_has_growth(c)) /* retired memory may wait for such a call */
+  else if (cuckoo_has_growth(c)) /* the backlog may have memory to release */
     (void) tamis__backlog_drain(&cuckoo_growth(c)->backlog);
 }
 

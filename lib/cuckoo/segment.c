@@ -7,14 +7,14 @@
 #include "base/hook.h"
 #include "table/image.h"
 
-enum { SCARCE_SEGMENTS = 16 /* if max_bytes leaves room for fewer, the backlog is hurried */ };
+enum { SCARCE_SEGMENTS = 16 /* if max_bytes has room for fewer, a retire hurries the backlog */ };
 
 /* ---- memory of duplicate counts ---- */
 
 struct request {
   struct cuckoo *c;
-  int result;    /* why the system refused memory last */
-  bool released; /* memory was released */
+  int result;    /* the error of the last refused request */
+  bool released; /* the call has released memory */
 };
 
 static bool fits(void *context, uint64_t size)
@@ -135,7 +135,7 @@ void tamis__wait_outside(struct lock *lock, bool inside)
   tamis__reader_resume(pause);
 }
 
-/* The increment is relaxed: it is made in a read section, which the grace period waits for.
+/* The increment is relaxed: the call is in a read section, for which the grace period waits.
  * ORDER segment.waited (release)
  *   pairs with     segment.in_use
  *   makes visible  that the call no longer uses a segment that has left
@@ -173,7 +173,7 @@ bool tamis__segment_wait_both(bool inside, struct segment *segment, struct strip
 /* ORDER segment.in_use (acquire)
  *   pairs with     segment.waited, which has the argument
  *   checked by     mutants/waiting_calls_read_relaxed,
- *                  mutants/waiting_calls_not_looked_at (that they are looked at at all) */
+ *                  mutants/waiting_calls_not_looked_at (that the number is read at all) */
 bool tamis__segment_in_use(const struct retired *block)
 {
   return atomic_load_explicit(&((const struct segment *) block)->waiting, memory_order_acquire) !=
@@ -184,7 +184,7 @@ void tamis__segment_reclaim(void *owner, struct retired *block, uint64_t size)
 {
   struct cuckoo *c = owner;
   struct segment *segment = (struct segment *) block;
-  /* TSan forgets the stripes of other segments, as their own blocks are freed. */
+  /* TSan forgets the stripes of other segments when the separate blocks of these are freed. */
   if (segment == cuckoo_home(c))
     destroy_stripes(c->first.geometry.stripe_mask, segment);
   else if (segment->slab)
@@ -212,7 +212,7 @@ static bool set(const struct cuckoo_geometry *g, struct segment *segment, struct
   return tamis__plane_set(&segment->duplicates, size_of(g), &memory, lane.bucket, lane.lane, count);
 }
 
-/* `n` may be negative, modulo 2^64.  A lower count needs no memory, and may release some. */
+/* `n` may be negative, modulo 2^64.  To lower a count needs no memory, and may release some. */
 static int add_copies(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
                       struct lane lane, uint64_t n, bool inside)
 {

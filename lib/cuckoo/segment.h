@@ -39,11 +39,11 @@ bool tamis__segment_in_use(const struct retired *block);
  *
  * The holder of a stripe may be in the user's allocator, so no call waits for a stripe in a read
  * section.  A call that must wait increments segment->waiting, leaves its read section, and enters
- * it again when it has the stripe.  Meanwhile the segment for whose stripe it waits is not
- * released.  A segment of which it holds a stripe cannot leave the directory, because that takes
- * all its stripes.  So a call that has its stripes may also leave its read section to allocate
- * memory: the segments of its stripes are still in the directory afterwards.  In both cases, the
- * call must not use other segments that it found before. */
+ * it again when it has the stripe.  Until the call decrements the number, the segment is not
+ * released.  A segment of which the call holds a stripe cannot leave the directory, because its
+ * leaving takes all stripes of the segment.  So a call that has its stripes may also leave its read
+ * section to allocate memory, and the segments of its stripes stay in the directory.  In both
+ * cases, the call must not use other segments that it found before. */
 
 /* Waits for a lock that another thread holds, outside of the read section, and takes it. */
 void tamis__wait_outside(struct lock *lock, bool inside);
@@ -57,9 +57,9 @@ static inline void segment_lock_counts(struct segment *segment, bool inside)
 
 /* ---- duplicate counts ----
  *
- * The caller holds the stripes of the buckets, or the segment is not published.  To change a count,
- * these functions leave the caller's read section (`inside`).  If memory is refused, nothing has
- * changed, and the result is
+ * The caller holds the stripes of the buckets, or the segment is not published.  If the caller is
+ * in a read section (`inside`), these functions leave it to change a count that needs memory.  If
+ * memory is refused, nothing has changed, and the result is
  *   TAMIS_EFULL   max_bytes is reached
  *   TAMIS_ENOMEM  the allocator refuses */
 
@@ -69,7 +69,7 @@ struct lane {
 };
 
 /* Counts `n` further copies of the entry in a lane.  A negative `n`, modulo 2^64, takes copies out,
- * which needs no memory; the result is TAMIS_ABSENT if there are fewer. */
+ * which needs no memory.  Returns TAMIS_ABSENT if the lane has fewer counted copies. */
 int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                               struct segment *segment, struct lane lane, uint64_t n, bool inside);
 
@@ -77,16 +77,16 @@ int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
 int tamis__segment_remove_copy(struct cuckoo *c, const struct cuckoo_geometry *g,
                                struct segment *segment, struct lane lane);
 
-/* Does what tamis__image_load_plane() does, for an unpublished segment (NULL: only checks). */
+/* Calls tamis__image_load_plane() for an unpublished segment.  NULL as the segment: only checks. */
 int tamis__segment_load_copies(struct cuckoo *c, struct segment *segment, struct saved_reader *r,
                                struct image_table *table, bool spare, uint64_t *copies);
 
-/* Adds the count of lane `from`, and `more`, to that of lane `to`.  Sets the first count to 0. */
+/* Adds the count of lane `from`, and `more`, to that of lane `to`.  Clears the count of `from`. */
 int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                                struct segment *segment, struct lane from, struct lane to,
                                uint64_t more, bool inside);
 
-/* The bytes of all counts.  The caller does not hold duplicates_lock. */
+/* The bytes of a copy of all counts.  The caller does not hold duplicates_lock. */
 uint64_t tamis__segment_counts_bytes(struct segment *segment);
 
 /* Returns the count of copies of a lane. */
@@ -97,8 +97,9 @@ static inline uint64_t segment_copies(const struct segment *segment, struct lane
 
 /* ---- filling unpublished segments: fill.c ---- */
 
-/* Fills the two empty children of a split with the parent's entries and their counts of copies.  Child i gets the entries whose next fingerprint bit, or class, is i.
- * The caller holds all stripes of the parent, and destroys the children after an error.
+/* Fills the two empty children of a split with the parent's entries and their counts of copies.
+ * Child i gets the entries whose next fingerprint bit, or class, is i.  The caller holds all
+ * stripes of the parent, and destroys the children after an error.
  *   Errors  TAMIS_EFULL, TAMIS_ENOMEM: memory for counts was refused; NO_ROOM: the entries do not
  *           fit in a child with wider lanes */
 int tamis__fill_split(struct cuckoo *c, const struct generation *generation, struct segment *parent,

@@ -14,7 +14,7 @@
  * have a lower limit, because they may split long before they are full. */
 static const double join_load = 0.6, small_join_load = 0.3;
 
-enum { SMALL_LANES = SMALL(1024, 64) };
+enum { SMALL_LANES = SMALL(1024, 64) }; /* a segment with fewer lanes is small */
 
 enum { SPARE_BACKLOG = SMALL(256 * 1024, 2048) }; /* bytes of backlog that any filter may have */
 
@@ -37,7 +37,7 @@ static bool siblings_at(const struct generation *generation, uint64_t index, uns
   return directory_depth(value[0]) == depth && directory_depth(value[1]) == depth;
 }
 
-/* Whether siblings with `less` fewer entries are small enough to join.  `g` is the parent's. */
+/* Whether siblings that lose `less` entries may join.  `g` is the geometry of the parent. */
 static bool are_small(const struct cuckoo_geometry *g, const struct siblings *siblings,
                       uint64_t less)
 {
@@ -85,8 +85,8 @@ static bool join_locked(struct change *change, unsigned depth)
 
 /* ---- dropping an empty segment ---- */
 
-/* Whether empty segments of a generation may leave the directory: not if it is the only one.  (In
- * the newest generation, the next key of a root creates a segment again.) */
+/* Whether empty segments of a generation may leave the directory: not if it is the only generation.
+ * (In the newest generation, the next add to the root creates a segment again.) */
 static bool may_drop(const struct cuckoo *c, const struct generation *generation)
 {
   return generation->number > 0 || !generation_is_newest(c, generation);
@@ -110,10 +110,10 @@ static void drop_locked(struct change *change, struct segment *segment)
 
 /* ---- shrinking a filter ---- */
 
-/* Whether the segment that an index leads to (`value`) might be joined or dropped.  This reads
- * counts of entries without locks, while other threads may be lowering them, at most one thread for
- * each stripe.  So it allows for that many entries.  Otherwise each of several last removes could
- * see the others' entries, and none would shrink the filter.  The caller is a reader. */
+/* Whether the segment of an index, with the directory entry `value`, might join or drop.  This
+ * reads counts of entries without locks.  Meanwhile a thread for each stripe may be lowering a
+ * count, so one entry for each stripe is ignored.  Otherwise each of several last removes could see
+ * the others' entries, and none would shrink the filter.  The caller is a reader. */
 static bool may_shrink_at(const struct cuckoo *c, const struct generation *generation,
                           uint64_t index, directory_value value)
 {
@@ -131,13 +131,13 @@ bool tamis__may_shrink(const struct cuckoo *c, const struct bucket_pair *sparse)
   return c->growable && may_shrink_at(c, sparse->generation, pair_index(sparse), sparse->own_value);
 }
 
-/* Whether the backlog is small, or at most as large as the rest of the filter.  A split adds as
- * much to the backlog as to the rest, so splits never need to wait.  Because shrinking waits until
- * this is true, a reader that stands still cannot make the backlog outgrow the filter. */
+/* Whether a shrink may retire memory: the backlog is small, or at most half of all bytes.  A split
+ * adds as much to the memory in use as to the backlog, so splits never need to wait.  Shrinks wait
+ * for this, so a reader that stands still cannot make the backlog outgrow the filter. */
 static bool may_retire(const struct cuckoo *c)
 {
   uint64_t held = atomic_load_explicit(&cuckoo_growth(c)->backlog.held, memory_order_relaxed);
-  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* statistics, both */
+  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* both are statistics */
   return 2 * held <= bytes + SPARE_BACKLOG;
 }
 

@@ -4,8 +4,8 @@
  *
  * Segments that are allocated one by one are on small pages.  If the filter is larger than the TLB
  * covers, a look-up then has two TLB misses.  So large filters have their segments in slots of
- * slabs. A slab is a block a little larger than a huge page: a head, and as many segments of one
- * generation as fill a huge page.  base/memory.c asks the system for huge pages for it.
+ * slabs.  A slab is a block a little larger than a huge page: a head, and as many segments of one
+ * generation as fill a huge page.  base/memory.c asks the system for huge pages for slabs.
  *
  *               allocate               retire                a grace period
  *    free slot ─────────► segment in use ─────► in the backlog ────────────► free slot of the same
@@ -23,15 +23,15 @@
  * Memory while a filter shrinks: slots become free in all slabs, but a slab is released only when
  * all its slots are free.  So an allocation takes a slot from the oldest slab that has a free one.
  * The segments that joins create fill the old slabs, and the newer slabs drain.  Keys are spread
- * evenly, so all segments of one depth join at about the same time; after that, nearly all of the
- * newer half of the slabs have been released.  Until then the filter takes at most as much as
- * before these joins.  The list of slabs with free slots is nearly sorted by age: a slab with its
- * first free slot is inserted by a search from the oldest slab on, but at most MAX_LIST_STEPS far.
- * Old slabs fill up again at once, so for them the search is short.
+ * evenly, so all segments of one depth join at about the same time.  After these joins, nearly all
+ * of the newer half of the slabs have been released; until then the filter takes at most as much as
+ * before.  The list of slabs with free slots is nearly sorted by age: the search for the place of a
+ * slab begins at the oldest one and makes at most MAX_LIST_STEPS steps.  Old slabs fill up again at
+ * once, so for them the search is short.
  *
  * Memory at a limit: a segment for which no slab can be allocated gets a separate block, as in a
- * small filter.  The bytes of a slab count in full.  So a filter at its limit has as many segments
- * as without slabs, less the free slots.
+ * small filter.  The filter's bytes include all slots of its slabs.  So a filter at its limit has
+ * as many segments as it would have without slabs, less the number of free slots.
  */
 #include "cuckoo/slabs.h"
 
@@ -44,7 +44,7 @@ enum {
   SLAB_BYTES = SMALL(2 << 20, 2048), /* the least size of a slab: a huge page */
   MIN_SLABS_PLANNED = 4,             /* a first generation planned for fewer slabs has no slabs */
   MIN_SLABS_GROWN =
-      SMALL(32, 2), /* a filter smaller than so many allocates no slabs beyond its plan */
+      SMALL(32, 2), /* a filter smaller than so many slabs allocates none beyond its plan */
   MAX_LIST_STEPS = SMALL(32, 2)
 };
 
@@ -58,7 +58,7 @@ static uint64_t slab_bytes(const struct slabs *slabs)
   return sizeof(struct slab) + slabs->slots * slabs->slot_bytes;
 }
 
-/* The bytes of the heads of full slabs.  The remaining segments have separate blocks. */
+/* Counts the heads of full slabs only.  The remaining segments have separate blocks. */
 uint64_t tamis__slab_heads(const struct cuckoo_geometry *g)
 {
   uint64_t slabs = g->shape.ages ? cuckoo_roots(g) / slots_of(g) : 0;
@@ -113,7 +113,7 @@ static void close_slab_locked(struct slabs *slabs, const struct slab *slab)
     slab->next->previous = slab->previous;
 }
 
-/* Takes a free slot, or returns NULL.  Sets *from to its slab, and *fresh if it is unused. */
+/* Takes a slot, or returns NULL.  Sets *from to its slab, and *fresh if it was never used. */
 static struct segment *take_slot_locked(struct slabs *slabs, struct slab **from, bool *fresh)
 {
   struct slab *slab = *from = slabs->open;
@@ -132,9 +132,9 @@ static struct segment *take_slot_locked(struct slabs *slabs, struct slab **from,
 
 /* ---- slots ---- */
 
-/* Whether new slabs come zeroed: from the system, which zeroes pages when they are touched, or from
- * an allocator that does so.  In other slabs each slot is zeroed when it is taken: zeroing all
- * slots would take one call too long. */
+/* Whether new slabs come zeroed.  The system zeroes pages when they are touched, and some
+ * allocators zero their blocks.  In other slabs, a call zeroes a slot when it takes the slot: to
+ * zero all slots at once would take one call too long. */
 static bool slabs_are_clear(const struct cuckoo *c, const struct slabs *slabs)
 {
   return !filter_allocator(&c->head)->allocate || cuckoo_block_comes_cleared(c, slab_bytes(slabs));
@@ -180,8 +180,8 @@ static void release_slot(struct cuckoo *c, struct segment *segment)
     tamis__cuckoo_release(c, slab, slab_bytes(slabs));
 }
 
-/* Whether the filter may allocate a slab.  (In an older generation that has become small, most
- * slots of a new slab would stay free.) */
+/* Whether the filter may allocate a slab.  (If an older generation has become smaller than a slab,
+ * most slots of a new slab would stay free.) */
 static bool may_allocate_slab(const struct cuckoo *c, const struct generation *generation)
 {
   const struct slabs *slabs = generation_slabs(generation);
@@ -192,9 +192,9 @@ static bool may_allocate_slab(const struct cuckoo *c, const struct generation *g
   return bytes + slab_bytes(slabs) <= slabs->planned;
 }
 
-/* Takes a slot.  If no slot is free, may allocate a slab.  Waits for a thread that is allocating a
- * slab: its bytes are counted before its slots are in the list.  So a thread that finds no bytes
- * left must wait for these slots before it fails. */
+/* Takes a slot.  If no slot is free, may allocate a slab.  Waits for another thread that is
+ * allocating a slab, which counts the slab's bytes before it puts the slots into the list.  So a
+ * call that finds no bytes left must wait for these slots before it fails. */
 static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *generation)
 {
   int result;
@@ -219,7 +219,7 @@ static struct segment *allocate_with_slabs(struct cuckoo *c, struct generation *
   struct segment *segment = take_slot_in_turn(c, generation);
   if (!segment)
     segment = tamis__cuckoo_allocate(c, generation_slabs(generation)->slot_bytes, result);
-  /* The failure has drained the backlog, which may free slots.  Or another thread adds a slab. */
+  /* The failure has drained the backlog, which may free slots.  Or a thread has added a slab. */
   return segment ? segment : take_slot_in_turn(c, generation);
 }
 

@@ -7,7 +7,7 @@
 
 #include "cuckoo/table.h"
 
-/* The bytes of slabs, less their segments, when a first generation has its planned size. */
+/* The bytes that slabs take beside their segments when a first generation has its planned size. */
 uint64_t tamis__slab_heads(const struct cuckoo_geometry *g);
 
 /* Called before a generation creates its first segment. */

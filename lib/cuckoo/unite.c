@@ -2,55 +2,55 @@
  *
  * Layer 2: the union of two cuckoo filters that are in use.
  *
- * A union adds every entry of a snapshot of `from` (snapshot.c) to `into`, with the entry's copies:
- * a sum of multisets.  It holds no lock of one filter while it works on the other.  So two unions
- * in opposite directions do not wait for each other.
+ * A union adds every entry of a snapshot of `from` (snapshot.c) to `into`, with the entry's copies.
+ * The result is the sum of two multisets.  The union holds no lock of one filter while it works on
+ * the other.  So two unions in opposite directions do not wait for each other.
  *
  * Where an entry may go.  An entry of `from` is a prefix of the hash string of its keys.  In `into`
- * it becomes the same prefix, or a shorter one if a new entry there would know less.  These rules
- * apply to any two generations:
+ * it becomes the same prefix, or a shorter one if a new entry in its place would know fewer bits.
+ * These rules apply to any two generations:
  *
  *    The entry must know the bits that lead to its buckets: root, pair, and the first w - 1 bits of
- *    the fingerprint, from which the other bucket follows.  Between generations of the same
- *    geometry, every entry does.  An entry of a newer generation knows enough for any older
- *    generation; an entry of an older generation often knows too little for a newer one.
+ *    the fingerprint, from which the other bucket follows (geometry.h).  Between generations of the
+ *    same geometry, every entry knows them.  An entry of a newer generation knows enough for any
+ *    older generation; an entry of an older generation often knows too little for a newer one.
  *
- *    The entry may be in a segment of any depth.  It knows depth + w - 1 bits there, as a new entry
- *    does, or fewer: then it has an age.  It knows at least w - 1 bits, so its age is at most the
- *    segment's depth.  Splits and joins keep this true.
+ *    The entry may be in a segment of any depth.  It then knows depth + w - 1 bits, as a new entry
+ *    does, or it knows fewer bits and has an age.  It always knows at least w - 1 bits, so its age
+ *    is at most the segment's depth.  Splits and joins keep this true.
  *
  *    A root of an older generation without a segment never gets one (growth.c), so it cannot take
- *    entries.  A segment of an older generation splits only for a union.  Look-ups are prepared for
- *    this as they are for joins, and unique adds hold stripes in each generation.
+ *    entries.  A segment of an older generation splits only for a union.  Look-ups handle such a
+ *    split as they handle a join, and unique adds hold stripes in each generation.
  *
- * An entry goes to the newest generation that can take it; if there is no room, to an older one.
- * The union splits segments of `into` as far as those of `from`, and puts an entry into the same
- * bucket if it can.  So a union of an empty filter with a filter of the same options is a copy that
- * always finds room.  A generation that only `from` has is opened in `into` with the same geometry.
+ * The union adds an entry to the newest generation that can take it or, if there is no room, to an
+ * older one.  It splits segments of `into` as deep as those of `from`, and puts an entry into the
+ * same bucket if it can.  So a union of an empty filter with one of the same options is a copy, and
+ * always finds room.  If `into` lacks a generation of `from`, the union opens one like it.
  *
  * [A] No false negative.  Each key of the snapshot has an entry of its own there, and this entry is
  *     in `into` when the union returns.  Keys of `into` keep their entries.  A remove takes the
  *     longest match, as always, and the argument in remove.c needs only that entries are prefixes,
- *     wherever they come from.
+ *     not which filter they come from.
  *
  * [B] One winner.  The union writes an entry under both stripes of its pair.  A unique add of a key
  *     that the entry stands for holds the stripes of the key's pair in every generation that the
- *     add has seen.  So it finds the entry, or has won before the entry was written.  (If the
- *     entry's generation was opened after the unique add read the number of generations, the add
- *     has won before that.)
+ *     add has seen.  So it finds the entry, or has won before the union wrote the entry.  (If the
+ *     union opened the entry's generation after the unique add read the number of generations, the
+ *     add has won before the generation was opened.)
  *
  * [F] Duplicates.  The union counts copies only with an entry that is a prefix of the incoming
  *     entry.  An entry that knows more might not stand for the key.
  *
  * Removes.  The snapshot notes the keys that were removed from the copied part of `from` meanwhile.
- * The union removes these keys from `into` at the end, when all entries are there.  Earlier, a
- * remove might take the entry of another key, and leave an entry that does not stand for that key.
+ * The union removes these keys from `into` at the end, when all entries are there.  An earlier
+ * remove might take the entry of another key y, and leave an entry that does not stand for y.
  *
  * The union plans rate and room before it changes anything: see unite_plan.c.
  *
  * If the union meets a limit on the way, because of max_bytes or because other calls add keys
- * meanwhile, it ends.  Then `into` has all its own entries, and some of the entries of `from`, each
- * with all its copies or with none.
+ * meanwhile, it ends early.  Then `into` has all its own entries, and some of the entries of
+ * `from`, each with all its copies or with none.
  */
 #include "cuckoo/operations.h"
 #include "cuckoo/unite_plan.h"
@@ -74,7 +74,7 @@ struct incoming {
   uint64_t root, fingerprint;
   uint64_t bucket, lower;
   unsigned known;  /* the number of known bits of the fingerprint */
-  uint64_t copies; /* the copies that the count of the entry adds */
+  uint64_t copies; /* the duplicate count of the entry */
 };
 
 /* The address of an incoming entry in a generation of `into`. */
@@ -82,7 +82,7 @@ struct place {
   struct generation *generation;
   struct cuckoo_address address;
   unsigned known;
-  bool same; /* both generations have the same geometry */
+  bool same; /* this generation and the entry's own have the same geometry */
 };
 
 /* Finds an entry's place in a generation.  Returns false if the entry knows too few bits. */
@@ -106,7 +106,7 @@ static bool place_in(struct generation *generation, const struct incoming *e, st
     return false;
   place->known = known - cuckoo_place_bits(g);
   struct cuckoo_geometry one_hash = *g;
-  one_hash.needs_second_hash = false; /* the string has all known bits */
+  one_hash.needs_second_hash = false; /* the string has all bits that the entry knows */
   place->address =
       cuckoo_address_of(&one_hash, cuckoo_string_of(own, e->root, e->lower, e->fingerprint), 0);
   return true;
@@ -114,9 +114,9 @@ static bool place_in(struct generation *generation, const struct incoming *e, st
 
 /* Writes an entry into a free lane.  If both generations have the same geometry, prefers the bucket
  * that the entry had in `from`.  Otherwise, or if that bucket is full, chooses the emptier bucket.
- * Returns a result, or RETRY if a plain add has filled a lane meanwhile.  (Nobody reads the lane's
- * count before it is taken back.)  The caller holds the stripes of the pair, here and in
- * add_entry_locked(). */
+ * Returns a result, or RETRY if a plain add has filled the lane meanwhile.  (In this case it takes
+ * back the lane's count, which no other call has read.)  The caller holds the stripes of the pair,
+ * here and in add_entry_locked(). */
 static int write_with_copies_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                     struct pair_words words, const struct place *place,
                                     const struct incoming *e)
@@ -160,7 +160,7 @@ static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
     int result = tamis__segment_add_copies(c, g, pair->segment, lane, e->copies + 1, true);
     if (result == TAMIS_OK)
       cuckoo_count_change(pair->generation, DUPLICATES, (int64_t) e->copies + 1);
-    if (result != TAMIS_EFULL || !room) /* at a limit it may get a lane */
+    if (result != TAMIS_EFULL || !room) /* at a limit, the copy may get a lane */
       return result;
   }
   if (!room)
@@ -171,7 +171,7 @@ static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
   return result;
 }
 
-/* One attempt, in a read section.  Returns a result, NO_ROOM or RETRY. */
+/* Tries once to add an entry, in a read section.  Returns a result, NO_ROOM or RETRY. */
 static int try_entry(struct cuckoo *c, struct bucket_pair *pair, const struct place *place,
                      const struct incoming *e, bool no_path, struct survey *come)
 {
@@ -260,7 +260,7 @@ static int unite_entry(struct union_of *u, unsigned number, const struct incomin
   }
 }
 
-/* Splits the segments of `into` that will take the piece's entries until they are as deep as it. */
+/* Splits the segments of `into` that will take the piece's entries, to the depth of the piece. */
 static void split_for(struct cuckoo *into, const struct snapshot_piece *piece)
 {
   for (unsigned j = cuckoo_generations(into); j-- > 0;) {
@@ -301,7 +301,7 @@ static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
 
 /* ---- keys that were removed meanwhile ---- */
 
-/* Removes the noted keys.  Not after an error, because their entries may not have been added. */
+/* Removes the noted keys; not after an error, when `into` may lack entries of these keys. */
 static void remove_noted(struct cuckoo *into, struct cuckoo_snapshot *s)
 {
   struct snapshot_note *notes = tamis__snapshot_removed(s);

@@ -2,28 +2,28 @@
  *
  * Layer 2: plans a union before anything is changed.
  *
- * The rate.  An entry that knows S bits after root0, wherever it is, makes an absent key seem
- * present with a probability of 2^-S / first roots.  So a filter keeps its rate if the sum over its
- * entries does.  The plan of a generation assumes that keys are added one by one: the more keys
- * there are, the more its segments have split, and the more bits a new entry knows.  The first n
- * keys of a generation may cause a certain rate, the *share* of n keys (share_of()).  Two filters
+ * The rate.  An entry that knows S bits after root0, in any generation, makes an absent key seem
+ * present with a probability of 2^-S / first roots.  So a filter keeps its rate if the sum of these
+ * probabilities does.  The plan of a generation assumes that keys are added one by one: the more
+ * keys there are, the more its segments have split, and the more bits a new entry knows.  The first
+ * n keys of a generation may cause a certain rate, the *share* of n keys (share_of()).  Two filters
  * of n keys each may together have twice the share of n keys, which is more than the share of 2n
  * keys.  The rate of a union's entries beyond their share is added to the *excess* of `into`.  The
  * planned rates of all generations and the excess together never exceed the promised rate:
  *
  *    Before it begins, the union sums up the rate of the entries of `from`.  The excess must fit
- *    into half of the rate that the generations leave.  If it does not, the union lowers the split
- *    limit of the newest generation, because each split would add to its rate.  If that is not
- *    enough, the union is refused: filters that have used up their rates have no union that keeps
- *    the rate.  At the end, the excess is corrected for the entries that have arrived.
+ *    into half of the rate that the generations leave.  Otherwise the union lowers the split limit
+ *    of the newest generation, because each split would add to the rate.  If that is not enough,
+ *    the union is refused: filters that have used up their rates have no union that keeps the rate.
+ *    At the end, the union corrects the excess for the added entries.
  *
  * Room.  Entries that know too little for newer generations need room in older ones.  A census
  * counts the entries for each number of known bits.  The union is refused before it begins if the
  * older generations have too little room at their split limits.  (Two filters with full first
  * generations have no union: their entries know only enough bits for the first generation.)
  *
- * Copies.  Adds count copies one by one.  But unions of two filters with each other in turn
- * multiply copies: after some eighty unions, counts would overflow.  So unions are refused before.
+ * Copies.  Adds count copies one by one, but unions of two filters in turn multiply copies.  After
+ * some eighty unions, counts would overflow, so unions are refused before.
  */
 #include "cuckoo/unite_plan.h"
 
@@ -34,8 +34,8 @@
 
 #include <math.h>
 
-/* The number of entries that know so many bits after root0.  Root and pair have fewer than 64 bits,
- * a prefix at most 14, and an entry 31. */
+/* Element i is the number of entries that know i bits after root0.  Root and pair have fewer than
+ * 64 bits, a prefix has at most 14, and an entry at most 31. */
 enum { MAX_KNOWN_BITS = 128 };
 struct census {
   uint64_t entries[MAX_KNOWN_BITS];
@@ -80,11 +80,11 @@ static bool has_all_roots(const struct generation *generation)
 
 /* The number of entries for which a generation has room if all segments have this depth.  Segments
  * get different numbers of keys, so some are full before others.  The result leaves room for five
- * deviations, as for the first segments (growing_roots() in geometry.c).  After the uneven split,
- * the segments of the larger class are full first. */
+ * standard deviations, as the plan of the first segments does (growing_roots() in geometry.c).
+ * After the uneven split, the segments of the larger class are full first. */
 static double room_at(const struct cuckoo_geometry *before, unsigned depth)
 {
-  const double larger_class = 2 - 0x1.6a09e667f3bcdp0; /* its share: 2 less the square root of 2 */
+  const double larger_class = 2 - 0x1.6a09e667f3bcdp0; /* its part of the keys: 2 - sqrt(2) */
   const struct cuckoo_geometry after = cuckoo_geometry_after(before);
   const bool uneven = depth > before->uneven_at;
   const struct cuckoo_geometry *g = uneven ? &after : before;
@@ -105,12 +105,12 @@ static double room_left(const struct cuckoo *into, unsigned n, unsigned j, doubl
   double entries = (double) cuckoo_count(generation, ENTRIES) + taken;
   if (j + 1 < n && !has_all_roots(generation))
     return 0;
-  if (entries == 0 && cuckoo_same_geometry(g, source)) /* the union copies `source` */
+  if (entries == 0 && cuckoo_same_geometry(g, source)) /* a copy always has room */
     return INFINITY;
   return fmax(room_at(g, generation_split_limit(generation)) - entries, 0);
 }
 
-/* The least depth at which a generation has room for so many keys. */
+/* The least depth at which a generation has room for `keys` keys. */
 static unsigned depth_for(const struct generation *generation, double keys)
 {
   unsigned depth = 0, limit = generation_split_limit(generation);
@@ -131,7 +131,7 @@ static double share_of(const struct generation *generation, double keys)
   return rate + fmin(part, 1) * (generation_rate(generation, depth) - rate);
 }
 
-/* How much `more` entries of this rate exceed their share. */
+/* How much the rate of `more` entries after `keys` keys exceeds the share of these entries. */
 static double excess_of(const struct generation *generation, double keys, double more, double rate)
 {
   return fmax(rate - (share_of(generation, keys + more) - share_of(generation, keys)), 0);
@@ -145,7 +145,7 @@ static unsigned depth_now(const struct generation *generation)
       real_log2(fmax(segments / (double) cuckoo_roots(&generation->geometry), 1)));
 }
 
-/* The depth of a generation's segments with `more` entries. */
+/* The depth that a generation's segments will have with `more` entries. */
 static unsigned depth_with(const struct generation *generation, double more)
 {
   double entries = (double) cuckoo_count(generation, ENTRIES) + more;
@@ -224,7 +224,7 @@ static int reserve_rate_locked(struct cuckoo *into, struct union_plan *plan)
   return TAMIS_OK;
 }
 
-/* The directory may have no growth yet, which has the excess and its lock. */
+/* First provides the growth (struct cuckoo_growth), which has the excess and its lock. */
 static int reserve_rate(struct cuckoo *into, struct union_plan *plan)
 {
   struct growth_stripes held = growth_lock(into, &into->first, 0, 0);
@@ -270,7 +270,7 @@ int tamis__union_begin(struct cuckoo *into, const struct cuckoo *from, struct un
   return reserve_rate(into, plan);
 }
 
-/* Raises the split limit again, if no other call has taken the rate.  The caller holds `opening`. */
+/* Raises the split limit again if no other call has taken the rate.  The caller holds `opening`. */
 static void give_splits_back_locked(struct cuckoo *c, const struct union_plan *plan)
 {
   unsigned limit = generation_split_limit(plan->newest), former = limit + plan->splits;
@@ -285,7 +285,7 @@ void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const 
   struct cuckoo_growth *growth = cuckoo_growth(c);
   lock_take(&growth->opening);
   double excess = cuckoo_excess(c);
-  /* The former value is exact, unless another union has changed it; a difference is rounded. */
+  /* The former value is exact if no other union has changed it.  A difference would be rounded. */
   excess = excess == plan->reserved ? plan->former : excess - plan->excess;
   for (unsigned j = 0; j < cuckoo_generations(c); j++)
     excess += excess_of(cuckoo_generation(c, j), plan->before[j], come[j].entries, come[j].rate);

@@ -20,14 +20,14 @@ static inline bool cuckoo_same_geometry(const struct cuckoo_geometry *g,
          g->depth_limit == h->depth_limit && g->uneven_at == h->uneven_at;
 }
 
-/* How much an entry that knows so many bits adds to the rate. */
+/* The rate that an entry adds if it knows `bits` bits after root0. */
 static inline double cuckoo_entry_rate(const struct cuckoo_geometry *g, unsigned bits)
 {
   return ldexp(1, -(int) bits) / (double) g->first_roots;
 }
 
-/* Whether generation `to` can take an entry of generation `from` that knows so many bits.  (Between
- * different geometries, only one word of the hash string is used.) */
+/* Whether generation `to` can take an entry of generation `from` that knows `bits` bits after
+ * root0.  (Between different geometries, unions use only 64 bits of the hash string.) */
 static inline bool cuckoo_can_take(const struct cuckoo_geometry *to,
                                    const struct cuckoo_geometry *from, unsigned bits)
 {
@@ -36,7 +36,7 @@ static inline bool cuckoo_can_take(const struct cuckoo_geometry *to,
 
 /* ---- plans ---- */
 
-/* The number of a generation's entries, and the sum of what they add to the rate. */
+/* The number of a generation's entries, and the sum of the rates that they add. */
 struct survey {
   double entries, rate;
 };

@@ -47,7 +47,7 @@ static const char *validate_stripes(const struct cuckoo_geometry *g, const struc
   return NULL;
 }
 
-/* Whether the segment has the right indices, and all of them lead to it. */
+/* Checks that the segment has the right indices, and that all of them lead to the segment. */
 static const char *validate_directory(const struct generation *generation,
                                       const struct segment *segment,
                                       const struct segment_cursor *cursor)

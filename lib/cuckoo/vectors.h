@@ -22,12 +22,12 @@
 
 struct cuckoo_keys {
   vector stripe, lower, upper; /* addresses of the upper bucket's stripe and of the two words */
-  vector entry;                /* a new entry, repeated in each lane of a bucket */
+  vector entry;                /* the entry that an add would write, repeated in each lane */
   vector_lanes absent;         /* keys that have no segment */
   vector_lanes after;          /* keys whose segment comes from the uneven split */
 };
 
-/* The addresses of keys without a segment lead here.  No thread takes this stripe. */
+/* Stands for the stripe and the words of keys without a segment.  No thread takes the stripe. */
 static const struct {
   struct padded_stripe stripe;
   word value;
@@ -47,7 +47,7 @@ struct vector_shape {
   vector width, low, high;
 };
 
-/* Sets the shapes.  `after` is the set of keys whose segments come from the uneven split. */
+/* Returns the shapes.  `after` is the set of keys whose segments come from the uneven split. */
 VECTOR_CODE FORCE_INLINE struct vector_shape
 vector_shape_of(const struct generation *first, const struct lane_shape *s, vector_lanes after)
 {
@@ -62,7 +62,7 @@ vector_shape_of(const struct generation *first, const struct lane_shape *s, vect
   return shape;
 }
 
-/* bucket_entry(), repeated in each lane of a bucket. */
+/* Computes bucket_entry() for eight keys, repeated in each lane of a bucket. */
 VECTOR_CODE FORCE_INLINE vector vector_entry(const struct vector_shape *s, bool ages,
                                              vector fingerprint)
 {
@@ -87,7 +87,7 @@ VECTOR_CODE static NEVER_INLINE vector vector_own_entries(const struct cuckoo_ge
   return values;
 }
 
-/* The values of the entries that lead to the segments: see pair_at(). */
+/* Returns the directory entries that lead to the segments of eight keys: see pair_at(). */
 VECTOR_CODE FORCE_INLINE vector vector_directory(const struct generation *first, vector root,
                                                  vector fingerprint, bool growable)
 {
@@ -100,7 +100,7 @@ VECTOR_CODE FORCE_INLINE vector vector_directory(const struct generation *first,
   return split ? vector_own_entries(&first->geometry, fingerprint, values) : values;
 }
 
-/* Does not prefetch stripes, which share few cache lines, and are mostly cached already. */
+/* Prefetches the words only.  Stripes share few cache lines, which are mostly cached already. */
 VECTOR_CODE FORCE_INLINE void vector_prefetch(const struct cuckoo_keys *keys)
 {
   UNROLL
@@ -151,7 +151,7 @@ VECTOR_CODE FORCE_INLINE vector vector_has_match(const struct vector_shape *s, b
   return (differs - unknown - s->low) & ~differs & s->high;
 }
 
-/* Sets *in to the keys that are found.  Returns false if the result is not valid. */
+/* Sets *in to the set of keys that are found.  Returns false if a key is not in the usual case. */
 VECTOR_CODE FORCE_INLINE bool vector_lookup_pairs(const struct cuckoo *c,
                                                   const struct cuckoo_keys *keys, vector_lanes *in,
                                                   bool growable)
