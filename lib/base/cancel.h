@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: puts off the cancellation of a thread while it is inside a call of the library.  A
- * thread that was cancelled there would keep its locks, or lose memory.
+ * Layer 1: defers the cancellation of a thread until it has left the call of the library.  A thread
+ * that is cancelled inside a call would keep its locks, or leak memory.
  */
 #ifndef TAMIS_LIB_CANCEL_H
 #define TAMIS_LIB_CANCEL_H
@@ -9,10 +9,10 @@
 #include <pthread.h>
 #include <time.h>
 
-/* Called before everything that is, or may be, a cancellation point: system calls that wait, and
- * functions of the user that allocate, read or write.  (Hash functions are called without it, as it
- * costs more than they do; they must not end the thread.)  Returns what cancellation_restore()
- * needs. */
+/* Called before all that is, or may be, a cancellation point: system calls that wait, and functions
+ * of the user that allocate, read or write.  (It is not called before hash functions, because it
+ * costs more than they do; they must not end the thread.)  Returns the earlier state, for
+ * cancellation_restore(). */
 static inline int cancellation_disable(void)
 {
   int before;
@@ -20,7 +20,7 @@ static inline int cancellation_disable(void)
   return before;
 }
 
-/* A request to cancel that came meanwhile takes effect at the user's next cancellation point. */
+/* A request to cancel that is pending takes effect at the user's next cancellation point. */
 static inline void cancellation_restore(int before)
 {
   pthread_setcancelstate(before, &before);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: what the library asks of the compiler beyond C11.
+ * Layer 0: the extensions of C11 that the library needs from the compiler.
  */
 #ifndef TAMIS_LIB_COMPILER_H
 #define TAMIS_LIB_COMPILER_H
 
-#include <limits.h> /* with glibc, each of its headers defines __GLIBC__ */
+#include <limits.h> /* each header of glibc defines __GLIBC__ */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -13,14 +13,13 @@
  * accept it under -Wpedantic as well. */
 __extension__ typedef unsigned __int128 uint128;
 
-/* FORCE_INLINE: a function that is compiled separately for each constant argument, such as the
- * shape of a Bloom filter, or whether a cuckoo filter grows.  The function must never become a call
- * that takes the constant in a register.  The same holds for functions to which it passes the
- * constant: clang inlines less than gcc does, and a call would copy the geometry.  Some builds have
- * one copy of each function instead.  Without optimisation, there is nothing to gain from
- * constants.  Sanitizers and the counters of coverage make long code of each copy, which takes long
- * to compile, and one copy shows as much.  TAMIS_ONE_COPY asks for one copy where tests replay
- * races, for ThreadSanitizer, and where a program wants the library small (script/amalgamate). */
+/* FORCE_INLINE marks a function that is always inlined, so that each constant argument gets code of
+ * its own.  Such constants are the shape of a Bloom filter, and whether a cuckoo filter grows.  The
+ * functions to which it passes the constant have the mark, too: clang inlines less than gcc does,
+ * and a call would copy the geometry.  Some builds have only one copy of each function.  Without
+ * optimisation, constants save nothing.  Sanitizers and coverage make each copy long and slow to
+ * compile, and one copy shows them as much.  TAMIS_ONE_COPY asks for one copy in tests that replay
+ * races, for ThreadSanitizer, and in programs that want a small library (script/amalgamate). */
 #if defined(__has_feature)
 #define HAS_FEATURE(feature) __has_feature(feature)
 #else
@@ -51,8 +50,8 @@ __extension__ typedef unsigned __int128 uint128;
 /* For a rarely called function, which would take registers from a hot caller if it were inlined. */
 #define NEVER_INLINE __attribute__((noinline))
 
-/* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8.  If
- * other callers of the same loop pass a variable, clang would warn that it cannot unroll it. */
+/* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8.
+ * Without the first pragma, clang would warn of each loop whose other callers pass a variable. */
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed"
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -65,8 +64,8 @@ __extension__ typedef unsigned __int128 uint128;
 #define WIDE _Alignas(8)
 
 /* A shift count, held in a whole register.  clang 14 would load a count that only shifts use as a
- * single byte, into a register whose other bytes remain.  So the load would wait for whatever the
- * register held before, such as a word of the previous look-up: look-ups took 1.6 times as long. */
+ * single byte, into a register whose other bytes remain.  So the load would wait for the register's
+ * earlier value, such as a word of the previous look-up: look-ups took 1.6 times as long. */
 FORCE_INLINE unsigned shift_count(unsigned n)
 {
 #ifdef __clang__
@@ -76,8 +75,8 @@ FORCE_INLINE unsigned shift_count(unsigned n)
   return n;
 }
 
-/* The upper half of a 128-bit product.  clang would merge a following shift to the left with the
- * product, into a shift of both halves, which takes several times as long as the shift of one. */
+/* The upper half of a 128-bit product.  If a shift to the left follows, clang would make it a shift
+ * of both halves, which takes several times as long as a shift of the upper half. */
 FORCE_INLINE uint64_t upper_half(uint128 product)
 {
   uint64_t upper = (uint64_t) (product >> 64);
@@ -87,8 +86,8 @@ FORCE_INLINE uint64_t upper_half(uint128 product)
   return upper;
 }
 
-/* `false`, as the result of a search that ends within its loop.  clang would merge that exit of the
- * loop with the other one, and compute the result after both: a look-up of seven probes took 136
+/* `false`, for a search that returns from within its loop.  clang would merge this return with the
+ * end of the loop, and compute the result after them: a look-up of seven probes took 136
  * instructions instead of 99. */
 FORCE_INLINE bool false_at_exit(void)
 {
@@ -99,9 +98,8 @@ FORCE_INLINE bool false_at_exit(void)
   return result;
 }
 
-/* Makes the compiler go on from the variable's value, and forget the values from which it was
- * computed.  Otherwise gcc makes independent steps of a chain of steps that change one register,
- * and copies the register for each. */
+/* Makes the compiler forget how the variable's value was computed.  Otherwise, if a chain of steps
+ * changes one register, gcc makes the steps independent, and copies the register for each step. */
 #define FORGET_ORIGIN(variable) __asm__("" : "+r"(variable))
 
 /* For thread-local variables: with the initial-exec model, an access needs no function call.  The

@@ -19,7 +19,7 @@ enum { MAX_NUMBERS = 64, MAX_PATH = 1024 };
 static const char quota_file[] = "/cpu.max";
 
 /* Reads the beginning of a file.  The file is not trusted: in a container, the owner of the container
- * may have made it.  It may even be a pipe, on which the function does not wait. */
+ * may have made it.  If the file is a pipe, the function does not wait for it. */
 static bool read_text(const char *path, char text[], size_t size)
 {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -33,7 +33,7 @@ static bool read_text(const char *path, char text[], size_t size)
   return true;
 }
 
-/* Returns the positive number at `text`, or 0 if there is none.  *end is set to its end. */
+/* Returns the positive number at `text`, or 0 if there is none.  Sets *end to the number's end. */
 static uint64_t positive_number(const char *text, const char **end)
 {
   *end = text;
@@ -45,7 +45,7 @@ static uint64_t positive_number(const char *text, const char **end)
   return number;
 }
 
-/* The quota in a folder's file: "QUOTA PERIOD", in microseconds.  QUOTA may be "max". */
+/* The quota, in cores, in a folder's file "QUOTA PERIOD" (microseconds).  QUOTA may be "max". */
 static unsigned quota_in(const char *path)
 {
   char text[MAX_NUMBERS];
@@ -60,8 +60,8 @@ static unsigned quota_in(const char *path)
   return cores < UINT_MAX ? (unsigned) cores : UINT_MAX;
 }
 
-/* The least quota of a group and of all groups above it.  In a container the group's folder may be
- * the root, and the path may exist only outside.  So all folders on the path are tried. */
+/* The least quota of a group and of all groups above it.  In a container, the group's folder may be
+ * `root`, and its path may exist only outside.  So all folders on the path are tried. */
 static unsigned least_quota(const char *root, const char *group)
 {
   char path[MAX_PATH + sizeof quota_file];
@@ -113,7 +113,7 @@ static unsigned quota_cores(void)
 
 /* ---- numbers of cores ---- */
 
-/* The affinity mask is the main thread's, as a pinned thread's says nothing about the others. */
+/* Reads the affinity mask of the main thread: a pinned thread's mask says nothing about others. */
 static unsigned cores_of_process(void)
 {
   cpu_set_t mask;

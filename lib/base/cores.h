@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 1: the processor cores that the process may use: those of its affinity mask, but at most as
- * many as the CPU quota of its control groups allows.  They set the number of stripes and shards.
+ * many as the CPU quota of its control groups allows.  Filters choose their numbers of stripes and
+ * shards by it.
  */
 #ifndef TAMIS_LIB_CORES_H
 #define TAMIS_LIB_CORES_H
@@ -21,7 +22,7 @@ unsigned tamis__quota_cores(const char *membership, const char *root);
  * this call a thread has the settings of its creator: perhaps a real-time policy, or one core. */
 void tamis__schedule_as_the_process(void);
 
-/* The number of the processor that runs the thread, which may be another one soon.
+/* The number of the core that runs the thread.  The scheduler may move the thread at any time.
  * glibc registers a restartable sequence for each thread, so the kernel keeps the number in the
  * thread's memory.  sched_getcpu() reads it there, too, but it is a call. */
 #if defined(__GLIBC__) && defined(__x86_64__) && __has_include(<sys/rseq.h>)

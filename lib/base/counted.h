@@ -2,9 +2,10 @@
  *
  * Layer 1: counted readers, for threads that liburcu must not know of (reclaim.c says which).
  *
- * A counted reader adds one to a counter while it is inside.  There are two counters, for odd and
- * even phases.  A reader uses the counter of the phase that it finds.  To wait for the readers that
- * are inside, a thread begins a new phase, and waits until the counter of the phase before is zero:
+ * A counted reader adds 1 to a counter when it enters a read section, and subtracts 1 when it
+ * leaves.  There are two counters, for odd and even phases.  A reader uses the counter of the phase
+ * that it finds.  To wait for the readers that are inside, a thread begins a new phase, and waits
+ * until the counter of the phase before is zero:
  *
  *    reader                                 thread that waits
  *      P  reads the phase                     F  begins the next phase
@@ -15,17 +16,17 @@
  *      L  subtracts 1
  *
  * No reader is overlooked.  E, C, F and D are seq_cst, so they have one order.  Take a reader that
- * is inside by phase p, and the F that ends p.  If C comes before F, then E comes before D, and D
- * does not read 0 until L.  If C comes after F, it reads a later phase than P did, and the reader
- * tries again.  Readers of a later phase need not be waited for: after C they cannot reach memory
- * that was unlinked before F.
+ * entered in phase p, and the step F that ends p.  If C comes before F, then E comes before D, and
+ * D does not read 0 until L.  If C comes after F, it reads a later phase than P did, and the reader
+ * tries again.  The thread need not wait for readers of a later phase: after C they cannot reach
+ * memory that was unlinked before F.
  *
  * One new phase is enough, where SRCU needs two: C detects a reader that was delayed between P
  * and E.  No wait lasts for ever: later readers use the other counter, and a phase begins only when
- * the counter that it uses is zero.  Phases are numbered, so C never mistakes one for another.
+ * the counter that it uses is zero.  Phases are numbered, so C recognises each phase.
  *
- * The counters are spread over shards, as threads that change one counter in turn slow each other
- * down.  A reader leaves by the counter that it entered by, so each shard is complete by itself.
+ * Each counter is split into shards, as threads that change one word in turn slow each other down.
+ * A reader subtracts from the word that it has added to, so the words become 0 independently.
  */
 #ifndef TAMIS_LIB_COUNTED_H
 #define TAMIS_LIB_COUNTED_H
@@ -42,7 +43,7 @@ enum { COUNTED_SHARD_BITS = 3, COUNTED_SHARDS = 1 << COUNTED_SHARD_BITS };
 struct counted_readers {
   _Alignas(64) _Atomic uint64_t phase;
   struct {
-    /* Readers that are inside, by the lowest bit of their phase. */
+    /* The numbers of readers inside: of even phases, and of odd phases. */
     _Alignas(64) _Atomic uint64_t inside[2];
   } shards[COUNTED_SHARDS];
 };
@@ -74,7 +75,7 @@ static inline void counted_add(_Atomic uint64_t *counter)
  *   makes visible  if the phase is a new one, what became unreachable before it began
  *   if weakened    C may read the old phase although D has read 0: the reader is overlooked
  *   checked by     mutants/counted_check_acquire,
- *                  mutants/counted_phase_not_checked (that it is read again at all) */
+ *                  mutants/counted_phase_not_checked (that the phase is read again) */
 static inline uint64_t counted_phase(const struct counted_readers *readers)
 {
   return atomic_load_explicit(&readers->phase, memory_order_seq_cst);
@@ -99,7 +100,7 @@ static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, u
  * ORDER counted.flip (seq_cst)
  *   pairs with     counted.check, which has the argument
  *   checked by     mutants/counted_flip_acq_rel,
- *                  mutants/counted_phase_is_never_new (that there is one) */
+ *                  mutants/counted_phase_is_never_new (that a phase begins) */
 static inline uint64_t counted_flip(struct counted_readers *readers)
 {
   return atomic_fetch_add_explicit(&readers->phase, 1, memory_order_seq_cst);
@@ -108,9 +109,9 @@ static inline uint64_t counted_flip(struct counted_readers *readers)
 /* Whether all readers of a phase that is over have left.
  * ORDER counted.drained (seq_cst)
  *   pairs with     counted.enter, counted.leave
- *   if weakened    acquire would see what readers did before they left, but might overlook an E
+ *   if weakened    acquire would order all reads before each L, but D might overlook an E
  *   checked by     mutants/counted_drained_acquire,
- *                  mutants/counted_readers_not_waited_for (that it is asked at all) */
+ *                  mutants/counted_readers_not_waited_for (that the counters are read) */
 static inline bool counted_have_left(const struct counted_readers *readers, uint64_t phase)
 {
   for (unsigned i = 0; i < COUNTED_SHARDS; i++)

@@ -7,15 +7,15 @@
 
 /* ---- thread indices ----
  *
- * A few words say which indices are in use.  Each is changed without a lock, so a fork finds it
- * whole at any moment.  In the child the calling thread keeps its index.  The indices of the other
- * threads, which the child does not have, stay in use.
+ * A few words say which indices are in use.  Threads change the words without a lock, so the words
+ * are valid at the moment of a fork.  In the child, the thread that has forked keeps its index.
+ * The indices of the parent's other threads stay in use.
  *
  * When a thread ends, its index is released by a destructor of thread-specific data
  * (pthread_key_create).  Destructors that run later may still add to counters.  By then the thread
- * has no index.  It must not take another one, because no destructor might be left to release that.
- * (A thread whose very first add is made by the last of all destructors never releases its index.
- * Nothing is miscounted then; one more thread has to share shard 0.) */
+ * has no index.  It must not take another index, because perhaps no destructor that runs later
+ * would release it.  (If the last of all destructors makes a thread's first add, the thread never
+ * releases its index.  No count is wrong then, but one more thread has to share shard 0.) */
 
 /* This tamis__thread_index, larger than any mask, means that the thread must never get an index. */
 enum { NEVER = COUNTER_MOST_SHARDS };
@@ -63,9 +63,9 @@ static void at_thread_end(void *unused)
 }
 
 /* Makes the key, once.  Until it exists, no index can be acquired.  A thread that calls this
- * meanwhile does not wait, and shares shard 0 for now.  Relaxed for `begun`: exactly one thread
- * makes the key, and it does not matter which.  The other stores are release, so that a thread that
- * acquires an index sees the key. */
+ * function while another one is in it does not wait, and shares shard 0 for now.  Relaxed for
+ * `begun`: exactly one thread makes the key, and it does not matter which.  The other stores are
+ * release, so that a thread that acquires an index sees the key. */
 static void make_key_once(void)
 {
   static _Atomic bool begun = false;
@@ -80,7 +80,7 @@ static void make_key_once(void)
 }
 
 /* A plugin that contains the library may be unloaded.  Threads that end later must not call a
- * destructor whose code is gone.  (Release and acquire: the key is written before the flag.) */
+ * destructor whose code is gone.  (The acquire pairs with the release in make_key_once().) */
 __attribute__((destructor)) static void at_unload(void)
 {
   for (unsigned i = 0; i < INDEX_WORDS; i++) /* from now on, no index is free */

@@ -4,7 +4,7 @@
  *
  * A set of counters is an array of shards, one cache line each.  A shard holds one part of every
  * counter of the set, and the value of a counter is the sum over the shards.  A sum is exact while
- * no thread adds, and it never misses an add that happened before.
+ * no thread adds.  It includes every add that happened before it.
  *
  *    shard    0            1         2         3
  *    thread   all others   index 1   index 2   index 3
@@ -27,7 +27,7 @@
 enum { COUNTER_KINDS = 8 };
 
 /* Several shards lie in memory that is aligned to their size.  A single shard, which no thread
- * owns, may lie anywhere, and end after the last counter that is used. */
+ * owns, may lie anywhere, and end after its last counter in use. */
 struct counter_shard {
   _Atomic uint64_t value[COUNTER_KINDS];
 };
@@ -61,15 +61,15 @@ FORCE_INLINE bool counter_is_owned(const struct counters *counters)
   return __builtin_expect(tamis__thread_index - 1 < counters->mask, 1); /* index 0 wraps round */
 }
 
-/* Does the same in eight bits.  (An index without a shard exceeds the mask in eight bits, too.) */
+/* Does the same with a mask of eight bits.  (Without an index the number is 255, below no mask.) */
 FORCE_INLINE bool counter_is_owned_by_mask(uint8_t mask)
 {
   return __builtin_expect((uint8_t) (tamis__thread_index - 1) < mask, 1);
 }
 
 /* Adds to the shard that the calling thread owns, and returns the new value of its part.
- * The owner's load is relaxed: it sees its own last store or, after index.acquire, that of the
- * previous owner.
+ * The owner's load is relaxed: the owner sees its own last store or, after index.acquire, the last
+ * store of the previous owner.
  * ORDER counter.add (release)
  *   pairs with     counter.sum
  *   makes visible  what is counted: the bits of a key

@@ -72,7 +72,7 @@ static size_t search_alike(const tamis_filter *const *filters, size_t n, bool *f
   return (size_t) (at - filters);
 }
 
-/* Counts hits.  A word has eight answers as bytes; the product's highest byte is their sum. */
+/* Counts hits.  A word has eight answers of 0 or 1; the product's highest byte is their sum. */
 static size_t count(const bool *found, size_t n)
 {
   size_t hits = 0, i = 0;

@@ -7,13 +7,13 @@
  *                  │       └ each filter fetches the memory that its look-up will read
  *                  └ each filter is looked up
  *
- * So the look-ups of a block do not wait for memory one after the other.  A filter may change after
- * its memory was fetched.  Then the fetch was useless, but the look-up itself reads the current
- * memory.  So the answer for each filter is that of a single call, and these calls take effect in
- * the order of the filters.
+ * So the look-ups of a block wait for memory at the same time, not one after the other.  A filter
+ * may change after its memory was fetched.  Then the fetch was useless, but the look-up itself
+ * reads the current memory.  So the answer for each filter is that of a single call, and these
+ * calls take effect in the order of the filters.
  *
- * Filters of one call are usually *alike*: of one kind, seed and shape.  The parts that a key's
- * addresses have in common in them are computed once, and two calls search a whole block.  All
+ * Filters of one call are usually *alike*: of one kind, seed and shape.  Parts of a key's addresses
+ * are equal in such filters, and are computed once.  Two calls then search a whole block.  All
  * other blocks are searched filter by filter.
  */
 #ifndef TAMIS_LIB_EACH_H
@@ -22,9 +22,10 @@
 #include "base/compiler.h"
 #include "base/filter.h"
 
-/* In filters of one size, a key's lines often have the same offset in their pages, and so do the
- * filters' heads.  The first-level cache has eight to sixteen lines for one offset.  In larger
- * blocks, the lines would evict each other before they are read. */
+/* The number of filters in a block.  In filters of one size, a key's lines often have the same
+ * offset in their pages, and so do the filters' heads.  The first-level cache holds eight to
+ * sixteen lines of one offset.  In a larger block, the lines would evict each other before they are
+ * read. */
 enum { EACH_BLOCK = 8 };
 
 /* The key that is looked up, with its hash in the filter `hashed_by`. */
@@ -53,8 +54,8 @@ static inline uint64_t wanted_hash(struct wanted *wanted, const tamis_filter *f)
   return wanted->hash;
 }
 
-/* How a kind searches a block of filters that are alike.  `common` is what the kind has computed
- * for all of them from the first filter, which has the library's hash. */
+/* How a kind searches a block of filters that are alike.  `common` points to values that the kind
+ * has computed from the first filter for all of them.  The first filter has the library's hash. */
 struct each_way {
   /* Prefetches what look-ups in a block will read, and if `more`, the heads of the next block.
    * Returns false if the filters of the block are not all alike.  `places` keeps one number for

@@ -2,9 +2,9 @@
  *
  * Layer 0: what all filters have in common.
  *
- * A kind of filter is a folder beside this one.  It offers one `struct filter_kind`, which tamis.c
- * lists in its table of kinds, and each filter of the kind carries a table of operations for the
- * calls that are made once for every key.
+ * Each kind of filter has a folder beside this one.  The folder defines one `struct filter_kind`,
+ * which tamis.c lists in its table of kinds.  Each filter points to a table of operations, for the
+ * calls that programs make once for each key.
  */
 #ifndef TAMIS_LIB_FILTER_H
 #define TAMIS_LIB_FILTER_H
@@ -20,9 +20,9 @@ enum {
   /* The number of keys in a group.  A batch consists of groups, and the keys of a group are hashed
    * before the filter works on them. */
   FILTER_GROUP = SMALL(64, 8),
-  /* How many keys of a batch have their memory prefetched at any moment.  A core cannot wait for so
-   * many lines at once, so it always waits for as many as it can.  All of the lines still are in
-   * the first-level cache when they are used. docs/reference/performance.md has the measurement. */
+  /* The number of keys of a batch whose memory is prefetched before it is read.  A core can wait
+   * for fewer lines at once, so it always waits for as many as it can.  The lines are still in the
+   * first-level cache when they are read (measured in docs/reference/performance.md). */
   FILTER_AHEAD = SMALL(64, 8)
 };
 
@@ -33,12 +33,12 @@ struct wanted;
 struct filter_operations {
   WIDE const struct filter_kind *kind;
   WIDE bool (*contains)(const tamis_filter *f, uint64_t hash);
-  /* Returns how many hits there are; found[i], if found is not NULL, says which. */
+  /* Returns the number of hits.  If found is not NULL, found[i] says whether hash i is one. */
   WIDE size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                bool *found);
-  /* Fetches the memory that `contains` will read.  No result depends on that. */
+  /* Fetches the memory that `contains` will read.  No result depends on the fetch. */
   WIDE void (*prefetch)(const tamis_filter *f, uint64_t hash);
-  /* Whether n filters of any kinds contain a key.  The table is that of the first filter: see
+  /* Whether n filters of any kinds contain a key.  The first filter's table has the member: see
    * each.h.  If it is NULL, lib/each.c does the work. */
   WIDE size_t (*contains_each)(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                                bool *found);
@@ -100,7 +100,7 @@ struct filter_kind {
   /* saved.h says what the next functions do.  If `save` and `load` are NULL, the result is
    * TAMIS_EUNSUPPORTED, and the other functions are not called. `own_options` may be NULL. */
   void (*describe)(const tamis_filter *f, struct saved_head *out);
-  bool saves_estimates; /* files have all figures */
+  bool saves_estimates; /* saved.h says which figures */
   int (*read_info)(struct saved_reader *r, struct saved_head *saved);
   void (*own_options)(struct saved_head *saved);
   struct saved_mapping (*mapping)(const tamis_filter *f); /* the mapping of a read-only filter */
@@ -108,10 +108,10 @@ struct filter_kind {
   int (*load)(struct saved_reader *r, const struct saved_head *saved,
               const struct tamis_filter *head, tamis_filter **out);
   /* Three functions for filters that processes share.  NULL: the result is TAMIS_EUNSUPPORTED.
-   * `share_new` makes an empty filter of an empty file, or, if `file` is NULL, only checks whether
-   * the options would be refused.  (They have passed `create`, except max_bytes.) `share_open`
-   * opens the filter after its header has been read; with TAMIS_OK the filter owns `file`.  After
-   * `sync`, all adds are on the disk. */
+   * `share_new` makes an empty filter in an empty file, or, if `file` is NULL, only checks the
+   * options.  (`create` has already checked them, without max_bytes.) `share_open` opens the filter
+   * after its header has been read; with TAMIS_OK the filter owns `file`.  After `sync`, all adds
+   * are on the disk. */
   int (*share_new)(const tamis_options *options, const struct tamis_filter *head,
                    const struct refusal *why, struct shared_file *file);
   int (*share_open)(struct saved_reader *r, const struct saved_head *saved,
@@ -147,7 +147,7 @@ struct tamis_filter {
   WIDE const struct filter_operations *_Atomic operations;
   struct hash_keys keys;
   /* The address of a struct filter_more, plus FILTER_OWN_HASH if that has a hash function, plus
-   * FILTER_SECRET if it has a secret, so that calls need not read the struct to know.  NULL: the
+   * FILTER_SECRET if it has a secret: calls learn both without reading the struct.  NULL: the
    * filter has the system's allocator and XXH3, and saves the memory of the struct. */
   WIDE const char *more;
 };
@@ -204,7 +204,7 @@ static inline struct filter_more filter_more_of(const tamis_filter *f)
   return more;
 }
 
-/* Copies `head` to `f`, except the operations.  Sets `more` and `secret`, parts of the filter. */
+/* Copies `head` to `f`, except the operations.  Sets `more` and `secret`, which are parts of f. */
 static inline void filter_begin(tamis_filter *f, const tamis_filter *head, struct filter_more *more,
                                 unsigned char secret[HASH_SECRET_BYTES])
 {
@@ -217,11 +217,11 @@ static inline void filter_begin(tamis_filter *f, const tamis_filter *head, struc
 
 /* ORDER operations.load (seq_cst)
  *   pairs with     operations.swap
- *   makes visible  that keys may also be where these operations look
+ *   makes visible  that keys may also be in the places where these operations look
  *   if weakened    acquire would keep that for calls that are ordered by other means.  But of two
  *                  threads that each add a key and then look up the other's key, both could miss:
- *                  one because it does not know yet where the other key went.  On x86-64 it is a
- *                  plain load in any case
+ *                  one because it does not know yet where the other key went.  On x86-64 both
+ *                  orders are plain loads
  *   checked by     mutants/operations_load_relaxed */
 static inline const struct filter_operations *operations_of(const tamis_filter *f)
 {

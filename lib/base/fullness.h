@@ -2,8 +2,8 @@
  *
  * Layer 1: segments that are known to be full.
  *
- * A failing search for room takes long.  So a segment in which one has failed is marked.  Calls for
- * a key whose two buckets are full then make no further search, until entries leave the segment.
+ * A search for room that fails takes long.  So the call that has searched marks the segment.  While
+ * the mark is valid, a call for a key whose two buckets are full does not search.
  *
  *    a call that finds no room               a call that takes an entry out of a bucket
  *      state = SEARCHED                         clears the lane
@@ -11,11 +11,11 @@
  *      SEARCHED becomes a mark, if it is        another search is worth while
  *      still that
  *
- * Only one call at a time searches for a mark: it holds a lock that all such calls take, in a
- * cuckoo filter the growth stripe, in a window `opening`.  It writes SEARCHED and then reads
- * buckets.  The other call writes a bucket and then reads the state.  All four accesses are
- * seq_cst.  So if the search did not see that a lane was cleared, it had written SEARCHED before
- * the other call read the state.  That call then removes it, before or after it becomes a mark.
+ * Only one call at a time makes such a search, under a lock: in a cuckoo filter the growth stripe,
+ * in a window `opening`.  This call writes SEARCHED and then reads buckets.  The other call writes
+ * a bucket and then reads the state.  All four accesses are seq_cst.  So if the search did not see
+ * that a lane was cleared, it had written SEARCHED before the other call read the state.  The other
+ * call then removes SEARCHED, or the mark that has replaced it.
  *
  * The marks:
  *
@@ -29,14 +29,14 @@
  * period of a window ends.  A filter counts how often that has happened (fullness_rooms).  A mark
  * contains the count.  COPIES and FULL are valid while the filter's count is the same.
  *
- * A segment that is nearly as full as planned also gets COPIES first.  Each failed search adds one
- * to a number in the word, and each search that finds room takes two off.  A failure sets NO_PATH
- * or FULL only when the number is at its maximum.
+ * A segment that is nearly as full as planned also gets COPIES first.  Each failed search adds 1 to
+ * the word's number of failures, and each search that finds room subtracts 2.  A failure sets
+ * NO_PATH or FULL only when this number is at its maximum.
  *
  * Another search is worth while when it would probably find one of the lanes that have become free.
- * In a small segment, of which a search sees much, that is at once.  In a large one it is after
- * several removes.  (A call whose key has a free lane in one of its buckets needs no search, and
- * ignores marks.)
+ * In a small segment, most of which a search sees, one free lane is enough.  In a large one,
+ * several entries must leave first.  (A call whose key has a free lane in one of its buckets needs
+ * no search, and ignores marks.)
  *
  *      31                           6 5          3 2       0
  *     ┌──────────────────────────────┬────────────┬─────────┐
@@ -54,7 +54,7 @@
 
 typedef _Atomic uint32_t fullness;
 
-/* How many entries have left since the mark was set.  Relaxed: it decides only when to search. */
+/* Entries that have left since the mark was set.  Relaxed: it decides only when to search. */
 #ifdef TAMIS_SMALL
 typedef _Atomic uint8_t fullness_vacated;
 #else
@@ -64,7 +64,7 @@ typedef _Atomic uint16_t fullness_vacated;
 /* Counts how often memory or lanes outside a segment have become free. */
 typedef _Atomic uint32_t fullness_rooms;
 
-/* The count begins with 0, as the memory does, except in tests with small constants. */
+/* The memory is zero.  In tests with small constants, the count will soon wrap round. */
 static inline void fullness_begin(fullness_rooms *rooms)
 {
   if (SMALL(false, true))
@@ -98,10 +98,10 @@ enum {
   FULLNESS_FULL = 3, /* includes the bit of NO_PATH: with either mark, a search finds no room */
   FULLNESS_COPIES = 4,
   FULLNESS_STATE = 7,
-  FULLNESS_FAILURE = 8, /* the unit in which failures are counted */
+  FULLNESS_FAILURE = 8, /* added for each failure */
   FULLNESS_FAILURES = 7 * FULLNESS_FAILURE,
-  FULLNESS_ROOM = 64,                              /* the unit in which free lanes are counted */
-  FULLNESS_VACATED = SMALL(UINT16_MAX, UINT8_MAX), /* the most entries that are counted */
+  FULLNESS_ROOM = 64,                              /* added when room comes from outside */
+  FULLNESS_VACATED = SMALL(UINT16_MAX, UINT8_MAX), /* the highest count of entries */
   FULLNESS_SEARCH = SMALL(512, 16)                 /* the most buckets that a search looks at */
 };
 
@@ -112,8 +112,8 @@ enum fullness_degree { FULLNESS_EMPTIER, FULLNESS_NEARLY, FULLNESS_AS_PLANNED };
  * ORDER fullness.search (seq_cst)
  *   pairs with     fullness.reset
  *   makes visible  that a search reads the buckets from now on
- *   if weakened    an entry that leaves may be missed by the search, and its call may not see the
- *                  search: the segment stays marked although it has room
+ *   if weakened    the search may miss an entry that leaves, and the call that takes it out may not
+ *                  see the search: the segment stays marked although it has room
  *   checked by     mutants/full_mark_announced_relaxed */
 static inline void fullness_begin_search(fullness *full)
 {
@@ -159,8 +159,8 @@ static inline void fullness_reset(fullness *full)
 }
 
 /* Called after an entry has left a bucket of a segment with `buckets` buckets, if fullness_state()
- * is not 0.  (The state may be an older mark although a search is going on.  If the search misses
- * this lane, its mark stays, as a mark may outlast a few free lanes.) */
+ * is not 0.  (During a search, the state may still be an older mark.  If the search misses this
+ * lane, its new mark stays: a mark may outlast a few free lanes.) */
 static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, uint64_t buckets)
 {
   uint64_t enough = buckets / FULLNESS_SEARCH;
@@ -171,7 +171,7 @@ static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, 
   fullness_reset(full);
 }
 
-/* Called after a search has found room, which makes up for two failures. */
+/* Called after a search has found room.  Subtracts two failures. */
 static inline void fullness_found_room(fullness *full)
 {
   uint32_t old = atomic_load_explicit(full, memory_order_relaxed);

@@ -10,11 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* xxHash is to read words by memcpy().  With gcc, it reads them by a type that may be unaligned but
- * not alias others.  Inlined into a caller that has just written the key as another type, such a
- * read may come before the write, and the hash is wrong.  Versions later than Debian's have
- * may_alias; memcpy() is right in all, and as fast.
- * Source: https://github.com/Cyan4973/xxHash/pull/1013 */
+/* Makes xxHash read words by memcpy().  Otherwise, with gcc, it reads them by a type that may be
+ * unaligned but must not alias others.  If a caller has just written the key as another type, gcc
+ * may move an inlined read before the write, and the hash is wrong.  Versions later than Debian's
+ * have may_alias; memcpy() is right in all versions, and as fast.
+ * https://github.com/Cyan4973/xxHash/pull/1013 */
 #define XXH_FORCE_MEMORY_ACCESS 0
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -25,7 +25,7 @@ struct hash_keys {
   uint64_t mix[2];
 };
 
-/* The size of the secret, which XXH3 would otherwise derive from the seed for each longer key. */
+/* In bytes: the size of the secret, and the longest key that XXH3 hashes without a secret. */
 enum { HASH_SECRET_BYTES = XXH_SECRET_DEFAULT_SIZE, HASH_MEDIUM = 240 };
 
 static inline void hash_make_secret(uint64_t seed, unsigned char secret[HASH_SECRET_BYTES])
@@ -52,9 +52,9 @@ static inline uint64_t hash_fold(uint64_t x, uint64_t key0, uint64_t key1)
   return ((uint64_t) (product >> 64) ^ (uint64_t) product) + key1;
 }
 
-/* A bijection.  If single bits of x look random, any group of neighbouring bits of the result does.
- * Source: multiplier from Steele and Vigna, "Computationally easy, spectrally good multipliers for
- * congruential pseudorandom number generators" (2022) */
+/* A bijection.  If single bits of x look random, so does any group of neighbouring bits of the
+ * result.  Source: multiplier from Steele and Vigna, "Computationally easy, spectrally good
+ * multipliers for congruential pseudorandom number generators" (2022) */
 #define HASH_MULTIPLIER UINT64_C(0xD1342543DE82EF95)
 
 static inline uint64_t hash_spread(uint64_t x)
@@ -76,7 +76,7 @@ static inline uint64_t hash_sum(const void *data, size_t len, uint64_t seed)
   return XXH3_64bits_withSeed(data, len, seed);
 }
 
-enum { HASH_SHORT = 16 }; /* XXH3 has a separate algorithm for keys of at most so many bytes */
+enum { HASH_SHORT = 16 }; /* bytes; XXH3 hashes keys up to this length differently */
 
 /* XXH3 for short keys only.  With a bounded length, little of XXH3's code remains, and `flatten`
  * inlines it.  A call of the whole function would cost as much as the hashing. */
@@ -99,9 +99,9 @@ static inline uint64_t hash_bytes(const struct hash_keys *keys, const unsigned c
   return XXH3_64bits_withSecretandSeed(key, len, secret, HASH_SECRET_BYTES, keys->seed);
 }
 
-/* The false-positive rate that `keys` keys cause through hashes alone.  A key cannot be
- * distinguished from another one if the hashes of both are equal, or the mixed hashes are: keys *
- * 2^-64 each.  The result is twice that sum, as a reserve for other coincidences in a filter. */
+/* The false-positive rate that `keys` keys cause through hashes alone.  A filter cannot tell a key
+ * from another one if their hashes are equal, or their mixed hashes are: keys * 2^-64 each.  The
+ * result is twice that sum, as a reserve for other coincidences in a filter. */
 static inline double hash_collision_rate(uint64_t keys)
 {
   return 4 * (double) keys * 0x1p-64;

@@ -29,8 +29,8 @@ struct memo {
   } entries[MEMO_ENTRIES];
 };
 
-/* Reads the answer to a question, which is not all zeros.  The answer has `size` bytes, at most
- * MEMO_ANSWER.  Returns false if it is not known, or if another thread has the entry. */
+/* Reads the answer to a question, which must not be all zeros.  The answer has `size` bytes, at
+ * most MEMO_ANSWER.  Returns false if it is not known, or if another thread has the entry. */
 bool tamis__memo_recall(struct memo *memo, const uint64_t question[MEMO_QUESTION], void *answer,
                         size_t size);
 

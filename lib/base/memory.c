@@ -11,10 +11,10 @@
 
 enum { ALIGNMENT = 64 };
 
-/* Blocks of this size or more are not cleared by memset(), as the first access to a page takes a
- * quarter of a microsecond or, on a virtual machine, up to twenty.  They are not aligned by
- * posix_memalign(), which would look for a larger block, and so pass over a freed block of the same
- * size, such as that of a split segment. */
+/* In bytes.  A block of this size or more is not cleared by memset(): the first access to a page
+ * takes 0.25 µs or, on a virtual machine, up to 20 µs.  Nor is it aligned by posix_memalign(),
+ * which would look for a larger block, and so pass over a freed block of the same size, such as
+ * that of a split segment. */
 static const size_t untouched = (size_t) 4 << 10;
 
 /* calloc() does not touch memory that the kernel has just cleared, but it aligns blocks to 16 only.
@@ -50,7 +50,7 @@ static void *grow_untouched(void *block, size_t size, size_t larger)
 }
 
 /* The user's functions may contain cancellation points, and are called with locks held.  But they
- * are not called in a read section: if they waited there, so would all grace periods. */
+ * are not called in a read section: while they waited there, no grace period could end. */
 static void release_to(const tamis_allocator *from, void *block, size_t size)
 {
   assert(tamis__read_sections == 0);
@@ -59,8 +59,7 @@ static void release_to(const tamis_allocator *from, void *block, size_t size)
   cancellation_restore(cancellation);
 }
 
-/* Refuses unaligned blocks: some code needs fields within a cache line, or uses low address
- * bits. */
+/* Refuses unaligned blocks: code relies on cache lines, and on address bits that are 0. */
 static void *allocate_from(const tamis_allocator *from, size_t size)
 {
   assert(tamis__read_sections == 0);
@@ -71,7 +70,7 @@ static void *allocate_from(const tamis_allocator *from, size_t size)
   return NULL;
 }
 
-/* No object is larger than this.  So no sum overflows, and size_t can hold every size. */
+/* PTRDIFF_MAX limits every object.  So no sum of sizes overflows, and size_t can hold each size. */
 static bool is_addressable(uint64_t size)
 {
   return size <= PTRDIFF_MAX;

@@ -16,13 +16,13 @@
  * in a filter larger than the TLB covers, these save a TLB miss on most accesses. */
 void *tamis__memory_allocate(const tamis_allocator *from, uint64_t size);
 
-/* Does the same, but only the first `cleared` bytes need be zero, for a block that is too large to
- * be touched all at once. */
+/* Does the same, but only the first `cleared` bytes are certainly zero: for a block that is too
+ * large to be touched all at once. */
 void *tamis__memory_allocate_cleared(const tamis_allocator *from, uint64_t size, uint64_t cleared);
 
 /* Does the same for a small block, of which there may be millions.  The system's allocator aligns
- * the block to 16 only, because malloc() takes another hundred bytes to align a block to 64.  A
- * line's words that lie in two cache lines are soon cached. */
+ * the block to 16 only, because malloc() takes another hundred bytes to align a block to 64.  If a
+ * filter's line then lies in two cache lines, both are soon cached. */
 void *tamis__memory_allocate_dense(const tamis_allocator *from, uint64_t size);
 
 /* Returns a larger block with the contents of `block`, which it releases; the bytes after them are
@@ -41,7 +41,7 @@ void tamis__memory_use_small_pages(const tamis_allocator *from, void *block, uin
  * release, so no two calls take the same room. */
 bool tamis__memory_count(_Atomic uint64_t *bytes, uint64_t limit, uint64_t size);
 
-/* Releases a block; `size` is the size that it was allocated with.  NULL is fine. */
+/* Releases a block; `size` is the size that it was allocated with.  `block` may be NULL. */
 void tamis__memory_release(const tamis_allocator *from, void *block, uint64_t size);
 
 #endif

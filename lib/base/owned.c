@@ -14,17 +14,17 @@
 #include <unistd.h>
 
 /* A fork waits for nothing, as in reclaim.c (R3): there is no handler in the parent.  The child's
- * handler initialises the lock, as another thread may have held it.  So the list is valid at any
- * moment. */
+ * handler initialises the lock, as another thread may have held it.  The list must be valid for the
+ * child after each step. */
 
 /* LOCK process.owners (order 6): protects the list of the owners of this process, and lets one
- * thread at a time give a name; held for that. */
+ * thread at a time give a name; held while either is done. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct owner *owners;
-static bool handler_registered; /* the handler is registered once */
+static bool handler_registered; /* pthread_atfork() has succeeded */
 
-/* Whether `file`, which has been looked at, is the owner's file.  Code that closes descriptors that
- * are not its own may have opened another file with the same number. */
+/* Whether `file` is the owner's file.  Other code may have closed the owner's descriptor by
+ * mistake, and opened another file with the same number. */
 static bool is_same(const struct owner *owner, const struct shared_file *file)
 {
   return file->device == owner->device && file->inode == owner->inode;
@@ -40,7 +40,7 @@ static void drop_name(struct owner *owner)
 {
   struct shared_file file = {.fd = owner->alive, .device = owner->device, .inode = owner->inode};
   if (file.fd >= 0)
-    (void) tamis__shared_file_look(&file); /* if this fails, the file is taken for ours */
+    (void) tamis__shared_file_look(&file); /* if this fails, the file counts as ours */
   if (file.fd >= 0 && is_same(owner, &file))
     close(owner->alive);
   owner->alive = -1;
@@ -195,7 +195,7 @@ void tamis__owner_end(struct owner *owner)
 
 /* ---- waiting ---- */
 
-/* Whether the owner with this name is dead.  If the kernel does not say, it counts as alive. */
+/* Whether the owner with this name is dead.  If the kernel cannot tell, the owner is alive. */
 static bool is_dead(const struct owner *self, uint64_t name)
 {
   const struct shared_file alive = {.fd = self->alive};
@@ -220,8 +220,8 @@ static bool take_over(struct owned_lock *wanted, uint64_t dead, const struct own
                                                  memory_order_acquire, memory_order_relaxed);
 }
 
-/* Before each yield, the thread asks the kernel whether the owner is alive.  This costs little more
- * than the yield: if other processes compute, a yield may last for all of their time slices. */
+/* Before each yield, the thread asks the kernel whether the owner is alive.  The question costs
+ * little beside the yield, which may last for the time slices of all processes that compute. */
 bool tamis__owned_wait(struct owned_lock *wanted, const struct owner *owner)
 {
   HOOK(stripe_wait);

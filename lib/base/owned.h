@@ -9,9 +9,9 @@
  * The *name* of a process is a random number, which no other process ever has.  As long as the
  * process lives, it holds a lock of the kernel on one byte of the shared file: the byte whose
  * offset is the name, far behind the end of the file.  (The kernel locks bytes that a file does not
- * have, too.)  The kernel releases that lock when the process ends, in whatever way.  As names are
- * not used again, an owner that is once found dead is dead for ever.  A process that may only read
- * the file can take read locks.  No process gets a name on such a byte.
+ * have, too.)  The kernel releases that lock when the process ends, in whatever way.  No name is
+ * used twice, so an owner that was found dead once stays dead.  A process that may only read the
+ * file can take a read lock on any byte.  Then no process gets the name of this byte.
  *
  * These are not the robust mutexes of the C library: such a mutex keeps addresses of its owner's
  * memory in the shared file, and the next owner and the kernel write to these addresses.
@@ -70,7 +70,7 @@ int tamis__owner_renew(struct owner *owner, int (*first)(void *context), void *c
  * ORDER owner.name (acquire)
  *   pairs with     owner.named
  *   makes visible  the descriptor by which a waiter asks for other owners
- *   if weakened    another thread than the one that got the name might ask by an older descriptor
+ *   if weakened    a thread other than the one that got the name might ask by an older descriptor
  *   checked by     mutants/owner_is_not_renewed (that a name is asked for) */
 static inline bool owner_has_name(const struct owner *owner)
 {
@@ -97,8 +97,8 @@ static inline bool owned_trylock(struct owned_lock *lock, const struct owner *ow
 /* Waits for the lock, and takes it.  The result is that of owned_lock(). */
 bool tamis__owned_wait(struct owned_lock *lock, const struct owner *owner);
 
-/* ThreadSanitizer sees what these locks order without annotations.  The annotations tell it, and
- * the model checker, which threads wait; not for locks that other processes may hold. */
+/* ThreadSanitizer sees the order that these locks make, as they are atomics.  The annotations tell
+ * it, and the model checker, which threads wait.  Locks that other processes may hold have none. */
 #define OWNED_TSAN(call) TSAN(owner->file < 0 ? (void) (call) : (void) 0)
 
 /* Takes the lock.  Returns true if a killed owner had held it; then the caller must mend what that

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: large blocks of memory as the system gives them, in huge pages.
+ * Layer 1: large blocks of memory from mmap(), in huge pages.
  *
- * Where there is no such system (TAMIS_WITHOUT_SYSTEM), all blocks come from the C library.
+ * In a build without mmap() (TAMIS_WITHOUT_SYSTEM), all blocks come from the C library.
  */
 #ifndef TAMIS_LIB_PAGES_H
 #define TAMIS_LIB_PAGES_H
@@ -25,7 +25,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The size of a huge page.  From this size on a block is mapped rather than malloc'ed. */
+/* The bytes of a huge page.  Blocks of this size or more come from mmap(), not from malloc(). */
 static const size_t pages_huge = (size_t) 2 << 20;
 
 static inline bool pages_hold(size_t size)
@@ -68,7 +68,7 @@ static inline void pages_unmap(void *block, size_t size)
   munmap(block, size);
 }
 
-/* Moves the pages of a mapping to the beginning of another mapping.  It stays aligned. */
+/* Moves the pages of a mapping to the beginning of another mapping, which is aligned. */
 static inline bool pages_move(void *block, size_t size, void *larger)
 {
   size_t length = pages_round(size);

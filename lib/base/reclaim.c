@@ -12,15 +12,15 @@
  *     few steps.  While it is held, nothing is called that could wait, take another lock or enter
  *     the kernel: not liburcu, not malloc (and so not pthread_create), no callback, no signal to a
  *     condition.  Conditions are signalled after the lock has been released.  No signal is lost:
- *     the news was written under the lock, so the thread either sees the news before it
- *     sleeps, or sleeps when the signal comes.  A late signal does no harm.
+ *     the request was written under the lock, so the thread either sees the request before it
+ *     sleeps, or already sleeps when the signal comes.  A late signal does no harm.
  * R3  A fork waits for nothing: there is no handler in the parent.  In the child, the other threads
  *     have vanished at an arbitrary step, and may have held any lock.  So the child's handler makes
  *     our lock anew, and no function of liburcu that takes a lock is called again: its locks may be
  *     held for ever.  The child's threads are counted readers, and its grace periods wait for those
- *     only.  The data under our lock are good after every step: the numbers only grow, a grace
- *     period that the parent's thread was in is followed by another one, and take_elapsed_locked()
- *     has the argument for the lists.  If the forking thread was inside as a registered reader, it
+ *     only.  The data under our lock are valid after every step: the numbers only grow, the child
+ *     begins a new grace period even if the parent's thread was in one, and this_order() has the
+ *     argument for the lists.  If the forking thread was inside as a registered reader, it
  *     is counted as well until that section ends.
  * R4  The library ends its thread and joins it before the library is unloaded or the process ends.
  *     Unloading waits as long as a reader is inside, as the thread will return to the library's
@@ -51,18 +51,18 @@
 #include <unistd.h>
 
 static const int64_t idle_time = SECOND; /* the thread ends after this time without requests */
-/* After a grace period the thread looks for requests, at intervals that grow between these two. */
+/* After a grace period the thread looks for requests, at intervals that double between these. */
 static const int64_t first_look = SECOND / 1000;
 static const int64_t last_look = SECOND / 128;
-static const int64_t exit_time = SECOND;    /* the end of the process waits at most so long */
+static const int64_t exit_time = SECOND;    /* the most that an exit waits */
 static const int64_t refused_time = SECOND; /* the sleep after membarrier was refused */
-/* While counted readers are inside, the thread naps, for times that grow between these two. */
+/* While counted readers are inside, the thread naps, for times that double between these two. */
 static const int64_t first_nap = SECOND / 20000;
 static const int64_t longest_nap = SECOND / 100;
 
 enum {
   BACKLOG_DIVISOR = 32, /* a backlog is large if it exceeds the filter's bytes divided by this */
-  SMALL_BACKLOG = SMALL(32 * 1024, 4096), /* a smaller backlog is not worth a pause in any filter */
+  SMALL_BACKLOG = SMALL(32 * 1024, 4096), /* bytes; no filter pauses for less */
   MAX_PAUSES = 4,
   PAUSE_NANOSECONDS = 50 * 1000
 };
@@ -95,7 +95,7 @@ static struct counted_readers counted;
 
 /* The calling thread's state as a counted reader. */
 static _Thread_local struct {
-  _Atomic uint64_t *counter; /* that it added 1 to when it entered; NULL if it is not inside */
+  _Atomic uint64_t *counter; /* the counter that it added 1 to; NULL: it is not inside */
   unsigned depth;            /* the number of its sections inside the outermost one */
   bool inherited; /* it entered the outermost section as a registered reader, before a fork */
 } own DIRECT_TLS;
@@ -182,8 +182,7 @@ static void inherited_section_end(void)
   }
 }
 
-/* A thread leaves the section first that it has entered last.  So an inherited section, which is
- * the outermost one, ends last. */
+/* Sections are nested.  So an inherited section, which is the outermost one, ends last. */
 void tamis__reader_enter(void)
 {
   inherited_section_end();
@@ -564,7 +563,7 @@ static bool backlog_is_large(const struct backlog *backlog, uint64_t size, unsig
          held > atomic_load_explicit(backlog->bytes, memory_order_relaxed) / BACKLOG_DIVISOR;
 }
 
-/* If the backlog is large, the waiting thread or a reader lacks a core.  A pause here gives one. */
+/* If the backlog is large, the waiting thread or a reader lacks a core.  A pause frees this one. */
 void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint64_t size,
                            bool hurry)
 {
@@ -577,7 +576,7 @@ void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint6
   }
 }
 
-/* Relaxed: a later call finds a block that the load misses, as another thread is retiring it. */
+/* Relaxed: if another thread is retiring a block that the load misses, a later call finds it. */
 static bool drain(struct backlog *backlog, bool hurry)
 {
   return atomic_load_explicit(&backlog->held, memory_order_relaxed) > 0 &&

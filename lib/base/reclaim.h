@@ -15,15 +15,15 @@
  *
  * A block that has been unlinked is retired into its filter's backlog.  It is released after a
  * grace period: a stretch of time in which every reader that was inside at its beginning has left.
- * No caller waits for a grace period.  The library has one thread for that, which the first request
- * starts, and which ends after a second without requests.  (After each grace period it looks for
- * the next request for a moment: see request_comes_locked().)  The thread releases nothing: later
- * calls of the filter do, so the user's allocator is called from the user's calls only.
+ * No caller waits for a grace period: one thread of the library does.  The first request starts the
+ * thread, and it ends after a second without requests.  (After each grace period it looks for the
+ * next request for a moment: see request_comes_locked().)  The thread releases nothing: later calls
+ * of the filter do, so the user's allocator is called from the user's calls only.
  *
  * Grace periods are numbered.  While n is the last one begun, a block that is retired needs n + 1:
  * n may have begun before the block was unlinked.  So a filter keeps a number and two lists, and
- * there is nothing that filter and thread would have to own together.  (call_rcu() would allocate,
- * and ends the process when it cannot start its thread.)
+ * owns nothing together with the thread.  (call_rcu() would allocate, and ends the process when it
+ * cannot start its thread.)
  */
 #ifndef TAMIS_LIB_RECLAIM_H
 #define TAMIS_LIB_RECLAIM_H
@@ -37,10 +37,10 @@
 #include <stdint.h>
 
 /* TAMIS_INLINE_READERS: the build has found that liburcu's reader has the form that
- * registered_reader_enter() expects.  Otherwise liburcu's functions are called.  They are also
- * called under tools that look into the inlined steps: TSan must not see their barriers, UBSan
- * finds that liburcu's readers are less aligned than declared, and an analyzer does not know what
- * liburcu registers. */
+ * registered_reader_enter() expects.  Otherwise liburcu's functions are called.  Builds for three
+ * tools call them, too: TSan must not see the barriers of the inlined steps, UBSan finds that
+ * liburcu's readers are less aligned than declared, and an analyzer does not know what liburcu
+ * registers. */
 #if defined(TAMIS_SANITIZED) || defined(__clang_analyzer__)
 #undef TAMIS_INLINE_READERS
 #endif
@@ -80,9 +80,9 @@ typedef struct urcu_bp_reader *reader_token;
 void tamis__reader_enter(void);
 void tamis__reader_leave(void);
 
-/* Enters in the usual case: the thread is registered, and the thread that waits for readers sees to
- * the barriers (membarrier).  This takes two plain stores to memory of the thread's own.  Otherwise
- * returns NULL, and does nothing.
+/* Enters in the usual case: the thread is registered, and the waiting thread makes the barriers for
+ * its readers (membarrier).  Entering and leaving then take one plain store each, to the thread's
+ * own memory.  Otherwise returns NULL, and does nothing.
  *
  * The inlined code does what urcu_bp_read_lock() and urcu_bp_read_unlock() do in this case: the
  * lower half of the reader's counter says how many sections it is in. */
@@ -135,8 +135,8 @@ static inline void reader_leave(reader_token reader)
 /* ---- waiting ----
  *
  * Nothing may wait in a read section: a thread that stays inside holds up the grace periods of all
- * filters.  So a thread leaves its section before it waits, and enters again afterwards.  Meanwhile
- * something else must keep alive the memory that the thread goes on to use. */
+ * filters.  So a thread leaves its section before it waits, and enters again afterwards.  During
+ * the pause, the caller must keep alive by other means the memory that it uses later. */
 
 /* How a thread has left its section, and must enter it again. */
 enum reader_pause { READER_OUTSIDE, READER_REGISTERED, READER_COUNTED, READER_NESTED };
@@ -163,7 +163,7 @@ typedef void backlog_release(void *owner, struct retired *block, uint64_t size);
  * block stays in the backlog. */
 typedef bool backlog_in_use(const struct retired *block);
 
-/* A filter's blocks between their last use and their release. */
+/* A filter's blocks that have been retired and not yet released. */
 struct backlog {
   backlog_release *release;
   backlog_in_use *in_use; /* NULL: a block is never used after its grace period */

@@ -3,7 +3,7 @@
  * Layer 0: why options are refused, in words, for tamis_options_check().
  *
  * The code that finds the reason writes it, and returns the result for the caller.  Every sentence
- * names a field, its value, and what it may be.
+ * names a field, its value, and the values that are allowed.
  */
 #ifndef TAMIS_LIB_REFUSAL_H
 #define TAMIS_LIB_REFUSAL_H
@@ -20,8 +20,8 @@ struct refusal {
 int tamis__refuse(const struct refusal *why, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The refusals that several kinds share.  `bytes_for` is the kind's function: this one tries it to
- * find the largest capacity. */
+/* The refusals that several kinds share.  `bytes_for` is the kind's function;
+ * tamis__refuse_capacity() searches with it for the largest capacity. */
 int tamis__refuse_capacity(const struct refusal *why, const tamis_options *options,
                            int (*bytes_for)(const tamis_options *, uint64_t *));
 /* `lowest` is the lowest rate of this kind of filter, and `kind` is its name in the text. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: locks, and the stripes over which writers are spread.  Only this and stripe.c use
+ * Layer 1: locks, and the stripes over which writers are spread.  Only stripe.h and stripe.c use
  * ConcurrencyKit.
  *
  * A lock is a word that threads test and set.  A thread that finds the lock held spins for a
@@ -104,7 +104,7 @@ struct stripe {
    * under the lock, and read without.  (Relaxed: no other data depends on it.) */
   _Atomic uint32_t used;
   /* Bits 0 to 62 count the entries that have left the stripe's buckets, and never wrap round.  Bit
-   * 63 is set when the segment leaves the directory; then nothing in it may change any more. */
+   * 63 is set when the segment leaves the directory; after that nothing in the segment changes. */
   version_counter version;
 };
 
@@ -214,7 +214,7 @@ static inline void version_bump(struct stripe *stripe)
 /* Marks that the segment leaves the directory.  The caller changes the directory afterwards.
  * ORDER version.leave (seq_cst)
  *   pairs with     version.before
- *   makes visible  that what the buckets hold may be out of date
+ *   makes visible  that the contents of the buckets may be out of date
  *   if weakened    with release, a reader that has seen the segment's successor would still see the
  *                  mark.  But two readers could see an add to the successor and an add elsewhere in
  *                  opposite orders: not linearizable
@@ -233,9 +233,9 @@ static inline bool version_has_left(uint64_t version)
 
 /* ORDER version.before (seq_cst)
  *   pairs with     version.bump, version.leave, window.version_bump
- *   if weakened    acquire would keep the reads of the buckets after this one, but see
- *                  version.leave.  With relaxed they could be done before it: false negative
- *   checked by     mutants/version_after_words (that it comes first),
+ *   if weakened    acquire would keep the reads of the buckets after this load, but see
+ *                  version.leave.  With relaxed they could come before it: false negative
+ *   checked by     mutants/version_after_words (that this load comes first),
  *                  mutants/version_before_relaxed, mutants/version_before_acquire,
  *                  mutants/window_version_before_relaxed */
 static inline uint64_t version_before(const version_counter *version)

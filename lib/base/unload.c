@@ -4,8 +4,8 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 
-/* A statically linked program lacks these functions, and does not need them.  So the symbols are
- * weak, and dlopen() is looked up. */
+/* A statically linked program lacks dladdr(), dlsym() and dlopen(), and does not need them.  So the
+ * first two are weak symbols, and dlsym() finds the third. */
 void tamis__keep_loaded(void (*function)(void))
 {
 #pragma weak dladdr
@@ -22,7 +22,7 @@ void tamis__keep_loaded(void (*function)(void))
 static _Atomic bool exit_was_called;
 
 /* The C library has these functions of the C++ ABI.  A handler runs once: in exit(), before
- * destructors, or when the second function is called with its key. */
+ * destructors, or when __cxa_finalize() gets its key. */
 int __cxa_atexit(void (*function)(void *), void *argument, void *key);
 void __cxa_finalize(void *key);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: what a plugin that contains the library needs, so that it may be unloaded.
+ * Layer 1: lets a program unload a plugin that contains the library.
  *
  * The first two functions are called once, before the library starts a thread; only the destructor
  * calls the others.  None of them blocks.
@@ -10,16 +10,16 @@
 
 #include <stdbool.h>
 
-/* Keeps the library that contains this function loaded when a plugin linked with it is unloaded. */
+/* Keeps the library that has `function` loaded, although a plugin that uses it is unloaded. */
 void tamis__keep_loaded(void (*function)(void));
 
 /* Lets tamis__process_ends() know of exit(), until tamis__stop_watching() is called.  The
- * destructor calls that last, as exit() must not call code that has been unloaded. */
+ * destructor calls tamis__stop_watching() last, as exit() must not call unloaded code. */
 void tamis__watch_for_exit(void);
 void tamis__stop_watching(void);
 
 /* Tells a destructor whether it runs because the process ends, rather than because a plugin is
- * unloaded.  True also if that is not known. */
+ * unloaded.  Also returns true if the reason is not known. */
 bool tamis__process_ends(void);
 
 #endif

@@ -16,9 +16,9 @@
  * and another thread added the key in between, the first look-up would find the key and the second
  * would not.  Nor are gathers faster: docs/reference/performance.md has the figures.
  *
- * Each batch asks vectors_usable() whether the processor can run this code.  Without this code, it
- * is false, and TAMIS_VECTORS is not defined: for other processors than x86-64, and in builds for
- * tests that replay schedules or use sanitizers.
+ * Each batch asks vectors_usable() whether the processor can run this code.  It is false, and
+ * TAMIS_VECTORS is not defined, in builds without this code: for processors other than x86-64, and
+ * for tests that replay schedules or use sanitizers.
  */
 #ifndef TAMIS_LIB_VECTOR_H
 #define TAMIS_LIB_VECTOR_H
@@ -33,7 +33,7 @@ enum { VECTOR_LANES = 8 };
 #define TAMIS_VECTORS 1
 #include <immintrin.h>
 
-/* Marks a function that uses vectors; it may be called if vectors_usable(). */
+/* Marks a function that uses vectors.  Its caller first checks vectors_usable(). */
 #define VECTOR_CODE __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 
 /* The operators of C work on each lane. */
@@ -81,12 +81,12 @@ VECTOR_CODE FORCE_INLINE vector vector_load(const uint64_t *from, size_t n)
 VECTOR_CODE FORCE_INLINE vector vector_upper_half(vector a, uint64_t b)
 {
   const __m512i low = (__m512i) vector_of(b & UINT32_MAX), high = (__m512i) vector_of(b >> 32);
-  const __m512i a_low = (__m512i) a, a_high = (__m512i) (a >> 32); /* the upper bits are ignored */
+  const __m512i a_low = (__m512i) a, a_high = (__m512i) (a >> 32); /* upper 32 bits are ignored */
   vector low_low = (vector) _mm512_mul_epu32(a_low, low);
   vector low_high = (vector) _mm512_mul_epu32(a_low, high);
   vector high_low = (vector) _mm512_mul_epu32(a_high, low);
   vector high_high = (vector) _mm512_mul_epu32(a_high, high);
-  /* At most (2^32 - 1)^2 + 2 (2^32 - 1) = 2^64 - 1. */
+  /* No overflow: this sum is at most (2^32 - 1)^2 + 2 (2^32 - 1) = 2^64 - 1. */
   vector middle = high_low + (low_high & vector_of(UINT32_MAX)) + (low_low >> 32);
   return high_high + (low_high >> 32) + (middle >> 32);
 }
@@ -129,7 +129,7 @@ VECTOR_CODE FORCE_INLINE vector vector_replace(vector x, vector_lanes lanes, uin
 }
 
 /* Writes for each of n keys, at most eight, whether its lane is in `in`.  Returns the number of
- * keys that are.  `found` may be NULL. */
+ * keys in `in`.  `found` may be NULL. */
 VECTOR_CODE FORCE_INLINE size_t vector_found(vector_lanes in, size_t n, bool *found)
 {
   const vector_lanes asked = vector_first_lanes(n);

@@ -13,9 +13,10 @@
 typedef _Atomic uint64_t word;
 
 /* ORDER bit.load (seq_cst)
- *   pairs with     bit.set in word_or(), word.change in word_replace(), word.put in word_store()
+ *   pairs with     bit.set in word_or(), word.change in word_replace(), word.clear in word_and(),
+ *                  word.put in word_store()
  *   makes visible  all that the writer did before it wrote the word: so a key that is found was
- *                  added, and what its thread had published before the add can be seen
+ *                  added, and the reader sees all that the adding thread published before
  *   if weakened    acquire would keep that.  But on a machine without multi-copy atomicity two
  *                  readers could see two adds in opposite orders: not linearizable.  On x86-64 and
  *                  on ARMv8 the stronger load is the same instruction
