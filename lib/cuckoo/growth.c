@@ -192,8 +192,9 @@ static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
                                  : FULLNESS_EMPTIER;
 }
 
-/* Whether the segment of a growable filter is too empty to split.  In the target of a union, no segment is: entries of a
- * later generation fill the pairs of a generation that has fewer pairs one after the other.
+/* Whether the segment of a growable filter is too empty to split.  In the target of a union, no
+ * segment is: entries of a later generation fill the pairs of a generation that has fewer pairs one
+ * after the other.
  * (Relaxed: a thread that has read an entry of the union sees `united`, because word_load() makes
  * visible what precedes an entry.) */
 static bool is_skewed(const struct cuckoo *c, const struct cuckoo_geometry *g,
