@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 3: the calls with many filters: which of them may hold a key.  base/each.h says how.
+ * Layer 3: the calls that look up keys in many filters.  base/each.h describes the search.
  */
 #include "base/each.h"
 
@@ -15,7 +15,7 @@ static size_t find_in_each(const tamis_filter *const *filters, size_t n, struct 
                            bool *found)
 {
   const tamis_filter *first = n >= EACH_BLOCK ? filters[0] : NULL;
-  /* One load: a filter that changes its form may get operations without contains_each. */
+  /* Loaded once: a filter that changes its form may get operations without contains_each. */
   const struct filter_operations *operations = first ? operations_of(first) : NULL;
   if (first && !filter_has_own_hash(first) && operations->contains_each)
     return operations->contains_each(filters, n, wanted, found);

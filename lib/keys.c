@@ -74,8 +74,8 @@ static inline size_t group_length(const struct batch *batch, size_t start)
   return batch->n - start < FILTER_GROUP ? batch->n - start : FILTER_GROUP;
 }
 
-/* The hashes of a group of keys: they are in the batch, or are written to `room`.  Only
- * contains_many and count_many have not refused invalid keys before. */
+/* Returns the hashes of a group of keys, from the batch or computed into `room`.  Only look-ups and
+ * counts call this function with invalid keys. */
 static const uint64_t *group_hashes(const tamis_filter *f, const struct batch *batch, size_t start,
                                     size_t length, uint64_t room[FILTER_GROUP])
 {

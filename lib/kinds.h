@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-  /* No version has a struct of options or figures that is larger than this. */
+  /* In bytes.  No version has a larger struct of options or figures. */
   ABSURD_SIZE = 4096,
   /* The size in the first version: see FIRST_OPTIONS_SIZE in tamis.c. */
   FIRST_STATS_SIZE = offsetof(tamis_stats, period) + sizeof(uint64_t)
@@ -20,7 +20,7 @@ enum {
 /* Finds a kind, with a sliding window or without.  Returns NULL if there is no such kind. */
 const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window);
 
-/* The kind of shared filters without a window, or NULL if it is the kind of private filters. */
+/* Returns the kind of shared filters without a window; NULL: private filters have the same kind. */
 const struct filter_kind *tamis__find_counted_kind(tamis_kind kind);
 
 /* The kind of a saved filter, or NULL if it does not exist.  Fills in the filter's own options. */
@@ -59,8 +59,8 @@ static inline void hash_list(const tamis_filter *f, const tamis_key *keys, size_
 /* Fills in all members of *out. */
 void tamis__fill_stats(const tamis_filter *f, tamis_stats *out);
 
-/* The functions in saved.c that the calls which save and load share.  The first checks the options
- * of a load, and copies those that both the library and the caller know. */
+/* Functions in saved.c for all calls that save or load.  The first one checks the options of a
+ * load, and copies those that both the library and the caller know. */
 struct saved_reader;
 int tamis__read_load_options(const tamis_load_options *options, tamis_load_options *known);
 int tamis__load(const tamis_load_options *options, struct saved_reader *r, tamis_filter **out);

@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <stddef.h>
 
-/* The first version's size, as for the structs in tamis.c. */
+/* The size in bytes in the first version (see FIRST_OPTIONS_SIZE in tamis.c). */
 enum { FIRST_LOAD_OPTIONS_SIZE = offsetof(tamis_load_options, cleared_from) + sizeof(size_t) };
 
 void tamis_load_options_init(tamis_load_options *options)
@@ -60,8 +60,8 @@ const struct filter_kind *tamis__find_counted_kind(tamis_kind kind)
   return NULL;
 }
 
-/* If a kind has no windows, returns the kind without windows, which does not know the feature.  Also
- * completes the options. */
+/* If a kind has no windows, returns the kind without, whose `features` then lack SAVED_WINDOW.
+ * Also completes the options. */
 const struct filter_kind *tamis__kind_of_saved(struct saved_head *saved)
 {
   const struct filter_kind *kind = NULL;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The first version's size, as for the structs in tamis.c. */
+/* The size in bytes in the first version (see FIRST_OPTIONS_SIZE in tamis.c). */
 enum { FIRST_SIMILARITY_SIZE = offsetof(tamis_similarity_stats, jaccard) + sizeof(double) };
 
 void tamis_similarity_stats_init(tamis_similarity_stats *stats)

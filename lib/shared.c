@@ -2,9 +2,9 @@
  *
  * Layer 3: the public functions on filters that processes share.
  *
- * A new file is written whole under another name.  A link gives it its own name, so the kernel
- * decides which of several processes creates the file, and no process sees a part of it.  If the
- * file exists and is empty, or the caller gives a descriptor, it is written in place, under a lock.
+ * The library writes a new file whole under another name.  A link gives the file its own name, so
+ * the kernel decides which of several processes creates it, and no process sees a part of it.  The
+ * library fills an empty file, or the file of a descriptor, in place and under a lock.
  *
  * Each function disables cancellation, as in saved.c.
  */
@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the caller asks for. */
+/* The request of the caller. */
 struct wanted {
   const struct refusal *why;
   const char *path; /* NULL: the file is that of `fd` */
@@ -46,7 +46,7 @@ static const char *reason_of(int error)
   return error == EAGAIN ? "a process that may only read it has locked it" : strerror(error);
 }
 
-/* Refuses with TAMIS_EIO.  The reason is that in errno. */
+/* Refuses with TAMIS_EIO.  The reason is in errno. */
 static int refuse_call(const struct wanted *w, const char *what)
 {
   int error = errno;
@@ -194,7 +194,7 @@ static int refuse_nothing(const struct wanted *w)
   return refuse_call(w, "opened, and there are no options to create it with");
 }
 
-/* Whether the file is empty, or is one that a process has begun to write, and may have been killed.
+/* Whether the file is empty, or was begun by a process that may have been killed before the end.
  * (Zeros at the beginning do not count: other files, such as disk images, also have them.) */
 static bool is_new(struct shared_file *file)
 {

@@ -99,7 +99,7 @@ static int read_struct(const struct refusal *why, const tamis_options *o, tamis_
   memset(known, 0, sizeof *known);
   if (!o)
     return tamis__refuse(why, TAMIS_EINVAL, "options is NULL; it must point to a tamis_options");
-  /* Then the only caller is this library. */
+  /* In a compact build, the only caller is this library. */
   size_t size = NOT_COMPACT(o) ? o->struct_size : sizeof *known;
   if (size < FIRST_OPTIONS_SIZE || size > ABSURD_SIZE)
     return tamis__refuse(why, TAMIS_EINVAL,

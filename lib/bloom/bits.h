@@ -2,8 +2,8 @@
  *
  * Layer 0: counts the set bits of many lines.
  *
- * Lines are added in the way of adders of one bit, and only the bits of the last carries are counted.
- * This is several times as fast if the compiler may use no instruction that counts bits.
+ * Carry-save adders sum the words of a line by bit position; only their last carries go through a
+ * population count.  Without an instruction that counts bits, this is several times as fast.
  * Source: Harley and Seal, as in Warren, "Hacker's Delight" (2nd edition, 2013), section 5-1
  */
 #ifndef TAMIS_LIB_BLOOM_BITS_H
@@ -11,12 +11,12 @@
 
 #include "bloom/geometry.h"
 
-/* The number of set bits: in each of the 64 positions one, two and four, and eight times `eights`. */
+/* A sum of set bits: 1 for each bit of `ones`, 2 of `twos`, 4 of `fours`, and 8 * `eights`. */
 struct set_bits {
   uint64_t ones, twos, fours, eights;
 };
 
-/* Adds three bits in each position: *sum, a and b.  Returns the carries. */
+/* Adds *sum, a and b in each bit position.  Keeps the lower bits in *sum; returns the carries. */
 static inline uint64_t add_bits(uint64_t *sum, uint64_t a, uint64_t b)
 {
   uint64_t x = *sum ^ a, carry = (*sum & a) | (x & b);

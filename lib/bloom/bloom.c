@@ -25,7 +25,7 @@ static int plan_anew(const tamis_options *options, struct bloom_geometry *out)
   return result;
 }
 
-/* To plan a small filter takes twenty times as long as all other steps of its creation.  A program
+/* Planning a small filter takes twenty times as long as all other steps of its creation.  A program
  * that creates thousands of filters gives them the same options, so a memo keeps plans. */
 static int plan_geometry(const tamis_options *options, struct bloom_geometry *out)
 {
@@ -136,8 +136,8 @@ double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity)
   if (layout == BLOOM_LAYOUT_COUNTING)
     return fmax(hash_collision_rate(capacity), bloom_geometry_layout_begins(layout));
   /* No rate from 0.0025 upwards is ever refused.  Below 0.0025, possible and refused rates
-   * alternate, as the number of lines is whole.  So the search tries rates of at most three digits,
-   * as the message of a refusal shows one. */
+   * alternate, as the number of lines is a whole number.  The message of a refusal shows at most
+   * three digits, so the search tries only rates of three digits. */
   struct bloom_geometry g;
   unsigned lowest = 2500, step = 10; /* both in millionths */
   while (step)

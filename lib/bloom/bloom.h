@@ -174,8 +174,9 @@ static inline uint64_t bloom_counted(const struct bloom *b, enum bloom_counter w
   return tamis__counter_sum(&counters, which);
 }
 
-/* The counted keys, and the keys that unions brought.  In a filter with counters: the copies, which
- * are 0 if keys with stuck counters were removed too often, and the rest (counting.h). */
+/* The counted keys, and the keys that unions brought.  In a filter with counters: the copies, and
+ * the rest (counting.h).  Removes of keys with stuck counters can make the copies negative; `keys`
+ * is then 0. */
 struct bloom_sums {
   uint64_t keys, united;
 };
@@ -239,9 +240,9 @@ static inline bool bloom_fit_together(const struct bloom *a, const struct bloom 
  * ORDER layer.load (seq_cst)
  *   pairs with     layer.append
  *   makes visible  the whole layer, whose words are zero, and that the layer before it is full
- *   if weakened    acquire would keep that.  But a unique add first completes its key, and then
- *                  checks for another layer.  With acquire, it could miss a new layer while a call
- *                  that adds the key to that layer misses its bits: then both win
+ *   if weakened    acquire still makes that visible.  But a unique add first completes its key,
+ *                  and then checks for another layer.  With acquire, it could miss a new layer
+ *                  while a call that adds the key to that layer misses the bits: then both win
  *   checked by     mutants/layer_load_relaxed */
 static inline bool is_alone(const struct bloom *first)
 {
@@ -263,7 +264,7 @@ static inline uint64_t bloom_live_state(const struct bloom *first)
   return atomic_load_explicit(&bloom_tally_of(first)->state, memory_order_seq_cst);
 }
 
-/* The newest open layer.  `known` tells each thread how many layers any thread here has seen.
+/* Returns the newest open layer.  `known` is the most layers that any thread here has seen.
  * ORDER live.known (acq_rel)
  *   pairs with     live.known in another thread
  *   makes visible  all that the thread which read the state has seen, so the other thread searches
@@ -292,7 +293,7 @@ static inline struct bloom *newest_layer(const struct bloom *first)
   return newest ? newest : (struct bloom *) first;
 }
 
-/* May be outdated, so no call decides by it alone.  A live layer may be fuller than known here. */
+/* The result may be old, so no call decides by it alone.  A live layer may be fuller by now. */
 static inline unsigned char fullness_of(const struct bloom *b)
 {
   unsigned char fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
@@ -315,9 +316,9 @@ extern const struct filter_operations tamis__bloom_layered;
  * next check follows.  Returns TAMIS_OK. */
 int tamis__bloom_watch(struct bloom *b);
 
-/* In layers.c: makes the first layer close when it has used up its share of the rate, if a layer
- * can follow.  It was planned for more than its share in files of versions without layers, and at
- * some of the lowest rates of the word layout.  No other thread has the filter yet. */
+/* In layers.c: if a layer can follow, makes the first layer close when its share of the rate is
+ * used up.  The layer may be planned for more than its share, in files of versions without layers
+ * and at some of the lowest rates of the word layout.  No other thread has the filter yet. */
 void tamis__layers_limit_first(struct bloom *first);
 
 /* In layers.c: the most keys, up to the capacity, that keep the first layer within its share.  They are
@@ -331,11 +332,11 @@ uint64_t tamis__layers_close_first(const struct bloom_geometry *g);
  * so the limit is nearer to eight deviations.) */
 double bloom_geometry_most_bits(const struct bloom_geometry *g);
 
-/* The number of keys that a filter with so many bits has counted.  It is above the capacity if
- * false positives hide few keys. */
+/* Returns the number of keys that a filter has counted when bloom_geometry_most_bits() are set.
+ * The number is above the capacity if false positives hide few keys. */
 uint64_t bloom_geometry_most_keys(const struct bloom_geometry *g);
 
-/* How many of `keys` distinct keys are counted.  Keys that false positives hide are not. */
+/* Returns how many of `keys` distinct keys are counted: those that no false positive hides. */
 double bloom_geometry_counted(const struct bloom_geometry *g, double keys);
 
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape);
@@ -395,7 +396,7 @@ struct bloom_plan {
   bool closes_early;     /* it closes before its capacity, or may: tamis__layers_limit_first() */
   bool has_allocator;    /* the user's allocator */
   bool is_unusual;       /* it has the user's hash function, or is a further layer */
-  uint64_t cleared_from; /* the option of this name */
+  uint64_t cleared_from; /* the option `cleared_from`, in bytes */
   struct bloom_tally *tally; /* NULL, unless the filter is live */
 };
 
@@ -434,7 +435,7 @@ int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *sav
                             const struct tamis_filter *head, struct shared_file *file,
                             tamis_filter **out);
 
-/* In save.c: counts the bits of keys in all words of an idle filter, and collects the marks. */
+/* In save.c: counts the set key bits in all words of an idle filter.  *marks gets all set marks. */
 uint64_t tamis__bloom_count_bits(const struct bloom_geometry *g, const uint64_t *words,
                                  uint64_t *marks);
 

@@ -10,8 +10,8 @@ double bloom_geometry_most_bits(const struct bloom_geometry *g)
   return fmin(bits, average + 4 * sqrt(average * (1 - average / bits)));
 }
 
-/* Integrates 1 - rate over the keys, by Simpson's rule.  The variable is the root of the number of
- * keys: as a function of the root, the rate is smooth at 0. */
+/* Integrates 1 - rate over the keys, by Simpson's rule.  The variable is the square root of the
+ * number of keys: as a function of this root, the rate is smooth at 0. */
 double bloom_geometry_counted(const struct bloom_geometry *g, double keys)
 {
   enum { STEPS = 32 };
@@ -54,7 +54,7 @@ uint64_t tamis__bloom_most_beside(const struct bloom_geometry *g, uint64_t bits,
 }
 
 /* Sets the period of checks for all processes; near the capacity it is 1.  The period never gets
- * longer.  So a process that sets it late cannot make others check too late. */
+ * longer.  So a process that sets an outdated period cannot make other processes check too late. */
 static void set_live_period(struct bloom *b, uint64_t period, bool near)
 {
   _Atomic uint64_t *unwatched = &bloom_tally_of(b)->unwatched;

@@ -18,8 +18,8 @@ enum { LEAST_WATCH_PERIOD = SMALL(64, 4), MOST_WATCH_PERIOD = SMALL(1 << 16, 32)
  * as adds may run while a filter is saved; after a power failure it may be newer. */
 double tamis__bloom_miscounted(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
 
-/* The most_keys of a fixed filter with these bits.  Some bits may belong to keys that were not
- * counted (a save missed them), or to no key (two filters have them in common by chance). */
+/* Returns the `most_keys` of a fixed filter with these bits.  Some bits may belong to keys that
+ * were not counted (a save missed them), or to no key (an intersection has them by chance). */
 uint64_t tamis__bloom_most_beside(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
 
 /* The counted keys, and the keys that unions brought. */
@@ -29,10 +29,10 @@ static inline uint64_t counted_keys(const struct bloom *b)
   return tamis__counter_sum_both(&counters, KEYS, UNITED);
 }
 
-/* The number of further keys that have room, by the counted keys.  More keys may be present, as
- * keys that a false positive hid are not counted.  A growable filter is planned for hidden keys
- * (geometry.c).  A fixed filter closes before it has counted its capacity if it hides many
- * (bloom_geometry_most_keys()).  All keys that unions brought take room. */
+/* Returns for how many further keys the layer has room, judging by the counted keys.  More keys may
+ * be present, as keys that a false positive hid are not counted.  A growable filter is planned for
+ * hidden keys (geometry.c).  A fixed filter closes before it has counted its capacity if it hides
+ * many (bloom_geometry_most_keys()).  All keys that unions brought take room. */
 static inline uint64_t room_for_keys(const struct bloom *b)
 {
   const uint64_t all = counted_keys(b), limit = bloom_most_keys(b);
@@ -98,7 +98,7 @@ static inline bool has_ended(const struct bloom *b)
 
 /* Copies into `fullness` what the state of a live filter says of a layer: the layer is closed if
  * another one follows, or if the filter has ended.  A call that is refused or late counts no key,
- * so it never checks.  Without this function, each such call would set bits. */
+ * so it never checks.  Without this function, each refused call would set bits. */
 static inline void learn_live(struct bloom *b)
 {
   const struct bloom *first = bloom_live_first(b);
@@ -127,8 +127,8 @@ static inline bool refuses(struct bloom *b)
   return fullness >= FULL;
 }
 
-/* Counts an add that is refused.  (If it returned TAMIS_EFULL, adds that are not refused would need
- * another instruction.) */
+/* Counts an add that is refused.  (If this function returned TAMIS_EFULL, adds that are not refused
+ * would need one more instruction.) */
 void tamis__bloom_note_refusal(const struct bloom *b);
 
 /* Does the work of count_key() if no thread owns a shard.  Returns TAMIS_OK. */
@@ -158,7 +158,7 @@ static inline bool is_watched(const struct bloom *b, uint64_t keys)
   return __builtin_expect(!(keys & atomic_load_explicit(&b->watch_mask, memory_order_relaxed)), 0);
 }
 
-/* Counts a key, and returns TAMIS_OK.  An add that ends with this call need not save registers. */
+/* Counts a key, and returns TAMIS_OK.  An add that makes this call last need not save registers. */
 FORCE_INLINE int count_key(struct bloom *b)
 {
   if (!counter_is_owned_by_mask(b->counter_mask))

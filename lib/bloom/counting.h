@@ -8,22 +8,22 @@
  *                 from the first word to the last,  ▼
  *                 a remove lowers them from the last to the first  ▲
  *
- * The counters of a key lie where a blocked filter with 16 positions in a word has the key's bits.
- * The words of a key have the order of its probes.  A key is found if none of its counters is 0.  One compare-and-swap changes all counters of a key
- * in one word.  A counter that has reached 15 is stuck: nothing changes it any more.  So at every
- * instant a counter is stuck, or is the exact number of its raises.  None wraps.
+ * A key's counters lie where a blocked filter with 16 positions in a word would have its bits.  The
+ * words of a key have the order of its probes.  A key is found if none of its counters is 0.  One
+ * compare-and-swap changes all counters of a key in one word.  A counter that has reached 15 is
+ * *stuck*: no call changes it any more.  So at every instant a counter is stuck, or is exactly the
+ * number of its raises that no remove has taken back.  No counter wraps.
  *
- * Of the raises of one key x, this order leaves a *prefix*: an add that is under way has raised the
- * counters of some first words, and a remove that is under way has not yet lowered the counters of
- * some first words.  So of all adds and removes of x together, no word has more raises than a word
- * before it.  The last word has the fewest: one for each copy of x in the filter.  An add or a
- * remove takes effect when it changes the last word.
+ * This order keeps the raises of one key x in a *prefix* of its words.  A running add has raised
+ * the counters of the first few words.  A running remove has not yet lowered the counters of the
+ * first few words.  So no word of x has more raises of x than a word before it.  The last word has
+ * the fewest: one for each copy of x in the filter.  An add or a remove takes effect when it
+ * changes the last word.
  *
  * [A] No false negative.  If a look-up reads a counter of x as 0, then at that instant this word
- *     holds no raise of x, so the last word holds none either: x is absent.  To be found, x need
- *     only be present while the last word is read.  Adds and removes of other keys take no raise of
- *     x from shared counters: a remove takes away only raises that adds of the same key brought.
- *     This is why a caller must not remove a key that was not added.
+ *     holds no raise of x, so the last word holds none either: x is absent.  Adds and removes of
+ *     other keys take no raise of x from shared counters: a remove takes away only raises that adds
+ *     of the same key brought.  This is why a caller must not remove a key that was not added.
  *
  *     Linearization: a look-up that misses takes effect when it reads a 0; a look-up that finds the
  *     key, when it reads the key's last word.  (If the filter has no copy at that instant, the key
@@ -194,7 +194,7 @@ FORCE_INLINE void lower_words_locked(const struct key_counters *key, unsigned en
 }
 
 /* Whether all of the key's counters in its words before `end` are above 0.  If `raised`, the caller
- * has raised these counters once, and they are compared without that. */
+ * has raised these counters once, and this raise does not count. */
 FORCE_INLINE bool words_have(const struct key_counters *key, unsigned end, bool raised)
 {
   uint64_t missing = 0;
@@ -250,8 +250,8 @@ FORCE_INLINE int counting_add(struct bloom *b, struct bloom_key of, struct bloom
   return TAMIS_OK;
 }
 
-/* Returns the last word in which a counter of the key is 0, or -1 if there is no such word.  As for
- * the next two functions, the caller holds the line's stripe. */
+/* Returns the last word in which a counter of the key is 0, or -1 if there is no such word.  The
+ * caller of this function, or of the next two, holds the line's stripe. */
 static inline int last_gap_locked(const struct key_counters *key)
 {
   int gap = -1;
@@ -344,10 +344,10 @@ static inline uint64_t counting_copies(const struct bloom *b, struct bloom_key o
 
 /* ---- all counters of a filter ---- */
 
-/* Sums up the counters in the words of a filter. */
+/* The sum of the counters in all words of a filter. */
 struct counting_census {
   uint64_t sum;
-  bool stuck; /* some counter is stuck */
+  bool stuck; /* true if any counter is stuck */
 };
 
 static inline void counting_census_add(struct counting_census *census, uint64_t counters)

@@ -15,12 +15,12 @@ enum {
   /* Words of at most so many bytes are in the same block as the struct, and the filter then has
    * only one shard of counters. */
   MOST_SMALL_BYTES = SMALL(1024, 128),
-  /* The limit if the option `stripes` is 1: the threads of such a user take turns, so they do not
-   * contend for the counters. */
+  /* The same limit if the option `stripes` is 1.  A user who sets this option lets threads take
+   * turns, so they do not contend for the counters. */
   MOST_SMALL_BYTES_ALONE = SMALL(64 << 10, 128)
 };
 
-/* The sizes of a filter's parts.  A large one has two blocks, as only words need huge pages. */
+/* The sizes of a filter's parts.  A large filter has two blocks: only words need huge pages. */
 struct sizes {
   unsigned shards; /* the number of shards; 0: the counters are in the struct */
   unsigned stripes;
@@ -53,9 +53,9 @@ static bool plan_counts(const struct bloom_plan *plan)
   return plan->geometry.shape.layout == BLOOM_LAYOUT_COUNTING;
 }
 
-/* Whether the plan needs a member that a short filter lacks and a medium filter has.  (A filter
- * with counters is then long.  If max_bytes is below the size of the next form, the filter is
- * short: it cannot grow, as a layer takes more than the bytes that are left.) */
+/* Whether the plan needs a member that a short filter lacks and a medium filter has.  (In that
+ * case, a filter with counters is long.  If max_bytes is below the size of the next larger form,
+ * the filter stays short: it cannot grow, as a layer takes more than the bytes that are left.) */
 static bool needs_medium(const struct bloom_plan *plan)
 {
   const size_t next = plan_counts(plan) ? sizeof(struct bloom_long) : sizeof(struct bloom_medium);
@@ -207,7 +207,7 @@ void tamis__bloom_destroy_layers(struct bloom *newest)
 
 /* ---- creation ---- */
 
-/* A mapped filter has its own operations, which refuse changes.  Returns NULL without memory. */
+/* A mapped filter has its own operations, which refuse changes.  NULL: no memory is left. */
 static const struct filter_operations *operations_for(const struct tamis_filter *head,
                                                       const struct bloom_plan *plan,
                                                       const struct bloom_calls *calls)

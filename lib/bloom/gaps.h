@@ -14,7 +14,7 @@
 #include "bloom/capacity.h"
 
 /* The data of a key that every call needs.  (Adds also take the unmixed hash, for the calls in
- * layers.c: it is still in a register, and a copy of the mixed hash would need another one.) */
+ * layers.c.  It is still in a register; a copy of the mixed hash would need another register.) */
 struct bloom_key {
   uint64_t hash;  /* the mixed hash */
   uint64_t first; /* the index of the first probe's word in the first section */
@@ -62,8 +62,8 @@ _Static_assert(MAX_BLOCKED_SECTIONS *SECTION_PROBES <= BLOOM_MAX_SECTIONS * CLAS
                "no key has more probes than a classic one");
 
 /* Finds the last gap: of the gaps with the most missing bits, the last one in the order of the
- * probes. last[i] is the last gap with more than i missing bits; any[i] is 0 if there is none.  For
- * a key of one line, three missing bits count as two: a distinction would take as long as an OR. */
+ * probes. last[i] is the last gap with more than i missing bits; any[i] is 0 if no gap has.  For a
+ * key of one line, three missing bits count as two: a distinction would take as long as an OR. */
 struct widest {
   uint64_t any[SECTION_BITS];
   unsigned last[SECTION_BITS];
@@ -121,9 +121,9 @@ FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct 
   gaps->last = widest_of(&widest, shape);
 }
 
-/* Returns the probe of the last gap.  An index would keep the probes in memory, but a constant
- * number of probes fits in registers.  The comparison is not `==`, because clang would then replace
- * i by gaps->last, which is an index again. */
+/* Returns the probe of the last gap.  To read at[gaps->last], the probes would have to be in
+ * memory.  In a loop over a constant number of probes, they stay in registers.  The comparison is
+ * not `==`, because clang would then replace i by gaps->last, which is an index again. */
 FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_shape shape)
 {
   if (!__builtin_constant_p(shape.sections))

@@ -63,8 +63,8 @@ static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a pr
 struct terms {
   double hit[MAX_TERMS]; /* 1 - q; in the blocked layout, in the order of next_counts() */
   /* Indexed by the number of bits in one word.  In the blocked layout, the weight of a term is the
-   * product of the weights of its words.  In the word layouts, the terms for one absent key have
-   * `weight`, and those for two have `weight_of_two`. */
+   * product of the weights of its words.  In the word layouts, `weight` is that of terms for one
+   * absent key, and `weight_of_two` for two. */
   double weight[MAX_DRAWS + 1], weight_of_two[MAX_DRAWS + 1];
 };
 
@@ -139,7 +139,7 @@ static void shared_words(struct bloom_shape shape, double shared[1 << BLOOM_MAX_
  * line sets none of a[i] given bits in the word of each probe i.  This probability is a polynomial
  * in the chances to miss, with one variable for each probe: coefficient[m] belongs to the product
  * of the chances of those probes whose bits are set in `m`.  Each level of the recursion inserts
- * the chance of the last probe.  Returns the first element of q[] that it has not changed. */
+ * the chance miss[a] of the last probe.  Returns the end of the part of q[] that it has changed. */
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as a key has probes, at most five */
 static double *add_misses(unsigned probes, unsigned bits, const double miss[],
                           const double coefficient[], double *q)
@@ -216,7 +216,7 @@ static void word_sizes(struct bloom_shape shape, double size[])
 {
   draw_bits(shape.bits_per_probe, size);
   for (unsigned u = 1; shape.layout == BLOOM_LAYOUT_MARKED && u <= shape.bits_per_probe; u++) {
-    /* The bit that replaces the mark is one that the key has already. */
+    /* With this probability, the key already has the bit that replaces the mark. */
     double lost = size[u] * u / 64 * (u - 1) / MARKED_POSITIONS;
     size[u] -= lost;
     size[u - 1] += lost;
@@ -400,7 +400,7 @@ static bool keeps_promise(struct plan *plan, double lines)
   return rate_of_lines(plan, lines) <= plan->geometry.fpp;
 }
 
-/* What a search knows: the most lines that break the promise (0: none), and the fewest that keep it. */
+/* A search knows the most lines that break the promise (0: none), and the fewest that keep it. */
 struct known {
   struct {
     double lines, rate;
@@ -420,10 +420,11 @@ static bool ask(struct plan *plan, struct known *known, double lines)
 }
 
 /* The smallest number of lines that keeps the promise, to 0.01 %. The search begins at -log2(rate)
- * bits for each key, as no filter takes fewer.  A question takes as long as hundreds of adds, so the
- * bisection is preceded by a few questions near the answer, from which most of its steps follow.
- * They take the rate for a power of the number of lines, as it nearly is, and approach the answer
- * from below; the last one is a little above it. */
+ * bits for each key, as no filter takes fewer.  If ask() computes a rate, it takes as long as
+ * hundreds of adds.  So before the bisection, the search asks about four numbers near the answer,
+ * which save most of these computations.  Their formula takes the rate for a power of the number of
+ * lines, which is nearly true.  Three numbers approach the answer from below; the last one is a
+ * little above the answer. */
 static double fewest_lines(struct plan *plan)
 {
   const struct bloom_geometry *g = &plan->geometry;
@@ -491,7 +492,7 @@ static int plan_any(tamis_layout layout, uint64_t capacity, double fpp, struct b
 }
 
 /* Whether a blocked filter would need at least half as many lines as this word layout.  With some
- * dozens of keys the answer alternates as the rate changes, as the number of lines is whole. */
+ * dozens of keys, the answer alternates as the rate changes, as there are only whole lines. */
 static bool dense_enough(const struct bloom_geometry *g)
 {
   struct plan blocked;
@@ -527,9 +528,9 @@ double bloom_geometry_share(unsigned layer)
   return 6 / (pi * pi * layer * layer);
 }
 
-/* The number of keys that a layer is planned for, so that it counts `capacity` keys at this rate.
- * The layer does not count keys that it hides.  If a key's bits are chosen for the rate, it rises
- * with about the power ln(1 / rate) of the number of keys; the formula has the average. */
+/* Returns for how many keys a layer is planned, so that it counts `capacity` keys at this rate, and
+ * not those that it hides.  With the best number of bits per key, the rate rises with about the
+ * power ln(1 / rate) of the number of keys.  The formula uses the average of this rate. */
 static uint64_t keys_offered(uint64_t capacity, double rate)
 {
   return (uint64_t) round((double) capacity / (1 - rate / (1 - real_log(rate))));
@@ -547,8 +548,8 @@ static void limit_lines(struct bloom_geometry *g)
   g->words = g->lines * LINE_WORDS;
 }
 
-/* Plans the first layer.  It refuses the same rates as bloom_geometry_plan().  That the layer's
- * share of the rate is lower is no reason to refuse. */
+/* Plans the first layer.  It refuses the same rates as bloom_geometry_plan(): rates that are too
+ * low as a whole, and not as the layer's share. */
 static int plan_first(tamis_layout layout, uint64_t capacity, double fpp, uint64_t keys,
                       double rate, struct bloom_geometry *out)
 {

@@ -37,7 +37,7 @@
 
 enum { LINE_WORDS = 8, LINE_BITS = 512, LINE_BYTES = 64 };
 
-/* A classic filter has two bits in each section, and 64-bit hashes give no rate below 2^-64. */
+/* Two bits in each of 32 sections give 2^-64, the lowest rate that 64-bit hashes allow. */
 enum { BLOOM_MAX_SECTIONS = 32, BLOOM_MAX_PROBES = 5 };
 
 /* The layout of a fixed filter with TAMIS_LAYOUT_WORD.  The API does not name it. */
@@ -46,7 +46,7 @@ enum { BLOOM_MAX_SECTIONS = 32, BLOOM_MAX_PROBES = 5 };
 /* The layout of the kind TAMIS_COUNTING_BLOOM.  The API does not name it. */
 #define BLOOM_LAYOUT_COUNTING ((tamis_layout) 4)
 
-/* In the marked layout, keys use so many positions of a word, and do not use the bit WORD_MARK. */
+/* The positions of a word that keys use in the marked layout.  No key uses the bit WORD_MARK. */
 enum { MARKED_POSITIONS = 63 };
 #define WORD_MARK (UINT64_C(1) << MARKED_POSITIONS)
 
@@ -96,17 +96,16 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
 double bloom_geometry_share(unsigned layer);
 
 /* Plans a layer that counts `capacity` keys, of a filter that keeps `fpp`.  In the word layout,
- * further layers are blocked, because they have low rates.
- *   Errors  as bloom_geometry_plan(), which judges the filter's whole rate if the layer is the
- *           first.  In the word layout, a first layer may get fewer bits than its share needs, and
- *           then uses up its share with fewer keys.  If 64-bit hashes cannot give the share, the
- *           layer is planned for the whole rate */
+ * further layers are blocked, because they have low rates.  In that layout, a first layer may get
+ * fewer bits than its share needs, and then uses up its share with fewer keys.  If 64-bit hashes
+ * cannot give the share of a first layer, the function plans this layer for the whole rate.
+ *   Errors  as bloom_geometry_plan(); for a first layer, as for a filter with the whole rate */
 int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
                               struct bloom_geometry *out);
 
-/* For a filter above this rate, the first layer is planned for its share; at lower rates, for the
- * whole rate.  So the layer takes more bytes just above this rate than just below it.  (Exact to a
- * millionth, as the layer is planned for a few more keys.) */
+/* Returns the rate above which a filter's first layer is planned for its share; at lower rates, it
+ * is planned for the whole rate.  So the layer takes more bytes just above this rate than just
+ * below it.  (Exact to a millionth, as the layer is planned for a few more keys.) */
 static inline double bloom_geometry_shared_above(uint64_t capacity)
 {
   return hash_collision_rate(capacity) / bloom_geometry_share(1);
@@ -236,9 +235,9 @@ struct bloom_probe {
 
 enum { ROTATION_BITS = 6, DISTANCE_BITS = 5, DISTANCES_FROM_BIT = 30, SPREAD_FROM_BIT = 62 };
 
-/* The constant that each step from a word to the next adds to the spread.  With these constants,
- * the words of a key differ for every spread, and simulated rates were low for all shapes
- * (docs/internals/bloom.md). */
+/* bloom_steps[i] is the constant that the step from word i to the next word adds to the spread.
+ * With these constants, the words of a key differ for every spread, and simulated rates were low
+ * for all shapes (docs/internals/bloom.md). */
 static const unsigned char bloom_steps[] = {2, 3, 4, 2};
 
 FORCE_INLINE uint64_t rotate_left(uint64_t x, unsigned by)

@@ -25,14 +25,14 @@
  *     - An add sums the counters with every 64th key that it counts in a shard, or more rarely, and
  *       near the end of the layer with every key (capacity.h).  So at most one key of each thread
  *       comes too late: the thread has checked before another thread's key took the last room.  The
- *       parts of layers that are not open yet, more than 0.6 / (i + 1) of fpp, are a reserve.
+ *       parts of later layers, more than 0.6 / (i + 1) of fpp with i open layers, are a reserve.
  *
  *     Source: Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom filters", Inf. Process.
  *     Lett. 101 (2007), with rates that fall by a constant factor
  *
  * A filter of one layer has no extra costs: its operations know only that layer.  The thread that
  * opens the second layer replaces them, once, by the operations of this file.  Calls that have read
- * the old operations may still run.  Why this is correct, by the letters of operations.c:
+ * the old operations may still run.  Why this is correct ([A] to [D] as in operations.c):
  *
  * [A] No false negative.  An old look-up searches only the first layer.  It read the operations
  *     before they were replaced, and the second layer is published after that.  So all keys in the
@@ -58,9 +58,9 @@
  *     its last gap there (operations.c).  If v < w: V read the number v after its last OR.  So in
  *     the single order of all sequentially consistent accesses, that OR comes before the
  *     publication of layer v + 1.  Consider the read by which W first knew of more than v layers.
- *     If W had filled gaps in layer v before this read, it would have set a bit in its last gap
- *     there, or have ended; but V set that bit.  Otherwise W searched layer v after that
- *     publication, and found the key.
+ *     Before this read, W did not fill gaps in layer v: only V has set a bit in its last gap there,
+ *     so W would have returned TAMIS_PRESENT.  So W searched layer v after that publication, and
+ *     found the key.
  *
  *     Not none.  Let n be the last layer in which unique adds of the key have set bits.  If no
  *     other key interferes, one of them has set a bit in its last gap there (operations.c).  This
@@ -80,11 +80,11 @@
  *
  * [C] All or nothing.  An add that finds no room sets no bit before there is a further layer.
  *     TAMIS_EFULL is final: a key has either a winner, or unique adds that are refused.  Whether a
- *     layer can be opened depends only on what does not change: the sizes of the layers before it,
- *     the rate, max_bytes and the number of processors.  (A process that changes its CPU affinity
- *     just when a filter reaches its max_bytes may see one unique add win and another refused.)  A
- *     fixed filter has no second layer.  When the newest layer is full and no other can follow, it
- *     becomes LAST and stays LAST.
+ *     layer can be opened depends only on values that do not change: the sizes of the layers before
+ *     it, the rate, max_bytes and the number of processors.  (A process that changes its CPU
+ *     affinity just when a filter reaches its max_bytes may see one unique add win and another
+ *     refused.)  A fixed filter has no second layer.  When the newest layer is full and no other
+ *     can follow, it becomes LAST and stays LAST.
  *
  *     A call W may have found room earlier, and complete the key in the newest layer while a call R
  *     is about to be refused.  So R searches the key once more after it has read, or written, LAST;
@@ -103,8 +103,8 @@
  * [D] No call takes a lock.  A thread that needs a further layer creates it, and publishes it by a
  *     compare-and-swap.  At most two threads create one at a time, so one copy may be thrown away;
  *     a third thread yields until one of them is done.  If max_bytes has no room for two copies, at
- *     most one thread creates the layer, and waits for a thread that still has a copy to throw
- *     away.  While a union creates several layers, no other thread creates any.  It publishes all
+ *     most one thread creates the layer, and first waits until no thread has a copy to throw away.
+ *     While a union creates several layers, no other thread creates any.  The union publishes all
  *     by one compare-and-swap, or none.  Look-ups and adds of present keys do not wait.
  *
  * Counting.  Each layer counts its keys like a filter of its own.  A key that several threads add
@@ -142,9 +142,9 @@ static uint64_t bytes_of_layers(const struct bloom *newest)
   return all;
 }
 
-/* With layers of four times the size, look-ups in a filter that has grown from 10^4 to 10^7 keys
- * would be 1.6 times as fast, but the filter would take 40 bits per key on average, instead of
- * 30. */
+/* Each layer is at most twice as large as the layer before.  With a factor of four, look-ups in a
+ * filter that has grown from 10^4 to 10^7 keys would be 1.6 times as fast, but the filter would
+ * take 40 bits per key on average, instead of 30. */
 int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
                              const struct bloom_geometry *before, struct bloom_geometry *out)
 {
@@ -356,11 +356,11 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
   }
   int result = first->limited ? TAMIS_EFULL : plan_layer(first, full, &plan, &openers);
   if (result != TAMIS_OK) {
-    if (!number) /* without a number, `full` is full */
+    if (!number) /* number 0: the layer `full` is full */
       raise_fullness(full, LAST);
     return result;
   }
-  if (number > full->number + 1U) /* no other opener allows for the bytes of several layers */
+  if (number > full->number + 1U) /* another opener would not count the bytes of several */
     openers = own = MOST_OPENERS;
   while (!begin_opening(first, openers, own)) {
     if (newest_layer(first) != full)
@@ -429,8 +429,8 @@ static bool find_after(const struct bloom *completed, const struct bloom *layer,
   return find_in_rows(const_bloom_long_of(layer)->rows, layer->number - completed->number, mixed);
 }
 
-/* Called before a unique add is refused for good.  Whether another call, which had found room
- * before, has completed the key by now ([C]). */
+/* Returns whether another call, which had found room before, has completed the key by now ([C]).  A
+ * unique add calls this function before it is refused for good. */
 static bool is_in_by_now(struct bloom *first, uint64_t mixed)
 {
   struct bloom *none = NULL;
@@ -506,9 +506,9 @@ int tamis__layers_settle(struct bloom *first, uint64_t hash)
 
 /* ---- batches ---- */
 
-/* Looks up n keys, at most FILTER_GROUP.  Returns how many were found.  Batches search the newest
- * layers, one after the other, for the keys that are still missing, until two layers in turn have
- * fewer than an eighth of them.  For absent keys, and for few keys, single searches are faster. */
+/* Looks up n keys, at most FILTER_GROUP.  Returns how many were found.  Searches the newest layers
+ * in turn for all keys that are still missing, until two layers together have found fewer than an
+ * eighth of them.  Then searches key by key, which is faster for absent or few keys. */
 static size_t find_group(const struct bloom *first, const uint64_t *hashes, size_t n, bool *found)
 {
   const struct bloom *layer = newest_layer(first);

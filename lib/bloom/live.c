@@ -24,7 +24,7 @@ int tamis__live_open_layers(struct bloom *first, struct bloom *full, unsigned nu
   struct bloom_shared *shared = const_bloom_long_of(first)->shared;
   const unsigned last = number ? number : full->number + 1U;
   if (last > shared->planned) {
-    if (!number) /* without a number, `full` is full */
+    if (!number) /* number 0: the layer `full` is full */
       raise_fullness(full, LAST);
     return TAMIS_EFULL;
   }

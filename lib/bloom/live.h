@@ -5,8 +5,8 @@
  *    the file    header | further layers | tallies | words of layer 1 | of layer 2 | ...
  *                what the filter is        ─── what changes ─────────────────────────────
  *
- *    a process   struct bloom_shared, and a struct bloom for each layer that is planned: made when
- *                the process opens the file, from what has been checked then
+ *    a process   struct bloom_shared, and a struct bloom for each layer that is planned: made from
+ *                the checked header when the process opens the file
  *
  * A call works on words that other processes change as it works on words that other threads change:
  * an atomic access is atomic for all processes that map the memory.  So the arguments [A] to [D] of

@@ -104,7 +104,7 @@ FORCE_INLINE bool lookup_in(const word *words, uint64_t of_section, struct bloom
   if (bloom_shape_is_word(shape))
     return word_lookup(&words[key.first], bloom_word_mask(key.hash, shape));
   struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
-  /* It counts down, as clang would otherwise keep a second counter. */
+  /* The loop counts down, as clang would otherwise keep a second counter. */
   for (unsigned left = shape.sections - 1; left; left--) {
     if (!lookup_section(words, &probes, shape))
       return false_at_exit();
@@ -115,7 +115,7 @@ FORCE_INLINE bool lookup_in(const word *words, uint64_t of_section, struct bloom
 
 FORCE_INLINE bool lookup(const struct bloom *b, struct bloom_key key, struct bloom_shape shape)
 {
-  const word *words = b->words; /* a compiler would read it again after each atomic load */
+  const word *words = b->words; /* a copy, as b->words would be read again after each load */
   return lookup_in(words, section_words(b, shape), key, shape);
 }
 
@@ -127,8 +127,8 @@ FORCE_INLINE bool lookup_in_row(const struct bloom_row *row, uint64_t mixed,
   return lookup_in(row->words, row->section_words, key, shape);
 }
 
-/* In blocked shapes with so many bits, a key has the same words and bits, as far as its probes go.
- * This is the shape with the most probes. */
+/* Blocked shapes with so many bits per probe differ only in their number of probes: a key's first
+ * probes are the same in all of them.  COMMON_SHAPE has the most probes. */
 enum { COMMON_BITS = 3 };
 #define COMMON_SHAPE ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, 4, COMMON_BITS, 1})
 
@@ -174,8 +174,8 @@ typedef int (*missing_adder)(struct bloom *b, struct bloom_key key);
 
 /* Adds a key.  A unique add does the same as a plain one, but also returns whether it was first.
  *
- * The key's line is not prefetched for writing.  That would make two threads 9 % faster at adds of
- * new keys, but 2.9 times slower at adds of present keys, whose lines the cores now share. */
+ * There is no prefetch for writing: that prefetch would make two threads 9 % faster at adds of new
+ * keys, but 2.9 times slower at adds of present keys, whose lines the cores now share. */
 FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool unique,
                      struct bloom_shape shape, missing_adder missing)
 {
@@ -248,8 +248,8 @@ FORCE_INLINE size_t lookup_group(const struct bloom *b, size_t n, const struct b
   return hits;
 }
 
-/* Groups of look-ups are prepared in one loop and finished in another: one loop for both would run
- * out of registers. */
+/* One loop prepares a group of look-ups, and another one finishes them: a single loop would run out
+ * of registers. */
 enum { LOOKUP_GROUP = SMALL(16, 4) };
 _Static_assert(FILTER_AHEAD % LOOKUP_GROUP == 0, "the groups fill what is ahead");
 
@@ -299,7 +299,7 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
 /* ---- the functions of each shape ----
  *
  * With a constant shape, the compiler makes straight-line code of the functions above, such as
- * blocked_2x3_contains.  It omits those functions of a shape that the shape's table does not name.
+ * blocked_2x3_contains.  The compiler omits functions that the shape's table does not name.
  *
  * A 0 in such a constant stands for a number that is read from the filter or from a layer's row:
  * the number of sections, if there are more than two; or all, if one code serves all shapes. */
@@ -338,7 +338,7 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
 #define HASHES_IN(answers) (const tamis_filter *f, const uint64_t *hashes, size_t n, answers)
 
 /* Batches for shapes with one or two sections, on processors that can compute with vectors.  A few
- * keys are faster one by one, as a function that uses vectors has to prepare them. */
+ * keys are faster one by one, as a function with vectors first has to prepare vectors. */
 #ifdef TAMIS_VECTORS
 #define VECTORS(name)                                                  \
   VECTOR_CODE FUNCTION(size_t, name##_vectors, HASHES_IN(bool *found), \
@@ -352,8 +352,8 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
 #define MANY(name, n) name##_one_by_one
 #endif
 
-/* Defines the functions of the filters of one shape.  NEVER_INLINE keeps other paths out of the
- * way: a call for a present key, or a batch by vectors, saves no registers. */
+/* Defines the functions of the filters of one shape.  NEVER_INLINE keeps long paths out of short
+ * ones.  So a unique add of a present key, or a batch by vectors, saves no registers. */
 #define SHAPE(name, layout, probes, bits, sections)                                                \
   static const struct bloom_shape name = {layout, probes, bits, sections};                         \
   enum {                                                                                           \

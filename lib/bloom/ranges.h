@@ -10,7 +10,7 @@
 struct shape_range {
   double min_fpp; /* the lower end of the range */
   unsigned probes, bits_per_probe, sections;
-  double line_deviation; /* 0 in the word layouts, where geometry.c computes it */
+  double line_deviation; /* see blocked_ranges; 0: geometry.c computes it (word layouts) */
   double tries_next;     /* below this rate, the next range may need fewer bits: plan_any() */
 };
 

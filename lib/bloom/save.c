@@ -4,7 +4,7 @@
  *
  *    header | array of the words | layer 2 | its array | layer 3 | its array | ... | trailer
  *
- * [I] A snapshot under fire.  The save reads the words one by one, with the load that look-ups use.
+ * [I] Snapshots beside adds.  The save reads the words one by one, with the load that look-ups use.
  *     Bits only change from 0 to 1.  So if the add of a key returned before the save began, all
  *     bits of the key are in the snapshot.  If no call has added a key, the snapshot has a 0 among
  *     the key's bits, unless other keys have set all of them, which makes the key a false positive.
@@ -93,7 +93,7 @@ void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out)
     out->figures.bytes += newest->word_count * sizeof(word);
 }
 
-/* `census` is NULL if the filter has no counters. */
+/* Copies the bits `kept` of n words.  `census` is NULL if the filter has no counters. */
 static void copy_words(const struct bloom *b, uint64_t first, uint64_t n, uint64_t kept,
                        uint64_t *to, struct counting_census *census)
 {
@@ -236,7 +236,7 @@ struct loading {
   const struct saved_head *saved;
   const struct tamis_filter *head;
   uint64_t bytes; /* the bytes of all layers so far */
-  unsigned n;
+  unsigned n;     /* the number of layers whose words have been read */
   struct content layers[BLOOM_MOST_LAYERS];
 };
 
@@ -268,7 +268,7 @@ static int load_words(struct loading *l)
   return TAMIS_OK;
 }
 
-/* The next layer, after the first one. */
+/* Begins the content of the next layer, which is not the first. */
 static struct content *further_layer(struct loading *l, const struct bloom_geometry *g)
 {
   struct content *c = &l->layers[l->n];
@@ -349,7 +349,7 @@ static void read_tally(struct content *c, const struct bloom_tally *tally)
   c->full = c->plan.limited && (marks || saved_u64(tally->state) & LIVE_ENDED);
 }
 
-/* What precedes the arrays of a live filter. */
+/* The part of a live filter's file that precedes its arrays. */
 struct live_head {
   struct bloom_geometry layers[BLOOM_MOST_LAYERS]; /* the caller sets the first one */
   unsigned open;                                   /* the number of open layers */
@@ -357,7 +357,7 @@ struct live_head {
   struct saved_memory memory; /* contains the tallies */
 };
 
-/* The caller releases the memory, whatever the result. */
+/* The caller releases h->memory, whatever the result is. */
 static int read_live_head(struct saved_reader *r, const struct saved_head *saved,
                           struct live_head *h)
 {

@@ -16,15 +16,15 @@
 
 /* KEYS counts the adds that set a bit in the last gap of their key (gaps.h).  UNITED counts the
  * keys that unions and intersections brought, as unite.c estimates them.  REFUSED counts refused
- * adds.  In a filter with counters, UNITED is the rest (counting.h), and KEYS are the copies if the
- * filter is growable. */
+ * adds.  In a filter with counters, UNITED is the *rest* (counting_read() in counting.h).  If that
+ * filter is growable, KEYS counts its copies. */
 enum bloom_counter { KEYS, UNITED, REFUSED, BLOOM_COUNTERS };
 
 /* How near a layer is to the number of keys that it may take.  The value only rises.  LAST means
  * that the layer is full, and that no layer can follow. */
 enum bloom_fullness { OPEN, NEAR, FULL, LAST };
 
-/* No address space holds so many layers. */
+/* The most layers of a filter.  No address space holds so many. */
 enum { BLOOM_MOST_LAYERS = 64 };
 
 struct bloom;
@@ -40,7 +40,7 @@ struct bloom_row {
   uint8_t sections;
   uint8_t probes;
   uint8_t layout, bits_per_probe;
-  unsigned alike; /* one call searches so many rows, from this one on */
+  unsigned alike; /* the number of rows, from this one on, that one `find` can search */
 };
 
 /* The functions of one shape (operations.c). */
@@ -57,7 +57,7 @@ struct bloom_calls {
   int (*insert)(struct bloom *b, uint64_t mixed, bool late);
 };
 
-/* A filter, or one of its further layers, whose head has only the data that all layers need.
+/* A filter or a further layer.  The head of a further layer has only the data that all layers need.
  *
  * A server may keep a filter for each of a million users.  So a small filter with the usual options
  * (a *short* one) consists only of this struct, in a block with its words:
@@ -104,10 +104,10 @@ struct bloom {
   uint8_t live : 1;      /* its words and counters are in a file that other processes share */
   uint8_t layout : 3;
   uint8_t bits_per_probe : 3;
-  uint8_t limited : 1;            /* fixed: the filter refuses keys past its capacity */
+  uint8_t limited : 1;            /* fixed: the filter refuses keys beyond its capacity */
   uint8_t bounded : 1;            /* short: the option max_bytes leaves no room for another layer */
   _Atomic unsigned char fullness; /* enum bloom_fullness; written at most three times */
-  _Atomic unsigned char openers;  /* the threads that are creating a further layer */
+  _Atomic unsigned char openers;  /* the number of threads that are creating a further layer */
   _Atomic uint64_t counts[BLOOM_COUNTERS];
 };
 
@@ -126,15 +126,15 @@ struct bloom_medium {
   uint64_t max_bytes : 48, most_keys : 16; /* see struct bloom_long */
 };
 
-/* Only `copies` ever changes; `closes_at` may change before other threads have the filter. */
+/* Other threads see only `copies` change.  (`closes_at` may change before they have the filter.) */
 struct bloom_long {
   struct bloom b;
   WIDE const struct bloom_calls *calls;
   WIDE const struct bloom_row *rows; /* further layer: its own row, then all earlier layers' rows */
   uint64_t capacity;
-  uint64_t closes_at; /* growable: at so many counted keys, the next layer is opened */
-  uint64_t most_keys; /* fixed: at so many keys, counted or united, it takes no further one */
-  uint64_t max_bytes; /* the option of this name */
+  uint64_t closes_at; /* growable: the number of counted keys at which the next layer opens */
+  uint64_t most_keys; /* fixed: the number of keys, counted or united, at which it is full */
+  uint64_t max_bytes; /* the option `max_bytes`; 0: no limit */
   union {
     struct saved_mapping mapping; /* the file with the words; `at` is NULL if none is mapped */
     struct {
@@ -143,10 +143,10 @@ struct bloom_long {
     };
   };
   unsigned stripes_wanted; /* the option `stripes`; 0: the library chooses the number */
-  uint32_t cleared_from;   /* the option of this name */
+  uint32_t cleared_from;   /* the option `cleared_from`, in bytes */
   struct filter_more more;
   union {
-    word copies;                    /* the copies in a fixed filter with counters */
+    word copies;                    /* the number of copies in a fixed filter with counters */
     WIDE struct bloom_tally *tally; /* of a layer of a live filter */
   };
 };
@@ -156,14 +156,14 @@ enum { BLOOM_TALLY_SHARDS = 32 };
 struct bloom_tally {
   _Atomic uint64_t state;     /* first layer only: see bloom_live_state() */
   _Atomic uint64_t unwatched; /* the complement of a watch_mask; bits are only set, never cleared */
-  _Atomic uint64_t boot;      /* first layer only: the system start before the last mend() */
+  _Atomic uint64_t boot;      /* first layer only: the system start that mend() last ran after */
   uint64_t unused[5];
   struct counter_shard shards[BLOOM_TALLY_SHARDS];
 };
 _Static_assert(sizeof(struct bloom_tally) == (1 + BLOOM_TALLY_SHARDS) * LINE_BYTES,
                "a shard is a cache line");
 
-/* The data that each process has of a live filter. */
+/* The data that each process keeps in its own memory about a live filter. */
 struct bloom_shared {
   tamis_allocator allocator;
   struct filter_operations operations; /* in use while the process knows only one layer */
@@ -172,7 +172,7 @@ struct bloom_shared {
   unsigned planned;             /* the number of layers, whether open or not */
   _Atomic unsigned known;       /* the number of layers known to be open; it never falls */
   struct bloom *layers[BLOOM_MOST_LAYERS];
-  uint64_t ends[BLOOM_MOST_LAYERS]; /* where each layer ends in the file */
+  uint64_t ends[BLOOM_MOST_LAYERS]; /* the offset of each layer's end in the file, in bytes */
 };
 
 struct bloom_large {

@@ -51,13 +51,12 @@
  *     later layers, which keep their shares.  To unique adds, the union's bits in any layer look as
  *     if plain adds had set them.
  *
- * Union of counters.  Each word of `into` gets the counters of the same word of `from`, line by line
- * and under the stripe of the line (counting.h).  The union adds a key that is in `from` all the
- * time when it raises the last of the key's words.  Until then a word lacks raises, and the key is
- * absent.  To other calls the union looks like plain adds.  If `into` is fixed, the union takes
- * places for all copies of `from` before a counter changes, and returns TAMIS_EFULL if there are
- * too few.  Copies that are added to `from` or removed from it while the union runs are counted
- * afterwards.
+ * Union of counters.  The union adds the counters of each word of `from` to the same word of
+ * `into`, line by line, under the stripe of the line (counting.h).  A key that is in `from` all the
+ * time is added when the union raises the last of its words.  Until then a word lacks raises, and
+ * the key is absent.  To other calls the union looks like plain adds.  If `into` is fixed, the
+ * union takes places for all copies of `from` before a counter changes, and returns TAMIS_EFULL if
+ * there are too few.  Copies that come to `from` or leave it meanwhile are counted afterwards.
  *
  * The number of keys.  Let a, b and u be the numbers of keys that follow from three numbers of
  * bits: of `into` before the union, of `from`, and of `into` after the union.  Then a + b - u keys
@@ -257,8 +256,8 @@ static uint64_t brought_keys(const struct bloom *into, const struct census *cens
   struct estimate e = estimate_keys(&g, census);
   double added = (double) bits * (double) g.lines / (double) census->lines;
   double fewest = added / bloom_geometry_bits_per_key(&g);
-  /* The keys of `from` are counted, so the error of the estimate e.b is known.  The part of the
-   * error that comes from pairs of common keys is subtracted from e.common. */
+  /* `from` counts its keys, so the error of e.b is known.  A fraction share^2 of all pairs of its
+   * keys are pairs of common keys, whose part of the error is subtracted from e.common. */
   double share = e.b > 0 ? e.common / e.b : 0;
   double common = e.common - share * share * (e.b - (double) keys_from);
   double brought = fmin(fmax((double) keys_from - common, fewest), added);
@@ -282,7 +281,7 @@ struct fixed_union {
   struct census census; /* of the lines that have been united so far */
   uint64_t keys_from;   /* the keys that `from` had counted at the start */
   uint64_t expected;    /* the keys that the union is expected to bring */
-  uint64_t counted;     /* the keys that it has brought and counted so far */
+  uint64_t counted;     /* the keys that the union has brought and counted so far */
   uint64_t limit; /* the most keys that `into` may have counted, by this and all other calls */
 };
 

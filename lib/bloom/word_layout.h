@@ -25,8 +25,8 @@
  * [C] All or nothing.  In a fixed filter, TAMIS_EFULL from a unique add is final: the caller may
  *     give the refused key to another filter, and then no unique add of the key may win here.  But
  *     another call may have found room before the filter became full, and be about to set the bits.
- *     No reading of the filter's state can exclude that, as the two calls meet only in the key's
- *     word.  So the word decides:
+ *     A read of the filter's state cannot exclude this race, as the two calls meet only in the
+ *     key's word.  So the word decides:
  *
  *        a call that found room          replaces the word by one with the key's bits, if the word
  *                                        has not changed since (compare-and-swap)
