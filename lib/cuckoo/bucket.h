@@ -13,9 +13,9 @@
  *     f f f f f f 1 0        after one step: the first bit has moved into the segment's prefix
  *     f f f f f 1 0 0        the marker is the lowest set bit: the bits above it are known
  *
- * An entry stands for every fingerprint that begins with its known bits.  Thanks to the marker a
- * lane in use is never 0, whatever the fingerprint.  In a fixed filter entries do not age: one more
- * bit of the fingerprint takes the position of the marker, and a fingerprint of 0 is stored as 1.
+ * An entry stands for every fingerprint that begins with its known bits.  Because of the marker, a
+ * lane in use is never 0.  In a fixed filter, entries do not age and have no marker: one more bit
+ * of the fingerprint takes its position, and an entry that would be 0 is stored as 1.
  *
  * Lanes and sets of lanes: table/lanes.h.
  */
@@ -52,8 +52,8 @@ static inline unsigned bucket_age(const struct lane_shape *s, uint64_t entry)
   return s->ages ? (unsigned) __builtin_ctzll(entry) : 0;
 }
 
-/* The lanes whose entry matches a key, where `entry` is a new entry for the key: those that equal
- * `entry` in all bits that the lane still knows.
+/* The lanes whose entry matches a key.  `entry` is a new entry for the key.  A lane matches if it
+ * equals `entry` in all bits that the lane still knows.
  *
  * In each lane, x ^ (x - 1) has the marker and the bits below it, which are the unknown part.
  * Before the subtraction the highest bit of each lane is set, so that no lane borrows from another,
@@ -69,8 +69,8 @@ static inline uint64_t bucket_match(const struct lane_shape *s, uint64_t value, 
   return lanes_in_use(s, value) & ~lanes_in_use(s, difference);
 }
 
-/* Whether any lane matches: not 0 if so.  This takes half as many steps as bucket_match().  Every
- * entry must know at least one bit.
+/* Returns 0 if no lane matches, otherwise another number.  This takes half as many steps as
+ * bucket_match().  Every entry must know at least one bit.
  *
  * In each lane, `differs` - `unknown` is the difference in the known bits.  Subtracting 1 from it
  * borrows only if it is 0, that is, if the lane matches or is empty.  The borrow sets the highest
@@ -78,9 +78,9 @@ static inline uint64_t bucket_match(const struct lane_shape *s, uint64_t value, 
  * in that bit, or they are empty, so that all their bits are unknown.
  *
  * A lane that borrows takes 1 more from the next lane.  If entries age, bit 0 of every lane is
- * unknown, so the difference in the next lane is even; taking 2 instead of 1 from an even number
- * borrows in the same case, when it is 0.  If entries do not age, the lowest lane of the result is a
- * match, and the lanes above it may be wrong. */
+ * unknown, so the difference in the next lane is even.  An even number borrows only if it is 0,
+ * whether 1 or 2 is subtracted.  If entries do not age, the lowest lane of the result is a match,
+ * and the lanes above it may be wrong. */
 FORCE_INLINE uint64_t bucket_has_match(const struct lane_shape *s, uint64_t value, uint64_t entry)
 {
   uint64_t x = value | s->high;
@@ -97,9 +97,8 @@ static inline uint64_t bucket_ones(const struct lane_shape *s, uint64_t value)
   return value & s->high;
 }
 
-/* The bucket of a split's child that takes the fingerprints beginning with `bit`.  Entries stay in
- * their lanes, one step older; all other lanes are empty.  Each entry must know at least one
- * bit. */
+/* The bucket, after a split, of the child for fingerprints that begin with `bit`.  Entries stay in
+ * their lanes, one step older; other lanes are empty.  Each entry must know at least one bit. */
 static inline uint64_t bucket_split(const struct lane_shape *s, uint64_t value, unsigned bit)
 {
   uint64_t ones = bucket_ones(s, value), rest = value ^ ones; /* `rest` lacks their highest bits */

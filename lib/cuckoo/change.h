@@ -12,23 +12,23 @@ struct change {
   struct generation *generation;
   uint64_t index; /* an index of the segment or root that changes */
   struct growth_stripes held;
-  /* What has left the directory: segments, linked by retired.next, and an array with k = bits. */
+  /* The blocks that have left the directory: segments, linked by retired.next, and an array. */
   struct retired *segments;
   struct directory_array *array;
-  unsigned bits;
+  unsigned bits;  /* the k of this array (directory.h) */
   uint32_t rooms; /* c->rooms before the change, plus the change's own additions: a full mark with
                      this number holds until other calls add to c->rooms */
 };
 
-/* Takes the growth stripes of the segment of depth `depth` that has the index.  For depth 0, takes
- * all stripes of the root.  The caller holds no stripe and is not a reader. */
+/* Takes the growth stripes of the segment that has this depth and index.  For depth 0, takes all
+ * growth stripes of the root.  The caller holds no stripe and is not a reader. */
 struct change tamis__change_begin(struct cuckoo *c, struct generation *generation, uint64_t index,
                                   unsigned depth);
 
-/* Releases the growth stripes, and retires what has left the directory.  May pause the thread. */
+/* Releases the growth stripes, and retires the blocks that have left.  May pause the thread. */
 void tamis__change_end(const struct change *change);
 
-/* The index's segment, or NULL if the root has none.  It stays alive until the change ends. */
+/* The segment at the index, or NULL if the root has none.  It stays alive until the change ends. */
 static inline struct segment *change_segment(const struct change *change)
 {
   return directory_segment(directory_at(change->generation, change->index));
@@ -38,7 +38,7 @@ static inline struct segment *change_segment(const struct change *change)
  * the segments that leave. */
 void tamis__change_leaves(struct change *change, struct segment *segment);
 
-/* Makes a root lead to a segment of depth 0, or to NULL. */
+/* Makes the root lead to a segment of depth 0, or to an array, or to nothing (NULL). */
 void tamis__change_root(struct change *change, directory_value value);
 
 /* Replaces a segment by its children.  `larger` is the new array, if the children need one. */
@@ -48,21 +48,21 @@ void tamis__change_to_children(struct change *change, struct segment *child[2],
 /* Replaces siblings by their parent. */
 void tamis__change_to_parent(struct change *change, struct segment *parent);
 
-/* The k of the larger array that a split of a segment of this depth needs, or 0 for none. */
+/* The k of the larger array that a split of a segment of this depth needs; 0: it needs none. */
 unsigned tamis__change_needs_array(const struct change *change, unsigned depth);
 
-/* Creates an array of another size with the present entries.  Returns NULL with the reason in
- * *result.  Like tamis__change_halve(), it needs all growth stripes of the root. */
+/* Creates a copy of the root's array with k = `bits`, or returns NULL with the reason in *result.
+ * For this function and tamis__change_halve(), the change holds all growth stripes of the root. */
 struct directory_array *tamis__change_resized_array(const struct change *change, unsigned bits,
                                                     int *result);
 
 /* Adds 1 to *figure for a split (`direction` 1) or a join (-1), and updates the numbers of
- * segments.  `depth` is the children's. */
+ * segments.  `depth` is the depth of the children. */
 void tamis__change_count(const struct change *change, _Atomic uint64_t *figure, unsigned depth,
                          int direction);
 
-/* Replaces the array by one of half the size, if no segment needs its size.  Returns false if that
- * is not possible, or if memory was refused. */
+/* Replaces the array by one of half the size.  Returns false if a segment needs the present size,
+ * if the array has the smallest size, or if memory was refused. */
 bool tamis__change_halve(struct change *change);
 
 #endif

@@ -2,12 +2,12 @@
  *
  * Layer 2: count, the number of copies of a key in a filter.
  *
- *    count(x) = the entries that match x, in all generations, and the counted copies of each
+ *    count(x) = the number of entries that match x, plus their counted copies, in all generations
  *
- * An add of x writes an entry that matches x, or counts a copy with such an entry; a remove of x
- * takes out one of these.  So each add or remove of x changes count(x) by one.  Moves, splits,
- * folds and new generations do not change count(x).  An add of another key changes it only if that
- * key's entry matches x; a join, in which entries lose a bit, may cause that for more keys.
+ * An add of x writes an entry that matches x, or counts a copy with such an entry.  A remove of x
+ * takes out such an entry or copy.  So each add or remove of x changes count(x) by one.  Moves,
+ * splits, folds and new generations do not change count(x).  An add of another key changes it only
+ * if that key's entry matches x.  In a join entries lose a known bit, so more of them may match x.
  * count(x) is never less than the number of copies of x that were added and not removed, because
  * each of these copies has an entry or a counted copy of its own ([E] in snapshot.c).
  *
@@ -18,16 +18,16 @@
  *     reads the number of generations again under them.  Every entry that matches the key is in one
  *     of these pairs, and a call that changes such an entry or its counted copies holds the stripe
  *     of the bucket.  If a segment has left the directory, tamis__lock_pairs() begins again.  So
- *     count(x) does not change while the stripes are held, and the call takes effect then.  (A plain
- *     add in a fixed filter holds no stripe: [O] in insert.c has the order of both.)
+ *     count(x) does not change while the stripes are held, and the call takes effect then.  (A
+ *     plain add in a fixed filter holds no stripe: [O] in insert.c says which call comes first.)
  *
  *     One case remains: a generation without a segment for the key has no stripe to take.  An older
- *     generation never gets a segment there.  The newest generation may get one as soon as the call
- *     has read that there is none.  Then the call takes effect at that read, because it holds the
- *     stripes of all older generations by then.
+ *     generation never gets a segment at the key's root.  The newest generation may get one as soon
+ *     as the call has read that there is none.  Then the call takes effect at that read, because it
+ *     holds the stripes of all older generations by then.
  *
- *     Without locks a call could not count.  An entry that is being moved is in both its buckets,
- *     for a long time if its thread is descheduled, and looks like two copies.
+ *     A call could not count without locks.  An entry that a thread is moving is in both its
+ *     buckets, for a long time if that thread is descheduled, and looks like two copies.
  *
  * The call also takes the lock of the duplicate counts, because the counts of 256 buckets share a
  * block, and writers of the other buckets hold other stripes.
@@ -40,7 +40,8 @@
 #include "cuckoo/snapshot.h"
 #include "table/image.h"
 
-/* Counts a bucket's copies.  The caller holds its stripe, and the duplicate counts' lock if any. */
+/* Counts the copies of the key in a bucket.  The caller holds its stripe.  With `duplicates`, the
+ * caller also holds duplicates_lock, and the result includes the duplicates. */
 static uint64_t count_in_bucket(const struct bucket_pair *pair, uint64_t bucket, bool duplicates)
 {
   const struct cuckoo_geometry *g = pair->geometry;
@@ -66,8 +67,8 @@ static uint64_t count_in_pair_locked(const struct bucket_pair *pair)
 
 /* ---- a mapped filter ----
  *
- * A mapped filter does not change.  The counts of its copies are in the blocks that follow a
- * segment in the file. */
+ * A mapped filter does not change.  The duplicate counts of each segment are in the blocks of the
+ * file that follow the segment. */
 
 int tamis__mapped_counts(struct saved_reader *r, const struct saved_mapping *file,
                          const struct cuckoo_geometry *g, const struct segment *segment)
@@ -96,7 +97,7 @@ static uint64_t count_in_block(const struct cuckoo_geometry *g, uint64_t bucket,
   return copies;
 }
 
-/* Counts copies.  In a damaged file the result may be wrong, but the call does no harm. */
+/* Counts a key's copies.  If the file is damaged, the result may be wrong, but nothing else is. */
 static uint64_t count_mapped(const struct cuckoo *c, const struct bucket_pair *pair)
 {
   const struct cuckoo_geometry *g = pair->geometry;

@@ -7,7 +7,7 @@
 
 #include "cuckoo/table.h"
 
-/* The bytes of a user's allocator or hash function: struct filter_more or its first part. */
+/* The bytes for a user's own allocator or hash function: a struct filter_more or its first part. */
 uint64_t tamis__cuckoo_more_bytes(bool own_allocator, bool own_hash);
 
 /* The bytes of a filter whose first generation has a segment at each root. */

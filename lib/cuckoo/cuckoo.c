@@ -62,8 +62,8 @@ static uint64_t more_bytes(const tamis_options *o)
   return tamis__cuckoo_more_bytes(o->allocator, o->hash);
 }
 
-/* Planning a small filter takes far longer than its creation otherwise does, and programs with
- * thousands of filters create them with the same options.  So a memo keeps plans. */
+/* To plan a small filter takes far longer than the other steps of its creation.  Programs with
+ * thousands of filters create them with the same options, so a memo keeps plans. */
 static int plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out)
 {
   static struct memo memo;
@@ -74,8 +74,8 @@ static int plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out)
   int result = cuckoo_geometry_plan(spec, out);
   if (result == TAMIS_OK) {
     tamis__memo_keep(&memo, question, out, sizeof *out);
-    /* The first call reads files about the system's cores.  If that happened when a small filter
-     * grows, it would be the longest step of growth. */
+    /* The first call of cuckoo_shards() reads files about the system's cores.  In a small filter
+     * that grows, this would be the longest step of growth. */
     (void) cuckoo_shards(out);
   }
   return result;
@@ -185,7 +185,7 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 /* ---- figures ---- */
 
-/* The lanes of a generation's segments, or (`full`) those in use when all segments are full. */
+/* The lanes of a generation's segments; with `full`, the lanes in use when all those are full. */
 static double lanes_of(const struct generation *generation, uint64_t segments, bool full)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -222,7 +222,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   unsigned n = cuckoo_generations(c);
   if (cuckoo_has_growth(c)) {
     tamis__backlog_drain(&cuckoo_growth(c)->backlog);
-    tamis__shrink_late((struct cuckoo *) c); /* the object itself is not const */
+    tamis__shrink_late((struct cuckoo *) c); /* no filter is created as a const object */
   }
   out->capacity = c->capacity;
   out->fpp = c->fpp;

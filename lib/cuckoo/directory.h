@@ -65,7 +65,7 @@ directory_publish(directory_entry *entry,
 
 /* ---- arrays ---- */
 
-/* Returns the array of a root with this word, or NULL if it has none.  Sets *bits to its k or 0. */
+/* Returns the array that a root's word leads to, or NULL.  Sets *bits to the array's k, or to 0. */
 static inline struct directory_array *directory_array_of(directory_value root_value, unsigned *bits)
 {
   *bits = directory_depth(root_value);
@@ -103,8 +103,8 @@ static inline unsigned directory_bits(const struct cuckoo_geometry *g, unsigned 
   return bits > 1 ? bits : 1;
 }
 
-/* Writes all entries of an array that lead to a segment.  They have one class or, before the uneven
- * split, both classes.  The array may be published already. */
+/* Makes an array lead to a segment: writes the directory entries of the segment's keys.  These have
+ * one class or, before the uneven split, both classes.  The array may be published already. */
 static inline void directory_put(const struct cuckoo_geometry *g, struct directory_array *array,
                                  unsigned bits, struct segment *segment)
 {
@@ -118,8 +118,8 @@ static inline void directory_put(const struct cuckoo_geometry *g, struct directo
   }
 }
 
-/* Returns the value of the directory entry that an index leads to.  From here on, each caller is a
- * reader or holds a growth stripe of the index, or no other thread changes the directory. */
+/* Returns the value of the directory entry to which an index leads.  Callers of this and the later
+ * functions are readers, or hold a growth stripe of the index, or exclude changes otherwise. */
 static inline directory_value directory_at(const struct generation *generation, uint64_t index)
 {
   unsigned bits;
@@ -218,7 +218,7 @@ growth_lock(struct cuckoo *c, const struct generation *generation, uint64_t inde
 struct segment_cursor {
   uint64_t index; /* the first index of the next segment */
   uint64_t first; /* the first index of the current segment */
-  uint64_t count; /* the number of its indices; without a segment, the number of the root's */
+  uint64_t count; /* the number of the segment's indices; without a segment, of the root's */
 };
 
 /* Returns the next segment of a generation in the order of the directory, or NULL after the last
@@ -244,11 +244,11 @@ struct bucket_pair {
   struct generation *generation;
   const directory_entry *root_entry; /* the root's word, which is read first */
   directory_value root_value;
-  const directory_entry *own_entry; /* the root's word or, if it leads to an array, its entry */
+  const directory_entry *own_entry; /* the root's word or, if it has an array, the key's entry */
   directory_value own_value;
   struct segment *segment;                /* NULL if the root has no segment */
   const struct cuckoo_geometry *geometry; /* the segment's geometry */
-  uint64_t fingerprint;                   /* its bits from bit 63 down */
+  uint64_t fingerprint;                   /* the key's fingerprint, from bit 63 down */
   uint64_t entry;        /* the entry that an add of the key would write into the segment */
   uint64_t lower, upper; /* the key's two buckets */
 };

@@ -30,7 +30,7 @@
  *    remove.*      remove
  *    unite_plan.*  whether two filters have a union, and its cost in rate
  *    unite.*       union with another filter
- *    validate.*    for tests: whether the structure is consistent
+ *    validate.*    for tests: checks that the structure is consistent
  *    create.*      creates and destroys filters
  *    saved_head.c, save.*, saved_words.h, load.c  saved, loaded and mapped filters
  *    cuckoo.*      the kind: sizes, creation, statistics
@@ -59,17 +59,17 @@ struct segment {
       uint64_t index;
     } loaded; /* used by load.c, before the segment is published */
   };
-  uint64_t prefix; /* the first bits of all its fingerprints, from bit 63 down */
+  uint64_t prefix; /* the fingerprint bits that all its keys have in common, from bit 63 down */
   uint8_t depth;
   bool class;               /* the class of all its keys; used only if depth > P (geometry.h) */
-  fullness_vacated vacated; /* `vacated` and `fullness`: base/fullness.h */
+  fullness_vacated vacated; /* base/fullness.h describes `vacated` and `fullness` */
   fullness fullness;
   plane duplicates; /* the duplicate counts; changed under duplicates_lock */
   /* LOCK cuckoo.duplicates_lock (order 4): protects the duplicate counts of a segment; held for a
    * change or a copy of them, and while memory for them is allocated.  A split, a join or the copy
    * of a segment reads them under all stripes of the segment instead. */
   _Alignas(8) struct lock duplicates_lock; /* the alignment gives `copying` a fixed offset */
-  _Atomic uint32_t copying; /* the number of lanes that copies take, and COUNTS_COPIES: fold.h */
+  _Atomic uint32_t copying; /* the number of lanes that copies take, and a flag: see fold.h */
   _Atomic uint64_t waiting; /* the number of calls that wait for a stripe */
   struct slab *slab;        /* NULL: the segment has no slot in a slab */
 };
@@ -86,8 +86,8 @@ enum { DIRECTORY_ENTRY_BYTES = 8 }; /* bytes of an entry, on every machine: see 
 
 enum { GROWTH_STRIPES = 16 };
 
-/* ENTRIES: lanes in use.  DUPLICATES: counted copies.  The others are statistics of the whole
- * filter; the first generation's counters hold them (cuckoo_note()). */
+/* ENTRIES: lanes in use.  DUPLICATES: counted copies.  The other counters are statistics of the
+ * whole filter, and only the counters of the first generation hold them (cuckoo_note()). */
 enum generation_counter {
   ENTRIES,
   DUPLICATES,
@@ -122,23 +122,23 @@ struct slabs {
   uint64_t slot_bytes;  /* bytes of a segment */
   unsigned slots;       /* slots in a slab; 0: the generation uses no slabs */
   uint32_t stripe_mask; /* the stripe_mask of the segments */
-  /* The planned bytes of the whole filter (tamis_bytes_for()), if they include slabs, or 0. */
+  /* The planned bytes of the whole filter (tamis_bytes_for()), or 0 if its plan has no slabs. */
   uint64_t planned;
-  uint64_t large; /* beyond its plan, a filter allocates slabs from this size on */
+  uint64_t large; /* a filter beyond its plan allocates slabs if it has at least so many bytes */
 };
 
 /* The directory entries of a root that has split: see directory.h. */
 struct directory_array {
   _Alignas(16) struct retired retired; /* first, as base/reclaim.h requires */
-  uint64_t unused[2];                  /* saved figures count arrays of this size */
+  uint64_t unused[2];                  /* keep the size, which the figures in saved files include */
   directory_entry entry[];
 };
 
-/* The size with which a block is retired shows what the block is.  A segment's size is even; an
- * array is retired with its size plus this. */
+/* The size with which a block is retired shows what the block is.  A segment is retired with its
+ * size, which is even; an array is retired with its size plus RETIRED_ARRAY, which is odd. */
 enum { RETIRED_ARRAY = 1 };
 
-/* In memory, the slabs follow, if there are any, and the directory, if it has only one root. */
+/* In memory, a struct slabs follows if `has_slabs`, and then the directory if there is one root. */
 struct generation {
   struct cuckoo_geometry geometry;
   WIDE directory_entry *directory; /* a word for each root */
@@ -148,8 +148,8 @@ struct generation {
    * while the filter has no growth; held like cuckoo.growth, and while the growth is created. */
   struct lock own_growth;
   uint8_t counter_mask; /* the number of shards, minus 1 */
-  uint8_t number;       /* 0 for the first generation, and so on */
-  /* The depth that segments may reach.  Some unions lower it (unite_plan.c). */
+  uint8_t number;       /* 0 for the first generation, 1 for the second, and so on */
+  /* The greatest depth that splits may make.  Some unions lower this limit (unite_plan.c). */
   _Atomic uint8_t split_limit;
   bool has_slabs;
 };
@@ -165,11 +165,11 @@ struct mapped {
 /* The *growth* of a filter: what a growable filter needs from its first growth on.
  * tamis__growth_provide() creates it.  A filter with several roots has it from the start. */
 struct cuckoo_growth {
-  /* Generations are only appended.  All below the number of generations are complete.  Element 0 is
-   * unused, because the first generation is in struct cuckoo. */
+  /* Generations are only appended.  If the filter has more than i generations, element i is
+   * complete.  Element 0 is unused, because the first generation is in struct cuckoo. */
   union {
     struct generation *generation[CUCKOO_MAX_GENERATIONS];
-    /* the size on all machines: see WIDE */
+    /* gives the array the same size on all machines, like WIDE */
     uint64_t generation_room[CUCKOO_MAX_GENERATIONS];
   };
   /* LOCK cuckoo.growth (order 1): protects the directory, and keeps its segments and arrays alive;
@@ -181,13 +181,13 @@ struct cuckoo_growth {
   /* LOCK cuckoo.opening (order 2): protects the list of generations, and the excess of unions; held
    * while a generation is opened, or the first segment of a root is published. */
   struct lock opening;
-  /* The geometry of the first generation's segments after the uneven split; their number. */
+  /* The geometry of the first generation's segments after the uneven split, and their number. */
   struct cuckoo_geometry after;
   _Atomic uint64_t after_segments;
   _Atomic uint64_t splits, joins;
-  _Atomic bool put_off; /* a shrink was put off (shrink.c); relaxed: a later call will see it */
+  _Atomic bool put_off; /* a shrink was put off (shrink.c); relaxed: a later call sees the flag */
   _Atomic bool united;  /* a union has begun: see is_skewed() in growth.c */
-  /* The excess of the rate that unions have caused (unite_plan.c).  It changes under `opening`. */
+  /* The rate that unions have added beyond the plan (unite_plan.c).  It changes under `opening`. */
   _Atomic double excess;
   struct backlog backlog;
 };
@@ -208,12 +208,12 @@ struct cuckoo {
   };
   WIDE _Atomic(struct cuckoo_snapshot *) snapshots; /* list; it changes under snapshots_lock */
   _Atomic unsigned generations;
-  fullness_rooms rooms; /* how often memory has become free */
+  fullness_rooms rooms; /* the number of times that memory has become free: base/fullness.h */
   /* LOCK cuckoo.snapshots_lock (order 5): protects the list of snapshots, their cursors and their
    * notes of removed keys; held for a few steps. */
   struct lock snapshots_lock;
   bool growable;
-  unsigned char cleared_bits; /* blocks of 2^cleared_bits bytes or more come zeroed; 0: none do */
+  unsigned char cleared_bits; /* the allocator clears blocks from 2^cleared_bits bytes; 0: none */
   _Atomic bool counts_copies; /* new segments count copies: see fold.h */
   bool has_home;
   struct generation first; /* last, because its tail follows in memory */
@@ -326,7 +326,7 @@ static inline bool generation_is_newest(const struct cuckoo *c, const struct gen
   return generation->number == cuckoo_generations(c) - 1;
 }
 
-/* Both loads are relaxed: they read limits of later steps, which publish no other data. */
+/* The loads here and in cuckoo_excess() are relaxed, because both limits publish no other data. */
 static inline unsigned generation_split_limit(const struct generation *generation)
 {
   return atomic_load_explicit(&generation->split_limit, memory_order_relaxed);
@@ -343,7 +343,7 @@ static inline double generation_rate(const struct generation *generation, unsign
   return cuckoo_geometry_rate(&generation->geometry, depth);
 }
 
-/* The promised rate less the rates of the first n `generations` and the excess of unions. */
+/* The promised rate minus the rates of the first `generations` and the excess of unions. */
 static inline double cuckoo_rate_left(const struct cuckoo *c, unsigned generations)
 {
   double left = c->fpp - cuckoo_excess(c);
@@ -358,15 +358,15 @@ FORCE_INLINE struct counters generation_counters(const struct generation *genera
   return (struct counters){generation->shards, generation->counter_mask};
 }
 
-/* The number of shards of a generation's counters, planned for one segment at each root, so that a
- * new generation stays small.  A later generation, which few filters reach, has at most 1 KiB. */
+/* The number of shards of a generation's counters.  It is planned for one segment at each root, so
+ * that a new generation stays small.  A later generation has at most 16 shards, that is 1 KiB. */
 static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
 {
   unsigned shards = tamis__counter_shards(cuckoo_roots(g) * cuckoo_segment_bytes(g));
   return g->later && shards > 16 ? 16 : shards;
 }
 
-/* Never negative.  (A sum that misses an add and includes a later remove may be.) */
+/* The value of a counter; 0 if the sum is negative: it can miss an add and include its remove. */
 static inline uint64_t cuckoo_count(const struct generation *generation,
                                     enum generation_counter which)
 {
@@ -385,7 +385,7 @@ FORCE_INLINE void cuckoo_count_change(const struct generation *generation,
                               (uint64_t) change);
 }
 
-/* Counts an event of the whole filter in a shared counter.  The event itself is slow. */
+/* Counts an event of the whole filter in a shared counter, in a call that is slow anyway. */
 static inline void cuckoo_note(const struct cuckoo *c, enum generation_counter which)
 {
   const struct counters counters = generation_counters(&c->first);
@@ -437,13 +437,13 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
 }
 
 /* Waits for a stripe that another thread holds, and takes it, as segment.h describes.  `inside`
- * says that the caller is in a read section, as are all calls of growable filters.  (The geometry
+ * says whether the caller is in a read section; in a growable filter it always is.  (The geometry
  * is not an argument, because the compiler could then keep no part of it in registers or as a
  * constant.)  Returns false, without the stripe, if the segment has left the directory. */
 NEVER_INLINE bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe);
 
-/* Do the same for two stripes, which may be one.  The second function is for a caller that holds
- * the first stripe.  If they return false, the caller holds no stripe. */
+/* Do the same for two stripes, which may be one and the same.  The second function is for a caller
+ * that holds the first stripe.  If they return false, the caller holds no stripe. */
 NEVER_INLINE bool tamis__segment_wait_both(bool inside, struct segment *segment,
                                            struct stripe *first, struct stripe *second);
 NEVER_INLINE bool tamis__segment_wait_second(bool inside, struct stripe *first,
@@ -458,8 +458,8 @@ FORCE_INLINE bool segment_lock_one(const struct cuckoo_geometry *g, struct segme
          tamis__segment_wait(g->shape.ages, segment, stripe);
 }
 
-/* Takes the stripes of two buckets in ascending order, or their common one.  Returns false, without
- * a stripe, if the segment has left the directory. */
+/* Takes the stripes of two buckets in ascending order, or the one stripe that the buckets share.
+ * Returns false, without a stripe, if the segment has left the directory. */
 FORCE_INLINE bool segment_lock(const struct cuckoo_geometry *g, struct segment *segment, uint64_t a,
                                uint64_t b)
 {
@@ -491,10 +491,10 @@ static inline uint64_t other_bucket(const struct cuckoo_geometry *g, const struc
 
 /* ---- lanes in use ----
  *
- * In a growable filter each stripe counts the lanes in use of its buckets.  In a fixed filter plain
- * adds hold no stripe, and stripes do not count. */
+ * In a growable filter, each stripe counts the lanes in use of its buckets.  In a fixed filter,
+ * stripes do not count, because plain adds hold no stripe. */
 
-/* Changes the count of a stripe, which the caller holds. */
+/* Adds `change` to the number of lanes in use of a stripe, which the caller holds. */
 FORCE_INLINE void segment_use(const struct cuckoo_geometry *g, struct stripe *stripe,
                               int32_t change)
 {
@@ -517,7 +517,7 @@ static inline void segment_unlock_all(const struct cuckoo_geometry *g, struct se
     stripe_unlock(&segment_stripes(segment)[i]);
 }
 
-/* Whether there may be counts.  If not, no bucket whose stripe the caller holds has a count. */
+/* Whether duplicate counts may exist.  If not, no bucket whose stripe the caller holds has one. */
 static inline bool has_duplicates(const struct segment *segment)
 {
   return plane_counts(&segment->duplicates) != NULL;
