@@ -2,15 +2,15 @@
  *
  * Layer 2: looks one key up in many cuckoo filters with the same seed and geometry.
  *
- *    hash ──► struct cuckoo_alike: root, entry, and where its stripe and its buckets are in a segment
+ *    hash ──► struct cuckoo_alike: root, entry, and the offsets of stripe and buckets in a segment
  *                │
  *                ├─► filter 1: directory ──► segment ──► stripe, lower bucket, upper bucket
- *                ├─► filter 2: directory ──► segment ──► ...       (no filter waits for another one)
+ *                ├─► filter 2: directory ──► segment ──► ...       (no filter waits for another)
  *                └─► ...
  *
  * The prefetching does not affect the answers: the look-up in each filter reads the directory, the
  * stripe, the buckets and, after a miss, the number of generations, in the order of the straight
- * path in lookup_fast.c.  A filter of several generations has other operations, so it is not alike.
+ * path in lookup_fast.c.  A filter of several generations is not alike: it has other operations.
  * If a filter opens its second generation during the call, the general path looks a missed key up
  * again.
  *
@@ -20,8 +20,8 @@
 
 #include "base/compiler.h"
 
-/* What a key has in common in filters that are alike: they are of the same sort (`contains`), have
- * the same seed, and their first generations have the same geometry. */
+/* The data of a key that are the same in all filters that are alike.  Filters are *alike* if they
+ * have the same function `contains`, the same seed, and the same geometry of generation 0. */
 struct cuckoo_alike {
   bool (*contains)(const tamis_filter *f, uint64_t hash);
   uint64_t seed;
@@ -48,7 +48,7 @@ FORCE_INLINE char *whole_segment(const struct cuckoo *c, uint64_t root, bool gro
   return growable && directory_depth(value) > 0 ? NULL : value;
 }
 
-/* Prefetches for a key whose root has no segment, or split ones.  contains_split() looks it up. */
+/* Prefetches for contains_split(), which looks the key up. */
 static NEVER_INLINE void prefetch_split(const struct cuckoo *c, const struct cuckoo_alike *alike)
 {
   reader_token token = reader_enter();

@@ -8,9 +8,9 @@
 #include "cuckoo/directory.h"
 #include "table/put.h"
 
-/* Moves entries along a cuckoo path until one of the two buckets has a free lane.  It takes two
- * stripes at a time.  The caller holds no stripe, and is in a read section (`inside`) unless the
- * segment is not published.
+/* Moves entries along a cuckoo path until one of the two buckets has a free lane.  Each move takes
+ * two stripes.  The caller holds no stripe.  It is in a read section (`inside`), unless the segment
+ * is not published yet.
  *   TAMIS_OK      there was a path, and now there is room, unless another thread was faster; or the
  *                 segment has left the directory, and must not be touched again
  *   TAMIS_ABSENT  there is no path, or the segment is marked NO_PATH or FULL
@@ -19,8 +19,8 @@
 int tamis__evict(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
                  uint64_t lower, uint64_t upper, bool inside);
 
-/* Does the same for a pair of a published segment.  Returns RETRY, and sets *no_path if there is no
- * path.  If memory was refused, returns the reason. */
+/* Does the same for a pair of a published segment, and sets *no_path to whether there was no path.
+ * Returns RETRY or, if memory was refused, the reason. */
 static inline int evict_for(struct cuckoo *c, const struct bucket_pair *pair, bool *no_path)
 {
   int evicted = tamis__evict(c, pair->geometry, pair->segment, pair->lower, pair->upper, true);

@@ -5,10 +5,10 @@
 #include "cuckoo/segment.h"
 
 enum {
-  /* Buckets that are folded while all stripes are held, for about as long as in a split. */
+  /* Buckets that a fold handles before it releases the stripes, after about the time of a split. */
   FOLDED_AT_ONCE = SMALL(512, 4),
-  MANY_COPIES_PART = 32, /* a segment has many copies if they take this part of its lanes, */
-  MANY_COPIES = 8        /* in a small segment, copies must also take so many lanes */
+  MANY_COPIES_PART = 32, /* a fold is worth while if copies take 1 / 32 of the segment's lanes, */
+  MANY_COPIES = 8        /* plus this number of lanes, plus the lanes of false positives */
 };
 
 /* ---- how many copies there are ---- */
@@ -18,7 +18,7 @@ static uint32_t lanes_of_copies(const struct segment *segment)
   return atomic_load_explicit(&segment->copying, memory_order_relaxed) & ~(uint32_t) COUNTS_COPIES;
 }
 
-/* Relaxed: `copying` is an estimate.  It has far fewer lanes than COUNTS_COPIES. */
+/* Relaxed: the number is an estimate.  A segment has far fewer lanes than COUNTS_COPIES / 2. */
 void tamis__note_copy_in_lane(struct segment *segment)
 {
   if (lanes_of_copies(segment) < COUNTS_COPIES / 2)
@@ -70,7 +70,7 @@ static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
 }
 
 /* The segment counts copies from the beginning of the fold, because new copies would otherwise take
- * the lanes that the fold frees.  After a failed fold, the next key without room tries again. */
+ * the lanes that the fold frees.  After a failed fold, the next key without room folds again. */
 int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment *segment)
 {
   const struct cuckoo_geometry *g = segment_geometry(generation, segment);
@@ -86,7 +86,7 @@ int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment 
     while (bucket % FOLDED_AT_ONCE && bucket < buckets && result == TAMIS_OK);
     segment_unlock_all(g, segment);
   }
-  if (result == TAMIS_OK && tamis__should_fold(g, segment)) /* even in new generations */
+  if (result == TAMIS_OK && tamis__should_fold(g, segment)) /* for all new segments */
     atomic_store_explicit(&c->counts_copies, true, memory_order_relaxed);
   if (result == TAMIS_OK) /* the copies that are counted now do not count towards another fold */
     atomic_fetch_and_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);

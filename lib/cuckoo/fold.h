@@ -2,19 +2,19 @@
  *
  * Layer 2: copies of keys: when they take lanes, and when they are counted.
  *
- * A copy of a key takes a lane while fewer than three lanes (or two) match the key.  So if few keys
- * are added twice, no memory goes into counts, and false positives have a lane of their own.  If
- * many keys are added twice, their copies fill the segment.  Then the segment is folded, at most
- * once: all equal entries of a bucket pair become one entry with a count.  From then on this
- * segment, and its successors in splits and joins, count each copy at once.
+ * A copy of a key takes a lane while fewer than max_lanes_per_key() lanes match the key.  So if few
+ * keys are added twice, no memory goes into counts, and false positives have a lane of their own.
+ * If many keys are added twice, their copies fill the segment.  Then the segment is folded: all
+ * equal entries of a bucket pair become one entry with a count.  From then on this segment counts
+ * each copy at once, and so do the segments that replace it in splits and joins.
  */
 #ifndef TAMIS_LIB_CUCKOO_FOLD_H
 #define TAMIS_LIB_CUCKOO_FOLD_H
 
 #include "cuckoo/directory.h"
 
-/* A flag in segment->copying: the segment counts copies.  The other bits are about the number of
- * lanes that copies have taken. */
+/* A flag in segment->copying: the segment counts copies.  The other bits of `copying` are the
+ * approximate number of lanes that copies have taken. */
 enum { COUNTS_COPIES = 1 << 30 };
 
 /* Whether the segment counts copies.  Relaxed: a copy may be in a lane or in a count. */
@@ -23,8 +23,8 @@ static inline bool segment_counts_copies(const struct segment *segment)
   return atomic_load_explicit(&segment->copying, memory_order_relaxed) & COUNTS_COPIES;
 }
 
-/* Makes a segment count copies: before a fold, and when a copy was counted because no path led to a
- * lane, which saves the searches for further copies. */
+/* Makes a segment count copies.  Calls do so before a fold, and after no path led to a lane for a
+ * copy, because further copies then need no search. */
 static inline void segment_start_counting(struct segment *segment)
 {
   atomic_fetch_or_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);
@@ -36,7 +36,7 @@ static inline bool segment_may_fold(const struct segment *segment)
   return atomic_load_explicit(&segment->copying, memory_order_relaxed) != COUNTS_COPIES;
 }
 
-/* Whether segments of the filter were folded because of many copies.  Relaxed, as before. */
+/* Whether segments were folded because of many copies.  Relaxed: see segment_counts_copies(). */
 static inline bool filter_counts_copies(const struct cuckoo *c)
 {
   return atomic_load_explicit(&c->counts_copies, memory_order_relaxed);
@@ -53,11 +53,11 @@ static inline unsigned max_lanes_per_key(const struct cuckoo_geometry *g)
 void tamis__note_copy_in_lane(struct segment *segment);
 
 /* Whether to fold a segment rather than split it: copies have taken more lanes than false positives
- * would.  (Segments split at about the same time, so a few copies could double the memory.) */
+ * would.  (Segments fill up at about the same time, so few copies could make all of them split.) */
 bool tamis__should_fold(const struct cuckoo_geometry *g, const struct segment *segment);
 
-/* Folds a segment.  Returns TAMIS_EFULL or TAMIS_ENOMEM if memory for counts was refused.  Folded
- * entries stay folded; a later call may fold the others.  The caller holds a growth stripe. */
+/* Folds a segment.  Returns TAMIS_EFULL or TAMIS_ENOMEM if memory for counts was refused; a later
+ * call may then fold the entries that are not folded yet.  The caller holds a growth stripe. */
 int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment *segment);
 
 #endif

@@ -12,8 +12,8 @@ static void destroy_segments(struct cuckoo *c, struct generation *generation)
   const struct cuckoo_geometry *g = &generation->geometry;
   struct segment_cursor cursor = {0};
   struct segment *segment;
-  /* Outside of its block, a fixed filter has only duplicate counts.  Without any, the loop need not
-   * touch all segments. */
+  /* The segments of a fixed filter are in one block, and only their duplicate counts are elsewhere.
+   * If there are no counts, the loop need not touch the segments. */
   if (!c->growable && (!generation->shards || !cuckoo_count(generation, DUPLICATES)))
     return;
   while ((segment = segment_next(generation, &cursor)))
@@ -23,7 +23,7 @@ static void destroy_segments(struct cuckoo *c, struct generation *generation)
       tamis__segment_close(c, g, segment);
 }
 
-/* Releases the block of all segments of a fixed filter; it begins with the first segment. */
+/* Releases the block of a fixed filter's segments.  The first segment is the start of the block. */
 static void release_block(struct cuckoo *c, struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -186,7 +186,7 @@ static int create_block(struct cuckoo *c)
   return result;
 }
 
-/* A growable filter with a single root has its segment from the start, without its growth. */
+/* A growable filter with a single root has its segment from the start, but no growth yet. */
 static int create_only_segment(struct cuckoo *c)
 {
   int result;

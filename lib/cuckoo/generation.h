@@ -13,8 +13,8 @@
 uint64_t tamis__generation_tail_bytes(const struct cuckoo_geometry *g, bool has_slabs);
 
 /* Begins the first generation, without segments and, if it has several roots, without a directory.
- * `counters` is memory for a single shard, or NULL to allocate shards.  The generation can be
- * destroyed whatever the result. */
+ * `counters` is memory for a single shard, or NULL to allocate shards.  If the call fails, the
+ * caller still destroys the generation. */
 int tamis__generation_begin_first(struct cuckoo *c, const struct cuckoo_geometry *g,
                                   struct counter_shard *counters);
 
@@ -37,7 +37,7 @@ struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo
                                            int *result);
 int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation);
 
-/* The bytes of all arrays.  The caller is not a reader. */
+/* The bytes of all arrays of the generation's directory.  The caller is not a reader. */
 uint64_t tamis__directory_arrays_bytes(const struct cuckoo *c, const struct generation *generation);
 
 /* Appends a generation to a filter of n generations, which from then on has the operations of the
@@ -58,9 +58,9 @@ void tamis__generation_destroy(struct cuckoo *c, struct generation *generation);
 
 /* ---- the growth: what a filter needs from its first growth on ---- */
 
-/* Creates the growth of a growable filter, if there is none: TAMIS_OK, TAMIS_EFULL or TAMIS_ENOMEM.
- * The caller holds cuckoo.own_growth, unless the growth exists or the filter is not shared yet.
- * (If two threads created it at the same time, max_bytes could make both fail.) */
+/* If a growable filter has no growth, creates it.  Returns TAMIS_OK, TAMIS_EFULL or TAMIS_ENOMEM.
+ * The caller holds cuckoo.own_growth, unless the growth exists or no other thread has the filter.
+ * (If two threads created the growth at the same time, max_bytes could make both fail.) */
 int tamis__growth_provide(struct cuckoo *c);
 
 /* Destroys the growth, if it exists, after its backlog and the generations. */

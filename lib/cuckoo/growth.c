@@ -72,7 +72,7 @@ enum { SKEW_DIVISOR = 2, SKEW_MIN_LANES = 256 };
 
 /* ---- split ---- */
 
-/* The bytes that a split needs, without counts. */
+/* The bytes that a split needs, without those for duplicate counts. */
 static uint64_t bytes_of_split(const struct change *change, const struct segment *parent)
 {
   unsigned bits = tamis__change_needs_array(change, parent->depth);
@@ -113,7 +113,8 @@ static void release_split(struct change *change, const struct split *split)
   tamis__cuckoo_release(change->c, split->larger, directory_array_bytes(split->bits));
 }
 
-/* Splits a segment under the growth stripes.  Returns NO_ROOM if wider lanes lack room. */
+/* Splits a segment.  Returns NO_ROOM if a child has wider and too few lanes for its entries.  The
+ * caller holds the growth stripes of the segment. */
 static int split_locked(struct change *change, struct segment *parent)
 {
   struct cuckoo *c = change->c;
@@ -139,8 +140,8 @@ static int split_locked(struct change *change, struct segment *parent)
     return TAMIS_OK;
   }
   release_split(change, &split);
-  /* Another call asked for memory at the same time, and both may have been refused.  A counted room
-   * invalidates the full marks that other calls have set because of this one. */
+  /* Other calls asked for memory at the same time, and all may have been refused.  To count a room
+   * invalidates the full marks that other calls have set because of this call. */
   if (fits && result == TAMIS_EFULL) {
     change->rooms++;
     fullness_count(&c->rooms);
@@ -179,8 +180,8 @@ static int create_segment_locked(struct change *change)
 
 /* ---- grow ---- */
 
-/* How full the segment is.  If it is as full as planned, a failed search shows that there is no
- * room.  In an emptier segment, many keys share a few buckets, and other searches may find room. */
+/* How full a segment is in which a search has failed.  If it is as full as planned, it has no room.
+ * In an emptier segment, many keys share a few buckets, and other searches may find room. */
 static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
                                         const struct segment *segment)
 {
@@ -192,11 +193,10 @@ static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
                                  : FULLNESS_EMPTIER;
 }
 
-/* Whether the segment of a growable filter is too empty to split.  In the target of a union, no
- * segment is: entries of a later generation fill the pairs of a generation that has fewer pairs one
- * after the other.
- * (Relaxed: a thread that has read an entry of the union sees `united`, because word_load() makes
- * visible what precedes an entry.) */
+/* Whether the segment of a growable filter is too empty to split.  In the target of a union, none
+ * is: a union fills one pair after the other if it puts entries of a later generation into one with
+ * fewer pairs.  (Relaxed: a thread that has read an entry of the union also sees `united`, because
+ * word_load() makes visible all stores before that of the entry.) */
 static bool is_skewed(const struct cuckoo *c, const struct cuckoo_geometry *g,
                       const struct segment *segment)
 {
@@ -241,15 +241,15 @@ static enum step step_for(const struct change *change, const struct segment *seg
 }
 
 /* Creates the growth of a filter that is to grow for the first time, unless max_bytes would refuse
- * the step anyway.  (A loaded filter may have no segment to split.) */
+ * the step anyway.  `segment` is NULL if the root has none, as may be in a loaded filter. */
 static int begin_to_grow_locked(const struct change *change, const struct segment *segment)
 {
   uint64_t bytes = sizeof(struct cuckoo_growth) + (segment ? bytes_of_split(change, segment) : 0);
   return tamis__cuckoo_fits(change->c, bytes) ? tamis__growth_provide(change->c) : TAMIS_EFULL;
 }
 
-/* Takes a step.  If the filter has no growth yet, creates it, and the caller tries again, because
- * from then on other calls may take growth stripes.  The caller holds the growth stripes. */
+/* Takes a step.  If the filter has no growth yet, creates it instead, and the caller tries again:
+ * from now on, other calls may take growth stripes.  The caller holds the growth stripes. */
 static int take_step_locked(struct change *change, struct segment *segment, enum step step)
 {
   if (step != FOLD && step != REFUSE && !change->held.first)
@@ -261,9 +261,9 @@ static int take_step_locked(struct change *change, struct segment *segment, enum
                          : TAMIS_EFULL;
 }
 
-/* Marks a segment after all steps have failed.  The mark is FULL only if the failure is lasting: no
- * memory waits for readers, and the allocator has not refused any.  For a union, the split limit of
- * the newest generation is not lasting either: an add may open a generation. */
+/* Marks a segment after all steps have failed.  The mark is FULL only if a retry would fail: no
+ * memory waits for readers, and a limit, not the allocator, refused the step.  If a union fails in
+ * the newest generation, the mark is NO_PATH, because an add may open a generation. */
 static void mark_as_full(const struct change *change, struct segment *segment, bool for_union,
                          int result)
 {
@@ -313,7 +313,7 @@ static uint64_t now(void)
   return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
 }
 
-/* The depth for tamis__change_begin(): 0 if a split would need a larger array. */
+/* The depth for tamis__change_begin(): the segment's or, if a split needs a larger array, 0. */
 static unsigned depth_to_lock(const struct bucket_pair *pair)
 {
   unsigned depth = directory_depth(pair->own_value), bits = directory_depth(pair->root_value);
