@@ -12,28 +12,28 @@
 
 enum {
   GROWING_PAIR_BITS = SMALL(11, 3), /* 4096 buckets: each split copies all of them */
-  FIXED_PAIR_BITS = SMALL(15, 7),   /* no split copies them; loads of larger segments vary less */
+  FIXED_PAIR_BITS = SMALL(15, 7),   /* no split copies them, and large segments fill up alike */
   LARGEST_PAIR_BITS = 20,
   GROWING_BUCKETS_PER_STRIPE = SMALL(256, 2),
   FIXED_BUCKETS_PER_STRIPE = SMALL(1024, 4),
   FEW_BUCKETS = SMALL(64, 4), /* two stripes are enough for growable segments of so few buckets */
-  MANY_ROOTS = SMALL(64, 16), /* so many roots spread the writers: each needs few stripes */
-  FIRST_DEPTH = SMALL(14, 4), /* copying an array of 2^14 entries takes 0.1 ms */
-  NEXT_DEPTH = SMALL(9, 5),
-  SURE_DEPTH = SMALL(7, 4), /* a first generation may be so deep even if it needs a second hash */
-  MIN_DEPTH = 4,            /* shallower generations are not worth their look-ups */
-  MIN_VARYING_BITS = 4,     /* bits of an entry's fingerprint that never become prefix */
-  NEXT_MIN_KEYS = SMALL(8192, 64)
+  MANY_ROOTS = SMALL(64, 16), /* so many roots spread the writers: a segment needs 4 stripes */
+  FIRST_DEPTH = SMALL(14, 4), /* limit of generation 0: a split copies up to 2^14 entries, 0.1 ms */
+  NEXT_DEPTH = SMALL(9, 5),   /* limit of later generations */
+  SURE_DEPTH = SMALL(7, 4),   /* a first generation may be so deep even if it needs a second hash */
+  MIN_DEPTH = 4,              /* generations with fewer splits are not worth a further look-up */
+  MIN_VARYING_BITS = 4,       /* so many bits of an entry's fingerprint never become prefix */
+  NEXT_MIN_KEYS = SMALL(8192, 64) /* a later generation has room for at least so many keys */
 };
 /* The fraction of the remaining rate that one generation may use.  The first generation gets most
  * of the rate, because most filters never have a second generation. */
 static const double generation_share = 0.9;
 
 /* The lowest rate of growable filters.  From this rate up, a filter grows to at least a million
- * times its capacity, as unit/cuckoo/test_geometry.c checks.  Below, growth ends too soon. */
+ * times its capacity, as unit/cuckoo/test_geometry.c checks.  At lower rates growth ends sooner. */
 static const double lowest_growing_rate = 3e-8;
 
-/* Below this rate, an uneven split of the first generation leaves too little for later ones. */
+/* Below this rate, an uneven split in generation 0 leaves too little of the rate for later ones. */
 static const double lowest_uneven_rate = 4e-8;
 
 /* The largest width for each number of lanes, from 8 lanes down to 2. */
@@ -63,8 +63,8 @@ double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g)
  * Segments with equal shares of the keys fill up, and split, at about the same time.  Right after
  * that, the filter takes twice the memory that its keys need.  The shares of the two classes of the
  * uneven split have a ratio of the square root of 2.  So while the number of keys doubles, first
- * the segments of one class split, and later the segments of the other.  Then segments have room
- * for at most 1.76 times the keys that they hold, instead of twice; the mean stays 1 / ln 2.
+ * the segments of one class split, and later the segments of the other.  The segments then have
+ * room for at most 1.76 times their keys, instead of 2 times.  The mean stays 1 / ln 2, or 1.44.
  *
  * Where the rate allows it, the first split is uneven, and the lanes keep their width.  Otherwise
  * the uneven split is the last one that the rate allows with lanes of that width, and its children
@@ -100,14 +100,14 @@ static double lanes_in_pair(const struct cuckoo_geometry *g)
  *
  * An entry of age a knows a bits less than a new one, and so matches 2^a times as often.  A split
  * by a fingerprint bit leaves half of the entries in each child, and each entry then matches twice
- * as often.  So what the entries added at depth j contribute to the rate never changes.  If n(j)
- * lanes of a pair are in use at depth j, and a new entry has b(j) bits,
+ * as often.  So entries that were added at depth j contribute the same to the rate for ever.  If
+ * n(j) lanes of a pair are in use at depth j, and a new entry has b(j) bits,
  *
  *    rate = n(0) 2^-b(0) + sum over j = 1 ... depth of (n(j) - n(j-1) / 2) 2^-b(j)
  *
  * After the uneven split, the bits of an entry determine its class.  So a key of a class with share
- * s matches a new entry of its class 1 / s times as often.  In the sum over both classes, they
- * count twice. */
+ * s matches a new entry of its class 1 / s times as often.  In the sum over both classes, these
+ * entries count twice. */
 double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth)
 {
   const struct cuckoo_geometry after = cuckoo_geometry_after(g);
@@ -226,7 +226,7 @@ static void derive_from_stripes(struct cuckoo_geometry *g)
   /* Segments of a fixed filter are saved as they are, and the format rounds this offset. */
   g->words_offset = (uint16_t) (g->shape.ages ? offset : (offset + 63) & ~UINT32_C(63));
   unsigned bits = (unsigned) g->root0_bits + g->root_shift + g->pair_bits;
-  /* The marker in an entry with an age takes one bit. */
+  /* If entries age, the marker takes one bit of each. */
   const struct cuckoo_geometry after = cuckoo_geometry_after(g);
   unsigned known = (unsigned) g->depth_limit + after.shape.width - g->shape.ages;
   g->needs_second_hash = bits + known > CUCKOO_HASH_BITS;
@@ -251,15 +251,15 @@ static void derive_sizes(struct cuckoo_geometry *g)
 
 /* ---- the number of segments ----
  *
- * A segment gets a random number X of the keys, with mean m, and finds no room when about F lanes
- * are in use.  Measurements show that F is normally distributed.  (We assume that its tails are
- * normal as well.)  A growable filter splits a segment without room, so it is enough if X > F is
- * rare.  A fixed filter would refuse a key before its capacity. */
+ * A segment gets a random number X of the keys, with mean m, and has no more room when about F
+ * lanes are in use.  Measurements show that F is normally distributed.  (We assume that its tails
+ * are normal as well.)  If X > F, a growable filter splits the segment, so X > F need only be rare.
+ * A fixed filter refuses a key, so there X > F has at most the probability `load_early`. */
 
 /* A normally distributed number exceeds its mean by so many deviations with probability 10^-6.  So
- * the load makes only one growable filter of a million split its only segment before its capacity.
- * The plan ignores that a few buckets may get more keys than lanes.  This makes further filters
- * split: 4 of 10^5 filters for 12 keys at a rate of 1e-4, and fewer at other sizes and rates. */
+ * because of the load, one growable filter of a million splits its only segment before capacity.
+ * The plan ignores that a few buckets may get more keys than lanes.  Further filters split because
+ * of this: 4 of 10^5 filters for 12 keys at a rate of 1e-4, and fewer at other sizes and rates. */
 static const double only_growing_segment_deviations = 4.75;
 
 static double growing_roots(const struct cuckoo_geometry *g, double keys)
@@ -359,10 +359,10 @@ static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
   return best.first_roots > 0;
 }
 
-/* Lowers the depth limit below what the rate allows in two cases: if one hash is then enough, which
- * makes look-ups faster; or if segments have few buckets, because most bytes of such a segment are
- * header and directory, and the next generation has larger segments.  If the lower limit excludes
- * the uneven split, the first split becomes uneven or, if the rate forbids that, the last. */
+/* Lowers the depth limit further than the rate requires, in two cases: if one hash is then enough,
+ * which makes look-ups faster; or if segments have few buckets, because most bytes of such segments
+ * are header and directory, and the next generation has larger ones.  If the lower limit excludes
+ * the uneven split, the first split becomes uneven or, if the rate forbids this, the last one. */
 static void limit_depth(double rate, struct cuckoo_geometry *g)
 {
   bool few = cuckoo_buckets(g) <= FEW_BUCKETS;
@@ -390,7 +390,7 @@ int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry 
     return TAMIS_EINVAL;
   if (spec->growable)
     limit_depth(generation_share * spec->fpp, &g);
-  /* Equal 64-bit hashes alone cause this rate. */
+  /* Keys with equal 64-bit hashes cause this rate in any filter. */
   if (spec->fpp < hash_collision_rate(spec->capacity))
     return TAMIS_EUNSUPPORTED;
   *out = g;
@@ -412,9 +412,9 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
                               .stripes_wanted = before->stripes_wanted};
   if (left <= 0 || !choose_growing_shape(generation_share * left, false, &g))
     return TAMIS_EFULL;
-  /* At first the generation has room for at most half of the filter's keys.  It has so little room
-   * that it holds 128 times the filter's keys when all its segments have split D times.  (Its first
-   * segments stay, however many keys are removed.) */
+  /* At first the generation has room for half as many keys as the filter or, if D > 8, for so few
+   * that it holds 128 times as many keys as the filter when all its segments have split D times.
+   * (However many keys are removed, joins end at these first segments.) */
   keys >>= g.depth_limit > 8 ? g.depth_limit - 7 : 1;
   double wanted = (double) (keys > NEXT_MIN_KEYS ? keys : NEXT_MIN_KEYS);
   double buckets = wanted / g.shape.lanes / load_of(&g).mean;
@@ -442,8 +442,8 @@ static bool is_planned_width(unsigned width)
   return false;
 }
 
-/* Whether the geometry is within the limits that each plan keeps.  Otherwise a geometry from a file
- * could make a shift amount out of bounds. */
+/* Whether the geometry is within the limits that each plan keeps.  Outside of them, a geometry from
+ * a file could make the library shift by an amount that C does not define. */
 static bool is_possible(const struct cuckoo_geometry *g)
 {
   unsigned width = g->shape.width, stripes = g->stripe_mask + 1;
@@ -500,7 +500,7 @@ uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_
   uint64_t more = hash_spread(hash_fold(hash, UINT64_C(0x2545F4914F6CDD1D), 0));
   unsigned used = g->root_shift + g->pair_bits;
   unsigned lacking = 64 - CUCKOO_HASH_BITS;
-  unsigned before = lacking + g->root0_bits + used; /* the bits of the string before `more` */
+  unsigned before = lacking + g->root0_bits + used; /* the number of bits before `more` */
   assert(before < 64);
   return bits >> lacking >> g->root0_bits << before | cuckoo_top_bits(more, before);
 }

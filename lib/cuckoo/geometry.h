@@ -45,13 +45,13 @@
 #include <stddef.h>
 
 enum {
-  CUCKOO_MAX_GENERATIONS = 24, /* each holds several times the keys of all earlier ones */
-  CUCKOO_GROWING_STRIPES = 16, /* most stripes of a segment that may split */
-  CUCKOO_FIXED_STRIPES = 32,   /* most stripes of a fixed filter's segment */
-  /* Bytes of a struct segment and of a stripe; table.h checks these numbers. */
+  CUCKOO_MAX_GENERATIONS = 24, /* enough: each holds several times the keys of all earlier ones */
+  CUCKOO_GROWING_STRIPES = 16, /* the greatest number of stripes in a segment that may split */
+  CUCKOO_FIXED_STRIPES = 32,   /* the greatest number of stripes in a fixed filter's segment */
+  /* The bytes of a struct segment and of a stripe; table.h checks these numbers. */
   CUCKOO_SEGMENT_HEADER = 64,
   CUCKOO_STRIPE_BYTES = 16,
-  CUCKOO_HASH_BITS = SMALL(64, 30) /* bits of the hash string from one hash, with root0 */
+  CUCKOO_HASH_BITS = SMALL(64, 30) /* one hash gives so many bits of the hash string, with root0 */
 };
 
 enum { NEVER_UNEVEN = UINT8_MAX };
@@ -60,10 +60,10 @@ enum { NEVER_UNEVEN = UINT8_MAX };
 struct cuckoo_geometry {
   struct lane_shape shape;
   uint64_t first_roots; /* number of roots of the first generation */
-  /* The bits of root0.  As many low bits of the product of hash and first_roots are not random. */
+  /* The number of bits of root0.  So many low bits of hash times first_roots are not random. */
   uint8_t root0_bits;
   uint8_t root_shift;      /* k: each root0 has 2^k roots */
-  uint8_t pair_bits;       /* m: bits of pair */
+  uint8_t pair_bits;       /* m: the number of bits of pair */
   uint8_t depth_limit;     /* D: the greatest depth of a segment */
   uint8_t uneven_at;       /* P; NEVER_UNEVEN if no split is uneven */
   uint8_t fixed_shift;     /* shape.shift of segments that have not split */
@@ -80,11 +80,11 @@ struct cuckoo_spec {
   uint64_t capacity;
   double fpp;
   bool growable;
-  unsigned char cleared_bits; /* blocks of 2^cleared_bits bytes or more come zeroed; 0: none do */
-  unsigned stripes;           /* the stripes of a segment; 0: the plan chooses */
+  unsigned char cleared_bits; /* the allocator clears blocks from 2^cleared_bits bytes; 0: none */
+  unsigned stripes;           /* the number of stripes of a segment; 0: the plan chooses it */
 };
 
-/* The exponent of cleared_from (tamis_options), rounded up to a power of two. */
+/* The exponent of cleared_from (tamis_options), after rounding it up to 2, 4, 8, ...; 0 for 0. */
 static inline unsigned char cuckoo_cleared_bits(uint64_t cleared_from)
 {
   unsigned char bits = 1;
@@ -94,7 +94,7 @@ static inline unsigned char cuckoo_cleared_bits(uint64_t cleared_from)
 }
 
 /* Plans the first generation.
- *   Errors  TAMIS_EUNSUPPORTED: the rate is too low; TAMIS_EINVAL: no address space holds it */
+ *   Errors  TAMIS_EUNSUPPORTED: the rate is too low; TAMIS_EINVAL: the capacity is too large */
 int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out);
 
 /* Plans a later generation, for a filter with `keys` keys.  `before` is the newest generation, and
@@ -122,7 +122,7 @@ double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth);
 bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo_geometry *g);
 
 /* The next rate above `rate` at which the plan may have a narrower shape, or 1 if there is none.
- * After 0, this is the lowest rate that can be planned. */
+ * If `rate` is 0, the result is the lowest rate that can be planned. */
 double cuckoo_geometry_next_rate(double rate, bool growable);
 
 /* The load factor of a full segment: mean and standard deviation. */
@@ -146,7 +146,7 @@ static inline uint64_t cuckoo_segment_bytes(const struct cuckoo_geometry *g)
   return (cuckoo_used_bytes(g) + 63) & ~(size_t) 63;
 }
 
-/* The bytes of a small filter's home.  In a fixed filter they are rounded, as in files. */
+/* The bytes of a small filter's home.  In a fixed filter they are rounded up, as in saved files. */
 static inline uint64_t cuckoo_home_bytes(const struct cuckoo_geometry *g)
 {
   return g->shape.ages ? cuckoo_used_bytes(g) : cuckoo_segment_bytes(g);
@@ -193,7 +193,7 @@ static inline uint64_t cuckoo_top_bits(uint64_t x, unsigned n)
 
 /* ---- the path to a segment ---- */
 
-/* The length of a segment's prefix: the depth, minus 1 if the class is part of the path. */
+/* The bits of the prefix of a segment: its depth, minus 1 if its path includes the class. */
 static inline unsigned cuckoo_prefix_bits(const struct cuckoo_geometry *g, unsigned depth)
 {
   return depth - (depth > g->uneven_at);
@@ -222,7 +222,7 @@ static inline uint64_t cuckoo_prefix(const struct cuckoo_geometry *g, uint64_t i
   return (path & ~after) | (path << 1 & after);
 }
 
-/* The first index of the segment that has this depth and the index `index`. */
+/* The first of the indices of the segment that has this depth and index. */
 static inline uint64_t cuckoo_first_index(const struct cuckoo_geometry *g, uint64_t index,
                                           unsigned depth)
 {
@@ -242,8 +242,8 @@ struct cuckoo_address {
   bool class;
 };
 
-/* A product with the first w - 1 bits of the fingerprint.  The mask between the buckets and the
- * class are parts of it.  Source: 2^64 over the golden ratio: Knuth, TAOCP 3, 6.4 */
+/* The first w - 1 bits of the fingerprint are multiplied by 2^64 over the golden ratio.  The class,
+ * and the mask between the two buckets, are parts of the product.  Source: Knuth, TAOCP 3, 6.4 */
 #define CUCKOO_OTHER_MULTIPLIER UINT64_C(0x9E3779B97F4A7C15)
 
 FORCE_INLINE uint64_t cuckoo_mixed(const struct cuckoo_geometry *g, uint64_t fingerprint)
@@ -251,8 +251,8 @@ FORCE_INLINE uint64_t cuckoo_mixed(const struct cuckoo_geometry *g, uint64_t fin
   return (fingerprint >> (g->fixed_shift & 63) >> 1) * CUCKOO_OTHER_MULTIPLIER;
 }
 
-/* The xor of an entry's two bucket numbers: the bit that distinguishes the halves of a segment, and
- * g, the first m bits of the product. */
+/* The xor of an entry's two bucket numbers: the bit that distinguishes the halves of a segment,
+ * followed by the first m bits of the product (g at the head of this file). */
 FORCE_INLINE uint64_t cuckoo_other_mask_of(const struct cuckoo_geometry *g, uint64_t mixed)
 {
   return (UINT64_C(1) << 63 | mixed >> 1) >> (~shift_count(g->pair_bits) & 63);
@@ -263,7 +263,7 @@ FORCE_INLINE uint64_t cuckoo_other_mask(const struct cuckoo_geometry *g, uint64_
   return cuckoo_other_mask_of(g, cuckoo_mixed(g, fingerprint));
 }
 
-/* The class: whether certain bits of the product, as a fraction, are below the square root of 2
+/* The class: whether bits 12 to 43 of the product, as a fraction, are below the square root of 2
  * minus 1.  (The same bits of the multiplier are a fraction whose multiples are spread as evenly as
  * those of the golden ratio.  So each class has its share of the keys of any prefix.) */
 #define CUCKOO_CLASS_SHARE UINT32_C(0x6A09E667)
@@ -280,7 +280,7 @@ static inline bool cuckoo_class(const struct cuckoo_geometry *g, uint64_t finger
 
 /* The hash string from the fingerprint on, for a geometry that needs a second hash.  The lowest
  * bits of the product follow from root0 and its other bits, so the second hash continues where the
- * random bits end.  Not inlined, as the compiler would compute it even where it is not needed. */
+ * random bits end.  Not inlined, or the compiler would compute the hash even if nobody needs it. */
 uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_t hash,
                                         uint64_t bits);
 
@@ -363,22 +363,22 @@ static inline unsigned cuckoo_most_age(const struct cuckoo_geometry *g, unsigned
   return cuckoo_prefix_bits(g, depth) + g->fixed_shift - g->shape.shift;
 }
 
-/* The number of bits of a fingerprint that an entry of this age knows in such a segment. */
+/* The number of fingerprint bits that an entry of this age knows in a segment of this depth. */
 static inline unsigned cuckoo_known_of_fingerprint(const struct cuckoo_geometry *g, unsigned depth,
                                                    unsigned age)
 {
   return cuckoo_prefix_bits(g, depth) + g->shape.width - 1U - age;
 }
 
-/* The number of bits after root0 that it knows. */
+/* The number of bits of the hash string after root0 that such an entry knows. */
 static inline unsigned cuckoo_known_bits(const struct cuckoo_geometry *g, unsigned depth,
                                          unsigned age)
 {
   return cuckoo_place_bits(g) + cuckoo_known_of_fingerprint(g, depth, age);
 }
 
-/* The entry in such a segment that knows the first `known` bits of a fingerprint or, if these are
- * more, as many as a new entry does. */
+/* In a segment of this depth, the entry that knows the first `known` bits of a fingerprint, or as
+ * many bits as a new entry if `known` is greater. */
 static inline uint64_t cuckoo_entry(const struct cuckoo_geometry *g, uint64_t fingerprint,
                                     unsigned known, unsigned depth)
 {

@@ -19,37 +19,37 @@
  *     generation that is the newest for P.  Q also holds the stripes of the pair in N, unless it
  *     found no segment there.  If that segment was created later, P took its stripes later still,
  *     and then reads the new number.  If the segment was dropped before, P finds it marked and
- *     begins again, or had released its stripes before the drop found the segment empty.
+ *     begins again, or P had released its stripes before the drop found the segment empty.
  *
  * [F] Duplicates.  A copy of a key is counted if max_lanes_per_key() lanes match the key already,
- *     if there is no lane for the copy, or if the segment has been folded (fold.h).  The copy is
- *     counted with an entry that matches: with the match in the newest generation that knows most
- *     bits; or, if the newest generation has no match, with one in the oldest generation that has a
- *     match and still accepts adds.  Any match is correct, because a remove may take any match.
- *     (Two simultaneous adds of a new key may each take a lane: see [O].)
+ *     if there is no lane for the copy, or if the segment counts copies (fold.h).  The copy is
+ *     counted with an entry that matches: of the matches in the newest generation, the one that
+ *     knows most bits; if there is none, a match in the oldest generation that has one and still
+ *     accepts adds.  Any match is correct, because a remove may take any match.  (Two simultaneous
+ *     adds of a new key may each take a lane: see [O].)
  *
  * [O] One stripe or none.  If no entry of either bucket matches the key, a plain add chooses a free
  *     lane without a lock.  Let A be the bucket of this lane, and B the key's other bucket.
  *
- *     Growable filter: the add takes the stripe of A, reads both buckets again, and writes the entry
- *     if neither has changed; otherwise it takes both stripes.  Every other change of A holds A's
+ *     Growable filter: the add takes the stripe of A, reads both buckets again, and writes the
+ *     entry if neither has changed; otherwise it takes both stripes.  Other changes of A hold A's
  *     stripe (splits, joins, drops and folds hold all stripes), so the write overwrites nothing.
  *
  *     Fixed filter, whose segments stay: the add replaces the word of A by a compare-and-swap; if A
  *     has changed, it takes both stripes.  So a plain add may fill a lane although another call
  *     holds the stripes of A and B.  That call loses no entry, because it fills a lane by a
- *     compare-and-swap, too, and clears a lane by an atomic AND.  It relies only on entries that
- *     stay.  If a lane that it has chosen is filled, it takes back what it has done for the lane.
+ *     compare-and-swap, too, and clears a lane by an atomic AND.  It relies only on entries, which
+ *     stay, not on free lanes.  If the add fills a lane that it has chosen, it undoes its steps.
  *
  *     An entry that matches the key has the same two buckets as the key, because they follow from
  *     bits that an entry never loses.  So every other call that adds, moves, counts or removes such
  *     an entry holds the stripes of both A and B.  The one exception is another plain add of such a
- *     key, which may write to B at the same time.  Usually both have then found no match in either
- *     bucket, at most two such adds meet, one for each bucket, and the key has two lanes, which
+ *     key, which may write to B at the same time.  Usually both adds have found no match in either
+ *     bucket.  At most two such adds meet, one for each bucket, and the key gets two lanes, which
  *     max_lanes_per_key() always allows.  (If the add in a growable filter did not read B again,
- *     other calls could have filled B with copies since its first read.  In a fixed filter that can
- *     happen if A has the same value again by then: the key has a lane more for each thread that
- *     adds it at the same moment.)
+ *     other calls could have filled B with copies since its first read.  In a fixed filter this may
+ *     happen, if A has its first value again when the add writes: then the key gets one more lane
+ *     for each thread that adds it at the same moment.)
  *
  *     The order in a fixed filter.  Let R be a call that holds both stripes, and P a plain add of
  *     its key that writes to a bucket after R has read the bucket.  R takes effect before P.  R may
@@ -104,8 +104,8 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
 }
 
 /* Writes the entry of an absent key, or of a copy that gets a lane.  Returns TAMIS_OK, NO_ROOM,
- * MARKED_FULL, or RETRY if a plain add has filled a lane meanwhile.  The caller holds the stripes of
- * the pair, here and in the next function. */
+ * MARKED_FULL, or RETRY if a plain add has filled the chosen lane meanwhile.  The caller holds the
+ * stripes of the pair, here and in the next function. */
 FORCE_INLINE int insert_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                      const struct cuckoo_geometry *g, struct pair_words words)
 {
@@ -115,8 +115,8 @@ FORCE_INLINE int insert_entry_locked(struct cuckoo *c, const struct bucket_pair 
   return write_entry(pair, g, choose_place(pair, &g->shape, words)) ? TAMIS_OK : RETRY;
 }
 
-/* Inserts a key.  With `no_path`, no eviction can make room, so a copy is counted rather than
- * written.  Returns a result, NO_ROOM, MARKED_FULL or RETRY. */
+/* Inserts a key.  With `no_path`, no eviction can make room, so a copy without a lane is counted.
+ * Returns the result of the add, NO_ROOM, MARKED_FULL or RETRY. */
 FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                const struct cuckoo_geometry *g, bool no_path)
 {
@@ -136,8 +136,8 @@ FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
 
 /* ---- the attempts of one call ---- */
 
-/* The generation for the next attempt: the newest, or after limits are reached there an older one,
- * in which removes may have made room. */
+/* The state of a call's attempts.  The first attempts are in the newest generation.  After limits
+ * are reached there, attempts are in older generations, in which removes may have made room. */
 struct attempt {
   unsigned generations; /* the number of generations when these attempts began */
   unsigned older;       /* the number of generations that are newer than the tried one */
@@ -166,14 +166,14 @@ static int try_older(const struct cuckoo *c, struct attempt *attempt)
 /* Makes room after an attempt that found none.  Returns RETRY, or the error of the add. */
 static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct attempt *attempt)
 {
-  bool no_segment = attempt->older > 0 && !full->segment; /* for ever: see growth.c */
+  bool no_segment = attempt->older > 0 && !full->segment; /* none ever comes: see growth.c */
   int result = no_segment ? TAMIS_EFULL : tamis__grow(c, full, attempt->generations, false);
   if (result == TAMIS_OK || cuckoo_generations(c) != attempt->generations)
     return RETRY;
   return result == TAMIS_EFULL ? try_older(c, attempt) : result;
 }
 
-/* One attempt, in a read section.  Sets *pair.  Returns a result, NO_ROOM, MARKED_FULL or RETRY. */
+/* One attempt, in a read section.  Sets *pair.  Returns a result of the API or of table/put.h. */
 typedef int try_call(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                      struct bucket_pair *pair);
 
@@ -269,9 +269,9 @@ static NEVER_INLINE int refuse(const struct cuckoo *c, int result)
   return result;
 }
 
-/* Makes attempts until the key is added or refused.  When a search finds no path, one more attempt
- * may count the key as a copy.  The filter grows only if that fails, too.  The result of a search
- * is valid only in its read section. */
+/* Makes attempts until the key is added or refused.  If a search finds no path, a further attempt
+ * may count the key as a copy.  The filter grows only if this attempt fails, too.  The result of a
+ * search is valid only in the read section of the search. */
 static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
 {
   struct attempt attempt = {0};
@@ -294,7 +294,7 @@ static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
   return result < 0 ? refuse(c, result) : result;
 }
 
-/* The hashes of these two functions are mixed. */
+/* The argument `hash` of these two functions is a mixed hash. */
 static int add_any(struct cuckoo *c, uint64_t hash)
 {
   return insert(c, hash, try_add);
