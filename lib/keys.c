@@ -162,7 +162,7 @@ static bool good_batch(const tamis_filter *f, const struct batch *batch)
 /* How the keys of a batch are added. */
 struct how {
   bool unique, ends;
-  unsigned periods; /* if `ends`: the keys are remembered for so many periods */
+  unsigned periods; /* if `ends`: the number of periods for which keys are remembered */
 };
 
 static const struct how plain = {.unique = false}, unique = {.unique = true};

@@ -63,8 +63,8 @@ static int64_t read_from_file(void *fd, void *data, size_t size)
   return got;
 }
 
-/* Loads a filter that processes share.  They may change the file while it is read, so the filter is
- * opened, saved to memory, and loaded from there. */
+/* Loads a filter that processes share.  The processes may change the file during a load, so this
+ * function opens the filter, saves it to memory, and loads it from there. */
 static int load_by_a_copy(const tamis_load_options *options, int fd, tamis_filter **out)
 {
   tamis_filter *shared;

@@ -22,8 +22,8 @@
 /* The request of the caller. */
 struct wanted {
   const struct refusal *why;
-  const char *path; /* NULL: the file is that of `fd` */
-  int fd;           /* less than 0, without a path: a file of memory without a name */
+  const char *path; /* the path of the file; NULL: the file is that of `fd` */
+  int fd;           /* a descriptor; below 0, without a path: an unnamed file in memory */
   bool has_options;
   tamis_options options;
   struct filter_more more;
@@ -250,7 +250,7 @@ static int begin_file(const struct wanted *w, struct new_file *new)
   return result;
 }
 
-/* Writes a new file.  If a file with its name exists by then, the new one is dropped. */
+/* Writes a new file.  If a file of this name exists by then, the new file is dropped. */
 static int create_file(const struct wanted *w)
 {
   struct new_file new;

@@ -32,8 +32,8 @@ struct figure {
   const char *help;
   enum type type;
   enum number number;
-  enum who who;
-  size_t at;
+  enum who who; /* the kinds that have the figure */
+  size_t at;    /* the offset of the member in tamis_stats, in bytes */
 };
 
 #define FIGURE(field, metric, type, number, who, help)                    \

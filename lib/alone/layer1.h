@@ -3,12 +3,12 @@
  * Layer 1: the library for a single thread: no locks, no versions, no RCU.  The
  * WebAssembly of js/ is built on it.
  *
- * This header is included before each source of lib/ (-include).  It defines the include guards of the
- * headers that it replaces, so that the layers above are compiled from the same sources.  A new
- * function of these headers must be added here, or the build fails.  Functions that do nothing are
- * macros.  (On a machine without threads, the compiler makes atomic accesses plain.)
+ * This header is included before each source of lib/ (-include).  The header defines the include
+ * guards of the headers that it replaces, so that the layers above are compiled from the same
+ * sources.  A new function of these headers must be added here, or the build fails.  Functions that
+ * do nothing are macros.  (On a machine without threads, the compiler makes atomic accesses plain.)
  *
- * The steps that the layers above take because of other threads remain, as they are part of the
+ * The layers above keep the steps that guard against other threads, as these steps are part of the
  * algorithm: for instance, an add to a cuckoo filter plans a cuckoo path, then checks the plan.
  */
 #ifndef TAMIS_LIB_ALONE_LAYER1_H

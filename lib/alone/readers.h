@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 1: replaces reclaim.h where no memory is released under readers: in a build for one thread
- * (layer1.h), and if no table grows (TAMIS_WITHOUT_CUCKOO_GROWTH).  It needs no liburcu.
+ * (layer1.h), and if no table grows (TAMIS_WITHOUT_CUCKOO_GROWTH).  This header needs no liburcu.
  */
 #ifndef TAMIS_LIB_ALONE_READERS_H
 #define TAMIS_LIB_ALONE_READERS_H

@@ -3,20 +3,20 @@
  * Layer 2: what a Bloom filter consists of.
  *
  *    bloom.c        the kind: plans, figures, validation
- *    structs.h      what is in its memory
- *    create.c       that memory, and creation from a plan
- *    operations.c   look-up, add and unique add; the essay on why they are correct is there
+ *    structs.h      the structs in the memory of a filter
+ *    create.c       this memory, and the creation of a filter from a plan
+ *    operations.c   look-up, add and unique add; the main essay on why they are correct
  *    vectors.h      batches of look-ups with vector instructions
- *    word_layout.h  how the layout of one word differs, with an essay of its own
- *    counting.h     how a filter with counters in the place of bits differs; an essay
+ *    word_layout.h  look-up and add if all bits of a key are in one word; an essay
+ *    counting.h     add, remove and count in a filter with counters in place of bits; an essay
  *    capacity.h     what an add counts, and when it is refused
  *    layers.*       a growable filter that has, or may need, several layers; an essay
  *    gaps.h         the bits of a key that are not set
  *    live.*         a filter that several processes share; an essay
- *    shared.c       a filter that processes share: creates the file, and opens it
+ *    shared.c       creates and opens the file of a filter that several processes share
  *    unite.c        union, intersection and comparison of two filters
  *    save.c         saved, loaded and mapped filters
- *    geometry.*     layer 0: how many bits a promise needs, and which of them belong to a key
+ *    geometry.*     layer 0: how many bits a promised rate needs, and which bits belong to a key
  */
 #ifndef TAMIS_LIB_BLOOM_H
 #define TAMIS_LIB_BLOOM_H
@@ -386,12 +386,12 @@ static inline uint64_t bloom_max_bytes(const struct bloom *b)
 /* All that determines a filter, or one of its layers. */
 struct bloom_plan {
   struct bloom_geometry geometry;
-  unsigned stripes_wanted;
-  uint64_t max_bytes;
-  bool limited;
-  uint64_t closes_at;  /* 0: the layer closes at its capacity */
-  struct bloom *older; /* the layer before this one, or NULL */
-  unsigned number;     /* the layer's number; the first layer may have 0 or 1 */
+  unsigned stripes_wanted; /* the option `stripes` */
+  uint64_t max_bytes;      /* the option `max_bytes` */
+  bool limited;            /* fixed: the filter refuses keys beyond its capacity */
+  uint64_t closes_at;      /* 0: the layer closes at its capacity */
+  struct bloom *older;     /* the layer before this one, or NULL */
+  unsigned number;         /* the layer's number; the first layer may have 0 or 1 */
   bool is_mapped;
   bool closes_early;     /* it closes before its capacity, or may: tamis__layers_limit_first() */
   bool has_allocator;    /* the user's allocator */

@@ -27,7 +27,7 @@
  *
  *     Linearization: a look-up that misses takes effect when it reads a 0; a look-up that finds the
  *     key, when it reads the key's last word.  (If the filter has no copy at that instant, the key
- *     is a false positive.)  It may read the words in any order.
+ *     is a false positive.)  A look-up may read the words in any order.
  *
  * [D] Look-ups and plain adds take no lock.  An add repeats only if another call changed the word.
  *
@@ -53,8 +53,8 @@
  *     when L read the gap.  The call lowers what it has raised, from the last word to the first,
  *     and returns TAMIS_PRESENT.  Otherwise C decides.  As no word falls, C succeeds only if no
  *     call has changed the gap since L.  Then no copy has been added, so the call takes effect with
- *     C, and has won.  It then raises the words after the gap, in which it had found no 0.  If C
- *     fails, the call begins again with L.
+ *     C, and has won.  The call then raises the words after the gap, in which it had found no 0.
+ *     If C fails, the call begins again with L.
  *
  *     One case remains: other keys have raised the key's counters in the gap until all are stuck,
  *     so that an add of the key leaves no trace there.  The call then takes effect when O reads the
@@ -128,9 +128,9 @@ static inline uint64_t counters_united(uint64_t a, uint64_t b)
 /* ---- the counters of a key ---- */
 
 struct key_counters {
-  word *words; /* the filter's words */
-  unsigned n;  /* the number of the key's words */
-  struct bloom_probe at[BLOOM_MAX_PROBES];
+  word *words;                             /* the filter's words */
+  unsigned n;                              /* the number of the key's words */
+  struct bloom_probe at[BLOOM_MAX_PROBES]; /* each word, and the lowest bits of its counters */
 };
 
 FORCE_INLINE struct key_counters counters_of_key(const struct bloom *b, struct bloom_key of,

@@ -22,12 +22,12 @@ enum {
 
 /* The sizes of a filter's parts.  A large filter has two blocks: only words need huge pages. */
 struct sizes {
-  unsigned shards; /* the number of shards; 0: the counters are in the struct */
-  unsigned stripes;
+  unsigned shards;      /* the number of shards; 0: the counters are in the struct */
+  unsigned stripes;     /* the number of stripes that follow the struct */
   bool own_stripe;      /* the filter has only one stripe, in the struct */
   uint64_t words_bytes; /* the bytes of all words; 0: they are in a file */
   uint64_t before;      /* the bytes of words that precede the struct in its block */
-  uint64_t struct_bytes, rows_bytes, all_bytes;
+  uint64_t struct_bytes, rows_bytes, all_bytes; /* of the struct, of rows, of the whole block */
 };
 
 static unsigned power_of_two_up(unsigned n)
@@ -231,7 +231,7 @@ static void begin_stripes(struct bloom *b, const struct sizes *s)
     stripe_init(bloom_stripe(b, i));
 }
 
-/* A number that does not fit becomes 0: then no block counts as cleared, which is safe. */
+/* Returns 0 if the number does not fit.  With 0, no block counts as cleared, which is safe. */
 static uint32_t cleared_from_32(const struct bloom_plan *plan)
 {
   return plan->cleared_from <= UINT32_MAX ? (uint32_t) plan->cleared_from : 0;

@@ -123,7 +123,7 @@ FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct 
 
 /* Returns the probe of the last gap.  To read at[gaps->last], the probes would have to be in
  * memory.  In a loop over a constant number of probes, they stay in registers.  The comparison is
- * not `==`, because clang would then replace i by gaps->last, which is an index again. */
+ * not `==`, because clang would then replace i by gaps->last, and use that index again. */
 FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_shape shape)
 {
   if (!__builtin_constant_p(shape.sections))
@@ -142,8 +142,8 @@ enum filled {
   LOOK_AGAIN /* other calls have filled the last gap before this call: find the gaps again */
 };
 
-/* Fills all gaps but the last.  It does not write words without gaps, so their cache lines stay
- * shared between the cores.  Returns false early if other calls fill the last gap meanwhile. */
+/* Fills all gaps but the last.  Does not write words without gaps, so their cache lines stay shared
+ * between the cores.  Returns false early if other calls fill the last gap meanwhile. */
 FORCE_INLINE bool fill_other_gaps(word *words, const struct gaps *gaps, struct bloom_probe last,
                                   struct bloom_shape shape)
 {

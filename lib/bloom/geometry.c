@@ -57,9 +57,9 @@ static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a pr
  * An added key falls into the line with probability 1/lines.  If it does, it sets no bit of S with
  * a probability q(S).  So with n keys the inner probability is (1 - (1 - q(S)) / lines)^n.
  *
- * q(S) depends mainly on how many bits of S lie in each word.  It depends a little on the distances
- * of the bits and on the key's spread, so it is averaged over distances and spreads.  So all
- * subsets with the same number of bits in each word are one term of the sum. */
+ * q(S) depends mainly on how many bits of S lie in each word.  q(S) depends a little on the
+ * distances of the bits and on the key's spread, so it is averaged over distances and spreads.  So
+ * all subsets with the same number of bits in each word are one term of the sum. */
 struct terms {
   double hit[MAX_TERMS]; /* 1 - q; in the blocked layout, in the order of next_counts() */
   /* Indexed by the number of bits in one word.  In the blocked layout, the weight of a term is the
@@ -506,7 +506,7 @@ static bool dense_enough(const struct bloom_geometry *g)
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out)
 {
-  /* Too many keys for any address space are reported first, whatever the rate is. */
+  /* A capacity beyond any address space is reported first, whatever the rate is. */
   if ((double) capacity * -real_log(fpp) >= max_lines * LINE_BITS)
     return TAMIS_EINVAL;
   if (fpp <= hash_collision_rate(capacity) || fpp < bloom_geometry_layout_begins(layout))
@@ -555,8 +555,8 @@ static int plan_first(tamis_layout layout, uint64_t capacity, double fpp, uint64
 {
   const bool shared = rate > hash_collision_rate(keys);
   struct bloom_geometry whole;
-  /* A plan for the whole rate takes as long as the plan for the share.  It is not needed if only
-   * 64-bit hashes limit the rate. */
+  /* A plan for the whole rate takes as long as the plan for the share.  If only 64-bit hashes limit
+   * the rate, the share alone is planned. */
   if (shared && bloom_geometry_layout_begins(layout) == 0 && fpp > hash_collision_rate(capacity) &&
       plan_any(layout, keys, rate, out) == TAMIS_OK)
     return TAMIS_OK;

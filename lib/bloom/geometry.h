@@ -16,9 +16,9 @@
  *             each word.  So a look-up rotates words instead of testing single bits: it rotates
  *             each word back, takes the AND of all words, and tests the pattern once in the result.
  *
- *             For low rates the array has several *sections*, and a key has such a line in each of
- *             them, which a further hash chooses.  A filter of s sections at the rate p is s
- *             filters at the rate p^(1/s), and a key is found if all of these filters have it.
+ *             For low rates the array has several *sections*, and a key has a line in each section,
+ *             which a further hash chooses.  A filter of s sections at the rate p is s filters at
+ *             the rate p^(1/s), and a key is found if all of these filters have it.
  *   classic   like blocked, with one word and two bits in each of many sections.
  *   word      one probe, in one word.
  *   marked    the word layout of a fixed filter.  The highest bit of a word belongs to no key: it
@@ -77,11 +77,10 @@ enum { CLASSIC_PROBES = 1, CLASSIC_BITS = 2 };
 struct bloom_geometry {
   struct bloom_shape shape;
   uint64_t lines;
-  uint64_t capacity;
-  double fpp;
-  uint64_t words; /* the words of all lines */
-  /* The limit of a fixed filter: bloom_geometry_most_keys(). */
-  uint64_t most_keys;
+  uint64_t capacity;  /* in keys */
+  double fpp;         /* the promised rate */
+  uint64_t words;     /* the words of all lines */
+  uint64_t most_keys; /* the limit of a fixed filter: bloom_geometry_most_keys() */
 };
 
 /* Plans the smallest filter that keeps `fpp` with `capacity` keys.
@@ -220,11 +219,11 @@ FORCE_INLINE uint64_t hash_to_range(uint64_t hash, uint64_t n)
 struct bloom_probes {
   uint64_t hash;      /* the mixed hash of this section */
   uint64_t rotations; /* the bits of the hash that are left for further rotations */
-  uint64_t pattern;
-  uint64_t word;   /* the next word of the key, counted from the start of the section */
-  uint64_t spread; /* a number from 0 to 3 */
-  unsigned next;   /* the number of the next probe in the section */
-  uint64_t begin;  /* the index of the section's first word */
+  uint64_t pattern;   /* the bits of the key in a word, before the rotation */
+  uint64_t word;      /* the next word of the key, counted from the start of the section */
+  uint64_t spread;    /* a number from 0 to 3 */
+  unsigned next;      /* the number of the next probe in the section */
+  uint64_t begin;     /* the index of the section's first word */
 };
 
 struct bloom_probe {

@@ -34,12 +34,12 @@
  * opens the second layer replaces them, once, by the operations of this file.  Calls that have read
  * the old operations may still run.  Why this is correct ([A] to [D] as in operations.c):
  *
- * [A] No false negative.  An old look-up searches only the first layer.  It read the operations
- *     before they were replaced, and the second layer is published after that.  So all keys in the
- *     second layer were added after the look-up began, and the look-up takes effect before these
- *     adds.  An old add sets its key's bits in the first layer, which all look-ups search; or it
- *     finds that layer full, and goes on like a new add.  A new look-up reads `newest`, and
- *     searches that layer and all before it.
+ * [A] No false negative.  An old look-up searches only the first layer.  The look-up read the
+ *     operations before they were replaced, and the second layer is published after that.  So all
+ *     keys in the second layer were added after the look-up began, and the look-up takes effect
+ *     before these adds.  An old add sets its key's bits in the first layer, which all look-ups
+ *     search; or it finds that layer full, and goes on like a new add.  A new look-up reads
+ *     `newest`, and searches that layer and all before it.
  *
  * [B] One winner, by the *late rule*.  A unique add reads the number n of layers (`newest`),
  *     searches them all, and fills its gaps in layer n.  If its OR has set no bit in the last gap,
@@ -54,9 +54,9 @@
  *
  *     (A call that found no room has set nothing, and begins again.  An old call has n = 1.)
  *
- *     Not two.  Let V win in layer v and W in layer w.  If v = w: only one of them has set a bit in
- *     its last gap there (operations.c).  If v < w: V read the number v after its last OR.  So in
- *     the single order of all sequentially consistent accesses, that OR comes before the
+ *     Not two.  Let V win in layer v and W in layer w.  If v = w: only one of the two calls has set
+ *     a bit in its last gap there (operations.c).  If v < w: V read the number v after its last OR.
+ *     So in the single order of all sequentially consistent accesses, that OR comes before the
  *     publication of layer v + 1.  Consider the read by which W first knew of more than v layers.
  *     Before this read, W did not fill gaps in layer v: only V has set a bit in its last gap there,
  *     so W would have returned TAMIS_PRESENT.  So W searched layer v after that publication, and
@@ -101,8 +101,8 @@
  *     winner in all filters: where a unique add was refused, no other unique add has won.
  *
  * [D] No call takes a lock.  A thread that needs a further layer creates it, and publishes it by a
- *     compare-and-swap.  At most two threads create one at a time, so one copy may be thrown away;
- *     a third thread yields until one of them is done.  If max_bytes has no room for two copies, at
+ *     compare-and-swap.  At most two threads create a layer at a time, so one copy may be thrown
+ *     away; a third thread yields until one is done.  If max_bytes has no room for two copies, at
  *     most one thread creates the layer, and first waits until no thread has a copy to throw away.
  *     While a union creates several layers, no other thread creates any.  The union publishes all
  *     by one compare-and-swap, or none.  Look-ups and adds of present keys do not wait.

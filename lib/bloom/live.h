@@ -8,9 +8,9 @@
  *    a process   struct bloom_shared, and a struct bloom for each layer that is planned: made from
  *                the checked header when the process opens the file
  *
- * A call works on words that other processes change as it works on words that other threads change:
- * an atomic access is atomic for all processes that map the memory.  So the arguments [A] to [D] of
- * operations.c and layers.c hold, with these additions.
+ * To a call, a change by another process is like a change by another thread: an atomic access is
+ * atomic for all processes that map the memory.  So the arguments [A] to [D] of operations.c and
+ * layers.c hold, with these additions.
  *
  * [A] and [B] need two things that all processes know: the words, and the number of layers, which
  *     is a part of the *state* (bloom_live_state()).  Both are in the file.  A live filter reads
@@ -18,11 +18,11 @@
  *     in the only layer that it knew; a unique add, after its last OR.  (A private filter replaces
  *     its operations instead, which another process would not see.)
  *
- * [C] LAST, the end of the filter, is a part of the state, too; so is FULL in a fixed filter.  In
- *     other respects each process finds out by itself how full a layer is, with the keys that it
- *     counts.  All processes have one period of checks, which becomes a single key when any process
- *     has found the layer NEAR its end.  A call that is refused or late counts nothing.  It reads
- *     the state instead (learn_live()), or each further call would set bits in a closed layer.
+ * [C] LAST, the end of the filter, is a part of the state, too; so is FULL in a fixed filter.
+ *     Apart from that, each process finds out how full a layer is when it counts keys.  All
+ *     processes have one period of checks, which becomes a single key when any process has found
+ *     the layer NEAR its end.  A call that is refused or late counts nothing.  That call reads the
+ *     state instead (learn_live()); otherwise each further call would set bits in a closed layer.
  *
  * [D] No call takes a lock, and none waits for another process.  A layer has its place in the file
  *     from the beginning.  A process that needs the layer reserves its space, which changes nothing

@@ -301,7 +301,7 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
  * With a constant shape, the compiler makes straight-line code of the functions above, such as
  * blocked_2x3_contains.  The compiler omits functions that the shape's table does not name.
  *
- * A 0 in such a constant stands for a number that is read from the filter or from a layer's row:
+ * A 0 in a constant shape stands for a number that is read from the filter or from a layer's row:
  * the number of sections, if there are more than two; or all, if one code serves all shapes. */
 FORCE_INLINE struct bloom_shape complete_shape(struct bloom_shape shape,
                                                struct bloom_shape of_filter)

@@ -37,7 +37,7 @@ static uint64_t most_keys(tamis_layout layout, uint64_t bits)
   return layout == BLOOM_LAYOUT_COUNTING ? (UINT64_C(1) << 62) - 1 : bits;
 }
 
-/* The most that unions can have brought into a filter with so many positions. */
+/* The largest UNITED counter that a filter with so many positions can have. */
 static uint64_t most_united(tamis_layout layout, uint64_t bits)
 {
   const uint64_t max_count = 15;

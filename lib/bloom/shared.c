@@ -19,7 +19,7 @@ struct file_plan {
   struct bloom_plan first;
   unsigned n; /* the number of layers */
   struct bloom_geometry layers[BLOOM_MOST_LAYERS];
-  uint64_t tallies_at;
+  uint64_t tallies_at; /* like begins[] and ends[] of the words: offsets in the file, in bytes */
   uint64_t begins[BLOOM_MOST_LAYERS], ends[BLOOM_MOST_LAYERS];
 };
 

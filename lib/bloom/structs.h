@@ -39,7 +39,7 @@ struct bloom_row {
   WIDE const struct bloom_calls *calls;
   uint8_t sections;
   uint8_t probes;
-  uint8_t layout, bits_per_probe;
+  uint8_t layout, bits_per_probe; /* with `sections` and `probes`: the shape */
   unsigned alike; /* the number of rows, from this one on, that one `find` can search */
 };
 
