@@ -5,7 +5,7 @@
  *     block     | head | codes, in words of 64 bits ... | exceptions, 32 or 64 bits each ... |
  *
  *     code      (b->bits bits for each lane)   0: none, or an exception; else the count
- *     exception                                | position of the lane | count |, sorted
+ *     exception                                | position of the lane | count |, sorted by position
  *
  * counts.h explains what codes and exceptions are for.  The functions here read and write single
  * codes and exceptions; counts.c chooses the width of the codes.
@@ -21,7 +21,7 @@
 #include <string.h>
 
 enum {
-  /* Bits of the count in a 32-bit exception; the other bits are the lane. */
+  /* Bits of the count in an exception of 32 or 64 bits; the other bits are its position. */
   COUNT_BITS = SMALL(21, 3),
   WIDE_COUNT_BITS = 53
 };
@@ -35,9 +35,9 @@ typedef uint16_t block_figure;
 struct count_block {
   block_figure bytes;      /* size of this struct and all that follows it */
   block_figure refused;    /* size of the larger block for which memory was last refused; 0: none */
-  block_figure live;       /* lanes with a count */
+  block_figure live;       /* the number of lanes with a count */
   block_figure exceptions; /* the number of exceptions */
-  block_figure changes;    /* count changes since the block was last encoded */
+  block_figure changes;    /* the number of changes since the block was last encoded */
   uint8_t bits;            /* the width of each code */
   bool wide;               /* an exception has 64 bits, not 32 */
   uint64_t words[];        /* the codes, then the exceptions */
@@ -127,7 +127,7 @@ static inline uint64_t code_for(const struct count_block *b, uint64_t count)
   return count <= code_mask(b) ? count : 0;
 }
 
-/* ---- exceptions: sorted numbers, each with a position and a count ---- */
+/* ---- exceptions: sorted numbers in *slots*, each with a position and a count ---- */
 
 static inline void *slots_of(const struct count_block *b, size_t positions)
 {

@@ -10,12 +10,12 @@
 enum {
   MAX_BITS = SMALL(21, 2),    /* the widest code; larger counts are exceptions */
   FEWEST_SLOTS = SMALL(8, 1), /* the fewest spare exceptions of a new block */
-  SPARSE_PART = SMALL(32, 4), /* if at most this part of the lanes has counts, all are exceptions */
+  SPARSE_PART = SMALL(32, 4), /* if at most 1 lane in so many has a count, all are exceptions */
   /* Most bytes of a block that is encoded in place from its own counts. */
   MOST_COPIED = SMALL(2048, 64)
 };
 
-/* How a block's counts are stored. */
+/* The format of a block: the members of struct count_block with these names. */
 struct frame {
   unsigned bits;
   bool wide;
@@ -113,8 +113,8 @@ static NEVER_INLINE struct frame choose_frame(size_t positions, const struct cou
 
 /* ---- blocks ---- */
 
-/* Encodes a block from counts that are not stored in it.  (NEVER_INLINE, as for choose_frame(),
- * keeps the arrays of both off the stack at the same time.) */
+/* Encodes a block from counts that are not stored in it.  (NEVER_INLINE, here and at
+ * choose_frame(), keeps one of both arrays off the stack.) */
 static NEVER_INLINE void encode(struct count_block *b, size_t positions, const struct frame *frame,
                                 const struct counts_source *from)
 {
@@ -140,7 +140,7 @@ static NEVER_INLINE void encode(struct count_block *b, size_t positions, const s
 }
 
 /* Whether a block can be encoded in place.  If its own counts are the source, they are copied to
- * the stack first, so it must be small.  Blocks with counts below 2^7 are always small enough. */
+ * the stack first, so the block must be small.  A block with counts below 2^7 always is. */
 static bool can_stay(const struct count_block *b, const struct counts_source *from)
 {
   return from->block != b || b->bytes <= MOST_COPIED;
@@ -230,7 +230,7 @@ static bool extend(struct table_counts *d, const struct counts_memory *memory, u
 
 /* ---- single counts ---- */
 
-/* A block is encoded again after so many changes. */
+/* The number of changes after which a block is encoded again. */
 static size_t most_changes(size_t positions)
 {
   return 2 * positions;

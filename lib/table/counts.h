@@ -39,9 +39,9 @@ enum {
 struct count_block;
 
 struct table_counts {
-  uint64_t buckets; /* buckets of the table */
+  uint64_t buckets; /* the number of buckets in the table */
   uint64_t live;    /* the number of lanes that have a count */
-  uint32_t lanes;   /* lanes in a bucket */
+  uint32_t lanes;   /* the number of lanes in a bucket */
   struct count_block *block[];
 };
 
@@ -88,11 +88,11 @@ static inline size_t counts_positions(const struct table_counts *d)
 /* The counts to encode in a block.  The encoder reads a few at a time, because all of them would
  * not fit on a small stack.  A lane of the block's bucket b has the index b * lanes + lane. */
 struct counts_source {
-  /* all counts, by index; if not NULL, the other members are not read */
+  /* all counts, by index; NULL: the other members give the counts */
   const uint64_t *array;
-  /* the counts are those of `block`, of any table (NULL: all are 0), with one change */
+  /* a block of any table, which has all counts but one; NULL: all these counts are 0 */
   const struct count_block *block;
-  const uint64_t *count; /* the lane with index `at` has *count; NULL: no such change */
+  const uint64_t *count; /* the count at index `at`; NULL: `block` has this count, too */
   size_t at;
 };
 
@@ -106,7 +106,7 @@ static inline struct counts_source counts_of_array(const uint64_t counts[COUNTS_
 bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
                          const struct counts_source *from, bool spare);
 
-/* Makes a read-only copy of the object and its blocks, in one piece of memory of that size. */
+/* The size of a copy of the object and its blocks; makes this read-only copy, in one piece. */
 uint64_t tamis__counts_copy_bytes(const struct table_counts *d);
 void tamis__counts_copy(const struct table_counts *d, struct table_counts *to);
 

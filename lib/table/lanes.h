@@ -86,8 +86,8 @@ static inline unsigned lanes_count(uint64_t set)
   return (unsigned) __builtin_popcountll(set);
 }
 
-/* The number of lanes in a set, which is in the highest lane of the product.  (This is faster than
- * counting bits without an instruction.) */
+/* The number of lanes in a set, which is in the highest lane of the product.  (Without an
+ * instruction that counts bits, this is faster.) */
 static inline unsigned lanes_number(const struct lane_shape *s, uint64_t set)
 {
   return (unsigned) ((set >> (s->width - 1)) * s->low >> s->width * (s->lanes - 1U) &

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: results of an attempt to put an entry into a table.  The results of the API, which are
- * smaller numbers, may be returned as well.
+ * Layer 0: results of an attempt to put an entry into a table.  An attempt may also return a result
+ * of the API, which is a smaller number.
  */
 #ifndef TAMIS_LIB_PUT_H
 #define TAMIS_LIB_PUT_H
@@ -9,7 +9,7 @@
 enum {
   NO_ROOM = 100, /* both buckets are full; moves, or growth, may make room */
   MARKED_FULL,   /* both buckets are full, and the segment is marked as full */
-  RETRY,         /* something that the attempt relied on has changed, or room was made */
+  RETRY,         /* data on which the attempt relied has changed, or room was made */
   FROZEN,        /* windows: the segment is being copied, so nothing may move in it */
   OTHER_LAYERS   /* windows: the list of layers has changed since the attempt began */
 };

@@ -24,10 +24,10 @@
 #include <stddef.h>
 
 enum {
-  /* More would fill a table better, but take longer (docs/internals/cuckoo.md) */
+  /* More buckets would fill a table better, but take longer (docs/internals/cuckoo.md). */
   SEARCH_MOST_BUCKETS = 512,
-  /* From buckets whose entries it has not followed, a thorough search goes so many steps further in
-   * depth (one if a bucket has many lanes).  A larger array would take much of a small stack. */
+  /* From buckets that it has not followed, a thorough search goes so many steps further in depth
+   * (one with more lanes than SEARCH_FEW_LANES).  Larger arrays would need much of a stack. */
   SEARCH_STEPS_FURTHER = 2,
   SEARCH_FEW_LANES = 3,
   /* Longer paths are rare: with two lanes in a bucket, a path over 512 buckets has 8 moves. */
@@ -51,7 +51,7 @@ struct search_kind {
   uint64_t (*other)(const struct searched *, uint64_t bucket, uint64_t entry);
 };
 
-/* The buckets that a search has reached.  An entry of another bucket, the parent, led to each.
+/* The buckets that a search has reached.  An entry of another bucket, the *parent*, led to each.
  * Only the first two buckets are their own parents. */
 struct search {
   unsigned count;
@@ -59,7 +59,7 @@ struct search {
   uint16_t via[SEARCH_MOST_BUCKETS + SEARCH_STEPS_FURTHER]; /* parent * SEARCH_LANES + lane */
 };
 
-enum { SEARCH_LANES = 8 /* the most that a bucket has: COUNTS_MAX_LANES */, SEARCH_NO_ROOM = -1 };
+enum { SEARCH_LANES = 8 /* the most lanes of a bucket: COUNTS_MAX_LANES */, SEARCH_NO_ROOM = -1 };
 
 FORCE_INLINE unsigned search_parent(const struct search *search, unsigned at)
 {
@@ -105,7 +105,7 @@ FORCE_INLINE int search_one_step(const struct search_kind *k, const struct searc
   return SEARCH_NO_ROOM;
 }
 
-/* Searches up to two steps beyond bucket number `parent`, and records them as `at` and `at` + 1. */
+/* Searches two steps beyond bucket number `parent`; records their buckets as `at`, `at` + 1. */
 FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct searched *t,
                                   struct search *search, unsigned parent, unsigned at)
 {

@@ -18,8 +18,8 @@ static void let_layers_leave(struct window *w, const struct window_swept *swept)
   tamis__window_let_leave(w, empty, n);
 }
 
-/* Opens a smaller layer if the newest layer is too large for the keys of this period and of the
- * last, as counted at their ends. */
+/* Opens a smaller layer if the newest layer is too large for the numbers of keys at the ends of
+ * this period and of the last. */
 static void open_smaller(struct window *w)
 {
   uint64_t used = window_lanes_in_use(w), before = w->used_before;
@@ -52,14 +52,14 @@ static void jump(struct window *w, unsigned n)
   let_layers_leave(w, &swept);
 }
 
-/* Gives the running period a number. */
+/* Changes the number of the running period. */
 static void give_number(struct window *w, uint64_t number)
 {
   numbers_store(&w->state->numbers, epoch_numbers(epoch_before(&w->state->epoch), number));
 }
 
-/* Ends n periods.  G + 1 ended periods forget all keys, so no more are really ended.  Then the
- * running period gets the number to which n periods lead. */
+/* Ends n periods.  The end of G + 1 periods forgets all keys, so the function really ends at most G
+ * + 1.  The running period then gets the number that n ended periods lead to. */
 static void end_periods(struct window *w, uint64_t n)
 {
   const uint64_t to = window_period(w) + n;

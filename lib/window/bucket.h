@@ -5,11 +5,11 @@
  *                                   ╱       lane        ╲
  *                                   f f f f f f f f  s s s s      w = f + e bits
  *
- * Lanes, and sets of lanes: table/lanes.h.  The entry in a lane has f bits of a fingerprint, which
- * are not all 0, and a *stamp* of e bits: the period of its key's last add, or an earlier one if
- * the key ends earlier (insert.c), as a number from 1 to G + 2.  G + 1 of these stamps belong to
- * periods that are remembered.  One is *dead*: an entry that has it is forgotten, and its lane
- * counts as free.
+ * table/lanes.h defines lanes and sets of lanes.  The entry in a lane has f bits of a fingerprint,
+ * which are not all 0, and a *stamp* of e bits.  The stamp is a number from 1 to G + 2.  It names
+ * the period of the key's last add, or an earlier period if the key ends earlier (insert.c).  G + 1
+ * stamps belong to periods that are remembered.  One stamp is *dead*: an entry with the dead stamp
+ * is forgotten, and its lane counts as free.
  *
  * These functions take a fingerprint as it is stored in a lane: its lowest e bits are 0.
  */
@@ -26,9 +26,9 @@ enum { WINDOW_MOST_PERIODS = 64 /* G */ };
 
 struct window_shape {
   struct lane_shape lane;
-  unsigned stamp_bits;   /* e: the bits of a stamp */
-  uint64_t fingerprints; /* all bits of the fingerprints */
-  uint64_t units;        /* the lowest bit of each fingerprint */
+  unsigned stamp_bits;   /* e: the number of bits in a stamp */
+  uint64_t fingerprints; /* the fingerprint bits of all lanes */
+  uint64_t units;        /* the lowest fingerprint bit of each lane */
 };
 
 /* The number of stamps: those of G past periods, of the running period, and a dead one. */
@@ -37,7 +37,7 @@ static inline unsigned window_stamps(unsigned periods)
   return periods + 2;
 }
 
-/* The bits of a stamp, which is from 1 to G + 2. */
+/* The number of bits of a stamp, which is from 1 to G + 2. */
 static inline unsigned window_stamp_bits(unsigned periods)
 {
   return 32 - (unsigned) __builtin_clz(window_stamps(periods));

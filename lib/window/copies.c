@@ -42,7 +42,7 @@ void tamis__window_begin_planes(struct window_layer *layer, struct window_plane 
 
 struct request {
   struct window *w;
-  int result; /* why memory was refused last */
+  int result; /* the reason of the last refusal of memory */
 };
 
 static void *allocate(void *context, uint64_t size)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: how many copies of a key a window of the cuckoo kind has.
+ * Layer 2: the counts of copies in a window of the cuckoo kind.
  *
- * An entry stands for one copy.  The further copies are counted for its lane, in a plane
- * (table/plane.h).  A layer has WINDOW_PLANES planes.
+ * An entry stands for one copy.  A plane (table/plane.h) counts the further copies for the lane.  A
+ * layer has WINDOW_PLANES planes.
  *
  * An empty lane has no count.  A count belongs to the entry in its lane, live or dead.  A move
  * carries the count along.  An add that takes a dead lane for another entry sets the count to 0,
  * and so does the sweep when it clears the lane.  A remove clears a lane only when the count is 0.
  *
- * A thread that reads or changes the count of a lane holds the stripe of its bucket.  The plane's
- * lock is taken as well, because writers of other stripes share a block of counts.
+ * A thread that reads or changes the count of a lane holds the stripe of its bucket.  The thread
+ * also takes the plane's lock, because writers of other stripes share a block of counts.
  *
- * The memory of counts is allocated and released under these locks, as in a cuckoo filter.
+ * Calls allocate and release the memory of counts under these locks, as in a cuckoo filter.
  */
 #ifndef TAMIS_LIB_WINDOW_COPIES_H
 #define TAMIS_LIB_WINDOW_COPIES_H
@@ -41,13 +41,13 @@ static inline struct window_plane *window_plane_of(const struct window_layer *la
   return &layer->planes[index >> layer->plane_shift];
 }
 
-/* Whether a word may have counts.  The caller holds its stripe, as plane_counts() requires. */
+/* Whether a word may have counts.  The caller holds the stripe, as plane_counts() requires. */
 static inline bool window_has_counts(const struct window_layer *layer, uint64_t index)
 {
   return layer->planes && plane_counts(&window_plane_of(layer, index)->counts);
 }
 
-/* Prepares the planes of a layer, which are in zeroed memory.  `planes` is NULL if it has none. */
+/* Prepares the planes of a layer, in zeroed memory.  `planes` is NULL if the layer has none. */
 void tamis__window_begin_planes(struct window_layer *layer, struct window_plane *planes);
 
 /* ---- calls by a holder of the stripe of the lane's word ---- */

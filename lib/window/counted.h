@@ -2,8 +2,8 @@
  *
  * Layer 2: a cuckoo filter that processes share, with removes and counts: a *counted* table.
  *
- * Such a filter is a window whose clock stands still.  Its epoch word never changes: no period
- * ends.  It is that of a window of COUNTED_PERIODS periods, which has the stamps 1 to 7, in the
+ * Such a filter is a window whose clock stands still.  Its epoch word never changes, so no period
+ * ends.  This is the word of a window of COUNTED_PERIODS periods, with the stamps 1 to 7, in the
  * period whose stamp is 6.  So stamp 7 is dead, and the age of an entry is 0 to 5.  This age is the
  * number of the key's *further copies*:
  *
@@ -12,26 +12,26 @@
  *
  * An add of a new key writes the stamp "now", as in any window.  An add of a key that is present
  * writes the next lower stamp, and a remove writes the next higher stamp, or clears the lane of the
- * last copy.  Each of these is one store of a word, under the stripes of both buckets of the key.
- * So counted tables share with windows the look-ups, moves, copies for a save, locks, and the
- * mending after a process was killed, and the arguments for them ([A], [B], [C], [D] in table.h,
- * [K], [H] in shared.h).  Three things differ:
+ * last copy.  Each change is one store of a word, under the stripes of both buckets of the key.  So
+ * counted tables share with windows the look-ups, moves, copies for a save, locks, the mending
+ * after a process was killed, and the arguments for these ([A], [B], [C], [D] in table.h, [K], [H]
+ * in shared.h).  Three things differ:
  *
  * [M] Mending.  A killed owner of stripes may have left an entry in two lanes.  Both have the same
- *     count: no call changes either without the stripes of both, which it takes over, and mends,
- *     before it looks.  A process that takes a stripe over counts further copies again, too.  A
- *     call that was killed has added its copy, or removed it, or not: its one store says which.
+ *     count: a call that changes either lane holds both stripes, and has mended those that it took
+ *     over.  The mending also counts further copies again.  A killed call has added or removed its
+ *     copy if it has made its one store; otherwise it has changed nothing.
  *
  * [V] Room.  A remove makes room, which other processes do not see in their own marks of full
  *     segments (base/fullness.h).  So each stripe counts how many lanes were cleared.  A mark holds
  *     for as long as the sum of these counts stays about the same (rooms.h).
  *
  * [W] After a power failure, an entry that is whole in the words is not older than the last call of
- *     tamis_sync that has returned, because that call has written its page.  So its count stays,
- *     and a checkpoint adds only the entries that the words lack.  This may undo a later remove.
+ *     tamis_sync that has returned, because that call has written its page.  So the entry's count
+ *     stays.  A checkpoint adds only entries that the words lack.  This may undo a later remove.
  *
- * With a dead stamp of 0, a key could have one more copy.  But then an empty lane would match a key
- * whose fingerprint is 1: look-ups subtract 1 from the xor of both (bucket.h).
+ * With a dead stamp of 0, a key could have one more copy.  But an empty lane would then match a key
+ * whose fingerprint is 1, because look-ups subtract 1 from the xor of lane and key (bucket.h).
  */
 #ifndef TAMIS_LIB_WINDOW_COUNTED_H
 #define TAMIS_LIB_WINDOW_COUNTED_H
@@ -45,7 +45,7 @@ enum {
   COUNTED_STAMPS = COUNTED_PERIODS + 2
 };
 
-/* The epoch word of all such filters. */
+/* The epoch word of all counted tables. */
 static inline uint64_t counted_epoch(void)
 {
   return epoch_make(0, 0, false, COUNTED_NOW, COUNTED_STAMPS);

@@ -13,7 +13,7 @@
 
 enum {
   MOST_VERSIONS = SMALL(256, 4),
-  LEAST_VERSIONS = 2, /* a fingerprint must be shifted by less than 64 bits */
+  LEAST_VERSIONS = 2, /* with one version, window_version() would shift by 64 bits */
   LINES_PER_STRIPE = SMALL(32, 1),
   LINES_PER_VERSION = SMALL(4, 1),
   LEAST_STRIPES = 2,
@@ -81,7 +81,7 @@ static uint64_t beside_bytes(const struct window *w)
   return bytes_of(&s, window_counts_copies(w));
 }
 
-/* Divides a block of cleared memory.  Returns the first layer's planes, or NULL. */
+/* Divides cleared memory into the parts of a window.  Returns the first layer's planes, or NULL. */
 static struct window_plane *divide(void *block, const struct window_sizes *s, bool copies,
                                    struct window_parts *parts)
 {
@@ -184,7 +184,7 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   return w;
 }
 
-/* Releases the parts of a window that processes do not share. */
+/* Releases the parts of a window that is not shared. */
 static void destroy_own(struct window *w, const tamis_allocator *from)
 {
   tamis__window_destroy_layers(w);

@@ -23,10 +23,10 @@ struct window_plan {
   bool renews;
   unsigned stripes_wanted;
   uint64_t max_bytes;
-  uint64_t cleared_from; /* from tamis_options; 0 without an allocator of the user's */
-  word *words; /* the first layer's, which the filter takes over; NULL: it allocates them */
-  /* The parts of a filter in a file that processes share.  `words` then lie in the file, too, and
-   * the filter does not own them.  NULL: the filter allocates its parts. */
+  uint64_t cleared_from; /* copied from tamis_options; 0: the user gives no allocator */
+  word *words; /* the first layer's words, which the filter takes over; NULL: it allocates words */
+  /* The parts of a filter in a file that processes share.  In this case `words` are in the file,
+   * too, and the filter does not own them.  NULL: the filter allocates its parts. */
   const struct window_parts *parts;
 };
 
@@ -51,18 +51,18 @@ static inline uint64_t window_state_bytes(const struct window_sizes *s)
   return sizeof(struct window_state) + s->versions * sizeof(version_counter);
 }
 
-/* A new filter's plan, without the geometry.  Without a window, it is a counted table's plan. */
+/* A new filter's plan, without the geometry.  Options without a window plan a counted table. */
 struct window_plan tamis__window_plan_of(const tamis_options *options);
 
 /* The plan of a window in a shared file, with the offsets of its parts in the file. */
 struct window_file_plan {
   struct window_plan plan;
   struct window_sizes sizes;
-  uint64_t state, counters, stripes, words, end; /* offsets; `end` is the end of the words */
+  uint64_t state, counters, stripes, words, end; /* offsets in bytes; `end` follows the words */
   uint64_t checkpoint_bytes;                     /* the most bytes that a checkpoint takes */
 };
 
-/* A file with a window that this process has opened. */
+/* A file with a shared window, which this process has opened. */
 struct window_shared {
   tamis_allocator allocator;
   struct shared_file file;
@@ -83,7 +83,7 @@ uint64_t tamis__window_bytes_beside(const struct window_geometry *g, unsigned st
 /* All bytes that a filter takes. */
 uint64_t tamis__window_total_bytes(const struct window_plan *plan);
 
-/* Creates an empty filter, or returns NULL without memory.  The caller has checked max_bytes. */
+/* Creates an empty filter, or returns NULL: no memory.  The caller has checked max_bytes. */
 struct window *tamis__window_create(const struct tamis_filter *head,
                                     const struct window_plan *plan);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: the epoch word of a sliding window: which period runs, and which layers there are.
+ * Layer 1: the epoch word of a sliding window, which names the running period and the layers.
  *
  *      63             28 27               15 14         8  7   6         0
  *     ┌─────────────────┬───────────────────┬────────────┬───┬────────────┐
@@ -32,7 +32,7 @@ enum {
   EPOCH_CHANGES = (1 << (EPOCH_PERIOD_SHIFT - EPOCH_CHANGES_SHIFT)) - 1,
   EPOCH_COMING = (1 << EPOCH_PERIOD_SHIFT) - 1,
   EPOCH_FEW_PERIODS = 16, /* `changes` does not wrap round within so many periods */
-  WINDOW_MOST_LAYERS = 64 /* the most that a filter has at one time */
+  WINDOW_MOST_LAYERS = 64 /* the most layers of a filter at one time */
 };
 
 typedef _Atomic uint64_t epoch_word;
@@ -131,8 +131,8 @@ static inline uint64_t epoch_with_layers(uint64_t epoch, uint64_t changes, bool 
  * by its *number*: this count plus the offset, modulo 2^36.  So a long pause, or
  * tamis_set_period(), gives a period another number, while stamps and epoch word stay the same.
  *
- * `coming` is the period that the epoch word has after the jump under way, modulo 2^28: [T] in
- * table.h.  Otherwise `coming` is the period of the epoch word, or an earlier one. */
+ * During a jump, `coming` is the period, modulo 2^28, that the epoch word has after the jump: [T]
+ * in table.h.  At other times `coming` is the period of the epoch word, or an earlier one. */
 
 typedef _Atomic uint64_t period_numbers;
 
@@ -167,10 +167,10 @@ static inline unsigned epoch_oldest_age(uint64_t epoch, uint64_t numbers, unsign
  * ORDER numbers.load (acquire)
  *   pairs with     numbers.store
  *   makes visible  the epoch word that was published before
- *   if weakened    a new offset might be added to an old epoch word, or the reverse, which makes a
- *                  number that no period has had.  A call that has waited for nothing would take it
- *                  for the number of the running period, and the caller's keys would be forgotten
- *                  too early */
+ *   if weakened    a call might add a new offset to an old epoch word, or the reverse.  The sum is
+ *                  a number that no period has had.  The call, which waits for nothing, would take
+ *                  this sum for the number of the running period, and the caller's keys would be
+ *                  forgotten too early */
 static inline uint64_t numbers_load(const period_numbers *at)
 {
   return atomic_load_explicit(at, memory_order_acquire);
@@ -205,9 +205,9 @@ static inline uint64_t epoch_before(const epoch_word *at)
  *   makes visible  that a period has ended, if a bucket shows a stamp that was written after that
  *   if weakened    a writer that has read the new word writes the new stamp.  A look-up that reads
  *                  that stamp has synchronized with the writer, so by coherence this load returns
- *                  the new word or a later one, even if it is relaxed.  But a call that finds the
- *                  word unchanged takes effect in the order of all seq_cst accesses, and
- *                  tamis_advance, too
+ *                  the new word or a later one, even if it is relaxed.  But with seq_cst, a call
+ *                  that finds the word unchanged and tamis_advance() take effect in the one order
+ *                  of all seq_cst accesses
  *   checked by     mutants/epoch_not_read_again_by_lookups (that it is read) */
 static inline uint64_t epoch_after(const epoch_word *at)
 {
@@ -218,9 +218,9 @@ static inline uint64_t epoch_after(const epoch_word *at)
  * it has written a lane.
  * ORDER epoch.locked (seq_cst)
  *   pairs with     epoch.publish
- *   if weakened    the load after the write could be done before it.  Then a look-up in the next
- *                  period could see a key as forgotten, and the add return without having renewed
- *                  it
+ *   if weakened    the load after the write could be done before the write.  Then a look-up in the
+ *                  next period could see a key as forgotten, although an add has returned that
+ *                  should have renewed the key
  *   checked by     mutants/not_looked_again_after_writing (that it is read again) */
 static inline uint64_t epoch_locked(const epoch_word *at)
 {

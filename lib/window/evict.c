@@ -62,14 +62,14 @@ static bool plan_path(const struct window_layer *layer, const struct window_buck
 
 /* ---- moves along the path ---- */
 
-/* The name of a segment, which is never 0.  No other layer in the list has the index. */
+/* The name of a segment, which is not 0, as no index is 0.  The index is unique in the list. */
 static uint64_t segment_name(const struct window_layer *layer, uint64_t segment)
 {
   return segment << 8 | layer->index;
 }
 
 /* Relaxed: the caller holds a stripe of the segment, and a thread that freezes the segment takes
- * all its stripes afterwards. */
+ * all its stripes after it has written the name. */
 static bool is_frozen_locked(const struct window *w, const struct window_layer *layer,
                              uint64_t bucket)
 {
@@ -97,7 +97,7 @@ static int move_further_locked(struct window *w, const struct window_layer *laye
 }
 
 /* Counts a moved entry, and its further copies, in the target's stripe instead of the source's.
- * `taken`: the target lane was in use.  The caller holds both stripes. */
+ * `taken`: a dead entry was in the target lane.  The caller holds both stripes. */
 static void count_move_locked(struct window *w, const struct window_layer *layer, uint64_t source,
                               uint64_t target, uint64_t entry, bool taken)
 {
@@ -126,8 +126,8 @@ struct path_of_layer {
  *
  * The search has read move->entry without stripes.  The lane must still have the entry's
  * fingerprint, which determines the target.  But an add may have renewed the stamp.  So the move
- * writes the entry that is in the lane now; with the old stamp it would be forgotten too early.  If
- * the entry is dead, or a jump does not keep it, the move clears it as the sweep does: [T]. */
+ * writes the present entry of the lane; with the old stamp the key would end too early.  If the
+ * entry is dead, or a jump does not keep it, the move clears it: [T]. */
 static int move_locked(struct window *w, const struct path_of_layer *of,
                        const struct cuckoo_move *move)
 {
@@ -242,8 +242,8 @@ static int plan_in_section(struct window *w, struct path_of_layer *of,
   return TAMIS_ABSENT;
 }
 
-/* Waits until no segment is frozen.  Only a holder of `saving` freezes a segment.  So if `frozen`
- * still has a name then, a process was killed, and the name is removed. */
+/* Waits until no segment is frozen.  Only a holder of `saving` freezes a segment.  So a name that a
+ * holder of `saving` finds in `frozen` is that of a killed process, and is removed. */
 static void wait_for_thaw(struct window *w)
 {
   (void) owned_lock(&w->state->saving, &w->owner);

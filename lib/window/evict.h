@@ -3,20 +3,20 @@
  * Layer 2: makes room in a full bucket pair of a sliding window, and freezes segments.
  *
  * A save copies a segment word by word.  The copy would miss an entry that moves from a word that
- * is not copied yet to one that is.  So the save's thread F freezes the segment.  Adds, renewals
+ * is not copied yet to a copied word.  So the save's thread F freezes the segment.  Adds, renewals
  * and look-ups in the segment continue.  A thread M that has to move an entry waits until F thaws
- * it.
+ * the segment.
  *
  *    F  takes `advancing` and `saving`        M  takes the stripes of both buckets
  *    F  names the segment in `frozen`         M  reads `frozen`: its own segment?
  *    F  takes each stripe of the segment      M     if so, releases the stripes, waits for
- *       `saving`, once                                        and begins anew
+ *       once                                        `saving`, and begins anew
  *    F  (the copy)                            M  moves
  *    F  clears `frozen`, releases the locks   M  releases the stripes
  *
- * If a move has not seen the name, M had the stripes before F took them, so the move is finished.
- * As F holds `advancing`, no period ends during the copy, no layer leaves, and no lane is dead:
- * every stamp in the copy is that of a period that the window remembers.
+ * If M has not seen the name, M had the stripes before F took them, so its move is finished.  As F
+ * holds `advancing`, no period ends during the copy, no layer leaves, and no lane is dead: every
+ * stamp in the copy is that of a period that the window remembers.
  */
 #ifndef TAMIS_LIB_WINDOW_EVICT_H
 #define TAMIS_LIB_WINDOW_EVICT_H
@@ -25,19 +25,19 @@
 
 /* Moves entries of `layer`, the newest layer that `epoch` names, so that one of a key's two buckets
  * has a free lane.  Returns TAMIS_OK if a bucket may have a free lane now, or if the list of layers
- * has changed since `epoch`; then the caller tries again.  Returns TAMIS_ABSENT if no moves make
- * room, or a mark says that a search would fail.  With `thorough`, searches in spite of marks.  The
- * caller holds no stripe, and need not be a reader.
+ * has changed since `epoch`; in both cases the caller tries again.  Returns TAMIS_ABSENT if no
+ * moves make room, or a mark says that a search would fail.  With `thorough`, searches in spite of
+ * marks.  The caller holds no stripe, and need not be a reader.
  *   Errors  there is no memory for the count of an entry that has to be moved:
  *           TAMIS_EFULL: max_bytes is reached; TAMIS_ENOMEM */
 int tamis__window_evict(struct window *w, struct window_layer *layer,
                         const struct window_buckets *place, uint64_t epoch, bool thorough);
 
-/* Whether a mark says that such moves do not exist.  The caller is a reader, or holds `opening`. */
+/* Whether a mark says that no moves make room.  The caller is a reader, or holds `opening`. */
 bool tamis__window_has_no_path(const struct window *w, struct window_layer *layer,
                                const struct window_buckets *place);
 
-/* Whether such moves exist now.  The caller is a reader, or holds `opening`. */
+/* Whether moves make room now in these buckets.  The caller is a reader, or holds `opening`. */
 bool tamis__window_path_exists(const struct window *w, const struct window_layer *layer,
                                const struct window_buckets *place);
 

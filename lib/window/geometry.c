@@ -10,22 +10,22 @@
 
 static const struct form {
   unsigned char width, lanes, buckets; /* bits of a lane, lanes of a bucket, buckets of a word */
-  /* Fewest bits of a fingerprint: with fewer, buckets have too few partners. */
+  /* Fewest bits of a fingerprint: with fewer, buckets have too few partners (see below). */
   unsigned char least_bits;
 } forms[WINDOW_SHAPES] = {{8, 8, 1, 6},  {9, 7, 1, 6},   {10, 6, 1, 6},  {12, 5, 1, 6},
                           {16, 4, 1, 8}, {16, 2, 2, 10}, {21, 3, 1, 10}, {32, 2, 1, 10}};
 
-/* The other bucket of an entry follows from a product with its fingerprint.  With a short
- * fingerprint a bucket has few partners, at equal distances.  So a table gets less full, and a
- * larger table still less. falls_faster[i] is the additional fall of the load, with 10 + i bits,
- * for each doubling of a table beyond 4096 buckets. */
+/* The *partners* of a bucket are the other buckets that its entries can have, one for each
+ * fingerprint.  With short fingerprints a bucket has few partners, at equal distances.  So a table
+ * gets less full, and a larger table still less.  falls_faster[i] is the additional fall of the
+ * load factor for fingerprints of 10 + i bits, per doubling of a table beyond 4096 buckets. */
 enum { MANY_PARTNERS = 10, ENOUGH_PARTNERS = 15, MEASURED_BUCKETS = 4096 };
 static const double falls_faster[ENOUGH_PARTNERS - MANY_PARTNERS] = {0.0023, 0.0014, 0.0008, 0.0005,
                                                                      0.0003};
 static const struct table_load few_partners = {0.9600, 0.0040, 0.0100};
 
 enum {
-  USUAL_SEGMENT_WORDS = SMALL(65536, 64), /* half a MiB; the size of each of several segments */
+  USUAL_SEGMENT_WORDS = SMALL(65536, 64), /* half a MiB: the size of each of several segments */
   MOST_WORDS_OF_ONE = SMALL(262144, 256), /* 2 MiB: the most for a single segment */
   MOST_HALF = 1 << 28                     /* buckets: a search stores their numbers in 32 bits */
 };
@@ -57,7 +57,7 @@ static struct table_load load_of(const struct window_shape *s)
                                                     : tamis__table_load(s->lane.lanes, true);
 }
 
-/* The rate of a full layer, with the load of a table of 64 buckets: small tables get fuller. */
+/* The rate of a full layer, with the load factor of 64 buckets, because small tables get fuller. */
 static double full_rate(const struct window_shape *s)
 {
   struct table_load load = tamis__table_load(s->lane.lanes, true);
@@ -138,7 +138,7 @@ static double lanes_for(const struct window_shape *s, double keys, double segmen
   return high;
 }
 
-/* Plans the segments of a table.  Returns false if it exceeds any address space. */
+/* Plans the segments of a table.  Returns false if the table exceeds any address space. */
 static bool plan_table(double keys, struct window_geometry *g)
 {
   const struct window_shape *s = &g->shape;

@@ -11,16 +11,16 @@
  *
  * The sum of a key's two buckets follows from its fingerprint.  So either bucket leads to the
  * other, as in partial-key cuckoo hashing, and H may be any number: no size is rounded to a power
- * of two.  Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014; the sum
- * in place of their xor, and the two halves, as in the cuckoo filter of this library.
+ * of two.  Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014; this
+ * library uses the sum in place of their xor, and two halves, as in its cuckoo filter.
  *
- * A table of up to 2 MiB is one segment, which saves a look-up a step.  Larger ones have segments
+ * A table of up to 2 MiB is one segment, which saves a look-up a step.  Larger tables have segments
  * of half a MiB.  A save freezes one segment at a time (evict.h).
  *
  * A filter that grows opens layers, each of which is a table of its own.  Layers that exist at the
  * same time have different indices, 1, 2, ..., and the layer with index i has a share of the rate:
- * 0.9 for the first one, and 0.1 times 6 / (pi (i - 1))^2 for a later one.  These parts add up to
- * 1, however many layers there are.
+ * 0.9 for index 1, and 0.1 times 6 / (pi (i - 1))^2 for a later index.  However many layers there
+ * are, their shares add up to at most 1.
  */
 #ifndef TAMIS_LIB_WINDOW_GEOMETRY_H
 #define TAMIS_LIB_WINDOW_GEOMETRY_H
@@ -42,10 +42,10 @@ struct window_geometry {
   unsigned bucket_shift;     /* log2 of the buckets in a word: 0 or 1 */
   uint64_t segments;         /* S */
   uint64_t half;             /* H; a multiple of the buckets in a word */
-  uint64_t top;              /* marks the bits of a fingerprint at the top of a word */
-  uint64_t one;              /* the lowest of these bits */
-  uint64_t capacity;         /* the number of keys for which it has room */
-  double rate;               /* false-positive rate when it is full */
+  uint64_t top;              /* mask of a fingerprint's bits at the top of a word */
+  uint64_t one;              /* the lowest bit of `top` */
+  uint64_t capacity;         /* the number of keys that the layer is made for */
+  double rate;               /* false-positive rate of the full layer */
 };
 
 /* The options that determine a geometry. */
@@ -57,11 +57,11 @@ struct window_spec {
 };
 
 /* Plans the first layer.
- *   Errors  TAMIS_EUNSUPPORTED: no shape gives the rate; TAMIS_EINVAL: it is too large */
+ *   Errors  TAMIS_EUNSUPPORTED: no shape gives the rate; TAMIS_EINVAL: the table is too large */
 int window_geometry_plan(const struct window_spec *spec, struct window_geometry *out);
 
 /* Plans a later layer of a filter that grows, for `keys` keys.  No layer in the list has `index`.
- *   Errors  TAMIS_EFULL: no shape gives the rate, or it is too large */
+ *   Errors  TAMIS_EFULL: no shape gives the rate, or the table is too large */
 int window_geometry_plan_layer(const struct window_spec *spec, unsigned index, uint64_t keys,
                                struct window_geometry *out);
 
@@ -72,14 +72,15 @@ bool window_geometry_restore(unsigned periods, struct window_geometry *g);
 /* The lowest rate that a window can have, whatever the capacity. */
 double window_geometry_lowest_rate(unsigned periods, bool growable);
 
-/* The lowest rate of a shape, or INFINITY if no window of so many periods has the shape. */
+/* The lowest rate of a shape, or INFINITY if its lanes are too narrow for so many periods. */
 double window_geometry_lowest_of_shape(unsigned periods, bool growable, unsigned shape_index);
 
 /* The share of the rate that belongs to an index. */
 double window_geometry_share(unsigned index);
 
 /* The shapes.  Saved filters name them by number, so their order never changes.  A window has a
- * shape only if it leaves enough bits for the fingerprint. */
+ * shape only if the stamp leaves enough bits for the fingerprint.  DO gets the number, the bits of
+ * a lane, and the lanes of a bucket. */
 enum { WINDOW_SHAPES = 8 };
 #define WINDOW_FOR_ALL_SHAPES(DO) \
   DO(0, 8, 8)                     \
@@ -150,7 +151,7 @@ FORCE_INLINE uint64_t window_spread(uint64_t mixed)
   return mixed * HASH_MULTIPLIER;
 }
 
-/* `segmented`: there are several segments.  A compile-time constant where speed matters. */
+/* `segmented`: there are several segments.  Fast calls pass a compile-time constant. */
 FORCE_INLINE struct window_place window_place_of(const struct window_geometry *g, uint64_t mixed,
                                                  bool segmented)
 {
@@ -178,8 +179,7 @@ FORCE_INLINE uint64_t window_fingerprint(const struct window_shape *s,
   return place->top >> (64 - s->lane.width);
 }
 
-/* The other bucket of an entry or fingerprint.  Both are numbered from the segment's first
- * bucket. */
+/* The other bucket of an entry or fingerprint.  The segment's first bucket has the number 0. */
 static inline uint64_t window_other_in_segment(const struct window_geometry *g, uint64_t bucket,
                                                uint64_t entry)
 {
@@ -188,7 +188,7 @@ static inline uint64_t window_other_in_segment(const struct window_geometry *g, 
                           : window_reflect(g->half, top, bucket - g->half);
 }
 
-/* Does the same with buckets that are numbered through all segments. */
+/* The same function of buckets that are numbered through all segments. */
 static inline uint64_t window_other_bucket(const struct window_geometry *g, uint64_t bucket,
                                            uint64_t entry)
 {

@@ -3,9 +3,9 @@
  * Layer 2: adds to a sliding window.
  *
  * An add first finds out, without stripes, whether it has anything to write.  It has nothing to
- * write if its key is remembered for as long as the add wishes.  Nor has a unique add if its key is
- * remembered and need not be renewed.  Otherwise the add takes the stripes of the key in all
- * layers, and begins with step 1 of table.h.
+ * write if its key is remembered for as long as the add wishes.  A unique add also has nothing to
+ * write if its key is remembered and need not be renewed.  Otherwise the add takes the stripes of
+ * the key in all layers, and begins with step 1 of table.h.
  *
  * In a window of the cuckoo kind a plain add of a key that is remembered adds a copy, and renews
  * all copies: copies.h.  All copies of a key live as long as the copy with the latest end.
@@ -15,14 +15,14 @@
  * included, and look-ups work as for other keys.
  *
  *    - An add never shortens a key's life: it does not change the stamp of a live entry that is as
- *      young as the add wishes, or younger.  So if a period has ended meanwhile (step 4 in
- *      table.h), the new stamp, too, is younger than the one that was in the lane.
- *    - A stamp of an age above 0 may be one that a jump does not keep.  An add that writes during
- *      the jump writes the oldest stamp that the jump keeps: [T] in table.h.  If it writes nothing,
- *      the key ends with the jump.
- *    - After the lane has been written for the second time, one more period may end, and make its
+ *      young as the add wishes, or younger.  So the second stamp that an add may write (step 4 in
+ *      table.h), too, is younger than the one that was in the lane.
+ *    - A jump may not keep a stamp of an age above 0.  In its place, an add during the jump writes
+ *      the oldest stamp that the jump keeps: [T] in table.h.  If the add writes nothing, the key
+ *      ends with the jump.
+ *    - After the lane has been written for the second time, one more period may end, and make the
  *      stamp dead.  The writer holds the stripe, so the sweep comes afterwards, as [Q] requires.
- *      The add has taken effect before that.
+ *      The add has taken effect before this period ended.
  */
 #include "window/operations.h"
 
@@ -37,7 +37,7 @@
 /* What an add has to do. */
 struct wish {
   bool unique, renews;
-  unsigned age; /* age of the stamp that it writes */
+  unsigned age; /* age, in periods, of the stamp that the add writes */
 };
 
 static unsigned age_of(const struct window *w, const struct window_layer *layer,
@@ -107,8 +107,8 @@ FORCE_INLINE unsigned stamp_to_write(const struct window *w, const struct wish *
   return epoch_stamp_of_age(epoch, wish->age < oldest ? wish->age : oldest, w->stamps);
 }
 
-/* Writes an entry with the stamp for the epoch word that the caller has read.  If the period has
- * ended by then, writes it again with the stamp for the next: [P] in table.h.  The callers of
+/* Writes an entry with the stamp for the epoch word that the caller has read.  If this period has
+ * ended, writes the entry again with the stamp for the new word: [P] in table.h.  The callers of
  * functions whose names end with _locked hold the stripes of all pairs. */
 FORCE_INLINE void write_locked(struct window *w, const struct pair *pair, const struct found *at,
                                const struct wish *wish, uint64_t epoch)
@@ -135,8 +135,8 @@ static int insert_locked(struct window *w, const struct home *home, const struct
   return TAMIS_OK;
 }
 
-/* Renews a key in its present lane.  In the cuckoo kind a plain add also adds a copy.  Without
- * memory for the copy, nothing is renewed. */
+/* Renews a key in its present lane.  In the cuckoo kind a plain add also adds a copy.  If there is
+ * no memory for the copy, the key is not renewed. */
 static int renew_locked(struct window *w, const struct home *home, const struct wish *wish,
                         uint64_t epoch)
 {
@@ -185,8 +185,8 @@ int tamis__window_make_room(struct window *w, const struct locked *locked)
                                 : result;
 }
 
-/* Provides what an attempt lacked.  Returns TAMIS_OK if another attempt may succeed.  The caller
- * holds no lock. */
+/* Provides the room or memory that an attempt with the result `lacks` lacked.  Returns TAMIS_OK if
+ * another attempt may succeed.  The caller holds no lock. */
 static NEVER_INLINE int provide(struct window *w, const struct locked *locked, int lacks)
 {
   int result = lacks;
@@ -227,7 +227,7 @@ FORCE_INLINE int add(struct window *w, uint64_t mixed, const struct wish *wish, 
   return put(w, mixed, wish);
 }
 
-/* Adds a key for the whole window.  (Constant wishes make these usual calls fast.) */
+/* Adds a key that is remembered for G periods.  (Constant wishes make these usual calls fast.) */
 FORCE_INLINE int add_hash(tamis_filter *f, uint64_t hash, bool unique, bool copies)
 {
   static const struct wish plain = {false, true, 0}, first = {true, false, 0},
@@ -261,7 +261,7 @@ int tamis__window_add_first_copy(tamis_filter *f, uint64_t hash)
 
 /* ---- batches ---- */
 
-/* Prefetches the memory of a group of keys in the newest layer, which most keys need. */
+/* Mixes hashes, and prefetches their buckets in the newest layer, which most keys need. */
 static void mix_and_prefetch(const struct window *w, const uint64_t *hashes, size_t n,
                              uint64_t mixed[FILTER_GROUP])
 {

@@ -14,11 +14,11 @@
  *
  * After a burst of adds the newest layer is far larger than the keys need.  It is *sparse* if its
  * capacity is at least SPARSE times the number of present keys.  If it is sparse at the ends of two
- * periods, tamis_advance() opens a smaller layer: the first one again, if that has left and is
- * large enough, and otherwise a new one.  The number of keys at the end of a period covers a whole
- * window.  Two periods are needed because keys may be removed at any time: a filter that is empty
- * at the end of one period might be full in between.  The large layer gets no more keys.  Its last
- * keys are forgotten G + 1 periods later; then it leaves, and its memory is released.  (In the
+ * periods, tamis_advance() opens a smaller layer: the first layer again, if it has left and is
+ * large enough, and otherwise a new layer.  The number of keys at the end of a period covers a
+ * whole window.  Two periods are needed because keys may be removed at any time: a filter that is
+ * empty at the end of one period might be full in between.  The large layer gets no more keys.  Its
+ * last keys are forgotten G + 1 periods later; then it leaves, and its memory is released.  (In the
  * cuckoo kind it stays while keys in it are renewed: [H] in remove.c.)
  *
  * [S] While the large layer is still in the list, a second burst finds as much room as the first.
@@ -28,7 +28,7 @@
  *
  * Layers whose keys stay do not accumulate, because a smaller layer is opened only if no older
  * layer is more than half as large as the sparse layer.  As a full layer is followed by one of
- * twice its size, keys whose number varies by less than a factor of about two do not open layers
+ * twice its size, a number of keys that varies by less than a factor of two does not open layers
  * again and again.
  */
 #include "window/layers.h"
@@ -251,9 +251,9 @@ int tamis__window_open_layer(struct window *w, const struct window_layer *full)
   return open_locked(w, &g, index);
 }
 
-/* Makes room in a segment, or marks it.  Only a holder of `opening` searches a segment for a mark.
- * Lanes in use are not counted for single segments.  So a segment in which a search fails is taken
- * to be nearly full, which is true unless its keys were chosen to collide. */
+/* Finds room in a segment or opens a layer, or else marks the segment.  Only a holder of `opening`
+ * searches for a mark.  No call counts the lanes in use of one segment.  So a failed search means a
+ * nearly full segment here, which is true unless its keys were chosen to collide. */
 static int grow_locked(struct window *w, struct window_layer *full,
                        const struct window_buckets *place)
 {
@@ -287,7 +287,7 @@ int tamis__window_grow(struct window *w, struct window_layer *full,
 
 enum { SPARSE = 4 };
 
-/* The capacity of a smaller layer: an eighth above `most`, but at least the user's. */
+/* The capacity of a smaller layer: an eighth above `most`, but at least the user's capacity. */
 static uint64_t smaller_capacity(const struct window *w, uint64_t most)
 {
   return most <= w->spec.capacity ? w->spec.capacity : most + most / 8;
@@ -355,7 +355,7 @@ void tamis__window_open_smaller(struct window *w, uint64_t most)
 
 /* ---- layers that leave the list ---- */
 
-/* Then no thread holds stripes under which it has read an earlier epoch word: [L] in table.h. */
+/* Waits until no thread holds stripes under which it read an older epoch word: [L] in table.h. */
 static void wait_for_holders_of_stripes(struct window *w)
 {
   for (uint64_t i = 0; i <= w->stripes.mask; i++) {

@@ -7,7 +7,7 @@
 
 #include "window/table.h"
 
-/* Fills in a layer, except its words, and returns their bytes.  `planes` are zeroed, or NULL. */
+/* Fills in a layer, except the words, whose bytes it returns.  `planes` are zeroed, or NULL. */
 uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer *layer,
                                      const struct window_geometry *g, struct window_plane *planes);
 
@@ -16,8 +16,8 @@ uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer
 int tamis__window_open_layer(struct window *w, const struct window_layer *full);
 
 /* If no moves make room for a key in `full`, the newest layer of `epoch`, opens the next layer, or
- * returns TAMIS_EFULL if the filter does not grow.  After an error the key's segment is marked.  If
- * the layers have changed since `epoch`, does nothing.  The caller holds no lock. */
+ * returns TAMIS_EFULL if the filter does not grow.  On an error, marks the key's segment.  If the
+ * layers have changed since `epoch`, does nothing.  The caller holds no lock. */
 int tamis__window_grow(struct window *w, struct window_layer *full,
                        const struct window_buckets *place, uint64_t epoch);
 
@@ -29,21 +29,21 @@ struct window_layer *tamis__window_make_layer(struct window *w, const struct win
 /* Makes a layer the newest.  The caller holds `opening`, or no other thread knows the filter. */
 void tamis__window_append(struct window *w, struct window_layer *layer);
 
-/* Opens a smaller layer if the newest is sparse for `most` keys.  The caller holds `advancing`. */
+/* Opens a smaller layer if `most` keys leave the newest sparse.  The caller holds `advancing`. */
 void tamis__window_open_smaller(struct window *w, uint64_t most);
 
-/* Takes layers out of the list, and retires them.  A sweep that began after they were closed has
- * found them empty.  The caller holds `advancing`. */
+/* Takes layers out of the list, and retires them.  A sweep that began after the layers were closed
+ * has found them empty.  The caller holds `advancing`. */
 void tamis__window_let_leave(struct window *w, struct window_layer *const *empty, unsigned n);
 
-/* The backlog_release() of a filter's layers. */
+/* The function of type backlog_release for the layers of a filter. */
 void tamis__window_reclaim(void *owner, struct retired *block, uint64_t size);
 
 /* Releases all layers but the first, which is a part of the filter. */
 void tamis__window_destroy_layers(struct window *w);
 
-/* Allocates zeroed words, or returns NULL if there is no memory.  From `cleared_from` bytes on, the
- * allocator has cleared them already. */
+/* Allocates zeroed words, or returns NULL if there is no memory.  If `cleared_from` is not 0, the
+ * allocator itself clears blocks of `cleared_from` bytes or more. */
 word *tamis__window_allocate_words(const tamis_allocator *from, uint64_t bytes,
                                    uint64_t cleared_from);
 

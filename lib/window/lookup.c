@@ -5,8 +5,8 @@
  *    hash ──► address (geometry.h) ──► lower bucket ┐ lanes with a fingerprint and a stamp;
  *                                 └──► upper bucket ┘ the entry stands in either
  *
- * in each layer; most filters have one.  A look-up reads in this order: epoch word, version, lower
- * bucket, upper bucket, version, epoch word.  [A] in table.h says why that is enough.
+ * A look-up does this in each layer; most filters have one.  It reads in this order: epoch word,
+ * version, lower bucket, upper bucket, version, epoch word.  [A] in table.h has the argument.
  *
  * The straight path serves a filter that has only the first layer.  It is compiled for each shape,
  * both for tables of one segment and of several.  A single test finds out whether the flag

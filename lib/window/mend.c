@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: mends what a killed process has left in a sliding window, as [K] in shared.h requires.
+ * Layer 2: mends a sliding window after a kill or a power failure: [K], [R] in shared.h.
  */
 #include "base/compiler.h"
 #include "window/counted.h"
 #include "window/rooms.h"
 #include "window/save.h"
 
-/* Whether the entry is in an upper bucket, and is in the lower bucket, too. */
+/* Whether an entry is in an upper bucket, and its fingerprint is in the lower bucket, too. */
 static bool stands_twice(const struct window_layer *layer, const struct lane_place *at)
 {
   const struct window_shape *s = &layer->geometry.shape;
@@ -57,7 +57,7 @@ NEVER_INLINE void tamis__window_mend(const struct window *w, struct window_strip
   }
   atomic_store_explicit(&stripe->lanes, in_use.lanes, memory_order_relaxed);
   atomic_store_explicit(&stripe->copies, in_use.further, memory_order_relaxed);
-  window_vacate(stripe); /* the owner may have cleared a lane */
+  window_vacate(stripe); /* the killed owner may have cleared a lane */
 }
 
 /* ---- after a power failure ---- */

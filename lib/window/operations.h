@@ -47,8 +47,8 @@ void tamis__counted_add_unique_many(tamis_filter *f, const uint64_t *hashes, siz
 int tamis__counted_remove(tamis_filter *f, uint64_t hash);
 uint64_t tamis__counted_count(const tamis_filter *f, uint64_t hash);
 
-/* Adds copies to those of an entry.  Returns TAMIS_EFULL if there would be too many.  The caller
- * holds the stripes of the pair. */
+/* Adds `copies` to the copies of an entry.  Returns TAMIS_EFULL if there would be too many.  The
+ * caller holds the stripes of the pair. */
 int tamis__counted_add_locked(const struct window *w, const struct pair *pair,
                               const struct found *at, unsigned copies);
 
@@ -57,8 +57,8 @@ int tamis__counted_add_locked(const struct window *w, const struct pair *pair,
 int tamis__window_advance(tamis_filter *f, enum filter_period how, uint64_t number);
 int tamis__window_merge(tamis_filter *into, const tamis_filter *from);
 
-/* Unites two windows.  With `checkpoint`, `from` is an earlier state of `into`, so copies of a key
- * that both have are not added up. */
+/* Unites two windows.  If `checkpoint` is set, `from` is an earlier state of `into`, and the copies
+ * of a key that is in both are not added up. */
 int tamis__window_unite(tamis_filter *into, const tamis_filter *from, bool checkpoint);
 
 #endif

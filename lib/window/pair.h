@@ -62,13 +62,13 @@ static inline bool is_live(const struct window_layer *layer, const struct found 
 /* ---- the pairs of a key in all layers, under stripes ---- */
 
 struct locked {
-  uint64_t epoch; /* the epoch word that names the layers */
+  uint64_t epoch; /* the epoch word that named the layers */
   unsigned pairs, stripes;
   struct pair pair[WINDOW_MOST_LAYERS]; /* the pair in the newest layer comes first */
   struct window_stripe *stripe[2 * WINDOW_MOST_LAYERS];
 };
 
-/* Adds a stripe to the list, which is sorted by address, and has each stripe once. */
+/* Adds a stripe to the list, which is sorted by address and has no stripe twice. */
 static inline void note_stripe(struct locked *locked, struct window_stripe *stripe)
 {
   unsigned at = locked->stripes;
@@ -106,7 +106,7 @@ static inline void lock_pairs(const struct window *w, uint64_t mixed, struct loc
   if (epoch_has_grown(epoch)) {
     struct window_reader reader = window_enter(epoch);
     struct window_layer *layer = window_newest(w, epoch);
-    do { /* this may seem longer than it is if it changes meanwhile */
+    do { /* a list that changes meanwhile may seem longer than it is */
       note_pair(w, layer, mixed, locked);
       layer = window_next(layer, epoch);
     } while (layer && locked->pairs < WINDOW_MOST_LAYERS);
@@ -133,7 +133,7 @@ static inline void unlock_pairs(const struct window *w, const struct locked *loc
 /* The home of a key: its entry in the oldest layer in which a live lane has its fingerprint. [H] in
  * remove.c says why it is the oldest layer. */
 struct home {
-  /* false: no home; the other members are of the newest layer, and `found` may be dead. */
+  /* false: no home; the other members belong to the newest layer, and `found` may be dead. */
   bool live;
   const struct pair *pair;
   struct view view;

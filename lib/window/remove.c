@@ -11,11 +11,11 @@
  *
  *     - No older layer gets an entry that matches the key: entries are added to the newest layer
  *       only, and older layers are closed.  (The first layer is opened again only after it has
- *       left, empty; then it is the newest one.  An add that has read an older epoch word may add
- *       to a layer that has just been closed.  It still holds its stripes, which any add of a key
- *       that matches its entry needs, too.  If such an add to a newer layer comes later, it finds
- *       the entry.  If it comes earlier, the add to the closed layer finds that the epoch word has
- *       changed.)
+ *       left, empty; it is then the newest.  An add that has read an older epoch word may write an
+ *       entry to a layer that has just been closed.  This add still holds its stripes, and an add
+ *       of a key that matches the entry needs them, too.  If the other add, to a newer layer, comes
+ *       later, it finds the entry.  If it comes earlier, the first add finds that the epoch word
+ *       has changed.)
  *     - The entry stays while copies of the key are counted in it, and lives at least as long as
  *       any add of the key asked for.
  *

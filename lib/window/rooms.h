@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: marks of full segments (base/fullness.h) in a sliding window, and what makes room.
+ * Layer 2: marks of full segments (base/fullness.h) in a sliding window, and the count of rooms.
  */
 #ifndef TAMIS_LIB_WINDOW_ROOMS_H
 #define TAMIS_LIB_WINDOW_ROOMS_H
@@ -27,8 +27,8 @@ static inline void window_has_room(struct window_layer *layer, uint64_t bucket)
  * ORDER stripe.vacated (release)
  *   pairs with     stripe.vacated_by_all
  *   makes visible  the lane that is free
- *   if weakened    a call might find no room although it knows the new count, and set a mark with
- *                  that count, which stays although there is room
+ *   if weakened    a call might read the new count and not see the free lane.  It would set a mark
+ *                  with this count, and the mark would stay although there is room
  *   checked by     mutants/vacated_lanes_are_not_counted */
 static inline void window_vacate(struct window_stripe *stripe)
 {
@@ -36,8 +36,8 @@ static inline void window_vacate(struct window_stripe *stripe)
   atomic_store_explicit(&stripe->vacated, vacated + 1, memory_order_release);
 }
 
-/* How many lanes the removes of all processes have cleared.  The unit is the number of lanes that
- * makes another search worth while, as in fullness_has_room().
+/* The number of lanes that the removes of all processes have cleared, in units of as many lanes as
+ * make another search worth while: fullness_has_room().
  * ORDER stripe.vacated_by_all (acquire)
  *   pairs with     stripe.vacated, which has the argument */
 static inline uint64_t window_vacated(const struct window *w)
@@ -50,7 +50,7 @@ static inline uint64_t window_vacated(const struct window *w)
   return enough > 1 ? sum / enough : sum;
 }
 
-/* The count of rooms for marks.  The end of a period counts, too, because lanes become free. */
+/* The count of rooms that marks contain.  The end of a period counts, too, as lanes become free. */
 static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
 {
   const uint64_t rooms = epoch_period(epoch) + fullness_counted(&w->rooms);

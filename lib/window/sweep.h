@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the sweep of a sliding window, which clears dead lanes: 6 of table.h.
+ * Layer 2: the sweep of a sliding window, which clears dead lanes: step 6 of table.h.
  */
 #ifndef TAMIS_LIB_WINDOW_SWEEP_H
 #define TAMIS_LIB_WINDOW_SWEEP_H
@@ -18,7 +18,7 @@ struct window_swept {
 /* Sweeps all layers.  The caller holds `advancing`. */
 void tamis__window_sweep(struct window *w, struct window_swept *swept);
 
-/* Publishes the epoch word after n more periods.  The caller holds `advancing`. */
+/* Publishes an epoch word whose period is n periods later.  The caller holds `advancing`. */
 void tamis__window_publish(struct window *w, unsigned n);
 
 /* Takes `advancing`.  If a killed owner had it, sweeps first, because the owner may not have swept

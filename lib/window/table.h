@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: what a sliding window consists of: a *stamped table*.
+ * Layer 2: the parts of a sliding window, which is a *stamped table*.
  *
- *    epoch word    which period runs, which stamp is dead, which layers there are (epoch.h)
+ *    epoch word    names the running period, the dead stamp and the layers (epoch.h)
  *    layer         buckets in segments, as in a cuckoo filter that does not grow (geometry.h);
  *                  a lane has a fingerprint and a stamp, which says when its key ends (bucket.h)
  *    stripes       for blocks of buckets, in all layers
- *    versions      counters of moves, chosen by the fingerprint
+ *    versions      counters of moves; the fingerprint of a key selects its counter
  *
  * tamis_advance() replaces the epoch word.  This makes the oldest stamp dead, for all threads at
  * one instant.  Then tamis_advance() clears the lanes that have this stamp, block by block: the
- * *sweep*.  Periods have no memory of their own: keys may be spread over them in any way.
+ * *sweep*.  Periods have no memory of their own, so any part of the keys may belong to one period.
  *
- * A writer holds the stripes of both buckets of its key, in each layer.  Under them it
+ * A writer holds the stripes of both buckets of its key, in each layer.  Under these stripes it
  *
  *    1  reads the epoch word
  *    2  searches the buckets
- *    3  writes a lane with the stamp of 1
- *    4  reads the epoch word again; if a period has ended, writes the lane with the new stamp
+ *    3  writes a lane with the stamp that it read in step 1
+ *    4  reads the epoch word again; if a period has ended, rewrites the lane with the new stamp
  *
- * Advance holds the lock `advancing`.  It
+ * tamis_advance() holds the lock `advancing`, and
  *
  *    5  replaces the epoch word
  *    6  takes each stripe at least once, and clears the dead lanes of its blocks under it
@@ -27,69 +27,69 @@
  * To end d periods at once, from 2 to G, it *jumps*:
  *
  *    7  sets `coming` (epoch.h) to the period that is d steps ahead
- *    8  sweeps as in 6, and also clears the lanes that will then be older than G periods
+ *    8  sweeps as in 6, and also clears the lanes whose age will exceed G after step 9
  *    9  replaces the epoch word by one whose stamp is d steps ahead
  *
- * To end more than G periods, advance jumps over G, ends one more by 5 and 6, and gives the new
- * period the number that was asked for.
+ * To end more than G periods, tamis_advance() jumps over G periods, ends one more by 5 and 6, and
+ * gives the new period the number that the caller asked for.
  *
- * [P] While a writer holds a stripe, the epoch word changes at most by a step 9 and then a step 5,
- *     because an advance takes this stripe before each step 9 and after each step 5.  That is at
- *     most G + 1 periods, so a changed epoch word has another stamp than at 1.  Writing the lane
- *     once more is enough: after a change, at most a step 5 can follow, which ends one period, and
- *     does not make the stamp of 4 dead (unless the key was to end with that period: insert.c).  A
- *     writer that is descheduled between 1 and 4 keeps an advance waiting, for however long; it
- *     never returns with an old stamp.  A writer that waits before 1 has read nothing yet.
+ * [P] While a writer holds a stripe, at most one step 9 and then one step 5 change the period,
+ *     because an advance takes this stripe before each step 9 and after each step 5.  Both steps
+ *     end at most G + 1 periods, so after a change the stamp differs from that of step 1.  Writing
+ *     the lane once more is enough: after the change that step 4 sees, only a step 5 can follow.
+ *     It ends one period, and does not make the stamp of step 4 dead (unless the key ends with that
+ *     period: insert.c).  An advance waits for a writer that is descheduled between 1 and 4, so the
+ *     writer never returns with an old stamp.  A writer that waits before 1 has read nothing yet.
  *
- * [Q] G + 2 stamps are enough.  Period p + G + 2 uses the stamp of period p again.  This stamp is
- *     dead from p + G + 1 on, and the sweep of that period clears all lanes that have it before p +
- *     G + 2 can be published.  No call writes it again.  A writer or a move that takes a stripe
- *     after the sweep has released it reads the epoch word of that sweep, or a later one, because
- *     the stripe orders them.  So an add writes a live stamp.  A move writes the stamp that it
- *     reads under the stripes, not the one that its search has read, so it undoes no renewal; and
- *     it moves no dead lane.  A call that held the stripe before the sweep is followed by the
- *     sweep.  A move that carries a lane from a block that is not swept yet to one that is holds
- *     the stripes of both, so it has read the new epoch word.
+ * [Q] G + 2 stamps are enough.  Period p + G + 2 uses the stamp of period p again.  The stamp is
+ *     dead from period p + G + 1 on.  The sweep of that period clears all lanes with this stamp
+ *     before p + G + 2 can be published, and no call writes the stamp again.  A writer or a move
+ *     that takes a stripe after the sweep reads the epoch word of that sweep, or a later one,
+ *     because the stripe orders them.  So an add writes a live stamp.  A move carries no dead lane,
+ *     and writes the stamp that it reads under the stripes, not the one that its search has read,
+ *     so it undoes no renewal.  If a call held the stripe before the sweep, the sweep comes after
+ *     the call.  A move from a block that is not swept yet to a swept block holds the stripes of
+ *     both, so it has read the new epoch word.
  *
  * [T] No jump makes an old stamp young.  After 9, a stamp that is d to G + 1 steps behind the new
- *     one stands for the same period as before.  The d - 1 stamps in between stand for periods that
- *     never ran; 8 has cleared the lanes that had them.  No call writes them again.  An add writes
- *     the stamp of 1, which the jump keeps, as d is at most G.  A move, a union (unite.c), and the
- *     add of a key with an end of its own (insert.c) may write older stamps.  Under the stripes
- *     they read the epoch word, then `coming`, and write no stamp that the jump does not keep.  If
- *     the sweep has taken one of their stripes, they see `coming`; if not, the sweep comes after
- *     them.  If 9 has come since they read the epoch word, `coming` is still d steps ahead of that.
- *     If a further jump has begun, `coming` is further ahead, and the sweep of that jump comes
- *     after them.
+ *     stamp stands for the same period as before.  The d - 1 stamps in between stand for periods
+ *     that never ran.  Step 8 has cleared the lanes with these stamps, and no call writes them
+ *     again.  An add writes the stamp of step 1, which the jump keeps, as d is at most G.  Three
+ *     calls may write older stamps: a move, a union (unite.c), and the add of a key with an end of
+ *     its own (insert.c).  Each reads, under its stripes, the epoch word and then `coming`, and
+ *     writes no stamp that the jump does not keep.  If the sweep has taken one of these stripes,
+ *     the call sees `coming`; if not, the sweep comes after the call.  If step 9 comes after the
+ *     call has read the epoch word, `coming` is still d steps ahead of this word.  If a further
+ *     jump has begun, `coming` is further ahead, and the sweep of that jump comes after the call.
  *
- *     A process that takes `advancing` over from a dead owner sweeps first, as in 8 if the owner
- *     was in a jump, and then does 9.  So a jump that has begun is completed, and `coming` only
- *     grows.
+ *     A process that takes `advancing` over from a dead owner sweeps first.  If the owner was in a
+ *     jump, this sweep is step 8, and step 9 follows.  So a jump that has begun is completed, and
+ *     `coming` only grows.
  *
- * [A] No false negative.  Suppose that a look-up misses a key that is remembered during all of it.
- *     The look-up reads the epoch word, the version of the fingerprint, the lower bucket, the upper
- *     bucket, the version again, the epoch word again.  It begins again if the version or the epoch
- *     word has changed.  So the period was the same throughout, and at every instant one of the
- *     buckets had the key, with a live stamp: a new stamp replaces an old one by one store.  If the
- *     key was not in the lower bucket when the look-up read that, it was in the upper one, and was
- *     moved to the lower one before the look-up read the upper one: the versions of stripe.h show
- *     that.  (If it was moved the other way, the load of the lower bucket has acquired the bump, so
- *     the upper bucket shows the copy, or the versions differ.)
+ * [A] No false negative.  Suppose that a look-up misses a key that is remembered during the whole
+ *     look-up.  The look-up reads the epoch word, the version of the fingerprint, the lower bucket,
+ *     the upper bucket, the version again, the epoch word again.  It begins again if the version or
+ *     the epoch word has changed.  So the period was the same throughout.  At every instant one of
+ *     the buckets had the key with a live stamp, because one store replaces an old stamp by a new
+ *     one.  When the look-up read the lower bucket, the key was in the upper bucket.  A move took
+ *     the key to the lower bucket before the look-up read the upper bucket.  The version shows this
+ *     move, as stripe.h explains.  (If the key was moved the other way, the load of the lower
+ *     bucket has acquired the bump, so the upper bucket shows the copy, or the versions differ.)
  *
  *     Without the second read of the epoch word, a look-up that was descheduled might meet a stamp
- *     that a later period has written, and that its own epoch word calls dead: a false negative.
+ *     of a later period, which the look-up's own epoch word calls dead: a false negative.
  *
  * [J] After the window.  A hit has read a lane with a live stamp while the period was P.  By [Q]
- *     this is the stamp of one of the periods P - G to P.  The hit takes effect when the lane is
- *     read, a miss as in [A].  The end of one period takes effect at 5, for all keys at once.  A
- *     jump forgets each key by itself, when its stripe is swept.
+ *     this is the stamp of one of the periods P - G to P.  The hit takes effect when the look-up
+ *     reads the lane, and a miss as in [A].  The end of one period takes effect at 5, for all keys
+ *     at once.  A jump forgets each key separately, when the key's stripe is swept.
  *
  * [B] One winner in a window.  All unique adds of a key take the same two stripes in each layer.
  *     The first add that misses the key there has written its lane before it releases the stripes.
  *     Adds read the epoch word (1) under the stripes, so the second of two adds is not in an
- *     earlier period than the first.  A key that is forgotten at 1 stays forgotten until an add
- *     writes it.  So within a window the second add finds the lane of the first.  An add that finds
- *     the key without stripes, and the epoch word unchanged, returns TAMIS_PRESENT.
+ *     earlier period than the first.  A key that is forgotten at step 1 stays forgotten until an
+ *     add writes it.  So within a window the second add finds the lane of the first.  An add that
+ *     finds the key without stripes, and the epoch word unchanged, returns TAMIS_PRESENT.
  *
  *     Layers: an add reads the epoch word again under the stripes.  If the word names a newest
  *     layer whose stripes the add does not hold, the add begins again.  If a layer is opened after
@@ -102,31 +102,31 @@
  * [D] Look-ups take no lock.  They begin again only if a period has ended, a layer was opened or
  *     has left, or an entry with the same version counter has been moved.
  *
- * [E] The rate.  A look-up compares 2 b lanes in each layer, with f bits each (geometry.c).  Dead
+ * [E] The rate.  A look-up compares 2 b lanes in each layer, each of f bits (geometry.c).  Dead
  *     lanes count as free, so no layer has more entries than lanes, however far the sweep has come.
  *
- * *Of the lanes of a key's two buckets only one has its fingerprint*, live or dead: see bucket.h.
- * So an add that finds a dead lane with its key's fingerprint uses that lane.
+ * *Only one lane of a key's two buckets has the key's fingerprint*, live or dead: see bucket.h.  So
+ * an add that finds a dead lane with its key's fingerprint uses that lane.
  *
  * Layers.  New keys go to the newest layer.  In the cuckoo kind an add of a key whose entry is in
  * an older layer renews the entry there: [H] in remove.c.  In the Bloom kind the add writes the key
  * to the newest layer, too.  The older entry dies with its own stamp, so a closed layer is empty G
  * + 1 periods later.  (The older entry cannot be cleared at once, as it may stand for another key,
- * too.)  A look-up finds either entry, and so does a unique add, under all stripes.  If the newest
- * layer has no room and no other one can be opened, the add renews the older entry.
+ * too.)  A look-up finds either entry, and so does a unique add, under the stripes of all layers.
+ * If the newest layer has no room and no other can be opened, the add renews the older entry.
  *
  * When a search for room fails, the add opens the next layer, which has twice the size: under the
  * lock `opening`, and without any stripe.  When far fewer keys come than the newest layer was made
- * for, tamis_advance() opens a smaller layer, the newest one then (layers.c).  No layer moves.
+ * for, tamis_advance() opens a smaller layer, which becomes the newest (layers.c).  No layer moves.
  *
  *     A layer is closed when another one is opened.  It leaves the list when a sweep that began
- *     after that finds it empty.  Adds and moves write new entries to the newest layer only, which
- *     they learn under their stripes.  A call that has read an older epoch word held its stripes
- *     when the layer was closed, and the sweep waits for these stripes.  So no entry comes to a
- *     block after the sweep has left it, no entry is carried around the sweep, and what the sweep
- *     finds is final.  (A sweep that began before the layer was closed may miss entries.)  Writers
- *     that have locked stripes for the layer find no entry to renew there.  The newest layer never
- *     leaves.
+ *     after the closing finds the layer empty.  Adds and moves write new entries to the newest
+ *     layer only, and learn its name under their stripes.  A call that has read an older epoch word
+ *     held its stripes when the layer was closed, and the sweep waits for these stripes.  So no
+ *     entry comes to a block after the sweep of the block, no move carries an entry past the sweep,
+ *     and the result of the sweep is final.  (A sweep that began before the layer was closed may
+ *     miss entries.)  Writers that have locked stripes for the layer find no entry to renew there.
+ *     The newest layer never leaves.
  *
  * [L] No layer is read after its memory has been released.  A layer and its words are released
  *     after the layer has left the list, then each stripe has been taken once, and then a grace
@@ -136,32 +136,32 @@
  *     - As the first layer, which is never released.  The straight path of look-ups (lookup.c)
  *       reads no other layer.  It serves a filter that has only this layer.  If a layer is opened
  *       meanwhile, the epoch word has changed, and the look-up begins again.
- *     - In a read section, in which it has followed the list from the newest layer to this one.
- *       Then this layer was in the list during the section, or the layer was whose link led here.
- *       A layer keeps its link when it leaves, so this layer left after the one before it, or has
- *       not left.  By induction it had not been retired when the section began.  A list that
+ *     - In a read section, in which it has followed the list from the newest layer to this layer.
+ *       During the section, this layer was in the list, or the newer layer was whose link led here.
+ *       A layer keeps its link when it leaves, so this layer left after the newer layer, or has not
+ *       left.  By induction, this layer had not been retired when the section began.  (A list that
  *       changes may lead to layers that the epoch word did not name, as the first layer may be
- *       opened again; the epoch word has changed then.
+ *       opened again.  Then the epoch word has changed.)
  *     - Under a stripe.  The thread has found the layer with an earlier epoch word, and the epoch
  *       word that it reads under the stripe has the same layers (has_layers() in pair.h,
- *       move_locked() in evict.c).  The layer was in the list then.  If it leaves after that, the
- *       thread that retires it first waits for the stripe.  If the stripe was taken after that
- *       wait, the epoch word shows that the layer has left.
- *     - With `advancing` held, or of the newest layer with `opening` held: the layer cannot leave.
+ *       move_locked() in evict.c).  So the layer was in the list at this read.  If the layer leaves
+ *       later, the thread that retires it first waits for the stripe.  A thread that takes the
+ *       stripe after that wait sees in the epoch word that the layer has left.
+ *     - With `advancing` held, or `opening` for the newest layer: then the layer cannot leave.
  *
- *     A writer that waits for stripes is in no read section, as nothing that may wait is called in
- *     one.  Whether the layers are still the same, it sees by `changes` in the epoch word: 8192
- *     changes do not happen in the few periods for which equal numbers are taken to mean equal
- *     lists (epoch.h).  Counts of copies are read and released like the layer that they belong to.
+ *     A writer that waits for stripes is in no read section, as a read section never waits.  The
+ *     field `changes` of the epoch word shows whether the layers are still the same.  It wraps
+ *     round after 8192 changes, which do not happen in the few periods for which calls compare it
+ *     (epoch.h).  Counts of copies are read and released like their layer.
  *
- * [N] Names of layers.  A layer's *number* is the count of changes, in 64 bits, with the one that
- *     opened it: no other layer ever has it.  Saves and unions name a layer by its number.  The
- *     name of the frozen segment has the layer's *index*, which no other layer in the list has:
- *     while a segment is frozen, `advancing` is held, and no layer leaves.
+ * [N] Names of layers.  A layer's *number*, of 64 bits, counts the changes of the list up to the
+ *     one that opened the layer.  No other layer ever has this number.  Saves and unions name a
+ *     layer by its number.  The name of the frozen segment has the layer's *index*, which is unique
+ *     in the list.  While a segment is frozen, `advancing` is held, so no layer leaves.
  *
- * Other calls wait for an advance only when they need a stripe, which it holds for one block, or
- * `opening`, which it holds while it changes the list or opens a smaller layer.  The end of a
- * period and a change of the list do not wait for each other: both change the epoch word by
+ * Other calls wait for an advance only when they need a stripe, which the advance holds for one
+ * block, or `opening`, which it holds while it changes the list or opens a smaller layer.  The end
+ * of a period and a change of the list do not wait for each other: both change the epoch word by
  * compare-and-swap.
  *
  * The cuckoo kind also counts copies and removes keys: copies.h, remove.c.  A cuckoo filter that
@@ -189,9 +189,9 @@ enum { WINDOW_EVICTIONS, WINDOW_FAILED_SEARCHES, WINDOW_REFUSED, WINDOW_LOOKUP_R
 
 struct window_calls;
 
-enum { WINDOW_MARKS = 8, WINDOW_PLANES = 4 /* both for each layer */ };
+enum { WINDOW_MARKS = 8, WINDOW_PLANES = 4 /* the numbers for each layer */ };
 
-/* The counts of a part of a layer, at most a quarter of its words: copies.h. */
+/* The counts of copies of a part of a layer, at most 2^plane_shift words: copies.h. */
 struct window_plane {
   /* LOCK window.counts (order 5): protects a plane's counts; held to change one or to read a
    * few. */
@@ -203,7 +203,7 @@ struct window_layer {
   struct window_geometry geometry;
   WIDE word *words;
   WIDE const struct window_calls *calls; /* the functions for the layer's shape */
-  /* WINDOW_PLANES of them; NULL: the window is not of the cuckoo kind. */
+  /* An array of WINDOW_PLANES planes; NULL: the window is not of the cuckoo kind. */
   WIDE struct window_plane *planes;
   /* The next older layer.  NULL: this layer is the oldest.  A layer that has left the list keeps
    * this link for its readers. */
@@ -211,12 +211,12 @@ struct window_layer {
   /* The value of window.changes after this layer was opened.  No other layer ever has this number.
    * (Relaxed: the first layer may be opened again, with another number.) */
   _Atomic uint64_t number;
-  unsigned index;       /* names its share of the rate; no other layer in the list has this index */
+  unsigned index;       /* determines its share of the rate; unique among the layers in the list */
   unsigned block_shift; /* log2 of the words in a block */
   unsigned plane_shift; /* log2 of the words in a plane */
-  /* Whether segments are known to be full.  Each mark stands for every eighth segment: keys are
-   * spread evenly, so these segments become full together.  The marks change often, and so have a
-   * cache line of their own. */
+  /* Marks of full segments (rooms.h).  Each mark stands for every eighth segment: keys are spread
+   * evenly, so these segments become full together.  The marks change often, and so have a cache
+   * line of their own. */
   _Alignas(64) fullness full[WINDOW_MARKS];
   fullness_vacated vacated[WINDOW_MARKS];
 };
@@ -234,8 +234,8 @@ static inline uint64_t window_layer_bytes(bool copies)
          (copies ? WINDOW_PLANES * sizeof(struct window_plane) : 0);
 }
 
-/* What writers and look-ups share, apart from words and stripes.  If processes share the window,
- * this struct is in their file. */
+/* The data that writers and look-ups share, except words and stripes.  If processes share the
+ * window, this struct is in their file. */
 struct window_state {
   _Alignas(64) epoch_word epoch;
   /* LOCK window.advancing (order 1): lets one period end at a time; held during an advance and its
@@ -246,11 +246,11 @@ struct window_state {
   struct owned_lock saving;
   _Atomic uint64_t frozen; /* name of the frozen segment; 0: none (evict.h) */
   /* `boot`, `checkpoint` and `syncing` are used only if processes share the window: shared.c. */
-  _Atomic uint64_t boot;       /* identifies the start of the machine after which it was mended */
+  _Atomic uint64_t boot;       /* identifies the machine's start after which the file was mended */
   _Atomic uint64_t checkpoint; /* the area of the last checkpoint, 1 or 2; 0: there is none */
-  /* LOCK window.syncing (order 1): lets one checkpoint be written at a time; held meanwhile. */
+  /* LOCK window.syncing (order 1): lets one checkpoint be written at a time; held for the write. */
   struct owned_lock syncing;
-  period_numbers numbers; /* used in every window */
+  period_numbers numbers; /* numbers of periods, and `coming` (epoch.h) */
   version_counter versions[];
 };
 
@@ -258,10 +258,10 @@ _Static_assert(sizeof(struct window_state) == 64, "a cache line, before the vers
 
 struct window_stripe {
   _Alignas(64) struct owned_lock lock;
-  /* Lanes in use, including dead ones, and the further copies of their entries.  Written under the
-   * lock, and read without it.  (Relaxed: no other data depends on them.) */
+  /* The numbers of lanes in use, including dead ones, and of further copies.  Calls write them
+   * under the lock, and read them without it.  (Relaxed: no other data depends on them.) */
   _Atomic uint64_t lanes, copies;
-  _Atomic uint64_t vacated; /* in a counted table, the lanes that removes have cleared: rooms.h */
+  _Atomic uint64_t vacated; /* number of lanes cleared by removes in a counted table: rooms.h */
 };
 
 struct window_stripes {
@@ -273,34 +273,33 @@ struct window_shared;
 
 struct window {
   struct tamis_filter head;
-  struct filter_operations operations; /* those for the shape of the first layer */
+  struct filter_operations operations; /* functions for the shape of the first layer */
   struct window_layer first;
   WIDE struct window_state *state;
-  unsigned
-      version_shift; /* shifts a fingerprint from the top of a word to the index of its version */
-  unsigned stamps;   /* the number of stamps, G + 2 */
+  unsigned version_shift; /* 64 - log2 of the number of versions: window_version() */
+  unsigned stamps;        /* the number of stamps, G + 2 */
   struct window_spec spec;
   bool renews;             /* unique adds also renew keys */
   bool counted;            /* the table is a counted one: counted.h */
-  unsigned stripes_wanted; /* number that the user asked for; 0: the library chooses */
+  unsigned stripes_wanted; /* the number that the user asked for; 0: the library chooses */
   uint64_t max_bytes;
   /* LOCK window.stripes (order 4): each protects blocks of buckets in all layers, and their counts;
    * taken in the order of addresses; held for a change of a key's buckets, or a block's sweep. */
   struct window_stripes stripes;
-  struct owner owner;                /* owner of the locks that this process takes */
+  struct owner owner;                /* this process, as the owner of locks */
   WIDE struct window_shared *shared; /* NULL: processes do not share the window */
   struct counters counters;
   /* LOCK window.opening (order 3): protects the list of layers and the marks of full segments; held
    * during a search for room, and while the search opens a layer. */
   struct lock opening;
-  _Atomic uint64_t bytes; /* bytes of all memory; relaxed: no other data depends on them */
+  _Atomic uint64_t bytes; /* bytes of all memory; relaxed: no data depends on the number */
   fullness_rooms rooms;   /* how often memory, or an index for a layer, has become free */
   uint64_t cleared_from;  /* copied from struct window_plan */
   /* The layer that was opened last, which the epoch word may not name yet. */
   WIDE struct window_layer *_Atomic newest;
-  uint64_t changes;     /* how often the list has changed; `opening` protects it */
+  uint64_t changes;     /* the number of changes of the list; `opening` protects it */
   uint64_t used_before; /* lanes in use at the end of the last period; `advancing` protects it */
-  _Atomic uint64_t growths; /* layers that were opened, even before a save; relaxed */
+  _Atomic uint64_t growths; /* number of layers ever opened, also before a save; relaxed */
   struct backlog backlog;   /* layers that have left the list */
   struct filter_more more;
   unsigned char secret[HASH_SECRET_BYTES];
@@ -335,7 +334,7 @@ static inline uint64_t window_layer_takes(const struct window *w, const struct w
   return window_bytes(g) + window_layer_bytes(window_counts_copies(w));
 }
 
-/* Whether max_bytes allows so many more bytes. */
+/* Whether max_bytes allows `more` bytes in addition to the present ones. */
 static inline bool window_has_bytes(const struct window *w, uint64_t more)
 {
   uint64_t bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed);
@@ -347,8 +346,8 @@ static inline uint64_t window_mixed(const struct window *w, uint64_t hash)
   return hash_mix(&w->head.keys, hash);
 }
 
-/* The number of the running period.  The loop reads both words as of one instant, because `numbers`
- * never has the same value in two periods. */
+/* The number of the running period.  The loop reads `numbers` and the epoch word as of one instant,
+ * because `numbers` never has the same value in two periods. */
 static inline uint64_t window_period(const struct window *w)
 {
   uint64_t numbers, epoch;
@@ -383,10 +382,10 @@ static inline struct window_layer *window_layer_at(struct window_layer *const _A
   return atomic_load_explicit(link, memory_order_acquire);
 }
 
-/* The newest layer that an epoch word names, which gets new keys.  If `newest` is a layer that the
- * word does not name yet, its number exceeds the word's by one.  (Numbers are compared modulo 8192.
- * The newest layer was opened less than 64 changes ago: after it was opened, only older layers have
- * left, once each.)  The caller is in a read section if the filter has grown. */
+/* The newest layer that an epoch word names, which gets new keys.  If the word does not name the
+ * layer `newest` yet, this layer's number exceeds `changes` in the word by one.  (Comparing modulo
+ * 8192 is enough: the newest layer was opened less than 64 changes ago, since when only older
+ * layers have left, once each.)  The caller is in a read section if the filter has grown. */
 static inline struct window_layer *window_newest(const struct window *w, uint64_t epoch)
 {
   if (!epoch_has_grown(epoch))
@@ -416,8 +415,8 @@ static inline struct window_layer *window_find_layer(const struct window *w, uin
 
 /* ---- readers ----
  *
- * Layers that have left are released.  The first layer never is, so calls need no read section
- * while it is the only one. */
+ * Layers that have left are released, except the first layer.  So calls need no read section while
+ * the first layer is the only one. */
 
 struct window_reader {
   bool inside;
@@ -447,7 +446,7 @@ static inline int window_join(struct window *w)
                                                         : tamis__owner_renew(&w->owner, NULL, NULL);
 }
 
-/* Mends what a killed owner of a stripe has left, after its takeover: [K] in shared.h. */
+/* Mends the blocks of a stripe that was taken over from a killed owner: [K] in shared.h. */
 void tamis__window_mend(const struct window *w, struct window_stripe *stripe);
 
 /* Clears the lanes without a live stamp, and mends all stripes, after a power failure.  No other
@@ -542,8 +541,9 @@ static inline void window_store(const struct window_layer *layer, uint64_t bucke
 
 /* ---- versions ----
  *
- * Versions work like those of stripes (stripe.h).  But a fingerprint chooses the counter.  So a
- * look-up reads one counter for both buckets, and threads with different stripes may share one. */
+ * Versions work like those of stripes (stripe.h).  But the fingerprint selects the counter.  So a
+ * look-up reads one counter for both buckets, and threads with different stripes may increment one
+ * counter. */
 
 static inline version_counter *window_version(const struct window *w, uint64_t top)
 {

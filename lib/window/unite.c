@@ -2,20 +2,20 @@
  *
  * Layer 2: the union of two sliding windows that are in use.
  *
- * `from` is copied segment by segment, as for a save (save.c), and each copied entry is added to
- * the same pair of `into`, with its copies.  No call holds a lock of one filter while it uses the
- * other.
+ * The union copies `from` segment by segment, as a save does (save.c).  It adds each copied entry,
+ * with its copies, to the same pair of `into`.  No call holds a lock of one filter while it uses
+ * the other.
  *
  * Time.  Each filter has its own periods, which need not run in step.  A union keeps ages.  (The
- * age of an entry is the number of periods since that of its stamp.)  An entry gets the age in
- * `into` that it had in `from` when its segment was copied, counted from the period of `into` that
- * the writer has read under the stripes.  If `into` has the key already, the younger age stays.  So
- * a key is remembered for as many periods of `into` as it would have been for periods of `from`.
+ * age of an entry counts the periods since that of its stamp.)  An entry gets the age in `into`
+ * that it had in `from` when its segment was copied, counted from the period of `into` that the
+ * writer has read under the stripes.  If `into` has the key already, the younger age stays.  So a
+ * key is remembered for as many periods of `into` as it would have been for periods of `from`.
  *
- *    A writer need not read the epoch word again.  The entry takes effect when the epoch word is
- *    read.  If the next period has begun when the lane is written, its stamp is then one period
- *    older, or dead.  The writer holds the stripe, so the sweep comes afterwards, as [Q] in table.h
- *    requires.  [T] there says what a jump does not keep.
+ *    A writer need not read the epoch word again, because the entry takes effect when the writer
+ *    reads this word.  If the next period begins before the writer writes the lane, the stamp is
+ *    one period older, or dead.  The writer holds the stripe, so the sweep comes afterwards, as [Q]
+ *    in table.h requires.  [T] there says what a jump does not keep.
  *
  * [A] No false negative: a key that is remembered in `from` all the time is in the copy of its
  *     segment ([I] in save.c), with those copies that no call removes.  [B] One winner: the entry
@@ -25,7 +25,7 @@
  *
  * Layers.  An entry shows its pair and its fingerprint, but no more of the key's hash.  That is
  * enough to add it to a layer of the same geometry, but not to a larger one.  A layer is closed
- * when there is a newer one, and no entry may be added to a closed layer ([H] in remove.c, and
+ * when there is a newer layer, and no entry may be added to a closed layer ([H] in remove.c, and
  * table.h).  So a union is possible if both filters have one layer, both of the same geometry, and
  * there is room for the entries of both.
  */
@@ -147,7 +147,7 @@ static int unite_entry(struct window *w, const struct united *u)
 struct both {
   struct window *into, *from;
   struct window_layer *layer;        /* the layer of `into`, which may leave meanwhile */
-  struct window_copied_layer to, of; /* data on the layers of `into` and `from` */
+  struct window_copied_layer to, of; /* data on the layers: of `into`, of `from` */
   uint64_t *words;                   /* a copy of a segment of `from`; `counts` has its counts */
   struct lane_counts counts;
   bool checkpoint;  /* see struct united */
@@ -267,9 +267,9 @@ static bool have_same_options(const struct window_spec *a, const struct window_s
          a->growable == b->growable;
 }
 
-/* Checks whether there is room for the keys of both filters.  An entry that both have counts once.
- * (Copies are limited, too: two windows that are merged into each other in turn would have more
- * copies than a file can hold after some eighty unions.) */
+/* Checks whether there is room for the keys of both filters.  An entry that is in both filters
+ * counts once.  (Copies are limited, too: two windows that are merged into each other in turn would
+ * have more copies than a file can hold after some eighty unions.) */
 static int plan(struct both *b)
 {
   const struct window_geometry *g = &b->to.geometry;

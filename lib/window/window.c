@@ -29,7 +29,7 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* Tries the lowest rate of each shape.  A rate in between would give the same filter. */
+/* Tries the lowest rate of each shape.  A rate between two of them would give the same filter. */
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
@@ -59,7 +59,7 @@ static int refuse_layout(const struct refusal *why)
                        "layout is word; with a window it must be blocked or classic");
 }
 
-/* The lowest rate for this capacity.  If that is no rate, the lowest for any capacity. */
+/* The lowest rate for this capacity; if it is not below 1, the lowest for any capacity. */
 static double lowest_rate(const tamis_options *options)
 {
   const struct window_plan plan = tamis__window_plan_of(options);
@@ -94,7 +94,7 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 /* ---- figures ---- */
 
-/* Estimates the live lanes of a layer, which are not counted, from a sample of its words. */
+/* Estimates the live lanes of a layer, which no call counts, from a sample of its words. */
 static uint64_t sample_lanes(const struct window_layer *layer, unsigned dead)
 {
   enum { SAMPLE = 1 << 15 }; /* 2^21 bits, as many as for Bloom filters */
