@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 enum {
-  MOST_LINKS = 40,    /* the limit of the kernel */
+  MOST_LINKS = 40,    /* symbolic links in a row: the limit of the kernel */
   MOST_NAMES = 10000, /* the most names that are tried for the new file */
   MOST_ABSENT = 4,    /* after so many absent names in a row, the search for leftovers ends */
-  MOST_LOST = 4,      /* the most new files that other processes have removed */
-  NAME_KEPT = 200     /* the new name begins with at most so many bytes of the old one */
+  MOST_LOST = 4,      /* the most new files that other processes may remove */
+  NAME_KEPT = 200     /* the most bytes of the old name with which the new name begins */
 };
 
 /* ---- paths ---- */
@@ -72,7 +72,7 @@ static int open_folder(const char *path)
 /* A part of the names of new files, by which other saves find leftovers. */
 static const char unfinished[] = "unfinished-";
 
-/* Makes the name of the new file from the name of the file to replace and a part of its own. */
+/* Makes the name of the new file from the name of the file to replace, `more` and `number`. */
 static void put_beside(struct new_file *file, const char *more, unsigned number)
 {
   const char *name = file->path + folder_length(file->path);
@@ -276,8 +276,8 @@ static int sync_file(int fd)
   return UNINTERRUPTED(fsync(fd));
 }
 
-/* close() closes the descriptor even if it fails, so it is not repeated after a signal.  The
- * file stays locked until it has its name: by file->lock, a second descriptor. */
+/* close() closes the descriptor even if it fails, so it is not repeated after a signal.  A second
+ * descriptor, file->lock, keeps the file locked until the file has its name. */
 static int close_file(struct new_file *file)
 {
   int result = close(file->fd);

@@ -6,13 +6,13 @@
  *    begin    a new file beside the old one
  *    write    to the new file
  *    commit   synchronises the new file, gives it the old file's name, and synchronises the folder
- *    abandon  the new file is removed
+ *    abandon  removes the new file
  *
  * The folder is synchronised last because its entry must not lead to the new file before the new
  * file is on the disk; and the file is synchronised before it is renamed for the same reason.
  *
  * A process that is killed leaves its new file behind.  So a process that writes a new file holds a
- * lock on it, until it has been renamed, and the next save removes *leftovers*, which nobody has
+ * lock on it until it is renamed.  The next save removes *leftovers*: new files that no process has
  * locked.  Names of new files are numbered, so a save need not read the folder.  Only a process
  * that has locked a file, and then finds that the file still has its name, may remove or rename it.
  * A new file is created before it is locked.  If its name then leads to another file, the process

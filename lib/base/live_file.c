@@ -52,7 +52,7 @@ int tamis__live_file_write(const struct live_file *new, struct shared_file *file
     return result;
   result = tamis__shared_file_write(file, SAVED_UNFINISHED, sizeof SAVED_UNFINISHED - 1, 0);
   if (result == TAMIS_OK)
-    result = tamis__shared_file_flush(file); /* zeros alone would not show that it is new */
+    result = tamis__shared_file_flush(file); /* zeros alone would not show that the file is new */
   if (result == TAMIS_OK)
     result = tamis__shared_file_resize(file, new->size);
   if (result == TAMIS_OK)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: what the files of filters that processes share have in common.
+ * Layer 1: creates and mends live files, the files of filters that processes share.
  */
 #ifndef TAMIS_LIB_LIVE_FILE_H
 #define TAMIS_LIB_LIVE_FILE_H
@@ -16,8 +16,7 @@ static inline uint64_t live_file_aligned(uint64_t at)
 
 /* The contents of a new file; everything else is zero. */
 struct live_file {
-  /* Writes the blocks that follow the header.  NULL: there are no blocks. */
-  const struct saved_head *saved;
+  const struct saved_head *saved; /* the contents of the header */
   /* Writes the blocks that follow the header; NULL: there are none. */
   void (*put_blocks)(const void *context, struct saved_writer *w);
   const void *context;
@@ -25,7 +24,7 @@ struct live_file {
   unsigned n;
   uint64_t numbers_at;
   uint64_t size;     /* the size of the whole file */
-  uint64_t reserved; /* so many bytes from its beginning get space on the disk */
+  uint64_t reserved; /* bytes from its beginning that get space on the disk */
 };
 
 int tamis__live_file_write(const struct live_file *new, struct shared_file *file);

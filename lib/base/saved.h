@@ -12,19 +12,19 @@
  *   trailer   totals, and a sum over all sums
  *
  * A kind writes and reads the blocks and arrays; saved_write.c and saved_read.c do everything else.
- * Only the trailer is read by `load` (tamis__saved_read_end), which checks the trailer's totals
+ * The only exception is the trailer: `load` reads it (tamis__saved_read_end), and checks its totals
  * before it returns a filter.
  *
- *    describe   Fills in what the header says, except for the seed, the hash function and the
- *               figures.  Of the figures it fills in `bytes`, without what differs between
- *               machines, so that a filter is saved to the same bytes everywhere.
+ *    describe   Fills in the header, except for the seed, the hash function and most figures.  It
+ *               sets the figure `bytes`, without the parts that differ between machines, so that a
+ *               filter is saved to the same bytes everywhere.
  *    saves_estimates
  *               The file has load, estimated_count, occupancy, and fpp_estimate with the precision
- *               of a float.  Otherwise it has none of these, as they follow from other figures by
+ *               of a float.  Otherwise it has none of these: they follow from other figures by
  *               functions of libm, which differ between machines.
- *    read_info  Completes the header's figures, with what `bytes` lacks on this machine, and in a
- *               live filter with its counts, which are read.  Leaves figures alone if no filter has
- *               the header.
+ *    read_info  Completes the header's figures: adds to `bytes` the parts that depend on the
+ *               machine, and reads the counts of a live filter.  Leaves the figures alone if no
+ *               filter can have this header.
  *    own_options
  *               Fills in those options of the filter that follow from the header's geometry.
  *    save       Writes the body, and sets w->totals.
@@ -63,9 +63,9 @@ enum { SAVED_END = 0, SAVED_SUMS = 1, SAVED_KIND_BLOCKS = 16 };
 /* A file that processes will share begins with this while it is written in place.  It differs from
  * SAVED_MAGIC in one byte, so no process reads a mixture of the two. */
 #define SAVED_UNFINISHED "\x89TAMIS\r?"
-/* A packed file begins with this: a small filter, in which runs of zeros are left out.  A byte n
- * from 0 to 127 follows, and then n + 1 bytes of the filter.  Or a greater byte and the next one
- * say how many zeros, up to 2^15, are left out.  The next run follows. */
+/* A packed file, of a small filter, begins with this, and consists of runs.  A byte n from 0 to 127
+ * begins a run of n + 1 bytes.  Two bytes, n / 256 + 128 and n % 256, stand for a run of n + 1
+ * zeros. */
 #define SAVED_PACKED "\x89TAMISp\n"
 enum { SAVED_PACKED_MOST = 1 << 14 }; /* the most bytes that an unpacked file has */
 
@@ -94,7 +94,7 @@ struct saved_head {
   tamis_options options;
   bool own_hash;                     /* the filter has a hash function of the user's */
   uint64_t probe;                    /* filter_probe(), which tells hash functions apart */
-  tamis_stats figures;               /* as the save began; no check uses them */
+  tamis_stats figures;               /* the figures when the save began; no check uses them */
   uint64_t geometry[SAVED_GEOMETRY]; /* numbers of the kind; unused ones are zero */
   uint64_t features;                 /* features that a reader must know */
   /* Not in the file: the bytes that the load may take; 0: no limit. */
@@ -206,7 +206,7 @@ struct saved_writer {
   uint64_t sums_bytes; /* bytes allocated for `sums` */
   uint64_t array_at;   /* bytes of the array so far */
   uint64_t array_size; /* bytes of the array in all */
-  size_t chunk;        /* where in the buffer the chunk begins that is not full yet */
+  size_t chunk;        /* offset in the buffer of the chunk that is not full yet */
 };
 
 /* Begins a file with its header.  Also after an error, tamis__saved_end() must follow. */
@@ -247,7 +247,7 @@ struct saved_reader {
   void *context;
   const unsigned char *mapping; /* NULL: the file is not mapped */
   uint64_t mapping_size;
-  bool check_all; /* also check the bytes that are mapped */
+  bool check_all; /* check the arrays of the mapping, too */
   bool borrowed;  /* the mapping belongs to another filter */
   bool jumped;    /* parts of the mapping have been skipped */
   bool live;      /* the filter is live: its arrays have no sums, and other bytes may follow it */
@@ -286,12 +286,12 @@ int tamis__saved_peek(struct saved_reader *r, uint32_t *type);
 /* Reads and checks the next block. */
 int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out);
 
-/* Memory for arrays.  They follow one another in one block from the reader's allocator, which grows
- * as they are read.  The caller releases the block, `bytes` long, whatever the result. */
+/* Memory for arrays.  The arrays follow one another in one block from the reader's allocator.  The
+ * block grows as they are read.  The caller always releases the block, which has `bytes` bytes. */
 struct saved_memory {
   unsigned char *block; /* the memory, which moves when it grows */
   uint64_t bytes, used;
-  uint64_t all;   /* bytes of all arrays: the block ends up exactly so long */
+  uint64_t all;   /* bytes of all arrays: the size of the block at the end */
   uint64_t limit; /* the bytes that may be allocated at any moment; 0: no limit */
 };
 
@@ -307,7 +307,7 @@ int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_
 int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 
 /* For a mapping of which r->check_all is false.  The first function reads the trailer's totals
- * before anything else is read.  The second makes the block at `to` the next one. */
+ * before any other part is read.  The second makes the block at offset `to` the next one. */
 int tamis__saved_read_totals(const struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 int tamis__saved_jump(struct saved_reader *r, uint64_t to);
 

@@ -64,7 +64,7 @@ static int unpack(struct saved_reader *r, unsigned char *to, size_t size)
   return result;
 }
 
-/* Skips bytes of the mapping, and returns where they are. */
+/* Skips bytes of the mapping, and returns their address; NULL if the mapping is too short. */
 static const unsigned char *pass(struct saved_reader *r, uint64_t size)
 {
   if (r->mapping_size - r->at < size)
@@ -329,7 +329,7 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out)
 
 /* ---- arrays ---- */
 
-/* Doubles the memory.  If the limit leaves no room for a later copy, takes all that is needed. */
+/* Doubles the memory.  Grows it to the final size at once if the limit allows no later copy. */
 static int grow(struct saved_reader *r, struct saved_memory *m)
 {
   uint64_t next = m->bytes ? 2 * m->bytes : SAVED_CHUNK;

@@ -107,7 +107,7 @@ void tamis__shared_file_close(struct shared_file *file)
 
 enum { WAIT_NANOSECONDS = 1000000 };
 
-/* An offset beyond the contents of all files, which programs may lock.  Claims are still higher. */
+/* An offset beyond all contents of files, as programs may lock those.  Claims are still higher. */
 static const uint64_t lock_offset = UINT64_C(1) << 61;
 
 static int call_lock(const struct shared_file *file, int command, struct flock *lock, short type,
@@ -167,8 +167,8 @@ int tamis__shared_file_resize(struct shared_file *file, uint64_t size)
   return TAMIS_OK;
 }
 
-/* The POSIX function for this is no substitute: if a file system cannot reserve space, it writes zeros to the
- * file, over bits that another process may have set. */
+/* The POSIX function for this is no substitute: if a file system cannot reserve space, that
+ * function writes zeros to the file, over bits that another process may have set. */
 static int reserve(const struct shared_file *file, uint64_t begin, uint64_t end)
 {
   const int failed =
@@ -176,7 +176,7 @@ static int reserve(const struct shared_file *file, uint64_t begin, uint64_t end)
   return failed ? TAMIS_EIO : TAMIS_OK;
 }
 
-/* The free bytes of a file system; 0 also if it does not tell. */
+/* The free bytes of a file system; 0 also if the system does not tell. */
 static uint64_t free_space(const struct statfs *system)
 {
   return system->f_bfree * (uint64_t) (system->f_frsize ? system->f_frsize : system->f_bsize);
@@ -309,7 +309,7 @@ int tamis__shared_file_flush(const struct shared_file *file)
   return file->in_memory || !UNINTERRUPTED(fsync(file->fd)) ? TAMIS_OK : TAMIS_EIO;
 }
 
-/* Also calls fsync(): only that writes where on the disk the pages are. */
+/* Also calls fsync(): msync() does not write where on the disk the pages are. */
 int tamis__shared_file_sync(const struct shared_file *file, uint64_t end)
 {
   if (!file->in_memory && msync(file->at, (size_t) end, MS_SYNC))

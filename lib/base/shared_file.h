@@ -4,8 +4,8 @@
  *
  * The file has its full size from the beginning, so no process has to map it again when more of it
  * is used.  It has space on the disk only where space was reserved.  So a full disk is an error of
- * the call that reserves, and not a SIGBUS.  (On a file system that copies what is written, such as
- * one with snapshots, a reservation may not last.)
+ * the call that reserves, and not a SIGBUS.  (On a copy-on-write file system, such as one with
+ * snapshots, a reservation may not last.)
  *
  * Each process has an open file description of its own, if it can open the file.  So its locks
  * exclude other processes, even the one from which it has inherited the descriptor.  The kernel
@@ -23,8 +23,8 @@
 struct shared_file {
   int fd;         /* -1: no file is open */
   bool in_memory; /* a memory file, which needs no reserved space */
-  bool asked;     /* nothing is written: the caller only asks whether it could be */
-  void *at;       /* NULL: the file is not mapped yet */
+  bool asked;     /* nothing is written: the caller only asks whether the file can be made */
+  void *at;       /* the mapping; NULL: the file is not mapped yet */
   uint64_t size;
   uint64_t device, inode; /* identify the file */
 };
@@ -50,8 +50,9 @@ int tamis__shared_file_claim(const struct shared_file *file, uint64_t offset);
  * `offset` or any later one.  Also true if the kernel cannot tell. */
 bool tamis__shared_file_is_claimed(const struct shared_file *file, uint64_t offset, uint64_t n);
 
-/* Waits for the lock of the file, and takes it.  The next function, or the process's end, releases
- * it.  Returns TAMIS_EIO with EAGAIN if a process that may only read the file has locked it. */
+/* Waits for the lock of the file, and takes it.  tamis__shared_file_unlock() or the end of the
+ * process releases it.  Returns TAMIS_EIO with EAGAIN if a process that may only read the file
+ * locks it. */
 int tamis__shared_file_lock(const struct shared_file *file);
 void tamis__shared_file_unlock(const struct shared_file *file);
 
@@ -62,14 +63,14 @@ int tamis__shared_file_resize(struct shared_file *file, uint64_t size);
 struct refused_space {
   _Atomic uint64_t bytes; /* bytes that were refused; 0: no refusal */
   _Atomic uint64_t free;  /* bytes that were free at that time */
-  _Atomic int64_t second; /* the second, on the monotonic clock */
+  _Atomic int64_t second; /* when, in seconds of the monotonic clock */
   _Atomic int error;
 };
 
-/* Reserves the space from `begin` to `end`, even beyond the end of the file.  Space that is already
- * reserved stays as it is.  A refusal by the file system may take milliseconds, so `last`, if not
- * NULL, remembers it.  The file system is asked for as many bytes again only if more bytes are free
- * than at the refusal, or if the clock shows another second. */
+/* Reserves space for the bytes from `begin` to `end`, even beyond the end of the file.  Space that
+ * is already reserved stays as it is.  A refusal by the file system may take milliseconds, so
+ * `last`, if not NULL, remembers it.  The file system is asked for as many bytes again only if more
+ * bytes are free than at the refusal, or if the clock shows another second. */
 int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, uint64_t end,
                                struct refused_space *last);
 
