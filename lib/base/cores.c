@@ -18,7 +18,7 @@ enum { MAX_NUMBERS = 64, MAX_PATH = 1024 };
 
 static const char quota_file[] = "/cpu.max";
 
-/* Reads the beginning of a file.  The file is not trusted: in a container, the owner of the container
+/* Reads the beginning of a file.  The file is not trusted: in a container, the container's owner
  * may have made it.  If the file is a pipe, the function does not wait for it. */
 static bool read_text(const char *path, char text[], size_t size)
 {

@@ -5,7 +5,7 @@
  *    filters   | block | block | block | ...      of a few filters each
  *                  │       │       └ heads are fetched
  *                  │       └ each filter fetches the memory that its look-up will read
- *                  └ each filter is looked up
+ *                  └ the key is looked up in each filter
  *
  * So the look-ups of a block wait for memory at the same time, not one after the other.  A filter
  * may change after its memory was fetched.  Then the fetch was useless, but the look-up itself

@@ -18,7 +18,7 @@ enum { ALIGNMENT = 64 };
 static const size_t untouched = (size_t) 4 << 10;
 
 /* calloc() does not touch memory that the kernel has just cleared, but it aligns blocks to 16 only.
- * So a larger block is allocated, and its address is stored before its aligned part. */
+ * So these functions allocate a larger block, and store its address before the aligned part. */
 static void **align_untouched(char *start)
 {
   return (void **) (start + ALIGNMENT - (uintptr_t) start % ALIGNMENT);

@@ -40,10 +40,10 @@ struct owned_lock {
 
 /* An owner of locks: a process, for one filter. */
 struct owner {
-  _Atomic uint64_t name; /* 0: this process has no name yet */
-  int file;              /* descriptor of the shared file; -1: the memory is not shared */
-  int alive;             /* descriptor by which the kernel's lock on the name is held */
-  uint64_t device, inode;
+  _Atomic uint64_t name;  /* 0: this process has no name yet */
+  int file;               /* descriptor of the shared file; -1: the memory is not shared */
+  int alive;              /* descriptor that holds the kernel's lock on the name */
+  uint64_t device, inode; /* identify the shared file */
   void (*forked)(struct owner *owner); /* called in the child of a fork */
   struct owner *next; /* in the list of all owners of the process that share a file */
 };

@@ -13,7 +13,7 @@
 #include <sys/random.h>
 
 /* Returns false if the system gives no bytes: before Linux 3.17, or in a sandbox that forbids it.
- *   Blocks  until the system has been given enough randomness after its start */
+ *   Blocks  until the kernel has gathered enough randomness after its start */
 static inline bool random_bytes(void *to, size_t size)
 {
   ssize_t got;

@@ -75,7 +75,7 @@ static struct {
   uint64_t wanted;            /* the latest grace period that a filter needs */
   uint64_t started, elapsed;  /* the last one begun, and the last one that is over */
   bool running;               /* the thread exists, or is about to be started */
-  bool looking;               /* the thread sleeps, and will soon look for requests unwoken */
+  bool looking;               /* the thread sleeps, and soon looks for requests without a signal */
   bool unjoined;              /* `thread` must be joined, once it does not run */
   pthread_t thread;
   bool stopping; /* the process is about to end, or the library to be unloaded */
@@ -125,7 +125,7 @@ static struct urcu_bp_reader **registered_reader(void)
 }
 
 /* Whether liburcu could map memory for a thousand more threads; without it, liburcu would end the
- * process.  (Another thread may still take the memory in between.) */
+ * process.  (Another thread may still take the memory after this check.) */
 static bool registry_may_grow(void)
 {
   const size_t bytes = 256 << 10;
@@ -306,8 +306,8 @@ static bool grace_period_locked(void)
 
 /* Waits for a request.  Returns false if the thread must end: none has come for idle_time.
  * Waking the thread costs the caller a system call, which takes longer than the other steps of a
- * split.  So while requests come often, the thread looks for them unwoken, and a caller wakes the
- * thread only when it is in a hurry. */
+ * split.  So while requests come often, the thread looks for them by itself, and a caller wakes it
+ * only when the caller is in a hurry. */
 static bool request_comes_locked(void)
 {
   for (int64_t wait = first_look; !waiter.stopping && waiter.wanted <= waiter.elapsed; wait *= 2) {

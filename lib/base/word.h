@@ -53,7 +53,7 @@ static inline uint64_t word_replace(word *w, uint64_t old, uint64_t value)
  * ORDER word.clear (seq_cst)
  *   pairs with     bit.load in word_load()
  *   makes visible  all that the writer did before, such as the bump of a version
- *   if weakened    as word.put says; and if the access were not atomic at all, an entry that another
+ *   if weakened    as word.put says; and if the access were not atomic, an entry that another
  *                  thread adds meanwhile would be lost: false negative
  *   checked by     mutants/clear_before_copy, mutants/word_clear_release,
  *                  mutants/remove_overwrites_an_add */
