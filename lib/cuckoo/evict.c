@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 2: makes room in a full bucket pair, as table/search.h says.  A move first copies the entry
- * into the new lane, which a plain add could fill otherwise.  Then it moves the entry's count.
+ * into the new lane, because a plain add could fill this lane.  Then it moves the entry's count.
  */
 #include "cuckoo/evict.h"
 

@@ -11,8 +11,8 @@
 /* Moves entries along a cuckoo path until one of the two buckets has a free lane.  Each move takes
  * two stripes.  The caller holds no stripe.  It is in a read section (`inside`), unless the segment
  * is not published yet.
- *   TAMIS_OK      there was a path, and now there is room, unless another thread was faster; or the
- *                 segment has left the directory, and must not be touched again
+ *   TAMIS_OK      there was a path, and now there is room, unless another thread has filled it; or
+ *                 the segment has left the directory, and must not be touched again
  *   TAMIS_ABSENT  there is no path, or the segment is marked NO_PATH or FULL
  *   TAMIS_EFULL, TAMIS_ENOMEM
  *                 memory for the copies of an entry in its new lane was refused */

@@ -20,7 +20,7 @@ static void use_private(const struct cuckoo_geometry *g, struct segment *segment
   atomic_store_explicit(&stripe->used, stripe_used(stripe) + entries, memory_order_relaxed);
 }
 
-/* Gives `to` the flag COUNTS_COPIES, and 1 / `part` of the number of lanes that copies take. */
+/* Gives `to` the flag COUNTS_COPIES of `from`, and 1 / `part` of its number of copies in lanes. */
 static void inherit_copying(const struct segment *from, struct segment *to, unsigned part)
 {
   uint32_t copying = atomic_load_explicit(&from->copying, memory_order_relaxed);
@@ -53,8 +53,8 @@ static int insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
   return NO_ROOM;
 }
 
-/* Copies the entries of a segment, with their counts of copies, into children, or into a parent,
- * which is to[0] and to[1].  to[i] gets the entries whose next fingerprint bit or class is i. */
+/* Copies the entries of a segment, with their counts of copies, into two children, or into a parent
+ * (to[0] == to[1]).  to[i] gets the entries whose next fingerprint bit, or class, is i. */
 static int copy_entries(struct cuckoo *c, const struct generation *generation,
                         const struct segment *from, struct segment *to[2])
 {

@@ -5,7 +5,7 @@
 #include "cuckoo/segment.h"
 
 enum {
-  /* Buckets that a fold handles before it releases the stripes, after about the time of a split. */
+  /* A fold releases the stripes after this many buckets, which take about as long as a split. */
   FOLDED_AT_ONCE = SMALL(512, 4),
   MANY_COPIES_PART = 32, /* a fold is worth while if copies take 1 / 32 of the segment's lanes, */
   MANY_COPIES = 8        /* plus this number of lanes, plus the lanes of false positives */

@@ -23,8 +23,8 @@ static inline bool segment_counts_copies(const struct segment *segment)
   return atomic_load_explicit(&segment->copying, memory_order_relaxed) & COUNTS_COPIES;
 }
 
-/* Makes a segment count copies.  Calls do so before a fold, and after no path led to a lane for a
- * copy, because further copies then need no search. */
+/* Makes a segment count copies: before a fold, and after a search has found no lane for a copy.  In
+ * the second case, further copies then need no search. */
 static inline void segment_start_counting(struct segment *segment)
 {
   atomic_fetch_or_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);

@@ -16,14 +16,14 @@ enum {
   LARGEST_PAIR_BITS = 20,
   GROWING_BUCKETS_PER_STRIPE = SMALL(256, 2),
   FIXED_BUCKETS_PER_STRIPE = SMALL(1024, 4),
-  FEW_BUCKETS = SMALL(64, 4), /* two stripes are enough for growable segments of so few buckets */
-  MANY_ROOTS = SMALL(64, 16), /* so many roots spread the writers: a segment needs 4 stripes */
-  FIRST_DEPTH = SMALL(14, 4), /* limit of generation 0: a split copies up to 2^14 entries, 0.1 ms */
-  NEXT_DEPTH = SMALL(9, 5),   /* limit of later generations */
-  SURE_DEPTH = SMALL(7, 4),   /* a first generation may be so deep even if it needs a second hash */
-  MIN_DEPTH = 4,              /* generations with fewer splits are not worth a further look-up */
-  MIN_VARYING_BITS = 4,       /* so many bits of an entry's fingerprint never become prefix */
-  NEXT_MIN_KEYS = SMALL(8192, 64) /* a later generation has room for at least so many keys */
+  FEW_BUCKETS = SMALL(64, 4), /* a growable segment with at most this many buckets has 2 stripes */
+  MANY_ROOTS = SMALL(64, 16), /* with this many roots, a segment has few writers and 4 stripes */
+  FIRST_DEPTH = SMALL(14, 4), /* depth limit of generation 0: to copy 2^14 entries takes 0.1 ms */
+  NEXT_DEPTH = SMALL(9, 5),   /* depth limit of later generations */
+  SURE_DEPTH = SMALL(7, 4),   /* a depth limit that generation 0 may have despite a second hash */
+  MIN_DEPTH = 4,              /* a generation with a lower depth limit is not worth its look-ups */
+  MIN_VARYING_BITS = 4,       /* the number of bits of an entry that never become prefix */
+  NEXT_MIN_KEYS = SMALL(8192, 64) /* the least room of a later generation, in keys */
 };
 /* The fraction of the remaining rate that one generation may use.  The first generation gets most
  * of the rate, because most filters never have a second generation. */
@@ -256,7 +256,7 @@ static void derive_sizes(struct cuckoo_geometry *g)
  * are normal as well.)  If X > F, a growable filter splits the segment, so X > F need only be rare.
  * A fixed filter refuses a key, so there X > F has at most the probability `load_early`. */
 
-/* A normally distributed number exceeds its mean by so many deviations with probability 10^-6.  So
+/* A normally distributed number exceeds its mean by 4.75 deviations with probability 10^-6.  So
  * because of the load, one growable filter of a million splits its only segment before capacity.
  * The plan ignores that a few buckets may get more keys than lanes.  Further filters split because
  * of this: 4 of 10^5 filters for 12 keys at a rate of 1e-4, and fewer at other sizes and rates. */

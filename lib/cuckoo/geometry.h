@@ -51,7 +51,7 @@ enum {
   /* The bytes of a struct segment and of a stripe; table.h checks these numbers. */
   CUCKOO_SEGMENT_HEADER = 64,
   CUCKOO_STRIPE_BYTES = 16,
-  CUCKOO_HASH_BITS = SMALL(64, 30) /* one hash gives so many bits of the hash string, with root0 */
+  CUCKOO_HASH_BITS = SMALL(64, 30) /* bits of the hash string, with root0, that one hash gives */
 };
 
 enum { NEVER_UNEVEN = UINT8_MAX };
@@ -60,7 +60,7 @@ enum { NEVER_UNEVEN = UINT8_MAX };
 struct cuckoo_geometry {
   struct lane_shape shape;
   uint64_t first_roots; /* number of roots of the first generation */
-  /* The number of bits of root0.  So many low bits of hash times first_roots are not random. */
+  /* The bits of root0.  The same number of low bits of hash times first_roots is not random. */
   uint8_t root0_bits;
   uint8_t root_shift;      /* k: each root0 has 2^k roots */
   uint8_t pair_bits;       /* m: the number of bits of pair */
@@ -168,7 +168,7 @@ static inline unsigned cuckoo_place_bits(const struct cuckoo_geometry *g)
   return g->root_shift + g->pair_bits;
 }
 
-/* The number of bits after root0 that an entry never loses. */
+/* The number of bits of the hash string after root0 that an entry never loses. */
 static inline unsigned cuckoo_least_bits(const struct cuckoo_geometry *g)
 {
   return cuckoo_place_bits(g) + 63 - g->fixed_shift;

@@ -193,10 +193,10 @@ static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
                                  : FULLNESS_EMPTIER;
 }
 
-/* Whether the segment of a growable filter is too empty to split.  In the target of a union, none
- * is: a union fills one pair after the other if it puts entries of a later generation into one with
- * fewer pairs.  (Relaxed: a thread that has read an entry of the union also sees `united`, because
- * word_load() makes visible all stores before that of the entry.) */
+/* Whether the segment of a growable filter is too empty to split.  False in the target of a union,
+ * which fills one pair after the other if it puts entries of a later generation into a generation
+ * with fewer pairs.  (Relaxed: a thread that has read an entry of the union also sees `united`,
+ * because word_load() makes visible all stores before that of the entry.) */
 static bool is_skewed(const struct cuckoo *c, const struct cuckoo_geometry *g,
                       const struct segment *segment)
 {

@@ -18,7 +18,7 @@
  *     stripes in the newest generation.  If add Q has read a larger number than add P, let N be the
  *     generation that is the newest for P.  Q also holds the stripes of the pair in N, unless it
  *     found no segment there.  If that segment was created later, P took its stripes later still,
- *     and then reads the new number.  If the segment was dropped before, P finds it marked and
+ *     and then reads the larger number.  If the segment was dropped before, P finds it marked and
  *     begins again, or P had released its stripes before the drop found the segment empty.
  *
  * [F] Duplicates.  A copy of a key is counted if max_lanes_per_key() lanes match the key already,

@@ -124,7 +124,7 @@ struct slabs {
   uint32_t stripe_mask; /* the stripe_mask of the segments */
   /* The planned bytes of the whole filter (tamis_bytes_for()), or 0 if its plan has no slabs. */
   uint64_t planned;
-  uint64_t large; /* a filter beyond its plan allocates slabs if it has at least so many bytes */
+  uint64_t large; /* a filter beyond its plan allocates slabs only if it has this many bytes */
 };
 
 /* The directory entries of a root that has split: see directory.h. */
