@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: the image of a table in a file: its words, and its counts (docs/reference/format.md).
+ * Layer 1: the words and the counts of a table in a file (docs/reference/format.md).
  *
  * A word is written as a number of 64 bits, in an array or in a block.
  *
  * Counts are written in blocks that follow the words.  Each block has the counts of IMAGE_COUNTED
- * words.  A count is written as two numbers: the number of lanes, in use or not, between it and the
- * count before (or the block's first lane), and the count itself.  Each byte of a number has seven
- * of its bits, the lowest bits first; the highest bit of the byte is set in all bytes but the last.
- * A number is below 2^56.  Its last byte is 0 only if the number is 0.
+ * words.  A count is written as two numbers.  The first is the number of lanes, in use or not,
+ * between this count and the count before (or the block's first lane).  The second is the count.
+ * Each byte of a number has seven of its bits, the lowest bits first.  All bytes but the last have
+ * the highest bit set.  A number is below 2^56.  Its last byte is 0 only if the number is 0.
  */
 #ifndef TAMIS_LIB_TABLE_IMAGE_H
 #define TAMIS_LIB_TABLE_IMAGE_H
@@ -21,18 +21,18 @@ enum {
   /* A block of a table's counts.  Its meanings: number of the table, first word, 0, 0. */
   SAVED_COUNTS = SAVED_KIND_BLOCKS + 3,
   IMAGE_COUNTED = SMALL(4096, 8),        /* words whose counts share a block */
-  IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8), /* most numbers in a block of a row */
+  IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8), /* the most numbers in a block of a row */
   NUMBER_BYTES = 8,                      /* the most bytes of a number */
   IMAGE_COUNT_BYTES = 2 * NUMBER_BYTES,  /* the most bytes of a count */
-  /* The most bytes in a block, where lanes have low numbers. */
+  /* The most bytes of a count in a block, where the first number has at most 3 bytes. */
   IMAGE_COUNT_IN_BLOCK = 3 + NUMBER_BYTES,
 };
 
 /* All counts are below this number. */
 static const uint64_t saved_most_copies = UINT64_C(1) << 53;
 
-/* A union is refused if both filters together have so many copies.  Up to saved_most_copies there
- * is room for unions that run at the same time, and for any number of adds. */
+/* A union is refused if both filters together have so many copies.  The distance to
+ * saved_most_copies leaves room for unions at the same time, and for any number of adds. */
 static const uint64_t saved_most_united = UINT64_C(1) << 48;
 
 /* ---- words ---- */
@@ -95,8 +95,8 @@ static inline bool number_get(const unsigned char **at, const unsigned char *end
 /* Counts in memory, in the order of their lanes. */
 struct lane_counts {
   unsigned char *bytes;
-  size_t size, room;
-  uint64_t next; /* the lane after that of the last count */
+  size_t size, room; /* bytes in use, and bytes allocated */
+  uint64_t next;     /* the lane after that of the last count */
 };
 
 /* The caller has reserved IMAGE_COUNT_BYTES bytes. */
@@ -121,7 +121,7 @@ struct lane_counts_reader {
   bool wrong;                    /* the bytes at `at` are not a count */
 };
 
-/* Begins to read at offset `from`.  `next` is what counts->next was when it was written. */
+/* Begins to read at offset `from`.  `next` is the value that counts->next had at this offset. */
 static inline struct lane_counts_reader lane_counts_read(const struct lane_counts *counts,
                                                          size_t from, uint64_t next)
 {
@@ -154,7 +154,7 @@ int tamis__image_give(struct lane_counts_reader r, unsigned lanes,
 /* A writer of blocks of counts.  The caller sets the first four members, and zeroes the others. */
 struct image_counts {
   struct saved_writer *w;
-  uint64_t table, words; /* number of the table, and how many words it has */
+  uint64_t table, words; /* number of the table, and the number of its words */
   unsigned lanes;        /* lanes in a word */
   uint64_t first;        /* first word of the current block */
   uint64_t copies;       /* the sum of all counts */
@@ -170,8 +170,8 @@ void tamis__image_counts_end(struct image_counts *to);
 struct image_table {
   const struct lane_shape *shape;
   const uint64_t *words;
-  uint64_t n; /* the number of words */
-  uint64_t table;
+  uint64_t n;          /* the number of words */
+  uint64_t table;      /* number of the table */
   uint64_t first, end; /* first word of the last block that was read, and the word after its last */
 };
 
@@ -183,7 +183,7 @@ int tamis__image_read_counts(struct saved_reader *r, struct image_table *t,
 bool tamis__image_check_counts(const struct image_table *t, struct lane_counts_reader counts,
                                uint64_t *copies);
 
-/* Loads the counts of a table with the two functions above. */
+/* Reads and checks the next block of counts with the two functions above. */
 static inline int image_load_counts(struct saved_reader *r, struct image_table *t,
                                     struct lane_counts_reader *out, uint64_t *copies)
 {
@@ -192,8 +192,8 @@ static inline int image_load_counts(struct saved_reader *r, struct image_table *
                                                                            : result;
 }
 
-/* Loads all counts of a table into a plane that no other thread has; if it is NULL, only checks
- * them.  Returns TAMIS_ENOMEM also if `memory` refuses. */
+/* Loads all counts of a table into a plane that no other thread has, or only checks them if `p` is
+ * NULL.  Returns TAMIS_ENOMEM also if `memory` refuses. */
 int tamis__image_load_plane(struct saved_reader *r, struct image_table *t, plane *p,
                             const struct counts_memory *memory, bool spare, uint64_t *copies);
 

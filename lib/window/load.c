@@ -21,7 +21,7 @@ struct content {
   struct window_geometry geometry;
   unsigned index;
   uint64_t *words;  /* not known to other threads yet */
-  uint64_t *copied; /* the period in which each segment was copied */
+  uint64_t *copied; /* the number of the period in which each segment was copied */
   struct lane_counts counts;
 };
 
@@ -32,11 +32,11 @@ struct load {
   unsigned stamps;               /* the number of stamps, G + 2 */
   uint64_t first, last;          /* periods in which the save began and ended */
   uint64_t lanes, bytes, copied; /* sums over the layers so far; `bytes` includes `beside` */
-  uint64_t beside;
-  uint64_t further; /* the copies of keys beyond the first */
-  /* The geometry of the filter's first layer.  `apart` is set if the oldest layer in the file is
-   * larger: then the load creates the first layer in addition, as a layer that has left the list.
-   * So the oldest layer of the file can be released later. */
+  uint64_t beside;               /* the result of bytes_beside() */
+  uint64_t further;              /* the copies of keys beyond the first */
+  /* The geometry of the filter's first layer, whose memory is never released.  If the oldest layer
+   * in the file is larger, `apart` is set, and the load creates an empty first layer outside the
+   * list.  So the filter can release the oldest layer of the file later. */
   struct window_geometry own;
   bool apart;
   unsigned n;
@@ -67,8 +67,8 @@ static bool clock_is_right(const struct saved_head *saved)
           !saved->options.growable);
 }
 
-/* Reads a layer's numbers.  Its capacity must not exceed its lanes, because the next layer would be
- * made for twice the capacity. */
+/* Reads a layer's numbers.  A capacity must not exceed the number of lanes, because the next layer
+ * is made for twice the capacity. */
 static bool read_layer_numbers(unsigned periods, const uint64_t *numbers, struct content *out)
 {
   if (numbers[SAVED_LAYER_SHAPE] >= WINDOW_SHAPES || numbers[SAVED_LAYER_SEGMENTS] >> 53 ||
@@ -129,7 +129,7 @@ static bool read_numbers(const struct saved_head *saved, struct load *l)
   return good;
 }
 
-/* The bytes in addition to the words of the file's oldest layer.  Later layers are not included. */
+/* The bytes of the filter without the words of the file's oldest layer and without later layers. */
 static uint64_t bytes_beside(const struct load *l)
 {
   const bool planes = has_planes(l->saved);
@@ -228,7 +228,7 @@ static int load_words(struct load *l, struct content *c)
   const void *at = NULL;
   l->bytes += l->n ? window_layer_bytes(has_planes(l->saved)) : 0;
   l->copied += c->geometry.segments * 8;
-  /* `copied` is released before the parts of the filter other than the words are allocated. */
+  /* The load releases `copied` before it allocates the parts that `beside` counts. */
   if (limit && (bytes > limit || l->bytes > limit - bytes || l->copied > l->beside))
     return TAMIS_EFULL;
   struct saved_memory m = {.all = bytes, .limit = limit ? limit - l->bytes : 0};
@@ -313,14 +313,14 @@ static int load_layer(struct load *l)
     result = load_words(l, c);
   if (result == TAMIS_OK)
     result = load_copied(l, c, l->n);
-  l->n++; /* from now on the caller releases its memory */
+  l->n++; /* from now on the caller releases the memory of *c */
   for (uint64_t i = 0; i < c->geometry.segments && result == TAMIS_OK; i++)
     if (!check_segment(l, c, i))
       result = TAMIS_ECORRUPT;
   return result == TAMIS_OK ? load_counts(l, c, l->n - 1) : result;
 }
 
-/* Loads the layers.  A layer that left while the filter was saved is not in the file. */
+/* Loads the layers.  A layer that left during the save is not in the file. */
 static int load_layers(struct load *l)
 {
   int result;

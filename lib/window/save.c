@@ -2,20 +2,20 @@
  *
  * Layer 2: saves sliding windows.
  *
- * [I] A snapshot under fire.  The layers that exist when a save begins are copied, segment by
- *     segment.  A key has its entry in one segment of one layer.  (In the Bloom kind an older layer
- *     may also have an older entry, which counts as another key's.)  Only adds of the key change
- *     the entry.  Moves keep it in its segment, and there are none while the segment is copied, as
- *     it is frozen (evict.h).  So an entry that stays during the save is copied exactly once, with
- *     its stamp.
+ * [I] A snapshot during other calls.  The layers that exist when a save begins are copied, segment
+ *     by segment.  A key has its entry in one segment of one layer.  (In the Bloom kind an older
+ *     layer may also have an older entry, which counts as another key's.)  Only adds of the key
+ *     change the entry.  Moves keep the entry in its segment, and no move happens while the save
+ *     copies the segment, which is frozen (evict.h).  So an entry that stays during the save is
+ *     copied exactly once, with its stamp.
  *
  *     Periods may end between the copies of two segments, but not during a copy.  A copy has the
- *     entries that were remembered in its period, and the file has the number of that period.  A
- *     stamp stands for the same periods everywhere in the file.  So a load knows the period of each
+ *     entries that were remembered in its period, and the file says which period this was.  A stamp
+ *     stands for the same periods everywhere in the file.  So a load knows the period of each
  *     entry, and drops entries that were forgotten by the end of the save.  If no call adds a key
- *     during the save, the loaded filter has the key exactly if this filter remembers it at the end
- *     of the save, and for as long.  All numbers of periods in the file have the offset that was
- *     valid when the save began (epoch.h), so they differ by as many periods as lie between them.
+ *     during the save, the loaded filter has the key exactly if this filter remembers the key at
+ *     the end of the save, and remembers it for as long.  All numbers of periods in the file have
+ *     the offset (epoch.h) of the save's beginning, so they differ by the periods between them.
  *
  *     A layer that is opened during the save is not copied: all its keys were added during the
  *     save.  A layer that leaves during the save is empty from then on, and so are its copies.  No
@@ -27,7 +27,7 @@
  *     other bucket.  If the copy has both lanes, one is cleared (clear_twins()): each key for which
  *     the entry stands was removed or added during the save, or else the entry would have stayed in
  *     its lane.  A word and the counts of its lanes are copied under the word's stripe, so each
- *     count is that of the entry in the copy.
+ *     count belongs to the entry in the copy.
  */
 #include "window/save.h"
 
@@ -112,13 +112,13 @@ void tamis__window_describe(const tamis_filter *f, struct saved_head *out)
 struct copy {
   struct window *filter;
   struct saved_writer *w;
-  uint64_t *words; /* room for the words of any segment */
-  uint64_t lanes;  /* lanes in use in all copies so far */
+  uint64_t *words; /* room for the words of one segment */
+  uint64_t lanes;  /* the number of lanes in use in all copies so far */
   uint64_t further;
   struct lane_counts counts; /* the counts of the layer that is being copied */
 };
 
-/* If two lanes of a pair have the same fingerprint, clears the lane in the upper bucket. */
+/* If two lanes of a pair have the same fingerprint, clears the lane that is in the upper bucket. */
 static void clear_twins(const struct window_geometry *g, uint64_t *words)
 {
   const struct window_shape *s = &g->whole;
@@ -286,8 +286,8 @@ static void save_layer(struct copy *copy, const struct window_copied_layer *laye
 }
 
 /* Lists the layers that the header counts, the oldest first, except layers that have left since.
- * The oldest layer is always listed; if it has left, its copies are empty.  (A layer with its index
- * was then opened after the save had begun.)  Returns the number of layers. */
+ * The oldest layer is always listed; if it has left, its copies are empty.  (Another layer with its
+ * index was opened after the save had begun.)  Returns the number of layers. */
 static unsigned list_for_head(const struct window *filter, const struct saved_head *head,
                               struct window_copied_layer layers[WINDOW_MOST_LAYERS])
 {
@@ -301,7 +301,7 @@ static unsigned list_for_head(const struct window *filter, const struct saved_he
                    .segments = numbers[SAVED_LAYER_SEGMENTS],
                    .half = numbers[SAVED_LAYER_HALF],
                    .capacity = numbers[SAVED_LAYER_CAPACITY]}};
-  /* Cannot fail: it was planned. */
+  /* Cannot fail: the geometry was planned. */
   (void) window_geometry_restore(filter->spec.periods, &oldest->geometry);
   for (unsigned i = tamis__window_list(filter, now); i-- > 0;)
     if (n < head->geometry[SAVED_WINDOW_LAYERS] && now[i].index != oldest->index)

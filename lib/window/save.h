@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: what a saved sliding window consists of (docs/reference/format.md).
+ * Layer 2: the parts of a saved sliding window (docs/reference/format.md).
  *
  *    header | array of the oldest layer | periods | copies | layer | its array | ... | trailer
  */
@@ -10,9 +10,9 @@
 #include "base/saved.h"
 #include "window/copies.h"
 
-/* The first enum has the indices of a layer's numbers, which are in the header's geometry for the
- * oldest layer, and in a block for each other layer.  The others have the indices of all numbers in
- * the header's geometry and of the trailer's totals. */
+/* Indices of numbers in a file: first those of a layer's numbers, which are in the header's
+ * geometry for the oldest layer, and in a block for each other layer; second those of all numbers
+ * in the header's geometry; third those of the trailer's totals. */
 enum {
   SAVED_LAYER_SHAPE,
   SAVED_LAYER_SEGMENTS,
@@ -24,13 +24,13 @@ enum {
 enum {
   SAVED_WINDOW_PERIODS, /* G: the number of periods */
   SAVED_WINDOW_RENEWS,
-  SAVED_WINDOW_PERIOD, /* the period that ran when the save began, and its stamp */
+  SAVED_WINDOW_PERIOD, /* the number of the period when the save began, and its stamp */
   SAVED_WINDOW_STAMP,
-  /* The most layers in the file: a layer that leaves during the save is missing. */
+  /* The most layers in the file, which lacks a layer that leaves during the save. */
   SAVED_WINDOW_LAYERS,
-  SAVED_WINDOW_GROWTHS, /* the number of opened layers, without the layers in the file */
+  SAVED_WINDOW_GROWTHS, /* layers opened until the save, without the later layers in the file */
   SAVED_WINDOW_OLDEST,
-  /* Further copies when the save began.  The figures count them as keys, but they take no lanes. */
+  /* Further copies when the save began.  Figures count further copies as keys without lanes. */
   SAVED_WINDOW_FURTHER = SAVED_WINDOW_OLDEST + SAVED_LAYER_NUMBERS,
   SAVED_WINDOW_NUMBERS
 };
@@ -40,8 +40,8 @@ enum {
   /* A block with the SAVED_LAYER_NUMBERS numbers of a layer.  Its meaning is the layer's number, 1,
    * 2, ... The layer's array follows. */
   SAVED_WINDOW_LAYER = 32,
-  /* A row with the period in which each segment of a layer was copied.  Blocks of counts follow.
-   * The table's number is that of the layer, and 0 for the oldest. */
+  /* A row with the number of the period in which each segment of a layer was copied.  Blocks of
+   * counts follow.  The number of the table is that of the layer, and 0 for the oldest layer. */
   SAVED_WINDOW_COPIED = 33
 };
 
@@ -62,7 +62,7 @@ static inline struct lane_place lane_place(const struct window_geometry *g, uint
   return at;
 }
 
-/* What a copy knows of a layer.  During the copy, its memory may be released. */
+/* The data on a layer that a copy keeps, as the layer may be released during the copy. */
 struct window_copied_layer {
   struct window_geometry geometry;
   uint64_t number;
@@ -73,10 +73,10 @@ struct window_copied_layer {
 unsigned tamis__window_list(const struct window *w,
                             struct window_copied_layer layers[WINDOW_MOST_LAYERS]);
 
-/* Copies a segment to `words`, and appends its counts to `counts`.  The copy has what the window
- * remembered in the period of *epoch, except for changes by other calls during the copy.  In the
- * copy, only one lane of a bucket pair has a given fingerprint.  If the layer has left, the copy is
- * empty.  Returns TAMIS_ENOMEM if there is no memory for the counts. */
+/* Copies a segment to `words`, and appends its counts to `counts`.  The copy has the entries that
+ * the window remembered in the period of *epoch, except for changes by other calls during the copy.
+ * In the copy, only one lane of a bucket pair has a given fingerprint.  If the layer has left, the
+ * copy is empty.  Returns TAMIS_ENOMEM if there is no memory for the counts. */
 int tamis__window_copy_segment(struct window *w, const struct window_copied_layer *layer,
                                uint64_t segment, uint64_t *words, struct lane_counts *counts,
                                const tamis_allocator *allocator, uint64_t *epoch);
@@ -85,7 +85,7 @@ int tamis__window_copy_segment(struct window *w, const struct window_copied_laye
 struct window_plan;
 void tamis__window_put_numbers(const struct window_plan *plan, uint64_t *numbers);
 
-/* Reads the plan of a window with one layer from a header.  Returns false if no filter has it. */
+/* Reads the plan of a window with one layer from a header.  Returns false if it is not valid. */
 bool tamis__window_read_plan(const struct saved_head *saved, struct window_plan *out);
 
 void tamis__window_own_options(struct saved_head *saved);

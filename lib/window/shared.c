@@ -30,7 +30,7 @@ static uint64_t checkpoint_at(const struct window_file_plan *p, uint64_t place)
   return live_file_aligned(p->end) + (place - 1) * p->checkpoint_bytes;
 }
 
-/* Sets the offsets.  Returns the size of the file, which fits in 64 bits for any window. */
+/* Sets the offsets of a file.  Returns its size in bytes, which fits in 64 bits for any window. */
 static uint64_t lay_out(struct window_file_plan *p)
 {
   const struct window_geometry *g = &p->plan.geometry;
@@ -56,7 +56,7 @@ static int plan_file(const tamis_options *o, const struct refusal *why, struct w
   if (result != TAMIS_OK)
     return result;
   (void) lay_out(p);
-  p->plan.stripes_wanted = p->sizes.stripes; /* the number that the file will have */
+  p->plan.stripes_wanted = p->sizes.stripes; /* the number of stripes that the file will have */
   return tamis__check_max_bytes(why, o, p->end);
 }
 
@@ -190,7 +190,7 @@ static void replace_words(struct window *w, struct window *last)
   tamis__window_mend_all(w);
 }
 
-/* Unites the last checkpoint with the words.  Its keys age until the period of the words. */
+/* Unites the last checkpoint with the words.  First its keys age until the period of the words. */
 static int unite_checkpoint(struct window *w)
 {
   tamis_filter *last;
@@ -198,7 +198,7 @@ static int unite_checkpoint(struct window *w)
   if (!last)
     return result;
   if (!window_has_geometry(&window_of(last)->first.geometry, &w->first.geometry)) {
-    tamis__window_destroy(last); /* the checkpoint is another window's */
+    tamis__window_destroy(last); /* the checkpoint is that of another window */
     return TAMIS_OK;
   }
   result = tamis__window_advance(last, PERIODS_END, epoch_period(epoch_before(&w->state->epoch)));
@@ -236,8 +236,8 @@ static int mend_after_a_start(void *context)
   return result;
 }
 
-/* While a process that may only read the file has locked it, no process gets a name.  Without a
- * name, a process can look up keys if the file needs no mending, but calls that lock are
+/* While a process that may only read the file has locked it, no process gets a name.  A process
+ * without a name can look up keys if the file needs no mending, but its calls that lock are
  * refused. */
 static int join_first(struct window *w)
 {

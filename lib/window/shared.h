@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: a sliding window in a file that several processes map: one of the Bloom kind and of a
- * fixed size; or a cuckoo filter, which is such a window whose clock stands still (counted.h).
+ * Layer 2: a sliding window in a file that several processes map.  The window has a fixed size.  It
+ * is of the Bloom kind, or a counted table, which serves as a cuckoo filter (counted.h).
  *
  *   the file    header | state and versions | counters | stripes | words | checkpoint | checkpoint
- *               what the window is       ─── what changes ──────────────
+ *               fixed description        ─── changing parts ────────────
  *
  *   a process   struct window, with pointers to these parts
  *
- * The arguments of table.h hold: an access that is atomic between threads is so between processes,
- * too, and the locks that order processes are in the file: stripes, `advancing` and `saving`.  Each
- * process has its own marks of full segments.  A mark holds for a period, in which only moves make
- * room.  Three arguments are new:
+ * The arguments of table.h hold: an access that is atomic between threads is atomic between
+ * processes, too, and the locks that order processes are in the file: stripes, `advancing` and
+ * `saving`.  Each process has its own marks of full segments.  A mark holds for a period, in which
+ * only moves make room.  Three arguments are new:
  *
  * [K] A process that waits for a lock takes it over from a killed owner (owned.h).  An owner that
  *     was killed, at any instruction, may have left:
- *     - a lane that is written, and not counted.  (No lane is half written: each change of a bucket
- *       is one store of a word.)  The next owner of the stripe counts the lanes of its blocks.
+ *     - a lane that it has written, and not counted.  (No lane is half written: each change of a
+ *       bucket is one store.)  The next owner of the stripe counts the lanes of its blocks.
  *     - an old stamp in a lane that it has just written.  The stamp is no older than [P] allows, as
  *       at most the next period has begun before the stripe is taken over.
- *     - an entry in two lanes: a move has copied it, and not cleared the source.  Both lanes are
- *       equal, as a move writes the entry that it has read under the stripes (move_locked() in
+ *     - an entry in two lanes: a move has copied the entry, and not cleared the source.  Both lanes
+ *       are equal, as a move writes the entry that it has read under the stripes (move_locked() in
  *       evict.c).  Until the stripe of the upper bucket is taken over, no add, renewal or move
- *       changes either lane, as it would hold the stripes of both buckets.  Only a sweep may clear
- *       the lower lane, or an add of another key take it; then both stamps are dead.  The process
- *       that takes over a stripe looks at the upper buckets of its blocks, and clears an entry
- *       there whose fingerprint is in the lower bucket, too.  It needs no other stripe for that,
- *       and if two processes take over the two stripes, only one of them clears.  It bumps the
- *       version before, so [A] holds.  The lane that stays is as live as the cleared one.
+ *       changes either lane, as such a call holds the stripes of both buckets.  Only a sweep may
+ *       clear the lower lane, or an add of another key take this lane; in both cases both stamps
+ *       are dead.  The process that takes over a stripe clears each entry in an upper bucket of its
+ *       blocks whose fingerprint is in the lower bucket, too.  The process needs no other stripe
+ *       for that.  If two processes take over the two stripes, only one of them clears.  It bumps
+ *       the version before, so [A] holds.  The lane that stays is as live as the cleared one.
  *     - a period that has ended and is not swept, or an unfinished jump.  The process that takes
- *       over `advancing` sweeps first, as the owner would have.  So [Q] and [T] hold.
- *     - the name of a frozen segment.  A process that has waited for `saving` removes it.  A
+ *       over `advancing` sweeps first, as the owner should have.  So [Q] and [T] hold.
+ *     - the name of a frozen segment.  A process that has waited for `saving` removes the name.  A
  *     process that is killed while it mends leaves its own name in the lock, so the next one mends
  *     again from the beginning.  No call returns that a key is added before its lane is written.
  *
@@ -39,18 +39,18 @@
  *
  * [H] Another process may write anything into the file.  The geometry and the number of stripes are
  *     read once, and checked.  A wrong `numbers` changes how long keys stay, until the next
- *     advance.  Whatever an entry in the words is, its other bucket is in the same segment.  The
- *     name of the frozen segment, versions and counts are only compared and added up.  An owner's
- *     name that belongs to no living process counts as that of a dead one, so a lock with such a
- *     name is taken over.  (A process that writes the name of a living one keeps others waiting, as
- *     a stopped process does.)  A union passes over entries whose stamp is that of no period.
+ *     advance.  Any value of an entry has its other bucket in the same segment.  The name of the
+ *     frozen segment, versions and counts are only compared and added up.  An owner's name that
+ *     belongs to no living process counts as that of a dead one, so a lock with such a name is
+ *     taken over.  (A process that writes the name of a living one keeps others waiting, as a
+ *     stopped process does.)  A union skips entries whose stamp belongs to no period.
  *
  * [R] After a power failure the pages of the file may be from different times, and an entry that
  *     was moved between two pages may be in neither.  So tamis_sync() writes a *checkpoint*: the
  *     window as a save writes it (save.c), to one of two areas behind the words, in turn.  Before
- *     that it ensures that the disk names the last checkpoint.  After a restart of the machine, the
- *     first process that opens the file keeps the valid entries of the words, and unites the last
- *     checkpoint with them.  An area that is never used takes no space on the disk.
+ *     this write, tamis_sync() ensures that the disk names the last checkpoint.  After a restart of
+ *     the machine, the first process that opens the file keeps the valid entries of the words, and
+ *     unites the last checkpoint with them.  An area that is never used takes no space on the disk.
  */
 #ifndef TAMIS_LIB_WINDOW_SHARED_H
 #define TAMIS_LIB_WINDOW_SHARED_H
