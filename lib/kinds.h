@@ -26,8 +26,8 @@ const struct filter_kind *tamis__find_counted_kind(tamis_kind kind);
 /* The kind of a saved filter, or NULL if it does not exist.  Fills in the filter's own options. */
 const struct filter_kind *tamis__kind_of_saved(struct saved_head *saved);
 
-/* Reads and checks the options of a new filter, as far as they mean the same to all kinds, and
- * makes the head of the filter, with a seed, and with `more`. */
+/* Reads the options of a new filter, and checks those that mean the same to all kinds.  Makes the
+ * head of the filter, with a seed and with `more`. */
 int tamis__prepare(const struct refusal *why, const tamis_options *options, tamis_options *known,
                    struct filter_more *more, struct tamis_filter *head);
 

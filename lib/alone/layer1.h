@@ -9,7 +9,7 @@
  * do nothing are macros.  (On a machine without threads, the compiler makes atomic accesses plain.)
  *
  * The layers above keep the steps that guard against other threads, as these steps are part of the
- * algorithm: for instance, an add to a cuckoo filter plans a cuckoo path, then checks the plan.
+ * algorithm.  For instance, an add to a cuckoo filter plans a cuckoo path, then checks the plan.
  */
 #ifndef TAMIS_LIB_ALONE_LAYER1_H
 #define TAMIS_LIB_ALONE_LAYER1_H

@@ -46,7 +46,7 @@
  *     which a counter of the key is 0.  The call raises the words before the gap, and then decides:
  *
  *        L  reads the gap
- *        O  reads the words before it, less its own raises: is any counter of the key 0?
+ *        O  reads the words before the gap, minus its own raises: is any counter of the key 0?
  *        C  replaces the gap by its raised value, if it still has the value that L read
  *
  *     If no counter was 0, neither in O nor in the gap, the key was present, or a false positive,
@@ -63,9 +63,9 @@
  *     (While the call runs, its raises may make its key a false positive, as with any add.)
  *
  * The least of a key's counters is an upper bound of the number of copies at the instant when it is
- * read.  If no other key shares a counter with this key, it is exact: the last word holds the exact
- * number when it is read, and the number changes in steps of one, so at some instant the number was
- * equal to the least counter.
+ * read.  If no other key shares a counter with this key, the least counter is exact.  The last word
+ * holds the exact number when it is read.  The number changes in steps of one, so at some instant
+ * it was equal to the least counter.
  *
  * A fixed filter counts its copies in one word.  An add takes a place there before it raises a
  * counter, and a remove gives the place back when it is done.  A growable filter counts its copies

@@ -199,8 +199,8 @@ static double blocked_rate(struct bloom_shape shape, const struct terms *terms, 
 /* ---- the rate of the word layouts ---- */
 
 /* The probability that a key sets one of `a` given bits of its word.  In the marked layout, a key
- * misses these bits in two cases: it draws neither them nor the mark; or it draws none of them, but
- * the mark, and a bit that is not among them replaces the mark. */
+ * misses these bits in two cases.  Either it draws neither these bits nor the mark; or it draws the
+ * mark and none of these bits, and another bit replaces the mark. */
 static double word_hit(struct bloom_shape shape, unsigned a)
 {
   double miss = real_power(1 - a / 64.0, shape.bits_per_probe);

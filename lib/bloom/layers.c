@@ -10,9 +10,9 @@
  *       └ newest ─────────────────────────────────┘
  *
  * Each layer is a Bloom filter of its own, with the seed of the first one.  New keys go to the
- * newest layer.  When it has counted as many keys as it was planned for, the filter opens a further
- * layer, which has room for as many keys as all layers before it.  Look-ups search all layers.  A
- * layer that has been opened stays until the filter is destroyed, so nothing needs to be reclaimed.
+ * newest layer.  When this layer has counted the keys that it was planned for, the filter opens a
+ * further layer, which has room for as many keys as all layers before it.  Look-ups search all
+ * layers.  An open layer stays until the filter is destroyed, so nothing needs to be reclaimed.
  *
  * [E] The rate.  A key that is in no layer is found with at most the sum of the layers' rates.
  *     Layer i is planned for 6 / (pi i)^2 of fpp, and these parts add up to 1, however many layers
@@ -143,7 +143,7 @@ static uint64_t bytes_of_layers(const struct bloom *newest)
 }
 
 /* Each layer is at most twice as large as the layer before.  With a factor of four, look-ups in a
- * filter that has grown from 10^4 to 10^7 keys would be 1.6 times as fast, but the filter would
+ * filter that has grown from 10^4 to 10^7 keys would be 1.6 times as fast.  But the filter would
  * take 40 bits per key on average, instead of 30. */
 int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
                              const struct bloom_geometry *before, struct bloom_geometry *out)

@@ -14,9 +14,9 @@
  *
  * [A] and [B] need two things that all processes know: the words, and the number of layers, which
  *     is a part of the *state* (bloom_live_state()).  Both are in the file.  A live filter reads
- *     the state wherever a private filter reads `newest`: a look-up reads it after missing the key
- *     in the only layer that it knew; a unique add, after its last OR.  (A private filter replaces
- *     its operations instead, which another process would not see.)
+ *     the state wherever a private filter reads `newest`.  A look-up reads the state after it has
+ *     missed the key in the only layer that it knew.  A unique add reads the state after its last
+ *     OR.  (A private filter replaces its operations instead, which another process would not see.)
  *
  * [C] LAST, the end of the filter, is a part of the state, too; so is FULL in a fixed filter.
  *     Apart from that, each process finds out how full a layer is when it counts keys.  All
@@ -37,9 +37,9 @@
  *     The process leaves no lock and no pointer.
  *
  * [H] Another process may write anything into the file.  Each process reads the header once, and
- *     computes its own structs from it.  Of the parts of the file that change, the number of layers
- *     is compared with the number of planned layers, the state is tested for LIVE_ENDED, and
- *     counters are only added up and compared.  So wrong bytes can change answers, but no address.
+ *     computes its own structs from it.  Of the parts of the file that change, it compares the
+ *     number of layers with the number of planned layers, tests the state for LIVE_ENDED, and only
+ *     adds up and compares counters.  So wrong bytes can change answers, but no address.
  */
 #ifndef TAMIS_LIB_BLOOM_LIVE_H
 #define TAMIS_LIB_BLOOM_LIVE_H

@@ -174,7 +174,7 @@ typedef int (*missing_adder)(struct bloom *b, struct bloom_key key);
 
 /* Adds a key.  A unique add does the same as a plain one, but also returns whether it was first.
  *
- * There is no prefetch for writing: that prefetch would make two threads 9 % faster at adds of new
+ * There is no prefetch for writing.  A prefetch would make two threads 9 % faster at adds of new
  * keys, but 2.9 times slower at adds of present keys, whose lines the cores now share. */
 FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool unique,
                      struct bloom_shape shape, missing_adder missing)

@@ -12,8 +12,8 @@
  *     The count of keys is read before the words.  A call sets a key's bits before it counts the
  *     key, and a save that reads the count sees these bits (ORDER counter.sum).  So every counted
  *     key is in the snapshot, and the loaded filter refuses no key before it has `capacity` keys.
- *     The load of a fixed filter computes from the bits how many keys were added after the count
- *     was read, and lowers by this number how many keys the filter still takes.
+ *     The load of a fixed filter estimates from the bits how many keys were added after the save
+ *     read the count.  It lowers by this number how many keys the filter still takes.
  *
  *     Before all else, the save reads whether the filter is full.  If it is not full, the save
  *     omits marks that it finds later: the calls that set them came after the save began.  If it is

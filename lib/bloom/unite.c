@@ -56,7 +56,7 @@
  * time is added when the union raises the last of its words.  Until then a word lacks raises, and
  * the key is absent.  To other calls the union looks like plain adds.  If `into` is fixed, the
  * union takes places for all copies of `from` before a counter changes, and returns TAMIS_EFULL if
- * there are too few.  Copies that come to `from` or leave it meanwhile are counted afterwards.
+ * there are too few.  Afterwards, the union counts copies that came to `from` or left it meanwhile.
  *
  * The number of keys.  Let a, b and u be the numbers of keys that follow from three numbers of
  * bits: of `into` before the union, of `from`, and of `into` after the union.  Then a + b - u keys
