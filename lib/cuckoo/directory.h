@@ -280,7 +280,7 @@ FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,
   pair.geometry = &generation->geometry;
   pair.segment = (struct segment *) pair.own_value;
   struct lane_shape shape = g->shape;
-  shape.shift = g->fixed_shift; /* both have the same value, but g->fixed_shift is loaded earlier */
+  shape.shift = g->fixed_shift; /* the same value, but the compiler loads g->fixed_shift earlier */
   pair.entry = bucket_entry(&shape, address.fingerprint);
   /* False only if the compiler knows that no segment splits. */
   bool may_split = !__builtin_constant_p(g->depth_limit) || g->depth_limit > 0;

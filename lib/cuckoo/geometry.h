@@ -67,7 +67,7 @@ struct cuckoo_geometry {
   uint8_t depth_limit;     /* D: the greatest depth of a segment */
   uint8_t uneven_at;       /* P; NEVER_UNEVEN if no split is uneven */
   uint8_t fixed_shift;     /* shape.shift of segments that have not split */
-  bool later;              /* whether this is not the first generation */
+  bool later;              /* false in the first generation, true in all others */
   bool needs_second_hash;  /* root, pair and entry need more than 64 bits */
   uint16_t stripes_wanted; /* the user's number for a segment; 0: the plan chooses */
   uint16_t words_offset;   /* from the start of a segment to its buckets, in bytes */
@@ -222,7 +222,7 @@ static inline uint64_t cuckoo_prefix(const struct cuckoo_geometry *g, uint64_t i
   return (path & ~after) | (path << 1 & after);
 }
 
-/* The first of the indices of the segment that has this depth and index. */
+/* The first index of the segment of depth `depth` to which `index` leads. */
 static inline uint64_t cuckoo_first_index(const struct cuckoo_geometry *g, uint64_t index,
                                           unsigned depth)
 {

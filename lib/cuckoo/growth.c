@@ -44,9 +44,9 @@
  *
  *    A reader that finds S has read the root's word before this store.  (Either the store changes
  *    that word, or it changes the array that the word led to, or the reader has an array that was
- *    replaced before the mark.)  If the reader reads the buckets before the mark, what it reads is
- *    true at that instant.  If it reads them after the mark, it reads what was true from the mark
- *    until the store, and so at an instant after the reader's call began.
+ *    replaced before the mark.)  If the reader reads the buckets before the mark, it finds the true
+ *    state at that instant.  If it reads them after the mark, it finds the state that was true from
+ *    the mark until the store, and so at an instant after the reader's call began.
  *
  *    A writer that has waited for a stripe of S finds the mark, and begins again at the directory.
  *

@@ -234,7 +234,7 @@ static inline const struct cuckoo *const_cuckoo_of(const tamis_filter *f)
 /* The growth, after tamis__growth_provide() has created it.
  * ORDER growth.load (acquire)
  *   pairs with     growth.publish
- *   makes visible  what tamis__growth_provide() has written: locks, lists and counters
+ *   makes visible  the locks, lists and counters that tamis__growth_provide() has initialized
  *   if weakened    an uninitialized lock or list is used
  *   checked by     mutants/growth_published_relaxed, mutants/growth_loaded_relaxed */
 static inline struct cuckoo_growth *cuckoo_growth(const struct cuckoo *c)
@@ -269,7 +269,7 @@ static inline uint64_t cuckoo_joins(const struct cuckoo *c)
 /* ---- generations ---- */
 
 /* The geometry of the first generation's segments after the uneven split.  (Relaxed: the caller has
- * found or is creating such a segment, so it has already seen the growth.) */
+ * found or is creating a segment of this kind, so it has already seen the growth.) */
 static inline const struct cuckoo_geometry *
 generation_geometry_after(const struct generation *generation)
 {
