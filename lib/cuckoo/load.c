@@ -4,8 +4,8 @@
  *
  * The data may be damaged or made up.  So a load allocates memory for each segment when the segment
  * arrives; it allocates the directories, whose size follows from the geometry alone, after the
- * trailer shows that the data is complete.  A load recomputes all counters, and never takes from
- * the data what only the filter's own calls may write: locks, versions, addresses.
+ * trailer shows that the data is complete.  A load recomputes all counters.  It never takes locks,
+ * versions or addresses from the data, because only the filter's own calls may write them.
  */
 #include "cuckoo/save.h"
 
@@ -24,15 +24,15 @@ struct load {
   struct cuckoo *c;
   uint64_t totals[SAVED_TOTALS]; /* sums over the data that was read */
   /* Members for a growable filter: */
-  struct segment *list[CUCKOO_MAX_GENERATIONS]; /* the segments of each generation */
+  struct segment *list[CUCKOO_MAX_GENERATIONS]; /* lists of segments, by generation */
   struct segment **end;                         /* end of the newest generation's list */
   uint64_t next;                                /* the least possible index of the next segment */
   uint64_t *removed;                            /* hashes of removed keys */
   size_t removed_n, removed_room;
   /* Members for a fixed filter: */
-  struct saved_memory memory; /* contains the segments */
-  uint64_t segments;
-  uint64_t places; /* a digest of the segments' offsets in the file */
+  struct saved_memory memory; /* the block with the segments */
+  uint64_t segments;          /* the number of segments that have been read */
+  uint64_t places;            /* a digest of the segments' offsets in the file */
 };
 
 static struct generation *newest(const struct load *l)
@@ -42,8 +42,8 @@ static struct generation *newest(const struct load *l)
 
 /* ---- any segment ---- */
 
-/* Sets what a segment has beside its words, and returns the number of lanes in use.  In a mapped
- * filter, here and in load_counts(), `segment` is NULL, and nothing is set. */
+/* Sets `copying` and the stripes' counts of a segment, and returns the number of lanes in use.  In
+ * a mapped filter, `segment` is NULL, here and in load_counts(), and nothing is set. */
 static uint64_t set_figures(const struct cuckoo_geometry *g, struct segment *segment,
                             const uint32_t used[CUCKOO_FIXED_STRIPES], uint64_t copying)
 {
@@ -59,7 +59,7 @@ static uint64_t set_figures(const struct cuckoo_geometry *g, struct segment *seg
   return sum;
 }
 
-/* Reads the blocks of counts that follow a segment.  In a mapped filter, they are only checked. */
+/* Reads the blocks of counts that follow a segment.  In a mapped filter, only checks them. */
 static int load_counts(struct load *l, const struct cuckoo_geometry *g, uint64_t index,
                        const uint64_t *words, struct segment *segment)
 {
@@ -316,8 +316,8 @@ static bool adopt_place(struct load *l, uint64_t root, uint64_t place)
   return true;
 }
 
-/* Reads the table of the segments' offsets, and all that follows.  The offsets must equal those of
- * the segments that were read, if these were.  In a mapped filter the directory leads to them. */
+/* Reads the table of the segments' offsets.  If the load has read the segments, their offsets must
+ * equal the table.  In a mapped filter, makes the directory lead to these offsets. */
 static int read_places(struct load *l, const struct cuckoo_geometry *g)
 {
   struct saved_block block;
@@ -380,7 +380,7 @@ static int load_fixed_segments(struct load *l, const struct cuckoo_geometry *g)
   } else if (!l->r->mapping) {
     l->memory.all = cuckoo_roots(g) * cuckoo_segment_bytes(g);
     atomic_fetch_add_explicit(&l->c->bytes, l->memory.all,
-                              memory_order_relaxed); /* within max_bytes, as the plan is */
+                              memory_order_relaxed); /* tamis__cuckoo_load() checked the limit */
   }
   while (result == TAMIS_OK && !skip && l->segments < cuckoo_roots(g))
     result = load_fixed_segment(l, g);
@@ -450,7 +450,7 @@ static int restore_growths(struct cuckoo *c, const struct saved_head *saved)
     return result;
   struct cuckoo_growth *growth = cuckoo_growth(c);
   atomic_store_explicit(&growth->splits, splits, memory_order_relaxed);
-  atomic_store_explicit(&growth->joins, joins, memory_order_relaxed); /* not shared yet, both */
+  atomic_store_explicit(&growth->joins, joins, memory_order_relaxed); /* neither is shared yet */
   return TAMIS_OK;
 }
 

@@ -64,7 +64,7 @@ static uint64_t save_array(struct saved_writer *w, const struct snapshot_piece *
   return begin;
 }
 
-/* Saves what is to be known of the generations after *saved, up to `last`. */
+/* Saves the geometries of the generations after *saved, up to `last`, and updates *saved. */
 static void save_generations(struct saved_writer *w, const struct cuckoo *c, unsigned *saved,
                              unsigned last)
 {
@@ -89,8 +89,8 @@ static void save_removed(struct saved_writer *w, struct cuckoo_snapshot *s)
   tamis__snapshot_release_notes(s->c, notes);
 }
 
-/* Saves the limits that unions have left for growth, if there were unions.  A union lowers them
- * before it adds an entry.  So their values at the end of the snapshot hold for all its entries. */
+/* Saves the split limits and the excess of the rate if unions have changed them.  A union does so
+ * before it adds an entry, so the values at the end of the snapshot hold for all its entries. */
 static void save_limits(struct saved_writer *w, const struct cuckoo *c, unsigned generations)
 {
   uint64_t limits[CUCKOO_MAX_GENERATIONS];
@@ -105,7 +105,7 @@ static void save_limits(struct saved_writer *w, const struct cuckoo *c, unsigned
                        generations);
 }
 
-/* Saves all segments.  In a fixed filter, sets the offsets in the file at which they begin. */
+/* Saves all segments.  In a fixed filter, sets places[i] to the file offset of root i's segment. */
 static int save_pieces(struct saved_writer *w, struct cuckoo_snapshot *s, uint64_t *places)
 {
   unsigned generation = 0;

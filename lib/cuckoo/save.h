@@ -5,8 +5,8 @@
  *    a growable filter      the segments of the first generation, each with its counts │ a later
  *                           generation, its segments │ ...; and, anywhere among them, keys that
  *                           were removed during the save
- *    a fixed filter         a segment, as an array │ its counts │ the next segment │ ...; and at the
- *                           end, where each segment begins
+ *    a fixed filter         a segment, as an array │ its counts │ the next segment │ ...; at the
+ *                           end, the offset of each segment
  */
 #ifndef TAMIS_LIB_CUCKOO_SAVE_H
 #define TAMIS_LIB_CUCKOO_SAVE_H
@@ -37,7 +37,7 @@ enum saved_figure {
   SAVED_PAIR_BITS,
   SAVED_DEPTH_LIMIT,
   SAVED_STRIPES,
-  SAVED_RATE, /* the bits of a double */
+  SAVED_RATE, /* the rate of the generation: the bits of a double */
   SAVED_ROOT_SHIFT,
   SAVED_UNEVEN_AT, /* 1 + the depth of the uneven split; 0: no uneven split */
   SAVED_FIGURES_OF_GENERATION,
@@ -45,17 +45,17 @@ enum saved_figure {
   SAVED_FIRST_ROOTS = SAVED_FIGURES_OF_GENERATION,
   SAVED_SPLITS,
   SAVED_JOINS,
-  SAVED_COUNTS_COPIES, /* whether new segments count copies */
+  SAVED_COUNTS_COPIES, /* 1 if new segments count copies (fold.h), else 0 */
   SAVED_FIGURES_OF_FILTER
 };
 
-/* Totals: lanes in use, and counted copies.  The third depends on the form of the filter. */
+/* Totals: lanes in use, and counted copies.  The meaning of the third depends on `growable`. */
 enum { TOTAL_ENTRIES, TOTAL_COPIES, TOTAL_OF_FORM };
 enum growable_total { TOTAL_SEGMENTS = TOTAL_OF_FORM }; /* the number of segments */
 enum fixed_total { TOTAL_PLACES = TOTAL_OF_FORM };      /* offset of the first block SAVED_PLACES */
 
-/* A file has a fixed filter's segment as memory has it, but all fields are 0 except `copying`, each
- * stripe's number of lanes in use, and the words. */
+/* A file has the segments of a fixed filter in the same form as memory, but all fields are 0 except
+ * `copying`, each stripe's number of lanes in use, and the words. */
 enum { SAVED_COPYING_AT = offsetof(struct segment, copying) };
 _Static_assert(SAVED_COPYING_AT == 44 && offsetof(struct stripe, used) == 4,
                "docs/reference/format.md says so");

@@ -29,8 +29,8 @@ void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out)
                                  .growable = c->growable,
                                  .max_bytes = c->max_bytes,
                                  .stripes = first->stripes_wanted};
-  /* Bytes that differ between machines, and the backlog, are not counted.  The directory counts as
-   * a load creates it: as one entry if a single root has one segment. */
+  /* The sum leaves out the backlog, and bytes that differ between machines.  It includes the
+   * directory in the form that a load creates: as one entry if a single root has one segment. */
   for (unsigned i = 0; i < cuckoo_generations(c); i++) {
     const struct generation *generation = cuckoo_generation(c, i);
     const struct cuckoo_geometry *g = &generation->geometry;
@@ -70,9 +70,9 @@ bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t 
   return cuckoo_geometry_restore(before, g);
 }
 
-/* Whether a growable filter has at most as many roots as a plan for its capacity, which fills at
- * least a quarter of the lanes.  (Twice as many are accepted: plans may change.)  So the first
- * directory, which is allocated in advance, is in proportion to the capacity. */
+/* Whether a growable filter has at most twice as many roots as a plan for its capacity, which fills
+ * at least a quarter of the lanes.  (Twice as many, because plans may change.)  So the first
+ * directory, which a load allocates in advance, is in proportion to the capacity. */
 static bool roots_fit_capacity(const struct saved_head *saved, const struct cuckoo_geometry *g)
 {
   return !saved->options.growable || (double) (g->first_roots - 1) * (double) cuckoo_lanes(g) <=

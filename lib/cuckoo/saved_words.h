@@ -8,9 +8,9 @@
 #include "cuckoo/table.h"
 #include "table/lanes.h"
 
-/* Checks `rows` rows of words, in which column j belongs to stripe j, and adds their lanes in use
- * to sums[j], lane by lane.  Returns 0 if all entries are valid.  `ages` is a compile-time
- * constant, and the loop has only one condition, so that compilers use vectors. */
+/* Checks `rows` rows of words.  Column j belongs to stripe j; its lanes in use are added to
+ * sums[j], lane by lane.  Returns 0 if all entries are valid.  `ages` is a compile-time constant,
+ * and the loop has only one condition, so that compilers use vectors. */
 FORCE_INLINE uint64_t check_rows(const struct lane_shape *s, const uint64_t *words, uint32_t rows,
                                  uint32_t columns, uint64_t markers, bool ages, uint64_t *sums)
 {

@@ -4,38 +4,38 @@
  *
  * A snapshot goes through the generations, the oldest first, and through each in the order of its
  * directory.  It copies one segment at a time, and holds a growth stripe and all stripes of the
- * segment meanwhile.  The part of the directory before a cursor has been copied.  Segments may
- * split and join meanwhile, but two segments do not join while the cursor is between them.  A
- * generation that is opened meanwhile is copied last.
+ * segment meanwhile.  The *cursor* is a directory index: all indices before it have been copied.
+ * Segments may split and join during a snapshot, but two segments do not join while the cursor is
+ * between them.  The snapshot copies generations that are opened meanwhile last.
  *
  * A snapshot has each key as it was at one moment: when the key's segment in the newest generation
  * is copied.  From then on the key is *final* for the snapshot.  All copies of a key in one
- * generation share a bucket pair, and so a segment.  With one generation, this is all.
+ * generation share a bucket pair, and so a segment.  With one generation, no more is needed.
  *
- * With several generations, the snapshot copies the entries of a key at different moments, and a
- * remove takes the entry that knows the most bits, in any generation, which may be another key's
- * entry.  So writers do three things for a snapshot that is being taken:
+ * With several generations, the snapshot copies the entries of a key at different moments.  And a
+ * remove takes the entry that knows the most bits, in any generation: this may be the entry of
+ * another key.  So writers obey three rules while a snapshot is being taken:
  *
- *    remove   If the key is not final, but its entry is from the copied part, the remove notes the
- *             key.  The user of the snapshot then removes the key from the snapshot as well.
- *    add      An add writes nothing to the copied part of an older generation (which it otherwise
- *             may, if the newest is at a limit, or to count a copy).  So adds are refused sooner.
+ *    remove   If the key is not final, but the remove takes an entry from the copied part, it notes
+ *             the key.  The user of the snapshot then removes the key from the snapshot as well.
+ *    add      An add writes nothing to the copied part of an older generation.  (Otherwise it may,
+ *             if the newest is at a limit, or to count a copy.)  So adds are refused sooner.
  *    join     Two segments of an older generation do not join if part of them has been copied: an
- *             entry would lose a bit that its copy knows.  The next remove tries again.
+ *             entry would lose a bit that its copy knows.  The next remove tries the join again.
  *
- * And if a generation is opened while a snapshot copies the one before, the snapshot leaves the
+ * If a generation is opened while a snapshot copies the generation before, the snapshot leaves the
  * entries of final keys out of its copy of the new generation.
  *
  * [E] Why the snapshot is right.  Let E be the entries of the filter and K its keys, both with
- * their copies.  For a string of bits v, after root0, let K(v) be the number of keys whose hash
+ * their copies.  For a string v of bits after root0, let K(v) be the number of keys whose hash
  * strings begin with v, and E(v) the number of entries whose known bits begin with v.  Entries are
  * prefixes of hash strings.  So each key can have an entry of its own if and only if there are as
  * many entries as keys, and no v has E(v) > K(v).  Let d(v) = K(v) - E(v).
  *
- *    An add of a key changes d(v) by +1 for those v with which the key's hash string begins and
- *    that are longer than its entry.  A remove of a key changes d(v) by -1 for such v, with the
- *    entry that it takes.  Then d(v) stays at least 0, because no entry that begins with v matches
- *    the key: the remove would have taken that longer entry.
+ *    An add of a key raises d(v) by 1 for each prefix v of the key's hash string that is longer
+ *    than the key's entry.  A remove of a key lowers d(v) by 1 for each such v that is longer than
+ *    the entry that the remove takes.  d(v) stays at least 0, because no entry that begins with
+ *    such a v matches the key: the remove would have taken this longer entry.
  *
  * Let L be the entries that have been copied, and those that will be copied if nothing changes any
  * more.  Let K' be the keys that L should stand for: each final key as it was when it became final,
@@ -43,11 +43,11 @@
  * >= 0.  Then, when all has been copied, each key of K' has an entry of its own in L.  When the
  * noted keys are then removed from L, each key remains as it was when it became final.
  *
- *    D(v) makes all changes of d(v) except two sorts.  One is adds of final keys, whose entries are
- *    in no copy, or left out of it.  The other is removes that were noted or that are of final
- *    keys, which take entries that have been copied.  D(v) has all other changes, because the
- *    copied entries of keys that are not final do not change: moves, folds and splits keep what an
- *    entry knows, and joins are put off.
+ *    D(v) changes as d(v) does, except by two sorts of calls.  The first sort is adds of final
+ *    keys, whose entries no copy contains.  The second sort is removes that take copied entries:
+ *    noted removes, and removes of final keys.  All other calls change both alike, because the
+ *    copied entries of keys that are not final do not change: moves, folds and splits keep the
+ *    known bits of an entry, and joins are put off.
  *
  *    So D(v) is d(v) with these removes undone and these adds undone.  If no key that begins with v
  *    is final, there are no such adds, and D(v) >= d(v) >= 0.  If all are final, D(v) has not
@@ -57,16 +57,15 @@
  *    and adds of final keys go only there.  So these adds have not changed d(v), and D(v) >= d(v)
  *    >= 0.
  *
- *    K' has each call as a whole or not at all, because a writer holds a stripe of the segment that
- *    it writes to, or writes one word ([O] in insert.c).  A remove decides under c->snapshots_lock,
- *    and under the stripe of its entry, whether the entry has been copied and whether the key is
- *    final.
+ *    K' has the effect of each call as a whole or not at all, because a writer holds a stripe of
+ *    the segment that it writes to, or writes one word ([O] in insert.c).  A remove decides under
+ *    c->snapshots_lock, and under the stripe of its entry, whether the entry has been copied and
+ *    whether the key is final.
  *
  * Why the rules are needed: without notes, a key that is removed from the copied part and added
  * again would be in the snapshot twice.  Without the order of generations, a remove could take the
- * entry of another key from a generation that is not copied yet, while the entry that stands for
- * that key from then on is in a generation that has been copied.  So could an add to the copied
- * part.
+ * entry of another key y from a generation that is not copied yet, while the entry that stands for
+ * y from then on is in a copied generation.  An add to the copied part could have the same effect.
  */
 #include "cuckoo/snapshot.h"
 
@@ -96,7 +95,7 @@ static bool is_final(const struct cuckoo_snapshot *s, uint64_t hash)
   return false;
 }
 
-/* Relaxed: the caller holds snapshots_lock. */
+/* The load is relaxed, because the caller holds snapshots_lock. */
 static struct cuckoo_snapshot *first_snapshot(const struct cuckoo *c)
 {
   return atomic_load_explicit(&c->snapshots, memory_order_relaxed);
@@ -263,7 +262,7 @@ void tamis__snapshot_end(struct cuckoo_snapshot *s)
 
 /* ---- copying ---- */
 
-/* Advances the cursor.  The keys that it passes become final if the generation is the newest.  The
+/* Advances the cursor.  The keys that it passes become final if this generation is the newest.  The
  * caller holds the growth stripe and, if there is a segment, all its stripes. */
 static void advance_locked(struct cuckoo_snapshot *s, uint64_t to)
 {
@@ -289,8 +288,8 @@ static struct segment *segment_at_cursor(const struct cuckoo_snapshot *s,
   return directory_segment(value);
 }
 
-/* Copies a segment to s->copied.  Meanwhile only its counts change and, in a fixed filter, plain
- * adds fill lanes. */
+/* Copies a segment to s->copied.  Meanwhile other calls change only the segment's counts and, in a
+ * fixed filter, fill free lanes by plain adds. */
 static void copy_words(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
                        struct segment *segment, uint64_t index)
 {

@@ -10,15 +10,15 @@
  *      ... record the keys of tamis__snapshot_removed(), perhaps also after a piece
  *    tamis__snapshot_end(&s);
  *
- * The snapshot is the contents of the pieces, after each recorded key has been removed from them
- * once.  No lock is held between the calls, so the thread may do anything then.
+ * The contents of the snapshot are those of all pieces, less one copy of each recorded key.  No
+ * lock is held between the calls, so the thread may do anything between them.
  */
 #ifndef TAMIS_LIB_CUCKOO_SNAPSHOT_H
 #define TAMIS_LIB_CUCKOO_SNAPSHOT_H
 
 #include "cuckoo/directory.h"
 
-enum { SNAPSHOT_MANY_NOTES = SMALL(8192, 34) }; /* so many are given before the last piece */
+enum { SNAPSHOT_MANY_NOTES = SMALL(8192, 34) }; /* fewer notes are kept until the last piece */
 
 /* A list element with a removed key. */
 struct snapshot_note {
@@ -55,7 +55,7 @@ struct cuckoo_snapshot {
   struct cuckoo_snapshot *next; /* in the list c->snapshots */
   unsigned generation;          /* all generations before this one have been copied */
   uint64_t index;               /* all indices in `generation` before this one have been copied */
-  /* For each generation: the indices before this one were copied while it was the newest. */
+  /* For each generation: the indices below this were copied while the generation was newest. */
   uint64_t final[CUCKOO_MAX_GENERATIONS];
 
   /* Written under c->snapshots_lock by that thread and by removes: */
@@ -66,7 +66,7 @@ struct cuckoo_snapshot {
   /* For the thread that takes the snapshot only: */
   struct snapshot_block words, duplicates; /* memory for a copied segment */
   plane read;                              /* in a mapped filter, the segment's counts */
-  struct snapshot_piece copied;            /* no piece is ready if its geometry is NULL */
+  struct snapshot_piece copied;            /* the next piece; not ready if its geometry is NULL */
 };
 
 void tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c);
@@ -74,8 +74,8 @@ void tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c);
 /* Returns TAMIS_OK, TAMIS_ABSENT if no piece is left, or TAMIS_ENOMEM. */
 int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece);
 
-/* Returns the list of removed keys that have not been returned, if there are many, or after the last
- * piece.  The caller releases the list. */
+/* Returns the removed keys that no earlier call has returned.  Before the last piece, returns NULL
+ * if they are fewer than SNAPSHOT_MANY_NOTES.  The caller releases the list. */
 struct snapshot_note *tamis__snapshot_removed(struct cuckoo_snapshot *s);
 void tamis__snapshot_release_notes(struct cuckoo *c, struct snapshot_note *notes);
 
@@ -91,20 +91,20 @@ int tamis__mapped_counts(struct saved_reader *r, const struct saved_mapping *fil
  * The caller holds a stripe of the key's bucket pair in `generation`, and has checked under it that
  * the segment has not left the directory.  For a join, it holds all stripes of both segments. */
 
-/* Whether any snapshot is being taken.  Relaxed: a snapshot enters c->snapshots before it takes a
- * segment's stripes, and the caller has taken one of these stripes since then.  A snapshot that has
- * not copied the segment yet does not matter. */
+/* Whether any snapshot is being taken.  Relaxed: a snapshot enters c->snapshots before it takes the
+ * stripes of a segment.  If the snapshot has copied the caller's segment, the caller took its
+ * stripe later and sees the snapshot.  If not, the snapshot needs nothing from the caller. */
 static inline bool has_snapshots(const struct cuckoo *c)
 {
   return atomic_load_explicit(&c->snapshots, memory_order_relaxed) != NULL;
 }
 
-/* Tells the snapshots that a copy of a key is being removed from this generation.  Takes a note from
- * *notes for each snapshot that needs one.  Returns false, and does nothing, if these are too few. */
+/* Tells the snapshots that a remove takes a copy of a key from this generation.  Moves a note from
+ * *notes to each snapshot that needs one.  If there are too few, does nothing and returns false. */
 bool tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *generation,
                                  uint64_t index, uint64_t hash, struct snapshot_note **notes);
 
-/* Allocates one more note.  The caller, a reader, holds no lock, and is no reader meanwhile.  If
+/* Allocates one more note, outside of the caller's read section.  The caller holds no lock.  If
  * memory is refused, the snapshots fail, not the remove. */
 void tamis__snapshot_bring_note(struct cuckoo *c, struct snapshot_note **notes);
 
@@ -112,8 +112,8 @@ void tamis__snapshot_bring_note(struct cuckoo *c, struct snapshot_note **notes);
 bool tamis__snapshot_lets_add(struct cuckoo *c, const struct generation *generation,
                               uint64_t index);
 
-/* Whether a writer that holds a stripe of the pair may add to it.  In the newest of the
- * `generations` this is always true. */
+/* Whether a writer that holds a stripe of the pair may add to the pair.  It always may if the pair
+ * is in the newest of the `generations`. */
 static inline bool pair_lets_add(struct cuckoo *c, const struct bucket_pair *pair,
                                  unsigned generations)
 {

@@ -3,13 +3,14 @@
  * Layer 2: plans a union before anything is changed.
  *
  * The rate.  An entry that knows S bits after root0, in any generation, makes an absent key seem
- * present with a probability of 2^-S / first roots.  So a filter keeps its rate if the sum of these
- * probabilities does.  The plan of a generation assumes that keys are added one by one: the more
- * keys there are, the more its segments have split, and the more bits a new entry knows.  The first
- * n keys of a generation may cause a certain rate, the *share* of n keys (share_of()).  Two filters
- * of n keys each may together have twice the share of n keys, which is more than the share of 2n
- * keys.  The rate of a union's entries beyond their share is added to the *excess* of `into`.  The
- * planned rates of all generations and the excess together never exceed the promised rate:
+ * present with a probability of 2^-S / first roots.  So a filter keeps its rate if the sum over its
+ * entries is at most this rate.  The plan of a generation assumes that keys are added one by one:
+ * the more keys there are, the more its segments have split, and the more bits a new entry knows.
+ * The first n keys of a generation may cause a certain rate, the *share* of n keys (share_of()).
+ * Two filters of n keys each may together have twice the share of n keys, which is more than the
+ * share of 2n keys.  The rate of a union's entries beyond their share is added to the *excess* of
+ * `into`.  The planned rates of all generations and the excess together never exceed the promised
+ * rate:
  *
  *    Before it begins, the union sums up the rate of the entries of `from`.  The excess must fit
  *    into half of the rate that the generations leave.  Otherwise the union lowers the split limit
