@@ -14,7 +14,7 @@
 
 /* ---- the quota of control groups, version 2 ---- */
 
-enum { MAX_NUMBERS = 64, MAX_PATH = 1024 };
+enum { MAX_NUMBERS = 64, MAX_PATH = 1024 }; /* the most bytes of a quota file, and of a path */
 
 static const char quota_file[] = "/cpu.max";
 

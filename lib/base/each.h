@@ -72,8 +72,8 @@ struct each_way {
 size_t tamis__each_search(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                           bool *found, const struct each_way *way, const void *common);
 
-/* Whether a filter may be alike with others: it is not NULL, uses the library's hash function and
- * this seed, and has this `contains`.  The kind checks all further properties. */
+/* Whether a filter may be like the call's first one: it is not NULL, uses the library's hash
+ * function and this seed, and has this `contains`.  The kind checks all further properties. */
 FORCE_INLINE bool each_is_alike(const tamis_filter *f, uint64_t seed,
                                 bool (*contains)(const tamis_filter *, uint64_t))
 {

@@ -69,9 +69,9 @@ enum filter_period {
   PERIOD_IS_NAMED /* the running period gets the given number */
 };
 
-/* The calls on whole filters.  The options have been checked as far as they mean the same to all
- * kinds; the kind checks the rest.  docs/internals/adding-a-kind.md has the results of refusals,
- * and the figures that `stats` sets. */
+/* The calls on whole filters.  tamis.c has checked what all kinds require of the options; the kind
+ * checks what only it requires.  docs/internals/adding-a-kind.md has the results of refusals, and
+ * the figures that `stats` sets. */
 struct filter_kind {
   tamis_kind kind;
   const char *name; /* the enumerator as a string; messages show it without TAMIS_ */

@@ -21,7 +21,7 @@ struct live_file {
   void (*put_blocks)(const void *context, struct saved_writer *w);
   const void *context;
   const uint64_t *numbers; /* written at numbers_at, as they are in memory */
-  unsigned n;
+  unsigned n;              /* how many numbers */
   uint64_t numbers_at;
   uint64_t size;     /* the size of the whole file */
   uint64_t reserved; /* bytes from its beginning that get space on the disk */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64 }; /* bytes: a cache line */
 
 /* In bytes.  A block of this size or more is not cleared by memset(): the first access to a page
  * takes 0.25 µs or, on a virtual machine, up to 20 µs.  Nor is it aligned by posix_memalign(),

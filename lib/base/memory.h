@@ -16,12 +16,12 @@
  * in a filter larger than the TLB covers, these save a TLB miss on most accesses. */
 void *tamis__memory_allocate(const tamis_allocator *from, uint64_t size);
 
-/* Does the same, but only the first `cleared` bytes are certainly zero: for a block that is too
- * large to be touched all at once. */
+/* As tamis__memory_allocate(), but only the first `cleared` bytes are certainly zero: for a block
+ * that is too large to be touched all at once. */
 void *tamis__memory_allocate_cleared(const tamis_allocator *from, uint64_t size, uint64_t cleared);
 
-/* Does the same for a small block, of which there may be millions.  The system's allocator aligns
- * the block to 16 only, because malloc() takes another hundred bytes to align a block to 64.  If a
+/* As tamis__memory_allocate(), for small blocks, of which there may be millions.  The system's
+ * allocator aligns them to 16 only, because alignment to 64 would cost a hundred bytes.  If a
  * filter's line then lies in two cache lines, both are soon cached. */
 void *tamis__memory_allocate_dense(const tamis_allocator *from, uint64_t size);
 

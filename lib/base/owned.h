@@ -124,7 +124,7 @@ static inline bool owned_held(const struct owned_lock *lock)
  *   checked by     mutants/owned_unlock_relaxed */
 static inline void owned_unlock(struct owned_lock *lock, const struct owner *owner)
 {
-  assert(owner->file >= 0 || owned_held(lock)); /* another process may have written anything */
+  assert(owner->file >= 0 || owned_held(lock)); /* in a shared file, any word may be wrong */
   OWNED_TSAN(__tsan_mutex_pre_unlock(lock, 0));
   atomic_store_explicit(&lock->owner, 0, memory_order_release);
   OWNED_TSAN(__tsan_mutex_post_unlock(lock, 0));

@@ -194,8 +194,8 @@ void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint6
 /* Releases the blocks that no reader can see any more.  Returns whether it has released one. */
 bool tamis__backlog_drain(struct backlog *backlog);
 
-/* Does the same for a caller that also needs the memory of the other blocks: their grace period
- * begins at once. */
+/* As tamis__backlog_drain(), for a caller that also needs the memory of the other blocks: their
+ * grace period begins at once. */
 bool tamis__backlog_hurry(struct backlog *backlog);
 
 #endif

@@ -12,8 +12,8 @@
 
 /* Where the reason is written.  A NULL `struct refusal *` says that no reason is wanted. */
 struct refusal {
-  char *text; /* NULL: the caller wants no reason */
-  size_t size;
+  char *text;  /* NULL: the caller wants no reason */
+  size_t size; /* bytes of `text` */
 };
 
 /* Writes the reason as snprintf() does, as far as there is room, and returns `result`. */

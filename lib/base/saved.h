@@ -31,7 +31,7 @@
  *    load       Reads what `save` writes.  `head` has the values of the filter's head, except for
  *               the operations.  *out is written only with TAMIS_OK.  An error releases all memory.
  *
- * A file may contain anything.  A correct sum shows that the bytes are as they were written, but
+ * A file may contain any bytes.  A correct sum shows that the bytes are as they were written, but
  * not who wrote them.  So each number is checked against what is possible before it is used, and
  * everything that can be counted is counted again.
  */
@@ -48,8 +48,8 @@ enum {
   SAVED_ARRAY_ALIGNMENT = 4096, /* arrays begin at a multiple of this */
   SAVED_HEADER = 512,           /* bytes of the header */
   SAVED_GEOMETRY = 31,          /* numbers in the geometry */
-  SAVED_TOTALS = 3,
-  SAVED_MEANINGS = 4
+  SAVED_TOTALS = 3,             /* numbers of the kind in the trailer */
+  SAVED_MEANINGS = 4            /* numbers of the kind in the head of a block */
 };
 
 /* Types of blocks.  A kind has types of its own, from SAVED_KIND_BLOCKS on.  A reader skips a block
@@ -290,9 +290,9 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out);
  * block grows as they are read.  The caller always releases the block, which has `bytes` bytes. */
 struct saved_memory {
   unsigned char *block; /* the memory, which moves when it grows */
-  uint64_t bytes, used;
-  uint64_t all;   /* bytes of all arrays: the size of the block at the end */
-  uint64_t limit; /* the bytes that may be allocated at any moment; 0: no limit */
+  uint64_t bytes, used; /* bytes of the block, and those that arrays fill */
+  uint64_t all;         /* bytes of all arrays: the size of the block at the end */
+  uint64_t limit;       /* the bytes that may be allocated at any moment; 0: no limit */
 };
 
 /* Reads an array of `size` bytes, a multiple of SAVED_UNIT, with its sums, and checks it.  If the

@@ -2,8 +2,8 @@
  *
  * Layer 1: reads the container of a saved filter.
  *
- * Exactly the bytes of the filter are read.  At least one unit, such as the trailer, always follows
- * a block or an array.  So a block's payload is read together with the next unit.
+ * The reader reads exactly the bytes of the filter.  At least one unit, such as the trailer, always
+ * follows a block or an array.  So a block's payload is read together with the next unit.
  */
 #include "base/saved.h"
 

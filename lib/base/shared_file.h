@@ -64,7 +64,7 @@ struct refused_space {
   _Atomic uint64_t bytes; /* bytes that were refused; 0: no refusal */
   _Atomic uint64_t free;  /* bytes that were free at that time */
   _Atomic int64_t second; /* when, in seconds of the monotonic clock */
-  _Atomic int error;
+  _Atomic int error;      /* errno: ENOSPC or EDQUOT */
 };
 
 /* Reserves space for the bytes from `begin` to `end`, even beyond the end of the file.  Space that

@@ -3,7 +3,7 @@
  * Layer 0: arithmetic for eight keys of a batch at a time, by AVX-512.
  *
  * In a batch of look-ups most instructions compute: they mix hashes, find the positions of words,
- * and compare what the words hold.  This file does so with vectors of eight 64-bit numbers.
+ * and compare what the words hold.  This file computes with vectors of eight 64-bit numbers.
  *
  * No vector instruction reads memory that other threads may change.  Each word is read by the same
  * atomic load as in a single call, and one key's words are read before the next key's; only then
