@@ -4,7 +4,7 @@
  *
  *     block     | head | codes, in words of 64 bits ... | exceptions, 32 or 64 bits each ... |
  *
- *     code      (b->bits bits for each lane)   0: none, or an exception; else the count
+ *     code      (b->bits bits for each lane)   0: no count, or an exception; else the count
  *     exception                                | position of the lane | count |, sorted by position
  *
  * counts.h explains what codes and exceptions are for.  The functions here read and write single

@@ -10,7 +10,7 @@
 enum {
   MAX_BITS = SMALL(21, 2),    /* the widest code; larger counts are exceptions */
   FEWEST_SLOTS = SMALL(8, 1), /* the fewest spare exceptions of a new block */
-  SPARSE_PART = SMALL(32, 4), /* if at most 1 lane in so many has a count, all are exceptions */
+  SPARSE_PART = SMALL(32, 4), /* if at most 1 lane in this number has a count, all are exceptions */
   /* Most bytes of a block that is encoded in place from its own counts. */
   MOST_COPIED = SMALL(2048, 64)
 };
@@ -68,8 +68,8 @@ static size_t next_counts(struct source_reader *r)
 
 /* ---- the choice of a frame ---- */
 
-/* The number of exceptions for which a block gets room.  With `spare`, this includes as many as
- * will probably be added before another frame is better. */
+/* The number of exceptions for which a block gets room.  With `spare`, the number includes
+ * exceptions that will probably come before another frame is better. */
 static size_t slots_for(size_t positions, const struct frame *frame, bool spare)
 {
   if (!spare)
@@ -114,7 +114,7 @@ static NEVER_INLINE struct frame choose_frame(size_t positions, const struct cou
 /* ---- blocks ---- */
 
 /* Encodes a block from counts that are not stored in it.  (NEVER_INLINE, here and at
- * choose_frame(), keeps one of both arrays off the stack.) */
+ * choose_frame(): the stack never holds the arrays of both functions.) */
 static NEVER_INLINE void encode(struct count_block *b, size_t positions, const struct frame *frame,
                                 const struct counts_source *from)
 {

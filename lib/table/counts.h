@@ -54,7 +54,7 @@ struct counts_memory {
   void *context;
 };
 
-/* The size of the object, without its blocks, for a table of so many buckets. */
+/* The size in bytes of the object, without its blocks, for a table of `buckets` buckets. */
 uint64_t tamis__counts_bytes(uint64_t buckets);
 
 /* Initializes an object without counts in zeroed memory. */
@@ -85,8 +85,8 @@ static inline size_t counts_positions(const struct table_counts *d)
   return buckets * d->lanes;
 }
 
-/* The counts to encode in a block.  The encoder reads a few at a time, because all of them would
- * not fit on a small stack.  A lane of the block's bucket b has the index b * lanes + lane. */
+/* The counts to encode in a block.  The encoder reads a few at a time, because all counts would not
+ * fit on a small stack.  A lane of the block's bucket b has the index b * lanes + lane. */
 struct counts_source {
   /* all counts, by index; NULL: the other members give the counts */
   const uint64_t *array;
@@ -106,7 +106,7 @@ static inline struct counts_source counts_of_array(const uint64_t counts[COUNTS_
 bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
                          const struct counts_source *from, bool spare);
 
-/* The size of a copy of the object and its blocks; makes this read-only copy, in one piece. */
+/* The size of a read-only copy of the object and its blocks; the call that makes the copy. */
 uint64_t tamis__counts_copy_bytes(const struct table_counts *d);
 void tamis__counts_copy(const struct table_counts *d, struct table_counts *to);
 

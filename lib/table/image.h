@@ -31,7 +31,7 @@ enum {
 /* All counts are below this number. */
 static const uint64_t saved_most_copies = UINT64_C(1) << 53;
 
-/* A union is refused if both filters together have so many copies.  The distance to
+/* A union is refused if both filters together have this many copies.  The distance to
  * saved_most_copies leaves room for unions at the same time, and for any number of adds. */
 static const uint64_t saved_most_united = UINT64_C(1) << 48;
 
@@ -130,7 +130,7 @@ static inline struct lane_counts_reader lane_counts_read(const struct lane_count
 }
 
 /* Reads the next count.  Returns false if no count is left, or if the bytes are not a valid count,
- * as they may be in a file; then r->wrong is set. */
+ * as may happen in a file; r->wrong tells the second case. */
 static inline bool lane_counts_next(struct lane_counts_reader *r)
 {
   uint64_t skip;

@@ -101,9 +101,9 @@ static inline uint64_t lanes_bits(const struct lane_shape *s, uint64_t set)
 }
 
 /* The set of lanes that are not 0.  `units` has in each lane the lowest bit that counts: lower bits
- * are ignored.  Take a lane's bits below its highest bit, and add as many ones.  The sum carries
- * into the highest bit unless all these bits are 0.  No carry leaves a lane, because the highest
- * bits are not part of the sum. */
+ * are ignored.  To a lane's bits below its highest bit, the function adds as many ones.  The sum
+ * carries into the highest bit unless all these bits are 0.  No carry leaves a lane, because the
+ * highest bits are not part of the sum. */
 static inline uint64_t lanes_not_zero(uint64_t units, uint64_t high, uint64_t value)
 {
   uint64_t below = high - units;

@@ -14,7 +14,7 @@
  * 10^-9: half of that because of a low load factor, and half because a few buckets are overfull. */
 static const double load_early = 0.5e-9;
 
-/* The tail of a normal distribution beyond so many standard deviations has the size load_early. */
+/* A normal distribution has a tail of load_early beyond this many standard deviations. */
 static const double load_early_deviations = 6.11;
 
 struct table_load {

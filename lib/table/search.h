@@ -3,8 +3,8 @@
  * Layer 2: makes room in a full bucket pair by moving entries along a cuckoo path.
  *
  *    plan     Searches breadth first from both buckets, until a bucket has an empty lane: each
- *             entry of a full bucket leads to that entry's other bucket.  So it finds the shortest
- *             cuckoo path.  The search reads words without locks, so the path may be out of date.
+ *             entry of a full bucket leads to the entry's other bucket.  So the path is a shortest
+ *             one.  The search reads words without locks, so the path may be out of date.
  *    execute  Makes the moves of the path; the move into the empty lane is the first.  Each move
  *             takes the stripes of its two buckets, and checks that the entry is still in its lane
  *             and that the other bucket still has an empty lane.  (In a window only the fingerprint
@@ -26,8 +26,8 @@
 enum {
   /* More buckets would fill a table better, but take longer (docs/internals/cuckoo.md). */
   SEARCH_MOST_BUCKETS = 512,
-  /* From buckets that it has not followed, a thorough search goes so many steps further in depth
-   * (one with more lanes than SEARCH_FEW_LANES).  Larger arrays would need much of a stack. */
+  /* A thorough search goes so many steps further in depth from buckets that it has not followed
+   * (one step with more lanes than SEARCH_FEW_LANES).  Larger arrays would need much stack. */
   SEARCH_STEPS_FURTHER = 2,
   SEARCH_FEW_LANES = 3,
   /* Longer paths are rare: with two lanes in a bucket, a path over 512 buckets has 8 moves. */
@@ -197,7 +197,7 @@ FORCE_INLINE bool search_trace(const struct search_kind *k, const struct searche
 }
 
 /* Plans a path.  Returns false if there is none, or only one that is too long.  If the path has no
- * moves, another thread has made room or has changed an entry on it, and the caller tries again. */
+ * moves, another thread has made room or changed an entry of the path; the caller tries again. */
 FORCE_INLINE bool search_plan(const struct search_kind *k, const struct searched *t, uint64_t lower,
                               uint64_t upper, struct cuckoo_path *path)
 {

@@ -6,10 +6,10 @@
  *                                   f f f f f f f f  s s s s      w = f + e bits
  *
  * table/lanes.h defines lanes and sets of lanes.  The entry in a lane has f bits of a fingerprint,
- * which are not all 0, and a *stamp* of e bits.  The stamp is a number from 1 to G + 2.  It names
- * the period of the key's last add, or an earlier period if the key ends earlier (insert.c).  G + 1
- * stamps belong to periods that are remembered.  One stamp is *dead*: an entry with the dead stamp
- * is forgotten, and its lane counts as free.
+ * which are not all 0, and a *stamp* of e bits.  The stamp is a number from 1 to G + 2.  The stamp
+ * names the period of the key's last add, or an earlier period if the key ends earlier (insert.c).
+ * G + 1 stamps belong to periods that are remembered.  One stamp is *dead*: an entry with the dead
+ * stamp is forgotten, and its lane counts as free.
  *
  * These functions take a fingerprint as it is stored in a lane: its lowest e bits are 0.
  */

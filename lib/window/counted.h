@@ -17,8 +17,8 @@
  * after a process was killed, and the arguments for these ([A], [B], [C], [D] in table.h, [K], [H]
  * in shared.h).  Three things differ:
  *
- * [M] Mending.  A killed owner of stripes may have left an entry in two lanes.  Both have the same
- *     count: a call that changes either lane holds both stripes, and has mended those that it took
+ * [M] Mending.  A killed owner of stripes may have left an entry in two lanes.  Both lanes have the
+ *     same count: a call that changes either holds both stripes, and has mended those that it took
  *     over.  The mending also counts further copies again.  A killed call has added or removed its
  *     copy if it has made its one store; otherwise it has changed nothing.
  *

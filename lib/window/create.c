@@ -19,8 +19,8 @@ enum {
   LEAST_STRIPES = 2,
 };
 
-/* Chooses the numbers of stripes, versions and shards.  They take little memory in a small filter,
- * unless the user wants more stripes. */
+/* Chooses the numbers of stripes, versions and shards.  All three take little memory in a small
+ * filter, unless the user wants more stripes. */
 struct window_sizes tamis__window_sizes(const struct window_geometry *g, unsigned stripes_wanted)
 {
   uint64_t lines = window_words(g) / WINDOW_LINE_WORDS;

@@ -8,8 +8,8 @@
  *     └─────────────────┴───────────────────┴────────────┴───┴────────────┘
  *
  * `changes` counts, modulo 8192, how often a layer was opened or has left.  g is set if the filter
- * has grown: it has layers other than the first one.  Both stamps are incremented from 1 to G + 2,
- * and then begin with 1 again.  So no division by G + 2 is needed, and the period may wrap round.
+ * has grown: it has other layers than the first.  Both stamps are incremented from 1 to G + 2, and
+ * then begin with 1 again.  So no division by G + 2 is needed, and the period may wrap round.
  *
  * A thread that reads the same word twice knows that in between no period has ended, no layer was
  * opened, and no layer has left.  The fields are wide enough for that.  The period has 36 bits.
@@ -31,7 +31,7 @@ enum {
   EPOCH_STAMP = 127,
   EPOCH_CHANGES = (1 << (EPOCH_PERIOD_SHIFT - EPOCH_CHANGES_SHIFT)) - 1,
   EPOCH_COMING = (1 << EPOCH_PERIOD_SHIFT) - 1,
-  EPOCH_FEW_PERIODS = 16, /* `changes` does not wrap round within so many periods */
+  EPOCH_FEW_PERIODS = 16, /* `changes` does not wrap round within this many periods */
   WINDOW_MOST_LAYERS = 64 /* the most layers of a filter at one time */
 };
 

@@ -14,7 +14,7 @@
 
 /* ---- search of a path ---- */
 
-/* The segment that is searched.  The search numbers the segment's buckets from 0 on. */
+/* The segment that a search reads.  The search numbers the segment's buckets from 0 on. */
 struct searched_segment {
   struct searched searched;
   const struct window_layer *layer;

@@ -18,7 +18,7 @@
  * large enough, and otherwise a new layer.  The number of keys at the end of a period covers a
  * whole window.  Two periods are needed because keys may be removed at any time: a filter that is
  * empty at the end of one period might be full in between.  The large layer gets no more keys.  Its
- * last keys are forgotten G + 1 periods later; then it leaves, and its memory is released.  (In the
+ * last keys are forgotten G + 1 periods later; it then leaves, and its memory is released.  (In the
  * cuckoo kind it stays while keys in it are renewed: [H] in remove.c.)
  *
  * [S] While the large layer is still in the list, a second burst finds as much room as the first.

@@ -246,7 +246,7 @@ static int load_words(struct load *l, struct content *c)
   return result;
 }
 
-/* Reads the periods in which the segments were copied.  They must not decrease. */
+/* Reads the periods in which the segments were copied.  These must not decrease. */
 static int load_copied(struct load *l, struct content *c, unsigned number)
 {
   uint64_t segments = c->geometry.segments;

@@ -97,7 +97,7 @@ static inline void note_pair(const struct window *w, struct window_layer *layer,
   note_stripe(locked, window_stripe(w, layer, pair->place.upper));
 }
 
-/* Takes the stripes of a key in all layers.  While the thread waits for them, it is in no read
+/* Takes the stripes of a key in all layers.  While the thread waits for stripes, it is in no read
  * section, and layers may leave.  So the caller calls has_layers() before it reads any layer. */
 static inline void lock_pairs(const struct window *w, uint64_t mixed, struct locked *locked)
 {

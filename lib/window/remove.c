@@ -3,7 +3,7 @@
  * Layer 2: removes and counts of copies, in a sliding window of the cuckoo kind.
  *
  * A remove or a count takes the stripes of the key's buckets in all layers, as an add does, and
- * reads the epoch word under them.  It ignores dead entries, and entries that do not match the key.
+ * reads the epoch word under them.  Both ignore entries that are dead or do not match the key.
  *
  * [H] Which entry.  In one layer only one lane matches a key (bucket.h).  In several layers,
  *     entries may match that were added for other keys.  All calls take the matching entry in the

@@ -27,8 +27,8 @@ static inline void window_has_room(struct window_layer *layer, uint64_t bucket)
  * ORDER stripe.vacated (release)
  *   pairs with     stripe.vacated_by_all
  *   makes visible  the lane that is free
- *   if weakened    a call might read the new count and not see the free lane.  It would set a mark
- *                  with this count, and the mark would stay although there is room
+ *   if weakened    a call might read the new count and not see the free lane.  The call would set a
+ *                  mark with this count, and the mark would stay although there is room
  *   checked by     mutants/vacated_lanes_are_not_counted */
 static inline void window_vacate(struct window_stripe *stripe)
 {

@@ -18,15 +18,15 @@
  *     the offset (epoch.h) of the save's beginning, so they differ by the periods between them.
  *
  *     A layer that is opened during the save is not copied: all its keys were added during the
- *     save.  A layer that leaves during the save is empty from then on, and so are its copies.  No
- *     layer leaves while a segment is copied, as `advancing` is held.
+ *     save.  A layer that leaves during the save is empty when it leaves, and so are its later
+ *     copies.  No layer leaves while a segment is copied, as `advancing` is held.
  *
  *     A save holds no lock while it writes or asks for memory.
  *
  *     In a window of the cuckoo kind, a key may be removed during the save and added again, to its
  *     other bucket.  If the copy has both lanes, one is cleared (clear_twins()): each key for which
- *     the entry stands was removed or added during the save, or else the entry would have stayed in
- *     its lane.  A word and the counts of its lanes are copied under the word's stripe, so each
+ *     the entry stands was removed or added during the save.  Otherwise the entry would have stayed
+ *     in its lane.  A word and the counts of its lanes are copied under the word's stripe, so each
  *     count belongs to the entry in the copy.
  */
 #include "window/save.h"

@@ -180,7 +180,7 @@ static int load_checkpoint(const struct window *w, tamis_filter **out)
   return result == TAMIS_ENOMEM || result == TAMIS_EIO ? result : TAMIS_OK;
 }
 
-/* Replaces the words by those of the checkpoint, because there is no room for the keys of both. */
+/* Replaces the words by the checkpoint's words, as there is no room for the keys of both. */
 static void replace_words(struct window *w, struct window *last)
 {
   for (uint64_t i = 0; i < window_words(&w->first.geometry); i++)

@@ -40,9 +40,9 @@
  * [H] Another process may write anything into the file.  The geometry and the number of stripes are
  *     read once, and checked.  A wrong `numbers` changes how long keys stay, until the next
  *     advance.  Any value of an entry has its other bucket in the same segment.  The name of the
- *     frozen segment, versions and counts are only compared and added up.  An owner's name that
- *     belongs to no living process counts as that of a dead one, so a lock with such a name is
- *     taken over.  (A process that writes the name of a living one keeps others waiting, as a
+ *     frozen segment, versions and counts are only compared and added up.  If an owner's name
+ *     belongs to no living process, the owner counts as dead, so another process takes the lock
+ *     over.  (A process that writes the name of a living process keeps the others waiting, as a
  *     stopped process does.)  A union skips entries whose stamp belongs to no period.
  *
  * [R] After a power failure the pages of the file may be from different times, and an entry that

@@ -37,9 +37,9 @@
  *     because an advance takes this stripe before each step 9 and after each step 5.  Both steps
  *     end at most G + 1 periods, so after a change the stamp differs from that of step 1.  Writing
  *     the lane once more is enough: after the change that step 4 sees, only a step 5 can follow.
- *     It ends one period, and does not make the stamp of step 4 dead (unless the key ends with that
- *     period: insert.c).  An advance waits for a writer that is descheduled between 1 and 4, so the
- *     writer never returns with an old stamp.  A writer that waits before 1 has read nothing yet.
+ *     Step 5 ends one period, and does not make the stamp of step 4 dead (unless the key ends with
+ *     that period: insert.c).  An advance waits for a writer that is descheduled between 1 and 4,
+ *     so no writer returns with an old stamp.  A writer that waits before 1 has read nothing.
  *
  * [Q] G + 2 stamps are enough.  Period p + G + 2 uses the stamp of period p again.  The stamp is
  *     dead from period p + G + 1 on.  The sweep of that period clears all lanes with this stamp
@@ -68,12 +68,12 @@
  *
  * [A] No false negative.  Suppose that a look-up misses a key that is remembered during the whole
  *     look-up.  The look-up reads the epoch word, the version of the fingerprint, the lower bucket,
- *     the upper bucket, the version again, the epoch word again.  It begins again if the version or
- *     the epoch word has changed.  So the period was the same throughout.  At every instant one of
- *     the buckets had the key with a live stamp, because one store replaces an old stamp by a new
- *     one.  When the look-up read the lower bucket, the key was in the upper bucket.  A move took
- *     the key to the lower bucket before the look-up read the upper bucket.  The version shows this
- *     move, as stripe.h explains.  (If the key was moved the other way, the load of the lower
+ *     the upper bucket, the version again, the epoch word again.  The look-up begins again if the
+ *     version or the epoch word has changed.  So the period was the same throughout.  At every
+ *     instant one of the buckets had the key with a live stamp, because one store replaces an old
+ *     stamp by a new one.  When the look-up read the lower bucket, the key was in the upper bucket.
+ *     A move took the key to the lower bucket before the look-up read the upper bucket.  The
+ *     version shows this move: stripe.h.  (If a move went the other way, the load of the lower
  *     bucket has acquired the bump, so the upper bucket shows the copy, or the versions differ.)
  *
  *     Without the second read of the epoch word, a look-up that was descheduled might meet a stamp
@@ -93,8 +93,8 @@
  *
  *     Layers: an add reads the epoch word again under the stripes.  If the word names a newest
  *     layer whose stripes the add does not hold, the add begins again.  If a layer is opened after
- *     that, the key goes to a layer that is not the newest any more.  The next unique add of the
- *     key takes the stripes of that layer, too, and finds the key.
+ *     this read, the key goes to a layer that is not the newest any more.  The next unique add of
+ *     the key takes the stripes of that layer, too, and finds the key.
  *
  * [C] All or nothing.  An add that finds no room has changed nothing.  The moves that it has made
  *     leave each entry in one of its two buckets.
@@ -119,17 +119,17 @@
  * lock `opening`, and without any stripe.  When far fewer keys come than the newest layer was made
  * for, tamis_advance() opens a smaller layer, which becomes the newest (layers.c).  No layer moves.
  *
- *     A layer is closed when another one is opened.  It leaves the list when a sweep that began
- *     after the closing finds the layer empty.  Adds and moves write new entries to the newest
- *     layer only, and learn its name under their stripes.  A call that has read an older epoch word
- *     held its stripes when the layer was closed, and the sweep waits for these stripes.  So no
- *     entry comes to a block after the sweep of the block, no move carries an entry past the sweep,
- *     and the result of the sweep is final.  (A sweep that began before the layer was closed may
- *     miss entries.)  Writers that have locked stripes for the layer find no entry to renew there.
- *     The newest layer never leaves.
+ *     A layer is closed when another one is opened.  The closed layer leaves the list when a sweep
+ *     that began after the closing finds the layer empty.  Adds and moves write new entries to the
+ *     newest layer only, and learn its name under their stripes.  A call that has read an older
+ *     epoch word held its stripes when the layer was closed, and the sweep waits for these stripes.
+ *     So no entry comes to a block after the sweep of the block, no move carries an entry past the
+ *     sweep, and the result of the sweep is final.  (A sweep that began before the layer was closed
+ *     may miss entries.)  Writers that have locked stripes for the layer find no entry to renew
+ *     there.  The newest layer never leaves.
  *
  * [L] No layer is read after its memory has been released.  A layer and its words are released
- *     after the layer has left the list, then each stripe has been taken once, and then a grace
+ *     after three steps: the layer has left the list, each stripe has been taken once, and a grace
  *     period has passed.  Only the thread that holds `advancing` lets layers leave.  A thread reads
  *     a layer in one of four ways:
  *
@@ -150,9 +150,9 @@
  *     - With `advancing` held, or `opening` for the newest layer: then the layer cannot leave.
  *
  *     A writer that waits for stripes is in no read section, as a read section never waits.  The
- *     field `changes` of the epoch word shows whether the layers are still the same.  It wraps
- *     round after 8192 changes, which do not happen in the few periods for which calls compare it
- *     (epoch.h).  Counts of copies are read and released like their layer.
+ *     field `changes` of the epoch word shows whether the layers are still the same.  The field
+ *     wraps round after 8192 changes, which do not happen in the few periods for which calls
+ *     compare it (epoch.h).  Counts of copies are read and released like their layer.
  *
  * [N] Names of layers.  A layer's *number*, of 64 bits, counts the changes of the list up to the
  *     one that opened the layer.  No other layer ever has this number.  Saves and unions name a
@@ -541,7 +541,7 @@ static inline void window_store(const struct window_layer *layer, uint64_t bucke
 
 /* ---- versions ----
  *
- * Versions work like those of stripes (stripe.h).  But the fingerprint selects the counter.  So a
+ * Versions work like those of stripes (stripe.h).  But a fingerprint selects the counter.  So a
  * look-up reads one counter for both buckets, and threads with different stripes may increment one
  * counter. */
 

@@ -15,16 +15,16 @@
  *    A writer need not read the epoch word again, because the entry takes effect when the writer
  *    reads this word.  If the next period begins before the writer writes the lane, the stamp is
  *    one period older, or dead.  The writer holds the stripe, so the sweep comes afterwards, as [Q]
- *    in table.h requires.  [T] there says what a jump does not keep.
+ *    in table.h requires.  [T] in table.h says which entries a jump does not keep.
  *
  * [A] No false negative: a key that is remembered in `from` all the time is in the copy of its
- *     segment ([I] in save.c), with those copies that no call removes.  [B] One winner: the entry
- *     is written under both stripes of its pair, as by an add.
+ *     segment ([I] in save.c), with those copies that no call removes.  [B] One winner: a union
+ *     writes an entry under both stripes of its pair, as an add does.
  *
- * Counted tables (counted.h) have no time.  The counts of a key that both have are added up.
+ * Counted tables (counted.h) have no time.  A union adds up the counts of a key in both.
  *
- * Layers.  An entry shows its pair and its fingerprint, but no more of the key's hash.  That is
- * enough to add it to a layer of the same geometry, but not to a larger one.  A layer is closed
+ * Layers.  An entry shows its pair and its fingerprint, but no more of the key's hash.  So a union
+ * can add the entry to a layer of the same geometry, but not to a larger layer.  A layer is closed
  * when there is a newer layer, and no entry may be added to a closed layer ([H] in remove.c, and
  * table.h).  So a union is possible if both filters have one layer, both of the same geometry, and
  * there is room for the entries of both.
