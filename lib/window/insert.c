@@ -15,11 +15,11 @@
  * included, and look-ups work as for other keys.
  *
  *    - An add never shortens a key's life: it does not change the stamp of a live entry that is as
- *      young as the add wishes, or younger.  So the second stamp that an add may write (step 4 in
- *      table.h), too, is younger than the one that was in the lane.
- *    - A jump may not keep a stamp of an age above 0.  In its place, an add during the jump writes
- *      the oldest stamp that the jump keeps: [T] in table.h.  If the add writes nothing, the key
- *      ends with the jump.
+ *      young as the add wishes, or younger.  So even the second stamp that an add may write (step 4
+ *      in table.h) is younger than the stamp that was in the lane.
+ *    - Not every jump keeps a stamp of an age above 0.  If a jump does not, an add during the jump
+ *      writes the oldest stamp that the jump keeps: [T] in table.h.  If the add writes nothing, the
+ *      key ends with the jump.
  *    - After the lane has been written for the second time, one more period may end, and make the
  *      stamp dead.  The writer holds the stripe, so the sweep comes afterwards, as [Q] requires.
  *      The add has taken effect before this period ended.
