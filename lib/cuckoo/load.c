@@ -49,7 +49,7 @@ static uint64_t set_figures(const struct cuckoo_geometry *g, struct segment *seg
 {
   uint64_t sum = 0;
   for (uint32_t i = 0; i <= g->stripe_mask; i++) {
-    if (segment) /* relaxed, both: the filter is not shared yet */
+    if (segment) /* both stores are relaxed: the filter is not shared yet */
       atomic_store_explicit(&segment_stripes(segment)[i].used, g->shape.ages ? used[i] : 0,
                             memory_order_relaxed);
     sum += used[i];
@@ -154,7 +154,7 @@ static int load_segment(struct load *l, const struct saved_block *block)
   l->end = &segment->loaded.next;
   l->next = index + directory_range_of(g, index, depth).count;
   l->totals[TOTAL_SEGMENTS]++;
-  atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* statistics, both */
+  atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* a statistic, as below */
   if (depth > g->uneven_at && !g->later)
     atomic_fetch_add_explicit(&cuckoo_growth(l->c)->after_segments, 1, memory_order_relaxed);
   cuckoo_count_change(generation, ENTRIES, (int64_t) (l->totals[TOTAL_ENTRIES] - entries));

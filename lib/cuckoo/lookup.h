@@ -5,8 +5,8 @@
  * These functions are members of the tables of operations; callers pass hashes that are not mixed.
  * Each function is for a *sort* of filter.  Filters of the sorts `growable` and `fixed` have one
  * generation, which needs one hash of the key.  Functions of the sort `any` work on all filters.  A
- * filter that opens a second generation gets the operations of `any`.  A call that read those of
- * `growable` earlier leaves such a filter to the general path (lookup.c).
+ * filter that opens a second generation gets the operations of `any`.  A call with the earlier
+ * operations of `growable` leaves such a filter to the general path (lookup.c).
  */
 #ifndef TAMIS_LIB_CUCKOO_LOOKUP_H
 #define TAMIS_LIB_CUCKOO_LOOKUP_H

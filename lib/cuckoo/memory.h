@@ -11,7 +11,7 @@
  * TAMIS_ENOMEM.  If the first attempt fails, it drains the backlog and tries again. */
 void *tamis__cuckoo_allocate(struct cuckoo *c, uint64_t size, int *result);
 
-/* Does the same, but zeroes only the first `cleared` bytes. */
+/* Allocates in the same way, but zeroes only the first `cleared` bytes. */
 void *tamis__cuckoo_allocate_cleared(struct cuckoo *c, uint64_t size, uint64_t cleared,
                                      int *result);
 
@@ -27,7 +27,7 @@ void tamis__cuckoo_release(struct cuckoo *c, void *block, uint64_t size);
 /* Whether max_bytes allows `size` more bytes now. */
 bool tamis__cuckoo_fits(const struct cuckoo *c, uint64_t size);
 
-/* Does the same, but if the answer is no, releases retired memory and checks again. */
+/* Whether max_bytes allows `size` more bytes now or, if not, after a release of retired memory. */
 bool tamis__cuckoo_makes_room(struct cuckoo *c, uint64_t size);
 
 #endif
