@@ -154,7 +154,7 @@ static int load_segment(struct load *l, const struct saved_block *block)
   l->end = &segment->loaded.next;
   l->next = index + directory_range_of(g, index, depth).count;
   l->totals[TOTAL_SEGMENTS]++;
-  atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* a statistic, as below */
+  atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* both: statistics */
   if (depth > g->uneven_at && !g->later)
     atomic_fetch_add_explicit(&cuckoo_growth(l->c)->after_segments, 1, memory_order_relaxed);
   cuckoo_count_change(generation, ENTRIES, (int64_t) (l->totals[TOTAL_ENTRIES] - entries));
