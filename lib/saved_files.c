@@ -106,24 +106,41 @@ static int64_t size_of(int fd)
   return S_ISREG(status.st_mode) ? status.st_size : -1;
 }
 
-/* Replaces the mapping of a packed file with memory that has the unpacked bytes. */
-static int unpack_mapping(int fd, void **mapping, int64_t *size)
+/* Unpacks a file to `to`, or only counts the bytes if `to` is NULL.  Returns their number, or 0 if
+ * there are too many, or if the file is truncated. */
+static size_t unpack(const unsigned char *from, const unsigned char *end, unsigned char *to)
 {
-  struct saved_reader r = {.read = read_from_file, .context = &fd, .packed = true};
-  void *to =
-      mmap(NULL, SAVED_PACKED_MOST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  size_t done = 0;
+  for (size_t n; from < end; done += n) {
+    const bool zeros = *from >= 128;
+    if (zeros && end - from < 2)
+      return 0;
+    n = 1 + (zeros ? (from[0] & 127U) << 8 | from[1] : (size_t) from[0]);
+    from += zeros ? 2 : 1;
+    if (n > SAVED_PACKED_MOST - done || (!zeros && n > (size_t) (end - from)))
+      return 0;
+    if (!zeros && to)
+      memcpy(to + done, from, n);
+    from += zeros ? 0 : n;
+  }
+  return done;
+}
+
+/* Replaces the mapping of a packed file with memory that has the unpacked bytes. */
+static int unpack_mapping(void **mapping, int64_t *size)
+{
+  const unsigned char *from = (const unsigned char *) *mapping + 8, *end = from + (*size - 8);
+  const size_t unpacked = unpack(from, end, NULL);
+  if (!unpacked)
+    return TAMIS_ECORRUPT;
+  void *to = mmap(NULL, unpacked, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (to == MAP_FAILED)
     return TAMIS_ENOMEM;
+  (void) unpack(from, end, to);
+  (void) mprotect(to, unpacked, PROT_READ);
   munmap(*mapping, (size_t) *size);
   *mapping = to;
-  *size = SAVED_PACKED_MOST;
-  int result = lseek(fd, 8, SEEK_SET) < 0 ? TAMIS_EIO : tamis__saved_unpack(&r, to);
-  (void) mprotect(to, SAVED_PACKED_MOST, PROT_READ);
-  if (result != TAMIS_OK)
-    return result;
-  if (mremap(to, SAVED_PACKED_MOST, (size_t) r.at, 0) == MAP_FAILED)
-    return TAMIS_ENOMEM;
-  *size = (int64_t) r.at;
+  *size = (int64_t) unpacked;
   return TAMIS_OK;
 }
 
@@ -139,7 +156,7 @@ static int map_open_file(const tamis_load_options *options, int fd, tamis_filter
     return errno == ENOMEM ? TAMIS_ENOMEM : TAMIS_EIO;
   int result = TAMIS_OK;
   if (size > 8 && memcmp(mapping, SAVED_PACKED, 8) == 0)
-    result = unpack_mapping(fd, &mapping, &size);
+    result = unpack_mapping(&mapping, &size);
   struct saved_reader r = {
       .mapping = mapping, .mapping_size = (uint64_t) size, .check_all = options->check_all};
   if (result == TAMIS_OK)

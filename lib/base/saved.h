@@ -272,10 +272,6 @@ struct saved_block {
   const unsigned char *payload; /* valid until the next call; at a multiple of 64 bytes in memory */
 };
 
-/* Unpacks a packed file, after its magic, up to its end or the first wrong run.  Then r->at is the
- * number of bytes, at most SAVED_PACKED_MOST. */
-int tamis__saved_unpack(struct saved_reader *r, unsigned char *to);
-
 /* Reads the header. */
 int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out);
 

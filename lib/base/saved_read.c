@@ -87,15 +87,6 @@ static int read_bytes(struct saved_reader *r, void *to, size_t size)
   return TAMIS_OK;
 }
 
-int tamis__saved_unpack(struct saved_reader *r, unsigned char *to)
-{
-  int result;
-  while ((result = read_run(r)) == TAMIS_OK &&
-         (result = read_bytes(r, to + r->at, r->run)) == TAMIS_OK)
-    ;
-  return result == TAMIS_EIO || !r->at ? result : TAMIS_OK;
-}
-
 /* Reads `size` bytes, a multiple of a unit.  The first unit may have been read ahead. */
 static int take(struct saved_reader *r, unsigned char *to, size_t size)
 {
