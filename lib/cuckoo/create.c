@@ -73,8 +73,8 @@ uint64_t tamis__cuckoo_total_bytes(const struct cuckoo_geometry *g, uint64_t mor
     return bytes;
   bytes += cuckoo_shards(g) * sizeof(struct counter_shard) + roots * cuckoo_segment_bytes(g);
   if (roots > 1)
-    bytes += cuckoo_roots(g) * DIRECTORY_ENTRY_BYTES +
-             (g->shape.ages ? sizeof(struct cuckoo_growth) : 0) + tamis__slab_heads(g);
+    bytes += cuckoo_directory_bytes(g) + (g->shape.ages ? sizeof(struct cuckoo_growth) : 0) +
+             tamis__slab_heads(g);
   return bytes;
 }
 

@@ -214,6 +214,38 @@ growth_lock(struct cuckoo *c, const struct generation *generation, uint64_t inde
 
 /* ---- all segments of a generation ---- */
 
+/* Returns the word with a root's mark.  In memory, these words follow the words of the roots. */
+static inline _Atomic uint64_t *generation_mark(const struct generation *generation, uint64_t root)
+{
+  _Atomic uint64_t *marks =
+      (_Atomic uint64_t *) (void *) &generation->directory[cuckoo_roots(&generation->geometry)];
+  return &marks[root / (MARKED_ROOTS * 64)];
+}
+
+/* Marks a root, before its first segment is published.  Relaxed: if a thread must find the segment,
+ * an add to it has returned before, so the thread sees the mark, which was set earlier. */
+static inline void generation_mark_root(const struct generation *generation, uint64_t root)
+{
+  if (cuckoo_mark_words(&generation->geometry))
+    atomic_fetch_or_explicit(generation_mark(generation, root),
+                             UINT64_C(1) << root / MARKED_ROOTS % 64, memory_order_relaxed);
+}
+
+/* Returns the first root, from `root` on, that may have a segment. */
+static inline uint64_t generation_skip(const struct generation *generation, uint64_t root)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  uint64_t roots = cuckoo_roots(g);
+  if (!cuckoo_mark_words(g))
+    return root;
+  while (root < roots &&
+         !(atomic_load_explicit(generation_mark(generation, root), memory_order_relaxed) >>
+               root / MARKED_ROOTS % 64 &
+           1))
+    root = (root / MARKED_ROOTS + 1) * MARKED_ROOTS;
+  return root < roots ? root : roots;
+}
+
 /* The state of a traversal of a generation.  Zero at the start. */
 struct segment_cursor {
   uint64_t index; /* the first index of the next segment */
@@ -228,6 +260,12 @@ static inline struct segment *segment_next(const struct generation *generation,
 {
   const struct cuckoo_geometry *g = &generation->geometry;
   while (cursor->index < cuckoo_directory_size(g)) {
+    uint64_t root = cuckoo_root_of_index(g, cursor->index),
+             next = generation_skip(generation, root);
+    if (next != root) {
+      cursor->index = next << g->depth_limit;
+      continue;
+    }
     directory_value value = directory_at(generation, cursor->index);
     cursor->first = cursor->index;
     cursor->count = UINT64_C(1) << (g->depth_limit - directory_depth(value));

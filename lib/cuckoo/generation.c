@@ -37,14 +37,15 @@ static void release_directory(struct cuckoo *c, struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
   const uint64_t roots = c->growable && generation->directory ? cuckoo_roots(g) : 0;
-  for (uint64_t root = 0; root < roots; root++) {
+  for (uint64_t root = 0; root < roots && (root = generation_skip(generation, root)) < roots;
+       root++) {
     unsigned bits;
     struct directory_array *array =
         directory_array_of(directory_load(&generation->directory[root]), &bits);
     tamis__cuckoo_release(c, array, directory_array_bytes(bits));
   }
   if (!generation_has_one_root(generation))
-    tamis__cuckoo_release(c, generation->directory, cuckoo_roots(g) * DIRECTORY_ENTRY_BYTES);
+    tamis__cuckoo_release(c, generation->directory, cuckoo_directory_bytes(g));
 }
 
 void tamis__generation_destroy(struct cuckoo *c, struct generation *generation)
@@ -125,8 +126,8 @@ int tamis__generation_provide_directory(struct cuckoo *c, struct generation *gen
 {
   int result = TAMIS_OK;
   if (!generation_has_one_root(generation))
-    generation->directory = tamis__cuckoo_allocate(
-        c, cuckoo_roots(&generation->geometry) * DIRECTORY_ENTRY_BYTES, &result);
+    generation->directory =
+        tamis__cuckoo_allocate(c, cuckoo_directory_bytes(&generation->geometry), &result);
   return result;
 }
 
@@ -134,7 +135,8 @@ uint64_t tamis__directory_arrays_bytes(const struct cuckoo *c, const struct gene
 {
   uint64_t bytes = 0;
   const uint64_t roots = c->growable ? cuckoo_roots(&generation->geometry) : 0;
-  for (uint64_t root = 0; root < roots; root++) {
+  for (uint64_t root = 0; root < roots && (root = generation_skip(generation, root)) < roots;
+       root++) {
     unsigned bits;
     if (directory_array_of(directory_load(&generation->directory[root]), &bits))
       bytes += directory_array_bytes(bits);

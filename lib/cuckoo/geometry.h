@@ -180,6 +180,23 @@ static inline uint64_t cuckoo_directory_size(const struct cuckoo_geometry *g)
   return cuckoo_roots(g) << g->depth_limit;
 }
 
+/* A large directory of a growable filter has a bit, a *mark*, for each group of MARKED_ROOTS roots,
+ * which says whether a root of the group ever had a segment.  A traversal skips groups without a
+ * mark.  So it does not touch unused pages, which are nearly all in a filter with few keys. */
+enum { MARKED_ROOTS = SMALL(512, 2), FEW_ROOTS = SMALL(1 << 16, 3) };
+
+static inline uint64_t cuckoo_mark_words(const struct cuckoo_geometry *g)
+{
+  uint64_t roots = cuckoo_roots(g);
+  return g->shape.ages && roots > FEW_ROOTS ? (roots - 1) / (MARKED_ROOTS * 64) + 1 : 0;
+}
+
+/* The bytes of the roots' words, and of the marks that follow them. */
+static inline uint64_t cuckoo_directory_bytes(const struct cuckoo_geometry *g)
+{
+  return (cuckoo_roots(g) + cuckoo_mark_words(g)) * sizeof(uint64_t);
+}
+
 static inline uint64_t cuckoo_root_of_index(const struct cuckoo_geometry *g, uint64_t index)
 {
   return index >> g->depth_limit;

@@ -169,6 +169,7 @@ static int create_segment_locked(struct change *change)
   lock_take(opening);
   bool newest = generation_is_newest(c, generation);
   if (newest) {
+    generation_mark_root(generation, cuckoo_root_of_index(g, change->index));
     tamis__change_root(change, directory_value_of(segment));
     atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* a statistic */
   }

@@ -256,6 +256,7 @@ static int publish_root(struct cuckoo *c, struct generation *generation, struct 
     if (array)
       directory_put(g, array, bits, segment);
   }
+  generation_mark_root(generation, root);
   directory_publish(&generation->directory[root], value);
   return TAMIS_OK;
 }

@@ -38,7 +38,7 @@ void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out)
     out->figures.bytes += segments * cuckoo_segment_bytes(g);
     if (!c->growable || !generation_has_one_root(generation) || segments > 1)
       out->figures.bytes +=
-          cuckoo_roots(g) * DIRECTORY_ENTRY_BYTES + tamis__directory_arrays_bytes(c, generation);
+          cuckoo_directory_bytes(g) + tamis__directory_arrays_bytes(c, generation);
   }
   tamis__cuckoo_put_figures(first, out->geometry);
   out->geometry[SAVED_FIRST_ROOTS] = first->first_roots;
@@ -102,7 +102,7 @@ int tamis__cuckoo_read_info(struct saved_reader *r, struct saved_head *saved)
   bool has_grown = n > 1 || saved->geometry[SAVED_SPLITS];
   bool has_directory = n > 1 || saved->figures.segments > 1 || !saved->options.growable;
   if (cuckoo_roots(&g) > 1)
-    first += cuckoo_roots(&g) * DIRECTORY_ENTRY_BYTES;
+    first += cuckoo_directory_bytes(&g);
   else if (has_directory)
     first += 8; /* 8 bytes for the word of the root */
   first += cuckoo_roots(&g) * cuckoo_segment_bytes(&g);
