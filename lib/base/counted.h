@@ -75,7 +75,7 @@ static inline void counted_add(_Atomic uint64_t *counter)
  *   makes visible  if the phase is a new one, what became unreachable before it began
  *   if weakened    C may read the old phase although D has read 0: the reader is overlooked
  *   checked by     mutants/counted_check_acquire,
- *                  mutants/counted_phase_not_checked (that the phase is read again) */
+ *                  mutants/counted_phase_not_checked (shows that the phase is read again) */
 static inline uint64_t counted_phase(const struct counted_readers *readers)
 {
   return atomic_load_explicit(&readers->phase, memory_order_seq_cst);
@@ -95,12 +95,12 @@ static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, u
   }
 }
 
-/* Begins a new phase, and returns the phase before.  Called by one thread at a time, which has
- * waited for the readers of all phases before the returned one.
+/* Begins a new phase, and returns the phase that ends.  One thread at a time may call this
+ * function, after the readers of all phases before the returned one have left.
  * ORDER counted.flip (seq_cst)
- *   pairs with     counted.check, which has the argument
+ *   pairs with     counted.check, whose comment says why
  *   checked by     mutants/counted_flip_acq_rel,
- *                  mutants/counted_phase_is_never_new (that a phase begins) */
+ *                  mutants/counted_phase_is_never_new (shows that a phase begins) */
 static inline uint64_t counted_flip(struct counted_readers *readers)
 {
   return atomic_fetch_add_explicit(&readers->phase, 1, memory_order_seq_cst);
@@ -111,7 +111,7 @@ static inline uint64_t counted_flip(struct counted_readers *readers)
  *   pairs with     counted.enter, counted.leave
  *   if weakened    acquire would order all reads before each L, but D might overlook an E
  *   checked by     mutants/counted_drained_acquire,
- *                  mutants/counted_readers_not_waited_for (that the counters are read) */
+ *                  mutants/counted_readers_not_waited_for (shows that the counters are read) */
 static inline bool counted_have_left(const struct counted_readers *readers, uint64_t phase)
 {
   for (unsigned i = 0; i < COUNTED_SHARDS; i++)

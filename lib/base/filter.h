@@ -85,7 +85,7 @@ struct filter_kind {
                 const struct refusal *why, tamis_filter **out);
   void (*destroy)(tamis_filter *f);
   void (*stats)(const tamis_filter *f, tamis_stats *out);
-  /* Ends or names periods of a window.  NULL: the result is TAMIS_EUNSUPPORTED. */
+  /* Ends periods of a window, or gives them numbers.  NULL: the result is TAMIS_EUNSUPPORTED. */
   int (*advance)(tamis_filter *f, enum filter_period how, uint64_t number);
   /* Adds at most FILTER_GROUP hashes, and remembers their keys while `periods` more periods run.
    * Returns TAMIS_EINVAL, even without hashes, if the window has fewer periods.  NULL: the result

@@ -85,7 +85,7 @@ static inline void fullness_count(fullness_rooms *rooms)
 
 /* Read before a call looks for room.
  * ORDER fullness.counted (acquire)
- *   pairs with     fullness.count, which has the argument
+ *   pairs with     fullness.count, whose comment says why
  *   checked by     mutants/rooms_read_relaxed */
 static inline uint32_t fullness_counted(const fullness_rooms *rooms)
 {
@@ -143,7 +143,7 @@ static inline void fullness_mark(fullness *full, fullness_vacated *vacated, unsi
 
 /* Whether there is a state to remove, after a bucket has lost an entry.
  * ORDER fullness.reset (seq_cst)
- *   pairs with     fullness.search, which has the argument
+ *   pairs with     fullness.search, whose comment says why
  *   checked by     mutants/full_mark_not_cleared */
 static inline uint32_t fullness_state(const fullness *full)
 {

@@ -76,15 +76,15 @@ int tamis__live_file_write(const struct live_file *new, struct shared_file *file
  *   pairs with     live.counted
  *   makes visible  that the counters agree with what they count, and that the space is reserved
  *   if weakened    a process could decide by older counters when to look at them again
- *   checked by     mutants/start_is_not_noticed (that the number is read) */
+ *   checked by     mutants/start_is_not_noticed (shows that the number is read) */
 static uint64_t mended_at(const _Atomic uint64_t *boot)
 {
   return atomic_load_explicit(boot, memory_order_acquire);
 }
 
 /* ORDER live.counted (release)
- *   pairs with     live.boot, which has the argument
- *   checked by     mutants/not_counted_again (that mending matters, not the order) */
+ *   pairs with     live.boot, whose comment says why
+ *   checked by     mutants/not_counted_again (shows that mending matters, not the order) */
 static void set_mended_at(_Atomic uint64_t *boot, uint64_t now)
 {
   atomic_store_explicit(boot, now, memory_order_release);

@@ -118,7 +118,7 @@ static int open_alive(struct owner *owner)
 
 /* The caller has the lock of the file.
  * ORDER owner.named (release)
- *   pairs with     owner.name, which has the argument */
+ *   pairs with     owner.name, whose comment says why */
 static int claim_locked(struct owner *owner, const struct shared_file *alive, bool *alone)
 {
   uint64_t name = 0;

@@ -71,7 +71,7 @@ int tamis__owner_renew(struct owner *owner, int (*first)(void *context), void *c
  *   pairs with     owner.named
  *   makes visible  the descriptor by which a waiter asks for other owners
  *   if weakened    a thread other than the one that got the name might ask by an older descriptor
- *   checked by     mutants/owner_is_not_renewed (that a name is asked for) */
+ *   checked by     mutants/owner_is_not_renewed (shows that a name is asked for) */
 static inline bool owner_has_name(const struct owner *owner)
 {
   return atomic_load_explicit(&owner->name, memory_order_acquire);
@@ -85,7 +85,7 @@ static inline uint64_t owner_name(const struct owner *owner)
 
 /* Returns false if the lock is taken, or if the process has no name.
  * ORDER owned.lock (acquire)
- *   pairs with     owned.unlock, which has the argument
+ *   pairs with     owned.unlock, whose comment says why
  *   checked by     mutants/owned_lock_relaxed */
 static inline bool owned_trylock(struct owned_lock *lock, const struct owner *owner)
 {

@@ -2,8 +2,8 @@
  *
  * Layer 1: reads the container of a saved filter.
  *
- * The reader reads exactly the bytes of the filter.  At least one unit, such as the trailer, always
- * follows a block or an array.  So a block's payload is read together with the next unit.
+ * The reader never reads beyond the last byte of the filter.  A block or an array is never last: at
+ * least the trailer follows.  So one call may read a block's payload and the unit that follows.
  */
 #include "base/saved.h"
 

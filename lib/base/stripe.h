@@ -202,7 +202,7 @@ static inline uint32_t stripe_used(const struct stripe *stripe)
  *   pairs with     version.before
  *   makes visible  the copy of the entry, which was written before
  *   if weakened    a reader may see the new version and not the copy: false negative
- *   checked by     mutants/version_not_bumped (that there is a bump at all),
+ *   checked by     mutants/version_not_bumped (shows that there is a bump at all),
  *                  mutants/version_bump_relaxed */
 static inline void version_bump(struct stripe *stripe)
 {
@@ -235,7 +235,7 @@ static inline bool version_has_left(uint64_t version)
  *   pairs with     version.bump, version.leave, window.version_bump
  *   if weakened    acquire would keep the reads of the buckets after this load, but see
  *                  version.leave.  With relaxed they could come before it: false negative
- *   checked by     mutants/version_after_words (that this load comes first),
+ *   checked by     mutants/version_after_words (shows that this load comes first),
  *                  mutants/version_before_relaxed, mutants/version_before_acquire,
  *                  mutants/window_version_before_relaxed */
 static inline uint64_t version_before(const version_counter *version)

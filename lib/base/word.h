@@ -39,7 +39,7 @@ static inline uint64_t word_or(word *w, uint64_t bits)
 
 /* Replaces a word if it still has the value `old`.  Returns the value that it had.
  * ORDER word.change (seq_cst)
- *   pairs with     bit.load in word_load(), which has the argument,
+ *   pairs with     bit.load in word_load(), whose comment says why,
  *                  both for the value that is written and for the one that is read
  *   checked by     mutants/word_change_acq_rel */
 static inline uint64_t word_replace(word *w, uint64_t old, uint64_t value)

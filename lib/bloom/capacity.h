@@ -57,7 +57,7 @@ static inline bool is_far(const struct bloom *b)
 
 /* Ends a live filter: no process adds a further key to it.
  * ORDER live.end (seq_cst)
- *   pairs with     live.state, which has the argument
+ *   pairs with     live.state, whose comment says why
  *   checked by     mutants/live_end_not_published */
 static inline void end_live(struct bloom *b)
 {
@@ -87,7 +87,7 @@ static inline void raise_fullness(struct bloom *b, unsigned char fullness)
 
 /* Whether the layer takes no further key, and no layer can follow.
  * ORDER layer.ended (seq_cst)
- *   pairs with     layer.end in raise_fullness(), which has the argument
+ *   pairs with     layer.end in raise_fullness(), whose comment says why
  *   checked by     mutants/end_read_relaxed */
 static inline bool has_ended(const struct bloom *b)
 {

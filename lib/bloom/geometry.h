@@ -134,7 +134,7 @@ FORCE_INLINE unsigned bloom_shape_width(struct bloom_shape shape)
   return shape.layout == BLOOM_LAYOUT_COUNTING ? COUNTER_BITS : 1;
 }
 
-/* Returns the lowest bit of each position that is set in a word. */
+/* Returns, for each position of a word that is not zero, the lowest bit of the position. */
 FORCE_INLINE uint64_t bloom_positions_set(uint64_t bits, tamis_layout layout)
 {
   if (layout != BLOOM_LAYOUT_COUNTING)

@@ -127,8 +127,8 @@ enum { MOST_OPENERS = 2 };
 /* ---- opening a layer ---- */
 
 /* ORDER operations.swap (seq_cst)
- *   pairs with     operations.load, which has the argument
- *   checked by     mutants/operations_never_swapped (only that they are swapped) */
+ *   pairs with     operations.load, whose comment says why
+ *   checked by     mutants/operations_never_swapped (shows only that there is a swap) */
 static void use_layers(struct bloom *first)
 {
   atomic_store_explicit(&first->head.operations, &tamis__bloom_layered, memory_order_seq_cst);
@@ -240,8 +240,8 @@ void tamis__layers_limit_first(struct bloom *first)
 
 /* Appends a layer to `full`, unless another layer follows already.
  * ORDER layer.append (seq_cst)
- *   pairs with     layer.load, which has the argument
- *   checked by     mutants/layer_published_early (only that this comes last) */
+ *   pairs with     layer.load, whose comment says why
+ *   checked by     mutants/layer_published_early (shows only that this comes last) */
 static bool append(struct bloom *first, struct bloom *full, struct bloom *layer)
 {
   struct bloom *newest = full == first ? NULL : full;

@@ -19,8 +19,8 @@ struct file_plan {
   struct bloom_plan first;
   unsigned n; /* the number of layers */
   struct bloom_geometry layers[BLOOM_MOST_LAYERS];
-  uint64_t tallies_at; /* like begins[] and ends[] of the words: offsets in the file, in bytes */
-  uint64_t begins[BLOOM_MOST_LAYERS], ends[BLOOM_MOST_LAYERS];
+  uint64_t tallies_at; /* where the tallies begin: an offset in the file, in bytes */
+  uint64_t begins[BLOOM_MOST_LAYERS], ends[BLOOM_MOST_LAYERS]; /* offsets of each layer's words */
 };
 
 /* Returns the size of the file.  (No plan gives a size that exceeds 64 bits.) */

@@ -493,7 +493,7 @@ static bool layer_includes(const struct bloom *layer, const struct bloom *other)
   return true;
 }
 
-/* A layer that `f` lacks counts as one without bits. */
+/* If `f` lacks a layer, this function takes the layer for empty: no bit is set. */
 int tamis__bloom_includes(const tamis_filter *f, const tamis_filter *other_filter)
 {
   struct bloom *layers[BLOOM_MOST_LAYERS], *others[BLOOM_MOST_LAYERS];

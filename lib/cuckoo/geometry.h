@@ -65,7 +65,7 @@ struct cuckoo_geometry {
   uint8_t root_shift;      /* k: each root0 has 2^k roots */
   uint8_t pair_bits;       /* m: the number of bits of pair */
   uint8_t depth_limit;     /* D: the greatest depth of a segment */
-  uint8_t uneven_at;       /* P; NEVER_UNEVEN if no split is uneven */
+  uint8_t uneven_at;       /* P: depth of the uneven split, or NEVER_UNEVEN */
   uint8_t fixed_shift;     /* shape.shift of segments that have not split */
   bool later;              /* false in the first generation, true in all others */
   bool needs_second_hash;  /* root, pair and entry need more than 64 bits */

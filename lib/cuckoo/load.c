@@ -101,7 +101,7 @@ static int load_generation(struct load *l, const struct saved_block *block)
   return TAMIS_OK;
 }
 
-/* Whether a segment of this index and depth continues the current root, or begins a later one. */
+/* Whether a segment of this index and depth may come next: in this root or in a later one. */
 static bool is_in_its_place(const struct load *l, uint64_t index, unsigned depth)
 {
   const struct cuckoo_geometry *g = &newest(l)->geometry;

@@ -171,9 +171,9 @@ bool tamis__segment_wait_both(bool inside, struct segment *segment, struct strip
 }
 
 /* ORDER segment.in_use (acquire)
- *   pairs with     segment.waited, which has the argument
+ *   pairs with     segment.waited, whose comment says why
  *   checked by     mutants/waiting_calls_read_relaxed,
- *                  mutants/waiting_calls_not_looked_at (that the number is read at all) */
+ *                  mutants/waiting_calls_not_looked_at (shows that the number is read at all) */
 bool tamis__segment_in_use(const struct retired *block)
 {
   return atomic_load_explicit(&((const struct segment *) block)->waiting, memory_order_acquire) !=

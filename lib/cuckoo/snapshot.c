@@ -43,11 +43,11 @@
  * >= 0.  Then, when all has been copied, each key of K' has an entry of its own in L.  When the
  * noted keys are then removed from L, each key remains as it was when it became final.
  *
- *    D(v) changes as d(v) does, except by two sorts of calls.  The first sort is adds of final
- *    keys, whose entries no copy contains.  The second sort is removes that take copied entries:
- *    noted removes, and removes of final keys.  All other calls change both alike, because the
- *    copied entries of keys that are not final do not change: moves, folds and splits keep the
- *    known bits of an entry, and joins are put off.
+ *    Every call changes D(v) and d(v) by the same amount, with two exceptions.  The first is an add
+ *    of a final key: no copy contains the new entry.  The second is a remove that takes a copied
+ *    entry: a noted remove, or a remove of a final key.  No other call changes the copied entries
+ *    of keys that are not final.  Moves, folds and splits keep the known bits of an entry, and
+ *    joins are put off.
  *
  *    So D(v) is d(v) with these removes undone and these adds undone.  If no key that begins with v
  *    is final, there are no such adds, and D(v) >= d(v) >= 0.  If all are final, D(v) has not
@@ -262,8 +262,8 @@ void tamis__snapshot_end(struct cuckoo_snapshot *s)
 
 /* ---- copying ---- */
 
-/* Advances the cursor.  The keys that it passes become final if this generation is the newest.  The
- * caller holds the growth stripe and, if there is a segment, all its stripes. */
+/* Advances the cursor.  The keys that the cursor passes become final if this generation is the
+ * newest.  The caller holds the growth stripe and all stripes of the segment at the cursor. */
 static void advance_locked(struct cuckoo_snapshot *s, uint64_t to)
 {
   struct cuckoo *c = s->c;

@@ -385,7 +385,7 @@ FORCE_INLINE void cuckoo_count_change(const struct generation *generation,
                               (uint64_t) change);
 }
 
-/* Counts an event of the whole filter in a shared counter, in a call that is slow anyway. */
+/* Counts an event of the whole filter in a shared counter.  Only slow calls count events. */
 static inline void cuckoo_note(const struct cuckoo *c, enum generation_counter which)
 {
   const struct counters counters = generation_counters(&c->first);

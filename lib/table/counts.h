@@ -106,7 +106,8 @@ static inline struct counts_source counts_of_array(const uint64_t counts[COUNTS_
 bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
                          const struct counts_source *from, bool spare);
 
-/* The size of a read-only copy of the object and its blocks; the call that makes the copy. */
+/* The first function returns the bytes of a read-only copy of the object and its blocks.  The
+ * second one makes the copy. */
 uint64_t tamis__counts_copy_bytes(const struct table_counts *d);
 void tamis__counts_copy(const struct table_counts *d, struct table_counts *to);
 

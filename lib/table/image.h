@@ -130,7 +130,7 @@ static inline struct lane_counts_reader lane_counts_read(const struct lane_count
 }
 
 /* Reads the next count.  Returns false if no count is left, or if the bytes are not a valid count,
- * as may happen in a file; r->wrong tells the second case. */
+ * as may happen in a file.  In the second case, sets r->wrong. */
 static inline bool lane_counts_next(struct lane_counts_reader *r)
 {
   uint64_t skip;

@@ -58,7 +58,7 @@ static inline unsigned counted_copies(const struct window_shape *s, uint64_t ent
   return entry ? COUNTED_STAMPS - window_stamp_of(s, entry) : 0;
 }
 
-/* The further copies of all entries in a word. */
+/* The number of copies in a word beyond the first copy of each entry. */
 static inline uint64_t counted_further(const struct window_shape *s, uint64_t value)
 {
   uint64_t further = 0;

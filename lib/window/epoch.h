@@ -178,7 +178,7 @@ static inline uint64_t numbers_load(const period_numbers *at)
 
 /* The caller holds `advancing`.
  * ORDER numbers.store (release)
- *   pairs with     numbers.load, which has the argument */
+ *   pairs with     numbers.load, whose comment says why */
 static inline void numbers_store(period_numbers *at, uint64_t numbers)
 {
   atomic_store_explicit(at, numbers, memory_order_release);
@@ -208,7 +208,7 @@ static inline uint64_t epoch_before(const epoch_word *at)
  *                  the new word or a later one, even if it is relaxed.  But with seq_cst, a call
  *                  that finds the word unchanged and tamis_advance() take effect in the one order
  *                  of all seq_cst accesses
- *   checked by     mutants/epoch_not_read_again_by_lookups (that it is read) */
+ *   checked by     mutants/epoch_not_read_again_by_lookups (shows that it is read) */
 static inline uint64_t epoch_after(const epoch_word *at)
 {
   return atomic_load_explicit(at, memory_order_seq_cst);
@@ -221,7 +221,7 @@ static inline uint64_t epoch_after(const epoch_word *at)
  *   if weakened    the load after the write could be done before the write.  Then a look-up in the
  *                  next period could see a key as forgotten, although an add has returned that
  *                  should have renewed the key
- *   checked by     mutants/not_looked_again_after_writing (that it is read again) */
+ *   checked by     mutants/not_looked_again_after_writing (shows that it is read again) */
 static inline uint64_t epoch_locked(const epoch_word *at)
 {
   return atomic_load_explicit(at, memory_order_seq_cst);

@@ -39,9 +39,9 @@ struct window_geometry {
   struct window_shape shape; /* shape of a bucket */
   struct window_shape whole; /* shape of a word, as if it were one bucket */
   unsigned shape_index;      /* index in WINDOW_FOR_ALL_SHAPES */
-  unsigned bucket_shift;     /* log2 of the buckets in a word: 0 or 1 */
+  unsigned bucket_shift;     /* log2 of the number of buckets in a word: 0 or 1 */
   uint64_t segments;         /* S */
-  uint64_t half;             /* H; a multiple of the buckets in a word */
+  uint64_t half;             /* H: buckets of half a segment; a multiple of those in a word */
   uint64_t top;              /* mask of a fingerprint's bits at the top of a word */
   uint64_t one;              /* the lowest bit of `top` */
   uint64_t capacity;         /* the number of keys that the layer is made for */

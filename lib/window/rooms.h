@@ -39,7 +39,7 @@ static inline void window_vacate(struct window_stripe *stripe)
 /* The number of lanes that the removes of all processes have cleared, in units of as many lanes as
  * make another search worth while: fullness_has_room().
  * ORDER stripe.vacated_by_all (acquire)
- *   pairs with     stripe.vacated, which has the argument */
+ *   pairs with     stripe.vacated, whose comment says why */
 static inline uint64_t window_vacated(const struct window *w)
 {
   const struct window_geometry *g = &w->first.geometry;

@@ -554,7 +554,7 @@ static inline version_counter *window_version(const struct window *w, uint64_t t
  *   pairs with     version.before
  *   makes visible  the copy of the entry, which was written before
  *   if weakened    a look-up may see the new version and not the copy: false negative
- *   checked by     mutants/window_version_not_bumped (that there is a bump at all),
+ *   checked by     mutants/window_version_not_bumped (shows that there is a bump at all),
  *                  mutants/window_version_bump_relaxed */
 static inline void window_version_bump(version_counter *version)
 {

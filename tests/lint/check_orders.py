@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Every ORDER comment in lib/ names its partner, the partner has one that names it back, and the mutant
 that shows that it is needed exists.  The argument stands once: at one end of each pair, or at both
-where they differ.  An end without it says "pairs with X, which has the argument".
+where they differ.  An end without it says "pairs with X, whose comment says why".
 
     check_orders.py SOURCE_DIR
 
@@ -39,7 +39,7 @@ def faults(texts, mutants):
             yield f"{tag}: partner '{partner}' has no ORDER comment"
         elif tag not in blocks[partner].get("pairs with", ""):
             yield f"{tag}: {partner} does not name it back"
-        argues, points = ARGUMENT & fields.keys(), "which has the argument" in named
+        argues, points = ARGUMENT & fields.keys(), "whose comment says why" in named
         if points == ("if weakened" in argues) or points and argues:
             yield f"{tag}: either it has the argument, or it names the partner that has it"
         elif points and not ARGUMENT <= blocks.get(partner, {}).keys():
@@ -60,13 +60,13 @@ WHOLE = """/* ORDER x.load (acquire)
  *   if weakened    it is not
  *   checked by     mutants/some */
 /* ORDER x.store (release)
- *   pairs with     x.load, which has the argument
+ *   pairs with     x.load, whose comment says why
  *   checked by     mutants/some */
 """
 BROKEN = [  # what is replaced by what, and what must be said of it then
-    (", which has the argument", "", "x.store: either"), ("mutants/some", "mutants/no", "no is missing"),
+    (", whose comment says why", "", "x.store: either"), ("mutants/some", "mutants/no", "no is missing"),
     ("    it is not", "    see there", "is no argument"), (" *   if weakened    it is not\n", "", "x.load: either"),
-    (" *   makes visible  all\n", "", "x.load has no argument"), ("x.load, which", "x.lode, which", "has no ORDER"),
+    (" *   makes visible  all\n", "", "x.load has no argument"), ("x.load, whose", "x.lode, whose", "has no ORDER"),
     ("with     x.store", "with     x.load", "name it back"),
 ]
 
