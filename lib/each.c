@@ -22,8 +22,8 @@ static size_t find_in_each(const tamis_filter *const *filters, size_t n, struct 
   return tamis__each_search(filters, n, wanted, found, NULL, NULL);
 }
 
-/* If the caller wants only the number of hits, looks up a part of the filters at a time, whose
- * answers fit into `part`. */
+/* Looks up the key in n filters.  If `found` is NULL, looks it up in PART filters at a time,
+ * because the answers of so many filters fit into `part`. */
 static size_t contains_each(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                             bool *found)
 {
@@ -71,7 +71,7 @@ static size_t row_of_key(const tamis_filter *const *filters, size_t n, const tam
                                        : nowhere(n, found);
 }
 
-/* Looks up a batch of at most FILTER_GROUP keys in one filter.  An invalid key counts as empty. */
+/* Looks up a batch of at most FILTER_GROUP keys in one filter.  An invalid key is not found. */
 static size_t column_of_filter(const tamis_filter *f, const tamis_key *keys, const uint64_t *hashes,
                                size_t n_keys, bool *found, size_t n)
 {
@@ -108,8 +108,8 @@ static size_t columns(const tamis_filter *const *filters, size_t n, const tamis_
   return hits;
 }
 
-/* A few keys are looked up one by one in all filters, because so few keys of a batch would
- * prefetch too little memory at a time. */
+/* If a group has fewer keys than EACH_BLOCK, each key is looked up by itself in all filters: a
+ * batch of so few keys would prefetch too little memory at a time. */
 size_t tamis_contains_each_many(const tamis_filter *const *filters, size_t n, const tamis_key *keys,
                                 size_t n_keys, bool *found)
 {

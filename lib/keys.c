@@ -44,7 +44,7 @@ static inline uint64_t count(const tamis_filter *f, uint64_t hash)
   return operations->count ? operations->count(f, hash) : operations->contains(f, hash);
 }
 
-/* Defines the two public functions of a call with one key.  One takes the key's hash. */
+/* Defines two public functions: of_key takes a key, and of_hash takes the hash of a key. */
 #define KEY_CALL(type, of_key, of_hash, call, filter, refused)                      \
   type of_hash(filter f, uint64_t hash)                                             \
   {                                                                                 \
@@ -74,8 +74,8 @@ static inline size_t group_length(const struct batch *batch, size_t start)
   return batch->n - start < FILTER_GROUP ? batch->n - start : FILTER_GROUP;
 }
 
-/* Returns the hashes of a group of keys, from the batch or computed into `room`.  Only look-ups and
- * counts call this function with invalid keys. */
+/* Returns the hashes of a group of keys: those of the batch, or hashes computed into `room`.  Only
+ * look-ups and counts call this function with invalid keys. */
 static const uint64_t *group_hashes(const tamis_filter *f, const struct batch *batch, size_t start,
                                     size_t length, uint64_t room[FILTER_GROUP])
 {
@@ -105,7 +105,7 @@ static size_t contains_keys(const tamis_filter *f, const tamis_key *keys, size_t
   return hits;
 }
 
-/* For a kind without batches: prefetches all memory before the single calls read it. */
+/* Prefetches the memory of n keys, for a kind without batches: single calls then read it. */
 static void fetch_group(const struct filter_operations *operations, const tamis_filter *f,
                         const uint64_t *hashes, size_t n)
 {

@@ -11,27 +11,27 @@
 #include <string.h>
 
 enum {
-  /* In bytes.  No version has a larger struct of options or figures. */
+  /* A limit in bytes: no version has a larger struct of options or figures. */
   ABSURD_SIZE = 4096,
-  /* The size in the first version: see FIRST_OPTIONS_SIZE in tamis.c. */
+  /* The size of tamis_stats in the first version: see FIRST_OPTIONS_SIZE in tamis.c. */
   FIRST_STATS_SIZE = offsetof(tamis_stats, period) + sizeof(uint64_t)
 };
 
-/* Finds a kind, with a sliding window or without.  Returns NULL if there is no such kind. */
+/* Returns the kind with a sliding window or without one, or NULL if there is no such kind. */
 const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window);
 
-/* Returns the kind of shared filters without a window; NULL: private filters have the same kind. */
+/* Returns the kind that shared filters without a window have in place of `kind`, or NULL. */
 const struct filter_kind *tamis__find_counted_kind(tamis_kind kind);
 
-/* The kind of a saved filter, or NULL if it does not exist.  Fills in the filter's own options. */
+/* Returns the kind of a saved filter, or NULL if there is none.  Completes saved->options. */
 const struct filter_kind *tamis__kind_of_saved(struct saved_head *saved);
 
-/* Reads the options of a new filter, and checks those that mean the same to all kinds.  Makes the
- * head of the filter, with a seed and with `more`. */
+/* Copies the options of a new filter to *known, and checks those that mean the same to all kinds.
+ * Fills in *more and the filter's *head, which has a seed and points to *more. */
 int tamis__prepare(const struct refusal *why, const tamis_options *options, tamis_options *known,
                    struct filter_more *more, struct tamis_filter *head);
 
-/* Whether this build cannot create a filter with these options.  The library as one file
+/* Returns true if this build cannot create a filter with these options.  The library as one file
  * (script/amalgamate) may leave out liburcu; then no table grows. */
 static inline bool left_out(const tamis_options *o)
 {
@@ -59,8 +59,8 @@ static inline void hash_list(const tamis_filter *f, const tamis_key *keys, size_
 /* Fills in all members of *out. */
 void tamis__fill_stats(const tamis_filter *f, tamis_stats *out);
 
-/* Functions in saved.c for all calls that save or load.  The first one checks the options of a
- * load, and copies those that both the library and the caller know. */
+/* Functions in saved.c for all calls that save or load.  tamis__read_load_options() checks the
+ * options of a load, and copies those that both the library and the caller know. */
 struct saved_reader;
 int tamis__read_load_options(const tamis_load_options *options, tamis_load_options *known);
 int tamis__load(const tamis_load_options *options, struct saved_reader *r, tamis_filter **out);
@@ -95,7 +95,7 @@ static inline void give_struct(void *out, void *filled)
   memcpy(out, filled, *size);
 }
 
-/* Whether an allocator can be used.  NULL stands for the system's. */
+/* Returns true if an allocator can be used.  NULL means the system's allocator. */
 static inline bool good_allocator(const tamis_allocator *a)
 {
   return !a || (a->allocate && a->release);

@@ -40,7 +40,7 @@ int tamis__read_load_options(const tamis_load_options *o, tamis_load_options *kn
   return good_allocator(known->allocator) ? TAMIS_OK : TAMIS_EINVAL;
 }
 
-/* Whether the hash function of the load is that of the saved filter. */
+/* Returns TAMIS_OK if the load has the hash function of the saved filter. */
 static int check_hash(const struct saved_head *saved, const struct tamis_filter *head)
 {
   if (saved->own_hash != filter_has_own_hash(head))
@@ -60,8 +60,8 @@ const struct filter_kind *tamis__find_counted_kind(tamis_kind kind)
   return NULL;
 }
 
-/* If a kind has no windows, returns the kind without, whose `features` then lack SAVED_WINDOW.
- * Also completes the options. */
+/* If no kind with windows exists, returns the kind without windows.  Its `features` lack
+ * SAVED_WINDOW, so the caller refuses the filter. */
 const struct filter_kind *tamis__kind_of_saved(struct saved_head *saved)
 {
   const struct filter_kind *kind = NULL;
@@ -76,7 +76,7 @@ const struct filter_kind *tamis__kind_of_saved(struct saved_head *saved)
   return kind;
 }
 
-/* Reads exactly the bytes of a filter.  After an error, the kind has released all that it held. */
+/* Reads exactly the bytes of a filter.  If kind->load() fails, it has released its memory. */
 static int load_from(struct saved_reader *r, const tamis_load_options *options, tamis_filter **out)
 {
   struct saved_head saved;
@@ -125,8 +125,8 @@ static void add_figures(const tamis_filter *f, struct saved_head *head)
     s->load = s->fpp_estimate = s->estimated_count = s->occupancy = 0;
 }
 
-/* Checks a file that was mapped without a check, by another load from the same mapping.  Without
- * the check, the save would write correct sums for damaged bits. */
+/* If a filter's file was mapped without a check, checks it by another load from the same mapping.
+ * Otherwise, the save would write correct checksums for damaged bits. */
 static int check_mapping(const tamis_filter *f)
 {
   const struct saved_mapping mapping = operations_of(f)->kind->mapping(f);

@@ -96,7 +96,7 @@ static int load_open_file(const tamis_load_options *options, int fd, tamis_filte
   return follows ? follows < 0 ? TAMIS_EIO : TAMIS_ECORRUPT : result;
 }
 
-/* The size of a regular file, or -1 if the file is not regular. */
+/* Returns the size of a regular file in bytes, or -1 if the file is not regular. */
 static int64_t size_of(int fd)
 {
   struct stat status;
@@ -106,8 +106,8 @@ static int64_t size_of(int fd)
   return S_ISREG(status.st_mode) ? status.st_size : -1;
 }
 
-/* Unpacks a file to `to`, or only counts the bytes if `to` is NULL.  Returns their number, or 0 if
- * there are too many, or if the file is truncated. */
+/* Unpacks a file to `to`, unless `to` is NULL.  Returns the number of unpacked bytes, or 0 if it
+ * exceeds SAVED_PACKED_MOST, or if the file is truncated. */
 static size_t unpack(const unsigned char *from, const unsigned char *end, unsigned char *to)
 {
   size_t done = 0;

@@ -16,7 +16,7 @@ void tamis_similarity_stats_init(tamis_similarity_stats *stats)
                FIRST_SIMILARITY_SIZE);
 }
 
-/* Whether both filters have the same kind and hash alike.  The kind makes all other checks. */
+/* Returns true if both filters have the same kind and hash alike.  The kind checks all else. */
 static bool are_related(const tamis_filter *a, const tamis_filter *b)
 {
   return operations_of(a)->kind == operations_of(b)->kind && a->keys.seed == b->keys.seed &&

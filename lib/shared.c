@@ -2,9 +2,9 @@
  *
  * Layer 3: the public functions on filters that processes share.
  *
- * The library writes a new file whole under another name.  A link gives the file its own name, so
- * the kernel decides which of several processes creates it, and no process sees a part of it.  The
- * library fills an empty file, or the file of a descriptor, in place and under a lock.
+ * The library writes a new file whole under another name.  A link gives the file its own name.  So
+ * the kernel decides which of several processes creates the file, and no process sees an unfinished
+ * file.  The library fills an empty file, or the file of a descriptor, in place and under a lock.
  *
  * Each function disables cancellation, as in saved.c.
  */
@@ -23,7 +23,7 @@
 struct wanted {
   const struct refusal *why;
   const char *path; /* the path of the file; NULL: the file is that of `fd` */
-  int fd;           /* a descriptor; below 0, without a path: an unnamed file in memory */
+  int fd;           /* if `path` is NULL: a descriptor, or below 0 for an unnamed file in memory */
   bool has_options;
   tamis_options options;
   struct filter_more more;
@@ -112,7 +112,7 @@ static int contradicts_number(const struct wanted *w, const char *field, uint64_
   return contradicts(w, field, a, b);
 }
 
-/* Whether the filter in the file is the one that the options ask for. */
+/* Returns TAMIS_OK if the filter in the file is the one that the options ask for. */
 static int compare(const struct wanted *w, const struct saved_head *saved)
 {
   const tamis_options *a = &w->options, *b = &saved->options;
@@ -121,7 +121,7 @@ static int compare(const struct wanted *w, const struct saved_head *saved)
   const struct {
     const char *name;
     uint64_t wanted, found;
-    bool any;                 /* 0 in the options stands for any number */
+    bool any;                 /* 0 in the options means any number */
     const char *const *words; /* the texts for the numbers; NULL: digits */
   } numbers[] = {{"kind", a->kind, b->kind, false, NULL},
                  {"capacity", a->capacity, b->capacity, false, NULL},
@@ -194,8 +194,8 @@ static int refuse_nothing(const struct wanted *w)
   return refuse_call(w, "opened, and there are no options to create it with");
 }
 
-/* Whether the file is empty, or was begun by a process that may have been killed before the end.
- * (Zeros at the beginning do not count: other files, such as disk images, also have them.) */
+/* Returns true if the file is empty, or if the process that began it may have been killed before
+ * the end.  (A file that begins with zeros is not new: it may be a disk image, for example.) */
 static bool is_new(struct shared_file *file)
 {
   char begin[sizeof SAVED_UNFINISHED - 1];
@@ -267,7 +267,7 @@ static int create_file(const struct wanted *w)
 
 static int open_path(const struct wanted *w, struct shared_file *file)
 {
-  enum { TRIES = 8 }; /* another process may remove the file each time */
+  enum { TRIES = 8 }; /* each time, another process may remove the file */
   int result = TAMIS_OK;
   for (unsigned i = 0; i < TRIES && result == TAMIS_OK; i++) {
     if (tamis__shared_file_open(file, w->path, -1) == TAMIS_OK)
@@ -278,7 +278,7 @@ static int open_path(const struct wanted *w, struct shared_file *file)
   }
   if (result == TAMIS_OK)
     return refuse_call(w, "opened");
-  /* Another process may have created the file, with the space that this process lacked. */
+  /* Another process may have created the file, as it had the space that this process lacked. */
   int error = errno;
   if (tamis__shared_file_open(file, w->path, -1) == TAMIS_OK)
     return TAMIS_OK;

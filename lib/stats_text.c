@@ -21,8 +21,8 @@
 /* ---- the table of figures ---- */
 
 enum type { GAUGE, COUNTER };
-/* The type of a figure, and its unit.  SMALL: unsigned in place of uint64_t.  Prometheus gets
- * seconds in place of nanoseconds, and bytes in place of bits. */
+/* The C type of a figure, and its unit.  SMALL and SMALL_BITS: unsigned in place of uint64_t.
+ * Prometheus gets seconds in place of nanoseconds, and bytes in place of bits. */
 enum number { INTEGER, SMALL, REAL, NANOSECONDS, BITS, SMALL_BITS };
 enum who { ALL, CUCKOO_ONLY, BLOOM_ONLY };
 
@@ -197,7 +197,7 @@ static void put_number(struct text *t, tamis_text_format format, const struct fi
 
 /* ---- names ---- */
 
-/* The length of the UTF-8 sequence at `text`, or 0 if the bytes are invalid. */
+/* Returns the length of the UTF-8 sequence at `text` in bytes, or 0 if it is invalid. */
 static size_t sequence_length(const char *text)
 {
   const unsigned char *u = (const unsigned char *) text;

@@ -76,8 +76,8 @@ const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window)
 enum {
   MAX_STRIPES = 4096,
   MAX_WINDOW = 64,
-  /* The sizes of the structs in the first version with this soname.  They never grow, so programs
-   * that know only these sizes still work, and tamis_options_init() writes no more bytes. */
+  /* The size of tamis_options in the first version with this soname, in bytes.  It never grows, so
+   * programs that know only this size still work, and tamis_options_init() writes no more bytes. */
   FIRST_OPTIONS_SIZE = offsetof(tamis_options, access) + sizeof(const tamis_file_access *)
 };
 
@@ -132,7 +132,7 @@ static const struct filter_kind *kind_for(const tamis_options *o)
   return tamis__find_kind(o->kind, o->window > 0);
 }
 
-/* Checks the options of windows.  The kind exists. */
+/* Checks the options of windows.  The caller must have checked that o->kind exists. */
 static int check_window(const struct refusal *why, const tamis_options *o)
 {
   if (o->window > MAX_WINDOW)

@@ -66,7 +66,7 @@ static inline bool owner_has_name(const struct owner *owner)
 
 #define TAMIS_WITHOUT_LOCKS
 
-/* As large as in base/stripe.h: the saved file of a filter that does not grow contains locks. */
+/* As large as in base/stripe.h, as the saved file of a filter that does not grow contains locks. */
 struct lock {
   uint32_t held; /* no thread takes the lock */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: shared_file.h and live_file.h on a machine without files.  No file can be opened, so the
- * other functions are never called.  They exist because code of the filters refers to them.
+ * Layer 1: shared_file.h and live_file.h on a machine without files.  No file can be opened, so
+ * calls that need an open file never run.  They exist because code of the filters refers to them.
  */
 #include "base/live_file.h"
 #include "base/shared_file.h"

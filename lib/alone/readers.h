@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: replaces reclaim.h where no memory is released under readers: in a build for one thread
- * (layer1.h), and if no table grows (TAMIS_WITHOUT_CUCKOO_GROWTH).  This header needs no liburcu.
+ * Layer 1: replaces reclaim.h in a build for one thread (layer1.h), and in one where no table grows
+ * (TAMIS_WITHOUT_CUCKOO_GROWTH).  No memory is released under readers, so no liburcu is needed.
  */
 #ifndef TAMIS_LIB_ALONE_READERS_H
 #define TAMIS_LIB_ALONE_READERS_H
@@ -55,8 +55,8 @@ static inline bool tamis__backlog_init(struct backlog *backlog, backlog_release 
 
 #define tamis__backlog_destroy(backlog) ((void) (backlog))
 
-/* Releases the block at once: with one thread nothing else can use it, and where no table grows
- * nothing is ever retired. */
+/* Releases the block at once.  With one thread, no other thread can use the block.  In a build
+ * where no table grows, no block is ever retired. */
 static inline void tamis__backlog_retire(struct backlog *backlog, struct retired *block,
                                          uint64_t size, bool hurry)
 {

@@ -9,10 +9,10 @@
 #include <pthread.h>
 #include <time.h>
 
-/* Called before all that is, or may be, a cancellation point: system calls that wait, and functions
- * of the user that allocate, read or write.  (It is not called before hash functions, because it
- * costs more than they do; they must not end the thread.)  Returns the earlier state, for
- * cancellation_restore(). */
+/* The library calls this before each step that may be a cancellation point: a system call that
+ * waits, or a function of the user that allocates, reads or writes.  (It does not call this before
+ * a hash function, which costs less than this call.  A hash function must not end the thread.)
+ * Returns the earlier state, for cancellation_restore(). */
 static inline int cancellation_disable(void)
 {
   int before;
@@ -26,7 +26,7 @@ static inline void cancellation_restore(int before)
   pthread_setcancelstate(before, &before);
 }
 
-/* The value of a call that runs with cancellation disabled. */
+/* Makes a call with cancellation disabled, and returns the value of the call. */
 #define UNCANCELLED(call)                   \
   __extension__({                           \
     int before_ = cancellation_disable();   \
@@ -35,7 +35,7 @@ static inline void cancellation_restore(int before)
     value_;                                 \
   })
 
-/* Sleeps for less than a second. */
+/* Sleeps with cancellation disabled.  `nanoseconds` must be less than a second. */
 static inline void sleep_uncancelled(long nanoseconds)
 {
   int before = cancellation_disable();

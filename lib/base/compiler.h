@@ -9,17 +9,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Holds the product of two 64-bit words.  C11 has no such type: __extension__ lets gcc and clang
- * accept it under -Wpedantic as well. */
+/* Holds the product of two 64-bit words.  C11 has no type of 128 bits.  __extension__ lets gcc and
+ * clang accept this one even under -Wpedantic. */
 __extension__ typedef unsigned __int128 uint128;
 
-/* FORCE_INLINE marks a function that is always inlined, so that each constant argument gets code of
- * its own.  Such constants are the shape of a Bloom filter, and whether a cuckoo filter grows.  The
- * functions to which it passes the constant have the mark, too: clang inlines less than gcc does,
- * and a call would copy the geometry.  Some builds have only one copy of each function.  Without
- * optimisation, constants save nothing.  Sanitizers and coverage make each copy long and slow to
- * compile, and one copy shows them as much.  TAMIS_ONE_COPY asks for one copy in tests that replay
- * races, for ThreadSanitizer, and in programs that want a small library (script/amalgamate). */
+/* FORCE_INLINE marks a function that is always inlined, so that the compiler makes special code for
+ * each constant argument, such as the shape of a Bloom filter.  The functions to which it passes
+ * the constant have the mark, too: clang inlines less than gcc does, and a call would copy the
+ * geometry.  In some builds each function has only one copy.  Without optimisation, constants save
+ * nothing.  Sanitizers and coverage make each copy long and slow to compile, and one copy is
+ * enough for them.  TAMIS_ONE_COPY asks for one copy in tests that replay races, for
+ * ThreadSanitizer, and in programs that want a small library (script/amalgamate). */
 #if defined(__has_feature)
 #define HAS_FEATURE(feature) __has_feature(feature)
 #else
@@ -32,10 +32,10 @@ __extension__ typedef unsigned __int128 uint128;
 #define FORCE_INLINE static inline
 #endif
 
-/* Builds in which the size of the code matters (js/).  TAMIS_COMPACT: one copy of each function for
- * all shapes, no batches, nothing that is for tests, and no filters that processes share.
- * TAMIS_READER, in addition: only the functions that look into saved filters.  The members of a
- * table that a build leaves out are NULL. */
+/* For builds in which the size of the code matters (js/).  TAMIS_COMPACT makes one copy of each
+ * function for all shapes.  It leaves out batches, code that is only for tests, and filters that
+ * processes share.  TAMIS_READER also leaves out all functions but those that look into saved
+ * filters.  In a table of functions, each function that is left out is NULL. */
 #ifdef TAMIS_COMPACT
 #define NOT_COMPACT(function) NULL
 #else
@@ -51,7 +51,7 @@ __extension__ typedef unsigned __int128 uint128;
 #define NEVER_INLINE __attribute__((noinline))
 
 /* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8.
- * Without the first pragma, clang would warn of each loop whose other callers pass a variable. */
+ * Without the first pragma, clang would warn where a caller passes a variable number. */
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed"
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -59,8 +59,8 @@ __extension__ typedef unsigned __int128 uint128;
 #define UNROLL _Pragma("GCC unroll 8")
 #endif
 
-/* For pointers in the structs of filters: they take eight bytes on every machine, so that a filter
- * and its plan have the same size everywhere. */
+/* For a pointer in a struct of a filter: it takes eight bytes on every machine, so that the size of
+ * a filter, and a plan that depends on this size, are the same everywhere. */
 #define WIDE _Alignas(8)
 
 /* A shift count, held in a whole register.  clang 14 would load a count that only shifts use as a
@@ -86,9 +86,9 @@ FORCE_INLINE uint64_t upper_half(uint128 product)
   return upper;
 }
 
-/* `false`, for a search that returns from within its loop.  clang would merge this return with the
- * end of the loop, and compute the result after them: a look-up of seven probes took 136
- * instructions instead of 99. */
+/* Returns false, for a search that returns from within its loop.  clang would merge this return
+ * with the one after the loop, and compute the result after both: a look-up of seven probes took
+ * 136 instructions instead of 99. */
 FORCE_INLINE bool false_at_exit(void)
 {
   bool result = false;
@@ -104,7 +104,7 @@ FORCE_INLINE bool false_at_exit(void)
 
 /* For thread-local variables: with the initial-exec model, an access needs no function call.  The
  * price is a part of the space that glibc reserves in every thread for libraries loaded at run
- * time.  Other C libraries, such as musl, reserve none, and would not load this library. */
+ * time.  Other C libraries, such as musl, reserve no space, and would not load this library. */
 #ifdef __GLIBC__
 #define DIRECT_TLS __attribute__((tls_model("initial-exec")))
 #else

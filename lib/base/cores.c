@@ -45,7 +45,7 @@ static uint64_t positive_number(const char *text, const char **end)
   return number;
 }
 
-/* The quota, in cores, in a folder's file "QUOTA PERIOD" (microseconds).  QUOTA may be "max". */
+/* Reads a quota, in cores, from a file "QUOTA PERIOD" in microseconds.  QUOTA may be "max". */
 static unsigned quota_in(const char *path)
 {
   char text[MAX_NUMBERS];
@@ -60,8 +60,8 @@ static unsigned quota_in(const char *path)
   return cores < UINT_MAX ? (unsigned) cores : UINT_MAX;
 }
 
-/* The least quota of a group and of all groups above it.  In a container, the group's folder may be
- * `root`, and its path may exist only outside.  So all folders on the path are tried. */
+/* Returns the least quota of a group and of all groups above it.  In a container, its folder may be
+ * `root`, and the path may exist only outside.  So each folder on the path is tried. */
 static unsigned least_quota(const char *root, const char *group)
 {
   char path[MAX_PATH + sizeof quota_file];
@@ -84,8 +84,8 @@ static unsigned least_quota(const char *root, const char *group)
   }
 }
 
-/* The file has a line "0::GROUP".  The first call may come from an add on a small stack, so a line
- * that is longer than any supported path sets no limit. */
+/* The file `membership` has a line "0::GROUP".  The first call may come from an add on a small
+ * stack, so a line that is longer than MAX_PATH is not read, and sets no limit. */
 unsigned tamis__quota_cores(const char *membership, const char *root)
 {
   char line[MAX_PATH];
@@ -113,7 +113,7 @@ static unsigned quota_cores(void)
 
 /* ---- numbers of cores ---- */
 
-/* Reads the affinity mask of the main thread: a pinned thread's mask says nothing about others. */
+/* Reads the main thread's affinity mask: that of a pinned thread says nothing about others. */
 static unsigned cores_of_process(void)
 {
   cpu_set_t mask;

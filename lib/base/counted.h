@@ -21,9 +21,9 @@
  * tries again.  The thread need not wait for readers of a later phase: after C they cannot reach
  * memory that was unlinked before F.
  *
- * One new phase is enough, where SRCU needs two: C detects a reader that was delayed between P
- * and E.  No wait lasts for ever: later readers use the other counter, and a phase begins only when
- * the counter that it uses is zero.  Phases are numbered, so C recognises each phase.
+ * One new phase is enough, where SRCU needs two: C detects a reader that was delayed between P and
+ * E.  No wait lasts for ever: later readers use the other counter, and a phase begins only when the
+ * counter that it uses is zero.  Each phase has a new number, so C detects each one.
  *
  * Each counter is split into shards, as threads that change one word in turn slow each other down.
  * A reader subtracts from the word that it has added to, so the words become 0 independently.
@@ -43,13 +43,13 @@ enum { COUNTED_SHARD_BITS = 3, COUNTED_SHARDS = 1 << COUNTED_SHARD_BITS };
 struct counted_readers {
   _Alignas(64) _Atomic uint64_t phase;
   struct {
-    /* The numbers of readers inside: of even phases, and of odd phases. */
+    /* How many readers are inside that entered in an even phase, and in an odd phase. */
     _Alignas(64) _Atomic uint64_t inside[2];
   } shards[COUNTED_SHARDS];
 };
 
-/* Release: a thread that sees the counter at zero sees that all reads in the section are done.
- * Later changes of the counter are read-modify-writes, which continue the release sequence.
+/* Release: a thread that sees the counter at zero sees that all reads in the sections are done.
+ * Later changes of the counter are read-modify-writes, so they continue the release sequence.
  * ORDER counted.leave (release)
  *   pairs with     counted.drained
  *   makes visible  that the reader has read all that it reads
@@ -81,7 +81,7 @@ static inline uint64_t counted_phase(const struct counted_readers *readers)
   return atomic_load_explicit(&readers->phase, memory_order_seq_cst);
 }
 
-/* Never waits.  Tries again only if a phase begins meanwhile.  counted_leave() takes the result. */
+/* Enters without waiting.  Tries again only if a phase begins.  Returns the counter to leave. */
 static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, unsigned shard)
 {
   for (;;) {
@@ -95,8 +95,8 @@ static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, u
   }
 }
 
-/* Begins a new phase, and returns the phase that ends.  One thread at a time may call this
- * function, after the readers of all phases before the returned one have left.
+/* Begins a new phase, and returns the phase that ends.  Only one thread at a time may call this
+ * function.  Before that, the readers of all phases before the returned one must have left.
  * ORDER counted.flip (seq_cst)
  *   pairs with     counted.check, whose comment says why
  *   checked by     mutants/counted_flip_acq_rel,
@@ -106,7 +106,7 @@ static inline uint64_t counted_flip(struct counted_readers *readers)
   return atomic_fetch_add_explicit(&readers->phase, 1, memory_order_seq_cst);
 }
 
-/* Whether all readers of a phase that is over have left.
+/* Returns true if all readers of a phase have left.  The phase must be over.
  * ORDER counted.drained (seq_cst)
  *   pairs with     counted.enter, counted.leave
  *   if weakened    acquire would order all reads before each L, but D might overlook an E
@@ -120,7 +120,7 @@ static inline bool counted_have_left(const struct counted_readers *readers, uint
   return true;
 }
 
-/* Called in the child of a fork, where the readers of the parent's other threads are gone. */
+/* Forgets all readers in the child of a fork, where the parent's other threads do not exist. */
 static inline void counted_reset(struct counted_readers *readers)
 {
   for (unsigned i = 0; i < COUNTED_SHARDS; i++)

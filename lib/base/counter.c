@@ -17,14 +17,14 @@
  * would release it.  (If the last of all destructors makes a thread's first add, the thread never
  * releases its index.  No count is wrong then, but one more thread has to share shard 0.) */
 
-/* This tamis__thread_index, larger than any mask, means that the thread must never get an index. */
+/* If tamis__thread_index has this value, above any mask, the thread must never get an index. */
 enum { NEVER = COUNTER_MOST_SHARDS };
 
 _Thread_local unsigned tamis__thread_index = 0;
 
 #ifdef TAMIS_WITHOUT_SYSTEM
 
-/* The only thread needs no index. */
+/* There is only one thread, and it needs no index. */
 static void request_index(void)
 {
 }
@@ -36,7 +36,7 @@ static void request_index(void)
 enum { INDICES_PER_WORD = 64, INDEX_WORDS = COUNTER_MOST_SHARDS / INDICES_PER_WORD };
 
 /* Bit n of word m is set if index 64 m + n is in use.  Index 0 always is in use, as no thread owns
- * shard 0.  Before the key exists, all indices count as in use. */
+ * shard 0.  Before the key exists, the bits of all indices are set. */
 static _Atomic uint64_t used_indices[INDEX_WORDS] = {UINT64_MAX, UINT64_MAX, UINT64_MAX,
                                                      UINT64_MAX};
 
@@ -63,9 +63,9 @@ static void at_thread_end(void *unused)
 }
 
 /* Makes the key, once.  Until it exists, no index can be acquired.  A thread that calls this
- * function while another one is in it does not wait, and shares shard 0 for now.  Relaxed for
- * `begun`: exactly one thread makes the key, and it does not matter which.  The other stores are
- * release, so that a thread that acquires an index sees the key. */
+ * function while another thread is in it does not wait, and shares shard 0 for now.  Relaxed for
+ * `begun`: exactly one thread makes the key, and it does not matter which one.  The other stores
+ * are release, so that a thread that acquires an index sees the key. */
 static void make_key_once(void)
 {
   static _Atomic bool begun = false;
@@ -80,7 +80,7 @@ static void make_key_once(void)
 }
 
 /* A plugin that contains the library may be unloaded.  Threads that end later must not call a
- * destructor whose code is gone.  (The acquire pairs with the release in make_key_once().) */
+ * destructor whose code is gone, so the key is deleted.  (Acquire, as make_key_once() releases.) */
 __attribute__((destructor)) static void at_unload(void)
 {
   for (unsigned i = 0; i < INDEX_WORDS; i++) /* from now on, no index is free */
@@ -110,7 +110,7 @@ static unsigned acquire_index_of(unsigned word)
   return word * INDICES_PER_WORD + bit;
 }
 
-/* Acquires the lowest free index, because in a set of few shards only low indices own one. */
+/* Acquires the lowest free index: in a set of few shards only threads with low indices own one. */
 static unsigned acquire_index(void)
 {
   unsigned index = 0;
@@ -119,7 +119,7 @@ static unsigned acquire_index(void)
   return index;
 }
 
-/* Gives the thread an index for its later adds.  If none is free, its next add asks again. */
+/* Gives the thread an index for its later adds.  If no index is free, its next add asks again. */
 static void request_index(void)
 {
   make_key_once();
@@ -141,13 +141,13 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
 {
   if (!tamis__thread_index)
     request_index();
-  /* Release, as counter.add: each add continues the release sequences of the adds before it. */
+  /* Release, as in counter.add: each add continues the release sequences of the adds before it. */
   return atomic_fetch_add_explicit(&counters->shards->value[kind], amount, memory_order_release) +
          amount;
 }
 
-/* Relaxed, here and below: no other data depends on these figures.  They are changed by
- * read-modify-writes, because all threads that own no shard share shard 0. */
+/* Relaxed, as in tamis__counter_raise(): no other data depends on these figures.  They are changed
+ * by read-modify-writes, because all threads that own no shard share shard 0. */
 void tamis__counter_note(const struct counters *counters, unsigned kind)
 {
   unsigned index = tamis__thread_index;
@@ -156,7 +156,7 @@ void tamis__counter_note(const struct counters *counters, unsigned kind)
                             memory_order_relaxed);
 }
 
-/* Changes shard 0 only.  The other shards stay 0, so the sum over all shards is the figure. */
+/* Changes shard 0 only.  The figure stays 0 in all other shards, so the sum over all is right. */
 void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64_t least)
 {
   _Atomic uint64_t *value = &counters->shards->value[kind];

@@ -26,8 +26,8 @@
 
 enum { COUNTER_KINDS = 8 };
 
-/* Several shards lie in memory that is aligned to their size.  A single shard, which no thread
- * owns, may lie anywhere, and end after its last counter in use. */
+/* If a set has several shards, each is aligned to its size.  A single shard, which no thread owns,
+ * may have any address, and its memory may end after the last counter in use. */
 struct counter_shard {
   _Atomic uint64_t value[COUNTER_KINDS];
 };
@@ -46,22 +46,22 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
 
 uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind);
 
-/* Change figures on which no other data depends, in calls that are slow anyway.  `note` adds 1, and
- * `raise` raises a lower figure to `least`.  Neither gives the thread an index, which may allocate
- * memory, so a look-up may call them. */
+/* These two functions change figures on which no other data depends, in calls that are slow anyway.
+ * `note` adds 1, and `raise` sets a figure below `least` to `least`.  A look-up may call them: they
+ * do not give the thread an index, which could allocate memory. */
 void tamis__counter_note(const struct counters *counters, unsigned kind);
 void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64_t least);
 
 /* The sum of two counters, in one pass. */
 uint64_t tamis__counter_sum_both(const struct counters *counters, unsigned a, unsigned b);
 
-/* Whether the calling thread owns a shard. */
+/* Returns true if the calling thread owns a shard of the set. */
 FORCE_INLINE bool counter_is_owned(const struct counters *counters)
 {
   return __builtin_expect(tamis__thread_index - 1 < counters->mask, 1); /* index 0 wraps round */
 }
 
-/* Does the same with a mask of eight bits.  (Without an index the number is 255, below no mask.) */
+/* As counter_is_owned(), for a mask of 8 bits.  (Index 0 wraps round to 255.) */
 FORCE_INLINE bool counter_is_owned_by_mask(uint8_t mask)
 {
   return __builtin_expect((uint8_t) (tamis__thread_index - 1) < mask, 1);
@@ -85,7 +85,7 @@ FORCE_INLINE uint64_t counter_add_owned(struct counter_shard *shards, unsigned k
   return sum;
 }
 
-/* Adds, and returns the new value of the shard's part. */
+/* Adds to the thread's shard or to shard 0, and returns the new value of that shard's part. */
 FORCE_INLINE uint64_t counter_add(const struct counters *counters, unsigned kind, uint64_t amount)
 {
   return counter_is_owned(counters) ? counter_add_owned(counters->shards, kind, amount)

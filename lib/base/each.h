@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: one key in many filters.
+ * Layer 0: looks one key up in many filters.
  *
  *    filters   | block | block | block | ...      of a few filters each
  *                  │       │       └ heads are fetched
@@ -12,9 +12,9 @@
  * reads the current memory.  So the answer for each filter is that of a single call, and these
  * calls take effect in the order of the filters.
  *
- * Filters of one call are usually *alike*: of one kind, seed and shape.  Parts of a key's addresses
- * are equal in such filters, and are computed once.  Two calls then search a whole block.  All
- * other blocks are searched filter by filter.
+ * The filters of one call are usually *alike*: they have one kind, seed and shape.  Then parts of a
+ * key's addresses are equal, and are computed once.  Two calls (struct each_way) search a whole
+ * block of such filters.  A block of other filters is searched filter by filter.
  */
 #ifndef TAMIS_LIB_EACH_H
 #define TAMIS_LIB_EACH_H
@@ -35,7 +35,7 @@ struct wanted {
   const tamis_filter *hashed_by; /* NULL: the key has not been hashed yet */
 };
 
-/* Whether a key has the same hash in both filters. */
+/* Returns true if every key has the same hash in both filters. */
 static inline bool hashed_alike(const tamis_filter *a, const tamis_filter *b)
 {
   if (a->keys.seed != b->keys.seed || filter_has_own_hash(a) != filter_has_own_hash(b))
@@ -55,25 +55,25 @@ static inline uint64_t wanted_hash(struct wanted *wanted, const tamis_filter *f)
 }
 
 /* How a kind searches a block of filters that are alike.  `common` points to values that the kind
- * has computed from the first filter for all of them.  The first filter has the library's hash. */
+ * has computed from the first filter for all filters.  The first filter has the library's hash. */
 struct each_way {
-  /* Prefetches what look-ups in a block will read, and if `more`, the heads of the next block.
-   * Returns false if the filters of the block are not all alike.  `places` keeps one number for
-   * each filter until its look-up. */
+  /* Prefetches what look-ups in a block will read.  If `more` is true, also prefetches the heads of
+   * the next block.  Returns false if the filters of the block are not all alike.  `places` keeps
+   * one number for each filter until its look-up. */
   bool (*prefetch)(const tamis_filter *const *filters, const void *common,
                    uint64_t places[EACH_BLOCK], bool more);
-  /* Looks the key up in a block.  Returns false (and invalid `found`) if filters are not alike. */
+  /* Searches a block.  Returns false, and `found` is invalid, if the filters are not alike. */
   bool (*contains)(const tamis_filter *const *filters, const void *common,
                    const uint64_t places[EACH_BLOCK], bool *found);
 };
 
 /* Looks a key up in n filters of any kinds, some of which may be NULL.  Returns the number of hits.
- * `way` is NULL if the filters may have nothing in common. */
+ * If `way` is NULL, searches filter by filter. */
 size_t tamis__each_search(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                           bool *found, const struct each_way *way, const void *common);
 
-/* Whether a filter may be like the call's first one: it is not NULL, uses the library's hash
- * function and this seed, and has this `contains`.  The kind checks all further properties. */
+/* Returns true if a filter may be like the call's first one: it is not NULL, uses the library's
+ * hash function and this seed, and has this `contains`.  The kind checks all other properties. */
 FORCE_INLINE bool each_is_alike(const tamis_filter *f, uint64_t seed,
                                 bool (*contains)(const tamis_filter *, uint64_t))
 {

@@ -17,7 +17,7 @@ enum {
   MOST_NAMES = 10000, /* the most names that are tried for the new file */
   MOST_ABSENT = 4,    /* after so many absent names in a row, the search for leftovers ends */
   MOST_LOST = 4,      /* the most new files that other processes may remove */
-  NAME_KEPT = 200     /* the most bytes of the old name with which the new name begins */
+  NAME_KEPT = 200     /* the most bytes of the old name that the new name keeps */
 };
 
 /* ---- paths ---- */
@@ -91,9 +91,9 @@ static int lock(int fd)
   return UNINTERRUPTED(flock(fd, LOCK_EX | LOCK_NB));
 }
 
-/* Whether all processes that can reach the folder see a lock.  If other machines share the folder,
- * a lock may hold on this machine only, and another machine would take a file that is being written
- * for a leftover.  So only file systems that machines do not share are trusted. */
+/* Returns true if every process that can reach the folder sees a lock.  If other machines share the
+ * folder, a lock may hold on this machine only, and another machine would take a file that is being
+ * written for a leftover.  So only file systems that machines do not share are trusted. */
 static bool locks_hold(int folder)
 {
   static const uint32_t local[] = {
@@ -110,7 +110,7 @@ static bool locks_hold(int folder)
   return found;
 }
 
-/* Whether the name still leads to the open file. */
+/* Returns true if the new file's name still leads to the open file. */
 static bool is_named(const struct new_file *file, int fd)
 {
   struct stat named, opened;
@@ -124,8 +124,8 @@ static bool is_own(int fd)
   return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
 }
 
-/* Removes the file with this name if it is a leftover, which no process has locked.  Returns
- * whether there was a file. */
+/* Removes the file with this name if it is a leftover, which no process has locked.  Returns true
+ * if there was a file. */
 static bool remove_leftover(const struct new_file *file)
 {
   int fd = open_named(file, O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -156,7 +156,7 @@ static int open_new(struct new_file *file, const char *more)
   return file->fd < 0 ? TAMIS_EIO : TAMIS_OK;
 }
 
-/* Makes a new file under a name that no other process of this machine uses, and no save removes. */
+/* Makes a new file, whose name no other process of this machine uses, and no save removes. */
 static int open_unlocked(struct new_file *file)
 {
   char process[32];
@@ -294,7 +294,7 @@ int tamis__file_take_name(struct new_file *file)
   return result ? TAMIS_EIO : TAMIS_OK;
 }
 
-/* Gives the file its name.  If another file has the name, errno is EEXIST. */
+/* Gives the file its name.  Fails with EEXIST if another file has the name. */
 static int take_free_name(struct new_file *file)
 {
   const char *name = file->path + folder_length(file->path);
@@ -302,7 +302,7 @@ static int take_free_name(struct new_file *file)
   return result ? TAMIS_EIO : TAMIS_OK; /* tamis__file_abandon() removes the other name */
 }
 
-/* A file system that cannot synchronise folders returns EINVAL. */
+/* Fails with EINVAL if the file system cannot synchronise folders: that is not an error here. */
 int tamis__file_sync_name(const struct new_file *file)
 {
   return sync_file(file->folder) && errno != EINVAL ? TAMIS_EIO : TAMIS_OK;

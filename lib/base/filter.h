@@ -20,37 +20,37 @@ enum {
   /* The number of keys in a group.  A batch consists of groups, and the keys of a group are hashed
    * before the filter works on them. */
   FILTER_GROUP = SMALL(64, 8),
-  /* The number of keys of a batch whose memory is prefetched before it is read.  A core can wait
-   * for fewer lines at once, so it always waits for as many as it can.  The lines are still in the
-   * first-level cache when they are read (measured in docs/reference/performance.md). */
+  /* The number of keys of a batch for which memory is prefetched before it is read.  A core can
+   * wait for fewer lines at once, so it always waits for as many as it can.  The lines are still in
+   * the first-level cache when they are read (measured in docs/reference/performance.md). */
   FILTER_AHEAD = SMALL(64, 8)
 };
 
 struct wanted;
 
-/* The calls on keys.  Their arguments have been checked.  Hashes come from tamis_hash(); the filter
- * mixes them with its seed. */
+/* The calls on keys.  The caller has checked their arguments.  Each hash is a result of
+ * tamis_hash(), and the filter mixes it with its seed. */
 struct filter_operations {
   WIDE const struct filter_kind *kind;
   WIDE bool (*contains)(const tamis_filter *f, uint64_t hash);
-  /* Returns the number of hits.  If found is not NULL, found[i] says whether hash i is one. */
+  /* Returns the number of hits.  If found is not NULL, found[i] says whether hash i is a hit. */
   WIDE size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                bool *found);
   /* Fetches the memory that `contains` will read.  No result depends on the fetch. */
   WIDE void (*prefetch)(const tamis_filter *f, uint64_t hash);
-  /* Whether n filters of any kinds contain a key.  The first filter's table has the member: see
-   * each.h.  If it is NULL, lib/each.c does the work. */
+  /* Looks a key up in n filters of any kinds, by the member in the first filter's table: see
+   * each.h.  If this member is NULL, lib/each.c does the work. */
   WIDE size_t (*contains_each)(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                                bool *found);
   WIDE int (*add)(tamis_filter *f, uint64_t hash);
   WIDE int (*add_unique)(tamis_filter *f, uint64_t hash);
-  /* Adds at most FILTER_GROUP hashes, in their order.  If both members are NULL, keys.c prefetches
-   * all hashes, then calls `add` or `add_unique` for each. */
+  /* These two add at most FILTER_GROUP hashes, in their order.  If both members are NULL, keys.c
+   * prefetches for all hashes, then calls `add` or `add_unique` for each hash. */
   WIDE void (*add_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   WIDE void (*add_unique_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   WIDE int (*remove)(tamis_filter *f, uint64_t hash); /* NULL if keys cannot be removed */
-  /* The number of copies of a key. count_many() gets at most FILTER_GROUP hashes.  If both members
-   * are NULL, the count is 1 if `contains` is true, otherwise 0. */
+  /* These two count the copies of a key.  `count_many` gets at most FILTER_GROUP hashes.  If both
+   * members are NULL, the count is 1 if `contains` returns true, otherwise 0. */
   WIDE uint64_t (*count)(const tamis_filter *f, uint64_t hash);
   WIDE void (*count_many)(const tamis_filter *f, const uint64_t *hashes, size_t n,
                           uint64_t *counts);
@@ -69,36 +69,36 @@ enum filter_period {
   PERIOD_IS_NAMED /* the running period gets the given number */
 };
 
-/* The calls on whole filters.  tamis.c has checked what all kinds require of the options; the kind
- * checks what only it requires.  docs/internals/adding-a-kind.md has the results of refusals, and
- * the figures that `stats` sets. */
+/* The calls on whole filters.  tamis.c has checked what all kinds require of the options.  The kind
+ * checks what only this kind requires.  docs/internals/adding-a-kind.md lists the results of
+ * refusals, and the figures that `stats` sets. */
 struct filter_kind {
   tamis_kind kind;
   const char *name; /* the enumerator as a string; messages show it without TAMIS_ */
-  /* Computes the bytes that a filter takes.  *bytes is written only with TAMIS_OK. */
+  /* Computes how many bytes a filter takes.  Sets *bytes only if it returns TAMIS_OK. */
   int (*bytes_for)(const tamis_options *options, uint64_t *bytes);
-  /* Computes the lowest rate that `bytes` bytes allow, to 1 %. An error leaves *fpp alone. */
+  /* Computes the lowest rate for `bytes` bytes, within 1 %.  An error leaves *fpp unchanged. */
   int (*fpp_for)(const tamis_options *options, uint64_t bytes, double *fpp);
   /* Creates a filter.  `head` has the contents of the filter's first member, except the operations.
-   * *out is written only with TAMIS_OK.  If `out` is NULL, the options are only checked. */
+   * Sets *out only if it returns TAMIS_OK.  If `out` is NULL, only checks the options. */
   int (*create)(const tamis_options *options, const struct tamis_filter *head,
                 const struct refusal *why, tamis_filter **out);
   void (*destroy)(tamis_filter *f);
   void (*stats)(const tamis_filter *f, tamis_stats *out);
-  /* Ends periods of a window, or gives them numbers.  NULL: the result is TAMIS_EUNSUPPORTED. */
+  /* Ends periods of a window, or numbers the running one.  If NULL: TAMIS_EUNSUPPORTED. */
   int (*advance)(tamis_filter *f, enum filter_period how, uint64_t number);
   /* Adds at most FILTER_GROUP hashes, and remembers their keys while `periods` more periods run.
-   * Returns TAMIS_EINVAL, even without hashes, if the window has fewer periods.  NULL: the result
-   * is TAMIS_EUNSUPPORTED. */
+   * Returns TAMIS_EINVAL, even if n is 0, if the window has fewer periods.  If this member is NULL,
+   * the result is TAMIS_EUNSUPPORTED. */
   int (*add_for)(tamis_filter *f, const uint64_t *hashes, size_t n, unsigned periods, bool unique,
                  int *results);
-  /* Whether the filter's structure is valid.  If not, *reason says what is wrong.  For tests: it
-   * reads all memory of the filter, and no other call may run. */
+  /* Returns true if the filter's structure is valid, otherwise sets *reason to what is wrong.  Only
+   * tests call it: it reads all memory of the filter, and no other call may run. */
   bool (*validate)(const tamis_filter *f, const char **reason);
   /* The features (SAVED_LAYERS and others in saved.h) of the files that this kind can read. */
   uint64_t features;
-  /* saved.h says what the next functions do.  If `save` and `load` are NULL, the result is
-   * TAMIS_EUNSUPPORTED, and the other functions are not called. `own_options` may be NULL. */
+  /* saved.h describes the members up to `load`.  If `save` and `load` are NULL, the result is
+   * TAMIS_EUNSUPPORTED, and these other functions are not called.  `own_options` may be NULL. */
   void (*describe)(const tamis_filter *f, struct saved_head *out);
   bool saves_estimates; /* saved.h says which figures */
   int (*read_info)(struct saved_reader *r, struct saved_head *saved);
@@ -108,20 +108,20 @@ struct filter_kind {
   int (*load)(struct saved_reader *r, const struct saved_head *saved,
               const struct tamis_filter *head, tamis_filter **out);
   /* Three functions for filters that processes share.  NULL: the result is TAMIS_EUNSUPPORTED.
-   * `share_new` makes an empty filter in an empty file, or, if `file` is NULL, only checks the
-   * options.  (`create` has already checked them, without max_bytes.) `share_open` opens the filter
-   * after its header has been read; with TAMIS_OK the filter owns `file`.  After `sync`, all adds
-   * are on the disk. */
+   * `share_new` makes an empty filter in an empty file.  If `file` is NULL, it only checks the
+   * options, which `create` has already checked except for max_bytes.  `share_open` opens a filter
+   * whose header has been read.  If it returns TAMIS_OK, the filter owns `file`.  `sync` waits
+   * until all adds are on the disk. */
   int (*share_new)(const tamis_options *options, const struct tamis_filter *head,
                    const struct refusal *why, struct shared_file *file);
   int (*share_open)(struct saved_reader *r, const struct saved_head *saved,
                     const struct tamis_filter *head, struct shared_file *file, tamis_filter **out);
   int (*sync)(const tamis_filter *f);
   /* The next four functions take two filters of the same kind, hash function and seed.  The kind
-   * checks whether they fit together in all other respects. `into` is not read-only, and is not
+   * checks whether they fit together in all other respects.  `into` is not read-only, and is not
    * `from`.  NULL: the result is TAMIS_EUNSUPPORTED. */
   int (*merge)(tamis_filter *into, const tamis_filter *from);
-  /* *out is written only with TAMIS_OK. */
+  /* Sets *out only if it returns TAMIS_OK. */
   int (*intersect)(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
   int (*includes)(const tamis_filter *f, const tamis_filter *other);
   int (*similarity)(const tamis_filter *a, const tamis_filter *b, tamis_similarity_stats *out);
@@ -133,8 +133,8 @@ struct filter_more {
     tamis_allocator allocator;  /* allocate == NULL: the system's allocator */
     uint64_t allocator_room[3]; /* gives the union the same size on all machines: see WIDE */
   };
-  /* If there is neither a hash function nor a secret, the memory may end before these members: see
-   * filter_set_allocator(). */
+  /* If the filter has neither a hash function nor a secret, the memory may end before these
+   * members: see filter_set_allocator(). */
   WIDE tamis_hash_function hash; /* NULL: XXH3 */
   WIDE void *hash_context;
   WIDE const unsigned char *secret; /* for long keys (hash.h); NULL: the filter has no secret */
@@ -147,14 +147,14 @@ struct tamis_filter {
   WIDE const struct filter_operations *_Atomic operations;
   struct hash_keys keys;
   /* The address of a struct filter_more, plus FILTER_OWN_HASH if that has a hash function, plus
-   * FILTER_SECRET if it has a secret: calls learn both without reading the struct.  NULL: the
-   * filter has the system's allocator and XXH3, and saves the memory of the struct. */
+   * FILTER_SECRET if it has a secret: so a call learns both without reading the struct.  NULL: the
+   * filter has the system's allocator and XXH3, and needs no struct. */
   WIDE const char *more;
 };
 
 enum { FILTER_OWN_HASH = 1, FILTER_SECRET = 2, FILTER_BITS = 3 };
 
-/* The caller has checked that f->more is not NULL. */
+/* f->more must not be NULL. */
 static inline const struct filter_more *filter_own_more(const tamis_filter *f)
 {
   return (const struct filter_more *) (f->more - ((uintptr_t) f->more & FILTER_BITS));
@@ -193,7 +193,7 @@ static inline const tamis_allocator *filter_allocator(const tamis_filter *f)
   return &filter_more(f)->allocator;
 }
 
-/* A copy of the struct that f->more points to, even if it points to an allocator alone. */
+/* Returns the filter's allocator and hash function, not its secret, for every form of f->more. */
 static inline struct filter_more filter_more_of(const tamis_filter *f)
 {
   struct filter_more more = {.allocator = *filter_allocator(f)};
@@ -234,7 +234,7 @@ static inline void operations_begin(tamis_filter *f, const struct filter_operati
   atomic_store_explicit(&f->operations, operations, memory_order_relaxed);
 }
 
-/* Hashes a key with the user's function, or a key longer than HASH_SHORT. */
+/* The part of filter_hash() for the user's function, and for keys longer than HASH_SHORT. */
 __attribute__((unused)) NEVER_INLINE static uint64_t
 filter_hash_otherwise(const tamis_filter *f, const void *key, size_t len)
 {
@@ -253,7 +253,7 @@ static inline uint64_t filter_hash(const tamis_filter *f, const void *key, size_
   return hash_short(f->keys.seed, key, len);
 }
 
-/* The hash of a fixed key.  It tells hash functions apart. */
+/* Returns the hash of a fixed key, which differs between hash functions. */
 static inline uint64_t filter_probe(const tamis_filter *f)
 {
   static const char key[] = "tamis probe";

@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: segments that are known to be full.
+ * Layer 1: remembers which segments are full.
  *
  * A search for room that fails takes long.  So the call that has searched marks the segment.  While
- * the mark is valid, a call for a key whose two buckets are full does not search.
+ * the mark is valid, an add of a key whose two buckets are full does not search.
  *
  *    a call that finds no room               a call that takes an entry out of a bucket
  *      state = SEARCHED                         clears the lane
  *      searches                                 removes the state SEARCHED, and a mark if
  *      SEARCHED becomes a mark, if it is        another search is worth while
- *      still that
+ *      still there
  *
- * Only one call at a time makes such a search, under a lock: in a cuckoo filter the growth stripe,
- * in a window `opening`.  This call writes SEARCHED and then reads buckets.  The other call writes
- * a bucket and then reads the state.  All four accesses are seq_cst.  So if the search did not see
- * that a lane was cleared, it had written SEARCHED before the other call read the state.  The other
- * call then removes SEARCHED, or the mark that has replaced it.
+ * Only one call at a time makes such a search.  It holds a lock: in a cuckoo filter the growth
+ * stripe, in a window `opening`.  This call writes SEARCHED and then reads buckets.  The other call
+ * writes a bucket and then reads the state.  All four accesses are seq_cst.  So if the search did
+ * not see that a lane was cleared, it had written SEARCHED before the other call read the state.
+ * The other call then removes SEARCHED, or the mark that has replaced it.
  *
  * The marks:
  *
  *    COPIES    A search has failed in a segment that is so empty that other searches may succeed: a
- *              few pairs of buckets have many keys, or many copies.  The add of a further copy, if
+ *              few pairs of buckets have many keys, or many copies.  The add of one more copy, if
  *              it cannot be counted, is refused at once.  The add of an absent key still searches.
  *    NO_PATH   No moves make room, but the filter may grow.  An add grows it without a search.
  *    FULL      An add is refused at once.
  *
  * Room may also come from outside the segment: memory when another segment leaves, or lanes when a
- * period of a window ends.  A filter counts how often that has happened (fullness_rooms).  A mark
- * contains the count.  COPIES and FULL are valid while the filter's count is the same.
+ * period of a window ends.  A filter counts these events (fullness_rooms), and a mark contains the
+ * count.  COPIES and FULL are valid only while the filter's count is the same as in the mark.
  *
  * A segment that is nearly as full as planned also gets COPIES first.  Each failed search adds 1 to
- * the word's number of failures, and each search that finds room subtracts 2.  A failure sets
- * NO_PATH or FULL only when this number is at its maximum.
+ * the number of failures in the segment's word, and each search that finds room subtracts 2.  A
+ * failure sets NO_PATH or FULL only when this number is at its maximum.
  *
  * Another search is worth while when it would probably find one of the lanes that have become free.
  * In a small segment, most of which a search sees, one free lane is enough.  In a large one,
@@ -54,7 +54,7 @@
 
 typedef _Atomic uint32_t fullness;
 
-/* Entries that have left since the mark was set.  Relaxed: it decides only when to search. */
+/* The number of entries that have left since the mark.  Relaxed: it decides only when to search. */
 #ifdef TAMIS_SMALL
 typedef _Atomic uint8_t fullness_vacated;
 #else
@@ -64,18 +64,18 @@ typedef _Atomic uint16_t fullness_vacated;
 /* Counts how often memory or lanes outside a segment have become free. */
 typedef _Atomic uint32_t fullness_rooms;
 
-/* The memory is zero.  In tests with small constants, the count will soon wrap round. */
+/* The memory must be zero.  In tests with small constants, the count will soon wrap round. */
 static inline void fullness_begin(fullness_rooms *rooms)
 {
   if (SMALL(false, true))
     atomic_init(rooms, UINT32_MAX - 8);
 }
 
-/* Called after memory or lanes have become free.
+/* Must be called after memory or lanes have become free.
  * ORDER fullness.count (release)
  *   pairs with     fullness.counted
  *   makes visible  the memory or the lanes
- *   if weakened    a call might find nothing free although it knows the new count, and set a mark
+ *   if weakened    a call might read the new count, still find nothing free, and set a mark
  *                  with the new count, which stays although there is room
  *   checked by     mutants/rooms_counted_relaxed */
 static inline void fullness_count(fullness_rooms *rooms)
@@ -83,7 +83,7 @@ static inline void fullness_count(fullness_rooms *rooms)
   atomic_fetch_add_explicit(rooms, 1, memory_order_release);
 }
 
-/* Read before a call looks for room.
+/* Returns the count.  A call must read it before it looks for room.
  * ORDER fullness.counted (acquire)
  *   pairs with     fullness.count, whose comment says why
  *   checked by     mutants/rooms_read_relaxed */
@@ -101,14 +101,14 @@ enum {
   FULLNESS_FAILURE = 8, /* added for each failure */
   FULLNESS_FAILURES = 7 * FULLNESS_FAILURE,
   FULLNESS_ROOM = 64,                              /* added when room comes from outside */
-  FULLNESS_VACATED = SMALL(UINT16_MAX, UINT8_MAX), /* the highest count of entries */
+  FULLNESS_VACATED = SMALL(UINT16_MAX, UINT8_MAX), /* the highest fullness_vacated */
   FULLNESS_SEARCH = SMALL(512, 16)                 /* the most buckets that a search looks at */
 };
 
 /* How full a segment is in which a search has failed. */
 enum fullness_degree { FULLNESS_EMPTIER, FULLNESS_NEARLY, FULLNESS_AS_PLANNED };
 
-/* Called before the search, with the lock held.
+/* Must be called before each search, with the lock held.
  * ORDER fullness.search (seq_cst)
  *   pairs with     fullness.reset
  *   makes visible  that a search reads the buckets from now on
@@ -121,8 +121,8 @@ static inline void fullness_begin_search(fullness *full)
   atomic_store_explicit(full, failures | FULLNESS_SEARCHED, memory_order_seq_cst);
 }
 
-/* Called with the lock held, after a search without success, or if an earlier mark still says that
- * there is no room.  `state` is NO_PATH or FULL, and `rooms` was read before the search. */
+/* Must be called with the lock held, after a search that has found no room, or if an earlier mark
+ * still says so.  `state` is NO_PATH or FULL.  `rooms` must have been read before the search. */
 static inline void fullness_mark(fullness *full, fullness_vacated *vacated, unsigned state,
                                  uint64_t rooms, enum fullness_degree degree)
 {
@@ -141,7 +141,7 @@ static inline void fullness_mark(fullness *full, fullness_vacated *vacated, unsi
                                           memory_order_relaxed);
 }
 
-/* Whether there is a state to remove, after a bucket has lost an entry.
+/* Returns the state, or 0 if there is none to remove, after a bucket has lost an entry.
  * ORDER fullness.reset (seq_cst)
  *   pairs with     fullness.search, whose comment says why
  *   checked by     mutants/full_mark_not_cleared */
@@ -158,9 +158,9 @@ static inline void fullness_reset(fullness *full)
                           memory_order_seq_cst);
 }
 
-/* Called after an entry has left a bucket of a segment with `buckets` buckets, if fullness_state()
- * is not 0.  (During a search, the state may still be an older mark.  If the search misses this
- * lane, its new mark stays: a mark may outlast a few free lanes.) */
+/* Must be called if fullness_state() is not 0 after an entry has left a bucket.  The segment has
+ * `buckets` buckets.  (During a search, the state may still be an older mark.  If the search misses
+ * this lane, its new mark stays: a mark may outlast a few free lanes.) */
 static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, uint64_t buckets)
 {
   uint64_t enough = buckets / FULLNESS_SEARCH;
@@ -171,7 +171,7 @@ static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, 
   fullness_reset(full);
 }
 
-/* Called after a search has found room.  Subtracts two failures. */
+/* Must be called after a search has found room.  Subtracts two failures. */
 static inline void fullness_found_room(fullness *full)
 {
   uint32_t old = atomic_load_explicit(full, memory_order_relaxed);
@@ -181,14 +181,14 @@ static inline void fullness_found_room(fullness *full)
                                             memory_order_relaxed, memory_order_relaxed);
 }
 
-/* Whether a search would find no room.  Relaxed: a call that takes an entry out removes the mark
- * before it returns, so calls that begin later see the change. */
+/* Returns true if a mark says that no search would find room.  Relaxed: a call that takes an entry
+ * out removes the mark before it returns, so calls that begin later see the change. */
 static inline bool fullness_has_no_path(const fullness *full)
 {
   return atomic_load_explicit(full, memory_order_relaxed) & FULLNESS_NO_PATH;
 }
 
-/* Whether the segment has this mark, with this count of rooms.  Relaxed, for the same reason. */
+/* Returns true if the segment has this mark, with this count.  Relaxed: see the function above. */
 static inline bool fullness_is(const fullness *full, unsigned state, uint64_t rooms)
 {
   uint32_t mark = state | (uint32_t) rooms * FULLNESS_ROOM;

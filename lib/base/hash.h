@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Makes xxHash read words by memcpy().  Otherwise, with gcc, it reads them by a type that may be
- * unaligned but must not alias others.  If a caller has just written the key as another type, gcc
- * may move an inlined read before the write, and the hash is wrong.  Versions later than Debian's
- * have may_alias; memcpy() is right in all versions, and as fast.
+/* Makes xxHash read words by memcpy().  Otherwise, with gcc, it reads them through a type that may
+ * be unaligned but that must not alias other types.  If a caller has just written the key as
+ * another type, gcc may move an inlined read before the write, and the hash is wrong.  Versions of
+ * xxHash later than Debian's use may_alias.  memcpy() is right in all versions, and as fast.
  * https://github.com/Cyan4973/xxHash/pull/1013 */
 #define XXH_FORCE_MEMORY_ACCESS 0
 #define XXH_INLINE_ALL
@@ -35,10 +35,10 @@ static inline void hash_make_secret(uint64_t seed, unsigned char secret[HASH_SEC
 
 /* Mixes a 64-bit value: every bit of the result depends on every bit of the value and the keys.
  *
- * That is enough where single bits are used.  A group of bits still shows the regularity of regular
- * input, such as counters, until it has been multiplied once more (docs/internals/bloom.md has the
- * measurement).  So the geometries take lines and hash strings from hash_spread() or from the top
- * of a product.
+ * Such a value is good enough if single bits are used.  A group of bits still shows the regularity
+ * of regular input, such as counters, until it has been multiplied once more
+ * (docs/internals/bloom.md has the measurement).  So the geometries take lines and hash strings
+ * from hash_spread() or from the top of a product.
  *
  * Both halves of the product are used: the high one carries the input's high bits down, the low one
  * its low bits up.  Two inputs get the same result with probability 2^-64, like two random numbers.
@@ -99,9 +99,9 @@ static inline uint64_t hash_bytes(const struct hash_keys *keys, const unsigned c
   return XXH3_64bits_withSecretandSeed(key, len, secret, HASH_SECRET_BYTES, keys->seed);
 }
 
-/* The false-positive rate that `keys` keys cause through hashes alone.  A filter cannot tell a key
- * from another one if their hashes are equal, or their mixed hashes are: keys * 2^-64 each.  The
- * result is twice that sum, as a reserve for other coincidences in a filter. */
+/* The false-positive rate that `keys` keys cause through hashes alone.  A filter cannot distinguish
+ * keys whose hashes are equal, or whose mixed hashes are.  Each case has the rate keys * 2^-64.
+ * The result is twice the sum, as a reserve for other coincidences in a filter. */
 static inline double hash_collision_rate(uint64_t keys)
 {
   return 4 * (double) keys * 0x1p-64;

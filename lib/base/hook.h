@@ -10,7 +10,7 @@
 #ifdef TAMIS_HOOKS
 #include <stdatomic.h>
 
-/* Set by a test before its threads start.  It is called with the name of the hook. */
+/* A test sets this before its threads start.  Each hook then calls it with the hook's name. */
 extern void (*_Atomic tamis__hook)(const char *name);
 
 static inline void hook(const char *name)

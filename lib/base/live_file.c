@@ -7,7 +7,7 @@
 /* ---- creation ---- */
 
 /* Receives the bytes of header and blocks.  The header is written to the file last, and its magic
- * after all other bytes.  Until then the file begins with SAVED_UNFINISHED, and counts as new. */
+ * after all other bytes.  Until then the file begins with SAVED_UNFINISHED: it is still new. */
 struct head_writer {
   const struct shared_file *file;
   unsigned char header[SAVED_HEADER];

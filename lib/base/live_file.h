@@ -8,23 +8,23 @@
 #include "base/saved.h"
 #include "base/shared_file.h"
 
-/* The next multiple of SAVED_ARRAY_ALIGNMENT, where a part of such a file begins. */
+/* Returns the next multiple of SAVED_ARRAY_ALIGNMENT.  Each part of a live file begins at one. */
 static inline uint64_t live_file_aligned(uint64_t at)
 {
   return (at + SAVED_ARRAY_ALIGNMENT - 1) & ~(uint64_t) (SAVED_ARRAY_ALIGNMENT - 1);
 }
 
-/* The contents of a new file; everything else is zero. */
+/* The contents of a new file.  All other bytes are zero. */
 struct live_file {
   const struct saved_head *saved; /* the contents of the header */
   /* Writes the blocks that follow the header; NULL: there are none. */
   void (*put_blocks)(const void *context, struct saved_writer *w);
   const void *context;
-  const uint64_t *numbers; /* written at numbers_at, as they are in memory */
+  const uint64_t *numbers; /* written at offset numbers_at, as they are in memory */
   unsigned n;              /* how many numbers */
   uint64_t numbers_at;
   uint64_t size;     /* the size of the whole file */
-  uint64_t reserved; /* bytes from its beginning that get space on the disk */
+  uint64_t reserved; /* the number of bytes, from its beginning, that get disk space */
 };
 
 int tamis__live_file_write(const struct live_file *new, struct shared_file *file);

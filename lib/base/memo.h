@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: the last answers to some questions that take long to compute.
+ * Layer 1: remembers the last answers to some questions that take long to compute.
  *
  * A memo has some entries, which threads share.  To use an entry, a thread takes it for some dozens
  * of instructions.  A thread that finds the entry taken tries a few times more, and then computes
@@ -30,7 +30,7 @@ struct memo {
 };
 
 /* Reads the answer to a question, which must not be all zeros.  The answer has `size` bytes, at
- * most MEMO_ANSWER.  Returns false if it is not known, or if another thread has the entry. */
+ * most MEMO_ANSWER.  Returns false if no answer is known, or if another thread has the entry. */
 bool tamis__memo_recall(struct memo *memo, const uint64_t question[MEMO_QUESTION], void *answer,
                         size_t size);
 

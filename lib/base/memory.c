@@ -12,13 +12,13 @@
 enum { ALIGNMENT = 64 }; /* bytes: a cache line */
 
 /* In bytes.  A block of this size or more is not cleared by memset(): the first access to a page
- * takes 0.25 µs or, on a virtual machine, up to 20 µs.  Nor is it aligned by posix_memalign(),
- * which would look for a larger block, and so pass over a freed block of the same size, such as
- * that of a split segment. */
+ * takes 0.25 µs or, on a virtual machine, up to 20 µs.  It is not aligned by posix_memalign()
+ * either: this would look for a larger block, and so pass over a freed block of the same size, such
+ * as that of a split segment. */
 static const size_t untouched = (size_t) 4 << 10;
 
 /* calloc() does not touch memory that the kernel has just cleared, but it aligns blocks to 16 only.
- * So these functions allocate a larger block, and store its address before the aligned part. */
+ * So the next functions allocate a larger block, and store its address before the aligned part. */
 static void **align_untouched(char *start)
 {
   return (void **) (start + ALIGNMENT - (uintptr_t) start % ALIGNMENT);
@@ -49,8 +49,8 @@ static void *grow_untouched(void *block, size_t size, size_t larger)
   return grown;
 }
 
-/* The user's functions may contain cancellation points, and are called with locks held.  But they
- * are not called in a read section: while they waited there, no grace period could end. */
+/* The user's functions may contain cancellation points, and may be called with locks held.  But
+ * they are not called in a read section: while they waited there, no grace period could end. */
 static void release_to(const tamis_allocator *from, void *block, size_t size)
 {
   assert(tamis__read_sections == 0);
@@ -70,13 +70,13 @@ static void *allocate_from(const tamis_allocator *from, size_t size)
   return NULL;
 }
 
-/* PTRDIFF_MAX limits every object.  So no sum of sizes overflows, and size_t can hold each size. */
+/* No object exceeds PTRDIFF_MAX.  So no sum of two sizes overflows, and size_t can hold a size. */
 static bool is_addressable(uint64_t size)
 {
   return size <= PTRDIFF_MAX;
 }
 
-/* Allocates an addressable size, of which the first `cleared` bytes are zero. */
+/* Allocates `size` bytes, which must be addressable.  The first `cleared` bytes are zero. */
 static void *allocate(const tamis_allocator *from, size_t size, size_t cleared)
 {
   void *block;
@@ -101,7 +101,7 @@ void *tamis__memory_allocate(const tamis_allocator *from, uint64_t size)
   return tamis__memory_allocate_cleared(from, size, size);
 }
 
-/* Where pages cannot be moved, realloc() may avoid a copy, and a gap in place of the old block. */
+/* In builds that cannot move pages, realloc() may avoid a copy, and a gap where the block was. */
 void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size, uint64_t larger)
 {
   if (!pages_hold(SIZE_MAX) && !from->allocate && block && size >= untouched &&

@@ -9,39 +9,39 @@
 
 #include <stdatomic.h>
 
-/* Returns `size` zero bytes aligned to 64, or NULL.  Without a user's allocator (allocate == NULL),
- * a block of 4 KiB or more is not touched, unless malloc() reuses an earlier block: the kernel
- * clears its pages when they are first touched, so creating a large filter costs nothing in
+/* Returns `size` zero bytes aligned to 64 bytes, or NULL.  Without a user's allocator (allocate ==
+ * NULL), a block of 4 KiB or more is not touched, unless malloc() reuses an earlier block: the
+ * kernel clears its pages when they are first touched, so creating a large filter costs nothing in
  * advance.  Blocks from 2 MiB on come straight from mmap.  The pages are requested as huge pages:
  * in a filter larger than the TLB covers, these save a TLB miss on most accesses. */
 void *tamis__memory_allocate(const tamis_allocator *from, uint64_t size);
 
-/* As tamis__memory_allocate(), but only the first `cleared` bytes are certainly zero: for a block
- * that is too large to be touched all at once. */
+/* As tamis__memory_allocate(), but only the first `cleared` bytes are certain to be zero: for a
+ * block that is too large to be touched all at once. */
 void *tamis__memory_allocate_cleared(const tamis_allocator *from, uint64_t size, uint64_t cleared);
 
 /* As tamis__memory_allocate(), for small blocks, of which there may be millions.  The system's
- * allocator aligns them to 16 only, because alignment to 64 would cost a hundred bytes.  If a
- * filter's line then lies in two cache lines, both are soon cached. */
+ * allocator aligns them to 16 bytes only: alignment to 64 would cost a hundred bytes for each
+ * block.  If a filter's line then lies in two cache lines, both cache lines are soon cached. */
 void *tamis__memory_allocate_dense(const tamis_allocator *from, uint64_t size);
 
-/* Returns a larger block with the contents of `block`, which it releases; the bytes after them are
- * undefined.  Returns NULL, and leaves `block` as it was, if there is no memory.  `block` may be
- * NULL, with a size of 0.  Large blocks of the system are not copied: their pages move. */
+/* Returns a larger block with the contents of `block`, and releases `block`.  The bytes after these
+ * are undefined.  Returns NULL, and leaves `block` as it was, if there is no memory.  `block` may
+ * be NULL, with size 0.  Large blocks of the system are not copied: their pages move. */
 void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size, uint64_t larger);
 
-/* Gives a new block small pages, if other calls wait while it gets its pages.  A huge page is
- * cleared at once, which takes 0.1 ms, or 10 ms on a virtual machine whose host has yet to find the
- * memory.  Does nothing to a block of 32 MiB or more, for which huge pages are worth the wait, or
- * to one from a user's allocator. */
+/* Makes a new block use small pages.  This is for a block that makes other calls wait while it gets
+ * its pages: a huge page is cleared at once, which takes 0.1 ms, or 10 ms on a virtual machine
+ * whose host has yet to find the memory.  Does nothing to a block of 32 MiB or more, for which huge
+ * pages are worth the wait, or to a block from a user's allocator. */
 void tamis__memory_use_small_pages(const tamis_allocator *from, void *block, uint64_t size);
 
-/* Adds `size` to the sum of a filter's bytes.  Returns false, and leaves the sum, if it would
- * exceed `limit` (0: no limit).  A block is counted from before its allocation until after its
- * release, so no two calls take the same room. */
+/* Adds `size` to the sum of a filter's bytes.  Returns false, and leaves the sum as it was, if the
+ * sum would exceed `limit` (0: no limit).  A block is counted from before its allocation until
+ * after its release, so no two calls use the same room below the limit. */
 bool tamis__memory_count(_Atomic uint64_t *bytes, uint64_t limit, uint64_t size);
 
-/* Releases a block; `size` is the size that it was allocated with.  `block` may be NULL. */
+/* Releases a block, which may be NULL.  It must have been allocated with `size` bytes. */
 void tamis__memory_release(const tamis_allocator *from, void *block, uint64_t size);
 
 #endif

@@ -20,7 +20,7 @@ static inline struct timespec in_nanoseconds(int64_t nanoseconds)
   return t;
 }
 
-/* Initialises a condition variable that uses this clock. */
+/* Initialises a condition variable that uses the monotonic clock. */
 static inline void monotonic_init(pthread_cond_t *condition)
 {
   pthread_condattr_t monotonic;

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 /* A fork waits for nothing, as in reclaim.c (R3): there is no handler in the parent.  The child's
- * handler initialises the lock, as another thread may have held it.  The list must be valid for the
- * child after each step. */
+ * handler initialises the lock, as another thread may have held it.  The list of owners must be
+ * valid for the child after each step. */
 
 /* LOCK process.owners (order 6): protects the list of the owners of this process, and lets one
  * thread at a time give a name; held while either is done. */
@@ -23,7 +23,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct owner *owners;
 static bool handler_registered; /* pthread_atfork() has succeeded */
 
-/* Whether `file` is the owner's file.  Other code may have closed the owner's descriptor by
+/* Returns true if `file` is the owner's file.  Other code may have closed the owner's descriptor by
  * mistake, and opened another file with the same number. */
 static bool is_same(const struct owner *owner, const struct shared_file *file)
 {
@@ -40,7 +40,7 @@ static void drop_name(struct owner *owner)
 {
   struct shared_file file = {.fd = owner->alive, .device = owner->device, .inode = owner->inode};
   if (file.fd >= 0)
-    (void) tamis__shared_file_look(&file); /* if this fails, the file counts as ours */
+    (void) tamis__shared_file_look(&file); /* if this fails, the file is taken for ours */
   if (file.fd >= 0 && is_same(owner, &file))
     close(owner->alive);
   owner->alive = -1;
@@ -85,7 +85,7 @@ static void take_out(struct owner *owner)
 
 /* ---- names ---- */
 
-/* The second highest bit of a name is set, and the highest is not: so a name is a valid file
+/* The second highest bit of a name is set, and the highest is not.  So a name is a valid file
  * offset, beyond any byte that programs lock for the file's contents. */
 static const uint64_t name_bit = UINT64_C(1) << 62;
 
@@ -116,7 +116,7 @@ static int open_alive(struct owner *owner)
   return TAMIS_EIO;
 }
 
-/* The caller has the lock of the file.
+/* The caller must hold the lock of the file.
  * ORDER owner.named (release)
  *   pairs with     owner.name, whose comment says why */
 static int claim_locked(struct owner *owner, const struct shared_file *alive, bool *alone)
@@ -195,7 +195,7 @@ void tamis__owner_end(struct owner *owner)
 
 /* ---- waiting ---- */
 
-/* Whether the owner with this name is dead.  If the kernel cannot tell, the owner is alive. */
+/* Returns true if the owner with this name is dead, and false if the kernel does not know. */
 static bool is_dead(const struct owner *self, uint64_t name)
 {
   const struct shared_file alive = {.fd = self->alive};
@@ -204,7 +204,7 @@ static bool is_dead(const struct owner *self, uint64_t name)
           (!tamis__shared_file_is_claimed(&alive, name, 1) && is_ours(self, alive.fd)));
 }
 
-/* Waits until the process has a name.  After a fork, a call in the child may lack one. */
+/* Waits until the process has a name.  After a fork, a call in the child may begin without one. */
 static void await_name(const struct owner *owner)
 {
   for (unsigned round = 0;

@@ -11,15 +11,15 @@
  * offset is the name, far behind the end of the file.  (The kernel locks bytes that a file does not
  * have, too.)  The kernel releases that lock when the process ends, in whatever way.  No name is
  * used twice, so an owner that was found dead once stays dead.  A process that may only read the
- * file can take a read lock on any byte.  Then no process gets the name of this byte.
+ * file can take a read lock on any byte.  Then the offset of this byte cannot become a name.
  *
  * These are not the robust mutexes of the C library: such a mutex keeps addresses of its owner's
  * memory in the shared file, and the next owner and the kernel write to these addresses.
  *
  * A child that fork() makes is a process of its own, and gets a name when it first needs one.  It
  * must not keep its parent's lock in the kernel, so a handler closes the parent's descriptor in the
- * child.  (A child that clone(2) makes directly keeps it.  Then a killed parent looks alive as long
- * as the child lives, and a killed child as long as the parent lives.)
+ * child.  (A child that clone(2) makes directly keeps that descriptor.  Then a killed parent looks
+ * alive as long as the child lives, and a killed child as long as the parent lives.)
  *
  * A name is claimed under the lock of the file.  So a process that holds this lock, and finds that
  * no other process has a name, may change the whole file.
@@ -38,7 +38,7 @@ struct owned_lock {
   _Atomic uint64_t owner; /* 0: the lock is free */
 };
 
-/* An owner of locks: a process, for one filter. */
+/* This process, as an owner of the locks of one filter. */
 struct owner {
   _Atomic uint64_t name;  /* 0: this process has no name yet */
   int file;               /* descriptor of the shared file; -1: the memory is not shared */
@@ -53,23 +53,23 @@ enum { OWNER_ALONE = 1 }; /* the owner's name if the memory is not shared */
 /* Begins an owner for memory that is not shared. */
 void tamis__owner_begin_alone(struct owner *owner);
 
-/* Begins an owner for a file, which stays the caller's.  The owner has no name yet.
- *   Errors  TAMIS_EIO: errno says why; TAMIS_ENOMEM */
+/* Begins an owner for an open file, which the caller must close.  The owner has no name yet.
+ *   Errors  TAMIS_EIO (errno says why), TAMIS_ENOMEM */
 int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owner *));
 
-/* Ends an owner, which holds no lock and will take none. */
+/* Ends an owner.  It must hold no lock, and must take none afterwards. */
 void tamis__owner_end(struct owner *owner);
 
 /* Gives the process a name for the file, if it has none.  If no other process has a name, and
- * `first` is not NULL, then calls `first`; processes that open the file wait meanwhile.
- *   Errors  TAMIS_EIO: errno says why, EAGAIN: a process that may only read the file has locked it;
- *           those of `first` */
+ * `first` is not NULL, then calls `first`.  Processes that open the file wait meanwhile.
+ *   Errors  TAMIS_EIO (errno is EAGAIN if a process that may only read the file has locked it),
+ *           and the errors of `first` */
 int tamis__owner_renew(struct owner *owner, int (*first)(void *context), void *context);
 
-/* Whether the process has a name.
+/* Returns true if the process has a name.
  * ORDER owner.name (acquire)
  *   pairs with     owner.named
- *   makes visible  the descriptor by which a waiter asks for other owners
+ *   makes visible  the descriptor by which a waiter asks whether owners are alive
  *   if weakened    a thread other than the one that got the name might ask by an older descriptor
  *   checked by     mutants/owner_is_not_renewed (shows that a name is asked for) */
 static inline bool owner_has_name(const struct owner *owner)
@@ -97,11 +97,11 @@ static inline bool owned_trylock(struct owned_lock *lock, const struct owner *ow
 /* Waits for the lock, and takes it.  The result is that of owned_lock(). */
 bool tamis__owned_wait(struct owned_lock *lock, const struct owner *owner);
 
-/* ThreadSanitizer sees the order that these locks make, as they are atomics.  The annotations tell
- * it, and the model checker, which threads wait.  Locks that other processes may hold have none. */
+/* ThreadSanitizer sees the order that these locks make, as they are atomics.  Annotations tell it,
+ * and the model checker, which threads wait.  Locks of several processes have no annotations. */
 #define OWNED_TSAN(call) TSAN(owner->file < 0 ? (void) (call) : (void) 0)
 
-/* Takes the lock.  Returns true if a killed owner had held it; then the caller must mend what that
+/* Takes the lock.  Returns true if a killed owner had held it.  Then the caller must mend what that
  * owner has left.  (If the caller is killed before it unlocks, the next owner must mend.) */
 static inline bool owned_lock(struct owned_lock *lock, const struct owner *owner)
 {
@@ -120,7 +120,7 @@ static inline bool owned_held(const struct owned_lock *lock)
 /* ORDER owned.unlock (release)
  *   pairs with     owned.lock
  *   makes visible  all that was written under the lock
- *   if weakened    the next owner may miss a lane that this one has written, and write another one
+ *   if weakened    the next owner may miss a lane that the last owner wrote, and write another lane
  *   checked by     mutants/owned_unlock_relaxed */
 static inline void owned_unlock(struct owned_lock *lock, const struct owner *owner)
 {

@@ -25,7 +25,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The bytes of a huge page.  Blocks of this size or more come from mmap(), not from malloc(). */
+/* The size of a huge page, in bytes.  Blocks from this size on come from mmap(). */
 static const size_t pages_huge = (size_t) 2 << 20;
 
 static inline bool pages_hold(size_t size)

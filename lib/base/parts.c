@@ -11,8 +11,8 @@ unsigned tamis__stripe_count(void)
 
 enum { MIN_SHARDS = 2, USUAL_SHARDS = 64, BYTES_PER_SHARD = 512 };
 
-/* 16 shards for each core, because threads that wait own shards, too.  Beyond 64 shards only 2 for
- * each core, because each sum reads all shards. */
+/* Returns 16 shards for each core but at most 64, because threads that wait own shards, too.  With
+ * more than 32 cores, returns 2 for each, because each sum reads all shards. */
 static unsigned shards_of_machine(void)
 {
   unsigned usual = tamis__power_of_two_per_core(16, 32, USUAL_SHARDS);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: how many stripes and shards a filter has on this machine, so that threads rarely share
- * one.
+ * Layer 1: how many stripes and shards a filter has on this machine, so that two threads rarely
+ * share a stripe or a shard.
  */
 #ifndef TAMIS_LIB_PARTS_H
 #define TAMIS_LIB_PARTS_H

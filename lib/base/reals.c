@@ -38,7 +38,7 @@ double real_expm1(double x)
   return fabs(x) < ln2 / 2 ? expm1_near_zero(x) : real_exp(x) - 1;
 }
 
-/* log (1 + x), 1 + x from sqrt 2 / 2 to sqrt 2, as the power series of 2 artanh (x / (2 + x)). */
+/* log (1 + x) for 1 + x from sqrt 2 / 2 to sqrt 2, by the series of 2 artanh (x / (2 + x)). */
 static double log1p_near_zero(double x)
 {
   double s = x / (2 + x), square = s * s, sum = 0;

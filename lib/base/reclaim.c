@@ -6,14 +6,14 @@
  *     - A *registered reader* is known to liburcu, whose grace period waits for it.  It pays two
  *       plain stores.  A thread is registered by its first call.
  *     - A *counted reader* is counted while it is inside (counted.h).  These are the threads that
- *       liburcu must not be told of: those for which it has no memory, as it would end the process,
+ *       liburcu must not know of: those for which liburcu has no memory (it would end the process),
  *       and all threads of a forked child.  A thread becomes registered only while it is outside.
- * R2  No call waits for a reader, and none is a cancellation point.  The lock below is held for a
- *     few steps.  While it is held, nothing is called that could wait, take another lock or enter
- *     the kernel: not liburcu, not malloc (and so not pthread_create), no callback, no signal to a
+ * R2  No call waits for a reader, and no call is a cancellation point.  The lock below is held for
+ *     a few steps.  While it is held, nothing is called that could wait, take another lock or enter
+ *     the kernel: not liburcu, not malloc (so not pthread_create), no callback, no signal to a
  *     condition.  Conditions are signalled after the lock has been released.  No signal is lost:
- *     the request was written under the lock, so the thread either sees the request before it
- *     sleeps, or already sleeps when the signal comes.  A late signal does no harm.
+ *     the request was written under the lock, so the waiting thread either sees the request before
+ *     it sleeps, or already sleeps when the signal comes.  A late signal does no harm.
  * R3  A fork waits for nothing: there is no handler in the parent.  In the child, the other threads
  *     have vanished at an arbitrary step, and may have held any lock.  So the child's handler makes
  *     our lock anew, and no function of liburcu that takes a lock is called again: its locks may be
@@ -23,15 +23,15 @@
  *     argument for the lists.  If the forking thread was inside as a registered reader, it
  *     is counted as well until that section ends.
  * R4  The library ends its thread and joins it before the library is unloaded or the process ends.
- *     Unloading waits as long as a reader is inside, as the thread will return to the library's
- *     code.  The end of the process waits for at most a second, as a reader may stay inside for
- *     ever.  liburcu is kept loaded, because it has code to run at the end of each thread that it
- *     knows.
- * R5  If the system refuses a thread or membarrier, retired memory waits until it gives one.
+ *     Unloading waits as long as a reader is inside, as the thread that waits for the reader will
+ *     return to the library's code.  The end of the process waits for at most a second, as a reader
+ *     may stay inside for ever.  liburcu is kept loaded, because it has code to run at the end of
+ *     each thread that it knows.
+ * R5  If the system refuses a thread or membarrier, retired memory waits until it permits them.
  *     Registered readers rely on membarrier for their barriers, and liburcu ends the process when
  *     membarrier is refused.  So the library tries membarrier before each grace period, as a
- *     seccomp filter may have been installed.  A filter that is installed for all threads while
- *     liburcu waits still ends the process.
+ *     seccomp filter may have been installed.  If a filter is installed for all threads while
+ *     liburcu waits, the process still ends.
  */
 #include "base/reclaim.h"
 
@@ -51,7 +51,7 @@
 #include <unistd.h>
 
 static const int64_t idle_time = SECOND; /* the thread ends after this time without requests */
-/* After a grace period the thread looks for requests, at intervals that double between these. */
+/* After a grace period the thread looks for requests: the interval doubles between these two. */
 static const int64_t first_look = SECOND / 1000;
 static const int64_t last_look = SECOND / 128;
 static const int64_t exit_time = SECOND;    /* the most that an exit waits */
@@ -62,7 +62,7 @@ static const int64_t longest_nap = SECOND / 100;
 
 enum {
   BACKLOG_DIVISOR = 32, /* a backlog is large if it exceeds the filter's bytes divided by this */
-  SMALL_BACKLOG = SMALL(32 * 1024, 4096), /* bytes; no filter pauses for less */
+  SMALL_BACKLOG = SMALL(32 * 1024, 4096), /* bytes; no call pauses for a smaller backlog */
   MAX_PAUSES = 4,
   PAUSE_NANOSECONDS = 50 * 1000
 };
@@ -72,8 +72,8 @@ static struct {
    * backlogs; held for a few steps.  The child of a fork initialises it again. */
   pthread_mutex_t lock;
   pthread_cond_t more, ended; /* both use the monotonic clock */
-  uint64_t wanted;            /* the latest grace period that a filter needs */
-  uint64_t started, elapsed;  /* the last one begun, and the last one that is over */
+  uint64_t wanted;            /* the number of the latest grace period that a filter needs */
+  uint64_t started, elapsed;  /* the last grace period begun, and the last one that is over */
   bool running;               /* the thread exists, or is about to be started */
   bool looking;               /* the thread sleeps, and soon looks for requests without a signal */
   bool unjoined;              /* `thread` must be joined, once it does not run */
@@ -124,8 +124,8 @@ static struct urcu_bp_reader **registered_reader(void)
 #endif
 }
 
-/* Whether liburcu could map memory for a thousand more threads; without it, liburcu would end the
- * process.  (Another thread may still take the memory after this check.) */
+/* Returns true if liburcu could map memory for a thousand more threads.  Without that memory,
+ * liburcu would end the process.  (Another thread may still take it after this check.) */
 static bool registry_may_grow(void)
 {
   const size_t bytes = 256 << 10;
@@ -133,8 +133,8 @@ static bool registry_may_grow(void)
   return trial != MAP_FAILED && munmap(trial, bytes) == 0;
 }
 
-/* Registers the calling thread, which is in no read section.  Returns false if the thread must be a
- * counted reader instead. */
+/* Registers the calling thread, which must be in no read section.  Returns false if the thread must
+ * be a counted reader instead. */
 static bool register_reader(void)
 {
   if (is_forked() || !registry_may_grow())
@@ -153,9 +153,9 @@ static unsigned own_shard(void)
   return (unsigned) ((uintptr_t) &own * UINT64_C(0x9E3779B97F4A7C15) >> (64 - COUNTED_SHARD_BITS));
 }
 
-/* Whether the calling thread, which has been registered, is in a registered section.  The inlined
- * form takes no lock of liburcu, not even for an ending thread that is not registered any more;
- * liburcu's function would register that thread again. */
+/* Returns true if the calling thread, which must have been registered, is in a registered section.
+ * The inlined form takes no lock of liburcu.  liburcu's function may take one: it registers an
+ * ending thread again if the thread is not registered any more. */
 static bool in_registered_section(void)
 {
 #ifdef TAMIS_INLINE_READERS
@@ -172,8 +172,8 @@ static void leave_counted(void)
   counted_leave(counter);
 }
 
-/* registered_reader_leave() may end a section that was open at the fork, and changes no counter.
- * So the thread leaves its counter when it next enters a section, or calls a backlog. */
+/* registered_reader_leave() may end a section that was open at the fork, but changes no counter.
+ * So the thread leaves its counter when it next enters a section, or calls a backlog's function. */
 static void inherited_section_end(void)
 {
   if (own.inherited && own.depth == 0 && !in_registered_section()) {
@@ -264,7 +264,7 @@ static bool wait_for_registered_readers(void)
   return true;
 }
 
-/* Releases the lock while it waits.  Returns false if the thread must end. */
+/* Releases the lock while it waits for the readers.  Returns false if the thread must end. */
 static bool wait_for_counted_readers_locked(void)
 {
   uint64_t phase = counted_flip(&counted);
@@ -286,8 +286,8 @@ static void sleep_while_refused_locked(void)
     ;
 }
 
-/* Waits for a grace period, and releases the lock meanwhile.  Returns false if the system refused
- * to wait for the readers, so that the grace period has not ended. */
+/* Waits for a grace period, and releases the lock meanwhile.  Returns false if the grace period has
+ * not ended: the system refused to wait for the readers, or the thread must end. */
 static bool grace_period_locked(void)
 {
   uint64_t number = ++waiter.started;
@@ -304,7 +304,7 @@ static bool grace_period_locked(void)
   return true;
 }
 
-/* Waits for a request.  Returns false if the thread must end: none has come for idle_time.
+/* Waits for a request.  Returns false if the thread must end, as after idle_time without requests.
  * Waking the thread costs the caller a system call, which takes longer than the other steps of a
  * split.  So while requests come often, the thread looks for them by itself, and a caller wakes it
  * only when the caller is in a hurry. */
@@ -321,8 +321,8 @@ static bool request_comes_locked(void)
   return !waiter.stopping;
 }
 
-/* The thread ends when membarrier is refused, as the seccomp filter may bind this thread only, and
- * not the next.  The last signal wakes stop(), which joins this thread. */
+/* The thread ends when membarrier is refused, because the seccomp filter may restrict this thread
+ * and not the next one.  The last signal wakes stop(), which joins this thread. */
 static void *wait_in_place_of_callers(void *unused)
 {
   tamis__schedule_as_the_process();
@@ -352,8 +352,8 @@ static void join_last_thread(void)
     pthread_join(thread, NULL);
 }
 
-/* Called without the lock, after `running` has been set.  If no thread can be started, the requests
- * wait until a later call tries again. */
+/* The caller must have set `running`, and must not hold the lock.  If no thread can be started, the
+ * requests wait until a later call tries again. */
 static void start_thread(void)
 {
   sigset_t all, before;
@@ -477,7 +477,7 @@ static void add_fresh_locked(struct backlog *backlog, struct retired *block)
   backlog->fresh = block;
 }
 
-/* Takes the blocks whose grace period is over off `waiting`, and returns them.  Moves the fresh
+/* Takes the blocks whose grace period has ended off `waiting`, and returns them.  Moves the fresh
  * blocks to `waiting`, where they wait for the next grace period. */
 static struct retired *take_elapsed_locked(struct backlog *backlog)
 {
@@ -525,7 +525,7 @@ static void run(struct errand errand)
 }
 
 /* Releases blocks, except those that are still in use, which wait for another grace period.
- * Returns whether it has released one. */
+ * Returns true if it has released a block. */
 static bool release_unused(struct backlog *backlog, struct retired *elapsed)
 {
   bool released = false;
@@ -555,7 +555,7 @@ static bool release_elapsed(struct backlog *backlog, struct retired *block, bool
   return release_unused(backlog, elapsed);
 }
 
-/* Whether `times` times the backlog is large compared with the filter and with `size`. */
+/* Returns true if `times` times the backlog is large, compared with the filter and with `size`. */
 static bool backlog_is_large(const struct backlog *backlog, uint64_t size, unsigned times)
 {
   uint64_t held = times * atomic_load_explicit(&backlog->held, memory_order_relaxed);
@@ -563,7 +563,7 @@ static bool backlog_is_large(const struct backlog *backlog, uint64_t size, unsig
          held > atomic_load_explicit(backlog->bytes, memory_order_relaxed) / BACKLOG_DIVISOR;
 }
 
-/* If the backlog is large, the waiting thread or a reader lacks a core.  A pause frees this one. */
+/* If the backlog is large, the waiting thread or a reader lacks a core.  Pauses free this core. */
 void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint64_t size,
                            bool hurry)
 {
@@ -576,7 +576,7 @@ void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint6
   }
 }
 
-/* Relaxed: if another thread is retiring a block that the load misses, a later call finds it. */
+/* Relaxed: if the load misses a block that another thread is retiring, a later call finds it. */
 static bool drain(struct backlog *backlog, bool hurry)
 {
   return atomic_load_explicit(&backlog->held, memory_order_relaxed) > 0 &&

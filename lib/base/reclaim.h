@@ -20,10 +20,10 @@
  * next request for a moment: see request_comes_locked().)  The thread releases nothing: later calls
  * of the filter do, so the user's allocator is called from the user's calls only.
  *
- * Grace periods are numbered.  While n is the last one begun, a block that is retired needs n + 1:
- * n may have begun before the block was unlinked.  So a filter keeps a number and two lists, and
- * owns nothing together with the thread.  (call_rcu() would allocate, and ends the process when it
- * cannot start its thread.)
+ * Grace periods are numbered.  While n is the last grace period begun, a block that is retired
+ * needs n + 1: n may have begun before the block was unlinked.  So a filter keeps a number and two
+ * lists, and shares nothing with the thread.  (call_rcu() would allocate, and ends the process when
+ * it cannot start its thread.)
  */
 #ifndef TAMIS_LIB_RECLAIM_H
 #define TAMIS_LIB_RECLAIM_H
@@ -50,7 +50,7 @@
 #include <urcu/urcu-bp.h>
 
 #ifdef TAMIS_TSAN
-extern char tamis__readers; /* stands for all registered readers, as liburcu tells TSan nothing */
+extern char tamis__readers; /* TSan sees all readers as this one: liburcu has no annotations */
 #endif
 
 /* ---- readers ----
@@ -58,9 +58,9 @@ extern char tamis__readers; /* stands for all registered readers, as liburcu tel
  * No memory that a reader can reach is released while the reader is inside.  A reader reads only
  * the memory of filters whose backlog was created before it entered. */
 
-/* Where the calling thread finds its entry in liburcu's registry: liburcu's own variable once the
- * thread is registered, otherwise one of tamis__no_reader's NULLs.  (Each thread finds liburcu's
- * variable once, as this takes a function call into the other library.) */
+/* Points to the pointer to the calling thread's entry in liburcu's registry: liburcu's own variable
+ * if the thread is registered, otherwise one of the NULLs in tamis__no_reader.  (Each thread finds
+ * liburcu's variable once, as this takes a function call into the other library.) */
 extern _Thread_local struct urcu_bp_reader **tamis__reader DIRECT_TLS;
 extern struct urcu_bp_reader *tamis__no_reader[2];
 
@@ -80,9 +80,9 @@ typedef struct urcu_bp_reader *reader_token;
 void tamis__reader_enter(void);
 void tamis__reader_leave(void);
 
-/* Enters in the usual case: the thread is registered, and the waiting thread makes the barriers for
- * its readers (membarrier).  Entering and leaving then take one plain store each, to the thread's
- * own memory.  Otherwise returns NULL, and does nothing.
+/* Enters a section in the usual case: the thread is registered, and the waiting thread makes the
+ * barriers for its readers (membarrier).  Entering and leaving then take one plain store each, to
+ * the thread's own memory.  In any other case returns NULL, and does nothing.
  *
  * The inlined code does what urcu_bp_read_lock() and urcu_bp_read_unlock() do in this case: the
  * lower half of the reader's counter says how many sections it is in. */
@@ -141,8 +141,8 @@ static inline void reader_leave(reader_token reader)
 /* How a thread has left its section, and must enter it again. */
 enum reader_pause { READER_OUTSIDE, READER_REGISTERED, READER_COUNTED, READER_NESTED };
 
-/* Leaves the thread's read section.  `inside` says whether that is a section of the library.  (A
- * program that uses liburcu itself may have entered another one, which does not count.) */
+/* Leaves the thread's read section.  `inside` must say whether the library has entered it.  (A
+ * program that uses liburcu itself may have entered a section of its own, which is not left.) */
 enum reader_pause tamis__reader_pause(bool inside);
 
 /* Enters the section again.  The section ends as it would have ended without the pause. */
@@ -159,8 +159,8 @@ struct retired {
 /* Releases a block that no reader can see any more.  The functions below call it without a lock. */
 typedef void backlog_release(void *owner, struct retired *block, uint64_t size);
 
-/* Whether a thread that has paused its section still uses a block after its grace period.  Such a
- * block stays in the backlog. */
+/* Returns true if a thread that has paused its section still uses a block after its grace period.
+ * Such a block stays in the backlog. */
 typedef bool backlog_in_use(const struct retired *block);
 
 /* A filter's blocks that have been retired and not yet released. */
@@ -175,8 +175,8 @@ struct backlog {
   uint64_t grace_period;
 };
 
-/* Called before a filter is created that may get a backlog later, because its readers may be inside
- * when the process is forked.  Returns false if there is no memory. */
+/* Must be called before a filter is created that may get a backlog later, because its readers may
+ * be inside when the process is forked.  Returns false if there is no memory. */
 bool tamis__readers_init(void);
 
 /* Returns false if there is no memory. */
@@ -191,7 +191,7 @@ void tamis__backlog_destroy(struct backlog *backlog);
 void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint64_t size,
                            bool hurry);
 
-/* Releases the blocks that no reader can see any more.  Returns whether it has released one. */
+/* Releases the blocks that no reader can see any more.  Returns true if it has released one. */
 bool tamis__backlog_drain(struct backlog *backlog);
 
 /* As tamis__backlog_drain(), for a caller that also needs the memory of the other blocks: their

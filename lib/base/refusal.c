@@ -56,8 +56,8 @@ static struct rate_text text_of_bound(double rate)
   return out;
 }
 
-/* Says that no capacity is legal with this rate.  (If another field is wrong, too, a refusal names
- * that field once the capacity is not 0.) */
+/* Says that no capacity is legal with this rate.  (If another field is wrong, too, the text names
+ * capacity 0.  Once the capacity is not 0, the refusal names that other field.) */
 static int refuse_all_capacities(const struct refusal *why, const tamis_options *options,
                                  int (*bytes_for)(const tamis_options *, uint64_t *))
 {

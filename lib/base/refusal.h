@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: why options are refused, in words, for tamis_options_check().
+ * Layer 0: says in words why options are refused, for tamis_options_check().
  *
  * The code that finds the reason writes it, and returns the result for the caller.  Every sentence
  * names a field, its value, and the values that are allowed.
@@ -20,8 +20,8 @@ struct refusal {
 int tamis__refuse(const struct refusal *why, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The refusals that several kinds share.  `bytes_for` is the kind's function;
- * tamis__refuse_capacity() searches with it for the largest capacity. */
+/* Refusals for several kinds.  tamis__refuse_capacity() searches for the largest capacity with the
+ * kind's function `bytes_for`. */
 int tamis__refuse_capacity(const struct refusal *why, const tamis_options *options,
                            int (*bytes_for)(const tamis_options *, uint64_t *));
 /* `lowest` is the lowest rate of this kind of filter, and `kind` is its name in the text. */

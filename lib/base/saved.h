@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 1: the container of a saved filter: a stream of bytes that is written and read once, from
- * its beginning to its end.  docs/reference/format.md describes it.  No code here knows any kind.
+ * its beginning to its end.  docs/reference/format.md describes it.  No code here knows a kind.
  *
  *    header | array, with its sums | block | block | ... | trailer
  *
- *   header    the options, the figures, and the geometry as the kind has it: 512 bytes
- *   block     at most 1 MiB, with a type and four numbers whose meaning the kind gives
+ *   header    the options, the figures, and the geometry in numbers of the kind: 512 bytes
+ *   block     at most 1 MiB, with a type and four numbers whose meaning the kind defines
  *   array     a part that look-ups can use where it lies in the file, at a multiple of 4096 bytes;
- *             a sum for each MiB follows it
+ *             a sum (a checksum) for each MiB follows it
  *   trailer   totals, and a sum over all sums
  *
  * A kind writes and reads the blocks and arrays; saved_write.c and saved_read.c do everything else.
@@ -19,8 +19,8 @@
  *               sets the figure `bytes`, without the parts that differ between machines, so that a
  *               filter is saved to the same bytes everywhere.
  *    saves_estimates
- *               The file has load, estimated_count, occupancy, and fpp_estimate with the precision
- *               of a float.  Otherwise it has none of these: they follow from other figures by
+ *               If true, the file has load, estimated_count, occupancy, and fpp_estimate, which has
+ *               the precision of a float.  If false, it has none: they follow from other figures by
  *               functions of libm, which differ between machines.
  *    read_info  Completes the header's figures: adds to `bytes` the parts that depend on the
  *               machine, and reads the counts of a live filter.  Leaves the figures alone if no
@@ -29,7 +29,7 @@
  *               Fills in those options of the filter that follow from the header's geometry.
  *    save       Writes the body, and sets w->totals.
  *    load       Reads what `save` writes.  `head` has the values of the filter's head, except for
- *               the operations.  *out is written only with TAMIS_OK.  An error releases all memory.
+ *               the operations.  Sets *out only with TAMIS_OK.  After an error it keeps no memory.
  *
  * A file may contain any bytes.  A correct sum shows that the bytes are as they were written, but
  * not who wrote them.  So each number is checked against what is possible before it is used, and
@@ -48,8 +48,8 @@ enum {
   SAVED_ARRAY_ALIGNMENT = 4096, /* arrays begin at a multiple of this */
   SAVED_HEADER = 512,           /* bytes of the header */
   SAVED_GEOMETRY = 31,          /* numbers in the geometry */
-  SAVED_TOTALS = 3,             /* numbers of the kind in the trailer */
-  SAVED_MEANINGS = 4            /* numbers of the kind in the head of a block */
+  SAVED_TOTALS = 3,             /* numbers in the trailer that the kind defines */
+  SAVED_MEANINGS = 4            /* numbers in a block's head that the kind defines */
 };
 
 /* Types of blocks.  A kind has types of its own, from SAVED_KIND_BLOCKS on.  A reader skips a block
@@ -63,9 +63,9 @@ enum { SAVED_END = 0, SAVED_SUMS = 1, SAVED_KIND_BLOCKS = 16 };
 /* A file that processes will share begins with this while it is written in place.  It differs from
  * SAVED_MAGIC in one byte, so no process reads a mixture of the two. */
 #define SAVED_UNFINISHED "\x89TAMIS\r?"
-/* A packed file, of a small filter, begins with this, and consists of runs.  A byte n from 0 to 127
- * begins a run of n + 1 bytes.  Two bytes, n / 256 + 128 and n % 256, stand for a run of n + 1
- * zeros. */
+/* The file of a small filter may be packed: it then begins with this, and consists of runs.  A byte
+ * n from 0 to 127 begins a run of n + 1 bytes.  Two bytes, n / 256 + 128 and n % 256, encode a run
+ * of n + 1 zeros. */
 #define SAVED_PACKED "\x89TAMISp\n"
 enum { SAVED_PACKED_MOST = 1 << 14 }; /* the most bytes that an unpacked file has */
 
@@ -89,15 +89,15 @@ enum {
 
 /* The contents of a header. */
 struct saved_head {
-  /* The filter's options as they were asked for: kind, capacity, fpp, growable, max_bytes, layout
-   * and stripes; and its seed.  But hash and hash_context come from the caller of the load. */
+  /* The filter's options as they were asked for: kind, capacity, fpp, growable, max_bytes, layout,
+   * stripes and seed.  The caller of the load sets hash and hash_context. */
   tamis_options options;
   bool own_hash;                     /* the filter has a hash function of the user's */
-  uint64_t probe;                    /* filter_probe(), which tells hash functions apart */
+  uint64_t probe;                    /* filter_probe(), which differs between hash functions */
   tamis_stats figures;               /* the figures when the save began; no check uses them */
-  uint64_t geometry[SAVED_GEOMETRY]; /* numbers of the kind; unused ones are zero */
+  uint64_t geometry[SAVED_GEOMETRY]; /* numbers that the kind defines; unused ones are zero */
   uint64_t features;                 /* features that a reader must know */
-  /* Not in the file: the bytes that the load may take; 0: no limit. */
+  /* Not in the file: the number of bytes that the load may take.  0: no limit. */
   uint64_t limit;
   /* Not in the file either: for a window that is being saved, the number of its oldest layer, and
    * the numbers of its periods (window/epoch.h). */
@@ -163,7 +163,7 @@ static inline double saved_to_double(uint64_t bits)
 
 /* ---- sums ---- */
 
-/* A sum over sums.  `digest` is the sum over all sums before, or 0 for the first. */
+/* Adds a sum to a digest: the sum over all sums before it, or 0 if there are none. */
 static inline uint64_t saved_next_digest(uint64_t digest, uint64_t sum)
 {
   sum = saved_u64(sum);
@@ -183,10 +183,10 @@ static inline uint64_t saved_chunks(uint64_t size)
 
 /* ---- writing ----
  *
- * A writer collects bytes in a buffer.  Only the functions that make room call the user's
- * function: never call these with a lock held.
+ * A writer collects bytes in a buffer.  Only tamis__saved_block() and tamis__saved_array() never
+ * call the user's function: hold no lock when you call any other function.
  *
- * The first error stays in `result`.  After it all functions do nothing, and room is NULL. */
+ * The first error stays in `result`.  After it no function adds anything, and room is NULL. */
 
 struct saved_writer {
   const struct saved_head *head;
@@ -209,7 +209,7 @@ struct saved_writer {
   size_t chunk;        /* offset in the buffer of the chunk that is not full yet */
 };
 
-/* Begins a file with its header.  Also after an error, tamis__saved_end() must follow. */
+/* Begins a file with its header.  The caller must end the file, even after an error. */
 void tamis__saved_begin(struct saved_writer *w, const struct saved_head *head);
 
 /* Writes the trailer, then all bytes that are in the buffer, and releases all memory.  Returns the
@@ -222,7 +222,7 @@ int tamis__saved_end_live(struct saved_writer *w);
 /* Makes room for the payload of a block.  `size` is at most SAVED_CHUNK. */
 void *tamis__saved_block_room(struct saved_writer *w, size_t size);
 
-/* Adds a block whose payload has been put into the room. */
+/* Adds a block.  The caller must have put its payload into the room. */
 void tamis__saved_block(struct saved_writer *w, uint32_t type,
                         const uint64_t meanings[SAVED_MEANINGS], size_t size);
 
@@ -232,10 +232,10 @@ void tamis__saved_array_begin(struct saved_writer *w, uint64_t size);
 /* Makes room for the next bytes of the array, at most SAVED_CHUNK. */
 void *tamis__saved_array_room(struct saved_writer *w, size_t size);
 
-/* Adds `size` bytes that have been put into the room. */
+/* Adds `size` bytes, which the caller must have put into the room. */
 void tamis__saved_array(struct saved_writer *w, size_t size);
 
-/* Ends the array, all bytes of which have been added, and writes its sums. */
+/* Ends the array, and writes its sums.  All bytes of the array must have been added. */
 void tamis__saved_array_end(struct saved_writer *w);
 
 /* ---- reading ----
@@ -276,14 +276,14 @@ struct saved_block {
 int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out);
 
 /* Reads the type of the next block.  Skips optional blocks before it.  If no block follows, *type
- * is not one of a kind's types.  The payload of the last block is no longer valid. */
+ * is not one of a kind's types.  Afterwards the payload of the last block is no longer valid. */
 int tamis__saved_peek(struct saved_reader *r, uint32_t *type);
 
 /* Reads and checks the next block. */
 int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out);
 
 /* Memory for arrays.  The arrays follow one another in one block from the reader's allocator.  The
- * block grows as they are read.  The caller always releases the block, which has `bytes` bytes. */
+ * block grows as they are read.  The caller must always release the block, of `bytes` bytes. */
 struct saved_memory {
   unsigned char *block; /* the memory, which moves when it grows */
   uint64_t bytes, used; /* bytes of the block, and those that arrays fill */
@@ -299,11 +299,11 @@ struct saved_memory {
 int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_memory *m,
                             const void **out, uint64_t *begin);
 
-/* Reads the trailer.  Returns TAMIS_ECORRUPT if a block comes first. */
+/* Reads the trailer.  Returns TAMIS_ECORRUPT if a block comes instead. */
 int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 
-/* For a mapping of which r->check_all is false.  The first function reads the trailer's totals
- * before any other part is read.  The second makes the block at offset `to` the next one. */
+/* For a mapping, if r->check_all is false.  tamis__saved_read_totals() reads the trailer's totals
+ * before any other part.  tamis__saved_jump() makes the block at offset `to` the next one. */
 int tamis__saved_read_totals(const struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 int tamis__saved_jump(struct saved_reader *r, uint64_t to);
 
@@ -330,8 +330,8 @@ static inline struct saved_mapping saved_mapping_of(const struct saved_reader *r
 
 void tamis__saved_unmap(const struct saved_mapping *mapping);
 
-/* Returns the operations of a read-only filter: all that change a filter return TAMIS_EUNSUPPORTED,
- * and the others are as in `operations`. */
+/* Returns the operations of a read-only filter.  Those that change a filter return
+ * TAMIS_EUNSUPPORTED.  All others are as in `operations`. */
 struct filter_operations tamis__read_only(const struct filter_operations *operations);
 
 #endif

@@ -156,7 +156,7 @@ static void get_figures(const unsigned char *from, const tamis_options *o, tamis
                        .seed = o->seed};
 }
 
-/* Whether this library can read the file. */
+/* Returns TAMIS_OK if this library can read the file. */
 static int check_version(const unsigned char *header)
 {
   if (memcmp(header, SAVED_MAGIC, 8) != 0 ||
@@ -170,7 +170,7 @@ static int check_version(const unsigned char *header)
              : TAMIS_ECORRUPT;
 }
 
-/* Whether a filter of some kind can have these options. */
+/* Returns true if a filter of some kind can have these options. */
 static bool options_are_possible(const tamis_options *o)
 {
   return o->seed && o->capacity && o->fpp > 0 && o->fpp < 1 && o->stripes <= MOST_STRIPES &&
@@ -320,7 +320,7 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out)
 
 /* ---- arrays ---- */
 
-/* Doubles the memory.  Grows it to the final size at once if the limit allows no later copy. */
+/* Doubles the memory.  Grows it to the final size at once if the limit forbids a later copy. */
 static int grow(struct saved_reader *r, struct saved_memory *m)
 {
   uint64_t next = m->bytes ? 2 * m->bytes : SAVED_CHUNK;
@@ -397,7 +397,7 @@ static int read_padding(struct saved_reader *r)
   return result == TAMIS_OK && !all_zero(padding, size) ? TAMIS_ECORRUPT : result;
 }
 
-/* If there is no padding, the array's first unit has been read ahead, and is given back. */
+/* If there is no padding, the array's first unit has been read ahead, and must be given back. */
 static int map_array(struct saved_reader *r, uint64_t size, const void **out, uint64_t *digest)
 {
   if (r->have_next) {

@@ -35,7 +35,7 @@ static void flush(struct saved_writer *w, size_t size)
   w->used -= size;
 }
 
-/* How many bytes of the buffer may be written: of an array, the chunks whose sum is known. */
+/* Returns how many bytes may be written: all before the chunk whose sum is not known yet. */
 static size_t finished(const struct saved_writer *w)
 {
   return w->array_size ? w->chunk : w->used;
@@ -178,7 +178,7 @@ static size_t literals_at(const unsigned char *from, const unsigned char *end)
   return n;
 }
 
-/* Packs a whole file, which is in the buffer. */
+/* Packs a whole file.  All of it must be in the buffer. */
 static void pack(struct saved_writer *w)
 {
   enum { LEAD = 256 }; /* packing adds at most one byte to 128, so `to` never overtakes `from` */

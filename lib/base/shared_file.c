@@ -33,7 +33,7 @@ static int open_again(const char *path)
 
 /* ---- opening ---- */
 
-/* tamis__shared_file_resize() seals the file: truncation would kill processes that map it. */
+/* tamis__shared_file_resize() seals the file, as truncation would kill processes that map it. */
 int tamis__shared_file_in_memory(struct shared_file *file)
 {
   *file = (struct shared_file){
@@ -71,9 +71,9 @@ static int open_descriptor_again(int fd)
   return open_again(link);
 }
 
-/* Opens the file of `fd` again, because other processes may have a descriptor of the same
- * description.  Without /proc or permission, this is impossible, so processes share the
- * description. */
+/* Without a path, opens the file of `fd` again, because other processes may have a descriptor of
+ * the same description.  If that is impossible, as without /proc or permission, the processes share
+ * the description. */
 int tamis__shared_file_open(struct shared_file *file, const char *path, int fd)
 {
   *file = (struct shared_file){.fd = path ? open_again(path) : open_descriptor_again(fd)};
@@ -102,12 +102,12 @@ void tamis__shared_file_close(struct shared_file *file)
 /* ---- locks ---- */
 
 /* A process that may only read the file can take read locks on any byte, but no write locks.  So
- * all locks here are write locks, a call that waits for one checks whether a read lock is in the
- * way, and a byte counts as claimed if a read lock on it would be refused. */
+ * all locks here are write locks.  A call that waits for one checks whether a read lock is in the
+ * way.  A byte is claimed if the kernel would refuse a read lock on it. */
 
 enum { WAIT_NANOSECONDS = 1000000 };
 
-/* An offset beyond all contents of files, as programs may lock those.  Claims are still higher. */
+/* The offset of the file's lock, beyond contents that programs may lock.  Claims are higher. */
 static const uint64_t lock_offset = UINT64_C(1) << 61;
 
 static int call_lock(const struct shared_file *file, int command, struct flock *lock, short type,
@@ -176,7 +176,7 @@ static int reserve(const struct shared_file *file, uint64_t begin, uint64_t end)
   return failed ? TAMIS_EIO : TAMIS_OK;
 }
 
-/* The free bytes of a file system; 0 also if the system does not tell. */
+/* Returns the number of free bytes of a file system, or 0 if the number is not known. */
 static uint64_t free_space(const struct statfs *system)
 {
   return system->f_bfree * (uint64_t) (system->f_frsize ? system->f_frsize : system->f_bsize);
@@ -189,7 +189,7 @@ static int64_t now_in_seconds(void)
   return now.tv_sec;
 }
 
-/* All accesses are relaxed, because a refusal is only a hint. */
+/* Returns false if a refusal is likely.  Relaxed accesses, because `last` is only a hint. */
 static bool may_have_space_now(const struct shared_file *file, uint64_t bytes,
                                const struct refused_space *last)
 {

@@ -23,7 +23,7 @@
 struct shared_file {
   int fd;         /* -1: no file is open */
   bool in_memory; /* a memory file, which needs no reserved space */
-  bool asked;     /* nothing is written: the caller only asks whether the file can be made */
+  bool asked;     /* the caller only asks whether the file can be made: write nothing */
   void *at;       /* the mapping; NULL: the file is not mapped yet */
   uint64_t size;
   uint64_t device, inode; /* identify the file */
@@ -35,28 +35,28 @@ int tamis__shared_file_in_memory(struct shared_file *file);
 /* Opens a regular file for reading and writing.  If `path` is NULL, reopens the file of `fd`. */
 int tamis__shared_file_open(struct shared_file *file, const char *path, int fd);
 
-/* Opens the file of `fd` again, with a file description of its own.  It is an error if that is not
- * possible, as without /proc. */
+/* Opens the file of `fd` again, with a file description of its own.  Fails if that is impossible,
+ * as without /proc. */
 int tamis__shared_file_open_anew(struct shared_file *file, int fd);
 
 /* Reads the size and the identity of the file. */
 int tamis__shared_file_look(struct shared_file *file);
 
-/* Claims an offset while a process has the file's description open.  Returns TAMIS_EIO with EAGAIN
- * if another description has claimed it, or a process that may only read the file has locked it. */
+/* Claims an offset as long as a process has this file description open.  Returns TAMIS_EIO with
+ * EAGAIN if another description or a process that may only read the file has locked it. */
 int tamis__shared_file_claim(const struct shared_file *file, uint64_t offset);
 
-/* Whether another description has claimed one of the `n` offsets from `offset` on; if n is 0,
- * `offset` or any later one.  Also true if the kernel cannot tell. */
+/* Returns true if another file description has claimed one of the `n` offsets from `offset` on (of
+ * all from `offset` on if n is 0), or if the kernel does not know. */
 bool tamis__shared_file_is_claimed(const struct shared_file *file, uint64_t offset, uint64_t n);
 
 /* Waits for the lock of the file, and takes it.  tamis__shared_file_unlock() or the end of the
- * process releases it.  Returns TAMIS_EIO with EAGAIN if a process that may only read the file
- * locks it. */
+ * process releases it.  Returns TAMIS_EIO with EAGAIN if a process that may only read the file has
+ * locked it. */
 int tamis__shared_file_lock(const struct shared_file *file);
 void tamis__shared_file_unlock(const struct shared_file *file);
 
-/* Sets the file's size, before any process has mapped the file. */
+/* Sets the file's size.  No process may have mapped the file yet. */
 int tamis__shared_file_resize(struct shared_file *file, uint64_t size);
 
 /* The last refusal of space to a process.  Only a hint: its members may belong to two refusals. */
@@ -74,7 +74,7 @@ struct refused_space {
 int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, uint64_t end,
                                struct refused_space *last);
 
-/* Returns TAMIS_OK if the file system says that so many bytes are free, otherwise TAMIS_EIO. */
+/* Returns TAMIS_OK if the file system has this number of free bytes, otherwise TAMIS_EIO. */
 int tamis__shared_file_has_space(const struct shared_file *file, uint64_t bytes);
 
 /* Read or write all `size` bytes.  Return TAMIS_ECORRUPT if the file is too short. */
@@ -104,7 +104,7 @@ int tamis__shared_file_sync(const struct shared_file *file, uint64_t end);
 
 void tamis__shared_file_close(struct shared_file *file);
 
-/* A number that differs between starts of the machine. 0: the system does not tell. */
+/* Returns a number that differs between starts of the machine, or 0 if it is not known. */
 uint64_t tamis__shared_file_boot(void);
 
 #endif

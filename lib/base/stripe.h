@@ -8,10 +8,10 @@
  * have been descheduled, and then spinning does not help: only the scheduler can bring the holder
  * back.
  *
- * A stripe is a lock, a figure and, for buckets whose entries move, a version.
+ * A stripe has a lock, a figure and, for buckets whose entries move, a version.
  *
- * ConcurrencyKit's atomics are assembly, which ThreadSanitizer cannot see.  So the lock tells
- * TSan of each step; otherwise TSan would report all that a stripe protects.
+ * ConcurrencyKit's atomics are assembly, which ThreadSanitizer cannot see.  So the functions here
+ * report each step of a lock to TSan; otherwise TSan would report all that a stripe protects.
  */
 #ifndef TAMIS_LIB_STRIPE_H
 #define TAMIS_LIB_STRIPE_H
@@ -39,8 +39,8 @@ struct lock {
 void tamis__lock_wait(struct lock *lock);
 
 enum {
-  /* Reads of the lock before the first yield.  They take longer than a look-up and an insert under
-   * the lock, and far less than a time slice. */
+  /* How often the lock is read before the first yield.  This takes longer than a look-up and an
+   * insert under the lock, and far less than a time slice. */
   LOCK_SPIN_ROUNDS = 32,
   LOCK_YIELD_ROUNDS = 64 /* rounds of yields before the first sleep */
 };
@@ -104,7 +104,7 @@ struct stripe {
    * under the lock, and read without.  (Relaxed: no other data depends on it.) */
   _Atomic uint32_t used;
   /* Bits 0 to 62 count the entries that have left the stripe's buckets, and never wrap round.  Bit
-   * 63 is set when the segment leaves the directory; after that nothing in the segment changes. */
+   * 63 is set when the segment leaves the directory.  After that nothing in the segment changes. */
   version_counter version;
 };
 
@@ -113,8 +113,8 @@ _Static_assert(offsetof(struct stripe, lock) == 0, "it comes first");
 
 /* A stripe with a cache line of its own.  If it protects a part of a segment, `used` counts the
  * segment's lanes in use.  If it protects a part of a whole filter, `lanes` counts lanes in use,
- * and `copies` the copies of their entries, in 64 bits.  (These, too, are written under the lock,
- * and read without it; relaxed, as `used` is.) */
+ * and `copies` the copies of their entries, in 64 bits.  (`lanes` and `copies` are written under
+ * the lock, and read without it: relaxed, as `used` is.) */
 struct padded_stripe {
   _Alignas(64) struct stripe stripe;
   _Atomic uint64_t lanes, copies;
@@ -211,7 +211,7 @@ static inline void version_bump(struct stripe *stripe)
   atomic_store_explicit(&stripe->version, version + 1, memory_order_release);
 }
 
-/* Marks that the segment leaves the directory.  The caller changes the directory afterwards.
+/* Marks that the segment leaves the directory.  The caller must change the directory afterwards.
  * ORDER version.leave (seq_cst)
  *   pairs with     version.before
  *   makes visible  that the contents of the buckets may be out of date
@@ -233,8 +233,8 @@ static inline bool version_has_left(uint64_t version)
 
 /* ORDER version.before (seq_cst)
  *   pairs with     version.bump, version.leave, window.version_bump
- *   if weakened    acquire would keep the reads of the buckets after this load, but see
- *                  version.leave.  With relaxed they could come before it: false negative
+ *   if weakened    acquire would keep the reads of the buckets after this load, but allow what
+ *                  version.leave describes.  With relaxed they could come before it: false negative
  *   checked by     mutants/version_after_words (shows that this load comes first),
  *                  mutants/version_before_relaxed, mutants/version_before_acquire,
  *                  mutants/window_version_before_relaxed */
@@ -243,7 +243,7 @@ static inline uint64_t version_before(const version_counter *version)
   return atomic_load_explicit(version, memory_order_seq_cst);
 }
 
-/* Whether the segment has left the directory.  The caller holds the stripe. */
+/* Returns true if the segment has left the directory.  The caller must hold the stripe. */
 static inline bool stripe_has_left(struct stripe *stripe)
 {
   assert(stripe_held(stripe));

@@ -22,7 +22,7 @@ void tamis__keep_loaded(void (*function)(void))
 static _Atomic bool exit_was_called;
 
 /* The C library has these functions of the C++ ABI.  A handler runs once: in exit(), before
- * destructors, or when __cxa_finalize() gets its key. */
+ * destructors, or when __cxa_finalize() is called with its key. */
 int __cxa_atexit(void (*function)(void *), void *argument, void *key);
 void __cxa_finalize(void *key);
 

@@ -2,24 +2,24 @@
  *
  * Layer 1: lets a program unload a plugin that contains the library.
  *
- * The first two functions are called once, before the library starts a thread; only the destructor
- * calls the others.  None of them blocks.
+ * tamis__keep_loaded() and tamis__watch_for_exit() are called once, before the library starts a
+ * thread.  Only the destructor calls the other two functions.  No function here blocks.
  */
 #ifndef TAMIS_LIB_UNLOAD_H
 #define TAMIS_LIB_UNLOAD_H
 
 #include <stdbool.h>
 
-/* Keeps the library that has `function` loaded, although a plugin that uses it is unloaded. */
+/* Keeps the library that has `function` loaded, even after a plugin that uses it is unloaded. */
 void tamis__keep_loaded(void (*function)(void));
 
-/* Lets tamis__process_ends() know of exit(), until tamis__stop_watching() is called.  The
- * destructor calls tamis__stop_watching() last, as exit() must not call unloaded code. */
+/* After tamis__watch_for_exit(), tamis__process_ends() knows whether exit() was called.  The
+ * destructor must call tamis__stop_watching() last, as exit() must not call unloaded code. */
 void tamis__watch_for_exit(void);
 void tamis__stop_watching(void);
 
-/* Tells a destructor whether it runs because the process ends, rather than because a plugin is
- * unloaded.  Also returns true if the reason is not known. */
+/* Returns true to a destructor that runs because the process ends, or for an unknown reason, and
+ * false to one that runs because a plugin is unloaded. */
 bool tamis__process_ends(void);
 
 #endif

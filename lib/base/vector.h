@@ -16,9 +16,9 @@
  * and another thread added the key in between, the first look-up would find the key and the second
  * would not.  Nor are gathers faster: docs/reference/performance.md has the figures.
  *
- * Each batch asks vectors_usable() whether the processor can run this code.  It is false, and
- * TAMIS_VECTORS is not defined, in builds without this code: for processors other than x86-64, and
- * for tests that replay schedules or use sanitizers.
+ * Each batch asks vectors_usable() whether the processor can run this code.  Builds for processors
+ * other than x86-64, and for tests that replay schedules or use sanitizers, lack this code: there
+ * the answer is false, and TAMIS_VECTORS is not defined.
  */
 #ifndef TAMIS_LIB_VECTOR_H
 #define TAMIS_LIB_VECTOR_H
@@ -33,13 +33,13 @@ enum { VECTOR_LANES = 8 };
 #define TAMIS_VECTORS 1
 #include <immintrin.h>
 
-/* Marks a function that uses vectors.  Its caller first checks vectors_usable(). */
+/* Marks a function that uses vectors.  Its caller must first check vectors_usable(). */
 #define VECTOR_CODE __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 
 /* The operators of C work on each lane. */
 typedef uint64_t vector __attribute__((vector_size(64)));
 
-/* A set of lanes: bit i stands for lane i. */
+/* A set of lanes.  Bit i is set if lane i is in the set. */
 typedef unsigned vector_lanes;
 
 static inline bool vectors_usable(void)
@@ -55,8 +55,8 @@ VECTOR_CODE FORCE_INLINE vector vector_of(uint64_t x)
   return (vector) _mm512_set1_epi64((long long) x);
 }
 
-/* For numbers that have been loaded one by one.  If they went through an array in memory, the
- * vector load would have to wait for the last store. */
+/* Makes a vector from numbers that have been loaded one by one.  If they were stored in an array in
+ * memory, the vector load would have to wait for the last store. */
 VECTOR_CODE FORCE_INLINE vector vector_from(const uint64_t x[VECTOR_LANES])
 {
   return (vector){x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]};

@@ -20,7 +20,7 @@ typedef _Atomic uint64_t word;
  *   if weakened    acquire would keep that.  But on a machine without multi-copy atomicity two
  *                  readers could see two adds in opposite orders: not linearizable.  On x86-64 and
  *                  on ARMv8 the stronger load is the same instruction
- *   checked by     mutants/plain_store (that the access is atomic), mutants/bit_load_acquire */
+ *   checked by     mutants/plain_store (shows that it is atomic), mutants/bit_load_acquire */
 static inline uint64_t word_load(const word *w)
 {
   return atomic_load_explicit(w, memory_order_seq_cst);
@@ -29,7 +29,7 @@ static inline uint64_t word_load(const word *w)
 /* Sets bits, and returns the word as it was before.
  * ORDER bit.set (seq_cst)
  *   pairs with     bit.load in word_load()
- *   if weakened    as bit.load says; and if the access were not atomic at all, a bit that another
+ *   if weakened    as bit.load says.  If the access were not atomic at all, a bit that another
  *                  thread sets meanwhile would be lost: false negative
  *   checked by     mutants/plain_store, mutants/bit_set_acq_rel */
 static inline uint64_t word_or(word *w, uint64_t bits)
@@ -49,11 +49,11 @@ static inline uint64_t word_replace(word *w, uint64_t old, uint64_t value)
   return old;
 }
 
-/* Keeps only some bits of a word.  Other threads may set other bits meanwhile.
+/* Clears all bits but those in `kept`.  Other threads may set other bits meanwhile.
  * ORDER word.clear (seq_cst)
  *   pairs with     bit.load in word_load()
  *   makes visible  all that the writer did before, such as the bump of a version
- *   if weakened    as word.put says; and if the access were not atomic, an entry that another
+ *   if weakened    as word.put says.  If the access were not atomic, an entry that another
  *                  thread adds meanwhile would be lost: false negative
  *   checked by     mutants/clear_before_copy, mutants/word_clear_release,
  *                  mutants/remove_overwrites_an_add */
@@ -62,7 +62,7 @@ static inline void word_and(word *w, uint64_t kept)
   atomic_fetch_and_explicit(w, kept, memory_order_seq_cst);
 }
 
-/* Replaces a word.  The caller holds the lock that all writers of the word share.
+/* Replaces a word.  The caller must hold the lock that all writers of the word share.
  * ORDER word.put (seq_cst)
  *   pairs with     bit.load in word_load()
  *   makes visible  all that the writer did before

@@ -11,7 +11,7 @@
 
 /* ---- sizes ---- */
 
-/* Makes a plan without the memo, for a filter or for the first layer of one that opens layers. */
+/* Plans, without the memo, a filter of one layer, or the first layer of one that opens more. */
 static int plan_anew(const tamis_options *options, struct bloom_geometry *out)
 {
   tamis_layout layout = bloom_layout_for(options);
@@ -65,8 +65,8 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* The upper end of the range of rates that begins at `low`.  Above this end, filters have the next
- * shape, or their first layer is planned for its share of the rate. */
+/* Returns the upper end of the range of rates that begins at `low`.  Above this end, filters have
+ * the next shape, or their first layer is planned for its share of the rate. */
 static double end_of_range(const tamis_options *options, double low)
 {
   tamis_layout layout = bloom_layout_for(options);
@@ -99,7 +99,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
     uint64_t needed;
     result = bytes_for(&candidate, &needed);
     if (result == TAMIS_OK && needed <= bytes) {
-      /* Bisection of the logarithm.  A rate that is too low to be planned counts as too large. */
+      /* Bisection of the logarithm.  If a rate cannot be planned, the search goes on above it. */
       while (good / bad > 1.005) {
         candidate.fpp = sqrt(good * bad);
         if (bytes_for(&candidate, &needed) == TAMIS_OK && needed <= bytes)
@@ -246,8 +246,8 @@ static uint64_t sample_bits_set(const struct bloom *b)
 }
 
 /* Computes *bits from the counted keys, as a sample of a large filter with few keys may contain no
- * bit.  Returns false if a sample is better: if unions have brought keys, whose number is an
- * estimate, or if false positives may have hidden more than one key of a thousand. */
+ * set bit.  Returns false if a sample is better.  This is so if unions have brought keys, whose
+ * number is an estimate, or if false positives may have hidden more than one key in a thousand. */
 static bool keys_tell_bits(const struct bloom *b, uint64_t *bits)
 {
   const double most_hidden = 1e-3;
@@ -274,8 +274,8 @@ static uint64_t count_keys(const struct bloom *b)
   return bloom_counts(b) ? bloom_sums_of(b).keys : tamis__counter_sum_both(&counters, KEYS, UNITED);
 }
 
-/* Estimates keys and rate from the bits of several layers.  A key that an older layer hid was added
- * to no layer.  So a layer's keys are those offered keys that no layer before it hid. */
+/* Estimates keys and rate from the bits of several layers.  A key that an older layer finds by a
+ * false positive is not added.  So a layer's keys are only those that no older layer hid. */
 static void estimate_layers(const struct bloom *newest, const uint64_t *bits, tamis_stats *out)
 {
   const struct bloom *layers[BLOOM_MOST_LAYERS];
@@ -377,7 +377,7 @@ static int sync_live(const tamis_filter *f)
   return b->live ? tamis__live_sync(b) : TAMIS_EUNSUPPORTED;
 }
 
-/* The members that both kinds share.  The arguments add further members. */
+/* The members that both kinds share.  The other arguments add members of a single kind. */
 #define KIND(of_kind, ...)                                                                        \
   {                                                                                               \
     .kind = (of_kind), .name = #of_kind, .bytes_for = NOT_IN_READER(bytes_for),                   \

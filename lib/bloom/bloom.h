@@ -70,7 +70,7 @@ static inline const struct bloom_medium *const_bloom_medium_of(const struct bloo
   return (const struct bloom_medium *) b;
 }
 
-/* Returns the most keys that a fixed filter counts, or 0 if it is growable or has counters. */
+/* Returns the number of counted keys at which a fixed filter without counters is full; else 0. */
 static inline uint64_t bloom_most_keys(const struct bloom *b)
 {
   return !b->limited  ? 0
@@ -78,7 +78,7 @@ static inline uint64_t bloom_most_keys(const struct bloom *b)
                       : const_bloom_medium_of(b)->most_keys;
 }
 
-/* Sets the limit of bloom_most_keys(), before other threads have the filter. */
+/* Sets the number that bloom_most_keys() returns.  No other thread may have the filter yet. */
 static inline void bloom_set_most_keys(struct bloom *b, uint64_t most)
 {
   if (b->is_long)
@@ -143,7 +143,7 @@ static inline unsigned bloom_stripe_count(const struct bloom *b)
   return bloom_counts(b) && b->stripes ? b->stripe_mask + 1U : 0;
 }
 
-/* Requires a large filter: only that has shards of its own. */
+/* The filter must be large, as only struct bloom_large has such shards. */
 FORCE_INLINE struct counter_shard *bloom_shards(const struct bloom *b)
 {
   return ((struct bloom_large *) b)->shards;
@@ -174,9 +174,9 @@ static inline uint64_t bloom_counted(const struct bloom *b, enum bloom_counter w
   return tamis__counter_sum(&counters, which);
 }
 
-/* The counted keys, and the keys that unions brought.  In a filter with counters: the copies, and
- * the rest (counting.h).  Removes of keys with stuck counters can make the copies negative; `keys`
- * is then 0. */
+/* The numbers of counted keys, and of keys that unions brought.  In a filter with counters, these
+ * are the numbers of copies, and of raises that belong to no copy (counting.h).  Removes of keys
+ * with stuck counters can make the number of copies negative; `keys` is then 0. */
 struct bloom_sums {
   uint64_t keys, united;
 };
@@ -198,7 +198,7 @@ FORCE_INLINE uint64_t bloom_count(const struct bloom *b, enum bloom_counter whic
              : tamis__bloom_add_shared(b, which, amount);
 }
 
-/* The layout in memory.  The library has two layouts that the API does not name (geometry.h). */
+/* Returns the layout in memory, which may be one that the API does not name (geometry.h). */
 static inline tamis_layout bloom_layout_for(const tamis_options *options)
 {
   if (options->kind == TAMIS_COUNTING_BLOOM)
@@ -207,15 +207,15 @@ static inline tamis_layout bloom_layout_for(const tamis_options *options)
                                                                     : options->layout;
 }
 
-/* Whether the filter opens further layers when it is full (layers.c).  A filter with counters never
- * does, because a remove could not tell which layer holds the key. */
+/* Returns true if the filter opens another layer when it is full (layers.c).  A filter with
+ * counters never does, because a remove could not find out which layer holds the key. */
 static inline bool bloom_opens_layers(const tamis_options *options)
 {
   return options->growable && options->kind == TAMIS_BLOOM;
 }
 
-/* Whether the filter is full at a number of counted keys (`most_keys`).  A fixed filter with
- * counters is full at a number of copies instead. */
+/* Returns true if the filter is full when it has counted `most_keys` keys.  A fixed filter with
+ * counters limits the number of copies instead. */
 static inline bool bloom_has_most_keys(const tamis_options *options)
 {
   return !options->growable && options->kind == TAMIS_BLOOM;
@@ -229,14 +229,14 @@ static inline bool bloom_has_geometry(const struct bloom *b, const struct bloom_
          b->word_count == g->words;
 }
 
-/* Whether both filters give each key the same bits, and both are growable or neither is. */
+/* Returns true if both filters give each key the same bits, and are both growable or both fixed. */
 static inline bool bloom_fit_together(const struct bloom *a, const struct bloom *b)
 {
   const struct bloom_geometry g = bloom_geometry_of(b);
   return a->limited == b->limited && bloom_has_geometry(a, &g);
 }
 
-/* True while `newest` is NULL.  A second layer sets `newest`, and so does a final refusal.
+/* Returns true while `newest` is NULL.  The second layer or a final refusal sets `newest`.
  * ORDER layer.load (seq_cst)
  *   pairs with     layer.append
  *   makes visible  the whole layer, whose words are zero, and that the layer before it is full
@@ -250,12 +250,12 @@ static inline bool is_alone(const struct bloom *first)
 }
 
 /* The state of a live filter is twice the number of open layers, plus 1 if the newest layer takes
- * no further key and no layer can follow.  Another process may write any number into it.
+ * no more keys and no layer can follow.  Another process may write any number into the state.
  * ORDER live.state (seq_cst)
  *   pairs with     live.publish in publish() of live.c, and live.end in end_live()
- *   makes visible  that a layer is open, whose words are zero, or that unique adds of all processes
+ *   makes visible  that a layer with zero words is open, or that unique adds of all processes
  *                  are refused from now on
- *   if weakened    as for layer.load and layer.ended: two calls win, or one wins and one is refused
+ *   if weakened    as for layer.load and layer.end: two calls win, or one wins and one is refused
  *   checked by     mutants/live_state_read_too_early */
 enum { LIVE_ALONE = 2, LIVE_ENDED = 1 };
 
@@ -264,7 +264,7 @@ static inline uint64_t bloom_live_state(const struct bloom *first)
   return atomic_load_explicit(&bloom_tally_of(first)->state, memory_order_seq_cst);
 }
 
-/* Returns the newest open layer.  `known` is the most layers that any thread here has seen.
+/* Returns the newest open layer.  `known` is the most layers that this process has seen open.
  * ORDER live.known (acq_rel)
  *   pairs with     live.known in another thread
  *   makes visible  all that the thread which read the state has seen, so the other thread searches
@@ -293,7 +293,7 @@ static inline struct bloom *newest_layer(const struct bloom *first)
   return newest ? newest : (struct bloom *) first;
 }
 
-/* The result may be old, so no call decides by it alone.  A live layer may be fuller by now. */
+/* Returns a fullness that may have risen by now, so no call decides by it alone. */
 static inline unsigned char fullness_of(const struct bloom *b)
 {
   unsigned char fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
@@ -312,31 +312,31 @@ void tamis__live_close(struct bloom_shared *shared);
 /* In layers.c: the operations of a filter that may have several layers. */
 extern const struct filter_operations tamis__bloom_layered;
 
-/* In capacity.c: if the layer is near its capacity, makes it NEAR.  Sets how many keys later the
- * next check follows.  Returns TAMIS_OK. */
+/* In capacity.c: if the layer is near its capacity, makes it NEAR.  Sets the number of keys from
+ * one check to the next.  Returns TAMIS_OK. */
 int tamis__bloom_watch(struct bloom *b);
 
-/* In layers.c: if a layer can follow, makes the first layer close when its share of the rate is
- * used up.  The layer may be planned for more than its share, in files of versions without layers
- * and at some of the lowest rates of the word layout.  No other thread has the filter yet. */
+/* In layers.c: if a layer can follow, makes the first layer close when it has used up its share of
+ * the rate.  It may be planned for more, in files of versions without layers and at some of the
+ * lowest rates of the word layout.  No other thread may have the filter yet. */
 void tamis__layers_limit_first(struct bloom *first);
 
-/* In layers.c: the most keys, up to the capacity, that keep the first layer within its share.  They are
- * fewer than the capacity if the layer was planned for more than its share. */
+/* In layers.c: returns the most keys, at most the capacity, with which the first layer stays within
+ * its share of the rate. */
 uint64_t tamis__layers_close_first(const struct bloom_geometry *g);
 
-/* The next three functions are in capacity.c.  The first returns the expected number of bits that
- * `capacity` keys set, plus four standard deviations; at most the number of all bits.  The
- * deviation is computed as if all bits were independent.  (In fact each key sets nearly the same
- * number of bits.  With 10^4 keys in the blocked layout, a quarter of that variance was measured,
- * so the limit is nearer to eight deviations.) */
+/* In capacity.c: returns the expected number of bits that `capacity` keys set, plus four standard
+ * deviations, but at most the number of all bits.  The deviation is computed as if all bits were
+ * independent.  (In fact each key sets nearly the same number of bits.  With 10^4 keys in the
+ * blocked layout, the measured variance is a quarter of that, so the limit is nearer to eight
+ * deviations.) */
 double bloom_geometry_most_bits(const struct bloom_geometry *g);
 
-/* Returns the number of keys that a filter has counted when bloom_geometry_most_bits() are set.
- * The number is above the capacity if false positives hide few keys. */
+/* In capacity.c: returns how many keys a filter has counted when bloom_geometry_most_bits() bits
+ * are set.  The number is above the capacity if false positives hide few keys. */
 uint64_t bloom_geometry_most_keys(const struct bloom_geometry *g);
 
-/* Returns how many of `keys` distinct keys are counted: those that no false positive hides. */
+/* In capacity.c: returns how many of `keys` distinct keys are counted, and not hidden. */
 double bloom_geometry_counted(const struct bloom_geometry *g, double keys);
 
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape);
@@ -347,7 +347,7 @@ static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
   return b->is_long ? const_bloom_long_of(b)->calls : tamis__bloom_calls(bloom_shape_of(b));
 }
 
-/* A row for the search of a single layer. */
+/* Returns a row for the search of a single layer. */
 static inline struct bloom_row bloom_row_of(const struct bloom *b)
 {
   return (struct bloom_row){.words = b->words,
@@ -366,15 +366,15 @@ FORCE_INLINE struct bloom_shape bloom_shape_of_row(const struct bloom_row *row)
                               row->sections};
 }
 
-/* The lowest rate that can be planned.  It is the lowest rate that 64-bit hashes give or, in the
- * counting layout, the end of the lowest range if that is higher.  In the word layout it is the
- * lowest rate, found by trying, that takes at most twice the bits of the blocked layout. */
+/* Returns the lowest rate that can be planned.  64-bit hashes allow no lower rate.  In the counting
+ * layout, the lowest range may begin above that.  In the word layout, the result is the lowest
+ * rate, found by trying, at which the filter has at most twice the bits of a blocked one. */
 double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity);
 
-/* The bytes of a single layer. */
+/* Returns the bytes that a single layer takes. */
 uint64_t tamis__bloom_bytes(const struct bloom *b);
 
-/* The max_bytes of the options, or a lower limit with the same effect (`bounded` in structs.h). */
+/* Returns the option max_bytes, or a lower limit with the same effect (`bounded` in structs.h). */
 static inline uint64_t bloom_max_bytes(const struct bloom *b)
 {
   return b->is_long     ? const_bloom_long_of(b)->max_bytes
@@ -389,21 +389,21 @@ struct bloom_plan {
   unsigned stripes_wanted; /* the option `stripes` */
   uint64_t max_bytes;      /* the option `max_bytes` */
   bool limited;            /* fixed: the filter refuses keys beyond its capacity */
-  uint64_t closes_at;      /* 0: the layer closes at its capacity */
+  uint64_t closes_at;      /* the counted keys at which the layer closes; 0: its capacity */
   struct bloom *older;     /* the layer before this one, or NULL */
   unsigned number;         /* the layer's number; the first layer may have 0 or 1 */
   bool is_mapped;
-  bool closes_early;     /* it closes before its capacity, or may: tamis__layers_limit_first() */
-  bool has_allocator;    /* the user's allocator */
-  bool is_unusual;       /* it has the user's hash function, or is a further layer */
-  uint64_t cleared_from; /* the option `cleared_from`, in bytes */
+  bool closes_early;         /* it may close before its capacity: tamis__layers_limit_first() */
+  bool has_allocator;        /* the filter has the user's allocator */
+  bool is_unusual;           /* it has the user's hash function, or is not the first layer */
+  uint64_t cleared_from;     /* the option `cleared_from`, in bytes */
   struct bloom_tally *tally; /* NULL, unless the filter is live */
 };
 
-/* The bytes of a filter with this plan. */
+/* Returns the bytes of a filter with this plan. */
 uint64_t tamis__bloom_bytes_for(const struct bloom_plan *plan);
 
-/* The bytes of a filter with this plan, except the words (which may be in the same block). */
+/* Returns the bytes of a filter with this plan, except its words. */
 uint64_t tamis__bloom_bytes_beside(const struct bloom_plan *plan);
 
 /* Creates an empty filter, or an empty layer if plan->older is not NULL. */
@@ -413,7 +413,7 @@ int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloo
 /* Destroys one layer, and keeps the layers before it. */
 void tamis__bloom_destroy_layer(struct bloom *b);
 
-/* Destroys all layers, from the newest to the first.  `newest` may be NULL.  A mapping stays. */
+/* Destroys all layers, from the newest to the first.  `newest` may be NULL.  Unmaps no file. */
 void tamis__bloom_destroy_layers(struct bloom *newest);
 
 /* Creates a filter or layer, which then owns `words` unless they are mapped from a file.  If
@@ -435,16 +435,16 @@ int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *sav
                             const struct tamis_filter *head, struct shared_file *file,
                             tamis_filter **out);
 
-/* In save.c: counts the set key bits in all words of an idle filter.  *marks gets all set marks. */
+/* In save.c: counts the bits that keys set in an idle filter.  Sets *marks to all set marks. */
 uint64_t tamis__bloom_count_bits(const struct bloom_geometry *g, const uint64_t *words,
                                  uint64_t *marks);
 
-/* In save.c: whether the sum of the counters agrees with `counted`.  True if a counter is stuck. */
+/* In save.c: returns true if the sum of the counters agrees with `counted`, or if one is stuck. */
 bool tamis__bloom_counters_agree(const struct bloom_geometry *g, const uint64_t *words,
                                  struct bloom_sums counted);
 
 /* In save.c: makes the sums in the tally of a live layer agree with its bits.  Other processes may
- * count meanwhile, but only one process at a time calls this function. */
+ * count meanwhile, but only one process at a time may call this function. */
 void tamis__bloom_count_again(struct bloom *b);
 
 /* Creates an empty filter with the plan of `model`.  Returns TAMIS_OK or TAMIS_ENOMEM. */

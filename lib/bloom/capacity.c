@@ -53,7 +53,7 @@ uint64_t tamis__bloom_most_beside(const struct bloom_geometry *g, uint64_t bits,
   return most < (double) g->most_keys ? (uint64_t) most : g->most_keys;
 }
 
-/* Sets the period of checks for all processes; near the capacity it is 1.  The period never gets
+/* Sets the period of checks, in keys, for all processes: 1 near the capacity.  It never gets
  * longer.  So a process that sets an outdated period cannot make other processes check too late. */
 static void set_live_period(struct bloom *b, uint64_t period, bool near)
 {
@@ -70,7 +70,7 @@ static void set_period(struct bloom *b, unsigned period)
     atomic_store_explicit(&b->watch_mask, (uint16_t) (period - 1), memory_order_relaxed);
 }
 
-/* Between two checks of a shard, all shards together count at most half of the room. */
+/* Between two checks of a shard, the period lets all shards count at most half of the room. */
 int tamis__bloom_watch(struct bloom *b)
 {
   uint64_t room = room_for_keys(b), shards = bloom_counters(b).mask + UINT64_C(1);

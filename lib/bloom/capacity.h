@@ -22,17 +22,17 @@ double tamis__bloom_miscounted(const struct bloom_geometry *g, uint64_t bits, ui
  * were not counted (a save missed them), or to no key (an intersection has them by chance). */
 uint64_t tamis__bloom_most_beside(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
 
-/* The counted keys, and the keys that unions brought. */
+/* Returns the number of counted keys, plus the number of keys that unions brought. */
 static inline uint64_t counted_keys(const struct bloom *b)
 {
   const struct counters counters = bloom_counters(b);
   return tamis__counter_sum_both(&counters, KEYS, UNITED);
 }
 
-/* Returns for how many further keys the layer has room, judging by the counted keys.  More keys may
- * be present, as keys that a false positive hid are not counted.  A growable filter is planned for
- * hidden keys (geometry.c).  A fixed filter closes before it has counted its capacity if it hides
- * many (bloom_geometry_most_keys()).  All keys that unions brought take room. */
+/* Returns the number of keys for which the layer still has room, according to the counted keys.
+ * Keys that a false positive hid are not counted.  The plan of a growable filter allows for them
+ * (geometry.c).  A fixed filter that hides many keys closes before it has counted `capacity` keys
+ * (bloom_geometry_most_keys()).  All keys that unions brought take room. */
 static inline uint64_t room_for_keys(const struct bloom *b)
 {
   const uint64_t all = counted_keys(b), limit = bloom_most_keys(b);
@@ -55,7 +55,7 @@ static inline bool is_far(const struct bloom *b)
   return __builtin_expect(atomic_load_explicit(&b->fullness, memory_order_relaxed) == OPEN, 1);
 }
 
-/* Ends a live filter: no process adds a further key to it.
+/* Ends a live filter: from then on, no process adds a key to it.
  * ORDER live.end (seq_cst)
  *   pairs with     live.state, whose comment says why
  *   checked by     mutants/live_end_not_published */
@@ -85,7 +85,7 @@ static inline void raise_fullness(struct bloom *b, unsigned char fullness)
     ;
 }
 
-/* Whether the layer takes no further key, and no layer can follow.
+/* Returns true if the layer takes no more keys and no layer can follow.
  * ORDER layer.ended (seq_cst)
  *   pairs with     layer.end in raise_fullness(), whose comment says why
  *   checked by     mutants/end_read_relaxed */
@@ -96,9 +96,9 @@ static inline bool has_ended(const struct bloom *b)
   return atomic_load_explicit(&b->fullness, memory_order_seq_cst) == LAST;
 }
 
-/* Copies into `fullness` what the state of a live filter says of a layer: the layer is closed if
- * another one follows, or if the filter has ended.  A call that is refused or late counts no key,
- * so it never checks.  Without this function, each refused call would set bits. */
+/* Raises the fullness of a layer to what the state of its live filter says: the layer is closed if
+ * another layer follows, or if the filter has ended.  A call that is refused or late counts no key,
+ * so it never checks the counters.  Without this function, each such call would set bits. */
 static inline void learn_live(struct bloom *b)
 {
   const struct bloom *first = bloom_live_first(b);
@@ -114,7 +114,7 @@ static inline void learn_live(struct bloom *b)
 /* Whether the layer has no room.  Relaxed: a thread that still reads OPEN after the fullness has
  * become NEAR only lets a few more keys in.  The fullness publishes no other data, so the load has
  * no partner.  This function does not make a refusal final: layers.c and word_layout.h say how
- * their unique adds do. */
+ * unique adds do so. */
 static inline bool refuses(struct bloom *b)
 {
   int fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
@@ -143,8 +143,8 @@ FORCE_INLINE uint64_t add_live(struct bloom_tally *tally, enum bloom_counter whi
 }
 
 /* Counts a key of a live filter.  All processes have the same period of checks: a process checks if
- * `unwatched` has all bits of the counted key's number.  Near the capacity, `unwatched` has all
- * bits, so every counted key leads to a check.  is_watched() explains why relaxed suffices. */
+ * all bits of the counted key's number are set in `unwatched`.  Near the capacity, all of its bits
+ * are set, so every counted key leads to a check.  is_watched() explains why relaxed suffices. */
 FORCE_INLINE int count_live(struct bloom *b, struct bloom_tally *tally)
 {
   uint64_t keys = add_live(tally, KEYS, 1);
@@ -158,7 +158,7 @@ static inline bool is_watched(const struct bloom *b, uint64_t keys)
   return __builtin_expect(!(keys & atomic_load_explicit(&b->watch_mask, memory_order_relaxed)), 0);
 }
 
-/* Counts a key, and returns TAMIS_OK.  An add that makes this call last need not save registers. */
+/* Counts a key.  Returns TAMIS_OK, so that an add can end with this call and save no registers. */
 FORCE_INLINE int count_key(struct bloom *b)
 {
   if (!counter_is_owned_by_mask(b->counter_mask))

@@ -25,9 +25,9 @@
  *     other keys take no raise of x from shared counters: a remove takes away only raises that adds
  *     of the same key brought.  This is why a caller must not remove a key that was not added.
  *
- *     Linearization: a look-up that misses takes effect when it reads a 0; a look-up that finds the
- *     key, when it reads the key's last word.  (If the filter has no copy at that instant, the key
- *     is a false positive.)  A look-up may read the words in any order.
+ *     Linearization: a look-up that misses takes effect when it reads a 0.  A look-up that finds
+ *     the key takes effect when it reads the key's last word.  (If the filter has no copy at that
+ *     instant, the key is a false positive.)  A look-up may read the words in any order.
  *
  * [D] Look-ups and plain adds take no lock.  An add repeats only if another call changed the word.
  *
@@ -46,15 +46,15 @@
  *     which a counter of the key is 0.  The call raises the words before the gap, and then decides:
  *
  *        L  reads the gap
- *        O  reads the words before the gap, minus its own raises: is any counter of the key 0?
+ *        O  reads the words before the gap, minus this call's raises: is a counter of the key 0?
  *        C  replaces the gap by its raised value, if it still has the value that L read
  *
- *     If no counter was 0, neither in O nor in the gap, the key was present, or a false positive,
- *     when L read the gap.  The call lowers what it has raised, from the last word to the first,
- *     and returns TAMIS_PRESENT.  Otherwise C decides.  As no word falls, C succeeds only if no
- *     call has changed the gap since L.  Then no copy has been added, so the call takes effect with
- *     C, and has won.  The call then raises the words after the gap, in which it had found no 0.
- *     If C fails, the call begins again with L.
+ *     If neither L nor O finds a 0, the key was present, or a false positive, when L read the gap.
+ *     The call lowers what it has raised, from the last word to the first, and returns
+ *     TAMIS_PRESENT.  Otherwise C decides.  As no word falls, C succeeds only if no call has
+ *     changed the gap since L.  Then no copy has been added, so the call takes effect with C, and
+ *     has won.  The call then raises the words after the gap, in which it had found no 0.  If C
+ *     fails, the call begins again with L.
  *
  *     One case remains: other keys have raised the key's counters in the gap until all are stuck,
  *     so that an add of the key leaves no trace there.  The call then takes effect when O reads the
@@ -80,9 +80,9 @@
 #include "bloom/capacity.h"
 #include "bloom/gaps.h"
 
-/* ---- a word of counters, as a value; `own` has the lowest bits of a key's counters ---- */
+/* ---- a word of counters, as a value; `own` has the lowest bit of each counter of a key ---- */
 
-/* Returns the counters of `own` that are not stuck. */
+/* Returns the bits of `own` whose counters are not stuck. */
 FORCE_INLINE uint64_t counters_free(uint64_t counters, uint64_t own)
 {
   uint64_t both = counters & counters >> 1;
@@ -99,7 +99,7 @@ FORCE_INLINE uint64_t counters_lowered(uint64_t counters, uint64_t own)
   return counters - counters_free(counters, own);
 }
 
-/* Returns the counters of `own` that are 0. */
+/* Returns the bits of `own` whose counters are 0. */
 FORCE_INLINE uint64_t counters_missing(uint64_t counters, uint64_t own)
 {
   uint64_t either = counters | counters >> 1;
@@ -112,7 +112,7 @@ FORCE_INLINE bool counters_have(uint64_t counters, uint64_t own)
   return !counters_missing(counters, own);
 }
 
-/* Adds the lower four bits of each byte of `a` and `b`.  A sum above 15 becomes 15. */
+/* Adds the lower four bits of each byte of `a` to those of `b`.  A sum above 15 becomes 15. */
 static inline uint64_t add_halves(uint64_t a, uint64_t b)
 {
   const uint64_t halves = UINT64_C(0x0F0F0F0F0F0F0F0F);
@@ -152,14 +152,14 @@ FORCE_INLINE word *word_of(const struct key_counters *key, unsigned i)
   return &key->words[key->at[i].word];
 }
 
-/* The stripe of a line.  Neighbouring lines have different stripes. */
+/* The stripe of the line with the word `first`.  Neighbouring lines have different stripes. */
 FORCE_INLINE struct stripe *stripe_of_line(const struct bloom *b, uint64_t first)
 {
   return bloom_stripe(b, first / LINE_WORDS);
 }
 
-/* Raises or lowers a key's counters in a word.  A caller that lowers counters holds the line's
- * stripe, and knows that they are above 0. */
+/* Raises or lowers a key's counters in a word.  To lower counters, the caller must hold the stripe
+ * of the line, and the counters must be above 0. */
 FORCE_INLINE void change_word(word *w, uint64_t own, bool raise)
 {
   uint64_t old, now = word_load(w);
@@ -194,7 +194,7 @@ FORCE_INLINE void lower_words_locked(const struct key_counters *key, unsigned en
 }
 
 /* Whether all of the key's counters in its words before `end` are above 0.  If `raised`, the caller
- * has raised these counters once, and this raise does not count. */
+ * has raised these counters once, and the function subtracts this raise. */
 FORCE_INLINE bool words_have(const struct key_counters *key, unsigned end, bool raised)
 {
   uint64_t missing = 0;
@@ -210,8 +210,8 @@ FORCE_INLINE bool words_have(const struct key_counters *key, unsigned end, bool 
 
 /* ---- the number of copies ---- */
 
-/* Takes n places for copies in a fixed filter, or gives back -n places.  Returns false if `most`
- * leaves no room.  If keys with stuck counters are removed too often, the number stays at 0. */
+/* Adds n, which may be negative, to the number of copies in a fixed filter.  Returns false if the
+ * number would exceed `most`.  If keys with stuck counters are removed too often, it stays at 0. */
 static inline bool take_places(word *copies, int64_t n, uint64_t most)
 {
   const uint64_t size = (uint64_t) (n < 0 ? -n : n);
@@ -226,8 +226,8 @@ static inline bool take_places(word *copies, int64_t n, uint64_t most)
   return true;
 }
 
-/* Counts n added copies, or -n removed ones.  Returns false if a fixed filter has no room for them.
- * If `bounded` is false, there is always room. */
+/* Counts n added copies or, if n is negative, -n removed copies.  Returns false if a fixed filter
+ * has no room for them.  If `bounded` is false, there is always room. */
 FORCE_INLINE bool count_copies(struct bloom *b, int64_t n, bool bounded)
 {
   if (b->limited)
@@ -251,7 +251,7 @@ FORCE_INLINE int counting_add(struct bloom *b, struct bloom_key of, struct bloom
 }
 
 /* Returns the last word in which a counter of the key is 0, or -1 if there is no such word.  The
- * caller of this function, or of the next two, holds the line's stripe. */
+ * caller of this function or of the next two must hold the stripe of the line. */
 static inline int last_gap_locked(const struct key_counters *key)
 {
   int gap = -1;
@@ -297,7 +297,7 @@ FORCE_INLINE int add_missing_locked(struct bloom *b, const struct key_counters *
   return result;
 }
 
-/* Adds a key if it is missing.  The caller's search has missed it. */
+/* Adds a key that the caller has not found, unless another call has added it by now. */
 FORCE_INLINE int counting_add_missing(struct bloom *b, struct bloom_key of,
                                       struct bloom_shape shape)
 {
@@ -325,7 +325,7 @@ FORCE_INLINE int counting_remove(struct bloom *b, struct bloom_key of, struct bl
   return in ? TAMIS_OK : TAMIS_ABSENT;
 }
 
-/* The least of a key's counters: an upper bound of its copies. */
+/* Returns the least of a key's counters: an upper bound of the number of its copies. */
 static inline uint64_t counting_copies(const struct bloom *b, struct bloom_key of,
                                        struct bloom_shape shape)
 {
@@ -361,13 +361,13 @@ static inline void counting_census_add(struct counting_census *census, uint64_t 
 
 /* Splits the sum of all counters into copies and a *rest*.  The words were read while the filter
  * was in use, and `counted` was read before them.  While no counter is stuck, the sum is the number
- * of copies, times the counters of a key, plus the rest.  The rest are raises that a save or a
- * union has copied while an add or a remove was half-way.  They belong to no copy, and stay. */
+ * of copies times the number of counters of a key, plus the rest.  The rest counts raises that a
+ * save or union copied while an add or remove was half-way.  They belong to no copy, and stay. */
 static inline struct bloom_sums counting_read(struct bloom_shape shape, struct bloom_sums counted,
                                               const struct counting_census *read)
 {
   uint64_t of_key = bloom_shape_bits_per_key(shape), rest = counted.united;
-  if (read->stuck) /* the sum tells little about the copies */
+  if (read->stuck) /* the sum does not give the number of copies */
     return counted;
   uint64_t copies = read->sum > rest ? (read->sum - rest) / of_key : 0;
   return (struct bloom_sums){copies, read->sum - copies * of_key};

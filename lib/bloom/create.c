@@ -12,7 +12,7 @@
 /* ---- sizes of the parts of a filter ---- */
 
 enum {
-  /* Words of at most so many bytes are in the same block as the struct, and the filter then has
+  /* Words of at most this many bytes are in the same block as the struct, and the filter then has
    * only one shard of counters. */
   MOST_SMALL_BYTES = SMALL(1024, 128),
   /* The same limit if the option `stripes` is 1.  A user who sets this option lets threads take
@@ -20,7 +20,7 @@ enum {
   MOST_SMALL_BYTES_ALONE = SMALL(64 << 10, 128)
 };
 
-/* The sizes of a filter's parts.  A large filter has two blocks: only words need huge pages. */
+/* The sizes of a filter's parts.  A large filter has two blocks, as only words need huge pages. */
 struct sizes {
   unsigned shards;      /* the number of shards; 0: the counters are in the struct */
   unsigned stripes;     /* the number of stripes that follow the struct */
@@ -95,7 +95,7 @@ static struct sizes add_up(struct sizes s, bool small, enum form form)
   return s;
 }
 
-/* Returns the sizes with the words in a block of their own, as a load leaves them. */
+/* Returns the sizes of a filter whose words are in a block of their own, as after a load. */
 static struct sizes words_apart(struct sizes s)
 {
   s.all_bytes -= s.before;
@@ -207,7 +207,7 @@ void tamis__bloom_destroy_layers(struct bloom *newest)
 
 /* ---- creation ---- */
 
-/* A mapped filter has its own operations, which refuse changes.  NULL: no memory is left. */
+/* A mapped filter gets operations that refuse changes.  Returns NULL if there is no memory. */
 static const struct filter_operations *operations_for(const struct tamis_filter *head,
                                                       const struct bloom_plan *plan,
                                                       const struct bloom_calls *calls)
@@ -231,7 +231,7 @@ static void begin_stripes(struct bloom *b, const struct sizes *s)
     stripe_init(bloom_stripe(b, i));
 }
 
-/* Returns 0 if the number does not fit.  With 0, no block counts as cleared, which is safe. */
+/* Returns the option cleared_from, or 0 if it is too large: then no block counts as cleared. */
 static uint32_t cleared_from_32(const struct bloom_plan *plan)
 {
   return plan->cleared_from <= UINT32_MAX ? (uint32_t) plan->cleared_from : 0;
@@ -300,7 +300,7 @@ static void begin(struct bloom *b, const struct tamis_filter *head, const struct
     b->older = plan->older;
 }
 
-/* Fills in a further layer's rows.  The words of older layers never move, so rows are copied. */
+/* Fills in the rows of a later layer.  Older layers' rows are copied, as their words never move. */
 static void begin_rows(struct bloom *b, struct bloom_row *rows)
 {
   const struct bloom *older = b->older;

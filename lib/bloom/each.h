@@ -22,22 +22,22 @@
 #include "base/hook.h"
 #include "bloom/bloom.h"
 
-/* Members of struct filter_operations, for a filter of one layer and for one of several layers. */
+/* The `prefetch` of struct filter_operations, for filters of one layer and of several layers. */
 void tamis__bloom_prefetch(const tamis_filter *f, uint64_t hash);
 void tamis__layered_prefetch(const tamis_filter *f, uint64_t hash);
 
-/* Prefetches the words of a mixed hash in a layer and in those before it.  Does nothing for the first
- * layer, which has no rows. */
+/* Prefetches the first word of a key in a layer and in all layers before it.  Does nothing for the
+ * first layer, which has no rows. */
 void tamis__layers_prefetch(const struct bloom *newest, uint64_t mixed);
 
 /* The offsets and masks of a key, which are the same in all filters of one seed and one shape with
  * one section.  Layers differ only in their number of probes: in a layer with more probes, a key
- * has further words.  The struct saves a third of the instructions of a look-up from the second
- * layer on.  A look-up in eleven layers fills the processor's window of instructions.  The fewer
- * instructions it has, the earlier the next look-up can fetch its memory. */
+ * has more words.  From the second layer on, the struct saves a third of the instructions.  A
+ * look-up in eleven layers fills the processor's window of instructions.  The fewer instructions it
+ * has, the earlier the next look-up can fetch its memory. */
 struct common {
   uint64_t mixed;
-  uint64_t offset[BLOOM_MAX_PROBES]; /* xor with the first word gives each word */
+  uint64_t offset[BLOOM_MAX_PROBES]; /* of each word: its index xor that of the first word */
   uint64_t others[BLOOM_MAX_PROBES]; /* the bits of each word that are not the key's */
 };
 
@@ -74,7 +74,7 @@ struct bloom_alike {
   struct common common;
 };
 
-/* The first function of struct each_way, for all shapes.  A place is the key's first word. */
+/* The first function of struct each_way, for all shapes.  A place is the index of a first word. */
 bool tamis__bloom_prefetch_alike(const tamis_filter *const *filters, const void *alike,
                                  uint64_t places[EACH_BLOCK], bool more);
 

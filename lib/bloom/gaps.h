@@ -37,7 +37,7 @@ FORCE_INLINE struct bloom_key key_of(const struct bloom *b, uint64_t hash, struc
   return key_of_mixed(b, hash_mix(&b->head.keys, hash), shape);
 }
 
-/* Only the first few sections are fetched, as a look-up that misses rarely gets further. */
+/* The number of sections to prefetch: a look-up that misses rarely reads more of them. */
 enum { SECTIONS_AHEAD = 4 };
 
 FORCE_INLINE void prefetch_key(const struct bloom *b, struct bloom_key key,
@@ -61,9 +61,9 @@ struct gaps {
 _Static_assert(MAX_BLOCKED_SECTIONS *SECTION_PROBES <= BLOOM_MAX_SECTIONS * CLASSIC_PROBES,
                "no key has more probes than a classic one");
 
-/* Finds the last gap: of the gaps with the most missing bits, the last one in the order of the
- * probes. last[i] is the last gap with more than i missing bits; any[i] is 0 if no gap has.  For a
- * key of one line, three missing bits count as two: a distinction would take as long as an OR. */
+/* Finds the gap to fill last: of those with the most missing bits, the last in the order of the
+ * probes.  last[i] is the last gap with more than i missing bits.  any[i] is 0 if no gap has.  In a
+ * key of one line, three missing bits count as two: a distinction takes as long as an OR. */
 struct widest {
   uint64_t any[SECTION_BITS];
   unsigned last[SECTION_BITS];

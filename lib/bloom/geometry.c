@@ -10,8 +10,8 @@
 
 #define LN2 0.69314718055994530942
 
-/* The rates of small filters differ, and the promise must hold for the filter that the user has, not
- * only on average.  So of a thousand filters, at most one may exceed 1.1 times the promised rate. */
+/* The rates of small filters differ, and the promise must hold for the user's filter, not only on
+ * average.  So of a thousand filters, at most one may exceed 1.1 times the promised rate. */
 static const double tolerance = 1.1;
 
 /* The factor by which one filter of a thousand exceeds the expected rate, as a function of the
@@ -23,10 +23,10 @@ static double one_in_a_thousand(double deviation)
 }
 
 /* The reserve for each bit of a key, as a fraction of the rate.  The formulas assume random
- * positions, but a short generator makes the positions (docs/internals/bloom.md). */
+ * positions, but a short generator computes them (docs/internals/bloom.md). */
 static const double generator_reserve = 0.002;
 
-/* Returns the number of ranges.  In the classic layout, the only range serves all rates. */
+/* Sets *ranges, and returns their number.  The classic layout has one range for all rates. */
 static unsigned ranges_of(tamis_layout layout, const struct shape_range **ranges)
 {
 #define RANGES(of) (*ranges = (of), (unsigned) (sizeof(of) / sizeof *(of)))
@@ -61,10 +61,10 @@ static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a pr
  * distances of the bits and on the key's spread, so it is averaged over distances and spreads.  So
  * all subsets with the same number of bits in each word are one term of the sum. */
 struct terms {
-  double hit[MAX_TERMS]; /* 1 - q; in the blocked layout, in the order of next_counts() */
+  double hit[MAX_TERMS]; /* 1 - q(S); in the blocked layout, in the order of next_counts() */
   /* Indexed by the number of bits in one word.  In the blocked layout, the weight of a term is the
-   * product of the weights of its words.  In the word layouts, `weight` is that of terms for one
-   * absent key, and `weight_of_two` for two. */
+   * product of the weights of its words.  In the word layouts, `weight` has the weights of terms
+   * for one absent key, and `weight_of_two` those for two absent keys. */
   double weight[MAX_DRAWS + 1], weight_of_two[MAX_DRAWS + 1];
 };
 
@@ -87,7 +87,7 @@ static void draw_bits(unsigned t, double distinct[])
       distinct[u] = distinct[u] * u / 64 + (u ? distinct[u - 1] * (65 - u) / 64 : 0);
 }
 
-/* Computes the weights of subsets of at most t bits: weight[a] = E[(-1)^a C(distinct bits, a)]. */
+/* Sets each weight[a], for a from 0 to t, to the mean of (-1)^a choose(u, a) over distinct[u]. */
 static void subset_weights(const double distinct[], unsigned t, double weight[])
 {
   for (unsigned a = 0; a <= t; a++) {
@@ -198,7 +198,7 @@ static double blocked_rate(struct bloom_shape shape, const struct terms *terms, 
 
 /* ---- the rate of the word layouts ---- */
 
-/* The probability that a key sets one of `a` given bits of its word.  In the marked layout, a key
+/* The probability that a key sets any of `a` given bits of its word.  In the marked layout, a key
  * misses these bits in two cases.  Either it draws neither these bits nor the mark; or it draws the
  * mark and none of these bits, and another bit replaces the mark. */
 static double word_hit(struct bloom_shape shape, unsigned a)
@@ -343,7 +343,7 @@ double bloom_geometry_layout_begins(tamis_layout layout)
 }
 
 /* The number of sections of a classic filter.  A key has two bits in each section.  The filter is
- * smallest when half of all bits are set, and then the rate is 2^-(2 sections). */
+ * smallest when half of all bits are set, and then the rate is 2^-(2 * sections). */
 static unsigned classic_sections(double rate)
 {
   return (unsigned) fmin(BLOOM_MAX_SECTIONS, fmax(1, floor((1 - real_log2(rate)) / 2)));
@@ -377,7 +377,7 @@ static double rate_of_sections(const struct plan *plan, double lines, double *de
   return real_power(rate, sections);
 }
 
-/* The rate of a filter with so many lines, with all reserves. */
+/* Returns the rate of a filter with `lines` lines, including all reserves. */
 static double rate_of_lines(struct plan *plan, double lines)
 {
   struct bloom_geometry *g = &plan->geometry;
@@ -400,14 +400,14 @@ static bool keeps_promise(struct plan *plan, double lines)
   return rate_of_lines(plan, lines) <= plan->geometry.fpp;
 }
 
-/* A search knows the most lines that break the promise (0: none), and the fewest that keep it. */
+/* The most lines that are known to break the promise (0: none), and the fewest known to keep it. */
 struct known {
   struct {
     double lines, rate;
   } breaks, keeps;
 };
 
-/* Whether so many lines keep the promise.  If they break it, fewer lines break it, too. */
+/* Returns true if `lines` lines keep the promise.  If they break it, fewer lines break it, too. */
 static bool ask(struct plan *plan, struct known *known, double lines)
 {
   if (lines <= known->breaks.lines || lines >= known->keeps.lines)
@@ -422,9 +422,9 @@ static bool ask(struct plan *plan, struct known *known, double lines)
 /* The smallest number of lines that keeps the promise, to 0.01 %. The search begins at -log2(rate)
  * bits for each key, as no filter takes fewer.  If ask() computes a rate, it takes as long as
  * hundreds of adds.  So before the bisection, the search asks about four numbers near the answer,
- * which save most of these computations.  Their formula takes the rate for a power of the number of
- * lines, which is nearly true.  Three numbers approach the answer from below; the last one is a
- * little above the answer. */
+ * which save most of these computations.  The formula for them assumes that the rate is a power of
+ * the number of lines, which is nearly true.  Three numbers approach the answer from below; the
+ * last one is a little above the answer. */
 static double fewest_lines(struct plan *plan)
 {
   const struct bloom_geometry *g = &plan->geometry;
@@ -491,8 +491,8 @@ static int plan_any(tamis_layout layout, uint64_t capacity, double fpp, struct b
   return TAMIS_OK;
 }
 
-/* Whether a blocked filter would need at least half as many lines as this word layout.  With some
- * dozens of keys, the answer alternates as the rate changes, as there are only whole lines. */
+/* Returns true if a blocked filter would need at least half as many lines as this filter.  With
+ * some dozens of keys, the answer alternates as the rate changes, as there are only whole lines. */
 static bool dense_enough(const struct bloom_geometry *g)
 {
   struct plan blocked;
@@ -528,9 +528,9 @@ double bloom_geometry_share(unsigned layer)
   return 6 / (pi * pi * layer * layer);
 }
 
-/* Returns for how many keys a layer is planned, so that it counts `capacity` keys at this rate, and
- * not those that it hides.  With the best number of bits per key, the rate rises with about the
- * power ln(1 / rate) of the number of keys.  The formula uses the average of this rate. */
+/* Returns the number of keys for which a layer is planned: of so many offered keys, it counts
+ * `capacity`, and hides the others.  With the best number of bits per key, the rate rises with
+ * about the power ln(1 / rate) of the number of keys.  The formula uses the average rate. */
 static uint64_t keys_offered(uint64_t capacity, double rate)
 {
   return (uint64_t) round((double) capacity / (1 - rate / (1 - real_log(rate))));
@@ -548,8 +548,8 @@ static void limit_lines(struct bloom_geometry *g)
   g->words = g->lines * LINE_WORDS;
 }
 
-/* Plans the first layer.  It refuses the same rates as bloom_geometry_plan(): rates that are too
- * low as a whole, and not as the layer's share. */
+/* Plans the first layer.  Refuses `fpp` if bloom_geometry_plan() refuses it for a whole filter, and
+ * not because `rate`, the layer's share of it, is too low. */
 static int plan_first(tamis_layout layout, uint64_t capacity, double fpp, uint64_t keys,
                       double rate, struct bloom_geometry *out)
 {

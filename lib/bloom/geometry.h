@@ -6,25 +6,25 @@
  * sequence of probes, each a word and a mask:
  *
  *   blocked   all probes in one line.  A key has `probes` words of the line, and `bits_per_probe`
- *             bits in each.  Several bits to a word save memory operations, as an atomic OR costs
- *             the same for one bit or three, and need a little more memory.  The first word is the
- *             key's hash scaled to the number of words, and so determines the line.  Each further
- *             word is the one before, xor a small number: the key's spread plus a constant.  Keys
- *             that share one word therefore rarely share the next.
+ *             bits in each.  Several bits in a word save memory operations, as an atomic OR costs
+ *             the same for one bit or three.  But they take a little more memory.  The index of the
+ *             first word is the key's hash scaled to the number of words.  The index of each later
+ *             word is the one before it, xor a small number: the key's spread plus a constant.  So
+ *             keys that share one word rarely share the next.
  *
  *             The bits of a key form one pattern, which is rotated by a different number of bits in
  *             each word.  So a look-up rotates words instead of testing single bits: it rotates
  *             each word back, takes the AND of all words, and tests the pattern once in the result.
  *
- *             For low rates the array has several *sections*, and a key has a line in each section,
- *             which a further hash chooses.  A filter of s sections at the rate p is s filters at
+ *             For low rates the array has several *sections*.  In each of them, another hash
+ *             chooses the key's line.  A filter of s sections at the rate p is like s filters at
  *             the rate p^(1/s), and a key is found if all of these filters have it.
  *   classic   like blocked, with one word and two bits in each of many sections.
  *   word      one probe, in one word.
  *   marked    the word layout of a fixed filter.  The highest bit of a word belongs to no key: it
  *             is the word's mark (word_layout.h).  63 positions remain for keys.
  *   counting  the blocked layout with a counter of four bits in place of each bit: a line has 128
- *             positions, 16 in each word.  A mask has the lowest bits of the key's counters.
+ *             positions, 16 in each word.  A mask has the lowest bit of each of the key's counters.
  *
  * All functions in this file are pure: they read and write nothing but their arguments.
  */
@@ -53,7 +53,7 @@ enum { MARKED_POSITIONS = 63 };
 /* How the bits of a key are spread over the array. */
 struct bloom_shape {
   tamis_layout layout;
-  unsigned probes; /* the probes in each section */
+  unsigned probes; /* the number of probes in each section */
   unsigned bits_per_probe;
   unsigned sections; /* 1 in all layouts except the blocked and the classic one */
 };
@@ -79,14 +79,14 @@ struct bloom_geometry {
   uint64_t lines;
   uint64_t capacity;  /* in keys */
   double fpp;         /* the promised rate */
-  uint64_t words;     /* the words of all lines */
+  uint64_t words;     /* the number of words in all lines */
   uint64_t most_keys; /* the limit of a fixed filter: bloom_geometry_most_keys() */
 };
 
 /* Plans the smallest filter that keeps `fpp` with `capacity` keys.
  *   Errors  TAMIS_EINVAL: no address space holds it; TAMIS_EUNSUPPORTED: 64-bit hashes cannot give
  *           that rate, or the word layout would take more than twice the bits of the blocked one,
- *           or the counting layout is not planned for it */
+ *           or the counting layout has no range with it */
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out);
 
@@ -94,47 +94,47 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
  * ... may take the share 6 / (pi i)^2 of the filter's rate.  All shares add up to 1. */
 double bloom_geometry_share(unsigned layer);
 
-/* Plans a layer that counts `capacity` keys, of a filter that keeps `fpp`.  In the word layout,
- * further layers are blocked, because they have low rates.  In that layout, a first layer may get
- * fewer bits than its share needs, and then uses up its share with fewer keys.  If 64-bit hashes
- * cannot give the share of a first layer, the function plans this layer for the whole rate.
+/* Plans a layer that counts `capacity` keys, of a filter that keeps `fpp`.  In the word layout, all
+ * layers after the first are blocked, because they have low rates.  The first layer may get fewer
+ * bits than its share needs, and then uses up its share with fewer keys.  If 64-bit hashes cannot
+ * give the share of a first layer, the function plans this layer for the whole rate.
  *   Errors  as bloom_geometry_plan(); for a first layer, as for a filter with the whole rate */
 int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
                               struct bloom_geometry *out);
 
 /* Returns the rate above which a filter's first layer is planned for its share; at lower rates, it
  * is planned for the whole rate.  So the layer takes more bytes just above this rate than just
- * below it.  (Exact to a millionth, as the layer is planned for a few more keys.) */
+ * below it.  (The result is exact to a millionth, as the layer is planned for a few more keys.) */
 static inline double bloom_geometry_shared_above(uint64_t capacity)
 {
   return hash_collision_rate(capacity) / bloom_geometry_share(1);
 }
 
-/* The lowest rate that the layout is made for; 0 for the blocked and the classic layout. */
+/* Returns the lowest rate for which the layout is made, or 0 if it is blocked or classic. */
 double bloom_geometry_layout_begins(tamis_layout layout);
 
 /* Each range of rates has one shape.  Returns the lowest rate above `rate` at which a range begins,
  * or 1 if none does.  (A rate below the lowest range has the shape of that range.) */
 double bloom_geometry_next_shape(tamis_layout layout, double rate);
 
-/* The expected rate, and the expected number of set bits, with `keys` distinct keys. */
+/* Return the expected rate, and the expected number of set bits, with `keys` distinct keys. */
 double bloom_geometry_rate(const struct bloom_geometry *g, double keys);
 double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys);
 
-/* The inverse of bloom_geometry_bits_set(): how many distinct keys set so many bits. */
+/* The inverse of bloom_geometry_bits_set(): returns how many distinct keys set `bits_set` bits. */
 double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set);
 
 /* Computes the figures that follow from out->bits_set. */
 void bloom_geometry_estimate(const struct bloom_geometry *g, tamis_stats *out);
 
-/* A position of a word has one bit or, in the counting layout, a counter of four. */
+/* A position of a word has one bit or, in the counting layout, a counter of four bits. */
 enum { COUNTER_BITS = 4 };
 FORCE_INLINE unsigned bloom_shape_width(struct bloom_shape shape)
 {
   return shape.layout == BLOOM_LAYOUT_COUNTING ? COUNTER_BITS : 1;
 }
 
-/* Returns, for each position of a word that is not zero, the lowest bit of the position. */
+/* Returns a word in which the lowest bit of each position is set if the position is not 0. */
 FORCE_INLINE uint64_t bloom_positions_set(uint64_t bits, tamis_layout layout)
 {
   if (layout != BLOOM_LAYOUT_COUNTING)
@@ -156,7 +156,7 @@ static inline uint64_t bloom_key_bits(tamis_layout layout)
 }
 
 /* The number of words in each section of a filter of `words` words.  If a key has several words in
- * a section, sections begin and end at a line. */
+ * a section, the section consists of whole lines. */
 FORCE_INLINE uint64_t bloom_section_words(struct bloom_shape shape, uint64_t words)
 {
   if (shape.sections == 1)
@@ -178,7 +178,7 @@ FORCE_INLINE bool bloom_shape_is_word(struct bloom_shape shape)
   return shape.layout == TAMIS_LAYOUT_WORD || shape.layout == BLOOM_LAYOUT_MARKED;
 }
 
-/* The layout by its name in the API. */
+/* Returns the layout under which the API knows this one. */
 static inline tamis_layout bloom_geometry_public_layout(const struct bloom_geometry *g)
 {
   return bloom_shape_is_word(g->shape)             ? TAMIS_LAYOUT_WORD
@@ -208,9 +208,9 @@ FORCE_INLINE uint64_t hash_to_range(uint64_t hash, uint64_t n)
  *   blocked   The top bits of hash * multiplier choose the first word.  The mixed hash itself gives
  *             everything else: 6 bits for each rotation, from the lowest bit up; 5 bits for each
  *             distance in the pattern, from bit 30 up; and the highest 2 bits for the spread.
- *   counting  Like blocked, but rotations and distances are multiples of four, the bits of a
- *             counter.  So a rotation and a distance use two bits fewer of the hash.
- *   sections  In each further section, the mixed hash is hash_spread() of the section before.
+ *   counting  Like blocked, but rotations and distances are multiples of four, as a counter has
+ *             four bits.  So each of them uses two bits of the hash fewer.
+ *   sections  In each later section, hash_spread() of the mixed hash replaces the mixed hash.
  *   word      The top bits of hash * multiplier choose the word, as in the blocked layout.  The
  *             positions are sums of 6 bits each, from the lowest bit up: a rotation moves all bits
  *             drawn so far, which takes fewer instructions than a shift for each bit.
@@ -218,7 +218,7 @@ FORCE_INLINE uint64_t hash_to_range(uint64_t hash, uint64_t n)
  * Source: RocksDB's FastLocalBloom, which has other multipliers. */
 struct bloom_probes {
   uint64_t hash;      /* the mixed hash of this section */
-  uint64_t rotations; /* the bits of the hash that are left for further rotations */
+  uint64_t rotations; /* the bits of the hash that are left for later rotations */
   uint64_t pattern;   /* the bits of the key in a word, before the rotation */
   uint64_t word;      /* the next word of the key, counted from the start of the section */
   uint64_t spread;    /* a number from 0 to 3 */
@@ -249,10 +249,10 @@ FORCE_INLINE uint64_t rotate_right(uint64_t x, unsigned by)
   return x >> by % 64 | x << -by % 64;
 }
 
-/* The first bit of a pattern is bit 32.  The second bit is any of the 32 bits below, which allows
- * each distance of two bits of a word in one direction.  The third bit is any odd bit above.  So
- * the bits of a pattern differ.  (In the counting layout, the first counter is at bit 32, the
- * second is any of the 8 below, and there is no third.) */
+/* The first bit of a pattern is bit 32.  The second bit is any of the 32 bits below it.  So the two
+ * bits can have each distance that two bits of a rotated word can have.  The third bit is any bit
+ * above bit 32 with an odd number.  So the bits of a pattern differ.  (In the counting layout, the
+ * first counter is at bit 32, the second is any of the 8 below, and there is no third.) */
 FORCE_INLINE unsigned second_bit(uint64_t hash, struct bloom_shape shape)
 {
   const unsigned width = bloom_shape_width(shape);

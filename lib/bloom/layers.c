@@ -10,22 +10,22 @@
  *       └ newest ─────────────────────────────────┘
  *
  * Each layer is a Bloom filter of its own, with the seed of the first one.  New keys go to the
- * newest layer.  When this layer has counted the keys that it was planned for, the filter opens a
- * further layer, which has room for as many keys as all layers before it.  Look-ups search all
+ * newest layer.  When this layer has counted the keys that it was planned for, the filter opens
+ * another layer, which has room for as many keys as all layers before it.  Look-ups search all
  * layers.  An open layer stays until the filter is destroyed, so nothing needs to be reclaimed.
  *
  * [E] The rate.  A key that is in no layer is found with at most the sum of the layers' rates.
  *     Layer i is planned for 6 / (pi i)^2 of fpp, and these parts add up to 1, however many layers
  *     there are.  A layer keeps its part while it has no more keys than planned:
  *
- *     - A key that a layer hides by a false positive is not counted, and sets no bits.  But the
- *       counted keys, which the layer did not hide, set more bits than other keys: as many as all
- *       keys that were offered to the layer.  The layer is planned for all offered keys
+ *     - A key that a layer hides by a false positive is not counted, and sets no bits.  But all
+ *       bits of a hidden key are set already.  So the counted keys have set as many bits as all
+ *       keys that were offered to the layer would set.  The layer is planned for all offered keys
  *       (keys_offered() in geometry.c).
  *     - An add sums the counters with every 64th key that it counts in a shard, or more rarely, and
  *       near the end of the layer with every key (capacity.h).  So at most one key of each thread
- *       comes too late: the thread has checked before another thread's key took the last room.  The
- *       parts of later layers, more than 0.6 / (i + 1) of fpp with i open layers, are a reserve.
+ *       exceeds the plan: its thread has checked before another key took the last room.  The parts
+ *       of later layers, more than 0.6 / (i + 1) of fpp with i open layers, are a reserve.
  *
  *     Source: Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom filters", Inf. Process.
  *     Lett. 101 (2007), with rates that fall by a constant factor
@@ -78,7 +78,7 @@
  *     follows, look-ups find the key there.  A unique add that wins in a later layer has searched
  *     that layer before, and so began before the plain add was done.
  *
- * [C] All or nothing.  An add that finds no room sets no bit before there is a further layer.
+ * [C] All or nothing.  An add that finds no room sets no bit before another layer is open.
  *     TAMIS_EFULL is final: a key has either a winner, or unique adds that are refused.  Whether a
  *     layer can be opened depends only on values that do not change: the sizes of the layers before
  *     it, the rate, max_bytes and the number of processors.  (A process that changes its CPU
@@ -100,15 +100,15 @@
  *     So if all callers give each key that one filter refuses to a next filter, the key has one
  *     winner in all filters: where a unique add was refused, no other unique add has won.
  *
- * [D] No call takes a lock.  A thread that needs a further layer creates it, and publishes it by a
+ * [D] No call takes a lock.  A thread that needs another layer creates it, and publishes it by a
  *     compare-and-swap.  At most two threads create a layer at a time, so one copy may be thrown
  *     away; a third thread yields until one is done.  If max_bytes has no room for two copies, at
  *     most one thread creates the layer, and first waits until no thread has a copy to throw away.
  *     While a union creates several layers, no other thread creates any.  The union publishes all
- *     by one compare-and-swap, or none.  Look-ups and adds of present keys do not wait.
+ *     of them, or none, by one compare-and-swap.  Look-ups and adds of present keys do not wait.
  *
  * Counting.  Each layer counts its keys like a filter of its own.  A key that several threads add
- * while a layer is opened may be added to both layers, and counted in both.
+ * while a layer is opened may be added to the old and to the new layer, and counted in both.
  */
 #include "bloom/layers.h"
 
@@ -156,7 +156,7 @@ int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
 }
 
 /* Calls tamis__layers_plan_after(), with a memo.  If there is no memory for a layer, the add of
- * each further key plans the layer again, and a plan takes thousands of times as long as an add. */
+ * each new key plans the layer again, and a plan takes thousands of times as long as an add. */
 static int plan_next(const struct bloom *first, unsigned number,
                      const struct bloom_geometry *before, struct bloom_geometry *out)
 {
@@ -238,10 +238,10 @@ void tamis__layers_limit_first(struct bloom *first)
   (void) tamis__bloom_watch(first);
 }
 
-/* Appends a layer to `full`, unless another layer follows already.
+/* Appends a layer after `full`, unless another layer follows already.
  * ORDER layer.append (seq_cst)
  *   pairs with     layer.load, whose comment says why
- *   checked by     mutants/layer_published_early (shows only that this comes last) */
+ *   checked by     mutants/layer_published_early (shows only that the append is last) */
 static bool append(struct bloom *first, struct bloom *full, struct bloom *layer)
 {
   struct bloom *newest = full == first ? NULL : full;
@@ -268,8 +268,8 @@ static void destroy_layers_after(const struct bloom *full, struct bloom *newest)
   }
 }
 
-/* Creates the planned layer and further layers, up to the layer `number`; or creates none.  No
- * other thread has these layers yet. */
+/* Creates the planned layer and all layers after it, up to the layer `number`, or creates no layer.
+ * No other thread has these layers yet. */
 static int create_layers(const struct bloom *first, const struct bloom_plan *plan, unsigned number,
                          struct bloom *full, struct bloom **newest)
 {
@@ -360,7 +360,7 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
       raise_fullness(full, LAST);
     return result;
   }
-  if (number > full->number + 1U) /* another opener would not count the bytes of several */
+  if (number > full->number + 1U) /* another opener would count the bytes of one layer only */
     openers = own = MOST_OPENERS;
   while (!begin_opening(first, openers, own)) {
     if (newest_layer(first) != full)
@@ -375,7 +375,7 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
 
 /* ---- single keys ---- */
 
-/* Returns the calls of the first layer or of a further one. */
+/* Returns the calls of the first layer or of a later layer. */
 static const struct bloom_calls *calls_of(const struct bloom *first, const struct bloom *layer)
 {
   return layer == first ? bloom_calls_of(first) : const_bloom_long_of(layer)->calls;
@@ -516,7 +516,7 @@ static size_t find_group(const struct bloom *first, const uint64_t *hashes, size
   unsigned char index[FILTER_GROUP];
   bool in[FILTER_GROUP];
   size_t missing = n;
-  size_t before = n < 8 ? n : 2 * n, earlier = before; /* missing before the last layer, or two */
+  size_t before = n < 8 ? n : 2 * n, earlier = before; /* missing one and two layers ago */
   for (size_t i = 0; i < n; i++) {
     left[i] = hashes[i];
     index[i] = (unsigned char) i;

@@ -19,8 +19,8 @@ int tamis__layered_add_unique(tamis_filter *f, uint64_t hash);
 int tamis__layers_settle(struct bloom *first, uint64_t hash);
 
 /* Opens a layer after `full`, unless a layer follows already.  If `number` is not 0, `full` need
- * not be full, and the call opens all layers up to that number, or none.
- *   Errors  TAMIS_EFULL: max_bytes or 64-bit hashes allow no layer, which is final; TAMIS_ENOMEM */
+ * not be full, and the call opens all layers up to that number, or no layer.
+ *   Errors  TAMIS_EFULL: max_bytes or 64-bit hashes allow no layer, now or later; TAMIS_ENOMEM */
 int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number);
 
 /* Plans the layer that follows layer `number`, whose geometry is `before`.  Returns
@@ -28,7 +28,7 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
 int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
                              const struct bloom_geometry *before, struct bloom_geometry *out);
 
-/* Whether the layers that will follow `newest`, up to layer n, fit together with others[]. */
+/* Returns true if the layers that will follow `newest`, up to layer n, fit others[]. */
 bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *others, unsigned n);
 
 /* Appends a layer to a filter that no other thread has yet. */

@@ -18,11 +18,11 @@
  *     missed the key in the only layer that it knew.  A unique add reads the state after its last
  *     OR.  (A private filter replaces its operations instead, which another process would not see.)
  *
- * [C] LAST, the end of the filter, is a part of the state, too; so is FULL in a fixed filter.
+ * [C] The state also says whether the filter has ended (its layer is LAST or, if fixed, FULL).
  *     Apart from that, each process finds out how full a layer is when it counts keys.  All
  *     processes have one period of checks, which becomes a single key when any process has found
- *     the layer NEAR its end.  A call that is refused or late counts nothing.  That call reads the
- *     state instead (learn_live()); otherwise each further call would set bits in a closed layer.
+ *     the layer NEAR its end.  A call that is refused or late counts no key.  It reads the state
+ *     instead (learn_live()).  Otherwise, each such call would set bits in a closed layer.
  *
  * [D] No call takes a lock, and none waits for another process.  A layer has its place in the file
  *     from the beginning.  A process that needs the layer reserves its space, which changes nothing
@@ -37,9 +37,9 @@
  *     The process leaves no lock and no pointer.
  *
  * [H] Another process may write anything into the file.  Each process reads the header once, and
- *     computes its own structs from it.  Of the parts of the file that change, it compares the
- *     number of layers with the number of planned layers, tests the state for LIVE_ENDED, and only
- *     adds up and compares counters.  So wrong bytes can change answers, but no address.
+ *     computes its own structs from it.  Of the state, it compares the number of layers with the
+ *     number of planned layers, and tests LIVE_ENDED.  It only adds up and compares counters.  So
+ *     wrong bytes can change answers, but no address.
  */
 #ifndef TAMIS_LIB_BLOOM_LIVE_H
 #define TAMIS_LIB_BLOOM_LIVE_H

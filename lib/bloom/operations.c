@@ -127,12 +127,12 @@ FORCE_INLINE bool lookup_in_row(const struct bloom_row *row, uint64_t mixed,
   return lookup_in(row->words, row->section_words, key, shape);
 }
 
-/* Blocked shapes with so many bits per probe differ only in their number of probes: a key's first
- * probes are the same in all of them.  COMMON_SHAPE has the most probes. */
+/* Blocked shapes with COMMON_BITS bits per probe differ only in their number of probes: a key's
+ * first probes are the same in all of them.  COMMON_SHAPE has the most probes. */
 enum { COMMON_BITS = 3 };
 #define COMMON_SHAPE ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, 4, COMMON_BITS, 1})
 
-/* Returns whether a layer has a key's bits in the words of the probes from `begin` to before `end`. */
+/* Returns true if a layer has a key's bits in the words of its probes `begin` to `end` - 1. */
 FORCE_INLINE bool row_matches(const struct bloom_row *row, const struct common *c, unsigned begin,
                               unsigned end)
 {
@@ -301,8 +301,8 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
  * With a constant shape, the compiler makes straight-line code of the functions above, such as
  * blocked_2x3_contains.  The compiler omits functions that the shape's table does not name.
  *
- * A 0 in a constant shape stands for a number that is read from the filter or from a layer's row:
- * the number of sections, if there are more than two; or all, if one code serves all shapes. */
+ * A 0 in a constant shape means that the number is read from the filter or from a layer's row.
+ * The number of sections is 0 if it exceeds two.  All are 0 if one code serves all shapes. */
 FORCE_INLINE struct bloom_shape complete_shape(struct bloom_shape shape,
                                                struct bloom_shape of_filter)
 {
@@ -327,7 +327,7 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
     __VA_ARGS__;                              \
   }
 
-/* Defines a function of the filter f.  Its body can use the filter as `b`, and its `shape`. */
+/* Defines a function with a parameter `f`, a filter.  Its body can use `shape`, and `f` as `b`. */
 #define CALL(type, name, of_shape, parameters, of, ...)                                  \
   FUNCTION(type, name, parameters, __typeof__(of(f)) b = of(f);                          \
            const struct bloom_shape shape = complete_shape(of_shape, bloom_shape_of(b)); \
@@ -337,8 +337,8 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
 #define HASHES_OF (tamis_filter * f, const uint64_t *hashes, size_t n, int *results)
 #define HASHES_IN(answers) (const tamis_filter *f, const uint64_t *hashes, size_t n, answers)
 
-/* Batches for shapes with one or two sections, on processors that can compute with vectors.  A few
- * keys are faster one by one, as a function with vectors first has to prepare vectors. */
+/* Batches for shapes with one or two sections, on processors with vector instructions.  A few keys
+ * are faster one by one, as a function with vectors first has to prepare them. */
 #ifdef TAMIS_VECTORS
 #define VECTORS(name)                                                  \
   VECTOR_CODE FUNCTION(size_t, name##_vectors, HASHES_IN(bool *found), \

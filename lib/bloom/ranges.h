@@ -14,10 +14,10 @@ struct shape_range {
   double tries_next;     /* below this rate, the next range may need fewer bits: plan_any() */
 };
 
-/* For each range, the blocked layout takes the shape with the fewest words that needs at most 3.5 %
- * more bits than the best shape with as many sections.  `line_deviation` is the standard deviation
- * of the rate of a section at the lower end of the range, divided by the mean rate, times the
- * square root of the number of lines (docs/internals/bloom.md describes the simulation). */
+/* In each range, of the shapes that need at most 3.5 % more bits than the best one with as many
+ * sections, the blocked layout has the one with the fewest words.  `line_deviation` is the standard
+ * deviation of the rate of a section at the lower end of the range, divided by the mean rate, times
+ * the square root of the number of lines (docs/internals/bloom.md). */
 static const struct shape_range blocked_ranges[] = {
     {0.45, 1, 1, 1, 0.026, 0},      {0.17, 1, 2, 1, 0.053, 0},       {0.13, 1, 3, 1, 0.079, 0},
     {0.025, 2, 2, 1, 0.126, 0},     {0.006, 2, 3, 1, 0.29, 0},       {0.0006, 3, 3, 1, 0.76, 0},
@@ -52,7 +52,7 @@ struct overlap {
   double hits[4];
 };
 
-/* The most rows for one pattern.  There are 64 rotations, or 16 in the counting layout. */
+/* The most rows for one number of bits.  There are 64 rotations, or 16 in the counting layout. */
 enum { OVERLAPS = 8 };
 
 static const struct overlap overlaps[][OVERLAPS] = {

@@ -30,14 +30,14 @@
 
 #include <math.h>
 
-/* The most keys that a filter with so many positions can have counted.  Counters can have counted
- * more copies than they show, if they are stuck. */
+/* The most keys that a filter with `bits` positions can have counted.  A filter with counters can
+ * have counted more copies than its counters show, as counters get stuck. */
 static uint64_t most_keys(tamis_layout layout, uint64_t bits)
 {
   return layout == BLOOM_LAYOUT_COUNTING ? (UINT64_C(1) << 62) - 1 : bits;
 }
 
-/* The largest UNITED counter that a filter with so many positions can have. */
+/* The largest UNITED counter that a filter with `bits` positions can have. */
 static uint64_t most_united(tamis_layout layout, uint64_t bits)
 {
   const uint64_t max_count = 15;
@@ -168,7 +168,7 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
              bloom_counts(first) ? &census : NULL);
   if (bloom_counts(first))
     parts[0].counted = counting_read(bloom_shape_of(first), parts[0].counted, &census);
-  for (unsigned i = 1; i < n && parts[i].layer; i++) /* the save holds all of these layers */
+  for (unsigned i = 1; i < n && parts[i].layer; i++) /* parts[] has all of these layers */
     save_layer(&parts[i], w);
   w->totals[TOTAL_KEYS] = parts[0].counted.keys;
   w->totals[TOTAL_FULL] = full;
@@ -275,7 +275,7 @@ static struct content *further_layer(struct loading *l, const struct bloom_geome
   *c = (struct content){.plan = l->layers[0].plan};
   c->plan.geometry = *g;
   c->plan.closes_early = false;
-  c->plan.is_unusual = true; /* further layers are long */
+  c->plan.is_unusual = true; /* later layers are long */
   return c;
 }
 
@@ -317,7 +317,7 @@ static uint64_t sum_of(const struct bloom_tally *tally, enum bloom_counter which
   return saved_u64(tamis__counter_sum(&counters, which));
 }
 
-/* Adds only differences, as other processes may count, and this process may be killed. */
+/* Adds differences and sets no counter, as other processes may count meanwhile. */
 void tamis__bloom_count_again(struct bloom *b)
 {
   const struct bloom_geometry g = bloom_geometry_of(b);
@@ -357,7 +357,7 @@ struct live_head {
   struct saved_memory memory; /* contains the tallies */
 };
 
-/* The caller releases h->memory, whatever the result is. */
+/* The caller must release h->memory, whatever the result is. */
 static int read_live_head(struct saved_reader *r, const struct saved_head *saved,
                           struct live_head *h)
 {
@@ -417,14 +417,14 @@ static int read_live_stats(struct saved_reader *r, struct saved_head *saved)
   return result;
 }
 
-/* The bytes that further layers take in addition to their words.  `plan` is that of the first. */
+/* The bytes of all later layers, except their words.  `plan` is that of the first layer. */
 static uint64_t bytes_beside_further(const struct saved_head *saved, struct bloom_plan plan)
 {
   const tamis_layout layout = plan.geometry.shape.layout;
   uint64_t bytes = 0, capacity = saved->options.capacity;
   for (unsigned i = 2; i <= 1 + saved->geometry[FURTHER_LAYERS]; i++) {
     capacity *= i > 2 ? 2 : 1;
-    plan.is_unusual = true; /* further layers are long */
+    plan.is_unusual = true; /* later layers are long */
     plan.number = i;
     if (bloom_geometry_plan_layer(layout, i, capacity, saved->options.fpp, &plan.geometry) ==
         TAMIS_OK)
@@ -433,8 +433,8 @@ static uint64_t bytes_beside_further(const struct saved_head *saved, struct bloo
   return bytes;
 }
 
-/* The header does not say how full each layer is, so figures of several layers assume that each has
- * its full share of the rate. */
+/* The header does not say how full each layer is, so the figures of several layers assume that each
+ * layer has used up its share of the rate. */
 int tamis__bloom_read_info(struct saved_reader *r, struct saved_head *saved)
 {
   struct bloom_plan plan;

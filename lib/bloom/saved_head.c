@@ -51,7 +51,7 @@ static bool is_possible(struct bloom_shape shape)
   }
 }
 
-/* Reads the numbers of tamis__bloom_put_shape().  Returns false if no filter has such a shape. */
+/* Reads what tamis__bloom_put_shape() wrote.  Returns false if no filter has such a shape. */
 static bool read_shape(const uint64_t *numbers, struct bloom_geometry *out)
 {
   static const uint64_t max_lines = UINT64_C(1) << 41; /* the limit in geometry.c */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the header of a saved Bloom filter, and the blocks of its further layers.
+ * Layer 2: the header of a saved Bloom filter, and the blocks of its later layers.
  * docs/reference/format.md describes both.
  */
 #ifndef TAMIS_LIB_BLOOM_SAVED_HEAD_H
@@ -21,7 +21,7 @@ enum {
 };
 enum { TOTAL_KEYS, TOTAL_FULL, TOTAL_UNITED };
 
-/* A further layer's block: its type, and the indices of its meanings and payload numbers. */
+/* The block of a later layer: its type, and the indices of its meanings and payload numbers. */
 enum { BLOCK_LAYER = SAVED_KIND_BLOCKS };
 enum { LAYER_NUMBER, LAYER_KEYS, LAYER_UNITED };
 enum { LAYER_CAPACITY = SECTIONS + 1, LAYER_RATE, LAYER_NUMBERS };
@@ -32,14 +32,14 @@ enum {
 
 void tamis__bloom_put_shape(const struct bloom_geometry *g, uint64_t *numbers);
 
-/* Writes the block of a further layer. */
+/* Writes the block of a later layer. */
 void tamis__bloom_put_layer(const struct bloom_geometry *g, unsigned number, uint64_t keys,
                             uint64_t united, struct saved_writer *w);
 
 /* Reads the geometry of the first layer.  Returns false if no filter can have it. */
 bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *out);
 
-/* Reads the block of a further layer.  Returns false if no filter can have such a layer. */
+/* Reads the block of a later layer.  Returns false if no filter can have such a layer. */
 bool tamis__bloom_read_layer(const struct saved_block *block, unsigned number,
                              struct bloom_plan *out);
 

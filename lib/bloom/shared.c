@@ -43,7 +43,7 @@ static int plan_first(const tamis_options *o, struct bloom_geometry *out)
                                : bloom_geometry_plan(layout, o->capacity, o->fpp, out);
 }
 
-/* Plans the file.  All options except max_bytes have been checked. */
+/* Plans the file.  The caller must have checked all options except max_bytes. */
 static int plan_file(const tamis_options *o, const struct refusal *why, struct file_plan *p)
 {
   *p = (struct file_plan){.n = 1};

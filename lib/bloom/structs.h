@@ -24,18 +24,18 @@ enum bloom_counter { KEYS, UNITED, REFUSED, BLOOM_COUNTERS };
  * that the layer is full, and that no layer can follow. */
 enum bloom_fullness { OPEN, NEAR, FULL, LAST };
 
-/* The most layers of a filter.  No address space holds so many. */
+/* The most layers of a filter: more than any address space holds. */
 enum { BLOOM_MOST_LAYERS = 64 };
 
 struct bloom;
 struct bloom_calls;
 
-/* The data of one layer that a look-up in several layers needs.  Each further layer has a table of
+/* The data of one layer that a look-up in several layers needs.  Each later layer has a table of
  * rows: its own row, and the rows of all layers before it, down to the first.  Without the table, a
  * search would follow a pointer from each layer to the one before it. */
 struct bloom_row {
   WIDE const word *words;
-  uint64_t section_words; /* the words of one section */
+  uint64_t section_words; /* the number of words in a section */
   WIDE const struct bloom_calls *calls;
   uint8_t sections;
   uint8_t probes;
@@ -57,15 +57,15 @@ struct bloom_calls {
   int (*insert)(struct bloom *b, uint64_t mixed, bool late);
 };
 
-/* A filter or a further layer.  The head of a further layer has only the data that all layers need.
+/* A filter or a later layer.  The head of a later layer has only the data that all layers need.
  *
  * A server may keep a filter for each of a million users.  So a small filter with the usual options
  * (a *short* one) consists only of this struct, in a block with its words:
  *
  *    [words] struct bloom
  *    [words] struct bloom_medium                             with an allocator, a limit, or both
- *    [words] struct bloom_long [rows]                        another small one
- *    struct bloom_large, with its shards [stripes] [rows]    a large one: its words are elsewhere
+ *    [words] struct bloom_long [rows]                        any other small filter
+ *    struct bloom_large, with its shards [stripes] [rows]    a large one, with words elsewhere
  *
  * The struct of a small filter contains its only stripe and its only shard of counters.  No thread
  * owns that shard, so all threads add to it atomically. */
@@ -81,7 +81,7 @@ struct bloom {
     /* In the first layer: the newest layer, or NULL while there is only one layer.  If the first
      * layer has become LAST, `newest` is the first layer itself ([C] in layers.c). */
     WIDE struct bloom *_Atomic newest;
-    WIDE struct bloom *older; /* in each further layer: the layer before it */
+    WIDE struct bloom *older; /* in each later layer: the layer before it */
   };
   double fpp;
   union {
@@ -89,14 +89,14 @@ struct bloom {
      * for one of them.  This member is the stripe of a small filter.  It has room only for the lock
      * of struct stripe, as no code uses the other members here. */
     char own_stripe[STRIPE_LOCK_BYTES];
-    uint32_t blocks_cleared_from; /* of a medium filter without counters: the option cleared_from */
+    uint32_t blocks_cleared_from; /* medium, without counters: the option cleared_from, in bytes */
   };
   uint16_t few_keys;         /* the capacity of a short or medium filter */
   uint16_t is_long : 1;      /* this is a struct bloom_long */
   uint16_t stripe_mask : 12; /* the number of stripes, minus 1 */
   uint16_t probes : 3;       /* `probes`, `sections`, `layout` and `bits_per_probe` are the shape */
-  _Atomic uint16_t watch_mask; /* the period of checks (capacity.h), minus 1 */
-  uint8_t counter_mask;        /* the number of shards, minus 1; 0: `counts` is the shard */
+  _Atomic uint16_t watch_mask; /* the keys from check to check (capacity.h), minus 1 */
+  uint8_t counter_mask;        /* the number of shards, minus 1; 0: `counts` is the only one */
   uint8_t number : 7;          /* the layer's number; the first layer has 1 */
   uint8_t one_stripe : 1;      /* the option `stripes` is 1 */
   uint8_t sections : 6;
@@ -107,7 +107,7 @@ struct bloom {
   uint8_t limited : 1;            /* fixed: the filter refuses keys beyond its capacity */
   uint8_t bounded : 1;            /* short: the option max_bytes leaves no room for another layer */
   _Atomic unsigned char fullness; /* enum bloom_fullness; written at most three times */
-  _Atomic unsigned char openers;  /* the number of threads that are creating a further layer */
+  _Atomic unsigned char openers;  /* the number of threads that are creating another layer */
   _Atomic uint64_t counts[BLOOM_COUNTERS];
 };
 
@@ -130,7 +130,7 @@ struct bloom_medium {
 struct bloom_long {
   struct bloom b;
   WIDE const struct bloom_calls *calls;
-  WIDE const struct bloom_row *rows; /* further layer: its own row, then all earlier layers' rows */
+  WIDE const struct bloom_row *rows; /* later layer: its own row, then all earlier layers' rows */
   uint64_t capacity;
   uint64_t closes_at; /* growable: the number of counted keys at which the next layer opens */
   uint64_t most_keys; /* fixed: the number of keys, counted or united, at which it is full */
@@ -147,7 +147,7 @@ struct bloom_long {
   struct filter_more more;
   union {
     word copies;                    /* the number of copies in a fixed filter with counters */
-    WIDE struct bloom_tally *tally; /* of a layer of a live filter */
+    WIDE struct bloom_tally *tally; /* the counts of a live filter's layer */
   };
 };
 

@@ -24,8 +24,8 @@
  *     Not one too few: a unique add returns TAMIS_PRESENT only after it has read all bits of the
  *     key as 1, or has found in its ORs that other calls have set all bits that it missed.  All
  *     bits are then set, and each was set for a key that some call has added to `into` or to
- *     `from`.  So the key was brought by the union, or is its false positive, for which [B]
- *     promises no winner.
+ *     `from`.  So the union brought the key, or the key is a false positive, for which [B] promises
+ *     no winner.
  *
  *     If the union sets the last bit of a winner's key, the winner takes effect at this instant,
  *     and the union adds the key just after.  No later call wins, as all bits of the key are set.
@@ -41,9 +41,9 @@
  *     In the marked layout no call changes a word with a mark; so the union replaces words as adds
  *     do, by compare-and-swap, and stops at a mark.
  *
- *     A union does not change KEYS, which never exceeds the number of keys that are present.  If it
- *     included an estimate, a filter could refuse keys before its capacity.  If the capacity has
- *     certainly been reached after a union, the filter becomes FULL.
+ *     A union does not change KEYS, which never exceeds the number of keys that are present.  If
+ *     KEYS included an estimate, a filter could refuse keys before its capacity.  If the capacity
+ *     has certainly been reached after a union, the filter becomes FULL.
  *
  *     A growable filter has layers.  The union unites them one by one with the layers of the same
  *     numbers, which have the same sizes, and opens the layers that `into` lacks.  A layer may get
@@ -56,7 +56,7 @@
  * time is added when the union raises the last of its words.  Until then a word lacks raises, and
  * the key is absent.  To other calls the union looks like plain adds.  If `into` is fixed, the
  * union takes places for all copies of `from` before a counter changes, and returns TAMIS_EFULL if
- * there are too few.  Afterwards, the union counts copies that came to `from` or left it meanwhile.
+ * there are too few.  Afterwards, the union counts copies that `from` has gained or lost meanwhile.
  *
  * The number of keys.  Let a, b and u be the numbers of keys that follow from three numbers of
  * bits: of `into` before the union, of `from`, and of `into` after the union.  Then a + b - u keys
@@ -161,7 +161,7 @@ static struct estimate estimate_keys(const struct bloom_geometry *g, const struc
 
 /* ---- union ---- */
 
-/* Returns the fewest keys that can have set so many bits. */
+/* Returns the fewest keys that can have set `bits` bits. */
 static uint64_t fewest_keys(struct bloom_shape shape, uint64_t bits)
 {
   unsigned of_key = bloom_shape_bits_per_key(shape);
@@ -217,7 +217,7 @@ FORCE_INLINE bool unite_word(word *w, uint64_t bits, bool marked, uint64_t *old)
   return true;
 }
 
-/* Returns false if a word is marked and lacks bits. */
+/* Unites a line, and counts its bits.  Returns false if a word is marked and lacks bits. */
 FORCE_INLINE bool unite_line(struct bloom *into, const struct bloom *from, uint64_t first,
                              bool marked, struct census *census)
 {
@@ -278,7 +278,7 @@ static bool chunk_lacks_bits(const struct bloom *into, const struct bloom *from,
 
 /* The state of a union of fixed filters. */
 struct fixed_union {
-  struct census census; /* of the lines that have been united so far */
+  struct census census; /* the bits of the lines that were united so far */
   uint64_t keys_from;   /* the keys that `from` had counted at the start */
   uint64_t expected;    /* the keys that the union is expected to bring */
   uint64_t counted;     /* the keys that the union has brought and counted so far */
@@ -315,8 +315,8 @@ static bool unite_chunk(struct bloom *into, const struct bloom *from, uint64_t f
   return room;
 }
 
-/* The caller has found from the bits that the union has room.  The numbers of keys are estimates,
- * so the limit allows for their errors. */
+/* The caller must have found from the bits that the union has room.  The numbers of keys are
+ * estimates, so the limit allows for their errors. */
 static struct fixed_union begin_fixed(const struct bloom *into, const struct census *before,
                                       uint64_t keys_from, uint64_t keys_into)
 {
@@ -474,7 +474,7 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
   return TAMIS_OK;
 }
 
-/* Whether a word has all bits of another word or, with counters, counters at least as high. */
+/* Returns true if `bits` has all bits of `other` or, with counters, if each is at least as high. */
 static bool bits_include(const struct bloom *b, uint64_t bits, uint64_t other)
 {
   if (!bloom_counts(b))
@@ -493,7 +493,7 @@ static bool layer_includes(const struct bloom *layer, const struct bloom *other)
   return true;
 }
 
-/* If `f` lacks a layer, this function takes the layer for empty: no bit is set. */
+/* If `f` lacks a layer, this function treats the layer as empty: no bit is set. */
 int tamis__bloom_includes(const tamis_filter *f, const tamis_filter *other_filter)
 {
   struct bloom *layers[BLOOM_MOST_LAYERS], *others[BLOOM_MOST_LAYERS];

@@ -18,7 +18,7 @@
 enum { VECTOR_SECTIONS = 2, VECTOR_WORDS = 2 * SECTION_PROBES };
 
 struct bloom_keys {
-  vector hash[VECTOR_SECTIONS]; /* the mixed hashes of each section */
+  vector hash[VECTOR_SECTIONS]; /* the mixed hashes of the keys in each section */
   vector word[VECTOR_WORDS];    /* the indices of the words, section by section */
 };
 

@@ -62,7 +62,7 @@ static inline bool word_lookup(const word *at, uint64_t mask)
 
 /* ---- adds ----
  *
- * Adds return TAMIS_PRESENT for a key that was present.  `unique` makes TAMIS_EFULL final. */
+ * TAMIS_PRESENT: the key was present.  If `unique`, TAMIS_EFULL is final. */
 
 /* Adds to a fixed filter, which refuses keys past its capacity. */
 static inline int word_add_limited(struct bloom *b, word *at, uint64_t mask, bool unique)

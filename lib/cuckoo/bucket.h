@@ -13,9 +13,9 @@
  *     f f f f f f 1 0        after one step: the first bit has moved into the segment's prefix
  *     f f f f f 1 0 0        the marker is the lowest set bit: the bits above it are known
  *
- * An entry stands for every fingerprint that begins with its known bits.  Because of the marker, a
- * lane in use is never 0.  In a fixed filter, entries do not age and have no marker: one more bit
- * of the fingerprint takes its position, and an entry that would be 0 is stored as 1.
+ * An entry matches every fingerprint that begins with its known bits.  Because of the marker, a
+ * lane in use is never 0.  In a fixed filter, entries do not age and have no marker.  Another bit
+ * of the fingerprint is in the marker's position, and an entry that would be 0 is stored as 1.
  *
  * Lanes and sets of lanes: table/lanes.h.
  */
@@ -52,10 +52,10 @@ static inline unsigned bucket_age(const struct lane_shape *s, uint64_t entry)
   return s->ages ? (unsigned) __builtin_ctzll(entry) : 0;
 }
 
-/* The lanes whose entry matches a key.  `entry` is a new entry for the key.  A lane matches if it
- * equals `entry` in all bits that the lane still knows.
+/* The set of lanes whose entry matches a key.  `entry` is a new entry for the key.  A lane matches
+ * if it equals `entry` in all bits that the lane still knows.
  *
- * In each lane, x ^ (x - 1) has the marker and the bits below it, which are the unknown part.
+ * In each lane, x ^ (x - 1) selects the marker and the bits below it, which are the unknown bits.
  * Before the subtraction the highest bit of each lane is set, so that no lane borrows from another,
  * not even an empty lane.  An empty lane knows no bits, so the comparison finds no difference in
  * it; the last line excludes empty lanes.  (Where entries do not age, `entry` is never 0, so an
@@ -97,11 +97,11 @@ static inline uint64_t bucket_ones(const struct lane_shape *s, uint64_t value)
   return value & s->high;
 }
 
-/* The bucket, after a split, of the child for fingerprints that begin with `bit`.  Entries stay in
- * their lanes, one step older; other lanes are empty.  Each entry must know at least one bit. */
+/* The bucket that a split writes into the child for fingerprints that begin with `bit`.  Entries
+ * stay in their lanes, one step older; all other lanes are empty.  Each entry must know a bit. */
 static inline uint64_t bucket_split(const struct lane_shape *s, uint64_t value, unsigned bit)
 {
-  uint64_t ones = bucket_ones(s, value), rest = value ^ ones; /* `rest` lacks their highest bits */
+  uint64_t ones = bucket_ones(s, value), rest = value ^ ones; /* `rest`: the lanes' lower bits */
   uint64_t of_ones = ones - (ones >> (s->width - 1));
   return (rest & (bit ? of_ones : ~of_ones)) << 1;
 }

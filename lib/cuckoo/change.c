@@ -127,7 +127,7 @@ struct directory_array *tamis__change_resized_array(const struct change *change,
   return array;
 }
 
-/* Whether a segment is too deep for a smaller array.  If many are, the loop soon finds one. */
+/* Returns true if a segment is too deep for a smaller array.  If many are, the loop ends early. */
 static bool is_needed(const struct cuckoo_geometry *g, const struct directory_array *array,
                       unsigned bits)
 {

@@ -12,20 +12,20 @@ struct change {
   struct generation *generation;
   uint64_t index; /* an index of the segment or root that changes */
   struct growth_stripes held;
-  /* The blocks that have left the directory: segments, linked by retired.next, and an array. */
+  /* The blocks that have left the directory: a list of segments (retired.next), and an array. */
   struct retired *segments;
   struct directory_array *array;
   unsigned bits;  /* the k of this array (directory.h) */
   uint32_t rooms; /* c->rooms before the change, plus the change's own additions: a full mark with
-                     this number holds until other calls add to c->rooms */
+                     this number is valid until another call adds to c->rooms */
 };
 
 /* Takes the growth stripes of the segment that has this depth and index.  For depth 0, takes all
- * growth stripes of the root.  The caller holds no stripe and is not a reader. */
+ * growth stripes of the root.  The caller must hold no stripe, and must not be a reader. */
 struct change tamis__change_begin(struct cuckoo *c, struct generation *generation, uint64_t index,
                                   unsigned depth);
 
-/* Releases the growth stripes, and retires the blocks that have left.  May pause the thread. */
+/* Releases the growth stripes, and retires the blocks of the change.  May pause the thread. */
 void tamis__change_end(const struct change *change);
 
 /* The segment at the index, or NULL if the root has none.  It stays alive until the change ends. */
@@ -34,8 +34,8 @@ static inline struct segment *change_segment(const struct change *change)
   return directory_segment(directory_at(change->generation, change->index));
 }
 
-/* Marks a segment as having left.  Here and in the next functions, the caller holds all stripes of
- * the segments that leave. */
+/* Marks a segment as having left the directory.  For this function and the next ones, the caller
+ * must hold all stripes of the segments that leave. */
 void tamis__change_leaves(struct change *change, struct segment *segment);
 
 /* Makes the root lead to a segment of depth 0, or to an array, or to nothing (NULL). */
@@ -52,7 +52,7 @@ void tamis__change_to_parent(struct change *change, struct segment *parent);
 unsigned tamis__change_needs_array(const struct change *change, unsigned depth);
 
 /* Creates a copy of the root's array with k = `bits`, or returns NULL with the reason in *result.
- * For this function and tamis__change_halve(), the change holds all growth stripes of the root. */
+ * For this and for tamis__change_halve(), the change must hold all growth stripes of the root. */
 struct directory_array *tamis__change_resized_array(const struct change *change, unsigned bits,
                                                     int *result);
 

@@ -40,8 +40,8 @@
 #include "cuckoo/snapshot.h"
 #include "table/image.h"
 
-/* Counts the copies of the key in a bucket.  The caller holds its stripe.  With `duplicates`, the
- * caller also holds duplicates_lock, and the result includes the duplicates. */
+/* Counts the copies of the key in a bucket.  The caller must hold the stripe of the bucket.  If
+ * `duplicates`, it must also hold duplicates_lock, and the result includes duplicate counts. */
 static uint64_t count_in_bucket(const struct bucket_pair *pair, uint64_t bucket, bool duplicates)
 {
   const struct cuckoo_geometry *g = pair->geometry;
@@ -52,7 +52,7 @@ static uint64_t count_in_bucket(const struct bucket_pair *pair, uint64_t bucket,
   return copies;
 }
 
-/* The caller holds the stripes of the pair. */
+/* The caller must hold the stripes of the pair. */
 static uint64_t count_in_pair_locked(const struct bucket_pair *pair)
 {
   bool duplicates = has_duplicates(pair->segment);
@@ -97,7 +97,7 @@ static uint64_t count_in_block(const struct cuckoo_geometry *g, uint64_t bucket,
   return copies;
 }
 
-/* Counts a key's copies.  If the file is damaged, the result may be wrong, but nothing else is. */
+/* Counts a key's copies in a mapped filter.  If the file is damaged, only the result is wrong. */
 static uint64_t count_mapped(const struct cuckoo *c, const struct bucket_pair *pair)
 {
   const struct cuckoo_geometry *g = pair->geometry;

@@ -3,12 +3,12 @@
  * Layer 2: the first block of a cuckoo filter.
  *
  *    small:   [home] struct cuckoo │ directory entry │ counters │ allocator, or filter_more
- *    other:   struct cuckoo │ slabs, directory entry │ filter_more │ secret
+ *    other:   struct cuckoo │ slabs, directory entry │ filter_more │ hash secret
  *
  * A filter is small if its first generation has a single root with few buckets.  The block of a
  * small filter contains the segment of that root, and a single shard of counters, which all threads
- * share.  An allocator and a hash function take memory only if they are the user's own.  Other
- * filters have their directory, counters and segments in separate blocks.
+ * share.  An allocator and a hash function take memory only if they are the user's own.  Filters
+ * that are not small have their directory, counters and segments in separate blocks.
  */
 #include "cuckoo/create.h"
 

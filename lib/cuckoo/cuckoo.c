@@ -102,7 +102,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   double rate = 0;
   while ((rate = cuckoo_geometry_next_rate(rate, options->growable)) < 1) {
     uint64_t needed;
-    /* Slightly above the limit, so that rounding does not select the plan below. */
+    /* Slightly above the plan's lowest rate, so that rounding does not select the plan below. */
     trial.fpp = fmax(rate, lowest) * (1 + 1e-9);
     result = bytes_for(&trial, &needed);
     if (result == TAMIS_OK && needed <= bytes) {
@@ -156,7 +156,7 @@ static int load(struct saved_reader *r, const struct saved_head *saved,
   return TAMIS_OK;
 }
 
-/* The lowest rate for this capacity or, if 64-bit hashes allow none, for any capacity. */
+/* The lowest rate for this capacity or, if 64-bit hashes allow no rate for it, for any capacity. */
 static double lowest_rate(const tamis_options *o)
 {
   double widest = cuckoo_geometry_next_rate(0, o->growable);
@@ -185,7 +185,7 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 /* ---- figures ---- */
 
-/* The lanes of a generation's segments; with `full`, the lanes in use when all those are full. */
+/* The number of lanes of `segments` segments or, with `full`, of lanes in use when all are full. */
 static double lanes_of(const struct generation *generation, uint64_t segments, bool full)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -201,8 +201,8 @@ static double lanes_of(const struct generation *generation, uint64_t segments, b
 }
 
 /* The present rate of a generation.  It reaches its planned rate when it is full and all its
- * segments have split up to the limit.  With fewer splits the entries know more bits; with fewer
- * entries, fewer can match.  A key whose root has no segment matches no entry. */
+ * segments have split up to the limit.  With fewer splits, the entries have lost fewer bits.  With
+ * fewer entries, fewer can match.  A key whose root has no segment matches no entry. */
 static double rate_now(struct generation *generation, uint64_t entries, uint64_t segments)
 {
   const struct cuckoo_geometry *g = &generation->geometry;

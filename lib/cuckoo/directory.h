@@ -11,12 +11,12 @@
  *
  * The number of an array's entry is the first k bits of its keys' fingerprints, followed by their
  * class.  The entry leads to the segment of these keys; several entries lead to a segment that has
- * split less often.  As the filter grows and shrinks, arrays of twice or half the size replace an
- * array (change.c).
+ * split less often.  As the filter grows and shrinks, a new array of twice or half the size
+ * replaces an array (change.c).
  *
  *    index:  root · the first D bits of the path                  (geometry.h)
  *
- * An index names a position in the directory that does not depend on the size of the root's array.
+ * An index is a position in the directory that does not depend on the size of the root's array.
  * A segment of depth d has 2^(D - d) consecutive indices.
  */
 #ifndef TAMIS_LIB_CUCKOO_DIRECTORY_H
@@ -103,8 +103,8 @@ static inline unsigned directory_bits(const struct cuckoo_geometry *g, unsigned 
   return bits > 1 ? bits : 1;
 }
 
-/* Makes an array lead to a segment: writes the directory entries of the segment's keys.  These have
- * one class or, before the uneven split, both classes.  The array may be published already. */
+/* Makes an array lead to a segment: writes the entries for the segment's keys.  The keys have one
+ * class or, before the uneven split, both classes.  The array may be published already. */
 static inline void directory_put(const struct cuckoo_geometry *g, struct directory_array *array,
                                  unsigned bits, struct segment *segment)
 {
@@ -118,8 +118,8 @@ static inline void directory_put(const struct cuckoo_geometry *g, struct directo
   }
 }
 
-/* Returns the value of the directory entry to which an index leads.  Callers of this and the later
- * functions are readers, or hold a growth stripe of the index, or exclude changes otherwise. */
+/* Returns the value of the directory entry to which an index leads.  A caller of this or a later
+ * function must be a reader, hold a growth stripe of the index, or exclude changes otherwise. */
 static inline directory_value directory_at(const struct generation *generation, uint64_t index)
 {
   unsigned bits;
@@ -158,8 +158,8 @@ static inline bool generation_has_one_root(const struct generation *generation)
 }
 
 /* The growth stripes that a call holds.  Their numbers are consecutive, and calls take them in
- * ascending order.  If the filter has no growth, `first` is NULL: the call holds cuckoo.own_growth,
- * which stands for all growth stripes. */
+ * ascending order.  If the filter has no growth, `first` is NULL, and the call holds
+ * cuckoo.own_growth instead of all growth stripes. */
 struct growth_stripes {
   struct cuckoo *c;
   struct lock *first;
@@ -194,8 +194,8 @@ static inline void growth_unlock(const struct growth_stripes *held)
     lock_release(&held->first[i]);
 }
 
-/* Takes the stripes of growth_stripes_of().  A filter's growth is created under cuckoo.own_growth.
- * So if a call holds this lock and finds no growth, no other call changes the directory. */
+/* Takes the stripes of growth_stripes_of() or, if the filter has no growth, cuckoo.own_growth.  The
+ * growth is created under that lock, so no other call can create it while this call holds it. */
 static inline struct growth_stripes
 growth_lock(struct cuckoo *c, const struct generation *generation, uint64_t index, unsigned depth)
 {
@@ -214,7 +214,7 @@ growth_lock(struct cuckoo *c, const struct generation *generation, uint64_t inde
 
 /* ---- all segments of a generation ---- */
 
-/* Returns the word with a root's mark.  In memory, these words follow the words of the roots. */
+/* Returns the word with a root's mark.  The words with marks follow the words of the roots. */
 static inline _Atomic uint64_t *generation_mark(const struct generation *generation, uint64_t root)
 {
   _Atomic uint64_t *marks =
@@ -223,7 +223,7 @@ static inline _Atomic uint64_t *generation_mark(const struct generation *generat
 }
 
 /* Marks a root, before its first segment is published.  Relaxed: if a thread must find the segment,
- * an add to it has returned before, so the thread sees the mark, which was set earlier. */
+ * an add to the segment has returned before.  So the thread sees the mark, which is older. */
 static inline void generation_mark_root(const struct generation *generation, uint64_t root)
 {
   if (cuckoo_mark_words(&generation->geometry))
@@ -250,7 +250,7 @@ static inline uint64_t generation_skip(const struct generation *generation, uint
 struct segment_cursor {
   uint64_t index; /* the first index of the next segment */
   uint64_t first; /* the first index of the current segment */
-  uint64_t count; /* the number of the segment's indices; without a segment, of the root's */
+  uint64_t count; /* the number of indices of this segment or, if the root has none, of the root */
 };
 
 /* Returns the next segment of a generation in the order of the directory, or NULL after the last
@@ -364,8 +364,8 @@ static inline uint64_t pair_index(const struct bucket_pair *pair)
                       pair->fingerprint, cuckoo_class(g, pair->fingerprint));
 }
 
-/* Whether the directory still leads to the pair.  A caller that is not a reader holds a growth
- * stripe of the index, which keeps the array in place if the root's word has not changed. */
+/* Returns true if the directory still leads to the pair.  A caller that is not a reader must hold a
+ * growth stripe of the index: if the root's word has not changed, the stripe keeps the array. */
 static inline bool pair_is_current(const struct bucket_pair *pair)
 {
   return directory_load(pair->root_entry) == pair->root_value &&

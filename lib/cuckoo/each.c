@@ -33,7 +33,7 @@ struct cuckoo_alike {
   uint64_t stripe, lower, upper; /* the offsets of the stripe and the buckets in a segment */
 };
 
-/* Whether the first generation has this geometry, in all members that a look-up uses here. */
+/* Returns true if the first generation has this geometry, in all members that look-ups use here. */
 FORCE_INLINE bool has_geometry(const struct cuckoo *c, const struct cuckoo_geometry *g)
 {
   const struct cuckoo_geometry *own = &c->first.geometry;
@@ -41,7 +41,7 @@ FORCE_INLINE bool has_geometry(const struct cuckoo *c, const struct cuckoo_geome
          own->pair_bits == g->pair_bits && own->stripe_mask == g->stripe_mask;
 }
 
-/* The key's segment if its root has one that has not split, otherwise NULL. */
+/* The first segment of the key's root, or NULL if there is none or it has split. */
 FORCE_INLINE char *whole_segment(const struct cuckoo *c, uint64_t root, bool growable)
 {
   directory_value value = directory_load(&c->first.directory[root]);

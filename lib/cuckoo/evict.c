@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 2: makes room in a full bucket pair, as table/search.h says.  A move first copies the entry
- * into the new lane, because a plain add could fill this lane.  Then it moves the entry's count.
+ * into the new lane, so that no plain add can fill this lane.  Then it moves the entry's count.
  */
 #include "cuckoo/evict.h"
 
@@ -62,9 +62,9 @@ bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *s
 
 /* ---- moves along the path ---- */
 
-/* Makes one move.  Returns TAMIS_ABSENT if the move has become impossible, and TAMIS_EFULL or
- * TAMIS_ENOMEM if the count of copies got no memory; then it clears the new lane again.  Look-ups
- * find the entry in `from` all the time.  The caller holds the stripes of both buckets. */
+/* Makes one move.  Returns TAMIS_ABSENT if the move has become impossible.  If the count of copies
+ * gets no memory, clears the new lane again and returns TAMIS_EFULL or TAMIS_ENOMEM.  Look-ups find
+ * the entry in one of the two buckets all the time.  The caller must hold the stripes of both. */
 static int move_entry_locked(struct cuckoo *c, const struct cuckoo_geometry *g,
                              struct segment *segment, const struct cuckoo_move *move, bool inside)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: fills new segments, by relaxed stores.  The publication of a segment makes them visible.
+ * Layer 2: fills new segments by relaxed stores.  Publishing a segment makes its stores visible.
  */
 #include "cuckoo/evict.h"
 #include "cuckoo/fold.h"
@@ -20,7 +20,7 @@ static void use_private(const struct cuckoo_geometry *g, struct segment *segment
   atomic_store_explicit(&stripe->used, stripe_used(stripe) + entries, memory_order_relaxed);
 }
 
-/* Gives `to` the flag COUNTS_COPIES of `from`, and 1 / `part` of its number of copies in lanes. */
+/* Gives `to` the flag COUNTS_COPIES of `from`, and 1 / `part` of the number of copies in lanes. */
 static void inherit_copying(const struct segment *from, struct segment *to, unsigned part)
 {
   uint32_t copying = atomic_load_explicit(&from->copying, memory_order_relaxed);

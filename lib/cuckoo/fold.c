@@ -7,8 +7,8 @@
 enum {
   /* A fold releases the stripes after this many buckets, which take about as long as a split. */
   FOLDED_AT_ONCE = SMALL(512, 4),
-  MANY_COPIES_PART = 32, /* a fold is worth while if copies take 1 / 32 of the segment's lanes, */
-  MANY_COPIES = 8        /* plus this number of lanes, plus the lanes of false positives */
+  MANY_COPIES_PART = 32, /* a fold is worth while if copies take at least 1 / 32 of all lanes, */
+  MANY_COPIES = 8        /* plus 8 lanes, plus the lanes that false positives would take */
 };
 
 /* ---- how many copies there are ---- */
@@ -18,7 +18,7 @@ static uint32_t lanes_of_copies(const struct segment *segment)
   return atomic_load_explicit(&segment->copying, memory_order_relaxed) & ~(uint32_t) COUNTS_COPIES;
 }
 
-/* Relaxed: the number is an estimate.  A segment has far fewer lanes than COUNTS_COPIES / 2. */
+/* Relaxed: the number is an estimate.  The limit keeps it from overflowing into COUNTS_COPIES. */
 void tamis__note_copy_in_lane(struct segment *segment)
 {
   if (lanes_of_copies(segment) < COUNTS_COPIES / 2)
@@ -33,8 +33,8 @@ bool tamis__should_fold(const struct cuckoo_geometry *g, const struct segment *s
 
 /* ---- fold ---- */
 
-/* Makes an entry a counted copy of an equal entry.  The caller holds all stripes of the segment,
- * here and in the next function. */
+/* Makes an entry a counted copy of an equal entry.  For this function and the next one, the caller
+ * must hold all stripes of the segment. */
 static int fold_entry_locked(struct cuckoo *c, struct generation *generation,
                              struct segment *segment, struct lane from, struct lane to)
 {
@@ -47,7 +47,7 @@ static int fold_entry_locked(struct cuckoo *c, struct generation *generation,
   return TAMIS_OK;
 }
 
-/* Folds each entry of a bucket into the first equal entry of its pair, lower bucket first. */
+/* Folds each entry of a bucket into the first equal entry of its pair, from the lower bucket on. */
 static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
                               struct segment *segment, uint64_t bucket)
 {
@@ -86,7 +86,7 @@ int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment 
     while (bucket % FOLDED_AT_ONCE && bucket < buckets && result == TAMIS_OK);
     segment_unlock_all(g, segment);
   }
-  if (result == TAMIS_OK && tamis__should_fold(g, segment)) /* for all new segments */
+  if (result == TAMIS_OK && tamis__should_fold(g, segment)) /* new segments count copies, too */
     atomic_store_explicit(&c->counts_copies, true, memory_order_relaxed);
   if (result == TAMIS_OK) /* the copies that are counted now do not count towards another fold */
     atomic_fetch_and_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);

@@ -112,7 +112,7 @@ struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo
       tamis__cuckoo_allocate(c, sizeof *generation + tamis__generation_tail_bytes(g, true), result);
   if (!generation)
     return NULL;
-  init(generation, g, cuckoo_generations(c), true); /* its number once it is appended */
+  init(generation, g, cuckoo_generations(c), true); /* the number that it has once it is appended */
   *result = provide_shards(c, generation);
   if (*result == TAMIS_OK)
     return generation;
@@ -286,12 +286,12 @@ void tamis__generation_append(struct cuckoo *c, struct generation *generation, u
 {
   cuckoo_growth(c)->generation[n] = generation;
   atomic_store_explicit(&c->generations, n + 1, memory_order_seq_cst);
-  /* Relaxed: the new operations only save time.  The old ones read the number of generations, and
-   * use the general path if there are several.  The new ones work with any number. */
+  /* Relaxed: the new operations only save time.  The old operations read the number of generations,
+   * and use the general path if there are several.  The new operations work with any number. */
   atomic_store_explicit(&c->head.operations, &tamis__cuckoo_any, memory_order_relaxed);
 }
 
-/* The geometry of generation n: `like` if that fits, otherwise a new plan. */
+/* Sets *out to the geometry of generation n: `like` if it fits the filter, otherwise a new plan. */
 static int plan_generation(const struct cuckoo *c, unsigned n, const struct cuckoo_geometry *like,
                            struct cuckoo_geometry *out)
 {

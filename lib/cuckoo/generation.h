@@ -9,12 +9,12 @@
 
 /* ---- the first generation, which is in the filter's block ---- */
 
-/* The bytes that follow a generation in its block. */
+/* The bytes that follow a struct generation in its block. */
 uint64_t tamis__generation_tail_bytes(const struct cuckoo_geometry *g, bool has_slabs);
 
 /* Begins the first generation, without segments and, if it has several roots, without a directory.
  * `counters` is memory for a single shard, or NULL to allocate shards.  If the call fails, the
- * caller still destroys the generation. */
+ * caller must still destroy the generation. */
 int tamis__generation_begin_first(struct cuckoo *c, const struct cuckoo_geometry *g,
                                   struct counter_shard *counters);
 
@@ -31,8 +31,8 @@ void tamis__generation_use_block(struct cuckoo *c, void *block);
 struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
                                             int *result);
 
-/* Do the same in two steps, for a filter that is being loaded: the first function creates the
- * generation without a directory, and the second an empty directory. */
+/* These functions do the same in two steps, for a filter that is being loaded.  The first function
+ * creates the generation without a directory, and the second creates an empty directory. */
 struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo_geometry *g,
                                            int *result);
 int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation);
@@ -40,8 +40,8 @@ int tamis__generation_provide_directory(struct cuckoo *c, struct generation *gen
 /* The bytes of all arrays of the generation's directory.  The caller is not a reader. */
 uint64_t tamis__directory_arrays_bytes(const struct cuckoo *c, const struct generation *generation);
 
-/* Appends a generation to a filter of n generations, which from then on has the operations of the
- * general path.  The caller holds `opening`, or the filter is not shared. */
+/* Appends a generation to a filter of n generations, and gives the filter the operations of the
+ * general path.  The caller must hold `opening`, unless no other thread uses the filter. */
 void tamis__generation_append(struct cuckoo *c, struct generation *generation, unsigned n);
 
 /* Opens a generation after `full`, unless another thread has done so.  The new generation has the
@@ -59,11 +59,11 @@ void tamis__generation_destroy(struct cuckoo *c, struct generation *generation);
 /* ---- the growth: what a filter needs from its first growth on ---- */
 
 /* If a growable filter has no growth, creates it.  Returns TAMIS_OK, TAMIS_EFULL or TAMIS_ENOMEM.
- * The caller holds cuckoo.own_growth, unless the growth exists or no other thread has the filter.
+ * The caller must hold cuckoo.own_growth if the filter has no growth and other threads may use it.
  * (If two threads created the growth at the same time, max_bytes could make both fail.) */
 int tamis__growth_provide(struct cuckoo *c);
 
-/* Destroys the growth, if it exists, after its backlog and the generations. */
+/* Destroys the growth, if it exists.  The caller must first destroy the backlog and generations. */
 void tamis__growth_destroy(struct cuckoo *c);
 
 #endif

@@ -13,14 +13,14 @@
 enum {
   GROWING_PAIR_BITS = SMALL(11, 3), /* 4096 buckets: each split copies all of them */
   FIXED_PAIR_BITS = SMALL(15, 7),   /* no split copies them, and large segments fill up alike */
-  LARGEST_PAIR_BITS = 20,
+  LARGEST_PAIR_BITS = 20,           /* the limit if segments of the usual size do not suffice */
   GROWING_BUCKETS_PER_STRIPE = SMALL(256, 2),
   FIXED_BUCKETS_PER_STRIPE = SMALL(1024, 4),
   FEW_BUCKETS = SMALL(64, 4), /* a growable segment with at most this many buckets has 2 stripes */
   MANY_ROOTS = SMALL(64, 16), /* with this many roots, a segment has few writers and 4 stripes */
   FIRST_DEPTH = SMALL(14, 4), /* depth limit of generation 0: to copy 2^14 entries takes 0.1 ms */
   NEXT_DEPTH = SMALL(9, 5),   /* depth limit of later generations */
-  SURE_DEPTH = SMALL(7, 4),   /* a depth limit that generation 0 may have despite a second hash */
+  SURE_DEPTH = SMALL(7, 4),   /* the least depth limit to which limit_depth() lowers a higher one */
   MIN_DEPTH = 4,              /* a generation with a lower depth limit is not worth its look-ups */
   MIN_VARYING_BITS = 4,       /* the number of bits of an entry that never become prefix */
   NEXT_MIN_KEYS = SMALL(8192, 64) /* the least room of a later generation, in keys */
@@ -33,7 +33,7 @@ static const double generation_share = 0.9;
  * times its capacity, as unit/cuckoo/test_geometry.c checks.  At lower rates growth ends sooner. */
 static const double lowest_growing_rate = 3e-8;
 
-/* Below this rate, an uneven split in generation 0 leaves too little of the rate for later ones. */
+/* Below this rate, an uneven split in generation 0 leaves too little rate for later generations. */
 static const double lowest_uneven_rate = 4e-8;
 
 /* The largest width for each number of lanes, from 8 lanes down to 2. */
@@ -60,18 +60,18 @@ double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g)
 
 /* ---- the uneven split ----
  *
- * Segments with equal shares of the keys fill up, and split, at about the same time.  Right after
- * that, the filter takes twice the memory that its keys need.  The shares of the two classes of the
- * uneven split have a ratio of the square root of 2.  So while the number of keys doubles, first
- * the segments of one class split, and later the segments of the other.  The segments then have
- * room for at most 1.76 times their keys, instead of 2 times.  The mean stays 1 / ln 2, or 1.44.
+ * Segments with equal shares of the keys fill up, and split, at about the same time.  Just after
+ * these splits, the filter takes twice the memory that its keys need.  The shares of the classes of
+ * the uneven split have a ratio of the square root of 2.  So while the number of keys doubles, the
+ * segments of one class split first, and later the segments of the other class.  The segments then
+ * have room for at most 1.76 times their keys instead of twice; the mean stays 1 / ln 2, or 1.44.
  *
  * Where the rate allows it, the first split is uneven, and the lanes keep their width.  Otherwise
- * the uneven split is the last one that the rate allows with lanes of that width, and its children
+ * the uneven split is the last split that the rate allows with lanes of this width.  Its children
  * have the next wider lanes, which cost memory but hardly any rate. */
 
-/* The lane width of the children of an uneven split with wider lanes, or 0 if there is no such
- * split: children with two lanes instead of three would have no room for the larger class. */
+/* The lane width of the children if an uneven split widens the lanes, or 0 if it must not: children
+ * with two lanes in a bucket, instead of three, would have no room for the larger class. */
 static unsigned next_width(unsigned width)
 {
   for (unsigned i = 0; i + 1 < WIDTHS && 64 / widths[i + 1] > 2; i++)
@@ -88,14 +88,14 @@ struct cuckoo_geometry cuckoo_geometry_after(const struct cuckoo_geometry *g)
   return after;
 }
 
-/* The mean number of lanes that are in use in the two buckets of a pair of a full segment. */
+/* The mean number of lanes in use in a bucket pair of a full segment. */
 static double lanes_in_pair(const struct cuckoo_geometry *g)
 {
   return 2.0 * g->shape.lanes * (g->shape.ages ? load_of(g).mean : 1);
 }
 
-/* The look-up of an absent key compares the 2b lanes of its two buckets.  A new entry, of `bits`
- * bits, matches with probability 2^-bits.
+/* The look-up of an absent key compares the key with all lanes of its two buckets.  A new entry of
+ * `bits` bits matches with probability 2^-bits.
  * Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014
  *
  * An entry of age a knows a bits less than a new one, and so matches 2^a times as often.  A split
@@ -106,8 +106,8 @@ static double lanes_in_pair(const struct cuckoo_geometry *g)
  *    rate = n(0) 2^-b(0) + sum over j = 1 ... depth of (n(j) - n(j-1) / 2) 2^-b(j)
  *
  * After the uneven split, the bits of an entry determine its class.  So a key of a class with share
- * s matches a new entry of its class 1 / s times as often.  In the sum over both classes, these
- * entries count twice. */
+ * s matches a new entry of its class 1 / s times as often.  For each class, s × 1 / s is 1, so the
+ * rate of new entries has a factor of 2, the sum over both classes. */
 double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth)
 {
   const struct cuckoo_geometry after = cuckoo_geometry_after(g);
@@ -123,7 +123,7 @@ double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth)
 }
 
 /* Finds the largest depth limit that keeps `rate` if the split at depth `uneven_at` is uneven.  At
- * least MIN_VARYING_BITS bits of the fingerprint must not become prefix. */
+ * least MIN_VARYING_BITS bits of an entry never become prefix. */
 static unsigned depth_with(struct cuckoo_geometry *g, unsigned uneven_at, double rate,
                            unsigned max_depth)
 {
@@ -138,9 +138,9 @@ static unsigned depth_with(struct cuckoo_geometry *g, unsigned uneven_at, double
   return depth;
 }
 
-/* Chooses the depth of the uneven split that allows the greatest depth limit.  Of several such
- * depths, it chooses 0 or else (with wider lanes) the greatest, which saves memory longest.  A
- * later generation has no wider lanes, and accepts a lower depth limit for an uneven split. */
+/* Chooses the depth of the uneven split that allows the greatest depth limit.  Of several depths it
+ * prefers 0, and then the greatest depth, which keeps the lanes narrow longest.  A later generation
+ * splits unevenly only at depth 0, and accepts a lower depth limit for this split. */
 static void choose_uneven_split(double rate, bool first, struct cuckoo_geometry *g)
 {
   unsigned best = g->depth_limit, at = NEVER_UNEVEN;
@@ -223,10 +223,10 @@ static void derive_from_stripes(struct cuckoo_geometry *g)
 {
   uint32_t stripes = g->stripe_mask + 1;
   uint32_t offset = CUCKOO_SEGMENT_HEADER + stripes * CUCKOO_STRIPE_BYTES;
-  /* Segments of a fixed filter are saved as they are, and the format rounds this offset. */
+  /* Segments of a fixed filter are saved as they are, and the file format rounds this offset up. */
   g->words_offset = (uint16_t) (g->shape.ages ? offset : (offset + 63) & ~UINT32_C(63));
   unsigned bits = (unsigned) g->root0_bits + g->root_shift + g->pair_bits;
-  /* If entries age, the marker takes one bit of each. */
+  /* If entries age, the marker takes one bit of each entry. */
   const struct cuckoo_geometry after = cuckoo_geometry_after(g);
   unsigned known = (unsigned) g->depth_limit + after.shape.width - g->shape.ages;
   g->needs_second_hash = bits + known > CUCKOO_HASH_BITS;
@@ -254,12 +254,12 @@ static void derive_sizes(struct cuckoo_geometry *g)
  * A segment gets a random number X of the keys, with mean m, and has no more room when about F
  * lanes are in use.  Measurements show that F is normally distributed.  (We assume that its tails
  * are normal as well.)  If X > F, a growable filter splits the segment, so X > F need only be rare.
- * A fixed filter refuses a key, so there X > F has at most the probability `load_early`. */
+ * A fixed filter refuses a key, so its plan gives X > F at most the probability `load_early`. */
 
-/* A normally distributed number exceeds its mean by 4.75 deviations with probability 10^-6.  So
- * because of the load, one growable filter of a million splits its only segment before capacity.
- * The plan ignores that a few buckets may get more keys than lanes.  Further filters split because
- * of this: 4 of 10^5 filters for 12 keys at a rate of 1e-4, and fewer at other sizes and rates. */
+/* A normally distributed number exceeds its mean by 4.75 deviations with probability 10^-6.  So one
+ * growable filter in a million splits its only segment before its capacity because F is low.  The
+ * plan ignores that a few buckets may get more keys than lanes.  Because of such buckets, 4 of 10^5
+ * filters for 12 keys at a rate of 1e-4 split early, and fewer filters of other sizes and rates. */
 static const double only_growing_segment_deviations = 4.75;
 
 static double growing_roots(const struct cuckoo_geometry *g, double keys)
@@ -278,8 +278,8 @@ static double growing_roots(const struct cuckoo_geometry *g, double keys)
   return ceil(keys / fmax(mean, lanes / 4)); /* lanes / 4 is for tiny segments */
 }
 
-/* The largest mean m such that X exceeds F in any of s = n / m segments, among which n keys fall,
- * with a probability of at most `load_early`.  For any t > 0, where d is the deviation of F,
+/* The largest m with this property: if n keys fall into s = n / m segments, X exceeds F in any of
+ * them with at most the probability `load_early`.  F has mean `full`, deviation d.  For any t > 0,
  *
  *    P(X > F) <= E e^(t (X - F)) / max(1, t d sqrt(2 pi))
  *    E e^(t X) = (1 + (e^t - 1) / s)^n     E e^(-t F) = e^(-t full + t^2 d^2 / 2)
@@ -305,7 +305,7 @@ static double mean_of_many(double full, double deviation, double keys)
   return mean;
 }
 
-/* The roots of a fixed filter, or INFINITY if segments of this size may refuse a key too early. */
+/* The number of roots of a fixed filter; INFINITY: segments of this size may refuse keys early. */
 static double fixed_roots(const struct cuckoo_geometry *g, double keys)
 {
   double lanes = (double) cuckoo_lanes(g);
@@ -359,10 +359,10 @@ static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
   return best.first_roots > 0;
 }
 
-/* Lowers the depth limit further than the rate requires, in two cases: if one hash is then enough,
- * which makes look-ups faster; or if segments have few buckets, because most bytes of such segments
- * are header and directory, and the next generation has larger ones.  If the lower limit excludes
- * the uneven split, the first split becomes uneven or, if the rate forbids this, the last one. */
+/* Lowers the depth limit further than the rate requires, in two cases.  One hash may be enough at a
+ * lower limit, which makes look-ups faster.  Or segments have few buckets, so most of their bytes
+ * are header and directory, and later generations have larger ones.  If the lower limit excludes
+ * the uneven split, the first split becomes uneven or, if the rate forbids this, the last split. */
 static void limit_depth(double rate, struct cuckoo_geometry *g)
 {
   bool few = cuckoo_buckets(g) <= FEW_BUCKETS;
@@ -412,15 +412,15 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
                               .stripes_wanted = before->stripes_wanted};
   if (left <= 0 || !choose_growing_shape(generation_share * left, false, &g))
     return TAMIS_EFULL;
-  /* At first the generation has room for half as many keys as the filter or, if D > 8, for so few
-   * that it holds 128 times as many keys as the filter when all its segments have split D times.
-   * (However many keys are removed, joins end at these first segments.) */
+  /* At first the generation has room for half as many keys as the filter has.  With a depth limit D
+   * above 8, it has room for 2^(7 - D) times as many keys, and for 128 times as many when all its
+   * segments have split D times.  (However many keys are removed, joins end at depth 0.) */
   keys >>= g.depth_limit > 8 ? g.depth_limit - 7 : 1;
   double wanted = (double) (keys > NEXT_MIN_KEYS ? keys : NEXT_MIN_KEYS);
   double buckets = wanted / g.shape.lanes / load_of(&g).mean;
   double of_root = buckets / (double) g.first_roots;
   unsigned bits = (unsigned) fmax(1, rint(real_log2(of_root))) - 1;
-  /* Enough for cuckoo_geometry_may_follow().  This matters only if most keys have been removed. */
+  /* cuckoo_geometry_may_follow() may require more bits, but only if most keys have been removed. */
   unsigned known = cuckoo_least_bits(&g), least = cuckoo_least_bits(before);
   bits = known + bits < least ? least - known : bits;
   g.pair_bits = (uint8_t) (bits < GROWING_PAIR_BITS ? bits : GROWING_PAIR_BITS);
@@ -442,8 +442,8 @@ static bool is_planned_width(unsigned width)
   return false;
 }
 
-/* Whether the geometry is within the limits that each plan keeps.  Outside of them, a geometry from
- * a file could make the library shift by an amount that C does not define. */
+/* Returns true if the geometry is within the limits that each plan keeps.  Outside of these limits,
+ * a geometry from a file could make the library shift by an amount that C does not define. */
 static bool is_possible(const struct cuckoo_geometry *g)
 {
   unsigned width = g->shape.width, stripes = g->stripe_mask + 1;

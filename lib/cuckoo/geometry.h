@@ -8,32 +8,32 @@
  *    hash_spread(hash) × roots of the first generation
  *     └─► root0 · bits root0: the integer part; bits: the fraction, which is endless │
  *    in the first generation:
- *         root = root0 │ pair: m bits │ fingerprint: all that follows
+ *         root = root0 │ pair: m bits │ fingerprint: all bits that follow
  *
  *    in a later generation, with 2^k roots for each root0: root = root0 · k bits │ pair: m bits │
- *         fingerprint: all that follows
+ *         fingerprint: all bits that follow
  *
- *    index  = root · the first D bits of the path                (the directory)
- *    path   = the first P bits of the fingerprint · class · its other bits
+ *    index  = root · the first D bits of the path     (in the directory; D: the greatest depth)
+ *    path   = the first P bits of the fingerprint · class · the fingerprint's other bits
  *    lower  = pair            upper = M/2 + (pair xor g)         (the two buckets, of M = 2^(m+1))
  *    entry  = w - 1 bits of the fingerprint, which follow the prefix of the segment
  *
- * The number of first roots is any integer, so no capacity is rounded to a power of two.
+ * The first generation may have any number of roots, so capacities are not rounded up.
  *
  * g is a hash of the first w - 1 bits of the fingerprint, where w is the lane width of segments
- * that have not split.  These bits stay known for every entry: the bits that an entry loses are the
- * prefix of its segment.  So the other bucket follows from either bucket and the entry, as in
- * partial-key cuckoo hashing.
+ * that have not split.  These bits stay known for every entry, because the bits that an entry loses
+ * become the prefix of its segment.  So an entry and either of its buckets determine its other
+ * bucket, as in partial-key cuckoo hashing.
  * Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014
  *
- * The class of a key is one more bit of that hash.  The *uneven split* is the split of a segment of
- * depth P.  It separates the keys by class, and no bit of the fingerprint moves into the prefix.
+ * The class of a key is another bit of the same hash.  The *uneven split* is the split of a segment
+ * of depth P.  It separates the keys by class and moves no bit of the fingerprint into the prefix.
  * One class has 41 % of the keys, so segments of the two classes later split at different times
  * (geometry.c).  In the first generation the children may have wider lanes than the parent.
  *
- * So an entry, in any generation, stands for all keys whose hash string begins with the bits that
- * the entry knows.  Of two entries that match a key, the entry that knows more bits stands for a
- * subset of the keys that the other stands for.
+ * So an entry, in any generation, matches all keys whose hash string begins with the bits that the
+ * entry knows.  Of two entries that match a key, the entry that knows more bits matches a subset of
+ * the keys that the other entry matches.
  */
 #ifndef TAMIS_LIB_CUCKOO_GEOMETRY_H
 #define TAMIS_LIB_CUCKOO_GEOMETRY_H
@@ -51,26 +51,26 @@ enum {
   /* The bytes of a struct segment and of a stripe; table.h checks these numbers. */
   CUCKOO_SEGMENT_HEADER = 64,
   CUCKOO_STRIPE_BYTES = 16,
-  CUCKOO_HASH_BITS = SMALL(64, 30) /* bits of the hash string, with root0, that one hash gives */
+  CUCKOO_HASH_BITS = SMALL(64, 30) /* the bits of the hash string, with root0, from one hash */
 };
 
-enum { NEVER_UNEVEN = UINT8_MAX };
+enum { NEVER_UNEVEN = UINT8_MAX }; /* the value of `uneven_at` if no split is uneven */
 
-/* The geometry of a generation, which never changes.  `shape` is for segments of depth up to P. */
+/* The geometry of a generation, which never changes. */
 struct cuckoo_geometry {
-  struct lane_shape shape;
-  uint64_t first_roots; /* number of roots of the first generation */
-  /* The bits of root0.  The same number of low bits of hash times first_roots is not random. */
+  struct lane_shape shape; /* the lanes of segments whose depth is at most `uneven_at` */
+  uint64_t first_roots;    /* the number of roots of the first generation */
+  /* The number of bits of root0.  As many low bits of hash times first_roots are not random. */
   uint8_t root0_bits;
-  uint8_t root_shift;      /* k: each root0 has 2^k roots */
-  uint8_t pair_bits;       /* m: the number of bits of pair */
-  uint8_t depth_limit;     /* D: the greatest depth of a segment */
-  uint8_t uneven_at;       /* P: depth of the uneven split, or NEVER_UNEVEN */
+  uint8_t root_shift;      /* the number of bits of root after root0 (k) */
+  uint8_t pair_bits;       /* the number of bits of pair (m) */
+  uint8_t depth_limit;     /* the greatest depth of a segment (D) */
+  uint8_t uneven_at;       /* the depth of segments that split unevenly (P), or NEVER_UNEVEN */
   uint8_t fixed_shift;     /* shape.shift of segments that have not split */
   bool later;              /* false in the first generation, true in all others */
-  bool needs_second_hash;  /* root, pair and entry need more than 64 bits */
-  uint16_t stripes_wanted; /* the user's number for a segment; 0: the plan chooses */
-  uint16_t words_offset;   /* from the start of a segment to its buckets, in bytes */
+  bool needs_second_hash;  /* root, pair and entry need more bits than one hash gives */
+  uint16_t stripes_wanted; /* the user's number of stripes per segment; 0: the plan chooses it */
+  uint16_t words_offset;   /* the offset of the buckets in a segment, in bytes */
   uint32_t stripe_mask;    /* the number of stripes of a segment, a power of two, minus 1 */
   double rate; /* false-positive rate when all segments are full and have split D times */
 };
@@ -80,11 +80,11 @@ struct cuckoo_spec {
   uint64_t capacity;
   double fpp;
   bool growable;
-  unsigned char cleared_bits; /* the allocator clears blocks from 2^cleared_bits bytes; 0: none */
+  unsigned char cleared_bits; /* the allocator zeroes blocks of >= 2^cleared_bits bytes; 0: none */
   unsigned stripes;           /* the number of stripes of a segment; 0: the plan chooses it */
 };
 
-/* The exponent of cleared_from (tamis_options), after rounding it up to 2, 4, 8, ...; 0 for 0. */
+/* The least n >= 1 for which 2^n >= cleared_from (tamis_options), or 0 if cleared_from is 0. */
 static inline unsigned char cuckoo_cleared_bits(uint64_t cleared_from)
 {
   unsigned char bits = 1;
@@ -103,9 +103,9 @@ int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry 
 int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, double left,
                          struct cuckoo_geometry *out);
 
-/* Whether a generation of geometry `g` may follow `before`: every entry must always know at least
- * as many bits in `g` as in `before`.  So an entry shows to which segment of each earlier
- * generation its keys belong.  (See [E] in snapshot.c.) */
+/* Returns true if a generation with geometry `g` may follow one with geometry `before`: an entry
+ * must always know at least as many bits in `g` as in `before`.  So an entry shows to which segment
+ * of each earlier generation its keys belong.  (See [E] in snapshot.c.) */
 bool cuckoo_geometry_may_follow(const struct cuckoo_geometry *before,
                                 const struct cuckoo_geometry *g);
 
@@ -115,17 +115,17 @@ struct cuckoo_geometry cuckoo_geometry_after(const struct cuckoo_geometry *g);
 /* The false-positive rate of a generation whose segments are full and have split `depth` times. */
 double cuckoo_geometry_rate(const struct cuckoo_geometry *g, unsigned depth);
 
-/* Completes a geometry that was read from a file.  These members are set: shape.width, shape.ages,
- * first_roots, root_shift, pair_bits, depth_limit, uneven_at, stripes_wanted, stripe_mask and rate.
- * `before` is the geometry of the generation before, or NULL for the first.  Returns false if no
- * plan makes such a geometry. */
+/* Completes a geometry from a file.  The caller must have set shape.width, shape.ages, first_roots,
+ * root_shift, pair_bits, depth_limit, uneven_at, stripes_wanted, stripe_mask and rate.  `before` is
+ * the geometry of the preceding generation, or NULL if `g` is for the first generation.  Returns
+ * false if no plan makes this geometry. */
 bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo_geometry *g);
 
-/* The next rate above `rate` at which the plan may have a narrower shape, or 1 if there is none.
+/* The lowest rate above `rate` from which on a plan may have narrower lanes; 1: no rate allows it.
  * If `rate` is 0, the result is the lowest rate that can be planned. */
 double cuckoo_geometry_next_rate(double rate, bool growable);
 
-/* The load factor of a full segment: mean and standard deviation. */
+/* These functions return the mean and the standard deviation of a full segment's load factor. */
 double cuckoo_geometry_full_load(const struct cuckoo_geometry *g);
 double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g);
 
@@ -180,9 +180,9 @@ static inline uint64_t cuckoo_directory_size(const struct cuckoo_geometry *g)
   return cuckoo_roots(g) << g->depth_limit;
 }
 
-/* A large directory of a growable filter has a bit, a *mark*, for each group of MARKED_ROOTS roots,
- * which says whether a root of the group ever had a segment.  A traversal skips groups without a
- * mark.  So it does not touch unused pages, which are nearly all in a filter with few keys. */
+/* A large directory of a growable filter has a bit for each group of MARKED_ROOTS roots.  The bit,
+ * or *mark*, is set when a root of the group gets a segment.  A traversal skips groups without a
+ * mark.  So it touches no unused pages: in a filter with few keys, nearly all pages are unused. */
 enum { MARKED_ROOTS = SMALL(512, 2), FEW_ROOTS = SMALL(1 << 16, 3) };
 
 static inline uint64_t cuckoo_mark_words(const struct cuckoo_geometry *g)
@@ -210,7 +210,7 @@ static inline uint64_t cuckoo_top_bits(uint64_t x, unsigned n)
 
 /* ---- the path to a segment ---- */
 
-/* The bits of the prefix of a segment: its depth, minus 1 if its path includes the class. */
+/* The number of bits of a segment's prefix: its depth, minus 1 if its path includes the class. */
 static inline unsigned cuckoo_prefix_bits(const struct cuckoo_geometry *g, unsigned depth)
 {
   return depth - (depth > g->uneven_at);
@@ -269,7 +269,7 @@ FORCE_INLINE uint64_t cuckoo_mixed(const struct cuckoo_geometry *g, uint64_t fin
 }
 
 /* The xor of an entry's two bucket numbers: the bit that distinguishes the halves of a segment,
- * followed by the first m bits of the product (g at the head of this file). */
+ * followed by the first pair_bits bits of `mixed` (g at the head of this file). */
 FORCE_INLINE uint64_t cuckoo_other_mask_of(const struct cuckoo_geometry *g, uint64_t mixed)
 {
   return (UINT64_C(1) << 63 | mixed >> 1) >> (~shift_count(g->pair_bits) & 63);
@@ -280,9 +280,9 @@ FORCE_INLINE uint64_t cuckoo_other_mask(const struct cuckoo_geometry *g, uint64_
   return cuckoo_other_mask_of(g, cuckoo_mixed(g, fingerprint));
 }
 
-/* The class: whether bits 12 to 43 of the product, as a fraction, are below the square root of 2
+/* The class is 1 if bits 12 to 43 of `mixed`, as a fraction of 2^32, are below the square root of 2
  * minus 1.  (The same bits of the multiplier are a fraction whose multiples are spread as evenly as
- * those of the golden ratio.  So each class has its share of the keys of any prefix.) */
+ * those of the golden ratio.  So among the keys of any prefix, each class has its usual share.) */
 #define CUCKOO_CLASS_SHARE UINT32_C(0x6A09E667)
 
 FORCE_INLINE bool cuckoo_class_of(uint64_t mixed)
@@ -296,8 +296,8 @@ static inline bool cuckoo_class(const struct cuckoo_geometry *g, uint64_t finger
 }
 
 /* The hash string from the fingerprint on, for a geometry that needs a second hash.  The lowest
- * bits of the product follow from root0 and its other bits, so the second hash continues where the
- * random bits end.  Not inlined, or the compiler would compute the hash even if nobody needs it. */
+ * bits of hash times first_roots follow from root0 and the higher bits, so the second hash replaces
+ * them.  Not inlined, or the compiler would compute the second hash in every look-up. */
 uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_t hash,
                                         uint64_t bits);
 
@@ -353,8 +353,8 @@ static inline uint64_t cuckoo_fingerprint(const struct cuckoo_geometry *g, uint6
   return prefix | entry << (64 - g->shape.width) >> cuckoo_prefix_bits(g, depth);
 }
 
-/* Precomputed for a segment: how to get the first w - 1 bits of the fingerprint from an entry,
- * where w is the width in segments that have not split. */
+/* Precomputed for a segment, to get the first w - 1 bits of the fingerprint from an entry, where w
+ * is the lane width in segments that have not split. */
 struct cuckoo_fixed_bits {
   uint64_t of_prefix;
   unsigned shift;
@@ -387,7 +387,7 @@ static inline unsigned cuckoo_known_of_fingerprint(const struct cuckoo_geometry 
   return cuckoo_prefix_bits(g, depth) + g->shape.width - 1U - age;
 }
 
-/* The number of bits of the hash string after root0 that such an entry knows. */
+/* The number of bits of the hash string after root0 that the same entry knows. */
 static inline unsigned cuckoo_known_bits(const struct cuckoo_geometry *g, unsigned depth,
                                          unsigned age)
 {
@@ -405,10 +405,10 @@ static inline uint64_t cuckoo_entry(const struct cuckoo_geometry *g, uint64_t fi
   return age ? (entry >> age | 1) << age : entry;
 }
 
-/* ---- geometries whose parts are partly constants ----
+/* ---- geometries with constant members ----
  *
- * The straight paths of look-up and insert copy a geometry and overwrite its known parts with
- * constants, which the compiler folds. */
+ * The straight paths of look-up and insert copy a geometry and overwrite the members whose values
+ * they know with constants, which the compiler folds. */
 
 /* The geometry of a first generation that needs only one hash. */
 FORCE_INLINE struct cuckoo_geometry cuckoo_first_geometry(const struct cuckoo_geometry *first,

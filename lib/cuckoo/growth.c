@@ -21,7 +21,7 @@
  * waits for the growth stripes.
  *
  * Growth stripes.  A call that changes the directory holds the growth stripes of the segment that
- * it splits, or of the segments that it joins; to replace an array, it holds all of the root's.
+ * it splits, of the segments that it joins or, if it replaces an array, of the whole root.
  * (cuckoo.growth in table.h says what a stripe protects.)  One growth stripe of a segment keeps the
  * segment alive without an RCU read section: while a call holds it, no other call can remove the
  * segment, or the array that leads to it, from the directory.
@@ -113,8 +113,8 @@ static void release_split(struct change *change, const struct split *split)
   tamis__cuckoo_release(change->c, split->larger, directory_array_bytes(split->bits));
 }
 
-/* Splits a segment.  Returns NO_ROOM if a child has wider and too few lanes for its entries.  The
- * caller holds the growth stripes of the segment. */
+/* Splits a segment.  Returns NO_ROOM if a child, whose lanes are wider, has too few lanes for its
+ * entries.  The caller must hold the growth stripes of the segment. */
 static int split_locked(struct change *change, struct segment *parent)
 {
   struct cuckoo *c = change->c;
@@ -140,7 +140,7 @@ static int split_locked(struct change *change, struct segment *parent)
     return TAMIS_OK;
   }
   release_split(change, &split);
-  /* Other calls asked for memory at the same time, and all may have been refused.  To count a room
+  /* Other calls asked for memory at the same time, and all may have been refused.  fullness_count()
    * invalidates the full marks that other calls have set because of this call. */
   if (fits && result == TAMIS_EFULL) {
     change->rooms++;
@@ -151,9 +151,9 @@ static int split_locked(struct change *change, struct segment *parent)
 
 /* ---- create a segment ---- */
 
-/* Creates the first segment of a root in the newest generation; no generation is opened meanwhile.
+/* Creates the first segment of a root in the newest generation.  No generation is opened meanwhile.
  * A root of an older generation never gets a first segment: look-ups and unique adds that have
- * found no segment there rely on this.  The caller holds the growth stripes of the root. */
+ * found no segment there rely on this.  The caller must hold the growth stripes of the root. */
 static int create_segment_locked(struct change *change)
 {
   struct cuckoo *c = change->c;
@@ -181,8 +181,8 @@ static int create_segment_locked(struct change *change)
 
 /* ---- grow ---- */
 
-/* How full a segment is in which a search has failed.  If it is as full as planned, it has no room.
- * In an emptier segment, many keys share a few buckets, and other searches may find room. */
+/* How full a segment is after a search in it has failed.  If it is as full as planned, it has no
+ * room.  In an emptier segment, many keys share a few buckets, and other searches may find room. */
 static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
                                         const struct segment *segment)
 {
@@ -194,10 +194,10 @@ static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
                                  : FULLNESS_EMPTIER;
 }
 
-/* Whether the segment of a growable filter is too empty to split.  False in the target of a union,
- * which fills one pair after the other if it puts entries of a later generation into a generation
- * with fewer pairs.  (Relaxed: a thread that has read an entry of the union also sees `united`,
- * because word_load() makes visible all stores before that of the entry.) */
+/* Returns true if the segment of a growable filter is too empty to split.  Returns false in the
+ * target of a union: a union from a generation with more pairs fills one pair after the other.
+ * (Relaxed: a thread that has read an entry of the union also sees `united`, because word_load()
+ * makes visible all stores before that of the entry.) */
 static bool is_skewed(const struct cuckoo *c, const struct cuckoo_geometry *g,
                       const struct segment *segment)
 {
@@ -242,15 +242,15 @@ static enum step step_for(const struct change *change, const struct segment *seg
 }
 
 /* Creates the growth of a filter that is to grow for the first time, unless max_bytes would refuse
- * the step anyway.  `segment` is NULL if the root has none, as may be in a loaded filter. */
+ * the step anyway.  `segment` is NULL if the root has no segment, as is possible after a load. */
 static int begin_to_grow_locked(const struct change *change, const struct segment *segment)
 {
   uint64_t bytes = sizeof(struct cuckoo_growth) + (segment ? bytes_of_split(change, segment) : 0);
   return tamis__cuckoo_fits(change->c, bytes) ? tamis__growth_provide(change->c) : TAMIS_EFULL;
 }
 
-/* Takes a step.  If the filter has no growth yet, creates it instead, and the caller tries again:
- * from now on, other calls may take growth stripes.  The caller holds the growth stripes. */
+/* Takes a step.  If the filter has no growth yet, creates it instead.  Then the caller must try
+ * again, because other calls may take growth stripes now.  The caller must hold growth stripes. */
 static int take_step_locked(struct change *change, struct segment *segment, enum step step)
 {
   if (step != FOLD && step != REFUSE && !change->held.first)
@@ -264,7 +264,7 @@ static int take_step_locked(struct change *change, struct segment *segment, enum
 
 /* Marks a segment after all steps have failed.  The mark is FULL only if a retry would fail: no
  * memory waits for readers, and a limit, not the allocator, refused the step.  If a union fails in
- * the newest generation, the mark is NO_PATH, because an add may open a generation. */
+ * the newest generation, the mark is NO_PATH, because an add may still open a generation. */
 static void mark_as_full(const struct change *change, struct segment *segment, bool for_union,
                          int result)
 {
@@ -275,9 +275,9 @@ static void mark_as_full(const struct change *change, struct segment *segment, b
                 change->rooms, fullness_of(segment_geometry(change->generation, segment), segment));
 }
 
-/* Whether a path exists now.  Another call may have made room since the caller's search.  This
- * search is announced, because a full mark may follow (base/fullness.h).  The caller holds the
- * growth stripes. */
+/* Returns true if a path exists now: another call may have made room since the caller's search.
+ * This second search is announced, because a full mark may follow (base/fullness.h).  The caller
+ * must hold the growth stripes. */
 static bool has_path_locked(const struct bucket_pair *full)
 {
   if (fullness_has_no_path(&full->segment->fullness))
@@ -287,7 +287,7 @@ static bool has_path_locked(const struct bucket_pair *full)
   return tamis__path_exists(full->geometry, full->segment, full->lower, full->upper);
 }
 
-/* Makes room for a key.  The caller holds the growth stripes. */
+/* Makes room for a key.  The caller must hold the growth stripes of the key's segment. */
 static int grow_locked(struct change *change, const struct bucket_pair *full, bool for_union)
 {
   struct segment *segment = full->segment;
@@ -314,7 +314,7 @@ static uint64_t now(void)
   return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
 }
 
-/* The depth for tamis__change_begin(): the segment's or, if a split needs a larger array, 0. */
+/* The depth for tamis__change_begin(): 0 if a split needs a larger array, or else the segment's. */
 static unsigned depth_to_lock(const struct bucket_pair *pair)
 {
   unsigned depth = directory_depth(pair->own_value), bits = directory_depth(pair->root_value);
@@ -342,7 +342,7 @@ int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned gener
   return result;
 }
 
-/* Takes a step towards a depth.  Returns false at the depth or a limit, or if the step failed. */
+/* Takes a step towards `depth`.  Returns false if it is reached, at a limit, or after a failure. */
 static bool step_to(struct cuckoo *c, struct generation *generation, uint64_t index, unsigned depth)
 {
   unsigned limit = generation_split_limit(generation);

@@ -35,11 +35,11 @@
  *     entry if neither has changed; otherwise it takes both stripes.  Other changes of A hold A's
  *     stripe (splits, joins, drops and folds hold all stripes), so the write overwrites nothing.
  *
- *     Fixed filter, whose segments stay: the add replaces the word of A by a compare-and-swap; if A
- *     has changed, it takes both stripes.  So a plain add may fill a lane although another call
- *     holds the stripes of A and B.  That call loses no entry, because it fills a lane by a
- *     compare-and-swap, too, and clears a lane by an atomic AND.  It relies only on entries, which
- *     stay, not on free lanes.  If the add fills a lane that it has chosen, it undoes its steps.
+ *     Fixed filter, whose segments stay: the add replaces the word of A by a compare-and-swap.  If
+ *     A has changed, the add takes both stripes.  So a plain add may fill a lane although a call X
+ *     holds the stripes of A and B.  X loses no entry, because X also fills lanes by a
+ *     compare-and-swap, and clears lanes by an atomic AND.  X relies only on entries, which stay,
+ *     not on free lanes.  If the add fills a lane that X has chosen, X undoes its steps.
  *
  *     An entry that matches the key has the same two buckets as the key, because they follow from
  *     bits that an entry never loses.  So every other call that adds, moves, counts or removes such
@@ -75,7 +75,7 @@
 
 /* ---- step 3: with the stripes of the pair ---- */
 
-/* Counts a copy.  The caller holds the stripes of the pair, here and in the next function. */
+/* Counts a copy.  For this function and the next one, the caller must hold the pair's stripes. */
 static int count_copy_locked(struct cuckoo *c, const struct bucket_pair *pair,
                              const struct best_match *best)
 {
@@ -104,8 +104,8 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
 }
 
 /* Writes the entry of an absent key, or of a copy that gets a lane.  Returns TAMIS_OK, NO_ROOM,
- * MARKED_FULL, or RETRY if a plain add has filled the chosen lane meanwhile.  The caller holds the
- * stripes of the pair, here and in the next function. */
+ * MARKED_FULL, or RETRY if a plain add has filled the chosen lane meanwhile.  For this function and
+ * the next one, the caller must hold the stripes of the pair. */
 FORCE_INLINE int insert_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                      const struct cuckoo_geometry *g, struct pair_words words)
 {
@@ -115,7 +115,7 @@ FORCE_INLINE int insert_entry_locked(struct cuckoo *c, const struct bucket_pair 
   return write_entry(pair, g, choose_place(pair, &g->shape, words)) ? TAMIS_OK : RETRY;
 }
 
-/* Inserts a key.  With `no_path`, no eviction can make room, so a copy without a lane is counted.
+/* Inserts a key.  If `no_path`, no eviction can make room, so a copy without a lane is counted.
  * Returns the result of the add, NO_ROOM, MARKED_FULL or RETRY. */
 FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                const struct cuckoo_geometry *g, bool no_path)
@@ -178,7 +178,7 @@ static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct at
 typedef int try_call(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                      struct bucket_pair *pair);
 
-/* Counts a copy of a key that only older generations match: [F].  Returns a result or NO_ROOM. */
+/* Counts a copy of a key that only older generations match ([F]), or returns NO_ROOM. */
 static int count_older_copy(struct cuckoo *c, const struct locked_pairs *locked)
 {
   const struct bucket_pair *newest = &locked->pair[locked->n - 1];
@@ -197,9 +197,9 @@ static int count_older_copy(struct cuckoo *c, const struct locked_pairs *locked)
   return NO_ROOM;
 }
 
-/* An attempt in all generations at once.  If an older generation has a match, it counts the key as
- * a copy there.  Otherwise it goes from the newest generation back to the first one whose segment
- * is not marked as full. */
+/* An attempt in all generations at once.  If only older generations have a match, the attempt may
+ * count a copy there.  Otherwise it inserts the key into the newest generation whose segment is not
+ * marked as full. */
 static int try_all(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                    struct bucket_pair *pair)
 {
@@ -270,8 +270,8 @@ static NEVER_INLINE int refuse(const struct cuckoo *c, int result)
   return result;
 }
 
-/* Makes attempts until the key is added or refused.  If a search finds no path, a further attempt
- * may count the key as a copy.  The filter grows only if this attempt fails, too.  The result of a
+/* Makes attempts until the key is added or refused.  If a search finds no path, the next attempt
+ * may count the key as a copy.  The filter grows only if that attempt fails, too.  The result of a
  * search is valid only in the read section of the search. */
 static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
 {
@@ -295,7 +295,7 @@ static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
   return result < 0 ? refuse(c, result) : result;
 }
 
-/* The argument `hash` of these two functions is a mixed hash. */
+/* The argument `hash` of add_any() and add_unique_any() is a mixed hash. */
 static int add_any(struct cuckoo *c, uint64_t hash)
 {
   return insert(c, hash, try_add);
@@ -308,7 +308,7 @@ static int add_unique_any(struct cuckoo *c, uint64_t hash)
 
 /* ---- the straight path: one generation, a registered reader, and a free lane ----
  *
- * All other cases take the general path above. */
+ * Any other add takes the general path above. */
 
 /* Step 3 without a stripe in a fixed filter, and with one stripe in a growable filter: see [O].
  * Returns TAMIS_OK, or RETRY if the add needs both stripes. */
@@ -371,7 +371,7 @@ FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growabl
     if (growable)
       registered_reader_leave(token);
   }
-  if ((unsigned) result < NO_ROOM) /* neither a request for room nor an error */
+  if ((unsigned) result < NO_ROOM) /* the add is done: no room is needed, and there was no error */
     return result;
   if (result < 0 || (result == MARKED_FULL && (!growable || cuckoo_generations(c) == 1)))
     return refuse(c, result < 0 ? result : TAMIS_EFULL); /* there is no other generation */

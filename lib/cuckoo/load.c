@@ -2,10 +2,10 @@
  *
  * Layer 2: loads and maps saved cuckoo filters, which save.c writes.
  *
- * The data may be damaged or made up.  So a load allocates memory for each segment when the segment
- * arrives; it allocates the directories, whose size follows from the geometry alone, after the
- * trailer shows that the data is complete.  A load recomputes all counters.  It never takes locks,
- * versions or addresses from the data, because only the filter's own calls may write them.
+ * The data may be damaged or made up, and must not make a load allocate much memory.  So a load
+ * allocates each segment when it arrives.  It allocates the directories, whose size follows from
+ * the geometry alone, when the trailer has shown that the data is complete.  It recomputes
+ * counters, and takes no locks, versions or addresses from the data, because only calls write them.
  */
 #include "cuckoo/save.h"
 
@@ -22,10 +22,10 @@ struct load {
   struct saved_reader *r;
   const struct saved_head *saved;
   struct cuckoo *c;
-  uint64_t totals[SAVED_TOTALS]; /* sums over the data that was read */
+  uint64_t totals[SAVED_TOTALS]; /* the totals of the data read so far */
   /* Members for a growable filter: */
   struct segment *list[CUCKOO_MAX_GENERATIONS]; /* lists of segments, by generation */
-  struct segment **end;                         /* end of the newest generation's list */
+  struct segment **end;                         /* the last pointer in the newest list */
   uint64_t next;                                /* the least possible index of the next segment */
   uint64_t *removed;                            /* hashes of removed keys */
   size_t removed_n, removed_room;
@@ -43,7 +43,7 @@ static struct generation *newest(const struct load *l)
 /* ---- any segment ---- */
 
 /* Sets `copying` and the stripes' counts of a segment, and returns the number of lanes in use.  In
- * a mapped filter, `segment` is NULL, here and in load_counts(), and nothing is set. */
+ * a mapped filter, `segment` is NULL (here and in load_counts()), and the function sets nothing. */
 static uint64_t set_figures(const struct cuckoo_geometry *g, struct segment *segment,
                             const uint32_t used[CUCKOO_FIXED_STRIPES], uint64_t copying)
 {
@@ -59,7 +59,7 @@ static uint64_t set_figures(const struct cuckoo_geometry *g, struct segment *seg
   return sum;
 }
 
-/* Reads the blocks of counts that follow a segment.  In a mapped filter, only checks them. */
+/* Reads the blocks of counts that follow a segment.  If the filter is mapped, only checks them. */
 static int load_counts(struct load *l, const struct cuckoo_geometry *g, uint64_t index,
                        const uint64_t *words, struct segment *segment)
 {
@@ -101,7 +101,7 @@ static int load_generation(struct load *l, const struct saved_block *block)
   return TAMIS_OK;
 }
 
-/* Whether a segment of this index and depth may come next: in this root or in a later one. */
+/* Whether the next segment in the data may have this directory index and this depth. */
 static bool is_in_its_place(const struct load *l, uint64_t index, unsigned depth)
 {
   const struct cuckoo_geometry *g = &newest(l)->geometry;
@@ -154,7 +154,7 @@ static int load_segment(struct load *l, const struct saved_block *block)
   l->end = &segment->loaded.next;
   l->next = index + directory_range_of(g, index, depth).count;
   l->totals[TOTAL_SEGMENTS]++;
-  atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* both: statistics */
+  atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* two statistics */
   if (depth > g->uneven_at && !g->later)
     atomic_fetch_add_explicit(&cuckoo_growth(l->c)->after_segments, 1, memory_order_relaxed);
   cuckoo_count_change(generation, ENTRIES, (int64_t) (l->totals[TOTAL_ENTRIES] - entries));
@@ -222,7 +222,7 @@ static int load_blocks(struct load *l)
   return result == TAMIS_OK && !root_is_complete(l) ? TAMIS_ECORRUPT : result;
 }
 
-/* The k of the array for the root of the list's first segment, or 0 if the root needs no array. */
+/* Returns k (directory.h) of the array for the list's first root, or 0 if that needs no array. */
 static unsigned bits_of_root(const struct cuckoo_geometry *g, const struct segment *list)
 {
   unsigned most = 0;
@@ -388,7 +388,7 @@ static int load_fixed_segments(struct load *l, const struct cuckoo_geometry *g)
   return result == TAMIS_OK ? read_places(l, g) : result;
 }
 
-/* Makes the filter own the block that has the segments. */
+/* Makes the filter the owner of the block that contains the segments. */
 static int publish_block(struct load *l, const struct cuckoo_geometry *g)
 {
   struct generation *generation = newest(l);
@@ -451,7 +451,7 @@ static int restore_growths(struct cuckoo *c, const struct saved_head *saved)
     return result;
   struct cuckoo_growth *growth = cuckoo_growth(c);
   atomic_store_explicit(&growth->splits, splits, memory_order_relaxed);
-  atomic_store_explicit(&growth->joins, joins, memory_order_relaxed); /* neither is shared yet */
+  atomic_store_explicit(&growth->joins, joins, memory_order_relaxed); /* not shared yet */
   return TAMIS_OK;
 }
 

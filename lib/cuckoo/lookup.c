@@ -11,16 +11,16 @@
  *     again.  A miss is repeated if meanwhile an entry left a bucket of the stripe, the segment was
  *     marked as having left, or (on the *general path*, search()) the directory changed.
  *
- *     Hit: takes effect when the look-up reads the word of the entry.  If the segment has left the
- *     directory before this read, the hit takes effect when the segment left.  At that time, the
- *     look-up had already read the root's word.
+ *     Hit: takes effect when the look-up reads the word of the entry.  If the segment left the
+ *     directory before this read, the hit takes effect at the moment when the segment left.  This
+ *     moment is within the look-up, which had already read the root's word.
  *
  *     Miss with one generation: let A be the key's lower bucket, and B the upper one.  The look-up
  *     reads the version of B's stripe, bucket A, bucket B, and that version again.  (The look-up
  *     cannot miss an entry that moves from A to B: the copy is in B before A is cleared, and A is
  *     read first.)  If the two versions are equal, no entry has left B between them.  B has no
- *     match when the look-up reads B, so B had no match at the earlier read of A.  A had none at
- *     this read.  So the miss takes effect at the read of A.
+ *     match when the look-up reads B, so B had no match at the earlier read of A.  Nor had A
+ *     a match at this read.  So the miss takes effect at the read of A.
  *
  *         One case remains: an entry E was about to leave B, and the version was bumped before the
  *         look-up first read it.  If a move takes E, its copy was in A before the bump, and the
@@ -28,8 +28,8 @@
  *         buckets since the bump.  So only a plain add in a fixed filter, which holds no stripe
  *         ([O] in insert.c), can add a match to A or B after the look-up has read the bucket.
  *         Without such an add, the miss takes effect when the remove clears the lane in B.
- *         Otherwise the remove has bumped the version before the first of these adds.  The remove
- *         takes effect just before this add, and the miss between the two.  Earlier look-ups find E
+ *         Otherwise the remove has bumped the version before the first such add.  The remove takes
+ *         effect just before this add, and the miss between the two.  Earlier look-ups find E
  *         and take effect before the remove; later ones find the added entry.
  *         If a fold takes E, an equal entry stays in A or B, and the argument applies to that
  *         entry.
@@ -38,10 +38,10 @@
  *     newest one, as described above.  After that, it reads the words and versions of the older
  *     pairs again: they are unchanged, and their segments have not left the directory.  So no
  *     matching entry was in an older pair at any time between the two reads: a writer would have
- *     added it after the first read of its word, and bumped the version before it left.  When the
- *     look-up first read the newest generation's version, after the older words, this segment was
- *     in the directory.  The number of generations is the same at the end.  So the miss takes
- *     effect when the miss in the newest generation does.
+ *     added it after the first read of its word, and bumped the version before the entry left.
+ *     When the look-up first read the version of the newest generation's segment, after the older
+ *     words, this segment was in the directory.  The number of generations is the same at the end.
+ *     So the miss takes effect when the miss in the newest generation does.
  *
  *     Segments that have left: the general path compares the word of the root and the entry of its
  *     array with their earlier values.  While these are the same, no thread can find the successors
@@ -58,7 +58,7 @@
  *     word.  If the first version has no mark, the segment had not left then, and a later mark
  *     would make the versions differ; so the miss takes effect as above.  If the first version has
  *     the mark, no writer changes the segment any more.  The miss then takes effect at the read of
- *     A or, if the segment left the directory before this read, when it left.  (The look-up had
+ *     A or, if the segment left the directory before, at the moment when it left.  (The look-up had
  *     already read the root's word.)  If the number is not 1, the general path looks the key up
  *     again: the filter may have opened its second generation after the call read the operations.
  *
@@ -93,7 +93,7 @@ struct observation {
   uint64_t lower, upper;
 };
 
-/* Reads a pair that has a segment.  Returns whether an entry matches. */
+/* Reads a pair, which must have a segment.  Returns true if an entry of the pair matches. */
 FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct older_places *at,
                           struct observation *seen)
 {
@@ -106,8 +106,8 @@ FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct older_pl
 }
 
 /* Whether the words and versions are unchanged since the observation.  They nearly always are, so
- * there is no branch between the comparisons.  (The function reads the versions in the same order
- * as observe(), because the caller may need a version to show that the segment was marked.) */
+ * there is no branch between the comparisons.  (version_before() reads the lower version again: its
+ * memory order ensures that the caller sees the mark of a segment that has left.) */
 FORCE_INLINE bool observation_holds(const struct older_places *at, const struct observation *seen)
 {
   uint64_t changed = word_load(at->key.lower) ^ seen->lower;
@@ -121,7 +121,7 @@ FORCE_INLINE bool observation_holds(const struct older_places *at, const struct 
 /* ---- any number of generations ---- */
 
 /* Searches all generations.  The newest has the most keys and may be large, so its memory is
- * prefetched first and read last.  A hit is final.  A miss is final if *sure. */
+ * prefetched first and read last.  A hit is final.  A miss is final if *sure is true. */
 static bool search_generations(const struct cuckoo *c, unsigned n, uint64_t hash, bool *sure)
 {
   struct bucket_pair older[CUCKOO_MAX_GENERATIONS];
@@ -148,7 +148,7 @@ static bool search_generations(const struct cuckoo *c, unsigned n, uint64_t hash
   return false;
 }
 
-/* Searches until the answer is final.  The caller is a reader. */
+/* Searches until the answer is final.  The caller must be a reader (cuckoo_enter()). */
 static bool search(const struct cuckoo *c, uint64_t hash)
 {
   bool sure;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: look-ups in a cuckoo filter. lookup.c explains why their answers are right.
+ * Layer 2: look-ups in a cuckoo filter.  lookup.c explains why their answers are right.
  *
- * These functions are members of the tables of operations; callers pass hashes that are not mixed.
+ * These functions are members of the tables of operations.  They take hashes that are not mixed.
  * Each function is for a *sort* of filter.  Filters of the sorts `growable` and `fixed` have one
  * generation, which needs one hash of the key.  Functions of the sort `any` work on all filters.  A
- * filter that opens a second generation gets the operations of `any`.  A call with the earlier
- * operations of `growable` leaves such a filter to the general path (lookup.c).
+ * filter that opens a second generation gets the operations of `any`.  If a call has read the
+ * operations of `growable` before, its function calls the general path (lookup.c).
  */
 #ifndef TAMIS_LIB_CUCKOO_LOOKUP_H
 #define TAMIS_LIB_CUCKOO_LOOKUP_H
@@ -15,7 +15,7 @@
 #include "cuckoo/directory.h"
 #include "cuckoo/pair.h"
 
-/* The most keys of a batch that share a read section.  Short sections keep grace periods short. */
+/* The most keys that a batch looks up in one read section.  Grace periods wait for the section. */
 enum { READER_BATCH = SMALL(512, 24) };
 
 bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash);
@@ -30,7 +30,7 @@ size_t tamis__cuckoo_contains_many_growable(const tamis_filter *f, const uint64_
 size_t tamis__cuckoo_contains_many_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                          bool *found);
 
-/* contains_each() for the sorts `growable` and `fixed`: cuckoo/each.c. */
+/* contains_each() for the sorts `growable` and `fixed`.  cuckoo/each.c defines both functions. */
 size_t tamis__cuckoo_contains_each_growable(const tamis_filter *const *filters, size_t n,
                                             struct wanted *wanted, bool *found);
 size_t tamis__cuckoo_contains_each_fixed(const tamis_filter *const *filters, size_t n,
@@ -54,13 +54,13 @@ struct lookup {
 };
 
 struct lookup_result {
-  bool hit;       /* an entry matches; final, except in a batch if `stale` (finish_group()) */
-  uint64_t moved; /* not 0: an entry left a bucket between the reads, or a writer marked the segment
-                     as having left; a miss is not final */
+  bool hit;       /* an entry matches; this is final, but not in a batch if `stale` */
+  uint64_t moved; /* not 0: a miss is not final, because between the reads an entry left a bucket,
+                     or the segment was marked as having left */
   bool stale;     /* the segment was marked before the look-up, or the root has no segment */
 };
 
-/* `g`, here and below, is the geometry of the pair's segment.  Parts of it may be constants. */
+/* Here and below, `g` is the geometry of the pair's segment.  Members may be constant values. */
 FORCE_INLINE struct lookup lookup_prepare(const struct cuckoo_geometry *g,
                                           const struct bucket_pair *pair)
 {

@@ -11,7 +11,7 @@
 #include "base/compiler.h"
 #include "cuckoo/vectors.h"
 
-/* A flag in lookup.entry, above the entry's 32 bits: the segment comes from the uneven split. */
+/* Set in lookup.entry, above the entry's 32 bits, if the segment comes from the uneven split. */
 static const uint64_t FROM_UNEVEN_SPLIT = UINT64_C(1) << 63;
 
 /* Prepares a look-up.  The geometry is loaded twice here, and again by first_lookup_finish().
@@ -105,7 +105,7 @@ CALLS(fixed)
 
 /* ---- batches of look-ups ---- */
 
-/* The number of keys in a group.  Each loop makes one step for a group, so it has few variables. */
+/* The number of keys in a group.  A loop does one step for a whole group, with few variables. */
 enum { LOOKUP_GROUP = SMALL(8, 2) };
 
 FORCE_INLINE void prepare_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,
@@ -129,9 +129,9 @@ static NEVER_INLINE bool contains_late(const struct cuckoo *c, uint64_t hash)
 }
 
 /* Finishes look-ups that prepare_group() prepared FILTER_AHEAD keys earlier.  Since then, a segment
- * may have left the directory, or a root may have got its first segment.  The old segment could
- * give an older answer than the previous key has got, although each key counts as a call of its
- * own.  So the function looks such keys up again. */
+ * may have left the directory, or a root may have got its first segment.  The answer from
+ * the old segment could be older than the answer for the previous key, as if the look-ups took
+ * effect in the wrong order.  So the function looks such keys up again. */
 FORCE_INLINE size_t finish_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                                  const struct lookup *lookups, bool *found, bool growable)
 {
@@ -154,7 +154,7 @@ static inline size_t group_size(size_t i, size_t n)
   return n - i < LOOKUP_GROUP ? n - i : LOOKUP_GROUP;
 }
 
-/* Looks up a few keys.  Takes less stack than contains_ahead(). */
+/* Looks up a few keys.  The function needs less stack than contains_ahead(). */
 FORCE_INLINE size_t contains_few(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                                  bool *found, bool growable)
 {

@@ -8,7 +8,7 @@
 #include "cuckoo/table.h"
 
 /* Allocates `size` zeroed bytes, or returns NULL with the reason in *result: TAMIS_EFULL or
- * TAMIS_ENOMEM.  If the first attempt fails, it drains the backlog and tries again. */
+ * TAMIS_ENOMEM.  If memory is refused, first releases retired memory and tries again. */
 void *tamis__cuckoo_allocate(struct cuckoo *c, uint64_t size, int *result);
 
 /* Allocates in the same way, but zeroes only the first `cleared` bytes. */
@@ -27,7 +27,7 @@ void tamis__cuckoo_release(struct cuckoo *c, void *block, uint64_t size);
 /* Whether max_bytes allows `size` more bytes now. */
 bool tamis__cuckoo_fits(const struct cuckoo *c, uint64_t size);
 
-/* Whether max_bytes allows `size` more bytes now or, if not, after a release of retired memory. */
+/* Whether max_bytes allows `size` more bytes.  If it does not at first, releases retired memory. */
 bool tamis__cuckoo_makes_room(struct cuckoo *c, uint64_t size);
 
 #endif

@@ -24,21 +24,21 @@ CUCKOO_INSERT(fixed)
  * several generations, or if its first generation needs two hashes of a key. */
 extern const struct filter_operations tamis__cuckoo_any;
 
-/* Remove one copy of a key.  The last function takes a mixed hash. */
+/* Remove one copy of a key.  tamis__cuckoo_remove_mixed() takes a mixed hash. */
 int tamis__cuckoo_remove_any(tamis_filter *f, uint64_t hash);
 int tamis__cuckoo_remove_growable(tamis_filter *f, uint64_t hash);
 int tamis__cuckoo_remove_fixed(tamis_filter *f, uint64_t hash);
 int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed);
 
-/* The number of copies of a key: copies.c.  n is at most FILTER_GROUP. */
+/* Count the copies of a key, or of each of `n` keys (at most FILTER_GROUP): see copies.c. */
 uint64_t tamis__cuckoo_count(const tamis_filter *f, uint64_t hash);
 void tamis__cuckoo_count_many(const tamis_filter *f, const uint64_t *hashes, size_t n,
                               uint64_t *counts);
 
-/* The union of two filters that are in use. */
+/* Adds all keys of `from` to `into`.  Both filters may be in use. */
 int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from);
 
-/* For tests: checks the structure while no other call runs.  If it is wrong, *reason says why. */
+/* For tests: checks the structure.  No other call may run.  If it is wrong, sets *reason. */
 bool tamis__cuckoo_validate(const tamis_filter *f, const char **reason);
 
 #endif

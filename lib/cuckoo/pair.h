@@ -9,8 +9,8 @@
 
 /* ---- one bucket pair ---- */
 
-/* Takes the stripes of a pair.  Returns false, without a stripe, if the segment has left the
- * directory; then the caller must not touch the segment again. */
+/* Takes the stripes of a pair.  If the segment has left the directory, releases them and
+ * returns false.  Then the caller must not touch the segment again. */
 FORCE_INLINE bool pair_lock(const struct bucket_pair *pair, const struct cuckoo_geometry *g)
 {
   if (!segment_lock(g, pair->segment, pair->lower, pair->upper))
@@ -46,18 +46,18 @@ FORCE_INLINE bool match_either(const struct cuckoo_geometry *g, uint64_t lower, 
          0;
 }
 
-/* The matching entry of a pair that knows the most bits of the hash string. */
+/* Of a pair's entries that match a key, the one that knows the most bits of the hash string. */
 struct best_match {
   unsigned matches;    /* the number of entries that match; if 0, all members are 0 */
-  unsigned known_bits; /* 1 + the number of bits after root0 that the entry knows */
+  unsigned known_bits; /* 1 + the number of bits after root0 (geometry.h) that it knows */
   unsigned age;        /* the number of bits that the entry has lost (bucket.h) */
   uint64_t bucket;
   unsigned lane;
 };
 
-/* Finds the best match among entries of at least this age or, if `any`, some match.  `g` is the
- * geometry of the pair's segment (parts may be constants).  A match is in a random one of the two
- * buckets, so the code has no branch between the buckets. */
+/* Finds the best match among the entries that have at least this age.  If `any`, stops at the first
+ * match.  `g` is the geometry of the pair's segment, or a copy with constant members.  Which bucket
+ * has the match is random, so there is no branch between the buckets. */
 FORCE_INLINE struct best_match match_pair_with(const struct bucket_pair *pair,
                                                const struct cuckoo_geometry *g, unsigned least_age,
                                                bool any)
@@ -127,20 +127,20 @@ FORCE_INLINE bool pair_has_room(struct pair_words words)
   return (words.room_lower | words.room_upper) != 0;
 }
 
-/* The bucket for an entry, and the bucket's value without and with the entry. */
+/* The bucket to which an entry is written, and the bucket's value before and after the write. */
 struct free_place {
   uint64_t bucket;
   uint64_t old, value;
 };
 
 /* Chooses the first free lane of the emptier bucket, which leaves the most choice to later keys.
- * The emptier bucket is the one with the lower first free lane.  It is a random one of the two, so
- * the code has no branch.  The caller has checked that a bucket has a free lane. */
+ * This is the bucket whose first free lane has the lower number.  Which bucket it is is random, so
+ * the code has no branch.  The caller must have checked that a bucket has a free lane. */
 FORCE_INLINE struct free_place choose_place(const struct bucket_pair *pair,
                                             const struct lane_shape *s, struct pair_words words)
 {
-  /* All ones if the upper bucket is chosen.  (x & -x) - 1 is all bits below the lowest one of x,
-   * and all ones if x is 0. */
+  /* `up` is all ones if the upper bucket is chosen, else 0.  (x & -x) - 1 has ones below the lowest
+   * set bit of x, or everywhere if x is 0. */
   uint64_t up = -(uint64_t) ((words.room_upper & -words.room_upper) - 1 <
                              (words.room_lower & -words.room_lower) - 1);
   uint64_t value = words.lower ^ ((words.lower ^ words.upper) & up);
@@ -149,9 +149,9 @@ FORCE_INLINE struct free_place choose_place(const struct bucket_pair *pair,
   return (struct free_place){bucket, value, lanes_fill_first(s, value, free, pair->entry)};
 }
 
-/* Writes the entry.  In a growable filter the caller holds the bucket's stripe, and the bucket has
- * not changed since choose_place().  In a fixed filter the caller need not hold the stripe, and the
- * function returns false if the bucket has changed. */
+/* Writes the entry.  In a growable filter, the caller must hold the bucket's stripe, and know that
+ * the bucket has not changed since choose_place().  In a fixed filter, the caller need not hold the
+ * stripe, and the function returns false if the bucket has changed. */
 FORCE_INLINE bool write_entry(const struct bucket_pair *pair, const struct cuckoo_geometry *g,
                               struct free_place place)
 {
@@ -165,7 +165,7 @@ FORCE_INLINE bool write_entry(const struct bucket_pair *pair, const struct cucko
   return true;
 }
 
-/* Clears the lane of an entry.  The caller holds the stripe of its bucket. */
+/* Clears the lane of an entry.  The caller must hold the bucket's stripe. */
 FORCE_INLINE void clear_lane_locked(const struct generation *generation,
                                     const struct cuckoo_geometry *g, struct segment *segment,
                                     uint64_t bucket, unsigned lane)
@@ -180,7 +180,7 @@ FORCE_INLINE void clear_lane_locked(const struct generation *generation,
 
 /* ---- all pairs of a key ---- */
 
-/* A key's bucket pairs in all generations.  The call holds their stripes. */
+/* A key's bucket pairs in all `n` generations.  The call holds the stripes of these pairs. */
 struct locked_pairs {
   unsigned n;
   struct bucket_pair pair[CUCKOO_MAX_GENERATIONS];

@@ -5,9 +5,9 @@
  * A remove holds the stripes of the key's bucket pairs in all generations.  Of all matching
  * entries, in any generation, it takes the one that knows the most bits of the hash string.  If
  * this entry is not the key's own entry E, it is the entry of another key y, and knows at least as
- * many bits as E.  Both entries match the removed key, so the bits of E are a prefix of y's hash
- * string, too.  So E stays and stands for y from now on, and no key loses its entry.  The same
- * holds for counted copies, because each count belongs to an entry that matches.
+ * many bits as E.  Both entries are prefixes of the removed key's hash string, so E is a prefix of
+ * y's entry and of y's hash string.  So E stays as the entry of y, and no key loses its entry.  The
+ * same argument holds for counted copies, because each belongs to an entry that matches the key.
  *
  * If the entry has counted copies, the remove takes one of them.  Otherwise it clears the lane.
  */
@@ -20,9 +20,9 @@
 #include "cuckoo/snapshot.h"
 #include "table/put.h"
 
-/* Whether to check if the segment can join: the stripe of the bucket counts few entries, and their
- * number is a multiple of 8.  (So not every remove makes the check.)  The callers of this function
- * and of the next two hold the pair's stripes. */
+/* Returns true if the caller should check whether the segment can join: the bucket's stripe has few
+ * entries, and their number is a multiple of 8, or the stripe is small.  (So most removes skip the
+ * check.)  The callers of this function and of the next two must hold the pair's stripes. */
 FORCE_INLINE bool is_sparse(const struct bucket_pair *pair, const struct cuckoo_geometry *g,
                             uint64_t bucket)
 {
@@ -32,7 +32,7 @@ FORCE_INLINE bool is_sparse(const struct bucket_pair *pair, const struct cuckoo_
 }
 
 /* Takes out a counted copy of the match, or the match itself.  Sets *sparse to the pair if its
- * segment may have become small enough to join or to drop. */
+ * segment may have become small enough to join or be dropped. */
 FORCE_INLINE int take_locked(struct cuckoo *c, const struct bucket_pair *pair,
                              const struct cuckoo_geometry *g, const struct best_match *best,
                              struct bucket_pair *sparse)
@@ -51,8 +51,8 @@ FORCE_INLINE int take_locked(struct cuckoo *c, const struct bucket_pair *pair,
   return TAMIS_OK;
 }
 
-/* Removes a key from the generation with the best match.  The caller has locked all pairs of the
- * key.  Returns RETRY, and changes nothing, if snapshots need more notes. */
+/* Removes a key from the generation with the best match.  The caller must have locked all
+ * pairs of the key.  If snapshots need more than *notes, changes nothing and returns RETRY. */
 static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pairs *locked,
                          struct snapshot_note **notes, struct bucket_pair *sparse)
 {
@@ -92,8 +92,8 @@ static NEVER_INLINE int remove_from_any(struct cuckoo *c, uint64_t hash, struct 
 }
 
 /* Removes a key from a filter with one generation, which needs one hash.  Returns RETRY if the
- * filter has more generations, or if the segment is missing or has left the directory.  No snapshot
- * needs a note: a key that it has copied from an only generation is final (snapshot.c). */
+ * filter has more generations, or if the segment is missing or has left the directory.  Snapshots
+ * need no note, because a key that was copied from the only generation is final (snapshot.c). */
 FORCE_INLINE int remove_from_first(struct cuckoo *c, uint64_t hash, bool growable,
                                    struct bucket_pair *sparse)
 {

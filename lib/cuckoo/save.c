@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-/* Saves a block's counts, except those of lanes that have no entry in the piece. */
+/* Saves a block's counts, except the counts of lanes that have no entry in the piece. */
 static void save_counts_block(struct image_counts *to, const struct snapshot_piece *piece,
                               unsigned block)
 {
@@ -89,8 +89,8 @@ static void save_removed(struct saved_writer *w, struct cuckoo_snapshot *s)
   tamis__snapshot_release_notes(s->c, notes);
 }
 
-/* Saves the split limits and the excess of the rate if unions have changed them.  A union does so
- * before it adds an entry, so the values at the end of the snapshot hold for all its entries. */
+/* Saves the split limits and the excess of the rate if unions have changed them.  A union
+ * changes them before it adds entries, so the latest values hold for the whole snapshot. */
 static void save_limits(struct saved_writer *w, const struct cuckoo *c, unsigned generations)
 {
   uint64_t limits[CUCKOO_MAX_GENERATIONS];

@@ -16,11 +16,11 @@
 
 /* Types of blocks, and the meanings of their four numbers. */
 enum {
-  /* A later generation: its number, 0, 0, 0.  The numbers of enum saved_figure follow. */
+  /* A generation after the first: its number, 0, 0, 0.  The numbers of enum saved_figure follow. */
   SAVED_GENERATION = SAVED_KIND_BLOCKS,
   /* A segment of a growable filter: generation and depth (from bit 32 up), first directory index,
-   * `copying` (fold.h), lanes in use.  The words follow.  Then blocks of counts follow, with the
-   * first directory index as the number of the table. */
+   * `copying` (fold.h), lanes in use.  The words follow.  Then blocks of counts follow, which
+   * have the first directory index as the number of the table. */
   SAVED_SEGMENT,
   /* Hashes of keys that a load must remove from the filter. */
   SAVED_REMOVED,
@@ -31,7 +31,7 @@ enum {
   SAVED_LIMITS
 };
 
-/* The numbers that describe a generation; those of the first generation are in the header. */
+/* The numbers that describe a generation.  The header has those of the first generation. */
 enum saved_figure {
   SAVED_WIDTH,
   SAVED_PAIR_BITS,
@@ -39,7 +39,7 @@ enum saved_figure {
   SAVED_STRIPES,
   SAVED_RATE, /* the rate of the generation: the bits of a double */
   SAVED_ROOT_SHIFT,
-  SAVED_UNEVEN_AT, /* 1 + the depth of the uneven split; 0: no uneven split */
+  SAVED_UNEVEN_AT, /* 1 + the depth of the uneven split, or 0 for no such split */
   SAVED_FIGURES_OF_GENERATION,
   /* These numbers are only in the header: */
   SAVED_FIRST_ROOTS = SAVED_FIGURES_OF_GENERATION,
@@ -49,12 +49,12 @@ enum saved_figure {
   SAVED_FIGURES_OF_FILTER
 };
 
-/* Totals: lanes in use, and counted copies.  The meaning of the third depends on `growable`. */
+/* Three totals: the lanes in use, the counted copies, and a number that depends on `growable`. */
 enum { TOTAL_ENTRIES, TOTAL_COPIES, TOTAL_OF_FORM };
 enum growable_total { TOTAL_SEGMENTS = TOTAL_OF_FORM }; /* the number of segments */
 enum fixed_total { TOTAL_PLACES = TOTAL_OF_FORM };      /* offset of the first block SAVED_PLACES */
 
-/* A file has the segments of a fixed filter in the same form as memory, but all fields are 0 except
+/* A file has the segments of a fixed filter in the same form as memory.  All fields are 0 except
  * `copying`, each stripe's number of lanes in use, and the words. */
 enum { SAVED_COPYING_AT = offsetof(struct segment, copying) };
 _Static_assert(SAVED_COPYING_AT == 44 && offsetof(struct stripe, used) == 4,
@@ -78,7 +78,7 @@ int tamis__cuckoo_read_info(struct saved_reader *r, struct saved_head *saved);
 
 void tamis__cuckoo_put_figures(const struct cuckoo_geometry *g, uint64_t *to);
 
-/* Return false if no filter has this geometry.  `before`: the previous generation's, or NULL. */
+/* Return false if no filter has the geometry.  `before` is the previous generation's, or NULL. */
 bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t *figures,
                                  const struct cuckoo_geometry *before, struct cuckoo_geometry *g);
 bool tamis__cuckoo_read_first_geometry(const struct saved_head *saved, struct cuckoo_geometry *g);

@@ -29,8 +29,8 @@ void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out)
                                  .growable = c->growable,
                                  .max_bytes = c->max_bytes,
                                  .stripes = first->stripes_wanted};
-  /* The sum leaves out the backlog, and bytes that differ between machines.  It includes the
-   * directory in the form that a load creates: as one entry if a single root has one segment. */
+  /* The sum leaves out the backlog, and bytes that differ between machines.  It leaves out the
+   * directory of a single root with one segment, because a load creates only one entry for it. */
   for (unsigned i = 0; i < cuckoo_generations(c); i++) {
     const struct generation *generation = cuckoo_generation(c, i);
     const struct cuckoo_geometry *g = &generation->geometry;
@@ -70,9 +70,9 @@ bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t 
   return cuckoo_geometry_restore(before, g);
 }
 
-/* Whether a growable filter has at most twice as many roots as a plan for its capacity, which fills
- * at least a quarter of the lanes.  (Twice as many, because plans may change.)  So the first
- * directory, which a load allocates in advance, is in proportion to the capacity. */
+/* A plan for a growable filter fills at least a quarter of its lanes.  Returns false if the filter
+ * has more than twice as many lanes as such a plan (twice, because plans may change).  So the size
+ * of the first directory is in proportion to the capacity. */
 static bool roots_fit_capacity(const struct saved_head *saved, const struct cuckoo_geometry *g)
 {
   return !saved->options.growable || (double) (g->first_roots - 1) * (double) cuckoo_lanes(g) <=
@@ -89,8 +89,8 @@ bool tamis__cuckoo_read_first_geometry(const struct saved_head *saved, struct cu
          tamis__cuckoo_read_geometry(saved, figures, NULL, g) && roots_fit_capacity(saved, g);
 }
 
-/* The header does not have all numbers.  So `bytes` lacks the heads of slabs, duplicate counts,
- * and for each later generation all shards of counters but one. */
+/* The header lacks some numbers.  So `bytes` does not include the heads of slabs, duplicate counts
+ * and, for each generation after the first, the shards of counters except one. */
 int tamis__cuckoo_read_info(struct saved_reader *r, struct saved_head *saved)
 {
   (void) r;

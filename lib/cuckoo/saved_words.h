@@ -8,9 +8,9 @@
 #include "cuckoo/table.h"
 #include "table/lanes.h"
 
-/* Checks `rows` rows of words.  Column j belongs to stripe j; its lanes in use are added to
- * sums[j], lane by lane.  Returns 0 if all entries are valid.  `ages` is a compile-time constant,
- * and the loop has only one condition, so that compilers use vectors. */
+/* Checks `rows` rows of words.  Column j has the words of stripe j.  Adds to each lane of sums[j]
+ * the number of these words in which the lane is in use.  Returns 0 if all entries are valid.
+ * `ages` is a constant, and the loop has only one condition, so that compilers use vectors. */
 FORCE_INLINE uint64_t check_rows(const struct lane_shape *s, const uint64_t *words, uint32_t rows,
                                  uint32_t columns, uint64_t markers, bool ages, uint64_t *sums)
 {
@@ -28,14 +28,14 @@ FORCE_INLINE uint64_t check_rows(const struct lane_shape *s, const uint64_t *wor
   return wrong;
 }
 
-/* Counts the lanes in use of each stripe.  Returns false if an entry is invalid or too old. */
+/* Sets used[i] to stripe i's lanes in use.  Returns false if an entry is invalid or too old. */
 static inline bool check_words(const struct cuckoo_geometry *g, const uint64_t *words,
                                unsigned most_age, uint32_t used[CUCKOO_FIXED_STRIPES])
 {
   const struct lane_shape *s = &g->shape;
   const uint32_t stripes = g->stripe_mask + 1, buckets = (uint32_t) cuckoo_buckets(g);
   const uint32_t columns = stripes < buckets ? stripes : buckets; /* both are powers of two */
-  /* The bits at which a marker may be.  Each entry must have one of them set. */
+  /* The bits at which the marker of an entry may be (bucket.h).  An entry has one of them set. */
   const uint64_t markers = s->low * ((UINT64_C(2) << most_age) - 1);
   uint64_t wrong = 0;
   memset(used, 0, stripes * sizeof *used);

@@ -7,7 +7,7 @@
 #include "base/hook.h"
 #include "table/image.h"
 
-enum { SCARCE_SEGMENTS = 16 /* if max_bytes has room for fewer, a retire hurries the backlog */ };
+enum { SCARCE_SEGMENTS = 16 /* with room for fewer segments, a retire hurries the backlog */ };
 
 /* ---- memory of duplicate counts ---- */
 
@@ -44,8 +44,8 @@ static struct counts_memory memory_of(struct request *request)
   return (struct counts_memory){fits, allocate, release, request};
 }
 
-/* Releases the counts without a grace period: readers never use counts, and writers use them only
- * under the stripes of a segment that has not left the directory, or under its growth stripe. */
+/* Releases the counts without a grace period.  No other call uses them any more: calls use counts
+ * only under the stripes of a segment that has not left, or under the segment's growth stripe. */
 static void release_duplicates(struct cuckoo *c, struct segment *segment)
 {
   struct request request = {.c = c};
@@ -135,7 +135,7 @@ void tamis__wait_outside(struct lock *lock, bool inside)
   tamis__reader_resume(pause);
 }
 
-/* The increment is relaxed: the call is in a read section, for which the grace period waits.
+/* The increment is relaxed: the grace period waits for the read section in which the call is.
  * ORDER segment.waited (release)
  *   pairs with     segment.in_use
  *   makes visible  that the call no longer uses a segment that has left
@@ -184,7 +184,7 @@ void tamis__segment_reclaim(void *owner, struct retired *block, uint64_t size)
 {
   struct cuckoo *c = owner;
   struct segment *segment = (struct segment *) block;
-  /* TSan forgets the stripes of other segments when the separate blocks of these are freed. */
+  /* TSan must forget the stripes.  If they are in a separate block, it does so at its release. */
   if (segment == cuckoo_home(c))
     destroy_stripes(c->first.geometry.stripe_mask, segment);
   else if (segment->slab)
@@ -200,7 +200,7 @@ static struct plane_size size_of(const struct cuckoo_geometry *g)
   return (struct plane_size){(uint32_t) cuckoo_buckets(g), g->shape.lanes};
 }
 
-/* Sets a count.  (Only made-up files have counts near saved_most_copies.) */
+/* Sets a count, or returns false.  (Only made-up files have counts near saved_most_copies.) */
 static bool set(const struct cuckoo_geometry *g, struct segment *segment, struct lane lane,
                 uint64_t count, struct request *request)
 {
@@ -212,7 +212,7 @@ static bool set(const struct cuckoo_geometry *g, struct segment *segment, struct
   return tamis__plane_set(&segment->duplicates, size_of(g), &memory, lane.bucket, lane.lane, count);
 }
 
-/* `n` may be negative, modulo 2^64.  To lower a count needs no memory, and may release some. */
+/* `n` may be negative, modulo 2^64.  Lowering a count needs no memory, and may release some. */
 static int add_copies(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
                       struct lane lane, uint64_t n, bool inside)
 {

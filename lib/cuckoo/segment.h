@@ -37,18 +37,18 @@ bool tamis__segment_in_use(const struct retired *block);
 
 /* ---- waiting for stripes ----
  *
- * The holder of a stripe may be in the user's allocator, so no call waits for a stripe in a read
- * section.  A call that must wait increments segment->waiting, leaves its read section, and enters
- * it again when it has the stripe.  Until the call decrements the number, the segment is not
- * released.  A segment of which the call holds a stripe cannot leave the directory, because its
- * leaving takes all stripes of the segment.  So a call that has its stripes may also leave its read
- * section to allocate memory, and the segments of its stripes stay in the directory.  In both
- * cases, the call must not use other segments that it found before. */
+ * The holder of a stripe may be in the user's allocator, for any time.  To wait for the stripe in a
+ * read section would delay grace periods.  So a call increments segment->waiting, leaves its read
+ * section to wait, and enters it again when it has the stripe.  Until the call decrements the
+ * number, the segment is not released.  A segment cannot leave the directory while a call holds one
+ * of its stripes, because a writer must take them all before.  So a call that has its stripes may
+ * also leave its read section to allocate memory.  Whenever a call leaves its read section, it must
+ * not use other segments that it found before. */
 
-/* Waits for a lock that another thread holds, outside of the read section, and takes it. */
+/* Waits for a lock and takes it.  If the caller is `inside` a read section, leaves it meanwhile. */
 void tamis__wait_outside(struct lock *lock, bool inside);
 
-/* Takes the lock of the counts.  The caller holds a stripe of the segment. */
+/* Takes duplicates_lock.  The caller must hold a stripe of the segment. */
 static inline void segment_lock_counts(struct segment *segment, bool inside)
 {
   if (!lock_try(&segment->duplicates_lock))
@@ -57,9 +57,9 @@ static inline void segment_lock_counts(struct segment *segment, bool inside)
 
 /* ---- duplicate counts ----
  *
- * The caller holds the stripes of the buckets, or the segment is not published.  If the caller is
- * in a read section (`inside`), these functions leave it to change a count that needs memory.  If
- * memory is refused, nothing has changed, and the result is
+ * The caller must hold the stripes of the buckets, unless the segment is not published.  If the
+ * caller is in a read section (`inside`), these functions leave it to change a count that needs
+ * memory.  If memory is refused, they change nothing and return
  *   TAMIS_EFULL   max_bytes is reached
  *   TAMIS_ENOMEM  the allocator refuses */
 
@@ -68,25 +68,25 @@ struct lane {
   unsigned lane;
 };
 
-/* Counts `n` further copies of the entry in a lane.  A negative `n`, modulo 2^64, takes copies out,
- * which needs no memory.  Returns TAMIS_ABSENT if the lane has fewer counted copies. */
+/* Adds `n` to the count of copies of the entry in a lane.  `n` may be negative (modulo 2^64), which
+ * needs no memory.  Returns TAMIS_ABSENT if the count would become negative. */
 int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                               struct segment *segment, struct lane lane, uint64_t n, bool inside);
 
-/* Removes a counted copy of a lane's entry.  Returns TAMIS_ABSENT if the lane has no count. */
+/* Lowers the count of copies of a lane by 1.  Returns TAMIS_ABSENT if the count is 0. */
 int tamis__segment_remove_copy(struct cuckoo *c, const struct cuckoo_geometry *g,
                                struct segment *segment, struct lane lane);
 
-/* Calls tamis__image_load_plane() for an unpublished segment.  NULL as the segment: only checks. */
+/* Calls tamis__image_load_plane() for an unpublished segment.  If it is NULL, only checks. */
 int tamis__segment_load_copies(struct cuckoo *c, struct segment *segment, struct saved_reader *r,
                                struct image_table *table, bool spare, uint64_t *copies);
 
-/* Adds the count of lane `from`, and `more`, to that of lane `to`.  Clears the count of `from`. */
+/* Adds the count of lane `from`, and `more`, to the count of lane `to`.  Clears that of `from`. */
 int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                                struct segment *segment, struct lane from, struct lane to,
                                uint64_t more, bool inside);
 
-/* The bytes of a copy of all counts.  The caller does not hold duplicates_lock. */
+/* The number of bytes of a copy of all counts.  The caller must not hold duplicates_lock. */
 uint64_t tamis__segment_counts_bytes(struct segment *segment);
 
 /* Returns the count of copies of a lane. */
@@ -98,15 +98,15 @@ static inline uint64_t segment_copies(const struct segment *segment, struct lane
 /* ---- filling unpublished segments: fill.c ---- */
 
 /* Fills the two empty children of a split with the parent's entries and their counts of copies.
- * Child i gets the entries whose next fingerprint bit, or class, is i.  The caller holds all
- * stripes of the parent, and destroys the children after an error.
+ * Child i gets the entries whose next fingerprint bit, or class, is i.  The caller must hold
+ * all stripes of the parent, and must destroy the children after an error.
  *   Errors  TAMIS_EFULL, TAMIS_ENOMEM: memory for counts was refused; NO_ROOM: the entries do not
  *           fit in a child with wider lanes */
 int tamis__fill_split(struct cuckoo *c, const struct generation *generation, struct segment *parent,
                       struct segment *child[2]);
 
-/* Fills an empty segment with the entries of its two children.  The caller holds all stripes of
- * both children.  Returns false if there is no room, or if memory for counts was refused. */
+/* Fills an empty segment with the entries of its two children.  The caller must hold all
+ * stripes of both children.  Returns false if there is no room, or memory for counts is refused. */
 bool tamis__fill_joined(struct cuckoo *c, const struct generation *generation,
                         struct segment *child[2], struct segment *parent);
 

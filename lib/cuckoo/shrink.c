@@ -37,7 +37,7 @@ static bool siblings_at(const struct generation *generation, uint64_t index, uns
   return directory_depth(value[0]) == depth && directory_depth(value[1]) == depth;
 }
 
-/* Whether siblings that lose `less` entries may join.  `g` is the geometry of the parent. */
+/* Whether siblings could join if they had `less` fewer entries.  `g` is the parent's geometry. */
 static bool are_small(const struct cuckoo_geometry *g, const struct siblings *siblings,
                       uint64_t less)
 {
@@ -48,8 +48,8 @@ static bool are_small(const struct cuckoo_geometry *g, const struct siblings *si
          lanes * (lanes < SMALL_LANES ? small_join_load : join_load);
 }
 
-/* Joins a segment with its sibling if both together are small.  Returns whether it has joined them.
- * The caller holds the growth stripes of both. */
+/* Joins a segment with its sibling if both together are small.  Returns true if it has joined
+ * them.  The caller must hold the growth stripes of both segments. */
 static bool join_locked(struct change *change, unsigned depth)
 {
   struct cuckoo *c = change->c;
@@ -85,14 +85,14 @@ static bool join_locked(struct change *change, unsigned depth)
 
 /* ---- dropping an empty segment ---- */
 
-/* Whether empty segments of a generation may leave the directory: not if it is the only generation.
- * (In the newest generation, the next add to the root creates a segment again.) */
+/* Whether empty segments of a generation may leave the directory.  In the only one, they stay.
+ * (In the newest of several, the next add to the root creates a segment again.) */
 static bool may_drop(const struct cuckoo *c, const struct generation *generation)
 {
   return generation->number > 0 || !generation_is_newest(c, generation);
 }
 
-/* Drops a root's segment if it is empty.  The caller holds the growth stripes of the root. */
+/* Drops a root's segment if it is empty.  The caller must hold the root's growth stripes. */
 static void drop_locked(struct change *change, struct segment *segment)
 {
   struct generation *generation = change->generation;
@@ -110,10 +110,10 @@ static void drop_locked(struct change *change, struct segment *segment)
 
 /* ---- shrinking a filter ---- */
 
-/* Whether the segment of an index, with the directory entry `value`, might join or drop.  This
- * reads counts of entries without locks.  Meanwhile a thread for each stripe may be lowering a
- * count, so one entry for each stripe is ignored.  Otherwise each of several last removes could see
- * the others' entries, and none would shrink the filter.  The caller is a reader. */
+/* Whether the segment of an index, with the directory entry `value`, might join or be dropped.
+ * Reads the number of each stripe's entries without locks.  A remove may be about to lower it, so
+ * one entry of each stripe is ignored.  Otherwise, each of several last removes could see the
+ * entries of the others, and none would shrink the filter.  The caller must be a reader. */
 static bool may_shrink_at(const struct cuckoo *c, const struct generation *generation,
                           uint64_t index, directory_value value)
 {
@@ -131,9 +131,9 @@ bool tamis__may_shrink(const struct cuckoo *c, const struct bucket_pair *sparse)
   return c->growable && may_shrink_at(c, sparse->generation, pair_index(sparse), sparse->own_value);
 }
 
-/* Whether a shrink may retire memory: the backlog is small, or at most half of all bytes.  A split
- * adds as much to the memory in use as to the backlog, so splits never need to wait.  Shrinks wait
- * for this, so a reader that stands still cannot make the backlog outgrow the filter. */
+/* Whether a shrink may retire memory: the backlog is small, or at most half of the filter's bytes.
+ * Without this check, the backlog could outgrow the filter while a reader stands still.  Splits do
+ * not check, because a split adds as much to the memory in use as to the backlog. */
 static bool may_retire(const struct cuckoo *c)
 {
   uint64_t held = atomic_load_explicit(&cuckoo_growth(c)->backlog.held, memory_order_relaxed);
@@ -150,7 +150,7 @@ static bool join(struct cuckoo *c, struct generation *generation, uint64_t index
   return joined;
 }
 
-/* Halves the array, or drops the segment of a root.  Returns whether the array was halved. */
+/* Halves a root's array, or drops its empty segment.  Returns true if it has halved the array. */
 static bool give_back(struct cuckoo *c, struct generation *generation, uint64_t index)
 {
   struct change change = tamis__change_begin(c, generation, index, 0);

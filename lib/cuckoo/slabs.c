@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: slabs: memory for the segments of a large growable filter.
+ * Layer 2: slabs, which hold the segments of a large growable filter.
  *
  * Segments that are allocated one by one are on small pages.  If the filter is larger than the TLB
  * covers, a look-up then has two TLB misses.  So large filters have their segments in slots of
@@ -17,17 +17,17 @@
  * when no slab has a free slot.  A slab is a small part of the filter, because only a filter of at
  * least the size of MIN_SLABS_GROWN slabs allocates slabs.  A first generation that is planned to
  * fill at least MIN_SLABS_PLANNED slabs allocates them earlier, as long as a whole slab fits within
- * the planned bytes; so all its segments together take exactly the bytes promised.  Small filters
+ * the planned bytes.  So its segments and slabs take exactly the bytes promised.  Small filters
  * have no slabs, nor have generations with fewer segments than a slab has slots.
  *
  * Memory while a filter shrinks: slots become free in all slabs, but a slab is released only when
  * all its slots are free.  So an allocation takes a slot from the oldest slab that has a free one.
  * The segments that joins create fill the old slabs, and the newer slabs drain.  Keys are spread
  * evenly, so all segments of one depth join at about the same time.  After these joins, nearly all
- * of the newer half of the slabs have been released; until then the filter takes at most as much as
- * before.  The list of slabs with free slots is nearly sorted by age: the search for the place of a
- * slab begins at the oldest one and makes at most MAX_LIST_STEPS steps.  Old slabs fill up again at
- * once, so for them the search is short.
+ * of the newer half of the slabs have been released.  Until then the filter takes at most as much
+ * memory as before.  The list of slabs with free slots is only nearly sorted by age, because the
+ * search for a slab's place begins at the oldest slab and makes at most MAX_LIST_STEPS steps.  Old
+ * slabs fill up again at once, so the list has few of them, and their places are found soon.
  *
  * Memory at a limit: a segment for which no slab can be allocated gets a separate block, as in a
  * small filter.  The filter's bytes include all slots of its slabs.  So a filter at its limit has
@@ -42,9 +42,9 @@
 
 enum {
   SLAB_BYTES = SMALL(2 << 20, 2048), /* the least size of a slab: a huge page */
-  MIN_SLABS_PLANNED = 4,             /* a first generation planned for fewer slabs has no slabs */
+  MIN_SLABS_PLANNED = 4,             /* a plan that would fill fewer slabs has no slabs */
   MIN_SLABS_GROWN =
-      SMALL(32, 2), /* a filter smaller than so many slabs allocates none beyond its plan */
+      SMALL(32, 2), /* a filter smaller than this number of slabs allocates none beyond its plan */
   MAX_LIST_STEPS = SMALL(32, 2)
 };
 
@@ -58,7 +58,7 @@ static uint64_t slab_bytes(const struct slabs *slabs)
   return sizeof(struct slab) + slabs->slots * slabs->slot_bytes;
 }
 
-/* Counts the heads of full slabs only.  The remaining segments have separate blocks. */
+/* Counts only the heads of full slabs: segments that would not fill a slab have separate blocks. */
 uint64_t tamis__slab_heads(const struct cuckoo_geometry *g)
 {
   uint64_t slabs = g->shape.ages ? cuckoo_roots(g) / slots_of(g) : 0;
@@ -85,7 +85,7 @@ void tamis__slabs_destroy(struct slabs *slabs)
 
 /* ---- the list of slabs with a free slot ---- */
 
-/* The callers of this function and the next two hold `lock`. */
+/* The callers of this function and of the next two must hold slabs->lock. */
 static void open_slab_locked(struct slabs *slabs, struct slab *slab)
 {
   struct slab *previous = NULL, *next = slabs->open;
@@ -113,7 +113,7 @@ static void close_slab_locked(struct slabs *slabs, const struct slab *slab)
     slab->next->previous = slab->previous;
 }
 
-/* Takes a slot, or returns NULL.  Sets *from to its slab, and *fresh if it was never used. */
+/* Takes a slot, or returns NULL.  *from: the slot's slab.  *fresh: the slot was never used. */
 static struct segment *take_slot_locked(struct slabs *slabs, struct slab **from, bool *fresh)
 {
   struct slab *slab = *from = slabs->open;
@@ -132,16 +132,16 @@ static struct segment *take_slot_locked(struct slabs *slabs, struct slab **from,
 
 /* ---- slots ---- */
 
-/* Whether new slabs come zeroed.  The system zeroes pages when they are touched, and some
- * allocators zero their blocks.  In other slabs, a call zeroes a slot when it takes the slot: to
- * zero all slots at once would take one call too long. */
+/* Whether the memory of new slabs is zeroed.  Pages of the system are zeroed, and so are blocks of
+ * some allocators.  In other slabs, a call zeroes a slot when it takes the slot, because to zero
+ * all slots of a slab would take one call too long. */
 static bool slabs_are_clear(const struct cuckoo *c, const struct slabs *slabs)
 {
   return !filter_allocator(&c->head)->allocate || cuckoo_block_comes_cleared(c, slab_bytes(slabs));
 }
 
 /* Takes a slot of a slab in the list.  If the list is empty, `new` becomes its first slab.
- * Otherwise another thread was faster, and `new` is released.  (`new` may be NULL.) */
+ * Otherwise another thread has freed a slot, and `new` is released.  `new` may be NULL. */
 static struct segment *take_slot(struct cuckoo *c, struct slabs *slabs, struct slab *new)
 {
   struct slab *slab;
@@ -180,8 +180,8 @@ static void release_slot(struct cuckoo *c, struct segment *segment)
     tamis__cuckoo_release(c, slab, slab_bytes(slabs));
 }
 
-/* Whether the filter may allocate a slab.  (If an older generation has become smaller than a slab,
- * most slots of a new slab would stay free.) */
+/* Whether the filter may allocate a slab.  (If a generation has become smaller than a slab, it may
+ * not, because most slots of the slab would stay free.) */
 static bool may_allocate_slab(const struct cuckoo *c, const struct generation *generation)
 {
   const struct slabs *slabs = generation_slabs(generation);
@@ -192,9 +192,9 @@ static bool may_allocate_slab(const struct cuckoo *c, const struct generation *g
   return bytes + slab_bytes(slabs) <= slabs->planned;
 }
 
-/* Takes a slot.  If no slot is free, may allocate a slab.  Waits for another thread that is
- * allocating a slab, which counts the slab's bytes before it puts the slots into the list.  So a
- * call that finds no bytes left must wait for these slots before it fails. */
+/* Takes a slot.  If no slot is free, may allocate a slab.  If another thread is
+ * allocating a slab, waits for it: that thread counts the slab's bytes before it puts the slab into
+ * the list.  So a call that finds no bytes left must wait for these slots before it fails. */
 static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *generation)
 {
   int result;
@@ -219,12 +219,12 @@ static struct segment *allocate_with_slabs(struct cuckoo *c, struct generation *
   struct segment *segment = take_slot_in_turn(c, generation);
   if (!segment)
     segment = tamis__cuckoo_allocate(c, generation_slabs(generation)->slot_bytes, result);
-  /* The failure has drained the backlog, which may free slots.  Or a thread has added a slab. */
+  /* The failed call has released retired slots, or another thread may have added a slab. */
   return segment ? segment : take_slot_in_turn(c, generation);
 }
 
-/* The home, which is zeroed, if the filter has one and the first generation has no segment yet;
- * otherwise NULL.  (Relaxed: the filter is not shared yet, or the growth stripe is held.) */
+/* Returns the filter's home, which is zeroed, if the first generation has no segment yet; otherwise
+ * NULL.  (The load is relaxed: the filter is not shared yet, or the growth stripe is held.) */
 static struct segment *take_home(const struct cuckoo *c, const struct generation *generation)
 {
   bool first = generation == &c->first &&

@@ -7,15 +7,15 @@
 
 #include "cuckoo/table.h"
 
-/* The bytes that slabs take beside their segments when a first generation has its planned size. */
+/* The bytes of slabs that are not in segments, if a first generation has its planned size. */
 uint64_t tamis__slab_heads(const struct cuckoo_geometry *g);
 
-/* Called before a generation creates its first segment. */
+/* The caller must call this before the generation creates its first segment. */
 void tamis__slabs_init(struct slabs *slabs, const struct cuckoo_geometry *g);
 void tamis__slabs_destroy(struct slabs *slabs); /* `slabs` may be NULL */
 
-/* Allocates zeroed memory for a segment, in a slab or as a separate block; or returns NULL with the
- * reason in *result. */
+/* Allocates zeroed memory for a segment, in a slab or as a separate block.  If memory is refused,
+ * returns NULL with the reason in *result. */
 struct segment *tamis__segment_memory_allocate(struct cuckoo *c, struct generation *generation,
                                                int *result);
 void tamis__segment_memory_release(struct cuckoo *c, struct segment *segment, uint64_t size);

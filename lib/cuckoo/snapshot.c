@@ -6,10 +6,10 @@
  * directory.  It copies one segment at a time, and holds a growth stripe and all stripes of the
  * segment meanwhile.  The *cursor* is a directory index: all indices before it have been copied.
  * Segments may split and join during a snapshot, but two segments do not join while the cursor is
- * between them.  The snapshot copies generations that are opened meanwhile last.
+ * between them.  Generations that are opened meanwhile are copied last.
  *
- * A snapshot has each key as it was at one moment: when the key's segment in the newest generation
- * is copied.  From then on the key is *final* for the snapshot.  All copies of a key in one
+ * A snapshot has each key as it was at one moment, when the key's segment in the newest generation
+ * was copied.  From then on the key is *final* for the snapshot.  All copies of a key in one
  * generation share a bucket pair, and so a segment.  With one generation, no more is needed.
  *
  * With several generations, the snapshot copies the entries of a key at different moments.  And a
@@ -18,12 +18,12 @@
  *
  *    remove   If the key is not final, but the remove takes an entry from the copied part, it notes
  *             the key.  The user of the snapshot then removes the key from the snapshot as well.
- *    add      An add writes nothing to the copied part of an older generation.  (Otherwise it may,
- *             if the newest is at a limit, or to count a copy.)  So adds are refused sooner.
+ *    add      An add writes nothing to the copied part of an older generation.  (Without a
+ *             snapshot it may, at a limit or to count a copy.)  So adds are refused sooner.
  *    join     Two segments of an older generation do not join if part of them has been copied: an
  *             entry would lose a bit that its copy knows.  The next remove tries the join again.
  *
- * If a generation is opened while a snapshot copies the generation before, the snapshot leaves the
+ * If a generation is opened while a snapshot copies the previous one, the snapshot leaves the
  * entries of final keys out of its copy of the new generation.
  *
  * [E] Why the snapshot is right.  Let E be the entries of the filter and K its keys, both with
@@ -49,9 +49,9 @@
  *    of keys that are not final.  Moves, folds and splits keep the known bits of an entry, and
  *    joins are put off.
  *
- *    So D(v) is d(v) with these removes undone and these adds undone.  If no key that begins with v
- *    is final, there are no such adds, and D(v) >= d(v) >= 0.  If all are final, D(v) has not
- *    changed since the last of them became final.  If only some are final, v is shorter than the
+ *    So D(v) is d(v) with these removes and these adds undone.  If no key that begins with v
+ *    is final, there are no such adds, and D(v) >= d(v) >= 0.  If all such keys are final, D(v) has
+ *    not changed since the last one became final.  If only some are final, v is shorter than the
  *    bits that lead to a directory entry of the generation in which they became final.  All entries
  *    of this generation and of later ones know more bits than v has (see cuckoo_geometry_next()),
  *    and adds of final keys go only there.  So these adds have not changed d(v), and D(v) >= d(v)
@@ -78,7 +78,7 @@
 
 /* ---- which keys a snapshot has copied, and which are final ---- */
 
-/* The first directory index of a generation that has not been copied. */
+/* All directory indices of a generation below the returned one have been copied. */
 static uint64_t copied_before(const struct cuckoo_snapshot *s, unsigned generation)
 {
   return generation < s->generation ? UINT64_MAX : generation == s->generation ? s->index : 0;
@@ -182,7 +182,7 @@ bool tamis__snapshot_lets_add(struct cuckoo *c, const struct generation *generat
   return lets;
 }
 
-/* The cursor must not be between the two segments, because a copy is always of a whole segment.  If
+/* The cursor must not be between the two segments, because each copy is of a whole segment.  If
  * the segments have been copied, all their keys must be final. */
 bool tamis__snapshot_lets_join(struct cuckoo *c, const struct generation *generation,
                                struct directory_range range)
@@ -288,8 +288,8 @@ static struct segment *segment_at_cursor(const struct cuckoo_snapshot *s,
   return directory_segment(value);
 }
 
-/* Copies a segment to s->copied.  Meanwhile other calls change only the segment's counts and, in a
- * fixed filter, fill free lanes by plain adds. */
+/* Copies a segment to s->copied.  Meanwhile other calls may change only the segment's counts and,
+ * in a fixed filter, may fill free lanes by plain adds. */
 static void copy_words(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
                        struct segment *segment, uint64_t index)
 {

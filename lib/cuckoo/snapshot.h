@@ -18,7 +18,7 @@
 
 #include "cuckoo/directory.h"
 
-enum { SNAPSHOT_MANY_NOTES = SMALL(8192, 34) }; /* fewer notes are kept until the last piece */
+enum { SNAPSHOT_MANY_NOTES = SMALL(8192, 34) }; /* fewer than these are kept until the end */
 
 /* A list element with a removed key. */
 struct snapshot_note {
@@ -26,8 +26,8 @@ struct snapshot_note {
   uint64_t hash; /* the mixed hash of the key */
 };
 
-/* A segment as it was at one moment.  A root has no pieces, or it has pieces for all its directory
- * indices, in order and without gaps. */
+/* A segment as it was at one moment.  A root without segments has no pieces.  The pieces of another
+ * root cover all its directory indices, in order and without gaps. */
 struct snapshot_piece {
   const struct generation *generation;
   const struct cuckoo_geometry *geometry; /* the segment's geometry */
@@ -38,7 +38,7 @@ struct snapshot_piece {
   /* The counts of copies, or NULL if no lane has one.  Counts of empty lanes are not included. */
   const struct table_counts *duplicates;
   uint32_t copying;                    /* the value of segment->copying */
-  uint32_t used[CUCKOO_FIXED_STRIPES]; /* lanes in use of each stripe, in a fixed filter */
+  uint32_t used[CUCKOO_FIXED_STRIPES]; /* the number of lanes in use of each stripe */
 };
 
 /* A block of memory, and its size. */
@@ -52,15 +52,15 @@ struct cuckoo_snapshot {
   int result;
 
   /* Written under c->snapshots_lock by the thread that takes the snapshot: */
-  struct cuckoo_snapshot *next; /* in the list c->snapshots */
+  struct cuckoo_snapshot *next; /* the next snapshot in c->snapshots */
   unsigned generation;          /* all generations before this one have been copied */
   uint64_t index;               /* all indices in `generation` before this one have been copied */
-  /* For each generation: the indices below this were copied while the generation was newest. */
+  /* The indices below final[i] were copied while generation i was the newest generation. */
   uint64_t final[CUCKOO_MAX_GENERATIONS];
 
-  /* Written under c->snapshots_lock by that thread and by removes: */
+  /* Written under c->snapshots_lock by the same thread and by removes: */
   struct snapshot_note *notes; /* a list */
-  size_t noted;                /* its length */
+  size_t noted;                /* the number of notes in the list */
   bool refused;                /* memory for a note was refused */
 
   /* For the thread that takes the snapshot only: */
@@ -75,7 +75,7 @@ void tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c);
 int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece);
 
 /* Returns the removed keys that no earlier call has returned.  Before the last piece, returns NULL
- * if they are fewer than SNAPSHOT_MANY_NOTES.  The caller releases the list. */
+ * if these are fewer than SNAPSHOT_MANY_NOTES.  The caller must release the list. */
 struct snapshot_note *tamis__snapshot_removed(struct cuckoo_snapshot *s);
 void tamis__snapshot_release_notes(struct cuckoo *c, struct snapshot_note *notes);
 
@@ -88,8 +88,8 @@ int tamis__mapped_counts(struct saved_reader *r, const struct saved_mapping *fil
 
 /* ---- what writers do for snapshots ----
  *
- * The caller holds a stripe of the key's bucket pair in `generation`, and has checked under it that
- * the segment has not left the directory.  For a join, it holds all stripes of both segments. */
+ * The caller must hold a stripe of the key's bucket pair in `generation`, and have checked under it
+ * that the segment has not left.  For a join, it must hold all stripes of both segments. */
 
 /* Whether any snapshot is being taken.  Relaxed: a snapshot enters c->snapshots before it takes the
  * stripes of a segment.  If the snapshot has copied the caller's segment, the caller took its
@@ -100,20 +100,20 @@ static inline bool has_snapshots(const struct cuckoo *c)
 }
 
 /* Tells the snapshots that a remove takes a copy of a key from this generation.  Moves a note from
- * *notes to each snapshot that needs one.  If there are too few, does nothing and returns false. */
+ * *notes to each snapshot that needs one.  If *notes is too short, only returns false. */
 bool tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *generation,
                                  uint64_t index, uint64_t hash, struct snapshot_note **notes);
 
-/* Allocates one more note, outside of the caller's read section.  The caller holds no lock.  If
- * memory is refused, the snapshots fail, not the remove. */
+/* Allocates one more note, outside of the caller's read section.  The caller must not hold
+ * a lock.  If memory is refused, the snapshots fail, but the remove does not. */
 void tamis__snapshot_bring_note(struct cuckoo *c, struct snapshot_note **notes);
 
 /* Whether an entry or a copy may be added to a generation that is not the newest. */
 bool tamis__snapshot_lets_add(struct cuckoo *c, const struct generation *generation,
                               uint64_t index);
 
-/* Whether a writer that holds a stripe of the pair may add to the pair.  It always may if the pair
- * is in the newest of the `generations`. */
+/* Whether a writer that holds a stripe of the pair may add to the pair.  The writer always may if
+ * the pair is in the newest of the `generations`. */
 static inline bool pair_lets_add(struct cuckoo *c, const struct bucket_pair *pair,
                                  unsigned generations)
 {

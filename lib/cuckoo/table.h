@@ -11,7 +11,7 @@
  *    bucket.h      layer 0: a bucket, which is the value of one word
  *    geometry.*    layer 0: sizes; the root, buckets and fingerprint of a hash
  *    table.h       the structures
- *    directory.h   from a root and a fingerprint to a segment; a key's bucket pair
+ *    directory.h   finds the segment for a root and a fingerprint, and a key's bucket pair
  *    memory.*      allocates the filter's memory within max_bytes
  *    slabs.*       memory for the segments of a large growable filter
  *    segment.*     creates, destroys and retires segments; changes their duplicate counts
@@ -21,19 +21,19 @@
  *    fill.*        fills the new segments of a split or a join
  *    snapshot.*    copies the segments of a filter in use one by one
  *    change.*      one call's change of the directory
- *    growth.*, shrink.c  split segments and open generations; join and drop segments
+ *    growth.*      splits segments and opens generations; shrink.c: joins and drops segments
  *    pair.*        locks a key's bucket pairs, and finds the best match there
- *    lookup.*      contains; lookup_fast.c: a faster one for one generation
+ *    lookup.*      contains; lookup_fast.c: a faster contains for one generation
  *    vectors.h     batches of contains, with vector instructions
- *    copies.*      count
+ *    copies.*      count: the number of copies of a key
  *    insert.*      add and unique add
  *    remove.*      remove
- *    unite_plan.*  whether two filters have a union, and its cost in rate
+ *    unite_plan.*  decides whether two filters have a union, and what it adds to the rate
  *    unite.*       union with another filter
  *    validate.*    for tests: checks that the structure is consistent
  *    create.*      creates and destroys filters
- *    saved_head.c, save.*, saved_words.h, load.c  saved, loaded and mapped filters
- *    cuckoo.*      the kind: sizes, creation, statistics
+ *    saved_head.c, save.*, saved_words.h, load.c  save, load and map filters
+ *    cuckoo.*      the cuckoo filter as a kind of filter: its sizes, creation and statistics
  */
 #ifndef TAMIS_LIB_CUCKOO_TABLE_H
 #define TAMIS_LIB_CUCKOO_TABLE_H
@@ -49,8 +49,8 @@
 #include "cuckoo/geometry.h"
 #include "table/plane.h"
 
-/* The stripes and the buckets of a segment follow it in memory.  The members that are not atomic,
- * except `retired`, do not change after the segment is published. */
+/* The stripes and the buckets of a segment follow this struct in memory.  Except `retired` and the
+ * lock, the members that are not atomic do not change after the segment is published. */
 struct segment {
   union {
     _Alignas(16) struct retired retired; /* first, as base/reclaim.h requires */
@@ -60,8 +60,8 @@ struct segment {
     } loaded; /* used by load.c, before the segment is published */
   };
   uint64_t prefix; /* the fingerprint bits that all its keys have in common, from bit 63 down */
-  uint8_t depth;
-  bool class;               /* the class of all its keys; used only if depth > P (geometry.h) */
+  uint8_t depth;   /* the number of splits between the root's first segment and this one */
+  bool class;      /* the class of all its keys; used only after the uneven split */
   fullness_vacated vacated; /* base/fullness.h describes `vacated` and `fullness` */
   fullness fullness;
   plane duplicates; /* the duplicate counts; changed under duplicates_lock */
@@ -77,17 +77,17 @@ struct segment {
 _Static_assert(sizeof(struct segment) == CUCKOO_SEGMENT_HEADER, "cache lines stay aligned");
 _Static_assert(sizeof(struct stripe) == CUCKOO_STRIPE_BYTES, "the geometry counts with it");
 
-/* The value of a directory entry: a segment's address plus its depth, so that readers know the
- * depth without reading the segment.  (Segments are aligned to 16 bytes.)  The word of a root may
- * instead be an array's address plus the array's k (directory.h).  NULL: no segment. */
+/* The value of a directory entry: a segment's address, a multiple of 16, plus its depth, so that
+ * readers know the depth without reading the segment.  A root's word may instead hold the address
+ * of an array of 2 × 2^k entries, plus k (directory.h), or NULL if the root has no segment. */
 typedef char *directory_value;
 typedef _Atomic(directory_value) directory_entry;
 enum { DIRECTORY_ENTRY_BYTES = 8 }; /* bytes of an entry, on every machine: see WIDE */
 
 enum { GROWTH_STRIPES = 16 };
 
-/* ENTRIES: lanes in use.  DUPLICATES: counted copies.  The other counters are statistics of the
- * whole filter, and only the counters of the first generation hold them (cuckoo_note()). */
+/* ENTRIES is the number of lanes in use, and DUPLICATES the number of counted copies.  The other
+ * counters are statistics of the whole filter.  The first generation has them (cuckoo_note()). */
 enum generation_counter {
   ENTRIES,
   DUPLICATES,
@@ -103,7 +103,7 @@ struct slab {
   /* The neighbours in the list of slabs that have a free slot. */
   _Alignas(64) struct slab *next;
   struct slab *previous;
-  struct slabs *of;
+  struct slabs *of;     /* the slabs of the generation */
   uint64_t number;      /* the number of slabs that were allocated before this one */
   struct retired *free; /* list of the slots that were given back */
   unsigned used;        /* the number of slots in use */
@@ -118,19 +118,19 @@ struct slabs {
   struct lock allocating;
   struct slab *open;  /* list of the slabs with a free slot */
   uint64_t allocated; /* the number of slabs that were ever allocated */
-  /* These do not change after the first segment is created: */
-  uint64_t slot_bytes;  /* bytes of a segment */
-  unsigned slots;       /* slots in a slab; 0: the generation uses no slabs */
+  /* The members from here on do not change after the first segment is created. */
+  uint64_t slot_bytes;  /* the bytes of a segment */
+  unsigned slots;       /* the number of slots in a slab; 0: the generation uses no slabs */
   uint32_t stripe_mask; /* the stripe_mask of the segments */
   /* The planned bytes of the whole filter (tamis_bytes_for()), or 0 if its plan has no slabs. */
   uint64_t planned;
-  uint64_t large; /* a filter beyond its plan allocates slabs only if it has this many bytes */
+  uint64_t large; /* beyond its plan, a filter allocates slabs only if it has this many bytes */
 };
 
 /* The directory entries of a root that has split: see directory.h. */
 struct directory_array {
   _Alignas(16) struct retired retired; /* first, as base/reclaim.h requires */
-  uint64_t unused[2];                  /* keep the size, which the figures in saved files include */
+  uint64_t unused[2];                  /* keeps the size, which figures in saved files include */
   directory_entry entry[];
 };
 
@@ -138,18 +138,18 @@ struct directory_array {
  * size, which is even; an array is retired with its size plus RETIRED_ARRAY, which is odd. */
 enum { RETIRED_ARRAY = 1 };
 
-/* In memory, a struct slabs follows if `has_slabs`, and then the directory if there is one root. */
+/* In memory, a struct slabs follows if `has_slabs`, and then, if there is one root, its word. */
 struct generation {
   struct cuckoo_geometry geometry;
   WIDE directory_entry *directory; /* a word for each root */
   WIDE struct counter_shard *shards;
   _Atomic uint64_t segments;
-  /* LOCK cuckoo.own_growth (order 1): in the first generation, stands for all of cuckoo.growth
-   * while the filter has no growth; held like cuckoo.growth, and while the growth is created. */
+  /* LOCK cuckoo.own_growth (order 1): in the first generation, replaces all of cuckoo.growth while
+   * the filter has no growth; held like cuckoo.growth, and while the growth is created. */
   struct lock own_growth;
   uint8_t counter_mask; /* the number of shards, minus 1 */
   uint8_t number;       /* 0 for the first generation, 1 for the second, and so on */
-  /* The greatest depth that splits may make.  Some unions lower this limit (unite_plan.c). */
+  /* The greatest depth that a split may give its children.  Some unions lower it (unite_plan.c). */
   _Atomic uint8_t split_limit;
   bool has_slabs;
 };
@@ -169,14 +169,14 @@ struct cuckoo_growth {
    * complete.  Element 0 is unused, because the first generation is in struct cuckoo. */
   union {
     struct generation *generation[CUCKOO_MAX_GENERATIONS];
-    /* gives the array the same size on all machines, like WIDE */
+    /* gives the array the same size on all machines, as WIDE does for a member */
     uint64_t generation_room[CUCKOO_MAX_GENERATIONS];
   };
   /* LOCK cuckoo.growth (order 1): protects the directory, and keeps its segments and arrays alive;
    * held for a step of growth, or the copy of a segment.  Stripe i protects the roots whose number
-   * modulo GROWTH_STRIPES is i or, where there are few roots, a part of a root.  A call that
-   * changes the directory entries of a segment takes all stripes of the part that the segment
-   * covers; one that replaces an array takes all stripes of its root. */
+   * modulo GROWTH_STRIPES is i or, in a generation with few roots, a part of a root.  A call that
+   * changes the directory entries of a segment takes all stripes that protect these entries.  A
+   * call that replaces an array takes all stripes of the array's root. */
   struct lock stripe[GROWTH_STRIPES];
   /* LOCK cuckoo.opening (order 2): protects the list of generations, and the excess of unions; held
    * while a generation is opened, or the first segment of a root is published. */
@@ -213,7 +213,7 @@ struct cuckoo {
    * notes of removed keys; held for a few steps. */
   struct lock snapshots_lock;
   bool growable;
-  unsigned char cleared_bits; /* the allocator clears blocks from 2^cleared_bits bytes; 0: none */
+  unsigned char cleared_bits; /* the allocator zeroes blocks of >= 2^cleared_bits bytes; 0: none */
   _Atomic bool counts_copies; /* new segments count copies: see fold.h */
   bool has_home;
   struct generation first; /* last, because its tail follows in memory */
@@ -231,7 +231,7 @@ static inline const struct cuckoo *const_cuckoo_of(const tamis_filter *f)
   return (const struct cuckoo *) f;
 }
 
-/* The growth, after tamis__growth_provide() has created it.
+/* The growth, or NULL before tamis__growth_provide() has created it.
  * ORDER growth.load (acquire)
  *   pairs with     growth.publish
  *   makes visible  the locks, lists and counters that tamis__growth_provide() has initialized
@@ -286,7 +286,7 @@ static inline const struct cuckoo_geometry *generation_geometry(const struct gen
   return depth <= g->uneven_at || g->later ? g : generation_geometry_after(generation);
 }
 
-/* The number of a generation's segments after the uneven split.  (A statistic.) */
+/* A statistic: the number of segments with generation_geometry_after(); 0 in later generations. */
 static inline uint64_t cuckoo_after_segments(const struct generation *generation)
 {
   const struct cuckoo *c = (const struct cuckoo *) (const void *) ((const char *) generation -
@@ -303,8 +303,8 @@ static inline const struct cuckoo_geometry *segment_geometry(const struct genera
   return generation_geometry(generation, segment->depth);
 }
 
-/* Returns generation i.  The caller has read that there are more than i generations, or is
- * appending generation i.  (Relaxed: reading that number made the pointer visible.) */
+/* Returns generation i.  The caller must have read that there are more than i generations, or must
+ * be appending generation i.  (Relaxed: reading that number made the pointer visible.) */
 static inline struct generation *cuckoo_generation(const struct cuckoo *c, unsigned i)
 {
   return i == 0 ? (struct generation *) &c->first
@@ -314,7 +314,7 @@ static inline struct generation *cuckoo_generation(const struct cuckoo *c, unsig
 /* ORDER generations.load (seq_cst)
  *   pairs with     generations.publish
  *   makes visible  the generations below the number read
- *   if weakened    acquire would still make them visible; but see directory.load
+ *   if weakened    acquire would still make them visible, but could miss an add: directory.load
  *   checked by     mutants/directory_published_relaxed, mutants/generations_load_acquire */
 static inline unsigned cuckoo_generations(const struct cuckoo *c)
 {
@@ -326,7 +326,7 @@ static inline bool generation_is_newest(const struct cuckoo *c, const struct gen
   return generation->number == cuckoo_generations(c) - 1;
 }
 
-/* The loads here and in cuckoo_excess() are relaxed, because both limits publish no other data. */
+/* The loads here and in cuckoo_excess() are relaxed: neither number publishes any other data. */
 static inline unsigned generation_split_limit(const struct generation *generation)
 {
   return atomic_load_explicit(&generation->split_limit, memory_order_relaxed);
@@ -343,7 +343,7 @@ static inline double generation_rate(const struct generation *generation, unsign
   return cuckoo_geometry_rate(&generation->geometry, depth);
 }
 
-/* The promised rate minus the rates of the first `generations` and the excess of unions. */
+/* The promised rate, minus the rates of the first `generations` generations, minus the excess. */
 static inline double cuckoo_rate_left(const struct cuckoo *c, unsigned generations)
 {
   double left = c->fpp - cuckoo_excess(c);
@@ -366,7 +366,7 @@ static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
   return g->later && shards > 16 ? 16 : shards;
 }
 
-/* The value of a counter; 0 if the sum is negative: it can miss an add and include its remove. */
+/* The value of a counter, or 0 if the sum of its shards missed an add and so is negative. */
 static inline uint64_t cuckoo_count(const struct generation *generation,
                                     enum generation_counter which)
 {
@@ -422,9 +422,9 @@ static inline word *segment_words(const struct cuckoo_geometry *g, const struct 
   return (word *) ((char *) segment + g->words_offset);
 }
 
-/* LOCK cuckoo.stripes (order 3): protect the buckets of a segment, and are taken in the order of
- * generations, and within a segment in the order of indices (a join takes those of child 0 first);
- * held for a change of one or two buckets; a copy of a segment holds all of its stripes. */
+/* LOCK cuckoo.stripes (order 3): protect the buckets of a segment; calls take them in the order of
+ * generations and, in a segment, in the order of indices (a join takes the stripes of child 0
+ * first); held for a change of one or two buckets; a copy of a segment holds all its stripes. */
 static inline struct stripe *segment_stripes(const struct segment *segment)
 {
   return (struct stripe *) (segment + 1);
@@ -494,7 +494,7 @@ static inline uint64_t other_bucket(const struct cuckoo_geometry *g, const struc
  * In a growable filter, each stripe counts the lanes in use of its buckets.  In a fixed filter,
  * stripes do not count, because plain adds hold no stripe. */
 
-/* Adds `change` to the number of lanes in use of a stripe, which the caller holds. */
+/* Adds `change` to a stripe's number of lanes in use.  The caller must hold the stripe. */
 FORCE_INLINE void segment_use(const struct cuckoo_geometry *g, struct stripe *stripe,
                               int32_t change)
 {
@@ -502,7 +502,7 @@ FORCE_INLINE void segment_use(const struct cuckoo_geometry *g, struct stripe *st
     stripe_use(stripe, change);
 }
 
-/* The number of lanes in use; exact while no writer runs. */
+/* The number of a segment's lanes in use; exact while no writer runs. */
 uint64_t tamis__segment_used(const struct cuckoo_geometry *g, const struct segment *segment);
 
 static inline void segment_lock_all(const struct cuckoo_geometry *g, struct segment *segment)
@@ -517,7 +517,7 @@ static inline void segment_unlock_all(const struct cuckoo_geometry *g, struct se
     stripe_unlock(&segment_stripes(segment)[i]);
 }
 
-/* Whether duplicate counts may exist.  If not, no bucket whose stripe the caller holds has one. */
+/* Returns false only if no bucket whose stripe the caller holds has a duplicate count. */
 static inline bool has_duplicates(const struct segment *segment)
 {
   return plane_counts(&segment->duplicates) != NULL;
@@ -525,7 +525,7 @@ static inline bool has_duplicates(const struct segment *segment)
 
 /* ---- full segments: base/fullness.h ---- */
 
-/* Called after an entry has left a bucket. */
+/* Must be called after an entry has left a bucket of the segment. */
 static inline void segment_has_room(const struct cuckoo_geometry *g, struct segment *segment)
 {
   if (__builtin_expect(fullness_state(&segment->fullness) != 0, 0))
@@ -537,7 +537,7 @@ static inline bool segment_is_full(const struct cuckoo *c, const struct segment 
   return fullness_is(&segment->fullness, FULLNESS_FULL, fullness_counted(&c->rooms));
 }
 
-/* Whether a further copy that gets no lane and no count is refused without a search. */
+/* Returns true if a copy that gets neither a lane nor a count is refused without a search. */
 static inline bool segment_refuses_copies(const struct cuckoo *c, const struct segment *segment)
 {
   return segment_is_full(c, segment) ||

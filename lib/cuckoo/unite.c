@@ -11,36 +11,36 @@
  * These rules apply to any two generations:
  *
  *    The entry must know the bits that lead to its buckets: root, pair, and the first w - 1 bits of
- *    the fingerprint, from which the other bucket follows (geometry.h).  Between generations of the
- *    same geometry, every entry knows them.  An entry of a newer generation knows enough for any
- *    older generation; an entry of an older generation often knows too little for a newer one.
+ *    the fingerprint (w bits are a lane), which give the other bucket.  Between generations of the
+ *    same geometry, every entry knows them.  An entry of a newer generation knows enough bits for
+ *    any older generation.  An entry of an older generation often knows too few for a newer one.
  *
  *    The entry may be in a segment of any depth.  It then knows depth + w - 1 bits, as a new entry
  *    does, or it knows fewer bits and has an age.  It always knows at least w - 1 bits, so its age
  *    is at most the segment's depth.  Splits and joins keep this true.
  *
  *    A root of an older generation without a segment never gets one (growth.c), so it cannot take
- *    entries.  A segment of an older generation splits only for a union.  Look-ups handle such a
- *    split as they handle a join, and unique adds hold stripes in each generation.
+ *    entries.  A segment of an older generation splits only for a union.  This is safe:
+ *    look-ups handle the split like a join, and unique adds hold stripes in each generation.
  *
  * The union adds an entry to the newest generation that can take it or, if there is no room, to an
  * older one.  It splits segments of `into` as deep as those of `from`, and puts an entry into the
  * same bucket if it can.  So a union of an empty filter with one of the same options is a copy, and
  * always finds room.  If `into` lacks a generation of `from`, the union opens one like it.
  *
- * [A] No false negative.  Each key of the snapshot has an entry of its own there, and this entry is
- *     in `into` when the union returns.  Keys of `into` keep their entries.  A remove takes the
+ * [A] No false negative.  In the snapshot, each key has an entry of its own, and this entry is in
+ *     `into` when the union returns.  Keys of `into` keep their entries.  A remove takes the
  *     longest match, as always, and the argument in remove.c needs only that entries are prefixes,
  *     not which filter they come from.
  *
  * [B] One winner.  The union writes an entry under both stripes of its pair.  A unique add of a key
  *     that the entry stands for holds the stripes of the key's pair in every generation that the
- *     add has seen.  So it finds the entry, or has won before the union wrote the entry.  (If the
+ *     add has seen.  So the add finds the entry, or has won before the union wrote it.  (If the
  *     union opened the entry's generation after the unique add read the number of generations, the
  *     add has won before the generation was opened.)
  *
  * [F] Duplicates.  The union counts copies only with an entry that is a prefix of the incoming
- *     entry.  An entry that knows more might not stand for the key.
+ *     entry.  An entry that knows more bits might not match the key.
  *
  * Removes.  The snapshot notes the keys that were removed from the copied part of `from` meanwhile.
  * The union removes these keys from `into` at the end, when all entries are there.  An earlier
@@ -81,8 +81,8 @@ struct incoming {
 struct place {
   struct generation *generation;
   struct cuckoo_address address;
-  unsigned known;
-  bool same; /* this generation and the entry's own have the same geometry */
+  unsigned known; /* the number of fingerprint bits that the entry knows there */
+  bool same;      /* this generation and the entry's own have the same geometry */
 };
 
 /* Finds an entry's place in a generation.  Returns false if the entry knows too few bits. */
@@ -114,9 +114,9 @@ static bool place_in(struct generation *generation, const struct incoming *e, st
 
 /* Writes an entry into a free lane.  If both generations have the same geometry, prefers the bucket
  * that the entry had in `from`.  Otherwise, or if that bucket is full, chooses the emptier bucket.
- * Returns a result, or RETRY if a plain add has filled the lane meanwhile.  (In this case it takes
- * back the lane's count, which no other call has read.)  The caller holds the stripes of the pair,
- * here and in add_entry_locked(). */
+ * Returns a result, or RETRY if a plain add has filled the lane meanwhile.  (Then the
+ * function takes back the lane's count, which no other call has read.)  Here and in
+ * add_entry_locked(), the caller must hold the stripes of the pair. */
 static int write_with_copies_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                     struct pair_words words, const struct place *place,
                                     const struct incoming *e)
@@ -130,7 +130,7 @@ static int write_with_copies_locked(struct cuckoo *c, const struct bucket_pair *
   uint64_t room = to.bucket == pair->lower ? words.room_lower : words.room_upper;
   struct lane lane = {to.bucket, lanes_first(&g->shape, room)};
   int result = TAMIS_OK;
-  if (e->copies) /* before the entry, so that it comes with all copies or not at all */
+  if (e->copies) /* first, so that the entry is never there without its copies */
     result = tamis__segment_add_copies(c, g, pair->segment, lane, e->copies, true);
   if (result != TAMIS_OK)
     return result;
@@ -143,15 +143,15 @@ static int write_with_copies_locked(struct cuckoo *c, const struct bucket_pair *
   return RETRY;
 }
 
-/* Writes or counts an entry.  `no_path`: no eviction makes room.  Returns a result, NO_ROOM or
- * RETRY. */
+/* Writes an entry, or counts it as a copy.  `no_path` is true if no eviction can make room.
+ * Returns a result, NO_ROOM or RETRY. */
 static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
                             const struct place *place, const struct incoming *e, unsigned age,
                             bool no_path)
 {
   const struct cuckoo_geometry *g = pair->geometry;
   assert(stripe_held(stripe_of_bucket(g, pair->segment, pair->lower)));
-  const struct best_match best = match_pair_of_age(pair, g, age); /* entries that are prefixes */
+  const struct best_match best = match_pair_of_age(pair, g, age); /* prefixes of the entry */
   const struct pair_words words = pair_load(pair, g);
   const bool room = pair_has_room(words);
   if (best.matches && (best.matches >= max_lanes_per_key(g) ||
@@ -225,7 +225,7 @@ static int add_entry(struct cuckoo *c, const struct place *place, const struct i
 
 struct union_of {
   struct cuckoo *into;
-  /* The entries that each generation has received. */
+  /* The number and the rate of the entries that each generation has received. */
   struct survey come[CUCKOO_MAX_GENERATIONS];
 };
 
@@ -233,7 +233,7 @@ struct union_of {
 static int open_for(struct union_of *u, unsigned n, unsigned number, const struct incoming *e)
 {
   struct place place;
-  if (!u->into->growable || number < n) /* the entry knows too little for a new generation */
+  if (!u->into->growable || number < n) /* the entry knows too few bits */
     return TAMIS_EFULL;
   int result = tamis__generation_open(u->into, cuckoo_generation(u->into, n - 1), e->geometry);
   if (result == TAMIS_OK && !place_in(cuckoo_generation(u->into, n), e, &place))
@@ -301,7 +301,7 @@ static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
 
 /* ---- keys that were removed meanwhile ---- */
 
-/* Removes the noted keys; not after an error, when `into` may lack entries of these keys. */
+/* Removes the noted keys.  Not used after an error: `into` may then lack entries of these keys. */
 static void remove_noted(struct cuckoo *into, struct cuckoo_snapshot *s)
 {
   struct snapshot_note *notes = tamis__snapshot_removed(s);

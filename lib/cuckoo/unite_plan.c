@@ -3,28 +3,28 @@
  * Layer 2: plans a union before anything is changed.
  *
  * The rate.  An entry that knows S bits after root0, in any generation, makes an absent key seem
- * present with a probability of 2^-S / first roots.  So a filter keeps its rate if the sum over its
- * entries is at most this rate.  The plan of a generation assumes that keys are added one by one:
- * the more keys there are, the more its segments have split, and the more bits a new entry knows.
- * The first n keys of a generation may cause a certain rate, the *share* of n keys (share_of()).
+ * present with a probability of 2^-S / first roots.  So a filter keeps its rate if the sum of these
+ * probabilities is at most the rate.  The plan of a generation assumes that keys are added one by
+ * one: the more keys there are, the more its segments have split, and the more bits a new entry
+ * knows.  The *share* of n keys is the rate that a plan allows for the first n keys (share_of()).
  * Two filters of n keys each may together have twice the share of n keys, which is more than the
  * share of 2n keys.  The rate of a union's entries beyond their share is added to the *excess* of
  * `into`.  The planned rates of all generations and the excess together never exceed the promised
  * rate:
  *
  *    Before it begins, the union sums up the rate of the entries of `from`.  The excess must fit
- *    into half of the rate that the generations leave.  Otherwise the union lowers the split limit
- *    of the newest generation, because each split would add to the rate.  If that is not enough,
- *    the union is refused: filters that have used up their rates have no union that keeps the rate.
+ *    into half of the rate that the plans of the generations leave.  Otherwise the union lowers the
+ *    split limit, and so the planned rate, of the newest generation.  If that is not enough, the
+ *    union is refused: filters that have used up their rates have no union that keeps the rate.
  *    At the end, the union corrects the excess for the added entries.
  *
- * Room.  Entries that know too little for newer generations need room in older ones.  A census
+ * Room.  Entries that know too few bits for newer generations need room in older ones.  A census
  * counts the entries for each number of known bits.  The union is refused before it begins if the
  * older generations have too little room at their split limits.  (Two filters with full first
  * generations have no union: their entries know only enough bits for the first generation.)
  *
- * Copies.  Adds count copies one by one, but unions of two filters in turn multiply copies.  After
- * some eighty unions, counts would overflow, so unions are refused before.
+ * Copies.  Adds count copies one by one.  But if two filters are united into each other in turn,
+ * the copies multiply.  After some eighty, counts would overflow, so unions are refused before.
  */
 #include "cuckoo/unite_plan.h"
 
@@ -35,8 +35,8 @@
 
 #include <math.h>
 
-/* Element i is the number of entries that know i bits after root0.  Root and pair have fewer than
- * 64 bits, a prefix has at most 14, and an entry at most 31. */
+/* Element i is the number of entries that know i bits after root0.  i is less than 128, because
+ * root and pair have fewer than 64 bits, a prefix has at most 14, and an entry at most 31. */
 enum { MAX_KNOWN_BITS = 128 };
 struct census {
   uint64_t entries[MAX_KNOWN_BITS];
@@ -54,7 +54,7 @@ static void survey_segment(const struct cuckoo_geometry *g, const struct segment
   }
 }
 
-/* Counts the entries of a generation.  An estimate: segments may split and join meanwhile. */
+/* Counts the entries of a generation.  This is an estimate: segments may split and join. */
 static void survey_generation(const struct cuckoo *c, const struct generation *generation,
                               struct census *census)
 {
@@ -106,7 +106,7 @@ static double room_left(const struct cuckoo *into, unsigned n, unsigned j, doubl
   double entries = (double) cuckoo_count(generation, ENTRIES) + taken;
   if (j + 1 < n && !has_all_roots(generation))
     return 0;
-  if (entries == 0 && cuckoo_same_geometry(g, source)) /* a copy always has room */
+  if (entries == 0 && cuckoo_same_geometry(g, source)) /* a plain copy always has room */
     return INFINITY;
   return fmax(room_at(g, generation_split_limit(generation)) - entries, 0);
 }
@@ -120,7 +120,7 @@ static unsigned depth_for(const struct generation *generation, double keys)
   return depth;
 }
 
-/* The share of `keys` keys: the rate of a generation whose segments split as these are added. */
+/* The share of `keys` keys: the rate of a generation that has split only as these keys need it. */
 static double share_of(const struct generation *generation, double keys)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -132,7 +132,7 @@ static double share_of(const struct generation *generation, double keys)
   return rate + fmin(part, 1) * (generation_rate(generation, depth) - rate);
 }
 
-/* How much the rate of `more` entries after `keys` keys exceeds the share of these entries. */
+/* How much `rate`, that of `more` entries after `keys` keys, exceeds the share of these entries. */
 static double excess_of(const struct generation *generation, double keys, double more, double rate)
 {
   return fmax(rate - (share_of(generation, keys + more) - share_of(generation, keys)), 0);
@@ -146,7 +146,7 @@ static unsigned depth_now(const struct generation *generation)
       real_log2(fmax(segments / (double) cuckoo_roots(&generation->geometry), 1)));
 }
 
-/* The depth that a generation's segments will have with `more` entries. */
+/* The depth that a generation's segments will have with `more` additional entries. */
 static unsigned depth_with(const struct generation *generation, double more)
 {
   double entries = (double) cuckoo_count(generation, ENTRIES) + more;
@@ -201,7 +201,7 @@ static bool plan_generation(const struct cuckoo *into, unsigned n, const struct 
   return i >= n;
 }
 
-/* Reserves the planned excess within the promised rate.  The caller holds `opening`. */
+/* Reserves the planned excess within the promised rate.  The caller must hold `opening`. */
 static int reserve_rate_locked(struct cuckoo *into, struct union_plan *plan)
 {
   struct generation *newest = plan->newest;
@@ -225,7 +225,7 @@ static int reserve_rate_locked(struct cuckoo *into, struct union_plan *plan)
   return TAMIS_OK;
 }
 
-/* First provides the growth (struct cuckoo_growth), which has the excess and its lock. */
+/* First creates the growth (struct cuckoo_growth), which has the excess and the lock for it. */
 static int reserve_rate(struct cuckoo *into, struct union_plan *plan)
 {
   struct growth_stripes held = growth_lock(into, &into->first, 0, 0);
@@ -240,7 +240,7 @@ static int reserve_rate(struct cuckoo *into, struct union_plan *plan)
   return result;
 }
 
-/* The sum of entries and counted copies. */
+/* The number of entries and counted copies of a filter. */
 static uint64_t copies_in(const struct cuckoo *c)
 {
   uint64_t copies = 0;
@@ -271,7 +271,7 @@ int tamis__union_begin(struct cuckoo *into, const struct cuckoo *from, struct un
   return reserve_rate(into, plan);
 }
 
-/* Raises the split limit again if no other call has taken the rate.  The caller holds `opening`. */
+/* Raises the split limit again if the rate still allows it.  The caller must hold `opening`. */
 static void give_splits_back_locked(struct cuckoo *c, const struct union_plan *plan)
 {
   unsigned limit = generation_split_limit(plan->newest), former = limit + plan->splits;
@@ -286,7 +286,7 @@ void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const 
   struct cuckoo_growth *growth = cuckoo_growth(c);
   lock_take(&growth->opening);
   double excess = cuckoo_excess(c);
-  /* The former value is exact if no other union has changed it.  A difference would be rounded. */
+  /* The former value is exact, if no other union has changed it.  A difference may be rounded. */
   excess = excess == plan->reserved ? plan->former : excess - plan->excess;
   for (unsigned j = 0; j < cuckoo_generations(c); j++)
     excess += excess_of(cuckoo_generation(c, j), plan->before[j], come[j].entries, come[j].rate);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: plans a union: whether it is possible, and how much of the rate it takes.
+ * Layer 2: plans a union: whether it is possible, and how much it adds to the rate.
  */
 #ifndef TAMIS_LIB_CUCKOO_UNITE_PLAN_H
 #define TAMIS_LIB_CUCKOO_UNITE_PLAN_H
@@ -20,7 +20,7 @@ static inline bool cuckoo_same_geometry(const struct cuckoo_geometry *g,
          g->depth_limit == h->depth_limit && g->uneven_at == h->uneven_at;
 }
 
-/* The rate that an entry adds if it knows `bits` bits after root0. */
+/* The false-positive rate that an entry adds if it knows `bits` bits after root0 (geometry.h). */
 static inline double cuckoo_entry_rate(const struct cuckoo_geometry *g, unsigned bits)
 {
   return ldexp(1, -(int) bits) / (double) g->first_roots;
@@ -42,26 +42,26 @@ struct survey {
 };
 
 struct union_plan {
-  double excess;           /* the excess that the union adds */
-  double former, reserved; /* the excess of `into` before the union, and with it */
+  double excess;           /* the excess (unite_plan.c) that the union adds */
+  double former, reserved; /* the excess of `into` before the union, and with `excess` */
   double rate;             /* the rate of the generations that the union will open */
   unsigned deepest;        /* the depth that the newest generation will reach */
   struct generation *newest;
   unsigned splits;                       /* how much the union lowers newest->split_limit */
   double before[CUCKOO_MAX_GENERATIONS]; /* the number of entries in each generation of `into` */
-  double taken[CUCKOO_MAX_GENERATIONS];  /* the number of entries that each of them will take */
+  double taken[CUCKOO_MAX_GENERATIONS];  /* the number of entries that each will receive */
 };
 
 /* Checks whether the union is possible, and reserves the excess that it adds.
- *   TAMIS_EFULL         a fixed filter would have more entries than its capacity, or there would be
- *                       too many copies; or max_bytes has no room for the growth of the filter
+ *   TAMIS_EFULL         a fixed filter would have more entries than its capacity, the number of
+ *                       copies would be too large, or max_bytes has no room for the growth
  *   TAMIS_ENOMEM        memory for the growth was refused
  *   TAMIS_EUNSUPPORTED  there is no room for entries that only some generations can take, or the
  *                       union could not keep the promised rate */
 int tamis__union_begin(struct cuckoo *into, const struct cuckoo *from, struct union_plan *plan);
 
-/* After the union, replaces the reserved excess by the actual one.  `come` has the entries that
- * each generation received.  `failed`: raises the split limit again, if the rate allows. */
+/* After the union, replaces the reserved excess by the actual one.  come[i] describes the
+ * entries that generation i received.  If `failed`, raises the split limit if the rate allows. */
 void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const struct survey *come,
                          bool failed);
 

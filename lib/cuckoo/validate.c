@@ -7,7 +7,7 @@
 #include "cuckoo/directory.h"
 #include "cuckoo/saved_words.h"
 
-/* Only lanes with an entry may have a count. */
+/* Checks that only lanes with an entry have a count. */
 static const char *validate_duplicates(const struct cuckoo_geometry *g,
                                        const struct segment *segment, uint64_t *duplicates)
 {
@@ -64,7 +64,7 @@ static const char *validate_directory(const struct generation *generation,
              : "a segment has the wrong directory entry";
 }
 
-/* Checks a generation.  `mapped`: counts of copies are only in the file, and are not checked. */
+/* Checks a generation, but not the counts of a `mapped` filter, which are only in the file. */
 static const char *validate_generation(const struct generation *generation, bool mapped)
 {
   uint64_t entries = 0, duplicates = 0, segments = 0, after = 0;

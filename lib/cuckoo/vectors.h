@@ -10,7 +10,7 @@
  *
  * These steps serve the usual case.  If one of eight keys is not in the usual case (an entry left a
  * bucket between the reads, the segment was marked, or there is no segment), all eight results are
- * dropped, and the functions without vectors look the keys up.  So the calls take effect in order.
+ * dropped, and the functions without vectors look the eight keys up in order.
  */
 #ifndef TAMIS_LIB_CUCKOO_VECTORS_H
 #define TAMIS_LIB_CUCKOO_VECTORS_H
@@ -23,11 +23,11 @@
 struct cuckoo_keys {
   vector stripe, lower, upper; /* addresses of the upper bucket's stripe and of the two words */
   vector entry;                /* the entry that an add would write, repeated in each lane */
-  vector_lanes absent;         /* keys that have no segment */
-  vector_lanes after;          /* keys whose segment comes from the uneven split */
+  vector_lanes absent;         /* the set of keys that have no segment */
+  vector_lanes after;          /* the set of keys whose segment comes from the uneven split */
 };
 
-/* Stands for the stripe and the words of keys without a segment.  No thread takes the stripe. */
+/* Keys without a segment read this stripe and this word instead.  No thread takes the stripe. */
 static const struct {
   struct padded_stripe stripe;
   word value;
@@ -47,7 +47,7 @@ struct vector_shape {
   vector width, low, high;
 };
 
-/* Returns the shapes.  `after` is the set of keys whose segments come from the uneven split. */
+/* Returns these shapes.  `after` is the set of keys whose segments come from the uneven split. */
 VECTOR_CODE FORCE_INLINE struct vector_shape
 vector_shape_of(const struct generation *first, const struct lane_shape *s, vector_lanes after)
 {
@@ -73,7 +73,7 @@ VECTOR_CODE FORCE_INLINE vector vector_entry(const struct vector_shape *s, bool 
 
 /* NOLINTBEGIN(performance-no-int-to-ptr): addresses are numbers in the lanes of a vector. */
 
-/* Replaces the values of roots that have split by the values of their arrays' entries. */
+/* Replaces the value of each root that has split by the key's entry in the root's array. */
 VECTOR_CODE static NEVER_INLINE vector vector_own_entries(const struct cuckoo_geometry *g,
                                                           vector fingerprint, vector values)
 {

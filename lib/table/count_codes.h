@@ -21,7 +21,7 @@
 #include <string.h>
 
 enum {
-  /* Bits of the count in an exception of 32 or 64 bits; the other bits are its position. */
+  /* Bits of the count in an exception of 32 bits, and of 64.  The other bits are the position. */
   COUNT_BITS = SMALL(21, 3),
   WIDE_COUNT_BITS = 53
 };
@@ -62,7 +62,7 @@ static inline uint64_t code_mask(const struct count_block *b)
   return (UINT64_C(1) << b->bits) - 1;
 }
 
-/* The i-th code; `bits`, the width of a code, is not 0. */
+/* Returns the i-th code.  `bits`, the width of a code, must not be 0. */
 static inline uint64_t code_at(const uint64_t words[], unsigned bits, size_t i)
 {
   size_t bit = i * bits, shift = bit % 64;
@@ -175,7 +175,7 @@ static inline uint64_t slot_count(const struct count_block *b, const void *slots
   return slot_get(b, slots, j) & ((UINT64_C(1) << count_bits(b->wide)) - 1);
 }
 
-/* The index of the first exception whose position is at least i, or b->exceptions. */
+/* The index of the first exception whose position is at least i; b->exceptions if there is none. */
 static inline size_t slot_seek(const struct count_block *b, const void *slots, size_t i)
 {
   size_t first = 0, n = b->exceptions;
@@ -224,7 +224,7 @@ static inline struct count_reader count_reader_begin(const struct count_block *b
   return (struct count_reader){.b = b, .slots = slots_of(b, positions), .positions = positions};
 }
 
-/* Reads the next counts.  Returns their number, or 0 if none is left. */
+/* Reads the next counts.  Returns their number, or 0 if no count is left. */
 size_t tamis__counts_read(struct count_reader *r, uint64_t counts[COUNTS_AT_ONCE]);
 
 #endif

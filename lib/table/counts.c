@@ -10,7 +10,7 @@
 enum {
   MAX_BITS = SMALL(21, 2),    /* the widest code; larger counts are exceptions */
   FEWEST_SLOTS = SMALL(8, 1), /* the fewest spare exceptions of a new block */
-  SPARSE_PART = SMALL(32, 4), /* if at most 1 lane in this number has a count, all are exceptions */
+  SPARSE_PART = SMALL(32, 4), /* if at most 1 lane in 32 has a count, all counts are exceptions */
   /* Most bytes of a block that is encoded in place from its own counts. */
   MOST_COPIED = SMALL(2048, 64)
 };
@@ -40,7 +40,7 @@ NEVER_INLINE size_t tamis__counts_read(struct count_reader *r, uint64_t counts[C
   return n;
 }
 
-/* Reads the counts of a source.  `next` points into the source's array or, if it has none, to
+/* Reads the counts of a source.  `next` points into the source's array or, if there is no array, to
  * `copy`, where the counts of a block have been decoded. */
 struct source_reader {
   const struct counts_source *from;
@@ -55,7 +55,7 @@ static void read_source(struct source_reader *r, const struct counts_source *fro
   r->block = count_reader_begin(from->block ? from->block : &no_counts, positions);
 }
 
-/* Makes r->next point to the next counts.  Returns their number, or 0 if none is left. */
+/* Makes r->next point to the next counts.  Returns their number, or 0 if no count is left. */
 static size_t next_counts(struct source_reader *r)
 {
   const struct counts_source *from = r->from;
@@ -69,7 +69,7 @@ static size_t next_counts(struct source_reader *r)
 /* ---- the choice of a frame ---- */
 
 /* The number of exceptions for which a block gets room.  With `spare`, the number includes
- * exceptions that will probably come before another frame is better. */
+ * exceptions that will probably be added before another frame is better. */
 static size_t slots_for(size_t positions, const struct frame *frame, bool spare)
 {
   if (!spare)
@@ -140,7 +140,7 @@ static NEVER_INLINE void encode(struct count_block *b, size_t positions, const s
 }
 
 /* Whether a block can be encoded in place.  If its own counts are the source, they are copied to
- * the stack first, so the block must be small.  A block with counts below 2^7 always is. */
+ * the stack first, so the block must be small, as are all blocks with counts below 2^7. */
 static bool can_stay(const struct count_block *b, const struct counts_source *from)
 {
   return from->block != b || b->bytes <= MOST_COPIED;
@@ -266,13 +266,13 @@ static void drop_exception(struct count_block *b, size_t positions, size_t i)
   b->exceptions--;
 }
 
-/* Whether the count needs no exception: it is 0 or has a code. */
+/* Returns true if the count needs no exception, because it is 0 or has a code. */
 static bool has_no_slot(const struct count_block *b, uint64_t count)
 {
   return !count || code_for(b, count);
 }
 
-/* Replaces the count `from` by `to`.  The block has room for `to`. */
+/* Replaces the count `from` by `to`.  The block must have room for `to`. */
 static void put(struct count_block *b, size_t positions, size_t i, uint64_t from, uint64_t to)
 {
   code_set(b, i, code_for(b, to));

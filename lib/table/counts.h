@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 enum {
-  COUNTS_BUCKETS = SMALL(256, 2), /* buckets that share a block */
+  COUNTS_BUCKETS = SMALL(256, 2), /* the number of buckets that share a block */
   COUNTS_MAX_LANES = 8,
   COUNTS_POSITIONS = COUNTS_BUCKETS * COUNTS_MAX_LANES
 };
@@ -90,7 +90,7 @@ static inline size_t counts_positions(const struct table_counts *d)
 struct counts_source {
   /* all counts, by index; NULL: the other members give the counts */
   const uint64_t *array;
-  /* a block of any table, which has all counts but one; NULL: all these counts are 0 */
+  /* a block, of any table, with all counts except *count; NULL: all these counts are 0 */
   const struct count_block *block;
   const uint64_t *count; /* the count at index `at`; NULL: `block` has this count, too */
   size_t at;
@@ -101,17 +101,17 @@ static inline struct counts_source counts_of_array(const uint64_t counts[COUNTS_
   return (struct counts_source){.array = counts};
 }
 
-/* Encodes a block: with `spare`, in a few more bytes than needed, as room for further exceptions.
+/* Encodes a block.  With `spare`, gives it a few more bytes, as room for additional exceptions.
  * Returns false, and changes nothing, if memory was refused. */
 bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
                          const struct counts_source *from, bool spare);
 
-/* The first function returns the bytes of a read-only copy of the object and its blocks.  The
- * second one makes the copy. */
+/* tamis__counts_copy_bytes() returns the size of a read-only copy of the object and its blocks, in
+ * bytes.  tamis__counts_copy() makes the copy. */
 uint64_t tamis__counts_copy_bytes(const struct table_counts *d);
 void tamis__counts_copy(const struct table_counts *d, struct table_counts *to);
 
-/* For tests: whether the object is consistent. */
+/* For tests.  Returns true if the object is consistent. */
 bool tamis__counts_validate(const struct table_counts *d);
 
 #endif

@@ -7,8 +7,8 @@
  * Counts are written in blocks that follow the words.  Each block has the counts of IMAGE_COUNTED
  * words.  A count is written as two numbers.  The first is the number of lanes, in use or not,
  * between this count and the count before (or the block's first lane).  The second is the count.
- * Each byte of a number has seven of its bits, the lowest bits first.  All bytes but the last have
- * the highest bit set.  A number is below 2^56.  Its last byte is 0 only if the number is 0.
+ * Each byte holds seven bits of the number, the lowest bits first.  All bytes but the last have the
+ * highest bit set.  A number is below 2^56.  Its last byte is 0 only if the number is 0.
  */
 #ifndef TAMIS_LIB_TABLE_IMAGE_H
 #define TAMIS_LIB_TABLE_IMAGE_H
@@ -18,9 +18,9 @@
 #include "table/plane.h"
 
 enum {
-  /* A block of a table's counts.  Its meanings: number of the table, first word, 0, 0. */
+  /* A block of counts.  Its meanings: the table's number, the index of its first word, 0, 0. */
   SAVED_COUNTS = SAVED_KIND_BLOCKS + 3,
-  IMAGE_COUNTED = SMALL(4096, 8),        /* words whose counts share a block */
+  IMAGE_COUNTED = SMALL(4096, 8),        /* the number of words whose counts share a block */
   IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8), /* the most numbers in a block of a row */
   NUMBER_BYTES = 8,                      /* the most bytes of a number */
   IMAGE_COUNT_BYTES = 2 * NUMBER_BYTES,  /* the most bytes of a count */
@@ -60,8 +60,8 @@ void tamis__image_block(struct saved_writer *w, uint32_t type,
 bool tamis__image_is(const struct saved_block *block, uint32_t type,
                      const uint64_t meanings[SAVED_MEANINGS], uint64_t n);
 
-/* Writes a row of numbers for a table, in blocks of IMAGE_ROW numbers; the last may be shorter.  A
- * block's meanings: number of the table, index of the block's first number. */
+/* Writes a row of numbers for a table, in blocks of IMAGE_ROW numbers.  The last block may be
+ * shorter.  A block's meanings: number of the table, index of the block's first number. */
 void tamis__image_row(struct saved_writer *w, uint32_t type, uint64_t table,
                       const uint64_t *numbers, uint64_t n);
 
@@ -99,7 +99,7 @@ struct lane_counts {
   uint64_t next;     /* the lane after that of the last count */
 };
 
-/* The caller has reserved IMAGE_COUNT_BYTES bytes. */
+/* Appends a lane's count.  The caller must have reserved IMAGE_COUNT_BYTES bytes for it. */
 static inline void lane_counts_add(struct lane_counts *counts, uint64_t lane, uint64_t count)
 {
   unsigned char *to = counts->bytes + counts->size;
@@ -143,7 +143,7 @@ static inline bool lane_counts_next(struct lane_counts_reader *r)
   return !r->wrong;
 }
 
-/* Passes counts to `give`, one block of `lanes` lanes after the other, for one or several planes.
+/* Passes the counts of one or several planes to `give`, one block of `lanes` lanes after the other.
  * `give` gets the block's first lane, and the counts of all its lanes, which it may change. */
 int tamis__image_give(struct lane_counts_reader r, unsigned lanes,
                       int (*give)(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS]),
@@ -151,7 +151,7 @@ int tamis__image_give(struct lane_counts_reader r, unsigned lanes,
 
 /* ---- blocks of counts ---- */
 
-/* A writer of blocks of counts.  The caller sets the first four members, and zeroes the others. */
+/* A writer of blocks of counts.  The caller must set the first four members and zero the others. */
 struct image_counts {
   struct saved_writer *w;
   uint64_t table, words; /* number of the table, and the number of its words */
@@ -161,7 +161,7 @@ struct image_counts {
   struct lane_counts counts;
 };
 
-/* Writes a count.  The caller goes through the lanes in ascending order, and calls
+/* Writes a count.  The caller must go through the lanes in ascending order, and call
  * tamis__image_counts_end() after the last. */
 void tamis__image_count(struct image_counts *to, uint64_t lane, uint64_t count);
 void tamis__image_counts_end(struct image_counts *to);
@@ -179,11 +179,11 @@ struct image_table {
 int tamis__image_read_counts(struct saved_reader *r, struct image_table *t,
                              struct lane_counts_reader *out);
 
-/* Whether all counts of the last block belong to lanes in use.  Adds the counts to *copies. */
+/* Returns true if all counts of the last block belong to lanes in use.  Adds them to *copies. */
 bool tamis__image_check_counts(const struct image_table *t, struct lane_counts_reader counts,
                                uint64_t *copies);
 
-/* Reads and checks the next block of counts with the two functions above. */
+/* Calls tamis__image_read_counts(), then tamis__image_check_counts() for the block that it read. */
 static inline int image_load_counts(struct saved_reader *r, struct image_table *t,
                                     struct lane_counts_reader *out, uint64_t *copies)
 {
@@ -192,8 +192,8 @@ static inline int image_load_counts(struct saved_reader *r, struct image_table *
                                                                            : result;
 }
 
-/* Loads all counts of a table into a plane that no other thread has, or only checks them if `p` is
- * NULL.  Returns TAMIS_ENOMEM also if `memory` refuses. */
+/* Loads all counts of a table into a plane that no other thread may use yet, or only checks them if
+ * `p` is NULL.  Returns TAMIS_ENOMEM also if `memory` refuses. */
 int tamis__image_load_plane(struct saved_reader *r, struct image_table *t, plane *p,
                             const struct counts_memory *memory, bool spare, uint64_t *copies);
 

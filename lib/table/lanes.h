@@ -74,7 +74,7 @@ static inline unsigned lanes_first(const struct lane_shape *s, uint64_t set)
   return (unsigned) __builtin_ctzll(set) * s->reciprocal >> 16;
 }
 
-/* A bucket's value with an entry added in the lowest empty lane.  `empty` has at least one lane. */
+/* A bucket's value with an entry added in the lowest empty lane.  `empty` must not be 0. */
 static inline uint64_t lanes_fill_first(const struct lane_shape *s, uint64_t value, uint64_t empty,
                                         uint64_t entry)
 {
@@ -86,8 +86,8 @@ static inline unsigned lanes_count(uint64_t set)
   return (unsigned) __builtin_popcountll(set);
 }
 
-/* The number of lanes in a set, which is in the highest lane of the product.  (Without an
- * instruction that counts bits, this is faster.) */
+/* The number of lanes in a set, which is in the highest lane of the product.  (On a processor that
+ * has no instruction to count bits, this is faster.) */
 static inline unsigned lanes_number(const struct lane_shape *s, uint64_t set)
 {
   return (unsigned) ((set >> (s->width - 1)) * s->low >> s->width * (s->lanes - 1U) &
@@ -129,7 +129,7 @@ static inline uint64_t lanes_equal(const struct lane_shape *s, uint64_t value, u
 /* ---- sums ----
  *
  * To count the lanes in use in many buckets, add up values of lanes_as_ones(): each lane of the sum
- * is a count.  Lanes of any planned width hold the sum of LANES_ROWS values. */
+ * is a count.  The lanes of any planned width have room for the sum of LANES_ROWS values. */
 enum { LANES_ROWS = 128 };
 
 static inline uint64_t lanes_as_ones(const struct lane_shape *s, uint64_t value)

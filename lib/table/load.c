@@ -35,8 +35,8 @@ double tamis__table_load_deviation(const struct table_load *load, unsigned lanes
 /* If a set of buckets gets too many keys, they do not fit, however empty the other buckets are.  A
  * segment has M lower and M upper buckets of b lanes, and n keys, on average m.  A key has both
  * buckets in a given set of i lower and j upper ones with probability i j / M^2.  So, by a union
- * bound over all sets of buckets and of keys, the expected number of sets with too many keys is at
- * most, with k = (i + j) b + 1,
+ * bound over all sets of buckets and all sets of keys, the expected number of sets with too many
+ * keys is at most, with k = (i + j) b + 1 and binomial coefficients C,
  *
  *    M^i / i! M^j / j! C(n, k) (i j / M^2)^k,  and E C(n, k) <= m^k / k!
  *

@@ -33,9 +33,9 @@ double tamis__table_load_of(const struct table_load *load, double doublings);
  * lanes.  It is larger in small segments. */
 double tamis__table_load_deviation(const struct table_load *load, unsigned lanes, double all);
 
-/* The number of sets of a few buckets, in all segments, that are expected to get more keys than
- * they have lanes.  A segment gets `mean` keys.  Each key has one of its `half` lower and one of
- * its `half` upper buckets. */
+/* The expected number of sets of a few buckets, in all segments, that get more keys than they have
+ * lanes.  A segment gets `mean` keys.  Each key has one of its `half` lower and one of its `half`
+ * upper buckets. */
 double tamis__overfull_sets(unsigned lanes, double half, double segments, double mean);
 
 #endif

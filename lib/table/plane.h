@@ -2,7 +2,7 @@
  *
  * Layer 1: a *plane*: a pointer to a table's counts, which exist only while a lane has a count.
  *
- * The owner has a lock for each plane.  The caller of these functions holds this lock, or other
+ * The owner has a lock for each plane.  The caller of these functions must hold this lock, or other
  * locks that exclude all other callers.
  */
 #ifndef TAMIS_LIB_TABLE_PLANE_H

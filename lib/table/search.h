@@ -26,8 +26,8 @@
 enum {
   /* More buckets would fill a table better, but take longer (docs/internals/cuckoo.md). */
   SEARCH_MOST_BUCKETS = 512,
-  /* A thorough search goes so many steps further in depth from buckets that it has not followed
-   * (one step with more lanes than SEARCH_FEW_LANES).  Larger arrays would need much stack. */
+  /* A thorough search goes this many steps beyond the buckets that it has not followed (one step if
+   * buckets have more than SEARCH_FEW_LANES lanes).  Larger arrays would need much stack. */
   SEARCH_STEPS_FURTHER = 2,
   SEARCH_FEW_LANES = 3,
   /* Longer paths are rare: with two lanes in a bucket, a path over 512 buckets has 8 moves. */
@@ -91,7 +91,7 @@ FORCE_INLINE bool search_has_room(const struct search_kind *k, const struct sear
 }
 
 /* Looks for a bucket with an empty lane one step beyond the full bucket number `parent`, and
- * records it as number `at`.  Returns its number, or SEARCH_NO_ROOM. */
+ * records it as number `at`.  Returns `at`, or SEARCH_NO_ROOM. */
 FORCE_INLINE int search_one_step(const struct search_kind *k, const struct searched *t,
                                  struct search *search, unsigned parent, unsigned at)
 {
@@ -105,7 +105,7 @@ FORCE_INLINE int search_one_step(const struct search_kind *k, const struct searc
   return SEARCH_NO_ROOM;
 }
 
-/* Searches two steps beyond bucket number `parent`; records their buckets as `at`, `at` + 1. */
+/* Searches two steps beyond bucket number `parent`.  Records the buckets as `at`, `at` + 1. */
 FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct searched *t,
                                   struct search *search, unsigned parent, unsigned at)
 {
@@ -174,8 +174,8 @@ FORCE_INLINE int search_room(const struct search_kind *k, const struct searched 
 
 /* Writes the moves that lead to bucket number `room`, from that bucket back to one of the key's
  * buckets.  The search has not recorded entries, so they are read again here.  If an entry now
- * leads elsewhere, because another has replaced it, the path gets no moves.  Returns false if the
- * path is too long. */
+ * leads elsewhere, because another entry has replaced it, the path gets no moves.  Returns false if
+ * the path is too long. */
 FORCE_INLINE bool search_trace(const struct search_kind *k, const struct searched *t,
                                const struct search *search, unsigned room, struct cuckoo_path *path)
 {
@@ -196,7 +196,7 @@ FORCE_INLINE bool search_trace(const struct search_kind *k, const struct searche
   return true;
 }
 
-/* Plans a path.  Returns false if there is none, or only one that is too long.  If the path has no
+/* Plans a path.  Returns false if there is no path, or if it is too long.  If the path has no
  * moves, another thread has made room or changed an entry of the path; the caller tries again. */
 FORCE_INLINE bool search_plan(const struct search_kind *k, const struct searched *t, uint64_t lower,
                               uint64_t upper, struct cuckoo_path *path)

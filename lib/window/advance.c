@@ -19,7 +19,7 @@ static void let_layers_leave(struct window *w, const struct window_swept *swept)
 }
 
 /* Opens a smaller layer if the newest layer is too large for the numbers of keys at the ends of
- * this period and of the last. */
+ * this period and of the period before. */
 static void open_smaller(struct window *w)
 {
   uint64_t used = window_lanes_in_use(w), before = w->used_before;
@@ -27,7 +27,7 @@ static void open_smaller(struct window *w)
   w->used_before = used;
 }
 
-/* Steps 5 and 6 of table.h. */
+/* Ends one period by steps 5 and 6 of table.h. */
 static void end_one(struct window *w)
 {
   struct window_swept swept = {.n = 0};
@@ -37,7 +37,7 @@ static void end_one(struct window *w)
   let_layers_leave(w, &swept);
 }
 
-/* Steps 7 to 9 of table.h, for at most G periods. */
+/* Ends `n` periods, at most G, by steps 7 to 9 of table.h. */
 static void jump(struct window *w, unsigned n)
 {
   struct window_swept swept = {.n = 0};
@@ -58,8 +58,8 @@ static void give_number(struct window *w, uint64_t number)
   numbers_store(&w->state->numbers, epoch_numbers(epoch_before(&w->state->epoch), number));
 }
 
-/* Ends n periods.  The end of G + 1 periods forgets all keys, so the function really ends at most G
- * + 1.  The running period then gets the number that n ended periods lead to. */
+/* Ends n periods.  After the end of G + 1 periods all keys are forgotten, so the function ends at
+ * most G + 1.  Then it gives the running period the number that this would have after n periods. */
 static void end_periods(struct window *w, uint64_t n)
 {
   const uint64_t to = window_period(w) + n;

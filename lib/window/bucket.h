@@ -6,10 +6,10 @@
  *                                   f f f f f f f f  s s s s      w = f + e bits
  *
  * table/lanes.h defines lanes and sets of lanes.  The entry in a lane has f bits of a fingerprint,
- * which are not all 0, and a *stamp* of e bits.  The stamp is a number from 1 to G + 2.  The stamp
- * names the period of the key's last add, or an earlier period if the key ends earlier (insert.c).
- * G + 1 stamps belong to periods that are remembered.  One stamp is *dead*: an entry with the dead
- * stamp is forgotten, and its lane counts as free.
+ * which are not all 0, and a *stamp* of e bits.  In a window of G periods, the stamp is a number
+ * from 1 to G + 2.  It belongs to the period of the key's last add, or to an earlier period if the
+ * key is to be forgotten earlier (insert.c).  G + 1 stamps belong to periods that are remembered.
+ * One stamp is *dead*: an entry with the dead stamp is forgotten, and its lane counts as free.
  *
  * These functions take a fingerprint as it is stored in a lane: its lowest e bits are 0.
  */
@@ -22,7 +22,7 @@
 
 #include <stdbool.h>
 
-enum { WINDOW_MOST_PERIODS = 64 /* G */ };
+enum { WINDOW_MOST_PERIODS = 64 /* the most periods, G, of a window */ };
 
 struct window_shape {
   struct lane_shape lane;
@@ -31,7 +31,7 @@ struct window_shape {
   uint64_t units;        /* the lowest fingerprint bit of each lane */
 };
 
-/* The number of stamps: those of G past periods, of the running period, and a dead one. */
+/* The number of stamps: one for each past period, one for the running period, and a dead one. */
 static inline unsigned window_stamps(unsigned periods)
 {
   return periods + 2;
@@ -89,7 +89,7 @@ static inline uint64_t window_dead(const struct window_shape *s, uint64_t bucket
          s->lane.high;
 }
 
-/* The lanes whose stamp is at least `least`, which is at most 2^e. */
+/* The lanes whose stamp is at least `least`, which must not exceed 2^stamp_bits. */
 static inline uint64_t window_from_stamp(const struct window_shape *s, uint64_t bucket,
                                          unsigned least)
 {
@@ -130,10 +130,10 @@ static inline uint64_t window_pattern(const struct window_shape *s, uint64_t fin
 /* Not 0 if a lane has the fingerprint, and a stamp that is not dead.  `pattern` has the fingerprint
  * and the dead stamp in each lane.  Bits above the lanes are ignored.
  *
- * In a lane that has the fingerprint, the xor with the pattern leaves the xor of two stamps: 1 to
- * 2^e - 1 if the lane's stamp is not dead.  After 1 is subtracted, the fingerprint's bits are all
- * 0.  Subtracting a unit then borrows, which sets the lane's highest bit.  In any other lane this
- * bit is set afterwards only if it was set before.
+ * In a lane that has the fingerprint, the xor with the pattern leaves the xor of the lane's stamp
+ * and the dead stamp.  This is 1 to 2^e - 1 unless the lane is dead.  After 1 is subtracted, the
+ * fingerprint's bits are still 0.  Subtracting a unit then borrows, which sets the lane's highest
+ * bit.  In any other lane this bit is set afterwards only if it was set before.
  *
  * A lane that equals the pattern has the dead stamp.  Subtracting 1 makes the lane all ones, and
  * borrows 1 from the next lane.  If the next lane had the same fingerprint, the look-up would miss

@@ -96,7 +96,7 @@ void tamis__window_destroy_planes(struct window *w, struct window_layer *layer)
 uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane lane)
 {
   struct count_place at = place_of(layer, lane);
-  /* The caller holds the stripe, as plane_counts() requires. */
+  /* The caller must hold the stripe, as plane_counts() requires. */
   if (!plane_counts(&at.plane->counts))
     return 0;
   lock_take(&at.plane->lock);
@@ -111,7 +111,7 @@ stripe_of_lane(const struct window *w, const struct window_layer *layer, struct 
   return window_stripe_of_block(w, lane.index >> layer->block_shift);
 }
 
-/* Sets a count.  The caller holds the plane's lock and the word's stripe. */
+/* Sets a count.  The caller must hold the plane's lock and the word's stripe. */
 static int set_locked(struct window *w, const struct count_place *at, uint64_t further)
 {
   struct request request = {.w = w};

@@ -2,8 +2,8 @@
  *
  * Layer 2: the counts of copies in a window of the cuckoo kind.
  *
- * An entry stands for one copy.  A plane (table/plane.h) counts the further copies for the lane.  A
- * layer has WINDOW_PLANES planes.
+ * An entry itself is one copy of its key.  A plane (table/plane.h) counts the further copies for
+ * each lane.  A layer has WINDOW_PLANES planes.
  *
  * An empty lane has no count.  A count belongs to the entry in its lane, live or dead.  A move
  * carries the count along.  An add that takes a dead lane for another entry sets the count to 0,
@@ -41,13 +41,13 @@ static inline struct window_plane *window_plane_of(const struct window_layer *la
   return &layer->planes[index >> layer->plane_shift];
 }
 
-/* Whether a word may have counts.  The caller holds the stripe, as plane_counts() requires. */
+/* Whether a word may have counts.  The caller must hold the stripe, as plane_counts() requires. */
 static inline bool window_has_counts(const struct window_layer *layer, uint64_t index)
 {
   return layer->planes && plane_counts(&window_plane_of(layer, index)->counts);
 }
 
-/* Prepares the planes of a layer, in zeroed memory.  `planes` is NULL if the layer has none. */
+/* Prepares the planes of a layer.  `planes` is zeroed memory; NULL: the layer has no planes. */
 void tamis__window_begin_planes(struct window_layer *layer, struct window_plane *planes);
 
 /* ---- calls by a holder of the stripe of the lane's word ---- */
@@ -61,8 +61,8 @@ uint64_t tamis__window_further(const struct window_layer *layer, struct window_l
 int tamis__window_set_further(struct window *w, const struct window_layer *layer,
                               struct window_lane lane, uint64_t further);
 
-/* Adds `more` to the number of further copies, modulo 2^64.
- *   Errors  as above */
+/* Adds `more`, modulo 2^64, to the number of further copies.
+ *   Errors  those of tamis__window_set_further() */
 int tamis__window_add_further(struct window *w, const struct window_layer *layer,
                               struct window_lane lane, uint64_t more);
 
@@ -76,9 +76,9 @@ static inline void window_forget_further(struct window *w, const struct window_l
 
 /* ---- all counts of a layer ---- */
 
-/* Gives the lanes of a layer their counts, except empty lanes.  The layer has no counts yet, and no
- * other thread knows it.  The counts are encoded in as little memory as possible.
- *   Errors  as above */
+/* Sets the counts of the lanes of a layer, except empty lanes.  The layer must have no counts yet,
+ * and no other thread may know it.  The counts are encoded in as little memory as possible.
+ *   Errors  those of tamis__window_set_further() */
 int tamis__window_give_counts(struct window *w, const struct window_layer *layer,
                               const struct lane_counts *counts);
 

@@ -3,9 +3,9 @@
  * Layer 2: a cuckoo filter that processes share, with removes and counts: a *counted* table.
  *
  * Such a filter is a window whose clock stands still.  Its epoch word never changes, so no period
- * ends.  This is the word of a window of COUNTED_PERIODS periods, with the stamps 1 to 7, in the
- * period whose stamp is 6.  So stamp 7 is dead, and the age of an entry is 0 to 5.  This age is the
- * number of the key's *further copies*:
+ * ends.  It is the epoch word of a window of COUNTED_PERIODS periods, with the stamps 1 to 7, in
+ * the period whose stamp is 6.  So stamp 7 is dead, and the age of an entry is 0 to 5.  This age is
+ * the number of the key's *further copies*:
  *
  *    stamp    6  5  4  3  2  1       7
  *    copies   1  2  3  4  5  6       dead: no lane has it
@@ -18,16 +18,16 @@
  * in shared.h).  Three things differ:
  *
  * [M] Mending.  A killed owner of stripes may have left an entry in two lanes.  Both lanes have the
- *     same count: a call that changes either holds both stripes, and has mended those that it took
- *     over.  The mending also counts further copies again.  A killed call has added or removed its
- *     copy if it has made its one store; otherwise it has changed nothing.
+ *     same count, because a call that changes either holds both stripes, and has mended each that
+ *     it took over.  The mending also counts further copies again.  A killed call has added or
+ *     removed its copy if it has made its one store; otherwise it has changed nothing.
  *
  * [V] Room.  A remove makes room, which other processes do not see in their own marks of full
  *     segments (base/fullness.h).  So each stripe counts how many lanes were cleared.  A mark holds
  *     for as long as the sum of these counts stays about the same (rooms.h).
  *
  * [W] After a power failure, an entry that is whole in the words is not older than the last call of
- *     tamis_sync that has returned, because that call has written its page.  So the entry's count
+ *     tamis_sync that has returned, because that call has written the entry's page.  So its count
  *     stays.  A checkpoint adds only entries that the words lack.  This may undo a later remove.
  *
  * With a dead stamp of 0, a key could have one more copy.  But an empty lane would then match a key
@@ -41,7 +41,7 @@
 enum {
   COUNTED_PERIODS = 5,
   COUNTED_COPIES = COUNTED_PERIODS + 1, /* the most copies of a key */
-  COUNTED_NOW = COUNTED_COPIES,         /* the stamp of one copy */
+  COUNTED_NOW = COUNTED_COPIES,         /* the stamp of an entry with one copy */
   COUNTED_STAMPS = COUNTED_PERIODS + 2
 };
 
@@ -51,7 +51,7 @@ static inline uint64_t counted_epoch(void)
   return epoch_make(0, 0, false, COUNTED_NOW, COUNTED_STAMPS);
 }
 
-/* The number of copies of an entry.  In a file, another process may have written any stamp; then
+/* The number of copies of an entry.  If another process has written a wrong stamp into the file,
  * the result may be 0, or one more than a key can have. */
 static inline unsigned counted_copies(const struct window_shape *s, uint64_t entry)
 {

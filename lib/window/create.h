@@ -38,8 +38,8 @@ struct window_parts {
   struct window_stripe *stripes;
 };
 
-/* How many stripes, shards and versions a window has.  If `stripes_wanted` is 0, the number of
- * stripes is chosen for this machine. */
+/* The numbers of stripes, shards and versions of a window.  If `stripes_wanted` is 0,
+ * tamis__window_sizes() chooses the number of stripes for this machine. */
 struct window_sizes {
   unsigned stripes, shards, versions;
 };
@@ -51,7 +51,7 @@ static inline uint64_t window_state_bytes(const struct window_sizes *s)
   return sizeof(struct window_state) + s->versions * sizeof(version_counter);
 }
 
-/* A new filter's plan, without the geometry.  Options without a window plan a counted table. */
+/* A new filter's plan, without the geometry.  Options without a window give a counted table. */
 struct window_plan tamis__window_plan_of(const tamis_options *options);
 
 /* The plan of a window in a shared file, with the offsets of its parts in the file. */
@@ -83,7 +83,7 @@ uint64_t tamis__window_bytes_beside(const struct window_geometry *g, unsigned st
 /* All bytes that a filter takes. */
 uint64_t tamis__window_total_bytes(const struct window_plan *plan);
 
-/* Creates an empty filter, or returns NULL: no memory.  The caller has checked max_bytes. */
+/* Creates an empty filter, or returns NULL for lack of memory.  The caller must check max_bytes. */
 struct window *tamis__window_create(const struct tamis_filter *head,
                                     const struct window_plan *plan);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: the epoch word of a sliding window, which names the running period and the layers.
+ * Layer 1: the epoch word of a sliding window, which says which period runs and which layers exist.
  *
  *      63             28 27               15 14         8  7   6         0
  *     ┌─────────────────┬───────────────────┬────────────┬───┬────────────┐
  *     │     period      │      changes      │ stamp now  │ g │ dead stamp │
  *     └─────────────────┴───────────────────┴────────────┴───┴────────────┘
  *
- * `changes` counts, modulo 8192, how often a layer was opened or has left.  g is set if the filter
- * has grown: it has other layers than the first.  Both stamps are incremented from 1 to G + 2, and
- * then begin with 1 again.  So no division by G + 2 is needed, and the period may wrap round.
+ * `changes` is the number of times, modulo 8192, that a layer was opened or has left.  g is set if
+ * the filter has grown, and has layers besides the first.  Both stamps run from 1 to G + 2, and
+ * then from 1 again.  So no division by G + 2 is needed, and the period may wrap round.
  *
  * A thread that reads the same word twice knows that in between no period has ended, no layer was
  * opened, and no layer has left.  The fields are wide enough for that.  The period has 36 bits.
@@ -69,8 +69,8 @@ static inline unsigned epoch_next_stamp(unsigned stamp, unsigned stamps)
   return stamp == stamps ? 1 : stamp + 1;
 }
 
-/* Whether no layer has been opened or has left between two epoch words.  (The answer is also no if
- * at least EPOCH_FEW_PERIODS periods have ended.) */
+/* Returns true if no layer was opened and no layer left between two epoch words.  (Returns false
+ * also if EPOCH_FEW_PERIODS periods or more have ended.) */
 static inline bool epoch_has_same_layers(uint64_t before, uint64_t after)
 {
   uint64_t periods = (after >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT) -
@@ -141,22 +141,22 @@ static inline uint64_t epoch_number(uint64_t epoch, uint64_t numbers)
   return (epoch + (numbers >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT)) >> EPOCH_PERIOD_SHIFT;
 }
 
-/* Returns the `numbers` that give the period of an epoch word this number, while no jump is under
- * way. */
+/* Returns the value of `numbers` with which the period of an epoch word has the number `number`,
+ * while no jump is under way. */
 static inline uint64_t epoch_numbers(uint64_t epoch, uint64_t number)
 {
   const uint64_t period = epoch_period(epoch);
   return (number - period) << EPOCH_PERIOD_SHIFT | (period & EPOCH_COMING);
 }
 
-/* Returns `numbers` with the same offset, for a jump of `n` periods that is under way. */
+/* Returns `numbers` with the same offset, and with `coming` set for a jump over `n` periods. */
 static inline uint64_t epoch_numbers_ahead(uint64_t epoch, uint64_t numbers, unsigned n)
 {
   return (numbers & ~(uint64_t) EPOCH_COMING) | ((epoch_period(epoch) + n) & EPOCH_COMING);
 }
 
-/* The greatest age, by this epoch word, of keys that a jump under way keeps.  Without a jump it is
- * `periods`.  (Keys of age 0 are kept whatever `numbers` is.) */
+/* The greatest age, in periods before that of `epoch`, of keys that a jump under way keeps.
+ * Without a jump, this is `periods`.  (Keys of age 0 are kept whatever `numbers` is.) */
 static inline unsigned epoch_oldest_age(uint64_t epoch, uint64_t numbers, unsigned periods)
 {
   const uint64_t ahead = (numbers - epoch_period(epoch)) & EPOCH_COMING;
@@ -176,7 +176,7 @@ static inline uint64_t numbers_load(const period_numbers *at)
   return atomic_load_explicit(at, memory_order_acquire);
 }
 
-/* The caller holds `advancing`.
+/* The caller must hold `advancing`.
  * ORDER numbers.store (release)
  *   pairs with     numbers.load, whose comment says why */
 static inline void numbers_store(period_numbers *at, uint64_t numbers)
@@ -199,7 +199,7 @@ static inline uint64_t epoch_before(const epoch_word *at)
   return atomic_load_explicit(at, memory_order_seq_cst);
 }
 
-/* Called by a look-up, at its end.  The loads of the buckets come before, and acquire.
+/* Called by a look-up at its end, after its loads of the buckets, which have acquire order.
  * ORDER epoch.after (seq_cst)
  *   pairs with     epoch.publish
  *   makes visible  that a period has ended, if a bucket shows a stamp that was written after that

@@ -78,8 +78,8 @@ static bool is_frozen_locked(const struct window *w, const struct window_layer *
 }
 
 /* Carries the count of an entry to a free lane.  `to->entry` is the dead entry in that lane, whose
- * count is dropped, or 0 if the lane is empty, and so has no count.  The caller holds the stripes
- * of both buckets. */
+ * count is dropped, or 0 if the lane is empty, and so has no count.  The caller must hold the
+ * stripes of both buckets. */
 static int move_further_locked(struct window *w, const struct window_layer *layer,
                                const struct found *from, const struct found *to)
 {
@@ -96,8 +96,8 @@ static int move_further_locked(struct window *w, const struct window_layer *laye
   return result;
 }
 
-/* Counts a moved entry, and its further copies, in the target's stripe instead of the source's.
- * `taken`: a dead entry was in the target lane.  The caller holds both stripes. */
+/* Counts a moved entry and its further copies in the target's stripe instead of the source's.
+ * `taken` says that a dead entry was in the target lane.  The caller must hold both stripes. */
 static void count_move_locked(struct window *w, const struct window_layer *layer, uint64_t source,
                               uint64_t target, uint64_t entry, bool taken)
 {
@@ -122,12 +122,12 @@ struct path_of_layer {
 };
 
 /* Makes a move.  Returns TAMIS_OK also if the lane has become free, and TAMIS_ABSENT if the move is
- * no longer possible.  The caller holds the stripes of both buckets.
+ * no longer possible.  The caller must hold the stripes of both buckets.
  *
  * The search has read move->entry without stripes.  The lane must still have the entry's
  * fingerprint, which determines the target.  But an add may have renewed the stamp.  So the move
- * writes the present entry of the lane; with the old stamp the key would end too early.  If the
- * entry is dead, or a jump does not keep it, the move clears it: [T]. */
+ * writes the present entry of the lane; with the old stamp the key would be forgotten too early.
+ * If the entry is dead, or a jump does not keep it, the move clears it: [T]. */
 static int move_locked(struct window *w, const struct path_of_layer *of,
                        const struct cuckoo_move *move)
 {
@@ -226,8 +226,8 @@ bool tamis__window_path_exists(const struct window *w, const struct window_layer
   return plan_path(layer, place, epoch_dead(epoch_locked(&w->state->epoch)), &path);
 }
 
-/* Plans a path.  Returns TAMIS_OK if there is a path, which may have no moves.  The caller is in a
- * read section, in which it has found that the layers are those of of->epoch. */
+/* Plans a path.  Returns TAMIS_OK if there is a path, which may have no moves.  The caller must be
+ * in a read section in which it has found that the layers are those of of->epoch. */
 static int plan_in_section(struct window *w, struct path_of_layer *of,
                            const struct window_buckets *place, bool thorough)
 {

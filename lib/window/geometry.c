@@ -16,9 +16,9 @@ static const struct form {
                           {16, 4, 1, 8}, {16, 2, 2, 10}, {21, 3, 1, 10}, {32, 2, 1, 10}};
 
 /* The *partners* of a bucket are the other buckets that its entries can have, one for each
- * fingerprint.  With short fingerprints a bucket has few partners, at equal distances.  So a table
- * gets less full, and a larger table still less.  falls_faster[i] is the additional fall of the
- * load factor for fingerprints of 10 + i bits, per doubling of a table beyond 4096 buckets. */
+ * fingerprint.  With short fingerprints a bucket has few partners, at equal distances.  So tables
+ * get less full, and larger tables get even less full.  falls_faster[i] is the additional fall of
+ * the load factor for fingerprints of 10 + i bits, per doubling of a table beyond 4096 buckets. */
 enum { MANY_PARTNERS = 10, ENOUGH_PARTNERS = 15, MEASURED_BUCKETS = 4096 };
 static const double falls_faster[ENOUGH_PARTNERS - MANY_PARTNERS] = {0.0023, 0.0014, 0.0008, 0.0005,
                                                                      0.0003};
@@ -30,7 +30,7 @@ enum {
   MOST_HALF = 1 << 28                     /* buckets: a search stores their numbers in 32 bits */
 };
 
-/* A safety factor: the rate varies between filters, and the formula is up to 1.5 % too low. */
+/* A safety factor.  The rate varies between filters, and rate_at() may be up to 1.5 % too low. */
 static const double reserve = 1.02;
 
 static const double first_share = 0.9;
@@ -43,8 +43,8 @@ static struct window_shape shape_of(unsigned index, unsigned periods, unsigned b
 
 /* ---- rates ---- */
 
-/* A look-up of an absent key compares the 2 b lanes of its two buckets.  With n = 2^f, a lane in
- * use matches with probability (1 + 2 / n) / n, because the fingerprint 1 also stands for 0. */
+/* An absent key is compared with 2 b lanes.  Of n = 2^f fingerprints, 1 is twice as frequent, as 0
+ * becomes 1.  So a lane in use matches with probability (1 + 2 / n) / n. */
 static double rate_at(const struct window_shape *s, double load)
 {
   double values = ldexp(1, (int) window_fingerprint_bits(s));
@@ -57,7 +57,7 @@ static struct table_load load_of(const struct window_shape *s)
                                                     : tamis__table_load(s->lane.lanes, true);
 }
 
-/* The rate of a full layer, with the load factor of 64 buckets, because small tables get fuller. */
+/* The rate of a full layer.  Assumes the load factor of 64 buckets, as small tables get fuller. */
 static double full_rate(const struct window_shape *s)
 {
   struct table_load load = tamis__table_load(s->lane.lanes, true);
@@ -127,7 +127,7 @@ static double room_of_segment(const struct window_shape *s, double lanes, double
   return lanes * fmax(full - x * sqrt(deviation * deviation + random), 0.2);
 }
 
-/* The lanes that each of `segments` segments needs for `keys` keys. */
+/* The number of lanes that each of `segments` segments needs, if there are `keys` keys in all. */
 static double lanes_for(const struct window_shape *s, double keys, double segments)
 {
   double low = 0, high = 5 * keys / segments + s->lane.lanes;
@@ -173,8 +173,8 @@ static void derive(unsigned periods, struct window_geometry *g)
 }
 
 /* Chooses the shape that takes the least memory within a rate.  Of shapes that take the same
- * memory, it chooses the one with the lowest rate: tables for a few keys take the same memory in
- * all shapes, and may get fuller than full_rate() assumes. */
+ * memory, it chooses the one with the lowest rate.  (Tables for a few keys take the same memory in
+ * all shapes.  They may get fuller than full_rate() assumes.) */
 static int plan(const struct window_spec *spec, double rate, uint64_t keys,
                 struct window_geometry *out)
 {

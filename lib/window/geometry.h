@@ -12,7 +12,7 @@
  * The sum of a key's two buckets follows from its fingerprint.  So either bucket leads to the
  * other, as in partial-key cuckoo hashing, and H may be any number: no size is rounded to a power
  * of two.  Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014; this
- * library uses the sum in place of their xor, and two halves, as in its cuckoo filter.
+ * library uses the sum of both buckets, not their xor, and two halves, as in its cuckoo filter.
  *
  * A table of up to 2 MiB is one segment, which saves a look-up a step.  Larger tables have segments
  * of half a MiB.  A save freezes one segment at a time (evict.h).
@@ -40,8 +40,8 @@ struct window_geometry {
   struct window_shape whole; /* shape of a word, as if it were one bucket */
   unsigned shape_index;      /* index in WINDOW_FOR_ALL_SHAPES */
   unsigned bucket_shift;     /* log2 of the number of buckets in a word: 0 or 1 */
-  uint64_t segments;         /* S */
-  uint64_t half;             /* H: buckets of half a segment; a multiple of those in a word */
+  uint64_t segments;         /* S: the number of segments */
+  uint64_t half;             /* H: the number of buckets in half a segment; fills whole words */
   uint64_t top;              /* mask of a fingerprint's bits at the top of a word */
   uint64_t one;              /* the lowest bit of `top` */
   uint64_t capacity;         /* the number of keys that the layer is made for */
@@ -60,27 +60,27 @@ struct window_spec {
  *   Errors  TAMIS_EUNSUPPORTED: no shape gives the rate; TAMIS_EINVAL: the table is too large */
 int window_geometry_plan(const struct window_spec *spec, struct window_geometry *out);
 
-/* Plans a later layer of a filter that grows, for `keys` keys.  No layer in the list has `index`.
+/* Plans a later layer of a filter that grows, for `keys` keys.  `index` must not be in use.
  *   Errors  TAMIS_EFULL: no shape gives the rate, or the table is too large */
 int window_geometry_plan_layer(const struct window_spec *spec, unsigned index, uint64_t keys,
                                struct window_geometry *out);
 
 /* Derives the other members of a saved geometry from shape_index, segments, half and capacity.
- * Returns false if no plan has such a geometry. */
+ * Returns false if no plan has these numbers. */
 bool window_geometry_restore(unsigned periods, struct window_geometry *g);
 
-/* The lowest rate that a window can have, whatever the capacity. */
+/* The lowest false-positive rate that a window can have, whatever the capacity. */
 double window_geometry_lowest_rate(unsigned periods, bool growable);
 
-/* The lowest rate of a shape, or INFINITY if its lanes are too narrow for so many periods. */
+/* The lowest false-positive rate of a shape; INFINITY if its lanes are too narrow for `periods`. */
 double window_geometry_lowest_of_shape(unsigned periods, bool growable, unsigned shape_index);
 
-/* The share of the rate that belongs to an index. */
+/* The share of the filter's false-positive rate that the layer with this index gets. */
 double window_geometry_share(unsigned index);
 
-/* The shapes.  Saved filters name them by number, so their order never changes.  A window has a
- * shape only if the stamp leaves enough bits for the fingerprint.  DO gets the number, the bits of
- * a lane, and the lanes of a bucket. */
+/* The shapes.  Saved filters name them by number, so their order never changes.  A window can have
+ * a shape only if the stamp leaves enough bits for the fingerprint.  The arguments of DO are the
+ * shape's number, the number of bits in a lane, and the number of lanes in a bucket. */
 enum { WINDOW_SHAPES = 8 };
 #define WINDOW_FOR_ALL_SHAPES(DO) \
   DO(0, 8, 8)                     \
@@ -139,7 +139,7 @@ struct window_buckets {
   uint64_t lower, upper;
 };
 
-/* (g - i) mod H.  The beginning of this file defines g. */
+/* Returns (g - i) mod H.  The beginning of this file defines g and H, which is `half`. */
 FORCE_INLINE uint64_t window_reflect(uint64_t half, uint64_t top, uint64_t i)
 {
   uint64_t other = upper_half((uint128) top * half) - i;
@@ -151,7 +151,7 @@ FORCE_INLINE uint64_t window_spread(uint64_t mixed)
   return mixed * HASH_MULTIPLIER;
 }
 
-/* `segmented`: there are several segments.  Fast calls pass a compile-time constant. */
+/* `segmented` says that the table has several segments.  It is a constant in the fast calls. */
 FORCE_INLINE struct window_place window_place_of(const struct window_geometry *g, uint64_t mixed,
                                                  bool segmented)
 {
@@ -179,7 +179,7 @@ FORCE_INLINE uint64_t window_fingerprint(const struct window_shape *s,
   return place->top >> (64 - s->lane.width);
 }
 
-/* The other bucket of an entry or fingerprint.  The segment's first bucket has the number 0. */
+/* The other bucket of an entry or a fingerprint in `bucket`.  The segment's first bucket is 0. */
 static inline uint64_t window_other_in_segment(const struct window_geometry *g, uint64_t bucket,
                                                uint64_t entry)
 {
@@ -188,7 +188,7 @@ static inline uint64_t window_other_in_segment(const struct window_geometry *g, 
                           : window_reflect(g->half, top, bucket - g->half);
 }
 
-/* The same function of buckets that are numbered through all segments. */
+/* Does what window_other_in_segment() does, for buckets that are numbered through all segments. */
 static inline uint64_t window_other_bucket(const struct window_geometry *g, uint64_t bucket,
                                            uint64_t entry)
 {

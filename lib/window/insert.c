@@ -8,7 +8,7 @@
  * the key in all layers, and begins with step 1 of table.h.
  *
  * In a window of the cuckoo kind a plain add of a key that is remembered adds a copy, and renews
- * all copies: copies.h.  All copies of a key live as long as the copy with the latest end.
+ * all copies: copies.h.  All copies of a key are forgotten together, at their latest end.
  *
  * A key that is to be remembered for only n of G periods gets the stamp of age G - n, as if it had
  * been added G - n periods ago.  So it is forgotten when n + 1 periods have ended, the running one
@@ -97,7 +97,7 @@ FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, const struc
 
 /* ---- adds under stripes ---- */
 
-/* The stamp that an add writes under this epoch word.  A jump keeps that stamp. */
+/* The stamp that an add writes under this epoch word.  A jump under way keeps this stamp. */
 FORCE_INLINE unsigned stamp_to_write(const struct window *w, const struct wish *wish,
                                      uint64_t epoch)
 {
@@ -107,9 +107,9 @@ FORCE_INLINE unsigned stamp_to_write(const struct window *w, const struct wish *
   return epoch_stamp_of_age(epoch, wish->age < oldest ? wish->age : oldest, w->stamps);
 }
 
-/* Writes an entry with the stamp for the epoch word that the caller has read.  If this period has
- * ended, writes the entry again with the stamp for the new word: [P] in table.h.  The callers of
- * functions whose names end with _locked hold the stripes of all pairs. */
+/* Writes an entry with the stamp for the epoch word that the caller has read.  If the period of
+ * that word has ended, writes the entry again with the stamp for the new word: [P] in table.h.  The
+ * callers of functions whose names end with _locked must hold the stripes of all pairs. */
 FORCE_INLINE void write_locked(struct window *w, const struct pair *pair, const struct found *at,
                                const struct wish *wish, uint64_t epoch)
 {
@@ -186,7 +186,7 @@ int tamis__window_make_room(struct window *w, const struct locked *locked)
 }
 
 /* Provides the room or memory that an attempt with the result `lacks` lacked.  Returns TAMIS_OK if
- * another attempt may succeed.  The caller holds no lock. */
+ * another attempt may succeed.  The caller must hold no lock. */
 static NEVER_INLINE int provide(struct window *w, const struct locked *locked, int lacks)
 {
   int result = lacks;

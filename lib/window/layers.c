@@ -15,7 +15,7 @@
  * After a burst of adds the newest layer is far larger than the keys need.  It is *sparse* if its
  * capacity is at least SPARSE times the number of present keys.  If it is sparse at the ends of two
  * periods, tamis_advance() opens a smaller layer: the first layer again, if it has left and is
- * large enough, and otherwise a new layer.  The number of keys at the end of a period covers a
+ * large enough, and otherwise a new layer.  The number of keys at the end of a period is that of a
  * whole window.  Two periods are needed because keys may be removed at any time: a filter that is
  * empty at the end of one period might be full in between.  The large layer gets no more keys.  Its
  * last keys are forgotten G + 1 periods later; it then leaves, and its memory is released.  (In the
@@ -65,7 +65,7 @@ word *tamis__window_allocate_words(const tamis_allocator *from, uint64_t bytes,
 
 /* ---- the list, which changes only under `opening` ---- */
 
-/* The callers of all functions whose names end with _locked hold `opening`. */
+/* The callers of all functions whose names end with _locked must hold `opening`. */
 static struct window_layer *newest_locked(const struct window *w)
 {
   assert(lock_is_held((struct lock *) &w->opening));
@@ -210,8 +210,8 @@ static uint64_t largest_capacity_locked(const struct window *w)
   return largest;
 }
 
-/* [S]: whether a layer as large as the largest could still be opened if `more` bytes and these
- * indices were taken, and all memory that waits for readers were released. */
+/* [S]: returns true if a layer as large as the largest could be opened even if `more` bytes and
+ * these indices were taken, assuming that all memory that waits for readers is released. */
 static bool leaves_room_locked(const struct window *w, uint64_t more, uint64_t indices)
 {
   struct window_geometry g;
@@ -251,9 +251,9 @@ int tamis__window_open_layer(struct window *w, const struct window_layer *full)
   return open_locked(w, &g, index);
 }
 
-/* Finds room in a segment or opens a layer, or else marks the segment.  Only a holder of `opening`
- * searches for a mark.  No call counts the lanes in use of one segment.  So a failed search means a
- * nearly full segment here, which is true unless its keys were chosen to collide. */
+/* Finds room in a segment or opens a layer, or else marks the segment.  Only a search under
+ * `opening` may set a mark.  No call counts the lanes in use of a segment.  So a failed search is
+ * taken to mean a nearly full segment, as it does unless keys were chosen to collide. */
 static int grow_locked(struct window *w, struct window_layer *full,
                        const struct window_buckets *place)
 {
@@ -298,8 +298,8 @@ static bool is_sparse(const struct window *w, uint64_t most)
   return most <= window_layer_at(&w->newest)->geometry.capacity / SPARSE;
 }
 
-/* Whether the first layer could replace the newest: it is large enough for `most` keys, and its
- * capacity is the same, or smaller while the newest layer is sparse. */
+/* Returns true if the first layer is large enough for `most` keys and could replace the newest.
+ * Its capacity must be that of the newest layer, or be smaller while the newest layer is sparse. */
 static bool first_would_do(const struct window *w, uint64_t most)
 {
   const struct window_layer *newest = window_layer_at(&w->newest);

@@ -7,33 +7,33 @@
 
 #include "window/table.h"
 
-/* Fills in a layer, except the words, whose bytes it returns.  `planes` are zeroed, or NULL. */
+/* Fills in a layer without its words.  Returns their size in bytes.  `planes` is zeroed or NULL. */
 uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer *layer,
                                      const struct window_geometry *g, struct window_plane *planes);
 
-/* Opens the layer after `full`, if `full` is still the newest.  The caller holds only `opening`.
+/* Opens the layer after `full` if this is still the newest.  The caller must hold only `opening`.
  *   Errors  TAMIS_EFULL: the filter must not grow any further; TAMIS_ENOMEM */
 int tamis__window_open_layer(struct window *w, const struct window_layer *full);
 
 /* If no moves make room for a key in `full`, the newest layer of `epoch`, opens the next layer, or
  * returns TAMIS_EFULL if the filter does not grow.  On an error, marks the key's segment.  If the
- * layers have changed since `epoch`, does nothing.  The caller holds no lock. */
+ * layers have changed since `epoch`, does nothing.  The caller must hold no lock. */
 int tamis__window_grow(struct window *w, struct window_layer *full,
                        const struct window_buckets *place, uint64_t epoch);
 
 /* Creates a layer, which then owns `words`.  If `words` is NULL, allocates them.  Returns NULL if
- * there is no memory.  The caller counts the bytes of the layer. */
+ * there is no memory.  The caller must count the bytes of the layer. */
 struct window_layer *tamis__window_make_layer(struct window *w, const struct window_geometry *g,
                                               unsigned index, word *words);
 
-/* Makes a layer the newest.  The caller holds `opening`, or no other thread knows the filter. */
+/* Makes a layer the newest.  The caller must hold `opening`, or be the only user of the filter. */
 void tamis__window_append(struct window *w, struct window_layer *layer);
 
-/* Opens a smaller layer if `most` keys leave the newest sparse.  The caller holds `advancing`. */
+/* Opens a smaller layer if the newest is too large for `most` keys.  Call it under `advancing`. */
 void tamis__window_open_smaller(struct window *w, uint64_t most);
 
 /* Takes layers out of the list, and retires them.  A sweep that began after the layers were closed
- * has found them empty.  The caller holds `advancing`. */
+ * must have found them empty.  The caller must hold `advancing`. */
 void tamis__window_let_leave(struct window *w, struct window_layer *const *empty, unsigned n);
 
 /* The function of type backlog_release for the layers of a filter. */

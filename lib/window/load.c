@@ -51,13 +51,13 @@ static bool is_counted(const struct saved_head *saved)
   return NOT_COMPACT(saved->features & SAVED_COUNTED);
 }
 
-/* Whether the file is of a window of the cuckoo kind. */
+/* Whether the file contains a window of the cuckoo kind. */
 static bool has_planes(const struct saved_head *saved)
 {
   return saved->options.kind == TAMIS_CUCKOO && !is_counted(saved);
 }
 
-/* Whether the clock of a counted table stands still.  Such a table has only one layer. */
+/* Returns false for a counted table whose clock does not stand still, or which may grow. */
 static bool clock_is_right(const struct saved_head *saved)
 {
   const uint64_t *g = saved->geometry;
@@ -146,7 +146,7 @@ static unsigned stamp_of(const struct load *l, uint64_t period)
   return 1 + (unsigned) ((first + (period - l->first) % l->stamps) % l->stamps);
 }
 
-/* Whether each lane of a word is empty, or has a fingerprint and a live stamp. */
+/* Returns true if each lane of a word is empty, or has a fingerprint and a live stamp. */
 static bool word_is_whole(const struct window_shape *s, uint64_t value, unsigned stamps,
                           unsigned dead)
 {
@@ -228,7 +228,7 @@ static int load_words(struct load *l, struct content *c)
   const void *at = NULL;
   l->bytes += l->n ? window_layer_bytes(has_planes(l->saved)) : 0;
   l->copied += c->geometry.segments * 8;
-  /* The load releases `copied` before it allocates the parts that `beside` counts. */
+  /* `copied` may take up to `beside` bytes: it is released before those are allocated. */
   if (limit && (bytes > limit || l->bytes > limit - bytes || l->copied > l->beside))
     return TAMIS_EFULL;
   struct saved_memory m = {.all = bytes, .limit = limit ? limit - l->bytes : 0};
@@ -268,7 +268,7 @@ static int load_copied(struct load *l, struct content *c, unsigned number)
   return TAMIS_OK;
 }
 
-/* Keeps the counts as bytes until the filter exists. max_bytes does not count that memory. */
+/* Keeps the counts as bytes until the filter exists. max_bytes does not limit that memory. */
 static int load_counts(struct load *l, struct content *c, unsigned number)
 {
   struct image_table table = {.shape = &c->geometry.whole.lane,
@@ -280,7 +280,7 @@ static int load_counts(struct load *l, struct content *c, unsigned number)
   while ((result = image_load_counts(l->r, &table, &r, &l->further)) == TAMIS_OK) {
     if (!has_planes(l->saved))
       return TAMIS_ECORRUPT;
-    /* The first number may take more bytes in the copy. */
+    /* In the copy, the first number also counts lanes of earlier blocks, so it may be longer. */
     size_t most = (size_t) (r.end - r.at) + IMAGE_COUNT_BYTES;
     if (!tamis__lane_counts_reserve(&c->counts, &l->r->allocator, most))
       return TAMIS_ENOMEM;
@@ -365,7 +365,7 @@ static int append_layer(struct window *w, struct content *c)
   return TAMIS_OK;
 }
 
-/* Counts lanes in use, and copies in a counted table, in the stripes of their blocks. */
+/* Counts lanes in use, and a counted table's further copies, in the stripes of their blocks. */
 static void count_lanes(struct window *w, const struct window_layer *layer)
 {
   for (uint64_t i = 0; i < window_words(&layer->geometry); i++) {

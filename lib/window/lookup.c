@@ -3,9 +3,9 @@
  * Layer 2: look-ups in a sliding window.
  *
  *    hash ──► address (geometry.h) ──► lower bucket ┐ lanes with a fingerprint and a stamp;
- *                                 └──► upper bucket ┘ the entry stands in either
+ *                                 └──► upper bucket ┘ the entry is in either
  *
- * A look-up does this in each layer; most filters have one.  It reads in this order: epoch word,
+ * A look-up does this in each layer.  (Most filters have one.)  It reads in this order: epoch word,
  * version, lower bucket, upper bucket, version, epoch word.  [A] in table.h has the argument.
  *
  * The straight path serves a filter that has only the first layer.  It is compiled for each shape,
@@ -38,7 +38,7 @@ FORCE_INLINE struct window_geometry shaped(const struct window_geometry *of, uns
 
 struct look {
   uint64_t found;   /* not 0 if a lane matches */
-  uint64_t changed; /* not 0 if an entry has been moved meanwhile */
+  uint64_t changed; /* not 0 if an entry has been moved during the look-up */
 };
 
 FORCE_INLINE uint64_t look_at_bucket(const struct window_geometry *g, const word *words,
@@ -77,7 +77,7 @@ FORCE_INLINE enum window_answer find(const struct window *w, const struct window
 /* ---- any number of layers ---- */
 
 /* Searches all layers.  Returns WINDOW_MOVED if a version or the epoch word has changed, so that
- * the answer is unknown.  The caller is in a read section. */
+ * the answer is unknown.  The caller must be in a read section. */
 static enum window_answer search(const struct window *w, uint64_t mixed)
 {
   uint64_t epoch = epoch_before(&w->state->epoch);

@@ -7,14 +7,14 @@
 
 #include "window/table.h"
 
-/* WINDOW_MOVED: an entry has been moved meanwhile, so the answer is unknown. */
+/* WINDOW_MOVED: an entry has been moved during the search, so the answer is unknown. */
 enum window_answer { WINDOW_MISS, WINDOW_HIT, WINDOW_MOVED };
 
 /* The functions that are compiled for each shape, both for tables of one segment and of several. */
 struct window_calls {
   bool (*contains)(const tamis_filter *f, uint64_t hash);
   size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
-  /* Searches one layer.  `dead` is from an epoch word that the caller reads again afterwards. */
+  /* Searches one layer.  `dead` is from the epoch word, which the caller must then read again. */
   enum window_answer (*find)(const struct window *w, const struct window_layer *layer,
                              uint64_t mixed, unsigned dead);
 };

@@ -7,7 +7,7 @@
 #include "window/rooms.h"
 #include "window/save.h"
 
-/* Whether an entry is in an upper bucket, and its fingerprint is in the lower bucket, too. */
+/* Returns true if an entry is in an upper bucket and its fingerprint also in the lower bucket. */
 static bool stands_twice(const struct window_layer *layer, const struct lane_place *at)
 {
   const struct window_shape *s = &layer->geometry.shape;
@@ -15,13 +15,13 @@ static bool stands_twice(const struct window_layer *layer, const struct lane_pla
          window_match(s, window_load(layer, at->lower), window_fingerprint_of(s, at->entry));
 }
 
-/* The number of lanes in use, and of further copies. */
+/* The number of lanes in use, and the number of further copies. */
 struct in_use {
   uint64_t lanes, further;
 };
 
-/* Clears entries of a word that are also in their lower bucket, and counts the other entries.  The
- * caller holds the word's stripe. */
+/* Clears the entries of a word that are also in their lower bucket, and adds the other entries to
+ * *in_use.  The caller must hold the word's stripe. */
 static void mend_word_locked(const struct window *w, uint64_t index, struct in_use *in_use)
 {
   const struct window_layer *layer = &w->first;

@@ -22,7 +22,7 @@ static inline struct pair pair_in(struct window_layer *layer, uint64_t mixed)
   return (struct pair){layer, {place.lower, place.upper}, window_fingerprint(&g->shape, &place)};
 }
 
-/* The values of the two buckets. */
+/* The values of a key's two buckets in a layer. */
 struct view {
   uint64_t lower, upper;
 };
@@ -33,7 +33,7 @@ static inline struct view look_at(const struct pair *pair)
                        window_load(pair->layer, pair->place.upper)};
 }
 
-/* A lane in one of the two buckets. */
+/* A lane in one of a key's two buckets. */
 struct found {
   uint64_t entry; /* 0: the lane is empty, or no lane was found */
   uint64_t bucket;
@@ -98,7 +98,7 @@ static inline void note_pair(const struct window *w, struct window_layer *layer,
 }
 
 /* Takes the stripes of a key in all layers.  While the thread waits for stripes, it is in no read
- * section, and layers may leave.  So the caller calls has_layers() before it reads any layer. */
+ * section, and layers may leave.  So the caller must call has_layers() before it reads a layer. */
 static inline void lock_pairs(const struct window *w, uint64_t mixed, struct locked *locked)
 {
   uint64_t epoch = locked->epoch = epoch_before(&w->state->epoch);
@@ -106,7 +106,7 @@ static inline void lock_pairs(const struct window *w, uint64_t mixed, struct loc
   if (epoch_has_grown(epoch)) {
     struct window_reader reader = window_enter(epoch);
     struct window_layer *layer = window_newest(w, epoch);
-    do { /* a list that changes meanwhile may seem longer than it is */
+    do { /* a list that changes during the loop may seem longer than it is */
       note_pair(w, layer, mixed, locked);
       layer = window_next(layer, epoch);
     } while (layer && locked->pairs < WINDOW_MOST_LAYERS);
@@ -118,7 +118,7 @@ static inline void lock_pairs(const struct window *w, uint64_t mixed, struct loc
   HOOK(window_stripes_taken);
 }
 
-/* Whether the pairs still cover all layers.  `epoch` was read under the stripes. */
+/* Whether the pairs still cover all layers.  `epoch` must be read under the stripes. */
 static inline bool has_layers(const struct locked *locked, uint64_t epoch)
 {
   return epoch_has_same_layers(locked->epoch, epoch);
@@ -130,18 +130,18 @@ static inline void unlock_pairs(const struct window *w, const struct locked *loc
     window_unlock(w, locked->stripe[i]);
 }
 
-/* The home of a key: its entry in the oldest layer in which a live lane has its fingerprint. [H] in
- * remove.c says why it is the oldest layer. */
+/* The home of a key: its entry in the oldest layer in which a live lane has the key's fingerprint.
+ * [H] in remove.c says why it is the oldest layer. */
 struct home {
-  /* false: no home; the other members belong to the newest layer, and `found` may be dead. */
+  /* false: there is no home.  The other members describe the newest layer; `found` may be dead. */
   bool live;
   const struct pair *pair;
   struct view view;
   struct found found;
 };
 
-/* Searches one layer for the home of a key.  The callers of this function and the next hold the
- * stripes of all pairs, and have read the epoch word under them. */
+/* Searches one layer for the home of a key.  The callers of home_in() and find_home() must hold the
+ * stripes of all pairs, and must have read the epoch word under them. */
 static inline struct home home_in(const struct pair *pair, uint64_t epoch)
 {
   struct home home = {.pair = pair, .view = look_at(pair)};
@@ -180,8 +180,8 @@ static inline bool find_lane(const struct pair *pair, const struct view *view, s
   return true;
 }
 
-/* Prepares a lane for an entry: counts an empty lane as in use, or forgets the copies of a dead
- * entry.  The caller holds the stripes, and then writes the lane. */
+/* Prepares a lane for an entry.  Counts an empty lane as in use, and sets the count of a dead entry
+ * to 0.  The caller must hold the stripes, and then write the lane. */
 static inline void take_lane_locked(struct window *w, const struct pair *pair,
                                     const struct found *at)
 {

@@ -12,16 +12,16 @@
  *     - No older layer gets an entry that matches the key: entries are added to the newest layer
  *       only, and older layers are closed.  (The first layer is opened again only after it has
  *       left, empty; it is then the newest.  An add that has read an older epoch word may write an
- *       entry to a layer that has just been closed.  This add still holds its stripes, and an add
- *       of a key that matches the entry needs them, too.  If the other add, to a newer layer, comes
- *       later, it finds the entry.  If it comes earlier, the first add finds that the epoch word
- *       has changed.)
+ *       entry to a layer that has just been closed.  A second add, of a key that matches the entry,
+ *       needs the stripes that this add holds.  If the second add, to a newer layer, gets them
+ *       later, it finds the entry.  If it gets them earlier, the first add finds that the epoch
+ *       word has changed.)
  *     - The entry stays while copies of the key are counted in it, and lives at least as long as
  *       any add of the key asked for.
  *
  *     So each copy is counted in the key's home, and a remove of the key takes the copy from there.
- *     A remove never takes a copy of a key that does not match the entry.  (An entry in a later
- *     layer might belong to such a key.)
+ *     A remove never takes a copy of a key that does not match the entry.  (An entry in a newer
+ *     layer might be that of another key.)
  *
  * [R] Counts.  The count of a lane belongs to the entry in it.  When the entry dies, its lane
  *     counts as free, and no call uses the count.  The count is set to 0 before the lane gets
@@ -53,7 +53,7 @@ static void lock_home(const struct window *w, uint64_t mixed, struct locked *loc
   }
 }
 
-/* Removes a copy.  The caller holds the stripes of all pairs. */
+/* Removes a copy.  The caller must hold the stripes of all pairs. */
 static void remove_locked(struct window *w, const struct pair *pair, const struct found *at)
 {
   struct window_lane lane = window_lane(pair->layer, at->bucket, at->lane);

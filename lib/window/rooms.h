@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: marks of full segments (base/fullness.h) in a sliding window, and the count of rooms.
+ * Layer 2: a window's marks of full segments (base/fullness.h), and its count of what makes room.
  */
 #ifndef TAMIS_LIB_WINDOW_ROOMS_H
 #define TAMIS_LIB_WINDOW_ROOMS_H
@@ -13,7 +13,7 @@ static inline unsigned window_mark_of(const struct window_layer *layer, uint64_t
   return g->segments > 1 ? bucket / window_segment_buckets(g) % WINDOW_MARKS : 0;
 }
 
-/* Called after an entry has left a bucket. */
+/* Must be called after an entry has left a bucket. */
 static inline void window_has_room(struct window_layer *layer, uint64_t bucket)
 {
   unsigned mark = window_mark_of(layer, bucket);
@@ -23,7 +23,7 @@ static inline void window_has_room(struct window_layer *layer, uint64_t bucket)
                           window_segment_buckets(&layer->geometry));
 }
 
-/* Counts a lane that has been cleared in a counted table.  The caller holds the stripe.
+/* Counts a lane that has been cleared in a counted table.  The caller must hold the stripe.
  * ORDER stripe.vacated (release)
  *   pairs with     stripe.vacated_by_all
  *   makes visible  the lane that is free
@@ -36,8 +36,8 @@ static inline void window_vacate(struct window_stripe *stripe)
   atomic_store_explicit(&stripe->vacated, vacated + 1, memory_order_release);
 }
 
-/* The number of lanes that the removes of all processes have cleared, in units of as many lanes as
- * make another search worth while: fullness_has_room().
+/* The number of lanes that the removes of all processes have cleared.  The unit is the number of
+ * lanes that make another search worth while: fullness_has_room().
  * ORDER stripe.vacated_by_all (acquire)
  *   pairs with     stripe.vacated, whose comment says why */
 static inline uint64_t window_vacated(const struct window *w)
@@ -50,7 +50,7 @@ static inline uint64_t window_vacated(const struct window *w)
   return enough > 1 ? sum / enough : sum;
 }
 
-/* The count of rooms that marks contain.  The end of a period counts, too, as lanes become free. */
+/* The count of events that make room, which marks contain.  The end of a period is one of them. */
 static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
 {
   const uint64_t rooms = epoch_period(epoch) + fullness_counted(&w->rooms);
@@ -58,7 +58,7 @@ static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
 }
 
 /* Whether a segment is marked as full, so that a key whose two buckets are full is refused without
- * a search.  (Counting rooms takes long in a counted table, and so comes last.) */
+ * a search.  (Counting rooms takes long in a counted table, so it is done last.) */
 static inline bool window_is_full(const struct window *w, const struct window_layer *layer,
                                   uint64_t bucket, uint64_t epoch)
 {

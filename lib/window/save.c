@@ -4,18 +4,18 @@
  *
  * [I] A snapshot during other calls.  The layers that exist when a save begins are copied, segment
  *     by segment.  A key has its entry in one segment of one layer.  (In the Bloom kind an older
- *     layer may also have an older entry, which counts as another key's.)  Only adds of the key
- *     change the entry.  Moves keep the entry in its segment, and no move happens while the save
- *     copies the segment, which is frozen (evict.h).  So an entry that stays during the save is
- *     copied exactly once, with its stamp.
+ *     layer may also have an older entry of the key, which is treated as that of another key.)
+ *     Only adds of the key change the entry.  Moves keep the entry in its segment, and no move
+ *     happens while the save copies the segment, which is frozen (evict.h).  So an entry that stays
+ *     during the save is copied exactly once, with its stamp.
  *
  *     Periods may end between the copies of two segments, but not during a copy.  A copy has the
  *     entries that were remembered in its period, and the file says which period this was.  A stamp
- *     stands for the same periods everywhere in the file.  So a load knows the period of each
+ *     belongs to the same periods everywhere in the file.  So a load knows the period of each
  *     entry, and drops entries that were forgotten by the end of the save.  If no call adds a key
  *     during the save, the loaded filter has the key exactly if this filter remembers the key at
  *     the end of the save, and remembers it for as long.  All numbers of periods in the file have
- *     the offset (epoch.h) of the save's beginning, so they differ by the periods between them.
+ *     the offset (epoch.h) of the save's start, so two numbers differ by the periods between them.
  *
  *     A layer that is opened during the save is not copied: all its keys were added during the
  *     save.  A layer that leaves during the save is empty when it leaves, and so are its later
@@ -24,9 +24,9 @@
  *     A save holds no lock while it writes or asks for memory.
  *
  *     In a window of the cuckoo kind, a key may be removed during the save and added again, to its
- *     other bucket.  If the copy has both lanes, one is cleared (clear_twins()): each key for which
- *     the entry stands was removed or added during the save.  Otherwise the entry would have stayed
- *     in its lane.  A word and the counts of its lanes are copied under the word's stripe, so each
+ *     other bucket.  If the copy has both lanes, one is cleared (clear_twins()): each key that the
+ *     entry matches was removed or added during the save.  Otherwise the entry would have stayed in
+ *     its lane.  A word and the counts of its lanes are copied under the word's stripe, so each
  *     count belongs to the entry in the copy.
  */
 #include "window/save.h"
@@ -134,7 +134,7 @@ static void clear_twins(const struct window_geometry *g, uint64_t *words)
     }
 }
 
-/* Appends the counts of a word.  The caller holds the word's stripe. */
+/* Appends the counts of a word.  The caller must hold the word's stripe. */
 static void copy_counts_locked(const struct window_layer *layer, uint64_t index, uint64_t value,
                                struct lane_counts *counts)
 {
@@ -286,8 +286,8 @@ static void save_layer(struct copy *copy, const struct window_copied_layer *laye
 }
 
 /* Lists the layers that the header counts, the oldest first, except layers that have left since.
- * The oldest layer is always listed; if it has left, its copies are empty.  (Another layer with its
- * index was opened after the save had begun.)  Returns the number of layers. */
+ * The oldest layer is always listed; if it has left, its copies are empty.  (A layer that now has
+ * its index was opened later, and is not listed.)  Returns the number of layers. */
 static unsigned list_for_head(const struct window *filter, const struct saved_head *head,
                               struct window_copied_layer layers[WINDOW_MOST_LAYERS])
 {

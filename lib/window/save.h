@@ -10,9 +10,9 @@
 #include "base/saved.h"
 #include "window/copies.h"
 
-/* Indices of numbers in a file: first those of a layer's numbers, which are in the header's
- * geometry for the oldest layer, and in a block for each other layer; second those of all numbers
- * in the header's geometry; third those of the trailer's totals. */
+/* Indices of numbers in a file.  First, those of a layer's numbers, which are in the header's
+ * geometry for the oldest layer, and in a block for each newer one.  Second, those of all numbers
+ * in the header's geometry.  Third, those of the trailer's totals. */
 enum {
   SAVED_LAYER_SHAPE,
   SAVED_LAYER_SEGMENTS,
@@ -24,24 +24,24 @@ enum {
 enum {
   SAVED_WINDOW_PERIODS, /* G: the number of periods */
   SAVED_WINDOW_RENEWS,
-  SAVED_WINDOW_PERIOD, /* the number of the period when the save began, and its stamp */
-  SAVED_WINDOW_STAMP,
-  /* The most layers in the file, which lacks a layer that leaves during the save. */
+  SAVED_WINDOW_PERIOD, /* the number of the period in which the save began */
+  SAVED_WINDOW_STAMP,  /* the stamp of that period */
+  /* The most layers in the file.  A layer that leaves during the save is not in the file. */
   SAVED_WINDOW_LAYERS,
-  SAVED_WINDOW_GROWTHS, /* layers opened until the save, without the later layers in the file */
+  SAVED_WINDOW_GROWTHS, /* layers ever opened, minus the later layers in the file */
   SAVED_WINDOW_OLDEST,
-  /* Further copies when the save began.  Figures count further copies as keys without lanes. */
+  /* The number of further copies when the save began.  The count in the figures includes it. */
   SAVED_WINDOW_FURTHER = SAVED_WINDOW_OLDEST + SAVED_LAYER_NUMBERS,
   SAVED_WINDOW_NUMBERS
 };
 enum { TOTAL_WINDOW_LANES, TOTAL_WINDOW_PERIOD, TOTAL_WINDOW_FURTHER };
 
 enum {
-  /* A block with the SAVED_LAYER_NUMBERS numbers of a layer.  Its meaning is the layer's number, 1,
-   * 2, ... The layer's array follows. */
+  /* A block with the SAVED_LAYER_NUMBERS numbers of a layer.  The block's meaning is the layer's
+   * number, 1, 2, ... The layer's array follows. */
   SAVED_WINDOW_LAYER = 32,
   /* A row with the number of the period in which each segment of a layer was copied.  Blocks of
-   * counts follow.  The number of the table is that of the layer, and 0 for the oldest layer. */
+   * counts follow.  The row's table number is that of the layer, and 0 for the oldest layer. */
   SAVED_WINDOW_COPIED = 33
 };
 
@@ -85,7 +85,7 @@ int tamis__window_copy_segment(struct window *w, const struct window_copied_laye
 struct window_plan;
 void tamis__window_put_numbers(const struct window_plan *plan, uint64_t *numbers);
 
-/* Reads the plan of a window with one layer from a header.  Returns false if it is not valid. */
+/* Reads the plan of a window of one layer from a header.  Returns false if the header is wrong. */
 bool tamis__window_read_plan(const struct saved_head *saved, struct window_plan *out);
 
 void tamis__window_own_options(struct saved_head *saved);

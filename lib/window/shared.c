@@ -44,7 +44,7 @@ static uint64_t lay_out(struct window_file_plan *p)
   return checkpoint_at(p, CHECKPOINTS + 1);
 }
 
-/* Plans the file.  All options except max_bytes have been checked. */
+/* Plans the file.  The caller must have checked all options except max_bytes. */
 static int plan_file(const tamis_options *o, const struct refusal *why, struct window_file_plan *p)
 {
   *p = (struct window_file_plan){.plan = tamis__window_plan_of(o)};
@@ -121,10 +121,10 @@ static int write_checkpoint(const struct window *w, uint64_t place)
   return result == TAMIS_OK ? tamis__shared_file_flush(&s->file) : result;
 }
 
-/* If a process failed or was killed in this function, the disk and the memory may name different
- * checkpoints.  So the state in memory is first written to the disk.
+/* If a process failed or was killed in this function, `checkpoint` may differ on the disk and in
+ * memory.  So the state in memory is first written to the disk.
  *
- * Relaxed: a lock orders the writers of checkpoints; a checkpoint is read from the disk. */
+ * Relaxed: the lock `syncing` orders the writers of checkpoints, and readers read from the disk. */
 static int checkpoint(struct window *w)
 {
   _Atomic uint64_t *place = &w->state->checkpoint;
@@ -190,7 +190,7 @@ static void replace_words(struct window *w, struct window *last)
   tamis__window_mend_all(w);
 }
 
-/* Unites the last checkpoint with the words.  First its keys age until the period of the words. */
+/* Unites the last checkpoint with the words.  First advances its period to that of the words. */
 static int unite_checkpoint(struct window *w)
 {
   tamis_filter *last;

@@ -10,8 +10,8 @@
  *
  * The arguments of table.h hold: an access that is atomic between threads is atomic between
  * processes, too, and the locks that order processes are in the file: stripes, `advancing` and
- * `saving`.  Each process has its own marks of full segments.  A mark holds for a period, in which
- * only moves make room.  Three arguments are new:
+ * `saving`.  Each process has its own marks of full segments.  A mark is valid for one period, in
+ * which only moves make room.  Three arguments are new:
  *
  * [K] A process that waits for a lock takes it over from a killed owner (owned.h).  An owner that
  *     was killed, at any instruction, may have left:
@@ -22,12 +22,12 @@
  *     - an entry in two lanes: a move has copied the entry, and not cleared the source.  Both lanes
  *       are equal, as a move writes the entry that it has read under the stripes (move_locked() in
  *       evict.c).  Until the stripe of the upper bucket is taken over, no add, renewal or move
- *       changes either lane, as such a call holds the stripes of both buckets.  Only a sweep may
+ *       changes either lane, as these calls hold the stripes of both buckets.  Only a sweep may
  *       clear the lower lane, or an add of another key take this lane; in both cases both stamps
  *       are dead.  The process that takes over a stripe clears each entry in an upper bucket of its
  *       blocks whose fingerprint is in the lower bucket, too.  The process needs no other stripe
  *       for that.  If two processes take over the two stripes, only one of them clears.  It bumps
- *       the version before, so [A] holds.  The lane that stays is as live as the cleared one.
+ *       the version first, so [A] holds.  The lane that stays is live if the cleared lane was.
  *     - a period that has ended and is not swept, or an unfinished jump.  The process that takes
  *       over `advancing` sweeps first, as the owner should have.  So [Q] and [T] hold.
  *     - the name of a frozen segment.  A process that has waited for `saving` removes the name.  A
@@ -39,11 +39,11 @@
  *
  * [H] Another process may write anything into the file.  The geometry and the number of stripes are
  *     read once, and checked.  A wrong `numbers` changes how long keys stay, until the next
- *     advance.  Any value of an entry has its other bucket in the same segment.  The name of the
- *     frozen segment, versions and counts are only compared and added up.  If an owner's name
- *     belongs to no living process, the owner counts as dead, so another process takes the lock
- *     over.  (A process that writes the name of a living process keeps the others waiting, as a
- *     stopped process does.)  A union skips entries whose stamp belongs to no period.
+ *     advance.  Whatever the value of an entry is, the other bucket is in the same segment.  The
+ *     name of the frozen segment, versions and counts are only compared and added up.  If an
+ *     owner's name belongs to no living process, the owner counts as dead, so another process takes
+ *     the lock over.  (A process that writes the name of a living process keeps the others waiting,
+ *     as a stopped process does.)  A union skips entries whose stamp belongs to no period.
  *
  * [R] After a power failure the pages of the file may be from different times, and an entry that
  *     was moved between two pages may be in neither.  So tamis_sync() writes a *checkpoint*: the

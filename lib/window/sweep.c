@@ -4,7 +4,7 @@
 #include "base/compiler.h"
 #include "window/copies.h"
 
-/* Sets the counts of these lanes of a word to 0. */
+/* Sets the counts of some lanes of a word to 0.  `lanes` is the set of these lanes. */
 static void forget_lanes(struct window *w, const struct window_layer *layer, uint64_t index,
                          uint64_t lanes)
 {
@@ -20,7 +20,7 @@ struct kept {
 };
 
 /* Clears the lanes of a word whose stamp is not kept, and adds the lanes that stay in use to *left.
- * Returns the number of cleared lanes.  The caller holds the word's stripe. */
+ * Returns the number of cleared lanes.  The caller must hold the word's stripe. */
 static unsigned sweep_word_locked(struct window *w, const struct window_layer *layer,
                                   uint64_t index, const struct kept *kept, uint64_t *left)
 {
@@ -66,7 +66,7 @@ static void begin(const struct window *w, struct window_swept *swept)
       swept->layer[swept->n] = layer;
       swept->left[swept->n++] = 0;
     }
-  } while (epoch_after(&w->state->epoch) != epoch); /* a layer was opened meanwhile */
+  } while (epoch_after(&w->state->epoch) != epoch); /* a layer was opened during the loop */
 }
 
 /* Locks each stripe at least once.  If the stripe counts lanes in use, sweeps its blocks, too. */

@@ -7,7 +7,7 @@
 
 #include "window/table.h"
 
-/* The layers that exist when a sweep begins, the newest first.  No layer leaves before its end. */
+/* The layers that exist when a sweep begins, newest first.  No layer leaves during the sweep. */
 struct window_swept {
   const struct window_layer *open; /* the newest layer, which is not closed */
   unsigned n;
@@ -15,10 +15,10 @@ struct window_swept {
   uint64_t left[WINDOW_MOST_LAYERS]; /* not 0 if the layer still has entries */
 };
 
-/* Sweeps all layers.  The caller holds `advancing`. */
+/* Sweeps all layers.  The caller must hold `advancing`. */
 void tamis__window_sweep(struct window *w, struct window_swept *swept);
 
-/* Publishes an epoch word whose period is n periods later.  The caller holds `advancing`. */
+/* Publishes an epoch word whose period is n periods later.  The caller must hold `advancing`. */
 void tamis__window_publish(struct window *w, unsigned n);
 
 /* Takes `advancing`.  If a killed owner had it, sweeps first, because the owner may not have swept

@@ -2,11 +2,11 @@
  *
  * Layer 2: the parts of a sliding window, which is a *stamped table*.
  *
- *    epoch word    names the running period, the dead stamp and the layers (epoch.h)
+ *    epoch word    says which period runs, which stamp is dead, and which layers exist (epoch.h)
  *    layer         buckets in segments, as in a cuckoo filter that does not grow (geometry.h);
- *                  a lane has a fingerprint and a stamp, which says when its key ends (bucket.h)
- *    stripes       for blocks of buckets, in all layers
- *    versions      counters of moves; the fingerprint of a key selects its counter
+ *                  a lane has a fingerprint, and a stamp that says when its key ends (bucket.h)
+ *    stripes       locks, each for some blocks of buckets in all layers
+ *    versions      counters of moves; a fingerprint selects the counter for its entries
  *
  * tamis_advance() replaces the epoch word.  This makes the oldest stamp dead, for all threads at
  * one instant.  Then tamis_advance() clears the lanes that have this stamp, block by block: the
@@ -34,12 +34,12 @@
  * gives the new period the number that the caller asked for.
  *
  * [P] While a writer holds a stripe, at most one step 9 and then one step 5 change the period,
- *     because an advance takes this stripe before each step 9 and after each step 5.  Both steps
- *     end at most G + 1 periods, so after a change the stamp differs from that of step 1.  Writing
- *     the lane once more is enough: after the change that step 4 sees, only a step 5 can follow.
- *     Step 5 ends one period, and does not make the stamp of step 4 dead (unless the key ends with
- *     that period: insert.c).  An advance waits for a writer that is descheduled between 1 and 4,
- *     so no writer returns with an old stamp.  A writer that waits before 1 has read nothing.
+ *     because an advance takes this stripe before each step 9 and after each step 5.  Together the
+ *     two steps end at most G + 1 periods, so after a change the present stamp differs from that of
+ *     step 1.  One more write is enough: after the change that step 4 sees, only a step 5 can
+ *     follow.  Step 5 ends one period, and does not make the stamp of step 4 dead (unless the key
+ *     ends with that period: insert.c).  An advance waits for a writer that is descheduled between
+ *     1 and 4, so no writer returns with an old stamp.  Before 1, a writer has read nothing.
  *
  * [Q] G + 2 stamps are enough.  Period p + G + 2 uses the stamp of period p again.  The stamp is
  *     dead from period p + G + 1 on.  The sweep of that period clears all lanes with this stamp
@@ -49,18 +49,18 @@
  *     and writes the stamp that it reads under the stripes, not the one that its search has read,
  *     so it undoes no renewal.  If a call held the stripe before the sweep, the sweep comes after
  *     the call.  A move from a block that is not swept yet to a swept block holds the stripes of
- *     both, so it has read the new epoch word.
+ *     both blocks, so it has read the new epoch word.
  *
  * [T] No jump makes an old stamp young.  After 9, a stamp that is d to G + 1 steps behind the new
- *     stamp stands for the same period as before.  The d - 1 stamps in between stand for periods
+ *     stamp belongs to the same period as before.  The d - 1 stamps in between belong to periods
  *     that never ran.  Step 8 has cleared the lanes with these stamps, and no call writes them
  *     again.  An add writes the stamp of step 1, which the jump keeps, as d is at most G.  Three
  *     calls may write older stamps: a move, a union (unite.c), and the add of a key with an end of
  *     its own (insert.c).  Each reads, under its stripes, the epoch word and then `coming`, and
  *     writes no stamp that the jump does not keep.  If the sweep has taken one of these stripes,
  *     the call sees `coming`; if not, the sweep comes after the call.  If step 9 comes after the
- *     call has read the epoch word, `coming` is still d steps ahead of this word.  If a further
- *     jump has begun, `coming` is further ahead, and the sweep of that jump comes after the call.
+ *     call has read the epoch word, `coming` is still d steps ahead of this word.  If another jump
+ *     has begun, `coming` is further ahead, and the sweep of that jump comes after the call.
  *
  *     A process that takes `advancing` over from a dead owner sweeps first.  If the owner was in a
  *     jump, this sweep is step 8, and step 9 follows.  So a jump that has begun is completed, and
@@ -102,7 +102,7 @@
  * [D] Look-ups take no lock.  They begin again only if a period has ended, a layer was opened or
  *     has left, or an entry with the same version counter has been moved.
  *
- * [E] The rate.  A look-up compares 2 b lanes in each layer, each of f bits (geometry.c).  Dead
+ * [E] The rate.  A look-up compares the 2 b lanes of two buckets in each layer (geometry.c).  Dead
  *     lanes count as free, so no layer has more entries than lanes, however far the sweep has come.
  *
  * *Only one lane of a key's two buckets has the key's fingerprint*, live or dead: see bucket.h.  So
@@ -111,22 +111,22 @@
  * Layers.  New keys go to the newest layer.  In the cuckoo kind an add of a key whose entry is in
  * an older layer renews the entry there: [H] in remove.c.  In the Bloom kind the add writes the key
  * to the newest layer, too.  The older entry dies with its own stamp, so a closed layer is empty G
- * + 1 periods later.  (The older entry cannot be cleared at once, as it may stand for another key,
+ * + 1 periods later.  (The older entry cannot be cleared at once, as another key may match it,
  * too.)  A look-up finds either entry, and so does a unique add, under the stripes of all layers.
  * If the newest layer has no room and no other can be opened, the add renews the older entry.
  *
- * When a search for room fails, the add opens the next layer, which has twice the size: under the
- * lock `opening`, and without any stripe.  When far fewer keys come than the newest layer was made
- * for, tamis_advance() opens a smaller layer, which becomes the newest (layers.c).  No layer moves.
+ * When a search for room fails, the add opens the next layer, which has twice the size.  For this,
+ * it holds the lock `opening` and no stripe.  When far fewer keys are present than the newest layer
+ * was made for, tamis_advance() opens a smaller layer, which becomes the newest (layers.c).
  *
  *     A layer is closed when another one is opened.  The closed layer leaves the list when a sweep
  *     that began after the closing finds the layer empty.  Adds and moves write new entries to the
- *     newest layer only, and learn its name under their stripes.  A call that has read an older
- *     epoch word held its stripes when the layer was closed, and the sweep waits for these stripes.
- *     So no entry comes to a block after the sweep of the block, no move carries an entry past the
- *     sweep, and the result of the sweep is final.  (A sweep that began before the layer was closed
- *     may miss entries.)  Writers that have locked stripes for the layer find no entry to renew
- *     there.  The newest layer never leaves.
+ *     newest layer only, and read under their stripes which layer this is.  A call that has read an
+ *     older epoch word held its stripes when the layer was closed, and the sweep waits for these
+ *     stripes.  So no entry is written to a block after the sweep of the block, no move carries an
+ *     entry past the sweep, and the result of the sweep is final.  (A sweep that began before the
+ *     layer was closed may miss entries.)  Writers that have locked stripes for the layer find no
+ *     entry to renew there.  The newest layer never leaves.
  *
  * [L] No layer is read after its memory has been released.  A layer and its words are released
  *     after three steps: the layer has left the list, each stripe has been taken once, and a grace
@@ -137,7 +137,7 @@
  *       reads no other layer.  It serves a filter that has only this layer.  If a layer is opened
  *       meanwhile, the epoch word has changed, and the look-up begins again.
  *     - In a read section, in which it has followed the list from the newest layer to this layer.
- *       During the section, this layer was in the list, or the newer layer was whose link led here.
+ *       During the section, the list contained this layer, or the newer layer whose link led here.
  *       A layer keeps its link when it leaves, so this layer left after the newer layer, or has not
  *       left.  By induction, this layer had not been retired when the section began.  (A list that
  *       changes may lead to layers that the epoch word did not name, as the first layer may be
@@ -147,17 +147,17 @@
  *       move_locked() in evict.c).  So the layer was in the list at this read.  If the layer leaves
  *       later, the thread that retires it first waits for the stripe.  A thread that takes the
  *       stripe after that wait sees in the epoch word that the layer has left.
- *     - With `advancing` held, or `opening` for the newest layer: then the layer cannot leave.
+ *     - While it holds `advancing`, or for the newest layer `opening`: the layer cannot leave then.
  *
  *     A writer that waits for stripes is in no read section, as a read section never waits.  The
  *     field `changes` of the epoch word shows whether the layers are still the same.  The field
  *     wraps round after 8192 changes, which do not happen in the few periods for which calls
  *     compare it (epoch.h).  Counts of copies are read and released like their layer.
  *
- * [N] Names of layers.  A layer's *number*, of 64 bits, counts the changes of the list up to the
- *     one that opened the layer.  No other layer ever has this number.  Saves and unions name a
- *     layer by its number.  The name of the frozen segment has the layer's *index*, which is unique
- *     in the list.  While a segment is frozen, `advancing` is held, so no layer leaves.
+ * [N] Names of layers.  A layer's *number*, of 64 bits, is the number of changes of the list up to
+ *     the change that opened the layer.  No other layer ever has this number.  Saves and unions
+ *     name a layer by its number.  The name of the frozen segment has the layer's *index*, which is
+ *     unique in the list.  While a segment is frozen, `advancing` is held, so no layer leaves.
  *
  * Other calls wait for an advance only when they need a stripe, which the advance holds for one
  * block, or `opening`, which it holds while it changes the list or opens a smaller layer.  The end
@@ -165,7 +165,7 @@
  * compare-and-swap.
  *
  * The cuckoo kind also counts copies and removes keys: copies.h, remove.c.  A cuckoo filter that
- * processes share is such a table, too: counted.h.
+ * processes share is a stamped table, too: counted.h.
  *
  * The comments at the declarations of locks say in which order these are taken.
  */
@@ -189,9 +189,9 @@ enum { WINDOW_EVICTIONS, WINDOW_FAILED_SEARCHES, WINDOW_REFUSED, WINDOW_LOOKUP_R
 
 struct window_calls;
 
-enum { WINDOW_MARKS = 8, WINDOW_PLANES = 4 /* the numbers for each layer */ };
+enum { WINDOW_MARKS = 8, WINDOW_PLANES = 4 /* the number of each in a layer */ };
 
-/* The counts of copies of a part of a layer, at most 2^plane_shift words: copies.h. */
+/* The counts of copies in a part of a layer, which has at most 2^plane_shift words: copies.h. */
 struct window_plane {
   /* LOCK window.counts (order 5): protects a plane's counts; held to change one or to read a
    * few. */
@@ -211,11 +211,11 @@ struct window_layer {
   /* The value of window.changes after this layer was opened.  No other layer ever has this number.
    * (Relaxed: the first layer may be opened again, with another number.) */
   _Atomic uint64_t number;
-  unsigned index;       /* determines its share of the rate; unique among the layers in the list */
-  unsigned block_shift; /* log2 of the words in a block */
-  unsigned plane_shift; /* log2 of the words in a plane */
-  /* Marks of full segments (rooms.h).  Each mark stands for every eighth segment: keys are spread
-   * evenly, so these segments become full together.  The marks change often, and so have a cache
+  unsigned index;       /* determines the layer's share of the rate; unique in the list */
+  unsigned block_shift; /* log2 of the number of words in a block */
+  unsigned plane_shift; /* log2 of the number of words in a plane */
+  /* Marks of full segments (rooms.h).  Each mark is for every eighth segment.  These segments
+   * become full together, as keys are spread evenly.  The marks change often, and so have a cache
    * line of their own. */
   _Alignas(64) fullness full[WINDOW_MARKS];
   fullness_vacated vacated[WINDOW_MARKS];
@@ -227,7 +227,7 @@ struct window_later_layer {
   struct window_layer layer;
 };
 
-/* The bytes that such a layer takes in addition to its words.  Its planes follow the struct. */
+/* The bytes that a later layer takes in addition to its words.  The planes follow the struct. */
 static inline uint64_t window_layer_bytes(bool copies)
 {
   return sizeof(struct window_later_layer) +
@@ -258,10 +258,10 @@ _Static_assert(sizeof(struct window_state) == 64, "a cache line, before the vers
 
 struct window_stripe {
   _Alignas(64) struct owned_lock lock;
-  /* The numbers of lanes in use, including dead ones, and of further copies.  Calls write them
-   * under the lock, and read them without it.  (Relaxed: no other data depends on them.) */
+  /* The number of lanes in use, live or dead, and the number of copies beyond the first of each
+   * entry.  Written under the lock, but read without it.  (Relaxed: no data depends on them.) */
   _Atomic uint64_t lanes, copies;
-  _Atomic uint64_t vacated; /* number of lanes cleared by removes in a counted table: rooms.h */
+  _Atomic uint64_t vacated; /* the number of lanes that removes have cleared in a counted table */
 };
 
 struct window_stripes {
@@ -328,7 +328,7 @@ static inline bool window_counts_copies(const struct window *w)
   return w->first.planes;
 }
 
-/* The bytes of a layer other than the first, without counts. */
+/* The bytes of a layer that is not the first, without those of its counts. */
 static inline uint64_t window_layer_takes(const struct window *w, const struct window_geometry *g)
 {
   return window_bytes(g) + window_layer_bytes(window_counts_copies(w));
@@ -359,8 +359,8 @@ static inline uint64_t window_period(const struct window *w)
   return epoch_number(epoch, numbers);
 }
 
-/* The greatest age of keys that a jump keeps: [T].  Relaxed: the caller holds a stripe, or
- * `advancing`.  A thread that begins a jump takes all stripes afterwards. */
+/* The greatest age, in periods, of keys that a jump keeps: [T].  The caller must hold a stripe or
+ * `advancing`.  Relaxed, because a thread that begins a jump takes all stripes afterwards. */
 static inline unsigned window_oldest_age(const struct window *w, uint64_t epoch)
 {
   const uint64_t numbers = atomic_load_explicit(&w->state->numbers, memory_order_relaxed);
@@ -384,8 +384,8 @@ static inline struct window_layer *window_layer_at(struct window_layer *const _A
 
 /* The newest layer that an epoch word names, which gets new keys.  If the word does not name the
  * layer `newest` yet, this layer's number exceeds `changes` in the word by one.  (Comparing modulo
- * 8192 is enough: the newest layer was opened less than 64 changes ago, since when only older
- * layers have left, once each.)  The caller is in a read section if the filter has grown. */
+ * 8192 is enough: since the newest layer was opened, the list has changed less than 64 times, as
+ * only older layers have left.)  If the filter has grown, the caller must be in a read section. */
 static inline struct window_layer *window_newest(const struct window *w, uint64_t epoch)
 {
   if (!epoch_has_grown(epoch))
@@ -403,8 +403,8 @@ static inline struct window_layer *window_next(const struct window_layer *layer,
   return epoch_has_grown(epoch) ? window_layer_at(&layer->older) : NULL;
 }
 
-/* The layer with this number, or NULL if it has left the list.  The caller is in a read section, or
- * holds a stripe or `advancing`, so the layer is not released. */
+/* The layer with this number, or NULL if it has left the list.  The caller must be in a read
+ * section, or hold a stripe or `advancing`, so that the layer is not released. */
 static inline struct window_layer *window_find_layer(const struct window *w, uint64_t number)
 {
   struct window_layer *layer = window_layer_at(&w->newest);
@@ -415,8 +415,8 @@ static inline struct window_layer *window_find_layer(const struct window *w, uin
 
 /* ---- readers ----
  *
- * Layers that have left are released, except the first layer.  So calls need no read section while
- * the first layer is the only one. */
+ * A layer that has left is released, unless it is the first layer.  So calls need no read section
+ * while the first layer is the only one. */
 
 struct window_reader {
   bool inside;
@@ -438,7 +438,7 @@ static inline void window_leave(struct window_reader reader)
 
 /* ---- stripes ---- */
 
-/* Called before a process takes any lock, because after a fork the process may have no name yet.
+/* Must be called before a process takes any lock: after a fork, the process may have no name yet.
  *   Errors  TAMIS_EIO: errno says why */
 static inline int window_join(struct window *w)
 {
@@ -450,7 +450,7 @@ static inline int window_join(struct window *w)
 void tamis__window_mend(const struct window *w, struct window_stripe *stripe);
 
 /* Clears the lanes without a live stamp, and mends all stripes, after a power failure.  No other
- * process uses the window.  (Locks that are still held have dead owners.) */
+ * process may use the window.  (Locks that are still held have dead owners.) */
 void tamis__window_mend_all(struct window *w);
 
 static inline void window_lock(const struct window *w, struct window_stripe *stripe)
@@ -469,7 +469,7 @@ static inline struct window_stripe *window_stripe_of_block(const struct window *
   return &w->stripes.all[block & w->stripes.mask];
 }
 
-/* Changes the number of lanes in use.  The caller holds the stripe. */
+/* Adds `change` to the number of lanes in use.  The caller must hold the stripe. */
 static inline void window_use(struct window_stripe *stripe, int64_t change)
 {
   uint64_t lanes = atomic_load_explicit(&stripe->lanes, memory_order_relaxed);
@@ -481,7 +481,7 @@ static inline uint64_t window_stripe_lanes(const struct window_stripe *stripe)
   return atomic_load_explicit(&stripe->lanes, memory_order_relaxed);
 }
 
-/* Adds to the count of further copies, modulo 2^64.  The caller holds the stripe. */
+/* Adds `more`, modulo 2^64, to the number of further copies.  The caller must hold the stripe. */
 static inline void window_count_copies(struct window_stripe *stripe, uint64_t more)
 {
   uint64_t copies = atomic_load_explicit(&stripe->copies, memory_order_relaxed);
@@ -520,7 +520,7 @@ static inline word *window_word(const struct window_layer *layer, uint64_t bucke
   return &layer->words[window_word_of(layer->geometry.bucket_shift, bucket)];
 }
 
-/* A bucket's lanes, and perhaps other bits above them. */
+/* The lanes of a bucket.  The result may have other bits above them. */
 static inline uint64_t window_load(const struct window_layer *layer, uint64_t bucket)
 {
   const struct window_geometry *g = &layer->geometry;
@@ -528,7 +528,7 @@ static inline uint64_t window_load(const struct window_layer *layer, uint64_t bu
          window_shift_of(&g->shape, g->bucket_shift, bucket);
 }
 
-/* Writes one lane.  The caller holds the bucket's stripe, as all writers of the word do. */
+/* Writes one lane.  The caller must hold the bucket's stripe, as all writers of the word do. */
 static inline void window_store(const struct window_layer *layer, uint64_t bucket, unsigned lane,
                                 uint64_t entry)
 {
@@ -541,9 +541,9 @@ static inline void window_store(const struct window_layer *layer, uint64_t bucke
 
 /* ---- versions ----
  *
- * Versions work like those of stripes (stripe.h).  But a fingerprint selects the counter.  So a
- * look-up reads one counter for both buckets, and threads with different stripes may increment one
- * counter. */
+ * These versions count moves, as the versions of stripes do (stripe.h).  But a fingerprint selects
+ * the counter.  So a look-up reads one counter for both buckets, and threads with different stripes
+ * may increment one counter. */
 
 static inline version_counter *window_version(const struct window *w, uint64_t top)
 {

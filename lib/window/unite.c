@@ -7,10 +7,10 @@
  * the other.
  *
  * Time.  Each filter has its own periods, which need not run in step.  A union keeps ages.  (The
- * age of an entry counts the periods since that of its stamp.)  An entry gets the age in `into`
- * that it had in `from` when its segment was copied, counted from the period of `into` that the
- * writer has read under the stripes.  If `into` has the key already, the younger age stays.  So a
- * key is remembered for as many periods of `into` as it would have been for periods of `from`.
+ * age of an entry is the number of periods since that of its stamp.)  An entry gets the age in
+ * `into` that it had in `from` when its segment was copied, counted from the period of `into` that
+ * the writer has read under the stripes.  If `into` has the key already, the entry keeps the
+ * smaller age.  So `into` remembers a key for as many of its periods as `from` would have done.
  *
  *    A writer need not read the epoch word again, because the entry takes effect when the writer
  *    reads this word.  If the next period begins before the writer writes the lane, the stamp is
@@ -21,13 +21,13 @@
  *     segment ([I] in save.c), with those copies that no call removes.  [B] One winner: a union
  *     writes an entry under both stripes of its pair, as an add does.
  *
- * Counted tables (counted.h) have no time.  A union adds up the counts of a key in both.
+ * Counted tables (counted.h) have no time.  A union adds up a key's copies in both tables.
  *
  * Layers.  An entry shows its pair and its fingerprint, but no more of the key's hash.  So a union
  * can add the entry to a layer of the same geometry, but not to a larger layer.  A layer is closed
  * when there is a newer layer, and no entry may be added to a closed layer ([H] in remove.c, and
  * table.h).  So a union is possible if both filters have one layer, both of the same geometry, and
- * there is room for the entries of both.
+ * there is room for the entries of both filters.
  */
 #include "window/operations.h"
 
@@ -49,7 +49,7 @@ struct united {
   bool checkpoint; /* `from` is an earlier state of `into`: [W] in counted.h */
 };
 
-/* Counts the copies that come with an entry.  `live`: the lane already has the entry. */
+/* Adds the copies of an entry to the count of its lane.  `live`: the lane already has the entry. */
 static int unite_copies(struct window *w, const struct united *u, struct window_lane lane,
                         bool live)
 {
@@ -73,7 +73,7 @@ static int unite_counted_locked(const struct window *w, const struct united *u,
 }
 
 /* Adds the entry to its pair.  `before` is the epoch word that named the layer as the newest.  The
- * caller holds the stripes of the pair. */
+ * caller must hold the stripes of the pair. */
 static int unite_locked(struct window *w, const struct united *u, uint64_t before)
 {
   const struct window_layer *layer = u->pair.layer;
@@ -146,7 +146,7 @@ static int unite_entry(struct window *w, const struct united *u)
 
 struct both {
   struct window *into, *from;
-  struct window_layer *layer;        /* the layer of `into`, which may leave meanwhile */
+  struct window_layer *layer;        /* the layer of `into`, which may leave during the union */
   struct window_copied_layer to, of; /* data on the layers: of `into`, of `from` */
   uint64_t *words;                   /* a copy of a segment of `from`; `counts` has its counts */
   struct lane_counts counts;
@@ -267,9 +267,9 @@ static bool have_same_options(const struct window_spec *a, const struct window_s
          a->growable == b->growable;
 }
 
-/* Checks whether there is room for the keys of both filters.  An entry that is in both filters
- * counts once.  (Copies are limited, too: two windows that are merged into each other in turn would
- * have more copies than a file can hold after some eighty unions.) */
+/* Checks whether there is room for the keys of both filters.  An entry that is in both filters is
+ * counted once.  (Copies are limited, too: two windows that are merged into each other in turn
+ * would have more copies than a file can hold after some eighty unions.) */
 static int plan(struct both *b)
 {
   const struct window_geometry *g = &b->to.geometry;

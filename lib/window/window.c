@@ -29,7 +29,7 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* Tries the lowest rate of each shape.  A rate between two of them would give the same filter. */
+/* Tries the lowest rate of each shape.  Rates between them would give the same filters. */
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
@@ -59,7 +59,7 @@ static int refuse_layout(const struct refusal *why)
                        "layout is word; with a window it must be blocked or classic");
 }
 
-/* The lowest rate for this capacity; if it is not below 1, the lowest for any capacity. */
+/* The lowest rate for this capacity.  If it is not below 1, the lowest rate for any capacity. */
 static double lowest_rate(const tamis_options *options)
 {
   const struct window_plan plan = tamis__window_plan_of(options);
@@ -163,7 +163,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
 
 /* ---- validation ---- */
 
-/* Each entry must be the only one of its bucket pair that has its fingerprint. */
+/* No two entries of a bucket pair may have the same fingerprint. */
 static const char *find_fault_in_bucket(const struct window *w, const struct window_layer *layer,
                                         uint64_t bucket, uint64_t *used)
 {
