@@ -316,8 +316,8 @@ static const struct row rows[] = {
      "x_at 26; split; a: add x @*; open; a = OK; in_home x = 0; in_upper x = 0"},
     /* The second time, it is about to take both stripes. */
     {"a_new_generation_under_a_copy", TINY, "cuckoo_pair_found",
-     "x_at 26; split; add x; a: add x @*#2; open; entries 1 = 1; a = OK; entries 1 = 2;"
-     "copies x = 2"},
+     "x_at 26; split; add x; a: add x @cuckoo_pair_found#2; open; entries 1 = 1; a = OK;"
+     "entries 1 = 2; copies x = 2"},
     /* Two threads find their segments full, which may not split: one of them opens a generation for
      * both. */
     {"two_adds_open_one_generation", ROOTS, NULL,
