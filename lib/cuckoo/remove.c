@@ -85,9 +85,15 @@ static NEVER_INLINE int remove_from_any(struct cuckoo *c, uint64_t hash, struct 
     if (result == RETRY)
       tamis__snapshot_bring_note(c, &notes);
   } while (result == RETRY);
-  enum reader_pause pause = tamis__reader_pause(notes != NULL);
+  if (!notes)
+    return result;
+  enum reader_pause pause = tamis__reader_pause(true);
   tamis__snapshot_release_notes(c, notes);
   tamis__reader_resume(pause);
+  if (sparse->segment) { /* this segment may have been released during the pause */
+    sparse->own_value = directory_at(sparse->generation, pair_index(sparse));
+    sparse->segment = directory_segment(sparse->own_value);
+  }
   return result;
 }
 
