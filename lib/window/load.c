@@ -28,17 +28,16 @@ struct content {
 struct load {
   struct saved_reader *r;
   const struct saved_head *saved;
-  struct window_spec spec;
+  /* The plan's geometry is that of the filter's first layer, whose memory is never released.  If
+   * the oldest layer in the file is larger, `apart` is set, and the load creates an empty first
+   * layer outside the list.  So the filter can release the oldest layer of the file later. */
+  struct window_plan plan;
+  bool apart;
   unsigned stamps;               /* the number of stamps, G + 2 */
   uint64_t first, last;          /* periods in which the save began and ended */
   uint64_t lanes, bytes, copied; /* sums over the layers so far; `bytes` includes `beside` */
   uint64_t beside;               /* the result of bytes_beside() */
   uint64_t further;              /* the copies of keys beyond the first */
-  /* The geometry of the filter's first layer, whose memory is never released.  If the oldest layer
-   * in the file is larger, `apart` is set, and the load creates an empty first layer outside the
-   * list.  So the filter can release the oldest layer of the file later. */
-  struct window_geometry own;
-  bool apart;
   unsigned n;
   struct content layers[WINDOW_MOST_LAYERS];
 };
@@ -49,12 +48,6 @@ static bool is_counted(const struct saved_head *saved)
 {
   (void) saved;
   return NOT_COMPACT(saved->features & SAVED_COUNTED);
-}
-
-/* Whether the file contains a window of the cuckoo kind. */
-static bool has_planes(const struct saved_head *saved)
-{
-  return saved->options.kind == TAMIS_CUCKOO && !is_counted(saved);
 }
 
 /* Returns false for a counted table whose clock does not stand still, or which may grow. */
@@ -95,11 +88,14 @@ static bool fits_before(const struct load *l, const struct content *layer)
 
 static void choose_first_layer(struct load *l)
 {
-  const struct window_geometry *oldest = &l->layers[0].geometry;
-  l->apart = l->spec.growable && window_geometry_plan(&l->spec, &l->own) == TAMIS_OK &&
-             window_bytes(&l->own) < window_bytes(oldest);
-  if (!l->apart)
-    l->own = *oldest;
+  struct window_plan *p = &l->plan;
+  const struct content *oldest = &l->layers[0];
+  l->apart = p->spec.growable && window_geometry_plan(&p->spec, &p->geometry) == TAMIS_OK &&
+             window_bytes(&p->geometry) < window_bytes(&oldest->geometry);
+  if (!l->apart) {
+    p->geometry = oldest->geometry;
+    p->index = oldest->index;
+  }
 }
 
 static bool read_numbers(const struct saved_head *saved, struct load *l)
@@ -109,11 +105,9 @@ static bool read_numbers(const struct saved_head *saved, struct load *l)
   for (unsigned i = SAVED_WINDOW_NUMBERS; i < SAVED_GEOMETRY; i++)
     if (g[i])
       return false;
-  l->spec = (struct window_spec){.periods = (unsigned) g[SAVED_WINDOW_PERIODS],
-                                 .capacity = o->capacity,
-                                 .fpp = o->fpp,
-                                 .growable = o->growable};
-  l->stamps = window_stamps(l->spec.periods);
+  l->plan = tamis__window_plan_of(o);
+  l->plan.cleared_from = o->cleared_from;
+  l->stamps = window_stamps(l->plan.spec.periods);
   l->first = g[SAVED_WINDOW_PERIOD];
   bool good = g[SAVED_WINDOW_PERIODS] && g[SAVED_WINDOW_PERIODS] <= WINDOW_MOST_PERIODS &&
               g[SAVED_WINDOW_RENEWS] <= 1 && l->first <= window_most_period &&
@@ -123,7 +117,7 @@ static bool read_numbers(const struct saved_head *saved, struct load *l)
               g[SAVED_WINDOW_GROWTHS] <= INT32_MAX &&
               (o->kind == TAMIS_CUCKOO || !g[SAVED_WINDOW_FURTHER]) &&
               o->layout == TAMIS_LAYOUT_BLOCKED && clock_is_right(saved) &&
-              read_layer_numbers(l->spec.periods, &g[SAVED_WINDOW_OLDEST], &l->layers[0]);
+              read_layer_numbers(l->plan.spec.periods, &g[SAVED_WINDOW_OLDEST], &l->layers[0]);
   if (good)
     choose_first_layer(l);
   return good;
@@ -132,9 +126,9 @@ static bool read_numbers(const struct saved_head *saved, struct load *l)
 /* The bytes of the filter without the words of the file's oldest layer and without later layers. */
 static uint64_t bytes_beside(const struct load *l)
 {
-  const bool planes = has_planes(l->saved);
-  uint64_t beside = tamis__window_bytes_beside(&l->own, l->saved->options.stripes, planes);
-  return l->apart ? beside + window_bytes(&l->own) + window_layer_bytes(planes) : beside;
+  const struct window_plan *p = &l->plan;
+  const uint64_t all = tamis__window_total_bytes(p), words = window_bytes(&p->geometry);
+  return l->apart ? all + window_layer_bytes(p->copies) : all - words;
 }
 
 /* ---- words of a layer ---- */
@@ -146,39 +140,15 @@ static unsigned stamp_of(const struct load *l, uint64_t period)
   return 1 + (unsigned) ((first + (period - l->first) % l->stamps) % l->stamps);
 }
 
-/* Returns true if each lane of a word is empty, or has a fingerprint and a live stamp. */
-static bool word_is_whole(const struct window_shape *s, uint64_t value, unsigned stamps,
-                          unsigned dead)
+/* Whether each fingerprint in a word is in only one lane of its bucket pair. */
+static bool lanes_are_alone(const struct window_geometry *g, const word *words, uint64_t index)
 {
-  uint64_t used = window_used(s, value);
-  if (value & ~lanes_bits(&s->lane, used))
-    return false;
-  for (; used; used &= used - 1) {
-    unsigned stamp = window_stamp_of(s, lane_get(&s->lane, value, lanes_first(&s->lane, used)));
-    if (!stamp || stamp > stamps || stamp == dead)
-      return false;
-  }
-  return true;
-}
-
-static uint64_t bucket_at(const struct window_geometry *g, const uint64_t *words, uint64_t bucket)
-{
-  uint64_t value = words[window_word_of(g->bucket_shift, bucket)] >>
-                   window_shift_of(&g->shape, g->bucket_shift, bucket);
-  return value & lanes_bits(&g->shape.lane, g->shape.lane.high);
-}
-
-/* Whether each fingerprint in a bucket is in only one lane of its bucket pair. */
-static bool lanes_are_alone(const struct window_geometry *g, const uint64_t *words, uint64_t bucket)
-{
-  const struct window_shape *s = &g->shape;
-  uint64_t value = bucket_at(g, words, bucket);
-  for (uint64_t used = window_used(s, value); used; used &= used - 1) {
-    uint64_t entry = lane_get(&s->lane, value, lanes_first(&s->lane, used)),
-             fingerprint = window_fingerprint_of(s, entry),
-             other = bucket_at(g, words, window_other_bucket(g, bucket, entry));
-    if (lanes_count(window_match(s, value, fingerprint)) != 1 ||
-        window_match(s, other, fingerprint))
+  const uint64_t value = word_load(&words[index]);
+  for (uint64_t used = window_used(&g->whole, value); used; used &= used - 1) {
+    const struct lane_place at = lane_place(g, value, index, lanes_first(&g->whole.lane, used));
+    const uint64_t own = value >> window_shift_of(&g->shape, g->bucket_shift, at.bucket);
+    const uint64_t fingerprint = window_fingerprint_of(&g->shape, at.entry);
+    if (lanes_count(window_match(&g->shape, own, fingerprint)) != 1 || stands_twice(g, words, &at))
       return false;
   }
   return true;
@@ -187,19 +157,16 @@ static bool lanes_are_alone(const struct window_geometry *g, const uint64_t *wor
 static bool check_segment(struct load *l, const struct content *c, uint64_t segment)
 {
   const struct window_geometry *g = &c->geometry;
-  uint64_t n = window_segment_words(g), buckets = window_segment_buckets(g);
-  const uint64_t *words = c->words + segment * n;
+  const uint64_t n = window_segment_words(g);
   unsigned now = stamp_of(l, c->copied[segment]), dead = epoch_next_stamp(now, l->stamps);
-  for (uint64_t i = 0; i < n; i++) {
-    if (!word_is_whole(&g->whole, words[i], l->stamps, dead))
+  for (uint64_t i = segment * n; i < (segment + 1) * n; i++) {
+    if (c->words[i] != (c->words[i] & whole_lanes(&g->whole, c->words[i], l->stamps, dead)) ||
+        !lanes_are_alone(g, (const word *) c->words, i))
       return false;
-    l->lanes += lanes_count(window_used(&g->whole, words[i]));
-    if (is_counted(l->saved))
-      l->further += counted_further(&g->whole, words[i]);
+    l->lanes += lanes_count(window_used(&g->whole, c->words[i]));
+    if (l->plan.counted)
+      l->further += counted_further(&g->whole, c->words[i]);
   }
-  for (uint64_t i = segment * buckets; i < (segment + 1) * buckets; i++)
-    if (!lanes_are_alone(g, c->words, i))
-      return false;
   return true;
 }
 
@@ -214,7 +181,7 @@ static void forget(const struct load *l, const struct content *c, uint64_t segme
       unsigned stamp =
           window_stamp_of(s, lane_get(&s->lane, c->words[i], lanes_first(&s->lane, used)));
       unsigned age = now >= stamp ? now - stamp : now + l->stamps - stamp;
-      if (age + since > l->spec.periods)
+      if (age + since > l->plan.spec.periods)
         c->words[i] &= ~lanes_bits(&s->lane, used & -used);
     }
 }
@@ -226,7 +193,7 @@ static int load_words(struct load *l, struct content *c)
   uint64_t bytes = window_bytes(&c->geometry), begin;
   uint64_t limit = l->saved->limit;
   const void *at = NULL;
-  l->bytes += l->n ? window_layer_bytes(has_planes(l->saved)) : 0;
+  l->bytes += l->n ? window_layer_bytes(l->plan.copies) : 0;
   l->copied += c->geometry.segments * 8;
   /* `copied` may take up to `beside` bytes: it is released before those are allocated. */
   if (limit && (bytes > limit || l->bytes > limit - bytes || l->copied > l->beside))
@@ -278,7 +245,7 @@ static int load_counts(struct load *l, struct content *c, unsigned number)
   struct lane_counts_reader r;
   int result;
   while ((result = image_load_counts(l->r, &table, &r, &l->further)) == TAMIS_OK) {
-    if (!has_planes(l->saved))
+    if (!l->plan.copies)
       return TAMIS_ECORRUPT;
     /* In the copy, the first number also counts lanes of earlier blocks, so it may be longer. */
     size_t most = (size_t) (r.end - r.at) + IMAGE_COUNT_BYTES;
@@ -301,8 +268,8 @@ static int load_layer_numbers(struct load *l, struct content *c)
                        SAVED_LAYER_NUMBERS))
     return TAMIS_ECORRUPT;
   image_get(numbers, block.payload, SAVED_LAYER_NUMBERS);
-  return read_layer_numbers(l->spec.periods, numbers, c) && fits_before(l, c) ? TAMIS_OK
-                                                                              : TAMIS_ECORRUPT;
+  return read_layer_numbers(l->plan.spec.periods, numbers, c) && fits_before(l, c) ? TAMIS_OK
+                                                                                   : TAMIS_ECORRUPT;
 }
 
 static int load_layer(struct load *l)
@@ -341,7 +308,7 @@ static int load_end(struct load *l)
   if (result != TAMIS_OK)
     return result;
   if (totals[TOTAL_WINDOW_LANES] != l->lanes || totals[TOTAL_WINDOW_PERIOD] < l->last ||
-      totals[TOTAL_WINDOW_PERIOD] > (is_counted(l->saved) ? 0 : window_most_period) ||
+      totals[TOTAL_WINDOW_PERIOD] > (l->plan.counted ? 0 : window_most_period) ||
       totals[TOTAL_WINDOW_FURTHER] != l->further)
     return TAMIS_ECORRUPT;
   l->last = totals[TOTAL_WINDOW_PERIOD];
@@ -381,17 +348,9 @@ static void count_lanes(struct window *w, const struct window_layer *layer)
 
 static int create(struct load *l, const struct tamis_filter *head, struct window **out)
 {
-  const tamis_options *o = &l->saved->options;
-  struct window_plan plan = {.spec = l->spec,
-                             .geometry = l->own,
-                             .index = l->apart ? 1 : l->layers[0].index,
-                             .copies = has_planes(l->saved),
-                             .counted = is_counted(l->saved),
-                             .renews = l->saved->geometry[SAVED_WINDOW_RENEWS],
-                             .stripes_wanted = o->stripes,
-                             .max_bytes = l->saved->limit,
-                             .cleared_from = o->cleared_from,
-                             .words = l->apart ? NULL : (word *) l->layers[0].words};
+  struct window_plan plan = l->plan;
+  plan.max_bytes = l->saved->limit;
+  plan.words = l->apart ? NULL : (word *) l->layers[0].words;
   struct window *w = *out = tamis__window_create(head, &plan);
   int result = w ? TAMIS_OK : TAMIS_ENOMEM;
   if (!w)
@@ -416,7 +375,7 @@ static int create(struct load *l, const struct tamis_filter *head, struct window
        layer = window_layer_at(&layer->older))
     result =
         tamis__window_give_counts(w, layer, &l->layers[window_number(layer) - l->apart].counts);
-  w->max_bytes = o->max_bytes;
+  w->max_bytes = l->plan.max_bytes;
   return result;
 }
 
@@ -429,7 +388,7 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
     return TAMIS_ECORRUPT;
   /* Windows cannot be mapped, because a mapped window could not forget keys.  A live window cannot
    * be read, because a reader without locks could miss entries that other processes move. */
-  if (r->live && saved->limit && window_bytes(&l.own) > saved->limit)
+  if (r->live && saved->limit && window_bytes(&l.plan.geometry) > saved->limit)
     return TAMIS_EFULL;
   if (r->mapping || r->live)
     return TAMIS_EUNSUPPORTED;
@@ -464,15 +423,16 @@ void tamis__window_figures(struct saved_head *saved)
   if (!read_numbers(saved, &l))
     return;
   out->bytes += bytes_beside(&l) +
-                (saved->geometry[SAVED_WINDOW_LAYERS] - 1) * window_layer_bytes(has_planes(saved));
+                (saved->geometry[SAVED_WINDOW_LAYERS] - 1) * window_layer_bytes(l.plan.copies);
   out->layers = (unsigned) saved->geometry[SAVED_WINDOW_LAYERS];
-  if (is_counted(saved)) {
+  if (l.plan.counted) {
     out->generations = 1;
-    out->segments = l.own.segments;
+    out->segments = l.plan.geometry.segments;
   } else {
-    out->parts = l.spec.periods + 1;
+    const unsigned periods = l.plan.spec.periods;
+    out->parts = periods + 1;
     out->period = l.first;
-    out->oldest_part_age = l.first < l.spec.periods ? l.first : l.spec.periods;
+    out->oldest_part_age = l.first < periods ? l.first : periods;
   }
   out->estimated_count = (double) out->count;
   out->load = out->estimated_count / (double) out->capacity;
@@ -498,16 +458,7 @@ void tamis__window_own_options(struct saved_head *saved)
 bool tamis__window_read_plan(const struct saved_head *saved, struct window_plan *out)
 {
   struct load l = {.saved = saved};
-  const tamis_options *o = &saved->options;
-  if (!read_numbers(saved, &l) || saved->geometry[SAVED_WINDOW_LAYERS] != 1)
-    return false;
-  *out = (struct window_plan){.spec = l.spec,
-                              .geometry = l.layers[0].geometry,
-                              .index = l.layers[0].index,
-                              .copies = has_planes(saved),
-                              .counted = is_counted(saved),
-                              .renews = saved->geometry[SAVED_WINDOW_RENEWS],
-                              .stripes_wanted = o->stripes,
-                              .max_bytes = o->max_bytes};
-  return true;
+  const bool good = read_numbers(saved, &l) && saved->geometry[SAVED_WINDOW_LAYERS] == 1;
+  *out = l.plan;
+  return good;
 }

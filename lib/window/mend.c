@@ -7,14 +7,6 @@
 #include "window/rooms.h"
 #include "window/save.h"
 
-/* Returns true if an entry is in an upper bucket and its fingerprint also in the lower bucket. */
-static bool stands_twice(const struct window_layer *layer, const struct lane_place *at)
-{
-  const struct window_shape *s = &layer->geometry.shape;
-  return at->bucket != at->lower &&
-         window_match(s, window_load(layer, at->lower), window_fingerprint_of(s, at->entry));
-}
-
 /* The number of lanes in use, and the number of further copies. */
 struct in_use {
   uint64_t lanes, further;
@@ -30,7 +22,7 @@ static void mend_word_locked(const struct window *w, uint64_t index, struct in_u
   uint64_t value = word_load(&layer->words[index]), used = window_used(s, value);
   for (uint64_t left = used; left; left &= left - 1) {
     struct lane_place at = lane_place(g, value, index, lanes_first(&s->lane, left));
-    if (!stands_twice(layer, &at))
+    if (!stands_twice(g, layer->words, &at))
       continue;
     HOOK(shared_twin_found);
     window_version_bump(window_version(w, at.entry << (64 - s->lane.width) & g->top));
@@ -62,19 +54,6 @@ NEVER_INLINE void tamis__window_mend(const struct window *w, struct window_strip
 
 /* ---- after a power failure ---- */
 
-/* The bits of those lanes of a word that have an entry with a live stamp. */
-static uint64_t whole_lanes(const struct window *w, uint64_t value)
-{
-  const struct window_shape *s = &w->first.geometry.whole;
-  uint64_t whole = 0, used = window_used(s, value);
-  for (; used; used &= used - 1) {
-    unsigned stamp = window_stamp_of(s, lane_get(&s->lane, value, lanes_first(&s->lane, used)));
-    if (stamp && stamp <= w->stamps && stamp != epoch_dead(epoch_before(&w->state->epoch)))
-      whole |= used & -used;
-  }
-  return lanes_bits(&s->lane, whole);
-}
-
 void tamis__window_mend_all(struct window *w)
 {
   struct window_state *state = w->state;
@@ -89,9 +68,11 @@ void tamis__window_mend_all(struct window *w)
                         /* relaxed, here and below: no other process uses the window. */
                         memory_order_relaxed);
   atomic_store_explicit(&state->numbers, epoch_numbers(epoch, number), memory_order_relaxed);
-  for (uint64_t i = 0; i < words; i++)
+  for (uint64_t i = 0; i < words; i++) {
+    const uint64_t value = word_load(&layer->words[i]);
     word_store(&layer->words[i],
-               word_load(&layer->words[i]) & whole_lanes(w, word_load(&layer->words[i])));
+               value & whole_lanes(&layer->geometry.whole, value, w->stamps, epoch_dead(epoch)));
+  }
   for (uint64_t i = 0; i <= w->stripes.mask; i++)
     tamis__window_mend(w, &w->stripes.all[i]);
 }

@@ -125,11 +125,7 @@ static void clear_twins(const struct window_geometry *g, uint64_t *words)
   for (uint64_t i = 0; i < window_segment_words(g); i++)
     for (uint64_t used = window_used(s, words[i]); used; used &= used - 1) {
       struct lane_place at = lane_place(g, words[i], i, lanes_first(&s->lane, used));
-      if (at.bucket == at.lower)
-        continue;
-      uint64_t lower = words[window_word_of(g->bucket_shift, at.lower)] >>
-                       window_shift_of(&g->shape, g->bucket_shift, at.lower);
-      if (window_match(&g->shape, lower, window_fingerprint_of(s, at.entry)))
+      if (stands_twice(g, (const word *) words, &at))
         words[i] &= ~lanes_bits(&s->lane, used & -used);
     }
 }

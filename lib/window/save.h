@@ -62,6 +62,30 @@ static inline struct lane_place lane_place(const struct window_geometry *g, uint
   return at;
 }
 
+/* Whether an entry is in an upper bucket, and its fingerprint also in the lower bucket. */
+static inline bool stands_twice(const struct window_geometry *g, const word *words,
+                                const struct lane_place *at)
+{
+  const uint64_t lower = word_load(&words[window_word_of(g->bucket_shift, at->lower)]) >>
+                         window_shift_of(&g->shape, g->bucket_shift, at->lower);
+  return at->bucket != at->lower &&
+         window_match(&g->shape, lower, window_fingerprint_of(&g->shape, at->entry));
+}
+
+/* The bits of those lanes of a word that have an entry with a live stamp. */
+static inline uint64_t whole_lanes(const struct window_shape *s, uint64_t value, unsigned stamps,
+                                   unsigned dead)
+{
+  uint64_t whole = 0, used = window_used(s, value);
+  for (; used; used &= used - 1) {
+    const unsigned stamp =
+        window_stamp_of(s, lane_get(&s->lane, value, lanes_first(&s->lane, used)));
+    if (stamp && stamp <= stamps && stamp != dead)
+      whole |= used & -used;
+  }
+  return lanes_bits(&s->lane, whole);
+}
+
 /* The data on a layer that a copy keeps, as the layer may be released during the copy. */
 struct window_copied_layer {
   struct window_geometry geometry;
@@ -85,7 +109,8 @@ int tamis__window_copy_segment(struct window *w, const struct window_copied_laye
 struct window_plan;
 void tamis__window_put_numbers(const struct window_plan *plan, uint64_t *numbers);
 
-/* Reads the plan of a window of one layer from a header.  Returns false if the header is wrong. */
+/* Reads the plan of a window of one layer from a header, whose own options have been filled in.
+ * Returns false if the header is wrong. */
 bool tamis__window_read_plan(const struct saved_head *saved, struct window_plan *out);
 
 void tamis__window_own_options(struct saved_head *saved);

@@ -174,8 +174,10 @@ static int load_checkpoint(const struct window *w, tamis_filter **out)
   if (result == TAMIS_OK && (saved.features != (w->operations.kind->features & ~SAVED_LIVE) ||
                              saved.options.kind != w->operations.kind->kind))
     result = TAMIS_ECORRUPT;
-  if (result == TAMIS_OK)
+  if (result == TAMIS_OK) {
+    tamis__window_own_options(&saved);
     result = tamis__window_load(&r, &saved, &w->head, out);
+  }
   tamis__saved_close(&r);
   return result == TAMIS_ENOMEM || result == TAMIS_EIO ? result : TAMIS_OK;
 }
