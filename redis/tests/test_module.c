@@ -2,12 +2,7 @@
  *
  * The module in a server that lacks functions, refuses memory, and reads damaged files.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "bytes.h"
 #include "fake_server.h"
@@ -156,9 +151,8 @@ static void every_command_works(void)
 }
 
 /* Without each function that a server may lack, and without all of them. */
-static void what_a_server_may_lack_is_not_needed(void **state)
+TEST_BETWEEN(what_a_server_may_lack_is_not_needed, NULL, flush_it)
 {
-  (void) state;
   for (unsigned i = 0; i <= fake_functions_count; i++) {
     char name[64] = "";
     if (i < fake_functions_count && !fake_functions[i].optional)
@@ -174,9 +168,8 @@ static void what_a_server_may_lack_is_not_needed(void **state)
   }
 }
 
-static void without_other_functions_it_does_not_load(void **state)
+TEST_BETWEEN(without_other_functions_it_does_not_load, NULL, flush_it)
 {
-  (void) state;
   for (unsigned i = 0; i < fake_functions_count; i++) {
     char name[64];
     (void) snprintf(name, sizeof name, " %s ", fake_functions[i].name);
@@ -192,9 +185,8 @@ static void without_other_functions_it_does_not_load(void **state)
 
 /* Memory that is defragmented: all answers stay, and so do the bytes of DUMP, also where memory is
  * refused; and a filter has other memory then. */
-static void filters_bear_that_memory_moves(void **state)
+TEST_BETWEEN(filters_bear_that_memory_moves, load_it, flush_it)
 {
-  (void) state;
   make_samples();
   for (unsigned i = 0; i < SAMPLES; i++) {
     const char *key = samples[i].key, *family = samples[i].family;
@@ -238,9 +230,8 @@ int __wrap_tamis_advance_to(tamis_filter *f, uint64_t period)
 }
 
 /* However many periods are over, they end by one call, also where their numbers end. */
-static void periods_end_together(void **state)
+TEST_BETWEEN(periods_end_together, load_it, flush_it)
 {
-  (void) state;
   static const unsigned steps[] = {1, 64, 65, 1000000};
   expect("BF.RESERVE window 0.001 100 WINDOW 64 SEED 1", "+OK ");
   expect("BF.ADD window old", ":1 ");
@@ -256,9 +247,8 @@ static void periods_end_together(void **state)
   }
 }
 
-static void commands_have_categories(void **state)
+TEST_BETWEEN(commands_have_categories, load_it, flush_it)
 {
-  (void) state;
   assert_string_equal(fake_categories("bf.add"), "write fast bloom");
   assert_string_equal(fake_categories("cf.add"), "write slow cuckoo");
   assert_string_equal(fake_categories("bf.merge"), "write slow bloom");
@@ -284,9 +274,8 @@ static const char *load_head(unsigned at, unsigned size, uint64_t number)
   return fake_call_with("BF.LOADCHUNK foreign 1", head, sizeof head);
 }
 
-static void foreign_data_is_checked(void **state)
+TEST_BETWEEN(foreign_data_is_checked, load_it, flush_it)
 {
-  (void) state;
   static const struct {
     unsigned at, size;
     uint64_t number;
@@ -303,9 +292,8 @@ static void foreign_data_is_checked(void **state)
 }
 
 /* A chunk that says again what the filter has takes no memory, whatever it claims. */
-static void repeated_heads_take_no_memory(void **state)
+TEST_BETWEEN(repeated_heads_take_no_memory, load_it, flush_it)
 {
-  (void) state;
   assert_string_equal(load_head(0, 0, 0), "+OK ");
   fake.refused_from = 0;
   assert_string_equal(load_head(0, 0, 0), "+OK ");
@@ -352,9 +340,8 @@ static void open_page(int signal, siginfo_t *what, void *context)
 
 /* A full filter reads the bits of an item that it refuses, and nothing else: all further pages of its
  * bits stay closed. */
-static void refusals_read_no_more_than_an_item(void **state)
+TEST_BETWEEN(refusals_read_no_more_than_an_item, load_it, flush_it)
 {
-  (void) state;
   struct sigaction before, action = {.sa_sigaction = open_page, .sa_flags = SA_SIGINFO};
   const uintptr_t size = (uintptr_t) sysconf(_SC_PAGESIZE);
   assert_int_equal(fake_load("max-bytes 2mb"), SERVER_OK);
@@ -380,9 +367,8 @@ static void refusals_read_no_more_than_an_item(void **state)
 }
 
 /* An add to the filter on top looks at its figures, which takes long, only where its layers are full. */
-static void filters_on_top_are_looked_at_seldom(void **state)
+TEST_BETWEEN(filters_on_top_are_looked_at_seldom, load_it, flush_it)
 {
-  (void) state;
   enum { AT_SIZE = 36, ADDS = 2000 };
   static const unsigned char zeros[64];
   unsigned looks = 0;
@@ -400,9 +386,8 @@ static void filters_on_top_are_looked_at_seldom(void **state)
 }
 
 /* What is on top of a filter that RedisBloom wrote is refused by the limit before all of it is read. */
-static void the_limit_holds_while_both_are_read(void **state)
+TEST_BETWEEN(the_limit_holds_while_both_are_read, load_it, flush_it)
 {
-  (void) state;
   server_io io;
   (void) load_full_layer();
   expect("BF.ADD foreign 1", ":1 ");
@@ -419,9 +404,8 @@ static void the_limit_holds_while_both_are_read(void **state)
 
 /* Each command with the first allocations granted and all later ones refused: the filters have what
  * they had, and with memory again the command works. */
-static void commands_bear_that_memory_is_refused(void **state)
+TEST_BETWEEN(commands_bear_that_memory_is_refused, load_it, flush_it)
 {
-  (void) state;
   static const char *const commands[] = {"BF.RESERVE new 0.001 5000",
                                          "BF.RESERVE new 0.001 100 WINDOW 3",
                                          "CF.RESERVE new 5000",
@@ -464,9 +448,8 @@ static void commands_bear_that_memory_is_refused(void **state)
 }
 
 /* RDB data that ends early, or that memory is refused for: no value, and nothing is lost. */
-static void reading_bears_errors(void **state)
+TEST_BETWEEN(reading_bears_errors, load_it, flush_it)
 {
-  (void) state;
   make_samples();
   for (unsigned i = 0; i < SAMPLES; i++) {
     server_io io;
@@ -496,9 +479,8 @@ static void reading_bears_errors(void **state)
 }
 
 /* What is accepted of changed data is what DUMP would give. */
-static void hostile_data_is_refused(void **state)
+TEST_BETWEEN(hostile_data_is_refused, load_it, flush_it)
 {
-  (void) state;
   uint64_t random = 1;
   make_samples();
   for (unsigned i = 0; i < SAMPLES; i++) {
@@ -547,9 +529,8 @@ static void change_head(server_io *io, size_t at, uint64_t number)
 
 /* Whoever makes up data makes the checksums right.  What is accepted must be such that the key can
  * be saved and loaded again when commands have changed it: a server would not start with it. */
-static void extremes_in_heads_do_no_harm(void **state)
+TEST_BETWEEN(extremes_in_heads_do_no_harm, load_it, flush_it)
 {
-  (void) state;
   enum { AT_DELETED = 56, AT_EVERY = 80, AT_NEXT = 88 };
   static const uint64_t extremes[] = {0,
                                       1,
@@ -589,9 +570,8 @@ static void extremes_in_heads_do_no_harm(void **state)
   assert_in_range(accepted, 20, EXTREMES * EXTREMES - 20);
 }
 
-static void no_block_is_left(void **state)
+TEST_BETWEEN(no_block_is_left, load_it, flush_it)
 {
-  (void) state;
   make_samples();
   fake_flush();
   expect("BF.EXISTS bloom 1", ":0 ");
@@ -601,22 +581,5 @@ static void no_block_is_left(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_teardown(what_a_server_may_lack_is_not_needed, flush_it),
-      cmocka_unit_test_teardown(without_other_functions_it_does_not_load, flush_it),
-      cmocka_unit_test_setup_teardown(periods_end_together, load_it, flush_it),
-      cmocka_unit_test_setup_teardown(commands_have_categories, load_it, flush_it),
-      cmocka_unit_test_setup_teardown(foreign_data_is_checked, load_it, flush_it),
-      cmocka_unit_test_setup_teardown(repeated_heads_take_no_memory, load_it, flush_it),
-      cmocka_unit_test_setup_teardown(refusals_read_no_more_than_an_item, load_it, flush_it),
-      cmocka_unit_test_setup_teardown(filters_on_top_are_looked_at_seldom, load_it, flush_it),
-      cmocka_unit_test_setup_teardown(the_limit_holds_while_both_are_read, load_it, flush_it),
-      cmocka_unit_test_setup_teardown(filters_bear_that_memory_moves, load_it, flush_it),
-      cmocka_unit_test_setup_teardown(commands_bear_that_memory_is_refused, load_it, flush_it),
-      cmocka_unit_test_setup_teardown(reading_bears_errors, load_it, flush_it),
-      cmocka_unit_test_setup_teardown(hostile_data_is_refused, load_it, flush_it),
-      cmocka_unit_test_setup_teardown(extremes_in_heads_do_no_harm, load_it, flush_it),
-      cmocka_unit_test_setup_teardown(no_block_is_left, load_it, flush_it),
-  };
-  return cmocka_run_group_tests_name("module", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -16,9 +16,8 @@ static void assert_untouched(const unsigned char *beyond)
     assert_int_equal(beyond[i], 0xA5);
 }
 
-static void a_later_library_initialises_the_first_fields(void **state)
+TEST(a_later_library_initialises_the_first_fields)
 {
-  (void) state;
   struct {
     tamis_options options;
     unsigned char beyond[BEYOND];
@@ -60,9 +59,8 @@ static int64_t read_nothing(void *context, void *data, size_t size)
   return 0;
 }
 
-static void a_later_library_serves_those_who_load_and_compare(void **state)
+TEST(a_later_library_serves_those_who_load_and_compare)
 {
-  (void) state;
   struct {
     tamis_load_options options;
     unsigned char beyond[BEYOND];
@@ -92,9 +90,8 @@ static void a_later_library_serves_those_who_load_and_compare(void **state)
 
 /* What an older struct lacks is zero, whatever stands behind it; smaller ones than the first are
  * refused. */
-static void a_later_library_reads_the_first_fields(void **state)
+TEST(a_later_library_reads_the_first_fields)
 {
-  (void) state;
   struct {
     tamis_options options;
     unsigned char beyond[BEYOND];
@@ -116,10 +113,5 @@ static void a_later_library_reads_the_first_fields(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_later_library_initialises_the_first_fields),
-      cmocka_unit_test(a_later_library_serves_those_who_load_and_compare),
-      cmocka_unit_test(a_later_library_reads_the_first_fields),
-  };
-  return cmocka_run_group_tests_name("versions", tests, NULL, NULL);
+  return run_all_tests();
 }

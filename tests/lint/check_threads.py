@@ -16,9 +16,9 @@ import sys
 
 STARTS = {"pthread_create", "__real_pthread_create", "harness_run"}
 INCLUDE = re.compile(r'^#include "(\w+\.h)"', re.M)
-FUNCTION = re.compile(r"^\w[^;{}()]*?\b(\w+)\([^;{}]*\)\n\{\n(.*?)^\}", re.M | re.S)
-ENTRY = re.compile(r"^ +((?:cmocka_unit_test|TEST|EACH)\w*)\((\w+)", re.M)
-MARK = re.compile(r"\b(TEST|EACH)_WITH_THREADS")
+FUNCTION = re.compile(r"^(?!TEST|EACH)\w[^;{}()]*?\b(\w+)\([^;{}]*\)\n\{\n(.*?)^\}", re.M | re.S)
+TEST = re.compile(r"^((?:TEST|EACH)\w*)\((\w+)[^;{}]*\)\n\{\n(.*?)^\}", re.M | re.S)
+MARK = re.compile(r"_WITH_THREADS")
 
 
 def with_headers(tests, path, seen):
@@ -43,14 +43,13 @@ def starting(text):
 
 def faults(name, program, text):
     """What is wrong with the marks of a program, whose text with that of its headers is `text`."""
-    table = program[program.find("const struct CMUnitTest tests[]"):]
-    entries = [(test, bool(MARK.match(kind))) for kind, test in ENTRY.findall(table)]
-    if not any(marked for _, marked in entries):
+    tests = [(test, bool(MARK.search(kind)), body) for kind, test, body in TEST.findall(program)]
+    if not any(marked for _, marked, _ in tests):
         return []
     found = starting(text)
     wrong = {True: "starts no thread, but has the mark", False: "starts threads, but lacks the mark"}
     return [f"{name}: {test} {wrong[marked]}"
-            for test, marked in entries if marked != (test in found)]
+            for test, marked, body in tests if marked != bool(set(re.findall(r"\w+", body)) & found)]
 
 
 def main(tree):
@@ -62,7 +61,7 @@ def main(tree):
         marks = [mark for mark in MARK.finditer(program)]
         for mark in marks if len(marks) > 1 else []:
             tried += 1
-            unmarked = program[:mark.start()] + mark[1] + program[mark.end():]
+            unmarked = program[:mark.start()] + program[mark.end():]
             if not faults(path.name, unmarked, text):
                 wrong.append(f"{path.name}: a lost mark is not found: {program[mark.start():][:60]!r}")
         wrong += faults(path.name, program, text)

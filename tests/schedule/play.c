@@ -460,15 +460,8 @@ static void play_row(void **state)
   }
 }
 
-/* Under ThreadSanitizer, which gets of the tests that are no rows those that have the mark. */
-#ifdef TAMIS_THREADS_ONLY
-static const bool only_threads = true;
-#else
-static const bool only_threads = false;
-#endif
-
-int run_schedules(const char *name, const struct program *played, const struct CMUnitTest *tests,
-                  size_t n)
+/* Under ThreadSanitizer, of the tests that are no rows only those that have the mark. */
+int run_rows(const struct program *played, const struct CMUnitTest *tests, size_t n)
 {
   struct CMUnitTest *all = calloc(played->n + n, sizeof *all);
   size_t m = 0;
@@ -480,7 +473,7 @@ int run_schedules(const char *name, const struct program *played, const struct C
   for (size_t i = 0; all && i < n; i++)
     if (!only_threads || tests[i].initial_state)
       all[m++] = tests[i];
-  int result = all ? _cmocka_run_group_tests(name, all, m, NULL, NULL) : 1;
+  int result = all ? _cmocka_run_group_tests("schedule", all, m, NULL, NULL) : 1;
   free(all);
   return result;
 }

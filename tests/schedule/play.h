@@ -89,7 +89,11 @@ void close_stage(void);
 tamis_filter *stage_from(void);
 
 /* Plays all rows, and runs the tests that are no rows. */
-int run_schedules(const char *name, const struct program *program, const struct CMUnitTest *tests,
-                  size_t n);
+int run_rows(const struct program *program, const struct CMUnitTest *tests, size_t n);
+
+static inline int run_schedules(const struct program *program)
+{
+  return run_rows(program, listed.tests, listed.n);
+}
 
 #endif

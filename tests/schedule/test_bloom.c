@@ -372,9 +372,8 @@ static const struct row rows[] = {
 
 /* A unique add has looked at an empty layer, and stands still while other keys fill half of that
  * layer: now and then also what it would have filled last.  As long as its key is not in, it wins. */
-static void bits_of_other_keys_do_not_take_the_win(void **state)
+TEST_WITH_THREADS(bits_of_other_keys_do_not_take_the_win)
 {
-  (void) state;
   enum { ROUNDS = 240 };
   static const double rates[] = {0.01, 0.001, 1e-9};
   for (unsigned round = 0; round < ROUNDS; round++) {
@@ -435,9 +434,8 @@ static tamis_filter *make_in(struct memory *memory, tamis_layout layout, uint64_
 
 /* A union has created the layers that it needs, for which max_bytes has just room.  An add that
  * needs the first of them waits. */
-static void a_union_opens_its_layers_alone(void **state)
+TEST_WITH_THREADS(a_union_opens_its_layers_alone)
 {
-  (void) state;
   struct memory counted = {0}, of_others = {0};
   tamis_filter *from = make_in(&of_others, TAMIS_LAYOUT_BLOCKED, 100, 0),
                *like = make_in(&of_others, TAMIS_LAYOUT_BLOCKED, 100, 1 << 20);
@@ -471,9 +469,8 @@ static void count_plans(const char *name)
 
 /* Each key that has no room asks the allocator again; but a plan takes as long as thousands of
  * adds. */
-static void a_layer_that_is_refused_is_planned_once(void **state)
+TEST(a_layer_that_is_refused_is_planned_once)
 {
-  (void) state;
   void (*installed)(const char *) = atomic_load(&tamis__hook);
   struct memory memory = {0};
   tamis_filter *f = make_in(&memory, TAMIS_LAYOUT_BLOCKED, 1000, 0);
@@ -493,9 +490,8 @@ static void a_layer_that_is_refused_is_planned_once(void **state)
 }
 
 /* The newest layer is full, and there is no memory for another one: a late add gets in. */
-static void a_late_add_needs_no_room(void **state)
+TEST_WITH_THREADS(a_late_add_needs_no_room)
 {
-  (void) state;
   for (unsigned layout = 0; layout < 3; layout++) {
     struct memory memory = {0};
     struct call a = {.filter = make_in(&memory, (tamis_layout) layout, 1000, 0), .hash = 7};
@@ -528,9 +524,8 @@ static uint64_t bits_below(const tamis_filter *f, unsigned number)
 /* One process has filled the filter, or opened a layer.  Another one, which has not heard of it, adds
  * key after key: a few of them set bits in a layer that is closed, until the process has learnt that it
  * is. */
-static void a_process_that_lags_sets_no_bits(void **state)
+TEST(a_process_that_lags_sets_no_bits)
 {
-  (void) state;
   enum { CAPACITY = 20000, MORE = 2000, MOST_BITS = 100 };
   for (unsigned i = 0; i < 9; i++) {
     struct setup setup = {.layout = (tamis_layout) (i % 3), .capacity = CAPACITY, .fpp = 0.0025};
@@ -560,13 +555,6 @@ static void a_process_that_lags_sets_no_bits(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      TEST_WITH_THREADS(bits_of_other_keys_do_not_take_the_win),
-      TEST_WITH_THREADS(a_union_opens_its_layers_alone),
-      cmocka_unit_test(a_layer_that_is_refused_is_planned_once),
-      TEST_WITH_THREADS(a_late_add_needs_no_room),
-      cmocka_unit_test(a_process_that_lags_sets_no_bits),
-  };
   const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows, NULL};
-  return run_schedules("bloom_schedule", &program, tests, sizeof tests / sizeof *tests);
+  return run_schedules(&program);
 }

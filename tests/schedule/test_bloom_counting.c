@@ -187,5 +187,5 @@ static const struct row rows[] = {
 int main(void)
 {
   const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows, NULL};
-  return run_schedules("bloom_schedule_counting", &program, NULL, 0);
+  return run_schedules(&program);
 }

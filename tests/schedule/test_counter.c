@@ -27,9 +27,8 @@ static void *ask(void *index)
 }
 
 /* The second one takes what the first one has found, and the first one looks again. */
-static void threads_that_ask_at_once_get_different_indices(void **state)
+TEST(threads_that_ask_at_once_get_different_indices)
 {
-  (void) state;
   pthread_t threads[2];
   unsigned indices[2];
   assert_int_equal(pthread_barrier_init(&both_have_asked, NULL, 2), 0);
@@ -52,8 +51,5 @@ static void threads_that_ask_at_once_get_different_indices(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(threads_that_ask_at_once_get_different_indices),
-  };
-  return cmocka_run_group_tests_name("counter_schedule", tests, NULL, NULL);
+  return run_all_tests();
 }

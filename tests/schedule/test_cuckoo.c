@@ -343,9 +343,8 @@ static uint64_t take_from(struct tiny *t, unsigned generation)
 }
 
 /* An add finds the only free lane, whichever generation has it. */
-static void room_in_any_generation_is_found(void **state)
+TEST(room_in_any_generation_is_found)
 {
-  (void) state;
   struct tiny t = make_full();
   for (unsigned generation = 3; generation-- > 0;)
     for (unsigned unique = 0; unique < 2; unique++) {
@@ -358,9 +357,6 @@ static void room_in_any_generation_is_found(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(room_in_any_generation_is_found),
-  };
   const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows, cuckoo_verbs};
-  return run_schedules("cuckoo_schedule", &program, tests, sizeof tests / sizeof *tests);
+  return run_schedules(&program);
 }

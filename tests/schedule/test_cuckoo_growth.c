@@ -334,9 +334,8 @@ static const struct row rows[] = {
 
 /* A segment of the first generation is empty and about to be dropped.  Before all its stripes
  * are locked, another thread adds a key to it, as adds do that find no room anywhere else. */
-static void an_entry_comes_before_a_drop(void **state)
+TEST_WITH_THREADS(an_entry_comes_before_a_drop)
 {
-  (void) state;
   struct tiny t = make_with(16, 1e-5, 1, 0);
   struct generation *first = cuckoo_generation(cuckoo_of(t.filter), 0);
   open_generation(&t);
@@ -364,9 +363,6 @@ static void an_entry_comes_before_a_drop(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      TEST_WITH_THREADS(an_entry_comes_before_a_drop),
-  };
   const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows, cuckoo_verbs};
-  return run_schedules("cuckoo_schedule_growth", &program, tests, sizeof tests / sizeof *tests);
+  return run_schedules(&program);
 }

@@ -364,5 +364,5 @@ static const struct row rows[] = {
 int main(void)
 {
   const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows, cuckoo_verbs};
-  return run_schedules("cuckoo_schedule_lookup", &program, NULL, 0);
+  return run_schedules(&program);
 }

@@ -236,9 +236,8 @@ static int refuse_bytes(void *context, const void *data, size_t size)
   return 1;
 }
 
-static void a_snapshot_ends_early(void **state)
+TEST(a_snapshot_ends_early)
 {
-  (void) state;
   struct cuckoo_snapshot s;
   struct snapshot_piece piece;
   open_stage(&setups[0]);
@@ -259,9 +258,6 @@ static void a_snapshot_ends_early(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_snapshot_ends_early),
-  };
   const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows, cuckoo_verbs};
-  return run_schedules("cuckoo_schedule_snapshot", &program, tests, sizeof tests / sizeof *tests);
+  return run_schedules(&program);
 }

@@ -132,9 +132,8 @@ static void expect_no_effect_on_others(tamis_filter *f, int (*function)(tamis_fi
 }
 
 /* The copy that comes after those that have lanes is the first one that is counted. */
-static void memory_for_a_count_is_waited_for(void **state)
+TEST(memory_for_a_count_is_waited_for)
 {
-  (void) state;
   schedule_pass_by();
   tamis_filter *f = make(true);
   add_copies(f, lanes_of_a_key(f));
@@ -142,9 +141,8 @@ static void memory_for_a_count_is_waited_for(void **state)
   tamis_destroy(f);
 }
 
-static void the_release_of_a_count_is_waited_for(void **state)
+TEST(the_release_of_a_count_is_waited_for)
 {
-  (void) state;
   schedule_pass_by();
   tamis_filter *f = make(true);
   add_copies(f, lanes_of_a_key(f) + 1);
@@ -163,9 +161,8 @@ static void wait_for_grace_periods(void)
   tamis_destroy(other);
 }
 
-static void a_segment_that_is_waited_for_is_not_released(void **state)
+TEST(a_segment_that_is_waited_for_is_not_released)
 {
-  (void) state;
   schedule_pass_by();
   struct tiny t = make_tiny(64 / LANES);
   const _Atomic uint64_t *held;
@@ -195,10 +192,5 @@ static void a_segment_that_is_waited_for_is_not_released(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(memory_for_a_count_is_waited_for),
-      cmocka_unit_test(the_release_of_a_count_is_waited_for),
-      cmocka_unit_test(a_segment_that_is_waited_for_is_not_released),
-  };
-  return cmocka_run_group_tests_name("cuckoo_schedule_waits", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -33,9 +33,8 @@ static bool drained(struct fixture *x, unsigned n)
 
 /* A block that is retired during a grace period waits for the next one, whichever filter has begun
  * the first: a reader may have come since. */
-static void what_comes_during_a_grace_period_waits_for_the_next(void **state)
+TEST(what_comes_during_a_grace_period_waits_for_the_next)
 {
-  (void) state;
   for (unsigned filters = 1; filters <= 2; filters++) {
     static struct fixture x, other; /* of a reader that a failure leaves behind, too */
     static struct long_reader late;
@@ -72,9 +71,8 @@ static bool drained_of_one(struct fixture *x)
 }
 
 /* In the child, where the waiting thread is not, another one waits for what was asked for. */
-static void a_fork_in_a_grace_period(void **state)
+TEST(a_fork_in_a_grace_period)
 {
-  (void) state;
   skip_where_no_child_has_threads();
   static const char *const places[] = {"reclaim_begun", "reclaim_waited"};
   for (unsigned i = 0; i < 2; i++) {
@@ -101,9 +99,8 @@ static bool elapses_when_it_leaves(struct fixture *x)
 
 /* In the child nobody is inside any more who was when the parent's thread began: but a reader of
  * the child's own is. */
-static void a_grace_period_of_the_parent_does_not_elapse_in_the_child(void **state)
+TEST(a_grace_period_of_the_parent_does_not_elapse_in_the_child)
 {
-  (void) state;
   skip_where_no_child_has_threads();
   struct fixture x;
   begin(&x);
@@ -133,9 +130,8 @@ static bool loses_one(struct fixture *x)
 
 /* A thread has the lock, and a block on its way from one list to the other: which the child loses,
  * but does not release twice. */
-static void a_fork_while_lists_change(void **state)
+TEST(a_fork_while_lists_change)
 {
-  (void) state;
   skip_where_no_child_has_threads();
   struct fixture x;
   pthread_t thread;
@@ -150,11 +146,5 @@ static void a_fork_while_lists_change(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_comes_during_a_grace_period_waits_for_the_next),
-      cmocka_unit_test(a_fork_in_a_grace_period),
-      cmocka_unit_test(a_grace_period_of_the_parent_does_not_elapse_in_the_child),
-      cmocka_unit_test(a_fork_while_lists_change),
-  };
-  return cmocka_run_group_tests_name("reclaim_schedule", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -766,9 +766,8 @@ static void fill_during_a_sweep(const char *name)
 
 /* The rate leaves room for two layers.  While they are full, an add is refused; when the first one
  * has left, there is room for another. */
-static void a_layer_that_leaves_makes_room(void **state)
+TEST(a_layer_that_leaves_makes_room)
 {
-  (void) state;
   void (*installed)(const char *) = atomic_load(&tamis__hook);
   tamis_options options = window_options(TAMIS_BLOOM, 1, 2000, 0.01, true);
   double low = 1e-12, high = 0.01;
@@ -819,9 +818,8 @@ static void hold_in_layers(struct call *look)
 
 /* Layers wait for a reader, and a larger one has no room within max_bytes.  When the reader is
  * gone, the next add has room, without an end of a period.  It holds no lock while it releases. */
-static void memory_that_comes_free_is_room_at_once(void **state)
+TEST_WITH_THREADS(memory_that_comes_free_is_room_at_once)
 {
-  (void) state;
   static const unsigned refusals[] = {1, 1, 200}; /* after many, the segment is known to be full */
   for (unsigned i = 0; i < 2; i++) {
     uint64_t limit = 0;
@@ -868,10 +866,6 @@ static void memory_that_comes_free_is_room_at_once(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_layer_that_leaves_makes_room),
-      TEST_WITH_THREADS(memory_that_comes_free_is_room_at_once),
-  };
   const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows, NULL};
-  return run_schedules("window_schedule", &program, tests, sizeof tests / sizeof *tests);
+  return run_schedules(&program);
 }

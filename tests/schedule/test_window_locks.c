@@ -71,9 +71,8 @@ static const struct setup setup = {
     .capacity = 2000, .window = 2, .fixed = true, .stripes = 16, .shared = true};
 
 /* Two processes take over a stripe each: the one that has found the entry twice stands still. */
-static void of_two_that_mend_one_clears(void **state)
+TEST(of_two_that_mend_one_clears)
 {
-  (void) state;
   for (uint64_t key = 1; key < 40; key++) {
     open_stage(&setup);
     const uint64_t hash = key * HASH_MULTIPLIER;
@@ -100,9 +99,8 @@ static void of_two_that_mend_one_clears(void **state)
 
 /* A process has died between the copy and the clearing of a move.  Each copy of the key is removed once, by a
  * process that has taken no other lock before. */
-static void copies_of_a_dead_move_are_removed_once(void **state)
+TEST(copies_of_a_dead_move_are_removed_once)
 {
-  (void) state;
   static const struct setup cuckoo = {
       .kind = TAMIS_CUCKOO, .capacity = 2000, .fixed = true, .stripes = 16, .shared = true};
   for (uint64_t key = 1; key < 40; key++) {
@@ -135,9 +133,8 @@ static void stop_with(const struct window *w, struct window_stripe *stripe)
 
 /* A thread asks, several times, for the owner of a stripe that somebody has who lives, and goes on
  * waiting: this process, with the same handle or another one, or another process, which is stopped. */
-static void a_lock_is_not_taken_from_the_living(void **state)
+TEST(a_lock_is_not_taken_from_the_living)
 {
-  (void) state;
   enum { ASKED = 5, STOPPED = 2 };
   for (unsigned i = 0; i < 3; i++) {
     open_stage(&setup);
@@ -173,10 +170,5 @@ static void a_lock_is_not_taken_from_the_living(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(of_two_that_mend_one_clears),
-      cmocka_unit_test(copies_of_a_dead_move_are_removed_once),
-      cmocka_unit_test(a_lock_is_not_taken_from_the_living),
-  };
-  return cmocka_run_group_tests_name("window_locks_schedule", tests, NULL, NULL);
+  return run_all_tests();
 }

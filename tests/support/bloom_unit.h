@@ -8,29 +8,24 @@
 #include "bloom/bloom.h"
 #include "filter_unit.h"
 
-/* Runs a test body on each layout. */
-#define EACH_LAYOUT(name)                  \
-  static void name##_blocked(void **state) \
-  {                                        \
-    (void) state;                          \
-    name(TAMIS_LAYOUT_BLOCKED);            \
-  }                                        \
-  static void name##_classic(void **state) \
-  {                                        \
-    (void) state;                          \
-    name(TAMIS_LAYOUT_CLASSIC);            \
-  }                                        \
-  static void name##_word(void **state)    \
-  {                                        \
-    (void) state;                          \
-    name(TAMIS_LAYOUT_WORD);               \
-  }
-
-#define EACH(name) \
-  cmocka_unit_test(name##_blocked), cmocka_unit_test(name##_classic), cmocka_unit_test(name##_word)
-#define EACH_WITH_THREADS(name)                                         \
-  TEST_WITH_THREADS(name##_blocked), TEST_WITH_THREADS(name##_classic), \
-      TEST_WITH_THREADS(name##_word)
+/* A test of each layout: EACH_LAYOUT(name) { ... }, with the parameter `layout`. */
+#define EACH_LAYOUT(name) OF_EACH_LAYOUT(TEST, name)
+#define EACH_LAYOUT_WITH_THREADS(name) OF_EACH_LAYOUT(TEST_WITH_THREADS, name)
+#define OF_EACH_LAYOUT(MARKED_TEST, name) \
+  static void name(tamis_layout layout);  \
+  MARKED_TEST(name##_blocked)             \
+  {                                       \
+    name(TAMIS_LAYOUT_BLOCKED);           \
+  }                                       \
+  MARKED_TEST(name##_classic)             \
+  {                                       \
+    name(TAMIS_LAYOUT_CLASSIC);           \
+  }                                       \
+  MARKED_TEST(name##_word)                \
+  {                                       \
+    name(TAMIS_LAYOUT_WORD);              \
+  }                                       \
+  static void name(tamis_layout layout)
 
 /* A rate at which hardly any key is hidden, of those that the layout allows in small filters. */
 static inline double low_rate(tamis_layout layout)

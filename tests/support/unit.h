@@ -15,6 +15,7 @@
 
 #include "tamis/tamis.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 /* Fewer keys in slow builds. */
@@ -44,32 +45,65 @@ __attribute__((constructor)) static void choose_tests(void)
     cmocka_set_test_filter(pattern);
 }
 
-/* The entry of a test that starts threads, in a program whose other tests start none.  Under
+/* TEST(name) { ... } is a test, with what runs before and after it.  A program runs its tests in the order
+ * of the source.
+ *
+ * A test that starts threads, in a program whose other tests start none, has the mark WITH_THREADS.  Under
  * ThreadSanitizer, which can find nothing in one thread, such a program runs only these;
  * check_threads.py checks that no test lacks the mark. */
-#define TEST_WITH_THREADS(f) TEST_WITH_THREADS_BETWEEN(f, NULL, NULL)
-#define TEST_WITH_THREADS_BETWEEN(f, set_up, tear_down) \
-  cmocka_unit_test_prestate_setup_teardown(f, set_up, tear_down, (void *) "starts threads")
+#define TEST(name) TEST_BETWEEN(name, NULL, NULL)
+#define TEST_BETWEEN(name, set_up, tear_down) LISTED_TEST(name, set_up, tear_down, NULL)
+#define TEST_WITH_THREADS(name) TEST_WITH_THREADS_BETWEEN(name, NULL, NULL)
+#define TEST_WITH_THREADS_BETWEEN(name, set_up, tear_down) \
+  LISTED_TEST(name, set_up, tear_down, (void *) "starts threads")
+
+/* (The system calls constructors in the order of these numbers, and keeps those up to 100 for itself.) */
+#define LISTED_TEST(name, set_up, tear_down, mark)                            \
+  static void name(void **state);                                             \
+  __attribute__((constructor(1000 + __LINE__))) static void list_##name(void) \
+  {                                                                           \
+    list_test((struct CMUnitTest){#name, name, set_up, tear_down, mark});     \
+  }                                                                           \
+  static void name(__attribute__((unused)) void **no_state)
+
+static struct {
+  struct CMUnitTest tests[64];
+  size_t n;
+} listed;
+
+static inline void list_test(struct CMUnitTest test)
+{
+  if (listed.n == sizeof listed.tests / sizeof *listed.tests)
+    abort();
+  listed.tests[listed.n++] = test;
+}
 
 #ifdef TAMIS_THREADS_ONLY
-static inline int run_those_with_threads(const char *name, const struct CMUnitTest *tests, size_t n,
-                                         CMFixtureFunction set_up, CMFixtureFunction tear_down)
-{
-  struct CMUnitTest chosen[64];
-  size_t marked = 0;
-  for (size_t i = 0; i < n && marked < 64; i++)
-    if (tests[i].initial_state)
-      chosen[marked++] = tests[i];
-  return _cmocka_run_group_tests(name, marked ? chosen : tests, marked ? marked : n, set_up,
-                                 tear_down);
-}
-#undef cmocka_run_group_tests
-#undef cmocka_run_group_tests_name
-#define cmocka_run_group_tests(tests, set_up, tear_down) \
-  cmocka_run_group_tests_name(#tests, tests, set_up, tear_down)
-#define cmocka_run_group_tests_name(name, tests, set_up, tear_down) \
-  run_those_with_threads(name, tests, sizeof(tests) / sizeof((tests)[0]), set_up, tear_down)
+static const bool only_threads = true;
+#else
+static const bool only_threads = false;
 #endif
+
+/* Leaves those that have the mark. */
+static inline size_t keep_marked(void)
+{
+  size_t marked = 0;
+  for (size_t i = 0; i < listed.n; i++)
+    if (listed.tests[i].initial_state)
+      listed.tests[marked++] = listed.tests[i];
+  return marked;
+}
+
+static inline int run_all_tests_between(CMFixtureFunction set_up, CMFixtureFunction tear_down)
+{
+  const size_t n = only_threads ? keep_marked() : 0;
+  return _cmocka_run_group_tests(__BASE_FILE__, listed.tests, n ? n : listed.n, set_up, tear_down);
+}
+
+static inline int run_all_tests(void)
+{
+  return run_all_tests_between(NULL, NULL);
+}
 
 /* A filter with a fixed seed, or a failed test. */
 static inline tamis_filter *make_filter(tamis_layout layout, uint64_t capacity, double fpp)

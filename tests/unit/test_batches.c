@@ -406,9 +406,8 @@ static void try_batches(const struct form *form, uint64_t trial)
   tamis_destroy(t.f), tamis_destroy(t.twin);
 }
 
-static void many_keys_are_as_many_calls(void **unused)
+TEST(many_keys_are_as_many_calls)
 {
-  (void) unused;
   const uint64_t trials = is_long() ? 20000 : 600 / SCALE;
   for (uint64_t trial = 0; trial < trials; trial++) {
     state = trial;
@@ -418,7 +417,7 @@ static void many_keys_are_as_many_calls(void **unused)
 
 /* A first generation that needs two hashes, which only large filters have; one whose segments get wider
  * lanes; and a full Bloom filter of two sections, which has absent keys of which it finds the first. */
-static void batches_of_filters_of_rare_shapes(void **unused)
+TEST(batches_of_filters_of_rare_shapes)
 {
   static const struct {
     const char *name;
@@ -428,7 +427,6 @@ static void batches_of_filters_of_rare_shapes(void **unused)
   } shapes[] = {{"cuckoo", TAMIS_CUCKOO, 300000000, 3.1e-8},
                 {"cuckoo", TAMIS_CUCKOO, 20, 0.001},
                 {"bloom", TAMIS_BLOOM, 1000, 1e-5}};
-  (void) unused;
   for (unsigned shape = 0; shape < sizeof shapes / sizeof *shapes; shape++) {
     tamis_options o = TAMIS_OPTIONS_INIT;
     o.kind = shapes[shape].kind, o.seed = 42;
@@ -525,9 +523,8 @@ static void check_each_of_many(const tamis_filter *const *filters, size_t n, con
   assert_int_equal(hits, 0);
 }
 
-static void many_filters_are_as_many_calls(void **unused)
+TEST(many_filters_are_as_many_calls)
 {
-  (void) unused;
   const uint64_t trials = is_long() ? 10000 : 250 / SCALE;
   for (uint64_t trial = 0; trial < trials; trial++) {
     struct pool pool;
@@ -548,9 +545,8 @@ static void many_filters_are_as_many_calls(void **unused)
   }
 }
 
-static void a_list_that_is_null_holds_nothing(void **unused)
+TEST(a_list_that_is_null_holds_nothing)
 {
-  (void) unused;
   const tamis_key keys[] = {{"x", 1}, {"y", 1}};
   bool found[6] = {true, true, true, true, true, true};
   assert_int_equal(tamis_contains_each(NULL, 3, "x", 1, found), 0);
@@ -564,12 +560,6 @@ static void a_list_that_is_null_holds_nothing(void **unused)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(many_keys_are_as_many_calls),
-      cmocka_unit_test(batches_of_filters_of_rare_shapes),
-      cmocka_unit_test(many_filters_are_as_many_calls),
-      cmocka_unit_test(a_list_that_is_null_holds_nothing),
-  };
   make_areas();
-  return cmocka_run_group_tests_name("many", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -270,9 +270,8 @@ static void intersections_that_fail(struct twins *t)
   tamis_destroy(o);
 }
 
-static void failed_calls_leave_no_trace(void **state)
+TEST_BETWEEN(failed_calls_leave_no_trace, start_afresh, NULL)
 {
-  (void) state;
   for (const struct form *s = NULL; (s = next_form(s));) {
     struct twins t = twins_of(s, CAPACITY, 5000);
     saves_that_fail(&t);
@@ -289,9 +288,8 @@ static void failed_calls_leave_no_trace(void **state)
 /* ---- memory is refused ---- */
 
 /* A filter is created when the N-th request fails, of those to the user or to the system. */
-static void creation_fails_without_a_trace(void **state)
+TEST_BETWEEN(creation_fails_without_a_trace, start_afresh, NULL)
 {
-  (void) state;
   unsigned unseen = 0;
   for (const struct form *s = NULL; (s = next_form(s));)
     for (unsigned i = 0; i < 12; i++) {
@@ -323,9 +321,8 @@ static void creation_fails_without_a_trace(void **state)
 }
 
 /* A check of options asks for a random seed as a creation does. */
-static void a_seed_that_is_refused_has_words(void **state)
+TEST_BETWEEN(a_seed_that_is_refused_has_words, start_afresh, NULL)
 {
-  (void) state;
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.capacity = 1000;
   char why[200];
@@ -340,9 +337,8 @@ static void a_seed_that_is_refused_has_words(void **state)
 
 /* Removes need no memory, however many copies there are, also after counts were packed as tightly as
  * they are in a filter that is loaded within a limit. */
-static void removes_need_no_memory(void **state)
+TEST_BETWEEN(removes_need_no_memory, start_afresh, NULL)
 {
-  (void) state;
   for (const struct form *s = NULL; (s = next_form(s));) {
     if (s->options.kind != TAMIS_CUCKOO)
       continue;
@@ -479,9 +475,8 @@ static void refuse_requests(struct twins twins)
     refuse_request(twins, BY_CHANCE, seed);
 }
 
-static void every_request_is_refused(void **state)
+TEST_BETWEEN(every_request_is_refused, start_afresh, NULL)
 {
-  (void) state;
   for (const struct form *s = NULL; (s = next_form(s));) {
     refuse_requests((struct twins){.s = s});
     for (unsigned i = 1; i <= TINY && s->options.kind == TAMIS_CUCKOO && !s->options.window;
@@ -496,9 +491,8 @@ static void every_request_is_refused(void **state)
 /* Calls that reach a limit are not made again, and the twin never sees them.  Then there is room:
  * by removes and periods that end, or by a higher limit.  (A cuckoo filter that has room for a split
  * within its limit gets a higher one, too: what waits for readers counts.) */
-static void calls_beyond_a_limit_are_forgotten(void **state)
+TEST_BETWEEN(calls_beyond_a_limit_are_forgotten, start_afresh, NULL)
 {
-  (void) state;
   for (const struct form *s = NULL; (s = next_form(s));)
     for (unsigned limit = 1; limit <= 3; limit++) {
       struct twins t = begin((struct twins){.s = s}, CAPACITY, s->options.growable ? limit : 0);
@@ -558,9 +552,8 @@ static uint64_t keys_for_union(const struct form *s)
 }
 
 /* Each request of a union in turn is refused: those of the other filter, too. */
-static void unions_without_memory(void **state)
+TEST_BETWEEN(unions_without_memory, start_afresh, NULL)
 {
-  (void) state;
   for (const struct form *s = NULL; (s = next_form(s));) {
     int result;
     uint64_t k = 0;
@@ -581,9 +574,8 @@ static void unions_without_memory(void **state)
   }
 }
 
-static void unions_beyond_a_limit(void **state)
+TEST_BETWEEN(unions_beyond_a_limit, start_afresh, NULL)
 {
-  (void) state;
   for (const struct form *s = NULL; (s = next_form(s));)
     for (unsigned limit = 1; s->options.growable && limit <= 3; limit++) {
       struct twins t = begin((struct twins){.s = s}, 200, limit);
@@ -599,15 +591,7 @@ static void unions_beyond_a_limit(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, start_afresh)
-
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      TEST(creation_fails_without_a_trace), TEST(a_seed_that_is_refused_has_words),
-      TEST(failed_calls_leave_no_trace),    TEST(every_request_is_refused),
-      TEST(removes_need_no_memory),         TEST(calls_beyond_a_limit_are_forgotten),
-      TEST(unions_without_memory),          TEST(unions_beyond_a_limit),
-  };
-  return cmocka_run_group_tests_name("faults", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -124,9 +124,8 @@ static void assert_refuses(tamis_filter *f, int expected, const char *what)
 
 /* ---- refusals ---- */
 
-static void refusals_do_not_search(void **state)
+TEST(refusals_do_not_search)
 {
-  (void) state;
   static const double parts[] = {1, 1.25, 1.5};
   char what[200];
   for (unsigned i = 0; i < TABLES * RATES * 3 * 2 * 2; i++) {
@@ -155,9 +154,8 @@ static void refusals_do_not_search(void **state)
 }
 
 /* Whatever the allocator refuses, it is asked again, as it may have memory later. */
-static void without_memory_refusals_do_not_search(void **state)
+TEST(without_memory_refusals_do_not_search)
 {
-  (void) state;
   char what[200];
   for (unsigned i = 0; i < TABLES * RATES * 2; i++) {
     const struct form *form = table(i % TABLES);
@@ -207,9 +205,8 @@ static int add_until(tamis_filter *f, const struct budget *peak, uint64_t growth
 }
 
 /* What a step takes for a moment is enough for it, and a byte less is not. */
-static void a_step_of_growth_takes_the_last_byte(void **state)
+TEST(a_step_of_growth_takes_the_last_byte)
 {
-  (void) state;
   for (const struct form *g = NULL; (g = next_form(g));)
     for (uint64_t capacity = 50; capacity < 2000; capacity = capacity * 6 + 1) {
       /* what a cuckoo filter has split waits for readers, for a time not known */
@@ -246,9 +243,8 @@ static void a_step_of_growth_takes_the_last_byte(void **state)
 
 /* Copies of one key, for whose count max_bytes leaves no memory, fill that key's buckets and no
  * others'. */
-static void a_key_with_many_copies_keeps_nobody_out(void **state)
+TEST(a_key_with_many_copies_keeps_nobody_out)
 {
-  (void) state;
   for (unsigned i = 0; i < 2 * 3 * 3; i++) {
     tamis_options o = options_of(table(CUCKOO_FIXED + i % 2), i / 2 % 3 ? 3000 : 300,
                                  i / 2 % 3 == 2 ? 1e-4 : 0.01);
@@ -272,9 +268,8 @@ static void a_key_with_many_copies_keeps_nobody_out(void **state)
 
 /* More keys of one pair than it has lanes are refused while their segment is half empty; but it
  * splits for others later. */
-static void a_crowded_pair_does_not_stop_growth(void **state)
+TEST(a_crowded_pair_does_not_stop_growth)
 {
-  (void) state;
   for (uint64_t capacity = 200; capacity < 1000; capacity += 200) {
     tamis_options o = options_of(table(CUCKOO_GROWING), capacity, 1e-3);
     tamis_filter *f = make_with_options(&o);
@@ -302,9 +297,8 @@ static void a_crowded_pair_does_not_stop_growth(void **state)
 
 /* In a large segment, of which a search sees a small part, few removes are no reason to search.
  * Their lanes are used again all the same. */
-static void a_few_removes_buy_few_searches(void **state)
+TEST(a_few_removes_buy_few_searches)
 {
-  (void) state;
   enum { REMOVES = 2000 };
   for (unsigned i = 0; i < TABLES; i++) {
     if (table(i)->options.kind != TAMIS_CUCKOO || SCALE > 1)
@@ -334,9 +328,8 @@ static void a_few_removes_buy_few_searches(void **state)
 }
 
 /* The end of a period makes room for as many keys as it forgets. */
-static void a_period_makes_room_at_once(void **state)
+TEST(a_period_makes_room_at_once)
 {
-  (void) state;
   for (unsigned i = 0; i < TABLES; i++) {
     if (!table(i)->options.window)
       continue;
@@ -359,9 +352,8 @@ static void a_period_makes_room_at_once(void **state)
 
 /* Copies that go free memory of their counts, and no lane.  A filter that grows takes it for new
  * keys. */
-static void memory_of_counts_makes_room(void **state)
+TEST(memory_of_counts_makes_room)
 {
-  (void) state;
   for (uint64_t seed = 1; seed <= 5; seed++) {
     tamis_options o = options_of(table(CUCKOO_GROWING), 4000, 1e-6);
     o.seed = seed;
@@ -388,15 +380,5 @@ static void memory_of_counts_makes_room(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(refusals_do_not_search),
-      cmocka_unit_test(without_memory_refusals_do_not_search),
-      cmocka_unit_test(a_step_of_growth_takes_the_last_byte),
-      cmocka_unit_test(a_key_with_many_copies_keeps_nobody_out),
-      cmocka_unit_test(a_crowded_pair_does_not_stop_growth),
-      cmocka_unit_test(a_few_removes_buy_few_searches),
-      cmocka_unit_test(a_period_makes_room_at_once),
-      cmocka_unit_test(memory_of_counts_makes_room),
-  };
-  return cmocka_run_group_tests_name("full", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -117,9 +117,8 @@ static void check_ranges(tamis_kind kind, tamis_layout layout, const struct shap
     }
 }
 
-static void every_range_of_a_bloom_filter(void **state)
+TEST(every_range_of_a_bloom_filter)
 {
-  (void) state;
 #define RANGES(of) of, sizeof(of) / sizeof *(of)
   check_ranges(TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, RANGES(blocked_ranges));
   check_ranges(TAMIS_BLOOM, TAMIS_LAYOUT_WORD, RANGES(word_ranges));
@@ -128,9 +127,8 @@ static void every_range_of_a_bloom_filter(void **state)
 }
 
 /* Each number of sections that a filter of this capacity may have. */
-static void every_number_of_sections(void **state)
+TEST(every_number_of_sections)
 {
-  (void) state;
   for (unsigned sections = 1; sections <= 25; sections++)
     for (unsigned growable = 0; growable < (sections <= 6 ? 2 : 1); growable++) {
       tamis_options o = options_of(TAMIS_BLOOM, 2000, ldexp(1, -2 * (int) sections), growable);
@@ -203,9 +201,8 @@ static void choose_capacity(tamis_options *o)
   }
 }
 
-static void every_width_of_a_fixed_cuckoo_filter(void **state)
+TEST(every_width_of_a_fixed_cuckoo_filter)
 {
-  (void) state;
   for (unsigned i = 0; i < WIDTHS; i++) {
     char what[40];
     (void) snprintf(what, sizeof what, "fixed, %u bits", widths[i]);
@@ -228,9 +225,8 @@ static void every_width_of_a_fixed_cuckoo_filter(void **state)
 }
 
 /* A row of filters that grow is a width, and how often segments may split. */
-static void every_width_and_depth_of_a_cuckoo_filter_that_grows(void **state)
+TEST(every_width_and_depth_of_a_cuckoo_filter_that_grows)
 {
-  (void) state;
   unsigned seen[64] = {0};
   for (double fpp = cuckoo_geometry_next_rate(0, true); fpp < 1;
        fpp = cuckoo_geometry_next_rate(fpp, true)) {
@@ -262,9 +258,8 @@ static void every_width_and_depth_of_a_cuckoo_filter_that_grows(void **state)
 /* ---- windows ---- */
 
 /* Each shape, with as many periods as leave it each possible number of bits for the stamp. */
-static void every_shape_of_a_window(void **state)
+TEST(every_shape_of_a_window)
 {
-  (void) state;
   unsigned chosen = 0;
   for (unsigned periods = 1; periods <= WINDOW_MOST_PERIODS; periods++) {
     if (periods > 1 && window_stamp_bits(periods) == window_stamp_bits(periods - 1))
@@ -596,9 +591,8 @@ static void check_plan(bool filter)
     check_filter();
 }
 
-static void every_plan_keeps_its_promises(void **state)
+TEST(every_plan_keeps_its_promises)
 {
-  (void) state;
   static const uint64_t capacities[] = {1,    3,     10,         45,         300,
                                         1001, 25000, 1ull << 34, 1ull << 40, 1ull << 60};
   static const double rates[] = {0.999999, 0.9,  0.5,  0.3,  0.1,   0.01, 0.0025,
@@ -618,9 +612,8 @@ static void every_plan_keeps_its_promises(void **state)
 
 /* Rates are not monotone in bytes where the shape changes, or the number of sections, and where the
  * first layer is planned for all of the rate; nor where a cuckoo filter's stripes make a part of a small segment. */
-static void every_rate_is_found_by_its_bytes(void **state)
+TEST(every_rate_is_found_by_its_bytes)
 {
-  (void) state;
   for (plan.form = NULL; (plan.form = next_form(plan.form));)
     for (uint64_t capacity = 797; capacity < UINT64_C(1) << 34;
          capacity = capacity == 797 ? 6673 : capacity * 900) {
@@ -637,14 +630,5 @@ static void every_rate_is_found_by_its_bytes(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_plan_keeps_its_promises),
-      cmocka_unit_test(every_rate_is_found_by_its_bytes),
-      cmocka_unit_test(every_range_of_a_bloom_filter),
-      cmocka_unit_test(every_number_of_sections),
-      cmocka_unit_test(every_width_of_a_fixed_cuckoo_filter),
-      cmocka_unit_test(every_width_and_depth_of_a_cuckoo_filter_that_grows),
-      cmocka_unit_test(every_shape_of_a_window),
-  };
-  return cmocka_run_group_tests_name("planning", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -325,9 +325,8 @@ static void play(const struct form *form, uint64_t round)
     tamis_destroy(r.slots[i].f);
 }
 
-static void steps_in_any_order(void **state)
+TEST(steps_in_any_order)
 {
-  (void) state;
   const uint64_t rounds = is_long() ? 1000 : 20 / SCALE;
   for (const struct form *form = NULL; (form = next_form(form));)
     for (uint64_t round = 0; round < rounds; round++)
@@ -405,9 +404,8 @@ static void check_support(const struct form *form, tamis_filter *a)
   tamis_destroy(b);
 }
 
-static void filters_that_do_not_fit_are_refused(void **state)
+TEST(filters_that_do_not_fit_are_refused)
 {
-  (void) state;
   tamis_similarity_stats_init(NULL);
   for (const struct form *form = NULL; (form = next_form(form));)
     for (uint64_t capacity = 1; capacity <= 1000; capacity *= 1000)
@@ -449,9 +447,8 @@ static void unite_in_turn(tamis_filter *const f[2])
 }
 
 /* These end before there are more than a file has room for. */
-static void copies_have_an_end(void **state)
+TEST(copies_have_an_end)
 {
-  (void) state;
   for (const struct form *form = NULL; (form = next_form(form));) {
     if (form->options.kind != TAMIS_CUCKOO)
       continue;
@@ -476,10 +473,5 @@ static void copies_have_an_end(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(steps_in_any_order),
-      cmocka_unit_test(filters_that_do_not_fit_are_refused),
-      cmocka_unit_test(copies_have_an_end),
-  };
-  return cmocka_run_group_tests_name("steps", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -173,9 +173,8 @@ static void goes_on_alike(const struct form *form, tamis_filter *f, tamis_filter
   assert_same_figures(f, g, form->name);
 }
 
-static void a_loaded_filter_is_as_it_was(void **state)
+TEST(a_loaded_filter_is_as_it_was)
 {
-  (void) state;
   for (const struct form *form = NULL; (form = next_form(form));)
     for (unsigned round = 0; round < 35; round += SCALE == 1 ? 1 : 3) {
       uint64_t calls;
@@ -195,9 +194,8 @@ static void a_loaded_filter_is_as_it_was(void **state)
 }
 
 /* One that was saved shortly before it is full, or just then, refuses what the saved one refuses. */
-static void a_loaded_filter_keeps_its_capacity(void **state)
+TEST(a_loaded_filter_keeps_its_capacity)
 {
-  (void) state;
   enum { CAPACITY = 5000 };
   for (const struct form *form = NULL; (form = next_form(form));)
     for (uint64_t missing = 0; missing <= CAPACITY && !form->options.growable;
@@ -250,9 +248,8 @@ static void check_limits(const struct bytes *saved, uint64_t of_filter)
 }
 
 /* A filter that has reached its limit, whatever copies it has, is loaded within that limit. */
-static void a_filter_is_loaded_within_its_limit(void **state)
+TEST(a_filter_is_loaded_within_its_limit)
 {
-  (void) state;
   for (const struct form *form = NULL; (form = next_form(form));)
     for (unsigned round = 0; round < 20; round += SCALE == 1 ? 1 : 4) {
       uint64_t calls;
@@ -271,9 +268,8 @@ static void a_filter_is_loaded_within_its_limit(void **state)
 
 /* Arrays and tables of several chunks, which are copied while they grow.  A bit that is wrong in the midst
  * is found, but not in a file that the caller wants to be mapped unchecked. */
-static void large_filters_are_as_they_were(void **state)
+TEST(large_filters_are_as_they_were)
 {
-  (void) state;
   const uint64_t keys = 20000 / SCALE;
   for (const struct form *form = NULL; (form = next_form(form));) {
     tamis_options o = form->options;
@@ -301,9 +297,8 @@ static void large_filters_are_as_they_were(void **state)
 
 /* Files of the first version of the format, which were written on x86-64, load on every machine and in every
  * later version, and are saved to the same bytes.  (compat.reader asks for their keys.) */
-static void files_that_are_kept_load_for_ever(void **state)
+TEST(files_that_are_kept_load_for_ever)
 {
-  (void) state;
   struct dirent **names;
   int n = scandir(KEPT, &names, NULL, alphasort);
   assert_in_range(n, 2 + 20, 100);
@@ -330,9 +325,8 @@ static void files_that_are_kept_load_for_ever(void **state)
 }
 
 /* The sum over all sums is that of another file: else, each part is as it was written. */
-static void a_part_of_another_file_is_found(void **state)
+TEST(a_part_of_another_file_is_found)
 {
-  (void) state;
   tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 100, 0.01);
   struct bytes one = saved_bytes(f);
   assert_int_equal(tamis_add_hash(f, 1), TAMIS_OK);
@@ -346,9 +340,8 @@ static void a_part_of_another_file_is_found(void **state)
   tamis_destroy(f);
 }
 
-static void memory_that_is_refused_leaves_nothing(void **state)
+TEST(memory_that_is_refused_leaves_nothing)
 {
-  (void) state;
   for (const struct form *form = NULL; (form = next_form(form));)
     for (unsigned fail_at = 1, result = TAMIS_OK + 1; result; fail_at++) {
       struct counts counts = {.fail_at = fail_at};
@@ -388,9 +381,8 @@ static void assert_sums_are_of_the_array(const struct bytes *b, size_t array)
     }
 }
 
-static void every_change_of_a_file_is_found(void **state)
+TEST(every_change_of_a_file_is_found)
 {
-  (void) state;
   unsigned accepted = 0;
   for (const struct form *form = NULL; (form = next_form(form));) {
     tamis_options o = form->options;
@@ -418,9 +410,8 @@ static void every_change_of_a_file_is_found(void **state)
 
 /* Several filters follow one another, and something else after them.  Reads bring any number of
  * bytes. */
-static void exactly_the_bytes_of_a_filter_are_read(void **state)
+TEST(exactly_the_bytes_of_a_filter_are_read)
 {
-  (void) state;
   enum { FILTERS = 3 };
   struct bytes stream = {0};
   const uint64_t capacities[FILTERS] = {100, 200000, 1};
@@ -454,9 +445,8 @@ static void exactly_the_bytes_of_a_filter_are_read(void **state)
 
 /* ---- functions that fail ---- */
 
-static void a_write_that_fails_ends_the_save(void **state)
+TEST(a_write_that_fails_ends_the_save)
 {
-  (void) state;
   tamis_filter *f = filter_of(3000000 / SCALE, 1);
   struct bytes good = saved_bytes(f);
   for (unsigned at = 1; at <= good.calls; at++) {
@@ -480,9 +470,8 @@ static int64_t reads_too_much(void *context, void *data, size_t size)
   return (int64_t) size + 1;
 }
 
-static void a_read_that_fails_ends_the_load(void **state)
+TEST(a_read_that_fails_ends_the_load)
 {
-  (void) state;
   tamis_filter *f = filter_of(1000000 / SCALE, 1), *g;
   struct bytes saved = saved_bytes(f);
   int result = TAMIS_EIO;
@@ -510,9 +499,8 @@ static void a_read_that_fails_ends_the_load(void **state)
 }
 
 /* Beside the filter; and a save that fails holds nothing. */
-static void a_save_takes_little_memory(void **state)
+TEST(a_save_takes_little_memory)
 {
-  (void) state;
   for (const struct form *form = NULL; (form = next_form(form));) {
     struct counts counts = {0};
     struct bytes b = {.fail_at = 1};
@@ -536,9 +524,8 @@ static void a_save_takes_little_memory(void **state)
 
 /* ---- arguments ---- */
 
-static void arguments_are_checked(void **state)
+TEST(arguments_are_checked)
 {
-  (void) state;
   tamis_filter *f = filter_of(100, 1), *g = f;
   struct bytes saved = saved_bytes(f);
   struct source s = source_of(&saved);
@@ -578,9 +565,8 @@ static uint64_t own_hash(void *context, const void *key, size_t len, uint64_t se
   return hash;
 }
 
-static void a_filter_is_loaded_with_its_own_hash_function_only(void **state)
+TEST(a_filter_is_loaded_with_its_own_hash_function_only)
 {
-  (void) state;
   uint64_t secret = 1234567, other = 7654321;
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.capacity = 100;
@@ -615,9 +601,8 @@ static void a_filter_is_loaded_with_its_own_hash_function_only(void **state)
 
 /* ---- the limit that is saved ---- */
 
-static void the_limit_of_a_filter_is_saved(void **state)
+TEST(the_limit_of_a_filter_is_saved)
 {
-  (void) state;
   for (const struct form *form = NULL; (form = next_form(form));)
     for (unsigned i = 0; i < 2; i++) {
       tamis_options options = form->options;
@@ -673,9 +658,8 @@ static void unite_with_damaged(const tamis_options *o, const tamis_filter *mappe
   tamis_destroy(into);
 }
 
-static void what_was_mapped_unchecked_is_saved_whole_or_not_at_all(void **state)
+TEST(what_was_mapped_unchecked_is_saved_whole_or_not_at_all)
 {
-  (void) state;
   for (const struct form *form = NULL; (form = next_form(form));) {
     tamis_options o = form->options;
     o.capacity = o.growable ? 200 : 8000; /* it has layers */
@@ -815,9 +799,8 @@ static void save_under_fire(const struct form *form, bool each_copy)
   tamis_destroy(fire->f);
 }
 
-static void a_loaded_filter_has_all_keys_under_fire(void **state)
+TEST_WITH_THREADS(a_loaded_filter_has_all_keys_under_fire)
 {
-  (void) state;
   for (const struct form *form = NULL; (form = next_form(form));) {
     const bool each_copy = form->options.kind == TAMIS_CUCKOO && !form->options.window;
     beside_filter = form->options.kind == TAMIS_CUCKOO;
@@ -829,24 +812,5 @@ static void a_loaded_filter_has_all_keys_under_fire(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_loaded_filter_is_as_it_was),
-      cmocka_unit_test(a_loaded_filter_keeps_its_capacity),
-      cmocka_unit_test(a_filter_is_loaded_within_its_limit),
-      cmocka_unit_test(large_filters_are_as_they_were),
-      cmocka_unit_test(files_that_are_kept_load_for_ever),
-      cmocka_unit_test(a_part_of_another_file_is_found),
-      cmocka_unit_test(memory_that_is_refused_leaves_nothing),
-      cmocka_unit_test(every_change_of_a_file_is_found),
-      cmocka_unit_test(exactly_the_bytes_of_a_filter_are_read),
-      cmocka_unit_test(a_write_that_fails_ends_the_save),
-      cmocka_unit_test(a_read_that_fails_ends_the_load),
-      cmocka_unit_test(a_save_takes_little_memory),
-      cmocka_unit_test(arguments_are_checked),
-      cmocka_unit_test(a_filter_is_loaded_with_its_own_hash_function_only),
-      cmocka_unit_test(the_limit_of_a_filter_is_saved),
-      cmocka_unit_test(what_was_mapped_unchecked_is_saved_whole_or_not_at_all),
-      TEST_WITH_THREADS(a_loaded_filter_has_all_keys_under_fire),
-  };
-  return cmocka_run_group_tests_name("saved", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -177,9 +177,8 @@ static void arm(enum what what, unsigned at, int error)
 
 /* ---- what must hold ---- */
 
-static void a_file_is_replaced_by_one_for_its_owner(void **state)
+TEST_BETWEEN(a_file_is_replaced_by_one_for_its_owner, begin_saves, end_saves)
 {
-  (void) state;
   mode_t mask = umask(0777);
   assert_int_equal(tamis_save_file(old, path), TAMIS_OK);
   umask(mask);
@@ -199,9 +198,8 @@ static void a_file_is_replaced_by_one_for_its_owner(void **state)
   assert_int_equal(count_files(false), 1);
 }
 
-static void a_file_has_the_access_that_is_asked_for(void **state)
+TEST_BETWEEN(a_file_has_the_access_that_is_asked_for, begin_saves, end_saves)
 {
-  (void) state;
   struct stat status;
   const tamis_file_access access = {0644, getgid()}, wrong = {0, -1};
   mode_t mask = umask(0777);
@@ -233,9 +231,8 @@ static pid_t save_in_child(const tamis_filter *f, enum what what, unsigned at)
 
 /* Whatever call the process is killed at, the old file is there, or the new one.  However often saves are killed,
  * there is at most one unfinished file, and none after a save that is not killed. */
-static void a_process_that_is_killed_leaves_a_whole_file(void **state)
+TEST_BETWEEN(a_process_that_is_killed_leaves_a_whole_file, begin_saves, end_saves)
 {
-  (void) state;
   unsigned left = 0;
   for (unsigned exists = 0; exists < 2; exists++)
     for (enum what what = DIE_BEFORE; what <= DIE_INSIDE; what++) {
@@ -263,9 +260,8 @@ static void a_process_that_is_killed_leaves_a_whole_file(void **state)
 /* Whatever call fails, the error is reported, the old file is there, and nothing beside it.  Only
  * the closing of the folder cannot fail in a way that matters; and when the folder could not be
  * synchronised, the new file is there. */
-static void a_call_that_fails_leaves_a_whole_file(void **state)
+TEST_BETWEEN(a_call_that_fails_leaves_a_whole_file, begin_saves, end_saves)
 {
-  (void) state;
   const int errors[] = {ENOSPC, EIO, EDQUOT};
   for (unsigned e = 0; e < 3; e++)
     for (unsigned at = 1;; at++) {
@@ -283,9 +279,8 @@ static void a_call_that_fails_leaves_a_whole_file(void **state)
     }
 }
 
-static void calls_that_are_interrupted_or_short_are_repeated(void **state)
+TEST_BETWEEN(calls_that_are_interrupted_or_short_are_repeated, begin_saves, end_saves)
 {
-  (void) state;
   tamis_filter *f;
   const size_t most[] = {0, 1000, 4096, 65537};
   for (unsigned i = 0; i < 4; i++) {
@@ -301,9 +296,8 @@ static void calls_that_are_interrupted_or_short_are_repeated(void **state)
   }
 }
 
-static void reads_that_fail_are_reported(void **state)
+TEST_BETWEEN(reads_that_fail_are_reported, begin_saves, end_saves)
 {
-  (void) state;
   tamis_filter *f;
   assert_int_equal(tamis_save_file(new, path), TAMIS_OK);
   for (unsigned map = 0; map < 2; map++)
@@ -325,9 +319,8 @@ static void reads_that_fail_are_reported(void **state)
 
 /* A save stands still at each call in turn while another one comes and goes.  What it writes is not
  * taken away, and it is whole in the end. */
-static void a_file_that_is_being_written_is_no_leftover(void **state)
+TEST_BETWEEN(a_file_that_is_being_written_is_no_leftover, begin_saves, end_saves)
 {
-  (void) state;
   assert_int_equal(pipe(sys.ready) | pipe(sys.go), 0);
   int end = 0;
   bool beside = false;
@@ -366,9 +359,8 @@ static int make_beside(const char *more, int flags)
 }
 
 /* Only files of one's own that nobody has locked are leftovers, and no link is followed. */
-static void what_is_not_a_leftover_stays(void **state)
+TEST_BETWEEN(what_is_not_a_leftover_stays, begin_saves, end_saves)
 {
-  (void) state;
   char beside[128];
   int locked = make_beside("0", 0), leftover = make_beside("2", 0);
   assert_int_equal(__real_flock(locked, LOCK_EX), 0);
@@ -391,9 +383,8 @@ static void what_is_not_a_leftover_stays(void **state)
 }
 
 /* Without locks that all can see, nothing is taken for a leftover, and saves are as good. */
-static void without_locks_nothing_is_a_leftover(void **state)
+TEST_BETWEEN(without_locks_nothing_is_a_leftover, begin_saves, end_saves)
 {
-  (void) state;
   close(make_beside("0", 0));
   for (unsigned i = 0; i < 2; i++) {
     sys.network = i == 0;
@@ -407,9 +398,8 @@ static void without_locks_nothing_is_a_leftover(void **state)
 
 /* ---- paths ---- */
 
-static void paths_that_lead_nowhere_are_reported(void **state)
+TEST_BETWEEN(paths_that_lead_nowhere_are_reported, begin_saves, end_saves)
 {
-  (void) state;
   tamis_filter *g;
   char other[200], name[300];
   int (*const loads[])(const tamis_load_options *, const char *,
@@ -445,9 +435,8 @@ static void paths_that_lead_nowhere_are_reported(void **state)
   free(longest);
 }
 
-static void a_link_stays_and_its_file_is_replaced(void **state)
+TEST_BETWEEN(a_link_stays_and_its_file_is_replaced, begin_saves, end_saves)
 {
-  (void) state;
   char link[100], second[100];
   snprintf(link, sizeof link, "%s/link", folder);
   snprintf(second, sizeof second, "%s/second", folder);
@@ -466,9 +455,8 @@ static void a_link_stays_and_its_file_is_replaced(void **state)
   assert_system_error(tamis_save_file(new, second), ELOOP);
 }
 
-static void nothing_may_follow_in_a_file(void **state)
+TEST_BETWEEN(nothing_may_follow_in_a_file, begin_saves, end_saves)
 {
-  (void) state;
   tamis_filter *g;
   assert_int_equal(tamis_save_file(new, path), TAMIS_OK);
   int fd = open(path, O_WRONLY | O_APPEND);
@@ -487,20 +475,5 @@ static void nothing_may_follow_in_a_file(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_saves, end_saves)
-  const struct CMUnitTest tests[] = {
-      TEST(a_file_is_replaced_by_one_for_its_owner),
-      TEST(a_file_has_the_access_that_is_asked_for),
-      TEST(a_process_that_is_killed_leaves_a_whole_file),
-      TEST(a_call_that_fails_leaves_a_whole_file),
-      TEST(calls_that_are_interrupted_or_short_are_repeated),
-      TEST(reads_that_fail_are_reported),
-      TEST(a_file_that_is_being_written_is_no_leftover),
-      TEST(what_is_not_a_leftover_stays),
-      TEST(without_locks_nothing_is_a_leftover),
-      TEST(paths_that_lead_nowhere_are_reported),
-      TEST(a_link_stays_and_its_file_is_replaced),
-      TEST(nothing_may_follow_in_a_file),
-  };
-  return cmocka_run_group_tests_name("saved_file", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -18,9 +18,8 @@ static tamis_filter *make_bloom(uint64_t capacity, bool full)
   return f;
 }
 
-static void ten_keys_take_256_bytes_beyond_their_words(void **state)
+TEST(ten_keys_take_256_bytes_beyond_their_words)
 {
-  (void) state;
   for (uint64_t capacity = 1; capacity <= 1000; capacity = capacity * 3 + 1)
     for (unsigned full = 0; full < 2; full++) {
       tamis_filter *f = make_bloom(capacity, full);
@@ -33,9 +32,8 @@ static void ten_keys_take_256_bytes_beyond_their_words(void **state)
 }
 
 /* In every form of filter: what was packed is loaded, and read to its last byte and no further. */
-static void a_packed_filter_is_whole(void **state)
+TEST(a_packed_filter_is_whole)
 {
-  (void) state;
   unsigned packed = 0;
   for (const struct form *form = NULL; (form = next_form(form));) {
     tamis_filter *f = make_with_options(&form->options), *loaded, *mapped;
@@ -72,9 +70,8 @@ static void a_packed_filter_is_whole(void **state)
 }
 
 /* The largest file that is packed, and the next one, which is not. */
-static void large_files_are_not_packed(void **state)
+TEST(large_files_are_not_packed)
 {
-  (void) state;
   bool was_packed = true;
   unsigned changes = 0;
   for (uint64_t capacity = 100; capacity < 20000; capacity += 100) {
@@ -104,9 +101,8 @@ static int load_and_map(const unsigned char *data, size_t size)
   return result;
 }
 
-static void damage_is_found(void **state)
+TEST(damage_is_found)
 {
-  (void) state;
   tamis_filter *f = make_bloom(10, true);
   struct bytes b = packed_bytes(f);
   unsigned char *changed = malloc(b.size);
@@ -152,9 +148,8 @@ static void assert_packed_result(const struct bytes *from, size_t zeros, int exp
   free(b.data);
 }
 
-static void what_no_save_packs(void **state)
+TEST(what_no_save_packs)
 {
-  (void) state;
   tamis_filter *f = make_bloom(10, true), *large = make_bloom(100000, false);
   struct bytes b = saved_bytes(f), twice = pack(&b, 0), of_large = saved_bytes(large);
   assert_packed_result(&b, 0, TAMIS_OK);
@@ -171,9 +166,8 @@ static void what_no_save_packs(void **state)
 }
 
 /* A run that goes on behind the trailer. */
-static void a_run_ends_with_the_filter(void **state)
+TEST(a_run_ends_with_the_filter)
 {
-  (void) state;
   tamis_filter *f = make_bloom(10, true);
   struct bytes b = saved_bytes(f);
   (void) write_bytes(&b, "x", 1);
@@ -184,13 +178,5 @@ static void a_run_ends_with_the_filter(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(ten_keys_take_256_bytes_beyond_their_words),
-      cmocka_unit_test(a_packed_filter_is_whole),
-      cmocka_unit_test(large_files_are_not_packed),
-      cmocka_unit_test(damage_is_found),
-      cmocka_unit_test(what_no_save_packs),
-      cmocka_unit_test(a_run_ends_with_the_filter),
-  };
-  return cmocka_run_group_tests_name("saved_packed", tests, NULL, NULL);
+  return run_all_tests();
 }

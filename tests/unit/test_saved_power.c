@@ -381,9 +381,8 @@ static bool save_and_lose_power(unsigned fail_at, int error, size_t most)
 static const size_t parts[] = {0, 700, 1024};
 enum { PARTS = sizeof parts / sizeof *parts };
 
-static void the_file_is_whole_whenever_power_is_lost(void **state)
+TEST_BETWEEN(the_file_is_whole_whenever_power_is_lost, begin_saves, end_saves)
 {
-  (void) state;
   for (unsigned exists = 0; exists < 2; exists++)
     for (unsigned i = 0; i < PARTS; i++) {
       begin(exists);
@@ -393,9 +392,8 @@ static void the_file_is_whole_whenever_power_is_lost(void **state)
 }
 
 /* A call fails, and then power is lost, or before that. */
-static void the_file_is_whole_when_a_call_has_failed(void **state)
+TEST_BETWEEN(the_file_is_whole_when_a_call_has_failed, begin_saves, end_saves)
 {
-  (void) state;
   const int errors[] = {EIO, ENOSPC, EINTR};
   for (unsigned exists = 0; exists < 2; exists++)
     for (unsigned e = 0; e < 3; e++) {
@@ -471,9 +469,8 @@ static void share_and_lose_power(bool exists)
   tamis_destroy(f);
 }
 
-static void a_shared_file_keeps_what_was_synced(void **state)
+TEST_BETWEEN(a_shared_file_keeps_what_was_synced, begin_saves, end_saves)
 {
-  (void) state;
   for (unsigned i = 0; i < 6; i++) {
     live.options = shared_options(TAMIS_LAYOUT_BLOCKED, i / 2 == 1);
     live.options.capacity = i / 2 == 1 ? 50 : 300;
@@ -487,13 +484,6 @@ static void a_shared_file_keeps_what_was_synced(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(the_file_is_whole_whenever_power_is_lost, begin_saves,
-                                      end_saves),
-      cmocka_unit_test_setup_teardown(the_file_is_whole_when_a_call_has_failed, begin_saves,
-                                      end_saves),
-      cmocka_unit_test_setup_teardown(a_shared_file_keeps_what_was_synced, begin_saves, end_saves),
-  };
   in_memory = true;
-  return cmocka_run_group_tests_name("saved_power", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -63,9 +63,8 @@ static void split_without_counts(const char *saved)
 }
 
 /* A larger segment follows a smaller one, where it cannot stand. */
-static void segments_are_aligned(void **state)
+TEST(segments_are_aligned)
 {
-  (void) state;
   split_without_counts("cuckoo-joined");
   unsigned swapped = 0;
   for (unsigned j = 0; j + 1 < parts.n; j++) {
@@ -86,9 +85,8 @@ static void segments_are_aligned(void **state)
 }
 
 /* More blocks than there can be, or than may follow. */
-static void blocks_too_many_are_found(void **state)
+TEST(blocks_too_many_are_found)
 {
-  (void) state;
   split_file("cuckoo-generations-2");
   unsigned first = find(SAVED_GENERATION), most = 23;
   while (parts.n > first + 1)
@@ -150,9 +148,8 @@ static void put_counts(bool growable, const uint64_t *numbers)
   part->size = part->said = (size_t) (end - part->data);
 }
 
-static void counts_are_limited(void **state)
+TEST(counts_are_limited)
 {
-  (void) state;
   const uint64_t most = (UINT64_C(1) << 53) - 1;
   const uint64_t good[] = {0, most, 0, 0}, one_more[] = {0, most, 0, 1, 0, 0},
                  many_more[] = {0, most, 0, most, 0, most, 0, 0}, large[] = {0, most + 1, 0, 0},
@@ -183,9 +180,8 @@ static void counts_are_limited(void **state)
 }
 
 /* A number in more bytes than it needs. */
-static void numbers_are_written_in_one_way(void **state)
+TEST(numbers_are_written_in_one_way)
 {
-  (void) state;
   const uint64_t one[] = {0, 5, 0, 0};
   put_counts(true, one);
   struct part *part = &parts.part[find(SAVED_SEGMENT)];
@@ -209,9 +205,8 @@ static void append_layer(void)
 }
 
 /* A filter has 64 layers at most; and one only, if it does not grow or counts. */
-static void not_all_filters_have_layers(void **state)
+TEST(not_all_filters_have_layers)
 {
-  (void) state;
   static unsigned char bytes[1 << 13];
   split_file("bloom-layers");
   struct part block = parts.part[1], array = parts.part[2];
@@ -239,9 +234,8 @@ static void not_all_filters_have_layers(void **state)
 
 /* The layers after the first one are blocked or classic: shapes that other layouts have are
  * refused. */
-static void later_layers_have_two_layouts(void **state)
+TEST(later_layers_have_two_layouts)
 {
-  (void) state;
   for (uint64_t layout = 0; layout <= BLOOM_LAYOUT_COUNTING; layout++) {
     split_file("bloom-layers");
     const uint64_t shape[] = {layout, 1, layout == TAMIS_LAYOUT_CLASSIC ? 2 : 1};
@@ -271,9 +265,8 @@ static void split_window(void)
 }
 
 /* No segment was copied before the one before it, nor after the end of the save. */
-static void copies_of_a_window_are_in_order(void **state)
+TEST(copies_of_a_window_are_in_order)
 {
-  (void) state;
   static const struct {
     uint64_t first, second, end;
     int expected;
@@ -292,9 +285,8 @@ static void copies_of_a_window_are_in_order(void **state)
   }
 }
 
-static void windows_of_the_bloom_kind_have_no_counts(void **state)
+TEST(windows_of_the_bloom_kind_have_no_counts)
 {
-  (void) state;
   split_file("window-cuckoo");
   saved_put32(parts.header + 32, TAMIS_BLOOM);
   saved_put64(parts.header + SAVED_GEOMETRY_AT + 8 * SAVED_WINDOW_FURTHER, 0);
@@ -307,9 +299,8 @@ static void windows_of_the_bloom_kind_have_no_counts(void **state)
 
 /* A filter or a layer without lines, in a file that is right in all else: there is the padding
  * before an array, and neither words nor sums. */
-static void arrays_have_lines(void **state)
+TEST(arrays_have_lines)
 {
-  (void) state;
   static unsigned char zeros[SAVED_ARRAY_ALIGNMENT];
   const char *const names[] = {"bloom-blocked-empty", "counting", "bloom-layers"};
   for (unsigned i = 0; i < 3; i++) {
@@ -332,9 +323,8 @@ static void arrays_have_lines(void **state)
 
 /* A rest that is larger than the sum of all counters, and a number of copies that makes up for
  * it. */
-static void a_rest_is_a_part_of_the_counters(void **state)
+TEST(a_rest_is_a_part_of_the_counters)
 {
-  (void) state;
   split_file("counting");
   uint64_t of_key = number_at(parts.header, SAVED_GEOMETRY_AT + 8) *
                     number_at(parts.header, SAVED_GEOMETRY_AT + 16),
@@ -348,9 +338,8 @@ static void a_rest_is_a_part_of_the_counters(void **state)
 }
 
 /* The header's seed is 0, and the probe follows. */
-static void a_seed_of_zero_is_none(void **state)
+TEST(a_seed_of_zero_is_none)
 {
-  (void) state;
   split_file("bloom-blocked");
   struct tamis_filter head = {.keys = hash_keys_from_seed(0)};
   saved_put64(parts.header + 48, 0);
@@ -359,9 +348,8 @@ static void a_seed_of_zero_is_none(void **state)
 }
 
 /* Keys that are to be removed take memory beside the filter, but no more than it may take. */
-static void removed_keys_stay_within_the_limit(void **state)
+TEST(removed_keys_stay_within_the_limit)
 {
-  (void) state;
   enum { HASHES = 4000, BLOCKS = 6, LIMIT = 1 << 17 };
   split_file("cuckoo-split-removed");
   struct part *part = &parts.part[find(SAVED_REMOVED)];
@@ -380,9 +368,8 @@ static void removed_keys_stay_within_the_limit(void **state)
 
 /* In a mapped file that is not checked, the trailer says where the places are, and these where the
  * segments are. */
-static void places_are_always_checked(void **state)
+TEST(places_are_always_checked)
 {
-  (void) state;
   enum { SHIFT = 8 };
   const unsigned repair = REPAIR_ALL & ~(unsigned) REPAIR_COUNTS;
   const uint64_t places[] = {0, 64, 4096 + 64, 1 << 20, UINT64_C(1) << 63, UINT64_MAX};
@@ -413,20 +400,5 @@ static void places_are_always_checked(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(segments_are_aligned),
-      cmocka_unit_test(blocks_too_many_are_found),
-      cmocka_unit_test(counts_are_limited),
-      cmocka_unit_test(numbers_are_written_in_one_way),
-      cmocka_unit_test(not_all_filters_have_layers),
-      cmocka_unit_test(later_layers_have_two_layouts),
-      cmocka_unit_test(copies_of_a_window_are_in_order),
-      cmocka_unit_test(windows_of_the_bloom_kind_have_no_counts),
-      cmocka_unit_test(arrays_have_lines),
-      cmocka_unit_test(a_rest_is_a_part_of_the_counters),
-      cmocka_unit_test(a_seed_of_zero_is_none),
-      cmocka_unit_test(removed_keys_stay_within_the_limit),
-      cmocka_unit_test(places_are_always_checked),
-  };
-  return cmocka_run_group_tests_name("saved_read", tests, NULL, NULL);
+  return run_all_tests();
 }

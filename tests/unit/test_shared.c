@@ -209,9 +209,8 @@ static void check_two_handles(const tamis_options *options)
   unlink(sealed);
 }
 
-static void two_handles_are_one_filter(void **state)
+TEST_BETWEEN(two_handles_are_one_filter, set_up, tear_down)
 {
-  (void) state;
   for_each(check_two_handles);
 }
 
@@ -259,9 +258,8 @@ static void check_sets(const tamis_options *options)
   tamis_destroy(b);
 }
 
-static void shared_filters_are_united_and_intersected(void **state)
+TEST_BETWEEN(shared_filters_are_united_and_intersected, set_up, tear_down)
 {
-  (void) state;
   for_each(check_sets);
 }
 
@@ -301,9 +299,8 @@ static void run_workers(bool processes)
 
 /* Keys are tried at about the same time, so none is forgotten between its tries.  Filters of few keys open layers
  * meanwhile. */
-static void each_key_has_one_winner(void **state)
+TEST_WITH_THREADS_BETWEEN(each_key_has_one_winner, set_up, tear_down)
 {
-  (void) state;
   const size_t size = KEYS * sizeof *winners_of;
   winners_of = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   assert_true(winners_of != MAP_FAILED);
@@ -335,14 +332,7 @@ static void each_key_has_one_winner(void **state)
   munmap((void *) winners_of, size);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      TEST(two_handles_are_one_filter),
-      TEST(shared_filters_are_united_and_intersected),
-      TEST_WITH_THREADS_BETWEEN(each_key_has_one_winner, set_up, tear_down),
-  };
-  return cmocka_run_group_tests_name("shared", tests, NULL, NULL);
+  return run_all_tests();
 }

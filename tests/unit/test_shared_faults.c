@@ -494,24 +494,29 @@ static void play_all(bool window)
     }
 }
 
-static void each_call_may_fail_with_bloom_filters(void **state)
+static int begin_test(void **state)
 {
-  (void) state;
+  alarm(PATIENCE_SECONDS);
+  int result = set_up(state);
+  snprintf(saved_path, sizeof saved_path, "%s.saved", shared_path);
+  return result;
+}
+
+TEST_BETWEEN(each_call_may_fail_with_bloom_filters, begin_test, tear_down)
+{
   play_all(false);
 }
 
-static void each_call_may_fail_with_windows(void **state)
+TEST_BETWEEN(each_call_may_fail_with_windows, begin_test, tear_down)
 {
-  (void) state;
   play_all(true);
 }
 
 /* ---- another process ---- */
 
 /* Another file comes before any of the calls: it stays, and is the one that is opened. */
-static void a_file_that_comes_meanwhile_stays(void **state)
+TEST_BETWEEN(a_file_that_comes_meanwhile_stays, begin_test, tear_down)
 {
-  (void) state;
   unsigned came = 0;
   begin_options(false);
   sys.fail_at = sys.calls = 0;
@@ -540,9 +545,8 @@ static void a_file_that_comes_meanwhile_stays(void **state)
 /* ---- space ---- */
 
 /* After a refusal the file system is asked again when more is free, or in another second. */
-static void a_full_disk_is_asked_seldom(void **state)
+TEST_BETWEEN(a_full_disk_is_asked_seldom, begin_test, tear_down)
 {
-  (void) state;
   enum { TRIES = 1000, BATCH = 20 };
   begin_options(false);
   prepare_full_layer();
@@ -610,9 +614,8 @@ static int fill_disk(void)
   return 0;
 }
 
-static void nobody_dies_on_a_full_disk(void **state)
+TEST_BETWEEN(nobody_dies_on_a_full_disk, begin_test, tear_down)
 {
-  (void) state;
   enum { SKIPPED = 77 };
   pid_t child = fork_child();
   if (child == 0)
@@ -659,35 +662,16 @@ static int call_with_limit(void)
   return 0;
 }
 
-static void a_limit_is_an_error(void **state)
+TEST_BETWEEN(a_limit_is_an_error, begin_test, tear_down)
 {
-  (void) state;
   pid_t child = fork_child();
   if (child == 0)
     _exit(call_with_limit());
   assert_int_equal(wait_for(child), 0);
 }
 
-static int begin_test(void **state)
-{
-  alarm(PATIENCE_SECONDS);
-  int result = set_up(state);
-  snprintf(saved_path, sizeof saved_path, "%s.saved", shared_path);
-  return result;
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, begin_test, tear_down)
-
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      TEST(each_call_may_fail_with_bloom_filters),
-      TEST(each_call_may_fail_with_windows),
-      TEST(a_file_that_comes_meanwhile_stays),
-      TEST(a_full_disk_is_asked_seldom),
-      TEST(nobody_dies_on_a_full_disk),
-      TEST(a_limit_is_an_error),
-  };
   in_memory = true;
-  return cmocka_run_group_tests_name("shared_faults", tests, NULL, NULL);
+  return run_all_tests();
 }

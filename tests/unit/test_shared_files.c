@@ -50,9 +50,8 @@ static uint64_t hash_anything(void *context, const void *key, size_t size, uint6
     assert_says(&o, expected, text); \
   } while (0)
 
-static void options_that_contradict_are_named(void **state)
+TEST_BETWEEN(options_that_contradict_are_named, set_up, tear_down)
 {
-  (void) state;
   tamis_options original = shared_options(TAMIS_LAYOUT_BLOCKED, true);
   original.seed = 7;
   tamis_filter *f = open_shared(&original);
@@ -86,9 +85,8 @@ static void options_that_contradict_are_named(void **state)
   assert_int_equal(count_files(false), 1);
 }
 
-static void options_of_a_new_file_are_checked(void **state)
+TEST_BETWEEN(options_of_a_new_file_are_checked, set_up, tear_down)
 {
-  (void) state;
   const tamis_options original = shared_options(TAMIS_LAYOUT_BLOCKED, false);
   SAYS(TAMIS_EINVAL, "max_bytes", o.growable = true);
   SAYS(TAMIS_EFULL, "max_bytes", o.growable = true,
@@ -143,9 +141,8 @@ static void write_anew(const void *data, size_t size)
   close(fd);
 }
 
-static void no_regular_file_is_refused(void **state)
+TEST_BETWEEN(no_regular_file_is_refused, set_up, tear_down)
 {
-  (void) state;
   const struct {
     const char *leads_to; /* NULL: a queue */
     int error;
@@ -183,9 +180,8 @@ static void no_regular_file_is_refused(void **state)
   assert_int_equal(count_files(false), 0);
 }
 
-static void files_of_others_are_left_alone(void **state)
+TEST_BETWEEN(files_of_others_are_left_alone, set_up, tear_down)
 {
-  (void) state;
   enum { SIZE = 70000 };
   static unsigned char there[SIZE];
   const size_t sizes[] = {1, 8, 511, 512, 513, 4096, SIZE};
@@ -209,9 +205,8 @@ static void files_of_others_are_left_alone(void **state)
 }
 
 /* Each byte of the header, and of the blocks after it; and each length. */
-static void damage_is_found(void **state)
+TEST_BETWEEN(damage_is_found, set_up, tear_down)
 {
-  (void) state;
   tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, true);
   enum { BYTES = 512 + 3 * 128 };
   static unsigned char good[BYTES];
@@ -245,9 +240,8 @@ static void damage_is_found(void **state)
 /* ---- names ---- */
 
 /* A new file is for its owner, who may let others into an empty one. */
-static void a_file_has_the_mode_that_its_owner_gives(void **state)
+TEST_BETWEEN(a_file_has_the_mode_that_its_owner_gives, set_up, tear_down)
 {
-  (void) state;
   tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
   const mode_t masks[] = {0, 022, 0777};
   for (unsigned i = 0; i < 4; i++) {
@@ -267,9 +261,8 @@ static void a_file_has_the_mode_that_its_owner_gives(void **state)
 }
 
 /* `access` counts for the file that the call creates, whatever the umask is. */
-static void a_created_file_has_the_access_that_is_asked_for(void **state)
+TEST_BETWEEN(a_created_file_has_the_access_that_is_asked_for, set_up, tear_down)
 {
-  (void) state;
   tamis_file_access access = {0660, getgid()};
   tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
   options.access = &access;
@@ -295,9 +288,8 @@ static void a_created_file_has_the_access_that_is_asked_for(void **state)
 }
 
 /* A group that the process may not give its files to leaves no file. */
-static void a_group_of_others_is_refused(void **state)
+TEST_BETWEEN(a_group_of_others_is_refused, set_up, tear_down)
 {
-  (void) state;
   const bool root = !geteuid();
   const gid_t groups[] = {1, 2};
   const tamis_file_access access = {0640, groups[getegid() == groups[0]]};
@@ -319,9 +311,8 @@ static void a_group_of_others_is_refused(void **state)
   assert_int_equal(count_files(false), 0);
 }
 
-static void links_are_followed(void **state)
+TEST_BETWEEN(links_are_followed, set_up, tear_down)
 {
-  (void) state;
   char link[sizeof shared_path + 8];
   tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
   tamis_filter *a, *b = NULL;
@@ -341,9 +332,8 @@ static void links_are_followed(void **state)
 
 /* ---- descriptors ---- */
 
-static void descriptors_stay_the_callers(void **state)
+TEST_BETWEEN(descriptors_stay_the_callers, set_up, tear_down)
 {
-  (void) state;
   tamis_options options = shared_options(TAMIS_LAYOUT_WORD, true);
   options.seed = 42; /* with which the last key is not found by chance */
   for (unsigned way = 0; way < 3; way++) {
@@ -380,9 +370,8 @@ static void descriptors_stay_the_callers(void **state)
   }
 }
 
-static void bad_descriptors_are_refused(void **state)
+TEST_BETWEEN(bad_descriptors_are_refused, set_up, tear_down)
 {
-  (void) state;
   tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
   int ends[2], closed = dup(0);
   assert_int_equal(pipe(ends), 0);
@@ -459,9 +448,8 @@ static void start_at_once(int fd)
 }
 
 /* Or fills one that is empty, or memory. */
-static void one_of_many_processes_creates_the_file(void **state)
+TEST_BETWEEN(one_of_many_processes_creates_the_file, set_up, tear_down)
 {
-  (void) state;
   for (unsigned round = 0; round < 6 + 30 / SCALE; round++) {
     int fd = round % 3 ? -1 : memfd_create("test", MFD_CLOEXEC);
     unlink(shared_path);
@@ -474,9 +462,8 @@ static void one_of_many_processes_creates_the_file(void **state)
 }
 
 /* Somebody was killed while he filled the file, whose options were others. */
-static void unfinished_files_are_filled_anew(void **state)
+TEST_BETWEEN(unfinished_files_are_filled_anew, set_up, tear_down)
 {
-  (void) state;
   const size_t sizes[] = {8, 9, 512, 4096, 300000};
   for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     static char data[300000];
@@ -496,25 +483,8 @@ static void unfinished_files_are_filled_anew(void **state)
   }
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      TEST(options_that_contradict_are_named),
-      TEST(options_of_a_new_file_are_checked),
-      TEST(no_regular_file_is_refused),
-      TEST(files_of_others_are_left_alone),
-      TEST(damage_is_found),
-      TEST(a_file_has_the_mode_that_its_owner_gives),
-      TEST(a_created_file_has_the_access_that_is_asked_for),
-      TEST(a_group_of_others_is_refused),
-      TEST(links_are_followed),
-      TEST(descriptors_stay_the_callers),
-      TEST(bad_descriptors_are_refused),
-      TEST(one_of_many_processes_creates_the_file),
-      TEST(unfinished_files_are_filled_anew),
-  };
   in_memory = true;
-  return cmocka_run_group_tests_name("shared_files", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -204,9 +204,8 @@ static void work_beside(const tamis_options *options, uint64_t seed)
   tamis_destroy(w.own);
 }
 
-static void any_bytes_change_answers_only(void **state)
+TEST_BETWEEN(any_bytes_change_answers_only, set_up, tear_down)
 {
-  (void) state;
   alarm(600);
   for (unsigned i = 0; i < 9; i++) {
     is_window = i >= 6; /* or a cuckoo filter, which has the same parts */
@@ -223,9 +222,6 @@ static void any_bytes_change_answers_only(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(any_bytes_change_answers_only, set_up, tear_down),
-  };
   in_memory = true;
-  return cmocka_run_group_tests_name("shared_hostile", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -127,9 +127,8 @@ static void what_was_synced_is_there(tamis_layout layout, bool growable)
   unlink(shared_path);
 }
 
-static void what_was_synced_is_there_in_bloom_filters(void **state)
+TEST(what_was_synced_is_there_in_bloom_filters)
 {
-  (void) state;
   for (unsigned i = 0; i < 6; i++)
     what_was_synced_is_there((tamis_layout) (i / 2), i % 2);
 }
@@ -179,9 +178,8 @@ static void check_window(uint64_t synced)
   tamis_destroy(f);
 }
 
-static void what_was_synced_is_there_in_windows(void **state)
+TEST(what_was_synced_is_there_in_windows)
 {
-  (void) state;
   tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
   options.capacity = CAPACITY;
   options.window = WINDOW;
@@ -242,9 +240,8 @@ static void check_copies(bool returned)
   tamis_destroy(f);
 }
 
-static void what_was_synced_is_there_in_cuckoo_filters(void **state)
+TEST(what_was_synced_is_there_in_cuckoo_filters)
 {
-  (void) state;
   size_t size;
   tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
   options.kind = TAMIS_CUCKOO;
@@ -280,10 +277,5 @@ static void what_was_synced_is_there_in_cuckoo_filters(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_was_synced_is_there_in_windows),
-      cmocka_unit_test(what_was_synced_is_there_in_bloom_filters),
-      cmocka_unit_test(what_was_synced_is_there_in_cuckoo_filters),
-  };
-  return cmocka_run_group_tests_name("shared_power", tests, set_up, tear_down);
+  return run_all_tests_between(set_up, tear_down);
 }

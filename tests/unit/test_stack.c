@@ -428,9 +428,8 @@ static void use_others(void *shape)
 
 /* In a process of its own, where no function of another library has been bound yet: the first call
  * of such a function binds it, which takes 3 to 4 KiB. */
-static void a_thread_of_the_least_size_calls(void **state)
+TEST_WITH_THREADS_BETWEEN(a_thread_of_the_least_size_calls, set_up, tear_down)
 {
-  (void) state;
   fflush(stdout);
   pid_t child = fork();
   if (child == 0) {
@@ -444,9 +443,8 @@ static void a_thread_of_the_least_size_calls(void **state)
              (long) PTHREAD_STACK_MIN, status);
 }
 
-static void calls_take_little_stack(void **state)
+TEST_WITH_THREADS_BETWEEN(calls_take_little_stack, set_up, tear_down)
 {
-  (void) state;
   use_all(MEMORY, false); /* binds all functions */
   use_all(FOR_KEYS, true);
   for (const struct shape *s = shapes; s < shapes + SHAPES; s++)
@@ -468,10 +466,6 @@ static void calls_take_little_stack(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      TEST_WITH_THREADS_BETWEEN(a_thread_of_the_least_size_calls, set_up, tear_down),
-      TEST_WITH_THREADS_BETWEEN(calls_take_little_stack, set_up, tear_down),
-  };
   in_memory = true; /* nothing here waits for the disk */
-  return cmocka_run_group_tests_name("stack", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -60,9 +60,8 @@ static uint64_t refused_copies(tamis_filter *f)
 }
 
 /* A key that memory is refused for is refused, too: in a filter with room, and in a full one. */
-static void adds_without_memory_are_counted(void **state)
+TEST(adds_without_memory_are_counted)
 {
-  (void) state;
   struct fixture x;
   begin(&x, 1 << 30);
   x.bank.refused_from = 1;
@@ -101,9 +100,8 @@ static void release(void *context, void *block, size_t alignment, size_t size)
 }
 
 /* The longest step is one that waits for memory longer than any step before it took. */
-static void the_longest_step_of_growth_is_told(void **state)
+TEST(the_longest_step_of_growth_is_told)
 {
-  (void) state;
   struct slow slow = {.times = 0};
   const tamis_allocator allocator = {allocate_slowly, release, &slow};
   tamis_options options = options_for(1000, 0.01);
@@ -121,9 +119,8 @@ static void the_longest_step_of_growth_is_told(void **state)
 
 /* ---- how a text is written ---- */
 
-static void bad_arguments_write_nothing(void **state)
+TEST(bad_arguments_write_nothing)
 {
-  (void) state;
   tamis_filter *f = make(1000, 0.01);
   const tamis_filter *two[] = {f, f}, *hole[] = {f, NULL};
   const char *names[] = {"a", "b"}, *nameless[] = {"a", NULL};
@@ -164,9 +161,8 @@ static void assert_ended(int result, size_t call)
   errno = 0;
 }
 
-static void a_failing_write_ends_the_text(void **state)
+TEST(a_failing_write_ends_the_text)
 {
-  (void) state;
   enum { MANY = 40 };
   static char name[3 * MOST_PART]; /* which is written in several parts */
   struct fixture x;
@@ -208,9 +204,8 @@ static unsigned occurrences(const char *text, const char *part)
 }
 
 /* Each metric is introduced once, whatever the number of filters. */
-static void a_page_has_a_metric_once(void **state)
+TEST(a_page_has_a_metric_once)
 {
-  (void) state;
   tamis_filter *f = make(1000, 0.01);
   const tamis_filter *filters[] = {f, f, f};
   const char *names[] = {"a", "b", "c"};
@@ -224,9 +219,8 @@ static void a_page_has_a_metric_once(void **state)
   tamis_destroy(f);
 }
 
-static void names_are_escaped(void **state)
+TEST(names_are_escaped)
 {
-  (void) state;
   tamis_filter *f = make(1000, 0.01);
   const char *name = "a\"b\\c\nd\te\xff\xc3\xbc";
   assert_has(text_of(f, TAMIS_JSON, name),
@@ -238,13 +232,5 @@ static void names_are_escaped(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(adds_without_memory_are_counted),
-      cmocka_unit_test(the_longest_step_of_growth_is_told),
-      cmocka_unit_test(bad_arguments_write_nothing),
-      cmocka_unit_test(a_failing_write_ends_the_text),
-      cmocka_unit_test(a_page_has_a_metric_once),
-      cmocka_unit_test(names_are_escaped),
-  };
-  return cmocka_run_group_tests_name("stats_text", tests, NULL, NULL);
+  return run_all_tests();
 }

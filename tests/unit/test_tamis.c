@@ -31,9 +31,8 @@ static tamis_filter *create_form(const struct form *form)
 
 /* ---- versions ---- */
 
-static void the_version_is_that_of_the_header(void **state)
+TEST(the_version_is_that_of_the_header)
 {
-  (void) state;
   char text[32];
   snprintf(text, sizeof text, "%d.%d.%d", TAMIS_VERSION_MAJOR, TAMIS_VERSION_MINOR,
            TAMIS_VERSION_PATCH);
@@ -41,9 +40,8 @@ static void the_version_is_that_of_the_header(void **state)
   assert_string_equal(text, "0.9.0");
 }
 
-static void results_have_names(void **state)
+TEST(results_have_names)
 {
-  (void) state;
   for (int result = -5; result <= 3; result++) {
     const char *text = tamis_strerror(result);
     assert_non_null(text);
@@ -108,9 +106,8 @@ static void check_sizes(const void *options, size_t known, int (*use)(const void
 
 /* Programs that were built with a header before this one know fewer fields, and with a later one
  * more. */
-static void structs_of_other_versions_are_told_by_their_size(void **state)
+TEST(structs_of_other_versions_are_told_by_their_size)
 {
-  (void) state;
   tamis_options o = TAMIS_OPTIONS_INIT;
   tamis_load_options load;
   o.capacity = 1000;
@@ -127,9 +124,8 @@ static void structs_of_other_versions_are_told_by_their_size(void **state)
   tamis_destroy(f);
 }
 
-static void figures_of_other_versions_are_told_by_their_size(void **state)
+TEST(figures_of_other_versions_are_told_by_their_size)
 {
-  (void) state;
   for (const struct form *form = NULL; (form = next_form(form));) {
     tamis_filter *f = create_form(form);
     struct {
@@ -167,9 +163,8 @@ static uint64_t bytes_with(tamis_kind kind, unsigned stripes)
 
 /* A filter has as many stripes as were asked for; in a counting Bloom filter each has a cache line
  * of its own.  A Bloom filter has none. */
-static void stripes_are_as_many_as_asked_for(void **state)
+TEST(stripes_are_as_many_as_asked_for)
 {
-  (void) state;
   assert_int_equal(bytes_with(TAMIS_BLOOM, 3000), bytes_with(TAMIS_BLOOM, 2));
   uint64_t few = bytes_with(TAMIS_COUNTING_BLOOM, 2); /* and 3000 are a power of two */
   assert_int_equal(bytes_with(TAMIS_COUNTING_BLOOM, 3000) - few, (4096 - 2) * 64);
@@ -178,9 +173,8 @@ static void stripes_are_as_many_as_asked_for(void **state)
 
 /* A sanitizer's allocator takes more address space, and touches what it hands out. */
 #ifndef TAMIS_SLOW
-static void more_memory_than_there_is(void **state)
+TEST(more_memory_than_there_is)
 {
-  (void) state;
   tamis_options o = TAMIS_OPTIONS_INIT;
   o.capacity = UINT64_C(1) << 42; /* about 5 TB */
   tamis_filter *f;
@@ -194,9 +188,8 @@ static void more_memory_than_there_is(void **state)
   assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
 }
 
-static void filters_of_several_gigabytes_are_whole(void **state)
+TEST(filters_of_several_gigabytes_are_whole)
 {
-  (void) state;
   if (!is_long())
     skip();
   for (const struct form *form = NULL; (form = next_form(form));) {
@@ -236,9 +229,8 @@ static void *pages_of(size_t size)
 
 /* The bytes beyond the first 2^32 count, and so does their number; and a batch has more than 2^32
  * keys. */
-static void keys_and_batches_are_longer_than_2_to_32(void **state)
+TEST(keys_and_batches_are_longer_than_2_to_32)
 {
-  (void) state;
   enum { TAIL = 8192 };
   if (!is_long())
     skip();
@@ -270,9 +262,8 @@ static void keys_and_batches_are_longer_than_2_to_32(void **state)
 /* ---- keys ---- */
 
 /* An invalid key is not the empty one. */
-static void any_bytes_and_any_hash_are_keys(void **state)
+TEST(any_bytes_and_any_hash_are_keys)
 {
-  (void) state;
   const uint64_t hashes[] = {0, 1, UINT64_MAX, UINT64_C(1) << 63};
   for (const struct form *form = NULL; (form = next_form(form));) {
     tamis_filter *f = create_form(form);
@@ -312,9 +303,8 @@ static void any_bytes_and_any_hash_are_keys(void **state)
   }
 }
 
-static void a_filter_that_removes_holds_each_copy(void **state)
+TEST(a_filter_that_removes_holds_each_copy)
 {
-  (void) state;
   for (const struct form *form = NULL; (form = next_form(form));) {
     const unsigned most = form->options.kind == TAMIS_COUNTING_BLOOM ? 14 : 40;
     tamis_filter *f = create_form(form);
@@ -344,9 +334,8 @@ static uint64_t hash_of_first_byte(void *context, const void *key, size_t len, u
   return seed + (len ? *(const unsigned char *) key : 1000);
 }
 
-static void a_users_hash_gets_context_and_seed(void **state)
+TEST(a_users_hash_gets_context_and_seed)
 {
-  (void) state;
   for (const struct form *form = NULL; (form = next_form(form));) {
     unsigned calls = 0;
     tamis_options o = options_of(form);
@@ -371,9 +360,8 @@ static void a_users_hash_gets_context_and_seed(void **state)
   }
 }
 
-static void null_arguments_are_refused(void **state)
+TEST(null_arguments_are_refused)
 {
-  (void) state;
   tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.01), *none = NULL;
   const tamis_key keys[] = {{"a", 1}, {NULL, 1}};
   const uint64_t hashes[] = {1, 2};
@@ -439,9 +427,8 @@ static void null_arguments_are_refused(void **state)
 
 /* ---- memory ---- */
 
-static void the_allocator_struct_is_copied(void **state)
+TEST(the_allocator_struct_is_copied)
 {
-  (void) state;
   for (const struct form *form = NULL; (form = next_form(form));) {
     struct counts counts = {0};
     tamis_allocator allocator = counting(&counts);
@@ -493,9 +480,8 @@ static bool was_left_alone(tamis_filter *f, unsigned char **mark)
 
 /* The words of a filter, and of a layer that is opened later, also by a filter that was loaded.  (A cuckoo filter
  * has none that are so large: cuckoo/test_generation.c.) */
-static void blocks_may_come_cleared(void **state)
+TEST(blocks_may_come_cleared)
 {
-  (void) state;
   const size_t sizes[] = {0, LARGE, ((size_t) 1 << 32) + 1};
   unsigned char *mark = NULL;
   const tamis_allocator allocator = {allocate_marked, release_marked, &mark};
@@ -524,9 +510,8 @@ static void blocks_may_come_cleared(void **state)
 }
 
 /* Without an allocator the size says nothing: malloc() gives memory back that was in use. */
-static void blocks_of_malloc_are_cleared(void **state)
+TEST(blocks_of_malloc_are_cleared)
 {
-  (void) state;
   for (const struct form *form = NULL; (form = next_form(form));) {
     tamis_options o = form->options;
     tamis_load_options load = TAMIS_LOAD_OPTIONS_INIT;
@@ -634,9 +619,8 @@ static void assert_options(const tamis_filter *f, const tamis_options *wanted)
 }
 
 /* An empty filter that fits can be made of them, also of those of a filter that was loaded. */
-static void a_filter_says_its_options(void **state)
+TEST(a_filter_says_its_options)
 {
-  (void) state;
   for (const struct form *form = NULL; (form = next_form(form));) {
     tamis_options options = options_of(form), got = TAMIS_OPTIONS_INIT;
     tamis_filter *f = create_form(form), *like, *again;
@@ -675,9 +659,8 @@ static tamis_filter *filled(const struct form *form, uint64_t seed)
   return f;
 }
 
-static void every_bit_of_a_seed(void **state)
+TEST(every_bit_of_a_seed)
 {
-  (void) state;
   const uint64_t seed = UINT64_C(0x5DEECE66D2B89A71);
   for (const struct form *form = NULL; (form = next_form(form));) {
     tamis_filter *f = filled(form, seed);
@@ -710,9 +693,8 @@ static uint64_t hash_without_seed(void *context, const void *key, size_t len, ui
 
 /* It gets every bit of the seed; and whatever it makes of that, the seed says what its hashes are
  * mixed with. */
-static void seeds_that_a_users_hash_ignores_are_compared(void **state)
+TEST(seeds_that_a_users_hash_ignores_are_compared)
 {
-  (void) state;
   for (unsigned bit = 0; bit < 64; bit++) {
     tamis_options o = TAMIS_OPTIONS_INIT;
     tamis_filter *f, *other;
@@ -733,9 +715,8 @@ static void seeds_that_a_users_hash_ignores_are_compared(void **state)
   }
 }
 
-static void seeds_are_fresh_unless_given(void **state)
+TEST(seeds_are_fresh_unless_given)
 {
-  (void) state;
   for (const struct form *form = NULL; (form = next_form(form));) {
     tamis_filter *a = make(form, 0), *b = make(form, 0);
     assert_int_not_equal(stats_of(a).seed, 0);
@@ -746,28 +727,5 @@ static void seeds_are_fresh_unless_given(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_version_is_that_of_the_header),
-      cmocka_unit_test(results_have_names),
-      cmocka_unit_test(structs_of_other_versions_are_told_by_their_size),
-      cmocka_unit_test(figures_of_other_versions_are_told_by_their_size),
-      cmocka_unit_test(stripes_are_as_many_as_asked_for),
-#ifndef TAMIS_SLOW
-      cmocka_unit_test(more_memory_than_there_is),
-      cmocka_unit_test(filters_of_several_gigabytes_are_whole),
-      cmocka_unit_test(keys_and_batches_are_longer_than_2_to_32),
-#endif
-      cmocka_unit_test(any_bytes_and_any_hash_are_keys),
-      cmocka_unit_test(a_filter_that_removes_holds_each_copy),
-      cmocka_unit_test(a_users_hash_gets_context_and_seed),
-      cmocka_unit_test(null_arguments_are_refused),
-      cmocka_unit_test(the_allocator_struct_is_copied),
-      cmocka_unit_test(blocks_may_come_cleared),
-      cmocka_unit_test(blocks_of_malloc_are_cleared),
-      cmocka_unit_test(a_filter_says_its_options),
-      cmocka_unit_test(every_bit_of_a_seed),
-      cmocka_unit_test(seeds_that_a_users_hash_ignores_are_compared),
-      cmocka_unit_test(seeds_are_fresh_unless_given),
-  };
-  return cmocka_run_group_tests_name("tamis", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -176,9 +176,8 @@ static void unite_in_all_stages(const tamis_options *o, unsigned copies)
   }
 }
 
-static void unions_in_all_stages_of_growth(void **state)
+TEST(unions_in_all_stages_of_growth)
 {
-  (void) state;
   static const struct {
     uint64_t capacity;
     double fpp;
@@ -198,9 +197,8 @@ static void unions_in_all_stages_of_growth(void **state)
 /* Into filters that have grown and lost most of their keys: some of their roots have no segment.  Entries that have
  * come to deep segments of a first generation know enough for the second one of the other filter, in which there is
  * room when the first one is nearly full. */
-static void filters_that_have_shrunk(void **state)
+TEST(filters_that_have_shrunk)
 {
-  (void) state;
   tamis_options o = growing_with(100, 0.01);
   for (uint64_t left = 0; left <= 3000; left += 1000)
     for (unsigned into = 0; into < 2; into++) {
@@ -216,9 +214,8 @@ static void filters_that_have_shrunk(void **state)
 
 /* Entries of a second generation come to a first one pair by pair, so that its segments look as if
  * they had many copies of few keys.  The filter becomes what it becomes if the keys are added. */
-static void pairs_that_fill_one_by_one_are_no_limit(void **state)
+TEST(pairs_that_fill_one_by_one_are_no_limit)
 {
-  (void) state;
   const uint64_t room = 150000, keys[] = {500, 1000, 2000};
   const tamis_options o = growing_with(150, 0.001);
   for (unsigned i = 0; i < 3; i++) {
@@ -236,9 +233,8 @@ static void pairs_that_fill_one_by_one_are_no_limit(void **state)
 }
 
 /* Geometries whose keys need a second hash, and whose hash strings one word does not hold. */
-static void unions_of_filters_with_long_strings(void **state)
+TEST(unions_of_filters_with_long_strings)
 {
-  (void) state;
   tamis_options options = growing_with(1000, 1e-6);
   const struct cuckoo_spec spec = {.capacity = 1000, .fpp = 1e-6, .growable = true};
   struct cuckoo_geometry g;
@@ -261,9 +257,8 @@ static void unions_of_filters_with_long_strings(void **state)
 
 /* Unites one filter with others until that is refused, and goes on growing: whatever the number of
  * unions, the rate stays. */
-static void rates_are_kept_after_many_unions(void **state)
+TEST(rates_are_kept_after_many_unions)
 {
-  (void) state;
   const double rates[] = {0.05, 0.01, 0.001, 1e-4};
   for (unsigned r = 0; r < sizeof rates / sizeof *rates; r++) {
     const uint64_t n = 2000 / SCALE;
@@ -317,9 +312,8 @@ static void unite_fixed(const tamis_options *o)
                      TAMIS_OK);
 }
 
-static void fixed_filters_keep_to_their_capacity(void **state)
+TEST(fixed_filters_keep_to_their_capacity)
 {
-  (void) state;
   const uint64_t capacities[] = {1, 10, 1000, 100000 / SCALE, 1500000 / SCALE};
   const double rates[] = {0.1, 0.001, 0.01, 1e-6};
   for (const struct form *form = NULL; (form = next_form(form));)
@@ -367,9 +361,8 @@ static void unite_with_mapped(const tamis_options *o)
   free(expected.data), free(saved.data);
 }
 
-static void unions_with_mapped_filters(void **state)
+TEST(unions_with_mapped_filters)
 {
-  (void) state;
   const double rates[] = {0.1, 0.01, 0.001, 1e-6};
   for (const struct form *form = NULL; (form = next_form(form));)
     for (unsigned i = 0; i < 2 * 4; i++) {
@@ -382,9 +375,8 @@ static void unions_with_mapped_filters(void **state)
 /* ---- unions of cuckoo filters that are refused ---- */
 
 /* Nothing may come to the part of an older generation that a snapshot of `into` has copied. */
-static void a_snapshot_of_the_filter_is_not_changed(void **state)
+TEST(a_snapshot_of_the_filter_is_not_changed)
 {
-  (void) state;
   const struct keys of_into = {0, 40000, 15000, 0}, of_from = {100000, 10, 0, 0};
   const tamis_options o = growing_with(400, 0.3);
   tamis_filter *into = make_with_keys(&o, of_into, 1), *from = make_with_keys(&o, of_from, 1);
@@ -433,9 +425,8 @@ static unsigned split_limit(const tamis_filter *f)
 
 /* A union that fails before an entry has come leaves nothing behind, such as limits, which are saved: the filter
  * grows on like a twin that has not seen the union. */
-static void a_union_that_fails_leaves_nothing(void **state)
+TEST(a_union_that_fails_leaves_nothing)
 {
-  (void) state;
   const tamis_options o = growing_with(100, 0.003);
   bool took_splits = false;
   for (unsigned unions = 1; unions <= 2; unions++) {
@@ -502,9 +493,8 @@ static void check_ages(const tamis_options *o, tamis_filter *into, const struct 
   }
 }
 
-static void unions_in_windows_bring_ages(void **state)
+TEST(unions_in_windows_bring_ages)
 {
-  (void) state;
   static const unsigned windows[] = {1, 2, 3, 6, 14, 30, 64};
   enum { WINDOWS = sizeof windows / sizeof *windows };
   for (const struct form *form = NULL; (form = next_form(form));)
@@ -534,9 +524,8 @@ static void end_periods(tamis_filter *f, unsigned n)
 }
 
 /* A single stripe, which seems to cover nearly 2^32 lanes in use already. */
-static void lanes_of_a_stripe_pass_32_bits(void **state)
+TEST(lanes_of_a_stripe_pass_32_bits)
 {
-  (void) state;
   const uint64_t others = UINT32_MAX - UINT64_C(2);
   for (const struct form *form = NULL; (form = next_form(form));) {
     tamis_options o = options_of(form, 1000, 3e-6);
@@ -669,9 +658,8 @@ static void use_both(const struct form *form, const tamis_options *o, uint64_t m
   tamis_destroy(into), tamis_destroy(from);
 }
 
-static void both_may_be_in_use(void **state)
+TEST_WITH_THREADS(both_may_be_in_use)
 {
-  (void) state;
   for (const struct form *form = NULL; (form = next_form(form));)
     for (unsigned i = 0; i < ROUNDS && !form->options.window; i++) {
       tamis_options o = options_of(form, 5000, 0.01);
@@ -688,19 +676,5 @@ static void both_may_be_in_use(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(unions_in_all_stages_of_growth),
-      cmocka_unit_test(filters_that_have_shrunk),
-      cmocka_unit_test(pairs_that_fill_one_by_one_are_no_limit),
-      cmocka_unit_test(unions_of_filters_with_long_strings),
-      cmocka_unit_test(rates_are_kept_after_many_unions),
-      cmocka_unit_test(fixed_filters_keep_to_their_capacity),
-      cmocka_unit_test(unions_with_mapped_filters),
-      cmocka_unit_test(a_snapshot_of_the_filter_is_not_changed),
-      cmocka_unit_test(a_union_that_fails_leaves_nothing),
-      cmocka_unit_test(unions_in_windows_bring_ages),
-      cmocka_unit_test(lanes_of_a_stripe_pass_32_bits),
-      TEST_WITH_THREADS(both_may_be_in_use),
-  };
-  return cmocka_run_group_tests_name("unite", tests, NULL, NULL);
+  return run_all_tests();
 }

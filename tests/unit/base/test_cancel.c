@@ -83,9 +83,8 @@ static bool add_unique(tamis_filter *f, uint64_t key)
 
 /* Whichever call waits, either sort of lock sleeps in one place: a stripe of a cuckoo filter here, and
  * that of a window. */
-static void no_lock_is_kept_that_was_waited_for(void **state)
+TEST(no_lock_is_kept_that_was_waited_for)
 {
-  (void) state;
   for (unsigned window = 0; window < 2; window++) {
     tamis_options options = options_for(1000, 0.001);
     options.window = window;
@@ -174,9 +173,8 @@ static bool live(tamis_filter *unused, uint64_t keys)
 }
 
 /* Under a reader, so that much waits, and calls pause. */
-static void an_allocator_may_contain_cancellation_points(void **state)
+TEST(an_allocator_may_contain_cancellation_points)
 {
-  (void) state;
   struct task task = {.run = live, .key = 4000};
   pthread_t thread;
   reader_token reader = reader_enter();
@@ -217,9 +215,8 @@ static bool write_texts(tamis_filter *f, uint64_t size)
          size > 1000;
 }
 
-static void no_file_and_no_text_is_a_cancellation_point(void **state)
+TEST_BETWEEN(no_file_and_no_text_is_a_cancellation_point, set_up, tear_down)
 {
-  (void) state;
   static operation *const calls[] = {save_and_open, write_texts};
   for (unsigned i = 0; i < 2; i++) {
     struct task task = {.run = calls[i], .f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.01)};
@@ -232,11 +229,5 @@ static void no_file_and_no_text_is_a_cancellation_point(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(no_lock_is_kept_that_was_waited_for),
-      cmocka_unit_test(an_allocator_may_contain_cancellation_points),
-      cmocka_unit_test_setup_teardown(no_file_and_no_text_is_a_cancellation_point, set_up,
-                                      tear_down),
-  };
-  return cmocka_run_group_tests_name("cancel", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -11,9 +11,8 @@
 #include <unistd.h>
 
 /* The number of cores decides within the limits. */
-static void limits_are_kept_on_any_machine(void **state)
+TEST(limits_are_kept_on_any_machine)
 {
-  (void) state;
   assert_int_equal(tamis__power_of_two_per_core(1u << 20, 2, 64), 64);
   assert_int_equal(tamis__power_of_two_per_core(0, 4, 64), 4);
   assert_int_equal(tamis__power_of_two_per_core(1u << 20, 8, 8), 8);
@@ -21,9 +20,8 @@ static void limits_are_kept_on_any_machine(void **state)
 }
 
 /* taskset, cpusets and Kubernetes' static policy all show in the mask. */
-static void cores_are_those_of_the_affinity_mask(void **state)
+TEST(cores_are_those_of_the_affinity_mask)
 {
-  (void) state;
   cpu_set_t before, fewer;
   assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
   unsigned quota = tamis__quota_cores("/proc/self/cgroup", "/sys/fs/cgroup");
@@ -88,9 +86,8 @@ static unsigned quota(void)
   return tamis__quota_cores(membership, root);
 }
 
-static void the_least_quota_of_all_groups_counts(void **state)
+TEST_BETWEEN(the_least_quota_of_all_groups_counts, make_root, remove_root)
 {
-  (void) state;
   assert_int_equal(quota(), UINT_MAX); /* no files at all */
   write_file("membership", "0::/a/b\n");
   assert_int_equal(quota(), UINT_MAX);
@@ -111,9 +108,8 @@ static void the_least_quota_of_all_groups_counts(void **state)
 }
 
 /* None of this is a quota, and nothing fails. */
-static void nonsense_sets_no_limit(void **state)
+TEST_BETWEEN(nonsense_sets_no_limit, make_root, remove_root)
 {
-  (void) state;
   write_file("membership", "0::/\n");
   static const char *const texts[] = {
       "",        "\n",       "max",    "max max", "100000",
@@ -169,11 +165,5 @@ static void nonsense_sets_no_limit(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(limits_are_kept_on_any_machine),
-      cmocka_unit_test(cores_are_those_of_the_affinity_mask),
-      cmocka_unit_test_setup_teardown(the_least_quota_of_all_groups_counts, make_root, remove_root),
-      cmocka_unit_test_setup_teardown(nonsense_sets_no_limit, make_root, remove_root),
-  };
-  return cmocka_run_group_tests_name("cores", tests, NULL, NULL);
+  return run_all_tests();
 }

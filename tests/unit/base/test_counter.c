@@ -70,9 +70,8 @@ unsigned __wrap_tamis__power_of_two_per_core(unsigned per_core, unsigned min, un
 }
 
 /* Large machines have a shard for each thread that can run; filters those that are a small part of them. */
-static void shards_suit_the_machine_and_the_filter(void **state)
+TEST(shards_suit_the_machine_and_the_filter)
 {
-  (void) state;
   const unsigned rows[][2] = {{1, 32},   {2, 32},   {3, 64},    {32, 64},   {33, 128},
                               {64, 128}, {65, 256}, {128, 256}, {1000, 256}};
   assert_int_equal(sizeof(struct counter_shard), 64); /* a cache line */
@@ -133,10 +132,37 @@ static void note(struct worker *worker)
   }
 }
 
-/* All threads share one shard, or some own a shard and the others share one. */
-static void sums_and_figures_lose_nothing(void **state)
+static int status_of(pid_t child)
 {
-  (void) state;
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return status;
+}
+
+/* This test comes first, and in a process of its own, as the library asks for its key once. */
+TEST(without_a_key_all_share)
+{
+  NEEDS_REFUSALS;
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    refuse_keys = true;
+    struct counters counters = largest_set();
+    struct worker workers[THREADS];
+    counter_add(&counters, 0, 1);
+    bool good = !tamis__thread_index;
+    harness_run(THREADS, 1, bump, &counters, workers);
+    good = good && tamis__counter_sum(&counters, 0) == THREADS * ROUNDS + 1;
+    for (unsigned i = 0; i < THREADS; i++)
+      good = good && !is_index((unsigned) workers[i].result);
+    _exit(!good);
+  }
+  assert_int_equal(status_of(child), 0);
+}
+
+/* All threads share one shard, or some own a shard and the others share one. */
+TEST(sums_and_figures_lose_nothing)
+{
   for (unsigned n = 1; n <= MAX_SHARDS; n *= 2) {
     struct counters counters = set_of(n);
     struct worker workers[THREADS];
@@ -159,9 +185,8 @@ static void *note_first(void *counters)
 }
 
 /* A look-up makes a thread neither allocate memory nor run a destructor. */
-static void figures_need_no_index(void **state)
+TEST(figures_need_no_index)
 {
-  (void) state;
   struct counters counters = set_of(2);
   pthread_t thread;
   void *index;
@@ -202,9 +227,8 @@ static void *bump_plain(void *unused)
   return unused;
 }
 
-static void owners_of_an_index_are_ordered(void **state)
+TEST(owners_of_an_index_are_ordered)
 {
-  (void) state;
   enum { LIVES = 500 };
   pthread_t threads[LIVES];
   for (unsigned i = 0; i < LIVES; i++)
@@ -241,9 +265,8 @@ static void *ask(void *arg)
   return NULL;
 }
 
-static void a_thread_without_an_index_asks_again(void **state)
+TEST(a_thread_without_an_index_asks_again)
 {
-  (void) state;
   own_index();
   static struct crowd crowd;
   crowd.counters = largest_set();
@@ -326,9 +349,8 @@ static void *own_next(void *unused)
   return unused;
 }
 
-static void destructors_may_add(void **state)
+TEST(destructors_may_add)
 {
-  (void) state;
   late.counters = largest_set();
   late.step = BEGUN;
   assert_int_equal(pthread_key_create(&late.key, add_late), 0);
@@ -346,38 +368,8 @@ static void destructors_may_add(void **state)
 
 /* ---- what the system refuses ---- */
 
-static int status_of(pid_t child)
+TEST(a_thread_without_memory_shares)
 {
-  int status;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  return status;
-}
-
-/* This test comes first, and in a process of its own, as the library asks for its key once. */
-static void without_a_key_all_share(void **state)
-{
-  (void) state;
-  NEEDS_REFUSALS;
-  pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0) {
-    refuse_keys = true;
-    struct counters counters = largest_set();
-    struct worker workers[THREADS];
-    counter_add(&counters, 0, 1);
-    bool good = !tamis__thread_index;
-    harness_run(THREADS, 1, bump, &counters, workers);
-    good = good && tamis__counter_sum(&counters, 0) == THREADS * ROUNDS + 1;
-    for (unsigned i = 0; i < THREADS; i++)
-      good = good && !is_index((unsigned) workers[i].result);
-    _exit(!good);
-  }
-  assert_int_equal(status_of(child), 0);
-}
-
-static void a_thread_without_memory_shares(void **state)
-{
-  (void) state;
   NEEDS_REFUSALS;
   unsigned before = 0, index = 0, after = 0;
   join(start(note_index, &before));
@@ -393,15 +385,5 @@ static void a_thread_without_memory_shares(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(without_a_key_all_share),
-      cmocka_unit_test(shards_suit_the_machine_and_the_filter),
-      cmocka_unit_test(sums_and_figures_lose_nothing),
-      cmocka_unit_test(figures_need_no_index),
-      cmocka_unit_test(owners_of_an_index_are_ordered),
-      cmocka_unit_test(a_thread_without_an_index_asks_again),
-      cmocka_unit_test(destructors_may_add),
-      cmocka_unit_test(a_thread_without_memory_shares),
-  };
-  return cmocka_run_group_tests_name("counter", tests, NULL, NULL);
+  return run_all_tests();
 }

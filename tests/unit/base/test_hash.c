@@ -15,9 +15,8 @@ static const unsigned char *volatile none = NULL;
 
 /* The precomputed secret must give what XXH3 gives with the seed alone, on both sides of the length
  * (240) at which XXH3 changes its method. */
-static void hash_is_seeded_xxh3(void **state)
+TEST(hash_is_seeded_xxh3)
 {
-  (void) state;
   unsigned char text[1000];
   for (unsigned i = 0; i < sizeof text; i++)
     text[i] = (unsigned char) (i * 7);
@@ -35,9 +34,8 @@ static void hash_is_seeded_xxh3(void **state)
 
 /* A key that was written as numbers of another type just before it is hashed.  (Compilers differ in
  * what they make of an access that may not alias; so the choice of the access is tested, too.) */
-static void keys_are_read_as_they_were_written(void **state)
+TEST(keys_are_read_as_they_were_written)
 {
-  (void) state;
   const struct hash_keys keys = hash_keys_from_seed(3);
   assert_int_equal(MEMORY_ACCESS, 0);
   for (unsigned n = 1; n <= 3; n++)
@@ -92,9 +90,8 @@ static uint64_t regular(unsigned sort, uint64_t i)
 
 /* In any stretch of bits as many pairs of keys collide as among random numbers.  (With half of
  * the multiplications some sorts give no collision, or a hundred times as many.) */
-static void stretches_of_spread_bits_collide_like_random_ones(void **state)
+TEST(stretches_of_spread_bits_collide_like_random_ones)
 {
-  (void) state;
   enum { KEYS = 1 << 16, BITS = 20 };
   static uint8_t seen[1 << BITS];
   for (unsigned sort = 0; sort < SORTS; sort++)
@@ -112,9 +109,8 @@ static void stretches_of_spread_bits_collide_like_random_ones(void **state)
 }
 
 /* If the keys were equal, chosen inputs could cancel both. */
-static void the_keys_of_a_mix_differ(void **state)
+TEST(the_keys_of_a_mix_differ)
 {
-  (void) state;
   for (uint64_t seed = 0; seed < 1000; seed++) {
     struct hash_keys keys = hash_keys_from_seed(seed);
     assert_int_not_equal(keys.mix[0], keys.mix[1]);
@@ -123,11 +119,5 @@ static void the_keys_of_a_mix_differ(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(hash_is_seeded_xxh3),
-      cmocka_unit_test(keys_are_read_as_they_were_written),
-      cmocka_unit_test(stretches_of_spread_bits_collide_like_random_ones),
-      cmocka_unit_test(the_keys_of_a_mix_differ),
-  };
-  return cmocka_run_group_tests_name("hash", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -36,9 +36,8 @@ static void keep(uint64_t number)
 }
 
 /* And nothing else. */
-static void what_is_kept_is_recalled(void **state)
+TEST(what_is_kept_is_recalled)
 {
-  (void) state;
   memset(&memo, 0, sizeof memo);
   for (uint64_t number = 1; number <= 100; number++) {
     uint64_t answer[ANSWER];
@@ -51,9 +50,8 @@ static void what_is_kept_is_recalled(void **state)
 }
 
 /* An entry that somebody has is not waited for. */
-static void an_entry_that_is_taken_is_passed_over(void **state)
+TEST(an_entry_that_is_taken_is_passed_over)
 {
-  (void) state;
   uint64_t answer[ANSWER];
   keep(1);
   for (unsigned i = 0; i < MEMO_ENTRIES; i++)
@@ -79,9 +77,8 @@ static void *ask_and_keep(void *wrong)
   return NULL;
 }
 
-static void threads_get_whole_answers(void **state)
+TEST_WITH_THREADS(threads_get_whole_answers)
 {
-  (void) state;
   enum { THREADS = 4 };
   pthread_t threads[THREADS];
   bool wrong[THREADS] = {false};
@@ -96,10 +93,5 @@ static void threads_get_whole_answers(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_is_kept_is_recalled),
-      cmocka_unit_test(an_entry_that_is_taken_is_passed_over),
-      TEST_WITH_THREADS(threads_get_whole_answers),
-  };
-  return cmocka_run_group_tests_name("memo", tests, NULL, NULL);
+  return run_all_tests();
 }

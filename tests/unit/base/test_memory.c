@@ -11,9 +11,38 @@
 
 static const tamis_allocator from_system = {NULL, NULL, NULL};
 
-static void blocks_are_zero_and_aligned(void **state)
+/* The pages of a block that are in memory, without those at its ends, which others may share. */
+static size_t pages_present(const void *block, size_t size)
 {
-  (void) state;
+  enum { MOST_PAGES = 8192 };
+  static unsigned char present[MOST_PAGES];
+  const size_t page = (size_t) sysconf(_SC_PAGESIZE);
+  const uintptr_t begin = ((uintptr_t) block + page) / page * page;
+  const size_t n = ((uintptr_t) block + size - begin) / page;
+  size_t sum = 0;
+  assert_true(n <= MOST_PAGES);
+  assert_int_equal(mincore((void *) begin, n * page, present), 0);
+  for (size_t i = 0; i < n; i++)
+    sum += present[i] & 1;
+  return sum;
+}
+
+/* To clear them by hand would stop the add that opens a layer.  (calloc() of glibc clears what is left
+ * of the last 128 KiB that it has got from the kernel, and what has been used.  So this comes first,
+ * and small blocks come last.) */
+TEST(large_blocks_are_not_touched)
+{
+  const size_t sizes[] = {5000001, (2 << 20) - 1, 1000000};
+  for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    char *block = tamis__memory_allocate(&from_system, sizes[i]);
+    assert_non_null(block);
+    assert_true(pages_present(block, sizes[i]) <= 64);
+    tamis__memory_release(&from_system, block, sizes[i]);
+  }
+}
+
+TEST(blocks_are_zero_and_aligned)
+{
   size_t sizes[] = {1, 64, 4095, 4096, 100000, (2 << 20) - 1, 2 << 20, (2 << 20) + 1, 5000001};
   for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     unsigned char *block = tamis__memory_allocate(&from_system, sizes[i]);
@@ -52,9 +81,8 @@ static size_t bytes_mapped(void)
   return bytes;
 }
 
-static void large_blocks_leave_nothing_mapped(void **state)
+TEST(large_blocks_leave_nothing_mapped)
 {
-  (void) state;
   enum { BLOCKS = 2000 };
   size_t before = bytes_mapped();
   for (size_t i = 0; i < BLOCKS; i++) {
@@ -65,41 +93,9 @@ static void large_blocks_leave_nothing_mapped(void **state)
   assert_true(bytes_mapped() < before + (size_t) BLOCKS / 2 * 4096);
 }
 
-/* The pages of a block that are in memory, without those at its ends, which others may share. */
-static size_t pages_present(const void *block, size_t size)
-{
-  enum { MOST_PAGES = 8192 };
-  static unsigned char present[MOST_PAGES];
-  const size_t page = (size_t) sysconf(_SC_PAGESIZE);
-  const uintptr_t begin = ((uintptr_t) block + page) / page * page;
-  const size_t n = ((uintptr_t) block + size - begin) / page;
-  size_t sum = 0;
-  assert_true(n <= MOST_PAGES);
-  assert_int_equal(mincore((void *) begin, n * page, present), 0);
-  for (size_t i = 0; i < n; i++)
-    sum += present[i] & 1;
-  return sum;
-}
-
-/* To clear them by hand would stop the add that opens a layer.  (calloc() of glibc clears what is left
- * of the last 128 KiB that it has got from the kernel, and what has been used.  So this comes first,
- * and small blocks come last.) */
-static void large_blocks_are_not_touched(void **state)
-{
-  (void) state;
-  const size_t sizes[] = {5000001, (2 << 20) - 1, 1000000};
-  for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-    char *block = tamis__memory_allocate(&from_system, sizes[i]);
-    assert_non_null(block);
-    assert_true(pages_present(block, sizes[i]) <= 64);
-    tamis__memory_release(&from_system, block, sizes[i]);
-  }
-}
-
 /* A key that comes to a layer brings one small page, and no huge one. */
-static void pages_come_one_by_one(void **state)
+TEST(pages_come_one_by_one)
 {
-  (void) state;
   const size_t size = 5000001;
   char *block = tamis__memory_allocate(&from_system, size);
   assert_non_null(block);
@@ -154,9 +150,8 @@ static void add_while_crooked(tamis_filter *f, struct crooked *c)
 }
 
 /* The block is given back, and the call says that there is no memory. */
-static void blocks_that_are_not_aligned_are_given_back(void **state)
+TEST(blocks_that_are_not_aligned_are_given_back)
 {
-  (void) state;
   for (const struct form *form = NULL; (form = next_form(form));)
     for (unsigned large = 0; large < 2; large++) {
       struct crooked c = {.armed = true};
@@ -180,12 +175,5 @@ static void blocks_that_are_not_aligned_are_given_back(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(large_blocks_are_not_touched),
-      cmocka_unit_test(blocks_are_zero_and_aligned),
-      cmocka_unit_test(large_blocks_leave_nothing_mapped),
-      cmocka_unit_test(pages_come_one_by_one),
-      cmocka_unit_test(blocks_that_are_not_aligned_are_given_back),
-  };
-  return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
+  return run_all_tests();
 }

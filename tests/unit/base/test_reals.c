@@ -29,9 +29,8 @@ static double draw(uint64_t i, unsigned powers)
   return ldexp(i % 2 ? -part : part, (int) (hash % (2 * powers)) - (int) powers);
 }
 
-static void they_are_those_of_libm(void **state)
+TEST(they_are_those_of_libm)
 {
-  (void) state;
   for (uint64_t i = 0; i < 200000; i++) {
     double any = draw(i, 60), moderate = fmod(draw(i, 9), 700);
     assert_near(real_exp(moderate), exp(moderate));
@@ -48,9 +47,8 @@ static void they_are_those_of_libm(void **state)
   assert_near(real_factorial(49), tgamma(50));
 }
 
-static void they_have_the_same_ends(void **state)
+TEST(they_have_the_same_ends)
 {
-  (void) state;
   static const double ends[] = {0.0,   -0.0,   1,      -1,       710,      -746,
                                 1e300, -1e300, 5e-324, INFINITY, -INFINITY};
   for (unsigned i = 0; i < sizeof ends / sizeof *ends; i++) {
@@ -63,9 +61,8 @@ static void they_have_the_same_ends(void **state)
 }
 
 /* Sums of the bits of many results, which every machine has. */
-static void they_are_the_same_everywhere(void **state)
+TEST(they_are_the_same_everywhere)
 {
-  (void) state;
   uint64_t sum = 0;
   for (uint64_t i = 0; i < 20000; i++) {
     double x = draw(i, 8), results[] = {real_exp(x), real_expm1(x), real_log(fabs(x)),
@@ -81,10 +78,5 @@ static void they_are_the_same_everywhere(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(they_are_those_of_libm),
-      cmocka_unit_test(they_have_the_same_ends),
-      cmocka_unit_test(they_are_the_same_everywhere),
-  };
-  return cmocka_run_group_tests_name("reals", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -5,9 +5,8 @@
 #include <sched.h>
 #include <signal.h>
 
-static void what_is_retired_is_released_by_a_later_call(void **state)
+TEST(what_is_retired_is_released_by_a_later_call)
 {
-  (void) state;
   struct fixture x;
   begin(&x);
   retire(&x, make_block(&x));
@@ -24,9 +23,8 @@ static void what_is_retired_is_released_by_a_later_call(void **state)
 }
 
 /* Filters go meanwhile, and do not wait for it. */
-static void nothing_is_released_under_a_reader(void **state)
+TEST(nothing_is_released_under_a_reader)
 {
-  (void) state;
   static struct fixture x, y; /* of threads that a failure leaves behind, too */
   static struct long_reader reader;
   static _Atomic(struct block *) shared;
@@ -52,9 +50,8 @@ static void nothing_is_released_under_a_reader(void **state)
 }
 
 /* A call that waits for something leaves its section for a while. */
-static void a_pause_lets_grace_periods_pass(void **state)
+TEST(a_pause_lets_grace_periods_pass)
 {
-  (void) state;
   struct fixture x;
   begin(&x);
   reader_token pass = reader_enter();
@@ -74,9 +71,8 @@ static void a_pause_lets_grace_periods_pass(void **state)
 
 /* A section of the program that begins in a call, in its allocator say, and goes on after it; and one
  * that it has opened before, which a pause never leaves. */
-static void sections_need_not_nest(void **state)
+TEST(sections_need_not_nest)
 {
-  (void) state;
   for (unsigned own = 0; own < 2; own++) {
     if (own)
       urcu_bp_read_lock();
@@ -100,9 +96,8 @@ static void sections_need_not_nest(void **state)
 
 /* The thread looks for requests by itself for a moment, and must be woken after that: or it would
  * sleep until it ends, which takes a second. */
-static void the_waiting_thread_is_woken(void **state)
+TEST(the_waiting_thread_is_woken)
 {
-  (void) state;
   struct fixture x;
   begin(&x);
   bool soon = false;
@@ -204,9 +199,8 @@ static void *start_from_a_bound_thread(void *arg)
 
 /* It ends when there is nothing to do for a second; the next one who retires something gets a new one,
  * which takes neither signals nor its maker's place. */
-static void the_waiting_thread_comes_back_and_is_nobody_elses(void **state)
+TEST(the_waiting_thread_comes_back_and_is_nobody_elses)
 {
-  (void) state;
   struct sigaction action = {.sa_handler = count_signal}, action_before;
   sigset_t mine, before;
   sigemptyset(&mine);
@@ -254,9 +248,8 @@ static void free_node(struct rcu_head *head)
 }
 #endif
 
-static void a_program_may_use_liburcu_itself(void **state)
+TEST(a_program_may_use_liburcu_itself)
 {
-  (void) state;
   tamis_filter *f = make_cuckoo(100);
   assert_non_null(f);
   urcu_bp_register_thread();
@@ -294,14 +287,5 @@ static void a_program_may_use_liburcu_itself(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_is_retired_is_released_by_a_later_call),
-      cmocka_unit_test(nothing_is_released_under_a_reader),
-      cmocka_unit_test(a_pause_lets_grace_periods_pass),
-      cmocka_unit_test(sections_need_not_nest),
-      cmocka_unit_test(the_waiting_thread_is_woken),
-      cmocka_unit_test(the_waiting_thread_comes_back_and_is_nobody_elses),
-      cmocka_unit_test(a_program_may_use_liburcu_itself),
-  };
-  return cmocka_run_group_tests_name("reclaim", tests, NULL, NULL);
+  return run_all_tests();
 }

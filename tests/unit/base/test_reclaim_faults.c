@@ -16,49 +16,23 @@
 
 enum { SKIPPED = 77 };
 
-/* ---- pauses ---- */
+/* ---- without a thread ---- */
 
-static void release_to_user(void *bytes, struct retired *block, size_t size)
+/* The first test: no other has started the thread. */
+TEST_BETWEEN(without_a_thread_memory_waits_for_one, start_afresh, NULL)
 {
-  tamis__memory_release(&user, block, size);
-  atomic_fetch_sub((_Atomic uint64_t *) bytes, size);
-}
-
-enum { MOST_BLOCKS = 64 };
-
-/* Retires blocks, of a filter that takes so many bytes, under a reader: nothing can be released. */
-static uint64_t pauses_of(uint64_t filter_bytes, size_t size, unsigned n)
-{
-  struct backlog backlog;
-  struct retired *blocks[MOST_BLOCKS];
-  _Atomic uint64_t bytes = filter_bytes + n * size;
-  uint64_t before = pauses;
-  assert_true(tamis__backlog_init(&backlog, release_to_user, &bytes, &bytes));
-  for (unsigned i = 0; i < n; i++) {
-    blocks[i] = tamis__memory_allocate(&user, size);
-    assert_non_null(blocks[i]);
-  }
-  reader_token pass = reader_enter();
-  for (unsigned i = 0; i < n; i++)
-    tamis__backlog_retire(&backlog, blocks[i], size, false);
-  reader_leave(pass);
-  tamis__backlog_destroy(&backlog);
-  assert_int_equal(bytes, filter_bytes);
-  assert_all_released();
-  return pauses - before;
-}
-
-/* A small amount, a few blocks, or a small part of the filter may wait without a pause. */
-static void growth_pauses_only_when_much_waits(void **state)
-{
-  (void) state;
-  arm(USER, NEVER, 0);
-  assert_int_equal(pauses_of(0, 1024, 32), 0);
-  assert_int_equal(pauses_of(0, 65536, 3), 0);
-  assert_int_equal(pauses_of(64 << 20, 65536, 20), 0);
-  assert_int_equal(pauses_of(0, 1024, 33), 4);
-  assert_int_equal(pauses_of(0, 65536, 5), 8);
-  assert_true(pauses_of(4 << 20, 65536, 20) > 0);
+  struct fixture x, another;
+  faults.threads = true;
+  begin(&another);
+  begin(&x);
+  retire(&another, make_block(&another));
+  assert_true(waits(&x, 0));
+  tamis__backlog_destroy(&another.backlog); /* releases it all the same */
+  assert_int_equal(another.bytes, 0);
+  atomic_store(&released, 0);
+  faults.threads = false;
+  assert_true(released_by_and_by(&x, 1));
+  end(&x);
 }
 
 /* ---- conditions ----
@@ -137,9 +111,8 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
   return __real_pthread_mutex_unlock(mutex);
 }
 
-static void conditions_have_the_right_clock_and_no_lock(void **state)
+TEST_BETWEEN(conditions_have_the_right_clock_and_no_lock, start_afresh, NULL)
 {
-  (void) state;
   struct fixture x;
   begin(&x);
   for (unsigned tries = 0; (!signals || !waits_on_clock) && tries < 10000; tries++) {
@@ -154,24 +127,48 @@ static void conditions_have_the_right_clock_and_no_lock(void **state)
   assert_int_equal(wrong_waits, 0);
 }
 
-/* ---- without a thread ---- */
+/* ---- pauses ---- */
 
-/* The first test: no other has started the thread. */
-static void without_a_thread_memory_waits_for_one(void **state)
+static void release_to_user(void *bytes, struct retired *block, size_t size)
 {
-  (void) state;
-  struct fixture x, another;
-  faults.threads = true;
-  begin(&another);
-  begin(&x);
-  retire(&another, make_block(&another));
-  assert_true(waits(&x, 0));
-  tamis__backlog_destroy(&another.backlog); /* releases it all the same */
-  assert_int_equal(another.bytes, 0);
-  atomic_store(&released, 0);
-  faults.threads = false;
-  assert_true(released_by_and_by(&x, 1));
-  end(&x);
+  tamis__memory_release(&user, block, size);
+  atomic_fetch_sub((_Atomic uint64_t *) bytes, size);
+}
+
+enum { MOST_BLOCKS = 64 };
+
+/* Retires blocks, of a filter that takes so many bytes, under a reader: nothing can be released. */
+static uint64_t pauses_of(uint64_t filter_bytes, size_t size, unsigned n)
+{
+  struct backlog backlog;
+  struct retired *blocks[MOST_BLOCKS];
+  _Atomic uint64_t bytes = filter_bytes + n * size;
+  uint64_t before = pauses;
+  assert_true(tamis__backlog_init(&backlog, release_to_user, &bytes, &bytes));
+  for (unsigned i = 0; i < n; i++) {
+    blocks[i] = tamis__memory_allocate(&user, size);
+    assert_non_null(blocks[i]);
+  }
+  reader_token pass = reader_enter();
+  for (unsigned i = 0; i < n; i++)
+    tamis__backlog_retire(&backlog, blocks[i], size, false);
+  reader_leave(pass);
+  tamis__backlog_destroy(&backlog);
+  assert_int_equal(bytes, filter_bytes);
+  assert_all_released();
+  return pauses - before;
+}
+
+/* A small amount, a few blocks, or a small part of the filter may wait without a pause. */
+TEST_BETWEEN(growth_pauses_only_when_much_waits, start_afresh, NULL)
+{
+  arm(USER, NEVER, 0);
+  assert_int_equal(pauses_of(0, 1024, 32), 0);
+  assert_int_equal(pauses_of(0, 65536, 3), 0);
+  assert_int_equal(pauses_of(64 << 20, 65536, 20), 0);
+  assert_int_equal(pauses_of(0, 1024, 33), 4);
+  assert_int_equal(pauses_of(0, 65536, 5), 8);
+  assert_true(pauses_of(4 << 20, 65536, 20) > 0);
 }
 
 /* ---- counted readers: liburcu has no memory for them ---- */
@@ -200,9 +197,8 @@ static void *enter_again_when_there_is_memory(void *unused)
 
 /* An allocator that a call uses may use another filter, and find memory.  The grace period has
  * begun before that. */
-static void a_counted_reader_stays_one_until_it_leaves(void **state)
+TEST_BETWEEN(a_counted_reader_stays_one_until_it_leaves, start_afresh, NULL)
 {
-  (void) state;
   struct fixture x;
   pthread_t thread;
   begin(&x);
@@ -243,9 +239,8 @@ static void *come_and_go_in_turn(void *argument)
   return NULL;
 }
 
-static void counted_readers_that_never_cease_do_not_keep_memory(void **state)
+TEST_BETWEEN(counted_readers_that_never_cease_do_not_keep_memory, start_afresh, NULL)
 {
-  (void) state;
   sem_t leave[2];
   atomic_bool stop = false;
   struct fixture x;
@@ -288,9 +283,8 @@ static void *fork_inside(void *status)
 }
 
 /* The reader that forks is inside there, too; those that stay in the parent are not. */
-static void a_child_has_the_counted_reader_that_forked(void **state)
+TEST_BETWEEN(a_child_has_the_counted_reader_that_forked, start_afresh, NULL)
 {
-  (void) state;
   skip_where_no_child_has_threads();
   int status = -1;
   pthread_t thread;
@@ -389,15 +383,13 @@ static void run_alone(const char *how)
   assert_int_equal(status, 0);
 }
 
-static void memory_waits_while_membarrier_is_denied(void **state)
+TEST_BETWEEN(memory_waits_while_membarrier_is_denied, start_afresh, NULL)
 {
-  (void) state;
   run_alone("all");
 }
 
-static void a_thread_that_is_denied_membarrier_makes_room(void **state)
+TEST_BETWEEN(a_thread_that_is_denied_membarrier_makes_room, start_afresh, NULL)
 {
-  (void) state;
   run_alone("one");
 }
 
@@ -407,15 +399,5 @@ int main(int argc, char **argv)
     return strcmp(argv[1], "all") == 0 ? deny_it_to_all() : deny_it_to_one_thread();
   struct fixture none; /* the first backlog registers the fork handler */
   begin(&none);
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup(without_a_thread_memory_waits_for_one, start_afresh),
-      cmocka_unit_test_setup(conditions_have_the_right_clock_and_no_lock, start_afresh),
-      cmocka_unit_test_setup(growth_pauses_only_when_much_waits, start_afresh),
-      cmocka_unit_test_setup(a_counted_reader_stays_one_until_it_leaves, start_afresh),
-      cmocka_unit_test_setup(counted_readers_that_never_cease_do_not_keep_memory, start_afresh),
-      cmocka_unit_test_setup(a_child_has_the_counted_reader_that_forked, start_afresh),
-      cmocka_unit_test_setup(memory_waits_while_membarrier_is_denied, start_afresh),
-      cmocka_unit_test_setup(a_thread_that_is_denied_membarrier_makes_room, start_afresh),
-  };
-  return cmocka_run_group_tests_name("reclaim_faults", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -103,9 +103,8 @@ enum { MAY_ALLOCATE = true };
 
 /* The child's handler takes no lock of liburcu's, which may be taken for ever there: by a thread of
  * the program that waits for a reader.  A filter that another thread uses may be locked for ever. */
-static void a_fork_may_come_at_any_time(void **state)
+TEST(a_fork_may_come_at_any_time)
 {
-  (void) state;
   skip_where_no_child_has_threads();
   pthread_t worker = 0, starter = 0, reader, writer;
   tamis_filter *f = make_cuckoo(100), *busy = make_cuckoo(10);
@@ -162,9 +161,8 @@ static bool section_goes_on(reader_token pass, unsigned generations)
 }
 
 /* The library's thread waits for the very reader that forks. */
-static void a_section_goes_on_in_the_child(void **state)
+TEST(a_section_goes_on_in_the_child)
 {
-  (void) state;
   skip_where_no_child_has_threads();
   for (unsigned own = 0; own < 2; own++) { /* inside of one of the program's own, too */
     struct fixture x;
@@ -191,9 +189,8 @@ static void a_section_goes_on_in_the_child(void **state)
 }
 
 /* A fork waits neither for a reader, nor for the thread that waits for it. */
-static void a_fork_waits_for_nothing(void **state)
+TEST(a_fork_waits_for_nothing)
 {
-  (void) state;
   struct fixture x;
   double shortest = PATIENCE_SECONDS;
   begin(&x);
@@ -240,9 +237,8 @@ static bool waits_for_its_readers(void)
 }
 
 /* Readers that only the parent has hold up nothing in the child. */
-static void a_child_waits_for_its_own_readers(void **state)
+TEST(a_child_waits_for_its_own_readers)
 {
-  (void) state;
   skip_where_no_child_has_threads();
   struct fixture x;
   struct long_reader reader;
@@ -365,9 +361,8 @@ static int end_soon(const char *how)
   return 0; /* exit(0) */
 }
 
-static void readers_use_fences_where_they_must(void **state)
+TEST(readers_use_fences_where_they_must)
 {
-  (void) state;
   skip_where_no_child_has_threads();
 #ifndef MAY_NEED_FENCES
   skip();
@@ -375,9 +370,8 @@ static void readers_use_fences_where_they_must(void **state)
   assert_int_equal(run_self("fences"), 0);
 }
 
-static void a_process_may_end_right_after_retiring(void **state)
+TEST(a_process_may_end_right_after_retiring)
 {
-  (void) state;
   const char *ways[] = {"at once", "destroyed", "busy", "late", "reading"};
   for (unsigned way = 0; way < 5; way++)
     for (unsigned i = 0; i < (way < 4 ? 60 / SCALE : 1); i++) { /* the last one takes a second */
@@ -394,13 +388,5 @@ int main(int argc, char **argv)
   if (argc > 1)
     return end_soon(argv[1]);
   tamis_destroy(make_cuckoo(100)); /* the first filter registers the fork handler */
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_fork_may_come_at_any_time),
-      cmocka_unit_test(a_fork_waits_for_nothing),
-      cmocka_unit_test(a_section_goes_on_in_the_child),
-      cmocka_unit_test(a_child_waits_for_its_own_readers),
-      cmocka_unit_test(readers_use_fences_where_they_must),
-      cmocka_unit_test(a_process_may_end_right_after_retiring),
-  };
-  return cmocka_run_group_tests_name("reclaim_fork", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -71,9 +71,8 @@ static void *wait_for_post(void *unused)
 }
 
 /* With the first thread a sanitizer may start one of its own. */
-static void a_plugin_goes_while_the_thread_idles(void **state)
+TEST(a_plugin_goes_while_the_thread_idles)
 {
-  (void) state;
   pthread_t thread;
   sem_init(&unloaded, 0, 0);
   assert_int_equal(pthread_create(&thread, NULL, wait_for_post, NULL), 0);
@@ -90,9 +89,8 @@ static void a_plugin_goes_while_the_thread_idles(void **state)
   }
 }
 
-static void a_plugin_goes_while_the_thread_waits(void **state)
+TEST(a_plugin_goes_while_the_thread_waits)
 {
-  (void) state;
   for (unsigned i = 0; i < 50; i++) {
     struct plugin plugin = load(PLUGIN);
     assert_true(plugin.work(1));
@@ -119,9 +117,8 @@ static void *read_for_a_while(void *plugin)
   return NULL;
 }
 
-static void a_plugin_goes_when_readers_have_left(void **state)
+TEST(a_plugin_goes_when_readers_have_left)
 {
-  (void) state;
   pthread_t thread;
   sem_init(&looked_up, 0, 0);
   struct plugin plugin = load(PLUGIN);
@@ -141,9 +138,8 @@ static void end_well(pid_t child)
 }
 
 /* A reader that never leaves does not keep a process that has a plugin from ending. */
-static void a_process_with_a_plugin_ends(void **state)
+TEST(a_process_with_a_plugin_ends)
 {
-  (void) state;
   fflush(NULL);
   pid_t child = fork();
   assert_true(child >= 0);
@@ -157,9 +153,8 @@ static void a_process_with_a_plugin_ends(void **state)
 }
 
 /* liburcu has code to run when it ends. */
-static void a_thread_may_end_after_the_plugin(void **state)
+TEST(a_thread_may_end_after_the_plugin)
 {
-  (void) state;
   pthread_t thread;
   sem_init(&looked_up, 0, 0);
   sem_init(&unloaded, 0, 0);
@@ -171,9 +166,8 @@ static void a_thread_may_end_after_the_plugin(void **state)
   pthread_join(thread, NULL);
 }
 
-static void a_fork_may_come_after_the_plugin(void **state)
+TEST(a_fork_may_come_after_the_plugin)
 {
-  (void) state;
   struct plugin plugin = load(PLUGIN);
   assert_true(plugin.work(1));
   unload(&plugin);
@@ -187,9 +181,8 @@ static void a_fork_may_come_after_the_plugin(void **state)
 
 /* glibc keeps some hundred bytes in each thread for libraries that are loaded later, and each plugin takes of
  * them. */
-static void many_plugins_are_loaded_at_a_time(void **state)
+TEST(many_plugins_are_loaded_at_a_time)
 {
-  (void) state;
   enum { PLUGINS = 10 };
   void *handles[PLUGINS];
   char path[] = "/tmp/plugin-XXXXXX.so", command[sizeof PLUGIN + 100];
@@ -210,9 +203,8 @@ static void many_plugins_are_loaded_at_a_time(void **state)
 }
 
 /* The shared library stays loaded, and so would be in the child of a later fork. */
-static void a_plugin_on_the_shared_library_goes(void **state)
+TEST(a_plugin_on_the_shared_library_goes)
 {
-  (void) state;
   for (unsigned i = 0; i < 3; i++) {
     struct plugin plugin = load(SHARED_PLUGIN);
     assert_true(plugin.work(1));
@@ -223,15 +215,5 @@ static void a_plugin_on_the_shared_library_goes(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_plugin_goes_while_the_thread_idles),
-      cmocka_unit_test(a_plugin_goes_while_the_thread_waits),
-      cmocka_unit_test(a_plugin_goes_when_readers_have_left),
-      cmocka_unit_test(a_process_with_a_plugin_ends),
-      cmocka_unit_test(a_thread_may_end_after_the_plugin),
-      cmocka_unit_test(a_fork_may_come_after_the_plugin),
-      cmocka_unit_test(many_plugins_are_loaded_at_a_time),
-      cmocka_unit_test(a_plugin_on_the_shared_library_goes),
-  };
-  return cmocka_run_group_tests_name("reclaim_unload", tests, NULL, NULL);
+  return run_all_tests();
 }

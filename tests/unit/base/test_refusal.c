@@ -56,9 +56,8 @@ static void assert_refused(const tamis_options *o, int result, const char *field
   assert_true(result == TAMIS_EFULL || bytes == 7);
 }
 
-static void every_reason_has_words(void **state)
+TEST(every_reason_has_words)
 {
-  (void) state;
   tamis_options o;
   assert_refused(NULL, TAMIS_EINVAL, "options is NULL;", "must point");
 #define REFUSED(result, field, range, ...)            \
@@ -149,9 +148,8 @@ static void every_reason_has_words(void **state)
 }
 
 /* As much as there is room for, as snprintf() does. */
-static void words_are_cut_to_their_room(void **state)
+TEST(words_are_cut_to_their_room)
 {
-  (void) state;
   tamis_options o = good_options();
   o.stripes = 5000;
   static const char words[] = "stripes is 5000; it must be from 0 to 4096";
@@ -173,9 +171,8 @@ static void words_are_cut_to_their_room(void **state)
   assert_int_equal(one, '\0');
 }
 
-static void numbers_have_a_point_in_every_locale(void **state)
+TEST(numbers_have_a_point_in_every_locale)
 {
-  (void) state;
   const char *const numbers[][2] = {{"0,01", "0.01"},
                                     {"1,5e-08", "1.5e-08"},
                                     {"2\xd9\xab"
@@ -195,9 +192,8 @@ static void numbers_have_a_point_in_every_locale(void **state)
 }
 
 /* The functions give what the macros give, in a struct whatever its contents were. */
-static void functions_initialise_as_the_macros_do(void **state)
+TEST(functions_initialise_as_the_macros_do)
 {
-  (void) state;
   struct {
     tamis_options options;
     unsigned char after_options[64];
@@ -220,11 +216,5 @@ static void functions_initialise_as_the_macros_do(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_reason_has_words),
-      cmocka_unit_test(words_are_cut_to_their_room),
-      cmocka_unit_test(numbers_have_a_point_in_every_locale),
-      cmocka_unit_test(functions_initialise_as_the_macros_do),
-  };
-  return cmocka_run_group_tests_name("refusal", tests, NULL, NULL);
+  return run_all_tests();
 }

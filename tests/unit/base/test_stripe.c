@@ -30,9 +30,8 @@ static void bump(struct worker *worker)
   }
 }
 
-static void stripes_exclude_each_other(void **state)
+TEST(stripes_exclude_each_other)
 {
-  (void) state;
   struct shared shared = {.stripes = {aligned_alloc(64, 4 * sizeof(struct padded_stripe)), 3}};
   assert_non_null(shared.stripes.all);
   tamis__stripes_init(&shared.stripes);
@@ -46,9 +45,8 @@ static void stripes_exclude_each_other(void **state)
   free(shared.stripes.all);
 }
 
-static void a_stripe_is_a_cache_line(void **state)
+TEST(a_stripe_is_a_cache_line)
 {
-  (void) state;
   assert_int_equal(sizeof(struct padded_stripe), 64);
   unsigned count = tamis__stripe_count();
   assert_in_range(count, 64, 1024);
@@ -57,9 +55,5 @@ static void a_stripe_is_a_cache_line(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(stripes_exclude_each_other),
-      cmocka_unit_test(a_stripe_is_a_cache_line),
-  };
-  return cmocka_run_group_tests_name("stripe", tests, NULL, NULL);
+  return run_all_tests();
 }

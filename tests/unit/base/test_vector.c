@@ -84,9 +84,8 @@ static uint64_t retries_of(const tamis_filter *f, batch many, const uint64_t *ha
 }
 
 /* What a marked segment holds may be out of date: its keys are looked up again. */
-static void keys_of_marked_segments_are_looked_up_again(void **state)
+TEST(keys_of_marked_segments_are_looked_up_again)
 {
-  (void) state;
   uint64_t hashes[MOST_KEYS];
   tamis_filter *f = make_cuckoo(300000, 0.01, true);
   add_keys(f, 0, MOST_KEYS / 2);
@@ -167,9 +166,8 @@ static uint64_t add_key_to_move(tamis_filter *f)
   }
 }
 
-static void moved_keys_are_found(void **state)
+TEST(moved_keys_are_found)
 {
-  (void) state;
   if (!vectors_usable() || sysconf(_SC_PAGESIZE) != PAGE)
     return;
   for (unsigned growable = 0; growable < 2; growable++) {
@@ -181,9 +179,5 @@ static void moved_keys_are_found(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(keys_of_marked_segments_are_looked_up_again),
-      cmocka_unit_test(moved_keys_are_found),
-  };
-  return cmocka_run_group_tests_name("vector", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -13,7 +13,7 @@
 #include <math.h>
 
 /* A sample of its bits has none or few of them. */
-static void few_keys_in_a_large_filter_are_counted(tamis_layout layout)
+EACH_LAYOUT(few_keys_in_a_large_filter_are_counted)
 {
   tamis_filter *f = make_filter(layout, 4000000, low_rate(layout));
   for (uint64_t n = 0; n <= 2000; n++) {
@@ -28,12 +28,10 @@ static void few_keys_in_a_large_filter_are_counted(tamis_layout layout)
   }
   tamis_destroy(f);
 }
-EACH_LAYOUT(few_keys_in_a_large_filter_are_counted)
 
 /* What a filter has counted, and its bits, are changed without its knowledge. */
-static void validate_notices_bits_and_counts(void **state)
+TEST(validate_notices_bits_and_counts)
 {
-  (void) state;
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.capacity = 100000;
   tamis_filter *f = make_with_options(&options);
@@ -52,9 +50,8 @@ static void validate_notices_bits_and_counts(void **state)
 
 /* What a filter takes that a server keeps for each of its users, the allocator's share among it;
  * and that the memory of the next one follows. */
-static void a_small_filter_takes_little(void **state)
+TEST(a_small_filter_takes_little)
 {
-  (void) state;
   for (unsigned stripes = 0; stripes < 2; stripes++) {
     tamis_options options = TAMIS_OPTIONS_INIT;
     options.capacity = 100;
@@ -78,9 +75,8 @@ static void a_small_filter_takes_little(void **state)
 
 /* As a server creates them, whose threads take turns: with its own allocator and limits.  All that
  * the filter has beside its words is 152 bytes. */
-static void a_small_filter_with_an_allocator_takes_little(void **state)
+TEST(a_small_filter_with_an_allocator_takes_little)
 {
-  (void) state;
   struct counts counts = {0};
   const tamis_allocator allocator = counting(&counts);
   for (unsigned i = 0; i < 24; i++) {
@@ -119,9 +115,8 @@ static void a_small_filter_with_an_allocator_takes_little(void **state)
 }
 
 /* It has room for a limit, but not for one that allows another layer, with which it is larger. */
-static void a_small_filter_keeps_to_max_bytes(void **state)
+TEST(a_small_filter_keeps_to_max_bytes)
 {
-  (void) state;
   tamis_options options = TAMIS_OPTIONS_INIT;
   uint64_t bytes;
   options.capacity = 100;
@@ -144,9 +139,8 @@ static void a_small_filter_keeps_to_max_bytes(void **state)
 }
 
 /* A mark says that the filter is full; it is no bit of a key. */
-static void validate_notices_a_mark(void **state)
+TEST(validate_notices_a_mark)
 {
-  (void) state;
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.layout = TAMIS_LAYOUT_WORD;
   options.capacity = 2;
@@ -172,13 +166,5 @@ static void validate_notices_a_mark(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      EACH(few_keys_in_a_large_filter_are_counted),
-      cmocka_unit_test(validate_notices_bits_and_counts),
-      cmocka_unit_test(a_small_filter_takes_little),
-      cmocka_unit_test(a_small_filter_with_an_allocator_takes_little),
-      cmocka_unit_test(a_small_filter_keeps_to_max_bytes),
-      cmocka_unit_test(validate_notices_a_mark),
-  };
-  return cmocka_run_group_tests_name("bloom", tests, NULL, NULL);
+  return run_all_tests();
 }

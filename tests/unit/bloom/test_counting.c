@@ -30,9 +30,8 @@ static uint64_t counter(uint64_t counters, unsigned i)
 }
 
 /* Each counter changes by itself, and one that is 15 no more. */
-static void counters_are_sixteen_numbers(void **state)
+TEST(counters_are_sixteen_numbers)
 {
-  (void) state;
   const uint64_t lowest = UINT64_C(0x1111111111111111);
   for (uint64_t i = 0; i < 100000; i++) {
     uint64_t counters = random_at(1, i), own = random_at(2, i) & lowest;
@@ -64,9 +63,8 @@ static void counters_are_sixteen_numbers(void **state)
 
 /* Every key that stays is there, whatever other keys do; one whose counters are stuck stays for
  * ever. */
-static void stuck_counters_lose_no_key(void **state)
+TEST(stuck_counters_lose_no_key)
 {
-  (void) state;
   tamis_filter *f = make(100, 0.01, true);
   for (uint64_t i = 0; i < 100; i++)
     for (unsigned copies = 0; copies < 30; copies++)
@@ -87,9 +85,8 @@ static void stuck_counters_lose_no_key(void **state)
 /* ---- sizes, rates, limits ---- */
 
 /* A stripe for each of its two lines would take as much as they do. */
-static void a_small_filter_has_one_stripe(void **state)
+TEST(a_small_filter_has_one_stripe)
 {
-  (void) state;
   tamis_filter *f = make(10, 0.01, false);
   assert_int_equal(bloom_of(f)->word_count, 2 * LINE_WORDS);
   assert_int_equal(bloom_of(f)->stripe_mask, 0);
@@ -103,9 +100,8 @@ static void a_small_filter_has_one_stripe(void **state)
 
 /* Filters that are united with each other in turn have more copies with each union, which are soon
  * more than a file has room for: then it has the most.  All counters are stuck by then. */
-static void a_union_sticks_at_fifteen(void **state)
+TEST(a_union_sticks_at_fifteen)
 {
-  (void) state;
   tamis_filter *f[] = {make(100, 0.01, true), make(100, 0.01, true)};
   for (unsigned i = 0; i < 9; i++)
     tamis_add_hash(f[0], 1), tamis_add_hash(f[1], 1);
@@ -127,9 +123,8 @@ static void a_union_sticks_at_fifteen(void **state)
 
 /* ---- validation ---- */
 
-static void validation_finds_what_is_wrong(void **state)
+TEST(validation_finds_what_is_wrong)
 {
-  (void) state;
   tamis_filter *f = make(100, 0.01, true);
   tamis_add_hash(f, 1);
   assert_valid(f);
@@ -146,12 +141,5 @@ static void validation_finds_what_is_wrong(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(counters_are_sixteen_numbers),
-      cmocka_unit_test(stuck_counters_lose_no_key),
-      cmocka_unit_test(a_small_filter_has_one_stripe),
-      cmocka_unit_test(a_union_sticks_at_fifteen),
-      cmocka_unit_test(validation_finds_what_is_wrong),
-  };
-  return cmocka_run_group_tests_name("bloom_counting", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -43,9 +43,8 @@ static void assert_close(double a, double b, double relative)
 
 /* Probes stay in the array.  In the blocked layout they stay in one line, in different words of
  * it, and every word is used.  Large arrays are used beyond their first 2^32 bits. */
-static void probes_are_where_they_should_be(void **state)
+TEST(probes_are_where_they_should_be)
 {
-  (void) state;
   for (unsigned r = 0; r < RATES; r++)
     for (int layout = 0; layout < LAYOUTS; layout++)
       for (uint64_t capacity = 1; capacity <= UINT64_C(1) << 34; capacity <<= 17) {
@@ -89,9 +88,8 @@ static void probes_are_where_they_should_be(void **state)
 }
 
 /* The formula against a filter of plain bits, on small arrays where it is easy to be wrong. */
-static void rate_formula_matches_simulation(void **state)
+TEST(rate_formula_matches_simulation)
 {
-  (void) state;
   enum { FILTERS = 400, PROBES = 4000 };
   const struct {
     struct bloom_shape shape; /* layout, probes, bits, sections */
@@ -149,9 +147,8 @@ static const struct bloom_shape blocked_shapes[] = {BLOOM_BLOCKED_SHAPES(SHAPE)
 enum { BLOCKED_SHAPES = sizeof blocked_shapes / sizeof *blocked_shapes };
 
 /* A look-up tests for the pattern that an add sets.  Its bits differ. */
-static void patterns_match_themselves(void **state)
+TEST(patterns_match_themselves)
 {
-  (void) state;
   for (unsigned s = 0; s < BLOCKED_SHAPES; s++)
     for (uint64_t i = 0; i < 100000; i++) {
       uint64_t hash = random_at(s, 2 * i), bits = random_at(s, 2 * i + 1);
@@ -181,9 +178,8 @@ static unsigned parts_of(const struct bloom_geometry *g, uint64_t hash, unsigned
   return FIXED_PARTS + g->shape.probes;
 }
 
-static void parts_do_not_depend_on_each_other(void **state)
+TEST(parts_do_not_depend_on_each_other)
 {
-  (void) state;
   enum { MANY_KEYS = 300000 };
   static unsigned together[MOST_PARTS][MOST_PARTS][64][64];
   for (unsigned s = 0; s < BLOCKED_SHAPES; s++) {
@@ -231,9 +227,8 @@ static unsigned most_above(unsigned filters)
 
 /* A small filter is one draw: at most one in a thousand is more than a tenth above the rate,
  * whatever the average of all is. */
-static void small_filters_keep_the_rate_too(void **state)
+TEST(small_filters_keep_the_rate_too)
 {
-  (void) state;
   enum { MOST_LINES = 300, LARGEST_MARGIN = 4 };
   const struct {
     tamis_layout layout;
@@ -319,9 +314,8 @@ static double lost_keys(tamis_layout layout, double fpp, double *deviation)
 }
 
 /* The figures of guarantee B in docs/internals/correctness.md. */
-static void another_key_rarely_fills_the_last_gap(void **state)
+TEST(another_key_rarely_fills_the_last_gap)
 {
-  (void) state;
   const struct {
     tamis_layout layout;
     double fpp, keys;
@@ -343,9 +337,8 @@ static void another_key_rarely_fills_the_last_gap(void **state)
 
 /* The plan keeps its promise, with what docs/internals/bloom.md sets aside for the generator of positions,
  * and no plan 2 % smaller would. */
-static void plan_is_the_smallest_that_keeps_the_rate(void **state)
+TEST(plan_is_the_smallest_that_keeps_the_rate)
 {
-  (void) state;
   for (unsigned r = 0; r < RATES; r++)
     for (int layout = 0; layout < LAYOUTS; layout++)
       for (uint64_t capacity = 1; capacity <= UINT64_C(1) << 40 && possible(capacity, rates[r]);
@@ -376,9 +369,8 @@ static void plan_is_the_smallest_that_keeps_the_rate(void **state)
 }
 
 /* Two words for each key need at most 0.8 % more bits than three, and fewer instructions. */
-static void a_higher_rate_needs_no_more_bits(void **state)
+TEST(a_higher_rate_needs_no_more_bits)
 {
-  (void) state;
   for (uint64_t capacity = 100; capacity <= 10000000; capacity *= 10) {
     uint64_t words = UINT64_MAX;
     for (double fpp = 1e-8; fpp < 0.5; fpp *= 1.03) {
@@ -390,9 +382,8 @@ static void a_higher_rate_needs_no_more_bits(void **state)
   }
 }
 
-static void the_default_rate_has_two_words(void **state)
+TEST(the_default_rate_has_two_words)
 {
-  (void) state;
   for (uint64_t capacity = 1000; capacity <= 10000000; capacity *= 10) {
     assert_int_equal(plan(TAMIS_LAYOUT_BLOCKED, capacity, 0.01).shape.probes, 2);
     assert_int_equal(
@@ -401,9 +392,8 @@ static void the_default_rate_has_two_words(void **state)
 }
 
 /* Of a word layout: each rate that would cost more is refused. */
-static void a_word_takes_at_most_twice_what_blocked_takes(void **state)
+TEST(a_word_takes_at_most_twice_what_blocked_takes)
 {
-  (void) state;
   for (int layout = TAMIS_LAYOUT_WORD; layout <= (int) BLOOM_LAYOUT_MARKED; layout++)
     for (uint64_t capacity = 1; capacity <= 1000000000; capacity = capacity * 5 / 2 + 1) {
       double lowest = tamis__bloom_lowest_rate((tamis_layout) layout, capacity);
@@ -419,17 +409,5 @@ static void a_word_takes_at_most_twice_what_blocked_takes(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(probes_are_where_they_should_be),
-      cmocka_unit_test(rate_formula_matches_simulation),
-      cmocka_unit_test(patterns_match_themselves),
-      cmocka_unit_test(parts_do_not_depend_on_each_other),
-      cmocka_unit_test(small_filters_keep_the_rate_too),
-      cmocka_unit_test(another_key_rarely_fills_the_last_gap),
-      cmocka_unit_test(plan_is_the_smallest_that_keeps_the_rate),
-      cmocka_unit_test(a_higher_rate_needs_no_more_bits),
-      cmocka_unit_test(the_default_rate_has_two_words),
-      cmocka_unit_test(a_word_takes_at_most_twice_what_blocked_takes),
-  };
-  return cmocka_run_group_tests_name("bloom_geometry", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -35,7 +35,7 @@ static double rate_of(const tamis_filter *f, uint64_t probes)
 /* A batch searches layer after layer; a single call searches their rows, those of like shapes
  * together.  With these rates, keys have other bits in later layers, or further probes, or
  * sections.  Absent keys are found in each of the layers. */
-static void a_table_has_the_row_of_each_layer(tamis_layout layout)
+EACH_LAYOUT(a_table_has_the_row_of_each_layer)
 {
   static const double rates[] = {0.6, 0.3, 0.1, 0.03, 0.01, 0.002, 2e-4};
   enum { ADDED = 3000, PROBES = 20000 / SCALE };
@@ -63,12 +63,10 @@ static void a_table_has_the_row_of_each_layer(tamis_layout layout)
     tamis_destroy(f);
   }
 }
-EACH_LAYOUT(a_table_has_the_row_of_each_layer)
 
 /* Parts that fall by a factor would take more and more bits. */
-static void parts_of_the_rate_fall_slowly(void **state)
+TEST(parts_of_the_rate_fall_slowly)
 {
-  (void) state;
   double sum = 0;
   for (unsigned layer = 1; layer <= BLOOM_MOST_LAYERS; layer++) {
     assert_true(bloom_geometry_share(layer) * layer * layer > 0.6);
@@ -95,7 +93,7 @@ static void assert_ended(tamis_filter *f, uint64_t keys)
   assert_valid(f);
 }
 
-static void max_bytes_ends_growth(tamis_layout layout)
+EACH_LAYOUT(max_bytes_ends_growth)
 {
   struct counts counts = {0};
   tamis_allocator allocator = counting(&counts);
@@ -119,12 +117,10 @@ static void max_bytes_ends_growth(tamis_layout layout)
     assert_int_equal(counts.now, 0);
   }
 }
-EACH_LAYOUT(max_bytes_ends_growth)
 
 /* Layers for ever lower rates would need more than 64 bits of a hash. */
-static void growth_ends_where_hashes_do(void **state)
+TEST(growth_ends_where_hashes_do)
 {
-  (void) state;
   const double rates[] = {1e-16, 1e-17, 5e-18};
   for (unsigned i = 0; i < 3; i++) {
     tamis_filter *f = make_filter(TAMIS_LAYOUT_CLASSIC, 20, rates[i]);
@@ -138,7 +134,7 @@ static void growth_ends_where_hashes_do(void **state)
 }
 
 /* A filter as versions before this one have saved it: one layer, for all of the rate. */
-static void a_file_that_was_planned_for_the_whole_rate_keeps_it(tamis_layout layout)
+EACH_LAYOUT(a_file_that_was_planned_for_the_whole_rate_keeps_it)
 {
   struct bloom_plan plan = {.stripes_wanted = 0};
   assert_int_equal(bloom_geometry_plan(layout, 10000, 0.01, &plan.geometry), TAMIS_OK);
@@ -159,16 +155,8 @@ static void a_file_that_was_planned_for_the_whole_rate_keeps_it(tamis_layout lay
   tamis_destroy(&b->head);
   free(saved.data);
 }
-EACH_LAYOUT(a_file_that_was_planned_for_the_whole_rate_keeps_it)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      EACH(a_table_has_the_row_of_each_layer),
-      cmocka_unit_test(parts_of_the_rate_fall_slowly),
-      EACH(max_bytes_ends_growth),
-      cmocka_unit_test(growth_ends_where_hashes_do),
-      EACH(a_file_that_was_planned_for_the_whole_rate_keeps_it),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests();
 }

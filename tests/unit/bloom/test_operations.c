@@ -71,18 +71,14 @@ static void fill_in_turns(tamis_layout layout, uint64_t capacity)
 }
 
 /* The last one is so large that the counters are looked at less often at first. */
-static void threads_in_turn_keep_to_the_capacity(tamis_layout layout)
+EACH_LAYOUT_WITH_THREADS(threads_in_turn_keep_to_the_capacity)
 {
   for (uint64_t capacity = 300; capacity < 1500; capacity += 37)
     fill_in_turns(layout, capacity);
   fill_in_turns(layout, 12000);
 }
-EACH_LAYOUT(threads_in_turn_keep_to_the_capacity)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      EACH_WITH_THREADS(threads_in_turn_keep_to_the_capacity),
-  };
-  return cmocka_run_group_tests_name("bloom_operations", tests, NULL, NULL);
+  return run_all_tests();
 }

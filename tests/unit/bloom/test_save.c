@@ -22,9 +22,8 @@ static tamis_filter *create(tamis_layout layout, uint64_t capacity, uint64_t key
 
 /* A filter of the word layout that became full while it was saved: the marks are not in the file,
  * and nothing that was in is missing. */
-static void a_mark_that_came_during_the_save_is_left_out(void **state)
+TEST(a_mark_that_came_during_the_save_is_left_out)
 {
-  (void) state;
   enum { CAPACITY = 1000 };
   tamis_filter *f = create(TAMIS_LAYOUT_WORD, CAPACITY, CAPACITY / 2);
   struct bloom *b = bloom_of(f);
@@ -58,9 +57,8 @@ static int add_and_write(void *context, const void *data, size_t size)
 
 /* No key is counted that is not in, or only in part.  The bits show about how many came later, for which the
  * filter has no room any more. */
-static void keys_are_counted_before_the_words(void **state)
+TEST(keys_are_counted_before_the_words)
 {
-  (void) state;
   enum { KEYS_BEFORE = 1000 };
   for (unsigned layout = 0; layout <= TAMIS_LAYOUT_WORD; layout++) {
     struct late late = {.f = create((tamis_layout) layout, 3000000, KEYS_BEFORE),
@@ -82,9 +80,5 @@ static void keys_are_counted_before_the_words(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_mark_that_came_during_the_save_is_left_out),
-      cmocka_unit_test(keys_are_counted_before_the_words),
-  };
-  return cmocka_run_group_tests_name("bloom_save", tests, NULL, NULL);
+  return run_all_tests();
 }

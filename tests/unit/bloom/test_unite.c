@@ -69,9 +69,8 @@ static void unite_and_count(unsigned layout, uint64_t capacity, unsigned filters
 /* Within five standard deviations, and one part in a hundred that false positives hide.  Of the bits of the
  * largest filters a sample is counted, but not where few of them are set.  What the bits of the common keys
  * hide, each union would count again. */
-static void a_union_counts_its_keys(void **state)
+TEST(a_union_counts_its_keys)
 {
-  (void) state;
   for (unsigned layout = 0; layout <= TAMIS_LAYOUT_WORD; layout++) {
     for (uint64_t n = 1000; n <= 3000000 / SCALE; n *= n < 5000 ? 30 : 100)
       for (unsigned part = 0; part < 4; part++) {
@@ -124,9 +123,8 @@ static void open_a_layer(unsigned layout, uint64_t n)
   tamis_destroy(a), tamis_destroy(b);
 }
 
-static void adds_after_a_union_keep_to_the_capacity(void **state)
+TEST(adds_after_a_union_keep_to_the_capacity)
 {
-  (void) state;
   for (unsigned layout = 0; layout <= TAMIS_LAYOUT_WORD; layout++)
     for (uint64_t n = 100; n <= 200000; n *= n < 10000 ? 10 : 20)
       keep_to_the_capacity(layout, n), open_a_layer(layout, n);
@@ -134,9 +132,8 @@ static void adds_after_a_union_keep_to_the_capacity(void **state)
 
 /* Where it is certain that the capacity is reached, no key is let in.  A union brings keys, and not the marks
  * of the words of a filter that is full. */
-static void the_union_with_a_full_filter_is_full(void **state)
+TEST(the_union_with_a_full_filter_is_full)
 {
-  (void) state;
   for (unsigned i = 0; i < 6; i++) {
     const unsigned layout = i / 2, capacity = i % 2 ? 1000 : 100;
     tamis_filter *a = make(layout, capacity, false), *b = make(layout, capacity, false),
@@ -167,9 +164,8 @@ static void the_union_with_a_full_filter_is_full(void **state)
 
 /* Filters of one size fit, whatever their capacity, but later layers may have different sizes.
  * This is found before a layer is opened. */
-static void later_layers_must_fit(void **state)
+TEST(later_layers_must_fit)
 {
-  (void) state;
   for (unsigned layout = 0; layout <= TAMIS_LAYOUT_WORD; layout++) {
     unsigned refused = 0, refused_later = 0;
     for (uint64_t n = 1000; n < 1100; n++) {
@@ -195,9 +191,8 @@ static void later_layers_must_fit(void **state)
 /* ---- intersection ---- */
 
 /* An intersection is a filter with the options of its first one. */
-static void an_intersection_has_the_options_of_its_first_filter(void **state)
+TEST(an_intersection_has_the_options_of_its_first_filter)
 {
-  (void) state;
   for (unsigned i = 0; i < 24; i++) {
     tamis_options options = options_of(i / 8, i & 1 ? 50 : 5000, i & 2);
     tamis_filter *b = make_with_options(&options), *both;
@@ -246,9 +241,8 @@ static void intersect(unsigned layout, uint64_t n, bool growable)
   free(saved.data);
 }
 
-static void an_intersection_answers_as_both_do(void **state)
+TEST(an_intersection_answers_as_both_do)
 {
-  (void) state;
   const uint64_t capacities[] = {1, 10, 1000, 100000};
   for (unsigned i = 0; i < 3 * 2 * 4; i++)
     intersect(i / 8, capacities[i % 4], i / 4 % 2);
@@ -277,9 +271,8 @@ static void includes(unsigned layout, bool growable, tamis_kind kind)
   tamis_destroy(a), tamis_destroy(b);
 }
 
-static void a_filter_includes_what_it_has(void **state)
+TEST(a_filter_includes_what_it_has)
 {
-  (void) state;
   for (unsigned layout = 0; layout <= TAMIS_LAYOUT_WORD; layout++) {
     includes(layout, false, TAMIS_BLOOM);
     includes(layout, true, TAMIS_BLOOM);
@@ -288,9 +281,8 @@ static void a_filter_includes_what_it_has(void **state)
 }
 
 /* A full filter of the word layout has marks, which are no bits of keys. */
-static void marks_are_not_included(void **state)
+TEST(marks_are_not_included)
 {
-  (void) state;
   tamis_filter *a = make_with_keys(TAMIS_LAYOUT_WORD, 100, false, 0, 50), *b;
   assert_int_equal(tamis_intersect(a, a, &b), TAMIS_OK); /* without marks */
   word_or(&bloom_of(a)->words[0], WORD_MARK);
@@ -300,9 +292,8 @@ static void marks_are_not_included(void **state)
 }
 
 /* Further layers are compared by their numbers, and one that is not there has no bits. */
-static void layers_include_layers(void **state)
+TEST(layers_include_layers)
 {
-  (void) state;
   for (unsigned layout = 0; layout <= TAMIS_LAYOUT_WORD; layout++) {
     tamis_filter *a = make_with_keys(layout, 100, true, 0, 2000),
                  *b = make_with_keys(layout, 100, true, 0, 50), *other = make(layout, 100000, true);
@@ -323,9 +314,8 @@ static void layers_include_layers(void **state)
   }
 }
 
-static void other_kinds_are_not_compared(void **state)
+TEST(other_kinds_are_not_compared)
 {
-  (void) state;
   tamis_options options = options_of(0, 100, true);
   tamis_filter *bloom = make_with_options(&options);
   options.kind = TAMIS_CUCKOO;
@@ -368,9 +358,8 @@ static double deviation_of_one(const tamis_stats *s, uint64_t keys)
 }
 
 /* The errors over many seeds are as large as the formula says, and have no bias. */
-static void estimates_err_as_documented(void **state)
+TEST(estimates_err_as_documented)
 {
-  (void) state;
   enum { SEEDS = 200 / SCALE, OF_A = 3000 };
   const uint64_t of_b[] = {3000, 3000, 500}, common[] = {0, 1000, 400};
   for (unsigned n = 0; n < 9; n++) {
@@ -403,9 +392,8 @@ static void estimates_err_as_documented(void **state)
   }
 }
 
-static void empty_and_equal_and_grown_filters(void **state)
+TEST(empty_and_equal_and_grown_filters)
 {
-  (void) state;
   for (unsigned layout = 0; layout <= TAMIS_LAYOUT_WORD; layout++) {
     tamis_filter *a = make(layout, 100, true), *b = make(layout, 100, true), *both = a;
     tamis_similarity_stats s = TAMIS_SIMILARITY_STATS_INIT;
@@ -434,19 +422,5 @@ static void empty_and_equal_and_grown_filters(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_union_counts_its_keys),
-      cmocka_unit_test(adds_after_a_union_keep_to_the_capacity),
-      cmocka_unit_test(the_union_with_a_full_filter_is_full),
-      cmocka_unit_test(later_layers_must_fit),
-      cmocka_unit_test(an_intersection_has_the_options_of_its_first_filter),
-      cmocka_unit_test(an_intersection_answers_as_both_do),
-      cmocka_unit_test(a_filter_includes_what_it_has),
-      cmocka_unit_test(marks_are_not_included),
-      cmocka_unit_test(layers_include_layers),
-      cmocka_unit_test(other_kinds_are_not_compared),
-      cmocka_unit_test(estimates_err_as_documented),
-      cmocka_unit_test(empty_and_equal_and_grown_filters),
-  };
-  return cmocka_run_group_tests_name("bloom_unite", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -82,9 +82,8 @@ static void check_split(const struct lane_shape *s, uint64_t word)
 
 /* ---- all contents of two neighbouring lanes, where a carry or a borrow would show ---- */
 
-static void neighbours_do_not_disturb_each_other(void **state)
+TEST(neighbours_do_not_disturb_each_other)
 {
-  (void) state;
   for (unsigned width = BUCKET_MIN_WIDTH; width <= 5; width++)
     for (int ages = 0; ages < 2; ages++) {
       struct lane_shape s = bucket_shape(width, ages);
@@ -118,9 +117,8 @@ static uint64_t random_word(const struct lane_shape *s, uint64_t *seed, uint64_t
   return word;
 }
 
-static void all_widths_agree_with_the_model(void **state)
+TEST(all_widths_agree_with_the_model)
 {
-  (void) state;
   uint64_t seed = 1;
   for (unsigned width = BUCKET_MIN_WIDTH; width <= LANE_MAX_WIDTH; width++)
     for (int ages = 0; ages < 2; ages++) {
@@ -138,9 +136,5 @@ static void all_widths_agree_with_the_model(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(neighbours_do_not_disturb_each_other),
-      cmocka_unit_test(all_widths_agree_with_the_model),
-  };
-  return cmocka_run_group_tests_name("bucket", tests, NULL, NULL);
+  return run_all_tests();
 }

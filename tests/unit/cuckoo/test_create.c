@@ -24,9 +24,8 @@ static tamis_options small_options(bool growable, unsigned stripes)
 
 /* What a filter takes that a server keeps for each of its users: by its own account, by that of its
  * allocator, and by that of malloc(), whose own share is among it. */
-static void a_small_filter_takes_little(void **state)
+TEST(a_small_filter_takes_little)
 {
-  (void) state;
   uint64_t of_stripes[2];
   for (unsigned i = 0; i < 8; i++) {
     bool growable = i % 2, own_allocator = i / 4;
@@ -83,9 +82,8 @@ static bool home_is_used(const struct cuckoo *c)
 
 /* The first segment leaves the home when it splits, and no other one gets it.  When the keys have
  * gone, the filter takes a segment more than at first, at most. */
-static void the_home_has_one_segment(void **state)
+TEST(the_home_has_one_segment)
 {
-  (void) state;
   tamis_options options = small_options(true, 0);
   tamis_filter *f = make_with(&options);
   struct cuckoo *c = cuckoo_of(f);
@@ -123,9 +121,8 @@ static void *watch_growths(void *argument)
 }
 
 /* What comes with the first growth is whole for a thread that learns of it from nowhere else. */
-static void the_first_growth_is_seen_by_others(void **state)
+TEST_WITH_THREADS(the_first_growth_is_seen_by_others)
 {
-  (void) state;
   for (unsigned round = 0; round < 50; round++) {
     tamis_options options = small_options(true, 0);
     struct watch watch = {.f = make_with(&options)};
@@ -140,10 +137,5 @@ static void the_first_growth_is_seen_by_others(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_small_filter_takes_little),
-      cmocka_unit_test(the_home_has_one_segment),
-      TEST_WITH_THREADS(the_first_growth_is_seen_by_others),
-  };
-  return cmocka_run_group_tests_name("cuckoo_create", tests, NULL, NULL);
+  return run_all_tests();
 }

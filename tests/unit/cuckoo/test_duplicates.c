@@ -100,9 +100,8 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
 
 /* Each kind of change prevails for a while: small steps, jumps, huge counts, removes; and at times
  * memory is refused. */
-static void counts_are_those_of_a_plain_array(void **state)
+TEST(counts_are_those_of_a_plain_array)
 {
-  (void) state;
   uint64_t refusals = 0;
   for (unsigned s = 0; s < SIZES; s++)
     for (uint64_t seed = 1; seed <= 12; seed++) {
@@ -146,9 +145,8 @@ static uint64_t blocks_of(const struct model *m)
 
 /* Counts that fall need no memory, however many there are in whatever shape: equal ones, and some
  * that are much larger. */
-static void counts_fall_without_memory(void **state)
+TEST(counts_fall_without_memory)
 {
-  (void) state;
   for (uint32_t buckets = 2; buckets <= 256; buckets *= 4)
     for (uint32_t lanes = 2; lanes <= 8; lanes += 3)
       for (uint64_t most = 1; most <= 600; most = most * 3 / 2 + 1) {
@@ -182,9 +180,8 @@ static void counts_fall_without_memory(void **state)
 }
 
 /* A block that is larger than what is copied to the stack is encoded anew in other memory only. */
-static void large_blocks_fall_without_memory(void **state)
+TEST(large_blocks_fall_without_memory)
 {
-  (void) state;
   struct model m;
   begin_model(&m, 256, 8);
   const uint32_t positions = 256 * 8;
@@ -204,9 +201,8 @@ static void large_blocks_fall_without_memory(void **state)
 
 /* Counts that are alike take as many bits as the most frequent of them has: counted in passes, or
  * key by key, and one lane in fifty with twice the count. */
-static void equal_counts_take_few_bits(void **state)
+TEST(equal_counts_take_few_bits)
 {
-  (void) state;
   for (unsigned by_key = 0; by_key < 2; by_key++)
     for (uint64_t count = 1; count <= 4000 / SCALE; count = count * 5 / 2 + 1) {
       struct model m;
@@ -227,9 +223,8 @@ static void equal_counts_take_few_bits(void **state)
 
 /* A block that is refused memory is not encoded again for each count that finds no room in it, but
  * only once the memory is there that it was refused. */
-static void a_refused_block_is_not_encoded_again(void **state)
+TEST(a_refused_block_is_not_encoded_again)
 {
-  (void) state;
   struct model m;
   begin_model(&m, 256, 8);
   uint32_t positions = 256 * 8;
@@ -262,9 +257,8 @@ static void a_refused_block_is_not_encoded_again(void **state)
 
 /* ---- copies in filters ---- */
 
-static void a_million_copies_of_one_key_are_harmless(void **state)
+TEST(a_million_copies_of_one_key_are_harmless)
 {
-  (void) state;
   enum { TIMES = 1000000 / SCALE };
   const double rates[] = {0.3, 0.01, 1e-4, 1e-6};
   for (unsigned r = 0; r < 4; r++)
@@ -296,9 +290,8 @@ static void a_million_copies_of_one_key_are_harmless(void **state)
     }
 }
 
-static void copies_go_along_in_splits_and_joins(void **state)
+TEST(copies_go_along_in_splits_and_joins)
 {
-  (void) state;
   enum { KEYS = 20, TIMES = 50 };
   const double rates[] = {0.05, 0.001, 1e-6};
   const uint64_t first = UINT64_C(1) << 50;
@@ -347,9 +340,8 @@ static void copies_go_along_in_splits_and_joins(void **state)
 
 /* Copies that came early are in other generations than those that come late, also those that are only
  * counted.  Some keys come with each generation. */
-static void copies_of_all_generations_are_counted(void **state)
+TEST(copies_of_all_generations_are_counted)
 {
-  (void) state;
   enum { COPIES = 5, KEYS = 40 };
   for (unsigned generations = 2; generations <= 3; generations++) {
     const double fpp = generations == 2 ? 1e-6 : 0.1;
@@ -384,9 +376,8 @@ static void copies_of_all_generations_are_counted(void **state)
 /* A few copies of every key take lanes, so pairs overflow early: no reason for a filter that grows to be full.  Adds to one
  * that does not come to an end, although copies make cuckoo paths long, and the last room may be at the end of a
  * path that is too long. */
-static void keys_that_come_a_few_times_have_room(void **state)
+TEST(keys_that_come_a_few_times_have_room)
 {
-  (void) state;
   static const double rates[] = {0.1, 0.01, 0.001, 1e-4, 1e-6, 1e-9};
   static const uint64_t capacities[] = {1, 300, 2000, 7000};
   enum { KEYS = 30000 / SCALE };
@@ -428,9 +419,8 @@ static void keys_that_come_a_few_times_have_room(void **state)
 
 /* In a full filter keys that seem to be there are counted as copies.  However many come, that takes
  * little memory. */
-static void a_full_filter_does_not_go_on_in_its_duplicate_counts(void **state)
+TEST(a_full_filter_does_not_go_on_in_its_duplicate_counts)
 {
-  (void) state;
   tamis_options options = options_for(30000, 0.03);
   options.growable = false;
   tamis_filter *f = make_with(&options);
@@ -465,9 +455,8 @@ static uint64_t keys_until_full(uint64_t first, unsigned copies, double fpp)
 }
 
 /* Copies in lanes, also such as are too few to be counted at once, are folded when the last keys come. */
-static void copies_do_not_keep_out_new_keys(void **state)
+TEST(copies_do_not_keep_out_new_keys)
 {
-  (void) state;
   const double rates[] = {0.03, 0.001, 1e-6};
   for (unsigned r = 0; r < 3; r++)
     for (unsigned copies = 2; copies <= 5; copies++)
@@ -476,9 +465,8 @@ static void copies_do_not_keep_out_new_keys(void **state)
 }
 
 /* So are those in lanes that are wider than the filter's first ones. */
-static void copies_in_wider_lanes_are_folded(void **state)
+TEST(copies_in_wider_lanes_are_folded)
 {
-  (void) state;
   tamis_filter *f = make(3000, 0.001);
   add_range(f, 0, 150000);
   add_range(f, 0, 60000);
@@ -493,19 +481,5 @@ static void copies_in_wider_lanes_are_folded(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(counts_are_those_of_a_plain_array),
-      cmocka_unit_test(counts_fall_without_memory),
-      cmocka_unit_test(large_blocks_fall_without_memory),
-      cmocka_unit_test(equal_counts_take_few_bits),
-      cmocka_unit_test(a_refused_block_is_not_encoded_again),
-      cmocka_unit_test(a_million_copies_of_one_key_are_harmless),
-      cmocka_unit_test(copies_go_along_in_splits_and_joins),
-      cmocka_unit_test(copies_of_all_generations_are_counted),
-      cmocka_unit_test(keys_that_come_a_few_times_have_room),
-      cmocka_unit_test(a_full_filter_does_not_go_on_in_its_duplicate_counts),
-      cmocka_unit_test(copies_do_not_keep_out_new_keys),
-      cmocka_unit_test(copies_in_wider_lanes_are_folded),
-  };
-  return cmocka_run_group_tests_name("cuckoo_duplicates", tests, NULL, NULL);
+  return run_all_tests();
 }

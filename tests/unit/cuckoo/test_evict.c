@@ -90,9 +90,8 @@ static uint32_t write_chain(struct bench *b, unsigned moves, unsigned onward)
   return upper;
 }
 
-static void a_path_is_found_and_taken_up_to_its_longest(void **state)
+TEST(a_path_is_found_and_taken_up_to_its_longest)
 {
-  (void) state;
   for (unsigned onward = 0; onward < 2; onward++)
     for (unsigned moves = 1; moves <= 30; moves++) {
       struct bench b;
@@ -112,9 +111,8 @@ static void a_path_is_found_and_taken_up_to_its_longest(void **state)
 }
 
 /* A count of copies is carried along.  Without memory for it in the new lane, nothing is moved. */
-static void copies_are_carried_along(void **state)
+TEST(copies_are_carried_along)
 {
-  (void) state;
   for (int refused = 0; refused < 2; refused++)
     for (unsigned moves = 1; moves <= MAX_PATH_MOVES; moves++) {
       struct bench b;
@@ -156,9 +154,8 @@ static void copies_are_carried_along(void **state)
 
 /* Where no path leads to room the search ends, also in a segment with more buckets than it may
  * visit. */
-static void a_full_segment_has_no_path(void **state)
+TEST(a_full_segment_has_no_path)
 {
-  (void) state;
   /* Of four lanes a bucket, and of three, where the search looks two steps further. */
   for (unsigned i = 0; i < 4; i++)
     for (unsigned pair_bits = 0; pair_bits <= 11; pair_bits++) {
@@ -219,9 +216,8 @@ static uint64_t counted(const struct full_pair *x, enum generation_counter what)
   return cuckoo_count(&x->generation, what);
 }
 
-static void equal_entries_of_a_pair_become_one(void **state)
+TEST(equal_entries_of_a_pair_become_one)
 {
-  (void) state;
   struct full_pair x;
   begin_full_pair(&x);
   assert_int_equal(tamis__fold(&x.c, &x.generation, x.b.segment), TAMIS_OK);
@@ -235,11 +231,5 @@ static void equal_entries_of_a_pair_become_one(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_path_is_found_and_taken_up_to_its_longest),
-      cmocka_unit_test(copies_are_carried_along),
-      cmocka_unit_test(a_full_segment_has_no_path),
-      cmocka_unit_test(equal_entries_of_a_pair_become_one),
-  };
-  return cmocka_run_group_tests_name("cuckoo_evict", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -72,9 +72,8 @@ enum { CAPACITY = 30000000 };
 
 /* A large filter begins without segments, and makes them as keys come.  Each walk of its directory finds all:
  * those that keys have created, and those that a file has brought. */
-static void segments_of_a_large_directory_are_found(void **state)
+TEST(segments_of_a_large_directory_are_found)
 {
-  (void) state;
   enum { KEYS = 300 };
   const tamis_options options = options_for(1000000000, 0.01);
   tamis_filter *f = make_with(&options);
@@ -97,9 +96,8 @@ static void segments_of_a_large_directory_are_found(void **state)
   tamis_destroy(f);
 }
 
-static void a_new_slab_is_touched_slot_by_slot(void **state)
+TEST(a_new_slab_is_touched_slot_by_slot)
 {
-  (void) state;
   struct pages pages = {.n = 0};
   const tamis_allocator allocator = {allocate_pages, release_pages, &pages};
   tamis_options options = options_for(CAPACITY, 0.01);
@@ -118,9 +116,8 @@ static void a_new_slab_is_touched_slot_by_slot(void **state)
 }
 
 /* What the allocator has cleared is not cleared again, so it is not touched before keys come. */
-static void large_blocks_may_come_cleared(void **state)
+TEST(large_blocks_may_come_cleared)
 {
-  (void) state;
   enum { KEYS = 10000000, SOME = 20000 };
   for (unsigned i = 0; i < 4; i++) {
     struct pages pages = {.n = 0};
@@ -157,10 +154,5 @@ static void large_blocks_may_come_cleared(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(segments_of_a_large_directory_are_found),
-      cmocka_unit_test(a_new_slab_is_touched_slot_by_slot),
-      cmocka_unit_test(large_blocks_may_come_cleared),
-  };
-  return cmocka_run_group_tests_name("cuckoo_generation", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -113,9 +113,8 @@ static void assert_rate_of_all_ages(const struct cuckoo_geometry *g)
   assert_true(fabs(g->rate / sum - 1) < 1e-9);
 }
 
-static void every_plan_keeps_within_its_rate(void **state)
+TEST(every_plan_keeps_within_its_rate)
 {
-  (void) state;
   for (unsigned r = 0; r < RATES; r++)
     for (int growable = 0; growable < 2; growable++)
       for (uint64_t n = 1; n; n = next_capacity(n)) {
@@ -131,9 +130,8 @@ static void every_plan_keeps_within_its_rate(void **state)
       }
 }
 
-static void first_generations_split_as_documented(void **state)
+TEST(first_generations_split_as_documented)
 {
-  (void) state;
   static const struct {
     double fpp;
     unsigned width, then, at, depth;
@@ -214,9 +212,8 @@ static void check_growth(uint64_t n, double rate)
 }
 
 /* However near a shape comes to the rate asked for. */
-static void growing_keeps_within_the_rate(void **state)
+TEST(growing_keeps_within_the_rate)
 {
-  (void) state;
   for (double rate = 3e-8; rate < 0.3; rate *= rate < 1e-5 ? 1.002 : 1.7)
     for (uint64_t n = 1; n; n = n < 100000 ? n * 10 : rate > 1e-5 ? next_capacity(n) : 0)
       if (possible(n, rate, true))
@@ -224,9 +221,8 @@ static void growing_keeps_within_the_rate(void **state)
 }
 
 /* What the user wants, rounded up, within limits, and in all generations. */
-static void stripes_are_as_many_as_wanted(void **state)
+TEST(stripes_are_as_many_as_wanted)
 {
-  (void) state;
   for (unsigned stripes = 1; stripes <= 64; stripes++)
     for (int growable = 0; growable < 2; growable++) {
       struct cuckoo_spec spec = {
@@ -276,9 +272,8 @@ static double crowded_sets(const struct cuckoo_geometry *g, double keys, double 
   return segments * (exp(log_two) + exp(log_three));
 }
 
-static void capacity_is_kept_but_once_in_a_billion_filters(void **state)
+TEST(capacity_is_kept_but_once_in_a_billion_filters)
 {
-  (void) state;
   const unsigned stripes[] = {0, 1, 32};
   for (unsigned i = 0; i < sizeof stripes / sizeof *stripes; i++)
     for (unsigned r = 0; r < RATES; r++)
@@ -413,9 +408,8 @@ static void check_entries(const struct cuckoo_geometry *g, const struct cuckoo_a
 }
 
 /* And at every depth the entries of new keys take all values that a lane can hold but 0. */
-static void from_either_bucket_an_entry_finds_the_other(void **state)
+TEST(from_either_bucket_an_entry_finds_the_other)
 {
-  (void) state;
   unsigned two[2] = {0};
   for (unsigned i = 0; i < kind_count; i++) {
     const struct cuckoo_geometry *g = &kinds[i];
@@ -465,9 +459,8 @@ static string string_of(const struct cuckoo_geometry *g, uint64_t hash, uint64_t
 }
 
 /* Otherwise a remove could take the entry of another key. */
-static void the_strings_of_all_generations_agree_bit_for_bit(void **state)
+TEST(the_strings_of_all_generations_agree_bit_for_bit)
 {
-  (void) state;
   unsigned pairs = 0;
   for (unsigned r = 0; rates[r] > 5e-8; r++)
     for (uint64_t n = 1; n; n = next_capacity(n)) {
@@ -560,9 +553,8 @@ static void spread(const struct cuckoo_geometry *g, uint64_t seed, enum by by)
 
 /* Of the fingerprints that begin with any bits, one class has its share, to three of them: of some
  * thousand that follow one another, a random run for each prefix, or of all. */
-static void both_classes_have_their_share_of_every_prefix(void **state)
+TEST(both_classes_have_their_share_of_every_prefix)
 {
-  (void) state;
   const unsigned widths[] = {12, 16, 21, 32};
   for (unsigned i = 0; i < 4; i++)
     for (unsigned bits = 0; bits <= 14 && widths[i] - 1 - bits >= 6; bits++) {
@@ -579,9 +571,8 @@ static void both_classes_have_their_share_of_every_prefix(void **state)
     }
 }
 
-static void keys_are_spread_evenly(void **state)
+TEST(keys_are_spread_evenly)
 {
-  (void) state;
   unsigned tries = 0;
   for (unsigned i = 0; i < kind_count; i++) {
     const struct cuckoo_geometry *g = &kinds[i];
@@ -609,9 +600,8 @@ static void keys_are_spread_evenly(void **state)
 
 /* The second generation of a filter for 2.5 million keys at 1e-5 takes all 64 bits of a hash, but
  * no second one: an entry that ages has a bit less than its lane.  The last bits are random too. */
-static void a_marker_takes_no_bit_of_the_hash(void **state)
+TEST(a_marker_takes_no_bit_of_the_hash)
 {
-  (void) state;
   const struct cuckoo_spec spec = {.capacity = 2500000, .fpp = 1e-5, .growable = true};
   struct cuckoo_geometry first, g;
   assert_int_equal(cuckoo_geometry_plan(&spec, &first), TAMIS_OK);
@@ -624,17 +614,5 @@ static void a_marker_takes_no_bit_of_the_hash(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_plan_keeps_within_its_rate),
-      cmocka_unit_test(first_generations_split_as_documented),
-      cmocka_unit_test(growing_keeps_within_the_rate),
-      cmocka_unit_test(stripes_are_as_many_as_wanted),
-      cmocka_unit_test(capacity_is_kept_but_once_in_a_billion_filters),
-      cmocka_unit_test(from_either_bucket_an_entry_finds_the_other),
-      cmocka_unit_test(the_strings_of_all_generations_agree_bit_for_bit),
-      cmocka_unit_test(both_classes_have_their_share_of_every_prefix),
-      cmocka_unit_test(keys_are_spread_evenly),
-      cmocka_unit_test(a_marker_takes_no_bit_of_the_hash),
-  };
-  return cmocka_run_group_tests_name("cuckoo_geometry", tests, make_kinds, NULL);
+  return run_all_tests_between(make_kinds, NULL);
 }

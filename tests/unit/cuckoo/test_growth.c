@@ -11,9 +11,8 @@
 #include <math.h>
 #include <time.h>
 
-static void growing_loses_nothing_and_keeps_the_rate(void **state)
+TEST(growing_loses_nothing_and_keeps_the_rate)
 {
-  (void) state;
   const double rates[] = {0.01, 0.001, 1e-6};
   const uint64_t capacities[] = {1000, 10};
   unsigned most_generations = 1;
@@ -52,9 +51,8 @@ static double rate_of_all(const tamis_filter *f)
 }
 
 /* However many generations there will be, and whatever the first one was planned for. */
-static void the_rates_of_all_generations_add_up(void **state)
+TEST(the_rates_of_all_generations_add_up)
 {
-  (void) state;
   uint64_t random = 1;
   for (unsigned i = 0; i < 40; i++) {
     double fpp = 0.5 * pow(10, -6 * random_uniform(&random));
@@ -66,9 +64,8 @@ static void the_rates_of_all_generations_add_up(void **state)
 }
 
 /* Nothing but the rate ends the growth of a filter, however small it began. */
-static void from_one_key_to_many(void **state)
+TEST(from_one_key_to_many)
 {
-  (void) state;
   const double rates[] = {0.3, 0.05, 0.001};
   for (unsigned r = 0; r < 3; r++)
     for (uint64_t seed = 1; seed <= 3; seed++) {
@@ -90,9 +87,8 @@ static void from_one_key_to_many(void **state)
 /* Keys of one bucket pair with different fingerprints, as an attacker who knows the seed can
  * choose them.  They are refused when the pair is full: the filter does not grow for them, and
  * other keys find room. */
-static void keys_of_one_pair_do_not_make_a_filter_grow(void **state)
+TEST(keys_of_one_pair_do_not_make_a_filter_grow)
 {
-  (void) state;
   enum { CROWD = 64 };
   tamis_filter *f = make(300, 0.001);
   struct generation *generation = cuckoo_generation(cuckoo_of(f), 0);
@@ -151,9 +147,8 @@ static void assert_full_for_good(tamis_filter *f, uint64_t in)
   assert_valid(f);
 }
 
-static void growth_ends_when_the_rate_is_used_up(void **state)
+TEST(growth_ends_when_the_rate_is_used_up)
 {
-  (void) state;
   const double rates[] = {0.3, 0.01};
   for (unsigned r = 0; r < 2; r++) {
     tamis_filter *f = make(1, rates[r]);
@@ -171,9 +166,8 @@ static void growth_ends_when_the_rate_is_used_up(void **state)
 /* ---- memory that comes back ---- */
 
 /* Eight times a filter grows 2^10 times in one generation, and shrinks to one segment. */
-static void a_filter_grows_and_shrinks_again_and_again(void **state)
+TEST(a_filter_grows_and_shrinks_again_and_again)
 {
-  (void) state;
   enum { CAPACITY = 240, N = CAPACITY << 10, FEW = 10, ROUNDS = SCALE > 1 ? 2 : 8 };
   const unsigned copies[] = {1, 2, 10};
   for (unsigned i = 0; i < 3; i++) {
@@ -215,9 +209,8 @@ static void a_filter_grows_and_shrinks_again_and_again(void **state)
 }
 
 /* Without memory, segments do not join.  When it is there again, the last remove joins them all. */
-static void segments_that_join_late_are_not_taken_down(void **state)
+TEST(segments_that_join_late_are_not_taken_down)
 {
-  (void) state;
   struct bank bank = {0};
   tamis_allocator allocator = {bank_allocate, bank_release, &bank};
   tamis_options options = options_for(1000, 0.001);
@@ -244,9 +237,8 @@ static void segments_that_join_late_are_not_taken_down(void **state)
 
 /* Segments that have just split lose a quarter of their keys and get them back, again and again:
  * that must not make them join and split each time. */
-static void churn_at_the_border_does_not_split_and_join_for_ever(void **state)
+TEST(churn_at_the_border_does_not_split_and_join_for_ever)
 {
-  (void) state;
   const uint64_t capacities[] = {1000, 15000};
   for (unsigned c = 0; c < 2; c++) {
     tamis_filter *f = make(capacities[c], 0.01);
@@ -271,9 +263,8 @@ static void churn_at_the_border_does_not_split_and_join_for_ever(void **state)
 
 /* Segments of two buckets: every path is short, segments split early, and pairs are full at
  * once. */
-static void two_buckets_grow_through_generations(void **state)
+TEST(two_buckets_grow_through_generations)
 {
-  (void) state;
   unsigned most_generations = 0;
   for (uint64_t seed = 1; seed <= (SCALE > 1 ? 15 : 50); seed++) {
     tamis_options options = options_for(1, 0.3);
@@ -335,9 +326,8 @@ static void two_buckets_grow_through_generations(void **state)
 }
 
 /* A split counts the entries of each stripe anew, however many buckets a stripe has. */
-static void a_split_counts_what_it_copies(void **state)
+TEST(a_split_counts_what_it_copies)
 {
-  (void) state;
   const double rates[] = {0.1, 0.01, 0.0001};
   for (unsigned i = 0; i < 6; i++) {
     tamis_options options = options_for(100000, rates[i % 3]);
@@ -356,9 +346,8 @@ static void a_split_counts_what_it_copies(void **state)
 
 /* A union that may only split finds a segment full.  That is no limit of the filter, as other calls
  * may open a generation. */
-static void a_segment_that_may_not_split_is_no_limit(void **state)
+TEST(a_segment_that_may_not_split_is_no_limit)
 {
-  (void) state;
   tamis_filter *f = make(5000, 0.01);
   struct cuckoo *c = cuckoo_of(f);
   atomic_store(&cuckoo_generation(c, 0)->split_limit, 0);
@@ -379,9 +368,8 @@ static void a_segment_that_may_not_split_is_no_limit(void **state)
 /* A reader that stands still, in a look-up of whatever filter, holds up all that is retired.  What
  * waits stays in proportion to the filter, and takes no room that keys of a filter with a limit
  * need. */
-static void what_waits_stays_in_proportion(void **state)
+TEST(what_waits_stays_in_proportion)
 {
-  (void) state;
   enum { KEYS = 60000, TURNS_OF_KEYS = 20, SLACK = 512 * 1024, LIMIT = 1 << 20 };
   tamis_options options = options_for(250, 0.01);
   options.max_bytes = LIMIT;
@@ -410,19 +398,5 @@ static void what_waits_stays_in_proportion(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(growing_loses_nothing_and_keeps_the_rate),
-      cmocka_unit_test(the_rates_of_all_generations_add_up),
-      cmocka_unit_test(from_one_key_to_many),
-      cmocka_unit_test(keys_of_one_pair_do_not_make_a_filter_grow),
-      cmocka_unit_test(growth_ends_when_the_rate_is_used_up),
-      cmocka_unit_test(a_filter_grows_and_shrinks_again_and_again),
-      cmocka_unit_test(what_waits_stays_in_proportion),
-      cmocka_unit_test(segments_that_join_late_are_not_taken_down),
-      cmocka_unit_test(churn_at_the_border_does_not_split_and_join_for_ever),
-      cmocka_unit_test(two_buckets_grow_through_generations),
-      cmocka_unit_test(a_split_counts_what_it_copies),
-      cmocka_unit_test(a_segment_that_may_not_split_is_no_limit),
-  };
-  return cmocka_run_group_tests_name("cuckoo_growth", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -10,9 +10,8 @@
 #include "saved_unit.h"
 
 /* Memory of the backlog that may be released is room, although it still counts. */
-static void at_the_limit_the_backlog_is_drained(void **state)
+TEST(at_the_limit_the_backlog_is_drained)
 {
-  (void) state;
   struct fixture x;
   const struct cuckoo_geometry *g;
   begin(&x, 1 << 20);
@@ -36,9 +35,8 @@ static void at_the_limit_the_backlog_is_drained(void **state)
 
 /* A block that is larger than the limit by itself is refused, even one so large that the sum
  * would overflow. */
-static void a_block_beyond_the_limit_is_refused(void **state)
+TEST(a_block_beyond_the_limit_is_refused)
 {
-  (void) state;
   struct fixture x;
   begin(&x, 1 << 20);
   const size_t sizes[] = {x.c->max_bytes + 1, SIZE_MAX - 64, SIZE_MAX};
@@ -61,9 +59,8 @@ static void take_a_second_one(void *context)
 }
 
 /* A thread that asks for memory while another one does finds that one's bytes counted already. */
-static void two_threads_at_the_limit_do_not_exceed_it(void **state)
+TEST(two_threads_at_the_limit_do_not_exceed_it)
 {
-  (void) state;
   struct fixture x;
   begin(&x, 1 << 20);
   x.c->max_bytes = x.c->bytes + 2 * BLOCK - 1;
@@ -78,9 +75,8 @@ static void two_threads_at_the_limit_do_not_exceed_it(void **state)
   end(&x);
 }
 
-static void max_bytes_is_never_exceeded(void **state)
+TEST(max_bytes_is_never_exceeded)
 {
-  (void) state;
   const double rates[] = {0.1, 0.001};
   for (unsigned r = 0; r < 2; r++)
     for (uint64_t seed = 1; seed <= (SCALE > 1 ? 3 : 6); seed++) {
@@ -138,11 +134,5 @@ static void max_bytes_is_never_exceeded(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(at_the_limit_the_backlog_is_drained),
-      cmocka_unit_test(a_block_beyond_the_limit_is_refused),
-      cmocka_unit_test(two_threads_at_the_limit_do_not_exceed_it),
-      cmocka_unit_test(max_bytes_is_never_exceeded),
-  };
-  return cmocka_run_group_tests_name("cuckoo_memory", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -49,9 +49,8 @@ static void assert_removes_without_growth_stripes(tamis_filter *f, uint64_t begi
   assert_int_equal(removal.removed, end - begin);
 }
 
-static void a_remove_that_gives_nothing_back_takes_no_growth_stripe(void **state)
+TEST_WITH_THREADS(a_remove_that_gives_nothing_back_takes_no_growth_stripe)
 {
-  (void) state;
   enum { N = 20000 };
   tamis_filter *f = make(N, 0.001); /* has not split */
   add_range(f, 0, N / 2);
@@ -68,9 +67,8 @@ static void a_remove_that_gives_nothing_back_takes_no_growth_stripe(void **state
 
 /* What the last join has taken out waits for readers.  Removes to come release it, also if there is
  * nothing more to join. */
-static void removes_release_what_has_left(void **state)
+TEST(removes_release_what_has_left)
 {
-  (void) state;
   enum { N = 20000 };
   const struct timespec moment = {.tv_nsec = 1000000};
   tamis_filter *f = make(N / 2, 0.001);
@@ -94,9 +92,5 @@ static void removes_release_what_has_left(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(removes_release_what_has_left),
-      TEST_WITH_THREADS(a_remove_that_gives_nothing_back_takes_no_growth_stripe),
-  };
-  return cmocka_run_group_tests_name("cuckoo_remove", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -31,9 +31,8 @@ static void release_without_locks(void *context, void *block, size_t alignment, 
 }
 
 /* More keys are removed between two pieces than there are notes for at first. */
-static void many_removes_between_two_pieces(void **state)
+TEST(many_removes_between_two_pieces)
 {
-  (void) state;
   const tamis_allocator allocator = {allocate_without_locks, release_without_locks, NULL};
   const uint64_t keys = 300000;
   tamis_options options = options_for(4000, 0.3);
@@ -83,9 +82,8 @@ static tamis_filter *tiny_filter(bool growable)
 }
 
 /* No filter of this library saves that. */
-static void a_filter_without_segments_takes_keys(void **state)
+TEST(a_filter_without_segments_takes_keys)
 {
-  (void) state;
   tamis_filter *f = tiny_filter(true);
   struct bytes bytes = saved_bytes(f);
   unsigned char *block = bytes.data + SAVED_HEADER;
@@ -110,9 +108,8 @@ static void a_filter_without_segments_takes_keys(void **state)
 }
 
 /* Segments of any size are claimed, and do not follow (load_any() counts). */
-static void a_segment_is_not_asked_for_before_it_comes(void **state)
+TEST(a_segment_is_not_asked_for_before_it_comes)
 {
-  (void) state;
   tamis_filter *f = tiny_filter(false);
   struct bytes bytes = saved_bytes(f);
   unsigned char *geometry = bytes.data + SAVED_GEOMETRY_AT;
@@ -133,9 +130,8 @@ static void a_segment_is_not_asked_for_before_it_comes(void **state)
 }
 
 /* A directory that is far too large for the capacity is not asked for. */
-static void roots_beyond_the_capacity_are_refused(void **state)
+TEST(roots_beyond_the_capacity_are_refused)
 {
-  (void) state;
   tamis_filter *f = tiny_filter(true);
   struct bytes bytes = saved_bytes(f);
   unsigned char *roots = bytes.data + SAVED_GEOMETRY_AT + (size_t) SAVED_FIRST_ROOTS * 8;
@@ -150,11 +146,5 @@ static void roots_beyond_the_capacity_are_refused(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(many_removes_between_two_pieces),
-      cmocka_unit_test(a_filter_without_segments_takes_keys),
-      cmocka_unit_test(a_segment_is_not_asked_for_before_it_comes),
-      cmocka_unit_test(roots_beyond_the_capacity_are_refused),
-  };
-  return cmocka_run_group_tests_name("cuckoo_save", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -20,9 +20,8 @@ static struct lane lane_at(const struct fixture *x, uint64_t i)
 }
 
 /* Memory is given back with the last count, in whatever order counts come and go. */
-static void counts_take_memory_while_there_are_any(void **state)
+TEST(counts_take_memory_while_there_are_any)
 {
-  (void) state;
   struct fixture x;
   begin(&x, 1 << 20);
   size_t before = x.bank.bytes;
@@ -48,8 +47,5 @@ static void counts_take_memory_while_there_are_any(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(counts_take_memory_while_there_are_any),
-  };
-  return cmocka_run_group_tests_name("cuckoo_segment", tests, NULL, NULL);
+  return run_all_tests();
 }

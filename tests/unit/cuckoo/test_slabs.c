@@ -76,9 +76,8 @@ static void assert_clean(const struct fixture *x, const struct segment *segment)
 
 /* 64 segments, which do not overlap and are clean, share a slab; it is released with the last of
  * them. */
-static void segments_share_a_slab(void **state)
+TEST(segments_share_a_slab)
 {
-  (void) state;
   struct fixture x;
   size_t slab = begin_slabs(&x, 1 << 20), before = x.bank.bytes;
   struct segment *segments[SLOTS + 1];
@@ -105,9 +104,8 @@ static void segments_share_a_slab(void **state)
 
 /* A slot is like other memory: it is not used again under a reader.  After that it is used
  * before a new slab is opened. */
-static void a_slot_is_used_again_after_its_grace_period(void **state)
+TEST(a_slot_is_used_again_after_its_grace_period)
 {
-  (void) state;
   struct fixture x;
   size_t slab = begin_slabs(&x, 1 << 20), before = x.bank.bytes;
   const struct cuckoo_geometry *g = &cuckoo_generation(x.c, 0)->geometry;
@@ -144,9 +142,8 @@ static void a_slot_is_used_again_after_its_grace_period(void **state)
 }
 
 /* Segments come and go as when all of them split, in random order, and then join. */
-static void slabs_keep_close_to_what_is_in_use(void **state)
+TEST(slabs_keep_close_to_what_is_in_use)
 {
-  (void) state;
   enum { SEGMENTS = 40 * SLOTS };
   struct fixture x;
   size_t slab = begin_slabs(&x, 1 << 30), before = x.bank.bytes;
@@ -185,9 +182,8 @@ static void slabs_keep_close_to_what_is_in_use(void **state)
 
 /* Where there is no memory for a slab, within the limit or at all, there may be enough for a
  * segment. */
-static void without_a_slab_a_segment_has_its_own_block(void **state)
+TEST(without_a_slab_a_segment_has_its_own_block)
 {
-  (void) state;
   for (unsigned limited = 0; limited < 2; limited++) {
     struct fixture x;
     size_t slab = begin_slabs(&x, 1 << 30), before = x.bank.bytes, slot = slabs_of(&x)->slot_bytes;
@@ -214,9 +210,8 @@ static void without_a_slab_a_segment_has_its_own_block(void **state)
 
 /* At the limit a free slot is still taken, and so is one that has waited in the backlog until
  * then. */
-static void at_the_limit_slots_are_used_again(void **state)
+TEST(at_the_limit_slots_are_used_again)
 {
-  (void) state;
   struct fixture x;
   size_t slab = begin_slabs(&x, 1 << 20), before = x.bank.bytes;
   struct segment *segments[SLOTS];
@@ -249,9 +244,8 @@ static void release_a_slot(void *fixture)
 }
 
 /* A new slab is not opened if another slab has got a free slot while memory was allocated. */
-static void a_new_slab_is_released_if_a_slot_is_free_by_then(void **state)
+TEST(a_new_slab_is_released_if_a_slot_is_free_by_then)
 {
-  (void) state;
   struct fixture x;
   size_t slab = begin_slabs(&x, 1 << 20), before = x.bank.bytes;
   struct segment *segments[SLOTS];
@@ -292,9 +286,8 @@ static void start_another(void *unused)
 }
 
 /* When a thread takes the last bytes for a slab, other threads wait for its slots. */
-static void no_thread_is_refused_while_a_slab_is_allocated(void **state)
+TEST(no_thread_is_refused_while_a_slab_is_allocated)
 {
-  (void) state;
   struct fixture x;
   size_t slab = begin_slabs(&x, 1 << 20), before = x.bank.bytes;
   x.c->max_bytes = before + slab;
@@ -314,9 +307,8 @@ static void no_thread_is_refused_while_a_slab_is_allocated(void **state)
 
 /* Only filters that are large, or are planned to be, take slabs; and only for generations that fill
  * one. */
-static void small_filters_take_no_slabs(void **state)
+TEST(small_filters_take_no_slabs)
 {
-  (void) state;
   for (unsigned large = 0; large < 2; large++) {
     struct fixture x;
     (void) begin_slabs(&x, 1 << 20);
@@ -334,9 +326,8 @@ static void small_filters_take_no_slabs(void **state)
 
 /* With all segments of its first generation a filter takes the bytes that were promised, and
  * most of the segments are in slabs; also if the limit is no more than that. */
-static void a_large_filter_takes_what_was_promised(void **state)
+TEST(a_large_filter_takes_what_was_promised)
 {
-  (void) state;
   struct bank bank = {0};
   tamis_allocator allocator = {bank_allocate, bank_release, &bank};
   tamis_options options = TAMIS_OPTIONS_INIT;
@@ -370,16 +361,5 @@ static void a_large_filter_takes_what_was_promised(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(segments_share_a_slab),
-      cmocka_unit_test(a_slot_is_used_again_after_its_grace_period),
-      cmocka_unit_test(slabs_keep_close_to_what_is_in_use),
-      cmocka_unit_test(without_a_slab_a_segment_has_its_own_block),
-      cmocka_unit_test(at_the_limit_slots_are_used_again),
-      cmocka_unit_test(a_new_slab_is_released_if_a_slot_is_free_by_then),
-      cmocka_unit_test(no_thread_is_refused_while_a_slab_is_allocated),
-      cmocka_unit_test(small_filters_take_no_slabs),
-      cmocka_unit_test(a_large_filter_takes_what_was_promised),
-  };
-  return cmocka_run_group_tests_name("cuckoo_slabs", tests, NULL, NULL);
+  return run_all_tests();
 }

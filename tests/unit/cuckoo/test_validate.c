@@ -8,9 +8,8 @@
 #include "cuckoo_unit.h"
 
 /* Everything that validation checks is broken, noticed, and repaired. */
-static void validate_notices_whatever_is_broken(void **state)
+TEST(validate_notices_whatever_is_broken)
 {
-  (void) state;
   tamis_filter *f = make(1000, 0.001);
   add_range(f, 0, 100);
   struct generation *generation = cuckoo_generation(cuckoo_of(f), 0);
@@ -87,9 +86,8 @@ static void validate_notices_whatever_is_broken(void **state)
 }
 
 /* So is what is broken in the array of a root: here of a segment that fills two entries. */
-static void validate_notices_a_broken_array(void **state)
+TEST(validate_notices_a_broken_array)
 {
-  (void) state;
   tamis_filter *f = make(10, 0.03);
   for (uint64_t i = 0; stats_of(f).segments < 3; i++)
     assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
@@ -110,9 +108,8 @@ static void validate_notices_a_broken_array(void **state)
 }
 
 /* An error in one generation is noticed, whatever the others are like. */
-static void validate_checks_all_generations(void **state)
+TEST(validate_checks_all_generations)
 {
-  (void) state;
   tamis_filter *f = make(1, 0.3);
   for (uint64_t i = 0; stats_of(f).generations < 3; i++)
     assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
@@ -128,10 +125,5 @@ static void validate_checks_all_generations(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(validate_notices_whatever_is_broken),
-      cmocka_unit_test(validate_notices_a_broken_array),
-      cmocka_unit_test(validate_checks_all_generations),
-  };
-  return cmocka_run_group_tests_name("cuckoo_validate", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -118,9 +118,8 @@ static struct history history_of(const struct example *e)
   return h;
 }
 
-static void too_many_pending(void **state)
+TEST(too_many_pending)
 {
-  (void) state;
   static struct history_op ops[HISTORY_MOST_PENDING + 1];
   for (unsigned i = 0; i <= HISTORY_MOST_PENDING; i++)
     ops[i] = (struct history_op) ADD(i, 2 * i + 1000);
@@ -311,9 +310,8 @@ static bool all_orders(const struct history *h)
   return some_order(h, (struct progress){0, 0, 0}, (struct now){.copies = h->copies});
 }
 
-static void examples_are_as_they_should_be(void **state)
+TEST(examples_are_as_they_should_be)
 {
-  (void) state;
   expect(&(struct history){.ops = NULL}, true, 0);
   for (unsigned i = 0; i < sizeof examples / sizeof *examples; i++) {
     struct history h = history_of(&examples[i]);
@@ -322,9 +320,8 @@ static void examples_are_as_they_should_be(void **state)
   }
 }
 
-static void same_as_all_orders(void **state)
+TEST(same_as_all_orders)
 {
-  (void) state;
   uint64_t seed = 42, goods = 0;
   for (unsigned i = 0; i < RANDOM_HISTORIES; i++) {
     struct history_op ops[MOST_OPS];
@@ -361,8 +358,5 @@ static int destroy_checker(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(too_many_pending),
-                                     cmocka_unit_test(examples_are_as_they_should_be),
-                                     cmocka_unit_test(same_as_all_orders)};
-  return cmocka_run_group_tests(tests, make_checker, destroy_checker);
+  return run_all_tests_between(make_checker, destroy_checker);
 }

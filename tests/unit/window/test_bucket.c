@@ -89,9 +89,8 @@ static void check_word(const struct window_shape *s, uint64_t word, uint64_t wan
   }
 }
 
-static void all_operations_agree_with_a_loop(void **state)
+TEST(all_operations_agree_with_a_loop)
 {
-  (void) state;
   uint64_t random = 1;
   for (unsigned i = 0; i < SIZES; i++)
     for (unsigned periods = 1; periods <= WINDOW_MOST_PERIODS; periods += 1 + periods / 4) {
@@ -110,8 +109,5 @@ static void all_operations_agree_with_a_loop(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(all_operations_agree_with_a_loop),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests();
 }

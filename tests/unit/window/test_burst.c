@@ -64,9 +64,8 @@ static void assert_burst_is_given_back(tamis_kind kind, unsigned window, uint64_
   tamis_destroy(f);
 }
 
-static void a_burst_is_given_back(void **state)
+TEST(a_burst_is_given_back)
 {
-  (void) state;
   static const unsigned windows[] = {1, 4, 64}, tenths[] = {11, 15, 20, 27, 80};
   for (unsigned i = 0; i < 6; i++) {
     const unsigned window = windows[i / 2];
@@ -80,9 +79,8 @@ static void a_burst_is_given_back(void **state)
 }
 
 /* When few keys come, the newest layer has the index of the first one, which is opened again. */
-static void layers_have_indices_of_their_own(void **state)
+TEST(layers_have_indices_of_their_own)
 {
-  (void) state;
   for (unsigned i = 0; i < 2; i++) {
     tamis_filter *f = make(kinds[i], 1, 100);
     next_key = 1;
@@ -102,9 +100,8 @@ static void layers_have_indices_of_their_own(void **state)
 
 /* In the Bloom kind keys that are renewed in each period, since before the burst and since it, keep
  * no layer. */
-static void keys_that_are_renewed_keep_no_layer(void **state)
+TEST(keys_that_are_renewed_keep_no_layer)
 {
-  (void) state;
   enum { KEYS = 1000 };
   static const unsigned windows[] = {1, 2, 5};
   for (unsigned i = 0; i < 6; i++) {
@@ -144,9 +141,8 @@ static const struct window_layer *newest_of(const tamis_filter *f)
 }
 
 /* At a low rate there are indices for few layers.  The large one, which is closed, has one. */
-static void a_second_burst_finds_room(void **state)
+TEST(a_second_burst_finds_room)
 {
-  (void) state;
   enum { WINDOW = 4, KEYS = 1000 };
   for (unsigned i = 0; i < 2; i++) {
     tamis_options options = window_options(kinds[i], WINDOW, KEYS, 2e-6, true);
@@ -164,9 +160,8 @@ static void a_second_burst_finds_room(void **state)
 }
 
 /* With a limit that has no room for another large layer, the one that there is stays open. */
-static void a_limit_keeps_the_layer_that_a_second_burst_needs(void **state)
+TEST(a_limit_keeps_the_layer_that_a_second_burst_needs)
 {
-  (void) state;
   enum { WINDOW = 2, KEYS = 1000 };
   for (unsigned i = 0; i < 2; i++) {
     tamis_filter *f = make(kinds[i], WINDOW, KEYS);
@@ -187,9 +182,8 @@ static void a_limit_keeps_the_layer_that_a_second_burst_needs(void **state)
 
 /* In the cuckoo kind, a key that each burst brings and that is renewed for ever keeps the burst's
  * layer.  Later bursts come to what is there. */
-static void bursts_that_are_kept_do_not_add_up(void **state)
+TEST(bursts_that_are_kept_do_not_add_up)
 {
-  (void) state;
   enum { WINDOW = 2, KEYS = 300, BURSTS = 10 };
   tamis_options options = window_options(TAMIS_CUCKOO, WINDOW, KEYS, 0.0001, true);
   options.window_renews = true;
@@ -214,9 +208,8 @@ static void bursts_that_are_kept_do_not_add_up(void **state)
 
 /* `changes` comes round after 8192 of them, some ten of which each burst has.  It lasts for three
  * periods, so some older layers leave while others stay. */
-static void the_count_of_changes_comes_round(void **state)
+TEST(the_count_of_changes_comes_round)
 {
-  (void) state;
   enum { KEYS = 100 };
   for (unsigned i = 0; i < 2; i++) {
     tamis_filter *f = make(kinds[i], 1, 2);
@@ -238,9 +231,8 @@ static void the_count_of_changes_comes_round(void **state)
 }
 
 /* A file has no layer but those that hold keys.  The one that a filter begins with stays. */
-static void a_loaded_window_gives_a_burst_back(void **state)
+TEST(a_loaded_window_gives_a_burst_back)
 {
-  (void) state;
   enum { WINDOW = 2, KEYS = 300, USUAL = KEYS * (WINDOW + 1) };
   for (unsigned i = 0; i < 2; i++) {
     tamis_filter *f = make(kinds[i], WINDOW, USUAL), *loaded = NULL;
@@ -267,9 +259,8 @@ static void a_loaded_window_gives_a_burst_back(void **state)
 }
 
 /* Keys whose number goes up and down by half open no layers again and again. */
-static void a_steady_load_opens_no_layers(void **state)
+TEST(a_steady_load_opens_no_layers)
 {
-  (void) state;
   enum { WINDOW = 3, KEYS = 200 };
   for (unsigned i = 0; i < 2; i++) {
     tamis_filter *f = make(kinds[i], WINDOW, 100);
@@ -286,9 +277,8 @@ static void a_steady_load_opens_no_layers(void **state)
 
 /* All copies are removed at the end of each second period: a filter that is found empty once is not
  * one that needs no memory. */
-static void a_filter_that_is_empty_once_keeps_its_memory(void **state)
+TEST(a_filter_that_is_empty_once_keeps_its_memory)
 {
-  (void) state;
   enum { KEYS = 1000 };
   tamis_filter *f = make(TAMIS_CUCKOO, 1, 100);
   uint64_t growths = 0;
@@ -309,17 +299,5 @@ static void a_filter_that_is_empty_once_keeps_its_memory(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_burst_is_given_back),
-      cmocka_unit_test(a_loaded_window_gives_a_burst_back),
-      cmocka_unit_test(layers_have_indices_of_their_own),
-      cmocka_unit_test(keys_that_are_renewed_keep_no_layer),
-      cmocka_unit_test(a_second_burst_finds_room),
-      cmocka_unit_test(a_limit_keeps_the_layer_that_a_second_burst_needs),
-      cmocka_unit_test(bursts_that_are_kept_do_not_add_up),
-      cmocka_unit_test(the_count_of_changes_comes_round),
-      cmocka_unit_test(a_steady_load_opens_no_layers),
-      cmocka_unit_test(a_filter_that_is_empty_once_keeps_its_memory),
-  };
-  return cmocka_run_group_tests_name("window_burst", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -35,9 +35,8 @@ static int set_further(struct window *w, struct window_lane at, uint64_t further
 }
 
 /* No lane has a count of 2^53 or more. */
-static void a_count_has_a_limit(void **state)
+TEST(a_count_has_a_limit)
 {
-  (void) state;
   tamis_filter *f = make(1, 100, false);
   struct window *w = window_of(f);
   add(f, 7, 2);
@@ -75,9 +74,8 @@ static void make_entries_dead(struct window *w)
 
 /* The counts of dead lanes are nobody's, whether the lane is used for the same key again, for
  * another one, or for an entry that is moved. */
-static void the_count_of_a_forgotten_key_is_nobodys(void **state)
+TEST(the_count_of_a_forgotten_key_is_nobodys)
 {
-  (void) state;
   enum { KEYS = 100 };
   for (unsigned seed = 1; seed <= 20; seed++) {
     tamis_options options = options_for(1, KEYS, false);
@@ -104,9 +102,8 @@ static void the_count_of_a_forgotten_key_is_nobodys(void **state)
 
 /* A move carries the count of its entry along: to an empty lane, or to one with a dead entry, whose
  * count is nobody's. */
-static void a_move_carries_the_count(void **state)
+TEST(a_move_carries_the_count)
 {
-  (void) state;
   enum { KEYS = 1000, FIRST = KEYS };
   for (int dead = 0; dead < 2; dead++) {
     tamis_filter *f = make(1, KEYS, false);
@@ -133,9 +130,8 @@ static void a_move_carries_the_count(void **state)
 
 /* The version that a move bumps follows from the fingerprint alone, as look-ups know no more.  Here
  * a fingerprint has fewer bits than the number of a version. */
-static void a_move_bumps_a_version_that_look_ups_read(void **state)
+TEST(a_move_bumps_a_version_that_look_ups_read)
 {
-  (void) state;
   enum { CAPACITY = 60000 };
   tamis_options options = window_options(TAMIS_BLOOM, 1, CAPACITY, 0.3, false);
   tamis_filter *f = create(&options);
@@ -205,9 +201,8 @@ static uint64_t coarse_twin(const tamis_filter *f, struct window_layer *coarse, 
 
 /* The older layer has an entry of y, and the newer one an entry of x, and z matches both of
  * them. */
-static void a_remove_takes_the_entry_of_the_oldest_layer(void **state)
+TEST(a_remove_takes_the_entry_of_the_oldest_layer)
 {
-  (void) state;
   for (unsigned round = 0; round < 4; round++) {
     bool z_first = round & 1, later = round & 2;
     struct window_layer *fine;
@@ -238,9 +233,8 @@ static void a_remove_takes_the_entry_of_the_oldest_layer(void **state)
 }
 
 /* x, which the newer layer takes for z, has the stamp of now. */
-static void a_unique_add_renews_the_entry_of_the_oldest_layer(void **state)
+TEST(a_unique_add_renews_the_entry_of_the_oldest_layer)
 {
-  (void) state;
   struct window_layer *fine;
   tamis_filter *f = make_fine_then_coarse(true, &fine);
   uint64_t z = 1;
@@ -258,9 +252,8 @@ static void a_unique_add_renews_the_entry_of_the_oldest_layer(void **state)
 /* ---- memory ---- */
 
 /* Counts that fall take as little as if they had never been higher. */
-static void copies_that_go_give_memory_back(void **state)
+TEST(copies_that_go_give_memory_back)
 {
-  (void) state;
   enum { KEYS = 1000, MANY = 200 };
   tamis_filter *f = make(1, KEYS, false), *twin = make(1, KEYS, false);
   for (uint64_t key = 0; key < KEYS; key++) {
@@ -284,9 +277,8 @@ static bool may_be_full(int result)
   return result == TAMIS_OK;
 }
 
-static void copies_keep_within_max_bytes(void **state)
+TEST(copies_keep_within_max_bytes)
 {
-  (void) state;
   struct counts counts = {0};
   tamis_allocator allocator = counting(&counts);
   tamis_options options = options_for(2, 1000, true);
@@ -317,9 +309,8 @@ static void copies_keep_within_max_bytes(void **state)
   assert_int_equal(counts.now, 0);
 }
 
-static void a_copy_that_is_refused_renews_nothing(void **state)
+TEST(a_copy_that_is_refused_renews_nothing)
 {
-  (void) state;
   struct counts counts = {0};
   tamis_allocator allocator = counting(&counts);
   tamis_options options = options_for(2, 1000, true);
@@ -338,16 +329,5 @@ static void a_copy_that_is_refused_renews_nothing(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_count_has_a_limit),
-      cmocka_unit_test(the_count_of_a_forgotten_key_is_nobodys),
-      cmocka_unit_test(a_move_carries_the_count),
-      cmocka_unit_test(a_move_bumps_a_version_that_look_ups_read),
-      cmocka_unit_test(a_remove_takes_the_entry_of_the_oldest_layer),
-      cmocka_unit_test(a_unique_add_renews_the_entry_of_the_oldest_layer),
-      cmocka_unit_test(copies_that_go_give_memory_back),
-      cmocka_unit_test(copies_keep_within_max_bytes),
-      cmocka_unit_test(a_copy_that_is_refused_renews_nothing),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests();
 }

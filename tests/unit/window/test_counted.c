@@ -56,10 +56,16 @@ static struct expected expect(unsigned copies, unsigned call)
   }
 }
 
-/* Of many keys, so that entries move. */
-static void all_calls_count_exactly(void **state)
+/* Nobody waits for ever. */
+static int begin_test(void **state)
 {
-  (void) state;
+  alarm(4 * PATIENCE_SECONDS);
+  return set_up(state);
+}
+
+/* Of many keys, so that entries move. */
+TEST_BETWEEN(all_calls_count_exactly, begin_test, tear_down)
+{
   enum { KEYS = 1000, CALLS = 60000 / SCALE };
   static unsigned copies[KEYS];
   tamis_filter *a = open_cuckoo(KEYS), *handles[2] = {a, open_shared(NULL)};
@@ -89,9 +95,8 @@ static void all_calls_count_exactly(void **state)
 }
 
 /* A look-up of a key does not take an empty lane for its entry, whatever its fingerprint is. */
-static void empty_lanes_match_nothing(void **state)
+TEST_BETWEEN(empty_lanes_match_nothing, begin_test, tear_down)
 {
-  (void) state;
   enum { KEYS = 200000 / SCALE };
   tamis_options options = cuckoo_options(100000);
   options.fpp = 0.03;
@@ -104,9 +109,8 @@ static void empty_lanes_match_nothing(void **state)
   tamis_destroy(f);
 }
 
-static void figures_are_those_of_a_fixed_cuckoo_filter(void **state)
+TEST_BETWEEN(figures_are_those_of_a_fixed_cuckoo_filter, begin_test, tear_down)
 {
-  (void) state;
   tamis_filter *f = open_cuckoo(1000);
   add_keys(f, 0, 500);
   add_keys(f, 0, 100);
@@ -138,9 +142,8 @@ static uint64_t fill(tamis_filter *f, uint64_t key)
 }
 
 /* Both handles know that the filter is full.  Removes by one make room for adds by the other. */
-static void room_is_seen_by_others(void **state)
+TEST_BETWEEN(room_is_seen_by_others, begin_test, tear_down)
 {
-  (void) state;
   static const uint64_t capacities[] = {500, 100000 / SCALE};
   for (unsigned i = 0; i < 2; i++) {
     const uint64_t capacity = capacities[i];
@@ -160,9 +163,8 @@ static void room_is_seen_by_others(void **state)
 }
 
 /* A key that is in gets copies although there is no room for others. */
-static void copies_need_no_room(void **state)
+TEST_BETWEEN(copies_need_no_room, begin_test, tear_down)
 {
-  (void) state;
   tamis_filter *f = open_cuckoo(500);
   (void) fill(f, 0);
   const uint64_t refused = stats_of(f).refused_adds;
@@ -177,9 +179,8 @@ static void copies_need_no_room(void **state)
 
 /* Entries that have moved are counted by the stripes of their new places: who takes one stripe over counts the
  * same. */
-static void each_stripe_counts_its_own_part(void **state)
+TEST_BETWEEN(each_stripe_counts_its_own_part, begin_test, tear_down)
 {
-  (void) state;
   tamis_options options = cuckoo_options(3000);
   options.stripes = 8;
   unlink(shared_path);
@@ -222,9 +223,8 @@ static void add_some(tamis_filter *f, unsigned copies[SOME])
 }
 
 /* The header of a saved filter, with one number replaced. */
-static void numbers_that_contradict_the_kind_are_damage(void **state)
+TEST_BETWEEN(numbers_that_contradict_the_kind_are_damage, begin_test, tear_down)
 {
-  (void) state;
   tamis_filter *f = open_cuckoo(100);
   add_keys(f, 0, 50);
   struct bytes b = saved_bytes(f), right = saved_bytes(f);
@@ -259,9 +259,8 @@ static void numbers_that_contradict_the_kind_are_damage(void **state)
 }
 
 /* Bytes of the header, of entries and of what follows, with right sums. */
-static void any_bytes_make_a_whole_filter_or_none(void **state)
+TEST_BETWEEN(any_bytes_make_a_whole_filter_or_none, begin_test, tear_down)
 {
-  (void) state;
   enum { TRIES = 4000 / SCALE };
   unsigned copies[SOME], loaded = 0;
   tamis_filter *f = open_cuckoo(SOME);
@@ -286,9 +285,8 @@ static void any_bytes_make_a_whole_filter_or_none(void **state)
 }
 
 /* All or nothing, as far as counts go. */
-static void unions_add_counts_up(void **state)
+TEST_BETWEEN(unions_add_counts_up, begin_test, tear_down)
 {
-  (void) state;
   tamis_filter *shared = open_cuckoo(SOME), *own;
   assert_int_equal(tamis_map_file(NULL, shared_path, &own), TAMIS_EUNSUPPORTED);
   assert_int_equal(tamis_load_file(NULL, shared_path, &own), TAMIS_OK);
@@ -314,9 +312,8 @@ static void unions_add_counts_up(void **state)
 
 /* `lost`: the words are gone, and all that is left is the checkpoint.  Otherwise later adds and removes
  * are in the words, and the checkpoint is not added to them. */
-static void counts_outlive_a_start(void **state)
+TEST_BETWEEN(counts_outlive_a_start, begin_test, tear_down)
 {
-  (void) state;
   const uint64_t other = 42;
   for (unsigned lost = 0; lost < 2; lost++) {
     unsigned copies[SOME];
@@ -346,9 +343,8 @@ static void counts_outlive_a_start(void **state)
 /* ---- what others have written ---- */
 
 /* All stamps, in all lanes: counts are possible ones, and a remove clears what it finds. */
-static void impossible_stamps_are_harmless(void **state)
+TEST_BETWEEN(impossible_stamps_are_harmless, begin_test, tear_down)
 {
-  (void) state;
   enum { KEYS = 200 };
   for (unsigned stamp = 0; stamp < 8; stamp++) {
     tamis_filter *f = open_cuckoo(KEYS);
@@ -417,9 +413,8 @@ static void check_after_death(const tamis_filter *f, struct process *p, uint64_t
 }
 
 /* Processes work in a filter so full that entries move all the time, and are killed at any moment. */
-static void killed_processes_lose_and_leave_nothing(void **state)
+TEST_BETWEEN(killed_processes_lose_and_leave_nothing, begin_test, tear_down)
 {
-  (void) state;
   struct process *processes = mmap(NULL, PROCESSES * sizeof *processes, PROT_READ | PROT_WRITE,
                                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   assert_true(processes != MAP_FAILED);
@@ -457,31 +452,8 @@ static void killed_processes_lose_and_leave_nothing(void **state)
   munmap(processes, PROCESSES * sizeof *processes);
 }
 
-/* Nobody waits for ever. */
-static int begin_test(void **state)
-{
-  alarm(4 * PATIENCE_SECONDS);
-  return set_up(state);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, begin_test, tear_down)
-
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      TEST(all_calls_count_exactly),
-      TEST(empty_lanes_match_nothing),
-      TEST(figures_are_those_of_a_fixed_cuckoo_filter),
-      TEST(room_is_seen_by_others),
-      TEST(copies_need_no_room),
-      TEST(each_stripe_counts_its_own_part),
-      TEST(numbers_that_contradict_the_kind_are_damage),
-      TEST(any_bytes_make_a_whole_filter_or_none),
-      TEST(unions_add_counts_up),
-      TEST(counts_outlive_a_start),
-      TEST(impossible_stamps_are_harmless),
-      TEST(killed_processes_lose_and_leave_nothing),
-  };
   in_memory = true;
-  return cmocka_run_group_tests_name("counted", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -45,9 +45,8 @@ static void check_plan(const struct window_spec *spec, const struct window_geome
   assert_true(g->rate <= most && g->rate > 0.85 * most);
 }
 
-static void shares_add_up_to_less_than_one(void **state)
+TEST(shares_add_up_to_less_than_one)
 {
-  (void) state;
   double sum = 0;
   for (unsigned index = 1; index < 100000; index++) {
     assert_true(window_geometry_share(index) > 0);
@@ -57,9 +56,8 @@ static void shares_add_up_to_less_than_one(void **state)
 }
 
 /* A window that begins with 1,000 keys can have layers up to a million times as large at once. */
-static void growth_goes_on(void **state)
+TEST(growth_goes_on)
 {
-  (void) state;
   for (unsigned i = 0; i < WINDOWS; i++)
     for (double fpp = 0.1; fpp > 0.0009; fpp /= 10) {
       struct window_spec spec = {windows[i], 1000, fpp, true};
@@ -76,18 +74,16 @@ static void growth_goes_on(void **state)
 }
 
 /* (unit/test_planning.c tries the lowest rates.) */
-static void lowest_rates_are_what_the_header_says(void **state)
+TEST(lowest_rates_are_what_the_header_says)
 {
-  (void) state;
   assert_true(window_geometry_lowest_rate(1, false) < 4e-9);
   assert_true(window_geometry_lowest_rate(64, false) < 1.1e-7);
   assert_true(window_geometry_lowest_rate(1, true) < 6e-8);
   assert_true(window_geometry_lowest_rate(64, true) < 1.8e-6);
 }
 
-static void what_is_saved_is_restored(void **state)
+TEST(what_is_saved_is_restored)
 {
-  (void) state;
   for (unsigned i = 0; i < WINDOWS; i++)
     for (unsigned j = 0; j < RATES; j++) {
       const struct window_spec spec = {windows[i], 12345, rates[j], false};
@@ -137,9 +133,8 @@ static void check_addresses(const struct window_geometry *g)
   }
 }
 
-static void either_bucket_leads_to_the_other(void **state)
+TEST(either_bucket_leads_to_the_other)
 {
-  (void) state;
   for (unsigned i = 0; i < WINDOWS; i++)
     for (unsigned j = 0; j < RATES; j++)
       for (uint64_t capacity = 1; capacity < UINT64_C(1) << 34; capacity = capacity * 37 + 5) {
@@ -165,9 +160,8 @@ static tamis_filter *window(unsigned periods, uint64_t capacity, double fpp, boo
 }
 
 /* Of the layers that are searched at the same time, each has a share of the rate of its own. */
-static void layers_have_shares_of_their_own(void **state)
+TEST(layers_have_shares_of_their_own)
 {
-  (void) state;
   tamis_filter *f = window(4, 100, 0.01, true, 3);
   uint64_t next = 0, seen = 0;
   while (stats_of(f).layers < 6)
@@ -185,13 +179,5 @@ static void layers_have_shares_of_their_own(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(shares_add_up_to_less_than_one),
-      cmocka_unit_test(growth_goes_on),
-      cmocka_unit_test(lowest_rates_are_what_the_header_says),
-      cmocka_unit_test(what_is_saved_is_restored),
-      cmocka_unit_test(either_bucket_leads_to_the_other),
-      cmocka_unit_test(layers_have_shares_of_their_own),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -81,9 +81,8 @@ static int write_and_go_on(void *context, const void *data, size_t size)
 
 /* Several segments are copied in different periods.  What is not touched meanwhile is in the loaded
  * filter for exactly as long as in the saved one. */
-static void periods_end_during_a_save(void **state)
+TEST(periods_end_during_a_save)
 {
-  (void) state;
   enum { KEYS = 1500000 / SCALE, WINDOW = 4 };
   /* A short file is written at the end, when all has been copied. */
   for (unsigned advances = 0; advances < (SCALE == 1 ? 7 : 1); advances += 2) {
@@ -114,9 +113,8 @@ static void periods_end_during_a_save(void **state)
 
 /* A figure that is as large as a file may say does not get larger with the next layer: the filter
  * could not be loaded again. */
-static void a_figure_stays_within_its_range(void **state)
+TEST(a_figure_stays_within_its_range)
 {
-  (void) state;
   const struct sort small = {2, 0.001, true, 40, 40};
   tamis_filter *f = create(&small, 1), *loaded;
   struct bytes saved = saved_bytes(f);
@@ -137,9 +135,5 @@ static void a_figure_stays_within_its_range(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(periods_end_during_a_save),
-      cmocka_unit_test(a_figure_stays_within_its_range),
-  };
-  return cmocka_run_group_tests_name("window_save", tests, NULL, NULL);
+  return run_all_tests();
 }

@@ -65,9 +65,15 @@ static void start_machine(const tamis_filter *f, bool lost)
     word_store(&w->first.words[i], 0);
 }
 
-static void what_was_synced_is_there_again(void **state)
+/* Nobody waits for ever. */
+static int begin_test(void **state)
 {
-  (void) state;
+  alarm(PATIENCE_SECONDS);
+  return set_up(state);
+}
+
+TEST_BETWEEN(what_was_synced_is_there_again, begin_test, tear_down)
+{
   enum { KEYS = 300 };
   tamis_options options = window_options(3, 3000);
   for (unsigned lost = 0; lost < 2; lost++) {
@@ -122,9 +128,8 @@ static void leave_locks(struct window *w)
 
 /* Keys that were added before the sync, and after it; `lost`: those before it are in the checkpoint alone.  A
  * damaged checkpoint is left out, and locks keep nobody waiting. */
-static void keys_outlive_a_start(void **state)
+TEST_BETWEEN(keys_outlive_a_start, begin_test, tear_down)
 {
-  (void) state;
   enum { CAPACITY = 2000, NONE = -1, UNTIL_FULL = 1 << 20 };
   static const struct start {
     uint64_t before, after, known; /* keys */
@@ -171,9 +176,8 @@ static void keys_outlive_a_start(void **state)
 
 /* A process that sees another number of the start, as in a container, comes to a file that is in
  * use. */
-static void a_file_in_use_is_not_mended(void **state)
+TEST_BETWEEN(a_file_in_use_is_not_mended, begin_test, tear_down)
 {
-  (void) state;
   enum { MARK = 12345 };
   tamis_filter *f = open_window(2, 2000);
   _Atomic uint64_t *lanes = &window_of(f)->stripes.all[0].lanes;
@@ -204,9 +208,8 @@ static void put_stamps(const struct window *w, unsigned stamp)
 }
 
 /* Stamps of no period, and entries that are dead, in a window that is united with a private one. */
-static void impossible_stamps_are_not_united(void **state)
+TEST_BETWEEN(impossible_stamps_are_not_united, begin_test, tear_down)
 {
-  (void) state;
   tamis_options options = window_options(3, 2000);
   options.seed = 7;
   tamis_filter *shared = open_shared(&options), *own;
@@ -247,9 +250,8 @@ static int open_with_number(const unsigned char *original, unsigned at, uint64_t
 }
 
 /* The geometry is that of the capacity, and the file has as many stripes as it says. */
-static void headers_that_contradict_themselves_are_damaged(void **state)
+TEST_BETWEEN(headers_that_contradict_themselves_are_damaged, begin_test, tear_down)
 {
-  (void) state;
   enum { CAPACITY_AT = 64, STRIPES_AT = 88 };
   unsigned char header[SAVED_HEADER];
   tamis_options options = window_options(3, 2000);
@@ -293,9 +295,8 @@ static _Noreturn void die_with_stripes(tamis_filter *f, int death)
 
 /* The child has inherited the handle, and is another process all the same.  Its locks are taken over
  * at once: beside processes that compute, a yield takes as long as they like. */
-static void a_forked_child_has_a_name_of_its_own(void **state)
+TEST_BETWEEN(a_forked_child_has_a_name_of_its_own, begin_test, tear_down)
 {
-  (void) state;
   tamis_filter *f = open_window(2, 2000);
   const uint64_t name = owner_name(&window_of(f)->owner);
   assert_int_equal(tamis_add_hash(f, hash_of(1)), TAMIS_OK);
@@ -316,9 +317,8 @@ static void a_forked_child_has_a_name_of_its_own(void **state)
 }
 
 /* A parent is killed while it has locks; its child, which never called the filter, lives on. */
-static void a_child_does_not_keep_its_parents_locks(void **state)
+TEST_BETWEEN(a_child_does_not_keep_its_parents_locks, begin_test, tear_down)
 {
-  (void) state;
   int alive[2];
   assert_int_equal(pipe(alive), 0);
   tamis_filter *f = open_window(2, 2000);
@@ -363,9 +363,8 @@ static void assert_locked(int result)
   assert_int_equal(errno, EAGAIN);
 }
 
-static void a_reader_keeps_nobody(void **state)
+TEST_BETWEEN(a_reader_keeps_nobody, begin_test, tear_down)
 {
-  (void) state;
   char why[400];
   tamis_filter *f = open_window(2, 2000);
   pid_t child = fork_child();
@@ -399,9 +398,8 @@ static void a_reader_keeps_nobody(void **state)
 }
 
 /* An empty file is filled under a lock: not of what programs lock that read it. */
-static void a_reader_keeps_no_creator(void **state)
+TEST_BETWEEN(a_reader_keeps_no_creator, begin_test, tear_down)
 {
-  (void) state;
   for (unsigned window = 0; window < 3; window += 2) {
     tamis_options options = window_options(window, 2000);
     tamis_filter *f;
@@ -420,9 +418,8 @@ static void a_reader_keeps_no_creator(void **state)
 }
 
 /* A process freezes a segment, as a save does, and is killed.  Keys that need moves find room. */
-static void a_dead_saver_keeps_nobody(void **state)
+TEST_BETWEEN(a_dead_saver_keeps_nobody, begin_test, tear_down)
 {
-  (void) state;
   enum { CAPACITY = 3000 };
   tamis_filter *f = open_window(2, CAPACITY);
   pid_t child = fork_child();
@@ -443,9 +440,8 @@ static void a_dead_saver_keeps_nobody(void **state)
 }
 
 /* Another thread of the parent searched for room when the child was forked. */
-static void a_child_is_not_kept_by_a_vanished_thread(void **state)
+TEST_BETWEEN(a_child_is_not_kept_by_a_vanished_thread, begin_test, tear_down)
 {
-  (void) state;
   tamis_filter *f = open_window(2, 1000);
   lock_take(&window_of(f)->opening);
   pid_t child = fork_child();
@@ -475,9 +471,8 @@ static int fork_and_write(void *context, const void *data, size_t size)
 }
 
 /* A call forks, and goes on in the child, which is another process. */
-static void a_call_that_forks_goes_on_with_a_name(void **state)
+TEST_BETWEEN(a_call_that_forks_goes_on_with_a_name, begin_test, tear_down)
 {
-  (void) state;
   pid_t child = -1;
   tamis_options options = window_options(2, 2000000);
   options.fpp = 1e-6;
@@ -504,9 +499,8 @@ static void *destroy_cancelled(void *f)
   return (void *) f;
 }
 
-static void no_lock_is_left_by_a_cancelled_thread(void **state)
+TEST_BETWEEN(no_lock_is_left_by_a_cancelled_thread, begin_test, tear_down)
 {
-  (void) state;
   for (unsigned window = 0; window < 2; window++) {
     pthread_t thread;
     void *result = NULL;
@@ -527,32 +521,8 @@ static void no_lock_is_left_by_a_cancelled_thread(void **state)
   }
 }
 
-/* Nobody waits for ever. */
-static int begin_test(void **state)
-{
-  alarm(PATIENCE_SECONDS);
-  return set_up(state);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, begin_test, tear_down)
-
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      TEST(what_was_synced_is_there_again),
-      TEST(keys_outlive_a_start),
-      TEST(a_file_in_use_is_not_mended),
-      TEST(impossible_stamps_are_not_united),
-      TEST(headers_that_contradict_themselves_are_damaged),
-      TEST(a_child_is_not_kept_by_a_vanished_thread),
-      TEST(a_call_that_forks_goes_on_with_a_name),
-      TEST(no_lock_is_left_by_a_cancelled_thread),
-      TEST(a_forked_child_has_a_name_of_its_own),
-      TEST(a_child_does_not_keep_its_parents_locks),
-      TEST(a_dead_saver_keeps_nobody),
-      TEST(a_reader_keeps_nobody),
-      TEST(a_reader_keeps_no_creator),
-  };
   in_memory = true;
-  return cmocka_run_group_tests_name("shared_window", tests, NULL, NULL);
+  return run_all_tests();
 }

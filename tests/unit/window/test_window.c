@@ -220,9 +220,8 @@ static void close_form(struct oracle *o)
 }
 
 /* Filters that must grow, too. */
-static void any_calls_are_answered_as_the_oracle_says(void **state)
+TEST(any_calls_are_answered_as_the_oracle_says)
 {
-  (void) state;
   for (unsigned i = 0; i < 4 * WINDOWS * FORMS; i++) {
     const enum window_form form = (enum window_form)(i % FORMS);
     const bool growable = i / FORMS / WINDOWS % 2;
@@ -251,9 +250,8 @@ static void assert_ends(const tamis_filter *f, unsigned periods, unsigned passed
     assert_int_equal(tamis_contains_hash(f, n), n >= passed);
 }
 
-static void ends_outlive_a_save_and_a_union(void **state)
+TEST(ends_outlive_a_save_and_a_union)
 {
-  (void) state;
   enum { PERIODS = 5 };
   for (unsigned form = 0; form < 4; form++) {
     tamis_options options =
@@ -278,9 +276,8 @@ static void ends_outlive_a_save_and_a_union(void **state)
 }
 
 /* A refused call changes nothing. */
-static void ends_that_are_not_possible_are_refused(void **state)
+TEST(ends_that_are_not_possible_are_refused)
 {
-  (void) state;
   static const tamis_kind kinds[] = {TAMIS_BLOOM, TAMIS_CUCKOO, TAMIS_COUNTING_BLOOM};
   const tamis_key key = {"a", 1}, bad = {NULL, 1};
   int result = 42;
@@ -316,9 +313,8 @@ static void ends_that_are_not_possible_are_refused(void **state)
 }
 
 /* A brief add of a key that stays longer needs no room. */
-static void a_full_window_takes_brief_adds_of_its_keys(void **state)
+TEST(a_full_window_takes_brief_adds_of_its_keys)
 {
-  (void) state;
   tamis_filter *f = make_window(2, 1000, 0.001, false);
   uint64_t refused = 0;
   for (uint64_t key = 0; refused < 100; key++)
@@ -334,9 +330,8 @@ static void a_full_window_takes_brief_adds_of_its_keys(void **state)
 /* ---- capacity ---- */
 
 /* Keys that are in are renewed though there is no room for others. */
-static void a_full_window_renews(void **state)
+TEST(a_full_window_renews)
 {
-  (void) state;
   tamis_filter *f = make_window(2, 1000, low_rate, false);
   uint64_t n = 0;
   while (tamis_add_hash(f, n) == TAMIS_OK)
@@ -353,9 +348,8 @@ static void a_full_window_renews(void **state)
 
 /* ---- memory ---- */
 
-static void max_bytes_is_kept(void **state)
+TEST(max_bytes_is_kept)
 {
-  (void) state;
   for (int growable = 0; growable < 2; growable++) {
     struct counts counts = {0};
     tamis_allocator allocator = counting(&counts);
@@ -402,9 +396,8 @@ static int add_until_it_grows(tamis_filter *f)
   return result;
 }
 
-static void a_layer_is_opened_if_its_last_byte_has_room(void **state)
+TEST(a_layer_is_opened_if_its_last_byte_has_room)
 {
-  (void) state;
   tamis_options options = bloom_options(2, 500, 0.001, true);
   tamis_filter *f = create(&options);
   assert_int_equal(add_until_it_grows(f), TAMIS_OK);
@@ -422,9 +415,8 @@ static void a_layer_is_opened_if_its_last_byte_has_room(void **state)
 
 /* Far more keys than the capacity come in one window: the rate is kept.  When they are forgotten,
  * the filter is one layer again. */
-static void a_growing_window_keeps_its_rate(void **state)
+TEST(a_growing_window_keeps_its_rate)
 {
-  (void) state;
   enum { CAPACITY = 1000, PROBES = 300000 / SCALE };
   static const double rates[] = {0.1, 0.01, 0.001};
   for (unsigned r = 0; r < 3; r++) {
@@ -460,9 +452,8 @@ static void a_growing_window_keeps_its_rate(void **state)
 
 /* Tables of a few keys get fuller than others.  The rate is just above the lowest of a shape with
  * two lanes in a bucket, of which that is the most true. */
-static void a_tiny_growing_window_keeps_its_rate(void **state)
+TEST(a_tiny_growing_window_keeps_its_rate)
 {
-  (void) state;
   for (uint64_t capacity = 1; capacity <= 8; capacity++) {
     tamis_filter *f = make_window(1, capacity, 2.49e-4, true);
     assert_true(capacity > 1 || stats_of(f).fingerprint_bits > 14); /* more cost nothing */
@@ -479,9 +470,8 @@ static void a_tiny_growing_window_keeps_its_rate(void **state)
 }
 
 /* A key in an older layer is renewed in the newest one, and has one winner. */
-static void keys_of_older_layers_are_renewed_and_have_one_winner(void **state)
+TEST(keys_of_older_layers_are_renewed_and_have_one_winner)
 {
-  (void) state;
   tamis_filter *f = make_window(2, 100, low_rate, true);
   for (uint64_t i = 0; i < 3000; i++) {
     assert_int_equal(tamis_add_unique_hash(f, i), TAMIS_OK);
@@ -505,17 +495,5 @@ static void keys_of_older_layers_are_renewed_and_have_one_winner(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(any_calls_are_answered_as_the_oracle_says),
-      cmocka_unit_test(ends_outlive_a_save_and_a_union),
-      cmocka_unit_test(ends_that_are_not_possible_are_refused),
-      cmocka_unit_test(a_full_window_takes_brief_adds_of_its_keys),
-      cmocka_unit_test(a_full_window_renews),
-      cmocka_unit_test(max_bytes_is_kept),
-      cmocka_unit_test(a_layer_is_opened_if_its_last_byte_has_room),
-      cmocka_unit_test(a_growing_window_keeps_its_rate),
-      cmocka_unit_test(a_tiny_growing_window_keeps_its_rate),
-      cmocka_unit_test(keys_of_older_layers_are_renewed_and_have_one_winner),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all_tests();
 }
