@@ -7,7 +7,6 @@
 #include "tamis/tamis.h"
 
 int __real_tamis_create(const tamis_options *options, tamis_filter **out);
-int __wrap_tamis_create(const tamis_options *options, tamis_filter **out);
 
 int __wrap_tamis_create(const tamis_options *options, tamis_filter **out)
 {

@@ -214,7 +214,6 @@ TEST_BETWEEN(filters_bear_that_memory_moves, load_it, flush_it)
 static unsigned advances;
 
 int __real_tamis_advance(tamis_filter *f);
-int __wrap_tamis_advance(tamis_filter *f);
 int __wrap_tamis_advance(tamis_filter *f)
 {
   advances++;
@@ -222,7 +221,6 @@ int __wrap_tamis_advance(tamis_filter *f)
 }
 
 int __real_tamis_advance_to(tamis_filter *f, uint64_t period);
-int __wrap_tamis_advance_to(tamis_filter *f, uint64_t period);
 int __wrap_tamis_advance_to(tamis_filter *f, uint64_t period)
 {
   advances++;
@@ -577,9 +575,4 @@ TEST_BETWEEN(no_block_is_left, load_it, flush_it)
   expect("BF.EXISTS bloom 1", ":0 ");
   fake_flush();
   assert_int_equal(fake.blocks, 0);
-}
-
-int main(void)
-{
-  return run_all_tests();
 }

@@ -110,8 +110,3 @@ TEST(a_later_library_reads_the_first_fields)
   assert_int_equal(tamis_create(&o.options, &f), TAMIS_OK);
   tamis_destroy(f);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

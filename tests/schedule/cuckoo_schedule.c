@@ -214,49 +214,43 @@ static uint64_t new_hash(uint64_t where)
                       (uint32_t) (half + where % 10 - 4));
 }
 
-static int x_at(tamis_filter *f, uint64_t where)
+VERB(x_at, where)
 {
-  (void) f;
   stage.x = new_hash(where);
   return 0;
 }
 
-static int y_at(tamis_filter *f, uint64_t where)
+VERB(y_at, where)
 {
-  (void) f;
   stage.y = new_hash(where);
   return 0;
 }
 
-static int fill(tamis_filter *f, uint64_t n)
+VERB(fill, n)
 {
-  (void) f;
   for (uint64_t i = 0; i < n % 10; i++)
     add(&small, new_hash(n / 10));
   return 0;
 }
 
 /* Takes the keys that have come last. */
-static int unfill(tamis_filter *f, uint64_t n)
+VERB(unfill, n)
 {
-  (void) f;
   for (; n; n--)
     take(&small, small.in[small.n - 1]);
   return 0;
 }
 
-static int do_split(tamis_filter *f, uint64_t n)
+VERB(split, n)
 {
-  (void) f, (void) n;
   split(&small);
   return 0;
 }
 
 /* Removes keys until two segments join. */
-static int join(tamis_filter *f, uint64_t n)
+VERB(join, n)
 {
   const uint64_t before = stats_of(f).joins;
-  (void) n;
   while (stats_of(f).joins == before) {
     assert_true(small.n > 0);
     take(&small, small.in[0]);
@@ -264,22 +258,20 @@ static int join(tamis_filter *f, uint64_t n)
   return 0;
 }
 
-static int do_open(tamis_filter *f, uint64_t n)
+VERB(open, n)
 {
-  (void) f, (void) n;
   open_generation(&small);
   return 0;
 }
 
-static int open_bare(tamis_filter *f, uint64_t n)
+VERB(open_bare, n)
 {
-  (void) f, (void) n;
   open_without_keys(&small);
   return 0;
 }
 
 /* Makes the filter like a large one, which has a segment only where a key has been added. */
-static int lose_segment(tamis_filter *f, uint64_t index)
+VERB(lose, index)
 {
   struct cuckoo *c = cuckoo_of(f);
   struct generation *first = cuckoo_generation(c, 0);
@@ -291,54 +283,40 @@ static int lose_segment(tamis_filter *f, uint64_t index)
 }
 
 /* Waits until what has left is released. */
-static int drain(tamis_filter *f, uint64_t n)
+VERB(drain, n)
 {
   enum { MOST_SECONDS = 30 };
   const time_t end = time(NULL) + MOST_SECONDS;
-  (void) n;
   while (cuckoo_growth(cuckoo_of(f))->backlog.held && time(NULL) < end)
     stats_of(f);
   return cuckoo_growth(cuckoo_of(f))->backlog.held > 0;
 }
 
 /* max_bytes is what the filter has. */
-static int limit(tamis_filter *f, uint64_t n)
+VERB(limit, n)
 {
-  (void) n;
   cuckoo_of(f)->max_bytes = cuckoo_of(f)->bytes;
   return 0;
 }
 
-static int in_home(tamis_filter *f, uint64_t hash)
+VERB(in_home, hash)
 {
-  (void) f;
   return stands_in_bucket(&small, hash, HOME);
 }
 
-static int in_upper(tamis_filter *f, uint64_t hash)
+VERB(in_upper, hash)
 {
-  (void) f;
   return stands_in_bucket(&small, hash, address_of(&small, hash).upper);
 }
 
-static int entries(tamis_filter *f, uint64_t generation)
+VERB(entries, generation)
 {
-  (void) f;
   return (int) entries_of(&small, (unsigned) generation);
 }
 
 /* The same filter eight times, in each of which the key must be. */
-static int contains_in_many_filters(tamis_filter *f, uint64_t hash)
+VERB(each_of_many, hash)
 {
   const tamis_filter *const filters[] = {f, f, f, f, f, f, f, f};
   return tamis_contains_each_hash(filters, 8, hash, NULL) == 8;
 }
-
-const struct named_verb cuckoo_verbs[] = {
-    {"x_at", x_at},         {"y_at", y_at},           {"fill", fill},
-    {"unfill", unfill},     {"split", do_split},      {"join", join},
-    {"open", do_open},      {"open_bare", open_bare}, {"lose", lose_segment},
-    {"drain", drain},       {"limit", limit},         {"in_home", in_home},
-    {"in_upper", in_upper}, {"entries", entries},     {"each_of_many", contains_in_many_filters},
-    {NULL, NULL},
-};

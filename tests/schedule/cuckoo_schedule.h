@@ -109,6 +109,4 @@ int finish_small(tamis_filter *f, uint64_t n);
     __VA_ARGS__                                        \
   }
 
-extern const struct named_verb cuckoo_verbs[];
-
 #endif

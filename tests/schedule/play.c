@@ -9,48 +9,58 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MOST_CALLS = 8, MOST_WORDS = 12, MOST_NAMES = 64 };
+enum { MOST_CALLS = 8, MOST_WORDS = 12, MOST_NAMES = 64, MOST_VERBS = 96 };
 
 static const struct program *program;
 struct stage stage;
 
 /* ---- verbs ---- */
 
-static int do_copies(tamis_filter *f, uint64_t n)
+static struct {
+  const char *name;
+  verb *call;
+} verbs[MOST_VERBS];
+static unsigned verbs_n;
+
+void list_verb(const char *name, verb *call)
+{
+  if (verbs_n == MOST_VERBS)
+    abort();
+  verbs[verbs_n].name = name;
+  verbs[verbs_n++].call = call;
+}
+
+VERB(copies, n)
 {
   return (int) tamis_count_hash(f, n);
 }
 
 /* So many periods, or none. */
-static int do_periods(tamis_filter *f, uint64_t n)
+VERB(periods, n)
 {
   for (; n; n--)
     assert_int_equal(tamis_advance(f), TAMIS_OK);
   return 0;
 }
 
-static int do_give(tamis_filter *f, uint64_t n)
+VERB(give, n)
 {
-  (void) f;
   return tamis_add_hash(stage_from(), n);
 }
 
-static int do_take(tamis_filter *f, uint64_t n)
+VERB(take, n)
 {
-  (void) f;
   return tamis_remove_hash(stage_from(), n);
 }
 
-static int do_merge(tamis_filter *f, uint64_t n)
+VERB(merge, n)
 {
-  (void) n;
   return tamis_merge(f, stage_from());
 }
 
 /* Saves into a file of the file system, and loads it as the other filter. */
-static int do_save(tamis_filter *f, uint64_t n)
+VERB(save, n)
 {
-  (void) n;
   FILE *file = tmpfile();
   int result = file ? tamis_save(f, write_to, file) : TAMIS_EIO;
   if (result == TAMIS_OK) {
@@ -62,45 +72,30 @@ static int do_save(tamis_filter *f, uint64_t n)
   return result;
 }
 
-static int do_loaded(tamis_filter *f, uint64_t n)
+VERB(loaded, n)
 {
-  (void) f;
   return (int) tamis_count_hash(stage.from, n);
 }
 
 /* Figures, for what will have come to them since. */
-static int do_note(tamis_filter *f, uint64_t n)
+VERB(note, n)
 {
-  (void) n;
   stage.noted = stats_of(f);
   return 0;
 }
 
 /* Whether the call that has begun last has returned. */
-static int do_returned(tamis_filter *f, uint64_t n)
+VERB(returned, n)
 {
-  (void) f, (void) n;
   return schedule_reached("call_returned") > stage.returned;
 }
 
-static const struct named_verb verbs[] = {
-    {"add", tamis_add_hash},
-    {"unique", tamis_add_unique_hash},
-    {"remove", tamis_remove_hash},
-    {"contains", call_contains},
-    {"copies", do_copies},
-    {"advance", call_advance},
-    {"jump", tamis_advance_to},
-    {"give", do_give},
-    {"take", do_take},
-    {"merge", do_merge},
-    {"save", do_save},
-    {"loaded", do_loaded},
-    {"note", do_note},
-    {"periods", do_periods},
-    {"returned", do_returned},
-    {NULL, NULL},
-};
+LISTED_VERB(add, tamis_add_hash)
+LISTED_VERB(unique, tamis_add_unique_hash)
+LISTED_VERB(remove, tamis_remove_hash)
+LISTED_VERB(contains, call_contains)
+LISTED_VERB(advance, call_advance)
+LISTED_VERB(jump, tamis_advance_to)
 
 /* ---- figures ---- */
 
@@ -131,14 +126,6 @@ static uint64_t value_of(const struct figure *figure, const tamis_stats *s)
   uint64_t value = 0;
   memcpy(&value, (const char *) s + figure->offset, figure->size);
   return value;
-}
-
-static verb *find_in(const struct named_verb *all, const char *name)
-{
-  for (; all && all->name; all++)
-    if (!strcmp(all->name, name))
-      return all->call;
-  return NULL;
 }
 
 /* ---- the stage ---- */
@@ -243,12 +230,11 @@ static const char *kept(const char *name)
 
 static verb *verb_of(const struct play *p, const char *name)
 {
-  verb *found = find_in(program->verbs, name);
-  found = found ? found : find_in(program->shared, name);
-  found = found ? found : find_in(verbs, name);
-  if (!found)
-    fail_msg("%s: \"%s\" has no verb", p->row, p->step);
-  return found;
+  for (unsigned i = 0; i < verbs_n; i++)
+    if (!strcmp(verbs[i].name, name))
+      return verbs[i].call;
+  fail_msg("%s: \"%s\" has no verb", p->row, p->step);
+  return NULL;
 }
 
 static uint64_t number(const char *text)
@@ -460,20 +446,12 @@ static void play_row(void **state)
   }
 }
 
-/* Under ThreadSanitizer, of the tests that are no rows only those that have the mark. */
-int run_rows(const struct program *played, const struct CMUnitTest *tests, size_t n)
+int run_schedules(const struct program *played)
 {
-  struct CMUnitTest *all = calloc(played->n + n, sizeof *all);
-  size_t m = 0;
   program = played;
-  for (; all && m < played->n; m++)
-    all[m] = (struct CMUnitTest){.name = played->rows[m].name,
-                                 .test_func = play_row,
-                                 .initial_state = (void *) &played->rows[m]};
-  for (size_t i = 0; all && i < n; i++)
-    if (!only_threads || tests[i].initial_state)
-      all[m++] = tests[i];
-  int result = all ? _cmocka_run_group_tests("schedule", all, m, NULL, NULL) : 1;
-  free(all);
-  return result;
+  for (size_t i = 0; i < played->n; i++)
+    list_test((struct CMUnitTest){.name = played->rows[i].name,
+                                  .test_func = play_row,
+                                  .initial_state = (void *) &played->rows[i]});
+  return run_all_tests();
 }

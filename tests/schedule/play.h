@@ -31,10 +31,21 @@
 /* A function of the library is one as it is. */
 typedef int verb(tamis_filter *f, uint64_t n);
 
-struct named_verb {
-  const char *name;
-  verb *call;
-};
+/* VERB(word, n) { ... } is a verb of scripts.  STEP(name, n) { ... } is a function like a verb, which they
+ * cannot name. */
+#define STEP(name, n) \
+  static int name(__attribute__((unused)) tamis_filter *f, __attribute__((unused)) uint64_t n)
+#define VERB(word, n)          \
+  STEP(do_##word, n);          \
+  LISTED_VERB(word, do_##word) \
+  STEP(do_##word, n)
+#define LISTED_VERB(word, function)                          \
+  __attribute__((constructor)) static void list_##word(void) \
+  {                                                          \
+    list_verb(#word, function);                              \
+  }
+
+void list_verb(const char *name, verb *call);
 
 /* A filter on which scripts are played; what is 0 is as in every other one. */
 struct setup {
@@ -76,10 +87,8 @@ extern struct stage {
 
 struct program {
   const struct setup *setups;
-  const struct named_verb *verbs; /* the last one has no name */
   const struct row *rows;
   size_t n;
-  const struct named_verb *shared; /* verbs of several programs; NULL: none */
 };
 
 void open_stage(const struct setup *setup);
@@ -89,11 +98,6 @@ void close_stage(void);
 tamis_filter *stage_from(void);
 
 /* Plays all rows, and runs the tests that are no rows. */
-int run_rows(const struct program *program, const struct CMUnitTest *tests, size_t n);
-
-static inline int run_schedules(const struct program *program)
-{
-  return run_rows(program, listed.tests, listed.n);
-}
+int run_schedules(const struct program *program);
 
 #endif

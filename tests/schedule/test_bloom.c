@@ -26,16 +26,17 @@ static int fill(tamis_filter *f, uint64_t keys)
   fill_up(f, keys);
   return 0;
 }
+LISTED_VERB(fill, fill)
 
 /* Adds keys that nobody else uses until the next layer is opened. */
-static int open_layer(tamis_filter *f, uint64_t n)
+STEP(open_layer, n)
 {
-  (void) n;
   uint64_t layers = stats_of(f).layers, key = UINT64_C(1) << (31 + layers);
   while (stats_of(f).layers == layers)
     assert_int_equal(tamis_add_hash(f, key++), TAMIS_OK);
   return 0;
 }
+LISTED_VERB(open, open_layer)
 
 /* One or two layers, the last of which is nearly full.  (So few keys have come to it that none of them sets
  * the last of key 7's bits.) */
@@ -137,9 +138,8 @@ static uint64_t bits_in_word(const tamis_filter *f, uint64_t hash, uint64_t at)
 }
 
 /* x leaves a single bit of key 7's last word, which y sets. */
-static int choose_neighbours(tamis_filter *f, uint64_t n)
+VERB(choose, n)
 {
-  (void) n;
   const struct bloom_probe last = probe_of(f, 7, UINT64_MAX);
   uint64_t bit;
   stage.x = stage.y = 100;
@@ -152,9 +152,8 @@ static int choose_neighbours(tamis_filter *f, uint64_t n)
 }
 
 /* Sets the bits of the other filter, in the first layer, as a call does that has found room there. */
-static int force(tamis_filter *f, uint64_t n)
+VERB(force, n)
 {
-  (void) n;
   stage.forged = true;
   for (unsigned i = 0; i < bloom_of(f)->word_count; i++)
     word_or(&bloom_of(f)->words[i], word_load(&bloom_of(stage.from)->words[i]));
@@ -162,30 +161,28 @@ static int force(tamis_filter *f, uint64_t n)
 }
 
 /* Opens a layer, or ends the filter, though there is room for keys. */
-static int close_first(tamis_filter *f, uint64_t n)
+VERB(close, n)
 {
-  (void) n;
   return tamis__layers_open(bloom_of(f), bloom_of(f), 0);
 }
 
 /* Adds keys until none gets in. */
-static int fill_to_the_end(tamis_filter *f, uint64_t n)
+VERB(fill_to_the_end, n)
 {
-  (void) n;
   uint64_t key = 100000;
   while (tamis_add_unique_hash(f, key) != TAMIS_EFULL)
     key++;
   return 0;
 }
 
-static int is_in_newest(tamis_filter *f, uint64_t n)
+VERB(in_newest, n)
 {
   const struct bloom_row row = bloom_row_of(newest_layer(bloom_of(f)));
   return row.calls->find(&row, 1, hash_mix(&f->keys, n));
 }
 
 /* Whether an absent key of 400 is found, or more. */
-static int finds_many(tamis_filter *f, uint64_t n)
+VERB(finds_many, n)
 {
   uint64_t found = 0;
   for (uint64_t i = 0; i < n; i++)
@@ -193,14 +190,14 @@ static int finds_many(tamis_filter *f, uint64_t n)
   return found > n / 400;
 }
 
-static int contains_in_batch(tamis_filter *f, uint64_t n)
+VERB(contains_in_batch, n)
 {
   bool found;
   return (int) tamis_contains_many_hash(f, &n, 1, &found);
 }
 
 /* Whether both filters have a key, by a call with many. */
-static int contains_in_each(tamis_filter *f, uint64_t n)
+VERB(contains_in_each, n)
 {
   const tamis_filter *const filters[] = {f, stage.from, f, f, f, f, f, f};
   bool found[8];
@@ -208,26 +205,10 @@ static int contains_in_each(tamis_filter *f, uint64_t n)
   return found[0] && found[1];
 }
 
-static int open_other_layer(tamis_filter *f, uint64_t n)
+VERB(open_other, n)
 {
-  (void) f;
   return open_layer(stage_from(), n);
 }
-
-static const struct named_verb verbs[] = {
-    {"fill", fill},
-    {"open", open_layer},
-    {"choose", choose_neighbours},
-    {"force", force},
-    {"close", close_first},
-    {"fill_to_the_end", fill_to_the_end},
-    {"in_newest", is_in_newest},
-    {"finds_many", finds_many},
-    {"contains_in_batch", contains_in_batch},
-    {"contains_in_each", contains_in_each},
-    {"open_other", open_other_layer},
-    {NULL, NULL},
-};
 
 /* ---- schedules ---- */
 
@@ -555,6 +536,6 @@ TEST(a_process_that_lags_sets_no_bits)
 
 int main(void)
 {
-  const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows, NULL};
+  const struct program program = {setups, rows, sizeof rows / sizeof *rows};
   return run_schedules(&program);
 }

@@ -57,7 +57,7 @@ static bool related(const tamis_filter *f, uint64_t a, uint64_t b, bool shared)
 /* ---- verbs ---- */
 
 /* x has the words of a key, and no counter of it. */
-static int choose_neighbour(tamis_filter *f, uint64_t hash)
+VERB(choose, hash)
 {
   assert_int_equal(const_bloom_of(f)->probes, 3);
   for (stage.x = 1000; !related(f, hash, stage.x, false);)
@@ -66,7 +66,7 @@ static int choose_neighbour(tamis_filter *f, uint64_t hash)
 }
 
 /* Whether the first word of a key, which has been added alone, has its counters, and the last one none. */
-static int has_first_word_only(tamis_filter *f, uint64_t hash)
+VERB(first_word_only, hash)
 {
   struct key_counters key = counters_of(f, hash);
   return counters_have(word_load(word_of(&key, 0)), key.at[0].mask) &&
@@ -74,7 +74,7 @@ static int has_first_word_only(tamis_filter *f, uint64_t hash)
 }
 
 /* Adds keys that have the key's counters in its last word, and none of its others. */
-static int fill_last_word(tamis_filter *f, uint64_t hash)
+VERB(fill_last, hash)
 {
   struct key_counters key = counters_of(f, hash);
   const unsigned last = key.at[key.n - 1].word % LINE_WORDS;
@@ -94,7 +94,7 @@ static int fill_last_word(tamis_filter *f, uint64_t hash)
 }
 
 /* Adds a key, and others that hide x, which has a counter in common with it, and which is never added. */
-static int hide(tamis_filter *f, uint64_t hash)
+VERB(hide, hash)
 {
   for (stage.x = 100001; !related(f, hash, stage.x, true);) /* few keys in its line hide it */
     stage.x++;
@@ -113,14 +113,6 @@ static int hide(tamis_filter *f, uint64_t hash)
   }
   return 0;
 }
-
-static const struct named_verb verbs[] = {
-    {"choose", choose_neighbour},
-    {"first_word_only", has_first_word_only},
-    {"fill_last", fill_last_word},
-    {"hide", hide},
-    {NULL, NULL},
-};
 
 static const struct row rows[] = {
     /* Half-done calls. */
@@ -186,6 +178,6 @@ static const struct row rows[] = {
 
 int main(void)
 {
-  const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows, NULL};
+  const struct program program = {setups, rows, sizeof rows / sizeof *rows};
   return run_schedules(&program);
 }

@@ -48,8 +48,3 @@ TEST(threads_that_ask_at_once_get_different_indices)
   pthread_barrier_destroy(&both_have_asked);
   sem_destroy(&asked);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -53,23 +53,22 @@ enum {
 /* ---- verbs ---- */
 
 /* HOME becomes full. */
-static int fill_home(tamis_filter *f, uint64_t n)
+VERB(fill_home, n)
 {
-  (void) f, (void) n;
   const struct cuckoo_geometry *g = &small.geometry;
   add_at(&small, HOME, (uint32_t) cuckoo_buckets(g) / 2 + HOME, 2U * g->shape.lanes);
   return 0;
 }
 
 /* Removes keys of a usual filter, up to x. */
-static int join_from(tamis_filter *f, uint64_t first)
+VERB(join_from, first)
 {
   for (stage.x = first; stats_of(f).joins == 0; stage.x++)
     assert_int_equal(tamis_remove_hash(f, stage.x), TAMIS_OK);
   return 0;
 }
 
-static int contains_in_a_batch(tamis_filter *f, uint64_t hash)
+VERB(batch, hash)
 {
   return (int) tamis_contains_many_hash(f, &hash, 1, NULL);
 }
@@ -79,16 +78,14 @@ static struct segment *first_segment(tamis_filter *f)
   return directory_segment(directory_at(cuckoo_generation(cuckoo_of(f), 0), 0));
 }
 
-static int used(tamis_filter *f, uint64_t n)
+VERB(used, n)
 {
-  (void) n;
   return (int) tamis__segment_used(&small.geometry, first_segment(f));
 }
 
-static int fold(tamis_filter *f, uint64_t n)
+VERB(fold, n)
 {
   struct cuckoo *c = cuckoo_of(f);
-  (void) n;
   struct growth_stripes growth = growth_lock(c, &c->first, 0, 0);
   int result = tamis__fold(c, &c->first, first_segment(f));
   growth_unlock(&growth);
@@ -98,43 +95,38 @@ static int fold(tamis_filter *f, uint64_t n)
 /* The test's own lock: of HOME, of the counts of a segment, or of all its buckets. */
 static struct lock *held;
 
-static int hold_home(tamis_filter *f, uint64_t n)
+VERB(hold_home, n)
 {
-  (void) n;
   lock_take(held = &stripe_of_bucket(&small.geometry, first_segment(f), HOME)->lock);
   return 0;
 }
 
-static int hold_counts(tamis_filter *f, uint64_t n)
+VERB(hold_counts, n)
 {
-  (void) n;
   lock_take(held = &first_segment(f)->duplicates_lock);
   return 0;
 }
 
-static int free_stripe(tamis_filter *f, uint64_t n)
+VERB(free, n)
 {
-  (void) f, (void) n;
   lock_release(held);
   return 0;
 }
 
-static int hold_all(tamis_filter *f, uint64_t n)
+VERB(hold_all, n)
 {
-  (void) n;
   segment_lock_all(&small.geometry, first_segment(f));
   return 0;
 }
 
-static int free_all(tamis_filter *f, uint64_t n)
+VERB(free_all, n)
 {
-  (void) n;
   segment_unlock_all(&small.geometry, first_segment(f));
   return 0;
 }
 
 /* Its entry leaves the older generation, and comes to the newer one. */
-static int replace(tamis_filter *f, uint64_t hash)
+VERB(replace, hash)
 {
   int result = tamis_remove_hash(f, hash);
   return result == TAMIS_OK ? tamis_add_hash(f, hash) : result;
@@ -142,11 +134,10 @@ static int replace(tamis_filter *f, uint64_t hash)
 
 /* The other filter gets keys, for which it has several generations.  x is in the first segment of
  * the first one. */
-static int give_generations(tamis_filter *f, uint64_t keys)
+VERB(give_generations, keys)
 {
   tamis_filter *from = stage_from();
   struct generation *older = &cuckoo_of(from)->first;
-  (void) f;
   older->split_limit = 5;
   for (uint64_t i = 0; i < keys; i++)
     assert_int_equal(tamis_add_hash(from, i), TAMIS_OK);
@@ -156,22 +147,6 @@ static int give_generations(tamis_filter *f, uint64_t keys)
   assert_true(stage.x < keys / 4);
   return 0;
 }
-
-static const struct named_verb verbs[] = {
-    {"fill_home", fill_home},
-    {"join_from", join_from},
-    {"batch", contains_in_a_batch},
-    {"used", used},
-    {"fold", fold},
-    {"replace", replace},
-    {"give_generations", give_generations},
-    {"hold_home", hold_home},
-    {"hold_counts", hold_counts},
-    {"free", free_stripe},
-    {"hold_all", hold_all},
-    {"free_all", free_all},
-    {NULL, NULL},
-};
 
 /* ---- schedules ---- */
 
@@ -357,6 +332,6 @@ TEST(room_in_any_generation_is_found)
 
 int main(void)
 {
-  const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows, cuckoo_verbs};
+  const struct program program = {setups, rows, sizeof rows / sizeof *rows};
   return run_schedules(&program);
 }

@@ -9,9 +9,8 @@
 /* ---- filters ---- */
 
 /* Some pairs, such as LOWER and UPPER, have both their buckets under one stripe. */
-static int use_few_stripes(tamis_filter *f, uint64_t n)
+STEP(use_few_stripes, n)
 {
-  (void) n;
   small.geometry.stripe_mask = cuckoo_of(f)->first.geometry.stripe_mask = 3;
   return 0;
 }
@@ -29,25 +28,22 @@ enum { TINY = 1, FEW_STRIPES = 2, ARRAYS = 4, ROOTS = 8, USUAL = 16 };
 /* ---- verbs ---- */
 
 /* All keys that verbs have added. */
-static int are_there(tamis_filter *f, uint64_t n)
+VERB(there, n)
 {
-  (void) n;
   for (unsigned i = 0; i < small.n; i++)
     assert_true(tamis_contains_hash(f, small.in[i]));
   return 0;
 }
 
 /* x has the buckets of one stripe. */
-static int x_of_stripe(tamis_filter *f, uint64_t bucket)
+VERB(x_of_stripe, bucket)
 {
-  (void) f;
   stage.x = hash_at(&small, (uint32_t) bucket, (uint32_t) bucket + 4);
   return 0;
 }
 
-static int has_backlog(tamis_filter *f, uint64_t n)
+VERB(backlog, n)
 {
-  (void) n;
   return cuckoo_growth(cuckoo_of(f))->backlog.held > 0;
 }
 
@@ -67,31 +63,28 @@ static uint64_t hash_in_part(uint64_t part)
   return hash;
 }
 
-static int x_in_part(tamis_filter *f, uint64_t part)
+VERB(x_in_part, part)
 {
-  (void) f;
   stage.x = hash_in_part(part);
   return 0;
 }
 
-static int y_in_part(tamis_filter *f, uint64_t part)
+VERB(y_in_part, part)
 {
-  (void) f;
   stage.y = hash_in_part(part);
   return 0;
 }
 
 /* Adds keys of both halves in turn. */
-static int fill_halves(tamis_filter *f, uint64_t keys)
+VERB(fill_halves, keys)
 {
-  (void) f;
   for (uint64_t i = 0; i < keys; i++)
     add(&small, hash_in_part(10 + i % 2));
   return 0;
 }
 
 /* Adds keys of a part until their segment splits. */
-static int split_part(tamis_filter *f, uint64_t part)
+VERB(split_part, part)
 {
   const uint64_t before = stats_of(f).growths;
   while (stats_of(f).growths == before)
@@ -100,7 +93,7 @@ static int split_part(tamis_filter *f, uint64_t part)
 }
 
 /* Removes them until two segments join. */
-static int join_part(tamis_filter *f, uint64_t part)
+VERB(join_part, part)
 {
   const uint64_t before = stats_of(f).joins;
   for (unsigned i = small.n; i-- > 0 && stats_of(f).joins == before;)
@@ -111,21 +104,20 @@ static int join_part(tamis_filter *f, uint64_t part)
 }
 
 /* Of the array's 2^k entries; 0: the root leads to a segment. */
-static int array_bits(tamis_filter *f, uint64_t n)
+VERB(array, n)
 {
-  (void) n;
   return (int) directory_depth(directory_load(root_entry(&cuckoo_of(f)->first, 0)));
 }
 
 /* The row's numbers stand for a look-up, an add and a remove. */
-static int call_on(tamis_filter *f, uint64_t hash)
+VERB(call, hash)
 {
   return stage.value == 0   ? !tamis_contains_hash(f, hash)
          : stage.value == 1 ? tamis_add_hash(f, hash)
                             : tamis_remove_hash(f, hash);
 }
 
-static int note_time(tamis_filter *f, uint64_t ns)
+VERB(time, ns)
 {
   const struct counters counters = generation_counters(&cuckoo_of(f)->first);
   tamis__counter_raise(&counters, LONGEST_GROWTH, ns);
@@ -133,69 +125,61 @@ static int note_time(tamis_filter *f, uint64_t ns)
 }
 
 /* What comes with the first growth, so that the next step is a split. */
-static int provide(tamis_filter *f, uint64_t n)
+VERB(provide, n)
 {
-  (void) n;
   return tamis__growth_provide(cuckoo_of(f));
 }
 
 /* The test's own locks: of growth in the first root, and of what opens generations. */
 static struct growth_stripes growth_held;
 
-static int hold_growth(tamis_filter *f, uint64_t n)
+VERB(hold_growth, n)
 {
-  (void) n;
   growth_held = growth_lock(cuckoo_of(f), &cuckoo_of(f)->first, 0, 0);
   return 0;
 }
 
-static int free_growth(tamis_filter *f, uint64_t n)
+VERB(free_growth, n)
 {
-  (void) f, (void) n;
   growth_unlock(&growth_held);
   return 0;
 }
 
-static int hold_opening(tamis_filter *f, uint64_t n)
+VERB(hold_opening, n)
 {
-  (void) n;
   lock_take(&cuckoo_growth(cuckoo_of(f))->opening);
   return 0;
 }
 
-static int free_opening(tamis_filter *f, uint64_t n)
+VERB(free_opening, n)
 {
-  (void) n;
   lock_release(&cuckoo_growth(cuckoo_of(f))->opening);
   return 0;
 }
 
-static int take_nth(tamis_filter *f, uint64_t n)
+VERB(take_nth, n)
 {
-  (void) f;
   take(&small, small.in[n]);
   return 0;
 }
 
 /* Waits until a call has returned, or has tried so often. */
-static int await_tries(tamis_filter *f, uint64_t n)
+VERB(await_tries, n)
 {
-  (void) f;
   schedule_wait_either("call_returned", 1, "cuckoo_pair_found", (unsigned) n);
   return 0;
 }
 
-static int has_segment(tamis_filter *f, uint64_t root)
+VERB(has_segment, root)
 {
   return directory_load(root_entry(&cuckoo_of(f)->first, root)) != NULL;
 }
 
 /* The next add needs the first split, and max_bytes has room for what comes with it once only. */
-static int need_first_growth(tamis_filter *f, uint64_t n)
+VERB(need_first_growth, n)
 {
   struct cuckoo *c = cuckoo_of(f);
   const struct cuckoo_geometry *g = &c->first.geometry;
-  (void) n;
   c->max_bytes = c->bytes;
   while (tamis_add_hash(f, stage.x) == TAMIS_OK)
     stage.x++;
@@ -205,30 +189,6 @@ static int need_first_growth(tamis_filter *f, uint64_t n)
                  directory_array_bytes(1);
   return 0;
 }
-
-static const struct named_verb verbs[] = {
-    {"there", are_there},
-    {"x_of_stripe", x_of_stripe},
-    {"backlog", has_backlog},
-    {"x_in_part", x_in_part},
-    {"y_in_part", y_in_part},
-    {"fill_halves", fill_halves},
-    {"split_part", split_part},
-    {"join_part", join_part},
-    {"array", array_bits},
-    {"call", call_on},
-    {"time", note_time},
-    {"provide", provide},
-    {"hold_growth", hold_growth},
-    {"free_growth", free_growth},
-    {"hold_opening", hold_opening},
-    {"free_opening", free_opening},
-    {"take_nth", take_nth},
-    {"await_tries", await_tries},
-    {"has_segment", has_segment},
-    {"need_first_growth", need_first_growth},
-    {NULL, NULL},
-};
 
 /* ---- schedules ---- */
 
@@ -363,6 +323,6 @@ TEST_WITH_THREADS(an_entry_comes_before_a_drop)
 
 int main(void)
 {
-  const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows, cuckoo_verbs};
+  const struct program program = {setups, rows, sizeof rows / sizeof *rows};
   return run_schedules(&program);
 }

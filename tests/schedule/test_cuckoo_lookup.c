@@ -53,28 +53,25 @@ static bool no_room_for(const struct tiny *t, unsigned generation, uint64_t hash
 }
 
 /* Adds copies of a key, and others, until its pair is full but for one lane. */
-static int crowd(tamis_filter *f, uint64_t hash)
+VERB(crowd, hash)
 {
   const struct cuckoo_address address = address_of(&small, hash);
-  (void) f;
   add_at(&small, (uint32_t) address.lower, (uint32_t) address.upper,
          2U * small.geometry.shape.lanes - 1);
   return 0;
 }
 
 /* y is a key of the first generation. */
-static int y_of_first(tamis_filter *f, uint64_t n)
+VERB(y_of_first, n)
 {
-  (void) f, (void) n;
   stage.y = small.in[in_first - 2];
   return 0;
 }
 
 /* Removes keys of the first generation until segments join there. */
-static int join_first(tamis_filter *f, uint64_t n)
+VERB(join_first, n)
 {
   uint64_t keys[MAX_KEYS], before = stats_of(f).joins;
-  (void) n;
   memcpy(keys, small.in, sizeof keys);
   for (unsigned i = 0; stats_of(f).joins == before; i++) {
     assert_true(i < in_first - 2);
@@ -86,7 +83,7 @@ static int join_first(tamis_filter *f, uint64_t n)
 /* Adds a copy of a key of the second generation, whose pair is full there.  It goes to the first
  * generation, as the limit of bytes leaves no other room.  Then the copy in the second one is
  * removed: so there is always one. */
-static int take_back(tamis_filter *f, uint64_t hash)
+VERB(take_back, hash)
 {
   const uint64_t first_has = entries_of(&small, 0), second_has = entries_of(&small, 1);
   struct cuckoo *c = cuckoo_of(f);
@@ -101,7 +98,7 @@ static int take_back(tamis_filter *f, uint64_t hash)
 
 /* Adds a copy of a key of the first generation, which goes to the newest one.  Then the copy in the
  * first one is removed, as entries of this width know more there: so there is always one. */
-static int replace(tamis_filter *f, uint64_t hash)
+VERB(replace, hash)
 {
   const uint64_t first_has = entries_of(&small, 0);
   assert_int_equal(tamis_add_hash(f, hash), TAMIS_OK);
@@ -135,7 +132,7 @@ static bool stands_in(const struct tiny *t, uint64_t hash, const struct bucket_p
 /* Makes room for x in its lower (0) or its upper bucket (1) in the first generation, while the
  * second one has none.  Keys of other fingerprints fill the lower bucket if it is to be the
  * upper. */
-static int make_room(tamis_filter *f, uint64_t in_upper)
+VERB(make_room, in_upper)
 {
   struct tiny *t = &small;
   struct cuckoo *c = cuckoo_of(f);
@@ -182,7 +179,7 @@ static void move_by_hand(const struct tiny *t, const struct bucket_pair *pair, u
 }
 
 /* Moves the entry of a key in the first generation to its other bucket. */
-static int move(tamis_filter *f, uint64_t hash)
+VERB(move, hash)
 {
   struct bucket_pair pair =
       pair_find(cuckoo_generation(cuckoo_of(f), 0), hash_mix(&small.keys, hash));
@@ -198,19 +195,17 @@ static struct segment *second_segment_of(uint64_t hash)
 }
 
 /* Adds keys to the second generation until one has come to the key's root. */
-static int reach(tamis_filter *f, uint64_t hash)
+VERB(reach, hash)
 {
-  (void) f;
   while (!second_segment_of(hash))
     add(&small, hash_at(&small, LOWER, UPPER));
   return 0;
 }
 
 /* Adds keys until the key's segment of the second generation has split. */
-static int split_second(tamis_filter *f, uint64_t hash)
+VERB(split_second, hash)
 {
   const struct segment *segment = second_segment_of(hash);
-  (void) f;
   while (second_segment_of(hash) == segment) {
     uint64_t other = hash_at(&small, LOWER, UPPER);
     if (second_segment_of(other) == segment)
@@ -220,7 +215,7 @@ static int split_second(tamis_filter *f, uint64_t hash)
 }
 
 /* The same for a segment of a root. */
-static int split_root(tamis_filter *f, uint64_t root)
+VERB(split_root, root)
 {
   while (stats_of(f).growths == 0)
     add(&small, hash_in_root(&small, root, LOWER, UPPER));
@@ -229,11 +224,10 @@ static int split_root(tamis_filter *f, uint64_t root)
 
 /* y is a key of the same pair as x.  Its fingerprint is equal in all bits that an entry from before
  * a split knows, and different in the next one. */
-static int y_like_x(tamis_filter *f, uint64_t n)
+VERB(y_like_x, n)
 {
   struct cuckoo_address a = address_of(&small, stage.x), b;
   unsigned equal = small.geometry.shape.width - 1;
-  (void) f, (void) n;
   do
     b = address_of(&small, ++small.last_hash);
   while (b.lower != a.lower || b.upper != a.upper ||
@@ -244,40 +238,22 @@ static int y_like_x(tamis_filter *f, uint64_t n)
 }
 
 /* A batch of x and y.  Bit 0: whether x is found; bit 1: whether y is. */
-static int contains_both(tamis_filter *f, uint64_t n)
+VERB(both, n)
 {
   const uint64_t keys[] = {stage.x, stage.y};
   bool found[2];
-  (void) n;
   tamis_contains_many_hash(f, keys, 2, found);
   return found[0] | found[1] << 1;
 }
 
 /* Whether the second key of a batch of two is found. */
-static int contains_after_another(tamis_filter *f, uint64_t hash)
+VERB(after_another, hash)
 {
   const uint64_t hashes[] = {hash + 1, hash};
   bool found[2];
   tamis_contains_many_hash(f, hashes, 2, found);
   return found[1];
 }
-
-static const struct named_verb verbs[] = {
-    {"crowd", crowd},
-    {"y_of_first", y_of_first},
-    {"join_first", join_first},
-    {"take_back", take_back},
-    {"replace", replace},
-    {"make_room", make_room},
-    {"move", move},
-    {"reach", reach},
-    {"split_second", split_second},
-    {"split_root", split_root},
-    {"y_like_x", y_like_x},
-    {"both", contains_both},
-    {"after_another", contains_after_another},
-    {NULL, NULL},
-};
 
 /* ---- schedules ---- */
 
@@ -363,6 +339,6 @@ static const struct row rows[] = {
 
 int main(void)
 {
-  const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows, cuckoo_verbs};
+  const struct program program = {setups, rows, sizeof rows / sizeof *rows};
   return run_schedules(&program);
 }

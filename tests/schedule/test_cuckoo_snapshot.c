@@ -23,7 +23,7 @@ enum { TINY = 1, ARRAYS = 2, ROOTS = 4, USUAL = 8 };
 
 /* Opens a generation whose entries know no more bits than those of the first one: of two that match, a
  * remove takes the older one. */
-static int open_short(tamis_filter *f, uint64_t unused)
+STEP(open_short, unused)
 {
   struct cuckoo *c = cuckoo_of(f);
   struct cuckoo_geometry g = {.shape = {.width = 12, .ages = true},
@@ -37,32 +37,30 @@ static int open_short(tamis_filter *f, uint64_t unused)
   assert_true(cuckoo_geometry_restore(&small.geometry, &g));
   unsigned n = cuckoo_generations(c);
   int result;
-  (void) unused;
   assert_int_equal(tamis__growth_provide(c), TAMIS_OK);
   struct generation *next = tamis__generation_create(c, &g, &result);
   assert_non_null(next);
   tamis__generation_append(c, next, n);
   return 0;
 }
+LISTED_VERB(open_short, open_short)
 
 /* x is a key of a segment. */
-static int x_of_segment(tamis_filter *f, uint64_t index)
+VERB(x_of_segment, index)
 {
-  (void) f;
   do
     stage.x = hash_at(&small, HOME, OTHER_UPPER);
   while (index_of(&small, stage.x) != index);
   return 0;
 }
 
-static int count_copies(tamis_filter *f, uint64_t n)
+VERB(count_copies, n)
 {
-  (void) n;
   cuckoo_of(f)->counts_copies = true;
   return 0;
 }
 
-static int split_until(tamis_filter *f, uint64_t n)
+VERB(split_until, n)
 {
   while (stats_of(f).segments < n)
     split(&small);
@@ -70,10 +68,9 @@ static int split_until(tamis_filter *f, uint64_t n)
 }
 
 /* With keys that nobody asks for. */
-static int split_aside(tamis_filter *f, uint64_t n)
+VERB(split_aside, n)
 {
   const uint64_t before = stats_of(f).growths;
-  (void) n;
   while (stats_of(f).growths == before)
     assert_int_equal(tamis_add_hash(f, hash_at(&small, LOWER, UPPER)), TAMIS_OK);
   return 0;
@@ -81,47 +78,43 @@ static int split_aside(tamis_filter *f, uint64_t n)
 
 static unsigned gone; /* so many of the keys, the first ones */
 
-static int join_by_removes(tamis_filter *f, uint64_t n)
+VERB(join_by_removes, n)
 {
   const uint64_t before = stats_of(f).joins;
-  (void) n;
   for (gone = 0; gone < small.n && stats_of(f).joins == before; gone++)
     assert_int_equal(tamis_remove_hash(f, small.in[gone]), TAMIS_OK);
   return 0;
 }
 
 /* Takes all keys but so many. */
-static int keep(tamis_filter *f, uint64_t n)
+VERB(keep, n)
 {
-  (void) f;
   while (small.n > n)
     take(&small, small.in[0]);
   return 0;
 }
 
 /* How many copies of a key can be removed from what has been loaded. */
-static int saved_copies(tamis_filter *f, uint64_t hash)
+STEP(saved_copies, hash)
 {
   int n = 0;
-  (void) f;
   while (tamis_remove_hash(stage.from, hash) == TAMIS_OK)
     n++;
   return n;
 }
+LISTED_VERB(saved, saved_copies)
 
 /* Nobody has touched the other keys: they are there, once, and nothing else is. */
-static int saved_rest(tamis_filter *f, uint64_t n)
+VERB(saved_rest, n)
 {
-  (void) f, (void) n;
   for (unsigned i = 0; i < small.n; i++)
     assert_int_equal(tamis_remove_hash(stage.from, small.in[i]), TAMIS_OK);
   return (int) stats_of(stage.from).count;
 }
 
 /* Those that have been removed meanwhile may be there, and the others are. */
-static int each_is_saved(tamis_filter *f, uint64_t n)
+VERB(each_is_saved, n)
 {
-  (void) n;
   for (unsigned i = 0; i < small.n; i++)
     assert_in_range(saved_copies(f, small.in[i]), i >= gone, 1);
   gone = 0;
@@ -130,7 +123,7 @@ static int each_is_saved(tamis_filter *f, uint64_t n)
 
 /* Saves the filter, of which another thread has another snapshot.  The key may have a copy
  * there. */
-static int save_too(tamis_filter *f, uint64_t hash)
+VERB(save_too, hash)
 {
   struct bytes bytes = saved_bytes(f);
   tamis_filter *loaded = load_bytes(&bytes);
@@ -139,21 +132,6 @@ static int save_too(tamis_filter *f, uint64_t hash)
   tamis_destroy(loaded);
   return copies <= 1 && count == copies ? TAMIS_OK : TAMIS_PRESENT;
 }
-
-static const struct named_verb verbs[] = {
-    {"open_short", open_short},
-    {"x_of_segment", x_of_segment},
-    {"count_copies", count_copies},
-    {"split_until", split_until},
-    {"split_aside", split_aside},
-    {"join_by_removes", join_by_removes},
-    {"keep", keep},
-    {"saved", saved_copies},
-    {"saved_rest", saved_rest},
-    {"each_is_saved", each_is_saved},
-    {"save_too", save_too},
-    {NULL, NULL},
-};
 
 /* ---- schedules ---- */
 
@@ -258,6 +236,6 @@ TEST(a_snapshot_ends_early)
 
 int main(void)
 {
-  const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows, cuckoo_verbs};
+  const struct program program = {setups, rows, sizeof rows / sizeof *rows};
   return run_schedules(&program);
 }

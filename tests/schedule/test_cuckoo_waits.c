@@ -189,8 +189,3 @@ TEST(a_segment_that_is_waited_for_is_not_released)
   expect_in(&t, waits);
   finish_tiny(&t);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

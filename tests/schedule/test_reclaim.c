@@ -143,8 +143,3 @@ TEST(a_fork_while_lists_change)
   assert_true(drained(&x, 1)); /* in the parent nothing is lost */
   end(&x);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

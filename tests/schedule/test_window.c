@@ -51,8 +51,9 @@ static int used_lanes(tamis_filter *f, uint64_t bucket)
   const struct window_shape *shape = &geometry_of(f)->shape;
   return (int) lanes_count(window_used(shape, window_load(&const_window_of(f)->first, bucket)));
 }
+LISTED_VERB(lanes, used_lanes)
 
-static int used_upper_lanes(tamis_filter *f, uint64_t key)
+VERB(upper_lanes, key)
 {
   struct window *w = window_of(f);
   return used_lanes(f, pair_in(&w->first, window_mixed(w, key)).place.upper);
@@ -60,10 +61,9 @@ static int used_upper_lanes(tamis_filter *f, uint64_t key)
 
 /* x was added in period 1.  Period 2 runs: it is the last one of x, and the first one of all other
  * keys. */
-static int prepare_moves(tamis_filter *f, uint64_t n)
+STEP(prepare_moves, n)
 {
   const int lanes = (int) geometry_of(f)->shape.lane.lanes;
-  (void) n;
   assert_true(geometry_of(f)->half > FAR && geometry_of(f)->bucket_shift == 0);
   fill(f, &stage.y, L0, FAR, 2 * (unsigned) lanes); /* both are full */
   advance(f, 1);
@@ -80,11 +80,10 @@ static int prepare_moves(tamis_filter *f, uint64_t n)
 }
 
 /* The same without periods: what filled other buckets is removed. */
-static int prepare_counted_moves(tamis_filter *f, uint64_t n)
+STEP(prepare_counted_moves, n)
 {
   const unsigned lanes = geometry_of(f)->shape.lane.lanes;
   uint64_t last = stage.y;
-  (void) n;
   fill(f, &stage.y, L0, FAR, 2 * lanes);
   stage.x = key_at(f, &stage.y, L0, U0);
   assert_int_equal(tamis_add_hash(f, stage.x), TAMIS_OK); /* so it goes to U0 */
@@ -100,9 +99,8 @@ static int prepare_counted_moves(tamis_filter *f, uint64_t n)
 }
 
 /* x is removed, and y takes its lane, whose other bucket is L1.  So z has no room any more. */
-static int replace(tamis_filter *f, uint64_t n)
+VERB(replace, n)
 {
-  (void) n;
   assert_int_equal(tamis_remove_hash(f, stage.x), TAMIS_OK);
   fill(f, &stage.y, L1, U0, 1);
   return 0;
@@ -110,13 +108,13 @@ static int replace(tamis_filter *f, uint64_t n)
 
 /* ---- layers that leave ---- */
 
-static int has_last_keys(tamis_filter *f, uint64_t n)
+VERB(last_keys, n)
 {
   return last_keys_are_in(f, n) && (!stage.from || last_keys_are_in(stage.from, n));
 }
 
 /* Keys that come until there are so many layers.  Then x of them have come. */
-static int grow(tamis_filter *f, uint64_t layers)
+VERB(grow, layers)
 {
   const uint64_t first = next_key;
   while (stats_of(f).layers < layers)
@@ -131,9 +129,8 @@ static bool has_grown(const tamis_filter *f)
 }
 
 /* The first layer has left, and the newest one is empty. */
-static int prepare_grown(tamis_filter *f, uint64_t n)
+STEP(prepare_grown, n)
 {
-  (void) n;
   next_key = 1;
   add_keys(f, 2000);
   advance(f, 3);
@@ -141,33 +138,31 @@ static int prepare_grown(tamis_filter *f, uint64_t n)
   return 0;
 }
 
-static int let_leave(tamis_filter *f, uint64_t n)
+STEP(let_leave, n)
 {
-  (void) n;
   advance(f, 6);
   assert_int_equal(stats_of(f).layers, 1);
   assert_false(has_grown(f));
   return 0;
 }
+LISTED_VERB(let_leave, let_leave)
 
-static int let_from_leave(tamis_filter *f, uint64_t n)
+VERB(let_from_leave, n)
 {
-  (void) f;
   (void) let_leave(stage.from, n);
   return await_release(stage.from, n);
 }
 
-static int grow_from(tamis_filter *f, uint64_t n)
+VERB(grow_from, n)
 {
-  (void) f;
   return prepare_grown(stage_from(), n);
 }
 
-static int is_held(tamis_filter *f, uint64_t n)
+STEP(is_held, n)
 {
-  (void) n;
   return atomic_load(&window_of(f)->backlog.held) > 0;
 }
+LISTED_VERB(held, is_held)
 
 /* ---- filters ---- */
 
@@ -223,28 +218,25 @@ enum {
 /* ---- verbs ---- */
 
 /* The other one of 0 and 1 periods. */
-static int advance_unless(tamis_filter *f, uint64_t n)
+VERB(advance_unless, n)
 {
   advance(f, 1 - (unsigned) n);
   return 0;
 }
 
-static int advance_from(tamis_filter *f, uint64_t n)
+VERB(advance_from, n)
 {
-  (void) f;
   advance(stage_from(), (unsigned) n);
   return 0;
 }
 
-static int open_next(tamis_filter *f, uint64_t n)
+VERB(open, n)
 {
-  (void) n;
   return open_layer_after(window_of(f), &window_of(f)->first);
 }
 
-static int has_retried(tamis_filter *f, uint64_t n)
+VERB(has_retried, n)
 {
-  (void) f, (void) n;
   return stats_of(stage.f).lookup_retries > 0;
 }
 
@@ -262,31 +254,28 @@ static int hold_bucket(tamis_filter *f, uint64_t bucket)
 }
 
 /* U0, to which a sweep comes after L0. */
-static int hold_upper(tamis_filter *f, uint64_t n)
+VERB(hold_upper, n)
 {
-  (void) n;
   (void) hold_bucket(f, geometry_of(f)->half);
   assert_true(held_stripe > window_stripe(window_of(f), &window_of(f)->first, L0));
   return 0;
 }
 
-static int hold_last(tamis_filter *f, uint64_t n)
+VERB(hold_last, n)
 {
-  (void) n;
   held_stripe = &window_of(f)->stripes.all[window_of(f)->stripes.mask];
   window_lock(window_of(f), held_stripe);
   return 0;
 }
 
-static int free_stripe(tamis_filter *f, uint64_t n)
+VERB(free, n)
 {
-  (void) n;
   window_unlock(window_of(f), held_stripe);
   return 0;
 }
 
 /* The lock of the counts beside a key's entry in the first layer. */
-static int hold_counts(tamis_filter *f, uint64_t key)
+VERB(hold_counts, key)
 {
   struct window *w = window_of(f);
   struct pair pair = pair_in(&w->first, window_mixed(w, key));
@@ -298,17 +287,15 @@ static int hold_counts(tamis_filter *f, uint64_t key)
   return 0;
 }
 
-static int free_counts(tamis_filter *f, uint64_t n)
+VERB(free_counts, n)
 {
-  (void) f, (void) n;
   lock_release(counts_held);
   return 0;
 }
 
 /* Whatever is held goes on, as far as it comes. */
-static int let_go(tamis_filter *f, uint64_t n)
+VERB(let_go, n)
 {
-  (void) f;
   schedule_go();
   for (; n; n--)
     sched_yield();
@@ -316,7 +303,7 @@ static int let_go(tamis_filter *f, uint64_t n)
 }
 
 /* How many stripes of a key's buckets in all layers are held. */
-static int held_stripes(tamis_filter *f, uint64_t key)
+VERB(held_stripes, key)
 {
   struct window *w = window_of(f);
   int held = 0;
@@ -330,21 +317,19 @@ static int held_stripes(tamis_filter *f, uint64_t key)
 }
 
 /* Keys until the next ones need moves, too. */
-static int need_room(tamis_filter *f, uint64_t n)
+VERB(need_room, n)
 {
-  (void) n;
   for (uint64_t key = 0; stats_of(f).evictions == 0; key++)
     assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
   return 0;
 }
 
 /* Makes room for keys that have none in their buckets. */
-static int evict(tamis_filter *f, uint64_t n)
+VERB(evict, n)
 {
   struct window *w = window_of(f);
   const struct window_geometry *g = &w->first.geometry;
   const uint64_t epoch = epoch_before(&w->state->epoch), paths = stats_of(f).evictions;
-  (void) n;
   for (uint64_t key = 100000; stats_of(f).evictions == paths; key++) {
     struct window_place place = window_place_of(g, window_mixed(w, key), g->segments > 1);
     struct window_buckets full = {place.lower, place.upper};
@@ -355,10 +340,9 @@ static int evict(tamis_filter *f, uint64_t n)
 }
 
 /* The sum of the first layer's words, as an int. */
-static int sum_of_words(tamis_filter *f, uint64_t n)
+VERB(changed, n)
 {
   uint64_t sum = 0;
-  (void) n;
   for (uint64_t i = 0; i < window_words(geometry_of(f)); i++)
     sum = (sum ^ word_load(&window_of(f)->first.words[i])) * HASH_MULTIPLIER;
   const int changed = stage.y != sum;
@@ -367,9 +351,8 @@ static int sum_of_words(tamis_filter *f, uint64_t n)
 }
 
 /* x and y have the first bucket of all for a lower one. */
-static int choose_first_bucket(tamis_filter *f, uint64_t n)
+VERB(choose, n)
 {
-  (void) n;
   assert_int_equal(geometry_of(f)->bucket_shift, 0);
   while (window_place_of(geometry_of(f), window_mixed(window_of(f), stage.x), false).lower)
     stage.x++;
@@ -380,20 +363,19 @@ static int choose_first_bucket(tamis_filter *f, uint64_t n)
 }
 
 /* max_bytes is what the filter has.  (Nothing else runs, or it has read it.) */
-static int limit(tamis_filter *f, uint64_t n)
+STEP(limit, n)
 {
-  (void) n;
   window_of(f)->max_bytes = stats_of(f).bytes;
   return 0;
 }
+LISTED_VERB(limit, limit)
 
 /* Fills the first layer until a key, y, has room only after moves.  Entries with counts are in its
  * first half, and there is no memory for any in the other one. */
-static int need_moves(tamis_filter *f, uint64_t n)
+VERB(need_moves, n)
 {
   struct window *w = window_of(f);
   const uint64_t first = next_key, paths = stats_of(f).evictions;
-  (void) n;
   while (stats_of(f).evictions == paths)
     add_keys(f, 1);
   for (uint64_t key = first; key < next_key; key++) {
@@ -411,11 +393,10 @@ static int need_moves(tamis_filter *f, uint64_t n)
 }
 
 /* Until grace periods are over that have begun after this call. */
-static int await_grace(tamis_filter *f, uint64_t n)
+VERB(await_grace, n)
 {
   tamis_options options = window_options(TAMIS_BLOOM, 1, 100, 0.0001, true);
   tamis_filter *other = create(&options);
-  (void) f;
   (void) prepare_grown(other, n);
   (void) let_leave(other, n);
   (void) await_release(other, n);
@@ -423,16 +404,14 @@ static int await_grace(tamis_filter *f, uint64_t n)
   return 0;
 }
 
-static int end_limit(tamis_filter *f, uint64_t n)
+VERB(end_limit, n)
 {
-  (void) n;
   window_of(f)->max_bytes = 0;
   return 0;
 }
 
-static int has_more_bytes(tamis_filter *f, uint64_t n)
+VERB(more_bytes, n)
 {
-  (void) n;
   return stats_of(f).bytes > stage.noted.bytes;
 }
 
@@ -451,10 +430,9 @@ static int write_and_let_leave(void *file, const void *data, size_t size)
   return fwrite(data, 1, size, file) != size;
 }
 
-static int save_and_let_leave(tamis_filter *f, uint64_t n)
+VERB(save_and_let_leave, n)
 {
   FILE *file = tmpfile();
-  (void) n;
   assert_non_null(file);
   saving = f;
   assert_int_equal(tamis_save(f, write_and_let_leave, file), TAMIS_OK);
@@ -463,46 +441,14 @@ static int save_and_let_leave(tamis_filter *f, uint64_t n)
   return fclose(file);
 }
 
-static int add_briefly(tamis_filter *f, uint64_t key)
+VERB(brief, key)
 {
   return tamis_add_for_hash(f, key, 0);
 }
 
-static const struct named_verb verbs[] = {{"lanes", used_lanes},
-                                          {"brief", add_briefly},
-                                          {"upper_lanes", used_upper_lanes},
-                                          {"replace", replace},
-                                          {"keys", add_keys},
-                                          {"last_keys", has_last_keys},
-                                          {"grow", grow},
-                                          {"let_leave", let_leave},
-                                          {"released", await_release},
-                                          {"let_from_leave", let_from_leave},
-                                          {"grow_from", grow_from},
-                                          {"held", is_held},
-                                          {"set_period", tamis_set_period},
-                                          {"advance_unless", advance_unless},
-                                          {"advance_from", advance_from},
-                                          {"open", open_next},
-                                          {"has_retried", has_retried},
-                                          {"hold_upper", hold_upper},
-                                          {"hold_last", hold_last},
-                                          {"free", free_stripe},
-                                          {"hold_counts", hold_counts},
-                                          {"free_counts", free_counts},
-                                          {"let_go", let_go},
-                                          {"held_stripes", held_stripes},
-                                          {"need_room", need_room},
-                                          {"evict", evict},
-                                          {"changed", sum_of_words},
-                                          {"choose", choose_first_bucket},
-                                          {"limit", limit},
-                                          {"end_limit", end_limit},
-                                          {"more_bytes", has_more_bytes},
-                                          {"need_moves", need_moves},
-                                          {"await_grace", await_grace},
-                                          {"save_and_let_leave", save_and_let_leave},
-                                          {NULL, NULL}};
+LISTED_VERB(keys, add_keys)
+LISTED_VERB(released, await_release)
+LISTED_VERB(set_period, tamis_set_period)
 
 /* ---- schedules ---- */
 
@@ -866,6 +812,6 @@ TEST_WITH_THREADS(memory_that_comes_free_is_room_at_once)
 
 int main(void)
 {
-  const struct program program = {setups, verbs, rows, sizeof rows / sizeof *rows, NULL};
+  const struct program program = {setups, rows, sizeof rows / sizeof *rows};
   return run_schedules(&program);
 }

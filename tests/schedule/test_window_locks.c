@@ -167,8 +167,3 @@ TEST(a_lock_is_not_taken_from_the_living)
     close_stage();
   }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -36,15 +36,6 @@ static inline bool is_long(void)
  * busy. */
 enum { PATIENCE_SECONDS = 30 };
 
-/* With TAMIS_TEST=PATTERN in the environment a program runs those of its tests only whose names
- * match. */
-__attribute__((constructor)) static void choose_tests(void)
-{
-  const char *pattern = getenv("TAMIS_TEST"); /* NOLINT(concurrency-mt-unsafe) */
-  if (pattern)
-    cmocka_set_test_filter(pattern);
-}
-
 /* TEST(name) { ... } is a test, with what runs before and after it.  A program runs its tests in the order
  * of the source.
  *
@@ -66,44 +57,11 @@ __attribute__((constructor)) static void choose_tests(void)
   }                                                                           \
   static void name(__attribute__((unused)) void **no_state)
 
-static struct {
-  struct CMUnitTest tests[64];
-  size_t n;
-} listed;
+void list_test(struct CMUnitTest test);
 
-static inline void list_test(struct CMUnitTest test)
-{
-  if (listed.n == sizeof listed.tests / sizeof *listed.tests)
-    abort();
-  listed.tests[listed.n++] = test;
-}
-
-#ifdef TAMIS_THREADS_ONLY
-static const bool only_threads = true;
-#else
-static const bool only_threads = false;
-#endif
-
-/* Leaves those that have the mark. */
-static inline size_t keep_marked(void)
-{
-  size_t marked = 0;
-  for (size_t i = 0; i < listed.n; i++)
-    if (listed.tests[i].initial_state)
-      listed.tests[marked++] = listed.tests[i];
-  return marked;
-}
-
-static inline int run_all_tests_between(CMFixtureFunction set_up, CMFixtureFunction tear_down)
-{
-  const size_t n = only_threads ? keep_marked() : 0;
-  return _cmocka_run_group_tests(__BASE_FILE__, listed.tests, n ? n : listed.n, set_up, tear_down);
-}
-
-static inline int run_all_tests(void)
-{
-  return run_all_tests_between(NULL, NULL);
-}
+/* What main() does, unless a program has its own. */
+int run_all_tests(void);
+int run_all_tests_between(CMFixtureFunction set_up, CMFixtureFunction tear_down);
 
 /* A filter with a fixed seed, or a failed test. */
 static inline tamis_filter *make_filter(tamis_layout layout, uint64_t capacity, double fpp)

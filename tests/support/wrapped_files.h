@@ -10,25 +10,15 @@
 #include <sys/vfs.h>
 
 int __real_open(const char *path, int flags, ...);
-int __wrap_open(const char *path, int flags, ...);
 int __real_openat(int folder, const char *path, int flags, mode_t mode);
-int __wrap_openat(int folder, const char *path, int flags, mode_t mode);
 ssize_t __real_write(int fd, const void *data, size_t size);
-ssize_t __wrap_write(int fd, const void *data, size_t size);
 ssize_t __real_read(int fd, void *data, size_t size);
-ssize_t __wrap_read(int fd, void *data, size_t size);
 int __real_fsync(int fd);
-int __wrap_fsync(int fd);
 int __real_renameat(int from_folder, const char *from, int to_folder, const char *to);
-int __wrap_renameat(int from_folder, const char *from, int to_folder, const char *to);
 int __real_close(int fd);
-int __wrap_close(int fd);
 int __real_flock(int fd, int operation);
-int __wrap_flock(int fd, int operation);
 int __real_fstatfs(int fd, struct statfs *system);
-int __wrap_fstatfs(int fd, struct statfs *system);
 int __real_unlinkat(int folder, const char *path, int flags);
-int __wrap_unlinkat(int folder, const char *path, int flags);
 
 /* A call that is wrapped: whether it goes on, else it fails; and what is made of it then. */
 #define WRAP_CALL(type, name, parameters, goes_on, call) \

@@ -590,8 +590,3 @@ TEST_BETWEEN(unions_beyond_a_limit, start_afresh, NULL)
       end(&t);
     }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -377,8 +377,3 @@ TEST(memory_of_counts_makes_room)
     tamis_destroy(f);
   }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -627,8 +627,3 @@ TEST(every_rate_is_found_by_its_bytes)
       }
     }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

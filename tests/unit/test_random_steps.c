@@ -470,8 +470,3 @@ TEST(copies_have_an_end)
     tamis_destroy(f[0]), tamis_destroy(f[1]);
   }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -809,8 +809,3 @@ TEST_WITH_THREADS(a_loaded_filter_has_all_keys_under_fire)
     beside_filter = 0;
   }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -472,8 +472,3 @@ TEST_BETWEEN(nothing_may_follow_in_a_file, begin_saves, end_saves)
     assert_null(g);
   }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -175,8 +175,3 @@ TEST(a_run_ends_with_the_filter)
   tamis_destroy(f);
   free(b.data);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

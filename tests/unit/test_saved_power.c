@@ -259,11 +259,8 @@ static int opened_file(int fd, const char *opened, int flags)
 }
 
 ssize_t __real_pwrite(int fd, const void *data, size_t size, off_t at);
-ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t at);
 int __real_ftruncate(int fd, off_t size);
-int __wrap_ftruncate(int fd, off_t size);
 int __real_linkat(int from_folder, const char *from, int to_folder, const char *to, int flags);
-int __wrap_linkat(int from_folder, const char *from, int to_folder, const char *to, int flags);
 
 WRAP_CALL(int, open, (const char *opened, int flags, ...), begin_call(),
           opened_file(__real_open(opened, flags, 0600), opened, flags))

@@ -397,8 +397,3 @@ TEST(places_are_always_checked)
       map_source((struct source){.data = joined, .size = file.size + SHIFT}, false, &f),
       TAMIS_ECORRUPT);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

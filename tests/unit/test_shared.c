@@ -331,8 +331,3 @@ TEST_WITH_THREADS_BETWEEN(each_key_has_one_winner, set_up, tear_down)
   }
   munmap((void *) winners_of, size);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -54,7 +54,6 @@ static bool begin_call(void)
 
 #define WRAP(type, name, parameters, arguments)                \
   type __real_##name parameters;                               \
-  type __wrap_##name parameters;                               \
   type __wrap_##name parameters                                \
   {                                                            \
     return begin_call() ? __real_##name arguments : (type) -1; \
@@ -96,7 +95,6 @@ int __wrap_close(int fd)
 }
 
 int __real_fcntl(int fd, int command, ...);
-int __wrap_fcntl(int fd, int command, ...);
 
 /* A lock that exists can be given back. */
 int __wrap_fcntl(int fd, int command, ...)
@@ -110,7 +108,6 @@ int __wrap_fcntl(int fd, int command, ...)
 }
 
 int __real_fallocate(int fd, int mode, off_t at, off_t size);
-int __wrap_fallocate(int fd, int mode, off_t at, off_t size);
 
 int __wrap_fallocate(int fd, int mode, off_t at, off_t size)
 {
@@ -131,7 +128,6 @@ int __wrap_fstatfs(int fd, struct statfs *system)
 }
 
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
-int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 {

@@ -20,10 +20,8 @@ static unsigned char *disk; /* NULL: nothing is recorded */
 static size_t disk_size;
 
 int __real_msync(void *at, size_t size, int flags);
-int __wrap_msync(void *at, size_t size, int flags);
 
 ssize_t __real_pwrite(int fd, const void *data, size_t size, off_t at);
-ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t at);
 
 /* Calls of msync() before the first of pwrite(), and whether that has come. */
 static unsigned flushed;

@@ -229,8 +229,3 @@ TEST(names_are_escaped)
              "tamis_bytes{name=\"a\\\"b\\\\c\\nd\te\xef\xbf\xbd\xc3\xbc\"} ");
   tamis_destroy(f);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -724,8 +724,3 @@ TEST(seeds_are_fresh_unless_given)
     tamis_destroy(a), tamis_destroy(b);
   }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -673,8 +673,3 @@ TEST_WITH_THREADS(both_may_be_in_use)
       use_both(form, &o, 1000 / SCALE * i, STABLE, i % 2);
     }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

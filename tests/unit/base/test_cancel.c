@@ -226,8 +226,3 @@ TEST_BETWEEN(no_file_and_no_text_is_a_cancellation_point, set_up, tear_down)
     tamis_destroy(task.f);
   }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

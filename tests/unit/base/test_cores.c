@@ -162,8 +162,3 @@ TEST_BETWEEN(nonsense_sets_no_limit, make_root, remove_root)
   assert_int_equal(mkfifo(path, 0600), 0);
   assert_int_equal(quota(), UINT_MAX);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

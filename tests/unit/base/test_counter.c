@@ -22,9 +22,7 @@ static _Atomic bool refuse_keys, refuse_values;
 #else
 #define NEEDS_REFUSALS ((void) 0)
 int __real_pthread_key_create(pthread_key_t *key, void (*destructor)(void *));
-int __wrap_pthread_key_create(pthread_key_t *key, void (*destructor)(void *));
 int __real_pthread_setspecific(pthread_key_t key, const void *value);
-int __wrap_pthread_setspecific(pthread_key_t key, const void *value);
 
 int __wrap_pthread_key_create(pthread_key_t *key, void (*destructor)(void *))
 {
@@ -57,7 +55,6 @@ static struct counters largest_set(void)
 static unsigned pretended_cores;
 
 unsigned __real_tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max);
-unsigned __wrap_tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max);
 
 unsigned __wrap_tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max)
 {
@@ -381,9 +378,4 @@ TEST(a_thread_without_memory_shares)
   refuse_values = false;
   join(start(note_index, &after));
   assert_int_equal(after, before);
-}
-
-int main(void)
-{
-  return run_all_tests();
 }

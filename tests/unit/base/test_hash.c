@@ -116,8 +116,3 @@ TEST(the_keys_of_a_mix_differ)
     assert_int_not_equal(keys.mix[0], keys.mix[1]);
   }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

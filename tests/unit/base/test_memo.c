@@ -90,8 +90,3 @@ TEST_WITH_THREADS(threads_get_whole_answers)
     assert_false(wrong[i]);
   }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

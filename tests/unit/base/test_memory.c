@@ -172,8 +172,3 @@ TEST(blocks_that_are_not_aligned_are_given_back)
       assert_int_equal(c.blocks, 0);
     }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -75,8 +75,3 @@ TEST(they_are_the_same_everywhere)
   }
   assert_int_equal(sum, UINT64_C(0x41c4bba599c86f41));
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

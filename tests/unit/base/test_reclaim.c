@@ -284,8 +284,3 @@ TEST(a_program_may_use_liburcu_itself)
   assert_true(urcu_bp_read_ongoing());
   urcu_bp_read_unlock();
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

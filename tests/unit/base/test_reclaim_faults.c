@@ -52,17 +52,11 @@ static _Atomic unsigned waits_on_clock, wrong_waits, signals, signals_under_a_lo
 static _Thread_local int held; /* mutexes, by this thread */
 
 int __real_pthread_cond_init(pthread_cond_t *condition, const pthread_condattr_t *attributes);
-int __wrap_pthread_cond_init(pthread_cond_t *condition, const pthread_condattr_t *attributes);
 int __real_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
                                   const struct timespec *until);
-int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
-                                  const struct timespec *until);
 int __real_pthread_cond_signal(pthread_cond_t *condition);
-int __wrap_pthread_cond_signal(pthread_cond_t *condition);
 int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
 
 int __wrap_pthread_cond_init(pthread_cond_t *condition, const pthread_condattr_t *attributes)
 {

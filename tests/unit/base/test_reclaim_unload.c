@@ -212,8 +212,3 @@ TEST(a_plugin_on_the_shared_library_goes)
     usleep(i == 0 ? 1200000 : 1000);
   }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -213,8 +213,3 @@ TEST(functions_initialise_as_the_macros_do)
   for (unsigned i = 0; i < 64; i++)
     assert_true(all.after_options[i] == 0xA5 && all.after_stats[i] == 0xA5);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -52,8 +52,3 @@ TEST(a_stripe_is_a_cache_line)
   assert_in_range(count, 64, 1024);
   assert_int_equal(count & (count - 1), 0);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -176,8 +176,3 @@ TEST(moved_keys_are_found)
     tamis_destroy(f);
   }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

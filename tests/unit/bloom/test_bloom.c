@@ -163,8 +163,3 @@ TEST(validate_notices_a_mark)
   assert_valid(f);
   tamis_destroy(f);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -138,8 +138,3 @@ TEST(validation_finds_what_is_wrong)
   stripe_unlock(stripe);
   tamis_destroy(f);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -406,8 +406,3 @@ TEST(a_word_takes_at_most_twice_what_blocked_takes)
       }
     }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

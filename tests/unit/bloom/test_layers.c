@@ -155,8 +155,3 @@ EACH_LAYOUT(a_file_that_was_planned_for_the_whole_rate_keeps_it)
   tamis_destroy(&b->head);
   free(saved.data);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -77,8 +77,3 @@ EACH_LAYOUT_WITH_THREADS(threads_in_turn_keep_to_the_capacity)
     fill_in_turns(layout, capacity);
   fill_in_turns(layout, 12000);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -77,8 +77,3 @@ TEST(keys_are_counted_before_the_words)
     free(late.bytes.data);
   }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

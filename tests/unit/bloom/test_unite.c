@@ -419,8 +419,3 @@ TEST(empty_and_equal_and_grown_filters)
     tamis_destroy(a), tamis_destroy(b);
   }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -133,8 +133,3 @@ TEST(all_widths_agree_with_the_model)
       }
     }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

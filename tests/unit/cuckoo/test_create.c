@@ -134,8 +134,3 @@ TEST_WITH_THREADS(the_first_growth_is_seen_by_others)
     tamis_destroy(watch.f);
   }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -478,8 +478,3 @@ TEST(copies_in_wider_lanes_are_folded)
   assert_int_equal(stats_of(f).count, 0);
   tamis_destroy(f);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

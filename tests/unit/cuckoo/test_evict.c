@@ -228,8 +228,3 @@ TEST(equal_entries_of_a_pair_become_one)
   assert_true(segment_counts_copies(x.b.segment));
   end_full_pair(&x);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -151,8 +151,3 @@ TEST(large_blocks_may_come_cleared)
     assert_int_equal(pages.n, 0);
   }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

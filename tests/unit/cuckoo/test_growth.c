@@ -395,8 +395,3 @@ TEST(what_waits_stays_in_proportion)
   assert_int_equal(stats_of(f).segments, 1); /* what removes have put off is joined */
   tamis_destroy(f);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

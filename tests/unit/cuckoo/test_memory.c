@@ -131,8 +131,3 @@ TEST(max_bytes_is_never_exceeded)
       assert_int_equal(bank.bytes, 0);
     }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -89,8 +89,3 @@ TEST(removes_release_what_has_left)
   assert_valid(f);
   tamis_destroy(f);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -143,8 +143,3 @@ TEST(roots_beyond_the_capacity_are_refused)
   free(bytes.data);
   tamis_destroy(f);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

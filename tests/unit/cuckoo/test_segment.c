@@ -44,8 +44,3 @@ TEST(counts_take_memory_while_there_are_any)
   }
   end(&x);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

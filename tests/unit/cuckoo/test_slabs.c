@@ -358,8 +358,3 @@ TEST(a_large_filter_takes_what_was_promised)
     assert_int_equal(bank.bytes, 0);
   }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -122,8 +122,3 @@ TEST(validate_checks_all_generations)
   }
   tamis_destroy(f);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

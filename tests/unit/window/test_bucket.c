@@ -106,8 +106,3 @@ TEST(all_operations_agree_with_a_loop)
       }
     }
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

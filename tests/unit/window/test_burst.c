@@ -296,8 +296,3 @@ TEST(a_filter_that_is_empty_once_keeps_its_memory)
   assert_int_equal(stats_of(f).growths, growths);
   tamis_destroy(f);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -326,8 +326,3 @@ TEST(a_copy_that_is_refused_renews_nothing)
   assert_valid(f);
   tamis_destroy(f);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -176,8 +176,3 @@ TEST(layers_have_shares_of_their_own)
   }
   tamis_destroy(f);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

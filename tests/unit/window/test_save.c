@@ -132,8 +132,3 @@ TEST(a_figure_stays_within_its_range)
   tamis_destroy(loaded);
   tamis_destroy(f);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}

@@ -271,8 +271,6 @@ TEST_BETWEEN(headers_that_contradict_themselves_are_damaged, begin_test, tear_do
 
 static _Thread_local unsigned yields;
 
-int __wrap_sched_yield(void);
-
 int __wrap_sched_yield(void)
 {
   yields++;

@@ -492,8 +492,3 @@ TEST(keys_of_older_layers_are_renewed_and_have_one_winner)
   }
   tamis_destroy(f);
 }
-
-int main(void)
-{
-  return run_all_tests();
-}
