@@ -106,41 +106,42 @@ static int64_t size_of(int fd)
   return S_ISREG(status.st_mode) ? status.st_size : -1;
 }
 
-/* Unpacks a file to `to`, unless `to` is NULL.  Returns the number of unpacked bytes, or 0 if it
- * exceeds SAVED_PACKED_MOST, or if the file is truncated. */
-static size_t unpack(const unsigned char *from, const unsigned char *end, unsigned char *to)
+/* The bytes of a packed file that have not been read yet. */
+struct packed {
+  const unsigned char *at, *end;
+};
+
+static int64_t read_packed(void *packed, void *data, size_t size)
 {
-  size_t done = 0;
-  for (size_t n; from < end; done += n) {
-    const bool zeros = *from >= 128;
-    if (zeros && end - from < 2)
-      return 0;
-    n = 1 + (zeros ? (from[0] & 127U) << 8 | from[1] : (size_t) from[0]);
-    from += zeros ? 2 : 1;
-    if (n > SAVED_PACKED_MOST - done || (!zeros && n > (size_t) (end - from)))
-      return 0;
-    if (!zeros && to)
-      memcpy(to + done, from, n);
-    from += zeros ? 0 : n;
-  }
-  return done;
+  struct packed *from = packed;
+  const size_t left = (size_t) (from->end - from->at), n = size < left ? size : left;
+  memcpy(data, from->at, n);
+  from->at += n;
+  return (int64_t) n;
 }
 
 /* Replaces the mapping of a packed file with memory that has the unpacked bytes. */
 static int unpack_mapping(void **mapping, int64_t *size)
 {
-  const unsigned char *from = (const unsigned char *) *mapping + 8, *end = from + (*size - 8);
-  const size_t unpacked = unpack(from, end, NULL);
-  if (!unpacked)
-    return TAMIS_ECORRUPT;
-  void *to = mmap(NULL, unpacked, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const unsigned char *begin = *mapping;
+  struct packed from = {begin + 8, begin + *size};
+  struct saved_reader r = {.read = read_packed, .context = &from, .packed = true};
+  unsigned char *to =
+      mmap(NULL, SAVED_PACKED_MOST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (to == MAP_FAILED)
     return TAMIS_ENOMEM;
-  (void) unpack(from, end, to);
-  (void) mprotect(to, unpacked, PROT_READ);
+  int result = TAMIS_OK;
+  while (result == TAMIS_OK && (from.at < from.end || r.run))
+    result = tamis__saved_read_bytes(&r, to + r.at, 1);
+  if (result != TAMIS_OK) {
+    munmap(to, SAVED_PACKED_MOST);
+    return result;
+  }
+  (void) mremap(to, SAVED_PACKED_MOST, (size_t) r.at, 0);
+  (void) mprotect(to, (size_t) r.at, PROT_READ);
   munmap(*mapping, (size_t) *size);
   *mapping = to;
-  *size = (int64_t) unpacked;
+  *size = (int64_t) r.at;
   return TAMIS_OK;
 }
 

@@ -74,10 +74,27 @@ enum {
   SAVED_HASH_XXH3 = 1,
   SAVED_HASH_OWN = 2,
   SAVED_MIXING = 1, /* the only mixing function: hash_mix() */
-  SAVED_FIGURES = 15,
+  SAVED_GROWABLE_AT = 44,
   SAVED_FIGURES_AT = 96,
+  SAVED_RESERVED_AT = 216, /* zeros follow the figures, as far as the geometry */
   SAVED_GEOMETRY_AT = 256
 };
+
+/* The fields of a header that are members of struct saved_head, and their offsets.  INT and LONG
+ * are unsigned numbers of 32 and 64 bits, and REAL is a double. */
+/* clang-format off */
+#define SAVED_FIELDS(INT, LONG, REAL) \
+  LONG(16, features) LONG(56, probe) \
+  INT(32, options.kind) INT(SAVED_GROWABLE_AT, options.growable) LONG(48, options.seed) \
+  LONG(64, options.capacity) REAL(72, options.fpp) LONG(80, options.max_bytes) \
+  INT(88, options.stripes) INT(92, options.layout) \
+  LONG(SAVED_FIGURES_AT, figures.count) LONG(104, figures.bytes) \
+  LONG(112, figures.growths) \
+  REAL(120, figures.load) REAL(128, figures.fpp_estimate) REAL(136, figures.estimated_count) \
+  LONG(144, figures.bits) LONG(152, figures.bits_set) LONG(160, figures.bits_per_key) \
+  LONG(168, figures.segments) LONG(176, figures.joins) LONG(184, figures.generations) \
+  LONG(192, figures.fingerprint_bits) REAL(200, figures.occupancy) LONG(208, figures.united_count)
+/* clang-format on */
 
 /* Features of a file.  LAYERS: a Bloom filter has several layers.  WINDOW: the filter is a sliding
  * window.  LIVE: processes share the file and change it, so arrays have no sums, and there is no
@@ -271,6 +288,9 @@ struct saved_block {
   size_t size;
   const unsigned char *payload; /* valid until the next call; at a multiple of 64 bytes in memory */
 };
+
+/* Reads the next bytes of the unpacked file. */
+int tamis__saved_read_bytes(struct saved_reader *r, void *to, size_t size);
 
 /* Reads the header. */
 int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out);

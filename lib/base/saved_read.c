@@ -73,7 +73,7 @@ static const unsigned char *pass(struct saved_reader *r, uint64_t size)
   return r->mapping + (r->at - size);
 }
 
-static int read_bytes(struct saved_reader *r, void *to, size_t size)
+int tamis__saved_read_bytes(struct saved_reader *r, void *to, size_t size)
 {
   if (!r->mapping) {
     int result = r->packed ? unpack(r, to, size) : read_all(r, to, size);
@@ -93,7 +93,7 @@ static int take(struct saved_reader *r, unsigned char *to, size_t size)
   size_t ahead = r->have_next && size ? SAVED_UNIT : 0;
   memcpy(to, r->next, ahead);
   r->have_next = r->have_next && !ahead;
-  return read_bytes(r, to + ahead, size - ahead);
+  return tamis__saved_read_bytes(r, to + ahead, size - ahead);
 }
 
 /* The offset of the next byte in the file. */
@@ -102,11 +102,18 @@ static uint64_t position(const struct saved_reader *r)
   return r->at - (r->have_next ? SAVED_UNIT : 0);
 }
 
+/* Makes the byte at an offset of the mapping the next one. */
+static void go_to(struct saved_reader *r, uint64_t at)
+{
+  r->at = at;
+  r->have_next = false;
+}
+
 static int peek(struct saved_reader *r)
 {
   if (r->have_next)
     return TAMIS_OK;
-  int result = read_bytes(r, r->next, SAVED_UNIT);
+  int result = tamis__saved_read_bytes(r, r->next, SAVED_UNIT);
   r->have_next = result == TAMIS_OK;
   return result;
 }
@@ -125,36 +132,6 @@ static void add_sum(struct saved_reader *r, uint64_t sum)
 }
 
 /* ---- header ---- */
-
-static void get_figures(const unsigned char *from, const tamis_options *o, tamis_stats *out)
-{
-  uint64_t figures[SAVED_FIGURES];
-  for (unsigned i = 0; i < SAVED_FIGURES; i++)
-    figures[i] = saved_get64(from + (size_t) i * 8);
-  *out = (tamis_stats){.struct_size = sizeof *out,
-                       .count = figures[0],
-                       .bytes = figures[1],
-                       .growths = figures[2],
-                       .load = saved_to_double(figures[3]),
-                       .fpp_estimate = saved_to_double(figures[4]),
-                       .estimated_count = saved_to_double(figures[5]),
-                       .bits = figures[6],
-                       .bits_set = figures[7],
-                       .bits_per_key = (unsigned) figures[8],
-                       .segments = figures[9],
-                       .joins = figures[10],
-                       .generations = (unsigned) figures[11],
-                       .fingerprint_bits = (unsigned) figures[12],
-                       .occupancy = saved_to_double(figures[13]),
-                       .united_count = figures[14],
-                       .layers = 1,
-                       .parts = 1,
-                       .capacity = o->capacity,
-                       .fpp = o->fpp,
-                       .kind = o->kind,
-                       .layout = o->layout,
-                       .seed = o->seed};
-}
 
 /* Returns TAMIS_OK if this library can read the file. */
 static int check_version(const unsigned char *header)
@@ -182,18 +159,22 @@ static bool options_are_possible(const tamis_options *o)
 static int read_header(struct saved_reader *r, unsigned char header[SAVED_HEADER])
 {
   enum { MAGIC = 8 };
-  int result = read_bytes(r, header, MAGIC);
+  int result = tamis__saved_read_bytes(r, header, MAGIC);
   r->packed = result == TAMIS_OK && !r->mapping && memcmp(header, SAVED_PACKED, MAGIC) == 0;
   if (result != TAMIS_OK || !r->packed)
-    return result == TAMIS_OK ? read_bytes(r, header + MAGIC, SAVED_HEADER - MAGIC) : result;
+    return result == TAMIS_OK ? tamis__saved_read_bytes(r, header + MAGIC, SAVED_HEADER - MAGIC)
+                              : result;
   r->at = 0;
-  result = read_bytes(r, header, SAVED_HEADER);
+  result = tamis__saved_read_bytes(r, header, SAVED_HEADER);
   /* a live filter is never packed */
   return result == TAMIS_OK && header[16] & SAVED_LIVE ? TAMIS_ECORRUPT : result;
 }
 
 int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out)
 {
+#define GET_32(at, member) out->member = (__typeof__(out->member)) saved_get32(header + (at));
+#define GET_64(at, member) out->member = (__typeof__(out->member)) saved_get64(header + (at));
+#define GET_REAL(at, member) out->member = saved_to_double(saved_get64(header + (at)));
   unsigned char header[SAVED_HEADER];
   int result = read_header(r, header);
   if (result == TAMIS_OK)
@@ -202,27 +183,23 @@ int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out)
     return result;
   add_sum(r, saved_get64(header + SAVED_HEADER - 8));
   r->live = saved_get64(header + 16) & SAVED_LIVE;
-  uint32_t hash = saved_get32(header + 36), growable = saved_get32(header + 44);
-  *out = (struct saved_head){.options = {.struct_size = sizeof out->options,
-                                         .kind = (tamis_kind) saved_get32(header + 32),
-                                         .growable = growable,
-                                         .seed = saved_get64(header + 48),
-                                         .capacity = saved_get64(header + 64),
-                                         .fpp = saved_to_double(saved_get64(header + 72)),
-                                         .max_bytes = saved_get64(header + 80),
-                                         .stripes = saved_get32(header + 88),
-                                         .layout = (tamis_layout) saved_get32(header + 92)},
-                             .own_hash = hash == SAVED_HASH_OWN,
-                             .probe = saved_get64(header + 56),
-                             .features = saved_get64(header + 16)};
-  get_figures(header + SAVED_FIGURES_AT, &out->options, &out->figures);
+  const uint32_t hash = saved_get32(header + 36);
+  *out = (struct saved_head){.options = {.struct_size = sizeof out->options},
+                             .own_hash = hash == SAVED_HASH_OWN};
+  SAVED_FIELDS(GET_32, GET_64, GET_REAL)
+  out->figures.struct_size = sizeof out->figures;
+  out->figures.layers = out->figures.parts = 1;
+  out->figures.capacity = out->options.capacity;
+  out->figures.fpp = out->options.fpp;
+  out->figures.kind = out->options.kind;
+  out->figures.layout = out->options.layout;
+  out->figures.seed = out->options.seed;
   for (unsigned i = 0; i < SAVED_GEOMETRY; i++)
     out->geometry[i] = saved_get64(header + SAVED_GEOMETRY_AT + (size_t) i * 8);
-  size_t reserved = SAVED_FIGURES_AT + (size_t) SAVED_FIGURES * 8;
   bool good = (hash == SAVED_HASH_OWN || hash == SAVED_HASH_XXH3) &&
-              saved_get32(header + 40) == SAVED_MIXING && growable <= 1 &&
-              options_are_possible(&out->options) &&
-              all_zero(header + reserved, SAVED_GEOMETRY_AT - reserved);
+              saved_get32(header + 40) == SAVED_MIXING &&
+              saved_get32(header + SAVED_GROWABLE_AT) <= 1 && options_are_possible(&out->options) &&
+              all_zero(header + SAVED_RESERVED_AT, SAVED_GEOMETRY_AT - SAVED_RESERVED_AT);
   return good ? TAMIS_OK : TAMIS_ECORRUPT;
 }
 
@@ -242,7 +219,7 @@ static int fill_buffer(struct saved_reader *r, size_t size)
       r->buffer = larger;
       r->buffer_size = part;
     }
-    int result = read_bytes(r, r->buffer + done, part - done);
+    int result = tamis__saved_read_bytes(r, r->buffer + done, part - done);
     if (result != TAMIS_OK)
       return result;
     done = part;
@@ -336,36 +313,45 @@ static int grow(struct saved_reader *r, struct saved_memory *m)
   return TAMIS_OK;
 }
 
-static size_t chunk_size(uint64_t array, uint64_t begin)
+/* Whether the arrays themselves are read. */
+static bool reads_arrays(const struct saved_reader *r)
 {
-  return array - begin < SAVED_CHUNK ? (size_t) (array - begin) : SAVED_CHUNK;
+  return !r->mapping || r->check_all;
+}
+
+/* Reads the next bytes of an array.  *out is where they are: in the memory, or in the mapping. */
+static int read_chunk(struct saved_reader *r, size_t size, struct saved_memory *m,
+                      const unsigned char **out)
+{
+  int result = TAMIS_OK;
+  if (r->mapping) {
+    *out = pass(r, size);
+    return *out ? TAMIS_OK : TAMIS_ECORRUPT;
+  }
+  while (result == TAMIS_OK && m->bytes < m->used + size)
+    result = grow(r, m);
+  if (result == TAMIS_OK)
+    result = take(r, m->block + m->used, size);
+  if (result != TAMIS_OK)
+    return result;
+  *out = m->block + m->used;
+  m->used += size;
+  return TAMIS_OK;
 }
 
 /* Reads the chunks of an array.  *digest becomes the digest of their sums. */
 static int read_chunks(struct saved_reader *r, uint64_t size, struct saved_memory *m,
                        uint64_t *digest)
 {
-  for (uint64_t done = 0; done < size; done += SAVED_CHUNK) {
-    size_t chunk = chunk_size(size, done);
-    int result = TAMIS_OK;
-    while (result == TAMIS_OK && m->bytes < m->used + chunk)
-      result = grow(r, m);
-    unsigned char *to = m->block + m->used;
-    if (result == TAMIS_OK)
-      result = take(r, to, chunk);
-    if (result != TAMIS_OK)
-      return result;
-    *digest = saved_next_digest(*digest, hash_sum(to, chunk, done / SAVED_CHUNK));
-    m->used += chunk;
+  int result = TAMIS_OK;
+  for (uint64_t done = 0; done < size && result == TAMIS_OK; done += SAVED_CHUNK) {
+    const unsigned char *chunk;
+    const size_t n = size - done < SAVED_CHUNK ? (size_t) (size - done) : SAVED_CHUNK;
+    result = read_chunk(r, n, m, &chunk);
+    if (result == TAMIS_OK && reads_arrays(r))
+      *digest = saved_next_digest(*digest, hash_sum(chunk, n, done / SAVED_CHUNK));
   }
-  return TAMIS_OK;
-}
-
-static void sum_mapped_chunks(const unsigned char *array, uint64_t size, uint64_t *digest)
-{
-  for (uint64_t done = 0; done < size; done += SAVED_CHUNK)
-    *digest = saved_next_digest(*digest,
-                                hash_sum(array + done, chunk_size(size, done), done / SAVED_CHUNK));
+  return result;
 }
 
 /* Reads the sums of an array that begins at `begin`.  Their digest is stored in *digest. */
@@ -397,37 +383,23 @@ static int read_padding(struct saved_reader *r)
   return result == TAMIS_OK && !all_zero(padding, size) ? TAMIS_ECORRUPT : result;
 }
 
-/* If there is no padding, the array's first unit has been read ahead, and must be given back. */
-static int map_array(struct saved_reader *r, uint64_t size, const void **out, uint64_t *digest)
-{
-  if (r->have_next) {
-    r->have_next = false;
-    r->at -= SAVED_UNIT;
-  }
-  const unsigned char *array = pass(r, size);
-  if (!array)
-    return TAMIS_ECORRUPT;
-  if (r->check_all)
-    sum_mapped_chunks(array, size, digest);
-  *out = array;
-  return TAMIS_OK;
-}
-
 int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_memory *m,
                             const void **out, uint64_t *begin)
 {
   uint64_t digest = 0, expected = 0, used = m->used;
   int result = read_padding(r);
   *begin = position(r);
+  if (r->mapping) /* without padding, the array's first unit has been read ahead */
+    go_to(r, *begin);
   if (result == TAMIS_OK)
-    result = r->mapping ? map_array(r, size, out, &digest) : read_chunks(r, size, m, &digest);
+    result = read_chunks(r, size, m, &digest);
   if (result == TAMIS_OK && !r->live) {
     result = read_sums(r, *begin, size, &expected);
-    if (result == TAMIS_OK && digest != expected && (!r->mapping || r->check_all))
+    if (result == TAMIS_OK && digest != expected && reads_arrays(r))
       result = TAMIS_ECORRUPT;
   }
-  if (result == TAMIS_OK && !r->mapping)
-    *out = m->block + used;
+  if (result == TAMIS_OK)
+    *out = r->mapping ? r->mapping + *begin : m->block + used;
   return result;
 }
 
@@ -459,8 +431,7 @@ int tamis__saved_jump(struct saved_reader *r, uint64_t to)
 {
   if (to > r->mapping_size || to % SAVED_UNIT)
     return TAMIS_ECORRUPT;
-  r->at = to;
-  r->have_next = false;
+  go_to(r, to);
   r->jumped = true;
   return TAMIS_OK;
 }

@@ -74,52 +74,21 @@ static void add_sum(struct saved_writer *w, uint64_t sum)
 
 /* ---- header and trailer ---- */
 
-static const size_t figures_at = SAVED_FIGURES_AT, geometry_at = SAVED_GEOMETRY_AT;
-
-static void put_figures(unsigned char *to, const tamis_stats *s)
-{
-  const uint64_t figures[SAVED_FIGURES] = {s->count,
-                                           s->bytes,
-                                           s->growths,
-                                           saved_of_double(s->load),
-                                           saved_of_double(s->fpp_estimate),
-                                           saved_of_double(s->estimated_count),
-                                           s->bits,
-                                           s->bits_set,
-                                           s->bits_per_key,
-                                           s->segments,
-                                           s->joins,
-                                           s->generations,
-                                           s->fingerprint_bits,
-                                           saved_of_double(s->occupancy),
-                                           s->united_count};
-  for (unsigned i = 0; i < SAVED_FIGURES; i++)
-    saved_put64(to + (size_t) i * 8, figures[i]);
-}
-
 static void put_header(unsigned char *to, const struct saved_head *head)
 {
-  const tamis_options *o = &head->options;
+#define PUT_32(at, member) saved_put32(to + (at), head->member);
+#define PUT_64(at, member) saved_put64(to + (at), head->member);
+#define PUT_REAL(at, member) saved_put64(to + (at), saved_of_double(head->member));
   memset(to, 0, SAVED_HEADER);
   /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): these are not strings */
   memcpy(to, SAVED_MAGIC, 8);
   saved_put32(to + 8, SAVED_VERSION);
   saved_put32(to + 12, SAVED_HEADER);
-  saved_put64(to + 16, head->features);
-  saved_put32(to + 32, o->kind);
   saved_put32(to + 36, head->own_hash ? SAVED_HASH_OWN : SAVED_HASH_XXH3);
   saved_put32(to + 40, SAVED_MIXING);
-  saved_put32(to + 44, o->growable);
-  saved_put64(to + 48, o->seed);
-  saved_put64(to + 56, head->probe);
-  saved_put64(to + 64, o->capacity);
-  saved_put64(to + 72, saved_of_double(o->fpp));
-  saved_put64(to + 80, o->max_bytes);
-  saved_put32(to + 88, o->stripes);
-  saved_put32(to + 92, o->layout);
-  put_figures(to + figures_at, &head->figures);
+  SAVED_FIELDS(PUT_32, PUT_64, PUT_REAL)
   for (unsigned i = 0; i < SAVED_GEOMETRY; i++)
-    saved_put64(to + geometry_at + (size_t) i * 8, head->geometry[i]);
+    saved_put64(to + SAVED_GEOMETRY_AT + (size_t) i * 8, head->geometry[i]);
   saved_put64(to + SAVED_HEADER - 8, hash_sum(to, SAVED_HEADER - 8, 0));
 }
 

@@ -517,13 +517,12 @@ static void try_order(size_t at)
 
 void mutate_each(const unsigned char *data, size_t size, mutate_try_function try, void *context)
 {
-  enum { AFTER_FIGURES = SAVED_FIGURES_AT + SAVED_FIGURES * 8 };
   struct parts *p = &each.parts;
   each.data = data, each.size = size, each.try = try, each.context = context;
   if (!parts_split(p, data, size) || !p->has_trailer)
     return;
   for (size_t at = 8; at < SAVED_HEADER - 8;
-       at += at == SAVED_FIGURES_AT - 8 ? AFTER_FIGURES - at : 8)
+       at += at == SAVED_FIGURES_AT - 8 ? SAVED_RESERVED_AT - at : 8)
     try_word(p->header + at, false);
   for (size_t i = 0; i < p->n; i++) {
     try_words(&p->part[i]);
