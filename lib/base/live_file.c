@@ -6,34 +6,7 @@
 
 /* ---- creation ---- */
 
-/* Receives the bytes of header and blocks.  The header is written to the file last, and its magic
- * after all other bytes.  Until then the file begins with SAVED_UNFINISHED: it is still new. */
-struct head_writer {
-  const struct shared_file *file;
-  unsigned char header[SAVED_HEADER];
-  uint64_t at;
-};
-
-static int write_head(void *context, const void *data, size_t size)
-{
-  struct head_writer *w = context;
-  const unsigned char *from = data;
-  size_t of_header = w->at >= SAVED_HEADER         ? 0
-                     : SAVED_HEADER - w->at < size ? SAVED_HEADER - (size_t) w->at
-                                                   : size;
-  memcpy(w->header + (of_header ? w->at : 0), from, of_header);
-  int result =
-      tamis__shared_file_write(w->file, from + of_header, size - of_header, w->at + of_header);
-  w->at += size;
-  return result;
-}
-
-static int write_header(const struct shared_file *file, const unsigned char *header)
-{
-  enum { MAGIC = sizeof SAVED_MAGIC - 1 };
-  int result = tamis__shared_file_write(file, header + MAGIC, SAVED_HEADER - MAGIC, MAGIC);
-  return result == TAMIS_OK ? tamis__shared_file_write(file, header, MAGIC, 0) : result;
-}
+enum { MAGIC = sizeof SAVED_MAGIC - 1 };
 
 /* Reserves the space first, so that nothing is written to a file for which there is no space. */
 static int take_space(const struct live_file *new, const struct shared_file *file)
@@ -44,13 +17,26 @@ static int take_space(const struct live_file *new, const struct shared_file *fil
                      : tamis__shared_file_reserve(file, 0, new->reserved, NULL);
 }
 
+/* Writes the header and the blocks.  The file still begins with SAVED_UNFINISHED, so it is new. */
+static int write_unfinished(const struct live_file *new, const struct shared_file *file)
+{
+  struct file_part to = {.file = file, .end = new->size};
+  struct saved_writer w = {.write = tamis__file_part_write, .context = &to};
+  tamis__saved_begin(&w, new->saved);
+  if (w.result == TAMIS_OK)
+    memcpy(w.buffer, SAVED_UNFINISHED, MAGIC);
+  if (new->put_blocks)
+    new->put_blocks(new->context, &w);
+  return tamis__saved_end_live(&w);
+}
+
+/* The magic is written after all other bytes are on the disk. */
 int tamis__live_file_write(const struct live_file *new, struct shared_file *file)
 {
-  struct head_writer to = {.file = file};
   int result = take_space(new, file);
   if (result != TAMIS_OK || file->asked)
     return result;
-  result = tamis__shared_file_write(file, SAVED_UNFINISHED, sizeof SAVED_UNFINISHED - 1, 0);
+  result = tamis__shared_file_write(file, SAVED_UNFINISHED, MAGIC, 0);
   if (result == TAMIS_OK)
     result = tamis__shared_file_flush(file); /* zeros alone would not show that the file is new */
   if (result == TAMIS_OK)
@@ -58,16 +44,11 @@ int tamis__live_file_write(const struct live_file *new, struct shared_file *file
   if (result == TAMIS_OK)
     result =
         tamis__shared_file_write(file, new->numbers, new->n * sizeof(uint64_t), new->numbers_at);
-  if (result != TAMIS_OK)
-    return result;
-  struct saved_writer w = {.write = write_head, .context = &to};
-  tamis__saved_begin(&w, new->saved);
-  if (new->put_blocks)
-    new->put_blocks(new->context, &w);
-  result = tamis__saved_end_live(&w);
+  if (result == TAMIS_OK)
+    result = write_unfinished(new, file);
   if (result == TAMIS_OK)
     result = tamis__shared_file_flush(file);
-  return result == TAMIS_OK ? write_header(file, to.header) : result;
+  return result == TAMIS_OK ? tamis__shared_file_write(file, SAVED_MAGIC, MAGIC, 0) : result;
 }
 
 /* ---- after a start ---- */

@@ -148,7 +148,7 @@ static struct part part_of(const struct bloom *layer)
 static void save_layer(const struct part *part, struct saved_writer *w)
 {
   const struct bloom_geometry g = bloom_geometry_of(part->layer);
-  tamis__bloom_put_layer(&g, part->layer->number, part->counted.keys, part->counted.united, w);
+  tamis__bloom_put_layer(&g, part->layer->number, part->counted, w);
   save_words(part->layer, UINT64_MAX, w, NULL);
 }
 
@@ -281,15 +281,12 @@ static struct content *further_layer(struct loading *l, const struct bloom_geome
 
 static int load_layer(struct loading *l)
 {
-  struct saved_block block;
-  struct content *c = further_layer(l, &(struct bloom_geometry){.lines = 0});
-  int result = tamis__saved_read_block(l->r, &block);
-  if (result == TAMIS_OK && !tamis__bloom_read_layer(&block, l->n + 1, &c->plan))
-    result = TAMIS_ECORRUPT;
+  struct bloom_geometry g;
+  struct bloom_sums counted;
+  int result = tamis__bloom_read_layer(l->r, l->n + 1, &g, &counted);
   if (result != TAMIS_OK)
     return result;
-  c->counted.keys = block.meanings[LAYER_KEYS];
-  c->counted.united = block.meanings[LAYER_UNITED];
+  further_layer(l, &g)->counted = counted;
   return load_words(l);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "bloom/saved_head.h"
 
+#include "table/image.h"
+
 void tamis__bloom_put_shape(const struct bloom_geometry *g, uint64_t *numbers)
 {
   numbers[LAYOUT] = g->shape.layout;
@@ -10,21 +12,16 @@ void tamis__bloom_put_shape(const struct bloom_geometry *g, uint64_t *numbers)
   numbers[SECTIONS] = g->shape.sections;
 }
 
-void tamis__bloom_put_layer(const struct bloom_geometry *g, unsigned number, uint64_t keys,
-                            uint64_t united, struct saved_writer *w)
+void tamis__bloom_put_layer(const struct bloom_geometry *g, unsigned number,
+                            struct bloom_sums counted, struct saved_writer *w)
 {
   uint64_t numbers[LAYER_NUMBERS];
   tamis__bloom_put_shape(g, numbers);
   numbers[LAYER_CAPACITY] = g->capacity;
   numbers[LAYER_RATE] = saved_of_double(g->fpp);
-  unsigned char *room = tamis__saved_block_room(w, sizeof numbers);
-  if (!room)
-    return;
-  for (unsigned i = 0; i < LAYER_NUMBERS; i++)
-    saved_put64(room + (size_t) i * 8, numbers[i]);
-  const uint64_t meanings[SAVED_MEANINGS] = {
-      [LAYER_NUMBER] = number, [LAYER_KEYS] = keys, [LAYER_UNITED] = united};
-  tamis__saved_block(w, BLOCK_LAYER, meanings, sizeof numbers);
+  tamis__image_block(w, BLOCK_LAYER,
+                     (uint64_t[SAVED_MEANINGS]){number, counted.keys, counted.united}, numbers,
+                     LAYER_NUMBERS);
 }
 
 /* Whether a plan may choose this shape. */
@@ -95,34 +92,32 @@ bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *o
 }
 
 /* All layers after the first one are blocked or classic. */
-bool tamis__bloom_read_layer(const struct saved_block *block, unsigned number,
-                             struct bloom_plan *out)
+int tamis__bloom_read_layer(struct saved_reader *r, unsigned number, struct bloom_geometry *g,
+                            struct bloom_sums *counted)
 {
+  struct saved_block block;
   uint64_t numbers[LAYER_NUMBERS];
-  if (block->type != BLOCK_LAYER || block->size != sizeof numbers ||
-      block->meanings[LAYER_NUMBER] != number || block->meanings[SAVED_MEANINGS - 1])
-    return false;
-  for (unsigned i = 0; i < LAYER_NUMBERS; i++)
-    numbers[i] = saved_get64(block->payload + (size_t) i * 8);
-  out->geometry.capacity = numbers[LAYER_CAPACITY];
-  out->geometry.fpp = saved_to_double(numbers[LAYER_RATE]);
-  return read_shape(numbers, &out->geometry) &&
-         out->geometry.shape.layout <= TAMIS_LAYOUT_CLASSIC && out->geometry.capacity &&
-         out->geometry.capacity < UINT64_C(1) << 50 && out->geometry.fpp > 0 &&
-         out->geometry.fpp < 1;
+  int result = tamis__saved_read_block(r, &block);
+  if (result != TAMIS_OK)
+    return result;
+  *counted = (struct bloom_sums){block.meanings[LAYER_KEYS], block.meanings[LAYER_UNITED]};
+  if (!tamis__image_is(&block, BLOCK_LAYER,
+                       (uint64_t[SAVED_MEANINGS]){number, counted->keys, counted->united},
+                       LAYER_NUMBERS))
+    return TAMIS_ECORRUPT;
+  image_get(numbers, block.payload, LAYER_NUMBERS);
+  *g = (struct bloom_geometry){.capacity = numbers[LAYER_CAPACITY],
+                               .fpp = saved_to_double(numbers[LAYER_RATE])};
+  const bool good = read_shape(numbers, g) && g->shape.layout <= TAMIS_LAYOUT_CLASSIC &&
+                    g->capacity && g->capacity < UINT64_C(1) << 50 && g->fpp > 0 && g->fpp < 1;
+  return good ? TAMIS_OK : TAMIS_ECORRUPT;
 }
 
 int tamis__bloom_read_further(struct saved_reader *r, unsigned n, struct bloom_geometry *layers)
 {
-  for (unsigned i = 1; i < n; i++) {
-    struct saved_block block;
-    struct bloom_plan plan = {.older = NULL};
-    int result = tamis__saved_read_block(r, &block);
-    if (result == TAMIS_OK && !tamis__bloom_read_layer(&block, i + 1, &plan))
-      result = TAMIS_ECORRUPT;
-    if (result != TAMIS_OK)
-      return result;
-    layers[i] = plan.geometry;
-  }
-  return TAMIS_OK;
+  struct bloom_sums unused;
+  int result = TAMIS_OK;
+  for (unsigned i = 1; i < n && result == TAMIS_OK; i++)
+    result = tamis__bloom_read_layer(r, i + 1, &layers[i], &unused);
+  return result;
 }

@@ -33,15 +33,15 @@ enum {
 void tamis__bloom_put_shape(const struct bloom_geometry *g, uint64_t *numbers);
 
 /* Writes the block of a later layer. */
-void tamis__bloom_put_layer(const struct bloom_geometry *g, unsigned number, uint64_t keys,
-                            uint64_t united, struct saved_writer *w);
+void tamis__bloom_put_layer(const struct bloom_geometry *g, unsigned number,
+                            struct bloom_sums counted, struct saved_writer *w);
 
 /* Reads the geometry of the first layer.  Returns false if no filter can have it. */
 bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *out);
 
-/* Reads the block of a later layer.  Returns false if no filter can have such a layer. */
-bool tamis__bloom_read_layer(const struct saved_block *block, unsigned number,
-                             struct bloom_plan *out);
+/* Reads the block of a later layer. */
+int tamis__bloom_read_layer(struct saved_reader *r, unsigned number, struct bloom_geometry *g,
+                            struct bloom_sums *counted);
 
 /* Reads the blocks of layers 2 to n of a live filter into layers[1] to layers[n - 1]. */
 int tamis__bloom_read_further(struct saved_reader *r, unsigned n, struct bloom_geometry *layers);

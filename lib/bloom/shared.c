@@ -87,7 +87,7 @@ static void put_layers(const void *context, struct saved_writer *w)
 {
   const struct file_plan *p = context;
   for (unsigned i = 1; i < p->n && w->result == TAMIS_OK; i++)
-    tamis__bloom_put_layer(&p->layers[i], i + 1, 0, 0, w);
+    tamis__bloom_put_layer(&p->layers[i], i + 1, (struct bloom_sums){0}, w);
 }
 
 int tamis__bloom_share_new(const tamis_options *o, const struct tamis_filter *head,
