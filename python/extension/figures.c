@@ -26,26 +26,6 @@ static const char *layout_of(const tamis_stats *stats)
 
 /* ---- attributes ---- */
 
-static PyObject *get_capacity(PyObject *self, void *Py_UNUSED(unused))
-{
-  return PyLong_FromUnsignedLongLong(stats_of(self).capacity);
-}
-
-static PyObject *get_fpp(PyObject *self, void *Py_UNUSED(unused))
-{
-  return PyFloat_FromDouble(stats_of(self).fpp);
-}
-
-static PyObject *get_window(PyObject *self, void *Py_UNUSED(unused))
-{
-  return PyLong_FromUnsignedLong(as_filter(self)->window);
-}
-
-static PyObject *get_seed(PyObject *self, void *Py_UNUSED(unused))
-{
-  return PyLong_FromUnsignedLongLong(stats_of(self).seed);
-}
-
 static tamis_options options_of(PyObject *self)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
@@ -53,71 +33,59 @@ static tamis_options options_of(PyObject *self)
   return options;
 }
 
-static PyObject *get_kind(PyObject *self, void *Py_UNUSED(unused))
+static PyObject *layout_or_none(tamis_stats stats)
 {
-  return PyUnicode_FromString(kind_names[as_filter(self)->kind]);
-}
-
-static PyObject *get_layout(PyObject *self, void *Py_UNUSED(unused))
-{
-  const tamis_stats stats = stats_of(self);
   return Py_BuildValue("z", layout_of(&stats));
 }
 
-static PyObject *get_growable(PyObject *self, void *Py_UNUSED(unused))
+static PyObject *limit_or_none(uint64_t max_bytes)
 {
-  return PyBool_FromLong(options_of(self).growable);
-}
-
-static PyObject *get_window_renews(PyObject *self, void *Py_UNUSED(unused))
-{
-  return PyBool_FromLong(options_of(self).window_renews);
-}
-
-static PyObject *get_max_bytes(PyObject *self, void *Py_UNUSED(unused))
-{
-  const uint64_t max_bytes = options_of(self).max_bytes;
   return max_bytes != 0 ? PyLong_FromUnsignedLongLong(max_bytes) : Py_NewRef(Py_None);
 }
 
-static PyObject *get_nbytes(PyObject *self, void *Py_UNUSED(unused))
+static PyObject *path_or_none(PyObject *path)
 {
-  return PyLong_FromUnsignedLongLong(stats_of(self).bytes);
-}
-
-static PyObject *get_mode(PyObject *self, void *Py_UNUSED(unused))
-{
-  static const char *const names[] = {"private", "mapped", "shared"};
-  return PyUnicode_FromString(names[as_filter(self)->mode]);
-}
-
-static PyObject *get_path(PyObject *self, void *Py_UNUSED(unused))
-{
-  PyObject *path = as_filter(self)->path;
   return Py_NewRef(path != NULL ? path : Py_None);
 }
 
-PyGetSetDef filter_attributes[] = {
-    {"capacity", get_capacity, NULL, "The capacity that the filter was created with.", NULL},
-    {"fpp", get_fpp, NULL, "The false-positive probability that the filter was created with.",
-     NULL},
-    {"kind", get_kind, NULL, "'bloom', 'cuckoo' or 'counting_bloom'.", NULL},
-    {"layout", get_layout, NULL,
-     "Of a Bloom filter without a window: 'blocked', 'classic' or 'word'; else None.", NULL},
-    {"growable", get_growable, NULL, "Whether the filter takes more keys than capacity.", NULL},
-    {"max_bytes", get_max_bytes, NULL, "The limit of its memory, or None.", NULL},
-    {"window", get_window, NULL, "The periods of its window; 0: none.", NULL},
-    {"window_renews", get_window_renews, NULL,
-     "Whether an add of a key that is in renews its time.", NULL},
-    {"seed", get_seed, NULL,
-     "The seed, which is a secret: whoever knows it can choose keys that\n"
-     "collide.",
-     NULL},
-    {"nbytes", get_nbytes, NULL, "The bytes of memory that the filter takes.", NULL},
-    {"mode", get_mode, NULL, "'private', 'mapped' (see open) or 'shared'.", NULL},
-    {"path", get_path, NULL, "The absolute path of a filter that is mapped or shared, or None.",
-     NULL},
-    {NULL, NULL, NULL, NULL, NULL}};
+static const char *const mode_names[] = {"private", "mapped", "shared"};
+
+/* The name of each attribute, its value, and its docstring. */
+#define ATTRIBUTES(A)                                                                          \
+  A(capacity, PyLong_FromUnsignedLongLong(stats_of(self).capacity),                            \
+    "The capacity that the filter was created with.")                                          \
+  A(fpp, PyFloat_FromDouble(stats_of(self).fpp),                                               \
+    "The false-positive probability that the filter was created with.")                        \
+  A(kind, PyUnicode_FromString(kind_names[as_filter(self)->kind]),                             \
+    "'bloom', 'cuckoo' or 'counting_bloom'.")                                                  \
+  A(layout, layout_or_none(stats_of(self)),                                                    \
+    "Of a Bloom filter without a window: 'blocked', 'classic' or 'word'; else None.")          \
+  A(growable, PyBool_FromLong(options_of(self).growable),                                      \
+    "Whether the filter takes more keys than capacity.")                                       \
+  A(max_bytes, limit_or_none(options_of(self).max_bytes), "The limit of its memory, or None.") \
+  A(window, PyLong_FromUnsignedLong(as_filter(self)->window),                                  \
+    "The periods of its window; 0: none.")                                                     \
+  A(window_renews, PyBool_FromLong(options_of(self).window_renews),                            \
+    "Whether an add of a key that is in renews its time.")                                     \
+  A(seed, PyLong_FromUnsignedLongLong(stats_of(self).seed),                                    \
+    "The seed, which is a secret: whoever knows it can choose keys that\ncollide.")            \
+  A(nbytes, PyLong_FromUnsignedLongLong(stats_of(self).bytes),                                 \
+    "The bytes of memory that the filter takes.")                                              \
+  A(mode, PyUnicode_FromString(mode_names[as_filter(self)->mode]),                             \
+    "'private', 'mapped' (see open) or 'shared'.")                                             \
+  A(path, path_or_none(as_filter(self)->path),                                                 \
+    "The absolute path of a filter that is mapped or shared, or None.")
+
+#define GETTER(name, value, text)                                      \
+  static PyObject *get_##name(PyObject *self, void *Py_UNUSED(unused)) \
+  {                                                                    \
+    return value;                                                      \
+  }
+ATTRIBUTES(GETTER)
+
+#define ROW(name, value, text) {#name, get_##name, NULL, text, NULL},
+PyGetSetDef filter_attributes[] = {ATTRIBUTES(ROW){NULL, NULL, NULL, NULL, NULL}};
+#undef ROW
 
 Py_ssize_t filter_length(PyObject *self)
 {

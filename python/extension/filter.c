@@ -149,21 +149,6 @@ static PyObject *create(PyTypeObject *type, tamis_kind kind, PyObject *arguments
   return NULL;
 }
 
-static PyObject *bloom_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
-{
-  return create(type, TAMIS_BLOOM, arguments, keywords);
-}
-
-static PyObject *cuckoo_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
-{
-  return create(type, TAMIS_CUCKOO, arguments, keywords);
-}
-
-static PyObject *counting_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
-{
-  return create(type, TAMIS_COUNTING_BLOOM, arguments, keywords);
-}
-
 static PyObject *abstract_new(PyTypeObject *type, PyObject *Py_UNUSED(arguments),
                               PyObject *Py_UNUSED(keywords))
 {
@@ -210,20 +195,18 @@ static PyObject *bytes_for(PyObject *type, tamis_kind kind, PyObject *arguments,
   return NULL;
 }
 
-static PyObject *bloom_bytes_for(PyObject *type, PyObject *arguments, PyObject *keywords)
-{
-  return bytes_for(type, TAMIS_BLOOM, arguments, keywords);
-}
-
-static PyObject *cuckoo_bytes_for(PyObject *type, PyObject *arguments, PyObject *keywords)
-{
-  return bytes_for(type, TAMIS_CUCKOO, arguments, keywords);
-}
-
-static PyObject *counting_bytes_for(PyObject *type, PyObject *arguments, PyObject *keywords)
-{
-  return bytes_for(type, TAMIS_COUNTING_BLOOM, arguments, keywords);
-}
+#define OF_KIND(name, kind)                                                                  \
+  static PyObject *name##_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)   \
+  {                                                                                          \
+    return create(type, kind, arguments, keywords);                                          \
+  }                                                                                          \
+  static PyObject *name##_bytes_for(PyObject *type, PyObject *arguments, PyObject *keywords) \
+  {                                                                                          \
+    return bytes_for(type, kind, arguments, keywords);                                       \
+  }
+OF_KIND(bloom, TAMIS_BLOOM)
+OF_KIND(cuckoo, TAMIS_CUCKOO)
+OF_KIND(counting, TAMIS_COUNTING_BLOOM)
 
 /* ---- one key ---- */
 

@@ -56,37 +56,31 @@ static int execute(PyObject *module)
   return PyModule_AddStringConstant(module, "version", tamis_version());
 }
 
+/* With each object that the state holds. */
+#define WITH_EACH(DO, state)                                           \
+  do {                                                                 \
+    DO((state)->filter);                                               \
+    for (int kind = TAMIS_BLOOM; kind <= TAMIS_COUNTING_BLOOM; kind++) \
+      DO((state)->kinds[kind]);                                        \
+    DO((state)->full);                                                 \
+    DO((state)->corrupt);                                              \
+    DO((state)->unsupported);                                          \
+    DO((state)->stats);                                                \
+    DO((state)->similarity);                                           \
+    DO((state)->abspath);                                              \
+    DO((state)->restore);                                              \
+    DO((state)->process_seed);                                         \
+  } while (0)
+
 static int traverse(PyObject *module, visitproc visit, void *arg)
 {
-  module_state *state = state_of_module(module);
-  Py_VISIT(state->filter);
-  for (int kind = TAMIS_BLOOM; kind <= TAMIS_COUNTING_BLOOM; kind++)
-    Py_VISIT(state->kinds[kind]);
-  Py_VISIT(state->full);
-  Py_VISIT(state->corrupt);
-  Py_VISIT(state->unsupported);
-  Py_VISIT(state->stats);
-  Py_VISIT(state->similarity);
-  Py_VISIT(state->abspath);
-  Py_VISIT(state->restore);
-  Py_VISIT(state->process_seed);
+  WITH_EACH(Py_VISIT, state_of_module(module));
   return 0;
 }
 
 static int clear(PyObject *module)
 {
-  module_state *state = state_of_module(module);
-  Py_CLEAR(state->filter);
-  for (int kind = TAMIS_BLOOM; kind <= TAMIS_COUNTING_BLOOM; kind++)
-    Py_CLEAR(state->kinds[kind]);
-  Py_CLEAR(state->full);
-  Py_CLEAR(state->corrupt);
-  Py_CLEAR(state->unsupported);
-  Py_CLEAR(state->stats);
-  Py_CLEAR(state->similarity);
-  Py_CLEAR(state->abspath);
-  Py_CLEAR(state->restore);
-  Py_CLEAR(state->process_seed);
+  WITH_EACH(Py_CLEAR, state_of_module(module));
   return 0;
 }
 
