@@ -9,11 +9,6 @@
 #include "value.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 static int load_it(void **state)
 {

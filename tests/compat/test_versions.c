@@ -6,8 +6,6 @@
  */
 #include "unit.h"
 
-#include <string.h>
-
 enum { BEYOND = 64 };
 
 static void assert_untouched(const unsigned char *beyond)

@@ -17,8 +17,6 @@
 #include "base/reclaim.h"
 #include "schedule.h"
 
-#include <pthread.h>
-
 struct call {
   tamis_filter *filter;
   uint64_t hash;

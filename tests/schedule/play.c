@@ -4,11 +4,6 @@
 #include "filter_unit.h"
 #include "window_unit.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 enum { MOST_CALLS = 8, MOST_WORDS = 12, MOST_NAMES = 64, MOST_VERBS = 96 };
 
 static const struct program *program;

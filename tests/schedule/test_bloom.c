@@ -9,7 +9,6 @@
 #include "filter_unit.h"
 
 #include <limits.h>
-#include <string.h>
 
 /* ---- filters ---- */
 

@@ -7,7 +7,6 @@
 #include "base/counter.h"
 #include "schedule.h"
 
-#include <pthread.h>
 #include <semaphore.h>
 
 static struct counter_shard shards[COUNTER_MOST_SHARDS];

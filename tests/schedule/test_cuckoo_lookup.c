@@ -4,8 +4,6 @@
  */
 #include "cuckoo_schedule.h"
 
-#include <string.h>
-
 /* ---- filters ---- */
 
 static unsigned in_first; /* keys of the first one of two generations */

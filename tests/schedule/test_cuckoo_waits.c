@@ -7,8 +7,6 @@
 
 #include "cuckoo/fold.h"
 
-#include <unistd.h>
-
 /* ---- an allocator that waits ---- */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

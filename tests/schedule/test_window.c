@@ -14,9 +14,6 @@
 #include "window/pair.h"
 #include "window_unit.h"
 
-#include <sched.h>
-#include <stdio.h>
-
 /* ---- moves ----
  *
  * Keys are chosen by their buckets: L0 and L1 are two lower ones; U0 and FAR are two upper ones,

@@ -9,8 +9,6 @@
 #include "window/pair.h"
 
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 struct pair_of_window {
   struct pair pair;

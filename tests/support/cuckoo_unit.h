@@ -12,10 +12,7 @@
 #include "filter_unit.h"
 #include "harness.h"
 
-#include <errno.h>
 #include <math.h>
-#include <string.h>
-#include <unistd.h>
 
 static inline tamis_options options_for(uint64_t capacity, double fpp)
 {

@@ -3,13 +3,7 @@
 
 #include "harness.h"
 
-#include <errno.h>
-#include <sched.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 /* ---- which requests fail ---- */
 

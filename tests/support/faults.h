@@ -9,10 +9,7 @@
 
 #include "unit.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 /* ---- which requests fail ---- */
 

@@ -11,9 +11,6 @@
 #include "base/filter.h"
 #include "kinds.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* ---- every form ----
  *
  * Each kind in the library's table, in each layout, growable or not, with a window or without, as far

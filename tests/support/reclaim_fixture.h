@@ -11,13 +11,8 @@
 #include "base/memory.h"
 #include "base/reclaim.h"
 
-#include <pthread.h>
 #include <spawn.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 /* ---- a backlog ---- */
 

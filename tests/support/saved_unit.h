@@ -11,13 +11,6 @@
 #include "base/saved.h"
 #include "saved_sums.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 /* ---- saving to memory ---- */
 
 /* As they are in a file: packed if the filter is small. */

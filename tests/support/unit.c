@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include <errno.h>
-#include <stdbool.h>
-
 static struct {
   struct CMUnitTest tests[256];
   size_t n;

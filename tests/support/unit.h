@@ -15,8 +15,16 @@
 
 #include "tamis/tamis.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* Fewer keys in slow builds. */
 #ifdef TAMIS_SLOW
@@ -50,7 +58,7 @@ enum { PATIENCE_SECONDS = 30 };
 
 /* (The system calls constructors in the order of these numbers, and keeps those up to 100 for itself.) */
 #define LISTED_TEST(name, set_up, tear_down, mark)                            \
-  static void name(void **state);                                             \
+  static void name(void **no_state);                                          \
   __attribute__((constructor(1000 + __LINE__))) static void list_##name(void) \
   {                                                                           \
     list_test((struct CMUnitTest){#name, name, set_up, tear_down, mark});     \

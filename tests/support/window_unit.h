@@ -10,9 +10,6 @@
 #include "tamis/tamis.h"
 #include "window/layers.h"
 
-#include <sched.h>
-#include <stdio.h>
-
 /* A rate that every window has, and at which no key of a small test is found by chance. */
 static const double low_rate = 3e-6;
 

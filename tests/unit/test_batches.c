@@ -15,8 +15,6 @@
 #include "harness.h"
 
 #include <math.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 static uint64_t state; /* of the random numbers */
 

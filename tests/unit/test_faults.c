@@ -17,7 +17,6 @@
 #include "cuckoo/evict.h"
 #include "harness.h"
 
-#include <sched.h>
 #include <time.h>
 
 /* Sanitizers slow things down: there one in so many requests is made to fail. */

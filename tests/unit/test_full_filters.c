@@ -8,8 +8,6 @@
 #include "cuckoo/directory.h"
 #include "filter_unit.h"
 
-#include <stdbool.h>
-#include <stdio.h>
 #include <time.h>
 
 static uint64_t key(uint64_t i)

@@ -11,10 +11,7 @@
 
 #include <dirent.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <unistd.h>
 
 static tamis_filter *filter_of(uint64_t capacity, uint64_t seed)
 {

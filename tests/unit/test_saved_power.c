@@ -21,9 +21,7 @@
 #include "window/table.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- the model ---- */
 

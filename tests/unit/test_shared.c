@@ -5,10 +5,6 @@
  */
 #include "shared_unit.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <sys/mman.h>
-
 /* Calls a function for each layout, growable and not. */
 static void for_each(void (*test)(const tamis_options *))
 {

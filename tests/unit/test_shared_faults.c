@@ -16,10 +16,6 @@
 #include "window/table.h"
 #include "wrapped_files.h"
 
-#include <errno.h>
-#include <sched.h>
-#include <stdarg.h>
-#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/random.h>
 #include <sys/resource.h>

@@ -7,10 +7,6 @@
 #include "base/shared_file.h"
 #include "shared_unit.h"
 
-#include <errno.h>
-#include <sched.h>
-#include <sys/mman.h>
-
 /* ---- options ---- */
 
 static void assert_says(const tamis_options *options, int expected, const char *text)

@@ -7,7 +7,6 @@
 #include "shared_unit.h"
 
 #include <signal.h>
-#include <sys/mman.h>
 
 static const uint64_t numbers[] = {
     0,         1,   2,   3,       4,          5,          7,          127,

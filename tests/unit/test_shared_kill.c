@@ -32,9 +32,7 @@
 #include "window/sweep.h"
 #include "window/table.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/user.h>

@@ -8,10 +8,6 @@
 #include "shared_unit.h"
 #include "window/table.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-
 enum { PAGE = 4096, SYNCED = 1500, ADDED = 3000, TRIES = 40 };
 
 /* ---- what is on the disk ---- */

@@ -14,7 +14,6 @@
 #include "harness.h"
 
 #include <limits.h>
-#include <pthread.h>
 
 enum { MOST_FOR_KEYS = 9 * 1024, MOST_FOR_OTHERS = 48 * 1024 }; /* bytes, of a call */
 

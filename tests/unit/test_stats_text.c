@@ -7,8 +7,6 @@
 
 #include "cuckoo_unit.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <time.h>
 
 enum { MOST_TEXT = 1 << 20, MOST_PART = 4096 };

@@ -9,8 +9,6 @@
 
 #include "harness.h"
 
-#include <stdio.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 
 /* At a rate at which no key of a small test is found by chance. */

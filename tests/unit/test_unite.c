@@ -10,8 +10,6 @@
 #include "saved_unit.h"
 #include "window/layers.h"
 
-#include <pthread.h>
-
 /* ---- keys ---- */
 
 /* Keys from..from + n - 1, of which the first ones and the last ones have left again. */

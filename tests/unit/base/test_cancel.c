@@ -7,9 +7,6 @@
 #include "shared_unit.h"
 #include "window/table.h"
 
-#include <pthread.h>
-#include <sched.h>
-
 /* ---- the thread ---- */
 
 /* Returns whether the calls answered as they should: only the main thread asserts. */

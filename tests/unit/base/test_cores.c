@@ -4,11 +4,7 @@
 #include "base/cores.h"
 
 #include <limits.h>
-#include <sched.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* The number of cores decides within the limits. */
 TEST(limits_are_kept_on_any_machine)

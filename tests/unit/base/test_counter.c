@@ -4,14 +4,6 @@
 #include "base/counter.h"
 #include "harness.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdbool.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 enum { THREADS = 8, ROUNDS = 1000000 / SCALE, MAX_SHARDS = 256 };
 
 /* Calls of the library to the system that a test can refuse. */

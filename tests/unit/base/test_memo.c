@@ -6,9 +6,6 @@
 
 #include "base/memo.h"
 
-#include <pthread.h>
-#include <string.h>
-
 enum { ANSWER = 16 }; /* words of one */
 
 static struct memo memo;

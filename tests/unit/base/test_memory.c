@@ -3,12 +3,6 @@
 
 #include "base/memory.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 static const tamis_allocator from_system = {NULL, NULL, NULL};
 
 /* The pages of a block that are in memory, without those at its ends, which others may share. */

@@ -2,7 +2,6 @@
 #include "reclaim_fixture.h"
 
 #include <dirent.h>
-#include <sched.h>
 #include <signal.h>
 
 TEST(what_is_retired_is_released_by_a_later_call)

@@ -6,7 +6,6 @@
 #include "faults.h"
 #include "reclaim_fixture.h"
 
-#include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

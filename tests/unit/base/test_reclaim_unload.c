@@ -6,15 +6,8 @@
 #include "unit.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <semaphore.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 struct plugin {
   const char *path;

@@ -8,8 +8,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 static void *no_memory(void *context, size_t alignment, size_t size)
 {

@@ -5,8 +5,6 @@
 #include "base/stripe.h"
 #include "harness.h"
 
-#include <stdlib.h>
-
 struct shared {
   struct stripes stripes;
   uint64_t plain[4]; /* one under each stripe; TSan checks that the lock orders them */

@@ -10,7 +10,6 @@
 #include "cuckoo_unit.h"
 
 #include <signal.h>
-#include <sys/mman.h>
 
 typedef size_t (*batch)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
 

@@ -7,7 +7,6 @@
 
 #include "bloom_unit.h"
 
-#include <pthread.h>
 #include <semaphore.h>
 
 /* Threads add a key each in turn: their shards fill evenly, and the limit is exact all the same. */

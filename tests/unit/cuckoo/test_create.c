@@ -10,7 +10,6 @@
 #include "cuckoo/segment.h"
 
 #include <malloc.h>
-#include <pthread.h>
 
 /* ---- small filters ---- */
 

@@ -8,8 +8,6 @@
 #include "table/count_codes.h"
 #include "table/counts.h"
 
-#include <string.h>
-
 /* ---- the counts of a segment ---- */
 
 /* Counts against those that they should be, with memory that is counted and may be refused. */

@@ -12,8 +12,6 @@
 #include "cuckoo/segment.h"
 #include "harness.h"
 
-#include <string.h>
-
 enum { MAX_PATH_MOVES = 16 }; /* as in lib/cuckoo/evict.c */
 
 struct bench {

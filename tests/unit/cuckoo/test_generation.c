@@ -9,8 +9,6 @@
 #include "cuckoo/segment.h"
 #include "saved_unit.h"
 
-#include <sys/mman.h>
-
 /* ---- an allocator whose large blocks say how much of them has been touched ---- */
 
 /* Blocks of LARGE bytes and more come from the system, and so cleared, and others are full of bits. */

@@ -7,7 +7,6 @@
 #include "cuckoo_unit.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <time.h>
 
 /* ---- removes that give no memory back take no lock but those of the bucket pair ---- */

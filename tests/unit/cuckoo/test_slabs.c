@@ -8,8 +8,6 @@
 #include "cuckoo/slabs.h"
 #include "cuckoo_unit.h"
 
-#include <pthread.h>
-
 enum { SLOTS = 64 }; /* of a slab */
 
 static struct slabs *slabs_of(const struct fixture *x)

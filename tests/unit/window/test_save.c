@@ -8,11 +8,6 @@
 #include "table/image.h"
 #include "window/save.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 /* ---- filters ---- */
 
 struct sort {

@@ -10,8 +10,6 @@
 #include "base/saved.h"
 #include "window/evict.h"
 
-#include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 

@@ -11,10 +11,6 @@
 #include "window_unit.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 /* ---- filters ---- */
 
