@@ -109,7 +109,8 @@ static inline void registered_reader_leave(reader_token reader)
   READ_SECTIONS(--);
 #ifdef TAMIS_INLINE_READERS
   cmm_barrier();
-  CMM_STORE_SHARED(reader->ctr, reader->ctr - URCU_BP_GP_COUNT);
+  reader->ctr -= URCU_BP_GP_COUNT;
+  cmm_barrier();
 #else
   (void) reader;
   urcu_bp_read_unlock();
