@@ -10,6 +10,7 @@
 
 #include "tamis/tamis.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 /* ---- cores.h ---- */
@@ -25,7 +26,7 @@ static inline unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned 
   return n;
 }
 
-#define current_core() 0
+#define sched_getcpu() 0
 
 /* ---- cancel.h ---- */
 

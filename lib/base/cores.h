@@ -7,8 +7,6 @@
 #ifndef TAMIS_LIB_CORES_H
 #define TAMIS_LIB_CORES_H
 
-#include <sched.h>
-
 /* Returns the smallest power of two that is at least `per_core` times the number of these cores,
  * but at least `min` and at most `max`, which must be powers of two. */
 unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max);
@@ -21,24 +19,5 @@ unsigned tamis__quota_cores(const char *membership, const char *root);
 /* Gives the calling thread the ordinary scheduling policy, and the cores of the process.  Without
  * this call a thread has the settings of its creator: perhaps a real-time policy, or one core. */
 void tamis__schedule_as_the_process(void);
-
-/* Returns the number of the core that runs the thread.  The scheduler may move the thread at any
- * time.  glibc registers a restartable sequence for each thread, so the kernel keeps the number in
- * the thread's memory.  sched_getcpu() reads the number there, too, but takes a function call. */
-#if defined(__GLIBC__) && defined(__x86_64__) && __has_include(<sys/rseq.h>)
-#include <sys/rseq.h>
-
-static inline unsigned current_core(void)
-{
-  const char *thread;
-  __asm__("mov %%fs:0, %0" : "=r"(thread));
-  return ((const volatile struct rseq *) (thread + __rseq_offset))->cpu_id_start;
-}
-#else
-static inline unsigned current_core(void)
-{
-  return (unsigned) sched_getcpu();
-}
-#endif
 
 #endif

@@ -163,7 +163,7 @@ static inline struct bloom_tally *bloom_tally_of(const struct bloom *live)
 static inline struct counters bloom_counters(const struct bloom *b)
 {
   if (b->live)
-    return (struct counters){bloom_tally_of(b)->shards, BLOOM_TALLY_SHARDS - 1};
+    return (struct counters){bloom_tally_of(b)->shards, CORE_SHARDS - 1};
   return (struct counters){b->counter_mask ? bloom_shards(b) : (struct counter_shard *) b->counts,
                            b->counter_mask};
 }

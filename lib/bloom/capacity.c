@@ -92,7 +92,7 @@ int tamis__bloom_watch(struct bloom *b)
 uint64_t tamis__bloom_add_shared(const struct bloom *b, enum bloom_counter which, uint64_t amount)
 {
   if (b->live)
-    return add_live(bloom_tally_of(b), which, amount);
+    return core_counter_add(bloom_tally_of(b)->shards, which, amount);
   const struct counters counters = bloom_counters(b);
   return tamis__counter_add_shared(&counters, which, amount);
 }

@@ -5,7 +5,6 @@
 #ifndef TAMIS_LIB_BLOOM_CAPACITY_H
 #define TAMIS_LIB_BLOOM_CAPACITY_H
 
-#include "base/cores.h"
 #include "bloom/bloom.h"
 
 /* A check sums the counters to find out whether a layer is near its capacity.  A sum in every add
@@ -134,20 +133,12 @@ void tamis__bloom_note_refusal(const struct bloom *b);
 /* Does the work of count_key() if no thread owns a shard.  Returns TAMIS_OK. */
 int tamis__bloom_count_shared(struct bloom *b);
 
-/* Adds to the tally of a live layer.  All threads that run on one processor share a shard,
- * whichever process they belong to.  Release: see ORDER counter.add. */
-FORCE_INLINE uint64_t add_live(struct bloom_tally *tally, enum bloom_counter which, uint64_t amount)
-{
-  struct counter_shard *shard = &tally->shards[current_core() % BLOOM_TALLY_SHARDS];
-  return atomic_fetch_add_explicit(&shard->value[which], amount, memory_order_release) + amount;
-}
-
 /* Counts a key of a live filter.  All processes have the same period of checks: a process checks if
  * all bits of the counted key's number are set in `unwatched`.  Near the capacity, all of its bits
  * are set, so every counted key leads to a check.  is_watched() explains why relaxed suffices. */
 FORCE_INLINE int count_live(struct bloom *b, struct bloom_tally *tally)
 {
-  uint64_t keys = add_live(tally, KEYS, 1);
+  uint64_t keys = core_counter_add(tally->shards, KEYS, 1);
   bool look = !(keys & ~atomic_load_explicit(&tally->unwatched, memory_order_relaxed));
   return __builtin_expect(look, 0) ? tamis__bloom_watch(b) : TAMIS_OK;
 }

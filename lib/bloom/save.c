@@ -310,7 +310,7 @@ static int load_end(struct loading *l)
 
 static uint64_t sum_of(const struct bloom_tally *tally, enum bloom_counter which)
 {
-  const struct counters counters = {(struct counter_shard *) tally->shards, BLOOM_TALLY_SHARDS - 1};
+  const struct counters counters = {(struct counter_shard *) tally->shards, CORE_SHARDS - 1};
   return saved_u64(tamis__counter_sum(&counters, which));
 }
 

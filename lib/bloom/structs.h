@@ -5,7 +5,7 @@
 #ifndef TAMIS_LIB_BLOOM_STRUCTS_H
 #define TAMIS_LIB_BLOOM_STRUCTS_H
 
-#include "base/counter.h"
+#include "base/core_counter.h"
 #include "base/filter.h"
 #include "base/saved.h"
 #include "base/shared_file.h"
@@ -152,15 +152,14 @@ struct bloom_long {
 };
 
 /* The counts of a layer of a live filter.  They are in the file (docs/reference/format.md). */
-enum { BLOOM_TALLY_SHARDS = 32 };
 struct bloom_tally {
   _Atomic uint64_t state;     /* first layer only: see bloom_live_state() */
   _Atomic uint64_t unwatched; /* the complement of a watch_mask; bits are only set, never cleared */
   _Atomic uint64_t boot;      /* first layer only: the system start that mend() last ran after */
   uint64_t unused[5];
-  struct counter_shard shards[BLOOM_TALLY_SHARDS];
+  struct counter_shard shards[CORE_SHARDS];
 };
-_Static_assert(sizeof(struct bloom_tally) == (1 + BLOOM_TALLY_SHARDS) * LINE_BYTES,
+_Static_assert(sizeof(struct bloom_tally) == (1 + CORE_SHARDS) * LINE_BYTES,
                "a shard is a cache line");
 
 /* The data that each process keeps in its own memory about a live filter. */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "base/counter.h"
+#include "base/core_counter.h"
 #include "harness.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
 
 enum { THREADS = 8, ROUNDS = 1000000 / SCALE, MAX_SHARDS = 256 };
 
@@ -370,4 +373,75 @@ TEST(a_thread_without_memory_shares)
   refuse_values = false;
   join(start(note_index, &after));
   assert_int_equal(after, before);
+}
+
+/* ---- counters of several processes ---- */
+
+static struct counter_shard of_cores[CORE_SHARDS];
+static const struct counters core_counters = {of_cores, CORE_SHARDS - 1};
+static volatile sig_atomic_t handled;
+static _Atomic bool interrupted;
+
+static void count_signal(int unused)
+{
+  (void) unused;
+  core_counter_add(of_cores, 0, 1);
+  handled++;
+}
+
+static void *interrupt(void *thread)
+{
+  for (unsigned i = 0; i < 100000 / SCALE; i++)
+    pthread_kill(*(pthread_t *) thread, SIGUSR1);
+  atomic_store(&interrupted, true);
+  return NULL;
+}
+
+/* A signal handler adds on the same core, often between the load and the store of an add. */
+TEST(interrupted_adds_are_repeated)
+{
+  const struct sigaction action = {.sa_handler = count_signal};
+  pthread_t self = pthread_self();
+  uint64_t adds = 0;
+  memset(of_cores, 0, sizeof of_cores);
+  sigaction(SIGUSR1, &action, NULL);
+  pthread_t thread = start(interrupt, &self);
+  while (!atomic_load(&interrupted))
+    core_counter_add(of_cores, 0, 1), adds++;
+  join(thread);
+  assert_true(handled > 0);
+  assert_int_equal(tamis__counter_sum(&core_counters, 0), adds + (unsigned) handled);
+}
+
+static uint64_t sum_of_cores(void)
+{
+  const struct counters own = {of_cores, OWN_CORES - 1};
+  return tamis__counter_sum(&own, 0);
+}
+
+/* The kernel does not know the thread's area, as if glibc had not registered it. */
+static void *add_without_sequences(void *unused)
+{
+#ifdef RSEQ_SIG
+  char *area = (char *) __builtin_thread_pointer() + __rseq_offset;
+  if (__rseq_size > 0)
+    assert_int_equal(syscall(SYS_rseq, area, 32, 1 /* unregister */, RSEQ_SIG), 0);
+#endif
+  for (unsigned i = 0; i < 1000; i++)
+    core_counter_add(of_cores, 0, (uint64_t) 2 - i % 2);
+  return unused;
+}
+
+TEST(threads_without_sequences_use_other_shards)
+{
+  memset(of_cores, 0, sizeof of_cores);
+  join(start(add_without_sequences, NULL));
+  assert_int_equal(sum_of_cores(), 0);
+  assert_int_equal(tamis__counter_sum(&core_counters, 0), 1500);
+#ifdef RSEQ_SIG
+  core_counter_add(of_cores, 0, UINT64_MAX); /* subtracts 1 */
+  const bool own = __rseq_size > 0 && (unsigned) sched_getcpu() < OWN_CORES;
+  assert_int_equal(sum_of_cores(), own ? UINT64_MAX : 0);
+  assert_int_equal(tamis__counter_sum(&core_counters, 0), 1499);
+#endif
 }

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 1: counters to which the threads of several processes add.
+ *
+ *    shard   0 ... 15                          16 ... 31
+ *    thread  on core 0 ... 15, if it can       all others: on core c in shard 16 + c modulo 16
+ *    add     a load and a store                a locked instruction
+ *
+ * The shards are in memory that the processes share, so no thread can own one (counter.h).  But the
+ * threads that run on one core take turns.  So an add to the core's shard needs no locked
+ * instruction if the kernel repeats an add during which another thread, or a signal handler, has
+ * run on the core.  The add is therefore a *restartable sequence*: the thread stores the address of
+ * a descriptor in memory that it shares with the kernel.  If the kernel interrupts the thread
+ * between the two addresses in the descriptor, the thread resumes at the descriptor's third
+ * address, which repeats the add.  The sequence ends with its only store to the shard.
+ * Source: Desnoyers, "Restartable sequences", Linux 4.18
+ *
+ * glibc registers the shared memory of each thread (struct rseq).  If the kernel or an emulator
+ * refuses, the number of the core there is greater than that of any core.
+ */
+#ifndef TAMIS_LIB_CORE_COUNTER_H
+#define TAMIS_LIB_CORE_COUNTER_H
+
+#include "base/counter.h"
+#include "base/sanitizer.h"
+
+#include <sched.h>
+
+enum { CORE_SHARDS = 32, OWN_CORES = CORE_SHARDS / 2 };
+
+/* TSan cannot see an add in assembler. */
+#if defined(__GLIBC__) && defined(__x86_64__) && defined(__LP64__) && !defined(TAMIS_TSAN) && \
+    __has_include(<sys/rseq.h>)
+#include <sys/rseq.h>
+
+/* Adds to the shard of the thread's core.  `first` is the counter in shard 0.  Returns false, and
+ * adds nothing, if the thread cannot do so; otherwise sets *sum to the counter's new value.  (The
+ * thread's pointer to the descriptor is cleared at once: a plugin that contains the descriptor may
+ * be unloaded.) */
+static inline bool add_on_core(_Atomic uint64_t *first, uint64_t amount, uint64_t *sum)
+{
+  uint64_t offset; /* of the core's shard */
+  const char *thread;
+  __asm__("mov %%fs:0, %0" : "=r"(thread));
+  __asm__ volatile(
+      ".pushsection __rseq_cs, \"aw\"\n"
+      ".balign 32\n"
+      "0: .long 0, 0\n"         /* version, flags */
+      ".quad 2f, 3f - 2f, 4f\n" /* first address, length, address to resume at */
+      ".popsection\n"
+      "1: lea 0b(%%rip), %[offset]\n"
+      "mov %[offset], %c[descriptor](%[rseq])\n"
+      "2: mov %c[core](%[rseq]), %k[offset]\n"
+      "shl $6, %[offset]\n"
+      "cmp %[end], %[offset]\n"
+      "jae 3f\n"
+      "mov (%[first],%[offset]), %[sum]\n"
+      "add %[amount], %[sum]\n"
+      "mov %[sum], (%[first],%[offset])\n"
+      "3: movq $0, %c[descriptor](%[rseq])\n"
+      ".pushsection __rseq_failure, \"ax\"\n"
+      ".byte 0x0f, 0xb9, 0x3d\n" /* ud1, with the signature that the kernel expects */
+      ".long %c[signature]\n"
+      "4: jmp 1b\n"
+      ".popsection"
+      : [offset] "=&r"(offset), [sum] "=&r"(*sum)
+      : [rseq] "r"(thread + __rseq_offset), [first] "r"(first), [amount] "er"(amount),
+        [core] "i"(offsetof(struct rseq, cpu_id)), [descriptor] "i"(offsetof(struct rseq, rseq_cs)),
+        [signature] "i"(RSEQ_SIG), [end] "i"(OWN_CORES * sizeof(struct counter_shard))
+      : "memory", "cc");
+  return __builtin_expect(offset < OWN_CORES * sizeof(struct counter_shard), 1);
+}
+
+_Static_assert(sizeof(struct counter_shard) == 1 << 6, "add_on_core() shifts by 6");
+#else
+#define add_on_core(first, amount, sum) false
+#endif
+
+/* Adds to a counter of a set with CORE_SHARDS shards, and returns the new value of one shard's part.
+ * Release, as in counter.add; every store of an x86 processor is a release. */
+FORCE_INLINE uint64_t core_counter_add(struct counter_shard *shards, unsigned kind, uint64_t amount)
+{
+  uint64_t sum;
+  if (add_on_core(&shards->value[kind], amount, &sum))
+    return sum;
+  struct counter_shard *shard = &shards[OWN_CORES + (unsigned) sched_getcpu() % OWN_CORES];
+  return atomic_fetch_add_explicit(&shard->value[kind], amount, memory_order_release) + amount;
+}
+
+#endif
