@@ -29,7 +29,7 @@
  *   Errors   every result that the call can return
  *
  * The library prints nothing, never aborts and never exits.  No call is async-signal-safe, or a
- * cancellation point.  errno is part of a contract only with TAMIS_EIO.  Linux, 64-bit processors.
+ * cancellation point.  errno is part of a contract only with TAMIS_EIO.  Linux, 64-bit little-endian.
  *
  * Functions of yours that the library calls (of an allocator, to hash, to write or to read) must
  * return normally: they must not throw C++ exceptions, call longjmp(), or end the thread.
@@ -628,8 +628,8 @@ TAMIS_API int tamis_sync(tamis_filter *f);
  * or TAMIS_ECORRUPT some keys of `from` may be in `into`.
  *   Threads  any      Blocks  as tamis_add; counting: for locks; cuckoo, window: also of `from`
  *   Order    as tamis_add
- *   Errors   TAMIS_OK; TAMIS_EINVAL: they do not fit; TAMIS_EUNSUPPORTED: `into` cannot take what
- *            is in `from`; TAMIS_EFULL: a limit; TAMIS_ENOMEM; TAMIS_ECORRUPT: `from` is damaged */
+ *   Errors   TAMIS_OK; TAMIS_EINVAL: do not fit; TAMIS_EUNSUPPORTED: `into` cannot take what is in
+ *            `from`; TAMIS_EFULL: a limit; TAMIS_ENOMEM; TAMIS_EIO; TAMIS_ECORRUPT: `from` damaged */
 TAMIS_API int tamis_merge(tamis_filter *into, const tamis_filter *from);
 
 /* Creates a filter that finds exactly the keys that both filters find.  Only for Bloom filters of

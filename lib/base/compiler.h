@@ -98,8 +98,8 @@ FORCE_INLINE bool false_at_exit(void)
   return result;
 }
 
-/* Makes the compiler forget how the variable's value was computed.  Otherwise, if a chain of steps
- * changes one register, gcc makes the steps independent, and copies the register for each step. */
+/* Makes the compiler forget how the variable's value was computed.  gcc could otherwise compute each
+ * of several steps from the first value, for which it would have to copy the register each time. */
 #define FORGET_ORIGIN(variable) __asm__("" : "+r"(variable))
 
 /* For thread-local variables: with the initial-exec model, an access needs no function call.  The

@@ -21,8 +21,8 @@
  * child.  (A child that clone(2) makes directly keeps that descriptor.  Then a killed parent looks
  * alive as long as the child lives, and a killed child as long as the parent lives.)
  *
- * A name is claimed under the lock of the file.  So a process that holds this lock, and finds that
- * no other process has a name, may change the whole file.
+ * A process claims its name under the lock of the file.  So if a process that holds this lock finds
+ * that no other process has a name, it may change the whole file.
  */
 #ifndef TAMIS_LIB_OWNED_H
 #define TAMIS_LIB_OWNED_H

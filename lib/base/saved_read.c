@@ -2,8 +2,8 @@
  *
  * Layer 1: reads the container of a saved filter.
  *
- * The reader never reads beyond the last byte of the filter.  A block or an array is never last: at
- * least the trailer follows.  So one call may read a block's payload and the unit that follows.
+ * The reader never reads beyond the last byte of the filter.  A block is never the last
+ * part of a filter.  So one read may take the block's payload and the next header or the trailer.
  */
 #include "base/saved.h"
 

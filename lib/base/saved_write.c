@@ -14,7 +14,7 @@
 #include <errno.h>
 
 enum {
-  /* A file of at most so many bytes stays in the buffer until its end, as it may be packed. */
+  /* A file of at most this many bytes is buffered until it is complete, because it may be packed. */
   KEPT = SMALL(SAVED_CHUNK, SAVED_PACKED_MOST),
   BUFFER = KEPT + SAVED_CHUNK + 2 * SAVED_ARRAY_ALIGNMENT
 };

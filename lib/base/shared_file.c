@@ -107,7 +107,7 @@ void tamis__shared_file_close(struct shared_file *file)
 
 enum { WAIT_NANOSECONDS = 1000000 };
 
-/* The offset of the file's lock, beyond contents that programs may lock.  Claims are higher. */
+/* The offset of the file's lock, beyond all contents.  The offsets of claims are greater. */
 static const uint64_t lock_offset = UINT64_C(1) << 61;
 
 static int call_lock(const struct shared_file *file, int command, struct flock *lock, short type,

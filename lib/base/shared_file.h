@@ -42,8 +42,8 @@ int tamis__shared_file_open_anew(struct shared_file *file, int fd);
 /* Reads the size and the identity of the file. */
 int tamis__shared_file_look(struct shared_file *file);
 
-/* Claims an offset as long as a process has this file description open.  Returns TAMIS_EIO with
- * EAGAIN if another description or a process that may only read the file has locked it. */
+/* Claims an offset until no process has this file description open.  Returns TAMIS_EIO with EAGAIN
+ * if the offset is locked by another description, perhaps of a process that may only read. */
 int tamis__shared_file_claim(const struct shared_file *file, uint64_t offset);
 
 /* Returns true if another file description has claimed one of the `n` offsets from `offset` on (of

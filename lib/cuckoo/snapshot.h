@@ -35,7 +35,7 @@ struct snapshot_piece {
   unsigned depth;
   const uint64_t *words;
   uint64_t entries;
-  /* The counts of copies, or NULL if no lane has one.  Counts of empty lanes are not included. */
+  /* The duplicate counts of all lanes in use, or NULL if no lane has one. */
   const struct table_counts *duplicates;
   uint32_t copying;                    /* the value of segment->copying */
   uint32_t used[CUCKOO_FIXED_STRIPES]; /* the number of lanes in use of each stripe */
