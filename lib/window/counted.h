@@ -13,9 +13,9 @@
  * An add of a new key writes the stamp "now", as in any window.  An add of a key that is present
  * writes the next lower stamp, and a remove writes the next higher stamp, or clears the lane of the
  * last copy.  Each change is one store of a word, under the stripes of both buckets of the key.  So
- * counted tables share with windows the look-ups, moves, copies for a save, locks, the mending
- * after a process was killed, and the arguments for these ([A], [B], [C], [D] in table.h, [K], [H]
- * in shared.h).  Three things differ:
+ * counted tables share with windows all calls on keys except the count, moves, copies for a save,
+ * locks, the mending after a process was killed, and the arguments for these ([A], [B], [C], [D] in
+ * table.h, [K], [H] in shared.h).  Three things differ:
  *
  * [M] Mending.  A killed owner of stripes may have left an entry in two lanes.  Both lanes have the
  *     same count, because a call that changes either holds both stripes, and has mended each that

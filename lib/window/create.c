@@ -108,30 +108,21 @@ static void set_parts(struct window *w, const struct window_sizes *s,
 static struct filter_operations operations_for(const struct window_calls *calls,
                                                const struct window_plan *plan)
 {
-  struct filter_operations o = {.kind = &tamis__window_bloom_kind,
-                                .contains = calls->contains,
-                                .contains_many = NOT_COMPACT(calls->contains_many),
-                                .prefetch = NOT_COMPACT(tamis__window_prefetch),
-                                .add = NOT_IN_READER(tamis__window_add),
-                                .add_unique = NOT_IN_READER(tamis__window_add_unique)};
-  if (NOT_COMPACT(plan->counted)) {
-    o.kind = &tamis__window_counted_kind;
-    o.add = NOT_IN_READER(tamis__counted_add);
-    o.add_unique = NOT_IN_READER(tamis__counted_add_unique);
-    o.add_many = NOT_COMPACT(tamis__counted_add_many);
-    o.add_unique_many = NOT_COMPACT(tamis__counted_add_unique_many);
-    o.remove = NOT_IN_READER(tamis__counted_remove);
-    o.count = NOT_IN_READER(tamis__counted_count);
-    return o;
-  }
-  o.add_many = NOT_COMPACT(tamis__window_add_many);
-  o.add_unique_many = NOT_COMPACT(tamis__window_add_unique_many);
-  if (plan->copies) {
-    o.kind = &tamis__window_cuckoo_kind;
+  struct filter_operations o = {
+      .kind = &tamis__window_bloom_kind,
+      .contains = calls->contains,
+      .contains_many = NOT_COMPACT(calls->contains_many),
+      .prefetch = NOT_COMPACT(tamis__window_prefetch),
+      .add = NOT_IN_READER(tamis__window_add),
+      .add_unique = NOT_IN_READER(tamis__window_add_unique),
+  };
+  const bool counted = NOT_COMPACT(plan->counted);
+  if (counted || plan->copies) {
+    o.kind = counted ? &tamis__window_counted_kind : &tamis__window_cuckoo_kind;
     o.add = NOT_IN_READER(tamis__window_add_copy);
     o.add_unique = NOT_IN_READER(tamis__window_add_first_copy);
     o.remove = NOT_IN_READER(tamis__window_remove);
-    o.count = NOT_IN_READER(tamis__window_count_copies);
+    o.count = NOT_IN_READER(counted ? tamis__counted_count : tamis__window_count_copies);
   }
   return o;
 }

@@ -75,8 +75,8 @@ static inline bool epoch_has_same_layers(uint64_t before, uint64_t after)
 {
   uint64_t periods = (after >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT) -
                      (before >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT);
-  return epoch_changes(before) == epoch_changes(after) &&
-         periods >> EPOCH_PERIOD_SHIFT < EPOCH_FEW_PERIODS;
+  return before == after || (epoch_changes(before) == epoch_changes(after) &&
+                             periods >> EPOCH_PERIOD_SHIFT < EPOCH_FEW_PERIODS);
 }
 
 /* Makes an epoch word.  `now` is a stamp from 1 to `stamps`. */

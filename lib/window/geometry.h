@@ -201,11 +201,10 @@ FORCE_INLINE uint64_t window_word_of(unsigned bucket_shift, uint64_t bucket)
   return bucket >> bucket_shift;
 }
 
-/* The bit of a word at which a bucket begins. */
-FORCE_INLINE unsigned window_shift_of(const struct window_shape *s, unsigned bucket_shift,
-                                      uint64_t bucket)
+/* The bit of a word at which a bucket begins.  A word has one bucket, or two of 32 bits. */
+FORCE_INLINE unsigned window_shift_of(unsigned bucket_shift, uint64_t bucket)
 {
-  return (unsigned) (bucket & ((1u << bucket_shift) - 1)) * s->lane.lanes * s->lane.width;
+  return (unsigned) (bucket & bucket_shift) * 32;
 }
 
 #endif

@@ -31,6 +31,7 @@
 #include "window/copies.h"
 #include "window/evict.h"
 #include "window/layers.h"
+#include "window/lookup.h"
 #include "window/pair.h"
 #include "window/rooms.h"
 
@@ -56,15 +57,14 @@ FORCE_INLINE bool lasts(const struct window *w, const struct window_layer *layer
 
 /* ---- adds without stripes ---- */
 
-FORCE_INLINE bool is_settled_in(const struct window *w, struct window_layer *layer, uint64_t mixed,
-                                const struct wish *wish, uint64_t epoch, bool *live)
+FORCE_INLINE bool is_settled_in(const struct window *w, const struct window_layer *layer,
+                                uint64_t mixed, const struct wish *wish, uint64_t epoch, bool *live)
 {
-  struct pair pair = pair_in(layer, mixed);
-  struct view view = look_at(&pair);
-  struct found found = find_entry(&pair, &view);
+  const struct pair pair = pair_in((struct window_layer *) layer, mixed);
+  const struct home home = home_in(&pair, epoch);
   HOOK(window_entry_seen);
-  *live = is_live(layer, &found, epoch);
-  return *live && (!wish->renews || lasts(w, layer, &found, wish, epoch));
+  *live = home.live;
+  return home.live && lasts(w, layer, &home.found, wish, epoch);
 }
 
 static NEVER_INLINE bool is_settled_in_any(const struct window *w, uint64_t mixed,
@@ -79,19 +79,17 @@ static NEVER_INLINE bool is_settled_in_any(const struct window *w, uint64_t mixe
   return settled;
 }
 
-/* Whether an add has nothing to write.  (If this function misses an entry that is being moved, the
- * add tries again under the stripes.)  The compile-time constant `copies` says that the window is
- * of the cuckoo kind, where an add renews the key's home (pair.h).  This function does not search
- * for the home.  So if there are several layers, it returns false for an add that renews. */
+/* Whether an add that renews has nothing to write.  Holds no stripe: if this function misses an
+ * entry that is being moved, the add tries again under the stripes.  The compile-time constant
+ * `copies` says that entries may have copies.  An add then renews the key's home (pair.h), for
+ * which this function does not search.  So if there are several layers, it returns false. */
 FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, const struct wish *wish,
                              bool copies)
 {
-  uint64_t epoch = epoch_before(&w->state->epoch);
-  if (copies && wish->renews && epoch_has_grown(epoch))
-    return false;
-  bool live, settled = epoch_has_grown(epoch) ? is_settled_in_any(w, mixed, wish, epoch)
-                                              : is_settled_in(w, (struct window_layer *) &w->first,
-                                                              mixed, wish, epoch, &live);
+  const uint64_t epoch = epoch_before(&w->state->epoch);
+  bool live, settled = epoch_has_grown(epoch)
+                           ? !copies && is_settled_in_any(w, mixed, wish, epoch)
+                           : is_settled_in(w, &w->first, mixed, wish, epoch, &live);
   return settled && epoch_after(&w->state->epoch) == epoch;
 }
 
@@ -123,11 +121,11 @@ FORCE_INLINE void write_locked(struct window *w, const struct pair *pair, const 
 }
 
 /* Adds a key to the newest layer, which has no live lane for the key. */
-static int insert_locked(struct window *w, const struct home *home, const struct wish *wish,
-                         uint64_t epoch)
+FORCE_INLINE int insert_locked(struct window *w, const struct home *home, const struct wish *wish,
+                               uint64_t epoch)
 {
-  struct found at = home->found;
-  if (!find_lane(home->pair, &home->view, &at, epoch))
+  struct found at;
+  if (!find_lane(home, &at, epoch))
     return window_is_full(w, home->pair->layer, home->pair->place.lower, epoch) ? TAMIS_EFULL
                                                                                 : NO_ROOM;
   take_lane_locked(w, home->pair, &at);
@@ -136,13 +134,15 @@ static int insert_locked(struct window *w, const struct home *home, const struct
 }
 
 /* Renews a key in its present lane.  In the cuckoo kind a plain add also adds a copy.  If there is
- * no memory for the copy, the key is not renewed. */
+ * no memory for the copy, the key is not renewed.  In a counted table, there is only the copy. */
 static int renew_locked(struct window *w, const struct home *home, const struct wish *wish,
                         uint64_t epoch)
 {
   const struct window_layer *layer = home->pair->layer;
   const struct found *at = &home->found;
   int result = TAMIS_OK;
+  if (window_is_counted(w))
+    return wish->unique ? TAMIS_OK : tamis__counted_add_locked(w, home->pair, at, 1);
   if (!wish->unique && window_counts_copies(w))
     result = tamis__window_add_further(w, layer, window_lane(layer, at->bucket, at->lane), 1);
   const bool stays = wish->age && lasts(w, layer, at, wish, epoch);
@@ -165,7 +165,7 @@ static int put_locked(struct window *w, const struct locked *locked, const struc
     return OTHER_LAYERS;
   struct home home = find_home(locked, epoch);
   const bool present = home.live;
-  if (present && wish->renews && !refused && home.pair != locked->pair && !window_counts_copies(w))
+  if (present && home.pair != locked->pair && wish->renews && !refused && !window_counts_copies(w))
     home = home_in(locked->pair, epoch);
   int result = refused;
   if (home.live)
@@ -177,23 +177,18 @@ static int put_locked(struct window *w, const struct locked *locked, const struc
 
 /* ---- the calls ---- */
 
-int tamis__window_make_room(struct window *w, const struct locked *locked)
-{
-  const struct pair *open = &locked->pair[0];
-  int result = tamis__window_evict(w, open->layer, &open->place, locked->epoch, false);
-  return result == TAMIS_ABSENT ? tamis__window_grow(w, open->layer, &open->place, locked->epoch)
-                                : result;
-}
-
 /* Provides the room or memory that an attempt with the result `lacks` lacked.  Returns TAMIS_OK if
  * another attempt may succeed.  The caller must hold no lock. */
 static NEVER_INLINE int provide(struct window *w, const struct locked *locked, int lacks)
 {
+  const struct pair *open = &locked->pair[0];
   int result = lacks;
-  if (lacks == NO_ROOM)
-    result = tamis__window_make_room(w, locked);
-  else if (lacks == OTHER_LAYERS)
+  if (lacks == OTHER_LAYERS)
     return TAMIS_OK;
+  if (lacks == NO_ROOM)
+    result = tamis__window_evict(w, open->layer, &open->place, locked->epoch, false);
+  if (result == TAMIS_ABSENT)
+    result = tamis__window_grow(w, open->layer, &open->place, locked->epoch);
   return result < 0 && tamis__backlog_hurry(&w->backlog) ? TAMIS_OK : result;
 }
 
@@ -219,12 +214,20 @@ static NEVER_INLINE int put(struct window *w, uint64_t mixed, const struct wish 
   }
 }
 
-/* In a window of the cuckoo kind each plain add adds a copy, and so must write. */
+/* Adds a key, and renews the key if it is present.  If entries may have copies, each plain add adds
+ * one, and so must write. */
 FORCE_INLINE int add(struct window *w, uint64_t mixed, const struct wish *wish, bool copies)
 {
   if ((wish->unique || !copies) && is_settled(w, mixed, wish, copies))
     return wish->unique ? TAMIS_PRESENT : TAMIS_OK;
   return put(w, mixed, wish);
+}
+
+/* Adds a key if it is absent. */
+FORCE_INLINE int add_absent(tamis_filter *f, uint64_t hash, const struct wish *wish)
+{
+  struct window *w = window_of(f);
+  return w->operations.contains(f, hash) ? TAMIS_PRESENT : put(w, window_mixed(w, hash), wish);
 }
 
 /* Adds a key that is remembered for G periods.  (Constant wishes make these usual calls fast.) */
@@ -233,10 +236,9 @@ FORCE_INLINE int add_hash(tamis_filter *f, uint64_t hash, bool unique, bool copi
   static const struct wish plain = {false, true, 0}, first = {true, false, 0},
                            first_or_renewed = {true, true, 0};
   struct window *w = window_of(f);
-  const uint64_t mixed = window_mixed(w, hash);
-  if (!unique)
-    return add(w, mixed, &plain, copies);
-  return w->renews ? add(w, mixed, &first_or_renewed, copies) : add(w, mixed, &first, copies);
+  return unique && !w->renews
+             ? add_absent(f, hash, &first)
+             : add(w, window_mixed(w, hash), unique ? &first_or_renewed : &plain, copies);
 }
 
 int tamis__window_add(tamis_filter *f, uint64_t hash)
@@ -259,44 +261,20 @@ int tamis__window_add_first_copy(tamis_filter *f, uint64_t hash)
   return add_hash(f, hash, true, true);
 }
 
-/* ---- batches ---- */
-
-/* Mixes hashes, and prefetches their buckets in the newest layer, which most keys need. */
-static void mix_and_prefetch(const struct window *w, const uint64_t *hashes, size_t n,
-                             uint64_t mixed[FILTER_GROUP])
-{
-  uint64_t epoch = epoch_before(&w->state->epoch);
-  struct window_reader reader = window_enter(epoch);
-  struct window_layer *layer = window_newest(w, epoch);
-  for (size_t i = 0; i < n; i++) {
-    mixed[i] = window_mixed(w, hashes[i]);
-    struct pair pair = pair_in(layer, mixed[i]);
-    __builtin_prefetch(window_word(layer, pair.place.lower), 1);
-    __builtin_prefetch(window_word(layer, pair.place.upper), 1);
-  }
-  window_leave(reader);
-}
+/* ---- keys that are remembered for fewer periods ---- */
 
 int tamis__window_add_for(tamis_filter *f, const uint64_t *hashes, size_t n, unsigned periods,
                           bool unique, int *results)
 {
   struct window *w = window_of(f);
   const struct wish wish = {unique, !unique || w->renews, w->spec.periods - periods};
-  uint64_t mixed[FILTER_GROUP];
+  const bool copies = window_counts_copies(w);
   if (periods > w->spec.periods)
     return TAMIS_EINVAL;
-  mix_and_prefetch(w, hashes, n, mixed);
+  for (size_t i = 0; n > 1 && i < n; i++)
+    tamis__window_prefetch(f, hashes[i]);
   for (size_t i = 0; i < n; i++)
-    results[i] = add(w, mixed[i], &wish, window_counts_copies(w));
+    results[i] = wish.renews ? add(w, window_mixed(w, hashes[i]), &wish, copies)
+                             : add_absent(f, hashes[i], &wish);
   return TAMIS_OK;
-}
-
-void tamis__window_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
-{
-  (void) tamis__window_add_for(f, hashes, n, window_of(f)->spec.periods, false, results);
-}
-
-void tamis__window_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
-{
-  (void) tamis__window_add_for(f, hashes, n, window_of(f)->spec.periods, true, results);
 }

@@ -146,7 +146,7 @@ static bool lanes_are_alone(const struct window_geometry *g, const word *words, 
   const uint64_t value = word_load(&words[index]);
   for (uint64_t used = window_used(&g->whole, value); used; used &= used - 1) {
     const struct lane_place at = lane_place(g, value, index, lanes_first(&g->whole.lane, used));
-    const uint64_t own = value >> window_shift_of(&g->shape, g->bucket_shift, at.bucket);
+    const uint64_t own = value >> window_shift_of(g->bucket_shift, at.bucket);
     const uint64_t fingerprint = window_fingerprint_of(&g->shape, at.entry);
     if (lanes_count(window_match(&g->shape, own, fingerprint)) != 1 || stands_twice(g, words, &at))
       return false;

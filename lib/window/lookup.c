@@ -45,7 +45,7 @@ FORCE_INLINE uint64_t look_at_bucket(const struct window_geometry *g, const word
                                      uint64_t bucket, uint64_t pattern)
 {
   uint64_t value = word_load(&words[window_word_of(g->bucket_shift, bucket)]);
-  value >>= window_shift_of(&g->shape, g->bucket_shift, bucket);
+  value >>= window_shift_of(g->bucket_shift, bucket);
   return window_has_live(&g->shape, value, pattern);
 }
 

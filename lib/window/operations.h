@@ -21,33 +21,20 @@ int tamis__window_add_unique(tamis_filter *f, uint64_t hash);
 int tamis__window_add_copy(tamis_filter *f, uint64_t hash);
 int tamis__window_add_first_copy(tamis_filter *f, uint64_t hash);
 
-/* Batches, in a window of any kind.  tamis__window_add_for() adds keys that are to be remembered
- * for `periods` periods, or returns TAMIS_EINVAL if the window has fewer periods. */
+/* Adds keys that are to be remembered for `periods` periods, in a window of any kind.  Returns
+ * TAMIS_EINVAL if the window has fewer periods. */
 int tamis__window_add_for(tamis_filter *f, const uint64_t *hashes, size_t n, unsigned periods,
                           bool unique, int *results);
-void tamis__window_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
-void tamis__window_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
 
-/* Makes moves for a key whose buckets are full, or opens a layer.  Returns TAMIS_OK if another
- * attempt may find room.  The caller must hold no lock. */
-int tamis__window_make_room(struct window *w, const struct locked *locked);
-
-/* ---- remove.c: in a window of the cuckoo kind ---- */
+/* ---- remove.c: in a window of the cuckoo kind, and tamis__window_remove() in a counted table ---- */
 
 int tamis__window_remove(tamis_filter *f, uint64_t hash);
 uint64_t tamis__window_count_copies(const tamis_filter *f, uint64_t hash);
 
-/* ---- counted_calls.c: in a counted table ---- */
-
-int tamis__counted_add(tamis_filter *f, uint64_t hash);
-int tamis__counted_add_unique(tamis_filter *f, uint64_t hash);
-void tamis__counted_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
-void tamis__counted_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n,
-                                    int *results);
-int tamis__counted_remove(tamis_filter *f, uint64_t hash);
+/* The number of copies in a counted table. */
 uint64_t tamis__counted_count(const tamis_filter *f, uint64_t hash);
 
-/* Adds `copies` to the number of copies of an entry.  Returns TAMIS_EFULL if the sum is too large.
+/* Adds `copies` to the number of copies of an entry in a counted table.  Returns TAMIS_EFULL if the sum is too large.
  * The caller must hold the stripes of the pair. */
 int tamis__counted_add_locked(const struct window *w, const struct pair *pair,
                               const struct found *at, unsigned copies);

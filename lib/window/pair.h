@@ -5,6 +5,7 @@
 #ifndef TAMIS_LIB_WINDOW_PAIR_H
 #define TAMIS_LIB_WINDOW_PAIR_H
 
+#include "base/compiler.h"
 #include "window/copies.h"
 
 /* ---- the two buckets of a key in a layer ---- */
@@ -29,8 +30,13 @@ struct view {
 
 static inline struct view look_at(const struct pair *pair)
 {
-  return (struct view){window_load(pair->layer, pair->place.lower),
-                       window_load(pair->layer, pair->place.upper)};
+  const word *words = pair->layer->words;
+  const unsigned shift = pair->layer->geometry.bucket_shift; /* read once, before the words */
+  const uint64_t lower = pair->place.lower, upper = pair->place.upper;
+  const uint64_t of_lower = word_load(&words[window_word_of(shift, lower)]);
+  const uint64_t of_upper = word_load(&words[window_word_of(shift, upper)]);
+  return (struct view){of_lower >> window_shift_of(shift, lower),
+                       of_upper >> window_shift_of(shift, upper)};
 }
 
 /* A lane in one of a key's two buckets. */
@@ -112,7 +118,13 @@ static inline void lock_pairs(const struct window *w, uint64_t mixed, struct loc
     } while (layer && locked->pairs < WINDOW_MOST_LAYERS);
     window_leave(reader);
   } else {
-    note_pair(w, (struct window_layer *) &w->first, mixed, locked);
+    const struct pair *pair = &locked->pair[locked->pairs++];
+    locked->pair[0] = pair_in((struct window_layer *) &w->first, mixed);
+    struct window_stripe *lower = window_stripe(w, pair->layer, pair->place.lower),
+                         *upper = window_stripe(w, pair->layer, pair->place.upper);
+    locked->stripes = 1 + (lower != upper);
+    locked->stripe[0] = lower < upper ? lower : upper;
+    locked->stripe[1] = lower < upper ? upper : lower;
   }
   lock_stripes(w, locked);
   HOOK(window_stripes_taken);
@@ -140,9 +152,9 @@ struct home {
   struct found found;
 };
 
-/* Searches one layer for the home of a key.  The callers of home_in() and find_home() must hold the
- * stripes of all pairs, and must have read the epoch word under them. */
-static inline struct home home_in(const struct pair *pair, uint64_t epoch)
+/* Searches one layer for the home of a key.  (Without the stripes, it may miss an entry that is
+ * being moved.) */
+FORCE_INLINE struct home home_in(const struct pair *pair, uint64_t epoch)
 {
   struct home home = {.pair = pair, .view = look_at(pair)};
   home.found = find_entry(pair, &home.view);
@@ -150,7 +162,8 @@ static inline struct home home_in(const struct pair *pair, uint64_t epoch)
   return home;
 }
 
-static inline struct home find_home(const struct locked *locked, uint64_t epoch)
+/* The caller must hold the stripes of all pairs, and must have read the epoch word under them. */
+FORCE_INLINE struct home find_home(const struct locked *locked, uint64_t epoch)
 {
   struct home home;
   unsigned i = locked->pairs;
@@ -161,12 +174,14 @@ static inline struct home find_home(const struct locked *locked, uint64_t epoch)
 }
 
 /* Finds a lane for a key that has no live lane in a pair.  Returns false if there is no room.  If
- * *at is a dead lane with the key's fingerprint, the key gets that lane, as no other lane may have
- * the fingerprint. */
-static inline bool find_lane(const struct pair *pair, const struct view *view, struct found *at,
-                             uint64_t epoch)
+ * home->found is a dead lane with the key's fingerprint, the key gets that lane, as no other lane
+ * may have the fingerprint. */
+FORCE_INLINE bool find_lane(const struct home *home, struct found *at, uint64_t epoch)
 {
+  const struct pair *pair = home->pair;
+  const struct view *view = &home->view;
   const struct window_shape *s = &pair->layer->geometry.shape;
+  *at = home->found;
   if (at->entry)
     return true;
   uint64_t lower_free = window_free(s, view->lower, epoch_dead(epoch));

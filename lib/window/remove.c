@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: removes and counts of copies, in a sliding window of the cuckoo kind.
+ * Layer 2: removes and counts of copies, in a sliding window of the cuckoo kind and in a counted
+ * table, which has one layer and no copies beside its lanes (counted.h).
  *
  * A remove or a count takes the stripes of the key's buckets in all layers, as an add does, and
  * reads the epoch word under them.  Both ignore entries that are dead or do not match the key.
@@ -32,13 +33,14 @@
  */
 #include "window/operations.h"
 
-#include "window/copies.h"
+#include "window/counted.h"
+#include "window/lookup.h"
 #include "window/pair.h"
 #include "window/rooms.h"
 
 /* Takes the stripes of a key, and finds its home. */
-static void lock_home(const struct window *w, uint64_t mixed, struct locked *locked,
-                      struct home *home)
+FORCE_INLINE void lock_home(const struct window *w, uint64_t mixed, struct locked *locked,
+                            struct home *home)
 {
   for (;;) {
     lock_pairs(w, mixed, locked);
@@ -53,17 +55,51 @@ static void lock_home(const struct window *w, uint64_t mixed, struct locked *loc
   }
 }
 
+/* Changes the stamp of an entry in a counted table, so that the entry has `more` more copies. */
+static void change_copies(const struct window *w, const struct pair *pair, const struct found *at,
+                          int64_t more)
+{
+  window_store(pair->layer, at->bucket, at->lane, at->entry - (uint64_t) more);
+  HOOK(window_lane_written);
+  window_count_copies(window_stripe(w, pair->layer, at->bucket), (uint64_t) more);
+}
+
+int tamis__counted_add_locked(const struct window *w, const struct pair *pair,
+                              const struct found *at, unsigned copies)
+{
+  if (counted_copies(&pair->layer->geometry.shape, at->entry) + copies > COUNTED_COPIES)
+    return TAMIS_EFULL;
+  change_copies(w, pair, at, copies);
+  return TAMIS_OK;
+}
+
+/* Takes a further copy from an entry.  Returns false if there is none. */
+static bool remove_further_locked(struct window *w, const struct pair *pair, const struct found *at)
+{
+  if (window_is_counted(w)) {
+    const bool further = counted_copies(&pair->layer->geometry.shape, at->entry) > 1;
+    if (further)
+      change_copies(w, pair, at, -1);
+    return further;
+  }
+  const struct window_lane lane = window_lane(pair->layer, at->bucket, at->lane);
+  const bool further = tamis__window_further(pair->layer, lane) > 0;
+  if (further)
+    (void) tamis__window_add_further(w, pair->layer, lane, UINT64_MAX); /* needs no memory */
+  return further;
+}
+
 /* Removes a copy.  The caller must hold the stripes of all pairs. */
 static void remove_locked(struct window *w, const struct pair *pair, const struct found *at)
 {
-  struct window_lane lane = window_lane(pair->layer, at->bucket, at->lane);
-  if (tamis__window_further(pair->layer, lane)) {
-    const uint64_t one_less = UINT64_MAX;
-    (void) tamis__window_add_further(w, pair->layer, lane, one_less);
-    return; /* cannot fail: a smaller count needs no memory */
-  }
+  struct window_stripe *stripe = window_stripe(w, pair->layer, at->bucket);
+  if (remove_further_locked(w, pair, at))
+    return;
   window_store(pair->layer, at->bucket, at->lane, 0);
-  window_use(window_stripe(w, pair->layer, at->bucket), -1);
+  HOOK(window_lane_written);
+  window_use(stripe, -1);
+  if (window_is_counted(w))
+    window_vacate(stripe);
   window_has_room(pair->layer, at->bucket);
 }
 
@@ -72,6 +108,9 @@ int tamis__window_remove(tamis_filter *f, uint64_t hash)
   struct window *w = window_of(f);
   struct locked locked;
   struct home home;
+  const int result = window_join(w);
+  if (result != TAMIS_OK)
+    return result;
   lock_home(w, window_mixed(w, hash), &locked, &home);
   if (home.live)
     remove_locked(w, home.pair, &home.found);
@@ -92,4 +131,24 @@ uint64_t tamis__window_count_copies(const tamis_filter *f, uint64_t hash)
   uint64_t copies = home.live ? 1 + tamis__window_further(layer, lane) : 0;
   unlock_pairs(w, &locked);
   return copies;
+}
+
+/* Reads in the order of a look-up: [A] in table.h.  A hit takes effect when the lane is read,
+ * because one load reads the entry together with its count. */
+uint64_t tamis__counted_count(const tamis_filter *f, uint64_t hash)
+{
+  const struct window *w = const_window_of(f);
+  const struct window_shape *s = &w->first.geometry.shape;
+  const struct pair pair = pair_in((struct window_layer *) &w->first, window_mixed(w, hash));
+  const version_counter *version = window_version(w, pair.fingerprint << (64 - s->lane.width));
+  for (;;) {
+    const uint64_t before = version_before(version);
+    struct view view = {.lower = window_load(pair.layer, pair.place.lower)};
+    HOOK(window_lower_read);
+    view.upper = window_load(pair.layer, pair.place.upper);
+    const struct found found = find_entry(&pair, &view);
+    if (found.entry || version_after(version) == before)
+      return counted_copies(s, found.entry);
+    tamis__counter_note((struct counters *) &w->counters, WINDOW_LOOKUP_RETRIES);
+  }
 }

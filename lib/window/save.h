@@ -67,7 +67,7 @@ static inline bool stands_twice(const struct window_geometry *g, const word *wor
                                 const struct lane_place *at)
 {
   const uint64_t lower = word_load(&words[window_word_of(g->bucket_shift, at->lower)]) >>
-                         window_shift_of(&g->shape, g->bucket_shift, at->lower);
+                         window_shift_of(g->bucket_shift, at->lower);
   return at->bucket != at->lower &&
          window_match(&g->shape, lower, window_fingerprint_of(&g->shape, at->entry));
 }

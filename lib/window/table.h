@@ -524,8 +524,7 @@ static inline word *window_word(const struct window_layer *layer, uint64_t bucke
 static inline uint64_t window_load(const struct window_layer *layer, uint64_t bucket)
 {
   const struct window_geometry *g = &layer->geometry;
-  return word_load(window_word(layer, bucket)) >>
-         window_shift_of(&g->shape, g->bucket_shift, bucket);
+  return word_load(window_word(layer, bucket)) >> window_shift_of(g->bucket_shift, bucket);
 }
 
 /* Writes one lane.  The caller must hold the bucket's stripe, as all writers of the word do. */
@@ -534,8 +533,8 @@ static inline void window_store(const struct window_layer *layer, uint64_t bucke
 {
   const struct window_geometry *g = &layer->geometry;
   word *at = window_word(layer, bucket);
-  unsigned shift = window_shift_of(&g->shape, g->bucket_shift, bucket) + lane * g->shape.lane.width;
-  uint64_t others = word_load(at) & ~(lane_bits(g->shape.lane.width) << shift);
+  unsigned shift = window_shift_of(g->bucket_shift, bucket) + lane * g->shape.lane.width;
+  uint64_t others = word_load(at) & ~(UINT64_MAX >> g->shape.lane.shift << shift);
   word_store(at, others | entry << shift);
 }
 

@@ -81,9 +81,9 @@ static int unite_locked(struct window *w, const struct united *u, uint64_t befor
   HOOK(window_epoch_read_locked);
   if (!epoch_has_same_layers(before, epoch))
     return OTHER_LAYERS;
-  struct view view = look_at(&u->pair);
-  struct found at = find_entry(&u->pair, &view);
-  bool live = is_live(layer, &at, epoch);
+  const struct home home = home_in(&u->pair, epoch);
+  struct found at = home.found;
+  const bool live = home.live;
   unsigned age = u->age;
   if (live && window_is_counted(w))
     return unite_counted_locked(w, u, &at);
@@ -92,7 +92,7 @@ static int unite_locked(struct window *w, const struct united *u, uint64_t befor
     age = other < age ? other : age;
   } else if (age > window_oldest_age(w, epoch)) {
     return TAMIS_OK; /* a jump forgets the entry: [T] */
-  } else if (!find_lane(&u->pair, &view, &at, epoch)) {
+  } else if (!find_lane(&home, &at, epoch)) {
     return NO_ROOM;
   }
   int result = unite_copies(w, u, window_lane(layer, at.bucket, at.lane), live);
@@ -174,11 +174,11 @@ static int count_missing(struct both *b, const struct united *u)
   struct window_reader reader = window_enter(epoch);
   bool live = false;
   if (window_newest(b->into, epoch) == b->layer && window_number(b->layer) == b->to.number) {
-    struct view view = look_at(&u->pair);
-    struct found found = find_entry(&u->pair, &view);
-    live = is_live(b->layer, &found, epoch);
-    b->too_many |= live && window_is_counted(b->into) &&
-                   counted_copies(&b->to.geometry.shape, found.entry) + u->copies > COUNTED_COPIES;
+    const struct home home = home_in(&u->pair, epoch);
+    live = home.live;
+    b->too_many |=
+        live && window_is_counted(b->into) &&
+        counted_copies(&b->to.geometry.shape, home.found.entry) + u->copies > COUNTED_COPIES;
   }
   window_leave(reader);
   b->missing += !live;
