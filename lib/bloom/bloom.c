@@ -4,6 +4,7 @@
  */
 #include "bloom/bloom.h"
 
+#include "base/hook.h"
 #include "base/memo.h"
 
 #include <math.h>
@@ -11,37 +12,33 @@
 
 /* ---- sizes ---- */
 
-/* Plans, without the memo, a filter of one layer, or the first layer of one that opens more. */
-static int plan_anew(const tamis_options *options, struct bloom_geometry *out)
-{
-  tamis_layout layout = bloom_layout_for(options);
-  if (options->kind == TAMIS_COUNTING_BLOOM && options->layout != TAMIS_LAYOUT_BLOCKED)
-    return TAMIS_EUNSUPPORTED;
-  if (bloom_opens_layers(options))
-    return bloom_geometry_plan_layer(layout, 1, options->capacity, options->fpp, out);
-  int result = bloom_geometry_plan(layout, options->capacity, options->fpp, out);
-  if (result == TAMIS_OK)
-    out->most_keys = bloom_has_most_keys(options) ? bloom_geometry_most_keys(out) : 0;
-  return result;
-}
-
 /* Planning a small filter takes twenty times as long as all other steps of its creation.  A program
- * that creates thousands of filters gives them the same options, so a memo keeps plans. */
-static int plan_geometry(const tamis_options *options, struct bloom_geometry *out)
+ * that creates thousands of filters gives them the same options.  And if there is no memory for a
+ * layer, the add of each new key plans the layer again.  So a memo keeps plans. */
+int tamis__bloom_plan(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
+                      struct bloom_geometry *out)
 {
   static struct memo memo;
-  /* The plan depends only on these options. */
-  uint64_t question[MEMO_QUESTION] = {options->capacity, 0, options->kind, options->layout,
-                                      options->growable};
-  memcpy(&question[1], &options->fpp, sizeof question[1]);
+  uint64_t question[MEMO_QUESTION] = {capacity, 0, layout, layer};
+  memcpy(&question[1], &fpp, sizeof question[1]);
   if (tamis__memo_recall(&memo, question, out, sizeof *out))
     return TAMIS_OK;
-  int result = plan_anew(options, out);
-  if (result == TAMIS_OK)
-    tamis__memo_keep(&memo, question, out, sizeof *out);
-  return result;
+  HOOK(bloom_layer_planned);
+  int result = layer ? bloom_geometry_plan_layer(layout, layer, capacity, fpp, out)
+                     : bloom_geometry_plan(layout, capacity, fpp, out);
+  if (result != TAMIS_OK)
+    return result;
+  if (!layer && layout != BLOOM_LAYOUT_COUNTING)
+    out->most_keys = bloom_geometry_most_keys(out);
+  tamis__memo_keep(&memo, question, out, sizeof *out);
+  return TAMIS_OK;
 }
 _Static_assert(sizeof(struct bloom_geometry) <= MEMO_ANSWER, "a memo holds a plan");
+
+static bool layout_is_possible(const tamis_options *options)
+{
+  return options->kind != TAMIS_COUNTING_BLOOM || options->layout == TAMIS_LAYOUT_BLOCKED;
+}
 
 static int make_plan(const tamis_options *options, struct bloom_plan *plan)
 {
@@ -51,7 +48,10 @@ static int make_plan(const tamis_options *options, struct bloom_plan *plan)
                               .has_allocator = options->allocator != NULL,
                               .is_unusual = options->hash != NULL,
                               .cleared_from = options->allocator ? options->cleared_from : 0};
-  int result = plan_geometry(options, &plan->geometry);
+  if (!layout_is_possible(options))
+    return TAMIS_EUNSUPPORTED;
+  int result = tamis__bloom_plan(bloom_layout_for(options), bloom_opens_layers(options),
+                                 options->capacity, options->fpp, &plan->geometry);
   plan->closes_early = options->growable && bloom_shape_is_word(plan->geometry.shape);
   return result;
 }
@@ -148,11 +148,6 @@ double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity)
       step = step == 5 ? 1 : 0;
     }
   return lowest / 1e6;
-}
-
-static bool layout_is_possible(const tamis_options *options)
-{
-  return options->kind != TAMIS_COUNTING_BLOOM || options->layout == TAMIS_LAYOUT_BLOCKED;
 }
 
 static int refuse_layout(const struct refusal *why, const tamis_options *options)

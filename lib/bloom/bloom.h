@@ -366,6 +366,10 @@ FORCE_INLINE struct bloom_shape bloom_shape_of_row(const struct bloom_row *row)
                               row->sections};
 }
 
+/* Plans a filter of one layer (`layer` is 0) or a layer of a growable filter, as geometry.h says. */
+int tamis__bloom_plan(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
+                      struct bloom_geometry *out);
+
 /* Returns the lowest rate that can be planned.  64-bit hashes allow no lower rate.  In the counting
  * layout, the lowest range may begin above that.  In the word layout, the result is the lowest
  * rate, found by trying, at which the filter has at most twice the bits of a blocked one. */

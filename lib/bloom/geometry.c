@@ -282,7 +282,7 @@ static double log_miss(const struct bloom_geometry *g)
 {
   if (bloom_shape_is_word(g->shape))
     return real_log1p(-word_hit(g->shape, 1) / ((double) g->lines * LINE_WORDS));
-  return real_log1p(-(double) bloom_geometry_bits_per_key(g) / bloom_geometry_usable_bits(g));
+  return real_log1p(-(double) bloom_shape_bits_per_key(g->shape) / bloom_geometry_usable_bits(g));
 }
 
 static double lines_of_section(const struct bloom_geometry *g)
@@ -390,7 +390,7 @@ static double rate_of_lines(struct plan *plan, double lines)
     rate = word_rate(g->shape, &plan->terms, (double) g->capacity, lines * LINE_WORDS, &deviation);
   else
     rate = rate_of_sections(plan, lines_of_section(g), &deviation);
-  double reserve = 1 + generator_reserve * bloom_geometry_bits_per_key(g);
+  double reserve = 1 + generator_reserve * bloom_shape_bits_per_key(g->shape);
   return rate * reserve * fmax(1, one_in_a_thousand(deviation) / tolerance) +
          hash_collision_rate(g->capacity);
 }

@@ -191,11 +191,6 @@ static inline unsigned bloom_shape_bits_per_key(struct bloom_shape shape)
   return shape.sections * shape.probes * shape.bits_per_probe;
 }
 
-static inline unsigned bloom_geometry_bits_per_key(const struct bloom_geometry *g)
-{
-  return bloom_shape_bits_per_key(g->shape);
-}
-
 /* Scales a hash to the range from 0 to n - 1 without a division: floor(hash * n / 2^64).
  * Source: Lemire, "Fast random integer generation in an interval", ACM TOMACS 29 (2019) */
 FORCE_INLINE uint64_t hash_to_range(uint64_t hash, uint64_t n)

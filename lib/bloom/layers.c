@@ -114,13 +114,11 @@
 
 #include "base/compiler.h"
 #include "base/hook.h"
-#include "base/memo.h"
 #include "bloom/capacity.h"
 #include "bloom/each.h"
 #include "bloom/live.h"
 
 #include <sched.h>
-#include <string.h>
 
 enum { MOST_OPENERS = 2 };
 
@@ -149,26 +147,8 @@ int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
                              const struct bloom_geometry *before, struct bloom_geometry *out)
 {
   uint64_t capacity = number == 1 ? before->capacity : 2 * before->capacity;
-  HOOK(bloom_layer_planned);
-  return number == BLOOM_MOST_LAYERS
-             ? TAMIS_EUNSUPPORTED
-             : bloom_geometry_plan_layer(layout, number + 1, capacity, fpp, out);
-}
-
-/* Calls tamis__layers_plan_after(), with a memo.  If there is no memory for a layer, the add of
- * each new key plans the layer again, and a plan takes thousands of times as long as an add. */
-static int plan_next(const struct bloom *first, unsigned number,
-                     const struct bloom_geometry *before, struct bloom_geometry *out)
-{
-  static struct memo memo;
-  uint64_t question[MEMO_QUESTION] = {before->capacity, 0, number, first->layout};
-  memcpy(&question[1], &first->fpp, sizeof question[1]);
-  if (tamis__memo_recall(&memo, question, out, sizeof *out))
-    return TAMIS_OK;
-  int result = tamis__layers_plan_after(first->layout, first->fpp, number, before, out);
-  if (result == TAMIS_OK)
-    tamis__memo_keep(&memo, question, out, sizeof *out);
-  return result;
+  return number == BLOOM_MOST_LAYERS ? TAMIS_EUNSUPPORTED
+                                     : tamis__bloom_plan(layout, number + 1, capacity, fpp, out);
 }
 
 bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *others, unsigned n)
@@ -200,7 +180,8 @@ static int plan_layer(const struct bloom *first, struct bloom *full, struct bloo
                               .older = full,
                               .number = full->number + 1U};
   *openers = MOST_OPENERS;
-  if (plan_next(first, full->number, &before, &plan->geometry) != TAMIS_OK)
+  if (tamis__layers_plan_after(first->layout, first->fpp, full->number, &before, &plan->geometry) !=
+      TAMIS_OK)
     return TAMIS_EFULL;
   if (!max_bytes)
     return TAMIS_OK;

@@ -36,13 +36,6 @@ static uint64_t lay_out(struct file_plan *p)
   return p->ends[p->n - 1];
 }
 
-static int plan_first(const tamis_options *o, struct bloom_geometry *out)
-{
-  const tamis_layout layout = bloom_layout_for(o);
-  return bloom_opens_layers(o) ? bloom_geometry_plan_layer(layout, 1, o->capacity, o->fpp, out)
-                               : bloom_geometry_plan(layout, o->capacity, o->fpp, out);
-}
-
 /* Plans the file.  The caller must have checked all options except max_bytes. */
 static int plan_file(const tamis_options *o, const struct refusal *why, struct file_plan *p)
 {
@@ -51,7 +44,8 @@ static int plan_file(const tamis_options *o, const struct refusal *why, struct f
     return tamis__refuse(why, TAMIS_EINVAL,
                          "max_bytes is not set; a filter that processes share and that is growable "
                          "needs it: address space is reserved for so many bytes");
-  int result = plan_first(o, &p->layers[0]);
+  int result = tamis__bloom_plan(bloom_layout_for(o), bloom_opens_layers(o), o->capacity, o->fpp,
+                                 &p->layers[0]);
   if (result == TAMIS_OK)
     result = tamis__check_max_bytes(why, o, lay_out(p));
   if (result != TAMIS_OK || !o->growable)
@@ -78,7 +72,7 @@ static void describe(const struct file_plan *p, const tamis_options *o,
   out->options.seed = head->keys.seed;
   out->probe = filter_probe(head);
   tamis__bloom_put_shape(&p->layers[0], out->geometry);
-  out->geometry[MOST_KEYS] = o->growable ? 0 : bloom_geometry_most_keys(&p->layers[0]);
+  out->geometry[MOST_KEYS] = p->layers[0].most_keys;
   out->geometry[FURTHER_LAYERS] = p->n - 1;
   out->features |= p->n > 1 ? SAVED_LAYERS : 0;
 }

@@ -255,7 +255,7 @@ static uint64_t brought_keys(const struct bloom *into, const struct census *cens
   const struct bloom_geometry g = bloom_geometry_of(into);
   struct estimate e = estimate_keys(&g, census);
   double added = (double) bits * (double) g.lines / (double) census->lines;
-  double fewest = added / bloom_geometry_bits_per_key(&g);
+  double fewest = added / bloom_shape_bits_per_key(g.shape);
   /* `from` counts its keys, so the error of e.b is known.  A fraction share^2 of all pairs of its
    * keys are pairs of common keys, whose part of the error is subtracted from e.common. */
   double share = e.b > 0 ? e.common / e.b : 0;

@@ -72,13 +72,9 @@ static inline int word_add_limited(struct bloom *b, word *at, uint64_t mask, boo
     old = now;
     if (!(mask & ~old))
       return TAMIS_PRESENT;
-    if (old & WORD_MARK) {
-      tamis__bloom_note_refusal(b);
-      return TAMIS_EFULL;
-    }
-    if (refuses(b)) {
+    if (old & WORD_MARK || refuses(b)) {
       HOOK(bloom_word_refused);
-      if (unique)
+      if (unique && !(old & WORD_MARK))
         old = word_or(at, WORD_MARK);
       if (!(mask & ~old))
         return TAMIS_PRESENT;

@@ -347,7 +347,7 @@ TEST(plan_is_the_smallest_that_keeps_the_rate)
           continue;
         struct bloom_geometry g = plan((tamis_layout) layout, capacity, rates[r]);
         assert_int_equal(g.capacity, capacity);
-        double reserve = 1 + 0.002 * bloom_geometry_bits_per_key(&g);
+        double reserve = 1 + 0.002 * bloom_shape_bits_per_key(g.shape);
         assert_true(bloom_geometry_rate(&g, (double) capacity) * reserve <= rates[r]);
         double bits = bloom_geometry_bits_set(&g, (double) capacity);
         if (capacity > 1000) /* the inverse */
