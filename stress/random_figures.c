@@ -136,7 +136,7 @@ static void look_at_cuckoo(const struct run *run, struct truth *t)
 static void look_at_window(const struct run *run, struct truth *t)
 {
   const struct window *w = const_window_of(run->filter);
-  uint64_t epoch = epoch_before(&w->state->epoch), lanes = 0;
+  uint64_t epoch = epoch_read(&w->state->epoch), lanes = 0;
   const struct window_layer *layer = window_newest(w, epoch);
   double none = 1;
   t->s.growths = atomic_load(&w->growths);

@@ -41,7 +41,7 @@ static void end_one(struct window *w)
 static void jump(struct window *w, unsigned n)
 {
   struct window_swept swept = {.n = 0};
-  const uint64_t epoch = epoch_before(&w->state->epoch);
+  const uint64_t epoch = epoch_read(&w->state->epoch);
   const uint64_t numbers = numbers_load(&w->state->numbers);
   open_smaller(w);
   numbers_store(&w->state->numbers, epoch_numbers_ahead(epoch, numbers, n));
@@ -55,7 +55,7 @@ static void jump(struct window *w, unsigned n)
 /* Changes the number of the running period. */
 static void give_number(struct window *w, uint64_t number)
 {
-  numbers_store(&w->state->numbers, epoch_numbers(epoch_before(&w->state->epoch), number));
+  numbers_store(&w->state->numbers, epoch_numbers(epoch_read(&w->state->epoch), number));
 }
 
 /* Ends n periods.  After the end of G + 1 periods all keys are forgotten, so the function ends at

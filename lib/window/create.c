@@ -158,7 +158,7 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   w->cleared_from = plan->cleared_from;
   w->stamps = window_stamps(plan->spec.periods);
   fullness_begin(&w->rooms);
-  (void) tamis__window_prepare_layer(w, &w->first, &plan->geometry, planes);
+  tamis__window_prepare_layer(w, &w->first, &plan->geometry, planes);
   w->first.words = words;
   w->first.index = plan->index;
   w->used_before = UINT64_MAX; /* unknown until a period has ended */

@@ -186,50 +186,29 @@ static inline void numbers_store(period_numbers *at, uint64_t numbers)
 
 /* ---- accesses to the epoch word ---- */
 
-/* Called by a look-up, before it reads anything else.
- * ORDER epoch.before (seq_cst)
+/* A look-up reads the word before all else, and again after the buckets.  A writer reads it under
+ * the stripes of its key before it searches the buckets, and again after it has written a lane.
+ * ORDER epoch.read (seq_cst)
  *   pairs with     epoch.publish
- *   makes visible  the layers that the word names
- *   if weakened    acquire would keep the layers visible, and the loads of the buckets after this
- *                  one.  With relaxed, a look-up could read the buckets first, and see a stamp that
- *                  has been renewed since: false negative
- *   checked by     mutants/epoch_before_relaxed */
-static inline uint64_t epoch_before(const epoch_word *at)
-{
-  return atomic_load_explicit(at, memory_order_seq_cst);
-}
-
-/* Called by a look-up at its end, after its loads of the buckets, which have acquire order.
- * ORDER epoch.after (seq_cst)
- *   pairs with     epoch.publish
- *   makes visible  that a period has ended, if a bucket shows a stamp that was written after that
- *   if weakened    a writer that has read the new word writes the new stamp.  A look-up that reads
- *                  that stamp has synchronized with the writer, so by coherence this load returns
- *                  the new word or a later one, even if it is relaxed.  But with seq_cst, a call
- *                  that finds the word unchanged and tamis_advance() take effect in the one order
- *                  of all seq_cst accesses
- *   checked by     mutants/epoch_not_read_again_by_lookups (shows that it is read) */
-static inline uint64_t epoch_after(const epoch_word *at)
-{
-  return atomic_load_explicit(at, memory_order_seq_cst);
-}
-
-/* Called by a thread that holds the stripes of a key's buckets: before it searches them, and after
- * it has written a lane.
- * ORDER epoch.locked (seq_cst)
- *   pairs with     epoch.publish
- *   if weakened    the load after the write could be done before the write.  Then a look-up in the
- *                  next period could see a key as forgotten, although an add has returned that
- *                  should have renewed the key
- *   checked by     mutants/not_looked_again_after_writing (shows that it is read again) */
-static inline uint64_t epoch_locked(const epoch_word *at)
+ *   makes visible  the layers that the word names; and, to a look-up that has seen a stamp which was
+ *                  written after the end of a period: that the period has ended (by coherence, as
+ *                  the loads of buckets have acquire order)
+ *   if weakened    acquire would keep that visible.  But a writer's second load could be done before
+ *                  its write: a look-up in the next period could see a key as forgotten, although
+ *                  an add has returned that should have renewed the key.  Also, a look-up that finds
+ *                  the word unchanged and tamis_advance() take effect in the one order of all
+ *                  seq_cst accesses.  With relaxed, a look-up could read the buckets first, and see
+ *                  a stamp that has been renewed since: false negative
+ *   checked by     mutants/epoch_before_relaxed, mutants/epoch_not_read_again_by_lookups and
+ *                  mutants/not_looked_again_after_writing (show that it is read again) */
+static inline uint64_t epoch_read(const epoch_word *at)
 {
   return atomic_load_explicit(at, memory_order_seq_cst);
 }
 
 /* Replaces the word if it still is *old.  Otherwise sets *old to the present word.
  * ORDER epoch.publish (seq_cst)
- *   pairs with     epoch.before, epoch.after, epoch.locked
+ *   pairs with     epoch.read
  *   makes visible  the layers that the new word names
  *   if weakened    the end of a period would have no place in the order of all other calls.
  *                  (Earlier writes are also ordered by the release of a stripe)

@@ -132,7 +132,7 @@ static int move_locked(struct window *w, const struct path_of_layer *of,
                        const struct cuckoo_move *move)
 {
   struct window_layer *layer = of->layer;
-  const uint64_t epoch = epoch_locked(&w->state->epoch);
+  const uint64_t epoch = epoch_read(&w->state->epoch);
   if (!epoch_has_same_layers(of->epoch, epoch))
     return TAMIS_ABSENT; /* the layer may have left */
   const uint64_t source = of->first + move->from, target = of->first + move->to;
@@ -171,7 +171,7 @@ static int move_locked(struct window *w, const struct path_of_layer *of,
 /* Whether the layers are still those of `epoch`, so that a reader may read them: [L] in table.h. */
 static bool has_layers_of(const struct window *w, uint64_t epoch)
 {
-  return epoch_has_same_layers(epoch, epoch_locked(&w->state->epoch));
+  return epoch_has_same_layers(epoch, epoch_read(&w->state->epoch));
 }
 
 /* The stripes of a move's two buckets.  Both may be the same stripe. */
@@ -215,7 +215,7 @@ bool tamis__window_has_no_path(const struct window *w, struct window_layer *laye
   const fullness *full = &layer->full[window_mark_of(layer, place->lower)];
   if (!fullness_has_no_path(full))
     return false;
-  uint64_t rooms = window_rooms(w, epoch_before(&w->state->epoch));
+  uint64_t rooms = window_rooms(w, epoch_read(&w->state->epoch));
   return fullness_is(full, FULLNESS_FULL, rooms) || fullness_is(full, FULLNESS_NO_PATH, rooms);
 }
 
@@ -223,7 +223,7 @@ bool tamis__window_path_exists(const struct window *w, const struct window_layer
                                const struct window_buckets *place)
 {
   struct cuckoo_path path;
-  return plan_path(layer, place, epoch_dead(epoch_locked(&w->state->epoch)), &path);
+  return plan_path(layer, place, epoch_dead(epoch_read(&w->state->epoch)), &path);
 }
 
 /* Plans a path.  Returns TAMIS_OK if there is a path, which may have no moves.  The caller must be
@@ -234,7 +234,7 @@ static int plan_in_section(struct window *w, struct path_of_layer *of,
   of->first = first_of_segment(of->layer, place->lower);
   if (!thorough && tamis__window_has_no_path(w, of->layer, place))
     return TAMIS_ABSENT;
-  if (plan_path(of->layer, place, epoch_dead(epoch_locked(&w->state->epoch)), &of->path)) {
+  if (plan_path(of->layer, place, epoch_dead(epoch_read(&w->state->epoch)), &of->path)) {
     fullness_found_room(&of->layer->full[window_mark_of(of->layer, place->lower)]);
     return TAMIS_OK;
   }
@@ -280,7 +280,7 @@ uint64_t tamis__window_freeze(struct window *w, uint64_t number, uint64_t segmen
   (void) owned_lock(&w->state->saving, &w->owner);
   const struct window_layer *layer = *found = window_find_layer(w, number);
   if (!layer)
-    return epoch_locked(&w->state->epoch);
+    return epoch_read(&w->state->epoch);
   uint64_t words = window_segment_words(&layer->geometry), begin = segment * words;
   atomic_store_explicit(&w->state->frozen, segment_name(layer, segment), memory_order_relaxed);
   HOOK(window_freezing);
@@ -289,7 +289,7 @@ uint64_t tamis__window_freeze(struct window *w, uint64_t number, uint64_t segmen
     window_lock(w, window_stripe_of_block(w, block));
     window_unlock(w, window_stripe_of_block(w, block));
   }
-  return epoch_locked(&w->state->epoch);
+  return epoch_read(&w->state->epoch);
 }
 
 void tamis__window_thaw(struct window *w)

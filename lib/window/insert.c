@@ -86,11 +86,11 @@ static NEVER_INLINE bool is_settled_in_any(const struct window *w, uint64_t mixe
 FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, const struct wish *wish,
                              bool copies)
 {
-  const uint64_t epoch = epoch_before(&w->state->epoch);
+  const uint64_t epoch = epoch_read(&w->state->epoch);
   bool live, settled = epoch_has_grown(epoch)
                            ? !copies && is_settled_in_any(w, mixed, wish, epoch)
                            : is_settled_in(w, &w->first, mixed, wish, epoch, &live);
-  return settled && epoch_after(&w->state->epoch) == epoch;
+  return settled && epoch_read(&w->state->epoch) == epoch;
 }
 
 /* ---- adds under stripes ---- */
@@ -114,7 +114,7 @@ FORCE_INLINE void write_locked(struct window *w, const struct pair *pair, const 
   window_store(pair->layer, at->bucket, at->lane,
                pair->fingerprint | stamp_to_write(w, wish, epoch));
   HOOK(window_lane_written);
-  const uint64_t again = epoch_locked(&w->state->epoch);
+  const uint64_t again = epoch_read(&w->state->epoch);
   if (__builtin_expect(epoch_now(again) != epoch_now(epoch), 0))
     window_store(pair->layer, at->bucket, at->lane,
                  pair->fingerprint | stamp_to_write(w, wish, again));
@@ -159,7 +159,7 @@ static int renew_locked(struct window *w, const struct home *home, const struct 
 static int put_locked(struct window *w, const struct locked *locked, const struct wish *wish,
                       int refused)
 {
-  uint64_t epoch = epoch_locked(&w->state->epoch);
+  uint64_t epoch = epoch_read(&w->state->epoch);
   HOOK(window_epoch_read_locked);
   if (!has_layers(locked, epoch))
     return OTHER_LAYERS;

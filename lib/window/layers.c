@@ -41,8 +41,8 @@
 
 #include <assert.h>
 
-uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer *layer,
-                                     const struct window_geometry *g, struct window_plane *planes)
+void tamis__window_prepare_layer(const struct window *w, struct window_layer *layer,
+                                 const struct window_geometry *g, struct window_plane *planes)
 {
   uint64_t words = window_words(g);
   layer->geometry = *g;
@@ -53,7 +53,6 @@ uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer
          words >> layer->block_shift > w->stripes.mask)
     layer->block_shift++;
   tamis__window_begin_planes(layer, planes);
-  return window_bytes(g);
 }
 
 word *tamis__window_allocate_words(const tamis_allocator *from, uint64_t bytes,
@@ -98,7 +97,7 @@ static void link_layer(struct window_layer *_Atomic *link, struct window_layer *
 static void publish_list(struct window *w)
 {
   bool grown = window_layer_at(&w->newest) != &w->first || window_layer_at(&w->first.older);
-  uint64_t epoch = epoch_before(&w->state->epoch);
+  uint64_t epoch = epoch_read(&w->state->epoch);
   w->changes++;
   while (!epoch_publish(&w->state->epoch, &epoch,
                         epoch_with_layers(epoch, w->changes, grown, w->stamps)))
@@ -148,8 +147,8 @@ struct window_layer *tamis__window_make_layer(struct window *w, const struct win
     tamis__memory_release(filter_allocator(&w->head), later, window_layer_bytes(copies));
     return NULL;
   }
-  (void) tamis__window_prepare_layer(w, &later->layer, g,
-                                     copies ? (struct window_plane *) (later + 1) : NULL);
+  tamis__window_prepare_layer(w, &later->layer, g,
+                              copies ? (struct window_plane *) (later + 1) : NULL);
   later->layer.words = words;
   later->layer.index = index;
   return &later->layer;
@@ -259,7 +258,7 @@ static int grow_locked(struct window *w, struct window_layer *full,
 {
   unsigned at = window_mark_of(full, place->lower);
   fullness *mark = &full->full[at];
-  uint64_t rooms = window_rooms(w, epoch_before(&w->state->epoch));
+  uint64_t rooms = window_rooms(w, epoch_read(&w->state->epoch));
   if (!tamis__window_has_no_path(w, full, place)) {
     fullness_begin_search(mark);
     HOOK(window_full_search_begins);
@@ -277,7 +276,7 @@ int tamis__window_grow(struct window *w, struct window_layer *full,
                        const struct window_buckets *place, uint64_t epoch)
 {
   lock_take(&w->opening);
-  bool same = epoch_has_same_layers(epoch, epoch_before(&w->state->epoch));
+  bool same = epoch_has_same_layers(epoch, epoch_read(&w->state->epoch));
   int result = same ? grow_locked(w, full, place) : TAMIS_OK;
   lock_release(&w->opening);
   return result;
@@ -345,7 +344,7 @@ static void open_smaller_locked(struct window *w, uint64_t most)
 /* Takes `opening`, for which the call may have to wait, only if a smaller layer may be needed. */
 void tamis__window_open_smaller(struct window *w, uint64_t most)
 {
-  if (!w->spec.growable || !epoch_has_grown(epoch_before(&w->state->epoch)) ||
+  if (!w->spec.growable || !epoch_has_grown(epoch_read(&w->state->epoch)) ||
       !(is_sparse(w, most) || first_would_do(w, most)))
     return;
   lock_take(&w->opening);

@@ -7,9 +7,9 @@
 
 #include "window/table.h"
 
-/* Fills in a layer without its words.  Returns their size in bytes.  `planes` is zeroed or NULL. */
-uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer *layer,
-                                     const struct window_geometry *g, struct window_plane *planes);
+/* Fills in a layer without its words.  `planes` is zeroed or NULL. */
+void tamis__window_prepare_layer(const struct window *w, struct window_layer *layer,
+                                 const struct window_geometry *g, struct window_plane *planes);
 
 /* Opens the layer after `full` if this is still the newest.  The caller must hold only `opening`.
  *   Errors  TAMIS_EFULL: the filter must not grow any further; TAMIS_ENOMEM */

@@ -140,20 +140,6 @@ static unsigned stamp_of(const struct load *l, uint64_t period)
   return 1 + (unsigned) ((first + (period - l->first) % l->stamps) % l->stamps);
 }
 
-/* Whether each fingerprint in a word is in only one lane of its bucket pair. */
-static bool lanes_are_alone(const struct window_geometry *g, const word *words, uint64_t index)
-{
-  const uint64_t value = word_load(&words[index]);
-  for (uint64_t used = window_used(&g->whole, value); used; used &= used - 1) {
-    const struct lane_place at = lane_place(g, value, index, lanes_first(&g->whole.lane, used));
-    const uint64_t own = value >> window_shift_of(g->bucket_shift, at.bucket);
-    const uint64_t fingerprint = window_fingerprint_of(&g->shape, at.entry);
-    if (lanes_count(window_match(&g->shape, own, fingerprint)) != 1 || stands_twice(g, words, &at))
-      return false;
-  }
-  return true;
-}
-
 static bool check_segment(struct load *l, const struct content *c, uint64_t segment)
 {
   const struct window_geometry *g = &c->geometry;

@@ -80,13 +80,13 @@ FORCE_INLINE enum window_answer find(const struct window *w, const struct window
  * the answer is unknown.  The caller must be in a read section. */
 static enum window_answer search(const struct window *w, uint64_t mixed)
 {
-  uint64_t epoch = epoch_before(&w->state->epoch);
+  uint64_t epoch = epoch_read(&w->state->epoch);
   enum window_answer answer = WINDOW_MISS;
   HOOK(window_epoch_read);
   for (const struct window_layer *layer = window_newest(w, epoch); layer && answer == WINDOW_MISS;
        layer = window_next(layer, epoch))
     answer = layer->calls->find(w, layer, mixed, epoch_dead(epoch));
-  return epoch_after(&w->state->epoch) == epoch ? answer : WINDOW_MOVED;
+  return epoch_read(&w->state->epoch) == epoch ? answer : WINDOW_MOVED;
 }
 
 static bool contains_any(const struct window *w, uint64_t mixed)
@@ -105,7 +105,7 @@ static bool contains_any(const struct window *w, uint64_t mixed)
  * the first of several layers. */
 static NEVER_INLINE bool contains_again(const struct window *w, uint64_t mixed)
 {
-  if (!epoch_has_grown(epoch_before(&w->state->epoch)))
+  if (!epoch_has_grown(epoch_read(&w->state->epoch)))
     tamis__counter_note(&w->counters, WINDOW_LOOKUP_RETRIES);
   return contains_any(w, mixed);
 }
@@ -121,7 +121,7 @@ static void prefetch_in(const struct window_layer *layer, uint64_t mixed)
 static void prefetch_layers(const struct window *w, uint64_t mixed)
 {
   reader_token token = reader_enter();
-  const uint64_t epoch = epoch_before(&w->state->epoch);
+  const uint64_t epoch = epoch_read(&w->state->epoch);
   for (const struct window_layer *layer = window_newest(w, epoch); layer;
        layer = window_next(layer, epoch))
     prefetch_in(layer, mixed);
@@ -132,7 +132,7 @@ void tamis__window_prefetch(const tamis_filter *f, uint64_t hash)
 {
   const struct window *w = const_window_of(f);
   const uint64_t mixed = window_mixed(w, hash);
-  if (epoch_has_grown(epoch_before(&w->state->epoch)))
+  if (epoch_has_grown(epoch_read(&w->state->epoch)))
     prefetch_layers(w, mixed);
   else
     prefetch_in(&w->first, mixed);
@@ -144,10 +144,10 @@ FORCE_INLINE bool contains_at(const struct window *w, const struct window_geomet
                               const struct window_place *place, uint64_t mixed)
 {
   const struct window_state *state = w->state;
-  uint64_t epoch = epoch_before(&state->epoch);
+  uint64_t epoch = epoch_read(&state->epoch);
   HOOK(window_epoch_read);
   struct look l = look(w, state, g, w->first.words, place, epoch_dead(epoch));
-  uint64_t changed = l.changed | (epoch_after(&state->epoch) ^ epoch) | (epoch & EPOCH_GROWN);
+  uint64_t changed = l.changed | (epoch_read(&state->epoch) ^ epoch) | (epoch & EPOCH_GROWN);
   return __builtin_expect(changed != 0, 0) ? contains_again(w, mixed) : l.found != 0;
 }
 

@@ -59,7 +59,7 @@ void tamis__window_mend_all(struct window *w)
   struct window_state *state = w->state;
   const struct window_layer *layer = &w->first;
   const uint64_t words = window_words(&layer->geometry);
-  uint64_t epoch = epoch_before(&state->epoch);
+  uint64_t epoch = epoch_read(&state->epoch);
   unsigned now = epoch_now(epoch) - 1U < w->stamps ? epoch_now(epoch) : 1;
   const uint64_t number = window_is_counted(w) ? 0 : window_period(w);
   epoch = window_is_counted(w) ? counted_epoch()

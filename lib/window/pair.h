@@ -107,7 +107,7 @@ static inline void note_pair(const struct window *w, struct window_layer *layer,
  * section, and layers may leave.  So the caller must call has_layers() before it reads a layer. */
 static inline void lock_pairs(const struct window *w, uint64_t mixed, struct locked *locked)
 {
-  uint64_t epoch = locked->epoch = epoch_before(&w->state->epoch);
+  uint64_t epoch = locked->epoch = epoch_read(&w->state->epoch);
   locked->pairs = locked->stripes = 0;
   if (epoch_has_grown(epoch)) {
     struct window_reader reader = window_enter(epoch);

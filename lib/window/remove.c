@@ -44,7 +44,7 @@ FORCE_INLINE void lock_home(const struct window *w, uint64_t mixed, struct locke
 {
   for (;;) {
     lock_pairs(w, mixed, locked);
-    uint64_t epoch = epoch_locked(&w->state->epoch);
+    uint64_t epoch = epoch_read(&w->state->epoch);
     HOOK(window_epoch_read_locked);
     if (has_layers(locked, epoch)) {
       *home = find_home(locked, epoch);

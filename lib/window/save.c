@@ -45,7 +45,7 @@ unsigned tamis__window_list(const struct window *w,
   uint64_t epoch;
   unsigned n;
   do {
-    epoch = epoch_before(&w->state->epoch);
+    epoch = epoch_read(&w->state->epoch);
     struct window_reader reader = window_enter(epoch);
     const struct window_layer *layer = window_newest(w, epoch);
     n = 0;
@@ -55,7 +55,7 @@ unsigned tamis__window_list(const struct window *w,
       layer = window_next(layer, epoch);
     } while (layer && n < WINDOW_MOST_LAYERS);
     window_leave(reader);
-  } while (epoch_after(&w->state->epoch) != epoch);
+  } while (epoch_read(&w->state->epoch) != epoch);
   return n;
 }
 
@@ -85,7 +85,7 @@ void tamis__window_describe(const tamis_filter *f, struct saved_head *out)
   struct window_copied_layer layers[WINDOW_MOST_LAYERS];
   unsigned n = tamis__window_list(w, layers);
   out->numbers = numbers_load(&w->state->numbers);
-  const uint64_t epoch = epoch_before(&w->state->epoch);
+  const uint64_t epoch = epoch_read(&w->state->epoch);
   out->options = (tamis_options){.capacity = w->spec.capacity,
                                  .fpp = w->spec.fpp,
                                  .growable = w->spec.growable,
@@ -324,6 +324,6 @@ int tamis__window_save(const tamis_filter *f, struct saved_writer *w)
   w->totals[TOTAL_WINDOW_LANES] = copy.lanes;
   w->totals[TOTAL_WINDOW_FURTHER] = copy.further;
   w->totals[TOTAL_WINDOW_PERIOD] =
-      epoch_number(epoch_before(&filter->state->epoch), w->head->numbers);
+      epoch_number(epoch_read(&filter->state->epoch), w->head->numbers);
   return w->result;
 }

@@ -72,6 +72,21 @@ static inline bool stands_twice(const struct window_geometry *g, const word *wor
          window_match(&g->shape, lower, window_fingerprint_of(&g->shape, at->entry));
 }
 
+/* Whether each fingerprint in a word is in only one lane of its bucket pair. */
+static inline bool lanes_are_alone(const struct window_geometry *g, const word *words,
+                                   uint64_t index)
+{
+  const uint64_t value = word_load(&words[index]);
+  for (uint64_t used = window_used(&g->whole, value); used; used &= used - 1) {
+    const struct lane_place at = lane_place(g, value, index, lanes_first(&g->whole.lane, used));
+    const uint64_t own = value >> window_shift_of(g->bucket_shift, at.bucket);
+    const uint64_t fingerprint = window_fingerprint_of(&g->shape, at.entry);
+    if (lanes_count(window_match(&g->shape, own, fingerprint)) != 1 || stands_twice(g, words, &at))
+      return false;
+  }
+  return true;
+}
+
 /* The bits of those lanes of a word that have an entry with a live stamp. */
 static inline uint64_t whole_lanes(const struct window_shape *s, uint64_t value, unsigned stamps,
                                    unsigned dead)

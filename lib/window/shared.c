@@ -187,7 +187,7 @@ static void replace_words(struct window *w, struct window *last)
 {
   for (uint64_t i = 0; i < window_words(&w->first.geometry); i++)
     word_store(&w->first.words[i], word_load(&last->first.words[i]));
-  atomic_store_explicit(&w->state->epoch, epoch_before(&last->state->epoch),
+  atomic_store_explicit(&w->state->epoch, epoch_read(&last->state->epoch),
                         memory_order_relaxed); /* relaxed: no other process uses the window */
   tamis__window_mend_all(w);
 }
@@ -203,7 +203,7 @@ static int unite_checkpoint(struct window *w)
     tamis__window_destroy(last); /* the checkpoint is that of another window */
     return TAMIS_OK;
   }
-  result = tamis__window_advance(last, PERIODS_END, epoch_period(epoch_before(&w->state->epoch)));
+  result = tamis__window_advance(last, PERIODS_END, epoch_period(epoch_read(&w->state->epoch)));
   if (result == TAMIS_OK)
     result = tamis__window_unite(&w->head, last, true);
   if (result == TAMIS_EFULL)
@@ -334,7 +334,7 @@ static int read_live_stats(struct saved_reader *r, struct saved_head *saved)
         (const struct window_stripe *) (state + (p.stripes - p.state));
     const struct window_geometry *g = &p.plan.geometry;
     const struct window_state *live = at;
-    const uint64_t epoch = epoch_before(&live->epoch);
+    const uint64_t epoch = epoch_read(&live->epoch);
     uint64_t lanes = 0, further = 0;
     for (unsigned i = 0; i < p.sizes.stripes; i++) {
       lanes += atomic_load_explicit(&stripes[i].lanes, memory_order_relaxed);

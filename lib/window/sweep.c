@@ -58,7 +58,7 @@ static void begin(const struct window *w, struct window_swept *swept)
 {
   uint64_t epoch;
   do {
-    epoch = epoch_before(&w->state->epoch);
+    epoch = epoch_read(&w->state->epoch);
     swept->n = 0;
     swept->open = window_newest(w, epoch);
     for (struct window_layer *layer = window_newest(w, epoch); layer;
@@ -66,14 +66,14 @@ static void begin(const struct window *w, struct window_swept *swept)
       swept->layer[swept->n] = layer;
       swept->left[swept->n++] = 0;
     }
-  } while (epoch_after(&w->state->epoch) != epoch); /* a layer was opened during the loop */
+  } while (epoch_read(&w->state->epoch) != epoch); /* a layer was opened during the loop */
 }
 
 /* Locks each stripe at least once.  If the stripe counts lanes in use, sweeps its blocks, too. */
 void tamis__window_sweep(struct window *w, struct window_swept *swept)
 {
   begin(w, swept);
-  const uint64_t epoch = epoch_before(&w->state->epoch), stripes = w->stripes.mask + 1;
+  const uint64_t epoch = epoch_read(&w->state->epoch), stripes = w->stripes.mask + 1;
   const unsigned oldest = window_oldest_age(w, epoch);
   const struct kept kept = {epoch_stamp_of_age(epoch, oldest, w->stamps), epoch_now(epoch)};
   for (uint64_t stripe = 0; stripe < stripes; stripe++) {
@@ -93,7 +93,7 @@ void tamis__window_sweep(struct window *w, struct window_swept *swept)
 
 void tamis__window_publish(struct window *w, unsigned n)
 {
-  uint64_t epoch = epoch_before(&w->state->epoch);
+  uint64_t epoch = epoch_read(&w->state->epoch);
   while (!epoch_publish(&w->state->epoch, &epoch, epoch_after_periods(epoch, n, w->stamps)))
     ;
   HOOK(window_published);
@@ -105,7 +105,7 @@ void tamis__window_lock_advancing(struct window *w)
   if (!owned_lock(&w->state->advancing, &w->owner))
     return;
   tamis__window_sweep(w, &swept);
-  const uint64_t epoch = epoch_before(&w->state->epoch);
+  const uint64_t epoch = epoch_read(&w->state->epoch);
   const unsigned ahead = w->spec.periods - window_oldest_age(w, epoch);
   if (ahead)
     tamis__window_publish(w, ahead);

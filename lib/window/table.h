@@ -354,7 +354,7 @@ static inline uint64_t window_period(const struct window *w)
   do {
     numbers = numbers_load(&w->state->numbers);
     HOOK(window_numbers_read);
-    epoch = epoch_before(&w->state->epoch);
+    epoch = epoch_read(&w->state->epoch);
   } while (numbers_load(&w->state->numbers) != numbers);
   return epoch_number(epoch, numbers);
 }

@@ -77,7 +77,7 @@ static int unite_counted_locked(const struct window *w, const struct united *u,
 static int unite_locked(struct window *w, const struct united *u, uint64_t before)
 {
   const struct window_layer *layer = u->pair.layer;
-  uint64_t epoch = epoch_locked(&w->state->epoch);
+  uint64_t epoch = epoch_read(&w->state->epoch);
   HOOK(window_epoch_read_locked);
   if (!epoch_has_same_layers(before, epoch))
     return OTHER_LAYERS;
@@ -111,7 +111,7 @@ static int unite_locked(struct window *w, const struct united *u, uint64_t befor
 /* Returns TAMIS_EFULL also if the layer of the pair has been closed. */
 static int try_to_unite(struct window *w, const struct united *u, struct locked *locked)
 {
-  *locked = (struct locked){.epoch = epoch_before(&w->state->epoch)};
+  *locked = (struct locked){.epoch = epoch_read(&w->state->epoch)};
   struct window_reader reader = window_enter(locked->epoch);
   struct window_layer *newest = window_newest(w, locked->epoch);
   bool open = newest == u->pair.layer && window_number(newest) == u->number;
@@ -170,7 +170,7 @@ static struct united united_of(const struct both *b, const struct lane_place *at
 
 static int count_missing(struct both *b, const struct united *u)
 {
-  uint64_t epoch = epoch_before(&b->into->state->epoch);
+  uint64_t epoch = epoch_read(&b->into->state->epoch);
   struct window_reader reader = window_enter(epoch);
   bool live = false;
   if (window_newest(b->into, epoch) == b->layer && window_number(b->layer) == b->to.number) {
@@ -255,7 +255,7 @@ static bool find_only_layer(const struct window *w, struct window_copied_layer *
 static struct window_layer *address_of(const struct window *w,
                                        const struct window_copied_layer *listed)
 {
-  struct window_reader reader = window_enter(epoch_before(&w->state->epoch));
+  struct window_reader reader = window_enter(epoch_read(&w->state->epoch));
   struct window_layer *layer = window_find_layer(w, listed->number);
   window_leave(reader);
   return layer;

@@ -124,7 +124,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
 {
   const struct window *w = const_window_of(f);
   tamis__backlog_drain(&window_of((tamis_filter *) f)->backlog);
-  uint64_t epoch = epoch_before(&w->state->epoch), period = epoch_period(epoch), lanes = 0;
+  uint64_t epoch = epoch_read(&w->state->epoch), period = epoch_period(epoch), lanes = 0;
   uint64_t used = window_lanes_in_use(w);
   struct window_reader reader = window_enter(epoch);
   const struct window_layer *layer = window_newest(w, epoch);
@@ -163,44 +163,18 @@ static void stats(const tamis_filter *f, tamis_stats *out)
 
 /* ---- validation ---- */
 
-/* No two entries of a bucket pair may have the same fingerprint. */
-static const char *find_fault_in_bucket(const struct window *w, const struct window_layer *layer,
-                                        uint64_t bucket, uint64_t *used)
-{
-  const struct window_geometry *g = &layer->geometry;
-  const struct window_shape *s = &g->shape;
-  uint64_t value = window_load(layer, bucket);
-  unsigned dead = epoch_dead(epoch_before(&w->state->epoch));
-  for (unsigned lane = 0; lane < s->lane.lanes; lane++) {
-    uint64_t entry = lane_get(&s->lane, value, lane), fingerprint = window_fingerprint_of(s, entry);
-    unsigned stamp = window_stamp_of(s, entry);
-    if (!entry)
-      continue;
-    ++*used;
-    if (!fingerprint)
-      return "an entry has no fingerprint";
-    if (!stamp || stamp > w->stamps || stamp == dead)
-      return "a stamp is none of a period that is remembered";
-    uint64_t other = window_load(layer, window_other_bucket(g, bucket, entry));
-    if (lanes_count(window_match(s, value, fingerprint)) != 1 ||
-        window_match(s, other, fingerprint))
-      return "two lanes of a pair have one fingerprint";
-  }
-  return NULL;
-}
-
 static const char *find_fault_in_layer(const struct window *w, const struct window_layer *layer,
                                        uint64_t *used)
 {
   const struct window_geometry *g = &layer->geometry;
-  uint64_t lanes = lanes_bits(&g->whole.lane, g->whole.lane.high);
-  for (uint64_t i = 0; i < window_words(g); i++)
-    if (word_load(&layer->words[i]) & ~lanes)
-      return "there are bits beside the lanes";
-  for (uint64_t bucket = 0; bucket < g->segments * window_segment_buckets(g); bucket++) {
-    const char *fault = find_fault_in_bucket(w, layer, bucket, used);
-    if (fault)
-      return fault;
+  const unsigned dead = epoch_dead(epoch_read(&w->state->epoch));
+  for (uint64_t i = 0; i < window_words(g); i++) {
+    const uint64_t value = word_load(&layer->words[i]);
+    if (value & ~whole_lanes(&g->whole, value, w->stamps, dead))
+      return "a lane is not empty, and has no entry with a live stamp";
+    if (!lanes_are_alone(g, layer->words, i))
+      return "two lanes of a pair have one fingerprint";
+    *used += lanes_count(window_used(&g->whole, value));
   }
   return NULL;
 }
@@ -250,7 +224,7 @@ static const char *find_fault_in_list(const struct window *w, uint64_t epoch)
 
 static const char *find_fault(const struct window *w)
 {
-  uint64_t epoch = epoch_before(&w->state->epoch), used = 0, further = 0;
+  uint64_t epoch = epoch_read(&w->state->epoch), used = 0, further = 0;
   const char *fault = find_fault_in_list(w, epoch);
   if (fault)
     return fault;

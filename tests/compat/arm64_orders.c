@@ -83,9 +83,7 @@ GIVES(bool, change__openers_begin, begin_opening(first, most, own), struct bloom
 DOES(change__openers_end, end_opening(first, own), struct bloom *first, unsigned own)
 GIVES(uint64_t, load__numbers_load, numbers_load(at), const period_numbers *at)
 DOES(store__numbers_store, numbers_store(at, numbers), period_numbers *at, uint64_t numbers)
-GIVES(uint64_t, load__epoch_before, epoch_before(at), const epoch_word *at)
-GIVES(uint64_t, load__epoch_after, epoch_after(at), const epoch_word *at)
-GIVES(uint64_t, load__epoch_locked, epoch_locked(at), const epoch_word *at)
+GIVES(uint64_t, load__epoch_read, epoch_read(at), const epoch_word *at)
 GIVES(bool, change__epoch_publish, epoch_publish(at, old, epoch), epoch_word *at, uint64_t *old,
       uint64_t epoch)
 DOES(store__layer_opened, link_layer(&w->newest, layer), struct window *w,

@@ -32,7 +32,7 @@ BUGS = {"stripe_unlocked_without_barrier": "stripe.unlock", "stripe_locked_witho
         "counted_leave_relaxed": "counted.leave", "operations_load_relaxed": "operations.load",
         "layer_load_relaxed": "layer.load", "openers_begun_relaxed": "openers.begin",
         "rooms_counted_relaxed": "fullness.count", "rooms_read_relaxed": "fullness.counted",
-        "epoch_before_relaxed": "epoch.before",
+        "epoch_before_relaxed": "epoch.read",
         "window_layer_opened_relaxed": "layer.opened", "window_version_bump_relaxed": "window.version_bump",
         "window_version_before_relaxed": "version.before",
         "memo_taken_relaxed": "memo.take", "memo_given_back_relaxed": "memo.give_back",

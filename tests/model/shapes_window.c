@@ -199,7 +199,7 @@ int push_in_window(uint64_t unused)
   struct window *w = window();
   struct window_buckets full = buckets_of(t.y);
   (void) unused;
-  return tamis__window_evict(w, &w->first, &full, epoch_before(&w->state->epoch), true);
+  return tamis__window_evict(w, &w->first, &full, epoch_read(&w->state->epoch), true);
 }
 
 /* All that is in is forgotten while it is moved. */

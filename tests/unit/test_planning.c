@@ -271,7 +271,7 @@ TEST(every_shape_of_a_window)
       tamis_options o = options_of(TAMIS_BLOOM, 10000, fpp, false);
       o.window = periods;
       tamis_filter *f = make_with_options(&o);
-      uint64_t epoch = epoch_before(&window_of(f)->state->epoch);
+      uint64_t epoch = epoch_read(&window_of(f)->state->epoch);
       const struct window_geometry g = window_newest(window_of(f), epoch)->geometry;
       chosen |= 1u << g.shape_index;
       add_keys(f, o.capacity);

@@ -129,7 +129,7 @@ TEST(keys_that_are_renewed_keep_no_layer)
     }
     await_release(f, 0);
     assert_int_equal(stats_of(f).bytes, due);
-    assert_false(epoch_has_grown(epoch_before(&window_of(f)->state->epoch)));
+    assert_false(epoch_has_grown(epoch_read(&window_of(f)->state->epoch)));
     tamis_destroy(f);
   }
 }

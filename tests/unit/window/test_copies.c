@@ -62,7 +62,7 @@ TEST(a_count_has_a_limit)
 static void make_entries_dead(struct window *w)
 {
   const struct window_geometry *g = &w->first.geometry;
-  uint64_t epoch = epoch_before(&w->state->epoch);
+  uint64_t epoch = epoch_read(&w->state->epoch);
   for (uint64_t i = 0; i < window_words(g); i++) {
     uint64_t value = word_load(&w->first.words[i]), used = window_used(&g->whole, value);
     for (; used; used &= used - 1)

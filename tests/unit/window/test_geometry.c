@@ -166,7 +166,7 @@ TEST(layers_have_shares_of_their_own)
   uint64_t next = 0, seen = 0;
   while (stats_of(f).layers < 6)
     assert_int_equal(tamis_add_hash(f, fresh_key(&next)), TAMIS_OK);
-  uint64_t epoch = epoch_before(&window_of(f)->state->epoch);
+  uint64_t epoch = epoch_read(&window_of(f)->state->epoch);
   const struct window_layer *layer = window_newest(window_of(f), epoch);
   for (; layer; layer = window_next(layer, epoch)) {
     assert_true(layer->index >= 1 && layer->index <= 6);

@@ -215,7 +215,7 @@ TEST_BETWEEN(impossible_stamps_are_not_united, begin_test, tear_down)
   add_keys(own, 0, 500);
   add_keys(shared, 1000, 100);
   const struct window *w = const_window_of(shared);
-  const unsigned next = epoch_next_stamp(epoch_now(epoch_before(&w->state->epoch)), w->stamps),
+  const unsigned next = epoch_next_stamp(epoch_now(epoch_read(&w->state->epoch)), w->stamps),
                  stamps[] = {0, next, w->stamps + 1, w->stamps + 2};
   for (unsigned i = 0; i < 4; i++) {
     put_stamps(w, stamps[i]);
