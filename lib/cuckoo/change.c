@@ -45,45 +45,12 @@ void tamis__change_leaves(struct change *change, struct segment *segment)
   change->segments = &segment->retired;
 }
 
-static struct directory_array *array_now(const struct change *change, unsigned *bits)
-{
-  return directory_array_of(directory_load(root_entry(change->generation, change->index)), bits);
-}
-
 /* Changes the root's word.  The root's array, if there is one, leaves the directory. */
 void tamis__change_root(struct change *change, directory_value value)
 {
-  change->array = array_now(change, &change->bits);
+  change->array = change_array(change, &change->bits);
   directory_publish(root_entry(change->generation, change->index), value);
   HOOK(cuckoo_directory_published);
-}
-
-/* ---- what enters the directory ---- */
-
-void tamis__change_to_children(struct change *change, struct segment *child[2],
-                               struct directory_array *larger)
-{
-  const struct cuckoo_geometry *g = &change->generation->geometry;
-  unsigned bits;
-  struct directory_array *array = array_now(change, &bits);
-  if (larger) {
-    bits++;
-    array = larger;
-  }
-  directory_put(g, array, bits, child[0]);
-  directory_put(g, array, bits, child[1]);
-  if (larger)
-    tamis__change_root(change, directory_value_of_array(larger, bits));
-}
-
-void tamis__change_to_parent(struct change *change, struct segment *parent)
-{
-  unsigned bits;
-  struct directory_array *array = array_now(change, &bits);
-  if (parent->depth == 0)
-    tamis__change_root(change, directory_value_of(parent));
-  else
-    directory_put(&change->generation->geometry, array, bits, parent);
 }
 
 static void count(_Atomic uint64_t *figure, uint64_t more)
@@ -104,18 +71,11 @@ void tamis__change_count(const struct change *change, _Atomic uint64_t *figure, 
 
 /* ---- arrays of other sizes ---- */
 
-unsigned tamis__change_needs_array(const struct change *change, unsigned depth)
-{
-  unsigned bits, needed = directory_bits(&change->generation->geometry, depth + 1);
-  (void) array_now(change, &bits);
-  return bits < needed ? needed : 0;
-}
-
 struct directory_array *tamis__change_resized_array(const struct change *change, unsigned bits,
                                                     int *result)
 {
   unsigned old_bits;
-  const struct directory_array *old = array_now(change, &old_bits);
+  const struct directory_array *old = change_array(change, &old_bits);
   struct directory_array *array =
       tamis__cuckoo_allocate(change->c, directory_array_bytes(bits), result);
   directory_value only = directory_load(root_entry(change->generation, change->index));
@@ -125,28 +85,4 @@ struct directory_array *tamis__change_resized_array(const struct change *change,
     atomic_store_explicit(&array->entry[i], value, memory_order_relaxed); /* not published yet */
   }
   return array;
-}
-
-/* Returns true if a segment is too deep for a smaller array.  If many are, the loop ends early. */
-static bool is_needed(const struct cuckoo_geometry *g, const struct directory_array *array,
-                      unsigned bits)
-{
-  for (uint64_t i = 0; i < UINT64_C(2) << bits; i++)
-    if (cuckoo_prefix_bits(g, directory_depth(directory_load(&array->entry[i]))) == bits)
-      return true;
-  return false;
-}
-
-bool tamis__change_halve(struct change *change)
-{
-  unsigned bits;
-  int result;
-  const struct directory_array *array = array_now(change, &bits);
-  if (!array || bits == 1 || is_needed(&change->generation->geometry, array, bits))
-    return false;
-  struct directory_array *smaller = tamis__change_resized_array(change, bits - 1, &result);
-  if (!smaller)
-    return false;
-  tamis__change_root(change, directory_value_of_array(smaller, bits - 1));
-  return true;
 }

@@ -34,25 +34,21 @@ static inline struct segment *change_segment(const struct change *change)
   return directory_segment(directory_at(change->generation, change->index));
 }
 
-/* Marks a segment as having left the directory.  For this function and the next ones, the caller
- * must hold all stripes of the segments that leave. */
+/* The root's array, or NULL.  Sets *bits to its k, or to 0. */
+static inline struct directory_array *change_array(const struct change *change, unsigned *bits)
+{
+  return directory_array_of(directory_load(root_entry(change->generation, change->index)), bits);
+}
+
+/* Marks a segment as having left the directory.  For this function and the next one, the caller must
+ * hold all stripes of the segments that leave. */
 void tamis__change_leaves(struct change *change, struct segment *segment);
 
 /* Makes the root lead to a segment of depth 0, or to an array, or to nothing (NULL). */
 void tamis__change_root(struct change *change, directory_value value);
 
-/* Replaces a segment by its children.  `larger` is the new array, if the children need one. */
-void tamis__change_to_children(struct change *change, struct segment *child[2],
-                               struct directory_array *larger);
-
-/* Replaces siblings by their parent. */
-void tamis__change_to_parent(struct change *change, struct segment *parent);
-
-/* The k of the larger array that a split of a segment of this depth needs; 0: it needs none. */
-unsigned tamis__change_needs_array(const struct change *change, unsigned depth);
-
 /* Creates a copy of the root's array with k = `bits`, or returns NULL with the reason in *result.
- * For this and for tamis__change_halve(), the change must hold all growth stripes of the root. */
+ * The change must hold all growth stripes of the root. */
 struct directory_array *tamis__change_resized_array(const struct change *change, unsigned bits,
                                                     int *result);
 
@@ -60,9 +56,5 @@ struct directory_array *tamis__change_resized_array(const struct change *change,
  * segments.  `depth` is the depth of the children. */
 void tamis__change_count(const struct change *change, _Atomic uint64_t *figure, unsigned depth,
                          int direction);
-
-/* Replaces the array by one of half the size.  Returns false if a segment needs the present size,
- * if the array has the smallest size, or if memory was refused. */
-bool tamis__change_halve(struct change *change);
 
 #endif

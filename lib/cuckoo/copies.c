@@ -32,8 +32,6 @@
  * The call also takes the lock of the duplicate counts, because the counts of 256 buckets share a
  * block, and writers of the other buckets hold other stripes.
  */
-#include "cuckoo/operations.h"
-
 #include "cuckoo/lookup.h"
 #include "cuckoo/pair.h"
 #include "cuckoo/segment.h"

@@ -18,7 +18,6 @@
 #include "cuckoo/generation.h"
 #include "cuckoo/memory.h"
 #include "cuckoo/segment.h"
-#include "cuckoo/slabs.h"
 
 enum { MOST_HOME_BUCKETS = SMALL(128, 8) };
 
@@ -90,7 +89,16 @@ static void begin_more(struct cuckoo *c, const struct tamis_filter *head, const 
     filter_set_allocator(&c->head, memcpy(at, filter_allocator(head), (size_t) b->more));
 }
 
-struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const struct cuckoo_spec *spec,
+/* The least n >= 1 for which 2^n >= cleared_from (tamis_options), or 0 if cleared_from is 0. */
+static unsigned char cleared_bits(uint64_t cleared_from)
+{
+  unsigned char bits = 1;
+  while (bits < 63 && cleared_from > UINT64_C(1) << bits)
+    bits++;
+  return cleared_from ? bits : 0;
+}
+
+struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const tamis_options *o,
                                    const struct cuckoo_geometry *g, bool apart, uint64_t max_bytes,
                                    int *result)
 {
@@ -100,7 +108,7 @@ struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const struct
   if (max_bytes && block_bytes(&b) > max_bytes)
     return NULL;
   *result = TAMIS_ENOMEM;
-  if (spec->growable && !tamis__readers_init())
+  if (o->growable && !tamis__readers_init())
     return NULL;
   char *block = b.home ? tamis__memory_allocate_dense(from, block_bytes(&b))
                        : tamis__memory_allocate(from, block_bytes(&b));
@@ -109,10 +117,10 @@ struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const struct
   struct cuckoo *c = (struct cuckoo *) (void *) (block + b.home);
   char *counters = (char *) c + b.filter;
   begin_more(c, head, &b, counters + b.counters);
-  c->capacity = spec->capacity;
-  c->fpp = spec->fpp;
-  c->growable = spec->growable;
-  c->cleared_bits = spec->cleared_bits;
+  c->capacity = o->capacity;
+  c->fpp = o->fpp;
+  c->growable = o->growable;
+  c->cleared_bits = cleared_bits(from->allocate ? o->cleared_from : 0);
   c->max_bytes = max_bytes;
   c->has_home = b.home > 0;
   c->bytes = block_bytes(&b);
@@ -121,7 +129,7 @@ struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const struct
   lock_init(&c->snapshots_lock);
   lock_init(&c->first.own_growth);
   *result = tamis__generation_begin_first(c, g, b.counters ? (void *) counters : NULL);
-  if (*result == TAMIS_OK && spec->growable && cuckoo_roots(g) > 1)
+  if (*result == TAMIS_OK && o->growable && cuckoo_roots(g) > 1)
     *result = tamis__growth_provide(c);
   if (*result == TAMIS_OK) {
     if (tamis__slab_heads(g))

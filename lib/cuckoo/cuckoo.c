@@ -10,7 +10,6 @@
 #include "cuckoo/create.h"
 #include "cuckoo/generation.h"
 #include "cuckoo/growth.h"
-#include "cuckoo/lookup.h"
 #include "cuckoo/operations.h"
 #include "cuckoo/save.h"
 
@@ -45,16 +44,6 @@ static const struct filter_operations *operations_for(const struct cuckoo *c)
   return g->shape.ages ? &growable : &fixed;
 }
 
-static struct cuckoo_spec spec_of(const tamis_options *o)
-{
-  return (struct cuckoo_spec){.capacity = o->capacity,
-                              .fpp = o->fpp,
-                              .growable = o->growable,
-                              .stripes = o->stripes,
-                              .cleared_bits =
-                                  cuckoo_cleared_bits(o->allocator ? o->cleared_from : 0)};
-}
-
 /* ---- sizes ---- */
 
 static uint64_t more_bytes(const tamis_options *o)
@@ -64,14 +53,14 @@ static uint64_t more_bytes(const tamis_options *o)
 
 /* To plan a small filter takes far longer than the other steps of its creation.  Programs with
  * thousands of filters create them with the same options, so a memo keeps plans. */
-static int plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out)
+static int plan(const tamis_options *o, struct cuckoo_geometry *out)
 {
   static struct memo memo;
-  uint64_t question[MEMO_QUESTION] = {spec->capacity, 0, spec->growable, spec->stripes};
-  memcpy(&question[1], &spec->fpp, sizeof question[1]);
+  uint64_t question[MEMO_QUESTION] = {o->capacity, 0, o->growable, o->stripes};
+  memcpy(&question[1], &o->fpp, sizeof question[1]);
   if (tamis__memo_recall(&memo, question, out, sizeof *out))
     return TAMIS_OK;
-  int result = cuckoo_geometry_plan(spec, out);
+  int result = cuckoo_geometry_plan(o, out);
   if (result == TAMIS_OK) {
     tamis__memo_keep(&memo, question, out, sizeof *out);
     /* The first call of cuckoo_shards() reads files about the system's cores.  In a small filter
@@ -85,8 +74,7 @@ _Static_assert(sizeof(struct cuckoo_geometry) <= MEMO_ANSWER, "a memo holds a pl
 static int bytes_for(const tamis_options *options, uint64_t *bytes)
 {
   struct cuckoo_geometry g;
-  struct cuckoo_spec spec = spec_of(options);
-  int result = plan(&spec, &g);
+  int result = plan(options, &g);
   if (result == TAMIS_OK)
     *bytes = tamis__cuckoo_total_bytes(&g, more_bytes(options));
   return result;
@@ -123,9 +111,8 @@ static void destroy(tamis_filter *f)
 int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_filter *head,
                               const struct cuckoo_geometry *g, tamis_filter **out)
 {
-  struct cuckoo_spec spec = spec_of(options);
   int result;
-  struct cuckoo *c = tamis__cuckoo_begin(head, &spec, g, false, options->max_bytes, &result);
+  struct cuckoo *c = tamis__cuckoo_begin(head, options, g, false, options->max_bytes, &result);
   if (!c)
     return result;
   operations_begin(&c->head, operations_for(c));
@@ -168,8 +155,7 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
                   const struct refusal *why, tamis_filter **out)
 {
   struct cuckoo_geometry g;
-  struct cuckoo_spec spec = spec_of(options);
-  int result = plan(&spec, &g);
+  int result = plan(options, &g);
   if (result == TAMIS_EINVAL)
     return tamis__refuse_capacity(why, options, bytes_for);
   if (result != TAMIS_OK)
@@ -227,8 +213,8 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->capacity = c->capacity;
   out->fpp = c->fpp;
   out->bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed);
-  out->growths = cuckoo_splits(c) + n - 1;
-  out->joins = cuckoo_joins(c);
+  out->growths = cuckoo_growth_figure(c, splits) + n - 1;
+  out->joins = cuckoo_growth_figure(c, joins);
   out->generations = n;
   out->longest_growth_ns = cuckoo_count(cuckoo_generation(c, 0), LONGEST_GROWTH);
   out->evictions = cuckoo_count(cuckoo_generation(c, 0), EVICTIONS);
@@ -248,7 +234,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
     lanes += lanes_of(generation, segments, false);
     out->fingerprint_bits = generation->geometry.shape.width - generation->geometry.shape.ages;
   }
-  out->fpp_estimate += cuckoo_excess(c);
+  out->fpp_estimate += cuckoo_growth_figure(c, excess);
   out->estimated_count = (double) out->count;
   out->load = out->estimated_count / (double) out->capacity;
   out->occupancy = lanes > 0 ? (double) entries_in_all / lanes : 0;

@@ -267,9 +267,10 @@ static inline struct segment *segment_next(const struct generation *generation,
       continue;
     }
     directory_value value = directory_at(generation, cursor->index);
-    cursor->first = cursor->index;
-    cursor->count = UINT64_C(1) << (g->depth_limit - directory_depth(value));
-    cursor->index += cursor->count;
+    struct directory_range range = directory_range_of(g, cursor->index, directory_depth(value));
+    cursor->first = range.first; /* less than the index if segments have joined */
+    cursor->count = range.count;
+    cursor->index = range.first + range.count;
     if (directory_segment(value))
       return directory_segment(value);
   }

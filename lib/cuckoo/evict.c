@@ -18,7 +18,9 @@ struct searched_segment {
   struct searched searched;
   const struct cuckoo_geometry *g;
   const word *words;
-  struct cuckoo_fixed_bits fixed; /* precomputed for other(), which finds an entry's other bucket */
+  /* `known` | entry >> `shift` has the fingerprint bits that an entry never loses. */
+  uint64_t known;
+  unsigned shift;
 };
 
 FORCE_INLINE uint64_t load_bucket(const struct searched *t, uint64_t bucket)
@@ -35,7 +37,8 @@ FORCE_INLINE uint64_t empty_lanes(const struct searched *t, uint64_t value)
 FORCE_INLINE uint64_t other(const struct searched *t, uint64_t bucket, uint64_t entry)
 {
   const struct searched_segment *s = (const struct searched_segment *) t;
-  return bucket ^ cuckoo_other_mask_of(s->g, cuckoo_mixed_of_entry(s->fixed, entry));
+  uint64_t mixed = (s->known | entry >> (s->shift & 63)) * CUCKOO_OTHER_MULTIPLIER;
+  return bucket ^ cuckoo_other_mask_of(s->g, mixed); /* as other_bucket() computes it */
 }
 
 static bool plan_path(const struct cuckoo_geometry *g, const struct segment *segment,
@@ -49,7 +52,8 @@ static bool plan_path(const struct cuckoo_geometry *g, const struct segment *seg
                    .thorough = !g->shape.ages},
       .g = g,
       .words = segment_words(g, segment),
-      .fixed = cuckoo_fixed_bits(g, segment->prefix, segment->depth)};
+      .known = segment->prefix >> g->fixed_shift >> 1,
+      .shift = 1U + cuckoo_most_age(g, segment->depth)};
   return search_plan(&segments, &s.searched, lower, upper, path);
 }
 

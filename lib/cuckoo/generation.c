@@ -5,7 +5,6 @@
 #include "cuckoo/memory.h"
 #include "cuckoo/operations.h"
 #include "cuckoo/segment.h"
-#include "cuckoo/slabs.h"
 
 static void destroy_segments(struct cuckoo *c, struct generation *generation)
 {

@@ -4,7 +4,6 @@
 #include "base/reals.h"
 #include "base/small.h"
 #include "table/load.h"
-#include "tamis/tamis.h"
 
 #include <assert.h>
 #include <math.h>
@@ -40,6 +39,15 @@ static const double lowest_uneven_rate = 4e-8;
 static const unsigned char widths[] = {8, 9, 10, 12, 16, 21, 32};
 enum { WIDTHS = sizeof widths };
 
+/* The number of a width in this list; WIDTHS: it is not there. */
+static unsigned width_number(unsigned width)
+{
+  unsigned i = 0;
+  while (i < WIDTHS && widths[i] != width)
+    i++;
+  return i;
+}
+
 /* Returns the load of full segments.  A fixed filter searches more thoroughly for room. */
 static struct table_load load_of(const struct cuckoo_geometry *g)
 {
@@ -74,10 +82,8 @@ double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g)
  * with two lanes in a bucket, instead of three, would have no room for the larger class. */
 static unsigned next_width(unsigned width)
 {
-  for (unsigned i = 0; i + 1 < WIDTHS && 64 / widths[i + 1] > 2; i++)
-    if (widths[i] == width)
-      return widths[i + 1];
-  return 0;
+  unsigned next = width_number(width) + 1;
+  return next < WIDTHS && 64 / widths[next] > 2 ? widths[next] : 0;
 }
 
 struct cuckoo_geometry cuckoo_geometry_after(const struct cuckoo_geometry *g)
@@ -262,6 +268,15 @@ static void derive_sizes(struct cuckoo_geometry *g)
  * filters for 12 keys at a rate of 1e-4 split early, and fewer filters of other sizes and rates. */
 static const double only_growing_segment_deviations = 4.75;
 
+/* Leaves room for five deviations of X and F together: m + 5 sqrt(deviation^2 + m) = full. */
+double cuckoo_geometry_full_keys(const struct cuckoo_geometry *g)
+{
+  double lanes = (double) cuckoo_lanes(g), full = cuckoo_geometry_full_load(g) * lanes;
+  double deviation = cuckoo_geometry_full_deviation(g) * lanes, half = full + 12.5;
+  double mean = half - sqrt(half * half - full * full + 25 * deviation * deviation);
+  return fmax(mean, lanes / 4); /* lanes / 4 is for tiny segments */
+}
+
 static double growing_roots(const struct cuckoo_geometry *g, double keys)
 {
   double lanes = (double) cuckoo_lanes(g);
@@ -272,10 +287,7 @@ static double growing_roots(const struct cuckoo_geometry *g, double keys)
   /* A single segment gets all keys, so X is not random. */
   if (keys <= fmax(full - only_growing_segment_deviations * deviation, lanes / 4))
     return 1;
-  /* Leave room for five deviations of X and F together: m + 5 sqrt(deviation^2 + m) = full. */
-  double half = full + 12.5;
-  double mean = half - sqrt(half * half - full * full + 25 * deviation * deviation);
-  return ceil(keys / fmax(mean, lanes / 4)); /* lanes / 4 is for tiny segments */
+  return ceil(keys / cuckoo_geometry_full_keys(g));
 }
 
 /* The largest m with this property: if n keys fall into s = n / m segments, X exceeds F in any of
@@ -379,19 +391,19 @@ static void limit_depth(double rate, struct cuckoo_geometry *g)
   g->rate = cuckoo_geometry_rate(g, g->depth_limit);
 }
 
-int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out)
+int cuckoo_geometry_plan(const tamis_options *options, struct cuckoo_geometry *out)
 {
-  struct cuckoo_geometry g = {.stripes_wanted = (uint16_t) spec->stripes};
-  if (!(spec->growable ? spec->fpp >= lowest_growing_rate &&
-                             choose_growing_shape(generation_share * spec->fpp, true, &g)
-                       : choose_fixed_shape(spec->fpp, &g)))
+  struct cuckoo_geometry g = {.stripes_wanted = (uint16_t) options->stripes};
+  if (!(options->growable ? options->fpp >= lowest_growing_rate &&
+                                choose_growing_shape(generation_share * options->fpp, true, &g)
+                          : choose_fixed_shape(options->fpp, &g)))
     return TAMIS_EUNSUPPORTED;
-  if (!choose_segments(spec->capacity, &g))
+  if (!choose_segments(options->capacity, &g))
     return TAMIS_EINVAL;
-  if (spec->growable)
-    limit_depth(generation_share * spec->fpp, &g);
+  if (options->growable)
+    limit_depth(generation_share * options->fpp, &g);
   /* Keys with equal 64-bit hashes cause this rate in any filter. */
-  if (spec->fpp < hash_collision_rate(spec->capacity))
+  if (options->fpp < hash_collision_rate(options->capacity))
     return TAMIS_EUNSUPPORTED;
   *out = g;
   return TAMIS_OK;
@@ -434,14 +446,6 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
 
 /* ---- a saved geometry ---- */
 
-static bool is_planned_width(unsigned width)
-{
-  for (unsigned i = 0; i < WIDTHS; i++)
-    if (widths[i] == width)
-      return true;
-  return false;
-}
-
 /* Returns true if the geometry is within the limits that each plan keeps.  Outside of these limits,
  * a geometry from a file could make the library shift by an amount that C does not define. */
 static bool is_possible(const struct cuckoo_geometry *g)
@@ -450,7 +454,7 @@ static bool is_possible(const struct cuckoo_geometry *g)
   unsigned max_stripes = g->shape.ages ? CUCKOO_GROWING_STRIPES : CUCKOO_FIXED_STRIPES;
   unsigned max_pair_bits = g->shape.ages ? GROWING_PAIR_BITS : LARGEST_PAIR_BITS;
   unsigned max_depth = !g->shape.ages ? 0 : g->later ? NEXT_DEPTH : FIRST_DEPTH;
-  if (!is_planned_width(width) || g->pair_bits > max_pair_bits || g->depth_limit > max_depth ||
+  if (width_number(width) == WIDTHS || g->pair_bits > max_pair_bits || g->depth_limit > max_depth ||
       g->stripe_mask >= max_stripes || (stripes & g->stripe_mask) || !(g->rate > 0 && g->rate < 1))
     return false;
   bool uneven = g->uneven_at < g->depth_limit;
@@ -485,13 +489,17 @@ static uint64_t put_before(uint64_t value, unsigned n, uint64_t others)
   return value << 1 << (63 - n) | others >> n;
 }
 
-struct cuckoo_hash_string cuckoo_string_of(const struct cuckoo_geometry *g, uint64_t root,
-                                           uint64_t pair, uint64_t fingerprint)
+struct cuckoo_address cuckoo_address_in(const struct cuckoo_geometry *g,
+                                        const struct cuckoo_geometry *own, uint64_t root,
+                                        uint64_t lower, uint64_t fingerprint)
 {
-  struct cuckoo_hash_string string = {.root0 = root >> g->root_shift};
-  uint64_t of_root = root & ((UINT64_C(1) << g->root_shift) - 1);
-  string.bits = put_before(of_root, g->root_shift, put_before(pair, g->pair_bits, fingerprint));
-  return string;
+  uint64_t of_root = root & ((UINT64_C(1) << own->root_shift) - 1);
+  uint64_t bits =
+      put_before(of_root, own->root_shift, put_before(lower, own->pair_bits, fingerprint));
+  struct cuckoo_geometry one_hash = *g;
+  one_hash.needs_second_hash = false; /* `bits` has all bits that the entry knows */
+  return cuckoo_address_of(&one_hash, (struct cuckoo_hash_string){root >> own->root_shift, bits},
+                           0);
 }
 
 uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_t hash,

@@ -41,6 +41,7 @@
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "cuckoo/bucket.h"
+#include "tamis/tamis.h"
 
 #include <stddef.h>
 
@@ -75,27 +76,9 @@ struct cuckoo_geometry {
   double rate; /* false-positive rate when all segments are full and have split D times */
 };
 
-/* The user's options on which a plan depends. */
-struct cuckoo_spec {
-  uint64_t capacity;
-  double fpp;
-  bool growable;
-  unsigned char cleared_bits; /* the allocator zeroes blocks of >= 2^cleared_bits bytes; 0: none */
-  unsigned stripes;           /* the number of stripes of a segment; 0: the plan chooses it */
-};
-
-/* The least n >= 1 for which 2^n >= cleared_from (tamis_options), or 0 if cleared_from is 0. */
-static inline unsigned char cuckoo_cleared_bits(uint64_t cleared_from)
-{
-  unsigned char bits = 1;
-  while (bits < 63 && cleared_from > UINT64_C(1) << bits)
-    bits++;
-  return cleared_from ? bits : 0;
-}
-
-/* Plans the first generation.
+/* Plans the first generation, for the capacity, the rate, `growable` and the stripes of the options.
  *   Errors  TAMIS_EUNSUPPORTED: the rate is too low; TAMIS_EINVAL: the capacity is too large */
-int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out);
+int cuckoo_geometry_plan(const tamis_options *options, struct cuckoo_geometry *out);
 
 /* Plans a later generation, for a filter with `keys` keys.  `before` is the newest generation, and
  * `left` is the part of the promised rate that no earlier generation uses.
@@ -128,6 +111,9 @@ double cuckoo_geometry_next_rate(double rate, bool growable);
 /* These functions return the mean and the standard deviation of a full segment's load factor. */
 double cuckoo_geometry_full_load(const struct cuckoo_geometry *g);
 double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g);
+
+/* The mean number of keys in a growable filter's segments when the first of many is full. */
+double cuckoo_geometry_full_keys(const struct cuckoo_geometry *g);
 
 static inline uint64_t cuckoo_buckets(const struct cuckoo_geometry *g)
 {
@@ -314,11 +300,6 @@ FORCE_INLINE struct cuckoo_hash_string cuckoo_hash_string(const struct cuckoo_ge
   return (struct cuckoo_hash_string){(uint64_t) (product >> 64), (uint64_t) product};
 }
 
-/* The hash string of an entry's keys.  Only the bits that the entry knows are valid.  `pair` is the
- * lower bucket, and `fingerprint` comes from cuckoo_fingerprint(). */
-struct cuckoo_hash_string cuckoo_string_of(const struct cuckoo_geometry *g, uint64_t root,
-                                           uint64_t pair, uint64_t fingerprint);
-
 FORCE_INLINE struct cuckoo_address
 cuckoo_address_of(const struct cuckoo_geometry *g, struct cuckoo_hash_string string, uint64_t hash)
 {
@@ -353,27 +334,6 @@ static inline uint64_t cuckoo_fingerprint(const struct cuckoo_geometry *g, uint6
   return prefix | entry << (64 - g->shape.width) >> cuckoo_prefix_bits(g, depth);
 }
 
-/* Precomputed for a segment, to get the first w - 1 bits of the fingerprint from an entry, where w
- * is the lane width in segments that have not split. */
-struct cuckoo_fixed_bits {
-  uint64_t of_prefix;
-  unsigned shift;
-};
-
-static inline struct cuckoo_fixed_bits cuckoo_fixed_bits(const struct cuckoo_geometry *g,
-                                                         uint64_t prefix, unsigned depth)
-{
-  return (struct cuckoo_fixed_bits){prefix >> g->fixed_shift >> 1,
-                                    1U + g->fixed_shift - g->shape.shift +
-                                        cuckoo_prefix_bits(g, depth)};
-}
-
-/* Computes cuckoo_mixed() of an entry. */
-FORCE_INLINE uint64_t cuckoo_mixed_of_entry(struct cuckoo_fixed_bits fixed, uint64_t entry)
-{
-  return (fixed.of_prefix | entry >> (fixed.shift & 63)) * CUCKOO_OTHER_MULTIPLIER;
-}
-
 /* The greatest age of an entry in a segment of this depth and geometry. */
 static inline unsigned cuckoo_most_age(const struct cuckoo_geometry *g, unsigned depth)
 {
@@ -393,6 +353,20 @@ static inline unsigned cuckoo_known_bits(const struct cuckoo_geometry *g, unsign
 {
   return cuckoo_place_bits(g) + cuckoo_known_of_fingerprint(g, depth, age);
 }
+
+/* The lower bucket of an entry that is in `bucket`. */
+static inline uint64_t cuckoo_lower_bucket(const struct cuckoo_geometry *g, uint64_t bucket,
+                                           uint64_t fingerprint)
+{
+  return bucket < cuckoo_buckets(g) / 2 ? bucket : bucket ^ cuckoo_other_mask(g, fingerprint);
+}
+
+/* The address that the keys of an entry of geometry `own` have in geometry `g`.  Only what the bits
+ * that the entry knows lead to is valid, of which at most 64 are after root0.  `lower` is its lower
+ * bucket, and `fingerprint` comes from cuckoo_fingerprint(). */
+struct cuckoo_address cuckoo_address_in(const struct cuckoo_geometry *g,
+                                        const struct cuckoo_geometry *own, uint64_t root,
+                                        uint64_t lower, uint64_t fingerprint);
 
 /* In a segment of this depth, the entry that knows the first `known` bits of a fingerprint, or as
  * many bits as a new entry if `known` is greater. */

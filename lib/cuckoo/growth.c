@@ -72,10 +72,18 @@ enum { SKEW_DIVISOR = 2, SKEW_MIN_LANES = 256 };
 
 /* ---- split ---- */
 
+/* The k of the larger array that a split of a segment of this depth needs; 0: it needs none. */
+static unsigned needs_array(const struct change *change, unsigned depth)
+{
+  unsigned bits, needed = directory_bits(&change->generation->geometry, depth + 1);
+  (void) change_array(change, &bits);
+  return bits < needed ? needed : 0;
+}
+
 /* The bytes that a split needs, without those for duplicate counts. */
 static uint64_t bytes_of_split(const struct change *change, const struct segment *parent)
 {
-  unsigned bits = tamis__change_needs_array(change, parent->depth);
+  unsigned bits = needs_array(change, parent->depth);
   return 2 * cuckoo_segment_bytes(&change->generation->geometry) +
          (bits ? directory_array_bytes(bits) : 0);
 }
@@ -96,7 +104,7 @@ static int allocate_split(struct change *change, struct segment *parent, struct 
   unsigned depth = parent->depth;
   struct directory_range range = directory_range_of(&generation->geometry, change->index, depth);
   int result = TAMIS_OK;
-  *split = (struct split){.bits = tamis__change_needs_array(change, depth)};
+  *split = (struct split){.bits = needs_array(change, depth)};
   for (unsigned i = 0; i < 2 && result == TAMIS_OK; i++)
     split->child[i] =
         tamis__segment_create(c, generation, range.first + i * range.count / 2, depth + 1, &result);
@@ -111,6 +119,24 @@ static void release_split(struct change *change, const struct split *split)
   tamis__segment_destroy(change->c, g, split->child[0]);
   tamis__segment_destroy(change->c, g, split->child[1]);
   tamis__cuckoo_release(change->c, split->larger, directory_array_bytes(split->bits));
+}
+
+/* Replaces a segment, all stripes of which the caller must hold, by its children.  `larger` is the
+ * new array, if the children need one. */
+static void put_children(struct change *change, struct segment *child[2],
+                         struct directory_array *larger)
+{
+  const struct cuckoo_geometry *g = &change->generation->geometry;
+  unsigned bits;
+  struct directory_array *array = change_array(change, &bits);
+  if (larger) {
+    bits++;
+    array = larger;
+  }
+  directory_put(g, array, bits, child[0]);
+  directory_put(g, array, bits, child[1]);
+  if (larger)
+    tamis__change_root(change, directory_value_of_array(larger, bits));
 }
 
 /* Splits a segment.  Returns NO_ROOM if a child, whose lanes are wider, has too few lanes for its
@@ -131,7 +157,7 @@ static int split_locked(struct change *change, struct segment *parent)
     if (result == TAMIS_OK) {
       HOOK(cuckoo_split_copied);
       tamis__change_leaves(change, parent);
-      tamis__change_to_children(change, split.child, split.larger);
+      put_children(change, split.child, split.larger);
     }
     segment_unlock_all(g, parent);
   }

@@ -61,8 +61,6 @@
  * docs/internals/concurrency.md has the order of locks.  A call that holds stripes of bucket pairs
  * never waits for a growth stripe.
  */
-#include "cuckoo/operations.h"
-
 #include "base/compiler.h"
 #include "cuckoo/evict.h"
 #include "cuckoo/fold.h"

@@ -15,7 +15,6 @@
 #include "cuckoo/generation.h"
 #include "cuckoo/memory.h"
 #include "cuckoo/operations.h"
-#include "cuckoo/saved_words.h"
 #include "cuckoo/segment.h"
 
 struct load {
@@ -117,7 +116,7 @@ static int fill_segment(struct load *l, const struct cuckoo_geometry *g, struct 
   uint32_t used[CUCKOO_FIXED_STRIPES];
   uint64_t *words = (uint64_t *) (void *) segment_words(g, segment); /* not shared yet */
   image_get(words, block->payload, cuckoo_buckets(g));
-  if (!check_words(g, words, cuckoo_most_age(g, segment->depth), used) ||
+  if (!tamis__check_words(g, words, cuckoo_most_age(g, segment->depth), used) ||
       block->meanings[2] > INT32_MAX ||
       set_figures(g, segment, used, block->meanings[2]) != block->meanings[3])
     return TAMIS_ECORRUPT;
@@ -293,7 +292,7 @@ static bool segment_is_whole(const struct cuckoo_geometry *g, const unsigned cha
 {
   unsigned char head[CUCKOO_SEGMENT_HEADER + CUCKOO_FIXED_STRIPES * CUCKOO_STRIPE_BYTES], after = 0;
   const uint64_t *words = (const uint64_t *) (const void *) (at + g->words_offset);
-  if (!check_words(g, words, 0, used) || copying > INT32_MAX)
+  if (!tamis__check_words(g, words, 0, used) || copying > INT32_MAX)
     return false;
   put_segment_head(g, copying, used, head);
   for (uint64_t i = g->words_offset + cuckoo_buckets(g) * 8; i < cuckoo_segment_bytes(g); i++)
@@ -460,11 +459,6 @@ int tamis__cuckoo_load(struct saved_reader *r, const struct saved_head *saved,
 {
   struct load l = {.r = r, .saved = saved};
   const tamis_options *o = &saved->options;
-  struct cuckoo_spec spec = {.capacity = o->capacity,
-                             .fpp = o->fpp,
-                             .growable = o->growable,
-                             .stripes = o->stripes,
-                             .cleared_bits = cuckoo_cleared_bits(o->cleared_from)};
   struct cuckoo_geometry g;
   if (!tamis__cuckoo_read_first_geometry(saved, &g))
     return TAMIS_ECORRUPT;
@@ -475,7 +469,7 @@ int tamis__cuckoo_load(struct saved_reader *r, const struct saved_head *saved,
     return TAMIS_EFULL;
   int result;
   struct cuckoo *c = l.c =
-      tamis__cuckoo_begin(head, &spec, &g, r->mapping != NULL, saved->limit, &result);
+      tamis__cuckoo_begin(head, o, &g, r->mapping != NULL, saved->limit, &result);
   if (!c)
     return result;
   atomic_store_explicit(&c->counts_copies, saved->geometry[SAVED_COUNTS_COPIES] != 0,

@@ -182,17 +182,10 @@ bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash)
   return tamis__contains_mixed_any(const_cuckoo_of(f), hash_mix(&f->keys, hash));
 }
 
-/* The read section protects the arrays of the directory.  The segments themselves are not read. */
 void tamis__cuckoo_prefetch(const tamis_filter *f, uint64_t hash)
 {
-  const struct cuckoo *c = const_cuckoo_of(f);
-  const uint64_t mixed = hash_mix(&f->keys, hash);
-  reader_token token = cuckoo_enter(c);
-  for (unsigned i = 0, n = cuckoo_generations(c); i < n; i++) {
-    struct bucket_pair pair = pair_find(cuckoo_generation(c, i), mixed);
-    pair_prefetch(&pair, pair.geometry);
-  }
-  cuckoo_leave(c, token);
+  uint64_t mixed[FILTER_GROUP];
+  tamis__mix_and_prefetch(const_cuckoo_of(f), &hash, 1, mixed);
 }
 
 /* Prefetches the memory of a group of keys, and then looks them up one by one. */

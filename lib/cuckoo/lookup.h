@@ -1,45 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 2: look-ups in a cuckoo filter.  lookup.c explains why their answers are right.
- *
- * These functions are members of the tables of operations.  They take hashes that are not mixed.
- * Each function is for a *sort* of filter.  Filters of the sorts `growable` and `fixed` have one
- * generation, which needs one hash of the key.  Functions of the sort `any` work on all filters.  A
- * filter that opens a second generation gets the operations of `any`.  If a call has read the
- * operations of `growable` before, its function calls the general path (lookup.c).
  */
 #ifndef TAMIS_LIB_CUCKOO_LOOKUP_H
 #define TAMIS_LIB_CUCKOO_LOOKUP_H
 
-#include "base/each.h"
-#include "cuckoo/directory.h"
+#include "cuckoo/operations.h"
 #include "cuckoo/pair.h"
 
 /* The most keys that a batch looks up in one read section.  Grace periods wait for the section. */
 enum { READER_BATCH = SMALL(512, 24) };
-
-bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash);
-bool tamis__cuckoo_contains_growable(const tamis_filter *f, uint64_t hash);
-bool tamis__cuckoo_contains_fixed(const tamis_filter *f, uint64_t hash);
-
-void tamis__cuckoo_prefetch(const tamis_filter *f, uint64_t hash);
-size_t tamis__cuckoo_contains_many_any(const tamis_filter *f, const uint64_t *hashes, size_t n,
-                                       bool *found);
-size_t tamis__cuckoo_contains_many_growable(const tamis_filter *f, const uint64_t *hashes, size_t n,
-                                            bool *found);
-size_t tamis__cuckoo_contains_many_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n,
-                                         bool *found);
-
-/* contains_each() for the sorts `growable` and `fixed`.  cuckoo/each.c defines both functions. */
-size_t tamis__cuckoo_contains_each_growable(const tamis_filter *const *filters, size_t n,
-                                            struct wanted *wanted, bool *found);
-size_t tamis__cuckoo_contains_each_fixed(const tamis_filter *const *filters, size_t n,
-                                         struct wanted *wanted, bool *found);
-
-/* Look-ups for unique adds.  `hash` is a mixed hash. */
-bool tamis__contains_mixed_any(const struct cuckoo *c, uint64_t hash);
-bool tamis__contains_mixed_growable(const struct cuckoo *c, uint64_t hash);
-bool tamis__contains_mixed_fixed(const struct cuckoo *c, uint64_t hash);
 
 /* Repeats a look-up whose miss was not final, and counts a retry. */
 bool tamis__contains_again(const struct cuckoo *c, uint64_t hash);

@@ -7,6 +7,8 @@
 
 #include "cuckoo/table.h"
 
+/* ---- blocks ---- */
+
 /* Allocates `size` zeroed bytes, or returns NULL with the reason in *result: TAMIS_EFULL or
  * TAMIS_ENOMEM.  If memory is refused, first releases retired memory and tries again. */
 void *tamis__cuckoo_allocate(struct cuckoo *c, uint64_t size, int *result);
@@ -29,5 +31,20 @@ bool tamis__cuckoo_fits(const struct cuckoo *c, uint64_t size);
 
 /* Whether max_bytes allows `size` more bytes.  If it does not at first, releases retired memory. */
 bool tamis__cuckoo_makes_room(struct cuckoo *c, uint64_t size);
+
+/* ---- segments, in slabs if the filter is large: slabs.c ---- */
+
+/* The bytes of slabs that are not in segments, if a first generation has its planned size. */
+uint64_t tamis__slab_heads(const struct cuckoo_geometry *g);
+
+/* The caller must call this before the generation creates its first segment. */
+void tamis__slabs_init(struct slabs *slabs, const struct cuckoo_geometry *g);
+void tamis__slabs_destroy(struct slabs *slabs); /* `slabs` may be NULL */
+
+/* Allocates zeroed memory for a segment, in a slab or as a separate block.  If memory is refused,
+ * returns NULL with the reason in *result. */
+struct segment *tamis__segment_memory_allocate(struct cuckoo *c, struct generation *generation,
+                                               int *result);
+void tamis__segment_memory_release(struct cuckoo *c, struct segment *segment, uint64_t size);
 
 #endif

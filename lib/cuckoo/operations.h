@@ -1,33 +1,48 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the operations of a cuckoo filter, except the look-ups (lookup.h).  The functions mix
- * the hashes that they are given.  Each sort of filter (lookup.h) has its own adds.
+ * Layer 2: the operations of a cuckoo filter.  They take hashes that are not mixed.
+ *
+ * Some are for a *sort* of filter.  Filters of the sorts `growable` and `fixed` have one generation,
+ * which needs one hash of the key.  Functions of the sort `any` work on all filters.  A filter that
+ * opens a second generation gets the operations of `any`.  If a call has read the operations of
+ * `growable` before, its function calls the general path (lookup.c).
  */
 #ifndef TAMIS_LIB_CUCKOO_OPERATIONS_H
 #define TAMIS_LIB_CUCKOO_OPERATIONS_H
 
+#include "base/each.h"
 #include "cuckoo/table.h"
 
-#define CUCKOO_INSERT(sort)                                                                    \
+#define CUCKOO_OPERATIONS(sort)                                                                \
+  bool tamis__cuckoo_contains_##sort(const tamis_filter *f, uint64_t hash);                    \
+  size_t tamis__cuckoo_contains_many_##sort(const tamis_filter *f, const uint64_t *hashes,     \
+                                            size_t n, bool *found);                            \
   int tamis__cuckoo_add_##sort(tamis_filter *f, uint64_t hash);                                \
   int tamis__cuckoo_add_unique_##sort(tamis_filter *f, uint64_t hash);                         \
   void tamis__cuckoo_add_many_##sort(tamis_filter *f, const uint64_t *hashes, size_t n,        \
                                      int *results);                                            \
   void tamis__cuckoo_add_unique_many_##sort(tamis_filter *f, const uint64_t *hashes, size_t n, \
-                                            int *results);
-CUCKOO_INSERT(any)
-CUCKOO_INSERT(growable)
-CUCKOO_INSERT(fixed)
-#undef CUCKOO_INSERT
+                                            int *results);                                     \
+  int tamis__cuckoo_remove_##sort(tamis_filter *f, uint64_t hash); /* removes one copy */      \
+  bool tamis__contains_mixed_##sort(const struct cuckoo *c, uint64_t mixed); /* a mixed hash */
+CUCKOO_OPERATIONS(any)
+CUCKOO_OPERATIONS(growable)
+CUCKOO_OPERATIONS(fixed)
+#undef CUCKOO_OPERATIONS
+
+void tamis__cuckoo_prefetch(const tamis_filter *f, uint64_t hash);
+
+/* contains_each() for the sorts `growable` and `fixed`: see each.c. */
+size_t tamis__cuckoo_contains_each_growable(const tamis_filter *const *filters, size_t n,
+                                            struct wanted *wanted, bool *found);
+size_t tamis__cuckoo_contains_each_fixed(const tamis_filter *const *filters, size_t n,
+                                         struct wanted *wanted, bool *found);
 
 /* The operations of the general path, which work on every filter.  A filter uses them if it has
  * several generations, or if its first generation needs two hashes of a key. */
 extern const struct filter_operations tamis__cuckoo_any;
 
-/* Remove one copy of a key.  tamis__cuckoo_remove_mixed() takes a mixed hash. */
-int tamis__cuckoo_remove_any(tamis_filter *f, uint64_t hash);
-int tamis__cuckoo_remove_growable(tamis_filter *f, uint64_t hash);
-int tamis__cuckoo_remove_fixed(tamis_filter *f, uint64_t hash);
+/* Removes one copy of a key with this mixed hash. */
 int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed);
 
 /* Count the copies of a key, or of each of `n` keys (at most FILTER_GROUP): see copies.c. */

@@ -39,8 +39,8 @@ FORCE_INLINE int take_locked(struct cuckoo *c, const struct bucket_pair *pair,
 {
   int result = TAMIS_ABSENT;
   if (has_duplicates(pair->segment))
-    result = tamis__segment_remove_copy(c, pair->geometry, pair->segment,
-                                        (struct lane){best->bucket, best->lane});
+    result = tamis__segment_add_copies(c, pair->geometry, pair->segment,
+                                       (struct lane){best->bucket, best->lane}, UINT64_MAX, true);
   if (result == TAMIS_OK) {
     cuckoo_count_change(pair->generation, DUPLICATES, -1);
     return TAMIS_OK;

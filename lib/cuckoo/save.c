@@ -94,7 +94,7 @@ static void save_removed(struct saved_writer *w, struct cuckoo_snapshot *s)
 static void save_limits(struct saved_writer *w, const struct cuckoo *c, unsigned generations)
 {
   uint64_t limits[CUCKOO_MAX_GENERATIONS];
-  double excess = cuckoo_excess(c);
+  double excess = cuckoo_growth_figure(c, excess);
   bool united = excess > 0;
   for (unsigned i = 0; i < generations; i++) {
     limits[i] = generation_split_limit(cuckoo_generation(c, i));

@@ -7,7 +7,7 @@
 #include "cuckoo/create.h"
 #include "cuckoo/fold.h"
 #include "cuckoo/generation.h"
-#include "cuckoo/slabs.h"
+#include "cuckoo/memory.h"
 
 void tamis__cuckoo_put_figures(const struct cuckoo_geometry *g, uint64_t *to)
 {
@@ -42,8 +42,8 @@ void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out)
   }
   tamis__cuckoo_put_figures(first, out->geometry);
   out->geometry[SAVED_FIRST_ROOTS] = first->first_roots;
-  out->geometry[SAVED_SPLITS] = cuckoo_splits(c);
-  out->geometry[SAVED_JOINS] = cuckoo_joins(c);
+  out->geometry[SAVED_SPLITS] = cuckoo_growth_figure(c, splits);
+  out->geometry[SAVED_JOINS] = cuckoo_growth_figure(c, joins);
   out->geometry[SAVED_COUNTS_COPIES] = filter_counts_copies(c);
 }
 

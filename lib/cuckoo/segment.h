@@ -14,6 +14,11 @@ struct saved_reader;
 struct segment *tamis__segment_create(struct cuckoo *c, struct generation *generation,
                                       uint64_t index, unsigned depth, int *result);
 
+/* Checks a segment's words.  Sets used[i] to stripe i's number of lanes in use.  Returns false if an
+ * entry is invalid, or older than `most_age`. */
+bool tamis__check_words(const struct cuckoo_geometry *g, const uint64_t *words, unsigned most_age,
+                        uint32_t used[CUCKOO_FIXED_STRIPES]);
+
 /* Initializes the stripes and the lock of a segment in zeroed memory. */
 void tamis__segment_init(const struct cuckoo_geometry *g, struct segment *segment);
 
@@ -72,10 +77,6 @@ struct lane {
  * needs no memory.  Returns TAMIS_ABSENT if the count would become negative. */
 int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                               struct segment *segment, struct lane lane, uint64_t n, bool inside);
-
-/* Lowers the count of copies of a lane by 1.  Returns TAMIS_ABSENT if the count is 0. */
-int tamis__segment_remove_copy(struct cuckoo *c, const struct cuckoo_geometry *g,
-                               struct segment *segment, struct lane lane);
 
 /* Calls tamis__image_load_plane() for an unpublished segment.  If it is NULL, only checks. */
 int tamis__segment_load_copies(struct cuckoo *c, struct segment *segment, struct saved_reader *r,

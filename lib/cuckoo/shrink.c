@@ -48,6 +48,17 @@ static bool are_small(const struct cuckoo_geometry *g, const struct siblings *si
          lanes * (lanes < SMALL_LANES ? small_join_load : join_load);
 }
 
+/* Replaces siblings by their parent.  The caller must hold all stripes of the siblings. */
+static void put_parent(struct change *change, struct segment *parent)
+{
+  unsigned bits;
+  struct directory_array *array = change_array(change, &bits);
+  if (parent->depth == 0)
+    tamis__change_root(change, directory_value_of(parent));
+  else
+    directory_put(&change->generation->geometry, array, bits, parent);
+}
+
 /* Joins a segment with its sibling if both together are small.  Returns true if it has joined
  * them.  The caller must hold the growth stripes of both segments. */
 static bool join_locked(struct change *change, unsigned depth)
@@ -65,13 +76,13 @@ static bool join_locked(struct change *change, unsigned depth)
     return false;
   segment_lock_all(g, child[0]);
   segment_lock_all(g, child[1]);
-  bool copied = tamis__snapshot_lets_join(c, generation, siblings.range) &&
+  bool copied = tamis__snapshot_lets_change(c, generation, siblings.range) &&
                 tamis__fill_joined(c, generation, child, parent);
   if (copied) {
     HOOK(cuckoo_join_copied);
     tamis__change_leaves(change, child[0]);
     tamis__change_leaves(change, child[1]);
-    tamis__change_to_parent(change, parent);
+    put_parent(change, parent);
   }
   segment_unlock_all(g, child[1]);
   segment_unlock_all(g, child[0]);
@@ -106,6 +117,35 @@ static void drop_locked(struct change *change, struct segment *segment)
   segment_unlock_all(g, segment);
   if (empty)
     atomic_fetch_sub_explicit(&generation->segments, 1, memory_order_relaxed); /* a statistic */
+}
+
+/* ---- halving an array ---- */
+
+/* Returns true if a segment is too deep for a smaller array.  If many are, the loop ends early. */
+static bool is_needed(const struct cuckoo_geometry *g, const struct directory_array *array,
+                      unsigned bits)
+{
+  for (uint64_t i = 0; i < UINT64_C(2) << bits; i++)
+    if (cuckoo_prefix_bits(g, directory_depth(directory_load(&array->entry[i]))) == bits)
+      return true;
+  return false;
+}
+
+/* Replaces a root's array by one of half the size.  Returns false if a segment needs the present
+ * size, if the array has the smallest size, or if memory was refused.  The caller must hold the
+ * root's growth stripes. */
+static bool halve_locked(struct change *change)
+{
+  unsigned bits;
+  int result;
+  const struct directory_array *array = change_array(change, &bits);
+  if (!array || bits == 1 || is_needed(&change->generation->geometry, array, bits))
+    return false;
+  struct directory_array *smaller = tamis__change_resized_array(change, bits - 1, &result);
+  if (!smaller)
+    return false;
+  tamis__change_root(change, directory_value_of_array(smaller, bits - 1));
+  return true;
 }
 
 /* ---- shrinking a filter ---- */
@@ -155,7 +195,7 @@ static bool give_back(struct cuckoo *c, struct generation *generation, uint64_t 
 {
   struct change change = tamis__change_begin(c, generation, index, 0);
   struct segment *segment = change_segment(&change);
-  bool halved = tamis__change_halve(&change);
+  bool halved = halve_locked(&change);
   if (segment && segment->depth == 0 && may_drop(c, generation) &&
       tamis__segment_used(&generation->geometry, segment) == 0)
     drop_locked(&change, segment);
@@ -189,17 +229,16 @@ void tamis__shrink_late(struct cuckoo *c)
     return;
   for (unsigned i = cuckoo_generations(c); i-- > 0;) {
     struct generation *generation = cuckoo_generation(c, i);
-    const struct cuckoo_geometry *g = &generation->geometry;
-    for (uint64_t index = 0; index < cuckoo_directory_size(g);) {
+    struct segment_cursor cursor = {0}; /* it may be inside a joined segment */
+    struct segment *segment;
+    do {
       reader_token token = reader_enter();
-      directory_value value = directory_at(generation, index);
-      unsigned depth = directory_depth(value);
-      bool sparse = directory_segment(value) && may_shrink_at(c, generation, index, value);
+      segment = segment_next(generation, &cursor);
+      directory_value value = segment ? directory_value_of(segment) : NULL;
+      bool sparse = segment && may_shrink_at(c, generation, cursor.first, value);
       reader_leave(token);
       if (sparse)
-        shrink_at(c, generation, index, depth);
-      struct directory_range range = directory_range_of(g, index, depth);
-      index = range.first + range.count; /* the index may be inside a joined segment */
-    }
+        shrink_at(c, generation, cursor.first, directory_depth(value));
+    } while (segment);
   }
 }

@@ -33,10 +33,9 @@
  * small filter.  The filter's bytes include all slots of its slabs.  So a filter at its limit has
  * as many segments as it would have without slabs, less the number of free slots.
  */
-#include "cuckoo/slabs.h"
+#include "cuckoo/memory.h"
 
 #include "cuckoo/directory.h"
-#include "cuckoo/memory.h"
 
 #include <string.h>
 

@@ -18,9 +18,10 @@
  *
  *    remove   If the key is not final, but the remove takes an entry from the copied part, it notes
  *             the key.  The user of the snapshot then removes the key from the snapshot as well.
- *    add      An add writes nothing to the copied part of an older generation.  (Without a
- *             snapshot it may, at a limit or to count a copy.)  So adds are refused sooner.
- *    join     Two segments of an older generation do not join if part of them has been copied: an
+ *    add      If the key is not final, an add writes nothing to the copied part of an older
+ *             generation.  (Without a snapshot it may, at a limit or to count a copy.)  So adds are
+ *             refused sooner.
+ *    join     Nor do two segments of an older generation join if part of them has been copied: an
  *             entry would lose a bit that its copy knows.  The next remove tries the join again.
  *
  * If a generation is opened while a snapshot copies the previous one, the snapshot leaves the
@@ -71,7 +72,7 @@
 
 #include "base/hook.h"
 #include "base/memory.h"
-#include "cuckoo/saved_words.h"
+#include "cuckoo/segment.h"
 #include "table/image.h"
 
 #include <string.h>
@@ -172,20 +173,10 @@ bool tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *gene
   return enough;
 }
 
-bool tamis__snapshot_lets_add(struct cuckoo *c, const struct generation *generation, uint64_t index)
-{
-  bool lets = true;
-  lock_take(&c->snapshots_lock);
-  for (struct cuckoo_snapshot *s = first_snapshot(c); s && lets; s = s->next)
-    lets = index >= copied_before(s, generation->number);
-  lock_release(&c->snapshots_lock);
-  return lets;
-}
-
-/* The cursor must not be between the two segments, because each copy is of a whole segment.  If
- * the segments have been copied, all their keys must be final. */
-bool tamis__snapshot_lets_join(struct cuckoo *c, const struct generation *generation,
-                               struct directory_range range)
+/* The cursor must not be between the indices, because each copy is of a whole segment.  If they have
+ * been copied, all their keys must be final. */
+bool tamis__snapshot_lets_change(struct cuckoo *c, const struct generation *generation,
+                                 struct directory_range range)
 {
   bool lets = true;
   lock_take(&c->snapshots_lock);
@@ -305,7 +296,8 @@ static void copy_words(struct cuckoo_snapshot *s, const struct cuckoo_geometry *
       .depth = segment->depth,
       .words = to,
       .copying = atomic_load_explicit(&segment->copying, memory_order_relaxed)};
-  (void) check_words(g, to, g->shape.ages ? cuckoo_most_age(g, segment->depth) : 0, s->copied.used);
+  (void) tamis__check_words(g, to, g->shape.ages ? cuckoo_most_age(g, segment->depth) : 0,
+                            s->copied.used);
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
     s->copied.entries += s->copied.used[i];
 }
@@ -383,13 +375,9 @@ static uint64_t earlier_index(const struct cuckoo_geometry *g, const struct cuck
 {
   uint64_t prefix = cuckoo_prefix(own, s->copied.index);
   uint64_t fingerprint = cuckoo_fingerprint(own, entry, prefix, s->copied.depth);
-  uint64_t half = cuckoo_buckets(own) / 2;
-  uint64_t pair = bucket < half ? bucket : bucket ^ cuckoo_other_mask(own, fingerprint);
-  struct cuckoo_hash_string string = cuckoo_string_of(own, root, pair, fingerprint);
-  struct cuckoo_geometry one_hash = *g;
-  one_hash.needs_second_hash = false; /* `string` has all bits that lead to the index */
-  const struct cuckoo_address address = cuckoo_address_of(&one_hash, string, 0);
-  return cuckoo_address_index(&one_hash, &address);
+  uint64_t lower = cuckoo_lower_bucket(own, bucket, fingerprint);
+  const struct cuckoo_address address = cuckoo_address_in(g, own, root, lower, fingerprint);
+  return cuckoo_address_index(g, &address);
 }
 
 /* Clears in the copy the entries of keys that became final in earlier generations. */

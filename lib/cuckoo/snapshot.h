@@ -108,9 +108,10 @@ bool tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *gene
  * a lock.  If memory is refused, the snapshots fail, but the remove does not. */
 void tamis__snapshot_bring_note(struct cuckoo *c, struct snapshot_note **notes);
 
-/* Whether an entry or a copy may be added to a generation that is not the newest. */
-bool tamis__snapshot_lets_add(struct cuckoo *c, const struct generation *generation,
-                              uint64_t index);
+/* Whether the snapshots let a writer add to a segment of a generation that is not the newest, or
+ * join two segments.  `range` has the key's index, or the indices of both segments. */
+bool tamis__snapshot_lets_change(struct cuckoo *c, const struct generation *generation,
+                                 struct directory_range range);
 
 /* Whether a writer that holds a stripe of the pair may add to the pair.  The writer always may if
  * the pair is in the newest of the `generations`. */
@@ -118,11 +119,8 @@ static inline bool pair_lets_add(struct cuckoo *c, const struct bucket_pair *pai
                                  unsigned generations)
 {
   return pair->generation->number + 1U == generations || !has_snapshots(c) ||
-         tamis__snapshot_lets_add(c, pair->generation, pair_index(pair));
+         tamis__snapshot_lets_change(c, pair->generation,
+                                     (struct directory_range){pair_index(pair), 1});
 }
-
-/* Whether the two segments that together have these directory indices may join. */
-bool tamis__snapshot_lets_join(struct cuckoo *c, const struct generation *generation,
-                               struct directory_range range);
 
 #endif

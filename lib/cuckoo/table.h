@@ -12,8 +12,7 @@
  *    geometry.*    layer 0: sizes; the root, buckets and fingerprint of a hash
  *    table.h       the structures
  *    directory.h   finds the segment for a root and a fingerprint, and a key's bucket pair
- *    memory.*      allocates the filter's memory within max_bytes
- *    slabs.*       memory for the segments of a large growable filter
+ *    memory.*      allocates the filter's memory within max_bytes; slabs.c: memory for segments
  *    segment.*     creates, destroys and retires segments; changes their duplicate counts
  *    generation.*  creates, opens and destroys generations
  *    evict.*       makes room in a segment by moving entries
@@ -32,7 +31,7 @@
  *    unite.*       union with another filter
  *    validate.*    for tests: checks that the structure is consistent
  *    create.*      creates and destroys filters
- *    saved_head.c, save.*, saved_words.h, load.c  save, load and map filters
+ *    saved_head.c, save.*, load.c  save, load and map filters
  *    cuckoo.*      the cuckoo filter as a kind of filter: its sizes, creation and statistics
  */
 #ifndef TAMIS_LIB_CUCKOO_TABLE_H
@@ -253,29 +252,35 @@ static inline const struct mapped *cuckoo_mapped(const struct cuckoo *c)
   return c->growable ? NULL : c->mapped;
 }
 
-/* The loads here and in cuckoo_joins() are relaxed, because both numbers are statistics. */
-static inline uint64_t cuckoo_splits(const struct cuckoo *c)
-{
-  const struct cuckoo_growth *growth = cuckoo_has_growth(c);
-  return growth ? atomic_load_explicit(&growth->splits, memory_order_relaxed) : 0;
-}
-
-static inline uint64_t cuckoo_joins(const struct cuckoo *c)
-{
-  const struct cuckoo_growth *growth = cuckoo_has_growth(c);
-  return growth ? atomic_load_explicit(&growth->joins, memory_order_relaxed) : 0;
-}
+/* A number that a growable filter has from its first growth on, and that is 0 before.  (Relaxed: no
+ * such number publishes any other data.) */
+#define cuckoo_growth_figure(c, member) \
+  (cuckoo_has_growth(c) ? atomic_load_explicit(&cuckoo_growth(c)->member, memory_order_relaxed) : 0)
 
 /* ---- generations ---- */
+
+/* The filter whose first generation this is. */
+static inline const struct cuckoo *generation_cuckoo(const struct generation *first)
+{
+  return (const struct cuckoo *) (const void *) ((const char *) first -
+                                                 offsetof(struct cuckoo, first));
+}
 
 /* The geometry of the first generation's segments after the uneven split.  (Relaxed: the caller has
  * found or is creating a segment of this kind, so it has already seen the growth.) */
 static inline const struct cuckoo_geometry *
 generation_geometry_after(const struct generation *generation)
 {
-  const struct cuckoo *c = (const struct cuckoo *) (const void *) ((const char *) generation -
-                                                                   offsetof(struct cuckoo, first));
+  const struct cuckoo *c = generation_cuckoo(generation);
   return &atomic_load_explicit(&c->growth, memory_order_relaxed)->after;
+}
+
+/* A statistic: the number of segments with generation_geometry_after(); 0 in later generations. */
+static inline uint64_t cuckoo_after_segments(const struct generation *generation)
+{
+  return generation->number > 0
+             ? 0
+             : cuckoo_growth_figure(generation_cuckoo(generation), after_segments);
 }
 
 /* The geometry of the segments that have this depth. */
@@ -284,17 +289,6 @@ static inline const struct cuckoo_geometry *generation_geometry(const struct gen
 {
   const struct cuckoo_geometry *g = &generation->geometry;
   return depth <= g->uneven_at || g->later ? g : generation_geometry_after(generation);
-}
-
-/* A statistic: the number of segments with generation_geometry_after(); 0 in later generations. */
-static inline uint64_t cuckoo_after_segments(const struct generation *generation)
-{
-  const struct cuckoo *c = (const struct cuckoo *) (const void *) ((const char *) generation -
-                                                                   offsetof(struct cuckoo, first));
-  if (generation->number > 0)
-    return 0;
-  const struct cuckoo_growth *growth = cuckoo_has_growth(c);
-  return growth ? atomic_load_explicit(&growth->after_segments, memory_order_relaxed) : 0;
 }
 
 static inline const struct cuckoo_geometry *segment_geometry(const struct generation *generation,
@@ -326,16 +320,10 @@ static inline bool generation_is_newest(const struct cuckoo *c, const struct gen
   return generation->number == cuckoo_generations(c) - 1;
 }
 
-/* The loads here and in cuckoo_excess() are relaxed: neither number publishes any other data. */
+/* Relaxed, as in cuckoo_growth_figure(). */
 static inline unsigned generation_split_limit(const struct generation *generation)
 {
   return atomic_load_explicit(&generation->split_limit, memory_order_relaxed);
-}
-
-static inline double cuckoo_excess(const struct cuckoo *c)
-{
-  const struct cuckoo_growth *growth = cuckoo_has_growth(c);
-  return growth ? atomic_load_explicit(&growth->excess, memory_order_relaxed) : 0;
 }
 
 static inline double generation_rate(const struct generation *generation, unsigned depth)
@@ -346,7 +334,7 @@ static inline double generation_rate(const struct generation *generation, unsign
 /* The promised rate, minus the rates of the first `generations` generations, minus the excess. */
 static inline double cuckoo_rate_left(const struct cuckoo *c, unsigned generations)
 {
-  double left = c->fpp - cuckoo_excess(c);
+  double left = c->fpp - cuckoo_growth_figure(c, excess);
   for (unsigned i = 0; i < generations; i++)
     left -=
         generation_rate(cuckoo_generation(c, i), generation_split_limit(cuckoo_generation(c, i)));

@@ -105,10 +105,7 @@ static bool place_in(struct generation *generation, const struct incoming *e, st
   if (known < cuckoo_least_bits(g))
     return false;
   place->known = known - cuckoo_place_bits(g);
-  struct cuckoo_geometry one_hash = *g;
-  one_hash.needs_second_hash = false; /* the string has all bits that the entry knows */
-  place->address =
-      cuckoo_address_of(&one_hash, cuckoo_string_of(own, e->root, e->lower, e->fingerprint), 0);
+  place->address = cuckoo_address_in(g, own, e->root, e->lower, e->fingerprint);
   return true;
 }
 
@@ -278,19 +275,18 @@ static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
 {
   const struct cuckoo_geometry *g = piece->geometry;
   const uint64_t prefix = cuckoo_prefix(g, piece->index);
-  uint64_t half = cuckoo_buckets(g) / 2;
   struct incoming e = {.geometry = &piece->generation->geometry,
                        .root = cuckoo_root_of_index(g, piece->index)};
   if (u->into->growable)
     split_for(u->into, piece);
   HOOK(cuckoo_union_piece);
-  for (e.bucket = 0; e.bucket < 2 * half; e.bucket++)
+  for (e.bucket = 0; e.bucket < cuckoo_buckets(g); e.bucket++)
     for (uint64_t set = lanes_in_use(&g->shape, piece->words[e.bucket]); set; set &= set - 1) {
       unsigned lane = lanes_first(&g->shape, set);
       uint64_t entry = lane_get(&g->shape, piece->words[e.bucket], lane);
       e.fingerprint = cuckoo_fingerprint(g, entry, prefix, piece->depth);
       e.known = cuckoo_known_of_fingerprint(g, piece->depth, bucket_age(&g->shape, entry));
-      e.lower = e.bucket < half ? e.bucket : e.bucket ^ cuckoo_other_mask(g, e.fingerprint);
+      e.lower = cuckoo_lower_bucket(g, e.bucket, e.fingerprint);
       e.copies = piece->duplicates ? tamis__counts_get(piece->duplicates, e.bucket, lane) : 0;
       int result = unite_entry(u, piece->generation->number, &e);
       if (result != TAMIS_OK)

@@ -80,19 +80,15 @@ static bool has_all_roots(const struct generation *generation)
 }
 
 /* The number of entries for which a generation has room if all segments have this depth.  Segments
- * get different numbers of keys, so some are full before others.  The result leaves room for five
- * standard deviations, as the plan of the first segments does (growing_roots() in geometry.c).
- * After the uneven split, the segments of the larger class are full first. */
+ * get different numbers of keys, so some are full before others.  After the uneven split, those of
+ * the larger class are full first. */
 static double room_at(const struct cuckoo_geometry *before, unsigned depth)
 {
   const double larger_class = 2 - 0x1.6a09e667f3bcdp0; /* its part of the keys: 2 - sqrt(2) */
   const struct cuckoo_geometry after = cuckoo_geometry_after(before);
   const bool uneven = depth > before->uneven_at;
-  const struct cuckoo_geometry *g = uneven ? &after : before;
-  double lanes = (double) cuckoo_lanes(g), full = cuckoo_geometry_full_load(g) * lanes;
-  double deviation = cuckoo_geometry_full_deviation(g) * lanes, half = full + 12.5;
-  double mean = half - sqrt(half * half - full * full + 25 * deviation * deviation);
-  double room = ldexp(fmax(mean, lanes / 4) * (double) cuckoo_roots(g), (int) depth);
+  double keys = cuckoo_geometry_full_keys(uneven ? &after : before);
+  double room = ldexp(keys * (double) cuckoo_roots(before), (int) depth);
   return uneven ? room / 2 / larger_class : room;
 }
 
@@ -219,7 +215,7 @@ static int reserve_rate_locked(struct cuckoo *into, struct union_plan *plan)
   atomic_store_explicit(&newest->split_limit, (uint8_t) (limit - plan->splits),
                         memory_order_relaxed);
   atomic_store_explicit(&cuckoo_growth(into)->united, true, memory_order_relaxed);
-  plan->former = cuckoo_excess(into);
+  plan->former = cuckoo_growth_figure(into, excess);
   plan->reserved = plan->former + plan->excess;
   atomic_store_explicit(&cuckoo_growth(into)->excess, plan->reserved, memory_order_relaxed);
   return TAMIS_OK;
@@ -285,7 +281,7 @@ void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const 
 {
   struct cuckoo_growth *growth = cuckoo_growth(c);
   lock_take(&growth->opening);
-  double excess = cuckoo_excess(c);
+  double excess = cuckoo_growth_figure(c, excess);
   /* The former value is exact, if no other union has changed it.  A difference may be rounded. */
   excess = excess == plan->reserved ? plan->former : excess - plan->excess;
   for (unsigned j = 0; j < cuckoo_generations(c); j++)

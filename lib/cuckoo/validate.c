@@ -5,7 +5,7 @@
 #include "cuckoo/operations.h"
 
 #include "cuckoo/directory.h"
-#include "cuckoo/saved_words.h"
+#include "cuckoo/segment.h"
 
 /* Checks that only lanes with an entry have a count. */
 static const char *validate_duplicates(const struct cuckoo_geometry *g,
@@ -32,7 +32,7 @@ static const char *validate_stripes(const struct cuckoo_geometry *g, const struc
 {
   uint32_t used[CUCKOO_FIXED_STRIPES];
   const uint64_t *words = (const uint64_t *) (const void *) segment_words(g, segment);
-  if (!check_words(g, words, cuckoo_most_age(g, segment->depth), used))
+  if (!tamis__check_words(g, words, cuckoo_most_age(g, segment->depth), used))
     return "an entry is older than its segment is deep";
   for (uint32_t i = 0; i <= g->stripe_mask; i++) {
     struct stripe *stripe = &segment_stripes(segment)[i];

@@ -196,7 +196,7 @@ static void choose_capacity(tamis_options *o)
   o->capacity = 32000;
   while (g.first_roots != 1) {
     o->capacity /= 2;
-    struct cuckoo_spec spec = {.capacity = o->capacity, .fpp = o->fpp, .growable = o->growable};
+    tamis_options spec = {.capacity = o->capacity, .fpp = o->fpp, .growable = o->growable};
     assert_int_equal(cuckoo_geometry_plan(&spec, &g), TAMIS_OK);
   }
 }
@@ -232,7 +232,7 @@ TEST(every_width_and_depth_of_a_cuckoo_filter_that_grows)
        fpp = cuckoo_geometry_next_rate(fpp, true)) {
     tamis_options o = options_of(TAMIS_CUCKOO, 1, fpp, true);
     choose_capacity(&o);
-    struct cuckoo_spec spec = {.capacity = o.capacity, .fpp = fpp, .growable = true};
+    tamis_options spec = {.capacity = o.capacity, .fpp = fpp, .growable = true};
     struct cuckoo_geometry g;
     assert_int_equal(cuckoo_geometry_plan(&spec, &g), TAMIS_OK);
     char what[80];

@@ -768,7 +768,7 @@ static tamis_filter *make_for_fire(const struct form *form)
   o.fpp = is_cuckoo ? 1e-7 : o.layout == TAMIS_LAYOUT_WORD ? 0.01 : 0.001;
   if (!is_cuckoo || !o.growable)
     return make_with_options(&o);
-  const struct cuckoo_spec spec = {.capacity = o.capacity, .fpp = o.fpp, .growable = true};
+  const tamis_options spec = {.capacity = o.capacity, .fpp = o.fpp, .growable = true};
   const struct tamis_filter head = {.keys = hash_keys_from_seed(o.seed)};
   struct cuckoo_geometry g;
   tamis_filter *f;

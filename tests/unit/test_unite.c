@@ -234,7 +234,7 @@ TEST(pairs_that_fill_one_by_one_are_no_limit)
 TEST(unions_of_filters_with_long_strings)
 {
   tamis_options options = growing_with(1000, 1e-6);
-  const struct cuckoo_spec spec = {.capacity = 1000, .fpp = 1e-6, .growable = true};
+  const tamis_options spec = {.capacity = 1000, .fpp = 1e-6, .growable = true};
   struct cuckoo_geometry g;
   assert_int_equal(cuckoo_geometry_plan(&spec, &g), TAMIS_OK);
   g.needs_second_hash = true;

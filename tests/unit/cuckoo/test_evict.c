@@ -140,8 +140,8 @@ TEST(copies_are_carried_along)
       assert_int_equal(found, sum);
       for (unsigned i = 0; i <= moves; i++)
         for (unsigned lane = 0; lane < 2; lane++)
-          while (tamis__segment_remove_copy(&c, &b.g, b.segment,
-                                            (struct lane){link_of(&b, i), lane}) == TAMIS_OK)
+          while (tamis__segment_add_copies(&c, &b.g, b.segment, (struct lane){link_of(&b, i), lane},
+                                           UINT64_MAX, true) == TAMIS_OK)
             found--;
       assert_int_equal(found, 0);
       assert_int_equal(c.bytes, 0);
@@ -201,8 +201,8 @@ static void begin_full_pair(struct full_pair *x)
 static void end_full_pair(struct full_pair *x)
 {
   for (uint32_t i = 0; i < cuckoo_buckets(&x->b.g) * x->b.g.shape.lanes; i++)
-    while (tamis__segment_remove_copy(&x->c, &x->b.g, x->b.segment, (struct lane){i / 4, i % 4}) ==
-           TAMIS_OK)
+    while (tamis__segment_add_copies(&x->c, &x->b.g, x->b.segment, (struct lane){i / 4, i % 4},
+                                     UINT64_MAX, true) == TAMIS_OK)
       ;
   assert_int_equal(x->c.bytes, 0);
   lock_destroy(&x->b.segment->duplicates_lock);

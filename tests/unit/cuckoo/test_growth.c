@@ -43,7 +43,7 @@ TEST(growing_loses_nothing_and_keeps_the_rate)
 static double rate_of_all(const tamis_filter *f)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
-  double rate = cuckoo_excess(c);
+  double rate = cuckoo_growth_figure(c, excess);
   for (unsigned i = 0; i < cuckoo_generations(c); i++)
     rate +=
         generation_rate(cuckoo_generation(c, i), generation_split_limit(cuckoo_generation(c, i)));
@@ -273,7 +273,7 @@ TEST(two_buckets_grow_through_generations)
      * not. */
     bool long_strings = seed / 8 % 2;
     double rate = long_strings ? 1e-6 : seed % 3 ? 0.3 : 0.001;
-    struct cuckoo_spec spec = {.capacity = 1, .fpp = rate, .growable = true};
+    tamis_options spec = {.capacity = 1, .fpp = rate, .growable = true};
     struct cuckoo_geometry g;
     assert_int_equal(cuckoo_geometry_plan(&spec, &g), TAMIS_OK);
     g.pair_bits = 0;

@@ -34,11 +34,12 @@ TEST(counts_take_memory_while_there_are_any)
     assert_true(x.bank.bytes > before);
     assert_int_equal(x.c->bytes, x.bank.bytes);
     for (uint64_t i = 0; i < 2 * n; i++)
-      assert_int_equal(
-          tamis__segment_remove_copy(x.c, geometry_of(&x), x.segment, lane_at(&x, i % n * 7)),
-          TAMIS_OK);
+      assert_int_equal(tamis__segment_add_copies(x.c, geometry_of(&x), x.segment,
+                                                 lane_at(&x, i % n * 7), UINT64_MAX, true),
+                       TAMIS_OK);
     assert_false(has_duplicates(x.segment));
-    assert_int_equal(tamis__segment_remove_copy(x.c, geometry_of(&x), x.segment, lane_at(&x, 0)),
+    assert_int_equal(tamis__segment_add_copies(x.c, geometry_of(&x), x.segment, lane_at(&x, 0),
+                                               UINT64_MAX, true),
                      TAMIS_ABSENT);
     assert_int_equal(x.bank.bytes, before);
   }

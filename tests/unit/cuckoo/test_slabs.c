@@ -4,8 +4,8 @@
  */
 #include "unit.h"
 
+#include "cuckoo/memory.h"
 #include "cuckoo/segment.h"
-#include "cuckoo/slabs.h"
 #include "cuckoo_unit.h"
 
 enum { SLOTS = 64 }; /* of a slab */
