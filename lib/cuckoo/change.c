@@ -13,11 +13,10 @@
 
 /* ---- begin and end of a change ---- */
 
-struct change tamis__change_begin(struct cuckoo *c, struct generation *generation, uint64_t index,
-                                  unsigned depth)
+struct change tamis__change_begin(struct cuckoo *c, struct generation *generation, uint64_t index)
 {
   struct change change = {.c = c, .generation = generation, .index = index};
-  change.held = growth_lock(c, generation, index, depth);
+  change.held = growth_lock(c, generation, index);
   change.rooms = fullness_counted(&c->rooms);
   return change;
 }
@@ -25,7 +24,7 @@ struct change tamis__change_begin(struct cuckoo *c, struct generation *generatio
 void tamis__change_end(const struct change *change)
 {
   struct cuckoo *c = change->c;
-  growth_unlock(&change->held);
+  lock_release(change->held);
   for (struct retired *next, *each = change->segments; each; each = next) {
     next = each->next;
     tamis__segment_retire(c, &change->generation->geometry, (struct segment *) each);

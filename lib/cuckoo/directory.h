@@ -157,59 +157,28 @@ static inline bool generation_has_one_root(const struct generation *generation)
   return cuckoo_roots(&generation->geometry) == 1;
 }
 
-/* The growth stripes that a call holds.  Their numbers are consecutive, and calls take them in
- * ascending order.  If the filter has no growth, `first` is NULL, and the call holds
- * cuckoo.own_growth instead of all growth stripes. */
-struct growth_stripes {
-  struct cuckoo *c;
-  struct lock *first;
-  unsigned count;
-};
-
-/* The growth stripes of the segment of depth `depth` to which `index` leads.  A root has 2^p
- * stripes, and the first p bits of a path select one of them; with many roots, p is 0. */
-static inline struct growth_stripes growth_stripes_of(struct cuckoo *c,
-                                                      const struct generation *generation,
-                                                      uint64_t index, unsigned depth)
+/* The lock for changes of a root: its growth stripe or, if the filter has no growth,
+ * cuckoo.own_growth. */
+static inline struct lock *growth_lock_of(struct cuckoo *c, const struct generation *generation,
+                                          uint64_t index)
 {
-  const struct cuckoo_geometry *g = &generation->geometry;
   struct cuckoo_growth *growth = cuckoo_has_growth(c);
-  if (!growth)
-    return (struct growth_stripes){.c = c};
-  unsigned p = 0;
-  while (p < g->depth_limit && cuckoo_roots(g) << (p + 1) <= GROWTH_STRIPES)
-    p++;
-  unsigned count = depth < p ? 1U << (p - depth) : 1;
-  uint64_t number = index >> (g->depth_limit - p);
-  return (struct growth_stripes){c, &growth->stripe[number % GROWTH_STRIPES & ~(count - 1)], count};
+  uint64_t root = cuckoo_root_of_index(&generation->geometry, index);
+  return growth ? &growth->stripe[root % GROWTH_STRIPES] : &c->first.own_growth;
 }
 
-static inline void growth_unlock(const struct growth_stripes *held)
+/* Takes and returns growth_lock_of().  The growth is created under cuckoo.own_growth, so no other
+ * call can create it while this call holds that lock. */
+static inline struct lock *growth_lock(struct cuckoo *c, const struct generation *generation,
+                                       uint64_t index)
 {
-  if (!held->first) {
-    lock_release(&held->c->first.own_growth);
-    return;
+  for (;;) {
+    struct lock *lock = growth_lock_of(c, generation, index);
+    lock_take(lock);
+    if (lock == growth_lock_of(c, generation, index))
+      return lock;
+    lock_release(lock);
   }
-  for (unsigned i = 0; i < held->count; i++)
-    lock_release(&held->first[i]);
-}
-
-/* Takes the stripes of growth_stripes_of() or, if the filter has no growth, cuckoo.own_growth.  The
- * growth is created under that lock, so no other call can create it while this call holds it. */
-static inline struct growth_stripes
-growth_lock(struct cuckoo *c, const struct generation *generation, uint64_t index, unsigned depth)
-{
-  struct growth_stripes held = growth_stripes_of(c, generation, index, depth);
-  if (!held.first) {
-    lock_take(&c->first.own_growth);
-    if (!cuckoo_has_growth(c))
-      return held;
-    lock_release(&c->first.own_growth);
-    held = growth_stripes_of(c, generation, index, depth);
-  }
-  for (unsigned i = 0; i < held.count; i++)
-    lock_take(&held.first[i]);
-  return held;
 }
 
 /* ---- all segments of a generation ---- */

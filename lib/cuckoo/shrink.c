@@ -60,7 +60,7 @@ static void put_parent(struct change *change, struct segment *parent)
 }
 
 /* Joins a segment with its sibling if both together are small.  Returns true if it has joined
- * them.  The caller must hold the growth stripes of both segments. */
+ * them.  The caller must hold the growth stripe. */
 static bool join_locked(struct change *change, unsigned depth)
 {
   struct cuckoo *c = change->c;
@@ -103,11 +103,13 @@ static bool may_drop(const struct cuckoo *c, const struct generation *generation
   return generation->number > 0 || !generation_is_newest(c, generation);
 }
 
-/* Drops a root's segment if it is empty.  The caller must hold the root's growth stripes. */
+/* Drops a root's only segment if it is empty.  The caller must hold the growth stripe. */
 static void drop_locked(struct change *change, struct segment *segment)
 {
   struct generation *generation = change->generation;
   const struct cuckoo_geometry *g = &generation->geometry;
+  if (segment->depth > 0 || !may_drop(change->c, generation) || tamis__segment_used(g, segment) > 0)
+    return;
   segment_lock_all(g, segment);
   bool empty = tamis__segment_used(g, segment) == 0;
   if (empty) {
@@ -133,7 +135,7 @@ static bool is_needed(const struct cuckoo_geometry *g, const struct directory_ar
 
 /* Replaces a root's array by one of half the size.  Returns false if a segment needs the present
  * size, if the array has the smallest size, or if memory was refused.  The caller must hold the
- * root's growth stripes. */
+ * growth stripe. */
 static bool halve_locked(struct change *change)
 {
   unsigned bits;
@@ -181,45 +183,33 @@ static bool may_retire(const struct cuckoo *c)
   return 2 * held <= bytes + SPARE_BACKLOG;
 }
 
-/* Joins the segment that has this depth and index with its sibling, if both are small. */
-static bool join(struct cuckoo *c, struct generation *generation, uint64_t index, unsigned depth)
+/* Joins the segment at an index with its sibling, halves the root's array, or drops the root's empty
+ * segment.  Returns false if no step can follow. */
+static bool shrink_step(struct cuckoo *c, struct generation *generation, uint64_t index)
 {
-  struct change change = tamis__change_begin(c, generation, index, depth - 1);
-  bool joined = join_locked(&change, depth);
-  tamis__change_end(&change);
-  return joined;
-}
-
-/* Halves a root's array, or drops its empty segment.  Returns true if it has halved the array. */
-static bool give_back(struct cuckoo *c, struct generation *generation, uint64_t index)
-{
-  struct change change = tamis__change_begin(c, generation, index, 0);
+  struct change change = tamis__change_begin(c, generation, index);
   struct segment *segment = change_segment(&change);
-  bool halved = halve_locked(&change);
-  if (segment && segment->depth == 0 && may_drop(c, generation) &&
-      tamis__segment_used(&generation->geometry, segment) == 0)
+  bool stepped = segment && ((segment->depth > 0 && join_locked(&change, segment->depth)) ||
+                             halve_locked(&change));
+  if (segment && !stepped)
     drop_locked(&change, segment);
   tamis__change_end(&change);
-  return halved;
+  return stepped;
 }
 
-static void shrink_at(struct cuckoo *c, struct generation *generation, uint64_t index,
-                      unsigned depth)
+static void shrink_at(struct cuckoo *c, struct generation *generation, uint64_t index)
 {
   tamis__backlog_drain(&cuckoo_growth(c)->backlog);
-  if (!may_retire(c)) {
+  if (!may_retire(c))
     atomic_store_explicit(&cuckoo_growth(c)->put_off, true, memory_order_relaxed);
-    return;
-  }
-  while (depth > 0 && join(c, generation, index, depth))
-    depth--;
-  while (give_back(c, generation, index))
-    ;
+  else
+    while (shrink_step(c, generation, index))
+      ;
 }
 
 void tamis__shrink(struct cuckoo *c, const struct bucket_pair *sparse)
 {
-  shrink_at(c, sparse->generation, pair_index(sparse), directory_depth(sparse->own_value));
+  shrink_at(c, sparse->generation, pair_index(sparse));
 }
 
 void tamis__shrink_late(struct cuckoo *c)
@@ -238,7 +228,7 @@ void tamis__shrink_late(struct cuckoo *c)
       bool sparse = segment && may_shrink_at(c, generation, cursor.first, value);
       reader_leave(token);
       if (sparse)
-        shrink_at(c, generation, cursor.first, directory_depth(value));
+        shrink_at(c, generation, cursor.first);
     } while (segment);
   }
 }

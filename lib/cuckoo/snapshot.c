@@ -324,8 +324,7 @@ static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geome
  * changes nothing, and returns the bytes needed; otherwise returns 0. */
 static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *generation)
 {
-  struct growth_stripes held =
-      growth_lock(s->c, generation, s->index, generation->geometry.depth_limit);
+  struct lock *held = growth_lock(s->c, generation, s->index);
   struct directory_range range;
   uint64_t needed = 0;
   struct segment *segment = segment_at_cursor(s, generation, &range);
@@ -340,7 +339,7 @@ static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *gen
     advance_locked(s, range.first + range.count);
   if (segment)
     segment_unlock_all(&generation->geometry, segment);
-  growth_unlock(&held);
+  lock_release(held);
   return needed;
 }
 

@@ -224,9 +224,9 @@ static int reserve_rate_locked(struct cuckoo *into, struct union_plan *plan)
 /* First creates the growth (struct cuckoo_growth), which has the excess and the lock for it. */
 static int reserve_rate(struct cuckoo *into, struct union_plan *plan)
 {
-  struct growth_stripes held = growth_lock(into, &into->first, 0, 0);
+  struct lock *held = growth_lock(into, &into->first, 0);
   int result = tamis__growth_provide(into);
-  growth_unlock(&held);
+  lock_release(held);
   if (result != TAMIS_OK)
     return result;
   struct lock *opening = &cuckoo_growth(into)->opening;

@@ -71,9 +71,9 @@ struct cuckoo *cuckoo(void)
 
 void provide_growth(void)
 {
-  struct growth_stripes held = growth_lock(cuckoo(), &cuckoo()->first, 0, 0);
+  struct lock *held = growth_lock(cuckoo(), &cuckoo()->first, 0);
   expect(tamis__growth_provide(cuckoo()) == TAMIS_OK, "growth");
-  growth_unlock(&held);
+  lock_release(held);
 }
 
 static struct cuckoo_address address_of(uint64_t hash)

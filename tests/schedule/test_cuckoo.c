@@ -86,9 +86,9 @@ VERB(used, n)
 VERB(fold, n)
 {
   struct cuckoo *c = cuckoo_of(f);
-  struct growth_stripes growth = growth_lock(c, &c->first, 0, 0);
+  struct lock *growth = growth_lock(c, &c->first, 0);
   int result = tamis__fold(c, &c->first, first_segment(f));
-  growth_unlock(&growth);
+  lock_release(growth);
   return result;
 }
 

@@ -32,15 +32,16 @@ static void assert_removes_without_growth_stripes(tamis_filter *f, uint64_t begi
   struct timespec deadline;
   pthread_t thread;
   struct cuckoo *c = cuckoo_of(f);
-  const struct growth_stripes all = {c, cuckoo_growth(c)->stripe, GROWTH_STRIPES};
+  struct cuckoo_growth *growth = cuckoo_growth(c);
   lock_take(&c->first.own_growth);
-  for (unsigned i = 0; i < all.count; i++)
-    lock_take(&all.first[i]);
+  for (unsigned i = 0; growth && i < GROWTH_STRIPES; i++)
+    lock_take(&growth->stripe[i]);
   assert_int_equal(pthread_create(&thread, NULL, remove_all, &removal), 0);
   clock_gettime(CLOCK_REALTIME, &deadline);
   deadline.tv_sec += PATIENCE_SECONDS;
   int late = pthread_timedjoin_np(thread, NULL, &deadline);
-  growth_unlock(&all);
+  for (unsigned i = 0; growth && i < GROWTH_STRIPES; i++)
+    lock_release(&growth->stripe[i]);
   lock_release(&c->first.own_growth);
   if (late)
     pthread_join(thread, NULL);
