@@ -104,21 +104,6 @@ int tamis__generation_begin_first(struct cuckoo *c, const struct cuckoo_geometry
   return counters ? TAMIS_OK : provide_shards(c, &c->first);
 }
 
-struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo_geometry *g,
-                                           int *result)
-{
-  struct generation *generation =
-      tamis__cuckoo_allocate(c, sizeof *generation + tamis__generation_tail_bytes(g, true), result);
-  if (!generation)
-    return NULL;
-  init(generation, g, cuckoo_generations(c), true); /* the number that it has once it is appended */
-  *result = provide_shards(c, generation);
-  if (*result == TAMIS_OK)
-    return generation;
-  tamis__generation_destroy(c, generation);
-  return NULL;
-}
-
 /* ---- directories ---- */
 
 int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation)
@@ -146,10 +131,14 @@ uint64_t tamis__directory_arrays_bytes(const struct cuckoo *c, const struct gene
 struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
                                             int *result)
 {
-  struct generation *generation = tamis__generation_begin(c, g, result);
+  struct generation *generation =
+      tamis__cuckoo_allocate(c, sizeof *generation + tamis__generation_tail_bytes(g, true), result);
   if (!generation)
     return NULL;
-  *result = tamis__generation_provide_directory(c, generation);
+  init(generation, g, cuckoo_generations(c), true); /* the number that it has once it is appended */
+  *result = provide_shards(c, generation);
+  if (*result == TAMIS_OK)
+    *result = tamis__generation_provide_directory(c, generation);
   if (*result == TAMIS_OK)
     return generation;
   tamis__generation_destroy(c, generation);

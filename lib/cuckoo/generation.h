@@ -18,6 +18,9 @@ uint64_t tamis__generation_tail_bytes(const struct cuckoo_geometry *g, bool has_
 int tamis__generation_begin_first(struct cuckoo *c, const struct cuckoo_geometry *g,
                                   struct counter_shard *counters);
 
+/* Creates an empty directory. */
+int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation);
+
 /* Creates the first generation's directory, and all its segments if the filter is fixed.  If a
  * growable filter has a single root, creates the segment of that root. */
 int tamis__generation_complete_first(struct cuckoo *c);
@@ -30,12 +33,6 @@ void tamis__generation_use_block(struct cuckoo *c, void *block);
 /* Creates an unpublished, empty later generation.  Returns NULL with the reason in *result. */
 struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
                                             int *result);
-
-/* These functions do the same in two steps, for a filter that is being loaded.  The first function
- * creates the generation without a directory, and the second creates an empty directory. */
-struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo_geometry *g,
-                                           int *result);
-int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation);
 
 /* The bytes of all arrays of the generation's directory.  The caller is not a reader. */
 uint64_t tamis__directory_arrays_bytes(const struct cuckoo *c, const struct generation *generation);

@@ -3,9 +3,9 @@
  * Layer 2: loads and maps saved cuckoo filters, which save.c writes.
  *
  * The data may be damaged or made up, and must not make a load allocate much memory.  So a load
- * allocates each segment when it arrives.  It allocates the directories, whose size follows from
- * the geometry alone, when the trailer has shown that the data is complete.  It recomputes
- * counters, and takes no locks, versions or addresses from the data, because only calls write them.
+ * allocates each segment when it arrives.  (The size of a directory follows from the geometry alone:
+ * docs/reference/format.md.)  It recomputes counters, and takes no locks, versions or addresses from
+ * the data, because only calls write them.
  */
 #include "cuckoo/save.h"
 
@@ -23,10 +23,9 @@ struct load {
   struct cuckoo *c;
   uint64_t totals[SAVED_TOTALS]; /* the totals of the data read so far */
   /* Members for a growable filter: */
-  struct segment *list[CUCKOO_MAX_GENERATIONS]; /* lists of segments, by generation */
-  struct segment **end;                         /* the last pointer in the newest list */
-  uint64_t next;                                /* the least possible index of the next segment */
-  uint64_t *removed;                            /* hashes of removed keys */
+  struct retired *list; /* the segments of a root that is not complete yet */
+  uint64_t next;        /* the least possible index of the next segment */
+  uint64_t *removed;    /* hashes of removed keys */
   size_t removed_n, removed_room;
   /* Members for a fixed filter: */
   struct saved_memory memory; /* the block with the segments */
@@ -91,11 +90,10 @@ static int load_generation(struct load *l, const struct saved_block *block)
     return TAMIS_ECORRUPT;
   int result = tamis__growth_provide(l->c);
   struct generation *generation =
-      result == TAMIS_OK ? tamis__generation_begin(l->c, &g, &result) : NULL;
+      result == TAMIS_OK ? tamis__generation_create(l->c, &g, &result) : NULL;
   if (!generation)
     return result;
   tamis__generation_append(l->c, generation, n);
-  l->end = &l->list[n];
   l->next = 0;
   return TAMIS_OK;
 }
@@ -124,6 +122,33 @@ static int fill_segment(struct load *l, const struct cuckoo_geometry *g, struct 
   return load_counts(l, g, block->meanings[1], words, segment);
 }
 
+/* Makes the directory lead to the segments of a root, all of which are in the list. */
+static int publish_root(struct load *l, uint64_t index)
+{
+  struct generation *generation = newest(l);
+  const struct cuckoo_geometry *g = &generation->geometry;
+  directory_value value = directory_value_of((struct segment *) l->list);
+  struct directory_array *array = NULL;
+  unsigned bits = 0;
+  for (const struct retired *each = l->list; each; each = each->next) {
+    unsigned depth = ((const struct segment *) each)->depth, needed = directory_bits(g, depth);
+    bits = depth > 0 && needed > bits ? needed : bits;
+  }
+  if (bits > 0) {
+    int result;
+    array = tamis__cuckoo_allocate(l->c, directory_array_bytes(bits), &result);
+    if (!array)
+      return result;
+    value = directory_value_of_array(array, bits);
+  }
+  for (struct retired *each = l->list; array && each; each = each->next)
+    directory_put(g, array, bits, (struct segment *) each);
+  l->list = NULL;
+  generation_mark_root(generation, cuckoo_root_of_index(g, index));
+  directory_publish(root_entry(generation, index), value);
+  return TAMIS_OK;
+}
+
 static int load_segment(struct load *l, const struct saved_block *block)
 {
   struct generation *generation = newest(l);
@@ -147,10 +172,8 @@ static int load_segment(struct load *l, const struct saved_block *block)
     tamis__segment_destroy(l->c, g, segment);
     return result;
   }
-  segment->loaded.next = NULL;
-  segment->loaded.index = index;
-  *l->end = segment;
-  l->end = &segment->loaded.next;
+  segment->retired.next = l->list;
+  l->list = &segment->retired;
   l->next = index + directory_range_of(g, index, depth).count;
   l->totals[TOTAL_SEGMENTS]++;
   atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* two statistics */
@@ -158,7 +181,7 @@ static int load_segment(struct load *l, const struct saved_block *block)
     atomic_fetch_add_explicit(&cuckoo_growth(l->c)->after_segments, 1, memory_order_relaxed);
   cuckoo_count_change(generation, ENTRIES, (int64_t) (l->totals[TOTAL_ENTRIES] - entries));
   cuckoo_count_change(generation, DUPLICATES, (int64_t) (l->totals[TOTAL_COPIES] - copies));
-  return TAMIS_OK;
+  return root_is_complete(l) ? publish_root(l, index) : TAMIS_OK;
 }
 
 static int load_removed(struct load *l, const struct saved_block *block)
@@ -206,70 +229,18 @@ static int load_blocks(struct load *l)
 {
   struct saved_block block;
   bool last = false; /* only the end block may follow */
-  int result;
-  do {
-    result = tamis__saved_read_block(l->r, &block);
-    if (result == TAMIS_OK && block.type != SAVED_END)
-      result = last                             ? TAMIS_ECORRUPT
-               : block.type == SAVED_SEGMENT    ? load_segment(l, &block)
-               : block.type == SAVED_GENERATION ? load_generation(l, &block)
-               : block.type == SAVED_REMOVED    ? load_removed(l, &block)
-               : block.type == SAVED_LIMITS     ? load_limits(l, &block)
-                                                : TAMIS_ECORRUPT;
+  int result = tamis__generation_provide_directory(l->c, &l->c->first);
+  while (result == TAMIS_OK && (result = tamis__saved_read_block(l->r, &block)) == TAMIS_OK &&
+         block.type != SAVED_END) {
+    result = last                             ? TAMIS_ECORRUPT
+             : block.type == SAVED_SEGMENT    ? load_segment(l, &block)
+             : block.type == SAVED_GENERATION ? load_generation(l, &block)
+             : block.type == SAVED_REMOVED    ? load_removed(l, &block)
+             : block.type == SAVED_LIMITS     ? load_limits(l, &block)
+                                              : TAMIS_ECORRUPT;
     last = block.type == SAVED_LIMITS;
-  } while (result == TAMIS_OK && block.type != SAVED_END);
+  }
   return result == TAMIS_OK && !root_is_complete(l) ? TAMIS_ECORRUPT : result;
-}
-
-/* Returns k (directory.h) of the array for the list's first root, or 0 if that needs no array. */
-static unsigned bits_of_root(const struct cuckoo_geometry *g, const struct segment *list)
-{
-  unsigned most = 0;
-  uint64_t root = cuckoo_root_of_index(g, list->loaded.index);
-  for (; list && cuckoo_root_of_index(g, list->loaded.index) == root; list = list->loaded.next) {
-    unsigned bits = directory_bits(g, list->depth);
-    most = list->depth > 0 && bits > most ? bits : most;
-  }
-  return most;
-}
-
-/* Moves all segments of the root of the list's first segment from the list to the directory. */
-static int publish_root(struct cuckoo *c, struct generation *generation, struct segment **list)
-{
-  const struct cuckoo_geometry *g = &generation->geometry;
-  uint64_t root = cuckoo_root_of_index(g, (*list)->loaded.index);
-  unsigned bits = bits_of_root(g, *list);
-  struct directory_array *array = NULL;
-  directory_value value = directory_value_of(*list);
-  if (bits > 0) {
-    int result = tamis__growth_provide(c);
-    array =
-        result == TAMIS_OK ? tamis__cuckoo_allocate(c, directory_array_bytes(bits), &result) : NULL;
-    if (!array)
-      return result;
-    value = directory_value_of_array(array, bits);
-  }
-  while (*list && cuckoo_root_of_index(g, (*list)->loaded.index) == root) {
-    struct segment *segment = *list;
-    *list = segment->loaded.next;
-    if (array)
-      directory_put(g, array, bits, segment);
-  }
-  generation_mark_root(generation, root);
-  directory_publish(&generation->directory[root], value);
-  return TAMIS_OK;
-}
-
-static int publish_segments(struct load *l)
-{
-  int result = TAMIS_OK;
-  for (unsigned i = 0; i < cuckoo_generations(l->c) && result == TAMIS_OK; i++) {
-    struct generation *generation = cuckoo_generation(l->c, i);
-    result = tamis__generation_provide_directory(l->c, generation);
-    while (l->list[i] && result == TAMIS_OK)
-      result = publish_root(l->c, generation, &l->list[i]);
-  }
-  return result;
 }
 
 /* Removes the keys that were removed while the snapshot was taken, as snapshot.c requires. */
@@ -417,19 +388,18 @@ static int load_all(struct load *l)
     result = tamis__saved_read_end(l->r, said);
   if (result == TAMIS_OK && memcmp(said, l->totals, sizeof said) != 0)
     result = TAMIS_ECORRUPT;
-  if (result == TAMIS_OK)
-    result = growable ? publish_segments(l) : publish_block(l, g);
+  if (result == TAMIS_OK && !growable)
+    result = publish_block(l, g);
   return result == TAMIS_OK ? remove_keys(l) : result;
 }
 
 static void release_all(struct load *l)
 {
   struct cuckoo *c = l->c;
-  for (unsigned i = 0; i < cuckoo_generations(c); i++)
-    for (struct segment *next, *each = l->list[i]; each; each = next) {
-      next = each->loaded.next;
-      tamis__segment_destroy(c, &cuckoo_generation(c, i)->geometry, each);
-    }
+  for (struct retired *next, *each = l->list; each; each = next) {
+    next = each->next;
+    tamis__segment_destroy(c, &newest(l)->geometry, (struct segment *) each);
+  }
   for (uint64_t i = 0; l->memory.block && i < l->segments; i++) {
     const struct cuckoo_geometry *g = &cuckoo_generation(c, 0)->geometry;
     tamis__segment_close(
@@ -474,7 +444,6 @@ int tamis__cuckoo_load(struct saved_reader *r, const struct saved_head *saved,
     return result;
   atomic_store_explicit(&c->counts_copies, saved->geometry[SAVED_COUNTS_COPIES] != 0,
                         memory_order_relaxed); /* not shared yet */
-  l.end = &l.list[0];
   result = restore_growths(c, saved);
   if (result == TAMIS_OK && r->mapping)
     c->mapped = tamis__cuckoo_allocate(c, sizeof *c->mapped, &result);

@@ -51,13 +51,7 @@
 /* The stripes and the buckets of a segment follow this struct in memory.  Except `retired` and the
  * lock, the members that are not atomic do not change after the segment is published. */
 struct segment {
-  union {
-    _Alignas(16) struct retired retired; /* first, as base/reclaim.h requires */
-    struct {
-      struct segment *next;
-      uint64_t index;
-    } loaded; /* used by load.c, before the segment is published */
-  };
+  _Alignas(16) struct retired retired; /* first, as base/reclaim.h requires */
   uint64_t prefix; /* the fingerprint bits that all its keys have in common, from bit 63 down */
   uint8_t depth;   /* the number of splits between the root's first segment and this one */
   bool class;      /* the class of all its keys; used only after the uneven split */
