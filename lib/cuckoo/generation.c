@@ -6,26 +6,19 @@
 #include "cuckoo/operations.h"
 #include "cuckoo/segment.h"
 
+/* The segments of a fixed filter are in one block, which starts with the first segment.  Only their
+ * duplicate counts are elsewhere: if there are none, no segment is touched. */
 static void destroy_segments(struct cuckoo *c, struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
+  const bool touch = c->growable || (generation->shards && cuckoo_count(generation, DUPLICATES));
   struct segment_cursor cursor = {0};
   struct segment *segment;
-  /* The segments of a fixed filter are in one block, and only their duplicate counts are elsewhere.
-   * If there are no counts, the loop need not touch the segments. */
-  if (!c->growable && (!generation->shards || !cuckoo_count(generation, DUPLICATES)))
-    return;
-  while ((segment = segment_next(generation, &cursor)))
+  while (touch && (segment = segment_next(generation, &cursor)))
     if (c->growable)
       tamis__segment_destroy(c, g, segment);
     else
       tamis__segment_close(c, g, segment);
-}
-
-/* Releases the block of a fixed filter's segments.  The first segment is the start of the block. */
-static void release_block(struct cuckoo *c, struct generation *generation)
-{
-  const struct cuckoo_geometry *g = &generation->geometry;
   if (!c->growable && !c->has_home)
     tamis__cuckoo_release(c, directory_segment(directory_load(generation->directory)),
                           cuckoo_roots(g) * cuckoo_segment_bytes(g));
@@ -50,10 +43,8 @@ static void release_directory(struct cuckoo *c, struct generation *generation)
 void tamis__generation_destroy(struct cuckoo *c, struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  if (generation->directory && !cuckoo_mapped(c)) {
+  if (generation->directory && !cuckoo_mapped(c))
     destroy_segments(c, generation);
-    release_block(c, generation);
-  }
   release_directory(c, generation);
   if (generation != &c->first || !c->has_home)
     tamis__cuckoo_release(c, generation->shards,
@@ -163,39 +154,24 @@ void tamis__generation_use_block(struct cuckoo *c, void *block)
   generation->segments = roots;
 }
 
-/* A fixed filter has all its segments from the start, in one block. */
-static int create_block(struct cuckoo *c)
-{
-  const struct cuckoo_geometry *g = &c->first.geometry;
-  int result = TAMIS_OK;
-  void *block = c->has_home
-                    ? cuckoo_home(c)
-                    : tamis__cuckoo_allocate(c, cuckoo_roots(g) * cuckoo_segment_bytes(g), &result);
-  if (block)
-    tamis__generation_use_block(c, block);
-  return result;
-}
-
-/* A growable filter with a single root has its segment from the start, but no growth yet. */
-static int create_only_segment(struct cuckoo *c)
-{
-  int result;
-  struct segment *segment = tamis__segment_create(c, &c->first, 0, 0, &result);
-  if (!segment)
-    return result;
-  directory_publish(c->first.directory, directory_value_of(segment));
-  c->first.segments = 1;
-  return TAMIS_OK;
-}
-
 int tamis__generation_complete_first(struct cuckoo *c)
 {
+  const struct cuckoo_geometry *g = &c->first.geometry;
   int result = tamis__generation_provide_directory(c, &c->first);
-  if (result != TAMIS_OK)
-    return result;
-  return !c->growable                         ? create_block(c)
-         : generation_has_one_root(&c->first) ? create_only_segment(c)
-                                              : TAMIS_OK;
+  if (result == TAMIS_OK && !c->growable) {
+    void *block =
+        c->has_home ? cuckoo_home(c)
+                    : tamis__cuckoo_allocate(c, cuckoo_roots(g) * cuckoo_segment_bytes(g), &result);
+    if (block)
+      tamis__generation_use_block(c, block);
+  } else if (result == TAMIS_OK && generation_has_one_root(&c->first)) {
+    struct segment *segment = tamis__segment_create(c, &c->first, 0, 0, &result);
+    if (!segment)
+      return result;
+    directory_publish(c->first.directory, directory_value_of(segment));
+    c->first.segments = 1;
+  }
+  return result;
 }
 
 /* ---- the struct cuckoo_growth ---- */

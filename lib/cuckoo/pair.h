@@ -88,16 +88,9 @@ FORCE_INLINE struct best_match match_pair_with(const struct bucket_pair *pair,
   return best;
 }
 
-static inline struct best_match match_pair_of_age(const struct bucket_pair *pair,
-                                                  const struct cuckoo_geometry *g,
-                                                  unsigned least_age)
-{
-  return match_pair_with(pair, g, least_age, false);
-}
-
 static inline struct best_match match_pair(const struct bucket_pair *pair)
 {
-  return match_pair_of_age(pair, pair->geometry, 0);
+  return match_pair_with(pair, pair->geometry, 0, false);
 }
 
 /* Mixes the hashes of at most FILTER_GROUP keys, and prefetches their pairs in all generations.

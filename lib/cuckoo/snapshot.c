@@ -190,8 +190,9 @@ bool tamis__snapshot_lets_change(struct cuckoo *c, const struct generation *gene
 
 /* ---- begin and end of a snapshot ---- */
 
-static void release(struct cuckoo_snapshot *s, void *block, uint64_t size)
+static void release(void *context, void *block, uint64_t size)
 {
+  const struct cuckoo_snapshot *s = context;
   tamis__memory_release(filter_allocator(&s->c->head), block, size);
 }
 
@@ -201,14 +202,9 @@ static void *allocate_counts(void *context, uint64_t size)
   return tamis__memory_allocate(filter_allocator(&s->c->head), size);
 }
 
-static void release_counts(void *context, void *block, uint64_t size)
-{
-  release(context, block, size);
-}
-
 static void release_read(struct cuckoo_snapshot *s)
 {
-  const struct counts_memory memory = {NULL, allocate_counts, release_counts, s};
+  const struct counts_memory memory = {NULL, allocate_counts, release, s};
   tamis__plane_clear(&s->read, &memory);
 }
 
@@ -268,17 +264,6 @@ static void advance_locked(struct cuckoo_snapshot *s, uint64_t to)
   lock_release(&c->snapshots_lock);
 }
 
-/* The segment at the cursor, or NULL.  Sets *range to the indices of the segment, or of the root if
- * there is no segment.  The caller holds the growth stripe. */
-static struct segment *segment_at_cursor(const struct cuckoo_snapshot *s,
-                                         const struct generation *generation,
-                                         struct directory_range *range)
-{
-  directory_value value = directory_at(generation, s->index);
-  *range = directory_range_of(&generation->geometry, s->index, directory_depth(value));
-  return directory_segment(value);
-}
-
 /* Copies a segment to s->copied.  Meanwhile other calls may change only the segment's counts and,
  * in a fixed filter, may fill free lanes by plain adds. */
 static void copy_words(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
@@ -325,9 +310,11 @@ static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geome
 static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *generation)
 {
   struct lock *held = growth_lock(s->c, generation, s->index);
-  struct directory_range range;
   uint64_t needed = 0;
-  struct segment *segment = segment_at_cursor(s, generation, &range);
+  const directory_value value = directory_at(generation, s->index);
+  const struct directory_range range =
+      directory_range_of(&generation->geometry, s->index, directory_depth(value));
+  struct segment *segment = directory_segment(value); /* NULL: the root has no segment */
   s->copied.geometry = NULL;
   if (segment) {
     const struct cuckoo_geometry *g = segment_geometry(generation, segment);
@@ -348,7 +335,7 @@ static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *gen
 static int copy_mapped(struct cuckoo_snapshot *s, const struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  const struct counts_memory memory = {NULL, allocate_counts, release_counts, s};
+  const struct counts_memory memory = {NULL, allocate_counts, release, s};
   struct segment *segment = directory_segment(directory_load(&generation->directory[s->index]));
   struct image_table table = {
       .shape = &g->shape, .words = s->words.at, .n = cuckoo_buckets(g), .table = s->index};

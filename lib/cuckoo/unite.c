@@ -71,8 +71,8 @@
 /* An entry of `from`, with its copies. */
 struct incoming {
   const struct cuckoo_geometry *geometry; /* the geometry of its generation */
-  uint64_t root, fingerprint;
-  uint64_t bucket, lower;
+  struct cuckoo_address address;          /* its address there */
+  uint64_t bucket;
   unsigned known;  /* the number of known bits of the fingerprint */
   uint64_t copies; /* the duplicate count of the entry */
 };
@@ -89,23 +89,15 @@ struct place {
 static bool place_in(struct generation *generation, const struct incoming *e, struct place *place)
 {
   const struct cuckoo_geometry *g = &generation->geometry, *own = e->geometry;
-  *place = (struct place){.generation = generation, .same = cuckoo_same_geometry(g, own)};
-  if (place->same) {
-    place->known = e->known;
-    place->address =
-        (struct cuckoo_address){.root = e->root,
-                                .class = cuckoo_class(g, e->fingerprint),
-                                .fingerprint = e->fingerprint,
-                                .lower = e->lower,
-                                .upper = e->lower ^ cuckoo_other_mask(g, e->fingerprint)};
-    return true;
-  }
+  const struct cuckoo_address *a = &e->address;
   unsigned known = cuckoo_place_bits(own) + e->known;
-  known = known < 64 ? known : 64;
-  if (known < cuckoo_least_bits(g))
+  *place = (struct place){generation, *a, e->known, cuckoo_same_geometry(g, own)};
+  if (!cuckoo_can_take(g, own, known))
     return false;
-  place->known = known - cuckoo_place_bits(g);
-  place->address = cuckoo_address_in(g, own, e->root, e->lower, e->fingerprint);
+  if (!place->same) {
+    place->known = (known < 64 ? known : 64) - cuckoo_place_bits(g);
+    place->address = cuckoo_address_in(g, own, a->root, a->lower, a->fingerprint);
+  }
   return true;
 }
 
@@ -148,7 +140,7 @@ static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
 {
   const struct cuckoo_geometry *g = pair->geometry;
   assert(stripe_held(stripe_of_bucket(g, pair->segment, pair->lower)));
-  const struct best_match best = match_pair_of_age(pair, g, age); /* prefixes of the entry */
+  const struct best_match best = match_pair_with(pair, g, age, false); /* prefixes of the entry */
   const struct pair_words words = pair_load(pair, g);
   const bool room = pair_has_room(words);
   if (best.matches && (best.matches >= max_lanes_per_key(g) ||
@@ -226,19 +218,7 @@ struct union_of {
   struct survey come[CUCKOO_MAX_GENERATIONS];
 };
 
-/* Opens a generation for an entry for which the present generations have no room. */
-static int open_for(struct union_of *u, unsigned n, unsigned number, const struct incoming *e)
-{
-  struct place place;
-  if (!u->into->growable || number < n) /* the entry knows too few bits */
-    return TAMIS_EFULL;
-  int result = tamis__generation_open(u->into, cuckoo_generation(u->into, n - 1), e->geometry);
-  if (result == TAMIS_OK && !place_in(cuckoo_generation(u->into, n), e, &place))
-    return TAMIS_EFULL;
-  return result;
-}
-
-/* Adds an entry of generation `number` of `from`. */
+/* Adds an entry of generation `number` of `from`.  May open a generation for it. */
 static int unite_entry(struct union_of *u, unsigned number, const struct incoming *e)
 {
   for (;;) {
@@ -248,11 +228,13 @@ static int unite_entry(struct union_of *u, unsigned number, const struct incomin
     for (unsigned j = n; j-- > 0 && result == TAMIS_EFULL;)
       if (place_in(cuckoo_generation(u->into, j), e, &place))
         result = add_entry(u->into, &place, e, &u->come[j]);
-    if (result == TAMIS_EFULL && cuckoo_generations(u->into) == n)
-      result = open_for(u, n, number, e);
-    else if (result != TAMIS_EFULL)
+    if (result != TAMIS_EFULL)
       return result;
-    if (result != TAMIS_OK && cuckoo_generations(u->into) == n)
+    if (cuckoo_generations(u->into) != n)
+      continue;
+    if (u->into->growable && number >= n) /* otherwise the entry knows too few bits */
+      result = tamis__generation_open(u->into, cuckoo_generation(u->into, n - 1), e->geometry);
+    if (result != TAMIS_OK)
       return result;
   }
 }
@@ -275,8 +257,7 @@ static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
 {
   const struct cuckoo_geometry *g = piece->geometry;
   const uint64_t prefix = cuckoo_prefix(g, piece->index);
-  struct incoming e = {.geometry = &piece->generation->geometry,
-                       .root = cuckoo_root_of_index(g, piece->index)};
+  struct incoming e = {.geometry = &piece->generation->geometry};
   if (u->into->growable)
     split_for(u->into, piece);
   HOOK(cuckoo_union_piece);
@@ -284,9 +265,12 @@ static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
     for (uint64_t set = lanes_in_use(&g->shape, piece->words[e.bucket]); set; set &= set - 1) {
       unsigned lane = lanes_first(&g->shape, set);
       uint64_t entry = lane_get(&g->shape, piece->words[e.bucket], lane);
-      e.fingerprint = cuckoo_fingerprint(g, entry, prefix, piece->depth);
+      uint64_t fingerprint = cuckoo_fingerprint(g, entry, prefix, piece->depth);
+      uint64_t lower = cuckoo_lower_bucket(g, e.bucket, fingerprint);
       e.known = cuckoo_known_of_fingerprint(g, piece->depth, bucket_age(&g->shape, entry));
-      e.lower = cuckoo_lower_bucket(g, e.bucket, e.fingerprint);
+      e.address = (struct cuckoo_address){cuckoo_root_of_index(g, piece->index), fingerprint, lower,
+                                          lower ^ cuckoo_other_mask(g, fingerprint),
+                                          cuckoo_class(g, fingerprint)};
       e.copies = piece->duplicates ? tamis__counts_get(piece->duplicates, e.bucket, lane) : 0;
       int result = unite_entry(u, piece->generation->number, &e);
       if (result != TAMIS_OK)
@@ -295,19 +279,10 @@ static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
   return TAMIS_OK;
 }
 
-/* ---- keys that were removed meanwhile ---- */
-
-/* Removes the noted keys.  Not used after an error: `into` may then lack entries of these keys. */
-static void remove_noted(struct cuckoo *into, struct cuckoo_snapshot *s)
-{
-  struct snapshot_note *notes = tamis__snapshot_removed(s);
-  for (const struct snapshot_note *note = notes; note; note = note->next)
-    (void) tamis__cuckoo_remove_mixed(into, note->hash);
-  tamis__snapshot_release_notes(s->c, notes);
-}
-
 /* ---- the union ---- */
 
+/* Adds all entries, and then removes the keys that were removed meanwhile.  (After an error, `into`
+ * may lack entries of these keys.) */
 static int unite_pieces(struct union_of *u, struct cuckoo_snapshot *s)
 {
   struct snapshot_piece piece;
@@ -317,7 +292,10 @@ static int unite_pieces(struct union_of *u, struct cuckoo_snapshot *s)
       return result;
   if (result != TAMIS_ABSENT)
     return result;
-  remove_noted(u->into, s);
+  struct snapshot_note *notes = tamis__snapshot_removed(s);
+  for (const struct snapshot_note *note = notes; note; note = note->next)
+    (void) tamis__cuckoo_remove_mixed(u->into, note->hash);
+  tamis__snapshot_release_notes(s->c, notes);
   return TAMIS_OK;
 }
 

@@ -92,14 +92,14 @@ static double room_at(const struct cuckoo_geometry *before, unsigned depth)
   return uneven ? room / 2 / larger_class : room;
 }
 
-/* The number of entries of geometry `source` for which generation j of `into` has room, after the
- * `taken` entries that are already planned for it. */
-static double room_left(const struct cuckoo *into, unsigned n, unsigned j, double taken,
-                        const struct cuckoo_geometry *source)
+/* The number of entries of geometry `source` for which generation j of `into` has room, after those
+ * that it has and that are already planned for it. */
+static double room_left(const struct cuckoo *into, unsigned n, unsigned j,
+                        const struct union_plan *plan, const struct cuckoo_geometry *source)
 {
   const struct generation *generation = cuckoo_generation(into, j);
   const struct cuckoo_geometry *g = &generation->geometry;
-  double entries = (double) cuckoo_count(generation, ENTRIES) + taken;
+  double entries = plan->before[j] + plan->taken[j];
   if (j + 1 < n && !has_all_roots(generation))
     return 0;
   if (entries == 0 && cuckoo_same_geometry(g, source)) /* a plain copy always has room */
@@ -142,28 +142,19 @@ static unsigned depth_now(const struct generation *generation)
       real_log2(fmax(segments / (double) cuckoo_roots(&generation->geometry), 1)));
 }
 
-/* The depth that a generation's segments will have with `more` additional entries. */
-static unsigned depth_with(const struct generation *generation, double more)
+/* The depth that the newest generation of `into` will reach: its segments split as deep as those of
+ * `from`, and as the entries need it. */
+static unsigned deepest(const struct cuckoo *from, const struct union_plan *plan)
 {
-  double entries = (double) cuckoo_count(generation, ENTRIES) + more;
-  unsigned now = depth_now(generation), depth = depth_for(generation, entries);
-  return depth > now ? depth : now;
-}
-
-/* Plans that generation j of `into` takes the entries `taken` of generation `source`. */
-static void take(const struct cuckoo *into, unsigned n, unsigned j, const struct generation *source,
-                 struct survey taken, struct union_plan *plan)
-{
-  const struct generation *generation = cuckoo_generation(into, j);
-  unsigned limit = generation_split_limit(generation);
-  unsigned depth = depth_with(generation, plan->taken[j] + taken.entries);
-  if (cuckoo_same_geometry(&generation->geometry, &source->geometry) && depth < depth_now(source))
-    depth = depth_now(source) < limit ? depth_now(source) : limit;
-  if (j + 1 == n && depth > plan->deepest)
-    plan->deepest = depth;
-  plan->excess +=
-      excess_of(generation, plan->before[j] + plan->taken[j], taken.entries, taken.rate);
-  plan->taken[j] += taken.entries;
+  const struct generation *newest = plan->newest;
+  unsigned depth = depth_now(newest);
+  unsigned needed = depth_for(newest, plan->before[newest->number] + plan->taken[newest->number]);
+  for (unsigned i = 0; i < cuckoo_generations(from); i++) {
+    const struct generation *source = cuckoo_generation(from, i);
+    if (cuckoo_same_geometry(&newest->geometry, &source->geometry) && depth_now(source) > depth)
+      depth = depth_now(source);
+  }
+  return depth > needed ? depth : needed;
 }
 
 /* Plans for the entries of generation i of `from`.  Returns false if there is no room for them. */
@@ -176,7 +167,7 @@ static bool plan_generation(const struct cuckoo *into, unsigned n, const struct 
   struct census census;
   survey_generation(from, cuckoo_generation(from, i), &census);
   for (unsigned j = 0; j < n; j++)
-    room[j] = room_left(into, n, j, plan->taken[j], g);
+    room[j] = room_left(into, n, j, plan, g);
   for (unsigned bits = 0; bits < MAX_KNOWN_BITS; bits++) {
     double rest = (double) census.entries[bits];
     for (unsigned j = n; j-- > 0 && rest > 0;)
@@ -188,9 +179,11 @@ static bool plan_generation(const struct cuckoo *into, unsigned n, const struct 
       }
     left += rest;
   }
-  for (unsigned j = n; j-- > 0;)
-    if (taken[j].entries > 0)
-      take(into, n, j, cuckoo_generation(from, i), taken[j], plan);
+  for (unsigned j = 0; j < n; j++) {
+    plan->excess += excess_of(cuckoo_generation(into, j), plan->before[j] + plan->taken[j],
+                              taken[j].entries, taken[j].rate);
+    plan->taken[j] += taken[j].entries;
+  }
   if (left <= 0)
     return true;
   plan->rate += g->rate; /* the union will open a generation like this one */
@@ -198,15 +191,16 @@ static bool plan_generation(const struct cuckoo *into, unsigned n, const struct 
 }
 
 /* Reserves the planned excess within the promised rate.  The caller must hold `opening`. */
-static int reserve_rate_locked(struct cuckoo *into, struct union_plan *plan)
+static int reserve_rate_locked(struct cuckoo *into, const struct cuckoo *from,
+                               struct union_plan *plan)
 {
   struct generation *newest = plan->newest;
   unsigned n = newest->number + 1U;
-  unsigned limit = generation_split_limit(newest), lower = limit;
+  unsigned limit = generation_split_limit(newest), lower = limit, least = deepest(from, plan);
   double most = (cuckoo_rate_left(into, n) - plan->rate) / 2, full = generation_rate(newest, limit);
   if (plan->rate > 0 && most < 0)
     return TAMIS_EUNSUPPORTED;
-  while (lower > plan->deepest && plan->excess - full + generation_rate(newest, lower) > most)
+  while (lower > least && plan->excess - full + generation_rate(newest, lower) > most)
     lower--;
   if (plan->excess > 0 && plan->excess - full + generation_rate(newest, lower) > most)
     return TAMIS_EUNSUPPORTED;
@@ -222,7 +216,7 @@ static int reserve_rate_locked(struct cuckoo *into, struct union_plan *plan)
 }
 
 /* First creates the growth (struct cuckoo_growth), which has the excess and the lock for it. */
-static int reserve_rate(struct cuckoo *into, struct union_plan *plan)
+static int reserve_rate(struct cuckoo *into, const struct cuckoo *from, struct union_plan *plan)
 {
   struct lock *held = growth_lock(into, &into->first, 0);
   int result = tamis__growth_provide(into);
@@ -231,7 +225,7 @@ static int reserve_rate(struct cuckoo *into, struct union_plan *plan)
     return result;
   struct lock *opening = &cuckoo_growth(into)->opening;
   lock_take(opening);
-  result = reserve_rate_locked(into, plan);
+  result = reserve_rate_locked(into, from, plan);
   lock_release(opening);
   return result;
 }
@@ -264,16 +258,7 @@ int tamis__union_begin(struct cuckoo *into, const struct cuckoo *from, struct un
   for (unsigned i = 0; i < of_from; i++)
     if (!plan_generation(into, n, from, i, plan))
       return TAMIS_EUNSUPPORTED;
-  return reserve_rate(into, plan);
-}
-
-/* Raises the split limit again if the rate still allows it.  The caller must hold `opening`. */
-static void give_splits_back_locked(struct cuckoo *c, const struct union_plan *plan)
-{
-  unsigned limit = generation_split_limit(plan->newest), former = limit + plan->splits;
-  double more = generation_rate(plan->newest, former) - generation_rate(plan->newest, limit);
-  if (more <= cuckoo_rate_left(c, cuckoo_generations(c)))
-    atomic_store_explicit(&plan->newest->split_limit, (uint8_t) former, memory_order_relaxed);
+  return reserve_rate(into, from, plan);
 }
 
 void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const struct survey *come,
@@ -287,8 +272,10 @@ void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const 
   for (unsigned j = 0; j < cuckoo_generations(c); j++)
     excess += excess_of(cuckoo_generation(c, j), plan->before[j], come[j].entries, come[j].rate);
   atomic_store_explicit(&growth->excess, fmax(excess, 0), memory_order_relaxed);
-  if (failed)
-    give_splits_back_locked(c, plan);
+  unsigned limit = generation_split_limit(plan->newest), former = limit + plan->splits;
+  double more = generation_rate(plan->newest, former) - generation_rate(plan->newest, limit);
+  if (failed && more <= cuckoo_rate_left(c, cuckoo_generations(c)))
+    atomic_store_explicit(&plan->newest->split_limit, (uint8_t) former, memory_order_relaxed);
   lock_release(&growth->opening);
   fullness_count(&c->rooms); /* the rate left may allow another generation */
 }

@@ -45,7 +45,6 @@ struct union_plan {
   double excess;           /* the excess (unite_plan.c) that the union adds */
   double former, reserved; /* the excess of `into` before the union, and with `excess` */
   double rate;             /* the rate of the generations that the union will open */
-  unsigned deepest;        /* the depth that the newest generation will reach */
   struct generation *newest;
   unsigned splits;                       /* how much the union lowers newest->split_limit */
   double before[CUCKOO_MAX_GENERATIONS]; /* the number of entries in each generation of `into` */
