@@ -195,27 +195,19 @@ static int count_older_copy(struct cuckoo *c, const struct locked_pairs *locked)
   return NO_ROOM;
 }
 
-/* An attempt in all generations at once.  If only older generations have a match, the attempt may
- * count a copy there.  Otherwise it inserts the key into the newest generation whose segment is not
- * marked as full. */
+/* An attempt that has locked the pairs in all generations.  If only older generations have a match,
+ * the attempt may count a copy there.  Otherwise it inserts the key into the newest generation. */
 static int try_all(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                    struct bucket_pair *pair)
 {
   struct locked_pairs locked;
   tamis__lock_pairs(c, hash, &locked);
-  unsigned own = attempt_generation(attempt, locked.n);
-  *pair = locked.pair[own];
+  *pair = locked.pair[attempt_generation(attempt, locked.n)];
   int result = count_older_copy(c, &locked);
   if (result == TAMIS_OK && attempt->no_path && pair->segment)
     segment_start_counting(pair->segment);
   if (result == NO_ROOM && pair->segment)
     result = insert_locked(c, pair, pair->geometry, attempt->no_path);
-  while (result == MARKED_FULL && own > 0) {
-    *pair = locked.pair[--own];
-    attempt->older++;
-    if (pair->segment && pair_lets_add(c, pair, locked.n))
-      result = insert_locked(c, pair, pair->geometry, false);
-  }
   tamis__unlock_pairs(&locked);
   return result;
 }

@@ -84,7 +84,7 @@ void tamis__slabs_destroy(struct slabs *slabs)
 
 /* ---- the list of slabs with a free slot ---- */
 
-/* The callers of this function and of the next two must hold slabs->lock. */
+/* The callers of this function and of the next one must hold slabs->lock. */
 static void open_slab_locked(struct slabs *slabs, struct slab *slab)
 {
   struct slab *previous = NULL, *next = slabs->open;
@@ -112,23 +112,6 @@ static void close_slab_locked(struct slabs *slabs, const struct slab *slab)
     slab->next->previous = slab->previous;
 }
 
-/* Takes a slot, or returns NULL.  *from: the slot's slab.  *fresh: the slot was never used. */
-static struct segment *take_slot_locked(struct slabs *slabs, struct slab **from, bool *fresh)
-{
-  struct slab *slab = *from = slabs->open;
-  if (!slab)
-    return NULL;
-  struct retired *slot = slab->free;
-  *fresh = !slot;
-  if (slot)
-    slab->free = slot->next;
-  else
-    slot = (struct retired *) ((char *) (slab + 1) + slab->touched++ * slabs->slot_bytes);
-  if (++slab->used == slabs->slots)
-    close_slab_locked(slabs, slab);
-  return (struct segment *) slot;
-}
-
 /* ---- slots ---- */
 
 /* Whether the memory of new slabs is zeroed.  Pages of the system are zeroed, and so are blocks of
@@ -143,8 +126,8 @@ static bool slabs_are_clear(const struct cuckoo *c, const struct slabs *slabs)
  * Otherwise another thread has freed a slot, and `new` is released.  `new` may be NULL. */
 static struct segment *take_slot(struct cuckoo *c, struct slabs *slabs, struct slab *new)
 {
-  struct slab *slab;
-  bool fresh = false;
+  struct retired *slot = NULL;
+  bool fresh = false; /* the slot was never used */
   lock_take(&slabs->lock);
   if (new && !slabs->open) {
     new->of = slabs;
@@ -152,13 +135,25 @@ static struct segment *take_slot(struct cuckoo *c, struct slabs *slabs, struct s
     open_slab_locked(slabs, new);
     new = NULL;
   }
-  struct segment *segment = take_slot_locked(slabs, &slab, &fresh);
+  struct slab *slab = slabs->open;
+  if (slab) {
+    slot = slab->free;
+    fresh = !slot;
+    if (slot)
+      slab->free = slot->next;
+    else
+      slot = (struct retired *) ((char *) (slab + 1) + slab->touched++ * slabs->slot_bytes);
+    if (++slab->used == slabs->slots)
+      close_slab_locked(slabs, slab);
+  }
   lock_release(&slabs->lock);
   tamis__cuckoo_release(c, new, slab_bytes(slabs));
-  if (segment && !(fresh && slabs_are_clear(c, slabs)))
-    memset((void *) segment, 0, (size_t) slabs->slot_bytes);
-  if (segment)
-    segment->slab = slab;
+  if (!slot)
+    return NULL;
+  if (!fresh || !slabs_are_clear(c, slabs))
+    memset((void *) slot, 0, (size_t) slabs->slot_bytes);
+  struct segment *segment = (struct segment *) slot;
+  segment->slab = slab;
   return segment;
 }
 
