@@ -33,21 +33,6 @@ def is_copy(kind, way):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("window", [1, 5, 64])
-def test_ends_are_exact(kind, window):
-    for way in ways(kind):
-        f = kind(10000, 1e-5, window=window, seed=1)
-        f.advance_to(70)
-        for n in [*range(window + 1), None]:
-            ALL[way](f, [f"{n} a", f"{n} b"], periods=n)
-        for age in range(window + 2):
-            for n in [*range(window + 1), None]:
-                lives = age <= (window if n is None else n)
-                assert [f"{n} {key}" in f for key in "ab"] == [lives] * 2, f"{way} for {n} of {window} after {age}"
-            f.advance()
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_what_is_refused(kind):
     f = kind(100, window=5)
     for way in ways(kind):

@@ -172,55 +172,13 @@ def test_another_file_at_the_path(tmp_path, monkeypatch):
     assert "a" in other and sorted(os.listdir(tmp_path)) == ["done"]
 
 
-def test_copies_wait_for_each_other(tmp_path):
-    """In threads, by two objects."""
-    onces = [tamis.Once(tmp_path / "done", 1000) for _ in range(2)]
-    works, begun, may_end, answers = [], threading.Event(), threading.Event(), []
-
-    def work(once):
-        with once.claim("a") as first:
-            answers.append(first)
-            if first:
-                begun.set()
-                assert may_end.wait(60)
-                works.append(once)
-
-    threads = [threading.Thread(target=work, args=(once,)) for once in onces * 3]
-    for thread in threads:
-        thread.start()
-    assert begun.wait(60)
-    for once in onces:
-        for timeout in 0, 0.05:
-            with pytest.raises(TimeoutError):
-                with once.claim("a", timeout):
-                    pass
-        with once.claim("another", timeout=0):
-            pass  # which is claimed by nobody
-    may_end.set()
-    for thread in threads:
-        thread.join()
-    assert len(works) == 1 and sorted(answers) == [False] * 5 + [True]
-
-
-def test_what_is_remembered_for_a_time(tmp_path, monkeypatch):
-    now = [1e9]
-    monkeypatch.setattr("time.time", lambda: now[0])
+def test_what_is_remembered_for_a_time(tmp_path):
+    """Other options than those of the file.  (For how long: test_once_model.py.)"""
     options = dict(capacity=1000, fpp=1e-6, remember=80, periods=8)
-    once, other = tamis.Once(tmp_path / "done", **options), tamis.Once(tmp_path / "done", **options)
-
-    def works(one):
-        with one.claim("a") as first:
-            return first
-
-    assert works(once) and not works(other)
-    now[0] += 79
-    assert not works(once) and "a" in other
-    now[0] += 20
-    assert works(other) and not works(once)
+    tamis.Once(tmp_path / "done", **options), tamis.Once(tmp_path / "ever", 1000)
     for wrong in dict(remember=None), dict(remember=80, periods=4):
         with pytest.raises(ValueError):
             tamis.Once(tmp_path / "done", **{**options, **wrong})
-    tamis.Once(tmp_path / "ever", 1000)
     with pytest.raises(ValueError, match="for ever"):
         tamis.Once(tmp_path / "ever", remember=80)
 
