@@ -134,4 +134,13 @@ static inline void assert_same_figures(const tamis_filter *f, const tamis_filter
 #undef SAME
 }
 
+/* The share of keys that were never added, of all, that are found. */
+static inline double rate_of(const tamis_filter *f, uint64_t probes)
+{
+  uint64_t hits = 0;
+  for (uint64_t i = 0; i < probes; i++)
+    hits += tamis_contains_hash(f, ~i);
+  return (double) hits / (double) probes;
+}
+
 #endif

@@ -94,6 +94,12 @@ static inline uint64_t hash_of(uint64_t key)
   return key ^ key >> 33;
 }
 
+static inline void add_hashes(tamis_filter *f, uint64_t from, uint64_t n)
+{
+  for (uint64_t key = from; key < from + n; key++)
+    assert_int_equal(tamis_add_hash(f, hash_of(key)), TAMIS_OK);
+}
+
 /* ---- children ---- */
 
 /* A child ends by itself, or by its alarm. */

@@ -71,6 +71,21 @@ void list_test(struct CMUnitTest test);
 int run_all_tests(void);
 int run_all_tests_between(CMFixtureFunction set_up, CMFixtureFunction tear_down);
 
+/* What allocators of tests share: how they release a block, and one that has no memory. */
+static inline void free_block(void *context, void *block, size_t alignment, size_t size)
+{
+  (void) context, (void) alignment, (void) size;
+  free(block);
+}
+
+static inline void *no_memory(void *context, size_t alignment, size_t size)
+{
+  (void) context, (void) alignment, (void) size;
+  return NULL;
+}
+
+static const tamis_allocator without_memory = {no_memory, free_block, NULL};
+
 /* A filter with a fixed seed, or a failed test. */
 static inline tamis_filter *make_filter(tamis_layout layout, uint64_t capacity, double fpp)
 {

@@ -6,7 +6,7 @@
  * filters how many, how many are alike, where one is another, where one is NULL.  All arrays lie beside
  * memory that must not be touched, and nothing that a call reads can be written.
  *
- * In a release build on a processor that has them, batches compute with vectors.
+ * In a free_block build on a processor that has them, batches compute with vectors.
  */
 #include "saved_unit.h"
 
@@ -273,12 +273,6 @@ static void *allocate(void *context, size_t alignment, size_t size)
   return posix_memalign(&block, alignment, size) ? NULL : block;
 }
 
-static void release(void *context, void *block, size_t alignment, size_t size)
-{
-  (void) context, (void) alignment, (void) size;
-  free(block);
-}
-
 struct twins {
   const char *form;
   uint64_t trial;
@@ -376,7 +370,8 @@ static void try_batches(const struct form *form, uint64_t trial)
   enum way way = one_in(2) ? USED : (enum way) draw(WAYS);
   uint64_t keys = draw_fill(&o, 10000), next = keys;
   struct refusing of_f = {0}, of_twin = {0};
-  const tamis_allocator allocators[2] = {{allocate, release, &of_f}, {allocate, release, &of_twin}};
+  const tamis_allocator allocators[2] = {{allocate, free_block, &of_f},
+                                         {allocate, free_block, &of_twin}};
   const bool refuses = way == USED && asks_alike(&o) && one_in(3);
   tamis_options twin = o;
   if (refuses && o.max_bytes) /* the allocator is a part of the filter */

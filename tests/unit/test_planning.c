@@ -293,19 +293,6 @@ TEST(every_shape_of_a_window)
 
 /* ---- what each plan promises ---- */
 
-static void *no_memory(void *context, size_t alignment, size_t size)
-{
-  (void) context, (void) alignment, (void) size;
-  return NULL;
-}
-
-static void no_release(void *context, void *block, size_t alignment, size_t size)
-{
-  (void) context, (void) block, (void) alignment, (void) size;
-}
-
-static const tamis_allocator nothing = {no_memory, no_release, NULL};
-
 /* One plan, and what is wrong with it. */
 static struct {
   const struct form *form;
@@ -331,7 +318,7 @@ static int result_of(const tamis_options *options)
   int result = tamis_options_check(&o, plan.why, sizeof plan.why);
   require(tamis_options_check(&o, NULL, 0) == result, "without words", result);
   require((result == TAMIS_OK) == !*plan.why, "words", result);
-  o.allocator = &nothing; /* which takes some bytes of a limit */
+  o.allocator = &without_memory; /* which takes some bytes of a limit */
   int created = tamis_create(&o, &f), checked = tamis_options_check(&o, NULL, 0);
   require(created == (checked ? checked : TAMIS_ENOMEM) && !f, "created otherwise", created);
   require(checked == result || (o.max_bytes && checked == TAMIS_EFULL), "with memory", checked);

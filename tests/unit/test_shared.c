@@ -46,12 +46,6 @@ static uint64_t fill(tamis_filter *const f[2], uint64_t *winners)
   return 0;
 }
 
-static void add_keys(tamis_filter *f, uint64_t first, uint64_t n)
-{
-  for (uint64_t key = first; key < first + n; key++)
-    assert_int_equal(tamis_add_hash(f, hash_of(key)), TAMIS_OK);
-}
-
 static void assert_has(const tamis_filter *f, uint64_t first, uint64_t n)
 {
   for (uint64_t key = first; key < first + n; key++)
@@ -221,8 +215,8 @@ static void check_sets(const tamis_options *options)
   tamis_filter *a = open_shared(options), *b = open_shared(NULL), *both = NULL;
   own.seed = stats_of(a).seed;
   tamis_filter *other = make_with_options(&own), *empty = make_with_options(&own);
-  add_keys(a, 0, few);
-  add_keys(other, few - 100, many);
+  add_hashes(a, 0, few);
+  add_hashes(other, few - 100, many);
   tamis_similarity_stats s = TAMIS_SIMILARITY_STATS_INIT;
   if (!options->growable) {
     assert_int_equal(tamis_similarity(a, other, &s), TAMIS_OK);

@@ -24,13 +24,12 @@
  *    - the file loads, and what is loaded is valid;
  *    - nobody waits: an alarm ends a test that does.
  */
-#include "shared_unit.h"
+#include "shared_window_unit.h"
 
 #include "base/saved.h"
 #include "base/shared_file.h"
 #include "window/counted.h"
 #include "window/sweep.h"
-#include "window/table.h"
 
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -169,10 +168,7 @@ static void assert_whole(tamis_filter *f)
   struct window *w = window_of(f);
   assert_int_equal(window_join(w), TAMIS_OK);
   tamis__window_lock_advancing(w);
-  for (uint64_t i = 0; i <= w->stripes.mask; i++) {
-    window_lock(w, &w->stripes.all[i]);
-    window_unlock(w, &w->stripes.all[i]);
-  }
+  take_all_stripes(w);
   owned_unlock(&w->state->advancing, &w->owner);
 }
 

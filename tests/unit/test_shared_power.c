@@ -5,10 +5,9 @@
  * together from two states of the file, page by page, and is opened as after a start of the machine.
  */
 #include "bloom/bloom.h"
-#include "shared_unit.h"
-#include "window/table.h"
+#include "shared_window_unit.h"
 
-enum { PAGE = 4096, SYNCED = 1500, ADDED = 3000, TRIES = 40 };
+enum { SYNCED = 1500, ADDED = 3000, TRIES = 40 };
 
 /* ---- what is on the disk ---- */
 
@@ -139,15 +138,7 @@ static void add_period(tamis_filter *f, uint64_t period)
     assert_true(tamis_add_unique_hash(f, hash_of(key)) >= TAMIS_OK);
 }
 
-/* Where the checkpoints begin. */
-static size_t checkpoints;
-
-static size_t checkpoints_of(const tamis_filter *f)
-{
-  const struct window *w = const_window_of(f);
-  const size_t words = (size_t) ((const char *) w->first.words - (const char *) w->state) + PAGE;
-  return (words + window_bytes(&w->first.geometry) + PAGE - 1) & ~(size_t) (PAGE - 1);
-}
+static size_t checkpoints; /* where they begin */
 
 /* While the next checkpoint is written, or (odd) when it has been: then what the state names has been
  * written before.  TRIES: when the sync has returned. */

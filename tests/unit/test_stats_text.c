@@ -91,17 +91,11 @@ static void *allocate_slowly(void *context, size_t alignment, size_t size)
   return posix_memalign(&block, alignment, size) ? NULL : block;
 }
 
-static void release(void *context, void *block, size_t alignment, size_t size)
-{
-  (void) context, (void) alignment, (void) size;
-  free(block);
-}
-
 /* The longest step is one that waits for memory longer than any step before it took. */
 TEST(the_longest_step_of_growth_is_told)
 {
   struct slow slow = {.times = 0};
-  const tamis_allocator allocator = {allocate_slowly, release, &slow};
+  const tamis_allocator allocator = {allocate_slowly, free_block, &slow};
   tamis_options options = options_for(1000, 0.01);
   options.allocator = &allocator;
   tamis_filter *f = make_with(&options);

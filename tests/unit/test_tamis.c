@@ -459,12 +459,6 @@ static void *allocate_marked(void *mark, size_t alignment, size_t size)
   return block;
 }
 
-static void release_marked(void *mark, void *block, size_t alignment, size_t size)
-{
-  (void) mark, (void) alignment, (void) size;
-  free(block);
-}
-
 /* Adds keys until there is a large block, if there is none, and says whether that was left as it came. */
 static bool was_left_alone(tamis_filter *f, unsigned char **mark)
 {
@@ -482,7 +476,7 @@ TEST(blocks_may_come_cleared)
 {
   const size_t sizes[] = {0, LARGE, ((size_t) 1 << 32) + 1};
   unsigned char *mark = NULL;
-  const tamis_allocator allocator = {allocate_marked, release_marked, &mark};
+  const tamis_allocator allocator = {allocate_marked, free_block, &mark};
   for (const struct form *form = NULL; (form = next_form(form));)
     for (unsigned i = 0; i < 3; i++) {
       tamis_options o = form->options;

@@ -9,19 +9,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-static void *no_memory(void *context, size_t alignment, size_t size)
-{
-  (void) context, (void) alignment, (void) size;
-  return NULL;
-}
-
-static void no_release(void *context, void *block, size_t alignment, size_t size)
-{
-  (void) context, (void) block, (void) alignment, (void) size;
-}
-
-static const tamis_allocator nothing = {no_memory, no_release, NULL};
-
 static tamis_options good_options(void)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
@@ -34,7 +21,7 @@ static int created(tamis_options options)
 {
   tamis_filter *f;
   if (!options.allocator)
-    options.allocator = &nothing;
+    options.allocator = &without_memory;
   int result = tamis_create(&options, &f);
   assert_null(f);
   return result == TAMIS_ENOMEM ? TAMIS_OK : result;
@@ -124,7 +111,7 @@ TEST(every_reason_has_words)
   REFUSED(EUNSUPPORTED, "window is 3;", "(TAMIS_COUNTING_BLOOM) it must be 0",
           o.kind = TAMIS_COUNTING_BLOOM, o.window = 3);
   const tamis_allocator first_half = {no_memory, NULL, NULL},
-                        second_half = {NULL, no_release, NULL};
+                        second_half = {NULL, free_block, NULL};
   const tamis_allocator neither = {NULL, NULL, NULL};
   REFUSED(EINVAL, "allocator->release is NULL;", "both functions", o.allocator = &first_half);
   REFUSED(EINVAL, "allocator->allocate is NULL;", "both functions", o.allocator = &second_half);

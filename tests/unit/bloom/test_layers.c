@@ -24,14 +24,6 @@ static uint64_t absent(uint64_t i)
   return ~i;
 }
 
-static double rate_of(const tamis_filter *f, uint64_t probes)
-{
-  uint64_t hits = 0;
-  for (uint64_t i = 0; i < probes; i++)
-    hits += tamis_contains_hash(f, absent(i));
-  return (double) hits / (double) probes;
-}
-
 /* A batch searches layer after layer; a single call searches their rows, those of like shapes
  * together.  With these rates, keys have other bits in later layers, or further probes, or
  * sections.  Absent keys are found in each of the layers. */

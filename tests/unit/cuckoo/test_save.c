@@ -24,16 +24,10 @@ static void *allocate_without_locks(void *context, size_t alignment, size_t size
   return posix_memalign(&block, alignment, size) ? NULL : memset(block, 0xA5, size);
 }
 
-static void release_without_locks(void *context, void *block, size_t alignment, size_t size)
-{
-  (void) context, (void) alignment, (void) size;
-  free(block);
-}
-
 /* More keys are removed between two pieces than there are notes for at first. */
 TEST(many_removes_between_two_pieces)
 {
-  const tamis_allocator allocator = {allocate_without_locks, release_without_locks, NULL};
+  const tamis_allocator allocator = {allocate_without_locks, free_block, NULL};
   const uint64_t keys = 300000;
   tamis_options options = options_for(4000, 0.3);
   options.allocator = &allocator;

@@ -4,7 +4,7 @@
  * are two processes to each other.  (unit/test_shared_kill.c has what killed processes leave.)
  */
 #include "saved_unit.h"
-#include "shared_unit.h"
+#include "shared_window_unit.h"
 
 #include "window/counted.h"
 #include "window/rooms.h"
@@ -27,12 +27,6 @@ static tamis_filter *open_cuckoo(uint64_t capacity)
   const tamis_options options = cuckoo_options(capacity);
   unlink(shared_path);
   return open_shared(&options);
-}
-
-static void add_keys(tamis_filter *f, uint64_t from, uint64_t n)
-{
-  for (uint64_t key = from; key < from + n; key++)
-    assert_int_equal(tamis_add_hash(f, hash_of(key)), TAMIS_OK);
 }
 
 /* ---- the calls ---- */
@@ -112,8 +106,8 @@ TEST_BETWEEN(empty_lanes_match_nothing, begin_test, tear_down)
 TEST_BETWEEN(figures_are_those_of_a_fixed_cuckoo_filter, begin_test, tear_down)
 {
   tamis_filter *f = open_cuckoo(1000);
-  add_keys(f, 0, 500);
-  add_keys(f, 0, 100);
+  add_hashes(f, 0, 500);
+  add_hashes(f, 0, 100);
   const tamis_stats s = stats_of(f);
   assert_int_equal(s.kind, TAMIS_CUCKOO);
   assert_int_equal(s.count, 600);
@@ -226,7 +220,7 @@ static void add_some(tamis_filter *f, unsigned copies[SOME])
 TEST_BETWEEN(numbers_that_contradict_the_kind_are_damage, begin_test, tear_down)
 {
   tamis_filter *f = open_cuckoo(100);
-  add_keys(f, 0, 50);
+  add_hashes(f, 0, 50);
   struct bytes b = saved_bytes(f), right = saved_bytes(f);
   const size_t array = window_bytes(&const_window_of(f)->first.geometry);
   tamis_destroy(f);
@@ -314,7 +308,6 @@ TEST_BETWEEN(unions_add_counts_up, begin_test, tear_down)
  * are in the words, and the checkpoint is not added to them. */
 TEST_BETWEEN(counts_outlive_a_start, begin_test, tear_down)
 {
-  const uint64_t other = 42;
   for (unsigned lost = 0; lost < 2; lost++) {
     unsigned copies[SOME];
     tamis_filter *f = open_cuckoo(2 * SOME);
@@ -327,9 +320,7 @@ TEST_BETWEEN(counts_outlive_a_start, begin_test, tear_down)
                        copies[key] ? removed ? TAMIS_OK : TAMIS_PRESENT : TAMIS_OK);
       copies[key] = removed ? copies[key] - 1 : copies[key] ? copies[key] : 1;
     }
-    write_file(4096 + offsetof(struct window_state, boot), &other, sizeof other);
-    for (uint64_t i = 0; lost && i < window_words(&w->first.geometry); i++)
-      word_store(&w->first.words[i], 0);
+    start_machine(f, lost);
     for (uint64_t i = 0; i <= w->stripes.mask; i++)
       atomic_store(&w->stripes.all[i].copies, 12345); /* counted again */
     tamis_destroy(f);
@@ -350,7 +341,7 @@ TEST_BETWEEN(impossible_stamps_are_harmless, begin_test, tear_down)
     tamis_filter *f = open_cuckoo(KEYS);
     struct window *w = window_of(f);
     const struct lane_shape *s = &w->first.geometry.whole.lane;
-    add_keys(f, 0, KEYS);
+    add_hashes(f, 0, KEYS);
     for (uint64_t i = 0; i < window_words(&w->first.geometry); i++)
       for (unsigned lane = 0; lane < s->lanes; lane++) {
         const uint64_t old = word_load(&w->first.words[i]), entry = lane_get(s, old, lane);
@@ -441,11 +432,7 @@ TEST_BETWEEN(killed_processes_lose_and_leave_nothing, begin_test, tear_down)
     (void) tamis_remove_hash(f, hash);
     (void) tamis_add_hash(f, hash); /* takes the stripes over */
   }
-  struct window *w = window_of(f);
-  for (uint64_t i = 0; i <= w->stripes.mask; i++) {
-    window_lock(w, &w->stripes.all[i]);
-    window_unlock(w, &w->stripes.all[i]);
-  }
+  take_all_stripes(window_of(f));
   assert_true(stats_of(f).evictions > 0 && stats_of(f).count >= sum);
   assert_valid(f);
   tamis_destroy(f);

@@ -5,7 +5,7 @@
  * schedule/test_window_locks.c has races for locks.)
  */
 #include "saved_unit.h"
-#include "shared_unit.h"
+#include "shared_window_unit.h"
 
 #include "base/saved.h"
 #include "window/evict.h"
@@ -28,12 +28,6 @@ static tamis_filter *open_window(unsigned periods, uint64_t capacity)
   return open_shared(&options);
 }
 
-static void add_keys(tamis_filter *f, uint64_t from, uint64_t n)
-{
-  for (uint64_t key = from; key < from + n; key++)
-    assert_int_equal(tamis_add_hash(f, hash_of(key)), TAMIS_OK);
-}
-
 static uint64_t count_in(const tamis_filter *f, uint64_t from, uint64_t n)
 {
   uint64_t in = 0;
@@ -51,18 +45,6 @@ static uint64_t period_of(const tamis_filter *f)
 
 /* ---- a start of the machine ---- */
 
-static const size_t state_at = 4096;
-
-/* What the next opening takes for another start; `lost`: no word has reached the disk. */
-static void start_machine(const tamis_filter *f, bool lost)
-{
-  const uint64_t other = 42;
-  const struct window *w = const_window_of(f);
-  write_file(state_at + offsetof(struct window_state, boot), &other, sizeof other);
-  for (uint64_t i = 0; lost && i < window_words(&w->first.geometry); i++)
-    word_store(&w->first.words[i], 0);
-}
-
 /* Nobody waits for ever. */
 static int begin_test(void **state)
 {
@@ -78,7 +60,7 @@ TEST_BETWEEN(what_was_synced_is_there_again, begin_test, tear_down)
     unlink(shared_path);
     tamis_filter *f = open_shared(&options);
     for (unsigned period = 0; period < 4; period++) {
-      add_keys(f, (uint64_t) period * KEYS, KEYS);
+      add_hashes(f, (uint64_t) period * KEYS, KEYS);
       if (period == 1) /* the first of two, so both places are used */
         assert_int_equal(tamis_sync(f), TAMIS_OK);
       if (period == 2)
@@ -106,12 +88,8 @@ TEST_BETWEEN(what_was_synced_is_there_again, begin_test, tear_down)
 /* A window in which one number of the last checkpoint is wrong. */
 static void damage_checkpoint(const tamis_filter *f, size_t at)
 {
-  const struct window *w = const_window_of(f);
-  const size_t words =
-      (size_t) ((const char *) w->first.words - (const char *) w->state) + state_at;
-  const size_t end = words + window_bytes(&w->first.geometry);
   const uint64_t wrong = 0xbad;
-  write_file(((end + 4095) & ~(size_t) 4095) + at, &wrong, sizeof wrong);
+  write_file(checkpoints_of(f) + at, &wrong, sizeof wrong);
 }
 
 /* Locks that nobody has any more, from before the start. */
@@ -148,7 +126,7 @@ TEST_BETWEEN(keys_outlive_a_start, begin_test, tear_down)
     tamis_filter *f = open_window(8, CAPACITY);
     struct window *w = window_of(f);
     uint64_t keys = s->before;
-    add_keys(f, 0, keys);
+    add_hashes(f, 0, keys);
     assert_int_equal(tamis_sync(f), TAMIS_OK);
     start_machine(f, s->lost);
     for (uint64_t i = 0; s->lost && i <= w->stripes.mask; i++)
@@ -212,8 +190,8 @@ TEST_BETWEEN(impossible_stamps_are_not_united, begin_test, tear_down)
   options.seed = 7;
   tamis_filter *shared = open_shared(&options), *own;
   assert_int_equal(tamis_create(&options, &own), TAMIS_OK);
-  add_keys(own, 0, 500);
-  add_keys(shared, 1000, 100);
+  add_hashes(own, 0, 500);
+  add_hashes(shared, 1000, 100);
   const struct window *w = const_window_of(shared);
   const unsigned next = epoch_next_stamp(epoch_now(epoch_read(&w->state->epoch)), w->stamps),
                  stamps[] = {0, next, w->stamps + 1, w->stamps + 2};
@@ -428,7 +406,7 @@ TEST_BETWEEN(a_dead_saver_keeps_nobody, begin_test, tear_down)
   }
   assert_int_equal(wait_for(child), 128 + SIGKILL);
   assert_true(atomic_load(&window_of(f)->state->frozen) != 0);
-  add_keys(f, 0, CAPACITY);
+  add_hashes(f, 0, CAPACITY);
   assert_true(stats_of(f).evictions > 0);
   assert_int_equal(tamis_advance(f), TAMIS_OK);
   assert_valid(f);

@@ -29,14 +29,6 @@ static tamis_filter *make_window(unsigned window, uint64_t capacity, double fpp,
 static const unsigned windows[] = {1, 2, 3, 4, 5, 6, 8, 13, 14, 15, 24, 30, 31, 61, 62, 63, 64};
 enum { WINDOWS = sizeof windows / sizeof *windows };
 
-static double rate_of(const tamis_filter *f, uint64_t probes)
-{
-  uint64_t hits = 0;
-  for (uint64_t i = 0; i < probes; i++)
-    hits += tamis_contains_hash(f, ~i); /* is never added */
-  return (double) hits / (double) probes;
-}
-
 /* ---- the oracle ---- */
 
 enum { IDS = 500, GROUP = 140 };
