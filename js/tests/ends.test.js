@@ -11,39 +11,6 @@ const calls = ['add', 'addUnique', 'addCopy'];
 const isCopy = (kind, call) => call === 'addCopy' || (kind === 'cuckoo' && call === 'add');
 
 for (const kind of ['bloom', 'cuckoo']) {
-  test(`${kind}: ends are exact`, () => {
-    for (const window of [1, 5, 64])
-      for (const call of calls) {
-        const f = new Filter({ capacity: 1000, fpp: 1e-5, kind, window, seed: 1 });
-        const all = [...Array(window + 1).keys(), undefined];
-        f.advanceTo(70);
-        all.forEach((periods) => f[call](`for ${periods}`, { periods }));
-        for (let age = 0; age <= window + 1; age++) {
-          const g = Filter.loadSync(f.save());
-          for (const n of all)
-            for (const h of [f, g])
-              assert.equal(h.has(`for ${n}`), age <= (n ?? window), `${call} for ${n} of ${window} after ${age}`);
-          f.advance();
-        }
-      }
-  });
-
-  test(`${kind}: of two ends the later one holds`, () => {
-    for (const windowRenews of [false, true])
-      for (const call of calls)
-        for (const [first, second] of [[1, 3], [3, 1], [2, 2], [0, 4], [4, 0]]) {
-          const f = new Filter({ capacity: 100, fpp: 1e-5, kind, window: 4, windowRenews, seed: 1 });
-          f.add('a', { periods: first });
-          f[call]('a', { periods: second });
-          const end = windowRenews || isCopy(kind, call) ? Math.max(first, second) : first;
-          for (let age = 0; age < 6; age++) {
-            assert.equal(f.has('a'), age <= end, `${call} for ${first} and ${second}, after ${age}`);
-            f.advance();
-          }
-          assert.ok(f.add('a'), 'it is won again');
-        }
-  });
-
   test(`${kind}: periods that are refused`, () => {
     const f = new Filter({ capacity: 100, kind, window: 5 }), without = new Filter({ capacity: 100, kind });
     for (const call of calls) {
