@@ -38,28 +38,30 @@
 #include "cuckoo/snapshot.h"
 #include "table/image.h"
 
-/* Counts the copies of the key in a bucket.  The caller must hold the stripe of the bucket.  If
- * `duplicates`, it must also hold duplicates_lock, and the result includes duplicate counts. */
-static uint64_t count_in_bucket(const struct bucket_pair *pair, uint64_t bucket, bool duplicates)
+/* Sets set[i] to the lanes of each bucket that match the key.  Returns the number of these lanes. */
+static uint64_t count_matches(const struct bucket_pair *pair, const uint64_t both[2],
+                              uint64_t set[2])
 {
   const struct cuckoo_geometry *g = pair->geometry;
-  uint64_t value = word_load(&segment_words(g, pair->segment)[bucket]);
-  uint64_t set = bucket_match(&g->shape, value, pair->entry), copies = lanes_count(set);
-  for (; duplicates && set; set &= set - 1)
-    copies += segment_copies(pair->segment, (struct lane){bucket, lanes_first(&g->shape, set)});
-  return copies;
+  const word *words = segment_words(g, pair->segment);
+  for (unsigned i = 0; i < 2; i++)
+    set[i] = bucket_match(&g->shape, word_load(&words[both[i]]), pair->entry);
+  return lanes_count(set[0]) + lanes_count(set[1]);
 }
 
 /* The caller must hold the stripes of the pair. */
 static uint64_t count_in_pair_locked(const struct bucket_pair *pair)
 {
-  bool duplicates = has_duplicates(pair->segment);
-  if (duplicates)
-    segment_lock_counts(pair->segment, pair->geometry->shape.ages);
-  uint64_t copies = count_in_bucket(pair, pair->lower, duplicates) +
-                    count_in_bucket(pair, pair->upper, duplicates);
-  if (duplicates)
-    lock_release(&pair->segment->duplicates_lock);
+  const struct lane_shape *s = &pair->geometry->shape;
+  const uint64_t both[2] = {pair->lower, pair->upper};
+  uint64_t sets[2], copies = count_matches(pair, both, sets);
+  if (!has_duplicates(pair->segment))
+    return copies;
+  segment_lock_counts(pair->segment, s->ages);
+  for (unsigned i = 0; i < 2; i++)
+    for (uint64_t set = sets[i]; set; set &= set - 1)
+      copies += segment_copies(pair->segment, (struct lane){both[i], lanes_first(s, set)});
+  lock_release(&pair->segment->duplicates_lock);
   return copies;
 }
 
@@ -100,12 +102,7 @@ static uint64_t count_mapped(const struct cuckoo *c, const struct bucket_pair *p
 {
   const struct cuckoo_geometry *g = pair->geometry;
   const uint64_t both[2] = {pair->lower, pair->upper};
-  uint64_t set[2], copies = 0;
-  for (unsigned i = 0; i < 2; i++) {
-    set[i] =
-        bucket_match(&g->shape, word_load(&segment_words(g, pair->segment)[both[i]]), pair->entry);
-    copies += lanes_count(set[i]);
-  }
+  uint64_t set[2], copies = count_matches(pair, both, set);
   if (!cuckoo_count(pair->generation, DUPLICATES))
     return copies;
   struct saved_reader r;

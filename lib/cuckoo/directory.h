@@ -12,7 +12,7 @@
  * The number of an array's entry is the first k bits of its keys' fingerprints, followed by their
  * class.  The entry leads to the segment of these keys; several entries lead to a segment that has
  * split less often.  As the filter grows and shrinks, a new array of twice or half the size
- * replaces an array (change.c).
+ * replaces an array (growth.c).
  *
  *    index:  root · the first D bits of the path                  (geometry.h)
  *

@@ -3,7 +3,6 @@
  * Layer 2: makes room in a full bucket pair, as table/search.h says.  A move first copies the entry
  * into the new lane, so that no plain add can fill this lane.  Then it moves the entry's count.
  */
-#include "cuckoo/evict.h"
 
 #include "cuckoo/segment.h"
 #include "table/search.h"

@@ -2,8 +2,6 @@
  *
  * Layer 2: fills new segments by relaxed stores.  Publishing a segment makes its stores visible.
  */
-#include "cuckoo/evict.h"
-#include "cuckoo/fold.h"
 #include "cuckoo/segment.h"
 #include "table/put.h"
 

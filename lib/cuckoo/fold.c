@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "cuckoo/fold.h"
 
 #include "cuckoo/pair.h"
 #include "cuckoo/segment.h"

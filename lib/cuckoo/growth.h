@@ -34,4 +34,55 @@ void tamis__shrink(struct cuckoo *c, const struct bucket_pair *sparse);
 /* Shrinks all segments of the filter, if shrinking has been put off. */
 void tamis__shrink_late(struct cuckoo *c);
 
+/* ---- for growth.c and shrink.c: a change of a root's directory ---- */
+
+/* A call holds the growth stripe of the root meanwhile. */
+struct change {
+  struct cuckoo *c;
+  struct generation *generation;
+  uint64_t index; /* an index of the segment or root that changes */
+  struct lock *held;
+  /* The blocks that have left the directory: a list of segments (retired.next), and an array. */
+  struct retired *segments;
+  struct directory_array *array;
+  unsigned bits;  /* the k of this array (directory.h) */
+  uint32_t rooms; /* c->rooms before the change, plus the change's own additions: a full mark with
+                     this number is valid until another call adds to c->rooms */
+};
+
+/* Takes the growth stripe of the index (growth_lock()).  The caller must hold no stripe, and must not
+ * be a reader. */
+struct change tamis__change_begin(struct cuckoo *c, struct generation *generation, uint64_t index);
+
+/* Releases the growth stripe, and retires the blocks of the change.  May pause the thread. */
+void tamis__change_end(const struct change *change);
+
+/* The segment at the index, or NULL if the root has none.  It stays alive until the change ends. */
+static inline struct segment *change_segment(const struct change *change)
+{
+  return directory_segment(directory_at(change->generation, change->index));
+}
+
+/* The root's array, or NULL.  Sets *bits to its k, or to 0. */
+static inline struct directory_array *change_array(const struct change *change, unsigned *bits)
+{
+  return directory_array_of(directory_load(root_entry(change->generation, change->index)), bits);
+}
+
+/* Marks a segment as having left the directory.  For this function and the next one, the caller must
+ * hold all stripes of the segments that leave. */
+void tamis__change_leaves(struct change *change, struct segment *segment);
+
+/* Makes the root lead to a segment of depth 0, or to an array, or to nothing (NULL). */
+void tamis__change_root(struct change *change, directory_value value);
+
+/* Creates a copy of the root's array with k = `bits`, or returns NULL with the reason in *result. */
+struct directory_array *tamis__change_resized_array(const struct change *change, unsigned bits,
+                                                    int *result);
+
+/* Adds 1 to *figure for a split (`direction` 1) or a join (-1), and updates the numbers of
+ * segments.  `depth` is the depth of the children. */
+void tamis__change_count(const struct change *change, _Atomic uint64_t *figure, unsigned depth,
+                         int direction);
+
 #endif

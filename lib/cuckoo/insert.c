@@ -22,7 +22,7 @@
  *     begins again, or P had released its stripes before the drop found the segment empty.
  *
  * [F] Duplicates.  A copy of a key is counted if max_lanes_per_key() lanes match the key already,
- *     if there is no lane for the copy, or if the segment counts copies (fold.h).  The copy is
+ *     if there is no lane for the copy, or if the segment counts copies (segment.h).  The copy is
  *     counted with an entry that matches: of the matches in the newest generation, the one that
  *     knows most bits; if there is none, a match in the oldest generation that has one and still
  *     accepts adds.  Any match is correct, because a remove may take any match.  (Two simultaneous
@@ -62,8 +62,6 @@
  * never waits for a growth stripe.
  */
 #include "base/compiler.h"
-#include "cuckoo/evict.h"
-#include "cuckoo/fold.h"
 #include "cuckoo/growth.h"
 #include "cuckoo/lookup.h"
 #include "cuckoo/pair.h"

@@ -19,7 +19,7 @@ enum {
   /* A generation after the first: its number, 0, 0, 0.  The numbers of enum saved_figure follow. */
   SAVED_GENERATION = SAVED_KIND_BLOCKS,
   /* A segment of a growable filter: generation and depth (from bit 32 up), first directory index,
-   * `copying` (fold.h), lanes in use.  The words follow.  Then blocks of counts follow, which
+   * `copying` (segment.h), lanes in use.  The words follow.  Then blocks of counts follow, which
    * have the first directory index as the number of the table. */
   SAVED_SEGMENT,
   /* Hashes of keys that a load must remove from the filter. */
@@ -45,7 +45,7 @@ enum saved_figure {
   SAVED_FIRST_ROOTS = SAVED_FIGURES_OF_GENERATION,
   SAVED_SPLITS,
   SAVED_JOINS,
-  SAVED_COUNTS_COPIES, /* 1 if new segments count copies (fold.h), else 0 */
+  SAVED_COUNTS_COPIES, /* 1 if new segments count copies (segment.h), else 0 */
   SAVED_FIGURES_OF_FILTER
 };
 

@@ -5,9 +5,9 @@
 #include "cuckoo/save.h"
 
 #include "cuckoo/create.h"
-#include "cuckoo/fold.h"
 #include "cuckoo/generation.h"
 #include "cuckoo/memory.h"
+#include "cuckoo/segment.h"
 
 void tamis__cuckoo_put_figures(const struct cuckoo_geometry *g, uint64_t *to)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: creates, destroys and retires segments; changes their duplicate counts.
+ * Layer 2: creates, destroys and retires segments; changes their entries and duplicate counts.
  */
 #ifndef TAMIS_LIB_CUCKOO_SEGMENT_H
 #define TAMIS_LIB_CUCKOO_SEGMENT_H
 
-#include "cuckoo/table.h"
+#include "cuckoo/directory.h"
+#include "table/put.h"
 struct image_table;
 struct saved_reader;
 
@@ -95,6 +96,88 @@ static inline uint64_t segment_copies(const struct segment *segment, struct lane
 {
   return plane_get(&segment->duplicates, lane.bucket, lane.lane);
 }
+
+/* ---- making room in a full bucket pair: evict.c ---- */
+
+/* Moves entries along a cuckoo path until one of the two buckets has a free lane.  Each move takes
+ * two stripes.  The caller must hold no stripe.  If the segment is published, the caller must be in
+ * a read section, and `inside` must be true.
+ *   TAMIS_OK      there was a path, and now there is room, unless another thread has filled it; or
+ *                 the segment has left the directory, and must not be touched again
+ *   TAMIS_ABSENT  there is no path, or the segment is marked NO_PATH or FULL
+ *   TAMIS_EFULL, TAMIS_ENOMEM
+ *                 memory for the copies of an entry in its new lane was refused */
+int tamis__evict(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
+                 uint64_t lower, uint64_t upper, bool inside);
+
+/* Calls tamis__evict() for a pair of a published segment.  Sets *no_path to true if it returns
+ * TAMIS_ABSENT, otherwise to false.  Returns RETRY or, if memory was refused, the error. */
+static inline int evict_for(struct cuckoo *c, const struct bucket_pair *pair, bool *no_path)
+{
+  int evicted = tamis__evict(c, pair->geometry, pair->segment, pair->lower, pair->upper, true);
+  *no_path = evicted == TAMIS_ABSENT;
+  return evicted < 0 ? evicted : RETRY;
+}
+
+/* Returns true if a cuckoo path leads from one of the two buckets to a free lane now. */
+bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *segment,
+                        uint64_t lower, uint64_t upper);
+
+/* ---- copies of keys: when they take lanes, and when they are counted: fold.c ----
+ *
+ * A copy of a key takes a lane while fewer than max_lanes_per_key() lanes match the key.  So if few
+ * keys are added twice, no memory goes into counts, and false positives have a lane of their own.
+ * If many keys are added twice, their copies fill the segment.  Then the segment is folded: all
+ * equal entries of a bucket pair become one entry with a count.  From then on this segment counts
+ * each copy at once, and so do the segments that replace it in splits and joins.
+ */
+
+/* A flag in segment->copying: the segment counts copies.  The other bits of `copying` are the
+ * approximate number of lanes that copies have taken. */
+enum { COUNTS_COPIES = 1 << 30 };
+
+/* Returns true if the segment counts copies.  Relaxed: a copy may take a lane or be counted. */
+static inline bool segment_counts_copies(const struct segment *segment)
+{
+  return atomic_load_explicit(&segment->copying, memory_order_relaxed) & COUNTS_COPIES;
+}
+
+/* Makes a segment count copies.  Called before a fold, and after a search has found no lane for a
+ * copy, so that later copies need no search. */
+static inline void segment_start_counting(struct segment *segment)
+{
+  atomic_fetch_or_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);
+}
+
+/* Returns false if the segment counts copies, and no copy has taken a lane since the last fold. */
+static inline bool segment_may_fold(const struct segment *segment)
+{
+  return atomic_load_explicit(&segment->copying, memory_order_relaxed) != COUNTS_COPIES;
+}
+
+/* Returns true if new segments count copies.  Relaxed: see segment_counts_copies(). */
+static inline bool filter_counts_copies(const struct cuckoo *c)
+{
+  return atomic_load_explicit(&c->counts_copies, memory_order_relaxed);
+}
+
+/* The number of lanes of a pair that may match a key.  Once so many do, later copies are counted.
+ * The number is at least two, because two keys whose entries match may share the pair. */
+static inline unsigned max_lanes_per_key(const struct cuckoo_geometry *g)
+{
+  return g->shape.lanes < 3 ? g->shape.lanes : 3;
+}
+
+/* Records that a copy has taken a lane. */
+void tamis__note_copy_in_lane(struct segment *segment);
+
+/* Returns true if the segment should be folded, not split: copies have taken more lanes than false
+ * positives would.  (Segments fill up together, so a few copies could make all of them split.) */
+bool tamis__should_fold(const struct cuckoo_geometry *g, const struct segment *segment);
+
+/* Folds a segment.  Returns TAMIS_EFULL or TAMIS_ENOMEM if memory for counts was refused; a later
+ * call may then fold the other entries.  The caller must hold a growth stripe of the segment. */
+int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment *segment);
 
 /* ---- filling unpublished segments: fill.c ---- */
 

@@ -4,7 +4,6 @@
  */
 #include "cuckoo/growth.h"
 
-#include "cuckoo/change.h"
 #include "cuckoo/segment.h"
 #include "cuckoo/snapshot.h"
 

@@ -15,11 +15,10 @@
  *    memory.*      allocates the filter's memory within max_bytes; slabs.c: memory for segments
  *    segment.*     creates, destroys and retires segments; changes their duplicate counts
  *    generation.*  creates, opens and destroys generations
- *    evict.*       makes room in a segment by moving entries
- *    fold.*        makes room in a segment by counting copies
- *    fill.*        fills the new segments of a split or a join
+ *    evict.c       makes room in a segment by moving entries
+ *    fold.c        makes room in a segment by counting copies
+ *    fill.c        fills the new segments of a split or a join
  *    snapshot.*    copies the segments of a filter in use one by one
- *    change.*      one call's change of the directory
  *    growth.*      splits segments and opens generations; shrink.c: joins and drops segments
  *    pair.*        locks a key's bucket pairs, and finds the best match there
  *    lookup.*      contains; lookup_fast.c: a faster contains for one generation
@@ -62,7 +61,7 @@ struct segment {
    * change or a copy of them, and while memory for them is allocated.  A split, a join or the copy
    * of a segment reads them under all stripes of the segment instead. */
   _Alignas(8) struct lock duplicates_lock; /* the alignment gives `copying` a fixed offset */
-  _Atomic uint32_t copying; /* the number of lanes that copies take, and a flag: see fold.h */
+  _Atomic uint32_t copying; /* the number of lanes that copies take, and a flag: see segment.h */
   _Atomic uint64_t waiting; /* the number of calls that wait for a stripe */
   struct slab *slab;        /* NULL: the segment has no slot in a slab */
 };
@@ -205,7 +204,7 @@ struct cuckoo {
   struct lock snapshots_lock;
   bool growable;
   unsigned char cleared_bits; /* the allocator zeroes blocks of >= 2^cleared_bits bytes; 0: none */
-  _Atomic bool counts_copies; /* new segments count copies: see fold.h */
+  _Atomic bool counts_copies; /* new segments count copies: see segment.h */
   bool has_home;
   struct generation first; /* last, because its tail follows in memory */
 };

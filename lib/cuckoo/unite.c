@@ -55,8 +55,6 @@
 #include "cuckoo/operations.h"
 #include "cuckoo/unite_plan.h"
 
-#include "cuckoo/evict.h"
-#include "cuckoo/fold.h"
 #include "cuckoo/generation.h"
 #include "cuckoo/growth.h"
 #include "cuckoo/pair.h"

@@ -5,8 +5,6 @@
  */
 #include "fixture.h"
 
-#include "cuckoo/evict.h"
-#include "cuckoo/fold.h"
 #include "cuckoo/generation.h"
 #include "cuckoo/growth.h"
 #include "cuckoo/segment.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cuckoo_schedule.h"
 
-#include "cuckoo/evict.h"
 #include "cuckoo/generation.h"
 #include "cuckoo/growth.h"
 #include "cuckoo/segment.h"

@@ -5,8 +5,6 @@
  */
 #include "cuckoo_schedule.h"
 
-#include "cuckoo/evict.h"
-#include "cuckoo/fold.h"
 #include "cuckoo/segment.h"
 #include "filter_unit.h"
 

@@ -5,7 +5,7 @@
  */
 #include "cuckoo_schedule.h"
 
-#include "cuckoo/fold.h"
+#include "cuckoo/segment.h"
 
 /* ---- an allocator that waits ---- */
 

@@ -14,7 +14,7 @@
 
 #include "base/stripe.h"
 #include "cuckoo/cuckoo.h"
-#include "cuckoo/evict.h"
+#include "cuckoo/segment.h"
 #include "harness.h"
 
 #include <time.h>

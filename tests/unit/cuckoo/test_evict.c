@@ -6,8 +6,6 @@
 #include "unit.h"
 
 #include "cuckoo/directory.h"
-#include "cuckoo/evict.h"
-#include "cuckoo/fold.h"
 #include "cuckoo/memory.h"
 #include "cuckoo/segment.h"
 #include "harness.h"
