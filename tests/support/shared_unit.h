@@ -16,13 +16,15 @@
 
 static char shared_folder[64], shared_path[96];
 
-/* In memory, for tests that create many files: each of these waits for the disk. */
-static bool in_memory;
+/* Tests that create many files do so in memory: on a disk, each of these waits. */
+#ifndef IN_MEMORY
+#define IN_MEMORY false
+#endif
 
 static inline int set_up(void **state)
 {
   (void) state;
-  const char *base = in_memory && access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+  const char *base = IN_MEMORY && access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
   snprintf(shared_folder, sizeof shared_folder, "%s/tamis-test-shared-%ld", base, (long) getpid());
   snprintf(shared_path, sizeof shared_path, "%s/shared.tamis", shared_folder);
   return mkdir(shared_folder, 0755);

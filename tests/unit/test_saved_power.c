@@ -13,6 +13,7 @@
  *    failure  after a synchronisation that has failed, no later one makes the data safe (but for
  *             one that was interrupted)
  */
+#define IN_MEMORY true
 #include "saved_unit.h"
 #include "shared_unit.h"
 #include "wrapped_files.h"
@@ -475,10 +476,4 @@ TEST_BETWEEN(a_shared_file_keeps_what_was_synced, begin_saves, end_saves)
     will_do = opens_with_all_keys;
     share_and_lose_power(i % 2);
   }
-}
-
-int main(void)
-{
-  in_memory = true;
-  return run_all_tests();
 }

@@ -10,6 +10,7 @@
  * ends the test by an alarm.  In another test, the N-th call succeeds, but just before it somebody else has
  * created the file.
  */
+#define IN_MEMORY true
 #include "shared_unit.h"
 
 #include "bloom/bloom.h"
@@ -660,10 +661,4 @@ TEST_BETWEEN(a_limit_is_an_error, begin_test, tear_down)
   if (child == 0)
     _exit(call_with_limit());
   assert_int_equal(wait_for(child), 0);
-}
-
-int main(void)
-{
-  in_memory = true;
-  return run_all_tests();
 }

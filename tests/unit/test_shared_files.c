@@ -3,6 +3,7 @@
  * The files of filters that processes share: what is opened, what is refused and why, who creates
  * one of several processes, and what those leave that are killed.
  */
+#define IN_MEMORY true
 #include "base/saved.h"
 #include "base/shared_file.h"
 #include "shared_unit.h"
@@ -477,10 +478,4 @@ TEST_BETWEEN(unfinished_files_are_filled_anew, set_up, tear_down)
     assert_valid(f);
     tamis_destroy(f);
   }
-}
-
-int main(void)
-{
-  in_memory = true;
-  return run_all_tests();
 }

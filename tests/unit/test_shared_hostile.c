@@ -3,6 +3,7 @@
  * Another process writes anything anywhere into the file of a filter that processes share, while this
  * one works on it: answers may be wrong, and no address is.  AddressSanitizer and the alarm judge.
  */
+#define IN_MEMORY true
 #include "saved_unit.h"
 #include "shared_unit.h"
 
@@ -217,10 +218,4 @@ TEST_BETWEEN(any_bytes_change_answers_only, set_up, tear_down)
     work_beside(&options, UINT64_C(1) << 40 << i);
   }
   alarm(0);
-}
-
-int main(void)
-{
-  in_memory = true;
-  return run_all_tests();
 }

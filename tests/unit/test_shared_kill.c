@@ -24,6 +24,7 @@
  *    - the file loads, and what is loaded is valid;
  *    - nobody waits: an alarm ends a test that does.
  */
+#define IN_MEMORY true
 #include "shared_window_unit.h"
 
 #include "base/saved.h"
@@ -868,25 +869,19 @@ static const struct situation creations[] = {
     {"a_creation_of_a_cuckoo_filter", CREATE, BLOCKED, CUCKOO, 120, NULL, 0, 0},
 };
 
-static struct CMUnitTest tests[40];
-static size_t n_tests;
-
-static void add_tests(const struct situation *s, size_t n, CMUnitTestFunction test,
-                      const char *name)
+static void list_all(const struct situation *s, size_t n, CMUnitTestFunction test, const char *name)
 {
   for (; n; n--, s++)
-    tests[n_tests++] =
-        (struct CMUnitTest){name ? name : s->name, test, begin_test, end_test, (void *) s};
+    list_test((struct CMUnitTest){name ? name : s->name, test, begin_test, end_test, (void *) s});
 }
 
 int main(void)
 {
-  add_tests(situations, sizeof situations / sizeof *situations, kill_anywhere, NULL);
-  add_tests(at_system_calls, sizeof at_system_calls / sizeof *at_system_calls, kill_at_system_calls,
-            NULL);
-  add_tests(creations, sizeof creations / sizeof *creations, a_creation, NULL);
-  add_tests(creations, sizeof creations / sizeof *creations, a_creation_in_place,
-            "a_creation_in_place");
-  in_memory = true;
-  return _cmocka_run_group_tests("shared_kill", tests, n_tests, NULL, NULL);
+  list_all(situations, sizeof situations / sizeof *situations, kill_anywhere, NULL);
+  list_all(at_system_calls, sizeof at_system_calls / sizeof *at_system_calls, kill_at_system_calls,
+           NULL);
+  list_all(creations, sizeof creations / sizeof *creations, a_creation, NULL);
+  list_all(creations, sizeof creations / sizeof *creations, a_creation_in_place,
+           "a_creation_in_place");
+  return run_all_tests();
 }

@@ -8,6 +8,7 @@
  *
  * The program prints what each call takes; docs/reference/platforms.md has the limit and the largest figures.
  */
+#define IN_MEMORY true
 #include "saved_unit.h"
 #include "shared_unit.h"
 
@@ -461,10 +462,4 @@ TEST_WITH_THREADS_BETWEEN(calls_take_little_stack, set_up, tear_down)
     for (unsigned c = 0; c < CALLS; c++)
       if (bytes_of[s][c] > (c == OTHERS ? MOST_FOR_OTHERS : MOST_FOR_KEYS))
         fail_msg("%s: %s takes %zu bytes of stack", shapes[s].name, names[c], bytes_of[s][c]);
-}
-
-int main(void)
-{
-  in_memory = true; /* nothing here waits for the disk */
-  return run_all_tests();
 }

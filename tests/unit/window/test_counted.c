@@ -3,6 +3,7 @@
  * A cuckoo filter that processes share: removes and counts.  Two handles of one file in one process
  * are two processes to each other.  (unit/test_shared_kill.c has what killed processes leave.)
  */
+#define IN_MEMORY true
 #include "saved_unit.h"
 #include "shared_window_unit.h"
 
@@ -437,10 +438,4 @@ TEST_BETWEEN(killed_processes_lose_and_leave_nothing, begin_test, tear_down)
   assert_valid(f);
   tamis_destroy(f);
   munmap(processes, PROCESSES * sizeof *processes);
-}
-
-int main(void)
-{
-  in_memory = true;
-  return run_all_tests();
 }

@@ -4,6 +4,7 @@
  * processes to each other.  (unit/test_shared_kill.c has what killed processes leave, and
  * schedule/test_window_locks.c has races for locks.)
  */
+#define IN_MEMORY true
 #include "saved_unit.h"
 #include "shared_window_unit.h"
 
@@ -493,10 +494,4 @@ TEST_BETWEEN(no_lock_is_left_by_a_cancelled_thread, begin_test, tear_down)
     assert_int_equal(wait_for(child), 7);
     tamis_destroy(open_shared(&options));
   }
-}
-
-int main(void)
-{
-  in_memory = true;
-  return run_all_tests();
 }
