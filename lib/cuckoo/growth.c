@@ -335,20 +335,15 @@ static enum step step_for(const struct change *change, const struct segment *seg
   return newest && change->c->growable && !for_union ? OPEN : last_step(segment);
 }
 
-/* Creates the growth of a filter that is to grow for the first time, unless max_bytes would refuse
- * the step anyway.  `segment` is NULL if the root has no segment, as is possible after a load. */
-static int begin_to_grow_locked(const struct change *change, const struct segment *segment)
-{
-  uint64_t bytes = sizeof(struct cuckoo_growth) + (segment ? bytes_of_split(change, segment) : 0);
-  return tamis__cuckoo_fits(change->c, bytes) ? tamis__growth_provide(change->c) : TAMIS_EFULL;
-}
-
-/* Takes a step.  If the filter has no growth yet, creates it instead.  Then the caller must try
- * again, because other calls may take a growth stripe now.  The caller must hold the growth stripe. */
+/* Takes a step.  If the filter has no growth yet, creates it instead, unless max_bytes would refuse
+ * the step anyway.  Then the caller must try again, because other calls may take a growth stripe
+ * now.  `segment` is NULL if the root has none.  The caller must hold the growth stripe. */
 static int take_step_locked(struct change *change, struct segment *segment, enum step step)
 {
-  if (step != FOLD && step != REFUSE && !cuckoo_has_growth(change->c))
-    return begin_to_grow_locked(change, segment);
+  if (step != FOLD && step != REFUSE && !cuckoo_has_growth(change->c)) {
+    uint64_t bytes = sizeof(struct cuckoo_growth) + (segment ? bytes_of_split(change, segment) : 0);
+    return tamis__cuckoo_fits(change->c, bytes) ? tamis__growth_provide(change->c) : TAMIS_EFULL;
+  }
   return step == CREATE  ? create_segment_locked(change)
          : step == SPLIT ? split_locked(change, segment)
          : step == OPEN  ? tamis__generation_open(change->c, change->generation, NULL)

@@ -162,9 +162,7 @@ static int try_older(const struct cuckoo *c, struct attempt *attempt)
 /* Makes room after an attempt that found none.  Returns RETRY, or the error of the add. */
 static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct attempt *attempt)
 {
-  bool no_segment =
-      attempt->older > 0 && !full->segment; /* an older generation never gets one: growth.c */
-  int result = no_segment ? TAMIS_EFULL : tamis__grow(c, full, attempt->generations, false);
+  int result = tamis__grow(c, full, attempt->generations, false);
   if (result == TAMIS_OK || cuckoo_generations(c) != attempt->generations)
     return RETRY;
   return result == TAMIS_EFULL ? try_older(c, attempt) : result;

@@ -215,21 +215,6 @@ static int reserve_rate_locked(struct cuckoo *into, const struct cuckoo *from,
   return TAMIS_OK;
 }
 
-/* First creates the growth (struct cuckoo_growth), which has the excess and the lock for it. */
-static int reserve_rate(struct cuckoo *into, const struct cuckoo *from, struct union_plan *plan)
-{
-  struct lock *held = growth_lock(into, &into->first, 0);
-  int result = tamis__growth_provide(into);
-  lock_release(held);
-  if (result != TAMIS_OK)
-    return result;
-  struct lock *opening = &cuckoo_growth(into)->opening;
-  lock_take(opening);
-  result = reserve_rate_locked(into, from, plan);
-  lock_release(opening);
-  return result;
-}
-
 /* The number of entries and counted copies of a filter. */
 static uint64_t copies_in(const struct cuckoo *c)
 {
@@ -258,7 +243,15 @@ int tamis__union_begin(struct cuckoo *into, const struct cuckoo *from, struct un
   for (unsigned i = 0; i < of_from; i++)
     if (!plan_generation(into, n, from, i, plan))
       return TAMIS_EUNSUPPORTED;
-  return reserve_rate(into, from, plan);
+  struct lock *held = growth_lock(into, &into->first, 0);
+  int result = tamis__growth_provide(into); /* it has the excess and the lock for it */
+  lock_release(held);
+  if (result != TAMIS_OK)
+    return result;
+  lock_take(&cuckoo_growth(into)->opening);
+  result = reserve_rate_locked(into, from, plan);
+  lock_release(&cuckoo_growth(into)->opening);
+  return result;
 }
 
 void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const struct survey *come,
