@@ -5,7 +5,6 @@ broker are killed by -9 at random.  All works are counted.
 
     scenario.py --programs DIR [--messages N] [--kills N] [--seed N]
 """
-import argparse
 import collections
 import logging
 import pathlib
@@ -17,7 +16,7 @@ import time
 import pika
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/support"))
-from loopback import Process, supervised, wait_until  # noqa: E402
+from loopback import Process, scenario, wait_until  # noqa: E402
 from servers import RabbitMQ  # noqa: E402
 
 QUEUE = "orders"
@@ -162,10 +161,4 @@ def main(folder, options):
 
 if __name__ == "__main__":
     logging.getLogger("pika").setLevel(logging.CRITICAL)  # connections that break are expected
-    parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].strip())
-    parser.add_argument("--programs", type=pathlib.Path, required=True)
-    parser.add_argument("--messages", type=int, default=2000)
-    parser.add_argument("--kills", type=int, default=12)
-    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
-    arguments = parser.parse_args()
-    supervised(lambda folder: main(folder, arguments))
+    scenario(main, messages=2000, kills=12)

@@ -5,7 +5,6 @@ was asked for with what the site has.
 
     scenario.py --programs DIR [--kills N] [--digits N] [--seed N]
 """
-import argparse
 import collections
 import contextlib
 import itertools
@@ -15,7 +14,7 @@ import sqlite3
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/support"))
-from loopback import Process, supervised, wait_until  # noqa: E402
+from loopback import Process, scenario, wait_until  # noqa: E402
 from servers import Site  # noqa: E402
 
 THREADS = 4
@@ -143,10 +142,4 @@ def main(folder, options):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].strip())
-    parser.add_argument("--programs", type=pathlib.Path, required=True)
-    parser.add_argument("--kills", type=int, default=12)
-    parser.add_argument("--digits", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
-    arguments = parser.parse_args()
-    supervised(lambda folder: main(folder, arguments))
+    scenario(main, kills=12, digits=3)

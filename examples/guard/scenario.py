@@ -5,7 +5,6 @@ get while guards and servers are killed by -9.
 
     scenario.py --programs DIR [--kills N] [--seed N]
 """
-import argparse
 import collections
 import http.client
 import pathlib
@@ -15,7 +14,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/support"))
-from loopback import HOST, Process, answers, free_port, supervised  # noqa: E402
+from loopback import HOST, Process, answers, free_port, scenario  # noqa: E402
 from servers import PostgreSQL, Redis  # noqa: E402
 
 ROWS = 2000  # of the table, in the beginning: the ids 1 to ROWS
@@ -224,9 +223,4 @@ def main(folder, options):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].strip())
-    parser.add_argument("--programs", type=pathlib.Path, required=True)
-    parser.add_argument("--kills", type=int, default=16)
-    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
-    arguments = parser.parse_args()
-    supervised(lambda folder: main(folder, arguments))
+    scenario(main, kills=16)

@@ -5,7 +5,6 @@ and what look-ups find while partitions come and go, and the client and the data
 
     scenario.py --programs DIR [--days N] [--rows N] [--deeds N] [--seed N]
 """
-import argparse
 import collections
 import os
 import pathlib
@@ -15,7 +14,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/support"))
-from loopback import end_with_parent, supervised  # noqa: E402
+from loopback import end_with_parent, scenario  # noqa: E402
 from servers import PostgreSQL  # noqa: E402
 
 
@@ -239,11 +238,4 @@ def main(folder, options):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].strip())
-    parser.add_argument("--programs", type=pathlib.Path, required=True)
-    parser.add_argument("--days", type=int, default=40)
-    parser.add_argument("--rows", type=int, default=500, help="of a day")
-    parser.add_argument("--deeds", type=int, default=180)
-    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
-    arguments = parser.parse_args()
-    supervised(lambda folder: main(folder, arguments))
+    scenario(main, days=40, rows=500, deeds=180)

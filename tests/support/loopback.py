@@ -5,6 +5,7 @@ supervised(main) runs main(folder) in a process of its own, and supervise() goes
 has ended (it returned, it failed, it was killed), all processes that it has left are killed, also those that have
 made themselves daemons, and the folder is removed.
 """
+import argparse
 import ctypes
 import mmap
 import os
@@ -217,6 +218,17 @@ def supervised(main):
     finally:
         sys.stdout.flush()
         os._exit(status)
+
+
+def scenario(main, **numbers):
+    """Runs main(folder, options), supervised.  The command line has --programs, --seed, and these numbers, with their
+    defaults; the second part of the program's docstring says so."""
+    parser = argparse.ArgumentParser(usage=sys.modules["__main__"].__doc__.split("\n\n")[1].strip())
+    parser.add_argument("--programs", type=pathlib.Path, required=True)
+    for name, default in {**numbers, "seed": random.randrange(10**6)}.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    options = parser.parse_args()
+    supervised(lambda folder: main(folder, options))
 
 
 def finish(session, exitstatus):
