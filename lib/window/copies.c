@@ -23,12 +23,6 @@ static struct count_place place_of(const struct window_layer *layer, struct wind
                               .lane = at.lane};
 }
 
-/* The number, within the plane, of the block of counts that has the word's counts. */
-static unsigned block_of(const struct count_place *at)
-{
-  return (unsigned) (at->word / COUNTS_BUCKETS);
-}
-
 void tamis__window_begin_planes(struct window_layer *layer, struct window_plane *planes)
 {
   layer->planes = planes;
@@ -177,7 +171,8 @@ static int give_counts(void *context, uint64_t first, uint64_t counts[COUNTS_POS
     window_unlock(to->w, stripe);
   }
   const struct counts_source from = counts_of_array(counts);
-  return tamis__plane_write(&at.plane->counts, at.size, &memory, block_of(&at), &from, false)
+  return tamis__plane_write(&at.plane->counts, at.size, &memory,
+                            (unsigned) (at.word / COUNTS_BUCKETS), &from, false)
              ? TAMIS_OK
              : request.result;
 }

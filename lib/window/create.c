@@ -120,7 +120,6 @@ static struct filter_operations operations_for(const struct window_calls *calls,
   if (counted || plan->copies) {
     o.kind = counted ? &tamis__window_counted_kind : &tamis__window_cuckoo_kind;
     o.add = NOT_IN_READER(tamis__window_add_copy);
-    o.add_unique = NOT_IN_READER(tamis__window_add_first_copy);
     o.remove = NOT_IN_READER(tamis__window_remove);
     o.count = NOT_IN_READER(counted ? tamis__counted_count : tamis__window_count_copies);
   }

@@ -174,38 +174,21 @@ static bool has_layers_of(const struct window *w, uint64_t epoch)
   return epoch_has_same_layers(epoch, epoch_read(&w->state->epoch));
 }
 
-/* The stripes of a move's two buckets.  Both may be the same stripe. */
-struct two_stripes {
-  struct window_stripe *lower, *higher; /* NULL: the layers have changed */
-};
-
-static struct two_stripes find_stripes(const struct window *w, const struct path_of_layer *of,
-                                       const struct cuckoo_move *move)
-{
-  struct two_stripes found = {NULL, NULL};
-  struct window_reader reader = window_enter(of->epoch);
-  if (has_layers_of(w, of->epoch)) {
-    struct window_stripe *a = window_stripe(w, of->layer, of->first + move->from);
-    struct window_stripe *b = window_stripe(w, of->layer, of->first + move->to);
-    found = a < b ? (struct two_stripes){a, b} : (struct two_stripes){b, a};
-  }
-  window_leave(reader);
-  return found;
-}
-
 static int execute(struct window *w, const struct path_of_layer *of, const struct cuckoo_move *move)
 {
-  const struct two_stripes s = find_stripes(w, of, move);
-  if (!s.lower)
+  struct locked locked;
+  struct window_reader reader = window_enter(of->epoch);
+  const bool same = has_layers_of(w, of->epoch);
+  if (same)
+    note_stripes(&locked, window_stripe(w, of->layer, of->first + move->from),
+                 window_stripe(w, of->layer, of->first + move->to));
+  window_leave(reader);
+  if (!same)
     return TAMIS_ABSENT;
   HOOK(window_move_wanted);
-  window_lock(w, s.lower);
-  if (s.higher != s.lower)
-    window_lock(w, s.higher);
+  lock_stripes(w, &locked);
   int result = move_locked(w, of, move);
-  if (s.higher != s.lower)
-    window_unlock(w, s.higher);
-  window_unlock(w, s.lower);
+  unlock_pairs(w, &locked);
   return result;
 }
 

@@ -80,15 +80,14 @@ static NEVER_INLINE bool is_settled_in_any(const struct window *w, uint64_t mixe
 }
 
 /* Whether an add that renews has nothing to write.  Holds no stripe: if this function misses an
- * entry that is being moved, the add tries again under the stripes.  The compile-time constant
- * `copies` says that entries may have copies.  An add then renews the key's home (pair.h), for
- * which this function does not search.  So if there are several layers, it returns false. */
-FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, const struct wish *wish,
-                             bool copies)
+ * entry that is being moved, the add tries again under the stripes.  In the cuckoo kind an add
+ * renews the key's home (pair.h), for which this function does not search.  So if there are several
+ * layers, it returns false. */
+FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, const struct wish *wish)
 {
   const uint64_t epoch = epoch_read(&w->state->epoch);
   bool live, settled = epoch_has_grown(epoch)
-                           ? !copies && is_settled_in_any(w, mixed, wish, epoch)
+                           ? !window_counts_copies(w) && is_settled_in_any(w, mixed, wish, epoch)
                            : is_settled_in(w, &w->first, mixed, wish, epoch, &live);
   return settled && epoch_read(&w->state->epoch) == epoch;
 }
@@ -214,11 +213,10 @@ static NEVER_INLINE int put(struct window *w, uint64_t mixed, const struct wish 
   }
 }
 
-/* Adds a key, and renews the key if it is present.  If entries may have copies, each plain add adds
- * one, and so must write. */
-FORCE_INLINE int add(struct window *w, uint64_t mixed, const struct wish *wish, bool copies)
+/* Adds a key, or renews the key if it is present. */
+FORCE_INLINE int add(struct window *w, uint64_t mixed, const struct wish *wish)
 {
-  if ((wish->unique || !copies) && is_settled(w, mixed, wish, copies))
+  if (is_settled(w, mixed, wish))
     return wish->unique ? TAMIS_PRESENT : TAMIS_OK;
   return put(w, mixed, wish);
 }
@@ -230,35 +228,24 @@ FORCE_INLINE int add_absent(tamis_filter *f, uint64_t hash, const struct wish *w
   return w->operations.contains(f, hash) ? TAMIS_PRESENT : put(w, window_mixed(w, hash), wish);
 }
 
-/* Adds a key that is remembered for G periods.  (Constant wishes make these usual calls fast.) */
-FORCE_INLINE int add_hash(tamis_filter *f, uint64_t hash, bool unique, bool copies)
-{
-  static const struct wish plain = {false, true, 0}, first = {true, false, 0},
-                           first_or_renewed = {true, true, 0};
-  struct window *w = window_of(f);
-  return unique && !w->renews
-             ? add_absent(f, hash, &first)
-             : add(w, window_mixed(w, hash), unique ? &first_or_renewed : &plain, copies);
-}
+/* Adds of keys that are remembered for G periods.  (Constants make these usual calls fast.) */
+static const struct wish plain = {false, true, 0}, first = {true, false, 0},
+                         first_or_renewed = {true, true, 0};
 
 int tamis__window_add(tamis_filter *f, uint64_t hash)
 {
-  return add_hash(f, hash, false, false);
-}
-
-int tamis__window_add_unique(tamis_filter *f, uint64_t hash)
-{
-  return add_hash(f, hash, true, false);
+  return add(window_of(f), window_mixed(window_of(f), hash), &plain);
 }
 
 int tamis__window_add_copy(tamis_filter *f, uint64_t hash)
 {
-  return add_hash(f, hash, false, true);
+  return put(window_of(f), window_mixed(window_of(f), hash), &plain);
 }
 
-int tamis__window_add_first_copy(tamis_filter *f, uint64_t hash)
+int tamis__window_add_unique(tamis_filter *f, uint64_t hash)
 {
-  return add_hash(f, hash, true, true);
+  struct window *w = window_of(f);
+  return w->renews ? add(w, window_mixed(w, hash), &first_or_renewed) : add_absent(f, hash, &first);
 }
 
 /* ---- keys that are remembered for fewer periods ---- */
@@ -268,13 +255,14 @@ int tamis__window_add_for(tamis_filter *f, const uint64_t *hashes, size_t n, uns
 {
   struct window *w = window_of(f);
   const struct wish wish = {unique, !unique || w->renews, w->spec.periods - periods};
-  const bool copies = window_counts_copies(w);
+  const bool copies = !unique && window_counts_copies(w);
   if (periods > w->spec.periods)
     return TAMIS_EINVAL;
   for (size_t i = 0; n > 1 && i < n; i++)
     tamis__window_prefetch(f, hashes[i]);
   for (size_t i = 0; i < n; i++)
-    results[i] = wish.renews ? add(w, window_mixed(w, hashes[i]), &wish, copies)
-                             : add_absent(f, hashes[i], &wish);
+    results[i] = !wish.renews ? add_absent(f, hashes[i], &wish)
+                 : copies     ? put(w, window_mixed(w, hashes[i]), &wish)
+                              : add(w, window_mixed(w, hashes[i]), &wish);
   return TAMIS_OK;
 }

@@ -89,25 +89,21 @@ static enum window_answer search(const struct window *w, uint64_t mixed)
   return epoch_read(&w->state->epoch) == epoch ? answer : WINDOW_MOVED;
 }
 
-static bool contains_any(const struct window *w, uint64_t mixed)
-{
-  for (;;) {
-    reader_token token = reader_enter();
-    enum window_answer answer = search(w, mixed);
-    reader_leave(token);
-    if (answer != WINDOW_MOVED)
-      return answer == WINDOW_HIT;
-    tamis__counter_note(&w->counters, WINDOW_LOOKUP_RETRIES);
-  }
-}
-
 /* Repeats a look-up during which a version or the epoch word has changed, or which has read only
  * the first of several layers. */
 static NEVER_INLINE bool contains_again(const struct window *w, uint64_t mixed)
 {
-  if (!epoch_has_grown(epoch_read(&w->state->epoch)))
-    tamis__counter_note(&w->counters, WINDOW_LOOKUP_RETRIES);
-  return contains_any(w, mixed);
+  bool retry = !epoch_has_grown(epoch_read(&w->state->epoch));
+  enum window_answer answer;
+  do {
+    if (retry)
+      tamis__counter_note(&w->counters, WINDOW_LOOKUP_RETRIES);
+    reader_token token = reader_enter();
+    answer = search(w, mixed);
+    reader_leave(token);
+    retry = true;
+  } while (answer == WINDOW_MOVED);
+  return answer == WINDOW_HIT;
 }
 
 static void prefetch_in(const struct window_layer *layer, uint64_t mixed)
@@ -209,27 +205,27 @@ const struct window_calls *tamis__window_calls(const struct window_geometry *g)
 
 #else
 
+#define SHAPED(LAYER, WIDTH, LANES) \
+  shaped(&(LAYER)->geometry, WIDTH, LANES, 64 / (WIDTH) / (LANES) -1)
+
 #define FUNCTIONS(INDEX, WIDTH, LANES, SUFFIX, SEGMENTED)                                      \
   static enum window_answer find_##INDEX##SUFFIX(                                              \
       const struct window *w, const struct window_layer *layer, uint64_t mixed, unsigned dead) \
   {                                                                                            \
-    const struct window_geometry g =                                                           \
-        shaped(&layer->geometry, WIDTH, LANES, 64 / (WIDTH) / (LANES) -1);                     \
+    const struct window_geometry g = SHAPED(layer, WIDTH, LANES);                              \
     return find(w, layer, &g, mixed, dead, SEGMENTED);                                         \
   }                                                                                            \
   static bool contains_##INDEX##SUFFIX(const tamis_filter *f, uint64_t hash)                   \
   {                                                                                            \
     const struct window *w = const_window_of(f);                                               \
-    const struct window_geometry g =                                                           \
-        shaped(&w->first.geometry, WIDTH, LANES, 64 / (WIDTH) / (LANES) -1);                   \
+    const struct window_geometry g = SHAPED(&w->first, WIDTH, LANES);                          \
     return contains(w, &g, hash, SEGMENTED);                                                   \
   }                                                                                            \
   static size_t contains_many_##INDEX##SUFFIX(const tamis_filter *f, const uint64_t *hashes,   \
                                               size_t n, bool *found)                           \
   {                                                                                            \
     const struct window *w = const_window_of(f);                                               \
-    const struct window_geometry g =                                                           \
-        shaped(&w->first.geometry, WIDTH, LANES, 64 / (WIDTH) / (LANES) -1);                   \
+    const struct window_geometry g = SHAPED(&w->first, WIDTH, LANES);                          \
     return contains_many(w, &g, hashes, n, found, SEGMENTED);                                  \
   }
 

@@ -17,9 +17,8 @@ struct found;
 int tamis__window_add(tamis_filter *f, uint64_t hash);
 int tamis__window_add_unique(tamis_filter *f, uint64_t hash);
 
-/* tamis__window_add() and tamis__window_add_unique() in a window of the cuckoo kind. */
+/* tamis__window_add() in a table whose entries have copies: each add adds one. */
 int tamis__window_add_copy(tamis_filter *f, uint64_t hash);
-int tamis__window_add_first_copy(tamis_filter *f, uint64_t hash);
 
 /* Adds keys that are to be remembered for `periods` periods, in a window of any kind.  Returns
  * TAMIS_EINVAL if the window has fewer periods. */

@@ -87,6 +87,15 @@ static inline void note_stripe(struct locked *locked, struct window_stripe *stri
   locked->stripe[at] = stripe;
 }
 
+/* Makes a list of one or two stripes. */
+static inline void note_stripes(struct locked *locked, struct window_stripe *a,
+                                struct window_stripe *b)
+{
+  locked->stripes = 1 + (a != b);
+  locked->stripe[0] = a < b ? a : b;
+  locked->stripe[1] = a < b ? b : a;
+}
+
 static inline void lock_stripes(const struct window *w, const struct locked *locked)
 {
   HOOK(window_stripes_wanted);
@@ -120,11 +129,8 @@ static inline void lock_pairs(const struct window *w, uint64_t mixed, struct loc
   } else {
     const struct pair *pair = &locked->pair[locked->pairs++];
     locked->pair[0] = pair_in((struct window_layer *) &w->first, mixed);
-    struct window_stripe *lower = window_stripe(w, pair->layer, pair->place.lower),
-                         *upper = window_stripe(w, pair->layer, pair->place.upper);
-    locked->stripes = 1 + (lower != upper);
-    locked->stripe[0] = lower < upper ? lower : upper;
-    locked->stripe[1] = lower < upper ? upper : lower;
+    note_stripes(locked, window_stripe(w, pair->layer, pair->place.lower),
+                 window_stripe(w, pair->layer, pair->place.upper));
   }
   lock_stripes(w, locked);
   HOOK(window_stripes_taken);

@@ -111,14 +111,13 @@ static int unite_locked(struct window *w, const struct united *u, uint64_t befor
 /* Returns TAMIS_EFULL also if the layer of the pair has been closed. */
 static int try_to_unite(struct window *w, const struct united *u, struct locked *locked)
 {
-  *locked = (struct locked){.epoch = epoch_read(&w->state->epoch)};
+  locked->epoch = epoch_read(&w->state->epoch);
   struct window_reader reader = window_enter(locked->epoch);
   struct window_layer *newest = window_newest(w, locked->epoch);
   bool open = newest == u->pair.layer && window_number(newest) == u->number;
-  if (open) {
-    note_stripe(locked, window_stripe(w, newest, u->pair.place.lower));
-    note_stripe(locked, window_stripe(w, newest, u->pair.place.upper));
-  }
+  if (open)
+    note_stripes(locked, window_stripe(w, newest, u->pair.place.lower),
+                 window_stripe(w, newest, u->pair.place.upper));
   window_leave(reader);
   if (!open)
     return TAMIS_EFULL;
