@@ -122,14 +122,18 @@ static inline void load_line(const struct bloom *b, uint64_t first, uint64_t lin
     line[j] = word_load(&b->words[first + j]) & keys;
 }
 
-/* Counts the bits of all lines. */
-static struct census census_of(const struct bloom *a, const struct bloom *b)
+/* Counts the bits of all lines.  Writes the bits that are in both filters to the words of `both`, a
+ * filter that no other thread has, unless `both` is NULL. */
+static struct census census_of(const struct bloom *a, const struct bloom *b,
+                               const struct bloom *both)
 {
   struct census census = {0};
   for (uint64_t i = 0; i < a->word_count; i += LINE_WORDS) {
     uint64_t of_a[LINE_WORDS], of_b[LINE_WORDS];
     load_line(a, i, of_a);
     load_line(b, i, of_b);
+    for (unsigned j = 0; both && j < LINE_WORDS; j++) /* relaxed: no other thread has the filter */
+      atomic_store_explicit(&both->words[i + j], of_a[j] & of_b[j], memory_order_relaxed);
     count_line(&census, of_a, of_b);
   }
   return census;
@@ -172,11 +176,6 @@ static uint64_t fewest_keys(struct bloom_shape shape, uint64_t bits)
 struct certain {
   uint64_t into, from;
 };
-
-static struct certain certain_keys(const struct bloom *into, const struct bloom *from)
-{
-  return (struct certain){bloom_counted(into, KEYS), bloom_counted(from, KEYS)};
-}
 
 static uint64_t certain_after(const struct bloom *into, const struct certain *before,
                               uint64_t added)
@@ -285,12 +284,6 @@ struct fixed_union {
   uint64_t limit; /* the most keys that `into` may have counted, by this and all other calls */
 };
 
-/* The keys that `into` has counted without this union. */
-static uint64_t keys_of_others(const struct bloom *into, const struct fixed_union *u)
-{
-  return counted_keys(into) - u->counted;
-}
-
 /* Counts the keys that the union has brought with the words before `end`. */
 static void count_brought(struct bloom *into, struct fixed_union *u, uint64_t end)
 {
@@ -306,7 +299,7 @@ static bool unite_chunk(struct bloom *into, const struct bloom *from, uint64_t f
                         struct fixed_union *u)
 {
   const bool marked = into->layout == BLOOM_LAYOUT_MARKED;
-  bool room = keys_of_others(into, u) + u->expected <= u->limit ||
+  bool room = counted_keys(into) - u->counted + u->expected <= u->limit ||
               !chunk_lacks_bits(into, from, first, end);
   for (uint64_t i = first; i < end && room; i += LINE_WORDS)
     room = marked ? unite_line(into, from, i, true, &u->census)
@@ -332,11 +325,11 @@ static struct fixed_union begin_fixed(const struct bloom *into, const struct cen
 
 static int merge_fixed(struct bloom *into, const struct bloom *from)
 {
-  const struct certain certain = certain_keys(into, from);
+  const struct certain certain = {bloom_counted(into, KEYS), bloom_counted(from, KEYS)};
   const uint64_t keys_from = counted_keys(from), keys_into = counted_keys(into);
   const uint64_t words = into->word_count, part = words / LINE_WORDS / CHUNKS;
   const uint64_t chunk = (part > CHUNK_LINES ? part : CHUNK_LINES) * LINE_WORDS;
-  const struct census before = census_of(into, from);
+  const struct census before = census_of(into, from, NULL);
   const uint64_t added = set_bits_sum(&before.added);
   if (added && !has_room(into, &certain, &before))
     return TAMIS_EFULL;
@@ -453,15 +446,7 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
   int result = tamis__bloom_create_like(a, &both);
   if (result != TAMIS_OK)
     return result;
-  struct census census = {0};
-  for (uint64_t i = 0; i < a->word_count; i += LINE_WORDS) {
-    uint64_t of_a[LINE_WORDS], of_b[LINE_WORDS];
-    load_line(a, i, of_a);
-    load_line(b, i, of_b);
-    for (unsigned j = 0; j < LINE_WORDS; j++) /* relaxed: no other thread has the filter */
-      atomic_store_explicit(&both->words[i + j], of_a[j] & of_b[j], memory_order_relaxed);
-    count_line(&census, of_a, of_b);
-  }
+  const struct census census = census_of(a, b, both);
   const struct bloom_geometry g = bloom_geometry_of(both);
   const double common = estimate_keys(&g, &census).common;
   const uint64_t bits = set_bits_sum(&census.b) - set_bits_sum(&census.added),
@@ -516,7 +501,7 @@ int tamis__bloom_similarity(const tamis_filter *a_filter, const tamis_filter *b_
     return TAMIS_EINVAL;
   if (!newest_is_first(a) || !newest_is_first(b))
     return TAMIS_EUNSUPPORTED;
-  const struct census census = census_of(a, b);
+  const struct census census = census_of(a, b, NULL);
   const struct bloom_geometry g = bloom_geometry_of(a);
   struct estimate e = estimate_keys(&g, &census);
   out->estimated_a = e.a;
