@@ -125,7 +125,7 @@ static void destroy(tamis_filter *f)
     tamis__live_close(bloom_long_of(bloom_of(f))->shared);
     return;
   }
-  tamis__bloom_destroy_layers(newest_layer(bloom_of(f)));
+  tamis__bloom_destroy_layers(newest_layer(bloom_of(f)), NULL);
   tamis__saved_unmap(&mapping);
 }
 

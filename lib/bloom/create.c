@@ -197,9 +197,9 @@ void tamis__bloom_destroy_layer(struct bloom *b)
   tamis__memory_release(&from, (char *) b - s.before, s.all_bytes);
 }
 
-void tamis__bloom_destroy_layers(struct bloom *newest)
+void tamis__bloom_destroy_layers(struct bloom *newest, const struct bloom *kept)
 {
-  for (struct bloom *older; newest; newest = older) {
+  for (struct bloom *older; newest != kept; newest = older) {
     older = bloom_older(newest);
     tamis__bloom_destroy_layer(newest);
   }

@@ -185,8 +185,7 @@ static int plan_layer(const struct bloom *first, struct bloom *full, struct bloo
     return TAMIS_EFULL;
   if (!max_bytes)
     return TAMIS_OK;
-  uint64_t used = bytes_of_layers(full),
-           bytes = plan->geometry.lines * LINE_BYTES + tamis__bloom_bytes_beside(plan);
+  uint64_t used = bytes_of_layers(full), bytes = tamis__bloom_bytes_for(plan);
   /* The other opener may hold a copy of this layer, or of an earlier one that it created too late.
    * An earlier layer is not larger, as each layer has at least as many keys as the one before. */
   if (used + 2 * bytes > max_bytes)
@@ -241,14 +240,6 @@ void tamis__layers_append(struct bloom *first, struct bloom *layer)
   (void) append(first, layer->older, layer);
 }
 
-static void destroy_layers_after(const struct bloom *full, struct bloom *newest)
-{
-  for (struct bloom *older; newest != full; newest = older) {
-    older = newest->older;
-    tamis__bloom_destroy_layer(newest);
-  }
-}
-
 /* Creates the planned layer and all layers after it, up to the layer `number`, or creates no layer.
  * No other thread has these layers yet. */
 static int create_layers(const struct bloom *first, const struct bloom_plan *plan, unsigned number,
@@ -269,7 +260,7 @@ static int create_layers(const struct bloom *first, const struct bloom_plan *pla
     atomic_store_explicit(&created->fullness, FULL, memory_order_relaxed); /* not shared yet */
     result = plan_layer(first, created, &next, &openers);
   } while (result == TAMIS_OK);
-  destroy_layers_after(full, *newest);
+  tamis__bloom_destroy_layers(*newest, full);
   return result;
 }
 
@@ -288,7 +279,7 @@ static int append_layers(struct bloom *first, struct bloom *full, const struct b
   use_layers(first);
   HOOK(bloom_layer_created);
   if (!append(first, full, layer))
-    destroy_layers_after(full, layer);
+    tamis__bloom_destroy_layers(layer, full);
   return TAMIS_OK;
 }
 

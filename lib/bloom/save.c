@@ -504,7 +504,7 @@ int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,
     *out = &newest->head;
     return TAMIS_OK;
   }
-  tamis__bloom_destroy_layers(newest);
+  tamis__bloom_destroy_layers(newest, NULL);
   for (unsigned i = 0; i < l.n && !r->mapping; i++)
     tamis__memory_release(&r->allocator, l.layers[i].words,
                           l.layers[i].plan.geometry.lines * LINE_BYTES);
