@@ -6,7 +6,7 @@
 
 enum { MOST_CALLS = 8, MOST_WORDS = 12, MOST_NAMES = 64, MOST_VERBS = 96 };
 
-static const struct program *program;
+static const struct setup *setups;
 struct stage stage;
 
 /* ---- verbs ---- */
@@ -436,17 +436,16 @@ static void play_row(void **state)
     (void) snprintf(hooks, sizeof hooks, "%s", row->hooks ? row->hooks : "-");
     for (char *hook = strtok_r(hooks, " ", &rest); hook; hook = strtok_r(NULL, " ", &rest))
       for (unsigned value = first; value <= last && row->on >> i & 1; value++)
-        if (!has_word(program->setups[i].never, hook))
-          play_script(row, &program->setups[i], hook, value);
+        if (!has_word(setups[i].never, hook))
+          play_script(row, &setups[i], hook, value);
   }
 }
 
-int run_schedules(const struct program *played)
+int run_schedules(const struct setup *all, const struct row *rows, size_t n)
 {
-  program = played;
-  for (size_t i = 0; i < played->n; i++)
-    list_test((struct CMUnitTest){.name = played->rows[i].name,
-                                  .test_func = play_row,
-                                  .initial_state = (void *) &played->rows[i]});
+  setups = all;
+  for (size_t i = 0; i < n; i++)
+    list_test((struct CMUnitTest){
+        .name = rows[i].name, .test_func = play_row, .initial_state = (void *) &rows[i]});
   return run_all_tests();
 }

@@ -85,12 +85,6 @@ extern struct stage {
   bool forged;       /* a verb has written what no call writes: the filter need not be valid */
 } stage;
 
-struct program {
-  const struct setup *setups;
-  const struct row *rows;
-  size_t n;
-};
-
 void open_stage(const struct setup *setup);
 void close_stage(void);
 
@@ -98,6 +92,6 @@ void close_stage(void);
 tamis_filter *stage_from(void);
 
 /* Plays all rows, and runs the tests that are no rows. */
-int run_schedules(const struct program *program);
+int run_schedules(const struct setup *setups, const struct row *rows, size_t n);
 
 #endif

@@ -535,6 +535,5 @@ TEST(a_process_that_lags_sets_no_bits)
 
 int main(void)
 {
-  const struct program program = {setups, rows, sizeof rows / sizeof *rows};
-  return run_schedules(&program);
+  return run_schedules(setups, rows, sizeof rows / sizeof *rows);
 }

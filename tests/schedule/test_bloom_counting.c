@@ -178,6 +178,5 @@ static const struct row rows[] = {
 
 int main(void)
 {
-  const struct program program = {setups, rows, sizeof rows / sizeof *rows};
-  return run_schedules(&program);
+  return run_schedules(setups, rows, sizeof rows / sizeof *rows);
 }

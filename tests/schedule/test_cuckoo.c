@@ -330,6 +330,5 @@ TEST(room_in_any_generation_is_found)
 
 int main(void)
 {
-  const struct program program = {setups, rows, sizeof rows / sizeof *rows};
-  return run_schedules(&program);
+  return run_schedules(setups, rows, sizeof rows / sizeof *rows);
 }

@@ -323,6 +323,5 @@ TEST_WITH_THREADS(an_entry_comes_before_a_drop)
 
 int main(void)
 {
-  const struct program program = {setups, rows, sizeof rows / sizeof *rows};
-  return run_schedules(&program);
+  return run_schedules(setups, rows, sizeof rows / sizeof *rows);
 }

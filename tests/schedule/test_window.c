@@ -795,6 +795,5 @@ TEST_WITH_THREADS(memory_that_comes_free_is_room_at_once)
 
 int main(void)
 {
-  const struct program program = {setups, rows, sizeof rows / sizeof *rows};
-  return run_schedules(&program);
+  return run_schedules(setups, rows, sizeof rows / sizeof *rows);
 }
