@@ -39,20 +39,20 @@
 #include "window/rooms.h"
 
 /* Takes the stripes of a key, and finds its home. */
-FORCE_INLINE void lock_home(const struct window *w, uint64_t mixed, struct locked *locked,
-                            struct home *home)
+FORCE_INLINE struct home lock_home(const struct window *w, uint64_t mixed, struct locked *locked)
 {
+  uint64_t epoch;
   for (;;) {
     lock_pairs(w, mixed, locked);
-    uint64_t epoch = epoch_read(&w->state->epoch);
+    epoch = epoch_read(&w->state->epoch);
     HOOK(window_epoch_read_locked);
-    if (has_layers(locked, epoch)) {
-      *home = find_home(locked, epoch);
-      HOOK(window_home_found);
-      return;
-    }
+    if (has_layers(locked, epoch))
+      break;
     unlock_pairs(w, locked);
   }
+  const struct home home = find_home(locked, epoch);
+  HOOK(window_home_found);
+  return home;
 }
 
 /* Changes the stamp of an entry in a counted table, so that the entry has `more` more copies. */
@@ -107,11 +107,10 @@ int tamis__window_remove(tamis_filter *f, uint64_t hash)
 {
   struct window *w = window_of(f);
   struct locked locked;
-  struct home home;
   const int result = window_join(w);
   if (result != TAMIS_OK)
     return result;
-  lock_home(w, window_mixed(w, hash), &locked, &home);
+  const struct home home = lock_home(w, window_mixed(w, hash), &locked);
   if (home.live)
     remove_locked(w, home.pair, &home.found);
   unlock_pairs(w, &locked);
@@ -122,10 +121,9 @@ uint64_t tamis__window_count_copies(const tamis_filter *f, uint64_t hash)
 {
   const struct window *w = const_window_of(f);
   struct locked locked;
-  struct home home;
   if (!w->operations.contains(f, hash)) /* an absent key needs no lock */
     return 0;
-  lock_home(w, window_mixed(w, hash), &locked, &home);
+  const struct home home = lock_home(w, window_mixed(w, hash), &locked);
   const struct window_layer *layer = home.pair->layer;
   struct window_lane lane = window_lane(layer, home.found.bucket, home.found.lane);
   uint64_t copies = home.live ? 1 + tamis__window_further(layer, lane) : 0;
