@@ -23,8 +23,11 @@ const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window);
 /* Returns the kind that shared filters without a window have in place of `kind`, or NULL. */
 const struct filter_kind *tamis__find_counted_kind(tamis_kind kind);
 
-/* Returns the kind of a saved filter, or NULL if there is none.  Completes saved->options. */
-const struct filter_kind *tamis__kind_of_saved(struct saved_head *saved);
+/* Reads the header of a saved filter, and completes saved->options.  Returns TAMIS_ECORRUPT if no
+ * kind has this number, and TAMIS_EUNSUPPORTED if the kind lacks a feature of the file. */
+struct saved_reader;
+int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
+                     const struct filter_kind **out);
 
 /* Copies the options of a new filter to *known, and checks those that mean the same to all kinds.
  * Fills in *more and the filter's *head, which has a seed and points to *more. */
@@ -61,7 +64,6 @@ void tamis__fill_stats(const tamis_filter *f, tamis_stats *out);
 
 /* Functions in saved.c for all calls that save or load.  tamis__read_load_options() checks the
  * options of a load, and copies those that both the library and the caller know. */
-struct saved_reader;
 int tamis__read_load_options(const tamis_load_options *options, tamis_load_options *known);
 int tamis__load(const tamis_load_options *options, struct saved_reader *r, tamis_filter **out);
 int tamis__save(const tamis_filter *f, tamis_write_function write, void *context);

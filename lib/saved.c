@@ -60,33 +60,36 @@ const struct filter_kind *tamis__find_counted_kind(tamis_kind kind)
   return NULL;
 }
 
-/* If no kind with windows exists, returns the kind without windows.  Its `features` lack
- * SAVED_WINDOW, so the caller refuses the filter. */
-const struct filter_kind *tamis__kind_of_saved(struct saved_head *saved)
+/* If no kind with windows exists, takes the kind without windows, whose `features` lack
+ * SAVED_WINDOW. */
+int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
+                     const struct filter_kind **out)
 {
   const struct filter_kind *kind = NULL;
+  int result = tamis__saved_read_header(r, saved);
+  if (result != TAMIS_OK)
+    return result;
   if (saved->features & SAVED_WINDOW)
     kind = tamis__find_kind(saved->options.kind, true);
   else if (saved->features & SAVED_COUNTED)
     kind = tamis__find_counted_kind(saved->options.kind);
   if (!kind)
     kind = tamis__find_kind(saved->options.kind, false);
-  if (kind && kind->own_options)
-    kind->own_options(saved);
-  return kind;
+  if (!kind)
+    return TAMIS_ECORRUPT;
+  *out = kind;
+  return saved->features & ~kind->features ? TAMIS_EUNSUPPORTED : TAMIS_OK;
 }
 
 /* Reads exactly the bytes of a filter.  If kind->load() fails, it has released its memory. */
 static int load_from(struct saved_reader *r, const tamis_load_options *options, tamis_filter **out)
 {
   struct saved_head saved;
-  int result = tamis__saved_read_header(r, &saved);
+  const struct filter_kind *kind;
+  int result = tamis__read_kind(r, &saved, &kind);
   if (result != TAMIS_OK)
     return result;
-  const struct filter_kind *kind = tamis__kind_of_saved(&saved);
-  if (!kind)
-    return TAMIS_ECORRUPT;
-  if (!kind->load || saved.features & ~kind->features || left_out(&saved.options))
+  if (!kind->load || left_out(&saved.options))
     return TAMIS_EUNSUPPORTED;
   const struct filter_more more = {
       .allocator = r->allocator, .hash = options->hash, .hash_context = options->hash_context};
@@ -134,12 +137,11 @@ static int check_mapping(const tamis_filter *f)
     return TAMIS_OK;
   struct saved_reader r = {
       .mapping = mapping.at, .mapping_size = mapping.size, .check_all = true, .borrowed = true};
+  const struct filter_more more = filter_more_of(f);
   tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
-  options.allocator = filter_allocator(f);
-  if (filter_has_own_hash(f)) {
-    options.hash = filter_own_more(f)->hash;
-    options.hash_context = filter_own_more(f)->hash_context;
-  }
+  options.allocator = &more.allocator;
+  options.hash = more.hash;
+  options.hash_context = more.hash_context;
   tamis_filter *checked;
   int result = tamis__load(&options, &r, &checked);
   if (result == TAMIS_OK)
@@ -190,27 +192,17 @@ int tamis_load(const tamis_load_options *options, tamis_read_function read, void
   return UNCANCELLED(tamis__load(&known, &r, out));
 }
 
-static int read_info(struct saved_reader *r, struct saved_head *saved)
-{
-  int result = tamis__saved_read_header(r, saved);
-  if (result != TAMIS_OK)
-    return result;
-  const struct filter_kind *kind = tamis__kind_of_saved(saved);
-  if (!kind)
-    return TAMIS_ECORRUPT;
-  if (saved->features & ~kind->features)
-    return TAMIS_EUNSUPPORTED;
-  return kind->read_info(r, saved);
-}
-
 int tamis_saved_info(tamis_read_function read, void *context, tamis_stats *out)
 {
   if (!read || !out || out->struct_size < FIRST_STATS_SIZE)
     return TAMIS_EINVAL;
+  const struct filter_kind *kind;
   struct saved_head saved;
   struct saved_reader r = {.read = read, .context = context};
   int cancellation = cancellation_disable();
-  int result = read_info(&r, &saved);
+  int result = tamis__read_kind(&r, &saved, &kind);
+  if (result == TAMIS_OK)
+    result = kind->read_info(&r, &saved);
   tamis__saved_close(&r);
   cancellation_restore(cancellation);
   if (result == TAMIS_OK)

@@ -149,14 +149,13 @@ static int open_from(const struct wanted *w, struct saved_reader *r, struct shar
                      tamis_filter **out)
 {
   struct saved_head saved;
-  int result = tamis__saved_read_header(r, &saved);
-  const struct filter_kind *kind = result == TAMIS_OK ? tamis__kind_of_saved(&saved) : NULL;
+  const struct filter_kind *kind;
+  int result = tamis__read_kind(r, &saved, &kind);
   if (result == TAMIS_EIO)
     return refuse_call(w, "read");
-  if (result == TAMIS_ECORRUPT || (result == TAMIS_OK && !kind))
+  if (result == TAMIS_ECORRUPT)
     return refuse_file(w, TAMIS_ECORRUPT, "is no filter, or damaged");
-  if (result != TAMIS_OK || saved.features & ~kind->features ||
-      (saved.own_hash && kind->share_open))
+  if (result != TAMIS_OK || (saved.own_hash && kind->share_open))
     return refuse_file(w, TAMIS_EUNSUPPORTED, "needs a later version of the library");
   if (!(saved.features & SAVED_LIVE) || !kind->share_open)
     return refuse_file(
@@ -206,9 +205,17 @@ static bool is_new(struct shared_file *file)
   return false;
 }
 
+static int share_new(const struct wanted *w, struct shared_file *file)
+{
+  struct saved_head saved = {
+      .options = w->options, .probe = filter_probe(&w->head), .features = SAVED_LIVE};
+  saved.options.seed = w->head.keys.seed;
+  return w->kind->share_new(&saved, w->why, file);
+}
+
 static int fill_file(const struct wanted *w, struct shared_file *file)
 {
-  int result = w->kind->share_new(&w->options, &w->head, w->why, file);
+  int result = share_new(w, file);
   return result == TAMIS_EIO ? refuse_call(w, "written") : result;
 }
 
@@ -336,7 +343,7 @@ int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **ou
 static int check_new(const struct wanted *w, const struct shared_file *found)
 {
   struct new_file new;
-  int result = w->kind->share_new(&w->options, &w->head, w->why, NULL);
+  int result = share_new(w, NULL);
   if (result != TAMIS_OK || !w->path)
     return result;
   if (found)

@@ -304,8 +304,6 @@ static void fill_options(const tamis_filter *f, tamis_options *out)
   const struct filter_kind *kind = operations_of(f)->kind;
   struct saved_head head = {.own_hash = false};
   kind->describe(f, &head);
-  if (kind->own_options)
-    kind->own_options(&head);
   *out = head.options;
   out->kind = kind->kind;
   out->seed = f->keys.seed;

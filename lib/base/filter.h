@@ -98,22 +98,21 @@ struct filter_kind {
   /* The features (SAVED_LAYERS and others in saved.h) of the files that this kind can read. */
   uint64_t features;
   /* saved.h describes the members up to `load`.  If `save` and `load` are NULL, the result is
-   * TAMIS_EUNSUPPORTED, and these other functions are not called.  `own_options` may be NULL. */
+   * TAMIS_EUNSUPPORTED, and these other functions are not called. */
   void (*describe)(const tamis_filter *f, struct saved_head *out);
   bool saves_estimates; /* saved.h says which figures */
   int (*read_info)(struct saved_reader *r, struct saved_head *saved);
-  void (*own_options)(struct saved_head *saved);
   struct saved_mapping (*mapping)(const tamis_filter *f); /* the mapping of a read-only filter */
   int (*save)(const tamis_filter *f, struct saved_writer *w);
   int (*load)(struct saved_reader *r, const struct saved_head *saved,
               const struct tamis_filter *head, tamis_filter **out);
   /* Three functions for filters that processes share.  NULL: the result is TAMIS_EUNSUPPORTED.
-   * `share_new` makes an empty filter in an empty file.  If `file` is NULL, it only checks the
-   * options, which `create` has already checked except for max_bytes.  `share_open` opens a filter
-   * whose header has been read.  If it returns TAMIS_OK, the filter owns `file`.  `sync` waits
-   * until all adds are on the disk. */
-  int (*share_new)(const tamis_options *options, const struct tamis_filter *head,
-                   const struct refusal *why, struct shared_file *file);
+   * `share_new` makes an empty filter in an empty file.  It completes `saved`, which has the
+   * options, the probe and SAVED_LIVE.  If `file` is NULL, it only checks the options, which
+   * `create` has already checked except for max_bytes.  `share_open` opens a filter whose header
+   * has been read.  If it returns TAMIS_OK, the filter owns `file`.  `sync` waits until all adds
+   * are on the disk. */
+  int (*share_new)(struct saved_head *saved, const struct refusal *why, struct shared_file *file);
   int (*share_open)(struct saved_reader *r, const struct saved_head *saved,
                     const struct tamis_filter *head, struct shared_file *file, tamis_filter **out);
   int (*sync)(const tamis_filter *f);

@@ -25,8 +25,6 @@
  *    read_info  Completes the header's figures: adds to `bytes` the parts that depend on the
  *               machine, and reads the counts of a live filter.  Leaves the figures alone if no
  *               filter can have this header.
- *    own_options
- *               Fills in those options of the filter that follow from the header's geometry.
  *    save       Writes the body, and sets w->totals.
  *    load       Reads what `save` writes.  `head` has the values of the filter's head, except for
  *               the operations.  Sets *out only with TAMIS_OK.  After an error it keeps no memory.
@@ -103,6 +101,9 @@ enum {
 #define SAVED_WINDOW UINT64_C(2)
 #define SAVED_LIVE UINT64_C(4)
 #define SAVED_COUNTED UINT64_C(8)
+
+/* The first numbers in the geometry of a file with the feature WINDOW: two of its options. */
+enum { SAVED_WINDOW_PERIODS, SAVED_WINDOW_RENEWS };
 
 /* The contents of a header. */
 struct saved_head {

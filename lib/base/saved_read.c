@@ -196,6 +196,10 @@ int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out)
   out->figures.seed = out->options.seed;
   for (unsigned i = 0; i < SAVED_GEOMETRY; i++)
     out->geometry[i] = saved_get64(header + SAVED_GEOMETRY_AT + (size_t) i * 8);
+  if (out->features & SAVED_WINDOW) {
+    out->options.window = (unsigned) out->geometry[SAVED_WINDOW_PERIODS];
+    out->options.window_renews = out->geometry[SAVED_WINDOW_RENEWS];
+  }
   bool good = (hash == SAVED_HASH_OWN || hash == SAVED_HASH_XXH3) &&
               saved_get32(header + 40) == SAVED_MIXING &&
               saved_get32(header + SAVED_GROWABLE_AT) <= 1 && options_are_possible(&out->options) &&

@@ -434,8 +434,8 @@ int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,
                       const struct tamis_filter *head, tamis_filter **out);
 
 /* In shared.c: two members of struct filter_kind. */
-int tamis__bloom_share_new(const tamis_options *o, const struct tamis_filter *head,
-                           const struct refusal *why, struct shared_file *file);
+int tamis__bloom_share_new(struct saved_head *saved, const struct refusal *why,
+                           struct shared_file *file);
 int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *saved,
                             const struct tamis_filter *head, struct shared_file *file,
                             tamis_filter **out);

@@ -127,13 +127,8 @@ static uint64_t bits_of(const struct bloom *b)
   return tamis__bloom_count_bits(&g, (const uint64_t *) b->words, &marks);
 }
 
-/* A layer and its sums, read before its words.  With counters, the words correct the sums later. */
-struct part {
-  const struct bloom *layer;
-  struct bloom_sums counted;
-};
-
-static struct part part_of(const struct bloom *layer)
+/* The sums of a layer, to be read before its words. */
+static struct bloom_sums sums_of(const struct bloom *layer)
 {
   const struct bloom_geometry g = bloom_geometry_of(layer);
   struct bloom_sums counted = bloom_sums_of(layer);
@@ -142,14 +137,14 @@ static struct part part_of(const struct bloom *layer)
   const uint64_t keys = most_keys(layer->layout, bits), united = most_united(layer->layout, bits);
   counted.keys = counted.keys < keys ? counted.keys : keys;
   counted.united = counted.united < united ? counted.united : united;
-  return (struct part){layer, counted};
+  return counted;
 }
 
-static void save_layer(const struct part *part, struct saved_writer *w)
+static void save_layer(const struct bloom *layer, struct saved_writer *w)
 {
-  const struct bloom_geometry g = bloom_geometry_of(part->layer);
-  tamis__bloom_put_layer(&g, part->layer->number, part->counted, w);
-  save_words(part->layer, UINT64_MAX, w, NULL);
+  const struct bloom_geometry g = bloom_geometry_of(layer);
+  tamis__bloom_put_layer(&g, layer->number, sums_of(layer), w);
+  save_words(layer, UINT64_MAX, w, NULL);
 }
 
 /* Saves as many layers as the header lists. */
@@ -158,21 +153,20 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
   const struct bloom *first = const_bloom_of(f), *layer = newest_layer(first);
   bool full = first->limited && fullness_of(first) >= FULL;
   unsigned n = 1 + (unsigned) w->head->geometry[FURTHER_LAYERS];
-  struct part parts[BLOOM_MOST_LAYERS] = {{.layer = NULL}};
+  const struct bloom *layers[BLOOM_MOST_LAYERS] = {NULL};
   struct counting_census census = {0};
-  parts[0] = part_of(first);
+  struct bloom_sums counted = sums_of(first);
   for (; layer->number > 1; layer = layer->older)
-    if (layer->number <= n)
-      parts[layer->number - 1] = part_of(layer);
+    layers[layer->number - 1] = layer;
   save_words(first, full ? UINT64_MAX : bloom_key_bits(first->layout), w,
              bloom_counts(first) ? &census : NULL);
-  if (bloom_counts(first))
-    parts[0].counted = counting_read(bloom_shape_of(first), parts[0].counted, &census);
-  for (unsigned i = 1; i < n && parts[i].layer; i++) /* parts[] has all of these layers */
-    save_layer(&parts[i], w);
-  w->totals[TOTAL_KEYS] = parts[0].counted.keys;
+  if (bloom_counts(first)) /* the words correct the sums */
+    counted = counting_read(bloom_shape_of(first), counted, &census);
+  for (unsigned i = 1; i < n && layers[i]; i++) /* layers[] has all of these layers */
+    save_layer(layers[i], w);
+  w->totals[TOTAL_KEYS] = counted.keys;
   w->totals[TOTAL_FULL] = full;
-  w->totals[TOTAL_UNITED] = parts[0].counted.united;
+  w->totals[TOTAL_UNITED] = counted.united;
   return w->result;
 }
 
@@ -308,10 +302,13 @@ static int load_end(struct loading *l)
 
 /* ---- live filters: tallies have the counts ---- */
 
-static uint64_t sum_of(const struct bloom_tally *tally, enum bloom_counter which)
+/* The sums of a tally, none of which exceeds `most`. */
+static struct bloom_sums sums_of_tally(const struct bloom_tally *tally, uint64_t most)
 {
   const struct counters counters = {(struct counter_shard *) tally->shards, CORE_SHARDS - 1};
-  return saved_u64(tamis__counter_sum(&counters, which));
+  const uint64_t keys = saved_u64(tamis__counter_sum(&counters, KEYS));
+  const uint64_t united = saved_u64(tamis__counter_sum(&counters, UNITED));
+  return (struct bloom_sums){keys < most ? keys : most, united < most ? united : most};
 }
 
 /* Adds differences and sets no counter, as other processes may count meanwhile. */
@@ -336,11 +333,10 @@ void tamis__bloom_count_again(struct bloom *b)
 static void read_tally(struct content *c, const struct bloom_tally *tally)
 {
   const struct bloom_geometry *g = &c->plan.geometry;
-  uint64_t marks = 0, keys = sum_of(tally, KEYS), united = sum_of(tally, UNITED);
+  uint64_t marks = 0;
   saved_swap(c->words, g->words);
   c->bits = tamis__bloom_count_bits(g, c->words, &marks);
-  c->counted.keys = keys < c->bits ? keys : c->bits;
-  c->counted.united = united < c->bits ? united : c->bits;
+  c->counted = sums_of_tally(tally, c->bits);
   c->counted.united +=
       (uint64_t) fmax(tamis__bloom_miscounted(g, c->bits, c->counted.keys + c->counted.united), 0);
   c->full = c->plan.limited && (marks || saved_u64(tally->state) & LIVE_ENDED);
@@ -398,10 +394,9 @@ static int read_live_stats(struct saved_reader *r, struct saved_head *saved)
   int result = read_live_head(r, saved, &h);
   for (unsigned i = 0; i < h.open; i++) {
     const struct bloom_geometry *g = &h.layers[i];
-    const uint64_t most = bloom_geometry_bits(g), keys = sum_of(&h.tallies[i], KEYS);
-    const uint64_t united = sum_of(&h.tallies[i], UNITED);
-    s->united_count += united < most ? united : most;
-    const uint64_t of_layer = (keys < most ? keys : most) + (united < most ? united : most);
+    const struct bloom_sums counted = sums_of_tally(&h.tallies[i], bloom_geometry_bits(g));
+    const uint64_t of_layer = counted.keys + counted.united;
+    s->united_count += counted.united;
     s->count += of_layer;
     s->bits += g->words * 64;
     s->bytes += g->words * sizeof(word);

@@ -65,18 +65,6 @@ static int plan_file(const tamis_options *o, const struct refusal *why, struct f
 
 /* ---- creation ---- */
 
-static void describe(const struct file_plan *p, const tamis_options *o,
-                     const struct tamis_filter *head, struct saved_head *out)
-{
-  *out = (struct saved_head){.options = *o, .features = SAVED_LIVE};
-  out->options.seed = head->keys.seed;
-  out->probe = filter_probe(head);
-  tamis__bloom_put_shape(&p->layers[0], out->geometry);
-  out->geometry[MOST_KEYS] = p->layers[0].most_keys;
-  out->geometry[FURTHER_LAYERS] = p->n - 1;
-  out->features |= p->n > 1 ? SAVED_LAYERS : 0;
-}
-
 static void put_layers(const void *context, struct saved_writer *w)
 {
   const struct file_plan *p = context;
@@ -84,17 +72,20 @@ static void put_layers(const void *context, struct saved_writer *w)
     tamis__bloom_put_layer(&p->layers[i], i + 1, (struct bloom_sums){0}, w);
 }
 
-int tamis__bloom_share_new(const tamis_options *o, const struct tamis_filter *head,
-                           const struct refusal *why, struct shared_file *file)
+int tamis__bloom_share_new(struct saved_head *saved, const struct refusal *why,
+                           struct shared_file *file)
 {
   struct file_plan p;
-  struct saved_head saved;
-  int result = plan_file(o, why, &p);
+  const struct bloom_geometry *first = &p.layers[0];
+  int result = plan_file(&saved->options, why, &p);
   if (result != TAMIS_OK || !file)
     return result;
-  describe(&p, o, head, &saved);
+  tamis__bloom_put_shape(first, saved->geometry);
+  saved->geometry[MOST_KEYS] = first->most_keys;
+  saved->geometry[FURTHER_LAYERS] = p.n - 1;
+  saved->features |= p.n > 1 ? SAVED_LAYERS : 0;
   const uint64_t boot = tamis__shared_file_boot(), tally[] = {LIVE_ALONE, 0, boot ? boot : 1};
-  const struct live_file new = {.saved = &saved,
+  const struct live_file new = {.saved = saved,
                                 .put_blocks = put_layers,
                                 .context = &p,
                                 .numbers = tally,

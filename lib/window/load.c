@@ -44,46 +44,31 @@ struct load {
 
 /* ---- numbers from the header and from blocks ---- */
 
-static bool is_counted(const struct saved_head *saved)
-{
-  (void) saved;
-  return NOT_COMPACT(saved->features & SAVED_COUNTED);
-}
-
 /* Returns false for a counted table whose clock does not stand still, or which may grow. */
-static bool clock_is_right(const struct saved_head *saved)
+static bool clock_is_right(const struct load *l)
 {
-  const uint64_t *g = saved->geometry;
-  return !is_counted(saved) ||
+  const uint64_t *g = l->saved->geometry;
+  return !l->plan.counted ||
          (g[SAVED_WINDOW_PERIODS] == COUNTED_PERIODS && g[SAVED_WINDOW_STAMP] == COUNTED_NOW &&
           !g[SAVED_WINDOW_PERIOD] && !g[SAVED_WINDOW_RENEWS] && !g[SAVED_WINDOW_GROWTHS] &&
-          !saved->options.growable);
+          !l->plan.spec.growable);
 }
 
-/* Reads a layer's numbers.  A capacity must not exceed the number of lanes, because the next layer
- * is made for twice the capacity. */
-static bool read_layer_numbers(unsigned periods, const uint64_t *numbers, struct content *out)
+/* A capacity must not exceed the number of lanes, because the next layer is made for twice the
+ * capacity. */
+bool tamis__window_get_layer(unsigned periods, const uint64_t *numbers, struct window_geometry *g,
+                             unsigned *index)
 {
   if (numbers[SAVED_LAYER_SHAPE] >= WINDOW_SHAPES || numbers[SAVED_LAYER_SEGMENTS] >> 53 ||
       numbers[SAVED_LAYER_HALF] >> 53 || numbers[SAVED_LAYER_CAPACITY] >> 53 ||
       !numbers[SAVED_LAYER_INDEX] || numbers[SAVED_LAYER_INDEX] >= WINDOW_MOST_LAYERS)
     return false;
-  *out = (struct content){.index = (unsigned) numbers[SAVED_LAYER_INDEX],
-                          .geometry = {.shape_index = (unsigned) numbers[SAVED_LAYER_SHAPE],
-                                       .segments = numbers[SAVED_LAYER_SEGMENTS],
-                                       .half = numbers[SAVED_LAYER_HALF],
-                                       .capacity = numbers[SAVED_LAYER_CAPACITY]}};
-  return window_geometry_restore(periods, &out->geometry) &&
-         out->geometry.capacity <= window_lanes(&out->geometry);
-}
-
-/* Whether no earlier layer has the same index. */
-static bool fits_before(const struct load *l, const struct content *layer)
-{
-  for (unsigned i = 0; i < l->n; i++)
-    if (l->layers[i].index == layer->index)
-      return false;
-  return true;
+  *index = (unsigned) numbers[SAVED_LAYER_INDEX];
+  *g = (struct window_geometry){.shape_index = (unsigned) numbers[SAVED_LAYER_SHAPE],
+                                .segments = numbers[SAVED_LAYER_SEGMENTS],
+                                .half = numbers[SAVED_LAYER_HALF],
+                                .capacity = numbers[SAVED_LAYER_CAPACITY]};
+  return window_geometry_restore(periods, g) && g->capacity <= window_lanes(g);
 }
 
 static void choose_first_layer(struct load *l)
@@ -116,8 +101,9 @@ static bool read_numbers(const struct saved_head *saved, struct load *l)
               g[SAVED_WINDOW_LAYERS] < (o->growable ? WINDOW_MOST_LAYERS : 2) &&
               g[SAVED_WINDOW_GROWTHS] <= INT32_MAX &&
               (o->kind == TAMIS_CUCKOO || !g[SAVED_WINDOW_FURTHER]) &&
-              o->layout == TAMIS_LAYOUT_BLOCKED && clock_is_right(saved) &&
-              read_layer_numbers(l->plan.spec.periods, &g[SAVED_WINDOW_OLDEST], &l->layers[0]);
+              o->layout == TAMIS_LAYOUT_BLOCKED && clock_is_right(l) &&
+              tamis__window_get_layer(l->plan.spec.periods, &g[SAVED_WINDOW_OLDEST],
+                                      &l->layers[0].geometry, &l->layers[0].index);
   if (good)
     choose_first_layer(l);
   return good;
@@ -243,6 +229,7 @@ static int load_counts(struct load *l, struct content *c, unsigned number)
   return result == TAMIS_ABSENT ? TAMIS_OK : result;
 }
 
+/* Reads the block of a newer layer, whose index no earlier layer has. */
 static int load_layer_numbers(struct load *l, struct content *c)
 {
   struct saved_block block;
@@ -254,8 +241,10 @@ static int load_layer_numbers(struct load *l, struct content *c)
                        SAVED_LAYER_NUMBERS))
     return TAMIS_ECORRUPT;
   image_get(numbers, block.payload, SAVED_LAYER_NUMBERS);
-  return read_layer_numbers(l->plan.spec.periods, numbers, c) && fits_before(l, c) ? TAMIS_OK
-                                                                                   : TAMIS_ECORRUPT;
+  bool good = tamis__window_get_layer(l->plan.spec.periods, numbers, &c->geometry, &c->index);
+  for (unsigned i = 0; i < l->n; i++)
+    good &= l->layers[i].index != c->index;
+  return good ? TAMIS_OK : TAMIS_ECORRUPT;
 }
 
 static int load_layer(struct load *l)
@@ -431,14 +420,6 @@ void tamis__window_figures(struct saved_head *saved)
     out->fpp_estimate = 1 - (1 - window_geometry_rate(g, used)); /* rounds as rate_now() does */
     out->occupancy = (double) used / (double) window_lanes(g);
   }
-}
-
-void tamis__window_own_options(struct saved_head *saved)
-{
-  if (is_counted(saved))
-    return;
-  saved->options.window = (unsigned) saved->geometry[SAVED_WINDOW_PERIODS];
-  saved->options.window_renews = saved->geometry[SAVED_WINDOW_RENEWS];
 }
 
 bool tamis__window_read_plan(const struct saved_head *saved, struct window_plan *out)

@@ -89,6 +89,8 @@ void tamis__window_describe(const tamis_filter *f, struct saved_head *out)
   out->options = (tamis_options){.capacity = w->spec.capacity,
                                  .fpp = w->spec.fpp,
                                  .growable = w->spec.growable,
+                                 .window = window_is_counted(w) ? 0 : w->spec.periods,
+                                 .window_renews = w->renews,
                                  .max_bytes = w->max_bytes,
                                  .stripes = w->stripes_wanted};
   for (unsigned i = 0; i < n; i++)
@@ -288,17 +290,11 @@ static unsigned list_for_head(const struct window *filter, const struct saved_he
                               struct window_copied_layer layers[WINDOW_MOST_LAYERS])
 {
   struct window_copied_layer now[WINDOW_MOST_LAYERS], *oldest = &layers[0];
-  const uint64_t *numbers = &head->geometry[SAVED_WINDOW_OLDEST];
   unsigned n = 1;
-  *oldest = (struct window_copied_layer){
-      .number = head->oldest,
-      .index = (unsigned) numbers[SAVED_LAYER_INDEX],
-      .geometry = {.shape_index = (unsigned) numbers[SAVED_LAYER_SHAPE],
-                   .segments = numbers[SAVED_LAYER_SEGMENTS],
-                   .half = numbers[SAVED_LAYER_HALF],
-                   .capacity = numbers[SAVED_LAYER_CAPACITY]}};
+  *oldest = (struct window_copied_layer){.number = head->oldest};
   /* Cannot fail: the geometry was planned. */
-  (void) window_geometry_restore(filter->spec.periods, &oldest->geometry);
+  (void) tamis__window_get_layer(filter->spec.periods, &head->geometry[SAVED_WINDOW_OLDEST],
+                                 &oldest->geometry, &oldest->index);
   for (unsigned i = tamis__window_list(filter, now); i-- > 0;)
     if (n < head->geometry[SAVED_WINDOW_LAYERS] && now[i].index != oldest->index)
       layers[n++] = now[i];

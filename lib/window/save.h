@@ -22,10 +22,8 @@ enum {
   SAVED_LAYER_NUMBERS
 };
 enum {
-  SAVED_WINDOW_PERIODS, /* G: the number of periods */
-  SAVED_WINDOW_RENEWS,
-  SAVED_WINDOW_PERIOD, /* the number of the period in which the save began */
-  SAVED_WINDOW_STAMP,  /* the stamp of that period */
+  SAVED_WINDOW_PERIOD = SAVED_WINDOW_RENEWS + 1, /* the period in which the save began */
+  SAVED_WINDOW_STAMP,                            /* the stamp of that period */
   /* The most layers in the file.  A layer that leaves during the save is not in the file. */
   SAVED_WINDOW_LAYERS,
   SAVED_WINDOW_GROWTHS, /* layers ever opened, minus the later layers in the file */
@@ -91,14 +89,7 @@ static inline bool lanes_are_alone(const struct window_geometry *g, const word *
 static inline uint64_t whole_lanes(const struct window_shape *s, uint64_t value, unsigned stamps,
                                    unsigned dead)
 {
-  uint64_t whole = 0, used = window_used(s, value);
-  for (; used; used &= used - 1) {
-    const unsigned stamp =
-        window_stamp_of(s, lane_get(&s->lane, value, lanes_first(&s->lane, used)));
-    if (stamp && stamp <= stamps && stamp != dead)
-      whole |= used & -used;
-  }
-  return lanes_bits(&s->lane, whole);
+  return lanes_bits(&s->lane, window_live(s, value, dead) & ~window_beyond(s, value, 1, stamps));
 }
 
 /* The data on a layer that a copy keeps, as the layer may be released during the copy. */
@@ -124,11 +115,13 @@ int tamis__window_copy_segment(struct window *w, const struct window_copied_laye
 struct window_plan;
 void tamis__window_put_numbers(const struct window_plan *plan, uint64_t *numbers);
 
-/* Reads the plan of a window of one layer from a header, whose own options have been filled in.
- * Returns false if the header is wrong. */
+/* Reads a layer's numbers.  Returns false if no layer has them. */
+bool tamis__window_get_layer(unsigned periods, const uint64_t *numbers, struct window_geometry *g,
+                             unsigned *index);
+
+/* Reads the plan of a window of one layer from a header.  Returns false if the header is wrong. */
 bool tamis__window_read_plan(const struct saved_head *saved, struct window_plan *out);
 
-void tamis__window_own_options(struct saved_head *saved);
 void tamis__window_describe(const tamis_filter *f, struct saved_head *out);
 void tamis__window_figures(struct saved_head *saved);
 int tamis__window_save(const tamis_filter *f, struct saved_writer *w);

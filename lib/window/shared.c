@@ -62,9 +62,10 @@ static int plan_file(const tamis_options *o, const struct refusal *why, struct w
 
 /* ---- creation ---- */
 
-int tamis__window_share_new(const tamis_options *o, const struct tamis_filter *head,
-                            const struct refusal *why, struct shared_file *file)
+int tamis__window_share_new(struct saved_head *saved, const struct refusal *why,
+                            struct shared_file *file)
 {
+  const tamis_options *o = &saved->options;
   struct window_file_plan p;
   int result = plan_file(o, why, &p);
   if (result != TAMIS_OK || !file)
@@ -72,16 +73,13 @@ int tamis__window_share_new(const tamis_options *o, const struct tamis_filter *h
   const uint64_t boot = tamis__shared_file_boot();
   if (!boot)
     return TAMIS_EIO;
-  struct saved_head saved = {.options = *o,
-                             .features = SAVED_LIVE | (o->window ? SAVED_WINDOW : SAVED_COUNTED)};
-  saved.options.seed = head->keys.seed;
-  saved.options.stripes = p.plan.stripes_wanted;
-  saved.probe = filter_probe(head);
-  tamis__window_put_numbers(&p.plan, saved.geometry);
+  saved->features |= o->window ? SAVED_WINDOW : SAVED_COUNTED;
+  saved->options.stripes = p.plan.stripes_wanted;
+  tamis__window_put_numbers(&p.plan, saved->geometry);
   const uint64_t epoch = o->window ? epoch_first(window_stamps(o->window)) : counted_epoch();
   const uint64_t numbers[] = {epoch, 0, 0, 0, boot};
   _Static_assert(offsetof(struct window_state, boot) == 4 * sizeof *numbers, "it is the fifth");
-  const struct live_file new = {.saved = &saved,
+  const struct live_file new = {.saved = saved,
                                 .numbers = numbers,
                                 .n = sizeof numbers / sizeof *numbers,
                                 .numbers_at = p.state,
@@ -174,10 +172,8 @@ static int load_checkpoint(const struct window *w, tamis_filter **out)
   if (result == TAMIS_OK && (saved.features != (w->operations.kind->features & ~SAVED_LIVE) ||
                              saved.options.kind != w->operations.kind->kind))
     result = TAMIS_ECORRUPT;
-  if (result == TAMIS_OK) {
-    tamis__window_own_options(&saved);
+  if (result == TAMIS_OK)
     result = tamis__window_load(&r, &saved, &w->head, out);
-  }
   tamis__saved_close(&r);
   return result == TAMIS_ENOMEM || result == TAMIS_EIO ? result : TAMIS_OK;
 }
@@ -329,22 +325,17 @@ static int read_live_stats(struct saved_reader *r, struct saved_head *saved)
   uint64_t begin;
   int result = tamis__saved_read_array(r, m.all, &m, &at, &begin);
   if (result == TAMIS_OK) {
-    const char *state = at;
-    const struct window_stripe *stripes =
-        (const struct window_stripe *) (state + (p.stripes - p.state));
+    char *state = (char *) at;
     const struct window_geometry *g = &p.plan.geometry;
-    const struct window_state *live = at;
-    const uint64_t epoch = epoch_read(&live->epoch);
-    uint64_t lanes = 0, further = 0;
-    for (unsigned i = 0; i < p.sizes.stripes; i++) {
-      lanes += atomic_load_explicit(&stripes[i].lanes, memory_order_relaxed);
-      further += atomic_load_explicit(&stripes[i].copies, memory_order_relaxed);
-    }
+    const struct window live = {
+        .state = (struct window_state *) state,
+        .stripes = {(struct window_stripe *) (state + (p.stripes - p.state)), p.sizes.stripes - 1}};
+    const uint64_t lanes = window_lanes_in_use(&live), further = window_all_further(&live);
     if (p.plan.counted)
       saved->geometry[SAVED_WINDOW_FURTHER] =
           further / COUNTED_PERIODS <= window_lanes(g) ? further : 0;
     else
-      saved->geometry[SAVED_WINDOW_PERIOD] = epoch_number(epoch, numbers_load(&live->numbers));
+      saved->geometry[SAVED_WINDOW_PERIOD] = window_period(&live);
     saved->figures.count =
         (lanes < window_lanes(g) ? lanes : window_lanes(g)) + saved->geometry[SAVED_WINDOW_FURTHER];
     saved->figures.bits = window_words(g) * 64;

@@ -57,8 +57,8 @@
 
 #include "base/filter.h"
 
-int tamis__window_share_new(const tamis_options *o, const struct tamis_filter *head,
-                            const struct refusal *why, struct shared_file *file);
+int tamis__window_share_new(struct saved_head *saved, const struct refusal *why,
+                            struct shared_file *file);
 int tamis__window_share_open(struct saved_reader *r, const struct saved_head *saved,
                              const struct tamis_filter *head, struct shared_file *file,
                              tamis_filter **out);

@@ -251,16 +251,16 @@ static bool validate(const tamis_filter *f, const char **reason)
   return !*reason;
 }
 
-#define WINDOW_KIND(KIND_, ...)                                                                  \
-  {                                                                                              \
-    .kind = (KIND_), .name = #KIND_, .bytes_for = NOT_IN_READER(bytes_for),                      \
-    .fpp_for = NOT_IN_READER(fpp_for), .create = NOT_IN_READER(create),                          \
-    .destroy = tamis__window_destroy, .stats = NOT_IN_READER(stats),                             \
-    .validate = NOT_COMPACT(validate),                                                           \
-                                                                                                 \
-    .describe = NOT_IN_READER(tamis__window_describe), .own_options = tamis__window_own_options, \
-    .read_info = tamis__window_read_info, .save = NOT_IN_READER(tamis__window_save),             \
-    .load = tamis__window_load, .merge = NOT_IN_READER(tamis__window_merge), __VA_ARGS__         \
+#define WINDOW_KIND(KIND_, ...)                                                              \
+  {                                                                                          \
+    .kind = (KIND_), .name = #KIND_, .bytes_for = NOT_IN_READER(bytes_for),                  \
+    .fpp_for = NOT_IN_READER(fpp_for), .create = NOT_IN_READER(create),                      \
+    .destroy = tamis__window_destroy, .stats = NOT_IN_READER(stats),                         \
+    .validate = NOT_COMPACT(validate),                                                       \
+                                                                                             \
+    .describe = NOT_IN_READER(tamis__window_describe), .read_info = tamis__window_read_info, \
+    .save = NOT_IN_READER(tamis__window_save), .load = tamis__window_load,                   \
+    .merge = NOT_IN_READER(tamis__window_merge), __VA_ARGS__                                 \
   }
 
 #define SHARED_KIND(KIND_, FEATURE, ...)                           \
