@@ -106,33 +106,19 @@ static int64_t size_of(int fd)
   return S_ISREG(status.st_mode) ? status.st_size : -1;
 }
 
-/* The bytes of a packed file that have not been read yet. */
-struct packed {
-  const unsigned char *at, *end;
-};
-
-static int64_t read_packed(void *packed, void *data, size_t size)
-{
-  struct packed *from = packed;
-  const size_t left = (size_t) (from->end - from->at), n = size < left ? size : left;
-  memcpy(data, from->at, n);
-  from->at += n;
-  return (int64_t) n;
-}
-
 /* Replaces the mapping of a packed file with memory that has the unpacked bytes. */
-static int unpack_mapping(void **mapping, int64_t *size)
+static int unpack_mapping(int fd, void **mapping, int64_t *size)
 {
-  const unsigned char *begin = *mapping;
-  struct packed from = {begin + 8, begin + *size};
-  struct saved_reader r = {.read = read_packed, .context = &from, .packed = true};
+  const struct shared_file file = {.fd = fd};
+  struct file_part from = {&file, sizeof SAVED_PACKED - 1, (uint64_t) *size};
+  struct saved_reader r = {.read = tamis__file_part_read, .context = &from, .packed = true};
   unsigned char *to =
       mmap(NULL, SAVED_PACKED_MOST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (to == MAP_FAILED)
     return TAMIS_ENOMEM;
   int result = TAMIS_OK;
   while (result == TAMIS_OK && (from.at < from.end || r.run))
-    result = tamis__saved_read_bytes(&r, to + r.at, 1);
+    result = tamis__saved_read_bytes(&r, to + r.at, r.run ? r.run : 1);
   if (result != TAMIS_OK) {
     munmap(to, SAVED_PACKED_MOST);
     return result;
@@ -157,7 +143,7 @@ static int map_open_file(const tamis_load_options *options, int fd, tamis_filter
     return errno == ENOMEM ? TAMIS_ENOMEM : TAMIS_EIO;
   int result = TAMIS_OK;
   if (size > 8 && memcmp(mapping, SAVED_PACKED, 8) == 0)
-    result = unpack_mapping(&mapping, &size);
+    result = unpack_mapping(fd, &mapping, &size);
   struct saved_reader r = {
       .mapping = mapping, .mapping_size = (uint64_t) size, .check_all = options->check_all};
   if (result == TAMIS_OK)

@@ -199,10 +199,16 @@ static inline uint64_t saved_chunks(uint64_t size)
   return size / SAVED_CHUNK + (size % SAVED_CHUNK != 0);
 }
 
+/* The bytes of the chunk, of an array of `size` bytes, that begins at offset `at`. */
+static inline size_t saved_chunk(uint64_t size, uint64_t at)
+{
+  return size - at < SAVED_CHUNK ? (size_t) (size - at) : SAVED_CHUNK;
+}
+
 /* ---- writing ----
  *
- * A writer collects bytes in a buffer.  Only tamis__saved_block() and tamis__saved_array() never
- * call the user's function: hold no lock when you call any other function.
+ * A writer collects bytes in a buffer.  Only tamis__saved_block() never calls the user's function:
+ * hold no lock when you call any other function.
  *
  * The first error stays in `result`.  After it no function adds anything, and room is NULL. */
 
@@ -219,12 +225,6 @@ struct saved_writer {
   uint64_t blocks;               /* blocks so far */
   uint64_t digest;               /* a digest of all sums so far */
   uint64_t totals[SAVED_TOTALS]; /* the kind sets them */
-  /* The array that is being written: */
-  unsigned char *sums; /* the sums of its chunks */
-  uint64_t sums_bytes; /* bytes allocated for `sums` */
-  uint64_t array_at;   /* bytes of the array so far */
-  uint64_t array_size; /* bytes of the array in all */
-  size_t chunk;        /* offset in the buffer of the chunk that is not full yet */
 };
 
 /* Begins a file with its header.  The caller must end the file, even after an error. */
@@ -244,17 +244,12 @@ void *tamis__saved_block_room(struct saved_writer *w, size_t size);
 void tamis__saved_block(struct saved_writer *w, uint32_t type,
                         const uint64_t meanings[SAVED_MEANINGS], size_t size);
 
-/* Begins an array of `size` bytes, a multiple of SAVED_UNIT. */
-void tamis__saved_array_begin(struct saved_writer *w, uint64_t size);
+/* Puts the n bytes of an array that begin at its offset `at` to `to`. */
+typedef void saved_fill(void *context, uint64_t at, size_t n, void *to);
 
-/* Makes room for the next bytes of the array, at most SAVED_CHUNK. */
-void *tamis__saved_array_room(struct saved_writer *w, size_t size);
-
-/* Adds `size` bytes, which the caller must have put into the room. */
-void tamis__saved_array(struct saved_writer *w, size_t size);
-
-/* Ends the array, and writes its sums.  All bytes of the array must have been added. */
-void tamis__saved_array_end(struct saved_writer *w);
+/* Writes an array of `size` bytes, a multiple of SAVED_UNIT, and its sums.  Calls `fill` for each
+ * chunk, in their order.  Returns the offset in the file at which the array begins. */
+uint64_t tamis__saved_array(struct saved_writer *w, uint64_t size, saved_fill *fill, void *context);
 
 /* ---- reading ----
  *

@@ -350,7 +350,7 @@ static int read_chunks(struct saved_reader *r, uint64_t size, struct saved_memor
   int result = TAMIS_OK;
   for (uint64_t done = 0; done < size && result == TAMIS_OK; done += SAVED_CHUNK) {
     const unsigned char *chunk;
-    const size_t n = size - done < SAVED_CHUNK ? (size_t) (size - done) : SAVED_CHUNK;
+    const size_t n = saved_chunk(size, done);
     result = read_chunk(r, n, m, &chunk);
     if (result == TAMIS_OK && reads_arrays(r))
       *digest = saved_next_digest(*digest, hash_sum(chunk, n, done / SAVED_CHUNK));
@@ -367,10 +367,9 @@ static int read_sums(struct saved_reader *r, uint64_t begin, uint64_t size, uint
     int result = tamis__saved_read_block(r, &block);
     if (result != TAMIS_OK)
       return result;
-    uint64_t wanted = (sums - done) * 8;
     if (block.type != SAVED_SUMS || block.meanings[0] != begin || block.meanings[1] != size ||
         block.meanings[2] != done || block.meanings[3] ||
-        block.size != (wanted < SAVED_CHUNK ? wanted : SAVED_CHUNK))
+        block.size != saved_chunk(sums * 8, done * 8))
       return TAMIS_ECORRUPT;
     for (size_t i = 0; i < block.size; i += 8)
       *digest = saved_next_digest(*digest, saved_get64(block.payload + i));

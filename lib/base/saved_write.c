@@ -2,9 +2,8 @@
  *
  * Layer 1: writes the container of a saved filter.
  *
- * The buffer has room for a chunk that is not full yet, and for one more payload.  The writer
- * empties the buffer only when a caller asks for room, so many small blocks reach the user's
- * function in one call.  A small file stays in the buffer until its end, and is packed there.
+ * The writer empties the buffer only when a caller asks for room, so many small blocks reach the
+ * user's function in one call.  A small file stays in the buffer until its end, and is packed there.
  */
 #include "base/saved.h"
 
@@ -21,34 +20,24 @@ enum {
 
 /* ---- the buffer ---- */
 
-/* Writes the first `size` bytes of the buffer. */
-static void flush(struct saved_writer *w, size_t size)
+/* Writes the bytes of the buffer. */
+static void flush(struct saved_writer *w)
 {
-  if (w->result != TAMIS_OK || !size)
+  if (w->result != TAMIS_OK || !w->used)
     return;
-  if (w->write(w->context, w->buffer, size) != 0) {
+  if (w->write(w->context, w->buffer, w->used) != 0) {
     w->error = errno;
     w->result = TAMIS_EIO;
     return;
   }
-  memmove(w->buffer, w->buffer + size, w->used - size);
-  w->used -= size;
-}
-
-/* Returns how many bytes may be written: all before the chunk whose sum is not known yet. */
-static size_t finished(const struct saved_writer *w)
-{
-  return w->array_size ? w->chunk : w->used;
+  w->used = 0;
 }
 
 /* Makes room for `size` bytes after those in the buffer.  Returns NULL after an error. */
 static unsigned char *make_room(struct saved_writer *w, size_t size)
 {
-  if (w->result == TAMIS_OK && (w->used >= KEPT || BUFFER - w->used < size)) {
-    size_t ready = finished(w);
-    flush(w, ready);
-    w->chunk -= w->array_size ? ready : 0;
-  }
+  if (w->used >= KEPT || BUFFER - w->used < size)
+    flush(w);
   assert(w->result != TAMIS_OK || BUFFER - w->used >= size);
   return w->result == TAMIS_OK ? w->buffer + w->used : NULL;
 }
@@ -123,12 +112,6 @@ static void put_trailer(struct saved_writer *w)
   advance(w, SAVED_UNIT);
 }
 
-static void release_sums(struct saved_writer *w)
-{
-  tamis__memory_release(&w->allocator, w->sums, w->sums_bytes);
-  w->sums = NULL;
-}
-
 /* The number of zeros from `from` on. */
 static size_t zeros_at(const unsigned char *from, const unsigned char *end)
 {
@@ -179,8 +162,7 @@ int tamis__saved_end(struct saved_writer *w)
 
 int tamis__saved_end_live(struct saved_writer *w)
 {
-  flush(w, w->used);
-  release_sums(w);
+  flush(w);
   tamis__memory_release(&w->allocator, w->buffer, BUFFER);
   if (w->error)
     errno = w->error;
@@ -216,62 +198,44 @@ void tamis__saved_block(struct saved_writer *w, uint32_t type,
 
 /* ---- arrays ---- */
 
-void tamis__saved_array_begin(struct saved_writer *w, uint64_t size)
+/* Writes the sums of the array that begins at `begin`. */
+static void put_sums(struct saved_writer *w, uint64_t begin, uint64_t size,
+                     const unsigned char *sums)
 {
-  assert(size && size % SAVED_UNIT == 0);
-  if (!make_room(w, SAVED_ARRAY_ALIGNMENT))
-    return;
-  pad(w, SAVED_ARRAY_ALIGNMENT);
-  w->sums_bytes = saved_chunks(size) * 8;
-  w->sums = tamis__memory_allocate_cleared(&w->allocator, w->sums_bytes, 0);
-  if (!w->sums)
-    w->result = TAMIS_ENOMEM;
-  w->array_size = size;
-  w->array_at = 0;
-  w->chunk = w->used;
-}
-
-void *tamis__saved_array_room(struct saved_writer *w, size_t size)
-{
-  return make_room(w, size);
-}
-
-/* Computes the sum of a chunk, all of which is in the buffer. */
-static void sum_chunk(struct saved_writer *w, size_t size)
-{
-  uint64_t number = (w->array_at - (w->used - w->chunk)) / SAVED_CHUNK;
-  saved_put64(w->sums + number * 8, hash_sum(w->buffer + w->chunk, size, number));
-  w->chunk += size;
-}
-
-void tamis__saved_array(struct saved_writer *w, size_t size)
-{
-  if (w->result != TAMIS_OK)
-    return;
-  advance(w, size);
-  w->array_at += size;
-  while (w->used - w->chunk >= SAVED_CHUNK)
-    sum_chunk(w, SAVED_CHUNK);
-}
-
-void tamis__saved_array_end(struct saved_writer *w)
-{
-  if (w->result != TAMIS_OK)
-    return;
-  assert(w->array_at == w->array_size);
-  if (w->used > w->chunk)
-    sum_chunk(w, w->used - w->chunk);
-  uint64_t begin = w->at - w->array_size, size = w->array_size;
-  w->array_size = 0; /* the array has ended, so blocks may follow */
-  for (uint64_t done = 0; done < w->sums_bytes; done += SAVED_CHUNK) {
-    uint64_t left = w->sums_bytes - done;
-    size_t payload = left < SAVED_CHUNK ? (size_t) left : SAVED_CHUNK;
+  const uint64_t bytes = saved_chunks(size) * 8;
+  for (uint64_t done = 0; done < bytes; done += SAVED_CHUNK) {
+    const size_t payload = saved_chunk(bytes, done);
     void *room = tamis__saved_block_room(w, payload);
     if (!room)
-      break;
-    memcpy(room, w->sums + done, payload);
+      return;
+    memcpy(room, sums + done, payload);
     tamis__saved_block(w, SAVED_SUMS, (uint64_t[SAVED_MEANINGS]){begin, size, done / 8, 0},
                        payload);
   }
-  release_sums(w);
+}
+
+uint64_t tamis__saved_array(struct saved_writer *w, uint64_t size, saved_fill *fill, void *context)
+{
+  const uint64_t bytes = saved_chunks(size) * 8;
+  assert(size && size % SAVED_UNIT == 0);
+  if (!make_room(w, SAVED_ARRAY_ALIGNMENT))
+    return 0;
+  pad(w, SAVED_ARRAY_ALIGNMENT);
+  const uint64_t begin = w->at;
+  unsigned char *sums = tamis__memory_allocate_cleared(&w->allocator, bytes, 0);
+  if (!sums)
+    w->result = TAMIS_ENOMEM;
+  for (uint64_t done = 0, number = 0; done < size && w->result == TAMIS_OK; done += SAVED_CHUNK) {
+    const size_t n = saved_chunk(size, done);
+    unsigned char *room = make_room(w, n);
+    if (!room)
+      break;
+    fill(context, done, n, room);
+    saved_put64(sums + number * 8, hash_sum(room, n, number));
+    number++;
+    advance(w, n);
+  }
+  put_sums(w, begin, size, sums);
+  tamis__memory_release(&w->allocator, sums, bytes);
+  return begin;
 }

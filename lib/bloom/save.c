@@ -93,31 +93,29 @@ void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out)
     out->figures.bytes += newest->word_count * sizeof(word);
 }
 
-/* Copies the bits `kept` of n words.  `census` is NULL if the filter has no counters. */
-static void copy_words(const struct bloom *b, uint64_t first, uint64_t n, uint64_t kept,
-                       uint64_t *to, struct counting_census *census)
+struct copying {
+  const struct bloom *layer;
+  uint64_t kept;                  /* the bits that are copied */
+  struct counting_census *census; /* NULL: the filter has no counters */
+};
+
+static void copy_words(void *context, uint64_t at, size_t n, void *to)
 {
-  for (uint64_t i = 0; i < n; i++)
-    to[i] = word_load(&b->words[first + i]) & kept;
-  for (uint64_t i = 0; census && i < n; i++)
-    counting_census_add(census, to[i]);
-  saved_swap(to, n);
+  const struct copying *copying = context;
+  const word *words = copying->layer->words + at / 8;
+  uint64_t *copy = to;
+  for (size_t i = 0; i < n / 8; i++)
+    copy[i] = word_load(&words[i]) & copying->kept;
+  for (size_t i = 0; copying->census && i < n / 8; i++)
+    counting_census_add(copying->census, copy[i]);
+  saved_swap(copy, n / 8);
 }
 
 static void save_words(const struct bloom *b, uint64_t kept, struct saved_writer *w,
                        struct counting_census *census)
 {
-  enum { CHUNK_WORDS = SAVED_CHUNK / 8 };
-  tamis__saved_array_begin(w, b->word_count * sizeof(word));
-  for (uint64_t done = 0, n; done < b->word_count; done += n) {
-    n = b->word_count - done < CHUNK_WORDS ? b->word_count - done : CHUNK_WORDS;
-    uint64_t *room = tamis__saved_array_room(w, (size_t) n * 8);
-    if (!room)
-      return;
-    copy_words(b, done, n, kept, room, census);
-    tamis__saved_array(w, (size_t) n * 8);
-  }
-  tamis__saved_array_end(w);
+  struct copying copying = {b, kept, census};
+  (void) tamis__saved_array(w, b->word_count * sizeof(word), copy_words, &copying);
 }
 
 static uint64_t bits_of(const struct bloom *b)

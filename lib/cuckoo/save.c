@@ -46,22 +46,18 @@ static void save_block(struct saved_writer *w, const struct snapshot_piece *piec
                      piece->words, cuckoo_buckets(&piece->generation->geometry));
 }
 
-/* Saves a segment of a fixed filter.  Returns its offset in the file. */
-static uint64_t save_array(struct saved_writer *w, const struct snapshot_piece *piece)
+/* Puts bytes of a segment of a fixed filter.  The first chunk has all that precedes the words. */
+static void fill_segment(void *context, uint64_t at, size_t n, void *to)
 {
+  const struct snapshot_piece *piece = context;
   const struct cuckoo_geometry *g = piece->geometry;
-  const uint64_t head = g->words_offset, buckets = cuckoo_buckets(g);
-  tamis__saved_array_begin(w, cuckoo_segment_bytes(g));
-  uint64_t begin = w->at;
-  unsigned char *room = tamis__saved_array_room(w, (size_t) head);
-  if (!room)
-    return 0;
-  put_segment_head(g, piece->copying, piece->used, room);
-  tamis__saved_array(w, (size_t) head);
-  tamis__image_add(w, piece->words, buckets);
-  tamis__image_add(w, NULL, (cuckoo_segment_bytes(g) - head) / 8 - buckets);
-  tamis__saved_array_end(w);
-  return begin;
+  const uint64_t head = g->words_offset / 8, first = at / 8, end = first + n / 8;
+  const uint64_t begin = first > head ? first : head, all = head + cuckoo_buckets(g);
+  memset(to, 0, n);
+  if (!at)
+    put_segment_head(g, piece->copying, piece->used, to);
+  for (uint64_t i = begin; i < end && i < all; i++)
+    saved_put64((unsigned char *) to + (i - first) * 8, piece->words[i - head]);
 }
 
 /* Saves the geometries of the generations after *saved, up to `last`, and updates *saved. */
@@ -114,7 +110,8 @@ static int save_pieces(struct saved_writer *w, struct cuckoo_snapshot *s, uint64
   while (w->result == TAMIS_OK && (result = tamis__snapshot_next(s, &piece)) == TAMIS_OK) {
     save_generations(w, s->c, &generation, piece.generation->number);
     if (places)
-      places[piece.index] = save_array(w, &piece);
+      places[piece.index] =
+          tamis__saved_array(w, cuckoo_segment_bytes(piece.geometry), fill_segment, &piece);
     else
       save_block(w, &piece);
     save_counts(w, &piece);

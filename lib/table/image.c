@@ -10,21 +10,6 @@ static uint64_t least_of(uint64_t a, uint64_t b)
 
 /* ---- words ---- */
 
-void tamis__image_add(struct saved_writer *w, const uint64_t *words, uint64_t n)
-{
-  for (uint64_t done = 0, part; done < n; done += part) {
-    part = least_of(n - done, SAVED_CHUNK / 8);
-    unsigned char *room = tamis__saved_array_room(w, (size_t) part * 8);
-    if (!room)
-      return;
-    if (words)
-      image_put(room, words + done, part);
-    else
-      memset(room, 0, (size_t) part * 8);
-    tamis__saved_array(w, (size_t) part * 8);
-  }
-}
-
 void tamis__image_block(struct saved_writer *w, uint32_t type,
                         const uint64_t meanings[SAVED_MEANINGS], const uint64_t *words, uint64_t n)
 {

@@ -49,9 +49,6 @@ static inline void image_get(uint64_t *words, const unsigned char *from, uint64_
     words[i] = saved_get64(from + i * 8);
 }
 
-/* Appends words to the array that is being written.  If `words` is NULL, appends zeros. */
-void tamis__image_add(struct saved_writer *w, const uint64_t *words, uint64_t n);
-
 /* Writes a block of words. */
 void tamis__image_block(struct saved_writer *w, uint32_t type,
                         const uint64_t meanings[SAVED_MEANINGS], const uint64_t *words, uint64_t n);

@@ -114,8 +114,12 @@ void tamis__window_describe(const tamis_filter *f, struct saved_head *out)
 struct copy {
   struct window *filter;
   struct saved_writer *w;
-  uint64_t *words; /* room for the words of one segment */
-  uint64_t lanes;  /* the number of lanes in use in all copies so far */
+  const struct window_copied_layer *layer;
+  uint64_t *words;  /* room for the words of one segment */
+  uint64_t *copied; /* the number of the period in which each segment was copied */
+  uint64_t segment; /* the number of segments that have been copied */
+  uint64_t at;      /* the number of words of the last one that have been written */
+  uint64_t lanes;   /* the number of lanes in use in all copies so far */
   uint64_t further;
   struct lane_counts counts; /* the counts of the layer that is being copied */
 };
@@ -222,20 +226,35 @@ int tamis__window_copy_segment(struct window *w, const struct window_copied_laye
   return TAMIS_OK;
 }
 
-/* Copies a segment.  Returns the number of the period in which it was copied. */
-static uint64_t copy_segment(struct copy *copy, const struct window_copied_layer *layer,
-                             uint64_t segment)
+/* Copies the next segment. */
+static void copy_segment(struct copy *copy)
 {
-  const struct window_geometry *g = &layer->geometry;
+  const struct window_geometry *g = &copy->layer->geometry;
   uint64_t epoch = 0;
-  copy->w->result = tamis__window_copy_segment(copy->filter, layer, segment, copy->words,
-                                               &copy->counts, &copy->w->allocator, &epoch);
+  copy->w->result =
+      tamis__window_copy_segment(copy->filter, copy->layer, copy->segment, copy->words,
+                                 &copy->counts, &copy->w->allocator, &epoch);
   for (uint64_t i = 0; i < window_segment_words(g); i++) {
     copy->lanes += lanes_count(window_used(&g->whole, copy->words[i]));
     if (window_is_counted(copy->filter))
       copy->further += counted_further(&g->whole, copy->words[i]);
   }
-  return epoch_number(epoch, copy->w->head->numbers);
+  copy->copied[copy->segment++] = epoch_number(epoch, copy->w->head->numbers);
+  copy->at = 0;
+}
+
+/* Puts words of the layer.  Zeros follow the words of its last segment. */
+static void fill_words(void *context, uint64_t at, size_t n, void *to)
+{
+  struct copy *copy = context;
+  const struct window_geometry *g = &copy->layer->geometry;
+  const uint64_t of_segment = window_segment_words(g);
+  (void) at;
+  for (unsigned char *out = to, *end = out + n; out < end; out += 8) {
+    if (copy->at == of_segment && copy->segment < g->segments && copy->w->result == TAMIS_OK)
+      copy_segment(copy);
+    saved_put64(out, copy->at < of_segment ? copy->words[copy->at++] : 0);
+  }
 }
 
 /* ---- layers ---- */
@@ -251,35 +270,25 @@ static void save_counts(struct copy *copy, const struct window_geometry *g, unsi
   copy->further += to.copies;
 }
 
-static void save_words(struct copy *copy, const struct window_copied_layer *layer, unsigned number,
-                       uint64_t *copied)
-{
-  const struct window_geometry *g = &layer->geometry;
-  uint64_t bytes = window_bytes(g);
-  tamis__saved_array_begin(copy->w, bytes);
-  for (uint64_t i = 0; i < g->segments && copy->w->result == TAMIS_OK; i++) {
-    copied[i] = copy_segment(copy, layer, i);
-    tamis__image_add(copy->w, copy->words, window_segment_words(g));
-  }
-  tamis__image_add(copy->w, NULL, bytes / 8 - window_words(g));
-  tamis__saved_array_end(copy->w);
-  tamis__image_row(copy->w, SAVED_WINDOW_COPIED, number, copied, g->segments);
-  save_counts(copy, g, number);
-}
-
 static void save_layer(struct copy *copy, const struct window_copied_layer *layer, unsigned number)
 {
   tamis_allocator *allocator = &copy->w->allocator;
-  uint64_t of_words = window_segment_words(&layer->geometry) * 8,
-           of_copied = layer->geometry.segments * 8;
+  const struct window_geometry *g = &layer->geometry;
+  const uint64_t of_words = window_segment_words(g) * 8, of_copied = g->segments * 8;
   copy->words = tamis__memory_allocate_cleared(allocator, of_words, 0);
-  uint64_t *copied = tamis__memory_allocate_cleared(allocator, of_copied, 0);
-  if (copy->words && copied)
-    save_words(copy, layer, number, copied);
-  else if (copy->w->result == TAMIS_OK)
+  copy->copied = tamis__memory_allocate_cleared(allocator, of_copied, 0);
+  copy->layer = layer;
+  copy->segment = 0;
+  copy->at = window_segment_words(g);
+  if (copy->words && copy->copied) {
+    (void) tamis__saved_array(copy->w, window_bytes(g), fill_words, copy);
+    tamis__image_row(copy->w, SAVED_WINDOW_COPIED, number, copy->copied, g->segments);
+    save_counts(copy, g, number);
+  } else if (copy->w->result == TAMIS_OK) {
     copy->w->result = TAMIS_ENOMEM;
+  }
   tamis__lane_counts_release(&copy->counts, allocator);
-  tamis__memory_release(allocator, copied, of_copied);
+  tamis__memory_release(allocator, copy->copied, of_copied);
   tamis__memory_release(allocator, copy->words, of_words);
 }
 
