@@ -303,17 +303,16 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out);
 struct saved_memory {
   unsigned char *block; /* the memory, which moves when it grows */
   uint64_t bytes, used; /* bytes of the block, and those that arrays fill */
-  uint64_t all;         /* bytes of all arrays: the size of the block at the end */
+  uint64_t all;         /* bytes of all arrays: the size of the block at the end; 0: one array */
   uint64_t limit;       /* the bytes that may be allocated at any moment; 0: no limit */
+  const void *array;    /* the array that was read last, in the block or in the mapping */
+  uint64_t begin;       /* where in the file it begins */
 };
 
 /* Reads an array of `size` bytes, a multiple of SAVED_UNIT, with its sums, and checks it.  If the
  * file is mapped and r->check_all is false, the array itself is not read.  If the filter is live,
- * there are no sums.
- *   *out    where the array is: in the memory, or in the mapping
- *   *begin  where in the file the array begins */
-int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_memory *m,
-                            const void **out, uint64_t *begin);
+ * there are no sums. */
+int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_memory *m);
 
 /* Reads the trailer.  Returns TAMIS_ECORRUPT if a block comes instead. */
 int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);

@@ -386,23 +386,23 @@ static int read_padding(struct saved_reader *r)
   return result == TAMIS_OK && !all_zero(padding, size) ? TAMIS_ECORRUPT : result;
 }
 
-int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_memory *m,
-                            const void **out, uint64_t *begin)
+int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_memory *m)
 {
   uint64_t digest = 0, expected = 0, used = m->used;
   int result = read_padding(r);
-  *begin = position(r);
+  m->begin = position(r);
+  m->all = m->all ? m->all : size;
   if (r->mapping) /* without padding, the array's first unit has been read ahead */
-    go_to(r, *begin);
+    go_to(r, m->begin);
   if (result == TAMIS_OK)
     result = read_chunks(r, size, m, &digest);
   if (result == TAMIS_OK && !r->live) {
-    result = read_sums(r, *begin, size, &expected);
+    result = read_sums(r, m->begin, size, &expected);
     if (result == TAMIS_OK && digest != expected && reads_arrays(r))
       result = TAMIS_ECORRUPT;
   }
   if (result == TAMIS_OK)
-    *out = r->mapping ? r->mapping + *begin : m->block + used;
+    m->array = r->mapping ? r->mapping + m->begin : m->block + used;
   return result;
 }
 

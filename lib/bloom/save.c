@@ -246,15 +246,13 @@ static int load_words(struct loading *l)
   const uint64_t limit = l->saved->limit;
   if (limit && l->bytes + bytes + beside > limit)
     return TAMIS_EFULL;
-  struct saved_memory m = {.all = bytes, .limit = limit ? limit - l->bytes - beside : 0};
-  const void *at = NULL;
-  uint64_t begin;
-  int result = tamis__saved_read_array(l->r, array, &m, &at, &begin);
+  struct saved_memory m = {.limit = limit ? limit - l->bytes - beside : 0};
+  int result = tamis__saved_read_array(l->r, array, &m);
   if (result != TAMIS_OK) {
     tamis__memory_release(&l->r->allocator, m.block, m.bytes);
     return result;
   }
-  c->words = (void *) at;
+  c->words = (void *) m.array;
   l->n++;
   l->bytes += bytes + beside;
   return TAMIS_OK;
@@ -353,15 +351,12 @@ static int read_live_head(struct saved_reader *r, const struct saved_head *saved
                           struct live_head *h)
 {
   const unsigned n = 1 + (unsigned) saved->geometry[FURTHER_LAYERS];
-  const void *tallies = NULL;
-  uint64_t begin;
-  h->memory.all = n * sizeof(struct bloom_tally);
   int result = tamis__bloom_read_further(r, n, h->layers);
   if (result == TAMIS_OK)
-    result = tamis__saved_read_array(r, h->memory.all, &h->memory, &tallies, &begin);
+    result = tamis__saved_read_array(r, n * sizeof(struct bloom_tally), &h->memory);
   if (result != TAMIS_OK)
     return result;
-  h->tallies = tallies;
+  h->tallies = h->memory.array;
   const uint64_t open = saved_u64(h->tallies->state) / LIVE_ALONE;
   h->open = open && open <= n ? (unsigned) open : 1;
   return TAMIS_OK;

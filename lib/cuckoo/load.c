@@ -316,18 +316,17 @@ static int read_places(struct load *l, const struct cuckoo_geometry *g)
 static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
 {
   const struct cuckoo *c = l->c;
-  const void *at;
-  uint64_t begin;
   /* c->bytes already includes l->memory.all. */
   uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* not shared yet */
   l->memory.limit = c->max_bytes ? c->max_bytes - (bytes - l->memory.all) : 0;
-  int result = tamis__saved_read_array(l->r, cuckoo_segment_bytes(g), &l->memory, &at, &begin);
+  int result = tamis__saved_read_array(l->r, cuckoo_segment_bytes(g), &l->memory);
   if (result != TAMIS_OK)
     return result;
+  const void *at = l->memory.array;
   struct segment *segment = l->r->mapping ? NULL : (struct segment *) at;
   uint32_t used[CUCKOO_FIXED_STRIPES];
   uint64_t *words = (uint64_t *) (void *) ((unsigned char *) at + g->words_offset);
-  l->places = add_place(l->places, begin);
+  l->places = add_place(l->places, l->memory.begin);
   if (segment)
     saved_swap(words, cuckoo_buckets(g));
   const uint32_t copying = saved_get32((const unsigned char *) at + SAVED_COPYING_AT);
@@ -347,7 +346,7 @@ static int load_fixed_segments(struct load *l, const struct cuckoo_geometry *g)
       result = tamis__saved_jump(l->r, l->totals[TOTAL_PLACES]);
   } else if (l->c->has_home) {
     uint64_t bytes = cuckoo_home_bytes(g);
-    l->memory = (struct saved_memory){(void *) cuckoo_home(l->c), bytes, 0, bytes, 0};
+    l->memory = (struct saved_memory){(void *) cuckoo_home(l->c), bytes, 0, bytes, 0, NULL, 0};
   } else if (!l->r->mapping) {
     l->memory.all = cuckoo_roots(g) * cuckoo_segment_bytes(g);
     atomic_fetch_add_explicit(&l->c->bytes, l->memory.all,

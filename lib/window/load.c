@@ -162,16 +162,15 @@ static void forget(const struct load *l, const struct content *c, uint64_t segme
 
 static int load_words(struct load *l, struct content *c)
 {
-  uint64_t bytes = window_bytes(&c->geometry), begin;
+  uint64_t bytes = window_bytes(&c->geometry);
   uint64_t limit = l->saved->limit;
-  const void *at = NULL;
   l->bytes += l->n ? window_layer_bytes(l->plan.copies) : 0;
   l->copied += c->geometry.segments * 8;
   /* `copied` may take up to `beside` bytes: it is released before those are allocated. */
   if (limit && (bytes > limit || l->bytes > limit - bytes || l->copied > l->beside))
     return TAMIS_EFULL;
-  struct saved_memory m = {.all = bytes, .limit = limit ? limit - l->bytes : 0};
-  int result = tamis__saved_read_array(l->r, bytes, &m, &at, &begin);
+  struct saved_memory m = {.limit = limit ? limit - l->bytes : 0};
+  int result = tamis__saved_read_array(l->r, bytes, &m);
   if (result != TAMIS_OK) {
     tamis__memory_release(&l->r->allocator, m.block, m.bytes);
     return result;

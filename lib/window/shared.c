@@ -317,15 +317,13 @@ int tamis__window_share_open(struct saved_reader *r, const struct saved_head *sa
 static int read_live_stats(struct saved_reader *r, struct saved_head *saved)
 {
   struct window_file_plan p;
-  const void *at = NULL;
   if (saved->options.growable || !tamis__window_read_plan(saved, &p.plan))
     return TAMIS_ECORRUPT;
   (void) lay_out(&p);
-  struct saved_memory m = {.all = p.words - p.state};
-  uint64_t begin;
-  int result = tamis__saved_read_array(r, m.all, &m, &at, &begin);
+  struct saved_memory m = {.limit = 0};
+  int result = tamis__saved_read_array(r, p.words - p.state, &m);
   if (result == TAMIS_OK) {
-    char *state = (char *) at;
+    char *state = (char *) m.array;
     const struct window_geometry *g = &p.plan.geometry;
     const struct window live = {
         .state = (struct window_state *) state,
