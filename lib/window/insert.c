@@ -41,18 +41,12 @@ struct wish {
   unsigned age; /* age, in periods, of the stamp that the add writes */
 };
 
-static unsigned age_of(const struct window *w, const struct window_layer *layer,
-                       const struct found *found, uint64_t epoch)
-{
-  return epoch_age(epoch, window_stamp_of(&layer->geometry.shape, found->entry), w->stamps);
-}
-
 /* Whether a live entry is remembered for as long as the add wishes. */
 FORCE_INLINE bool lasts(const struct window *w, const struct window_layer *layer,
                         const struct found *found, const struct wish *wish, uint64_t epoch)
 {
-  return wish->age ? age_of(w, layer, found, epoch) <= wish->age
-                   : window_stamp_of(&layer->geometry.shape, found->entry) == epoch_now(epoch);
+  const unsigned stamp = window_stamp_of(&layer->geometry.shape, found->entry);
+  return wish->age ? epoch_age(epoch, stamp, w->stamps) <= wish->age : stamp == epoch_now(epoch);
 }
 
 /* ---- adds without stripes ---- */

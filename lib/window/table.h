@@ -208,12 +208,10 @@ struct window_layer {
   /* The next older layer.  NULL: this layer is the oldest.  A layer that has left the list keeps
    * this link for its readers. */
   WIDE struct window_layer *_Atomic older;
-  /* The value of window.changes after this layer was opened.  No other layer ever has this number.
-   * (Relaxed: the first layer may be opened again, with another number.) */
-  _Atomic uint64_t number;
-  unsigned index;       /* determines the layer's share of the rate; unique in the list */
-  unsigned block_shift; /* log2 of the number of words in a block */
-  unsigned plane_shift; /* log2 of the number of words in a plane */
+  _Atomic uint64_t number; /* [N]; relaxed: the first layer may be opened again, with another one */
+  unsigned index;          /* determines the layer's share of the rate; unique in the list */
+  unsigned block_shift;    /* log2 of the number of words in a block */
+  unsigned plane_shift;    /* log2 of the number of words in a plane */
   /* Marks of full segments (rooms.h).  Each mark is for every eighth segment.  These segments
    * become full together, as keys are spread evenly.  The marks change often, and so have a cache
    * line of their own. */
