@@ -157,27 +157,49 @@ static inline bool generation_has_one_root(const struct generation *generation)
   return cuckoo_roots(&generation->geometry) == 1;
 }
 
-/* The lock for changes of a root: its growth stripe or, if the filter has no growth,
- * cuckoo.own_growth. */
-static inline struct lock *growth_lock_of(struct cuckoo *c, const struct generation *generation,
-                                          uint64_t index)
+/* The growth stripes that a call holds.  Their numbers are consecutive, and calls take them in
+ * ascending order.  If the filter has no growth, cuckoo.own_growth takes the place of all stripes. */
+struct growth_stripes {
+  struct lock *first;
+  unsigned count;
+};
+
+/* Returns the growth stripes of the segment of depth `depth` to which `index` leads.  A root has 2^p
+ * stripes, and the first p bits of a path select one of them; with many roots, p is 0. */
+static inline struct growth_stripes growth_stripes_of(struct cuckoo *c,
+                                                      const struct generation *generation,
+                                                      uint64_t index, unsigned depth)
 {
+  const struct cuckoo_geometry *g = &generation->geometry;
   struct cuckoo_growth *growth = cuckoo_has_growth(c);
-  uint64_t root = cuckoo_root_of_index(&generation->geometry, index);
-  return growth ? &growth->stripe[root % GROWTH_STRIPES] : &c->first.own_growth;
+  unsigned p = 0;
+  if (!growth)
+    return (struct growth_stripes){&c->first.own_growth, 1};
+  while (p < g->depth_limit && cuckoo_roots(g) << (p + 1) <= GROWTH_STRIPES)
+    p++;
+  unsigned count = depth < p ? 1U << (p - depth) : 1;
+  uint64_t number = index >> (g->depth_limit - p);
+  return (struct growth_stripes){&growth->stripe[number % GROWTH_STRIPES & ~(count - 1)], count};
 }
 
-/* Takes and returns growth_lock_of().  The growth is created under cuckoo.own_growth, so no other
+static inline void growth_unlock(struct growth_stripes held)
+{
+  for (unsigned i = 0; i < held.count; i++)
+    lock_release(&held.first[i]);
+}
+
+/* Takes and returns growth_stripes_of().  The growth is created under cuckoo.own_growth, so no other
  * call can create it while this call holds that lock. */
-static inline struct lock *growth_lock(struct cuckoo *c, const struct generation *generation,
-                                       uint64_t index)
+static inline struct growth_stripes
+growth_lock(struct cuckoo *c, const struct generation *generation, uint64_t index, unsigned depth)
 {
   for (;;) {
-    struct lock *lock = growth_lock_of(c, generation, index);
-    lock_take(lock);
-    if (lock == growth_lock_of(c, generation, index))
-      return lock;
-    lock_release(lock);
+    struct growth_stripes stripes = growth_stripes_of(c, generation, index, depth);
+    for (unsigned i = 0; i < stripes.count; i++)
+      lock_take(&stripes.first[i]);
+    if (stripes.first == growth_stripes_of(c, generation, index, depth).first)
+      return stripes;
+    growth_unlock(stripes);
   }
 }
 

@@ -18,22 +18,24 @@
  * Look-ups never wait for any of these steps.  A writer that finds room waits for a split or a join
  * of its own segment only while the segment's stripes are held: the time to copy one segment and to
  * allocate memory for its counts of copies, if there are any.  A writer that must make room also
- * waits for the growth stripe.
+ * waits for growth stripes.
  *
- * Growth stripes.  A call that changes the directory holds the growth stripe of the root.  The
- * stripe keeps the root's segments alive without an RCU read section: while a call holds it, no
- * other call can remove a segment, or the array that leads to it, from the directory.
+ * Growth stripes.  A call that changes the directory holds the growth stripes of the segment that
+ * it splits or, if it joins segments or replaces an array, of the whole root.  (cuckoo.growth in
+ * table.h says what a stripe protects.)  One growth stripe of a segment keeps the segment alive
+ * without an RCU read section: while a call holds it, no other call can remove the segment, or the
+ * array that leads to it, from the directory.
  *
  * How a segment S leaves:
  *
- *    0. The call takes the growth stripe of S, and allocates the new segments and, if the split
+ *    0. The call takes the growth stripes of S, and allocates the new segments and, if the split
  *       needs one, a larger array.
  *    1. It takes all stripes of S: from now on no thread changes S.
  *    2. It copies the entries of S, and their counts of copies, into the new, unpublished segments.
  *    3. It marks the stripes of S as having left.
  *    4. It changes the directory to lead to the new segments.
  *    5. It releases the stripes of S.
- *    6. It releases the growth stripe, and then retires S and a replaced array, because retiring
+ *    6. It releases the growth stripes, and then retires S and a replaced array, because retiring
  *       may pause (reclaim.h).
  *
  *    For each key, one store leads calls from S to the new segment: the store to the directory entry
@@ -69,10 +71,11 @@ enum { SKEW_DIVISOR = 2, SKEW_MIN_LANES = 256 };
 
 /* ---- a change of the directory ---- */
 
-struct change tamis__change_begin(struct cuckoo *c, struct generation *generation, uint64_t index)
+struct change tamis__change_begin(struct cuckoo *c, struct generation *generation, uint64_t index,
+                                  unsigned depth)
 {
   struct change change = {.c = c, .generation = generation, .index = index};
-  change.held = growth_lock(c, generation, index);
+  change.held = growth_lock(c, generation, index, depth);
   change.rooms = fullness_counted(&c->rooms);
   return change;
 }
@@ -80,7 +83,7 @@ struct change tamis__change_begin(struct cuckoo *c, struct generation *generatio
 void tamis__change_end(const struct change *change)
 {
   struct cuckoo *c = change->c;
-  lock_release(change->held);
+  growth_unlock(change->held);
   for (struct retired *next, *each = change->segments; each; each = next) {
     next = each->next;
     tamis__segment_retire(c, &change->generation->geometry, (struct segment *) each);
@@ -208,7 +211,7 @@ static void put_children(struct change *change, struct segment *child[2],
 }
 
 /* Splits a segment.  Returns NO_ROOM if a child, whose lanes are wider, has too few lanes for its
- * entries.  The caller must hold the growth stripe of the segment. */
+ * entries.  The caller must hold the growth stripes of the segment. */
 static int split_locked(struct change *change, struct segment *parent)
 {
   struct cuckoo *c = change->c;
@@ -247,7 +250,7 @@ static int split_locked(struct change *change, struct segment *parent)
 
 /* Creates the first segment of a root in the newest generation.  No generation is opened meanwhile.
  * A root of an older generation never gets a first segment: look-ups and unique adds that have
- * found no segment there rely on this.  The caller must hold the growth stripe of the root. */
+ * found no segment there rely on this.  The caller must hold the growth stripes of the root. */
 static int create_segment_locked(struct change *change)
 {
   struct cuckoo *c = change->c;
@@ -403,6 +406,14 @@ static uint64_t now(void)
   return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
 }
 
+/* The depth for tamis__change_begin(): 0 if a split needs a larger array, or else the segment's. */
+static unsigned depth_to_lock(const struct bucket_pair *pair)
+{
+  unsigned depth = directory_depth(pair->own_value), bits = directory_depth(pair->root_value);
+  bool larger = bits < directory_bits(&pair->generation->geometry, depth + 1);
+  return larger ? 0 : depth;
+}
+
 /* Makes room in the pair `full`.  The caller's read section has ended, so the segment of `full` may
  * have been released, and another segment may have its memory.  But if the directory still leads
  * from the key to this memory, the segment there is the key's segment, and may grow. */
@@ -411,7 +422,8 @@ int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned gener
 {
   if (cuckoo_has_growth(c))
     tamis__backlog_drain(&cuckoo_growth(c)->backlog);
-  struct change change = tamis__change_begin(c, full->generation, pair_index(full));
+  struct change change =
+      tamis__change_begin(c, full->generation, pair_index(full), depth_to_lock(full));
   uint64_t began = now();
   bool current = pair_is_current(full) && cuckoo_generations(c) == generations;
   int result = current ? grow_locked(&change, full, for_union) : TAMIS_OK;
@@ -426,7 +438,7 @@ int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned gener
 static bool step_to(struct cuckoo *c, struct generation *generation, uint64_t index, unsigned depth)
 {
   unsigned limit = generation_split_limit(generation);
-  struct change change = tamis__change_begin(c, generation, index);
+  struct change change = tamis__change_begin(c, generation, index, 0);
   struct segment *segment = change_segment(&change);
   enum step step = !segment ? (generation_is_newest(c, generation) ? CREATE : REFUSE)
                    : segment->depth < depth && segment->depth < limit ? SPLIT

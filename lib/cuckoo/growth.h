@@ -34,14 +34,13 @@ void tamis__shrink(struct cuckoo *c, const struct bucket_pair *sparse);
 /* Shrinks all segments of the filter, if shrinking has been put off. */
 void tamis__shrink_late(struct cuckoo *c);
 
-/* ---- for growth.c and shrink.c: a change of a root's directory ---- */
+/* ---- for growth.c and shrink.c: a change of the directory ---- */
 
-/* A call holds the growth stripe of the root meanwhile. */
 struct change {
   struct cuckoo *c;
   struct generation *generation;
   uint64_t index; /* an index of the segment or root that changes */
-  struct lock *held;
+  struct growth_stripes held;
   /* The blocks that have left the directory: a list of segments (retired.next), and an array. */
   struct retired *segments;
   struct directory_array *array;
@@ -50,11 +49,12 @@ struct change {
                      this number is valid until another call adds to c->rooms */
 };
 
-/* Takes the growth stripe of the index (growth_lock()).  The caller must hold no stripe, and must not
- * be a reader. */
-struct change tamis__change_begin(struct cuckoo *c, struct generation *generation, uint64_t index);
+/* Takes the growth stripes of the segment that has this depth and index.  For depth 0, takes all
+ * growth stripes of the root.  The caller must hold no stripe, and must not be a reader. */
+struct change tamis__change_begin(struct cuckoo *c, struct generation *generation, uint64_t index,
+                                  unsigned depth);
 
-/* Releases the growth stripe, and retires the blocks of the change.  May pause the thread. */
+/* Releases the growth stripes, and retires the blocks of the change.  May pause the thread. */
 void tamis__change_end(const struct change *change);
 
 /* The segment at the index, or NULL if the root has none.  It stays alive until the change ends. */
@@ -76,7 +76,8 @@ void tamis__change_leaves(struct change *change, struct segment *segment);
 /* Makes the root lead to a segment of depth 0, or to an array, or to nothing (NULL). */
 void tamis__change_root(struct change *change, directory_value value);
 
-/* Creates a copy of the root's array with k = `bits`, or returns NULL with the reason in *result. */
+/* Creates a copy of the root's array with k = `bits`, or returns NULL with the reason in *result.
+ * The change must hold all growth stripes of the root. */
 struct directory_array *tamis__change_resized_array(const struct change *change, unsigned bits,
                                                     int *result);
 

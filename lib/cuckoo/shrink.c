@@ -186,7 +186,7 @@ static bool may_retire(const struct cuckoo *c)
  * segment.  Returns false if no step can follow. */
 static bool shrink_step(struct cuckoo *c, struct generation *generation, uint64_t index)
 {
-  struct change change = tamis__change_begin(c, generation, index);
+  struct change change = tamis__change_begin(c, generation, index, 0);
   struct segment *segment = change_segment(&change);
   bool stepped = segment && ((segment->depth > 0 && join_locked(&change, segment->depth)) ||
                              halve_locked(&change));

@@ -309,7 +309,8 @@ static uint64_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geome
  * changes nothing, and returns the bytes needed; otherwise returns 0. */
 static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *generation)
 {
-  struct lock *held = growth_lock(s->c, generation, s->index);
+  struct growth_stripes held =
+      growth_lock(s->c, generation, s->index, generation->geometry.depth_limit);
   uint64_t needed = 0;
   const directory_value value = directory_at(generation, s->index);
   const struct directory_range range =
@@ -326,7 +327,7 @@ static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *gen
     advance_locked(s, range.first + range.count);
   if (segment)
     segment_unlock_all(&generation->geometry, segment);
-  lock_release(held);
+  growth_unlock(held);
   return needed;
 }
 

@@ -166,7 +166,9 @@ struct cuckoo_growth {
   };
   /* LOCK cuckoo.growth (order 1): protects the directory, and keeps its segments and arrays alive;
    * held for a step of growth, or the copy of a segment.  Stripe i protects the roots whose number
-   * modulo GROWTH_STRIPES is i. */
+   * modulo GROWTH_STRIPES is i or, in a generation with few roots, a part of a root.  A call that
+   * changes the directory entries of a segment takes all stripes that protect these entries.  A
+   * call that replaces an array takes all stripes of the array's root. */
   struct lock stripe[GROWTH_STRIPES];
   /* LOCK cuckoo.opening (order 2): protects the list of generations, and the excess of unions; held
    * while a generation is opened, or the first segment of a root is published. */

@@ -243,9 +243,9 @@ int tamis__union_begin(struct cuckoo *into, const struct cuckoo *from, struct un
   for (unsigned i = 0; i < of_from; i++)
     if (!plan_generation(into, n, from, i, plan))
       return TAMIS_EUNSUPPORTED;
-  struct lock *held = growth_lock(into, &into->first, 0);
+  struct growth_stripes held = growth_lock(into, &into->first, 0, 0);
   int result = tamis__growth_provide(into); /* it has the excess and the lock for it */
-  lock_release(held);
+  growth_unlock(held);
   if (result != TAMIS_OK)
     return result;
   lock_take(&cuckoo_growth(into)->opening);

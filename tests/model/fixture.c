@@ -71,9 +71,9 @@ struct cuckoo *cuckoo(void)
 
 void provide_growth(void)
 {
-  struct lock *held = growth_lock(cuckoo(), &cuckoo()->first, 0);
+  struct growth_stripes held = growth_lock(cuckoo(), &cuckoo()->first, 0, 0);
   expect(tamis__growth_provide(cuckoo()) == TAMIS_OK, "growth");
-  lock_release(held);
+  growth_unlock(held);
 }
 
 static struct cuckoo_address address_of(uint64_t hash)

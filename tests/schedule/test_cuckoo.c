@@ -84,9 +84,9 @@ VERB(used, n)
 VERB(fold, n)
 {
   struct cuckoo *c = cuckoo_of(f);
-  struct lock *growth = growth_lock(c, &c->first, 0);
+  struct growth_stripes growth = growth_lock(c, &c->first, 0, 0);
   int result = tamis__fold(c, &c->first, first_segment(f));
-  lock_release(growth);
+  growth_unlock(growth);
   return result;
 }
 

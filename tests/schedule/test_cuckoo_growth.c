@@ -131,17 +131,17 @@ VERB(provide, n)
 }
 
 /* The test's own locks: of growth in the first root, and of what opens generations. */
-static struct lock *growth_held;
+static struct growth_stripes growth_held;
 
 VERB(hold_growth, n)
 {
-  growth_held = growth_lock(cuckoo_of(f), &cuckoo_of(f)->first, 0);
+  growth_held = growth_lock(cuckoo_of(f), &cuckoo_of(f)->first, 0, 0);
   return 0;
 }
 
 VERB(free_growth, n)
 {
-  lock_release(growth_held);
+  growth_unlock(growth_held);
   return 0;
 }
 
