@@ -4,36 +4,9 @@
  */
 #include "bloom/bloom.h"
 
-#include "base/hook.h"
-#include "base/memo.h"
-
 #include <math.h>
-#include <string.h>
 
 /* ---- sizes ---- */
-
-/* Planning a small filter takes twenty times as long as all other steps of its creation.  A program
- * that creates thousands of filters gives them the same options.  And if there is no memory for a
- * layer, the add of each new key plans the layer again.  So a memo keeps plans. */
-int tamis__bloom_plan(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
-                      struct bloom_geometry *out)
-{
-  static struct memo memo;
-  uint64_t question[MEMO_QUESTION] = {capacity, 0, layout, layer};
-  memcpy(&question[1], &fpp, sizeof question[1]);
-  if (tamis__memo_recall(&memo, question, out, sizeof *out))
-    return TAMIS_OK;
-  HOOK(bloom_layer_planned);
-  int result = layer ? bloom_geometry_plan_layer(layout, layer, capacity, fpp, out)
-                     : bloom_geometry_plan(layout, capacity, fpp, out);
-  if (result != TAMIS_OK)
-    return result;
-  if (!layer && layout != BLOOM_LAYOUT_COUNTING)
-    out->most_keys = bloom_geometry_most_keys(out);
-  tamis__memo_keep(&memo, question, out, sizeof *out);
-  return TAMIS_OK;
-}
-_Static_assert(sizeof(struct bloom_geometry) <= MEMO_ANSWER, "a memo holds a plan");
 
 static bool layout_is_possible(const tamis_options *options)
 {

@@ -366,7 +366,8 @@ FORCE_INLINE struct bloom_shape bloom_shape_of_row(const struct bloom_row *row)
                               row->sections};
 }
 
-/* Plans a filter of one layer (`layer` is 0) or a layer of a growable filter, as geometry.h says. */
+/* In capacity.c: plans a filter of one layer (`layer` is 0) or a layer of a growable filter.  See
+ * geometry.h. */
 int tamis__bloom_plan(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
                       struct bloom_geometry *out);
 

@@ -1,5 +1,7 @@
-/* SPDX-License-Identifier: MIT */
-
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: folds a segment: replaces the copies of its keys in lanes by counts (segment.h).
+ */
 #include "cuckoo/pair.h"
 #include "cuckoo/segment.h"
 
