@@ -9,13 +9,13 @@
 
 #include <string.h>
 
-/* Uses the contains_each of the first filter, since filters that are looked up together are usually
- * alike.  (The contains_each of a kind requires the library's hash function.) */
+/* Calls contains_each() of the first filter's kind, because the filters of one call are usually
+ * alike.  (contains_each() requires a first filter with the library's hash function.) */
 static size_t find_in_each(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                            bool *found)
 {
   const tamis_filter *first = n >= EACH_BLOCK ? filters[0] : NULL;
-  /* Loaded once: a filter that changes its form may get operations without contains_each. */
+  /* Loaded once: if the filter changes its form, a second load might find no contains_each. */
   const struct filter_operations *operations = first ? operations_of(first) : NULL;
   if (first && !filter_has_own_hash(first) && operations->contains_each)
     return operations->contains_each(filters, n, wanted, found);
@@ -23,7 +23,7 @@ static size_t find_in_each(const tamis_filter *const *filters, size_t n, struct 
 }
 
 /* Looks up the key in n filters.  If `found` is NULL, looks it up in PART filters at a time,
- * because the answers of so many filters fit into `part`. */
+ * because the array `part` has room for PART answers. */
 static size_t contains_each(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                             bool *found)
 {
@@ -108,8 +108,8 @@ static size_t columns(const tamis_filter *const *filters, size_t n, const tamis_
   return hits;
 }
 
-/* If a group has fewer keys than EACH_BLOCK, each key is looked up by itself in all filters: a
- * batch of so few keys would prefetch too little memory at a time. */
+/* If a group has fewer than EACH_BLOCK keys, looks up each key by itself in all filters: a batch of
+ * fewer keys would prefetch too little memory at a time. */
 size_t tamis_contains_each_many(const tamis_filter *const *filters, size_t n, const tamis_key *keys,
                                 size_t n_keys, bool *found)
 {

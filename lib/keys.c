@@ -14,8 +14,8 @@ uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len)
   return f && good_key(key, len) ? filter_hash(f, key, len) : 0;
 }
 
-/* The exported functions do not call each other: in a shared library such a call goes through the
- * symbol table, which costs more than the rest of the function. */
+/* The exported functions do not call each other: in a shared library a call of an exported function
+ * goes through the symbol table, which costs more than the function's own work. */
 
 static inline bool contains(const tamis_filter *f, uint64_t hash)
 {
@@ -62,7 +62,7 @@ KEY_CALL(uint64_t, tamis_count, tamis_count_hash, count, const tamis_filter *, 0
 
 /* ---- batches ---- */
 
-/* A batch is given either as keys or as hashes. */
+/* A batch consists of either keys or hashes.  The other pointer is NULL. */
 struct batch {
   const tamis_key *keys;
   const uint64_t *hashes;
@@ -74,8 +74,8 @@ static inline size_t group_length(const struct batch *batch, size_t start)
   return batch->n - start < FILTER_GROUP ? batch->n - start : FILTER_GROUP;
 }
 
-/* Returns the hashes of a group of keys: those of the batch, or hashes computed into `room`.  Only
- * look-ups and counts call this function with invalid keys. */
+/* Returns the hashes of a group of keys: the batch's own hashes, or hashes computed into `room`.
+ * Calls that add have checked the keys.  Other calls may pass invalid keys to this function. */
 static const uint64_t *group_hashes(const tamis_filter *f, const struct batch *batch, size_t start,
                                     size_t length, uint64_t room[FILTER_GROUP])
 {
@@ -105,7 +105,7 @@ static size_t contains_keys(const tamis_filter *f, const tamis_key *keys, size_t
   return hits;
 }
 
-/* Prefetches the memory of n keys, for a kind without batches: single calls then read it. */
+/* For a kind without batches: prefetches the memory that single calls for n keys will read. */
 static void fetch_group(const struct filter_operations *operations, const tamis_filter *f,
                         const uint64_t *hashes, size_t n)
 {
@@ -159,10 +159,10 @@ static bool good_batch(const tamis_filter *f, const struct batch *batch)
   return true;
 }
 
-/* How the keys of a batch are added. */
+/* How the keys of a batch are added.  If `unique` is true, only absent keys are added. */
 struct how {
   bool unique, ends;
-  unsigned periods; /* if `ends`: the number of periods for which keys are remembered */
+  unsigned periods; /* if `ends` is true: for how many periods the keys are remembered */
 };
 
 static const struct how plain = {.unique = false}, unique = {.unique = true};
@@ -241,7 +241,7 @@ uint64_t tamis_count_many_hash(const tamis_filter *f, const uint64_t *hashes, si
 ADD_MANY(tamis_add_many, tamis_add_many_hash, plain)
 ADD_MANY(tamis_add_unique_many, tamis_add_unique_many_hash, unique)
 
-/* ---- keys that are remembered for fewer periods ---- */
+/* ---- keys that a window remembers for fewer periods than usual ---- */
 
 static int add_for(tamis_filter *f, uint64_t hash, unsigned periods, bool first)
 {

@@ -2,7 +2,7 @@
  *
  * Layer 3: the public functions that save and load filters with the user's functions.
  *
- * Each function disables cancellation, because the user's functions may be cancellation points.
+ * Each function disables cancellation, because the user's functions might be cancellation points.
  */
 #include "base/saved.h"
 
@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <stddef.h>
 
-/* The size in bytes in the first version (see FIRST_OPTIONS_SIZE in tamis.c). */
+/* Bytes of tamis_load_options in its first version (see FIRST_OPTIONS_SIZE in tamis.c). */
 enum { FIRST_LOAD_OPTIONS_SIZE = offsetof(tamis_load_options, cleared_from) + sizeof(size_t) };
 
 void tamis_load_options_init(tamis_load_options *options)
@@ -24,7 +24,7 @@ void tamis_load_options_init(tamis_load_options *options)
 
 /* ---- loading ---- */
 
-/* Copies the options that both the program and this library know. */
+/* Copies to *known the options that both the program and this library know. */
 int tamis__read_load_options(const tamis_load_options *o, tamis_load_options *known)
 {
   *known = (tamis_load_options) TAMIS_LOAD_OPTIONS_INIT;
@@ -40,7 +40,7 @@ int tamis__read_load_options(const tamis_load_options *o, tamis_load_options *kn
   return good_allocator(known->allocator) ? TAMIS_OK : TAMIS_EINVAL;
 }
 
-/* Returns TAMIS_OK if the load has the hash function of the saved filter. */
+/* Returns TAMIS_OK if `head` has the same hash function as the saved filter. */
 static int check_hash(const struct saved_head *saved, const struct tamis_filter *head)
 {
   if (saved->own_hash != filter_has_own_hash(head))
@@ -60,8 +60,8 @@ const struct filter_kind *tamis__find_counted_kind(tamis_kind kind)
   return NULL;
 }
 
-/* If no kind with windows exists, takes the kind without windows, whose `features` lack
- * SAVED_WINDOW. */
+/* If this build has no kind with windows, sets *out to the kind without windows, and refuses the
+ * filter, because the `features` of that kind lack SAVED_WINDOW. */
 int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
                      const struct filter_kind **out)
 {
@@ -81,7 +81,7 @@ int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
   return saved->features & ~kind->features ? TAMIS_EUNSUPPORTED : TAMIS_OK;
 }
 
-/* Reads exactly the bytes of a filter.  If kind->load() fails, it has released its memory. */
+/* Reads a filter, and no byte after it.  If kind->load() fails, it has released its memory. */
 static int load_from(struct saved_reader *r, const tamis_load_options *options, tamis_filter **out)
 {
   struct saved_head saved;
@@ -116,7 +116,7 @@ int tamis__load(const tamis_load_options *options, struct saved_reader *r, tamis
 
 /* ---- saving ---- */
 
-/* Adds those figures of the filter that are the same on every machine, as saved.h says. */
+/* Adds to `head` the filter's figures that are the same on every machine (see saved.h). */
 static void add_figures(const tamis_filter *f, struct saved_head *head)
 {
   tamis_stats *s = &head->figures;
@@ -129,7 +129,7 @@ static void add_figures(const tamis_filter *f, struct saved_head *head)
 }
 
 /* If a filter's file was mapped without a check, checks it by another load from the same mapping.
- * Otherwise, the save would write correct checksums for damaged bits. */
+ * Without this check, a save would write correct checksums for damaged bits. */
 static int check_mapping(const tamis_filter *f)
 {
   const struct saved_mapping mapping = operations_of(f)->kind->mapping(f);

@@ -2,7 +2,7 @@
  *
  * Layer 3: the public functions that save filters to files, and load or map saved files.
  *
- * Each function disables cancellation, as in saved.c: system calls may be cancellation points.
+ * Each function disables cancellation, because its system calls can be cancellation points.
  */
 #include "base/cancel.h"
 #include "base/file.h"
@@ -63,8 +63,8 @@ static int64_t read_from_file(void *fd, void *data, size_t size)
   return got;
 }
 
-/* Loads a filter that processes share.  The processes may change the file during a load, so this
- * function opens the filter, saves it to memory, and loads it from there. */
+/* Loads a filter that processes share.  Other processes might change the file during a load.  So
+ * this function opens the filter, saves it to memory, and loads it from there. */
 static int load_by_a_copy(const tamis_load_options *options, int fd, tamis_filter **out)
 {
   tamis_filter *shared;
@@ -96,17 +96,17 @@ static int load_open_file(const tamis_load_options *options, int fd, tamis_filte
   return follows ? follows < 0 ? TAMIS_EIO : TAMIS_ECORRUPT : result;
 }
 
-/* Returns the size of a regular file in bytes, or -1 if the file is not regular. */
+/* Returns the size of a regular file in bytes.  For any other file, returns -1 and sets errno. */
 static int64_t size_of(int fd)
 {
   struct stat status;
   if (fstat(fd, &status))
     return -1;
-  errno = ENODEV; /* the error that mmap() would give */
+  errno = ENODEV; /* as mmap() would for a folder */
   return S_ISREG(status.st_mode) ? status.st_size : -1;
 }
 
-/* Replaces the mapping of a packed file with memory that has the unpacked bytes. */
+/* Replaces *mapping, the mapping of a packed file, with a mapping that holds the unpacked bytes. */
 static int unpack_mapping(int fd, void **mapping, int64_t *size)
 {
   const struct shared_file file = {.fd = fd};
@@ -151,7 +151,7 @@ static int map_open_file(const tamis_load_options *options, int fd, tamis_filter
   if (result != TAMIS_OK)
     munmap(mapping, (size_t) size);
   else if (r.at != r.mapping_size && !r.live)
-    result = TAMIS_ECORRUPT; /* the filter owns the mapping now */
+    result = TAMIS_ECORRUPT; /* the caller destroys the filter, which owns the mapping */
   return result;
 }
 
@@ -163,7 +163,7 @@ static int with_file(const tamis_load_options *options, const char *path, tamis_
     return TAMIS_EIO;
   int result = do_it(options, fd, out), error = errno;
   if (result != TAMIS_OK) {
-    tamis_destroy(*out); /* a filter was loaded, but other bytes follow it */
+    tamis_destroy(*out); /* NULL, or a filter that was loaded although other bytes follow it */
     *out = NULL;
   }
   close(fd);

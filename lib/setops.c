@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The size in bytes in the first version (see FIRST_OPTIONS_SIZE in tamis.c). */
+/* Bytes of tamis_similarity_stats in its first version (see FIRST_OPTIONS_SIZE in tamis.c). */
 enum { FIRST_SIMILARITY_SIZE = offsetof(tamis_similarity_stats, jaccard) + sizeof(double) };
 
 void tamis_similarity_stats_init(tamis_similarity_stats *stats)
@@ -16,7 +16,7 @@ void tamis_similarity_stats_init(tamis_similarity_stats *stats)
                FIRST_SIMILARITY_SIZE);
 }
 
-/* Returns true if both filters have the same kind and hash alike.  The kind checks all else. */
+/* Returns true if kind, seed and hash of a and b are equal.  The kind checks all other options. */
 static bool are_related(const tamis_filter *a, const tamis_filter *b)
 {
   return operations_of(a)->kind == operations_of(b)->kind && a->keys.seed == b->keys.seed &&

@@ -2,11 +2,11 @@
  *
  * Layer 3: the public functions on filters that processes share.
  *
- * The library writes a new file whole under another name.  A link gives the file its own name.  So
- * the kernel decides which of several processes creates the file, and no process sees an unfinished
- * file.  The library fills an empty file, or the file of a descriptor, in place and under a lock.
+ * The library writes a new file whole under another name, then links the path to it.  A link fails
+ * if the path exists.  So only one of several processes creates the file, and no process sees it
+ * unfinished.  An empty file, or the file of a descriptor, is filled in place, under a lock.
  *
- * Each function disables cancellation, as in saved.c.
+ * Each function disables cancellation, because its system calls can be cancellation points.
  */
 #include "base/shared_file.h"
 
@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The request of the caller. */
+/* What the program has asked for. */
 struct wanted {
   const struct refusal *why;
   const char *path; /* the path of the file; NULL: the file is that of `fd` */
@@ -46,7 +46,7 @@ static const char *reason_of(int error)
   return error == EAGAIN ? "a process that may only read it has locked it" : strerror(error);
 }
 
-/* Refuses with TAMIS_EIO.  The reason is in errno. */
+/* Refuses with TAMIS_EIO.  errno must hold the reason. */
 static int refuse_call(const struct wanted *w, const char *what)
 {
   int error = errno;
@@ -86,7 +86,7 @@ static int read_options(const tamis_options *options, struct wanted *w)
   if (w->options.hash)
     return tamis__refuse(w->why, TAMIS_EUNSUPPORTED,
                          "hash is set; of a filter that processes share it must be NULL");
-  tamis_options but_max_bytes = w->options; /* share_new() checks the limit */
+  tamis_options but_max_bytes = w->options; /* share_new() checks max_bytes */
   but_max_bytes.max_bytes = 0;
   result = w->kind->create(&but_max_bytes, &w->head, w->why, NULL);
   if (w->options.window || w->options.kind == TAMIS_CUCKOO)
@@ -112,7 +112,7 @@ static int contradicts_number(const struct wanted *w, const char *field, uint64_
   return contradicts(w, field, a, b);
 }
 
-/* Returns TAMIS_OK if the filter in the file is the one that the options ask for. */
+/* Returns TAMIS_OK if the filter in the file has the properties that the options ask for. */
 static int compare(const struct wanted *w, const struct saved_head *saved)
 {
   const tamis_options *a = &w->options, *b = &saved->options;
@@ -121,7 +121,7 @@ static int compare(const struct wanted *w, const struct saved_head *saved)
   const struct {
     const char *name;
     uint64_t wanted, found;
-    bool any;                 /* 0 in the options means any number */
+    bool any;                 /* if `wanted` is 0, any `found` will do */
     const char *const *words; /* the texts for the numbers; NULL: digits */
   } numbers[] = {{"kind", a->kind, b->kind, false, NULL},
                  {"capacity", a->capacity, b->capacity, false, NULL},
@@ -193,15 +193,15 @@ static int refuse_nothing(const struct wanted *w)
   return refuse_call(w, "opened, and there are no options to create it with");
 }
 
-/* Returns true if the file is empty, or if the process that began it may have been killed before
- * the end.  (A file that begins with zeros is not new: it may be a disk image, for example.) */
+/* Returns true if the file is empty, or is marked as unfinished because its writer may have been
+ * killed.  (A file that begins with zeros is not new: it might be a disk image, for example.) */
 static bool is_new(struct shared_file *file)
 {
   char begin[sizeof SAVED_UNFINISHED - 1];
   if (!file->size || (tamis__shared_file_read(file, begin, sizeof begin, 0) == TAMIS_OK &&
                       !memcmp(begin, SAVED_UNFINISHED, sizeof begin)))
     return true;
-  (void) tamis__shared_file_look(file); /* another process may have set its size just now */
+  (void) tamis__shared_file_look(file); /* another process might just have changed the size */
   return false;
 }
 
@@ -219,7 +219,7 @@ static int fill_file(const struct wanted *w, struct shared_file *file)
   return result == TAMIS_EIO ? refuse_call(w, "written") : result;
 }
 
-/* Makes a file empty again, as it was.  No process has opened it as a filter. */
+/* Empties a file that could not be filled.  No process has opened it as a filter. */
 static void empty_again(struct shared_file *file)
 {
   int error = errno;
@@ -227,7 +227,7 @@ static void empty_again(struct shared_file *file)
   errno = error;
 }
 
-/* Writes a new file in place.  Other processes wait for the lock, and find the file written. */
+/* Fills a new file in place.  Other processes wait for the lock, and then find the file filled. */
 static int fill_in_place(const struct wanted *w, struct shared_file *file)
 {
   if (!is_new(file))
@@ -257,7 +257,7 @@ static int begin_file(const struct wanted *w, struct new_file *new)
   return result;
 }
 
-/* Writes a new file.  If a file of this name exists by then, the new file is dropped. */
+/* Writes a new file.  If another process has created the file meanwhile, drops the new one. */
 static int create_file(const struct wanted *w)
 {
   struct new_file new;
@@ -274,7 +274,7 @@ static int create_file(const struct wanted *w)
 
 static int open_path(const struct wanted *w, struct shared_file *file)
 {
-  enum { TRIES = 8 }; /* each time, another process may remove the file */
+  enum { TRIES = 8 }; /* after each creation, another process might remove the file */
   int result = TAMIS_OK;
   for (unsigned i = 0; i < TRIES && result == TAMIS_OK; i++) {
     if (tamis__shared_file_open(file, w->path, -1) == TAMIS_OK)
@@ -285,7 +285,7 @@ static int open_path(const struct wanted *w, struct shared_file *file)
   }
   if (result == TAMIS_OK)
     return refuse_call(w, "opened");
-  /* Another process may have created the file, as it had the space that this process lacked. */
+  /* Another process might have created the file, with space that this process did not get. */
   int error = errno;
   if (tamis__shared_file_open(file, w->path, -1) == TAMIS_OK)
     return TAMIS_OK;

@@ -3,10 +3,10 @@
  * Layer 3: the figures of filters as text.
  *
  * One table has the names and the help texts of all figures, for both formats.  A page for
- * Prometheus must list the samples of all filters together, metric by metric.  So the figures of
- * all filters are read first.
+ * Prometheus must list the samples of all filters together, metric by metric.  So the library reads
+ * the figures of all filters before it writes the page.
  *
- * Both calls disable cancellation, because the function that writes may be a cancellation point.
+ * Both calls disable cancellation, because the user's function might be a cancellation point.
  */
 #include "base/cancel.h"
 #include "base/memory.h"
@@ -21,8 +21,8 @@
 /* ---- the table of figures ---- */
 
 enum type { GAUGE, COUNTER };
-/* The C type of a figure, and its unit.  SMALL and SMALL_BITS: unsigned in place of uint64_t.
- * Prometheus gets seconds in place of nanoseconds, and bytes in place of bits. */
+/* The C type and the unit of a figure.  A SMALL or SMALL_BITS figure is an unsigned, other integers
+ * are uint64_t.  A page for Prometheus has seconds, not nanoseconds, and bytes, not bits. */
 enum number { INTEGER, SMALL, REAL, NANOSECONDS, BITS, SMALL_BITS };
 enum who { ALL, CUCKOO_ONLY, BLOOM_ONLY };
 
@@ -122,7 +122,7 @@ static const char *layout_name(tamis_layout layout)
 struct text {
   tamis_write_function write;
   void *context;
-  int result, error; /* `error` is errno when `write` failed */
+  int result, error; /* `error` is the errno of a failed `write` */
   size_t used;
   char buffer[4096];
 };
@@ -205,13 +205,13 @@ static size_t sequence_length(const char *text)
   bool outside = u[0] > 0xf4 || (u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f) ||
                  (u[0] == 0xf0 && u[1] < 0x90) || (u[0] == 0xf4 && u[1] > 0x8f);
   for (size_t i = 1; i < length; i++)
-    if ((u[i] & 0xc0) != 0x80) /* true also at the end of the string */
+    if ((u[i] & 0xc0) != 0x80) /* this is true of the string's final NUL, too */
       return 0;
   return outside ? 0 : length;
 }
 
-/* Writes a string in quotation marks.  JSON escapes all control characters; Prometheus escapes only
- * quotation marks, backslashes and newlines. */
+/* Writes a string in quotation marks.  Escapes quotation marks, backslashes, newlines and, in JSON,
+ * all other control characters.  Replaces an invalid byte by U+FFFD. */
 static void put_string(struct text *t, tamis_text_format format, const char *string)
 {
   put(t, "\"");
@@ -366,7 +366,7 @@ int tamis_stats_text(const tamis_filter *f, tamis_text_format format, const char
   return finish(&t);
 }
 
-/* Checks the arguments.  Prometheus needs names, as samples of one metric need different labels. */
+/* Checks the arguments.  Prometheus needs names to distinguish the samples of one metric. */
 static bool good_list(const tamis_filter *const *filters, const char *const *names, size_t n,
                       tamis_text_format format)
 {

@@ -76,8 +76,8 @@ const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window)
 enum {
   MAX_STRIPES = 4096,
   MAX_WINDOW = 64,
-  /* The size of tamis_options in the first version with this soname, in bytes.  It never grows, so
-   * programs that know only this size still work, and tamis_options_init() writes no more bytes. */
+  /* The size of tamis_options in the first version with this soname, in bytes.  Programs built with
+   * that version must still work, so tamis_options_init() never writes more bytes than that. */
   FIRST_OPTIONS_SIZE = offsetof(tamis_options, access) + sizeof(const tamis_file_access *)
 };
 
@@ -92,14 +92,14 @@ void tamis_stats_init(tamis_stats *stats)
 }
 
 /* Copies to *known the options that both the program and this library know.  If the program is
- * older, the missing fields become zero.  If it is newer, the fields that this library does not
- * know must be zero. */
+ * older than the library, the missing fields become zero.  If the program is newer, the fields that
+ * the library does not know must be zero. */
 static int read_struct(const struct refusal *why, const tamis_options *o, tamis_options *known)
 {
   memset(known, 0, sizeof *known);
   if (!o)
     return tamis__refuse(why, TAMIS_EINVAL, "options is NULL; it must point to a tamis_options");
-  /* In a compact build, the only caller is this library. */
+  /* In a compact build only the library itself makes options, and they have all fields. */
   size_t size = NOT_COMPACT(o) ? o->struct_size : sizeof *known;
   if (size < FIRST_OPTIONS_SIZE || size > ABSURD_SIZE)
     return tamis__refuse(why, TAMIS_EINVAL,
@@ -237,7 +237,7 @@ int tamis__prepare(const struct refusal *why, const tamis_options *options, tami
   return TAMIS_OK;
 }
 
-/* Creates a filter or, if `out` is NULL, only checks whether it would be refused. */
+/* Creates a filter.  If `out` is NULL, only checks the options. */
 static int create(const struct refusal *why, const tamis_options *options, tamis_filter **out)
 {
   tamis_options known;
@@ -298,7 +298,7 @@ int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   return kind_for(&known)->fpp_for(&known, bytes, fpp);
 }
 
-/* Fills in the options that a save would write, and those that no file has. */
+/* Fills in the options that a save would write, then those that are never saved. */
 static void fill_options(const tamis_filter *f, tamis_options *out)
 {
   const struct filter_kind *kind = operations_of(f)->kind;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 1: the library for a single thread: no locks, no versions, no RCU.  The
- * WebAssembly of js/ is built on it.
+ * WebAssembly of js/ is built with this header.
  *
- * This header is included before each source of lib/ (-include).  The header defines the include
- * guards of the headers that it replaces, so that the layers above are compiled from the same
- * sources.  A new function of these headers must be added here, or the build fails.  Functions that
- * do nothing are macros.  (On a machine without threads, the compiler makes atomic accesses plain.)
+ * The compiler includes this header before each source of lib/ (-include).  It defines the include
+ * guards of the headers that it replaces, so an #include of those has no effect, and the layers
+ * above need no change.  A new function of those headers must be added here, or the build fails.
+ * Functions that do nothing are macros.  (Without threads, compilers make atomic accesses plain.)
  *
- * The layers above keep the steps that guard against other threads, as these steps are part of the
- * algorithm.  For instance, an add to a cuckoo filter plans a cuckoo path, then checks the plan.
+ * The layers above keep the steps that guard against other threads, because these steps are part of
+ * the algorithm.  For instance, an add to a cuckoo filter plans a path, then checks the plan.
  */
 #ifndef TAMIS_LIB_ALONE_LAYER1_H
 #define TAMIS_LIB_ALONE_LAYER1_H
@@ -33,8 +33,8 @@ struct owned_lock {
   uint64_t owner;
 };
 
-/* As large as the struct in base/owned.h, so that filters have the same size in all builds.  The
- * same is true of the structs below. */
+/* This struct and those below are as large as the structs that they replace, so that filters have
+ * the same size in all builds. */
 struct owner {
   uint64_t name;
   int file;
@@ -46,7 +46,7 @@ static inline void tamis__owner_begin_alone(struct owner *owner)
   *owner = (struct owner){.name = 1, .file = -1};
 }
 
-/* No process shares a filter in this build. */
+/* In this build processes cannot share a filter. */
 #define tamis__owner_begin(owner, file, forked) \
   ((void) (owner), (void) (file), (void) (forked), TAMIS_EUNSUPPORTED)
 #define tamis__owner_end(owner) ((void) (owner))
@@ -66,7 +66,7 @@ static inline bool owner_has_name(const struct owner *owner)
 
 #define TAMIS_WITHOUT_LOCKS
 
-/* As large as in base/stripe.h, as the saved file of a filter that does not grow contains locks. */
+/* As large as in base/stripe.h, because files of filters that do not grow contain locks. */
 struct lock {
   uint32_t held; /* no thread takes the lock */
 };

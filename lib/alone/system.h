@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 1: replaces headers on a machine that has memory, a clock and random bytes, but no threads,
- * processes or files, as in WebAssembly.
+ * processes or files, such as WebAssembly.
  *
- * Like layer1.h, it defines the include guards of the headers that it replaces.
+ * Like layer1.h, this header defines the include guards of the headers that it replaces.
  */
 #ifndef TAMIS_LIB_ALONE_SYSTEM_H
 #define TAMIS_LIB_ALONE_SYSTEM_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: defers the cancellation of a thread until it has left the call of the library.  A thread
- * that is cancelled inside a call would keep its locks, or leak memory.
+ * Layer 1: defers the cancellation of a thread until its call of the library returns.  If a thread
+ * were cancelled inside the call, it would keep its locks, or leak memory.
  */
 #ifndef TAMIS_LIB_CANCEL_H
 #define TAMIS_LIB_CANCEL_H
@@ -9,10 +9,10 @@
 #include <pthread.h>
 #include <time.h>
 
-/* The library calls this before each step that may be a cancellation point: a system call that
- * waits, or a function of the user that allocates, reads or writes.  (It does not call this before
- * a hash function, which costs less than this call.  A hash function must not end the thread.)
- * Returns the earlier state, for cancellation_restore(). */
+/* The library calls this before each step that might be a cancellation point: a system call that
+ * waits, or a function of the user that allocates, reads or writes.  (The library does not call it
+ * before the user's hash function, because hashing is faster than this call.  So a hash function
+ * must not end the thread.)  Returns the earlier state, for cancellation_restore(). */
 static inline int cancellation_disable(void)
 {
   int before;
@@ -20,7 +20,7 @@ static inline int cancellation_disable(void)
   return before;
 }
 
-/* A request to cancel that is pending takes effect at the user's next cancellation point. */
+/* A pending request to cancel then takes effect at the thread's next cancellation point. */
 static inline void cancellation_restore(int before)
 {
   pthread_setcancelstate(before, &before);

@@ -3,20 +3,20 @@
  * Layer 1: counters to which the threads of several processes add.
  *
  *    shard   0 ... 15                          16 ... 31
- *    thread  on core 0 ... 15, if it can       all others: on core c in shard 16 + c modulo 16
+ *    thread  on core 0 ... 15 (see below)      any other: on core c, shard 16 + c modulo 16
  *    add     a load and a store                a locked instruction
  *
- * The shards are in memory that the processes share, so no thread can own one (counter.h).  But the
- * threads that run on one core take turns.  So an add to the core's shard needs no locked
+ * The shards are in memory that processes share, so no thread can own a shard as in counter.h.  But
+ * the threads that run on one core take turns.  So an add to the core's shard needs no locked
  * instruction if the kernel repeats an add during which another thread, or a signal handler, has
  * run on the core.  The add is therefore a *restartable sequence*: the thread stores the address of
- * a descriptor in memory that it shares with the kernel.  If the kernel interrupts the thread
- * between the two addresses in the descriptor, the thread resumes at the descriptor's third
- * address, which repeats the add.  The sequence ends with its only store to the shard.
+ * a descriptor in memory that it shares with the kernel.  The descriptor says where the sequence
+ * begins and ends, and where it is repeated.  If the kernel interrupts the thread in the sequence,
+ * the thread resumes where it is repeated.  The sequence ends with its only store to the shard.
  * Source: Desnoyers, "Restartable sequences", Linux 4.18
  *
- * glibc registers the shared memory of each thread (struct rseq).  If the kernel or an emulator
- * refuses, the number of the core there is greater than that of any core.
+ * glibc registers the memory that each thread shares with the kernel (struct rseq).  If the kernel
+ * or an emulator refuses, the core's number in this struct is greater than that of any core.
  */
 #ifndef TAMIS_LIB_CORE_COUNTER_H
 #define TAMIS_LIB_CORE_COUNTER_H
@@ -33,10 +33,10 @@ enum { CORE_SHARDS = 32, OWN_CORES = CORE_SHARDS / 2 };
     __has_include(<sys/rseq.h>)
 #include <sys/rseq.h>
 
-/* Adds to the shard of the thread's core.  `first` is the counter in shard 0.  Returns false, and
- * adds nothing, if the thread cannot do so; otherwise sets *sum to the counter's new value.  (The
- * thread's pointer to the descriptor is cleared at once: a plugin that contains the descriptor may
- * be unloaded.) */
+/* Adds to the shard of the thread's core, and sets *sum to the counter's new value in that shard.
+ * `first` is the counter in shard 0.  Returns false, and adds nothing, if the core has no shard.
+ * (The thread's pointer to the descriptor is cleared at once, because a plugin that contains the
+ * descriptor might be unloaded.) */
 static inline bool add_on_core(_Atomic uint64_t *first, uint64_t amount, uint64_t *sum)
 {
   uint64_t offset; /* of the core's shard */
@@ -76,8 +76,8 @@ _Static_assert(sizeof(struct counter_shard) == 1 << 6, "add_on_core() shifts by 
 #define add_on_core(first, amount, sum) false
 #endif
 
-/* Adds to a counter of a set with CORE_SHARDS shards, and returns the new value of one shard's part.
- * Release, as in counter.add; every store of an x86 processor is a release. */
+/* Adds to a counter of a set with CORE_SHARDS shards, and returns its new value in one shard.
+ * Release, as in counter.add.  (Every store of an x86 processor is a release.) */
 FORCE_INLINE uint64_t core_counter_add(struct counter_shard *shards, unsigned kind, uint64_t amount)
 {
   uint64_t sum;

@@ -19,7 +19,7 @@ enum { MAX_NUMBERS = 64, MAX_PATH = 1024 }; /* the most bytes of a quota file, a
 static const char quota_file[] = "/cpu.max";
 
 /* Reads the beginning of a file.  The file is not trusted: in a container, the container's owner
- * may have made it.  If the file is a pipe, the function does not wait for it. */
+ * may have made it.  If the file is a pipe, the function does not wait for data. */
 static bool read_text(const char *path, char text[], size_t size)
 {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -45,7 +45,7 @@ static uint64_t positive_number(const char *text, const char **end)
   return number;
 }
 
-/* Reads a quota, in cores, from a file "QUOTA PERIOD" in microseconds.  QUOTA may be "max". */
+/* Returns the quota, in cores, in a file "QUOTA PERIOD" (both in µs), or UINT_MAX if none. */
 static unsigned quota_in(const char *path)
 {
   char text[MAX_NUMBERS];
@@ -60,8 +60,8 @@ static unsigned quota_in(const char *path)
   return cores < UINT_MAX ? (unsigned) cores : UINT_MAX;
 }
 
-/* Returns the least quota of a group and of all groups above it.  In a container, its folder may be
- * `root`, and the path may exist only outside.  So each folder on the path is tried. */
+/* Returns the lowest quota of a group and all groups above it.  Tries each folder on the path: in a
+ * container, `root` can be the group's own folder, and the folders below it do not exist. */
 static unsigned least_quota(const char *root, const char *group)
 {
   char path[MAX_PATH + sizeof quota_file];
@@ -84,8 +84,8 @@ static unsigned least_quota(const char *root, const char *group)
   }
 }
 
-/* The file `membership` has a line "0::GROUP".  The first call may come from an add on a small
- * stack, so a line that is longer than MAX_PATH is not read, and sets no limit. */
+/* The file `membership` has a line "0::GROUP".  A line that does not fit into the buffer sets no
+ * limit.  The buffer is small, because the first call can come from an add on a small stack. */
 unsigned tamis__quota_cores(const char *membership, const char *root)
 {
   char line[MAX_PATH];
@@ -113,13 +113,13 @@ static unsigned quota_cores(void)
 
 /* ---- numbers of cores ---- */
 
-/* Reads the main thread's affinity mask: that of a pinned thread says nothing about others. */
+/* Reads the main thread's affinity mask, because the calling thread might be pinned to one core. */
 static unsigned cores_of_process(void)
 {
   cpu_set_t mask;
   long cores = sched_getaffinity(getpid(), sizeof mask, &mask) == 0
                    ? CPU_COUNT(&mask)
-                   : sysconf(_SC_NPROCESSORS_ONLN); /* more cores than the mask has bits */
+                   : sysconf(_SC_NPROCESSORS_ONLN); /* there are more cores than bits in `mask` */
   unsigned quota = quota_cores();
   if (cores < 1)
     cores = 1;

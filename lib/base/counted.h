@@ -4,14 +4,14 @@
  *
  * A counted reader adds 1 to a counter when it enters a read section, and subtracts 1 when it
  * leaves.  There are two counters, for odd and even phases.  A reader uses the counter of the phase
- * that it finds.  To wait for the readers that are inside, a thread begins a new phase, and waits
- * until the counter of the phase before is zero:
+ * that it finds.  To wait for the readers in read sections, a thread begins a new phase, and waits
+ * until the counter of the previous phase is zero:
  *
  *    reader                                 thread that waits
  *      P  reads the phase                     F  begins the next phase
  *      E  adds 1 to that phase's counter      D  reads the old phase's counter until it is 0
- *      C  reads the phase again: the same?
- *         if not, L and from P again
+ *      C  reads the phase again: if it has
+ *         changed, does L, then P again
  *      ...
  *      L  subtracts 1
  *
@@ -21,12 +21,12 @@
  * tries again.  The thread need not wait for readers of a later phase: after C they cannot reach
  * memory that was unlinked before F.
  *
- * One new phase is enough, where SRCU needs two: C detects a reader that was delayed between P and
- * E.  No wait lasts for ever: later readers use the other counter, and a phase begins only when the
- * counter that it uses is zero.  Each phase has a new number, so C detects each one.
+ * SRCU needs two new phases.  Here one is enough, because C detects a reader that was delayed
+ * between P and E.  No wait lasts for ever: later readers use the other counter, and a phase begins
+ * only when its counter is zero.  Each phase has a new number, so C detects every new phase.
  *
- * Each counter is split into shards, as threads that change one word in turn slow each other down.
- * A reader subtracts from the word that it has added to, so the words become 0 independently.
+ * Each counter is split into shards, because threads that change one word slow each other down.
+ * A reader subtracts from the word to which it has added, so each word is 0 when its readers left.
  */
 #ifndef TAMIS_LIB_COUNTED_H
 #define TAMIS_LIB_COUNTED_H
@@ -43,7 +43,7 @@ enum { COUNTED_SHARD_BITS = 3, COUNTED_SHARDS = 1 << COUNTED_SHARD_BITS };
 struct counted_readers {
   _Alignas(64) _Atomic uint64_t phase;
   struct {
-    /* How many readers are inside that entered in an even phase, and in an odd phase. */
+    /* How many readers that entered in an even phase, and in an odd phase, have not left yet. */
     _Alignas(64) _Atomic uint64_t inside[2];
   } shards[COUNTED_SHARDS];
 };
@@ -52,7 +52,7 @@ struct counted_readers {
  * Later changes of the counter are read-modify-writes, so they continue the release sequence.
  * ORDER counted.leave (release)
  *   pairs with     counted.drained
- *   makes visible  that the reader has read all that it reads
+ *   makes visible  that the reader has done all its reads
  *   if weakened    memory is released while it is still read
  *   checked by     mutants/counted_leave_relaxed */
 static inline void counted_leave(_Atomic uint64_t *counter)
@@ -63,7 +63,7 @@ static inline void counted_leave(_Atomic uint64_t *counter)
 /* ORDER counted.enter (seq_cst)
  *   pairs with     counted.drained
  *   makes visible  that there is a reader of this phase
- *   if weakened    D may still read 0 although C came before F: the reader is overlooked
+ *   if weakened    D might still read 0 although C came before F: the reader is overlooked
  *   checked by     mutants/counted_enter_acq_rel */
 static inline void counted_add(_Atomic uint64_t *counter)
 {
@@ -73,7 +73,7 @@ static inline void counted_add(_Atomic uint64_t *counter)
 /* ORDER counted.check (seq_cst)
  *   pairs with     counted.flip
  *   makes visible  if the phase is a new one, what became unreachable before it began
- *   if weakened    C may read the old phase although D has read 0: the reader is overlooked
+ *   if weakened    C might read the old phase although D has read 0: the reader is overlooked
  *   checked by     mutants/counted_check_acquire,
  *                  mutants/counted_phase_not_checked (shows that the phase is read again) */
 static inline uint64_t counted_phase(const struct counted_readers *readers)
@@ -81,7 +81,7 @@ static inline uint64_t counted_phase(const struct counted_readers *readers)
   return atomic_load_explicit(&readers->phase, memory_order_seq_cst);
 }
 
-/* Enters without waiting.  Tries again only if a phase begins.  Returns the counter to leave. */
+/* Enters without waiting.  Tries again only if a phase begins.  Returns the increased counter. */
 static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, unsigned shard)
 {
   for (;;) {
@@ -96,7 +96,7 @@ static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, u
 }
 
 /* Begins a new phase, and returns the phase that ends.  Only one thread at a time may call this
- * function.  Before that, the readers of all phases before the returned one must have left.
+ * function.  Before the call, the readers of all phases before that one must have left.
  * ORDER counted.flip (seq_cst)
  *   pairs with     counted.check, whose comment says why
  *   checked by     mutants/counted_flip_acq_rel,

@@ -12,12 +12,12 @@
  * The indices of the parent's other threads stay in use.
  *
  * When a thread ends, its index is released by a destructor of thread-specific data
- * (pthread_key_create).  Destructors that run later may still add to counters.  By then the thread
- * has no index.  It must not take another index, because perhaps no destructor that runs later
- * would release it.  (If the last of all destructors makes a thread's first add, the thread never
- * releases its index.  No count is wrong then, but one more thread has to share shard 0.) */
+ * (pthread_key_create).  Destructors that run later can still add to counters.  By then the thread
+ * has no index.  It must not take another index, because perhaps no later destructor would release
+ * that one.  (If the last of all destructors makes a thread's first add, the thread never releases
+ * its index.  Then no sum is wrong, but one more thread has to share shard 0.) */
 
-/* If tamis__thread_index has this value, above any mask, the thread must never get an index. */
+/* If tamis__thread_index has this value, above any mask, the thread must not get an index again. */
 enum { NEVER = COUNTER_MOST_SHARDS };
 
 _Thread_local unsigned tamis__thread_index = 0;
@@ -35,8 +35,8 @@ static void request_index(void)
 
 enum { INDICES_PER_WORD = 64, INDEX_WORDS = COUNTER_MOST_SHARDS / INDICES_PER_WORD };
 
-/* Bit n of word m is set if index 64 m + n is in use.  Index 0 always is in use, as no thread owns
- * shard 0.  Before the key exists, the bits of all indices are set. */
+/* Bit n of word m is set if index 64 m + n is in use.  The bit of index 0 is always set, because no
+ * thread owns shard 0.  Before the key exists, the bits of all indices are set. */
 static _Atomic uint64_t used_indices[INDEX_WORDS] = {UINT64_MAX, UINT64_MAX, UINT64_MAX,
                                                      UINT64_MAX};
 
@@ -62,10 +62,10 @@ static void at_thread_end(void *unused)
   release_index(index);
 }
 
-/* Makes the key, once.  Until it exists, no index can be acquired.  A thread that calls this
- * function while another thread is in it does not wait, and shares shard 0 for now.  Relaxed for
- * `begun`: exactly one thread makes the key, and it does not matter which one.  The other stores
- * are release, so that a thread that acquires an index sees the key. */
+/* Makes the key, once.  Until the key exists, no index can be acquired.  A thread does not wait
+ * while another thread makes the key, but shares shard 0 for now.  Relaxed for `begun`: exactly one
+ * thread makes the key, and it does not matter which one.  The other stores are release, so that a
+ * thread that acquires an index sees the key. */
 static void make_key_once(void)
 {
   static _Atomic bool begun = false;
@@ -75,12 +75,12 @@ static void make_key_once(void)
   if (pthread_key_create(&key, at_thread_end) != 0)
     return;
   atomic_store_explicit(&key_made, true, memory_order_release);
-  for (unsigned i = 0; i < INDEX_WORDS; i++) /* all but index 0 are free */
+  for (unsigned i = 0; i < INDEX_WORDS; i++) /* all indices but 0 are free */
     atomic_store_explicit(&used_indices[i], i == 0, memory_order_release);
 }
 
 /* A plugin that contains the library may be unloaded.  Threads that end later must not call a
- * destructor whose code is gone, so the key is deleted.  (Acquire, as make_key_once() releases.) */
+ * destructor whose code is gone, so the key is deleted.  (Acquire pairs with make_key_once().) */
 __attribute__((destructor)) static void at_unload(void)
 {
   for (unsigned i = 0; i < INDEX_WORDS; i++) /* from now on, no index is free */
@@ -89,9 +89,9 @@ __attribute__((destructor)) static void at_unload(void)
     pthread_key_delete(key);
 }
 
-/* Returns the first free index of a word, or 0 if there is none.  After make_key_once() only
- * read-modify-writes change the word.  So this acquire synchronizes with every earlier release of
- * an index, even if other indices have been acquired in between (release sequence).
+/* Acquires and returns the first free index of a word, or returns 0 if no index is free.  After
+ * make_key_once() only read-modify-writes change the word.  So this acquire synchronizes with every
+ * earlier release of an index, even if other indices were acquired in between (release sequence).
  * ORDER index.acquire (acquire)
  *   pairs with     index.release, whose comment says why
  *   checked by     mutants/index_acquired_relaxed */
@@ -110,7 +110,7 @@ static unsigned acquire_index_of(unsigned word)
   return word * INDICES_PER_WORD + bit;
 }
 
-/* Acquires the lowest free index: in a set of few shards only threads with low indices own one. */
+/* Acquires the lowest free index: in a set of few shards, only threads with low indices own one. */
 static unsigned acquire_index(void)
 {
   unsigned index = 0;
@@ -119,7 +119,7 @@ static unsigned acquire_index(void)
   return index;
 }
 
-/* Gives the thread an index for its later adds.  If no index is free, its next add asks again. */
+/* Gives the thread an index for its later adds.  If no index is free, its next add tries again. */
 static void request_index(void)
 {
   make_key_once();

@@ -11,7 +11,7 @@
  *
  * A live thread has an index, a small number that no other live thread has.  The index is free
  * again when the thread ends.  In a set of S shards the threads with index 1 to S - 1 own one shard
- * each.  No other thread writes it, so the owner adds by a load and a store, without a locked
+ * each.  Only the owner writes to its shard, so it adds by a load and a store, without a locked
  * instruction.  All other threads share shard 0 and add to it atomically.
  */
 #ifndef TAMIS_LIB_COUNTER_H
@@ -27,7 +27,7 @@
 enum { COUNTER_KINDS = 8 };
 
 /* If a set has several shards, each is aligned to its size.  A single shard, which no thread owns,
- * may have any address, and its memory may end after the last counter in use. */
+ * can have any address, and its memory can end after the last counter in use. */
 struct counter_shard {
   _Atomic uint64_t value[COUNTER_KINDS];
 };
@@ -37,8 +37,8 @@ struct counters {
   WIDE unsigned mask; /* the number of shards, a power of two, minus 1 */
 };
 
-/* The index of the calling thread, from 1 on. 0: the thread has no index yet.  COUNTER_MOST_SHARDS:
- * the thread will never get one. */
+/* The index of the calling thread, at least 1.  0: the thread has no index yet.
+ * COUNTER_MOST_SHARDS: the thread will never get an index again. */
 extern _Thread_local unsigned tamis__thread_index DIRECT_TLS;
 
 /* counter_add() for a thread that owns no shard of the set, or has no index yet. */
@@ -47,8 +47,8 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
 uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind);
 
 /* These two functions change figures on which no other data depends, in calls that are slow anyway.
- * `note` adds 1, and `raise` sets a figure below `least` to `least`.  A look-up may call them: they
- * do not give the thread an index, which could allocate memory. */
+ * `note` adds 1, and `raise` sets a figure below `least` to `least`.  Look-ups are allowed to call
+ * them: they do not give the thread an index, because that could allocate memory. */
 void tamis__counter_note(const struct counters *counters, unsigned kind);
 void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64_t least);
 
@@ -61,7 +61,7 @@ FORCE_INLINE bool counter_is_owned(const struct counters *counters)
   return __builtin_expect(tamis__thread_index - 1 < counters->mask, 1); /* index 0 wraps round */
 }
 
-/* As counter_is_owned(), for a mask of 8 bits.  (Index 0 wraps round to 255.) */
+/* As counter_is_owned(), for a mask of 8 bits.  (Index 0 wraps round to 255, the highest mask.) */
 FORCE_INLINE bool counter_is_owned_by_mask(uint8_t mask)
 {
   return __builtin_expect((uint8_t) (tamis__thread_index - 1) < mask, 1);
@@ -73,7 +73,7 @@ FORCE_INLINE bool counter_is_owned_by_mask(uint8_t mask)
  * ORDER counter.add (release)
  *   pairs with     counter.sum
  *   makes visible  what is counted: the bits of a key
- *   if weakened    a save may count a key and not find its bits: the loaded filter would refuse a
+ *   if weakened    a save might count a key but miss its bits: the loaded filter would refuse a
  *                  key too early
  *   checked by     mutants/counter_added_relaxed */
 FORCE_INLINE uint64_t counter_add_owned(struct counter_shard *shards, unsigned kind,

@@ -52,7 +52,7 @@ static void search_any(const tamis_filter *const *filters, size_t n, struct want
 /* ---- filters that are alike ---- */
 
 /* Searches whole blocks of filters, up to the first block whose filters are not alike (each.h).
- * Returns the number of filters that it has searched. */
+ * Returns the number of filters in these blocks. */
 static size_t search_alike(const tamis_filter *const *filters, size_t n, bool *found,
                            const struct each_way *way, const void *common)
 {
@@ -72,7 +72,7 @@ static size_t search_alike(const tamis_filter *const *filters, size_t n, bool *f
   return (size_t) (at - filters);
 }
 
-/* Counts hits.  A word holds eight answers, 0 or 1.  The product's highest byte is their sum. */
+/* Counts hits.  A word holds eight bytes, each 0 or 1.  The product's highest byte is their sum. */
 static size_t count(const bool *found, size_t n)
 {
   size_t hits = 0, i = 0;

@@ -8,13 +8,13 @@
  *                  └ the key is looked up in each filter
  *
  * So the look-ups of a block wait for memory at the same time, not one after the other.  A filter
- * may change after its memory was fetched.  Then the fetch was useless, but the look-up itself
- * reads the current memory.  So the answer for each filter is that of a single call, and these
- * calls take effect in the order of the filters.
+ * might change after its memory was fetched.  Then the fetch was useless, but the look-up itself
+ * reads the current memory.  So the answer for each filter is that of a single look-up, and these
+ * look-ups take effect in the order of the filters.
  *
- * The filters of one call are usually *alike*: they have one kind, seed and shape.  Then parts of a
- * key's addresses are equal, and are computed once.  Two calls (struct each_way) search a whole
- * block of such filters.  A block of other filters is searched filter by filter.
+ * The filters of one call are usually *alike*: they have the same kind, seed and shape.  Then parts
+ * of the key's addresses are equal in all filters, and are computed once.  Two functions (struct
+ * each_way) search a whole block of such filters.  Other blocks are searched filter by filter.
  */
 #ifndef TAMIS_LIB_EACH_H
 #define TAMIS_LIB_EACH_H
@@ -22,10 +22,10 @@
 #include "base/compiler.h"
 #include "base/filter.h"
 
-/* The number of filters in a block.  In filters of one size, a key's lines often have the same
- * offset in their pages, and so do the filters' heads.  The first-level cache holds eight to
- * sixteen lines of one offset.  In a larger block, the lines would evict each other before they are
- * read. */
+/* The number of filters in a block.  In filters of one size, a key's cache lines often have one
+ * offset in their pages, and so do the filters' heads.  The first-level cache holds only eight to
+ * sixteen lines of one offset.  With more filters in a block, the lines would evict each other
+ * before they are read. */
 enum { EACH_BLOCK = 8 };
 
 /* The key that is looked up, with its hash in the filter `hashed_by`. */
@@ -72,7 +72,7 @@ struct each_way {
 size_t tamis__each_search(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                           bool *found, const struct each_way *way, const void *common);
 
-/* Returns true if a filter may be like the call's first one: it is not NULL, uses the library's
+/* Returns true if a filter might be like the call's first one: it is not NULL, uses the library's
  * hash function and this seed, and has this `contains`.  The kind checks all other properties. */
 FORCE_INLINE bool each_is_alike(const tamis_filter *f, uint64_t seed,
                                 bool (*contains)(const tamis_filter *, uint64_t))

@@ -15,15 +15,15 @@
  * lock on it until it is renamed.  The next save removes *leftovers*: new files that no process has
  * locked.  Names of new files are numbered, so a save need not read the folder.  Only a process
  * that has locked a file, and then finds that the file still has its name, may remove or rename it.
- * Another save may remove a new file before it is locked, and then the process creates one more.  A
- * file of another user is not a leftover.  Where other machines may not see a lock (see
+ * Another save might remove a new file before it is locked.  Then the process creates another one.
+ * Files of other users are not leftovers.  If other machines might not see a lock (see
  * locks_hold()), names contain the process's number, and leftovers stay.
  *
  * If a path leads to something other than a regular file, the process writes to it directly.
  *
  * The command-line program writes its output files by these functions, too.
  *
- * All functions are cancellation points.  They return a result.  After an error, errno says why. */
+ * All functions are cancellation points.  If a function returns an error, errno says why. */
 #ifndef TAMIS_LIB_FILE_H
 #define TAMIS_LIB_FILE_H
 
@@ -73,7 +73,7 @@ static inline bool file_is_limited(uint64_t end)
  * first waits until it is ready for `events`: POLLIN or POLLOUT. */
 bool tamis__file_again(int fd, short events);
 
-/* Begins a new file, with `mode` less the umask.  FILE_OWNER_ONLY does not depend on the umask. */
+/* Begins a new file.  The umask restricts `mode`, except for FILE_OWNER_ONLY. */
 int tamis__file_begin(struct new_file *file, const char *path, mode_t mode);
 
 /* If the open file is regular and `access` is not NULL, sets the file's group and then its mode. */

@@ -20,16 +20,16 @@ enum {
   /* The number of keys in a group.  A batch consists of groups, and the keys of a group are hashed
    * before the filter works on them. */
   FILTER_GROUP = SMALL(64, 8),
-  /* The number of keys of a batch for which memory is prefetched before it is read.  A core can
-   * wait for fewer lines at once, so it always waits for as many as it can.  The lines are still in
-   * the first-level cache when they are read (measured in docs/reference/performance.md). */
+  /* The number of keys of a batch for which memory is prefetched before it is read.  It exceeds the
+   * number of lines for which a core can wait at once, so the core always waits for that many.  The
+   * lines are still in the first-level cache when they are read (docs/reference/performance.md). */
   FILTER_AHEAD = SMALL(64, 8)
 };
 
 struct wanted;
 
-/* The calls on keys.  The caller has checked their arguments.  Each hash is a result of
- * tamis_hash(), and the filter mixes it with its seed. */
+/* The calls on keys.  The caller must have checked their arguments.  Each hash is a result of
+ * tamis_hash(), and the filter mixes the hash with its seed. */
 struct filter_operations {
   WIDE const struct filter_kind *kind;
   WIDE bool (*contains)(const tamis_filter *f, uint64_t hash);
@@ -38,8 +38,8 @@ struct filter_operations {
                                bool *found);
   /* Fetches the memory that `contains` will read.  No result depends on the fetch. */
   WIDE void (*prefetch)(const tamis_filter *f, uint64_t hash);
-  /* Looks a key up in n filters of any kinds, by the member in the first filter's table: see
-   * each.h.  If this member is NULL, lib/each.c does the work. */
+  /* Looks a key up in n filters of any kinds.  Callers use the function of the first filter: see
+   * each.h.  If that is NULL, lib/each.c does the work. */
   WIDE size_t (*contains_each)(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                                bool *found);
   WIDE int (*add)(tamis_filter *f, uint64_t hash);
@@ -77,7 +77,7 @@ struct filter_kind {
   const char *name; /* the enumerator as a string; messages show it without TAMIS_ */
   /* Computes how many bytes a filter takes.  Sets *bytes only if it returns TAMIS_OK. */
   int (*bytes_for)(const tamis_options *options, uint64_t *bytes);
-  /* Computes the lowest rate for `bytes` bytes, within 1 %.  An error leaves *fpp unchanged. */
+  /* Computes the lowest fpp with `bytes` bytes, within 1 %.  An error leaves *fpp unchanged. */
   int (*fpp_for)(const tamis_options *options, uint64_t bytes, double *fpp);
   /* Creates a filter.  `head` has the contents of the filter's first member, except the operations.
    * Sets *out only if it returns TAMIS_OK.  If `out` is NULL, only checks the options. */
@@ -85,15 +85,15 @@ struct filter_kind {
                 const struct refusal *why, tamis_filter **out);
   void (*destroy)(tamis_filter *f);
   void (*stats)(const tamis_filter *f, tamis_stats *out);
-  /* Ends periods of a window, or numbers the running one.  If NULL: TAMIS_EUNSUPPORTED. */
+  /* Ends periods of a window, or numbers the running one.  NULL: calls get TAMIS_EUNSUPPORTED. */
   int (*advance)(tamis_filter *f, enum filter_period how, uint64_t number);
   /* Adds at most FILTER_GROUP hashes, and remembers their keys while `periods` more periods run.
    * Returns TAMIS_EINVAL, even if n is 0, if the window has fewer periods.  If this member is NULL,
    * the result is TAMIS_EUNSUPPORTED. */
   int (*add_for)(tamis_filter *f, const uint64_t *hashes, size_t n, unsigned periods, bool unique,
                  int *results);
-  /* Returns true if the filter's structure is valid, otherwise sets *reason to what is wrong.  Only
-   * tests call it: it reads all memory of the filter, and no other call may run. */
+  /* Returns true if the filter's structure is valid.  If not, sets *reason to what is wrong.  Only
+   * tests call it, because it reads all memory of the filter.  No other call may run meanwhile. */
   bool (*validate)(const tamis_filter *f, const char **reason);
   /* The features (SAVED_LAYERS and others in saved.h) of the files that this kind can read. */
   uint64_t features;
@@ -132,7 +132,7 @@ struct filter_more {
     tamis_allocator allocator;  /* allocate == NULL: the system's allocator */
     uint64_t allocator_room[3]; /* gives the union the same size on all machines: see WIDE */
   };
-  /* If the filter has neither a hash function nor a secret, the memory may end before these
+  /* If the filter has neither a hash function nor a secret, the memory can end before these
    * members: see filter_set_allocator(). */
   WIDE tamis_hash_function hash; /* NULL: XXH3 */
   WIDE void *hash_context;
@@ -140,13 +140,13 @@ struct filter_more {
 };
 
 /* The head of every filter.  After creation only `operations` changes: a filter that changes its
- * form may get other operations, which work on all forms that it has had (bloom/layers.c,
+ * form might get other operations, which work on all forms that it has had (bloom/layers.c,
  * cuckoo/generation.c). */
 struct tamis_filter {
   WIDE const struct filter_operations *_Atomic operations;
   struct hash_keys keys;
   /* The address of a struct filter_more, plus FILTER_OWN_HASH if that has a hash function, plus
-   * FILTER_SECRET if it has a secret: so a call learns both without reading the struct.  NULL: the
+   * FILTER_SECRET if it has a secret.  So calls know both without reading the struct.  NULL: the
    * filter has the system's allocator and XXH3, and needs no struct. */
   WIDE const char *more;
 };
@@ -171,7 +171,7 @@ static inline void filter_set_more(tamis_filter *f, const struct filter_more *mo
             (more && more->secret ? FILTER_SECRET : 0);
 }
 
-/* Sets f->more to an allocator alone, which is not a whole struct filter_more. */
+/* Sets f->more to an allocator, after which no other members of a struct filter_more follow. */
 static inline void filter_set_allocator(tamis_filter *f, const tamis_allocator *allocator)
 {
   f->more = (const char *) allocator;
@@ -216,10 +216,10 @@ static inline void filter_begin(tamis_filter *f, const tamis_filter *head, struc
 
 /* ORDER operations.load (seq_cst)
  *   pairs with     operations.swap
- *   makes visible  that keys may also be in the places where these operations look
- *   if weakened    acquire would keep that for calls that are ordered by other means.  But of two
- *                  threads that each add a key and then look up the other's key, both could miss:
- *                  one because it does not know yet where the other key went.  On x86-64 both
+ *   makes visible  that keys might also be in the places where these operations look
+ *   if weakened    acquire would still make that visible to calls that are ordered by other means.
+ *                  But if two threads each add a key and then look up the other's key, both could
+ *                  miss: one because it does not know yet where the other key went.  On x86-64 both
  *                  orders are plain loads
  *   checked by     mutants/operations_load_relaxed */
 static inline const struct filter_operations *operations_of(const tamis_filter *f)
@@ -233,7 +233,7 @@ static inline void operations_begin(tamis_filter *f, const struct filter_operati
   atomic_store_explicit(&f->operations, operations, memory_order_relaxed);
 }
 
-/* The part of filter_hash() for the user's function, and for keys longer than HASH_SHORT. */
+/* The part of filter_hash() for the user's hash function, and for keys longer than HASH_SHORT. */
 __attribute__((unused)) NEVER_INLINE static uint64_t
 filter_hash_otherwise(const tamis_filter *f, const void *key, size_t len)
 {
@@ -252,7 +252,7 @@ static inline uint64_t filter_hash(const tamis_filter *f, const void *key, size_
   return hash_short(f->keys.seed, key, len);
 }
 
-/* Returns the hash of a fixed key, which differs between hash functions. */
+/* Returns the hash of a fixed key.  Different hash functions or seeds give different results. */
 static inline uint64_t filter_probe(const tamis_filter *f)
 {
   static const char key[] = "tamis probe";

@@ -2,35 +2,35 @@
  *
  * Layer 1: remembers which segments are full.
  *
- * A search for room that fails takes long.  So the call that has searched marks the segment.  While
- * the mark is valid, an add of a key whose two buckets are full does not search.
+ * A search for room that fails takes long.  So a call whose search has failed marks the segment.
+ * While the mark is valid, an add of a key whose two buckets are full does not search.
  *
  *    a call that finds no room               a call that takes an entry out of a bucket
  *      state = SEARCHED                         clears the lane
  *      searches                                 removes the state SEARCHED, and a mark if
- *      SEARCHED becomes a mark, if it is        another search is worth while
- *      still there
+ *      replaces SEARCHED by a mark, if          another search is worth while
+ *      SEARCHED is still there
  *
- * Only one call at a time makes such a search.  It holds a lock: in a cuckoo filter the growth
- * stripe, in a window `opening`.  This call writes SEARCHED and then reads buckets.  The other call
- * writes a bucket and then reads the state.  All four accesses are seq_cst.  So if the search did
- * not see that a lane was cleared, it had written SEARCHED before the other call read the state.
- * The other call then removes SEARCHED, or the mark that has replaced it.
+ * Only one call at a time makes the search on the left.  It holds a lock: in a cuckoo filter the
+ * growth stripe, in a window `opening`.  It writes SEARCHED and then reads buckets.  A call on the
+ * right writes a bucket and then reads the state.  All these accesses are seq_cst.  So if a search
+ * did not see that a lane was cleared, SEARCHED had been written before the right call read the
+ * state.  The right call then removes SEARCHED, or the mark that has replaced it.
  *
  * The marks:
  *
- *    COPIES    A search has failed in a segment that is so empty that other searches may succeed: a
+ *    COPIES    A search has failed in a segment so empty that other searches might succeed: a
  *              few pairs of buckets have many keys, or many copies.  The add of one more copy, if
  *              it cannot be counted, is refused at once.  The add of an absent key still searches.
- *    NO_PATH   No moves make room, but the filter may grow.  An add grows it without a search.
+ *    NO_PATH   No moves make room, but the filter can grow.  An add grows it without a search.
  *    FULL      An add is refused at once.
  *
- * Room may also come from outside the segment: memory when another segment leaves, or lanes when a
- * period of a window ends.  A filter counts these events (fullness_rooms), and a mark contains the
- * count.  COPIES and FULL are valid only while the filter's count is the same as in the mark.
+ * Room can also come from outside the segment: memory when another segment is released, or lanes
+ * when a period of a window ends.  A filter counts these events (fullness_rooms), and a mark holds
+ * this count.  COPIES and FULL are valid only while the filter's count is the same as in the mark.
  *
- * A segment that is nearly as full as planned also gets COPIES first.  Each failed search adds 1 to
- * the number of failures in the segment's word, and each search that finds room subtracts 2.  A
+ * A segment that is nearly as full as planned also gets COPIES at first.  Each failed search adds 1
+ * to the number of failures in the segment's word, and each search that finds room subtracts 2.  A
  * failure sets NO_PATH or FULL only when this number is at its maximum.
  *
  * Another search is worth while when it would probably find one of the lanes that have become free.
@@ -54,7 +54,7 @@
 
 typedef _Atomic uint32_t fullness;
 
-/* The number of entries that have left since the mark.  Relaxed: it decides only when to search. */
+/* How many entries have left since the mark was set.  Relaxed: it decides only when to search. */
 #ifdef TAMIS_SMALL
 typedef _Atomic uint8_t fullness_vacated;
 #else
@@ -64,7 +64,7 @@ typedef _Atomic uint16_t fullness_vacated;
 /* Counts how often memory or lanes outside a segment have become free. */
 typedef _Atomic uint32_t fullness_rooms;
 
-/* The memory must be zero.  In tests with small constants, the count will soon wrap round. */
+/* *rooms must be zeroed memory.  In tests with small constants, the count will soon wrap round. */
 static inline void fullness_begin(fullness_rooms *rooms)
 {
   if (SMALL(false, true))
@@ -100,19 +100,19 @@ enum {
   FULLNESS_STATE = 7,
   FULLNESS_FAILURE = 8, /* added for each failure */
   FULLNESS_FAILURES = 7 * FULLNESS_FAILURE,
-  FULLNESS_ROOM = 64,                              /* added when room comes from outside */
-  FULLNESS_VACATED = SMALL(UINT16_MAX, UINT8_MAX), /* the highest fullness_vacated */
+  FULLNESS_ROOM = 64,                              /* the lowest bit of the count of rooms */
+  FULLNESS_VACATED = SMALL(UINT16_MAX, UINT8_MAX), /* the maximum of fullness_vacated */
   FULLNESS_SEARCH = SMALL(512, 16)                 /* the most buckets that a search looks at */
 };
 
-/* How full a segment is in which a search has failed. */
+/* How full a segment is when a search in it has failed. */
 enum fullness_degree { FULLNESS_EMPTIER, FULLNESS_NEARLY, FULLNESS_AS_PLANNED };
 
 /* Must be called before each search, with the lock held.
  * ORDER fullness.search (seq_cst)
  *   pairs with     fullness.reset
  *   makes visible  that a search reads the buckets from now on
- *   if weakened    the search may miss an entry that leaves, and the call that takes it out may not
+ *   if weakened    the search might miss a cleared lane, and the call that cleared it might not
  *                  see the search: the segment stays marked although it has room
  *   checked by     mutants/full_mark_announced_relaxed */
 static inline void fullness_begin_search(fullness *full)
@@ -121,8 +121,8 @@ static inline void fullness_begin_search(fullness *full)
   atomic_store_explicit(full, failures | FULLNESS_SEARCHED, memory_order_seq_cst);
 }
 
-/* Must be called with the lock held, after a search that has found no room, or if an earlier mark
- * still says so.  `state` is NO_PATH or FULL.  `rooms` must have been read before the search. */
+/* Must be called with the lock held, after a search has found no room, or if an earlier mark says
+ * so.  `state` is NO_PATH or FULL.  `rooms` is fullness_counted(), read before the search. */
 static inline void fullness_mark(fullness *full, fullness_vacated *vacated, unsigned state,
                                  uint64_t rooms, enum fullness_degree degree)
 {
@@ -141,7 +141,7 @@ static inline void fullness_mark(fullness *full, fullness_vacated *vacated, unsi
                                           memory_order_relaxed);
 }
 
-/* Returns the state, or 0 if there is none to remove, after a bucket has lost an entry.
+/* Must be called after an entry has left a bucket.  Returns the state to remove, or 0 if none.
  * ORDER fullness.reset (seq_cst)
  *   pairs with     fullness.search, whose comment says why
  *   checked by     mutants/full_mark_not_cleared */
@@ -152,15 +152,15 @@ static inline uint32_t fullness_state(const fullness *full)
 
 static inline void fullness_reset(fullness *full)
 {
-  if (fullness_state(full)) /* this may lose a failure that another thread counts meanwhile */
+  if (fullness_state(full)) /* this might lose a failure that another thread counts meanwhile */
     atomic_store_explicit(full,
                           atomic_load_explicit(full, memory_order_relaxed) & FULLNESS_FAILURES,
                           memory_order_seq_cst);
 }
 
 /* Must be called if fullness_state() is not 0 after an entry has left a bucket.  The segment has
- * `buckets` buckets.  (During a search, the state may still be an older mark.  If the search misses
- * this lane, its new mark stays: a mark may outlast a few free lanes.) */
+ * `buckets` buckets.  (During a search, the state can still be an older mark.  If the search misses
+ * the cleared lane, it sets a new mark, which stays although a few lanes are free.) */
 static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, uint64_t buckets)
 {
   uint64_t enough = buckets / FULLNESS_SEARCH;
@@ -171,7 +171,7 @@ static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, 
   fullness_reset(full);
 }
 
-/* Must be called after a search has found room.  Subtracts two failures. */
+/* Must be called after a search has found room.  Subtracts 2 from the number of failures. */
 static inline void fullness_found_room(fullness *full)
 {
   uint32_t old = atomic_load_explicit(full, memory_order_relaxed);

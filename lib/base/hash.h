@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Makes xxHash read words by memcpy().  Otherwise, with gcc, it reads them through a type that may
- * be unaligned but that must not alias other types.  If a caller has just written the key as
- * another type, gcc may move an inlined read before the write, and the hash is wrong.  Versions of
- * xxHash later than Debian's use may_alias.  memcpy() is right in all versions, and as fast.
+/* Makes xxHash read words by memcpy().  Without this, with gcc, it reads them through a type that
+ * can be unaligned but that must not alias other types.  If a caller has just written the key as
+ * another type, gcc might move an inlined read before the write, and the hash is wrong.  Versions
+ * of xxHash later than Debian's use may_alias.  memcpy() is right in all versions, and as fast.
  * https://github.com/Cyan4973/xxHash/pull/1013 */
 #define XXH_FORCE_MEMORY_ACCESS 0
 #define XXH_INLINE_ALL
@@ -35,12 +35,12 @@ static inline void hash_make_secret(uint64_t seed, unsigned char secret[HASH_SEC
 
 /* Mixes a 64-bit value: every bit of the result depends on every bit of the value and the keys.
  *
- * Such a value is good enough if single bits are used.  A group of bits still shows the regularity
- * of regular input, such as counters, until it has been multiplied once more
- * (docs/internals/bloom.md has the measurement).  So the geometries take lines and hash strings
- * from hash_spread() or from the top of a product.
+ * The result is good enough if single bits of it are used.  Groups of its bits still show the
+ * regularity of regular input, such as consecutive numbers, until the result has been multiplied
+ * once more (docs/internals/bloom.md has the measurement).  So the geometries get lines and hash
+ * strings from hash_spread(), or from the top of a product.
  *
- * Both halves of the product are used: the high one carries the input's high bits down, the low one
+ * Both halves of the product are used: the high half brings the input's high bits down, the low one
  * its low bits up.  Two inputs get the same result with probability 2^-64, like two random numbers.
  * Source: the folded multiplication is that of Wang Yi's wyhash (2019); the multiplier is from
  * Pelle Evensen's "moremur" (2019). */
@@ -76,10 +76,10 @@ static inline uint64_t hash_sum(const void *data, size_t len, uint64_t seed)
   return XXH3_64bits_withSeed(data, len, seed);
 }
 
-enum { HASH_SHORT = 16 }; /* bytes; XXH3 hashes keys up to this length differently */
+enum { HASH_SHORT = 16 }; /* bytes; XXH3 has separate code for keys up to this length */
 
-/* XXH3 for short keys only.  With a bounded length, little of XXH3's code remains, and `flatten`
- * inlines it.  A call of the whole function would cost as much as the hashing. */
+/* XXH3 for short keys only.  Because the compiler knows that len is small, little of XXH3's code is
+ * left, and `flatten` inlines it.  A call of the whole XXH3 would cost as much as the hashing. */
 __attribute__((flatten)) static inline uint64_t hash_short(uint64_t seed, const void *key,
                                                            size_t len)
 {
@@ -100,8 +100,8 @@ static inline uint64_t hash_bytes(const struct hash_keys *keys, const unsigned c
 }
 
 /* The false-positive rate that `keys` keys cause through hashes alone.  A filter cannot distinguish
- * keys whose hashes are equal, or whose mixed hashes are.  Each case has the rate keys * 2^-64.
- * The result is twice the sum, as a reserve for other coincidences in a filter. */
+ * keys whose hashes are equal, or keys whose mixed hashes are equal.  Each case has the rate
+ * keys * 2^-64.  The result is twice the sum, as a reserve for other coincidences in a filter. */
 static inline double hash_collision_rate(uint64_t keys)
 {
   return 4 * (double) keys * 0x1p-64;

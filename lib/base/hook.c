@@ -4,5 +4,5 @@
 #ifdef TAMIS_HOOKS
 void (*_Atomic tamis__hook)(const char *name);
 #else
-typedef int tamis__no_hooks; /* ISO C wants a declaration in every file */
+typedef int tamis__no_hooks; /* ISO C requires a declaration in every file */
 #endif

@@ -18,7 +18,7 @@ _Static_assert(MEMO_ENTRIES == 16, "four bits choose an entry");
 /* ORDER memo.take (acquire)
  *   pairs with     memo.give_back
  *   makes visible  what the previous thread has written to the entry
- *   if weakened    half of another answer is read
+ *   if weakened    a thread might read an answer of which only half is written
  *   checked by     mutants/memo_taken_relaxed */
 static bool take(struct memo_entry *entry)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: remembers the last answers to some questions that take long to compute.
+ * Layer 1: remembers answers that take long to compute, by their questions (a few numbers).
  *
- * A memo has some entries, which threads share.  To use an entry, a thread takes it for some dozens
- * of instructions.  A thread that finds the entry taken tries a few times more, and then computes
- * the answer.  So no thread waits for one that has stopped, or that a fork has left behind.
+ * A memo has some entries, which threads share.  To use an entry, a thread locks it for some dozens
+ * of instructions.  A thread that finds the entry locked tries a few times more, and then computes
+ * the answer itself.  So no thread waits for a thread that is stopped, or that a fork has removed.
  */
 #ifndef TAMIS_LIB_MEMO_H
 #define TAMIS_LIB_MEMO_H
@@ -30,11 +30,11 @@ struct memo {
 };
 
 /* Reads the answer to a question, which must not be all zeros.  The answer has `size` bytes, at
- * most MEMO_ANSWER.  Returns false if no answer is known, or if another thread has the entry. */
+ * most MEMO_ANSWER.  Returns false if no answer is known, or if another thread uses the entry. */
 bool tamis__memo_recall(struct memo *memo, const uint64_t question[MEMO_QUESTION], void *answer,
                         size_t size);
 
-/* Keeps an answer, perhaps in place of another one, unless another thread has the entry. */
+/* Keeps an answer, perhaps in place of another one, unless another thread uses the entry. */
 void tamis__memo_keep(struct memo *memo, const uint64_t question[MEMO_QUESTION], const void *answer,
                       size_t size);
 

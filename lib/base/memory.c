@@ -11,14 +11,14 @@
 
 enum { ALIGNMENT = 64 }; /* bytes: a cache line */
 
-/* In bytes.  A block of this size or more is not cleared by memset(): the first access to a page
- * takes 0.25 µs or, on a virtual machine, up to 20 µs.  It is not aligned by posix_memalign()
- * either: this would look for a larger block, and so pass over a freed block of the same size, such
- * as that of a split segment. */
+/* In bytes.  A block of this size or more is not cleared by memset(), because the first access to a
+ * page takes 0.25 µs or, on a virtual machine, up to 20 µs.  Nor does posix_memalign() allocate it,
+ * because that function looks for a larger block, and so would not reuse a freed block of the same
+ * size, such as that of a split segment. */
 static const size_t untouched = (size_t) 4 << 10;
 
-/* calloc() does not touch memory that the kernel has just cleared, but it aligns blocks to 16 only.
- * So the next functions allocate a larger block, and store its address before the aligned part. */
+/* calloc() does not touch memory that the kernel has just cleared, but it aligns blocks only to 16
+ * bytes.  So the next functions allocate more, and store `start` before the aligned part. */
 static void **align_untouched(char *start)
 {
   return (void **) (start + ALIGNMENT - (uintptr_t) start % ALIGNMENT);
@@ -34,7 +34,7 @@ static void *allocate_untouched(size_t size)
   return block;
 }
 
-/* realloc() may find room behind the block.  If it moves the block, the alignment may change. */
+/* realloc() might find room behind the block.  If it moves the block, the alignment can change. */
 static void *grow_untouched(void *block, size_t size, size_t larger)
 {
   char *start = ((void **) block)[-1];
@@ -49,8 +49,8 @@ static void *grow_untouched(void *block, size_t size, size_t larger)
   return grown;
 }
 
-/* The user's functions may contain cancellation points, and may be called with locks held.  But
- * they are not called in a read section: while they waited there, no grace period could end. */
+/* The user's functions might contain cancellation points, and can be called while locks are held.
+ * But they are never called in a read section: if they waited there, no grace period could end. */
 static void release_to(const tamis_allocator *from, void *block, size_t size)
 {
   assert(tamis__read_sections == 0);
@@ -59,7 +59,7 @@ static void release_to(const tamis_allocator *from, void *block, size_t size)
   cancellation_restore(cancellation);
 }
 
-/* Refuses unaligned blocks: code relies on cache lines, and on address bits that are 0. */
+/* Refuses unaligned blocks: code relies on cache lines, and on low address bits that are 0. */
 static void *allocate_from(const tamis_allocator *from, size_t size)
 {
   assert(tamis__read_sections == 0);
@@ -101,7 +101,7 @@ void *tamis__memory_allocate(const tamis_allocator *from, uint64_t size)
   return tamis__memory_allocate_cleared(from, size, size);
 }
 
-/* In builds that cannot move pages, realloc() may avoid a copy, and a gap where the block was. */
+/* In builds that cannot move pages, calls realloc(), which can often extend the block in place. */
 void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size, uint64_t larger)
 {
   if (!pages_hold(SIZE_MAX) && !from->allocate && block && size >= untouched &&

@@ -12,8 +12,8 @@
 /* Returns `size` zero bytes aligned to 64 bytes, or NULL.  Without a user's allocator (allocate ==
  * NULL), a block of 4 KiB or more is not touched, unless malloc() reuses an earlier block: the
  * kernel clears its pages when they are first touched, so creating a large filter costs nothing in
- * advance.  Blocks from 2 MiB on come straight from mmap.  The pages are requested as huge pages:
- * in a filter larger than the TLB covers, these save a TLB miss on most accesses. */
+ * advance.  Blocks of 2 MiB or more are mapped by mmap(), with huge pages if possible: if the TLB
+ * does not cover the whole filter, huge pages save a TLB miss on most accesses. */
 void *tamis__memory_allocate(const tamis_allocator *from, uint64_t size);
 
 /* As tamis__memory_allocate(), but only the first `cleared` bytes are certain to be zero: for a
@@ -22,12 +22,12 @@ void *tamis__memory_allocate_cleared(const tamis_allocator *from, uint64_t size,
 
 /* As tamis__memory_allocate(), for small blocks, of which there may be millions.  The system's
  * allocator aligns them to 16 bytes only: alignment to 64 would cost a hundred bytes for each
- * block.  If a filter's line then lies in two cache lines, both cache lines are soon cached. */
+ * block.  A line of a filter can then lie in two cache lines, but both are soon cached. */
 void *tamis__memory_allocate_dense(const tamis_allocator *from, uint64_t size);
 
-/* Returns a larger block with the contents of `block`, and releases `block`.  The bytes after these
+/* Returns a larger block with the contents of `block`, and releases `block`.  The additional bytes
  * are undefined.  Returns NULL, and leaves `block` as it was, if there is no memory.  `block` may
- * be NULL, with size 0.  Large blocks of the system are not copied: their pages move. */
+ * be NULL, with size 0.  Large blocks from mmap() are not copied: the kernel moves their pages. */
 void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size, uint64_t larger);
 
 /* Makes a new block use small pages.  This is for a block that makes other calls wait while it gets

@@ -14,17 +14,17 @@
 #include <unistd.h>
 
 /* A fork waits for nothing, as in reclaim.c (R3): there is no handler in the parent.  The child's
- * handler initialises the lock, as another thread may have held it.  The list of owners must be
- * valid for the child after each step. */
+ * handler initialises the lock, because another thread may have held it.  The list of owners must
+ * be valid after each step, because the child uses it. */
 
 /* LOCK process.owners (order 6): protects the list of the owners of this process, and lets one
- * thread at a time give a name; held while either is done. */
+ * thread at a time give a name; held while the list is changed or a name is given. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct owner *owners;
 static bool handler_registered; /* pthread_atfork() has succeeded */
 
-/* Returns true if `file` is the owner's file.  Other code may have closed the owner's descriptor by
- * mistake, and opened another file with the same number. */
+/* Returns true if `file` is the owner's file.  Other code might have closed the owner's descriptor
+ * by mistake, and opened another file with the same number. */
 static bool is_same(const struct owner *owner, const struct shared_file *file)
 {
   return file->device == owner->device && file->inode == owner->inode;
@@ -40,7 +40,7 @@ static void drop_name(struct owner *owner)
 {
   struct shared_file file = {.fd = owner->alive, .device = owner->device, .inode = owner->inode};
   if (file.fd >= 0)
-    (void) tamis__shared_file_look(&file); /* if this fails, the file is taken for ours */
+    (void) tamis__shared_file_look(&file); /* if this fails, assume that the file is ours */
   if (file.fd >= 0 && is_same(owner, &file))
     close(owner->alive);
   owner->alive = -1;
@@ -195,7 +195,7 @@ void tamis__owner_end(struct owner *owner)
 
 /* ---- waiting ---- */
 
-/* Returns true if the owner with this name is dead, and false if the kernel does not know. */
+/* Returns true if the owner with this name is dead.  Returns false if this is not certain. */
 static bool is_dead(const struct owner *self, uint64_t name)
 {
   const struct shared_file alive = {.fd = self->alive};
@@ -204,7 +204,7 @@ static bool is_dead(const struct owner *self, uint64_t name)
           (!tamis__shared_file_is_claimed(&alive, name, 1) && is_ours(self, alive.fd)));
 }
 
-/* Waits until the process has a name.  After a fork, a call in the child may begin without one. */
+/* Waits until the process has a name.  After a fork, a call in the child can begin without one. */
 static void await_name(const struct owner *owner)
 {
   for (unsigned round = 0;
@@ -213,15 +213,15 @@ static void await_name(const struct owner *owner)
     tamis__lock_back_off(round);
 }
 
-/* Acquire, as owned.lock.  (A killed owner writes nothing after the kernel released its byte.) */
+/* Acquire, as owned.lock.  (The dead owner wrote nothing after the kernel released its byte.) */
 static bool take_over(struct owned_lock *wanted, uint64_t dead, const struct owner *owner)
 {
   return atomic_compare_exchange_strong_explicit(&wanted->owner, &dead, owner_name(owner),
                                                  memory_order_acquire, memory_order_relaxed);
 }
 
-/* Before each yield, the thread asks the kernel whether the owner is alive.  The question costs
- * little beside the yield, which may last for the time slices of all processes that compute. */
+/* Before each yield, the thread asks the kernel whether the owner is alive.  This takes little time
+ * compared with the yield, which can last for the time slices of all running processes. */
 bool tamis__owned_wait(struct owned_lock *wanted, const struct owner *owner)
 {
   HOOK(stripe_wait);

@@ -6,12 +6,12 @@
  * leaves its name there.  So a process that waits for the lock asks whether the owner is alive.  If
  * not, the waiter takes the lock over, and mends what the owner has left unfinished.
  *
- * The *name* of a process is a random number, which no other process ever has.  As long as the
- * process lives, it holds a lock of the kernel on one byte of the shared file: the byte whose
- * offset is the name, far behind the end of the file.  (The kernel locks bytes that a file does not
- * have, too.)  The kernel releases that lock when the process ends, in whatever way.  No name is
- * used twice, so an owner that was found dead once stays dead.  A process that may only read the
- * file can take a read lock on any byte.  Then the offset of this byte cannot become a name.
+ * The *name* of a process is a random number, which no other process ever has.  While the process
+ * lives, it holds a lock of the kernel on one byte of the shared file: the byte whose offset is the
+ * name, far beyond the end of the file.  (The kernel also locks bytes that a file does not have.)
+ * The kernel releases that lock when the process ends, in whatever way.  No name is used twice, so
+ * an owner that was found dead once stays dead.  A process that has only read access to the file
+ * can take a read lock on any byte.  Then the offset of this byte cannot become a name.
  *
  * These are not the robust mutexes of the C library: such a mutex keeps addresses of its owner's
  * memory in the shared file, and the next owner and the kernel write to these addresses.
@@ -19,7 +19,7 @@
  * A child that fork() makes is a process of its own, and gets a name when it first needs one.  It
  * must not keep its parent's lock in the kernel, so a handler closes the parent's descriptor in the
  * child.  (A child that clone(2) makes directly keeps that descriptor.  Then a killed parent looks
- * alive as long as the child lives, and a killed child as long as the parent lives.)
+ * alive until the child ends, and a killed child looks alive until the parent ends.)
  *
  * A process claims its name under the lock of the file.  So if a process that holds this lock finds
  * that no other process has a name, it may change the whole file.
@@ -57,10 +57,10 @@ void tamis__owner_begin_alone(struct owner *owner);
  *   Errors  TAMIS_EIO (errno says why), TAMIS_ENOMEM */
 int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owner *));
 
-/* Ends an owner.  It must hold no lock, and must take none afterwards. */
+/* Ends an owner.  The owner must hold no lock, and must take no lock afterwards. */
 void tamis__owner_end(struct owner *owner);
 
-/* Gives the process a name for the file, if it has none.  If no other process has a name, and
+/* Gives the process a name for the file, unless it has one.  If no other process has a name, and
  * `first` is not NULL, then calls `first`.  Processes that open the file wait meanwhile.
  *   Errors  TAMIS_EIO (errno is EAGAIN if a process that may only read the file has locked it),
  *           and the errors of `first` */
@@ -83,7 +83,7 @@ static inline uint64_t owner_name(const struct owner *owner)
   return atomic_load_explicit(&owner->name, memory_order_relaxed);
 }
 
-/* Returns false if the lock is taken, or if the process has no name.
+/* Tries to take the lock.  Returns false if it is taken, or if the process has no name.
  * ORDER owned.lock (acquire)
  *   pairs with     owned.unlock, whose comment says why
  *   checked by     mutants/owned_lock_relaxed */
@@ -97,8 +97,8 @@ static inline bool owned_trylock(struct owned_lock *lock, const struct owner *ow
 /* Waits for the lock, and takes it.  The result is that of owned_lock(). */
 bool tamis__owned_wait(struct owned_lock *lock, const struct owner *owner);
 
-/* ThreadSanitizer sees the order that these locks make, as they are atomics.  Annotations tell it,
- * and the model checker, which threads wait.  Locks of several processes have no annotations. */
+/* ThreadSanitizer sees the order that these locks make, because they are atomics.  It and the model
+ * checker need annotations to see which threads wait.  Locks of several processes have none. */
 #define OWNED_TSAN(call) TSAN(owner->file < 0 ? (void) (call) : (void) 0)
 
 /* Takes the lock.  Returns true if a killed owner had held it.  Then the caller must mend what that
@@ -120,7 +120,7 @@ static inline bool owned_held(const struct owned_lock *lock)
 /* ORDER owned.unlock (release)
  *   pairs with     owned.lock
  *   makes visible  all that was written under the lock
- *   if weakened    the next owner may miss a lane that the last owner wrote, and write another lane
+ *   if weakened    the next owner might miss a lane that the last one wrote, and write another lane
  *   checked by     mutants/owned_unlock_relaxed */
 static inline void owned_unlock(struct owned_lock *lock, const struct owner *owner)
 {

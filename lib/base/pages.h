@@ -39,9 +39,9 @@ static inline size_t pages_round(size_t size)
   return (size + page_size - 1) & ~(page_size - 1);
 }
 
-/* Returns a mapping that starts on a huge page, or NULL.  The kernel aligns mappings to small pages
- * only, so this function maps one huge page too many, and unmaps the parts before and after the
- * block.  A later munmap() gets the block's size, which need not be a multiple of the page size. */
+/* Returns a mapping that is aligned to huge pages, or NULL.  The kernel aligns mappings to small
+ * pages only, so this function maps one huge page too many, and unmaps the parts before and after
+ * the block.  A later munmap() gets the block's size, though it may end within a page. */
 static inline void *pages_map(size_t size)
 {
   if (size > SIZE_MAX - 2 * pages_huge)
@@ -68,7 +68,7 @@ static inline void pages_unmap(void *block, size_t size)
   munmap(block, size);
 }
 
-/* Moves the pages of a mapping to the beginning of another mapping, which is aligned. */
+/* Moves the pages of a mapping to the beginning of a larger one.  Returns false if this fails. */
 static inline bool pages_move(void *block, size_t size, void *larger)
 {
   size_t length = pages_round(size);

@@ -5,14 +5,14 @@
 
 unsigned tamis__stripe_count(void)
 {
-  /* With 32 stripes for each core two running threads rarely need the same one. */
+  /* With 32 stripes for each core, two running threads rarely need the same stripe. */
   return tamis__power_of_two_per_core(32, 64, 1024);
 }
 
 enum { MIN_SHARDS = 2, USUAL_SHARDS = 64, BYTES_PER_SHARD = 512 };
 
-/* Returns 16 shards for each core but at most 64, because threads that wait own shards, too.  With
- * more than 32 cores, returns 2 for each, because each sum reads all shards. */
+/* Returns 16 shards for each core, because waiting threads own shards, too, but at most 64, because
+ * each sum reads all shards.  With more than 32 cores, returns 2 shards for each core. */
 static unsigned shards_of_machine(void)
 {
   unsigned usual = tamis__power_of_two_per_core(16, 32, USUAL_SHARDS);

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <sys/random.h>
 
-/* Returns false if the system gives no bytes: before Linux 3.17, or in a sandbox that forbids it.
+/* Returns false if the system has no getrandom(), as before Linux 3.17, or if a sandbox forbids it.
  *   Blocks  until the kernel has gathered enough randomness after its start */
 static inline bool random_bytes(void *to, size_t size)
 {

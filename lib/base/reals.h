@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: exponentials and logarithms that give the same bits on every machine.
+ * Layer 0: exponentials and logarithms whose results have the same bits on every machine.
  *
  * A geometry is planned with real numbers, and a replica, a restart or the next layer of a filter
  * must plan the same one.  The last bits of libm's results differ between libraries, and even

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * How memory that readers may still see is released: reclaim.h has the picture.
+ * How memory that readers might still see is released: reclaim.h has the picture.
  *
- * R1  Nothing is released under a reader.  A grace period waits for readers of two sorts:
- *     - A *registered reader* is known to liburcu, whose grace period waits for it.  It pays two
- *       plain stores.  A thread is registered by its first call.
- *     - A *counted reader* is counted while it is inside (counted.h).  These are the threads that
- *       liburcu must not know of: those for which liburcu has no memory (it would end the process),
- *       and all threads of a forked child.  A thread becomes registered only while it is outside.
+ * R1  Nothing that a reader can use is released.  A grace period waits for two sorts of readers:
+ *     - A *registered reader* is known to liburcu, whose grace period waits for it.  It enters and
+ *       leaves a read section by one plain store each.  A thread's first call registers it.
+ *     - A *counted reader* is counted while it is inside a section (counted.h).  These are threads
+ *       that liburcu must not know of: those for which liburcu has no memory (it would end the
+ *       process), and all threads of a forked child.  No thread is registered inside a section.
  * R2  No call waits for a reader, and no call is a cancellation point.  The lock below is held for
  *     a few steps.  While it is held, nothing is called that could wait, take another lock or enter
  *     the kernel: not liburcu, not malloc (so not pthread_create), no callback, no signal to a
@@ -16,21 +16,21 @@
  *     it sleeps, or already sleeps when the signal comes.  A late signal does no harm.
  * R3  A fork waits for nothing: there is no handler in the parent.  In the child, the other threads
  *     have vanished at an arbitrary step, and may have held any lock.  So the child's handler makes
- *     our lock anew, and no function of liburcu that takes a lock is called again: its locks may be
- *     held for ever.  The child's threads are counted readers, and its grace periods wait for those
- *     only.  The data under our lock are valid after every step: the numbers only grow, the child
- *     begins a new grace period even if the parent's thread was in one, and this_order() has the
- *     argument for the lists.  If the forking thread was inside as a registered reader, it
- *     is counted as well until that section ends.
+ *     our lock anew, and no function of liburcu that takes a lock is called again: its locks might
+ *     stay held for ever.  The child's threads are counted readers, and its grace periods wait only
+ *     for those.  The data under our lock are valid after every step: the numbers only grow, the
+ *     child begins a new grace period even if the parent's thread was in one, and this_order()
+ *     explains the lists.  If the forking thread was inside as a registered reader, it is also
+ *     counted until that section ends.
  * R4  The library ends its thread and joins it before the library is unloaded or the process ends.
- *     Unloading waits as long as a reader is inside, as the thread that waits for the reader will
- *     return to the library's code.  The end of the process waits for at most a second, as a reader
- *     may stay inside for ever.  liburcu is kept loaded, because it has code to run at the end of
- *     each thread that it knows.
- * R5  If the system refuses a thread or membarrier, retired memory waits until it permits them.
- *     Registered readers rely on membarrier for their barriers, and liburcu ends the process when
- *     membarrier is refused.  So the library tries membarrier before each grace period, as a
- *     seccomp filter may have been installed.  If a filter is installed for all threads while
+ *     Unloading waits until all readers have left, because the library's thread, which waits for
+ *     them, will return to the library's code.  The end of the process waits for at most a second,
+ *     because a reader might stay inside for ever.  liburcu is kept loaded, because it has code to
+ *     run at the end of each thread that it knows.
+ * R5  If the system refuses a thread or membarrier, retired memory is kept until the system permits
+ *     them.  Registered readers rely on membarrier for their barriers, and liburcu ends the process
+ *     when membarrier is refused.  A seccomp filter can refuse it at any time, so the library tries
+ *     membarrier before each grace period.  If a seccomp filter is installed for all threads while
  *     liburcu waits, the process still ends.
  */
 #include "base/reclaim.h"
@@ -51,12 +51,12 @@
 #include <unistd.h>
 
 static const int64_t idle_time = SECOND; /* the thread ends after this time without requests */
-/* After a grace period the thread looks for requests: the interval doubles between these two. */
+/* After a grace period the thread looks for requests at intervals that double between these two. */
 static const int64_t first_look = SECOND / 1000;
 static const int64_t last_look = SECOND / 128;
-static const int64_t exit_time = SECOND;    /* the most that an exit waits */
+static const int64_t exit_time = SECOND;    /* the longest that an exit waits */
 static const int64_t refused_time = SECOND; /* the sleep after membarrier was refused */
-/* While counted readers are inside, the thread naps, for times that double between these two. */
+/* While counted readers are inside, the thread sleeps, for times that double between these two. */
 static const int64_t first_nap = SECOND / 20000;
 static const int64_t longest_nap = SECOND / 100;
 
@@ -76,7 +76,7 @@ static struct {
   uint64_t started, elapsed;  /* the last grace period begun, and the last one that is over */
   bool running;               /* the thread exists, or is about to be started */
   bool looking;               /* the thread sleeps, and soon looks for requests without a signal */
-  bool unjoined;              /* `thread` must be joined, once it does not run */
+  bool unjoined;              /* `thread` must be joined after it has ended */
   pthread_t thread;
   bool stopping; /* the process is about to end, or the library to be unloaded */
 } waiter = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -95,13 +95,13 @@ static struct counted_readers counted;
 
 /* The calling thread's state as a counted reader. */
 static _Thread_local struct {
-  _Atomic uint64_t *counter; /* the counter that it added 1 to; NULL: it is not inside */
+  _Atomic uint64_t *counter; /* the counter to which the thread has added 1; NULL: none */
   unsigned depth;            /* the number of its sections inside the outermost one */
   bool inherited; /* it entered the outermost section as a registered reader, before a fork */
 } own DIRECT_TLS;
 
-/* Element 0 is for threads that are not registered, element 1 for registered threads that cannot
- * use registered_reader_enter(). */
+/* Two NULLs.  tamis__reader points to the first in a thread that is not registered, and to the
+ * second in a registered thread that cannot use registered_reader_enter(). */
 struct urcu_bp_reader *tamis__no_reader[2];
 _Thread_local struct urcu_bp_reader **tamis__reader = &tamis__no_reader[0];
 
@@ -172,8 +172,8 @@ static void leave_counted(void)
   counted_leave(counter);
 }
 
-/* registered_reader_leave() may end a section that was open at the fork, but changes no counter.
- * So the thread leaves its counter when it next enters a section, or calls a backlog's function. */
+/* registered_reader_leave() can end a section that was open at the fork, but changes no counter.
+ * So the thread leaves its counter when it next enters a section or uses a backlog. */
 static void inherited_section_end(void)
 {
   if (own.inherited && own.depth == 0 && !in_registered_section()) {
@@ -222,7 +222,7 @@ enum reader_pause tamis__reader_pause(bool inside)
   return pause;
 }
 
-/* If the process was forked during the pause, a registered section goes on as an inherited one. */
+/* If the process was forked during the pause, a registered section becomes an inherited one. */
 void tamis__reader_resume(enum reader_pause pause)
 {
   if (pause == READER_OUTSIDE)
@@ -243,7 +243,7 @@ void tamis__reader_resume(enum reader_pause pause)
 
 static bool membarrier_is_refused(void)
 {
-#ifndef TAMIS_INLINE_READERS /* otherwise liburcu's header declares or defines it */
+#ifndef TAMIS_INLINE_READERS /* if defined, liburcu's header declares or defines the variable */
   extern int urcu_bp_has_sys_membarrier __attribute__((weak));
   bool relied_on = !&urcu_bp_has_sys_membarrier || urcu_bp_has_sys_membarrier;
 #else
@@ -304,10 +304,10 @@ static bool grace_period_locked(void)
   return true;
 }
 
-/* Waits for a request.  Returns false if the thread must end, as after idle_time without requests.
- * Waking the thread costs the caller a system call, which takes longer than the other steps of a
- * split.  So while requests come often, the thread looks for them by itself, and a caller wakes it
- * only when the caller is in a hurry. */
+/* Waits for a request.  Returns false if the thread must end, for instance after idle_time.
+ * A caller needs a system call to wake the thread, which takes longer than all other steps of a
+ * segment's split.  So while requests come often, the thread looks for them by itself, and a caller
+ * wakes it only when the caller is in a hurry. */
 static bool request_comes_locked(void)
 {
   for (int64_t wait = first_look; !waiter.stopping && waiter.wanted <= waiter.elapsed; wait *= 2) {
@@ -321,8 +321,8 @@ static bool request_comes_locked(void)
   return !waiter.stopping;
 }
 
-/* The thread ends when membarrier is refused, because the seccomp filter may restrict this thread
- * and not the next one.  The last signal wakes stop(), which joins this thread. */
+/* The thread ends when membarrier is refused, because a seccomp filter might restrict this thread
+ * but not a new one.  The last signal wakes stop(), which joins this thread. */
 static void *wait_in_place_of_callers(void *unused)
 {
   tamis__schedule_as_the_process();
@@ -400,7 +400,7 @@ __attribute__((destructor)) static void stop(void)
 
 static bool handler_registered;
 
-/* Runs on the only thread of the child, as R3 above says. */
+/* Runs on the only thread of the child: see R3 above. */
 static void after_fork_in_child(void)
 {
   handler_registered = true; /* the fork may have come before begin() set this */
@@ -461,10 +461,10 @@ void tamis__backlog_destroy(struct backlog *backlog)
     release_first(backlog, &backlog->fresh);
 }
 
-/* A fork may come after any step of another thread.  The child goes on with the lists as they are,
- * and with a new lock.  If the child sees the effect of a step, it must also see the effects of all
- * earlier steps.  So the compiler must keep the order of the steps, in which no block is ever in
- * two lists.  A block that the other thread had taken off a list is lost to the child. */
+/* A fork can come after any step of another thread.  The child continues with the lists as they
+ * are, and with a new lock.  The steps have an order in which no block is ever in two lists.  The
+ * compiler must keep this order, so that a child that sees the effect of a step also sees all
+ * earlier steps.  The child never releases a block that the other thread had taken off a list. */
 static inline void this_order(void)
 {
   atomic_signal_fence(memory_order_seq_cst);
@@ -498,7 +498,7 @@ static struct retired *take_elapsed_locked(struct backlog *backlog)
   return elapsed;
 }
 
-/* What the caller must do for the waiting thread after it has released the lock. */
+/* What a caller must do for the waiting thread after the caller has released the lock. */
 struct errand {
   bool wake, start;
 };
@@ -555,7 +555,7 @@ static bool release_elapsed(struct backlog *backlog, struct retired *block, bool
   return release_unused(backlog, elapsed);
 }
 
-/* Returns true if `times` times the backlog is large, compared with the filter and with `size`. */
+/* Returns true if the backlog times `times` is large compared with the filter and with `size`. */
 static bool backlog_is_large(const struct backlog *backlog, uint64_t size, unsigned times)
 {
   uint64_t held = times * atomic_load_explicit(&backlog->held, memory_order_relaxed);
@@ -563,7 +563,7 @@ static bool backlog_is_large(const struct backlog *backlog, uint64_t size, unsig
          held > atomic_load_explicit(backlog->bytes, memory_order_relaxed) / BACKLOG_DIVISOR;
 }
 
-/* If the backlog is large, the waiting thread or a reader lacks a core.  Pauses free this core. */
+/* If the backlog is large, the waiting thread or a reader lacks a core.  A pause frees a core. */
 void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint64_t size,
                            bool hurry)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: memory that readers may still see.  The only user of liburcu (the bp flavour: threads of
- * the caller need no registration).  reclaim.c says how it works.
+ * Layer 1: releases memory when no reader can see it any more.  The only user of liburcu (the bp
+ * flavour, so programs need not register their threads).  reclaim.c says how this works.
  *
  *    a filter's calls                      the waiting thread            readers
  *
@@ -20,10 +20,10 @@
  * next request for a moment: see request_comes_locked().)  The thread releases nothing: later calls
  * of the filter do, so the user's allocator is called from the user's calls only.
  *
- * Grace periods are numbered.  While n is the last grace period begun, a block that is retired
- * needs n + 1: n may have begun before the block was unlinked.  So a filter keeps a number and two
- * lists, and shares nothing with the thread.  (call_rcu() would allocate, and ends the process when
- * it cannot start its thread.)
+ * Grace periods are numbered.  If n is the last one that has begun, a block that is retired now
+ * needs n + 1, because n may have begun before the block was unlinked.  So a filter keeps a number
+ * and two lists, and shares nothing with the thread.  (The library does not use call_rcu(), which
+ * would allocate, and would end the process if it could not start its thread.)
  */
 #ifndef TAMIS_LIB_RECLAIM_H
 #define TAMIS_LIB_RECLAIM_H
@@ -37,8 +37,8 @@
 #include <stdint.h>
 
 /* TAMIS_INLINE_READERS: the build has found that liburcu's reader has the form that
- * registered_reader_enter() expects.  Otherwise liburcu's functions are called.  Builds for three
- * tools call them, too: TSan must not see the barriers of the inlined steps, UBSan finds that
+ * registered_reader_enter() expects.  Without it, the library calls liburcu's functions.  So do
+ * builds for three tools: TSan must not see the barriers of the inlined steps, UBSan finds that
  * liburcu's readers are less aligned than declared, and an analyzer does not know what liburcu
  * registers. */
 #if defined(TAMIS_SANITIZED) || defined(__clang_analyzer__)
@@ -55,16 +55,16 @@ extern char tamis__readers; /* TSan sees all readers as this one: liburcu has no
 
 /* ---- readers ----
  *
- * No memory that a reader can reach is released while the reader is inside.  A reader reads only
- * the memory of filters whose backlog was created before it entered. */
+ * No memory that a reader can reach is released while the reader is inside.  A reader may read only
+ * the memory of filters whose backlog was created before the reader entered. */
 
 /* Points to the pointer to the calling thread's entry in liburcu's registry: liburcu's own variable
  * if the thread is registered, otherwise one of the NULLs in tamis__no_reader.  (Each thread finds
- * liburcu's variable once, as this takes a function call into the other library.) */
+ * liburcu's variable once, because that needs a function call into the other library.) */
 extern _Thread_local struct urcu_bp_reader **tamis__reader DIRECT_TLS;
 extern struct urcu_bp_reader *tamis__no_reader[2];
 
-/* The number of read sections of the library that the thread is in, for assert(). */
+/* How many read sections of the library the calling thread is in, for assert(). */
 extern _Thread_local unsigned tamis__read_sections;
 #if defined(NDEBUG) || defined(TAMIS_TSAN)
 #define READ_SECTIONS(change) ((void) 0)
@@ -75,14 +75,14 @@ extern _Thread_local unsigned tamis__read_sections;
 /* What reader_enter() returns, for reader_leave(). */
 typedef struct urcu_bp_reader *reader_token;
 
-/* These two work for every thread, on every system.  A thread's first call registers it with
- * liburcu, which takes a lock for a list insert. */
+/* These two functions work for every thread, on every system.  A thread's first call registers the
+ * thread with liburcu, which takes a lock to insert it into a list. */
 void tamis__reader_enter(void);
 void tamis__reader_leave(void);
 
-/* Enters a section in the usual case: the thread is registered, and the waiting thread makes the
- * barriers for its readers (membarrier).  Entering and leaving then take one plain store each, to
- * the thread's own memory.  In any other case returns NULL, and does nothing.
+/* Enters a section in the usual case: the thread is registered, and membarrier, which the waiting
+ * thread calls, makes the readers' barriers.  To enter and to leave then take one plain store each,
+ * to the thread's own memory.  In any other case returns NULL, and does nothing.
  *
  * The inlined code does what urcu_bp_read_lock() and urcu_bp_read_unlock() do in this case: the
  * lower half of the reader's counter says how many sections it is in. */
@@ -139,7 +139,7 @@ static inline void reader_leave(reader_token reader)
  * filters.  So a thread leaves its section before it waits, and enters again afterwards.  During
  * the pause, the caller must keep alive by other means the memory that it uses later. */
 
-/* How a thread has left its section, and must enter it again. */
+/* How a thread was inside its section before a pause, and must enter the section again. */
 enum reader_pause { READER_OUTSIDE, READER_REGISTERED, READER_COUNTED, READER_NESTED };
 
 /* Leaves the thread's read section.  `inside` must say whether the library has entered it.  (A
@@ -176,8 +176,8 @@ struct backlog {
   uint64_t grace_period;
 };
 
-/* Must be called before a filter is created that may get a backlog later, because its readers may
- * be inside when the process is forked.  Returns false if there is no memory. */
+/* Must be called before a filter is created that might get a backlog later, because its readers
+ * might be inside when the process is forked.  Returns false if there is no memory. */
 bool tamis__readers_init(void);
 
 /* Returns false if there is no memory. */

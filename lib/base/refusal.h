@@ -2,8 +2,8 @@
  *
  * Layer 0: says in words why options are refused, for tamis_options_check().
  *
- * The code that finds the reason writes it, and returns the result for the caller.  Every sentence
- * names a field, its value, and the values that are allowed.
+ * The function that finds the reason writes it as text, and returns the error.  Every such text
+ * contains the name of a field, its value, and the values that are allowed.
  */
 #ifndef TAMIS_LIB_REFUSAL_H
 #define TAMIS_LIB_REFUSAL_H
@@ -20,18 +20,18 @@ struct refusal {
 int tamis__refuse(const struct refusal *why, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Refusals for several kinds.  tamis__refuse_capacity() searches for the largest capacity with the
- * kind's function `bytes_for`. */
+/* Refusals that several kinds of filters need.  tamis__refuse_capacity() searches for the largest
+ * capacity with the kind's function `bytes_for`. */
 int tamis__refuse_capacity(const struct refusal *why, const tamis_options *options,
                            int (*bytes_for)(const tamis_options *, uint64_t *));
 /* `lowest` is the lowest rate of this kind of filter, and `kind` is its name in the text. */
 int tamis__refuse_rate(const struct refusal *why, const tamis_options *options, const char *kind,
                        double lowest);
 /* Returns TAMIS_OK, TAMIS_EFULL if `bytes` exceed max_bytes, or TAMIS_EINVAL if they exceed
- * PTRDIFF_MAX (2 GiB with 32 bits). */
+ * PTRDIFF_MAX (2 GiB on a 32-bit machine). */
 int tamis__check_max_bytes(const struct refusal *why, const tamis_options *options, uint64_t bytes);
 
-/* Replaces the decimal point of the program's locale, which may have several bytes, with a dot. */
+/* Replaces the locale's decimal point by a dot.  The decimal point can have several bytes. */
 void tamis__use_a_point(char *number);
 
 /* A rate, as the shortest decimal number that reads back as the same value. */

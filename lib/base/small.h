@@ -3,7 +3,7 @@
  * Layer 0: constants such as sizes and limits, which a build for tests makes small.
  *
  * SMALL(usual, small) is `usual`.  A build for tests that defines TAMIS_SMALL uses `small`.  So
- * events that otherwise need millions of keys, or 2^32 changes of one bucket, happen within
+ * events that usually need millions of keys, or 2^32 changes of one bucket, happen within
  * seconds.  With small values the filter keeps all promises of the public header.
  */
 #ifndef TAMIS_LIB_SMALL_H

@@ -11,7 +11,7 @@
  * A stripe has a lock, a figure and, for buckets whose entries move, a version.
  *
  * ConcurrencyKit's atomics are assembly, which ThreadSanitizer cannot see.  So the functions here
- * report each step of a lock to TSan; otherwise TSan would report all that a stripe protects.
+ * tell TSan of each step of a lock.  Without this, TSan would see races on all protected data.
  */
 #ifndef TAMIS_LIB_STRIPE_H
 #define TAMIS_LIB_STRIPE_H
@@ -39,8 +39,8 @@ struct lock {
 void tamis__lock_wait(struct lock *lock);
 
 enum {
-  /* How often the lock is read before the first yield.  This takes longer than a look-up and an
-   * insert under the lock, and far less than a time slice. */
+  /* How often a waiting thread reads the lock before its first yield.  Together these reads take
+   * longer than a look-up and an insert under the lock, and far less than a time slice. */
   LOCK_SPIN_ROUNDS = 32,
   LOCK_YIELD_ROUNDS = 64 /* rounds of yields before the first sleep */
 };
@@ -101,7 +101,7 @@ typedef _Atomic uint64_t version_counter;
 struct stripe {
   struct lock lock;
   /* A figure that a filter keeps in its stripes, such as the number of lanes in use.  It is written
-   * under the lock, and read without.  (Relaxed: no other data depends on it.) */
+   * under the lock, and read without it.  (Relaxed: no other data depends on it.) */
   _Atomic uint32_t used;
   /* Bits 0 to 62 count the entries that have left the stripe's buckets, and never wrap round.  Bit
    * 63 is set when the segment leaves the directory.  After that nothing in the segment changes. */
@@ -128,7 +128,7 @@ struct stripes {
   uint64_t mask; /* the number of stripes, a power of two, minus 1 */
 };
 
-/* Versions begin with 0, as the memory does, except in tests with small constants. */
+/* Versions begin with 0, like zeroed memory, except in tests with small constants. */
 static inline void version_begin(version_counter *version)
 {
   if (SMALL(false, true))
@@ -193,7 +193,7 @@ static inline uint32_t stripe_used(const struct stripe *stripe)
  *      clears the entry in B            version_after() of B's stripe
  *
  * If both versions are equal, the entry was in neither bucket.  A reader that sees B cleared has
- * acquired the bump, as the bump precedes the clear.  So version_after() includes the bump.  If
+ * acquired the bump, which precedes the clear.  So version_after() includes the bump.  If
  * version_before() does not include the bump, the versions differ, and the reader retries.  If
  * version_before() includes the bump, the reader has acquired the copy, because the copy precedes
  * the bump, and the read of A finds the copy. */
@@ -201,7 +201,7 @@ static inline uint32_t stripe_used(const struct stripe *stripe)
 /* ORDER version.bump (release)
  *   pairs with     version.before
  *   makes visible  the copy of the entry, which was written before
- *   if weakened    a reader may see the new version and not the copy: false negative
+ *   if weakened    a reader might see the new version and not the copy: false negative
  *   checked by     mutants/version_not_bumped (shows that there is a bump at all),
  *                  mutants/version_bump_relaxed */
 static inline void version_bump(struct stripe *stripe)
@@ -211,10 +211,10 @@ static inline void version_bump(struct stripe *stripe)
   atomic_store_explicit(&stripe->version, version + 1, memory_order_release);
 }
 
-/* Marks that the segment leaves the directory.  The caller must change the directory afterwards.
+/* Marks that the segment leaves the directory.  The caller must change the directory after this.
  * ORDER version.leave (seq_cst)
  *   pairs with     version.before
- *   makes visible  that the contents of the buckets may be out of date
+ *   makes visible  that the contents of the buckets might be out of date
  *   if weakened    with release, a reader that has seen the segment's successor would still see the
  *                  mark.  But two readers could see an add to the successor and an add elsewhere in
  *                  opposite orders: not linearizable
@@ -234,7 +234,7 @@ static inline bool version_has_left(uint64_t version)
 /* ORDER version.before (seq_cst)
  *   pairs with     version.bump, version.leave, window.version_bump
  *   if weakened    acquire would keep the reads of the buckets after this load, but allow what
- *                  version.leave describes.  With relaxed they could come before it: false negative
+ *                  version.leave describes.  With relaxed they could precede it: false negative
  *   checked by     mutants/version_after_words (shows that this load comes first),
  *                  mutants/version_before_relaxed, mutants/version_before_acquire,
  *                  mutants/window_version_before_relaxed */

@@ -17,7 +17,7 @@ void tamis__keep_loaded(void (*function)(void))
     open(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* Relaxed: exit() may run while another thread unloads a plugin.  The flag only decides whether
+/* Relaxed: exit() might run while another thread unloads a plugin.  The flag only decides whether
  * that thread waits any longer. */
 static _Atomic bool exit_was_called;
 

@@ -13,8 +13,8 @@
 /* Keeps the library that has `function` loaded, even after a plugin that uses it is unloaded. */
 void tamis__keep_loaded(void (*function)(void));
 
-/* After tamis__watch_for_exit(), tamis__process_ends() knows whether exit() was called.  The
- * destructor must call tamis__stop_watching() last, as exit() must not call unloaded code. */
+/* After tamis__watch_for_exit(), tamis__process_ends() can tell whether exit() was called.  The
+ * destructor must call tamis__stop_watching() last, because exit() must not call unloaded code. */
 void tamis__watch_for_exit(void);
 void tamis__stop_watching(void);
 

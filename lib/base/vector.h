@@ -6,15 +6,15 @@
  * and compare what the words hold.  This file computes with vectors of eight 64-bit numbers.
  *
  * No vector instruction reads memory that other threads may change.  Each word is read by the same
- * atomic load as in a single call, and one key's words are read before the next key's; only then
- * are the eight words put into a vector.  So the look-ups of a batch make the same loads in the
- * same order as the portable code, and the ORDER comments on those loads hold here, too.
+ * atomic load as in a single call, and one key's words are read before the next key's.  Then the
+ * eight words are put into a vector.  So the look-ups of a batch make the same loads in the same
+ * order as the portable code, and the ORDER comments on those loads hold here, too.
  *
  * An instruction that gathers eight words cannot be used: "elements may be gathered in any order"
- * (Intel, Software Developer's Manual, volume 2, VPGATHERQQ).  But each key of a batch is a call of
- * its own, in order.  If a batch looked up one key twice, its second read came before its first,
- * and another thread added the key in between, the first look-up would find the key and the second
- * would not.  Nor are gathers faster: docs/reference/performance.md has the figures.
+ * (Intel, Software Developer's Manual, volume 2, VPGATHERQQ).  But the keys of a batch must be
+ * looked up in order.  Suppose that a batch looks one key up twice, that the second read comes
+ * first, and that another thread adds the key in between.  Then the first look-up finds the key and
+ * the second does not.  Nor are gathers faster: docs/reference/performance.md has the figures.
  *
  * Each batch asks vectors_usable() whether the processor can run this code.  Builds for processors
  * other than x86-64, and for tests that replay schedules or use sanitizers, lack this code: there
@@ -55,14 +55,14 @@ VECTOR_CODE FORCE_INLINE vector vector_of(uint64_t x)
   return (vector) _mm512_set1_epi64((long long) x);
 }
 
-/* Makes a vector from numbers that have been loaded one by one.  If they were stored in an array in
- * memory, the vector load would have to wait for the last store. */
+/* Makes a vector from numbers in registers.  A vector load from an array in memory would have to
+ * wait until the last number has been stored there. */
 VECTOR_CODE FORCE_INLINE vector vector_from(const uint64_t x[VECTOR_LANES])
 {
   return (vector){x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]};
 }
 
-/* The lanes of the first n keys.  There may be more keys than lanes. */
+/* The lanes of the first n keys.  n can exceed the number of lanes. */
 FORCE_INLINE vector_lanes vector_first_lanes(size_t n)
 {
   return n < VECTOR_LANES ? (1U << n) - 1 : (1U << VECTOR_LANES) - 1;
@@ -77,11 +77,11 @@ VECTOR_CODE FORCE_INLINE vector vector_load(const uint64_t *from, size_t n)
 
 /* ---- arithmetic ---- */
 
-/* The upper half of the product of each lane and b. */
+/* The upper half of the product of each lane of a and b. */
 VECTOR_CODE FORCE_INLINE vector vector_upper_half(vector a, uint64_t b)
 {
   const __m512i low = (__m512i) vector_of(b & UINT32_MAX), high = (__m512i) vector_of(b >> 32);
-  const __m512i a_low = (__m512i) a, a_high = (__m512i) (a >> 32); /* upper 32 bits are ignored */
+  const __m512i a_low = (__m512i) a, a_high = (__m512i) (a >> 32); /* mul ignores bits 32 to 63 */
   vector low_low = (vector) _mm512_mul_epu32(a_low, low);
   vector low_high = (vector) _mm512_mul_epu32(a_low, high);
   vector high_low = (vector) _mm512_mul_epu32(a_high, low);
@@ -122,14 +122,14 @@ VECTOR_CODE FORCE_INLINE vector_lanes vector_zero_lanes(vector x)
   return _mm512_testn_epi64_mask((__m512i) x, (__m512i) x);
 }
 
-/* Replaces the numbers in some lanes. */
+/* Replaces the numbers in the given lanes. */
 VECTOR_CODE FORCE_INLINE vector vector_replace(vector x, vector_lanes lanes, uint64_t number)
 {
   return (vector) _mm512_mask_set1_epi64((__m512i) x, (__mmask8) lanes, (long long) number);
 }
 
-/* Writes for each of n keys, at most eight, whether its lane is in `in`.  Returns the number of
- * keys in `in`.  `found` may be NULL. */
+/* For each of n keys, at most eight, sets found[i] to true if lane i is in the set `in`, or else to
+ * false.  Returns how many of the n lanes are in the set.  `found` may be NULL. */
 VECTOR_CODE FORCE_INLINE size_t vector_found(vector_lanes in, size_t n, bool *found)
 {
   const vector_lanes asked = vector_first_lanes(n);

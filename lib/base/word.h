@@ -17,9 +17,9 @@ typedef _Atomic uint64_t word;
  *                  word.put in word_store()
  *   makes visible  all that the writer did before it wrote the word: so a key that is found was
  *                  added, and the reader sees all that the adding thread published before
- *   if weakened    acquire would keep that.  But on a machine without multi-copy atomicity two
- *                  readers could see two adds in opposite orders: not linearizable.  On x86-64 and
- *                  on ARMv8 the stronger load is the same instruction
+ *   if weakened    acquire would still make that visible.  But on a machine without multi-copy
+ *                  atomicity two readers could see two adds in opposite orders: not linearizable.
+ *                  On x86-64 and on ARMv8 the stronger load is the same instruction
  *   checked by     mutants/plain_store (shows that it is atomic), mutants/bit_load_acquire */
 static inline uint64_t word_load(const word *w)
 {
@@ -66,9 +66,9 @@ static inline void word_and(word *w, uint64_t kept)
  * ORDER word.put (seq_cst)
  *   pairs with     bit.load in word_load()
  *   makes visible  all that the writer did before
- *   if weakened    release would keep that.  But the store could still wait in a store buffer while
- *                  the same thread's next contains reads: of two threads that each add a key and
- *                  then look up the other's key, both could miss
+ *   if weakened    release would still make that visible.  But the store could wait in a store
+ *                  buffer while the same thread's next look-up reads: if two threads each add a key
+ *                  and then look up the other's key, both could miss
  *   checked by     mutants/word_put_release */
 static inline void word_store(word *w, uint64_t value)
 {

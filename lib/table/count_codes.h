@@ -4,10 +4,10 @@
  *
  *     block     | head | codes, in words of 64 bits ... | exceptions, 32 or 64 bits each ... |
  *
- *     code      (b->bits bits for each lane)   0: no count, or an exception; else the count
- *     exception                                | position of the lane | count |, sorted by position
+ *     code      b->bits bits for each lane: the count, or 0 for no count and for an exception
+ *     exception | position of the lane | count |.  The exceptions are sorted by position.
  *
- * counts.h explains what codes and exceptions are for.  The functions here read and write single
+ * counts.h explains counts, codes and exceptions.  The functions here read and write single
  * codes and exceptions; counts.c chooses the width of the codes.
  */
 #ifndef TAMIS_LIB_TABLE_COUNT_CODES_H
@@ -21,7 +21,7 @@
 #include <string.h>
 
 enum {
-  /* Bits of the count in an exception of 32 bits, and of 64.  The other bits are the position. */
+  /* Bits for the count in an exception of 32 bits, and of 64.  The other bits hold the position. */
   COUNT_BITS = SMALL(21, 3),
   WIDE_COUNT_BITS = 53
 };
@@ -81,7 +81,7 @@ static inline uint64_t code_get(const struct count_block *b, size_t i)
 /* Reads n codes, beginning with the i-th. */
 static inline void codes_get(const struct count_block *b, size_t i, uint64_t codes[], size_t n)
 {
-  const unsigned bits = b->bits; /* loaded once: the stores to `codes` do not change it */
+  const unsigned bits = b->bits; /* loaded once: a compiler assumes that stores might change it */
   for (size_t j = 0; j < n; j++)
     codes[j] = bits ? code_at(b->words, bits, i + j) : 0;
 }
@@ -100,7 +100,7 @@ static inline void code_set(struct count_block *b, size_t i, uint64_t code)
 /* Writes the codes of a block in order. */
 struct code_writer {
   uint64_t *next;
-  uint64_t begun; /* the unfinished word for *next, with `used` bits */
+  uint64_t begun; /* the bits for *next that have been written so far, `used` in number */
   unsigned used, bits;
 };
 
@@ -175,7 +175,7 @@ static inline uint64_t slot_count(const struct count_block *b, const void *slots
   return slot_get(b, slots, j) & ((UINT64_C(1) << count_bits(b->wide)) - 1);
 }
 
-/* The index of the first exception whose position is at least i; b->exceptions if there is none. */
+/* The index of the first exception whose position is at least i, or b->exceptions if none is. */
 static inline size_t slot_seek(const struct count_block *b, const void *slots, size_t i)
 {
   size_t first = 0, n = b->exceptions;

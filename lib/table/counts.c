@@ -8,14 +8,14 @@
 #include <string.h>
 
 enum {
-  MAX_BITS = SMALL(21, 2),    /* the widest code; larger counts are exceptions */
-  FEWEST_SLOTS = SMALL(8, 1), /* the fewest spare exceptions of a new block */
+  MAX_BITS = SMALL(21, 2),    /* bits of the widest code; a count with more bits is an exception */
+  FEWEST_SLOTS = SMALL(8, 1), /* a new block has room for at least this many more exceptions */
   SPARSE_PART = SMALL(32, 4), /* if at most 1 lane in 32 has a count, all counts are exceptions */
-  /* Most bytes of a block that is encoded in place from its own counts. */
+  /* The most bytes of a block that can be encoded in place from its own counts. */
   MOST_COPIED = SMALL(2048, 64)
 };
 
-/* The format of a block: the members of struct count_block with these names. */
+/* The format of a block.  The members mean the same as those of struct count_block. */
 struct frame {
   unsigned bits;
   bool wide;
@@ -41,7 +41,7 @@ NEVER_INLINE size_t tamis__counts_read(struct count_reader *r, uint64_t counts[C
 }
 
 /* Reads the counts of a source.  `next` points into the source's array or, if there is no array, to
- * `copy`, where the counts of a block have been decoded. */
+ * `copy`, which holds decoded counts of the source's block. */
 struct source_reader {
   const struct counts_source *from;
   const uint64_t *next;
@@ -68,8 +68,8 @@ static size_t next_counts(struct source_reader *r)
 
 /* ---- the choice of a frame ---- */
 
-/* The number of exceptions for which a block gets room.  With `spare`, the number includes
- * exceptions that will probably be added before another frame is better. */
+/* The number of exceptions for which a block gets room.  If `spare` is true, the number includes
+ * exceptions that will probably be added before the block needs another frame. */
 static size_t slots_for(size_t positions, const struct frame *frame, bool spare)
 {
   if (!spare)
@@ -86,7 +86,7 @@ static size_t frame_bytes(size_t positions, const struct frame *frame, bool spar
   return bytes_for(positions, frame->bits, frame->wide, slots_for(positions, frame, spare));
 }
 
-/* The frame that takes the fewest bytes.  Codes of n bits serve all counts of up to n bits. */
+/* The frame with which a block is smallest.  A code of n bits holds any count of up to n bits. */
 static NEVER_INLINE struct frame choose_frame(size_t positions, const struct counts_source *from,
                                               bool spare)
 {
@@ -113,8 +113,8 @@ static NEVER_INLINE struct frame choose_frame(size_t positions, const struct cou
 
 /* ---- blocks ---- */
 
-/* Encodes a block from counts that are not stored in it.  (NEVER_INLINE, here and at
- * choose_frame(): the stack never holds the arrays of both functions.) */
+/* Encodes a block from counts that are not stored in it.  (This function and choose_frame() are
+ * NEVER_INLINE, so that the stack never holds the arrays of both at once.) */
 static NEVER_INLINE void encode(struct count_block *b, size_t positions, const struct frame *frame,
                                 const struct counts_source *from)
 {
@@ -139,8 +139,8 @@ static NEVER_INLINE void encode(struct count_block *b, size_t positions, const s
   code_write_rest(&writer);
 }
 
-/* Whether a block can be encoded in place.  If its own counts are the source, they are copied to
- * the stack first, so the block must be small, as are all blocks with counts below 2^7. */
+/* Returns true if a block can be encoded in place.  If its own counts are the source, they are
+ * first copied to the stack, so the block must be small.  (With counts below 2^7, it is small.) */
 static bool can_stay(const struct count_block *b, const struct counts_source *from)
 {
   return from->block != b || b->bytes <= MOST_COPIED;
@@ -203,7 +203,7 @@ bool tamis__counts_write(struct table_counts *d, const struct counts_memory *mem
   return true;
 }
 
-/* Whether the block has so few exceptions that room for more takes fewer bytes than wider codes. */
+/* Returns true if room for more exceptions would take fewer bytes than wider codes. */
 static bool has_few_exceptions(const struct count_block *b, size_t positions)
 {
   return b->exceptions < positions / SPARSE_PART;
@@ -236,7 +236,7 @@ static size_t most_changes(size_t positions)
   return 2 * positions;
 }
 
-/* Whether the block can take the count without being encoded again. */
+/* Returns true if lane i can get the count without a new encoding of the block. */
 static bool has_room(const struct count_block *b, size_t positions, size_t i, uint64_t count)
 {
   if (!count || code_for(b, count))
@@ -272,7 +272,7 @@ static bool has_no_slot(const struct count_block *b, uint64_t count)
   return !count || code_for(b, count);
 }
 
-/* Replaces the count `from` by `to`.  The block must have room for `to`. */
+/* Replaces the count of lane i, which is `from`, by `to`.  The block must have room for `to`. */
 static void put(struct count_block *b, size_t positions, size_t i, uint64_t from, uint64_t to)
 {
   code_set(b, i, code_for(b, to));
@@ -310,14 +310,14 @@ bool tamis__counts_change(struct table_counts *d, const struct counts_memory *me
   }
   put(b, positions, i, from, to);
   if (to < from)
-    b->refused = 0; /* the counts may fit in less memory now */
+    b->refused = 0; /* a smaller block might be enough now */
   b->live = (block_figure) (b->live - (from != 0) + (to != 0));
   d->live = d->live - (from != 0) + (to != 0);
   if (!b->live)
     release_block(d, memory, block);
   else if (++b->changes > most_changes(positions)) {
     b->changes = 0;
-    encode_anew(d, memory, block, i, to, false); /* if memory is refused, the block stays */
+    encode_anew(d, memory, block, i, to, false); /* if memory is refused, *b stays as it is */
   }
   return true;
 }
@@ -328,7 +328,7 @@ bool tamis__counts_step(struct table_counts *d, uint64_t bucket, unsigned lane, 
   struct count_block *b = d->block[bucket / COUNTS_BUCKETS];
   if (!b || b->changes >= most_changes(positions))
     return false;
-  if (more >> 63) /* `more` is negative, so the counts may then fit in less memory */
+  if (more >> 63) /* `more` is negative, so a smaller block might be enough afterwards */
     b->refused = 0;
   uint64_t old = code_get(b, i);
   if (!old && b->exceptions) {

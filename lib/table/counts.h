@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: the duplicate counts of a table, one for each lane.  A count is the number of further
- * copies of the lane's entry, in addition to the one in the lane.
+ * Layer 0: the duplicate counts of a table.  A lane's count is the number of copies of its entry in
+ * addition to the one in the lane.  A lane whose count is 0 has no count.
  *
  *    struct table_counts ──► block 0    the counts of 256 buckets
  *                            block 1    NULL: no lane has a count ...
@@ -13,13 +13,13 @@
  *    code c         the lane's count is c
  *    exceptions     the counts that have no code, sorted by lane
  *
- * choose_frame() in counts.c chooses the width of the codes that takes the fewest bytes for the
- * counts in the block.  A block with few counts has codes of 0 bits: it is a list of exceptions.  A
- * block is encoded again when another exception does not fit, and after many changes.
+ * choose_frame() in counts.c chooses the width of the codes with which the block takes the fewest
+ * bytes.  A block with few counts has a width of 0: it has no codes, only exceptions.  A block is
+ * encoded again when another exception does not fit, and after many changes.
  *
  * A lower count never takes more room than a higher one, so a remove never needs memory.
  *
- * The caller serializes the calls, and provides the functions that allocate memory.
+ * The caller must serialize the calls, and provide the functions that allocate memory.
  */
 #ifndef TAMIS_LIB_TABLE_COUNTS_H
 #define TAMIS_LIB_TABLE_COUNTS_H
@@ -45,8 +45,8 @@ struct table_counts {
   struct count_block *block[];
 };
 
-/* The owner's allocator.  allocate() returns zeroed memory, or NULL if it refuses.  fits(), which
- * may be NULL, says in advance whether allocate() would accept a size. */
+/* The caller's allocator.  allocate() returns zeroed memory, or NULL if it refuses.  fits() returns
+ * false if allocate() would refuse this size now.  fits may be NULL. */
 struct counts_memory {
   bool (*fits)(void *context, uint64_t size);
   void *(*allocate)(void *context, uint64_t size);
@@ -54,10 +54,10 @@ struct counts_memory {
   void *context;
 };
 
-/* The size in bytes of the object, without its blocks, for a table of `buckets` buckets. */
+/* The size in bytes of a struct table_counts, without its blocks, for `buckets` buckets. */
 uint64_t tamis__counts_bytes(uint64_t buckets);
 
-/* Initializes an object without counts in zeroed memory. */
+/* Initializes *d, in which no lane has a count.  Its memory must have been zeroed. */
 void tamis__counts_init(struct table_counts *d, uint64_t buckets, uint32_t lanes);
 
 /* Releases all blocks, so that no lane has a count. */
@@ -66,14 +66,14 @@ void tamis__counts_clear(struct table_counts *d, const struct counts_memory *mem
 /* The count of a lane, or 0 if the lane has none. */
 uint64_t tamis__counts_get(const struct table_counts *d, uint64_t bucket, unsigned lane);
 
-/* Changes the count of a lane from `from` to `to`, which is below 2^53.  Returns false, and changes
- * nothing, if memory was refused.  A lower count needs no memory. */
+/* Changes the count of a lane from `from` to `to`, which must be below 2^53.  Returns false, and
+ * changes nothing, if memory was refused.  If `to` is below `from`, no memory is needed. */
 bool tamis__counts_change(struct table_counts *d, const struct counts_memory *memory,
                           uint64_t bucket, unsigned lane, uint64_t from, uint64_t to);
 
-/* Adds `more` to the count of a lane, modulo 2^64, in the cases that need no allocation: the code
- * or the exception of the lane takes the sum, or a lane without a count gets a code.  Returns
- * false, and changes nothing, in all other cases. */
+/* Adds `more` to the count of a lane, modulo 2^64, if this needs no allocation: the sum fits into
+ * the lane's code or exception, or the lane had no count and gets a code.  In all other cases,
+ * returns false and changes nothing. */
 bool tamis__counts_step(struct table_counts *d, uint64_t bucket, unsigned lane, uint64_t more);
 
 unsigned tamis__counts_blocks(const struct table_counts *d);
@@ -86,11 +86,11 @@ static inline size_t counts_positions(const struct table_counts *d)
 }
 
 /* The counts to encode in a block.  The encoder reads a few at a time, because all counts would not
- * fit on a small stack.  A lane of the block's bucket b has the index b * lanes + lane. */
+ * fit on a small stack.  The count of lane l of the block's bucket b has index b * lanes + l. */
 struct counts_source {
-  /* all counts, by index; NULL: the other members give the counts */
+  /* all counts, by index; NULL: the counts are in the other members */
   const uint64_t *array;
-  /* a block, of any table, with all counts except *count; NULL: all these counts are 0 */
+  /* a block of this or another table, with all counts except *count; NULL: those counts are 0 */
   const struct count_block *block;
   const uint64_t *count; /* the count at index `at`; NULL: `block` has this count, too */
   size_t at;
@@ -101,17 +101,17 @@ static inline struct counts_source counts_of_array(const uint64_t counts[COUNTS_
   return (struct counts_source){.array = counts};
 }
 
-/* Encodes a block.  With `spare`, gives it a few more bytes, as room for additional exceptions.
+/* Encodes a block.  If `spare` is true, gives it a few more bytes, as room for more exceptions.
  * Returns false, and changes nothing, if memory was refused. */
 bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
                          const struct counts_source *from, bool spare);
 
-/* tamis__counts_copy_bytes() returns the size of a read-only copy of the object and its blocks, in
- * bytes.  tamis__counts_copy() makes the copy. */
+/* tamis__counts_copy_bytes() returns the size of a read-only copy of *d and its blocks, in bytes.
+ * tamis__counts_copy() makes the copy in `to`. */
 uint64_t tamis__counts_copy_bytes(const struct table_counts *d);
 void tamis__counts_copy(const struct table_counts *d, struct table_counts *to);
 
-/* For tests.  Returns true if the object is consistent. */
+/* For tests.  Returns true if *d is consistent. */
 bool tamis__counts_validate(const struct table_counts *d);
 
 #endif

@@ -5,10 +5,10 @@
  * A word is written as a number of 64 bits, in an array or in a block.
  *
  * Counts are written in blocks that follow the words.  Each block has the counts of IMAGE_COUNTED
- * words.  A count is written as two numbers.  The first is the number of lanes, in use or not,
- * between this count and the count before (or the block's first lane).  The second is the count.
- * Each byte holds seven bits of the number, the lowest bits first.  All bytes but the last have the
- * highest bit set.  A number is below 2^56.  Its last byte is 0 only if the number is 0.
+ * words.  A count is written as two numbers.  The first says how many lanes lie between the lane of
+ * the last count (or the block's beginning) and the lane of this count.  The second is the count.
+ * Each byte of a number holds seven of its bits, the lowest bits first.  All bytes but the last one
+ * have the highest bit set.  A number is below 2^56.  Its last byte is 0 only if the number is 0.
  */
 #ifndef TAMIS_LIB_TABLE_IMAGE_H
 #define TAMIS_LIB_TABLE_IMAGE_H
@@ -18,7 +18,7 @@
 #include "table/plane.h"
 
 enum {
-  /* A block of counts.  Its meanings: the table's number, the index of its first word, 0, 0. */
+  /* A block of counts.  `meanings`: the table's number, index of the block's first word, 0, 0. */
   SAVED_COUNTS = SAVED_KIND_BLOCKS + 3,
   IMAGE_COUNTED = SMALL(4096, 8),        /* the number of words whose counts share a block */
   IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8), /* the most numbers in a block of a row */
@@ -31,8 +31,8 @@ enum {
 /* All counts are below this number. */
 static const uint64_t saved_most_copies = UINT64_C(1) << 53;
 
-/* A union is refused if both filters together have this many copies.  The distance to
- * saved_most_copies leaves room for unions at the same time, and for any number of adds. */
+/* A union is refused if the two filters together have this many copies or more.  Other unions and
+ * adds at the same time cannot add enough copies to reach saved_most_copies. */
 static const uint64_t saved_most_united = UINT64_C(1) << 48;
 
 /* ---- words ---- */
@@ -53,20 +53,20 @@ static inline void image_get(uint64_t *words, const unsigned char *from, uint64_
 void tamis__image_block(struct saved_writer *w, uint32_t type,
                         const uint64_t meanings[SAVED_MEANINGS], const uint64_t *words, uint64_t n);
 
-/* Whether a block has this type, these meanings, and n words. */
+/* Returns true if a block has this type, these meanings, and n words. */
 bool tamis__image_is(const struct saved_block *block, uint32_t type,
                      const uint64_t meanings[SAVED_MEANINGS], uint64_t n);
 
-/* Writes a row of numbers for a table, in blocks of IMAGE_ROW numbers.  The last block may be
- * shorter.  A block's meanings: number of the table, index of the block's first number. */
+/* Writes a row of n numbers for a table, in blocks of IMAGE_ROW numbers.  The last block can be
+ * shorter.  A block's `meanings`: the table's number, and the index of the block's first number. */
 void tamis__image_row(struct saved_writer *w, uint32_t type, uint64_t table,
                       const uint64_t *numbers, uint64_t n);
 
-/* Reads the next block of a row of `n` numbers.  *done counts the numbers that have been read. */
+/* Reads the next block of a row of n numbers, of which *done have been read.  Updates *done. */
 int tamis__image_read_row(struct saved_reader *r, uint32_t type, uint64_t table, uint64_t n,
                           uint64_t *done, struct saved_block *block);
 
-/* ---- numbers of counts ---- */
+/* ---- the numbers as which counts are written ---- */
 
 static inline unsigned char *number_put(unsigned char *to, uint64_t x)
 {
@@ -76,7 +76,7 @@ static inline unsigned char *number_put(unsigned char *to, uint64_t x)
   return to;
 }
 
-/* Reads the number at *at, and advances *at.  Returns false if it is invalid or passes `end`. */
+/* Reads the number at *at, and advances *at.  Returns false if it is invalid or does not end. */
 static inline bool number_get(const unsigned char **at, const unsigned char *end, uint64_t *out)
 {
   *out = 0;
@@ -89,11 +89,11 @@ static inline bool number_get(const unsigned char **at, const unsigned char *end
   return false;
 }
 
-/* Counts in memory, in the order of their lanes. */
+/* Counts in memory, encoded as in a file, in the order of their lanes. */
 struct lane_counts {
   unsigned char *bytes;
   size_t size, room; /* bytes in use, and bytes allocated */
-  uint64_t next;     /* the lane after that of the last count */
+  uint64_t next;     /* the lane after the lane of the last count */
 };
 
 /* Appends a lane's count.  The caller must have reserved IMAGE_COUNT_BYTES bytes for it. */
@@ -105,7 +105,7 @@ static inline void lane_counts_add(struct lane_counts *counts, uint64_t lane, ui
   counts->next = lane + 1;
 }
 
-/* Makes room for `more` bytes.  Returns false if memory was refused. */
+/* Makes room for another `more` bytes.  Returns false if memory was refused. */
 bool tamis__lane_counts_reserve(struct lane_counts *counts, const tamis_allocator *allocator,
                                 size_t more);
 void tamis__lane_counts_release(struct lane_counts *counts, const tamis_allocator *allocator);
@@ -113,12 +113,12 @@ void tamis__lane_counts_release(struct lane_counts *counts, const tamis_allocato
 /* Reads counts one after the other. */
 struct lane_counts_reader {
   const unsigned char *at, *end; /* the bytes that have not been read yet */
-  uint64_t next;                 /* the lane after that of the last count */
+  uint64_t next;                 /* the lane after the lane of the last count */
   uint64_t lane, count;          /* the lane whose count was read last, and that count */
-  bool wrong;                    /* the bytes at `at` are not a count */
+  bool wrong;                    /* the bytes that were read last are not a valid count */
 };
 
-/* Begins to read at offset `from`.  `next` is the value that counts->next had at this offset. */
+/* Begins to read at offset `from`.  `next` must be counts->next when counts->size was `from`. */
 static inline struct lane_counts_reader lane_counts_read(const struct lane_counts *counts,
                                                          size_t from, uint64_t next)
 {
@@ -126,8 +126,8 @@ static inline struct lane_counts_reader lane_counts_read(const struct lane_count
       .at = counts->bytes + from, .end = counts->bytes + counts->size, .next = next};
 }
 
-/* Reads the next count.  Returns false if no count is left, or if the bytes are not a valid count,
- * as may happen in a file.  In the second case, sets r->wrong. */
+/* Reads the next count.  Returns false if no count is left.  If the next bytes are not a valid
+ * count, because a file is damaged, sets r->wrong and returns false. */
 static inline bool lane_counts_next(struct lane_counts_reader *r)
 {
   uint64_t skip;
@@ -140,8 +140,8 @@ static inline bool lane_counts_next(struct lane_counts_reader *r)
   return !r->wrong;
 }
 
-/* Passes the counts of one or several planes to `give`, one block of `lanes` lanes after the other.
- * `give` gets the block's first lane, and the counts of all its lanes, which it may change. */
+/* Reads all counts, and calls `give` for each block of `lanes` lanes in which a lane has a count.
+ * `give` gets the block's first lane, and all its counts in an array that `give` may change. */
 int tamis__image_give(struct lane_counts_reader r, unsigned lanes,
                       int (*give)(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS]),
                       void *context);
@@ -151,15 +151,15 @@ int tamis__image_give(struct lane_counts_reader r, unsigned lanes,
 /* A writer of blocks of counts.  The caller must set the first four members and zero the others. */
 struct image_counts {
   struct saved_writer *w;
-  uint64_t table, words; /* number of the table, and the number of its words */
+  uint64_t table, words; /* the table's number, and how many words it has */
   unsigned lanes;        /* lanes in a word */
-  uint64_t first;        /* first word of the current block */
+  uint64_t first;        /* index of the current block's first word */
   uint64_t copies;       /* the sum of all counts */
   struct lane_counts counts;
 };
 
-/* Writes a count.  The caller must go through the lanes in ascending order, and call
- * tamis__image_counts_end() after the last. */
+/* Writes the count of a lane.  The caller must write counts in the order of their lanes, and then
+ * call tamis__image_counts_end(). */
 void tamis__image_count(struct image_counts *to, uint64_t lane, uint64_t count);
 void tamis__image_counts_end(struct image_counts *to);
 
@@ -167,20 +167,20 @@ void tamis__image_counts_end(struct image_counts *to);
 struct image_table {
   const struct lane_shape *shape;
   const uint64_t *words;
-  uint64_t n;          /* the number of words */
-  uint64_t table;      /* number of the table */
-  uint64_t first, end; /* first word of the last block that was read, and the word after its last */
+  uint64_t n;          /* how many words the table has */
+  uint64_t table;      /* the table's number */
+  uint64_t first, end; /* of the block that was read last: its first word, and the word after it */
 };
 
 /* Reads the next block if it is a block of counts, otherwise returns TAMIS_ABSENT. */
 int tamis__image_read_counts(struct saved_reader *r, struct image_table *t,
                              struct lane_counts_reader *out);
 
-/* Returns true if all counts of the last block belong to lanes in use.  Adds them to *copies. */
+/* Returns true if all `counts` are valid and belong to lanes in use.  Adds them to *copies. */
 bool tamis__image_check_counts(const struct image_table *t, struct lane_counts_reader counts,
                                uint64_t *copies);
 
-/* Calls tamis__image_read_counts(), then tamis__image_check_counts() for the block that it read. */
+/* Reads the next block by tamis__image_read_counts(), and checks it by the function above. */
 static inline int image_load_counts(struct saved_reader *r, struct image_table *t,
                                     struct lane_counts_reader *out, uint64_t *copies)
 {
@@ -189,8 +189,8 @@ static inline int image_load_counts(struct saved_reader *r, struct image_table *
                                                                            : result;
 }
 
-/* Loads all counts of a table into a plane that no other thread may use yet, or only checks them if
- * `p` is NULL.  Returns TAMIS_ENOMEM also if `memory` refuses. */
+/* Loads all counts of a table into the plane *p, which no other thread may use yet.  If p is NULL,
+ * only checks the counts.  If `memory` refuses, returns TAMIS_ENOMEM. */
 int tamis__image_load_plane(struct saved_reader *r, struct image_table *t, plane *p,
                             const struct counts_memory *memory, bool spare, uint64_t *copies);
 

@@ -10,9 +10,9 @@
  * An empty lane is 0.  A lane in use is not 0.
  *
  * A *set of lanes* is a word, too: the highest bit of each lane says whether the lane is in the
- * set.  The functions here compare all lanes of a bucket at once, without a branch.  One body of
- * code serves every shape.  Where the lanes take only a part of the word, the bits above them do
- * not matter.
+ * set.  The functions here compare all lanes of a bucket at once, without a branch.  They work for
+ * every width and number of lanes.  If the lanes take only a part of the word, the functions ignore
+ * the bits above them.
  *
  * Source: Warren, "Hacker's Delight", 6-1 (zero bytes in a word), here for lanes of any width
  */
@@ -29,7 +29,7 @@ struct lane_shape {
   uint8_t lanes;       /* b: lanes in a word */
   uint8_t shift;       /* 64 - w: a right shift that moves the upper w bits of a word to lane 0 */
   bool ages;           /* entries have a marker and an age: cuckoo/bucket.h */
-  uint16_t reciprocal; /* 2^16 / w, rounded up: divides numbers below 2^6 exactly */
+  uint16_t reciprocal; /* 2^16 / w, rounded up: if n < 2^6, then n * reciprocal >> 16 is n / w */
   uint64_t low, high;  /* the lowest and the highest bit of each lane */
 };
 
@@ -48,7 +48,7 @@ static inline struct lane_shape lane_shape(unsigned width, unsigned lanes, bool 
 
 /* ---- one lane ---- */
 
-/* Returns the bits of lane 0. */
+/* Returns a mask of the bits of lane 0. */
 static inline uint64_t lane_bits(unsigned width)
 {
   return UINT64_MAX >> (64 - width);
@@ -68,13 +68,13 @@ static inline uint64_t lane_put(const struct lane_shape *s, uint64_t value, unsi
 
 /* ---- sets of lanes ---- */
 
-/* The lowest lane of a set, which must not be empty. */
+/* The number of the lowest lane in a set.  The set must not be empty. */
 static inline unsigned lanes_first(const struct lane_shape *s, uint64_t set)
 {
   return (unsigned) __builtin_ctzll(set) * s->reciprocal >> 16;
 }
 
-/* A bucket's value with an entry added in the lowest empty lane.  `empty` must not be 0. */
+/* The bucket's value with the entry in the lowest lane of the set `empty`, which must not be 0. */
 static inline uint64_t lanes_fill_first(const struct lane_shape *s, uint64_t value, uint64_t empty,
                                         uint64_t entry)
 {
@@ -86,24 +86,24 @@ static inline unsigned lanes_count(uint64_t set)
   return (unsigned) __builtin_popcountll(set);
 }
 
-/* The number of lanes in a set, which is in the highest lane of the product.  (On a processor that
- * has no instruction to count bits, this is faster.) */
+/* The same as lanes_count(): the highest lane of the product is the sum of all lanes.  (This is
+ * faster on a processor that has no instruction to count bits.) */
 static inline unsigned lanes_number(const struct lane_shape *s, uint64_t set)
 {
   return (unsigned) ((set >> (s->width - 1)) * s->low >> s->width * (s->lanes - 1U) &
                      lane_bits(s->width));
 }
 
-/* All bits of the lanes in a set. */
+/* A mask of all bits of the lanes in a set. */
 static inline uint64_t lanes_bits(const struct lane_shape *s, uint64_t set)
 {
   return set - (set >> (s->width - 1)) + set;
 }
 
-/* The set of lanes that are not 0.  `units` has in each lane the lowest bit that counts: lower bits
- * are ignored.  To a lane's bits below its highest bit, the function adds as many ones.  The sum
- * carries into the highest bit unless all these bits are 0.  No carry leaves a lane, because the
- * highest bits are not part of the sum. */
+/* The set of lanes that are not 0.  `units` has one bit in each lane, and the bits below it are
+ * ignored.  `below` is a mask of the other bits of each lane, without its highest bit.  If `value`
+ * has any bit of this mask in a lane, the sum carries into the lane's highest bit.  No carry leaves
+ * a lane, because the highest bit is not part of the sum. */
 static inline uint64_t lanes_not_zero(uint64_t units, uint64_t high, uint64_t value)
 {
   uint64_t below = high - units;
@@ -120,7 +120,7 @@ static inline uint64_t lanes_empty(const struct lane_shape *s, uint64_t value)
   return lanes_in_use(s, value) ^ s->high;
 }
 
-/* The lanes that hold this entry. */
+/* The set of lanes that hold this entry. */
 static inline uint64_t lanes_equal(const struct lane_shape *s, uint64_t value, uint64_t entry)
 {
   return lanes_empty(s, value ^ s->low * entry);
@@ -128,8 +128,8 @@ static inline uint64_t lanes_equal(const struct lane_shape *s, uint64_t value, u
 
 /* ---- sums ----
  *
- * To count the lanes in use in many buckets, add up values of lanes_as_ones(): each lane of the sum
- * is a count.  The lanes of any planned width have room for the sum of LANES_ROWS values. */
+ * To count the lanes in use in many buckets, add up values of lanes_as_ones(), which are 1 in each
+ * lane in use, then call lanes_sum().  No lane overflows in a sum of up to LANES_ROWS values. */
 enum { LANES_ROWS = 128 };
 
 static inline uint64_t lanes_as_ones(const struct lane_shape *s, uint64_t value)

@@ -32,15 +32,15 @@ double tamis__table_load_deviation(const struct table_load *load, unsigned lanes
   return fmax(load->deviation, small);
 }
 
-/* If a set of buckets gets too many keys, they do not fit, however empty the other buckets are.  A
- * segment has M lower and M upper buckets of b lanes, and n keys, on average m.  A key has both
- * buckets in a given set of i lower and j upper ones with probability i j / M^2.  So, by a union
- * bound over all sets of buckets and all sets of keys, the expected number of sets with too many
- * keys is at most, with k = (i + j) b + 1 and binomial coefficients C,
+/* If a set of buckets gets more keys than it has lanes, they do not fit, however empty the other
+ * buckets are.  A segment has M lower and M upper buckets of b lanes, and n keys, on average m.
+ * Both buckets of a key are in a given set of i lower and j upper buckets with probability
+ * i j / M^2.  Too many keys are k = (i + j) b + 1.  By a union bound over all sets of buckets and
+ * all sets of k keys, the expected number of overfull sets is at most (C: binomial coefficients)
  *
- *    M^i / i! M^j / j! C(n, k) (i j / M^2)^k,  and E C(n, k) <= m^k / k!
+ *    M^i / i! M^j / j! C(n, k) (i j / M^2)^k,  where the mean of C(n, k) is at most m^k / k!
  *
- * The measured load factors include the effect of larger sets. */
+ * The sums end at FEW, because the measured load factors include the effect of larger sets. */
 double tamis__overfull_sets(unsigned lanes, double half, double segments, double mean)
 {
   enum { FEW = 3 };

@@ -3,15 +3,15 @@
  * Layer 0: how full a segment of a table gets before an insert finds no room.
  *
  * The load factor is the part of the lanes that is in use when this happens.  Measurements show
- * that it is normally distributed over the seeds; unit.planning fills filters and compares.
+ * that it is normally distributed over the seeds.  The test unit.planning checks this.
  */
 #ifndef TAMIS_LIB_LOAD_H
 #define TAMIS_LIB_LOAD_H
 
 #include <stdbool.h>
 
-/* A table of fixed size may refuse a key before its capacity with a probability, over the seeds, of
- * 10^-9: half of that because of a low load factor, and half because a few buckets are overfull. */
+/* A table of fixed size is planned to refuse a key below its capacity with only 1 seed in 10^9.
+ * Half of it, load_early, is for low load factors, and half for a few overfull buckets. */
 static const double load_early = 0.5e-9;
 
 /* A normal distribution has a tail of load_early beyond this many standard deviations. */
@@ -23,19 +23,19 @@ struct table_load {
   double deviation; /* the standard deviation in a large segment */
 };
 
-/* The load factor with buckets of 2 to 8 lanes.  `thorough` is a member of struct searched. */
+/* The load factor of buckets of 2 to 8 lanes, with a search that is thorough or not: search.h. */
 struct table_load tamis__table_load(unsigned lanes, bool thorough);
 
-/* The mean load factor of 4096 * 2^doublings buckets; `doublings` may be negative. */
+/* The mean load factor of 4096 * 2^doublings buckets.  `doublings` can be negative. */
 double tamis__table_load_of(const struct table_load *load, double doublings);
 
 /* The standard deviation of the load factor of a segment with `all` lanes, in buckets of `lanes`
- * lanes.  It is larger in small segments. */
+ * lanes.  The deviation is larger in small segments. */
 double tamis__table_load_deviation(const struct table_load *load, unsigned lanes, double all);
 
 /* The expected number of sets of a few buckets, in all segments, that get more keys than they have
- * lanes.  A segment gets `mean` keys.  Each key has one of its `half` lower and one of its `half`
- * upper buckets. */
+ * lanes.  A segment gets `mean` keys on average, and has `half` lower and `half` upper buckets.
+ * Each key has one lower and one upper bucket. */
 double tamis__overfull_sets(unsigned lanes, double half, double segments, double mean);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: a *plane*: a pointer to a table's counts, which exist only while a lane has a count.
+ * Layer 1: a *plane*: a pointer to a table's counts, or NULL while no lane has a count.
  *
- * The owner has a lock for each plane.  The caller of these functions must hold this lock, or other
- * locks that exclude all other callers.
+ * A filter has a lock for each of its planes.  The caller of these functions must hold the plane's
+ * lock, or other locks that exclude all other callers.
  */
 #ifndef TAMIS_LIB_TABLE_PLANE_H
 #define TAMIS_LIB_TABLE_PLANE_H
@@ -24,9 +24,9 @@ struct plane_size {
 /* Returns the counts, or NULL.  Relaxed, like the stores of the pointer, because the plane's lock
  * orders all uses of the object.
  *
- * A caller that holds only the lock of a bucket may compare the pointer with NULL.  If a lane of
- * the bucket has a count, the pointer is not NULL: that count was set under the same lock, after
- * the object was created, and the object exists as long as the lane has a count. */
+ * A caller that holds only the lock of a bucket must do no more than compare the pointer with NULL.
+ * If a lane of the bucket has a count, the pointer is not NULL: that count was set under the same
+ * lock, after the object was created, and the object exists while any lane has a count. */
 static inline struct table_counts *plane_counts(const plane *p)
 {
   return atomic_load_explicit(p, memory_order_relaxed);
@@ -46,8 +46,8 @@ static inline bool plane_step(plane *p, uint64_t bucket, unsigned lane, uint64_t
   return counts && tamis__counts_step(counts, bucket, lane, more);
 }
 
-/* Sets the count of a lane to `count`, which is below 2^53.  Returns false, and changes nothing, if
- * memory was refused.  A lower count needs no memory. */
+/* Sets the count of a lane to `count`, which must be below 2^53.  Returns false, and changes
+ * nothing, if memory was refused.  To lower a count needs no memory. */
 bool tamis__plane_set(plane *p, struct plane_size size, const struct counts_memory *memory,
                       uint64_t bucket, unsigned lane, uint64_t count);
 

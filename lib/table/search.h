@@ -2,11 +2,11 @@
  *
  * Layer 2: makes room in a full bucket pair by moving entries along a cuckoo path.
  *
- *    plan     Searches breadth first from both buckets, until a bucket has an empty lane: each
- *             entry of a full bucket leads to the entry's other bucket.  So the path is a shortest
- *             one.  The search reads words without locks, so the path may be out of date.
- *    execute  Makes the moves of the path; the move into the empty lane is the first.  Each move
- *             takes the stripes of its two buckets, and checks that the entry is still in its lane
+ *    plan     Searches breadth first, from the key's two buckets, for a bucket with an empty lane.
+ *             Each entry of a full bucket leads to the entry's other bucket.  So the search finds a
+ *             shortest path.  It takes no locks, so the path can be out of date before it is used.
+ *    execute  Makes the moves of the path, beginning with the move into the empty lane.  Each move
+ *             locks the stripes of its two buckets, and checks that the entry is still in its lane
  *             and that the other bucket still has an empty lane.  (In a window only the fingerprint
  *             must be the same, because an add may have renewed the stamp.)  Then it copies the
  *             entry as it is now, bumps the version, and clears the old lane.  So an entry is in at
@@ -24,13 +24,13 @@
 #include <stddef.h>
 
 enum {
-  /* More buckets would fill a table better, but take longer (docs/internals/cuckoo.md). */
+  /* A higher limit would fill a table better, but take longer (docs/internals/cuckoo.md). */
   SEARCH_MOST_BUCKETS = 512,
-  /* A thorough search goes this many steps beyond the buckets that it has not followed (one step if
-   * buckets have more than SEARCH_FEW_LANES lanes).  Larger arrays would need much stack. */
+  /* If the search in breadth finds no room, a thorough search goes this many steps further (one
+   * step if buckets have more than SEARCH_FEW_LANES lanes).  More steps would need much stack. */
   SEARCH_STEPS_FURTHER = 2,
   SEARCH_FEW_LANES = 3,
-  /* Longer paths are rare: with two lanes in a bucket, a path over 512 buckets has 8 moves. */
+  /* Longer paths are rare: with two lanes in a bucket, 512 buckets give paths of 8 moves. */
   SEARCH_MOST_MOVES = 16
 };
 
@@ -39,11 +39,11 @@ struct searched {
   const struct lane_shape *shape;
   uint64_t buckets;
   unsigned most_buckets; /* limit of the search in breadth: up to SEARCH_MOST_BUCKETS */
-  bool thorough;
+  bool thorough;         /* if the search in breadth fails, search on in depth */
 };
 
-/* The functions that differ between kinds of tables.  Constants of this type give each kind its own
- * code. */
+/* The functions that differ between kinds of tables.  Each kind passes a constant of this type, so
+ * the compiler makes separate code for each kind. */
 struct search_kind {
   uint64_t (*load)(const struct searched *, uint64_t bucket);
   /* The lanes of a bucket into which an entry can be moved. */
@@ -51,8 +51,8 @@ struct search_kind {
   uint64_t (*other)(const struct searched *, uint64_t bucket, uint64_t entry);
 };
 
-/* The buckets that a search has reached.  An entry of another bucket, the *parent*, led to each.
- * Only the first two buckets are their own parents. */
+/* The buckets that a search has reached.  It reached each bucket by an entry of another bucket, the
+ * *parent*.  The first two buckets, which are the key's own, are their own parents. */
 struct search {
   unsigned count;
   uint32_t bucket[SEARCH_MOST_BUCKETS + SEARCH_STEPS_FURTHER];
@@ -75,7 +75,7 @@ FORCE_INLINE void search_note(struct search *search, unsigned at, uint64_t bucke
 
 struct cuckoo_move {
   uint32_t from, to;
-  uint32_t entry; /* as the search read it; an add may have renewed its stamp */
+  uint32_t entry; /* as search_trace() has read it; an add might renew its stamp */
   unsigned lane;  /* lane of the bucket `from` */
 };
 
@@ -90,8 +90,8 @@ FORCE_INLINE bool search_has_room(const struct search_kind *k, const struct sear
   return k->empty(t, k->load(t, bucket)) != 0;
 }
 
-/* Looks for a bucket with an empty lane one step beyond the full bucket number `parent`, and
- * records it as number `at`.  Returns `at`, or SEARCH_NO_ROOM. */
+/* Looks for a bucket with an empty lane one step beyond bucket number `parent`, which is full, and
+ * records the bucket as number `at`.  Returns `at`, or SEARCH_NO_ROOM. */
 FORCE_INLINE int search_one_step(const struct search_kind *k, const struct searched *t,
                                  struct search *search, unsigned parent, unsigned at)
 {
@@ -105,7 +105,7 @@ FORCE_INLINE int search_one_step(const struct search_kind *k, const struct searc
   return SEARCH_NO_ROOM;
 }
 
-/* Searches two steps beyond bucket number `parent`.  Records the buckets as `at`, `at` + 1. */
+/* Searches two steps beyond bucket number `parent`.  Records these buckets as `at` and `at` + 1. */
 FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct searched *t,
                                   struct search *search, unsigned parent, unsigned at)
 {
@@ -119,7 +119,7 @@ FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct sear
   return room;
 }
 
-/* Searches in depth beyond the buckets from `first` on, whose entries are not all followed yet. */
+/* Searches in depth beyond the buckets from `first` on, which have entries not yet followed. */
 FORCE_INLINE int search_further(const struct search_kind *k, const struct searched *t,
                                 struct search *search, unsigned first)
 {
@@ -131,9 +131,9 @@ FORCE_INLINE int search_further(const struct search_kind *k, const struct search
   return room;
 }
 
-/* Follows the entries of a full bucket, and adds the buckets that they lead to, until one has an
- * empty lane.  Returns that bucket's number, or SEARCH_NO_ROOM.  (While the processor waits for one
- * bucket it fetches the next, because it predicts that the loop continues.) */
+/* Follows the entries of bucket number `at`, which is full, and records the buckets that they lead
+ * to, until one has an empty lane.  Returns that bucket's number, or SEARCH_NO_ROOM.  (While the
+ * processor waits for one bucket it fetches the next: it predicts that the loop continues.) */
 FORCE_INLINE int search_follow(const struct search_kind *k, const struct searched *t,
                                struct search *search, unsigned at, unsigned limit)
 {
@@ -156,7 +156,7 @@ FORCE_INLINE int search_room(const struct search_kind *k, const struct searched 
                              uint64_t upper, struct search *search)
 {
   unsigned limit = t->buckets < t->most_buckets / 2 ? (unsigned) t->buckets * 2 : t->most_buckets;
-  unsigned followed = 0; /* buckets whose entries have all been followed */
+  unsigned followed = 0; /* the number of buckets whose entries have all been followed */
   search->count = 2;
   search_note(search, 0, lower, 0, 0);
   search_note(search, 1, upper, 1, 0);
@@ -173,9 +173,9 @@ FORCE_INLINE int search_room(const struct search_kind *k, const struct searched 
 }
 
 /* Writes the moves that lead to bucket number `room`, from that bucket back to one of the key's
- * buckets.  The search has not recorded entries, so they are read again here.  If an entry now
- * leads elsewhere, because another entry has replaced it, the path gets no moves.  Returns false if
- * the path is too long. */
+ * buckets.  The search has not recorded entries, so this function reads them again.  If a lane now
+ * has another entry, which does not lead to the next bucket, the path gets no moves.  Returns false
+ * if the path is too long. */
 FORCE_INLINE bool search_trace(const struct search_kind *k, const struct searched *t,
                                const struct search *search, unsigned room, struct cuckoo_path *path)
 {
@@ -197,7 +197,7 @@ FORCE_INLINE bool search_trace(const struct search_kind *k, const struct searche
 }
 
 /* Plans a path.  Returns false if there is no path, or if it is too long.  If the path has no
- * moves, another thread has made room or changed an entry of the path; the caller tries again. */
+ * moves, another thread has made room or changed an entry on it, and the caller must try again. */
 FORCE_INLINE bool search_plan(const struct search_kind *k, const struct searched *t, uint64_t lower,
                               uint64_t upper, struct cuckoo_path *path)
 {
