@@ -8,11 +8,13 @@
  *
  * The shards are in memory that processes share, so no thread can own a shard as in counter.h.  But
  * the threads that run on one core take turns.  So an add to the core's shard needs no locked
- * instruction if the kernel repeats an add during which another thread, or a signal handler, has
- * run on the core.  The add is therefore a *restartable sequence*: the thread stores the address of
- * a descriptor in memory that it shares with the kernel.  The descriptor says where the sequence
- * begins and ends, and where it is repeated.  If the kernel interrupts the thread in the sequence,
- * the thread resumes where it is repeated.  The sequence ends with its only store to the shard.
+ * instruction if it has no effect when another thread, or a signal handler, runs on the core before
+ * its store.  The add is therefore a *restartable sequence*: the thread stores the address of a
+ * descriptor in memory that it shares with the kernel.  The descriptor says where the sequence
+ * begins and ends, and an address outside.  If the kernel interrupts the thread in the sequence, the
+ * thread resumes at this address, and adds in another shard.  (If it repeated the sequence, a
+ * debugger that takes single steps would never reach the end.)  The sequence ends with its only
+ * store to the shard.
  * Source: Desnoyers, "Restartable sequences", Linux 4.18
  *
  * glibc registers the memory that each thread shares with the kernel (struct rseq).  If the kernel
@@ -34,7 +36,8 @@ enum { CORE_SHARDS = 32, OWN_CORES = CORE_SHARDS / 2 };
 #include <sys/rseq.h>
 
 /* Adds to the shard of the thread's core, and sets *sum to the counter's new value in that shard.
- * `first` is the counter in shard 0.  Returns false, and adds nothing, if the core has no shard.
+ * `first` is the counter in shard 0.  Returns false, and adds nothing, if the core has no shard, or
+ * if the kernel interrupts the thread.
  * (The thread's pointer to the descriptor is cleared at once, because a plugin that contains the
  * descriptor might be unloaded.) */
 static inline bool add_on_core(_Atomic uint64_t *first, uint64_t amount, uint64_t *sum)
@@ -46,22 +49,23 @@ static inline bool add_on_core(_Atomic uint64_t *first, uint64_t amount, uint64_
       ".pushsection __rseq_cs, \"aw\"\n"
       ".balign 32\n"
       "0: .long 0, 0\n"         /* version, flags */
-      ".quad 2f, 3f - 2f, 4f\n" /* first address, length, address to resume at */
+      ".quad 1f, 2f - 1f, 3f\n" /* first address, length, address to resume at */
       ".popsection\n"
-      "1: lea 0b(%%rip), %[offset]\n"
+      "lea 0b(%%rip), %[offset]\n"
       "mov %[offset], %c[descriptor](%[rseq])\n"
-      "2: mov %c[core](%[rseq]), %k[offset]\n"
+      "1: mov %c[core](%[rseq]), %k[offset]\n"
       "shl $6, %[offset]\n"
       "cmp %[end], %[offset]\n"
-      "jae 3f\n"
+      "jae 2f\n"
       "mov (%[first],%[offset]), %[sum]\n"
       "add %[amount], %[sum]\n"
       "mov %[sum], (%[first],%[offset])\n"
-      "3: movq $0, %c[descriptor](%[rseq])\n"
+      "2: movq $0, %c[descriptor](%[rseq])\n"
       ".pushsection __rseq_failure, \"ax\"\n"
       ".byte 0x0f, 0xb9, 0x3d\n" /* ud1, with the signature that the kernel expects */
       ".long %c[signature]\n"
-      "4: jmp 1b\n"
+      "3: mov %[end], %[offset]\n"
+      "jmp 2b\n"
       ".popsection"
       : [offset] "=&r"(offset), [sum] "=&r"(*sum)
       : [rseq] "r"(thread + __rseq_offset), [first] "r"(first), [amount] "er"(amount),

@@ -174,21 +174,38 @@ static bool has_layers_of(const struct window *w, uint64_t epoch)
   return epoch_has_same_layers(epoch, epoch_read(&w->state->epoch));
 }
 
+/* The stripes of a move's two buckets.  Both may be the same stripe. */
+struct two_stripes {
+  struct window_stripe *lower, *higher; /* NULL: the layers have changed */
+};
+
+static struct two_stripes find_stripes(const struct window *w, const struct path_of_layer *of,
+                                       const struct cuckoo_move *move)
+{
+  struct two_stripes found = {NULL, NULL};
+  struct window_reader reader = window_enter(of->epoch);
+  if (has_layers_of(w, of->epoch)) {
+    struct window_stripe *a = window_stripe(w, of->layer, of->first + move->from);
+    struct window_stripe *b = window_stripe(w, of->layer, of->first + move->to);
+    found = a < b ? (struct two_stripes){a, b} : (struct two_stripes){b, a};
+  }
+  window_leave(reader);
+  return found;
+}
+
 static int execute(struct window *w, const struct path_of_layer *of, const struct cuckoo_move *move)
 {
-  struct locked locked;
-  struct window_reader reader = window_enter(of->epoch);
-  const bool same = has_layers_of(w, of->epoch);
-  if (same)
-    note_stripes(&locked, window_stripe(w, of->layer, of->first + move->from),
-                 window_stripe(w, of->layer, of->first + move->to));
-  window_leave(reader);
-  if (!same)
+  const struct two_stripes s = find_stripes(w, of, move);
+  if (!s.lower)
     return TAMIS_ABSENT;
   HOOK(window_move_wanted);
-  lock_stripes(w, &locked);
+  window_lock(w, s.lower);
+  if (s.higher != s.lower)
+    window_lock(w, s.higher);
   int result = move_locked(w, of, move);
-  unlock_pairs(w, &locked);
+  if (s.higher != s.lower)
+    window_unlock(w, s.higher);
+  window_unlock(w, s.lower);
   return result;
 }
 

@@ -113,6 +113,7 @@ static __attribute__((noinline)) pid_t start_child(enum call call, tamis_filter 
     if (ptrace(PTRACE_TRACEME, 0, NULL, NULL))
       _exit(1);
     get_ready(f);
+    end_restartable_sequences(); /* a single step would interrupt each of them */
     raise(SIGSTOP);
     told->result = run_call(call, f);
     told->ended = true;
