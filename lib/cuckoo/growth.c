@@ -66,7 +66,8 @@
 
 /* A segment without room in which less than 1 / SKEW_DIVISOR of the lanes are in use has many
  * copies of keys, or keys that were chosen with knowledge of the seed.  A split would not help.
- * (Tiny segments are exempt: they can be unlucky.) */
+ * (Tiny segments are exempt, because they can be unlucky.  So can segments at the split limit: as
+ * most bits of their fingerprints have become prefix, each bucket has few possible partners.) */
 enum { SKEW_DIVISOR = 2, SKEW_MIN_LANES = 256 };
 
 /* ---- a change of the directory ---- */
@@ -331,10 +332,8 @@ static enum step step_for(const struct change *change, const struct segment *seg
   const struct cuckoo_geometry *g = segment_geometry(generation, segment);
   if (tamis__should_fold(g, segment))
     return FOLD;
-  if (is_skewed(change->c, g, segment))
-    return last_step(segment);
   if (segment->depth < generation_split_limit(generation) && (newest || for_union))
-    return SPLIT;
+    return is_skewed(change->c, g, segment) ? last_step(segment) : SPLIT;
   return newest && change->c->growable && !for_union ? OPEN : last_step(segment);
 }
 

@@ -125,6 +125,24 @@ TEST(keys_of_one_pair_do_not_make_a_filter_grow)
   tamis_destroy(f);
 }
 
+/* A segment at the split limit can be full although it is less than half full.  The filter then opens a
+ * generation. */
+TEST(a_filter_without_limits_refuses_no_key)
+{
+  enum { KEYS = 2200000 };
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_CUCKOO;
+  options.capacity = 1000;
+  options.fpp = 0.001;
+  options.seed = 3;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  for (uint64_t i = 0; i < KEYS; i++)
+    assert_int_equal(tamis_add_hash(f, i * UINT64_C(0x9E3779B97F4A7C15)), TAMIS_OK);
+  assert_int_equal(stats_of(f).generations, 2);
+  tamis_destroy(f);
+}
+
 /* At the end of its growth a filter has lost nothing, and a remove makes room, in any
  * generation. */
 static void assert_full_for_good(tamis_filter *f, uint64_t in)
