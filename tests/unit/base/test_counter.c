@@ -433,7 +433,7 @@ TEST(threads_without_sequences_use_other_shards)
   assert_int_equal(sum_of_cores(), 0);
   assert_int_equal(tamis__counter_sum(&core_counters, 0), 1500);
 #ifdef RSEQ_SIG
-  for (unsigned i = 0; i < 1000; i++) /* the kernel may interrupt some of these adds */
+  for (unsigned i = 0; i < 1000; i++)          /* the kernel may interrupt some of these adds */
     core_counter_add(of_cores, 0, UINT64_MAX); /* subtracts 1 */
   if (__rseq_size > 0 && sysconf(_SC_NPROCESSORS_CONF) <= OWN_CORES)
     assert_int_not_equal(sum_of_cores(), 0);
