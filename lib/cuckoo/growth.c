@@ -421,6 +421,7 @@ int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned gener
 {
   if (cuckoo_has_growth(c))
     tamis__backlog_drain(&cuckoo_growth(c)->backlog);
+  HOOK(cuckoo_growth_wanted);
   struct change change =
       tamis__change_begin(c, full->generation, pair_index(full), depth_to_lock(full));
   uint64_t began = now();

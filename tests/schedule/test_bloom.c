@@ -265,8 +265,6 @@ static const struct row rows[] = {
     {"one_unique_add_wins_while_a_union_brings_its_key", BLOCKED(GROWABLE), "bloom_union_word_read",
      "give 7; a: merge @*; contains 7 = 0; unique 7; unique 7 = PRESENT; a = OK;"
      "unique 7 = PRESENT"},
-    {"a_union_counts_no_bits_of_others", BLOCKED(FIXED_1000), "bloom_union_word_read",
-     "give 7; a: merge @*; add 7; a = OK; contains 7 = 1"},
     /* Adds take the room that a union has found, and a unique add of the key that it would bring
      * is refused.  That is final: the union stops at the mark. */
     {"a_union_changes_no_marked_word", WORDS_2, "bloom_union_word_read",

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "base/core_counter.h"
-
-#include <sys/syscall.h>
-
 static struct {
   struct CMUnitTest tests[256];
   size_t n;
@@ -58,14 +54,4 @@ __attribute__((constructor)) static void choose_tests(void)
 __attribute__((weak)) int main(void)
 {
   return run_all_tests();
-}
-
-void end_restartable_sequences(void)
-{
-#ifdef RSEQ_SIG
-  enum { SIZE = 32, UNREGISTER = 1 };
-  char *memory = (char *) __builtin_thread_pointer() + __rseq_offset;
-  if (__rseq_size > 0)
-    assert_int_equal(syscall(SYS_rseq, memory, SIZE, UNREGISTER, RSEQ_SIG), 0);
-#endif
 }

@@ -71,9 +71,6 @@ void list_test(struct CMUnitTest test);
 int run_all_tests(void);
 int run_all_tests_between(CMFixtureFunction set_up, CMFixtureFunction tear_down);
 
-/* Makes the kernel forget the thread's memory for restartable sequences (base/core_counter.h). */
-void end_restartable_sequences(void);
-
 /* What allocators of tests share: how they release a block, and one that has no memory. */
 static inline void free_block(void *context, void *block, size_t alignment, size_t size)
 {

@@ -25,6 +25,7 @@
  *    - nobody waits: an alarm ends a test that does.
  */
 #define IN_MEMORY true
+#include "sequences.h"
 #include "shared_window_unit.h"
 
 #include "base/saved.h"

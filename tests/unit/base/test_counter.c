@@ -3,6 +3,7 @@
 
 #include "base/core_counter.h"
 #include "harness.h"
+#include "sequences.h"
 
 #include <signal.h>
 
