@@ -75,8 +75,8 @@ static inline void fullness_begin(fullness_rooms *rooms)
  * ORDER fullness.count (release)
  *   pairs with     fullness.counted
  *   makes visible  the memory or the lanes
- *   if weakened    a call might read the new count, still find nothing free, and set a mark
- *                  with the new count, which stays although there is room
+ *   if weakened    a call might read the new count, but still find nothing free, and mark the
+ *                  segment as full with this count; the mark would stay although there is room
  *   checked by     mutants/rooms_counted_relaxed */
 static inline void fullness_count(fullness_rooms *rooms)
 {

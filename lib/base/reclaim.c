@@ -182,7 +182,7 @@ static void inherited_section_end(void)
   }
 }
 
-/* Sections are nested.  So an inherited section, which is the outermost one, ends last. */
+/* An inherited section (above) is the outermost one, so it ends when no other section is open. */
 void tamis__reader_enter(void)
 {
   inherited_section_end();

@@ -70,7 +70,8 @@ static inline const struct bloom_medium *const_bloom_medium_of(const struct bloo
   return (const struct bloom_medium *) b;
 }
 
-/* Returns the number of counted keys at which a fixed filter without counters is full; else 0. */
+/* If the filter is fixed and not a counting filter, returns the number of keys at which it is full.
+ * Otherwise returns 0. */
 static inline uint64_t bloom_most_keys(const struct bloom *b)
 {
   return !b->limited  ? 0

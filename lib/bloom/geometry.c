@@ -353,7 +353,7 @@ double bloom_geometry_next_shape(tamis_layout layout, double rate)
 {
   const struct shape_range *ranges;
   unsigned n = ranges_of(layout, &ranges);
-  rate *= 1 + 0x1p-40; /* so that the lower end of a range, rounded down, gives the next range */
+  rate *= 1 + 0x1p-40; /* an earlier result, rounded down a little, must give the next range */
   if (layout == TAMIS_LAYOUT_CLASSIC) {
     unsigned sections = classic_sections(rate);
     return sections > 1 ? real_exp(-(2.0 * sections - 1) * LN2) : 1;

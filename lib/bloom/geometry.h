@@ -46,7 +46,7 @@ enum { BLOOM_MAX_SECTIONS = 32, BLOOM_MAX_PROBES = 5 };
 /* The layout of the kind TAMIS_COUNTING_BLOOM.  The API does not name it. */
 #define BLOOM_LAYOUT_COUNTING ((tamis_layout) 4)
 
-/* The positions of a word that keys use in the marked layout.  No key uses the bit WORD_MARK. */
+/* The number of bits of a word that keys use in the marked layout.  No key uses the last bit. */
 enum { MARKED_POSITIONS = 63 };
 #define WORD_MARK (UINT64_C(1) << MARKED_POSITIONS)
 

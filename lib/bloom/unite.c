@@ -354,7 +354,7 @@ static unsigned layers_of(struct bloom *b, struct bloom *layers[BLOOM_MOST_LAYER
   return n;
 }
 
-/* Opens layers until `into` has as many as `from`.  (Adds may open layers meanwhile.) */
+/* Opens layers until `into` has at least `need`.  (Calls that add keys may open layers, too.) */
 static int open_layers(struct bloom *into[BLOOM_MOST_LAYERS], unsigned need)
 {
   int result = TAMIS_OK;

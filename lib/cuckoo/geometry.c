@@ -232,8 +232,8 @@ static void derive_from_stripes(struct cuckoo_geometry *g)
   /* Segments of a fixed filter are saved as they are, and the file format rounds this offset up. */
   g->words_offset = (uint16_t) (g->shape.ages ? offset : (offset + 63) & ~UINT32_C(63));
   unsigned bits = (unsigned) g->root0_bits + g->root_shift + g->pair_bits;
-  /* If entries age, the marker takes one bit of each entry. */
   const struct cuckoo_geometry after = cuckoo_geometry_after(g);
+  /* If entries age (1, otherwise 0), one bit of each entry is its marker. */
   unsigned known = (unsigned) g->depth_limit + after.shape.width - g->shape.ages;
   g->needs_second_hash = bits + known > CUCKOO_HASH_BITS;
 }

@@ -186,9 +186,9 @@ static bool may_allocate_slab(const struct cuckoo *c, const struct generation *g
   return bytes + slab_bytes(slabs) <= slabs->planned;
 }
 
-/* Takes a slot.  If no slot is free, may allocate a slab.  If another thread is
- * allocating a slab, waits for it: that thread counts the slab's bytes before it puts the slab into
- * the list.  So a call that finds no bytes left must wait for these slots before it fails. */
+/* Takes a slot.  If no slot is free, may allocate a slab.  One thread at a time does so, and others
+ * wait: the bytes of a slab are counted before its slots are in the list.  So a call that finds
+ * neither a slot nor bytes for a slab must not fail before the other thread's slots are there. */
 static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *generation)
 {
   int result;

@@ -158,7 +158,7 @@ static void release_layer(struct window *w, struct window_layer *layer)
 {
   const tamis_allocator *from = filter_allocator(&w->head);
   const uint64_t bytes = window_layer_takes(w, &layer->geometry);
-  tamis__window_destroy_planes(w, layer); /* a layer that has left has no counts */
+  tamis__window_destroy_planes(w, layer); /* nobody needs the counts any more */
   tamis__memory_release(from, layer->words, window_bytes(&layer->geometry));
   tamis__memory_release(from, later_of(layer), window_layer_bytes(window_counts_copies(w)));
   atomic_fetch_sub_explicit(&w->bytes, bytes, memory_order_relaxed);

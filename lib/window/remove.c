@@ -55,7 +55,8 @@ FORCE_INLINE struct home lock_home(const struct window *w, uint64_t mixed, struc
   return home;
 }
 
-/* Changes the stamp of an entry in a counted table, so that the entry has `more` more copies. */
+/* Adds `more`, which may be negative, to the copies of an entry in a counted table.  The stamp is
+ * lower by one for each further copy. */
 static void change_copies(const struct window *w, const struct pair *pair, const struct found *at,
                           int64_t more)
 {
