@@ -108,8 +108,8 @@ static size_t columns(const tamis_filter *const *filters, size_t n, const tamis_
   return hits;
 }
 
-/* If a group has fewer than EACH_BLOCK keys, looks up each key by itself in all filters: a batch of
- * fewer keys would prefetch too little memory at a time. */
+/* If a group is smaller than EACH_BLOCK, looks up each of its keys by itself in all filters: a
+ * smaller batch would prefetch too little memory at a time. */
 size_t tamis_contains_each_many(const tamis_filter *const *filters, size_t n, const tamis_key *keys,
                                 size_t n_keys, bool *found)
 {

@@ -193,14 +193,17 @@ static inline void growth_unlock(struct growth_stripes held)
 static inline struct growth_stripes
 growth_lock(struct cuckoo *c, const struct generation *generation, uint64_t index, unsigned depth)
 {
-  for (;;) {
-    struct growth_stripes stripes = growth_stripes_of(c, generation, index, depth);
-    for (unsigned i = 0; i < stripes.count; i++)
-      lock_take(&stripes.first[i]);
-    if (stripes.first == growth_stripes_of(c, generation, index, depth).first)
+  struct growth_stripes stripes = growth_stripes_of(c, generation, index, depth);
+  if (stripes.first == &c->first.own_growth) {
+    lock_take(stripes.first);
+    if (!cuckoo_has_growth(c))
       return stripes;
-    growth_unlock(stripes);
+    lock_release(stripes.first);
+    stripes = growth_stripes_of(c, generation, index, depth);
   }
+  for (unsigned i = 0; i < stripes.count; i++)
+    lock_take(&stripes.first[i]);
+  return stripes;
 }
 
 /* ---- all segments of a generation ---- */

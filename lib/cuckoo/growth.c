@@ -342,7 +342,7 @@ static enum step step_for(const struct change *change, const struct segment *seg
  * now.  `segment` is NULL if the root has none.  The caller must hold the growth stripe. */
 static int take_step_locked(struct change *change, struct segment *segment, enum step step)
 {
-  if (step != FOLD && step != REFUSE && !cuckoo_has_growth(change->c)) {
+  if (step != FOLD && step != REFUSE && change->held.first == &change->c->first.own_growth) {
     uint64_t bytes = sizeof(struct cuckoo_growth) + (segment ? bytes_of_split(change, segment) : 0);
     return tamis__cuckoo_fits(change->c, bytes) ? tamis__growth_provide(change->c) : TAMIS_EFULL;
   }
@@ -421,7 +421,6 @@ int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned gener
 {
   if (cuckoo_has_growth(c))
     tamis__backlog_drain(&cuckoo_growth(c)->backlog);
-  HOOK(cuckoo_growth_wanted);
   struct change change =
       tamis__change_begin(c, full->generation, pair_index(full), depth_to_lock(full));
   uint64_t began = now();

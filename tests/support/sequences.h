@@ -15,10 +15,11 @@
 static inline void end_restartable_sequences(void)
 {
 #ifdef RSEQ_SIG
-  enum { SIZE = 32, UNREGISTER = 1 };
+  enum { LEAST_SIZE = 32, UNREGISTER = 1 };
+  const unsigned size = __rseq_size > LEAST_SIZE ? __rseq_size : LEAST_SIZE;
   char *memory = (char *) __builtin_thread_pointer() + __rseq_offset;
   if (__rseq_size > 0)
-    assert_int_equal(syscall(SYS_rseq, memory, SIZE, UNREGISTER, RSEQ_SIG), 0);
+    assert_int_equal(syscall(SYS_rseq, memory, size, UNREGISTER, RSEQ_SIG), 0);
 #endif
 }
 
