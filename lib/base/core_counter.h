@@ -42,7 +42,7 @@ enum { CORE_SHARDS = 32, OWN_CORES = CORE_SHARDS / 2 };
  * descriptor might be unloaded.) */
 static inline bool add_on_core(_Atomic uint64_t *first, uint64_t amount, uint64_t *sum)
 {
-  uint64_t offset; /* of the core's shard */
+  uint64_t offset, now; /* of the core's shard; the counter's new value */
   const char *thread;
   __asm__("mov %%fs:0, %0" : "=r"(thread));
   __asm__ volatile(
@@ -67,11 +67,12 @@ static inline bool add_on_core(_Atomic uint64_t *first, uint64_t amount, uint64_
       "3: mov %[end], %[offset]\n"
       "jmp 2b\n"
       ".popsection"
-      : [offset] "=&r"(offset), [sum] "=&r"(*sum)
+      : [offset] "=&r"(offset), [sum] "=&r"(now)
       : [rseq] "r"(thread + __rseq_offset), [first] "r"(first), [amount] "er"(amount),
         [core] "i"(offsetof(struct rseq, cpu_id)), [descriptor] "i"(offsetof(struct rseq, rseq_cs)),
         [signature] "i"(RSEQ_SIG), [end] "i"(OWN_CORES * sizeof(struct counter_shard))
       : "memory", "cc");
+  *sum = now;
   return __builtin_expect(offset < OWN_CORES * sizeof(struct counter_shard), 1);
 }
 

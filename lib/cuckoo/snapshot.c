@@ -312,7 +312,7 @@ static uint64_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *gen
   struct growth_stripes held =
       growth_lock(s->c, generation, s->index, generation->geometry.depth_limit);
   uint64_t needed = 0;
-  const directory_value value = directory_at(generation, s->index);
+  directory_value value = directory_at(generation, s->index);
   const struct directory_range range =
       directory_range_of(&generation->geometry, s->index, directory_depth(value));
   struct segment *segment = directory_segment(value); /* NULL: the root has no segment */
