@@ -339,7 +339,7 @@ static enum step step_for(const struct change *change, const struct segment *seg
 
 /* Takes a step.  If the filter has no growth yet, creates it instead, unless max_bytes would refuse
  * the step anyway.  Then the caller must try again, because other calls may take a growth stripe
- * now.  `segment` is NULL if the root has none.  The caller must hold the growth stripe. */
+ * now.  `segment` is NULL if the root has none.  The caller must hold growth stripes. */
 static int take_step_locked(struct change *change, struct segment *segment, enum step step)
 {
   if (step != FOLD && step != REFUSE && change->held.first == &change->c->first.own_growth) {
@@ -368,7 +368,7 @@ static void mark_as_full(const struct change *change, struct segment *segment, b
 
 /* Returns true if a path exists now: another call may have made room since the caller's search.
  * This second search is announced, because a full mark may follow (base/fullness.h).  The caller
- * must hold the growth stripe. */
+ * must hold the growth stripes of the segment. */
 static bool has_path_locked(const struct bucket_pair *full)
 {
   if (fullness_has_no_path(&full->segment->fullness))
@@ -378,7 +378,7 @@ static bool has_path_locked(const struct bucket_pair *full)
   return tamis__path_exists(full->geometry, full->segment, full->lower, full->upper);
 }
 
-/* Makes room for a key.  The caller must hold the growth stripe of the key's segment. */
+/* Makes room for a key.  The caller must hold the growth stripes of the key's segment. */
 static int grow_locked(struct change *change, const struct bucket_pair *full, bool for_union)
 {
   struct segment *segment = full->segment;

@@ -59,7 +59,7 @@ static void put_parent(struct change *change, struct segment *parent)
 }
 
 /* Joins a segment with its sibling if both together are small.  Returns true if it has joined
- * them.  The caller must hold the growth stripe. */
+ * them.  The caller must hold all growth stripes of the root. */
 static bool join_locked(struct change *change, unsigned depth)
 {
   struct cuckoo *c = change->c;
@@ -102,7 +102,7 @@ static bool may_drop(const struct cuckoo *c, const struct generation *generation
   return generation->number > 0 || !generation_is_newest(c, generation);
 }
 
-/* Drops a root's only segment if it is empty.  The caller must hold the growth stripe. */
+/* Drops a root's only segment if it is empty.  The caller must hold the root's growth stripes. */
 static void drop_locked(struct change *change, struct segment *segment)
 {
   struct generation *generation = change->generation;
@@ -134,7 +134,7 @@ static bool is_needed(const struct cuckoo_geometry *g, const struct directory_ar
 
 /* Replaces a root's array by one of half the size.  Returns false if a segment needs the present
  * size, if the array has the smallest size, or if memory was refused.  The caller must hold the
- * growth stripe. */
+ * growth stripes of the root. */
 static bool halve_locked(struct change *change)
 {
   unsigned bits;

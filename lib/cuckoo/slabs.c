@@ -218,7 +218,7 @@ static struct segment *allocate_with_slabs(struct cuckoo *c, struct generation *
 }
 
 /* Returns the filter's home, which is zeroed, if the first generation has no segment yet; otherwise
- * NULL.  (The load is relaxed: the filter is not shared yet, or the growth stripe is held.) */
+ * NULL.  (The load is relaxed: the filter is not shared yet, or a growth stripe is held.) */
 static struct segment *take_home(const struct cuckoo *c, const struct generation *generation)
 {
   bool first = generation == &c->first &&

@@ -250,7 +250,7 @@ void tamis__snapshot_end(struct cuckoo_snapshot *s)
 /* ---- copying ---- */
 
 /* Advances the cursor.  The keys that the cursor passes become final if this generation is the
- * newest.  The caller holds the growth stripe and all stripes of the segment at the cursor. */
+ * newest.  The caller must hold a growth stripe and all stripes of the segment at the cursor. */
 static void advance_locked(struct cuckoo_snapshot *s, uint64_t to)
 {
   struct cuckoo *c = s->c;

@@ -247,8 +247,11 @@ static inline const struct mapped *cuckoo_mapped(const struct cuckoo *c)
 
 /* A number that a growable filter has from its first growth on, and that is 0 before.  (Relaxed: no
  * such number publishes any other data.) */
-#define cuckoo_growth_figure(c, member) \
-  (cuckoo_has_growth(c) ? atomic_load_explicit(&cuckoo_growth(c)->member, memory_order_relaxed) : 0)
+#define cuckoo_growth_figure(c, member)                               \
+  __extension__({                                                     \
+    const struct cuckoo_growth *of = cuckoo_has_growth(c);            \
+    of ? atomic_load_explicit(&of->member, memory_order_relaxed) : 0; \
+  })
 
 /* ---- generations ---- */
 
