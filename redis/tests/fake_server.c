@@ -190,18 +190,8 @@ static void fake_ReplySetArrayLength(server_ctx *ctx, long length)
 
 STUB(int, ReplyWithMap, reply("%%%ld ", length), server_ctx *ctx, long length)
 
-static int fake_Replicate(server_ctx *ctx, const char *command, const char *format, ...)
-{
-  fake.replicated++;
-  return SERVER_OK;
-}
-
-static int fake_ReplicateVerbatim(server_ctx *ctx)
-{
-  fake.replicated++;
-  return SERVER_OK;
-}
-
+STUB(int, Replicate, SERVER_OK, server_ctx *ctx, const char *command, const char *format, ...)
+STUB(int, ReplicateVerbatim, SERVER_OK, server_ctx *ctx)
 STUB(int, NotifyKeyspaceEvent, SERVER_OK, server_ctx *ctx, int class, const char *event,
      server_string *key)
 STUB(int, SignalModifiedKey, SERVER_OK, server_ctx *ctx, server_string *key)
@@ -216,18 +206,23 @@ static const char *fake_StringPtrLen(const server_string *string, size_t *size)
   return string->data;
 }
 
+static int is_all(const server_string *string, const char *end)
+{
+  return string->size && end == string->data + string->size ? SERVER_OK : SERVER_ERR;
+}
+
 static int fake_StringToLongLong(const server_string *string, long long *out)
 {
   char *end;
   *out = strtoll(string->data, &end, 10);
-  return string->size && end == string->data + string->size ? SERVER_OK : SERVER_ERR;
+  return is_all(string, end);
 }
 
 static int fake_StringToDouble(const server_string *string, double *out)
 {
   char *end;
   *out = strtod(string->data, &end);
-  return string->size && end == string->data + string->size ? SERVER_OK : SERVER_ERR;
+  return is_all(string, end);
 }
 
 static server_string string_of(const void *data, size_t size)
@@ -320,33 +315,22 @@ static bool take(server_io *io, void *data, size_t size)
   return true;
 }
 
-static void fake_SaveUnsigned(server_io *io, uint64_t number)
-{
-  put(io, "u", 1);
-  put(io, &number, sizeof number);
-}
-
-static uint64_t fake_LoadUnsigned(server_io *io)
-{
-  char what = 0;
-  uint64_t number = 0;
-  io->failed = !take(io, &what, 1) || what != 'u' || !take(io, &number, sizeof number);
-  return io->failed ? 0 : number;
-}
-
-static void fake_SaveDouble(server_io *io, double number)
-{
-  put(io, "d", 1);
-  put(io, &number, sizeof number);
-}
-
-static double fake_LoadDouble(server_io *io)
-{
-  char what = 0;
-  double number = 0;
-  io->failed = !take(io, &what, 1) || what != 'd' || !take(io, &number, sizeof number);
-  return io->failed ? 0 : number;
-}
+/* A number, which has a letter before it. */
+#define NUMBER(name, type, letter)                                                            \
+  static void fake_Save##name(server_io *io, type number)                                     \
+  {                                                                                           \
+    put(io, letter, 1);                                                                       \
+    put(io, &number, sizeof number);                                                          \
+  }                                                                                           \
+  static type fake_Load##name(server_io *io)                                                  \
+  {                                                                                           \
+    char what = 0;                                                                            \
+    type number = 0;                                                                          \
+    io->failed = !take(io, &what, 1) || what != *letter || !take(io, &number, sizeof number); \
+    return io->failed ? 0 : number;                                                           \
+  }
+NUMBER(Unsigned, uint64_t, "u")
+NUMBER(Double, double, "d")
 
 static void fake_SaveStringBuffer(server_io *io, const char *data, size_t size)
 {

@@ -18,12 +18,11 @@ struct server_io {
 extern struct fake {
   const char *missing; /* functions that this server lacks, between spaces; NULL: none */
   bool lacks_all_optional;
-  long refused_from;   /* so many allocations from now on that may be refused are not; -1: all */
-  long blocks;         /* that have not been freed */
-  char reply[4096];    /* of the last command, as RESP2, shortened */
-  unsigned replicated; /* commands, in all */
-  bool moves;          /* memory that is defragmented moves */
-  bool loads;          /* what comes is from the master, or from a file */
+  long refused_from; /* so many allocations from now on that may be refused are not; -1: all */
+  long blocks;       /* that have not been freed */
+  char reply[4096];  /* of the last command, as RESP2, shortened */
+  bool moves;        /* memory that is defragmented moves */
+  bool loads;        /* what comes is from the master, or from a file */
 } fake;
 
 /* Every function of the interface, and whether a server may lack it. */

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Filters of every shape in a server, and their chunks."""
-from server import ReplyError
+from server import ReplyError, same
 
 KEYS = 3000
 
@@ -44,6 +44,34 @@ def chunks(client, kind, key):
         if cursor == 0:
             return found
         found.append((cursor, data))
+
+
+def load(client, kind, key, pieces):
+    """Restores a filter of which these are the chunks."""
+    for cursor, data in pieces:
+        same(client(f"{kind}.LOADCHUNK", key, cursor, data), "OK")
+
+
+def through_everything(server, kind, key):
+    """What COPY, chunks and DUMP make of a filter is equal to it, and all stay so in an RDB file and an AOF."""
+    server("COPY", key, "copy")
+    load(server, kind, "chunks", chunks(server, kind, key))
+    server("RESTORE", "restored", "0", server("DUMP", key))
+    keys = (key, "copy", "chunks", "restored")
+    (digest,) = set(server("DEBUG", "DIGEST-VALUE", *keys))
+    server("DEBUG", "RELOAD")
+    same(server("DEBUG", "DIGEST-VALUE", *keys), [digest] * 4, "RDB")
+    server("CONFIG", "SET", "aof-use-rdb-preamble", "no", "appendonly", "yes")
+    server.wait_for_rewrite()
+    server("DEBUG", "LOADAOF")
+    same(server("DEBUG", "DIGEST-VALUE", *keys), [digest] * 4, "AOF")
+    server("CONFIG", "SET", "appendonly", "no")
+
+
+def ask(client, kind, key, items):
+    """What MEXISTS says of each item."""
+    parts = [items[start : start + 5000] for start in range(0, len(items), 5000)]
+    return [answer for part in parts for answer in client(f"{kind}.MEXISTS", key, *part)]
 
 
 def insert(server, kind, key, items, size=2000):

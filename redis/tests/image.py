@@ -6,6 +6,8 @@ bytes, and together they have a head of 128 bytes and the filter as tamis_save w
 """
 import struct
 
+import filters
+
 MASK = 2**64 - 1
 CHUNK = (1 << 20) - 64
 RECORD = 8  # a number of zeros, a number of other bytes
@@ -61,16 +63,9 @@ def sealed(first, records):
 
 
 def load(client, key, saved, kind, window=0):
-    for cursor, chunk in chunks_of(saved, kind, window):
-        reply = client(f"{FAMILIES[kind]}.LOADCHUNK", key, cursor, chunk)
-        assert reply == "OK", reply
+    filters.load(client, FAMILIES[kind], key, chunks_of(saved, kind, window))
 
 
 def saved_of(client, key, kind):
     """The filter as tamis_save writes it."""
-    cursor, image = 0, b""
-    while True:
-        cursor, chunk = client(f"{FAMILIES[kind]}.SCANDUMP", key, cursor)
-        if cursor == 0:
-            return image[128:]
-        image += data_of(chunk)
+    return b"".join(data_of(chunk) for _, chunk in filters.chunks(client, FAMILIES[kind], key))[128:]

@@ -46,9 +46,41 @@ def murmur_32(key, seed):
     return total ^ total >> 15
 
 
-class Layer:
-    """A Bloom filter of a chain."""
+class Bits:
+    """A Bloom filter of a chain: `data`, with `size` of `entries` items, each at the `places` of its two hashes."""
 
+    def has(self, a, b):
+        return all(self.data[bit >> 3] >> (bit & 7) & 1 for bit in self.places(a, b))
+
+    def add(self, a, b):
+        for bit in self.places(a, b):
+            self.data[bit >> 3] |= 1 << (bit & 7)
+        self.size += 1
+
+
+class Chain:
+    """Bloom filters, `layers`, of which the last one takes what is in none of them, until it is full."""
+
+    def has(self, key):
+        hashes = self.hashes(key)
+        return any(layer.has(*hashes) for layer in self.layers)
+
+    def add(self, key):
+        """1: new; 0: it was in; None: full."""
+        hashes = self.hashes(key)
+        if any(layer.has(*hashes) for layer in self.layers):
+            return 0
+        last = self.layers[-1]
+        if last.size >= last.entries:
+            if self.is_fixed():
+                return None
+            last = self.layer_after(last)
+            self.layers.append(last)
+        last.add(*hashes)
+        return 1
+
+
+class Layer(Bits):
     def __init__(self, entries, rate, options):
         self.entries, self.rate, self.size, self.log2_bits = entries, rate, 0, 0
         self.bits_per_entry = abs(math.log(rate)) / 0.480453013918201
@@ -66,16 +98,13 @@ class Layer:
         modulus = 1 << self.log2_bits if self.log2_bits else self.bits
         return [(a + i * b & MASK) % modulus for i in range(self.hashes)]
 
-    def has(self, a, b):
-        return all(self.data[bit >> 3] >> (bit & 7) & 1 for bit in self.places(a, b))
 
-
-class Bloom:
-    """A chain, as BF.RESERVE makes one and BF.ADD fills it."""
+class Bloom(Chain):
+    """As BF.RESERVE makes one and BF.ADD fills it."""
     kind, type_name = "BF", "MBbloom--"
 
     def __init__(self, rate, entries, growth=2, options=NOROUND | HASH_64):
-        self.options, self.growth, self.count = options, growth, 0
+        self.options, self.growth = options, growth
         self.layers = [Layer(entries, rate if options & NONSCALING else rate / 2, options)]
 
     def hashes(self, key):
@@ -85,26 +114,15 @@ class Bloom:
         a = murmur_32(key, 0x9747B28C)
         return a, murmur_32(key, a)
 
-    def has(self, key):
-        a, b = self.hashes(key)
-        return any(layer.has(a, b) for layer in self.layers)
+    def is_fixed(self):
+        return self.options & NONSCALING
 
-    def add(self, key):
-        """1: new; 0: it was in; None: full."""
-        a, b = self.hashes(key)
-        if any(layer.has(a, b) for layer in self.layers):
-            return 0
-        last = self.layers[-1]
-        if last.size >= last.entries:
-            if self.options & NONSCALING:
-                return None
-            last = Layer(last.entries * self.growth, last.rate / 2, self.options)
-            self.layers.append(last)
-        for bit in last.places(a, b):
-            last.data[bit >> 3] |= 1 << (bit & 7)
-        last.size += 1
-        self.count += 1
-        return 1
+    def layer_after(self, last):
+        return Layer(last.entries * self.growth, last.rate / 2, self.options)
+
+    @property
+    def count(self):
+        return sum(layer.size for layer in self.layers)
 
     def head(self):
         head = struct.pack("<QIII", self.count, len(self.layers), self.options, self.growth)

@@ -188,6 +188,13 @@ class Server:
             self.port = self.cluster_port = None
         raise RuntimeError("no free port")
 
+    def start_on_aof(self, commands):
+        """Starts it on an AOF that has these commands and no others."""
+        self.kill()
+        (part,) = (self.folder / "appendonlydir").glob("*.incr.aof")
+        part.write_bytes(b"".join(map(encode, [["SELECT", "0"], *commands])))
+        self.start("--appendonly", "yes")
+
     def environment(self):
         environment = dict(os.environ)
         # A module with AddressSanitizer, in a server without it.

@@ -60,8 +60,8 @@ ERR EVERY, NEXT and RENEWS need a WINDOW, and NEXT needs EVERY: BF.RESERVE q 0.1
 ERR bad EVERY: BF.RESERVE q 0.01 100 WINDOW 3 EVERY x
 ERR bad MAXBYTES: BF.RESERVE q 0.01 100 MAXBYTES x
 ERR bad number of periods: BF.ADVANCE b x
-ERR invalid expire time in TTL: BF.RESERVE q 0.1 9 TTL 0; CF.RESERVE q 9 TTL -1; BF.RESERVE q 0.1 9 TTL 4611686018427387904
-ERR item exists: BF.RESERVE b 0.01 100 TTL 1; CF.RESERVE c 100; CF.LOADCHUNK c 1 y
+ERR invalid expire time in TTL: BF.RESERVE q 0.1 9 TTL 0; CF.RESERVE q 9 TTL -1; CF.RESERVE q 9 TTL x; BF.RESERVE q 0.1 9 TTL 4611686018427387904
+ERR item exists: BF.RESERVE b 0.01 100 TTL 1; CF.RESERVE c 100 TTL 1; CF.RESERVE c 100; CF.LOADCHUNK c 1 y
 ERR not found: BF.INSERT q NOCREATE ITEMS a; CF.INSERTNX q NOCREATE ITEMS a; BF.INFO q ADVICE; CF.SCANDUMP q 0; BF.MERGE b q
 ERR Not found: CF.DEL q a; CF.DEL s a; CF.DEL b a
 ERR Cuckoo filter was not found: CF.COMPACT q; CF.COMPACT s
@@ -81,7 +81,7 @@ ERR the filter's window is shorter: CF.INSERT w PERIODS 4 ITEMS a; BF.INSERT q W
 ERR the filters do not fit together: they need the same capacity, rate, EXPANSION 0 or not, and SEED: BF.MERGE b full
 WRONGTYPE Operation against a key holding the wrong kind of value: BF.RESERVE s 0.1 9; CF.ADD b a; BF.CARD c; CF.LOADCHUNK s 1 y
 """
-WRONG_NUMBERS = """BF.RESERVE q 0.1 9 a b c d; BF.RESERVE q 0.1 9 NONSCALING a b c; BF.RESERVE q 0.1 9 TTL; CF.RESERVE q 9 WORD
+WRONG_NUMBERS = """BF.RESERVE q 0.1 9 a b c d; BF.RESERVE q 0.1 9 NONSCALING a b c; BF.RESERVE q 0.1 9 TTL; CF.RESERVE q 9 TTL; CF.RESERVE q 9 WORD
 CF.RESERVE q 9 EXPANSION 2 MAXITERATIONS; CF.RESERVE q 9 BUCKETSIZE 4 BUCKETSIZE; CF.RESERVE q 9 SEED 1 EXPANSION
 BF.INSERT q EX; BF.INSERT q NOCREATE; BF.INSERT q ITEMS; BF.INSERT q NOCREATE ITEMS; BF.INSERT q NOCREATE CAPACITY; CF.INSERTNX q NOCREATE ITEMS
 CF.INSERT q CAPACITY 9; BF.INSERT q WINDOW 3 PERIODS 1; BF.INSERT q TIGHTENING; BF.INSERT q VALIDATESCALETO
@@ -322,18 +322,7 @@ def test_acl(context):
     same(merger("BF.MERGE", "out:f", "data:f"), "OK")
     assert "NOPERM" in merger.error("BF.MERGE", "data:f", "data:f")
     assert "NOPERM" in merger.error("BF.MERGE", "out:f", "out:f")
-    for category, allowed, forbidden in (("bloom", "BF.ADD", "CF.ADD"), ("cuckoo", "CF.ADD", "BF.ADD")):
-        try:
-            client("ACL", "CAT", category)
-        except ReplyError:
-            continue  # this server lets modules name no categories
-        client("ACL", "SETUSER", "category", "reset", "on", ">pw", "~*", f"+@{category}")
-        user = context.shared.connect()
-        user("AUTH", "category", "pw")
-        same(user(allowed, f"data:{category}", "a"), 1)
-        assert "NOPERM" in user.error(forbidden, "data:other", "a")
-        assert "NOPERM" in user.error("GET", "data:other")
-    client("ACL", "DELUSER", "reader", "writer", "merger", "category")
+    client("ACL", "DELUSER", "reader", "writer", "merger")
 
 
 def test_acl_categories(context):
@@ -355,15 +344,16 @@ def test_acl_categories(context):
     commands = {category: client("COMMAND", "LIST", "FILTERBY", "ACLCAT", category) for category in ("bloom", "cuckoo", "write")}
     assert b"tamis.bf.add" in commands["bloom"] and b"cf.del" in commands["cuckoo"] and b"bf.card" not in commands["write"]
     client("BF.ADD", "f", "a")
-    for rules, may_read, may_add in (("+@all -@write", True, False), ("+@read +@write", True, True), ("+@read", True, False),
-                                     ("+@all -@read", False, True), ("+@write", False, True)):
+    commands = {"BF.EXISTS f a": "bloom read", "BF.INFO f": "bloom read", "BF.SCANDUMP f 0": "bloom read", "GET s": "read",
+                "BF.ADD f b": "bloom write", "CF.ADD c b": "cuckoo write", "CF.DEL c b": "cuckoo write"}
+    for rules, allowed in (("+@all -@write", "read"), ("+@read +@write", "read write"), ("+@read", "read"), ("+@all -@read", "write"),
+                           ("+@write", "write"), ("+@bloom", "bloom"), ("+@cuckoo", "cuckoo")):
         client("ACL", "SETUSER", "someone", "reset", "on", ">pw", "~*", *rules.split(), "+auth")
         user = context.shared.connect()
         user("AUTH", "someone", "pw")
-        for words, may in (("BF.EXISTS f a", may_read), ("BF.INFO f", may_read), ("BF.SCANDUMP f 0", may_read),
-                           ("BF.ADD f b", may_add), ("CF.ADD c b", may_add), ("CF.DEL c b", may_add)):
+        for words, categories in commands.items():
             (reply,) = user.pipeline([words])
-            same("NOPERM" not in str(reply), may, f"{rules}: {words}")
+            same("NOPERM" not in str(reply), any(each in allowed for each in categories.split()), f"{rules}: {words}")
         user.close()
     client("ACL", "DELUSER", "someone")
 
@@ -433,11 +423,6 @@ def test_time_to_live(context):
     for kind, reserve in (("BF", ("0.01", "100")), ("CF", ("100",))):
         same(server(f"{kind}.RESERVE", "f", *reserve, "TTL", "1000000"), "OK")
         assert 900_000 < server("TTL", "f") <= 10**6
-        for ttl in ("0", "-1", "x", str(2**62)):
-            assert "TTL" in server.error(f"{kind}.RESERVE", "g", *reserve, "TTL", ttl)
-        same(server("EXISTS", "g"), 0)
-        assert "wrong number" in server.error(f"{kind}.RESERVE", "g", *reserve, "TTL")
-        assert "exists" in server.error(f"{kind}.RESERVE", "f", *reserve, "TTL", "1")
         server("DEBUG", "LOADAOF")
         assert 900_000 < server("TTL", "f") <= 10**6
         listener = server.connect()

@@ -4,7 +4,7 @@ not get the answers that RedisBloom gives, by its model in redisbloom.py.  It ta
 """
 import pytest
 import redisbloom
-from filters import info
+from filters import info, load
 from redisbloom import HASH_64, NONSCALING, NOROUND, Bloom, Cuckoo
 from server import same
 
@@ -25,8 +25,7 @@ def test_form(server, model, layers):
     for start in range(0, MILLION, PART):
         for word in words(b"in", start):
             model.add(word)
-    for cursor, data in redisbloom.chunks(model, 1 << 20):
-        same(server(f"{model.kind}.LOADCHUNK", "f", cursor, data), "OK")
+    load(server, model.kind, "f", redisbloom.chunks(model, 1 << 20))
     wrong = {b"in": 0, b"out": 0}
     for name in wrong:
         for start in range(0, MILLION, PART):

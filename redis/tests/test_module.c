@@ -8,6 +8,7 @@
 #include "fake_server.h"
 #include "value.h"
 
+#include <math.h>
 #include <signal.h>
 
 static int load_it(void **state)
@@ -51,39 +52,54 @@ static unsigned found(const char *family, const char *key, unsigned from, unsign
   return n;
 }
 
-enum { ITEMS = 300 };
-/* A chain that RedisBloom wrote, of one empty layer for so many items. */
+enum { ITEMS = 300, FOREIGN_BYTES = 1 << 20 };
+
+/* The head of a chain that RedisBloom wrote, of one layer. */
+struct chain_head {
+  unsigned char bytes[73];
+};
+enum { AT_SIZE = 36 }; /* the items that are in the layer */
+
+static struct chain_head chain_head(uint64_t bytes, uint64_t items, double rate)
+{
+  struct chain_head head = {{0}};
+  unsigned char *at = head.bytes;
+  const double bits_per_entry = log(1 / rate) / (M_LN2 * M_LN2);
+  put_u64(at + 8, UINT64_C(5) << 32 | 1); /* layers, options */
+  put_u64(at + 16, 2);                    /* growth; the bytes of the layer follow */
+  put_u64(at + 20, bytes);
+  put_u64(at + 28, 8 * bytes);
+  memcpy(at + 44, &rate, 8);
+  memcpy(at + 52, &bits_per_entry, 8);
+  put_u64(at + 60, (uint64_t) ceil(bits_per_entry * M_LN2)); /* hashes */
+  put_u64(at + 64, items);
+  return head;
+}
+
+/* Restores what RedisBloom wrote, whose bits are all 0. */
+static void load_foreign(const char *family, const char *key, const void *head, size_t head_bytes,
+                         size_t bytes)
+{
+  static const unsigned char zeros[FOREIGN_BYTES];
+  char words[64];
+  (void) snprintf(words, sizeof words, "%s.LOADCHUNK %s 1", family, key);
+  assert_string_equal(fake_call_with(words, head, head_bytes), "+OK ");
+  (void) snprintf(words, sizeof words, "%s.LOADCHUNK %s %zu", family, key, bytes + 1);
+  assert_string_equal(fake_call_with(words, zeros, bytes), "+OK ");
+}
+
 static void load_chain(const char *key, unsigned bytes, unsigned items)
 {
-  static const unsigned char zeros[4096];
-  unsigned char head[73] = {0};
-  char words[64];
-  const double rate = 0.001, bits_per_entry = 14.4;
-  put_u64(head + 8, UINT64_C(5) << 32 | 1); /* layers, options */
-  put_u64(head + 16, 2);                    /* growth; the bytes of the layer follow */
-  put_u64(head + 20, bytes);
-  put_u64(head + 28, 8 * (uint64_t) bytes);
-  memcpy(head + 44, &rate, 8);
-  memcpy(head + 52, &bits_per_entry, 8);
-  put_u64(head + 60, 10); /* hashes */
-  put_u64(head + 64, items);
-  (void) snprintf(words, sizeof words, "BF.LOADCHUNK %s 1", key);
-  assert_string_equal(fake_call_with(words, head, sizeof head), "+OK ");
-  (void) snprintf(words, sizeof words, "BF.LOADCHUNK %s %u", key, bytes + 1);
-  assert_string_equal(fake_call_with(words, zeros, bytes), "+OK ");
+  const struct chain_head head = chain_head(bytes, items, 0.001);
+  load_foreign("BF", key, head.bytes, sizeof head.bytes, bytes);
 }
 
 /* The same of a cuckoo filter: a table of 64 buckets of two bytes. */
 static void load_table(const char *key)
 {
   enum { BUCKETS = 64 };
-  static const unsigned char zeros[2 * BUCKETS];
   unsigned char head[38] = {[8] = BUCKETS, [24] = 1, [32] = 2, [34] = 20, [36] = 1};
-  char words[64];
-  (void) snprintf(words, sizeof words, "CF.LOADCHUNK %s 1", key);
-  assert_string_equal(fake_call_with(words, head, sizeof head), "+OK ");
-  (void) snprintf(words, sizeof words, "CF.LOADCHUNK %s %u", key, 2 * BUCKETS + 1);
-  assert_string_equal(fake_call_with(words, zeros, sizeof zeros), "+OK ");
+  load_foreign("CF", key, head, sizeof head, 2 * BUCKETS);
 }
 
 /* All that a key can hold, by the types of the module in their order: each type has a sample. */
@@ -249,22 +265,13 @@ TEST_BETWEEN(commands_have_categories, load_it, flush_it)
   assert_string_equal(fake_categories("tamis.bf.scandump"), "read slow bloom");
 }
 
-/* The head of a chain that RedisBloom wrote: one layer of 64 bytes, with one number changed. */
+/* The head of a chain of 64 bytes, with one number changed. */
 static const char *load_head(unsigned at, unsigned size, uint64_t number)
 {
-  unsigned char head[73] = {0};
-  const double rate = 0.01, bits_per_entry = 9.6;
-  put_u64(head + 8, UINT64_C(5) << 32 | 1); /* layers, options */
-  put_u64(head + 16, 2);                    /* growth; the bytes of the layer follow */
-  put_u64(head + 20, 64);
-  put_u64(head + 28, 512);
-  memcpy(head + 44, &rate, 8);
-  memcpy(head + 52, &bits_per_entry, 8);
-  put_u64(head + 60, 7); /* hashes */
-  put_u64(head + 64, 50);
+  struct chain_head head = chain_head(64, 50, 0.01);
   for (unsigned i = 0; i < size; i++)
-    head[at + i] = (unsigned char) (number >> 8 * i);
-  return fake_call_with("BF.LOADCHUNK foreign 1", head, sizeof head);
+    head.bytes[at + i] = (unsigned char) (number >> 8 * i);
+  return fake_call_with("BF.LOADCHUNK foreign 1", head.bytes, sizeof head.bytes);
 }
 
 TEST_BETWEEN(foreign_data_is_checked, load_it, flush_it)
@@ -294,29 +301,14 @@ TEST_BETWEEN(repeated_heads_take_no_memory, load_it, flush_it)
   fake.refused_from = -1;
 }
 
-enum { FOREIGN_BYTES = 1 << 20 };
-
-/* A chain that RedisBloom wrote, whose only layer is full, and what comes on top of which takes about
- * 2 MiB. */
+/* A chain whose only layer is full, and what comes on top of which takes about 2 MiB. */
 static const struct foreign_layer *load_full_layer(void)
 {
-  enum { ITEMS_IN = 500000, AT_BYTES = 20, AT_BITS = 28, AT_SIZE = 36, AT_RATE = 44, AT_FOR = 64 };
-  static unsigned char head[73], zeros[FOREIGN_BYTES];
-  const double rate = 1e-6, bits_per_entry = 28.8;
-  put_u64(head, ITEMS_IN);
-  put_u64(head + 8, UINT64_C(5) << 32 | 1);
-  put_u64(head + 16, 2);
-  put_u64(head + AT_BYTES, FOREIGN_BYTES);
-  put_u64(head + AT_BITS, 8 * (uint64_t) FOREIGN_BYTES);
-  put_u64(head + AT_SIZE, ITEMS_IN);
-  memcpy(head + AT_RATE, &rate, 8);
-  memcpy(head + 52, &bits_per_entry, 8);
-  put_u64(head + 60, 20);
-  put_u64(head + AT_FOR, ITEMS_IN);
-  assert_string_equal(fake_call_with("BF.LOADCHUNK foreign 1", head, sizeof head), "+OK ");
-  char last[64];
-  (void) snprintf(last, sizeof last, "BF.LOADCHUNK foreign %d", FOREIGN_BYTES + 1);
-  assert_string_equal(fake_call_with(last, zeros, sizeof zeros), "+OK ");
+  enum { ITEMS_IN = 500000 };
+  struct chain_head head = chain_head(FOREIGN_BYTES, ITEMS_IN, 1e-6);
+  put_u64(head.bytes, ITEMS_IN);
+  put_u64(head.bytes + AT_SIZE, ITEMS_IN);
+  load_foreign("BF", "foreign", head.bytes, sizeof head.bytes, FOREIGN_BYTES);
   return ((const struct value *) fake_value("foreign"))->foreign->layer;
 }
 
@@ -362,7 +354,7 @@ TEST_BETWEEN(refusals_read_no_more_than_an_item, load_it, flush_it)
 /* An add to the filter on top looks at its figures, which takes long, only where its layers are full. */
 TEST_BETWEEN(filters_on_top_are_looked_at_seldom, load_it, flush_it)
 {
-  enum { AT_SIZE = 36, ADDS = 2000 };
+  enum { ADDS = 2000 };
   static const unsigned char zeros[64];
   unsigned looks = 0;
   assert_string_equal(load_head(AT_SIZE, 8, 50), "+OK "); /* it is full */

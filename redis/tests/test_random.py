@@ -275,14 +275,14 @@ class Run:
         many = len(items) > 1 or self.r.random() < 0.5
 
         def check(reply, yes, no):
-            value = self.keys.get(key)
-            if value is not None and value.kind == kind and not value.whole:
+            value, refusal = self.keys.get(key), self.refusal(key, kind)
+            if refusal == RESTORED:
                 return same_error(reply, RESTORED)
             replies = reply if many else [reply]
             same(len(replies), len(items))
             for item, each in zip(items, replies):
                 assert type(each) is type(yes) and each in (yes, no), each
-                if value is None or value.kind != kind:
+                if refusal:
                     same(each, no)
                 elif value.copies(item):
                     same(each, yes, f"{item!r} is in {key}")
@@ -294,14 +294,14 @@ class Run:
         item = self.some_items()[0]
 
         def check(reply, yes, no):
-            value = self.keys.get(key)
-            if value is not None and value.kind == kind and not value.whole:
+            refusal = self.refusal(key, kind)
+            if refusal == RESTORED:
                 return same_error(reply, RESTORED)
             same(type(reply), int)
-            copies = value.copies(item) if value is not None and value.kind == kind else 0
+            if refusal:
+                return same(reply, 0)
+            copies = self.keys[key].copies(item)
             assert reply >= copies, f"{reply} copies of {item!r} instead of {copies}"
-            if value is None or value.kind != kind:
-                same(reply, 0)
         return ["CF.COUNT", key, item], check
 
     def card(self, kind, key):

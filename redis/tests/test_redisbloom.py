@@ -13,19 +13,12 @@ import threading
 import pytest
 import redisbloom
 import server as servers
-from filters import chunks, info
+from filters import ask, info, load, through_everything
 from redisbloom import HASH_64, NONSCALING, NOROUND, Bloom, Cuckoo
-from server import same, wait_until
+from server import in_step, same, wait_until
 
 FOOTER = 10
 TOOL = pathlib.Path(__file__).resolve().parents[1] / "tamis-redis-import"
-
-
-def ask(server, kind, key, probes):
-    found = []
-    for start in range(0, len(probes), 5000):
-        found += server(f"{kind}.MEXISTS", key, *probes[start : start + 5000])
-    return "".join(map(str, found))
 
 
 def trusting(context, *options):
@@ -40,7 +33,7 @@ def trusting(context, *options):
 
 
 def check_sample(server, sample, key):
-    assert ask(server, sample.kind, key, sample.probes) == sample.exists, f"other answers: {key}"
+    assert ask(server, sample.kind, key, sample.probes) == list(map(int, sample.exists)), f"other answers: {key}"
     if sample.kind == "CF":
         same([server("CF.COUNT", key, probe) for probe in sample.probes[:500]], sample.count, key)
     theirs = dict(zip(sample.info[::2], sample.info[1::2]))
@@ -48,33 +41,18 @@ def check_sample(server, sample, key):
         assert name == "Size" or value == theirs[name], (key, name, value, theirs[name])
 
 
-def through_everything(server, sample, key):
-    """COPY, our own dump in chunks, DUMP and RESTORE, RDB and AOF."""
-    server("COPY", key, "copy")
-    for cursor, data in chunks(server, sample.kind, key):
-        same(server(f"{sample.kind}.LOADCHUNK", "chunks", cursor, data), "OK")
-    server("RESTORE", "restored", "0", server("DUMP", key))
-    keys = (key, "copy", "chunks", "restored")
-    (digest,) = {server("DEBUG", "DIGEST-VALUE", each)[0] for each in keys}
-    server("DEBUG", "RELOAD")
-    same({server("DEBUG", "DIGEST-VALUE", each)[0] for each in keys} == {digest}, True, "RDB")
-    server("CONFIG", "SET", "aof-use-rdb-preamble", "no", "appendonly", "yes")
-    server.wait_for_rewrite()
-    server("DEBUG", "LOADAOF")
-    same({server("DEBUG", "DIGEST-VALUE", each)[0] for each in keys} == {digest}, True, "AOF")
+def check_everything(server, sample):
+    check_sample(server, sample, sample.name)
+    through_everything(server, sample.kind, sample.name)
     check_sample(server, sample, "chunks")
-    server("CONFIG", "SET", "appendonly", "no")
     server("FLUSHALL")
 
 
 def test_chunks(context):
     server = context.start()
     for sample in redisbloom.samples():
-        for cursor, data in sample.chunks:
-            same(server(f"{sample.kind}.LOADCHUNK", sample.name, cursor, data), "OK")
-        check_sample(server, sample, sample.name)
-        same(server(f"{sample.kind}.LOADCHUNK", sample.name, *sample.chunks[-1]), "OK", "the last one again")
-        through_everything(server, sample, sample.name)
+        load(server, sample.kind, sample.name, [*sample.chunks, sample.chunks[-1]])  # the last one again
+        check_everything(server, sample)
 
 
 def test_payloads(context):
@@ -85,8 +63,7 @@ def test_payloads(context):
         server("CONFIG", "SET", "rdbcompression", "yes")
         same(server("DUMP", sample.name)[:-FOOTER], sample.dump[:-FOOTER])
         server("CONFIG", "SET", "rdbcompression", "no")
-        check_sample(server, sample, sample.name)
-        through_everything(server, sample, sample.name)
+        check_everything(server, sample)
 
 
 def test_rdb_file(context):
@@ -112,14 +89,10 @@ def test_aof_file(context):
     sample, added = redisbloom.samples()[-1], ["after 1", "after 2"]
     commands = [[f"{sample.kind}.LOADCHUNK", "f", *chunk] for chunk in sample.chunks]
     commands += [["BF.RESERVE", "g", "0.01", "1000"], ["BF.MADD", "g", *added], ["BF.ADD", "f", added[0]]]
-    server.kill()
-    parts = list((server.folder / "appendonlydir").glob("*.incr.aof"))
-    assert len(parts) == 1
-    parts[0].write_bytes(b"".join(map(servers.encode, [["SELECT", "0"], *commands])))
-    server.start("--appendonly", "yes")
+    server.start_on_aof(commands)
     same(server("BF.MEXISTS", "g", *added), [1, 1])
     same(server("BF.EXISTS", "f", added[0]), 1)
-    same(ask(server, "BF", "f", sample.probes).count("1") >= sample.exists.count("1"), True)
+    same(ask(server, "BF", "f", sample.probes).count(1) >= sample.exists.count("1"), True)
 
 
 def models():
@@ -146,7 +119,7 @@ def models():
 
 def agrees(server, model, key, words):
     kind = model.kind
-    assert ask(server, kind, key, words) == "".join(str(int(model.has(word))) for word in words), key
+    assert ask(server, kind, key, words) == [int(model.has(word)) for word in words], key
     if kind == "CF":
         same([server("CF.COUNT", key, word) for word in words[:200]], [model.copies(word) for word in words[:200]])
         same(info(server, "CF.INFO", key)["Number of items inserted"], model.count)
@@ -164,8 +137,7 @@ def test_all_forms(context):
             same(server("RESTORE", key, "0", redisbloom.payload(model, footer, version)), "OK", key)
             agrees(server, model, key, words)
         for number, most in enumerate((1 << 24, 300)):
-            for cursor, data in redisbloom.chunks(model, most):
-                same(server(f"{model.kind}.LOADCHUNK", f"chunk {number}", cursor, data), "OK")
+            load(server, model.kind, f"chunk {number}", redisbloom.chunks(model, most))
             agrees(server, model, f"chunk {number}", words)
         server("FLUSHALL")
 
@@ -216,8 +188,7 @@ def test_dump_of_a_filter_that_changes(context):
         kind = model.kind
         (_, head), *rest = redisbloom.chunks(model)
         server(f"{kind}.LOADCHUNK", kind, 1, head)
-        for cursor, data in rest:
-            same(server(f"{kind}.LOADCHUNK", kind, cursor, random.Random(1).randbytes(len(data))), "OK")
+        load(server, kind, kind, [(cursor, random.Random(1).randbytes(len(data))) for cursor, data in rest])
         server(f"{kind}.ADD", kind, "before")  # a cuckoo filter without items has no chunks
         cursor, data = server(f"{kind}.SCANDUMP", kind, 0)
         server(f"{kind}.ADD", kind, "x")
@@ -248,7 +219,7 @@ def test_bloom_goes_on(context):
         new = sum(server("BF.MADD", "f", *range(number, number + 20000)))
         same(server("BF.CARD", "f"), before + new)
         same(server("BF.MEXISTS", "f", *range(number + 20000)).count(0), 0)
-        found = sum(server("BF.MEXISTS", "f", *[f"absent {i}" for i in range(20000)]))
+        found = sum(ask(server, "BF", "f", [f"absent {i}" for i in range(20000)]))
         assert found < 0.02 * 20000 * 1.2, found
         for what in (("DEBUG", "RELOAD"), ("COPY", "f", "g"), ("RESTORE", "h", "0", server("DUMP", "f"))):
             digest = server("DEBUG", "DIGEST-VALUE", "f")
@@ -274,21 +245,19 @@ def test_replica(context):
     master, footer = trusting(context)
     replica = context.start("--replicaof", servers.HOST, master.port, arguments=("max-bytes", "20kb", "cf-max-expansions", "2"))
     replica("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", "1")
-    wait_until(lambda: replica.client.info("replication", "master_link_status") == "up", "the replica is connected")
+    in_step(master, replica)
     bloom, cuckoo = Bloom(0.01, 300), Cuckoo(500, 2, 20, 2)
     for i in range(400):
         bloom.add(b"%d" % i)
         cuckoo.add(b"%d" % i)
     for model in (bloom, cuckoo):
         master("RESTORE", model.kind, "0", redisbloom.payload(model, footer))
-        for chunk in redisbloom.chunks(model):
-            master(f"{model.kind}.LOADCHUNK", f"{model.kind} chunks", *chunk)
-    for kind in ("BF", "CF"):
-        for key in (kind, f"{kind} chunks"):
-            master(f"{kind}.INSERT", key, "ITEMS", *range(1000, 21000))
-    same(master("WAIT", "1", "20000"), 1)
-    for key in ("BF", "BF chunks", "CF", "CF chunks"):
-        same(replica("DEBUG", "DIGEST-VALUE", key), master("DEBUG", "DIGEST-VALUE", key), key)
+        load(master, model.kind, f"{model.kind} chunks", redisbloom.chunks(model))
+    keys = ("BF", "BF chunks", "CF", "CF chunks")
+    for key in keys:
+        master(f"{key[:2]}.INSERT", key, "ITEMS", *range(1000, 21000))
+    in_step(master, replica)
+    same(replica("DEBUG", "DIGEST-VALUE", *keys), master("DEBUG", "DIGEST-VALUE", *keys))
 
 
 def test_limits(context):
@@ -350,16 +319,14 @@ def test_half(context):
         check_sample(server, sample, name)
     server("FLUSHALL")
     for sample in redisbloom.samples():
-        for chunk in sample.chunks[:2]:
-            server(f"{sample.kind}.LOADCHUNK", sample.name, *chunk)
+        load(server, sample.kind, sample.name, sample.chunks[:2])
     server.rewrite()
     for what in ("DEBUG RELOAD", "DEBUG LOADAOF"):
         server(*what.split())
     server.kill()
     server.start("--appendonly", "yes")
     for sample in redisbloom.samples():
-        for chunk in sample.chunks[2:]:
-            same(server(f"{sample.kind}.LOADCHUNK", sample.name, *chunk), "OK")
+        load(server, sample.kind, sample.name, sample.chunks[2:])
         check_sample(server, sample, sample.name)
 
 
@@ -396,7 +363,7 @@ def test_names_that_are_taken(context):
     server = context.start(*options)
     replica = context.start("--replicaof", servers.HOST, server.port)
     assert "another module has bf.*" in server.log() and "reads its files" in server.log()
-    wait_until(lambda: replica.client.info("replication", "master_link_status") == "up", "the replica is connected")
+    in_step(server, replica)
     same(server("BF.ADD", "f", "a"), "other")
     same(server("TAMIS.BF.RESERVE", "f", "0.01", "100"), "OK")
     same(server("TAMIS.BF.MADD", "f", *range(300)).count(1) > 290, True)
@@ -406,19 +373,18 @@ def test_names_that_are_taken(context):
     same(server("CF.ADD", "c", "a"), 1)
     same(server("TAMIS.CF.EXISTS", "c", "a"), 1)
     for sample in redisbloom.samples()[:6]:
-        for chunk in sample.chunks:
-            same(server(f"TAMIS.{sample.kind}.LOADCHUNK", sample.name, *chunk), "OK")
-    same(server("WAIT", "1", "20000"), 1)
+        load(server, f"TAMIS.{sample.kind}", sample.name, sample.chunks)
+    in_step(server, replica)
     keys = ["f", "w", "c", *(sample.name for sample in redisbloom.samples()[:6])]
-    digests = [server("DEBUG", "DIGEST-VALUE", key) for key in keys]
-    same([replica("DEBUG", "DIGEST-VALUE", key) for key in keys], digests)
+    digests = server("DEBUG", "DIGEST-VALUE", *keys)
+    same(replica("DEBUG", "DIGEST-VALUE", *keys), digests)
     same(replica("BF.EXISTS", "f", "a"), 1)
     server("DEBUG", "LOADAOF")
-    same([server("DEBUG", "DIGEST-VALUE", key) for key in keys], digests)
+    same(server("DEBUG", "DIGEST-VALUE", *keys), digests)
     server.rewrite()
     server.kill()
     server.start()
-    same([server("DEBUG", "DIGEST-VALUE", key) for key in keys], digests)
+    same(server("DEBUG", "DIGEST-VALUE", *keys), digests)
 
 
 # ---- the tool that moves a server ----

@@ -5,13 +5,13 @@ import os
 from random import Random
 
 import server as servers
-from filters import fill
+from filters import fill, info
 from loopback import Clock
 from server import ReplyError, in_step, same, strict
 
 
-def start_both(context, **named):
-    master = context.start()
+def start_both(context, *options, **named):
+    master = context.start(*options)
     replica = context.start("--replicaof", servers.HOST, master.port, **named)
     in_step(master, replica)
     strict(replica)
@@ -58,17 +58,13 @@ def test_windows_at_the_limit(context):
 
 
 def inserted(server, name):
-    figures = server("CF.INFO", name)
-    return figures[figures.index("Number of items inserted") + 1]
+    return info(server, "CF.INFO", name)["Number of items inserted"]
 
 
 def test_unions_at_the_limit(context):
     """A union that the limit has allowed the master is also made on a replica, and when an AOF is read, though memory
     may come back later there."""
-    master = context.start("--appendonly", "yes", "--appendfsync", "no", "--aof-use-rdb-preamble", "no")
-    replica = context.start("--replicaof", servers.HOST, master.port)
-    in_step(master, replica)
-    strict(replica)
+    master, replica = start_both(context, "--appendonly", "yes", "--appendfsync", "no", "--aof-use-rdb-preamble", "no")
     random, refused, united = Random(1), 0, 0
     for number in range(4):
         held = {f"{number} {i}": set() for i in range(4)}

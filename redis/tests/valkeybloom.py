@@ -3,6 +3,8 @@
 import math
 import struct
 
+from redisbloom import Bits, Chain
+
 M64 = (1 << 64) - 1
 LARGEST_PRIME = M64 - 58
 
@@ -37,31 +39,23 @@ def sip_13(key, data):
     return v[0] ^ v[1] ^ v[2] ^ v[3]
 
 
-class Layer:
-    def __init__(self, capacity, rate, seed):
-        self.capacity, self.count, self.seed = capacity, 0, seed
-        self.bits = bytearray(math.ceil(capacity * math.log(rate) / (-8.0 * math.log(2) ** 2)))
-        self.hashes = max(math.floor(len(self.bits) * 8 / capacity * math.log(2) + 0.5), 1)
+class Layer(Bits):
+    def __init__(self, entries, rate, seed):
+        self.entries, self.size, self.seed = entries, 0, seed
+        self.data = bytearray(math.ceil(entries * math.log(rate) / (-8.0 * math.log(2) ** 2)))
+        self.hashes = max(math.floor(len(self.data) * 8 / entries * math.log(2) + 0.5), 1)
 
     def places(self, a, b):
-        size = len(self.bits) * 8
+        size = len(self.data) * 8
         for i in range(self.hashes):
             yield (a, b)[i] % size if i < 2 else (a + i * b & M64) % LARGEST_PRIME % size
 
-    def has(self, a, b):
-        return all(self.bits[at // 8] >> at % 8 & 1 for at in self.places(a, b))
-
-    def add(self, a, b):
-        for at in self.places(a, b):
-            self.bits[at // 8] |= 1 << at % 8
-        self.count += 1
-
     def dump(self):
-        head = struct.pack("<BQI", 1, len(self.bits), self.hashes) + self.seed
-        return struct.pack("<Q", len(head) + len(self.bits)) + head + self.bits + struct.pack("<qq", self.count, self.capacity)
+        head = struct.pack("<BQI", 1, len(self.data), self.hashes) + self.seed
+        return struct.pack("<Q", len(head) + len(self.data)) + head + self.data + struct.pack("<qq", self.size, self.entries)
 
 
-class Bloom:
+class Bloom(Chain):
     def __init__(self, capacity, rate, expansion=2, ratio=0.5, seed=bytes(range(32))):
         self.rate, self.expansion, self.ratio, self.seed = rate, expansion, ratio, seed
         self.layers = [Layer(capacity, rate, seed)]
@@ -69,23 +63,11 @@ class Bloom:
     def hashes(self, item):
         return sip_13(self.seed[:16], item), sip_13(self.seed[16:], item)
 
-    def has(self, item):
-        hashes = self.hashes(item)
-        return any(layer.has(*hashes) for layer in self.layers)
+    def is_fixed(self):
+        return not self.expansion
 
-    def add(self, item):
-        """1, 0, or None where it is full."""
-        if self.has(item):
-            return 0
-        last = self.layers[-1]
-        if last.count == last.capacity:
-            if not self.expansion:
-                return None
-            rate = self.rate * self.ratio ** len(self.layers)
-            last = Layer(last.capacity * self.expansion, rate, self.seed)
-            self.layers.append(last)
-        last.add(*self.hashes(item))
-        return 1
+    def layer_after(self, last):
+        return Layer(last.entries * self.expansion, self.rate * self.ratio ** len(self.layers), self.seed)
 
     def dump(self):
         return struct.pack("<BIddBQ", 1, self.expansion, self.rate, self.ratio, 1, len(self.layers)) + \

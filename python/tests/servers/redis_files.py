@@ -12,6 +12,7 @@ import tamis
 
 TREE = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TREE / "redis/tests")]
+import filters  # noqa: E402
 import image  # noqa: E402
 import server as servers  # noqa: E402
 
@@ -20,12 +21,6 @@ KINDS = {"bloom": image.BLOOM, "cuckoo": image.CUCKOO}
 
 def filter_of(client, key, kind):
     return tamis.from_bytes(image.saved_of(client, key, kind))
-
-
-def ask(client, family, key, keys):
-    parts = [keys[i:i + 1000] for i in range(0, len(keys), 1000)]
-    replies = client.pipeline([[f"{family}.MEXISTS", key, *part] for part in parts], depth=50)
-    return [answer == 1 for reply in replies for answer in reply]
 
 
 def main():
@@ -43,7 +38,7 @@ def main():
         made.update(keys[:n // 2])
         answers = made.contains_many(keys)
         image.load(client, name, made.to_bytes(), kind)
-        assert ask(client, family, name, keys) == answers, f"Redis does not agree on {made}"
+        assert filters.ask(client, family, name, keys) == answers, f"Redis does not agree on {made}"
         again = filter_of(client, name, kind)
         assert again.contains_many(keys) == answers and again.seed == made.seed
         # What the server adds is there, too.
