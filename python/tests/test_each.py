@@ -4,6 +4,7 @@ import threading
 
 import pytest
 import tamis
+from together import run
 
 KEYS = ["a key", b"bytes", 7, -1, "", "absent", 2**64 - 1]
 
@@ -87,12 +88,12 @@ def test_filters_that_change_meanwhile():
             number += 1
             filters.append(filters.pop(0))
 
-    thread = threading.Thread(target=change)
-    thread.start()
-    try:
-        for _ in range(200):
-            assert all(tamis.contains_each(filters, "a key"))
-            assert all(map(all, tamis.contains_each_many(filters, ["a key"] * 3)))
-    finally:
-        ended.set()
-        thread.join()
+    def ask():
+        try:
+            for _ in range(200):
+                assert all(tamis.contains_each(filters, "a key"))
+                assert all(map(all, tamis.contains_each_many(filters, ["a key"] * 3)))
+        finally:
+            ended.set()
+
+    run(change, ask)

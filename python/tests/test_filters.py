@@ -174,13 +174,10 @@ def test_growth_and_limits():
             kind(2**41, growable=False)
 
 
-def test_unions_and_intersections():
+def test_unions_in_place_and_similarity():
     options = dict(capacity=1000, fpp=1e-6, growable=False, seed=5)
     a, b = tamis.Bloom(**options), tamis.Bloom(**options)
     a.update(["x", "y"]), b.update(["y", "z"])
-    both, common = a | b, a & b
-    assert [k in both for k in "xyz"] == [True] * 3 and [k in a for k in "xyz"] == [True, True, False]
-    assert [k in common for k in "xyz"] == [False, True, False]
     assert a.similarity(b).jaccard == pytest.approx(1 / 3, rel=0.1)
     same = a
     a |= b
@@ -188,21 +185,6 @@ def test_unions_and_intersections():
     before = a.to_bytes()
     a |= a
     assert a is same and a.to_bytes() == before
-    for other in tamis.Bloom(1000, 1e-6, growable=False, seed=6), tamis.Bloom(99, seed=5), tamis.Cuckoo(1000, seed=5):
-        for call in (lambda: a | other, lambda: a.__ior__(other), lambda: a & other, lambda: a.similarity(other)):
-            with pytest.raises(ValueError, match="fit together|options and seed|only Bloom|layer"):
-                call()
-    for other in {1}, 1, None, "x":
-        for call in (lambda: a | other, lambda: other | a, lambda: a & other, lambda: other & a,
-                     lambda: a.similarity(other)):
-            with pytest.raises(TypeError):
-                call()
-    with pytest.raises(TypeError):
-        a |= {1}
-    grown = tamis.Bloom(10, 0.1, seed=5)
-    grown.update(range(1000))
-    with pytest.raises(ValueError, match="growable=False"):
-        grown & grown
     cuckoos = [tamis.Cuckoo(1000, seed=5) for _ in range(2)]
     cuckoos[0].add("x"), cuckoos[1].add("y")
     assert [k in cuckoos[0] | cuckoos[1] for k in "xyz"] == [True, True, False]
@@ -264,8 +246,7 @@ def test_text():
 def test_copies_have_the_same_keys_and_nothing_else_in_common(kind):
     f = kind(1000, 1e-5, seed=1)
     f.update(range(500))
-    made = [copy.copy(f), copy.deepcopy(f), f.copy()]
-    made += [pickle.loads(pickle.dumps(f, protocol)) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]
+    made = [way(f) for way in COPIES.values()]
     made += [tamis.from_bytes(f.to_bytes()), tamis.from_bytes(bytearray(f.to_bytes()))]
     f.add("later")
     for g in made:

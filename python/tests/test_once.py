@@ -9,6 +9,7 @@ import time
 
 import pytest
 import tamis
+from together import forked
 
 
 def test_the_recipe(tmp_path):
@@ -35,18 +36,19 @@ def test_the_recipe(tmp_path):
 
 def test_a_task(tmp_path):
     """Of tasks that get one message, one works it, and the others wait without holding up the loop."""
-    once, log = tamis.Once(tmp_path / "done", 1000), []
+    once, log, ticked = tamis.Once(tmp_path / "done", 1000), [], asyncio.Event()
 
     async def work(number):
-        async with once.claim("a") as first:
+        async with once.claim("a", timeout=60) as first:
             if first:
-                await asyncio.sleep(0.2)  # others run
+                await ticked.wait()  # others run
             log.append((number, first))
 
     async def tick():
         for _ in range(10):
             await asyncio.sleep(0.01)
         log.append("tick")
+        ticked.set()
 
     async def all_of_them():
         await asyncio.gather(*map(work, range(5)), tick())
@@ -199,17 +201,11 @@ def test_full(tmp_path):
 
 def test_forked_children_claim_for_themselves(tmp_path):
     once = tamis.Once(tmp_path / "done", 1000)
+
+    def claim_both():
+        with pytest.raises(TimeoutError), once.claim("b", timeout=5), once.claim("a", timeout=0.05):
+            pass
+
     with once.claim("a") as first:
-        assert first
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                with once.claim("b", timeout=5) as first:
-                    with once.claim("a", timeout=0.05):
-                        pass
-            except TimeoutError:
-                status = 0
-            os._exit(status)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert first and forked(claim_both) == 0
     assert "a" in once and "b" not in once

@@ -7,12 +7,12 @@ import multiprocessing.connection
 import os
 import random
 import signal
-import sys
 import threading
 
 import pytest
 import tamis
 import tamis._once
+from together import forked, kill_at_line
 
 fork = multiprocessing.get_context("fork")
 PERIODS, SECONDS, IDS, THREADS, WORKERS = 4, 10, 25, 3, 3
@@ -268,37 +268,22 @@ def test_a_clock_that_was_wrong_once(tmp_path, monkeypatch):
         assert first
 
 
-def kill_at_line(number, code):
-    """Kills this process at the line with this number of those that are executed in the file that has `code`."""
-    left = [number]
-
-    def trace(frame, event, _):
-        if frame.f_code.co_filename != code.co_filename:
-            return None
-        if event == "line":
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-        return trace
-
-    sys.settrace(trace)
-
-
 def test_killed_at_each_line(tmp_path):
     """What was worked is recorded, or worked again; it is recorded only after the work, and no claim stays."""
     killed_after = collections.Counter()
+
+    def work(number, path, effects):
+        kill_at_line(number, tamis._once.__file__)
+        once, out = tamis.Once(path, 100, remember=1000), os.open(effects, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        for id in "a", "b", "a":
+            with once.claim(id) as first:
+                if first:
+                    os.write(out, id.encode())
+
     for number in range(1, 1000):
         path, effects = tmp_path / f"done {number}", tmp_path / f"effects {number}"
-        child = os.fork()
-        if child == 0:
-            kill_at_line(number, tamis.Once.claim.__code__)
-            once, out = tamis.Once(path, 100, remember=1000), os.open(effects, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-            for id in "a", "b", "a":
-                with once.claim(id) as first:
-                    if first:
-                        os.write(out, id.encode())
-            os._exit(0)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        status = forked(lambda: work(number, path, effects))
+        assert status in (0, -signal.SIGKILL)
         worked = effects.read_text() if effects.exists() else ""
         assert worked in ("", "a", "ab")
         again = ""

@@ -7,6 +7,7 @@ import pickle
 
 import pytest
 import tamis
+from together import forked, in_child
 
 
 def add_in(f, key, results):
@@ -19,14 +20,10 @@ def test_filters_as_arguments(tmp_path, method):
     private = tamis.Bloom(1000, 1e-6)
     shared = tamis.shared(tmp_path / "s.tamis", 1000, 1e-6)
     private.save(tmp_path / "m.tamis")
-    results = context.SimpleQueue()
     for f, comes_back in (private, False), (shared, True):
         f.add("parent")
-        process = context.Process(target=add_in, args=(f, "child", results))
-        process.start()
-        assert results.get() == (True, True, f.mode)
-        process.join()
-        assert process.exitcode == 0 and ("child" in f) is comes_back
+        assert in_child(context, add_in, f, "child") == (True, True, f.mode)
+        assert ("child" in f) is comes_back
 
 
 def test_a_pool(tmp_path, spawn):
@@ -38,10 +35,7 @@ def test_a_pool(tmp_path, spawn):
 
 def test_memory_without_a_name():
     f = tamis.shared(None, 1000, 1e-6)
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if f.add("child") else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert forked(lambda: f.add("child") or 1 / 0) == 0
     assert "child" in f and f.path is None
     for call in pickle.dumps, copy.copy:
         with pytest.raises(TypeError, match="path"):
@@ -117,11 +111,7 @@ def test_cuckoo_filters_that_processes_share(tmp_path, spawn):
     f = tamis.shared(path, 1000, 1e-6, kind=tamis.Cuckoo)
     assert type(f) is tamis.Cuckoo and f.mode == "shared"
     assert f.add("lease") and not f.add("lease")
-    results = spawn.SimpleQueue()
-    process = spawn.Process(target=take_in, args=(f, "lease", results))
-    process.start()
-    assert results.get() == (True, True, True, False)
-    process.join()
+    assert in_child(spawn, take_in, f, "lease") == (True, True, True, False)
     g = tamis.shared(path)
     assert type(g) is tamis.Cuckoo and "lease" not in g and g.count("child") == f.count("child") == 2
     for copies in range(2, 6):
@@ -148,11 +138,7 @@ def test_windows_that_processes_share(tmp_path, spawn):
     f = tamis.shared(path, 1000, 1e-6, window=2)
     f.advance_to(100)
     f.add("parent")
-    results = spawn.SimpleQueue()
-    process = spawn.Process(target=add_in, args=(f, "child", results))
-    process.start()
-    assert results.get() == (True, True, "shared")
-    process.join()
+    assert in_child(spawn, add_in, f, "child") == (True, True, "shared")
     g = tamis.shared(path)
     assert g.window == 2 and "child" in f and "child" in g
     for same in f, g, f:

@@ -7,13 +7,16 @@ import pytest
 import tamis
 
 scrapy = pytest.importorskip("scrapy")
+from scrapy import signals  # noqa: E402
+from scrapy.dupefilters import RFPDupeFilter  # noqa: E402
+from scrapy.utils.test import get_crawler  # noqa: E402
+from tamis.scrapy import DupeFilter  # noqa: E402
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture
 def crawler():
-    from scrapy.utils.test import get_crawler
-
     def make(**settings):
         made = get_crawler(settings_dict={"REQUEST_FINGERPRINTER_IMPLEMENTATION": "2.7", **settings})
         made.spider = made._create_spider("tamis")
@@ -23,8 +26,6 @@ def crawler():
 
 
 def test_settings_and_fingerprints(crawler, tmp_path):
-    from tamis.scrapy import DupeFilter
-
     made = DupeFilter.from_crawler(crawler(DUPEFILTER_CAPACITY=5000, DUPEFILTER_FPP="1e-4", DUPEFILTER_MAX_BYTES=10**6))
     assert (made.seen.capacity, made.seen.fpp) == (5000, 1e-4)
     request = scrapy.Request
@@ -38,9 +39,6 @@ def test_settings_and_fingerprints(crawler, tmp_path):
 
 @pytest.mark.parametrize("debug", [False, True])
 def test_its_log_line_is_scrapys(crawler, caplog, debug):
-    from scrapy.dupefilters import RFPDupeFilter
-    from tamis.scrapy import DupeFilter
-
     lines, counts = [], []
     for kind in RFPDupeFilter, DupeFilter:
         one = crawler(DUPEFILTER_DEBUG=debug)
@@ -55,8 +53,6 @@ def test_its_log_line_is_scrapys(crawler, caplog, debug):
 
 
 def test_saved_with_the_job(crawler, tmp_path):
-    from tamis.scrapy import DupeFilter
-
     made = DupeFilter(str(tmp_path))
     assert not made.request_seen(scrapy.Request("http://a/"))
     made.close("finished")
@@ -70,8 +66,6 @@ def test_saved_with_the_job(crawler, tmp_path):
 
 def test_a_file_of_scrapys_filter_that_is_no_text(tmp_path):
     """A fingerprinter may give bytes, of any encoding; the last line may be torn."""
-    from tamis.scrapy import DupeFilter
-
     (tmp_path / "requests.seen").write_bytes(b"\xff\xfe\r\n\xe9\x80\nabc\n\xc3")
     made = DupeFilter(str(tmp_path))
     assert all(made.seen.contains_many([b"\xff\xfe", b"\xe9\x80", "abc"])) and "x" not in made.seen
@@ -80,8 +74,6 @@ def test_a_file_of_scrapys_filter_that_is_no_text(tmp_path):
 @pytest.mark.parametrize("signature", ["path=None, debug=False, *, fingerprinter=None", "path=None, debug=False"])
 def test_derived_from_it_as_from_scrapys(crawler, tmp_path, signature):
     """By constructors that RFPDupeFilter knows: Scrapy calls these, and so does this class."""
-    from tamis.scrapy import DupeFilter
-
     made = {}
     exec(f"""
 class Derived(DupeFilter):
@@ -101,9 +93,6 @@ class Derived(DupeFilter):
 
 
 def test_opened_before_the_engine_has_a_slot(crawler, tmp_path, caplog):
-    from scrapy import signals
-    from tamis.scrapy import DupeFilter
-
     one = crawler(JOBDIR=str(tmp_path))
     f = DupeFilter.from_crawler(one)
     f.open()
@@ -115,9 +104,6 @@ def test_opened_before_the_engine_has_a_slot(crawler, tmp_path, caplog):
 
 
 def test_a_job_that_was_begun_with_scrapys_filter(tmp_path):
-    from scrapy.dupefilters import RFPDupeFilter
-    from tamis.scrapy import DupeFilter
-
     before = RFPDupeFilter(str(tmp_path))
     before.request_seen(scrapy.Request("http://a/"))
     before.close("finished")
@@ -126,16 +112,12 @@ def test_a_job_that_was_begun_with_scrapys_filter(tmp_path):
 
 
 def test_full():
-    from tamis.scrapy import DupeFilter
-
     made = DupeFilter(capacity=100, max_bytes=2000)
     seen = [made.request_seen(scrapy.Request(f"http://a/{i}")) for i in range(2000)]
     assert not any(seen)  # nothing is dropped for want of room
 
 
 def test_one_crawl_at_a_time(crawler, tmp_path):
-    from tamis.scrapy import DupeFilter
-
     first = DupeFilter.from_crawler(crawler(JOBDIR=str(tmp_path)))
     with pytest.raises(RuntimeError, match="another crawl"):
         DupeFilter.from_crawler(crawler(JOBDIR=str(tmp_path)))

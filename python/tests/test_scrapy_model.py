@@ -7,8 +7,6 @@ import collections
 import os
 import random
 import signal
-import sys
-import traceback
 
 import pytest
 
@@ -17,6 +15,7 @@ import tamis.scrapy  # noqa: E402
 from scrapy import signals  # noqa: E402
 from scrapy.core.scheduler import Scheduler  # noqa: E402
 from scrapy.utils.test import get_crawler  # noqa: E402
+from together import forked, kill_at_line  # noqa: E402
 from twisted.internet import defer, task, threads  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -97,30 +96,12 @@ def crawl(jobdir, links, dice, log):
 
 def run(jobdir, links, seed, path, kill_at=None):
     """A run in a child, which is killed at the line with this number of those of STEPS; what it has written."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            left, name = [kill_at], tamis.scrapy.__file__
+    def body():
+        if kill_at:
+            kill_at_line(kill_at, tamis.scrapy.__file__, STEPS)
+        crawl(jobdir, links, random.Random(seed), os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT))
 
-            def trace(frame, event, _):
-                if frame.f_code.co_filename != name or frame.f_code.co_name not in STEPS:
-                    return None
-                if event == "line":
-                    left[0] -= 1
-                    if left[0] == 0:
-                        os.kill(os.getpid(), signal.SIGKILL)
-                return trace
-
-            if kill_at:
-                sys.settrace(trace)
-            crawl(jobdir, links, random.Random(seed), os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT))
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    status = forked(body)
     assert status in (0, -signal.SIGKILL), status
     return status, path.read_text().splitlines() if path.exists() else []
 

@@ -7,26 +7,9 @@ import time
 
 import pytest
 import tamis
+from together import run
 
 numpy = pytest.importorskip("numpy")
-
-
-def run(*bodies):
-    failures = []
-
-    def guarded(body):
-        try:
-            body()
-        except BaseException as failure:
-            failures.append(failure)
-
-    threads = [threading.Thread(target=guarded, args=(body,)) for body in bodies]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
 
 
 @pytest.fixture(autouse=True)
