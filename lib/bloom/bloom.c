@@ -72,7 +72,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
     uint64_t needed;
     result = bytes_for(&candidate, &needed);
     if (result == TAMIS_OK && needed <= bytes) {
-      /* Bisection of the logarithm.  If a rate cannot be planned, the search goes on above it. */
+      /* Bisects the logarithm of the rate.  If a rate cannot be planned, tries a higher one. */
       while (good / bad > 1.005) {
         candidate.fpp = sqrt(good * bad);
         if (bytes_for(&candidate, &needed) == TAMIS_OK && needed <= bytes)
@@ -133,7 +133,7 @@ static int refuse_layout(const struct refusal *why, const tamis_options *options
 
 static int refuse_rate(const struct refusal *why, const tamis_options *options)
 {
-  if (!why || !why->text) /* it takes a while to find the lowest rate of the word layout */
+  if (!why || !why->text) /* skips the long search for the word layout's lowest rate */
     return TAMIS_EUNSUPPORTED;
   bool counting = options->kind == TAMIS_COUNTING_BLOOM;
   return tamis__refuse_rate(why, options,
@@ -184,7 +184,7 @@ static uint64_t count_bits(const struct bloom *b, uint64_t line)
 /* A sample has RUNS runs of consecutive lines, each of 1 or LONG_RUN lines. */
 enum { RUNS = SMALL(4096, 256), LONG_RUN = SMALL(16, 4) };
 
-/* Returns the number of set positions: exact for a small filter, else an estimate from a sample. */
+/* Returns the number of set positions: exact in a small filter, else estimated from a sample. */
 static uint64_t sample_lines(const struct bloom *b, uint64_t run)
 {
   uint64_t lines = b->word_count / LINE_WORDS, bits = 0;
@@ -213,8 +213,8 @@ static uint64_t sample_bits_set(const struct bloom *b)
   return is_sampled(b) && bits < b->word_count ? sample_lines(b, LONG_RUN) : bits;
 }
 
-/* Computes *bits from the counted keys, as a sample of a large filter with few keys may contain no
- * set bit.  Returns false if a sample is better.  This is so if unions have brought keys, whose
+/* Computes *bits from the counted keys, because a sample of a large filter with few keys may
+ * contain no set bit.  Returns false if a sample is better: if unions have brought keys, whose
  * number is an estimate, or if false positives may have hidden more than one key in a thousand. */
 static bool keys_tell_bits(const struct bloom *b, uint64_t *bits)
 {
@@ -242,12 +242,12 @@ static uint64_t count_keys(const struct bloom *b)
   return bloom_counts(b) ? bloom_sums_of(b).keys : tamis__counter_sum_both(&counters, KEYS, UNITED);
 }
 
-/* Estimates keys and rate from the bits of several layers.  A key that an older layer finds by a
- * false positive is not added.  So a layer's keys are only those that no older layer hid. */
+/* Estimates keys and rate from the bits of several layers.  A key is not added if an older layer
+ * reports it as a false positive.  So a layer has only the keys that no older layer hid. */
 static void estimate_layers(const struct bloom *newest, const uint64_t *bits, tamis_stats *out)
 {
   const struct bloom *layers[BLOOM_MOST_LAYERS];
-  double none = 1; /* the probability that no layer up to here finds an absent key */
+  double none = 1; /* the probability that no layer so far finds an absent key */
   unsigned n = newest->number;
   for (const struct bloom *layer = newest; layer; layer = bloom_older(layer))
     layers[layer->number - 1] = layer;

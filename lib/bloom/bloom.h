@@ -222,7 +222,7 @@ static inline bool bloom_has_most_keys(const tamis_options *options)
   return !options->growable && options->kind == TAMIS_BLOOM;
 }
 
-/* Whether a filter of this geometry gives each key the same bits as `b` does. */
+/* Returns true if a filter of this geometry gives each key the same bits as `b` does. */
 static inline bool bloom_has_geometry(const struct bloom *b, const struct bloom_geometry *g)
 {
   return b->layout == g->shape.layout && b->probes == g->shape.probes &&
@@ -268,10 +268,10 @@ static inline uint64_t bloom_live_state(const struct bloom *first)
 /* Returns the newest open layer.  `known` is the most layers that this process has seen open.
  * ORDER live.known (acq_rel)
  *   pairs with     live.known in another thread
- *   makes visible  all that the thread which read the state has seen, so the other thread searches
- *                  after the layer's publication
- *   if weakened    a unique add could know a layer before its publication, search the layer before
- *                  it too early, and win although another call wins, too
+ *   makes visible  the publication of the layer, seen by the thread that raised `known`: the other
+ *                  thread searches the layers after that
+ *   if weakened    a unique add could learn of a layer from `known`, but search the older layer as
+ *                  it was before the publication: two calls win
  *   checked by     compat.arm64 */
 static inline struct bloom *bloom_live_newest(const struct bloom *first)
 {
@@ -313,13 +313,13 @@ void tamis__live_close(struct bloom_shared *shared);
 /* In layers.c: the operations of a filter that may have several layers. */
 extern const struct filter_operations tamis__bloom_layered;
 
-/* In capacity.c: if the layer is near its capacity, makes it NEAR.  Sets the number of keys from
- * one check to the next.  Returns TAMIS_OK. */
+/* In capacity.c: if the layer is near its capacity, sets its fullness to NEAR.  Sets the number of
+ * keys from one check to the next.  Returns TAMIS_OK. */
 int tamis__bloom_watch(struct bloom *b);
 
 /* In layers.c: if a layer can follow, makes the first layer close when it has used up its share of
- * the rate.  It may be planned for more, in files of versions without layers and at some of the
- * lowest rates of the word layout.  No other thread may have the filter yet. */
+ * the rate.  The layer may be planned for a higher rate: in files of versions without layers, and
+ * at some of the lowest rates of the word layout.  No other thread may have the filter yet. */
 void tamis__layers_limit_first(struct bloom *first);
 
 /* In layers.c: returns the most keys, at most the capacity, with which the first layer stays within
@@ -329,8 +329,8 @@ uint64_t tamis__layers_close_first(const struct bloom_geometry *g);
 /* In capacity.c: returns the expected number of bits that `capacity` keys set, plus four standard
  * deviations, but at most the number of all bits.  The deviation is computed as if all bits were
  * independent.  (In fact each key sets nearly the same number of bits.  With 10^4 keys in the
- * blocked layout, the measured variance is a quarter of that, so the limit is nearer to eight
- * deviations.) */
+ * blocked layout, the measured variance is a quarter of the computed one, so the limit is nearer to
+ * eight deviations.) */
 double bloom_geometry_most_bits(const struct bloom_geometry *g);
 
 /* In capacity.c: returns how many keys a filter has counted when bloom_geometry_most_bits() bits
@@ -372,9 +372,9 @@ FORCE_INLINE struct bloom_shape bloom_shape_of_row(const struct bloom_row *row)
 int tamis__bloom_plan(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
                       struct bloom_geometry *out);
 
-/* Returns the lowest rate that can be planned.  64-bit hashes allow no lower rate.  In the counting
- * layout, the lowest range may begin above that.  In the word layout, the result is the lowest
- * rate, found by trying, at which the filter has at most twice the bits of a blocked one. */
+/* Returns the lowest rate that can be planned.  64-bit hashes set a limit.  In the counting layout,
+ * the lowest range may begin above it.  In the word layout, the result is the lowest rate, found by
+ * trying, at which a filter has at most twice the bits of a blocked one. */
 double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity);
 
 /* Returns the bytes that a single layer takes. */
@@ -394,14 +394,14 @@ struct bloom_plan {
   struct bloom_geometry geometry;
   unsigned stripes_wanted; /* the option `stripes` */
   uint64_t max_bytes;      /* the option `max_bytes` */
-  bool limited;            /* fixed: the filter refuses keys beyond its capacity */
-  uint64_t closes_at;      /* the counted keys at which the layer closes; 0: its capacity */
+  bool limited;            /* the filter is fixed: it refuses keys beyond its capacity */
+  uint64_t closes_at;      /* the layer closes at so many counted keys; 0: at its capacity */
   struct bloom *older;     /* the layer before this one, or NULL */
   unsigned number;         /* the layer's number; the first layer may have 0 or 1 */
   bool is_mapped;
-  bool closes_early;         /* it may close before its capacity: tamis__layers_limit_first() */
+  bool closes_early;         /* the layer may close early: tamis__layers_limit_first() */
   bool has_allocator;        /* the filter has the user's allocator */
-  bool is_unusual;           /* it has the user's hash function, or is not the first layer */
+  bool is_unusual;           /* a user's hash function, or a later layer */
   uint64_t cleared_from;     /* the option `cleared_from`, in bytes */
   struct bloom_tally *tally; /* NULL, unless the filter is live */
 };
@@ -435,14 +435,14 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w);
 int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,
                       const struct tamis_filter *head, tamis_filter **out);
 
-/* In shared.c: two members of struct filter_kind. */
+/* In shared.c: functions for two members of struct filter_kind. */
 int tamis__bloom_share_new(struct saved_head *saved, const struct refusal *why,
                            struct shared_file *file);
 int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *saved,
                             const struct tamis_filter *head, struct shared_file *file,
                             tamis_filter **out);
 
-/* In save.c: counts the bits that keys set in an idle filter.  Sets *marks to all set marks. */
+/* In save.c: counts the set bits of keys in an idle filter.  Sets *marks to the OR of all marks. */
 uint64_t tamis__bloom_count_bits(const struct bloom_geometry *g, const uint64_t *words,
                                  uint64_t *marks);
 
@@ -457,7 +457,7 @@ void tamis__bloom_count_again(struct bloom *b);
 /* Creates an empty filter with the plan of `model`.  Returns TAMIS_OK or TAMIS_ENOMEM. */
 int tamis__bloom_create_like(const struct bloom *model, struct bloom **out);
 
-/* In unite.c: members of struct filter_kind. */
+/* In unite.c: functions for members of struct filter_kind. */
 int tamis__bloom_merge(tamis_filter *into, const tamis_filter *from);
 int tamis__bloom_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
 int tamis__bloom_includes(const tamis_filter *f, const tamis_filter *other);

@@ -13,8 +13,8 @@
 enum { LEAST_WATCH_PERIOD = SMALL(64, 4), MOST_WATCH_PERIOD = SMALL(1 << 16, 32) };
 
 /* Estimates from the bits how many keys were not counted.  The result is negative if too many were
- * counted, and 0 if the difference may be chance.  The counted number may be older than the bits,
- * as adds may run while a filter is saved; after a power failure it may be newer. */
+ * counted, and 0 if the difference may be chance.  `counted` may be older than the bits, as adds
+ * may run while a filter is saved; after a power failure, `counted` may be newer. */
 double tamis__bloom_miscounted(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
 
 /* Returns the `most_keys` of a fixed filter with these bits.  Some bits may belong to keys that
@@ -48,7 +48,7 @@ static inline bool at_capacity(const struct bloom *b)
   return !room_for_keys(b);
 }
 
-/* Whether an add may skip the check for room.  refuses() explains why relaxed suffices. */
+/* Returns true if an add may skip the check for room.  refuses() explains why relaxed suffices. */
 static inline bool is_far(const struct bloom *b)
 {
   return __builtin_expect(atomic_load_explicit(&b->fullness, memory_order_relaxed) == OPEN, 1);
@@ -110,10 +110,10 @@ static inline void learn_live(struct bloom *b)
     ;
 }
 
-/* Whether the layer has no room.  Relaxed: a thread that still reads OPEN after the fullness has
- * become NEAR only lets a few more keys in.  The fullness publishes no other data, so the load has
- * no partner.  This function does not make a refusal final: layers.c and word_layout.h say how
- * unique adds do so. */
+/* Returns true if the layer has no room.  Relaxed: a thread that still reads OPEN after the
+ * fullness has become NEAR only lets a few more keys in.  The fullness publishes no other data, so
+ * the load has no partner.  This function does not make a refusal final: layers.c and word_layout.h
+ * say how unique adds do so. */
 static inline bool refuses(struct bloom *b)
 {
   int fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
@@ -126,16 +126,16 @@ static inline bool refuses(struct bloom *b)
   return fullness >= FULL;
 }
 
-/* Counts an add that is refused.  (If this function returned TAMIS_EFULL, adds that are not refused
- * would need one more instruction.) */
+/* Counts a refused add.  (A version that returned TAMIS_EFULL would cost all other adds one more
+ * instruction.) */
 void tamis__bloom_note_refusal(const struct bloom *b);
 
 /* Does the work of count_key() if no thread owns a shard.  Returns TAMIS_OK. */
 int tamis__bloom_count_shared(struct bloom *b);
 
 /* Counts a key of a live filter.  All processes have the same period of checks: a process checks if
- * all bits of the counted key's number are set in `unwatched`.  Near the capacity, all of its bits
- * are set, so every counted key leads to a check.  is_watched() explains why relaxed suffices. */
+ * `unwatched` has all bits of the counted key's number.  Near the capacity, `unwatched` has all
+ * bits, so each counted key leads to a check.  is_watched() explains why relaxed suffices. */
 FORCE_INLINE int count_live(struct bloom *b, struct bloom_tally *tally)
 {
   uint64_t keys = core_counter_add(tally->shards, KEYS, 1);
@@ -143,7 +143,7 @@ FORCE_INLINE int count_live(struct bloom *b, struct bloom_tally *tally)
   return __builtin_expect(look, 0) ? tamis__bloom_watch(b) : TAMIS_OK;
 }
 
-/* Whether a check is due.  Relaxed: a thread that reads an old period only checks later. */
+/* Returns true if a check is due.  Relaxed: a thread that reads an old period only checks later. */
 static inline bool is_watched(const struct bloom *b, uint64_t keys)
 {
   return __builtin_expect(!(keys & atomic_load_explicit(&b->watch_mask, memory_order_relaxed)), 0);

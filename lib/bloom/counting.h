@@ -11,8 +11,8 @@
  * A key's counters lie where a blocked filter with 16 positions in a word would have its bits.  The
  * words of a key have the order of its probes.  A key is found if none of its counters is 0.  One
  * compare-and-swap changes all counters of a key in one word.  A counter that has reached 15 is
- * *stuck*: no call changes it any more.  So at every instant a counter is stuck, or is exactly the
- * number of its raises that no remove has taken back.  No counter wraps.
+ * *stuck*: no call changes it any more.  So at every instant a counter is stuck, or equals its
+ * number of raises minus its number of lowerings.  No counter wraps.
  *
  * This order keeps the raises of one key x in a *prefix* of its words.  A running add has raised
  * the counters of the first few words.  A running remove has not yet lowered the counters of the
@@ -106,7 +106,7 @@ FORCE_INLINE uint64_t counters_missing(uint64_t counters, uint64_t own)
   return own & ~(either | either >> 2);
 }
 
-/* Whether none of a key's counters is 0. */
+/* Returns true if none of a key's counters is 0. */
 FORCE_INLINE bool counters_have(uint64_t counters, uint64_t own)
 {
   return !counters_missing(counters, own);
@@ -130,7 +130,7 @@ static inline uint64_t counters_united(uint64_t a, uint64_t b)
 struct key_counters {
   word *words;                             /* the filter's words */
   unsigned n;                              /* the number of the key's words */
-  struct bloom_probe at[BLOOM_MAX_PROBES]; /* each word, and the lowest bits of its counters */
+  struct bloom_probe at[BLOOM_MAX_PROBES]; /* each word; the lowest bits of the key's counters */
 };
 
 FORCE_INLINE struct key_counters counters_of_key(const struct bloom *b, struct bloom_key of,
@@ -193,8 +193,8 @@ FORCE_INLINE void lower_words_locked(const struct key_counters *key, unsigned en
   }
 }
 
-/* Whether all of the key's counters in its words before `end` are above 0.  If `raised`, the caller
- * has raised these counters once, and the function subtracts this raise. */
+/* Returns true if all of the key's counters in its words before `end` are above 0.  If `raised`,
+ * the caller has raised these counters once, and its raise is subtracted. */
 FORCE_INLINE bool words_have(const struct key_counters *key, unsigned end, bool raised)
 {
   uint64_t missing = 0;
@@ -211,7 +211,7 @@ FORCE_INLINE bool words_have(const struct key_counters *key, unsigned end, bool 
 /* ---- the number of copies ---- */
 
 /* Adds n, which may be negative, to the number of copies in a fixed filter.  Returns false if the
- * number would exceed `most`.  If keys with stuck counters are removed too often, it stays at 0. */
+ * number would exceed `most`.  Too many removes of keys with stuck counters leave 0. */
 static inline bool take_places(word *copies, int64_t n, uint64_t most)
 {
   const uint64_t size = (uint64_t) (n < 0 ? -n : n);
@@ -367,7 +367,7 @@ static inline struct bloom_sums counting_read(struct bloom_shape shape, struct b
                                               const struct counting_census *read)
 {
   uint64_t of_key = bloom_shape_bits_per_key(shape), rest = counted.united;
-  if (read->stuck) /* the sum does not give the number of copies */
+  if (read->stuck) /* the sum then says nothing about copies */
     return counted;
   uint64_t copies = read->sum > rest ? (read->sum - rest) / of_key : 0;
   return (struct bloom_sums){copies, read->sum - copies * of_key};

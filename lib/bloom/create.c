@@ -15,8 +15,8 @@ enum {
   /* Words of at most this many bytes are in the same block as the struct, and the filter then has
    * only one shard of counters. */
   MOST_SMALL_BYTES = SMALL(1024, 128),
-  /* The same limit if the option `stripes` is 1.  A user who sets this option lets threads take
-   * turns, so they do not contend for the counters. */
+  /* The same limit if the option `stripes` is 1.  Programs with this option let threads take turns,
+   * so the threads do not contend for the counters. */
   MOST_SMALL_BYTES_ALONE = SMALL(64 << 10, 128)
 };
 
@@ -27,7 +27,7 @@ struct sizes {
   bool own_stripe;      /* the filter has only one stripe, in the struct */
   uint64_t words_bytes; /* the bytes of all words; 0: they are in a file */
   uint64_t before;      /* the bytes of words that precede the struct in its block */
-  uint64_t struct_bytes, rows_bytes, all_bytes; /* of the struct, of rows, of the whole block */
+  uint64_t struct_bytes, rows_bytes, all_bytes; /* bytes of the struct, rows and whole block */
 };
 
 static unsigned power_of_two_up(unsigned n)
@@ -53,9 +53,9 @@ static bool plan_counts(const struct bloom_plan *plan)
   return plan->geometry.shape.layout == BLOOM_LAYOUT_COUNTING;
 }
 
-/* Whether the plan needs a member that a short filter lacks and a medium filter has.  (In that
- * case, a filter with counters is long.  If max_bytes is below the size of the next larger form,
- * the filter stays short: it cannot grow, as a layer takes more than the bytes that are left.) */
+/* Returns true if the plan needs a member that medium filters have and short ones lack.  (A filter
+ * with counters is then long.  If max_bytes is below the size of the next larger form, the filter
+ * stays short: it cannot grow, as a layer takes more bytes than are left.) */
 static bool needs_medium(const struct bloom_plan *plan)
 {
   const size_t next = plan_counts(plan) ? sizeof(struct bloom_long) : sizeof(struct bloom_medium);
@@ -63,7 +63,7 @@ static bool needs_medium(const struct bloom_plan *plan)
          plan->max_bytes >= plan->geometry.words * sizeof(word) + next;
 }
 
-/* Whether the plan needs a member that a medium filter lacks. */
+/* Returns true if the plan needs a member that a medium filter lacks. */
 static bool is_long(const struct bloom_plan *plan)
 {
   return !plan_is_small(plan) || plan->older || plan->closes_early || plan->is_mapped ||
@@ -242,7 +242,7 @@ static void begin_medium(struct bloom_medium *m, const struct tamis_filter *head
 {
   m->b.blocks_cleared_from = cleared_from_32(plan);
   m->allocator = *filter_allocator(head);
-  m->max_bytes = plan->max_bytes & (UINT64_MAX >> 16); /* is_long() has checked that they fit */
+  m->max_bytes = plan->max_bytes & (UINT64_MAX >> 16); /* is_long() has checked max_bytes */
   m->most_keys = plan->geometry.most_keys & UINT16_MAX;
   if (m->allocator.allocate)
     filter_set_allocator(&m->b.head, &m->allocator);
@@ -300,7 +300,7 @@ static void begin(struct bloom *b, const struct tamis_filter *head, const struct
     b->older = plan->older;
 }
 
-/* Fills in the rows of a later layer.  Older layers' rows are copied, as their words never move. */
+/* Fills in the rows of a later layer.  Copies the rows of older layers, as words never move. */
 static void begin_rows(struct bloom *b, struct bloom_row *rows)
 {
   const struct bloom *older = b->older;
@@ -354,7 +354,7 @@ int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloo
                                            clear ? 0 : words_bytes);
     if (!words)
       return TAMIS_ENOMEM;
-    if (plan->older) /* other threads may be adding keys */
+    if (plan->older) /* other threads may be adding keys to the older layers */
       tamis__memory_use_small_pages(filter_allocator(head), words, words_bytes);
   }
   assert(plan->number == (plan->older ? plan->older->number + 1U : 0));

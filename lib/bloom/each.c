@@ -10,8 +10,8 @@ void tamis__bloom_prefetch(const tamis_filter *f, uint64_t hash)
   prefetch_key(b, key_of(b, hash, shape), shape);
 }
 
-/* The most layers that are prefetched.  A filter with more layers has grown from very few keys, or
- * fills the memory of a machine. */
+/* The most layers whose memory is prefetched.  A filter with more layers has grown from very few
+ * keys, or fills a machine's memory. */
 enum { LAYERS_AHEAD = 16 };
 
 void tamis__layers_prefetch(const struct bloom *newest, uint64_t mixed)

@@ -33,12 +33,12 @@ void tamis__layers_prefetch(const struct bloom *newest, uint64_t mixed);
 /* The offsets and masks of a key, which are the same in all filters of one seed and one shape with
  * one section.  Layers differ only in their number of probes: in a layer with more probes, a key
  * has more words.  From the second layer on, the struct saves a third of the instructions.  A
- * look-up in eleven layers fills the processor's window of instructions.  The fewer instructions it
- * has, the earlier the next look-up can fetch its memory. */
+ * look-up in eleven layers fills the processor's window of instructions.  The fewer instructions a
+ * look-up has, the earlier the next look-up can fetch its memory. */
 struct common {
   uint64_t mixed;
-  uint64_t offset[BLOOM_MAX_PROBES]; /* of each word: its index xor that of the first word */
-  uint64_t others[BLOOM_MAX_PROBES]; /* the bits of each word that are not the key's */
+  uint64_t offset[BLOOM_MAX_PROBES]; /* each word's index xor the first word's index */
+  uint64_t others[BLOOM_MAX_PROBES]; /* for each word: the bits that do not belong to the key */
 };
 
 FORCE_INLINE struct common common_of(uint64_t mixed, struct bloom_shape shape)
@@ -68,17 +68,17 @@ FORCE_INLINE bool common_matches(const word *words, uint64_t first, const struct
 /* The data that a call with many filters computes once for all filters that are alike.  A filter
  * that has grown, is shared by processes, or has another shape or kind is not alike. */
 struct bloom_alike {
-  bool (*contains)(const tamis_filter *f, uint64_t hash); /* the function for the shape */
+  bool (*contains)(const tamis_filter *f, uint64_t hash); /* the look-up function of the shape */
   uint64_t seed;
   uint64_t product; /* mixed hash * multiplier: see bloom_first_word() */
   struct common common;
 };
 
-/* The first function of struct each_way, for all shapes.  A place is the index of a first word. */
+/* The `prefetch` of struct each_way, for all shapes.  A place is the index of a first word. */
 bool tamis__bloom_prefetch_alike(const tamis_filter *const *filters, const void *alike,
                                  uint64_t places[EACH_BLOCK], bool more);
 
-/* The second function of struct each_way, for one shape.  Operations are read before words. */
+/* The `contains` of struct each_way, for one shape.  Loads operations before words. */
 FORCE_INLINE bool bloom_contains_alike(const tamis_filter *const *filters,
                                        const struct bloom_alike *alike,
                                        const uint64_t places[EACH_BLOCK], bool *found,

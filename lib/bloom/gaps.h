@@ -13,8 +13,8 @@
 #include "base/hook.h"
 #include "bloom/capacity.h"
 
-/* The data of a key that every call needs.  (Adds also take the unmixed hash, for the calls in
- * layers.c.  It is still in a register; a copy of the mixed hash would need another register.) */
+/* The data of a key that all calls need.  (Adds also take the unmixed hash, for the calls in
+ * layers.c.  That hash is still in a register; a copy of the mixed hash would need another one.) */
 struct bloom_key {
   uint64_t hash;  /* the mixed hash */
   uint64_t first; /* the index of the first probe's word in the first section */
@@ -62,8 +62,8 @@ _Static_assert(MAX_BLOCKED_SECTIONS *SECTION_PROBES <= BLOOM_MAX_SECTIONS * CLAS
                "no key has more probes than a classic one");
 
 /* Finds the gap to fill last: of those with the most missing bits, the last in the order of the
- * probes.  last[i] is the last gap with more than i missing bits.  any[i] is 0 if no gap has.  In a
- * key of one line, three missing bits count as two: a distinction takes as long as an OR. */
+ * probes.  last[i] is the last gap with more than i missing bits.  any[i] is 0 if there is none.
+ * With one section, three missing bits count as two: to tell them apart takes as long as an OR. */
 struct widest {
   uint64_t any[SECTION_BITS];
   unsigned last[SECTION_BITS];
@@ -102,7 +102,7 @@ FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct 
   const uint64_t of_section = section_words(b, shape);
   struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
   struct widest widest = {{0}, {0}};
-#ifndef TAMIS_COMPACT /* the same code serves all numbers of sections */
+#ifndef TAMIS_COMPACT /* a compact build has one loop for any number of sections */
   UNROLL
 #endif
   for (unsigned section = 0; section < BLOOM_MAX_SECTIONS; section++) {
@@ -137,8 +137,8 @@ FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_s
 
 /* The result of filling a key's gaps. */
 enum filled {
-  WON,       /* this call has set a bit in the last gap */
-  LOST,      /* no bit is missing any more, but another call has filled the last gap */
+  WON,       /* this call has set a bit in its last gap */
+  LOST,      /* no bit is missing any more, but another call has filled this call's last gap */
   LOOK_AGAIN /* other calls have filled the last gap before this call: find the gaps again */
 };
 

@@ -14,19 +14,19 @@
  * average.  So of a thousand filters, at most one may exceed 1.1 times the promised rate. */
 static const double tolerance = 1.1;
 
-/* The factor by which one filter of a thousand exceeds the expected rate, as a function of the
- * rate's relative deviation, fitted to simulations (docs/internals/bloom.md).  In small filters the
- * tail is longer than that of a normal distribution, as a few full lines decide. */
+/* The factor by which one filter of a thousand exceeds the expected rate.  It is a function of the
+ * rate's relative deviation, fitted to simulations (docs/internals/bloom.md).  In small filters a
+ * few full lines decide the rate, so the tail is longer than a normal distribution's. */
 static double one_in_a_thousand(double deviation)
 {
   return 1 + 3.1 * deviation + 17 * deviation * deviation / (1 + deviation);
 }
 
 /* The reserve for each bit of a key, as a fraction of the rate.  The formulas assume random
- * positions, but a short generator computes them (docs/internals/bloom.md). */
+ * positions, but a simple generator computes a key's bits (docs/internals/bloom.md). */
 static const double generator_reserve = 0.002;
 
-/* Sets *ranges, and returns their number.  The classic layout has one range for all rates. */
+/* Sets *ranges to a layout's ranges, and returns their number.  The classic layout has only one. */
 static unsigned ranges_of(tamis_layout layout, const struct shape_range **ranges)
 {
 #define RANGES(of) (*ranges = (of), (unsigned) (sizeof(of) / sizeof *(of)))
@@ -43,7 +43,7 @@ enum {
   SPREADS = 4
 };
 
-/* The deviation is proportional to this power of the rate, as emptier lines differ more. */
+/* The relative deviation is proportional to this power of the rate: emptier lines differ more. */
 static const double deviation_power = -0.19;
 
 static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a process */
@@ -61,7 +61,7 @@ static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a pr
  * distances of the bits and on the key's spread, so it is averaged over distances and spreads.  So
  * all subsets with the same number of bits in each word are one term of the sum. */
 struct terms {
-  double hit[MAX_TERMS]; /* 1 - q(S); in the blocked layout, in the order of next_counts() */
+  double hit[MAX_TERMS]; /* 1 - q(S) of each term; blocked: in the order of next_counts() */
   /* Indexed by the number of bits in one word.  In the blocked layout, the weight of a term is the
    * product of the weights of its words.  In the word layouts, `weight` has the weights of terms
    * for one absent key, and `weight_of_two` those for two absent keys. */
@@ -181,7 +181,7 @@ static void blocked_terms(struct bloom_shape shape, struct terms *terms)
     *q = 1 - *q;
 }
 
-/* The rate of one section.  If a key has only one word, `lines` need not be a whole number. */
+/* Returns the rate of one section.  If a key has only one word, `lines` may be a fraction. */
 static double blocked_rate(struct bloom_shape shape, const struct terms *terms, double keys,
                            double lines)
 {
@@ -216,7 +216,7 @@ static void word_sizes(struct bloom_shape shape, double size[])
 {
   draw_bits(shape.bits_per_probe, size);
   for (unsigned u = 1; shape.layout == BLOOM_LAYOUT_MARKED && u <= shape.bits_per_probe; u++) {
-    /* With this probability, the key already has the bit that replaces the mark. */
+    /* The probability that the bit that replaces the mark is already a bit of the key. */
     double lost = size[u] * u / 64 * (u - 1) / MARKED_POSITIONS;
     size[u] -= lost;
     size[u - 1] += lost;
@@ -301,8 +301,8 @@ double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
     blocked_terms(g->shape, &terms);
     rate = blocked_rate(g->shape, &terms, keys, lines_of_section(g));
   }
-  /* Rounding in the alternating sum loses the smallest rates.  The rate that the filter would have
-   * if all its lines were equally full is a lower bound. */
+  /* Rounding errors of the alternating sum exceed the smallest rates.  So uses a lower bound: the
+   * rate of a filter whose lines are all equally full. */
   double fill = bloom_geometry_bits_set(g, keys) / bloom_geometry_usable_bits(g);
   rate = fmax(rate > 1e-11 ? rate : 0, real_power(fill, g->shape.probes * g->shape.bits_per_probe));
   return real_power(rate, g->shape.sections);
@@ -353,7 +353,7 @@ double bloom_geometry_next_shape(tamis_layout layout, double rate)
 {
   const struct shape_range *ranges;
   unsigned n = ranges_of(layout, &ranges);
-  rate *= 1 + 0x1p-40; /* an earlier result, rounded down a little, must give the next range */
+  rate *= 1 + 0x1p-40; /* so a result of this function, rounded down, is not returned again */
   if (layout == TAMIS_LAYOUT_CLASSIC) {
     unsigned sections = classic_sections(rate);
     return sections > 1 ? real_exp(-(2.0 * sections - 1) * LN2) : 1;
@@ -364,14 +364,14 @@ double bloom_geometry_next_shape(tamis_layout layout, double rate)
 }
 
 /* All sections have the same numbers of keys and bits, and a key's hashes in them are independent.
- * So the rate is a product of rates of one distribution, whose relative variances add up. */
+ * So the rate is a product of independent rates, and their relative variances add up. */
 static double rate_of_sections(const struct plan *plan, double lines, double *deviation)
 {
   const unsigned sections = plan->geometry.shape.sections;
   double keys = (double) plan->geometry.capacity;
   double rate = blocked_rate(plan->geometry.shape, &plan->terms, keys, lines);
   double least = real_exp(real_log(plan->range->min_fpp) / plan->range->sections);
-  /* The sum of terms is not exact enough for a rate below 10^-13. */
+  /* Below 10^-13 rounding errors spoil the computed rate, so the formula uses 10^-13. */
   *deviation = plan->range->line_deviation * sqrt(sections / lines) *
                real_exp(deviation_power * real_log(fmax(rate, 1e-13) / least));
   return real_power(rate, sections);
@@ -420,11 +420,11 @@ static bool ask(struct plan *plan, struct known *known, double lines)
 }
 
 /* The smallest number of lines that keeps the promise, to 0.01 %. The search begins at -log2(rate)
- * bits for each key, as no filter takes fewer.  If ask() computes a rate, it takes as long as
- * hundreds of adds.  So before the bisection, the search asks about four numbers near the answer,
- * which save most of these computations.  The formula for them assumes that the rate is a power of
- * the number of lines, which is nearly true.  Three numbers approach the answer from below; the
- * last one is a little above the answer. */
+ * bits for each key, because no filter takes fewer.  If ask() computes a rate, it takes as long as
+ * hundreds of adds.  So before the bisection, the search tries four numbers near the answer, which
+ * saves most of these computations.  These numbers assume that the rate is a power of the number of
+ * lines, which is nearly true.  Three of them approach the answer from below; the last one is a
+ * little above the answer. */
 static double fewest_lines(struct plan *plan)
 {
   const struct bloom_geometry *g = &plan->geometry;
@@ -472,7 +472,7 @@ static int plan_any(tamis_layout layout, uint64_t capacity, double fpp, struct b
       (struct bloom_geometry){.shape = {.layout = layout}, .capacity = capacity, .fpp = fpp};
   choose_shape(&plan);
   double lines = fewest_lines(&plan);
-  if (fpp < plan.range->tries_next) { /* a lower rate may need fewer bits */
+  if (fpp < plan.range->tries_next) { /* a filter for the next lower range may need fewer bits */
     struct plan next = plan;
     next.geometry.fpp = nextafter(plan.range->min_fpp, 0);
     choose_shape(&next);
@@ -492,7 +492,7 @@ static int plan_any(tamis_layout layout, uint64_t capacity, double fpp, struct b
 }
 
 /* Returns true if a blocked filter would need at least half as many lines as this filter.  With
- * some dozens of keys, the answer alternates as the rate changes, as there are only whole lines. */
+ * some dozens of keys, the answer alternates as the rate changes, because lines are whole. */
 static bool dense_enough(const struct bloom_geometry *g)
 {
   struct plan blocked;
@@ -506,7 +506,7 @@ static bool dense_enough(const struct bloom_geometry *g)
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out)
 {
-  /* A capacity beyond any address space is reported first, whatever the rate is. */
+  /* First refuses a capacity beyond any address space, whatever the rate is. */
   if ((double) capacity * -real_log(fpp) >= max_lines * LINE_BITS)
     return TAMIS_EINVAL;
   if (fpp <= hash_collision_rate(capacity) || fpp < bloom_geometry_layout_begins(layout))
@@ -548,15 +548,15 @@ static void limit_lines(struct bloom_geometry *g)
   g->words = g->lines * LINE_WORDS;
 }
 
-/* Plans the first layer.  Refuses `fpp` if bloom_geometry_plan() refuses it for a whole filter, and
- * not because `rate`, the layer's share of it, is too low. */
+/* Plans the first layer.  Refuses `fpp` only if bloom_geometry_plan() does for a whole filter.  If
+ * only `rate`, the layer's share, is too low, plans the layer for `fpp`. */
 static int plan_first(tamis_layout layout, uint64_t capacity, double fpp, uint64_t keys,
                       double rate, struct bloom_geometry *out)
 {
   const bool shared = rate > hash_collision_rate(keys);
   struct bloom_geometry whole;
-  /* A plan for the whole rate takes as long as the plan for the share.  If only 64-bit hashes limit
-   * the rate, the share alone is planned. */
+  /* To plan for `fpp` takes as long as to plan for `rate`.  So if 64-bit hashes are the only limit,
+   * plans for `rate` alone. */
   if (shared && bloom_geometry_layout_begins(layout) == 0 && fpp > hash_collision_rate(capacity) &&
       plan_any(layout, keys, rate, out) == TAMIS_OK)
     return TAMIS_OK;

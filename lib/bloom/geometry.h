@@ -53,7 +53,7 @@ enum { MARKED_POSITIONS = 63 };
 /* How the bits of a key are spread over the array. */
 struct bloom_shape {
   tamis_layout layout;
-  unsigned probes; /* the number of probes in each section */
+  unsigned probes; /* the number of a key's probes in each section */
   unsigned bits_per_probe;
   unsigned sections; /* 1 in all layouts except the blocked and the classic one */
 };
@@ -84,9 +84,9 @@ struct bloom_geometry {
 };
 
 /* Plans the smallest filter that keeps `fpp` with `capacity` keys.
- *   Errors  TAMIS_EINVAL: no address space holds it; TAMIS_EUNSUPPORTED: 64-bit hashes cannot give
- *           that rate, or the word layout would take more than twice the bits of the blocked one,
- *           or the counting layout has no range with it */
+ *   Errors  TAMIS_EINVAL: no address space holds the filter; TAMIS_EUNSUPPORTED: 64-bit hashes
+ *           cannot give the rate, or the word layout would take more than twice the bits of the
+ *           blocked one, or the counting layout has no range with the rate */
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out);
 
@@ -104,20 +104,20 @@ int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capa
 
 /* Returns the rate above which a filter's first layer is planned for its share; at lower rates, it
  * is planned for the whole rate.  So the layer takes more bytes just above this rate than just
- * below it.  (The result is exact to a millionth, as the layer is planned for a few more keys.) */
+ * below it.  (It is up to a millionth too low, as the layer is planned for a few more keys.) */
 static inline double bloom_geometry_shared_above(uint64_t capacity)
 {
   return hash_collision_rate(capacity) / bloom_geometry_share(1);
 }
 
-/* Returns the lowest rate for which the layout is made, or 0 if it is blocked or classic. */
+/* Returns the layout's lowest rate, or 0 if the layout has none (blocked and classic). */
 double bloom_geometry_layout_begins(tamis_layout layout);
 
 /* Each range of rates has one shape.  Returns the lowest rate above `rate` at which a range begins,
  * or 1 if none does.  (A rate below the lowest range has the shape of that range.) */
 double bloom_geometry_next_shape(tamis_layout layout, double rate);
 
-/* Return the expected rate, and the expected number of set bits, with `keys` distinct keys. */
+/* These return the expected rate, and expected number of set bits, with `keys` distinct keys. */
 double bloom_geometry_rate(const struct bloom_geometry *g, double keys);
 double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys);
 
@@ -149,14 +149,14 @@ static inline uint64_t bloom_geometry_bits(const struct bloom_geometry *g)
   return g->lines * (LINE_BITS / bloom_shape_width(g->shape));
 }
 
-/* The bits of a word that keys may use. */
+/* Returns a mask of the bits of a word that keys may use. */
 static inline uint64_t bloom_key_bits(tamis_layout layout)
 {
   return layout == BLOOM_LAYOUT_MARKED ? ~WORD_MARK : UINT64_MAX;
 }
 
-/* The number of words in each section of a filter of `words` words.  If a key has several words in
- * a section, the section consists of whole lines. */
+/* Returns the number of words in each section of a filter of `words` words.  If a key has several
+ * words in a section, the section consists of whole lines. */
 FORCE_INLINE uint64_t bloom_section_words(struct bloom_shape shape, uint64_t words)
 {
   if (shape.sections == 1)
@@ -172,7 +172,7 @@ static inline double bloom_geometry_usable_bits(const struct bloom_geometry *g)
   return (double) (bloom_section_words(g->shape, g->words) * g->shape.sections) * in_word;
 }
 
-/* Whether all bits of a key are in one word. */
+/* Returns true if all bits of a key are in one word. */
 FORCE_INLINE bool bloom_shape_is_word(struct bloom_shape shape)
 {
   return shape.layout == TAMIS_LAYOUT_WORD || shape.layout == BLOOM_LAYOUT_MARKED;
@@ -223,7 +223,7 @@ struct bloom_probes {
 
 struct bloom_probe {
   uint64_t word;     /* the index in the bit array */
-  unsigned rotation; /* by how many bits to the left */
+  unsigned rotation; /* the bits by which the pattern is rotated to the left */
   uint64_t mask;     /* the rotated pattern */
 };
 
@@ -282,13 +282,13 @@ FORCE_INLINE uint32_t bloom_pattern_matches(uint64_t bits, uint64_t hash, struct
   return all;
 }
 
-/* The mask of a key in the word and the marked layout. */
+/* Returns the mask of a key in the word or the marked layout. */
 FORCE_INLINE uint64_t bloom_word_mask(uint64_t hash, struct bloom_shape shape)
 {
   uint64_t mask = 0, rotations = hash;
   for (unsigned i = 0; i < shape.bits_per_probe; i++, rotations >>= ROTATION_BITS) {
     mask = rotate_left(mask | 1, (unsigned) rotations);
-    FORGET_ORIGIN(rotations); /* 34 instructions for a look-up instead of 41 */
+    FORGET_ORIGIN(rotations); /* a look-up then takes 34 instructions, not 41 */
   }
   if (shape.layout == BLOOM_LAYOUT_MARKED)
     mask = (mask & ~WORD_MARK) | (mask >> MARKED_POSITIONS)
@@ -296,14 +296,14 @@ FORCE_INLINE uint64_t bloom_word_mask(uint64_t hash, struct bloom_shape shape)
   return mask;
 }
 
-/* The index of the key's first word in a section of `section_words` words. */
+/* Returns the index of the key's first word in a section of `section_words` words. */
 FORCE_INLINE uint64_t bloom_first_word(uint64_t section_words, uint64_t hash)
 {
   return hash_to_range(hash * HASH_MULTIPLIER, section_words);
 }
 
-/* The probe sequence of a key whose first word is known.  A caller for which the shape is a
- * constant gets straight-line code. */
+/* Begins the probe sequence of a key whose first word is known.  If the shape is a constant, the
+ * compiler makes straight-line code. */
 FORCE_INLINE struct bloom_probes bloom_probes_from(uint64_t first_word, uint64_t hash,
                                                    struct bloom_shape shape)
 {

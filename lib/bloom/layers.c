@@ -80,7 +80,7 @@
  *
  * [C] All or nothing.  An add that finds no room sets no bit before another layer is open.
  *     TAMIS_EFULL is final: a key has either a winner, or unique adds that are refused.  Whether a
- *     layer can be opened depends only on values that do not change: the sizes of the layers before
+ *     layer can be opened depends only on values that never change: the sizes of the layers before
  *     it, the rate, max_bytes and the number of processors.  (A process that changes its CPU
  *     affinity just when a filter reaches its max_bytes may see one unique add win and another
  *     refused.)  A fixed filter has no second layer.  When the newest layer is full and no other
@@ -264,7 +264,7 @@ static int create_layers(const struct bloom *first, const struct bloom_plan *pla
   return result;
 }
 
-/* Creates and publishes layers, for a thread that begin_opening() has admitted. */
+/* Creates and publishes layers.  begin_opening() must have admitted the thread. */
 static int append_layers(struct bloom *first, struct bloom *full, const struct bloom_plan *plan,
                          unsigned number)
 {
@@ -284,8 +284,8 @@ static int append_layers(struct bloom *first, struct bloom *full, const struct b
 }
 
 /* Admits a thread (`own` = 1), or a union (`own` = 2), if at most `most` openers are then at work.
- * Waiting threads do not count themselves, as a byte cannot count all of them.  Unlike a load, a
- * compare-and-swap always sees the current number.
+ * Threads that wait do not count themselves, because a byte cannot count all of them.  Unlike a
+ * load, a compare-and-swap always sees the current number.
  * ORDER openers.begin (acq_rel)
  *   pairs with     openers.end, and openers.begin of another thread
  *   makes visible  to a thread that planned a layer after `full`: that another thread has appended
@@ -328,7 +328,7 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
   }
   int result = first->limited ? TAMIS_EFULL : plan_layer(first, full, &plan, &openers);
   if (result != TAMIS_OK) {
-    if (!number) /* number 0: the layer `full` is full */
+    if (!number) /* only number 0 says that `full` is full */
       raise_fullness(full, LAST);
     return result;
   }
@@ -401,7 +401,7 @@ static bool find_after(const struct bloom *completed, const struct bloom *layer,
   return find_in_rows(const_bloom_long_of(layer)->rows, layer->number - completed->number, mixed);
 }
 
-/* Returns whether another call, which had found room before, has completed the key by now ([C]).  A
+/* Returns true if another call, which had found room before, has completed the key by now ([C]).  A
  * unique add calls this function before it is refused for good. */
 static bool is_in_by_now(struct bloom *first, uint64_t mixed)
 {
@@ -488,7 +488,7 @@ static size_t find_group(const struct bloom *first, const uint64_t *hashes, size
   unsigned char index[FILTER_GROUP];
   bool in[FILTER_GROUP];
   size_t missing = n;
-  size_t before = n < 8 ? n : 2 * n, earlier = before; /* missing one and two layers ago */
+  size_t before = n < 8 ? n : 2 * n, earlier = before; /* keys missing one and two layers ago */
   for (size_t i = 0; i < n; i++) {
     left[i] = hashes[i];
     index[i] = (unsigned char) i;
@@ -524,7 +524,7 @@ size_t tamis__layered_contains_many(const tamis_filter *f, const uint64_t *hashe
   return hits;
 }
 
-/* A batch may contain a key twice, so the add searches each missing key once more. */
+/* A batch may contain a key twice, so each add of a missing key searches for the key again. */
 static void layered_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
 {
   bool found[FILTER_GROUP];

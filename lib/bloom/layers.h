@@ -7,7 +7,7 @@
 
 #include "bloom/bloom.h"
 
-/* Members of struct filter_operations, for filters that have several layers or may need them. */
+/* Functions for struct filter_operations, for filters that have several layers or may need them. */
 bool tamis__layered_contains(const tamis_filter *f, uint64_t hash);
 size_t tamis__layered_contains_many(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                     bool *found);
@@ -28,7 +28,7 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
 int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
                              const struct bloom_geometry *before, struct bloom_geometry *out);
 
-/* Returns true if the layers that will follow `newest`, up to layer n, fit others[]. */
+/* Returns true if the layers that will follow `newest`, up to layer n, fit with others[]. */
 bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *others, unsigned n);
 
 /* Appends a layer to a filter that no other thread has yet. */

@@ -46,7 +46,7 @@
 
 #include "bloom/bloom.h"
 
-/* Whether there is a second layer.  ORDER layer.load explains the memory order. */
+/* Returns true if there is a second layer.  ORDER layer.load explains the memory order. */
 static inline bool live_has_grown(const struct bloom *first)
 {
   return bloom_live_state(first) > LIVE_ALONE + LIVE_ENDED;

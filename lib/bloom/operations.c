@@ -23,7 +23,7 @@
  *     they fill their gaps.  Suppose that P and Q both do: P in the word l, and Q in the word m.
  *     When P fills l, it has found m complete or has completed m.  So P's OR on l comes after Q's
  *     OR on m, which set a bit there.  For the same reason Q's OR on m comes after P's OR on l: a
- *     contradiction.  (If l is m, the first OR there leaves nothing to the second.)
+ *     contradiction.  (If l is m, the first OR on this word leaves no bit to the second.)
  *
  *     At least one add sets a bit in its last gap, unless another key interferes.  Without other
  *     keys, each word of the key is either complete, or still as it was before all adds of the key.
@@ -115,11 +115,11 @@ FORCE_INLINE bool lookup_in(const word *words, uint64_t of_section, struct bloom
 
 FORCE_INLINE bool lookup(const struct bloom *b, struct bloom_key key, struct bloom_shape shape)
 {
-  const word *words = b->words; /* a copy, as b->words would be read again after each load */
+  const word *words = b->words; /* a copy: the compiler would read b->words again after each load */
   return lookup_in(words, section_words(b, shape), key, shape);
 }
 
-/* Looks up a key in one row: one of several layers. */
+/* Looks up a key in one of several layers, by the layer's row. */
 FORCE_INLINE bool lookup_in_row(const struct bloom_row *row, uint64_t mixed,
                                 struct bloom_shape shape)
 {
@@ -169,7 +169,7 @@ FORCE_INLINE int add_in_word(struct bloom *b, uint64_t hash, struct bloom_key ke
   return result == TAMIS_PRESENT && !unique ? TAMIS_OK : result;
 }
 
-/* The type of counting_add_missing() for a given shape. */
+/* The type of counting_add_missing() with a constant shape. */
 typedef int (*missing_adder)(struct bloom *b, struct bloom_key key);
 
 /* Adds a key.  A unique add does the same as a plain one, but also returns whether it was first.
@@ -327,7 +327,7 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
     __VA_ARGS__;                              \
   }
 
-/* Defines a function with a parameter `f`, a filter.  Its body can use `shape`, and `f` as `b`. */
+/* Defines a function with a parameter `f`, a filter.  Its body can use `shape` and `b`. */
 #define CALL(type, name, of_shape, parameters, of, ...)                                  \
   FUNCTION(type, name, parameters, __typeof__(of(f)) b = of(f);                          \
            const struct bloom_shape shape = complete_shape(of_shape, bloom_shape_of(b)); \
@@ -352,8 +352,8 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
 #define MANY(name, n) name##_one_by_one
 #endif
 
-/* Defines the functions of the filters of one shape.  NEVER_INLINE keeps long paths out of short
- * ones.  So a unique add of a present key, or a batch by vectors, saves no registers. */
+/* Defines the functions of the filters of one shape.  NEVER_INLINE keeps long rare paths out of
+ * short ones.  So a unique add of a present key, or a batch by vectors, saves no registers. */
 #define SHAPE(name, layout, probes, bits, sections)                                                \
   static const struct bloom_shape name = {layout, probes, bits, sections};                         \
   enum {                                                                                           \
@@ -409,7 +409,7 @@ FORCE_INLINE bool find_in_rows(const struct bloom_row *row, unsigned n, uint64_t
            const struct bloom_shape shape = complete_shape(name, bloom_shape_of(b));               \
            return insert(b, key_of_mixed(b, mixed, shape), late, shape))
 
-/* The table of a shape.  `counts` says whether the filter has counters. */
+/* Defines the table of a shape.  `counts` says whether the filter has counters. */
 #define TABLE(name, counts)                                                              \
   {                                                                                      \
     .alone = {.kind = (counts) ? &tamis__counting_bloom_kind : &tamis__bloom_kind,       \

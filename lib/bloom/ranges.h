@@ -14,8 +14,8 @@ struct shape_range {
   double tries_next;     /* below this rate, the next range may need fewer bits: plan_any() */
 };
 
-/* In each range, of the shapes that need at most 3.5 % more bits than the best one with as many
- * sections, the blocked layout has the one with the fewest words.  `line_deviation` is the standard
+/* For each range, the blocked layout has the shape with the fewest words of those that need at most
+ * 3.5 % more bits than the best shape with as many sections.  `line_deviation` is the standard
  * deviation of the rate of a section at the lower end of the range, divided by the mean rate, times
  * the square root of the number of lines (docs/internals/bloom.md). */
 static const struct shape_range blocked_ranges[] = {

@@ -13,7 +13,7 @@
  *     key, and a save that reads the count sees these bits (ORDER counter.sum).  So every counted
  *     key is in the snapshot, and the loaded filter refuses no key before it has `capacity` keys.
  *     The load of a fixed filter estimates from the bits how many keys were added after the save
- *     read the count.  It lowers by this number how many keys the filter still takes.
+ *     read the count.  The loaded filter takes that many keys fewer.
  *
  *     Before all else, the save reads whether the filter is full.  If it is not full, the save
  *     omits marks that it finds later: the calls that set them came after the save began.  If it is
@@ -30,8 +30,8 @@
 
 #include <math.h>
 
-/* The most keys that a filter with `bits` positions can have counted.  A filter with counters can
- * have counted more copies than its counters show, as counters get stuck. */
+/* Returns the most keys that a filter with `bits` positions can have counted.  A filter with
+ * counters can have counted more copies than its counters show, as counters get stuck. */
 static uint64_t most_keys(tamis_layout layout, uint64_t bits)
 {
   return layout == BLOOM_LAYOUT_COUNTING ? (UINT64_C(1) << 62) - 1 : bits;
@@ -95,7 +95,7 @@ void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out)
 
 struct copying {
   const struct bloom *layer;
-  uint64_t kept;                  /* the bits that are copied */
+  uint64_t kept;                  /* the bits of each word that are copied */
   struct counting_census *census; /* NULL: the filter has no counters */
 };
 
@@ -130,7 +130,7 @@ static struct bloom_sums sums_of(const struct bloom *layer)
 {
   const struct bloom_geometry g = bloom_geometry_of(layer);
   struct bloom_sums counted = bloom_sums_of(layer);
-  /* Another process may have written any value into the tally of a live layer. */
+  /* Sets limits: another process may have written anything into a live layer's tally. */
   const uint64_t bits = layer->live ? bits_of(layer) : bloom_geometry_bits(&g);
   const uint64_t keys = most_keys(layer->layout, bits), united = most_united(layer->layout, bits);
   counted.keys = counted.keys < keys ? counted.keys : keys;
@@ -158,7 +158,7 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
     layers[layer->number - 1] = layer;
   save_words(first, full ? UINT64_MAX : bloom_key_bits(first->layout), w,
              bloom_counts(first) ? &census : NULL);
-  if (bloom_counts(first)) /* the words correct the sums */
+  if (bloom_counts(first)) /* computes the sums again from the words */
     counted = counting_read(bloom_shape_of(first), counted, &census);
   for (unsigned i = 1; i < n && layers[i]; i++) /* layers[] has all of these layers */
     save_layer(layers[i], w);
@@ -178,7 +178,7 @@ struct content {
   uint64_t bits; /* the number of set bits, if the words have been read */
 };
 
-/* Whether a filter of this geometry can have the saved numbers. */
+/* Returns true if a filter of this geometry can have the saved numbers. */
 static bool is_possible_content(const struct content *c)
 {
   const tamis_layout layout = c->plan.geometry.shape.layout;
@@ -217,7 +217,7 @@ static void restore(struct bloom *b, const struct content *content)
     bloom_count(b, KEYS, content->counted.keys);
   bloom_count(b, UNITED, content->counted.united);
   if (content->full)
-    atomic_store_explicit(&b->fullness, FULL, memory_order_relaxed); /* no other thread has it */
+    atomic_store_explicit(&b->fullness, FULL, memory_order_relaxed); /* no thread shares it yet */
   else if (!bloom_mapping(b).at)
     (void) tamis__bloom_watch(b);
 }
@@ -448,7 +448,7 @@ static int load_all(struct loading *l)
   if (l->saved->features & SAVED_LIVE)
     return load_live(l);
   if (l->saved->features && !l->saved->geometry[FURTHER_LAYERS])
-    return TAMIS_EUNSUPPORTED; /* the features are not those of this kind */
+    return TAMIS_EUNSUPPORTED; /* the file has features of another kind */
   int result = load_words(l);
   for (uint64_t i = 0; i < l->saved->geometry[FURTHER_LAYERS] && result == TAMIS_OK; i++)
     result = load_layer(l);

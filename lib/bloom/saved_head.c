@@ -24,7 +24,7 @@ void tamis__bloom_put_layer(const struct bloom_geometry *g, unsigned number,
                      LAYER_NUMBERS);
 }
 
-/* Whether a plan may choose this shape. */
+/* Returns true if a plan may choose this shape. */
 static bool is_possible(struct bloom_shape shape)
 {
 #define IS(p, b) (shape.probes == (p) && shape.bits_per_probe == (b))

@@ -19,7 +19,7 @@ struct file_plan {
   struct bloom_plan first;
   unsigned n; /* the number of layers */
   struct bloom_geometry layers[BLOOM_MOST_LAYERS];
-  uint64_t tallies_at; /* where the tallies begin: an offset in the file, in bytes */
+  uint64_t tallies_at; /* the offset in the file at which the tallies begin, in bytes */
   uint64_t begins[BLOOM_MOST_LAYERS], ends[BLOOM_MOST_LAYERS]; /* offsets of each layer's words */
 };
 
@@ -155,7 +155,7 @@ static int create_layers(struct bloom_shared *shared, const struct file_plan *p,
     shared->planned = i + 1;
   }
   struct bloom *first = shared->layers[0];
-  atomic_store_explicit(&first->newest, first, memory_order_relaxed); /* no other thread has it */
+  atomic_store_explicit(&first->newest, first, memory_order_relaxed); /* no thread shares it yet */
   shared->operations = bloom_calls_of(first)->alone;
   if (!first->limited) {
     shared->operations.contains = bloom_calls_of(first)->live_contains;

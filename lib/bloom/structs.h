@@ -86,8 +86,8 @@ struct bloom {
   double fpp;
   union {
     /* LOCK bloom.stripes (order 1): orders the unique adds and removes of a line of counters; held
-     * for one of them.  This member is the stripe of a small filter.  It has room only for the lock
-     * of struct stripe, as no code uses the other members here. */
+     * for one such call.  This member is the stripe of a small filter.  It has room only for the
+     * lock of struct stripe, as no code uses the other members here. */
     char own_stripe[STRIPE_LOCK_BYTES];
     uint32_t blocks_cleared_from; /* medium, without counters: the option cleared_from, in bytes */
   };
@@ -95,16 +95,16 @@ struct bloom {
   uint16_t is_long : 1;      /* this is a struct bloom_long */
   uint16_t stripe_mask : 12; /* the number of stripes, minus 1 */
   uint16_t probes : 3;       /* `probes`, `sections`, `layout` and `bits_per_probe` are the shape */
-  _Atomic uint16_t watch_mask; /* the keys from check to check (capacity.h), minus 1 */
+  _Atomic uint16_t watch_mask; /* the number of keys from check to check (capacity.h), minus 1 */
   uint8_t counter_mask;        /* the number of shards, minus 1; 0: `counts` is the only one */
   uint8_t number : 7;          /* the layer's number; the first layer has 1 */
   uint8_t one_stripe : 1;      /* the option `stripes` is 1 */
   uint8_t sections : 6;
   uint8_t is_medium : 1; /* this is a struct bloom_medium */
-  uint8_t live : 1;      /* its words and counters are in a file that other processes share */
+  uint8_t live : 1;      /* the words and counters are in a file that processes share */
   uint8_t layout : 3;
   uint8_t bits_per_probe : 3;
-  uint8_t limited : 1;            /* fixed: the filter refuses keys beyond its capacity */
+  uint8_t limited : 1;            /* the filter is fixed: it refuses keys beyond its capacity */
   uint8_t bounded : 1;            /* short: the option max_bytes leaves no room for another layer */
   _Atomic unsigned char fullness; /* enum bloom_fullness; written at most three times */
   _Atomic unsigned char openers;  /* the number of threads that are creating another layer */
@@ -116,7 +116,7 @@ _Static_assert(offsetof(struct bloom, counts) == 96 && sizeof(struct bloom) == 1
                "no byte is unused");
 
 /* A small filter with the user's allocator, a limit of keys or a limit of bytes.  A server may have
- * a million of these as well. */
+ * a million such filters as well. */
 struct bloom_medium {
   struct bloom b;
   union {
@@ -154,8 +154,8 @@ struct bloom_long {
 /* The counts of a layer of a live filter.  They are in the file (docs/reference/format.md). */
 struct bloom_tally {
   _Atomic uint64_t state;     /* first layer only: see bloom_live_state() */
-  _Atomic uint64_t unwatched; /* the complement of a watch_mask; bits are only set, never cleared */
-  _Atomic uint64_t boot;      /* first layer only: the system start that mend() last ran after */
+  _Atomic uint64_t unwatched; /* the complement of a watch_mask; no bit is ever cleared */
+  _Atomic uint64_t boot;      /* first layer only: the machine's start before the last mend() */
   uint64_t unused[5];
   struct counter_shard shards[CORE_SHARDS];
 };

@@ -35,8 +35,8 @@
  *     There is room if this number is at most what the capacity allows
  *     (bloom_geometry_most_bits()), and if at most `capacity` keys are certainly present.  Calls
  *     that run meanwhile may take that room.  So after each chunk, the union counts the keys whose
- *     bits it has set, which shows these calls how much room is left.  If they leave too little
- *     room, the union stops with TAMIS_EFULL before the next chunk that lacks bits.
+ *     bits it has set, which shows these calls how much room is left.  If these calls leave too
+ *     little room, the union stops with TAMIS_EFULL before the next chunk that lacks bits.
  *
  *     In the marked layout no call changes a word with a mark; so the union replaces words as adds
  *     do, by compare-and-swap, and stops at a mark.
@@ -87,8 +87,8 @@
 /* A union of fixed filters has about CHUNKS chunks, of at least CHUNK_LINES lines. */
 enum { CHUNKS = 64, CHUNK_LINES = SMALL(64, 2) };
 
-/* Whether the filter has only one layer.  After it has grown, its keys are in layers of different
- * sizes, whose bits cannot be compared. */
+/* Returns true if the filter has only one layer.  After it has grown, its keys are in layers of
+ * different sizes, whose bits cannot be compared. */
 static bool newest_is_first(const struct bloom *b)
 {
   return newest_layer(b) == b;
@@ -184,7 +184,7 @@ static uint64_t certain_after(const struct bloom *into, const struct certain *be
   return keys > before->from ? keys : before->from;
 }
 
-/* Whether the union stays within the capacity of `into`. */
+/* Returns true if the union stays within the capacity of `into`. */
 static bool has_room(struct bloom *into, const struct certain *certain, const struct census *census)
 {
   const struct bloom_geometry g = bloom_geometry_of(into);
@@ -255,8 +255,8 @@ static uint64_t brought_keys(const struct bloom *into, const struct census *cens
   struct estimate e = estimate_keys(&g, census);
   double added = (double) bits * (double) g.lines / (double) census->lines;
   double fewest = added / bloom_shape_bits_per_key(g.shape);
-  /* `from` counts its keys, so the error of e.b is known.  A fraction share^2 of all pairs of its
-   * keys are pairs of common keys, whose part of the error is subtracted from e.common. */
+  /* `from` counts its keys, so the error of the estimate e.b is known.  Of all pairs of these keys,
+   * a fraction share^2 are pairs of common keys.  So e.common has that fraction of the error. */
   double share = e.b > 0 ? e.common / e.b : 0;
   double common = e.common - share * share * (e.b - (double) keys_from);
   double brought = fmin(fmax((double) keys_from - common, fewest), added);
@@ -289,7 +289,7 @@ static void count_brought(struct bloom *into, struct fixed_union *u, uint64_t en
 {
   const uint64_t all = brought_keys(into, &u->census, u->keys_from);
   const uint64_t brought = (uint64_t) ((uint128) all * end / into->word_count);
-  bloom_count(into, UNITED, brought - u->counted); /* may be negative: the sum wraps */
+  bloom_count(into, UNITED, brought - u->counted); /* a negative number wraps, as does the sum */
   u->counted = brought;
   (void) tamis__bloom_watch(into);
 }
@@ -372,7 +372,7 @@ static int merge_growable(struct bloom *into_first, struct bloom *from_first)
     if (!bloom_fit_together(into[i], from[i]))
       return TAMIS_EINVAL;
   if (!tamis__layers_will_fit(into[have - 1], from, n))
-    return TAMIS_EINVAL; /* checked before any layer is opened */
+    return TAMIS_EINVAL; /* the check comes before any layer is opened */
   int result = open_layers(into, n);
   for (unsigned i = 0; i < n && result == TAMIS_OK; i++)
     keys[i] = counted_keys(from[i]);
@@ -451,7 +451,7 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
   const double common = estimate_keys(&g, &census).common;
   const uint64_t bits = set_bits_sum(&census.b) - set_bits_sum(&census.added),
                  keys = (uint64_t) ceil(common - 0.5);
-  bloom_count(both, UNITED, keys || !bits ? keys : 1); /* keys_tell_bits() needs UNITED > 0 */
+  bloom_count(both, UNITED, keys || !bits ? keys : 1); /* above 0 makes keys_tell_bits() false */
   if (both->limited)
     bloom_set_most_keys(both, tamis__bloom_most_beside(&g, bits, keys));
   (void) tamis__bloom_watch(both);
@@ -459,7 +459,7 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
   return TAMIS_OK;
 }
 
-/* Returns true if `bits` has all bits of `other` or, with counters, if each is at least as high. */
+/* Returns true if `bits` has all bits of `other` or, with counters, if each counter is as high. */
 static bool bits_include(const struct bloom *b, uint64_t bits, uint64_t other)
 {
   if (!bloom_counts(b))

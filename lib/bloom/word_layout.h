@@ -99,12 +99,12 @@ FORCE_INLINE int word_add_growable(struct bloom *b, word *at, uint64_t mask, uin
     return unique ? tamis__layered_add_unique(&b->head, hash) : tamis__layered_add(&b->head, hash);
   HOOK(bloom_room_found);
   if (!(mask & ~word_or(at, mask)))
-    return present; /* another call has set the last bits */
+    return present; /* another call has just set the key's last bits */
   HOOK(bloom_word_set);
   return unique && !is_alone(b) ? tamis__layers_settle(b, hash) : count_key(b);
 }
 
-/* The insert() of operations.c for the word layout. */
+/* Does for the word layout what insert() in operations.c does for the others. */
 static inline int word_insert(struct bloom *b, word *at, uint64_t mask, bool late)
 {
   if (word_lookup(at, mask))
