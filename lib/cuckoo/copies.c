@@ -38,7 +38,7 @@
 #include "cuckoo/snapshot.h"
 #include "table/image.h"
 
-/* Sets set[i] to the lanes of each bucket that match the key.  Returns the number of these lanes. */
+/* Sets set[i] to the lanes of bucket both[i] that match the key.  Returns the number of lanes. */
 static uint64_t count_matches(const struct bucket_pair *pair, const uint64_t both[2],
                               uint64_t set[2])
 {
@@ -49,7 +49,7 @@ static uint64_t count_matches(const struct bucket_pair *pair, const uint64_t bot
   return lanes_count(set[0]) + lanes_count(set[1]);
 }
 
-/* The caller must hold the stripes of the pair. */
+/* Counts a key's copies in one generation.  The caller must hold the stripes of the pair. */
 static uint64_t count_in_pair_locked(const struct bucket_pair *pair)
 {
   const struct lane_shape *s = &pair->geometry->shape;

@@ -24,7 +24,7 @@ enum { MOST_HOME_BUCKETS = SMALL(128, 8) };
 /* The bytes of a small filter's only shard, which ends after the last counter in use. */
 enum { HOME_COUNTERS_BYTES = (LONGEST_GROWTH + 1) * sizeof(uint64_t) };
 
-/* The bytes of the parts of the block, in this order. */
+/* The bytes of each part of a filter's first block, in the order of the parts. */
 struct block {
   uint64_t home, filter, counters, more, secret;
 };

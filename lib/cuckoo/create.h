@@ -14,8 +14,8 @@ uint64_t tamis__cuckoo_more_bytes(bool own_allocator, bool own_hash);
 uint64_t tamis__cuckoo_total_bytes(const struct cuckoo_geometry *g, uint64_t more_bytes);
 
 /* Creates a filter whose first generation has no segments yet and, if it has several roots, no
- * directory; or returns NULL with the reason in *result.  With `apart`, the segments are in a
- * mapped file, so the filter has no home. */
+ * directory; or returns NULL with the reason in *result.  If `apart` is set, the segments are in a
+ * mapped file, so the filter's block has no segment. */
 struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const tamis_options *o,
                                    const struct cuckoo_geometry *g, bool apart, uint64_t max_bytes,
                                    int *result);

@@ -171,7 +171,7 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 /* ---- figures ---- */
 
-/* The number of lanes of `segments` segments or, with `full`, of lanes in use when all are full. */
+/* The lanes of `segments` segments; with `full`, only those in use when the segments are full. */
 static double lanes_of(const struct generation *generation, uint64_t segments, bool full)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -182,7 +182,7 @@ static double lanes_of(const struct generation *generation, uint64_t segments, b
     lanes *= cuckoo_geometry_full_load(g);
     of_after *= cuckoo_geometry_full_load(&after);
   }
-  later = later < segments ? later : segments; /* other threads may change both between the loads */
+  later = later < segments ? later : segments; /* a split may come between the loads */
   return (double) (segments - later) * lanes + (double) later * of_after;
 }
 
@@ -208,7 +208,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   unsigned n = cuckoo_generations(c);
   if (cuckoo_has_growth(c)) {
     tamis__backlog_drain(&cuckoo_growth(c)->backlog);
-    tamis__shrink_late((struct cuckoo *) c); /* no filter is created as a const object */
+    tamis__shrink_late((struct cuckoo *) c); /* the cast is valid: no filter is const */
   }
   out->capacity = c->capacity;
   out->fpp = c->fpp;

@@ -158,14 +158,14 @@ static inline bool generation_has_one_root(const struct generation *generation)
 }
 
 /* The growth stripes that a call holds.  Their numbers are consecutive, and calls take them in
- * ascending order.  If the filter has no growth, cuckoo.own_growth takes the place of all stripes. */
+ * ascending order.  If the filter has no growth, cuckoo.own_growth replaces all stripes. */
 struct growth_stripes {
   struct lock *first;
   unsigned count;
 };
 
-/* Returns the growth stripes of the segment of depth `depth` to which `index` leads.  A root has 2^p
- * stripes, and the first p bits of a path select one of them; with many roots, p is 0. */
+/* Returns the growth stripes of the segment of depth `depth` to which `index` leads.  A root has
+ * 2^p stripes, and the first p bits of a path select one of them; with many roots, p is 0. */
 static inline struct growth_stripes growth_stripes_of(struct cuckoo *c,
                                                       const struct generation *generation,
                                                       uint64_t index, unsigned depth)
@@ -188,8 +188,8 @@ static inline void growth_unlock(struct growth_stripes held)
     lock_release(&held.first[i]);
 }
 
-/* Takes and returns growth_stripes_of().  The growth is created under cuckoo.own_growth, so no other
- * call can create it while this call holds that lock. */
+/* Takes the stripes that growth_stripes_of() returns.  The growth is created under
+ * cuckoo.own_growth, so no other call can create it while this call holds that lock. */
 static inline struct growth_stripes
 growth_lock(struct cuckoo *c, const struct generation *generation, uint64_t index, unsigned depth)
 {
@@ -216,8 +216,8 @@ static inline _Atomic uint64_t *generation_mark(const struct generation *generat
   return &marks[root / (MARKED_ROOTS * 64)];
 }
 
-/* Marks a root, before its first segment is published.  Relaxed: if a thread must find the segment,
- * an add to the segment has returned before.  So the thread sees the mark, which is older. */
+/* Marks a root, before its first segment is published.  Relaxed: a thread must find the segment
+ * only after an add to it has returned, and then also sees the mark, which is older. */
 static inline void generation_mark_root(const struct generation *generation, uint64_t root)
 {
   if (cuckoo_mark_words(&generation->geometry))
@@ -244,7 +244,7 @@ static inline uint64_t generation_skip(const struct generation *generation, uint
 struct segment_cursor {
   uint64_t index; /* the first index of the next segment */
   uint64_t first; /* the first index of the current segment */
-  uint64_t count; /* the number of indices of this segment or, if the root has none, of the root */
+  uint64_t count; /* how many indices the segment has or, without a segment, the root */
 };
 
 /* Returns the next segment of a generation in the order of the directory, or NULL after the last
@@ -262,7 +262,7 @@ static inline struct segment *segment_next(const struct generation *generation,
     }
     directory_value value = directory_at(generation, cursor->index);
     struct directory_range range = directory_range_of(g, cursor->index, directory_depth(value));
-    cursor->first = range.first; /* less than the index if segments have joined */
+    cursor->first = range.first; /* less than cursor->index if segments have joined */
     cursor->count = range.count;
     cursor->index = range.first + range.count;
     if (directory_segment(value))
@@ -296,7 +296,7 @@ struct bucket_pair {
  *    The moment is the replacement of the array.  If the replacement removed S from the directory,
  *    as when a root becomes a single segment, the moment is just before the replacement.
  *
- * A segment is marked, and does not change any more, before the directory stops leading to it.
+ * Before the directory stops leading to a segment, the segment is marked and changes no more.
  *
  * `g` is the generation's geometry.  If parts of it are constants, the code is shorter. */
 FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,

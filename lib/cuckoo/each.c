@@ -48,7 +48,7 @@ FORCE_INLINE char *whole_segment(const struct cuckoo *c, uint64_t root, bool gro
   return growable && directory_depth(value) > 0 ? NULL : value;
 }
 
-/* Prefetches for contains_split(), which looks the key up. */
+/* Prefetches the memory that contains_split() will read. */
 static NEVER_INLINE void prefetch_split(const struct cuckoo *c, const struct cuckoo_alike *alike)
 {
   reader_token token = reader_enter();
@@ -143,7 +143,7 @@ FORCE_INLINE bool contains_block(const tamis_filter *const *filters, const void 
   return true;
 }
 
-/* The functions for filters that grow, and for those that do not. */
+/* Defines the functions for one sort of filters, growable or fixed. */
 #define CALLS(sort, growable)                                                              \
   static bool prefetch_each_##sort(const tamis_filter *const *filters, const void *common, \
                                    uint64_t places[EACH_BLOCK], bool more)                 \

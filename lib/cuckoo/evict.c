@@ -17,7 +17,7 @@ struct searched_segment {
   struct searched searched;
   const struct cuckoo_geometry *g;
   const word *words;
-  /* `known` | entry >> `shift` has the fingerprint bits that an entry never loses. */
+  /* The fingerprint bits that an entry never loses are `known` | entry >> `shift`. */
   uint64_t known;
   unsigned shift;
 };
@@ -81,7 +81,7 @@ static int move_entry_locked(struct cuckoo *c, const struct cuckoo_geometry *g,
     return TAMIS_ABSENT;
   struct lane old = {move->from, move->lane}, new = {move->to, lanes_first(&g->shape, room)};
   if (word_replace(&words[move->to], to, lane_put(&g->shape, to, new.lane, move->entry)) != to)
-    return TAMIS_ABSENT; /* a plain add has filled a lane meanwhile */
+    return TAMIS_ABSENT; /* a plain add has filled a lane of the bucket */
   HOOK(cuckoo_entry_copied);
   int result = TAMIS_OK;
   if (has_duplicates(segment))

@@ -19,7 +19,7 @@ static uint32_t lanes_of_copies(const struct segment *segment)
   return atomic_load_explicit(&segment->copying, memory_order_relaxed) & ~(uint32_t) COUNTS_COPIES;
 }
 
-/* Relaxed: the number is an estimate.  The limit keeps it from overflowing into COUNTS_COPIES. */
+/* Relaxed: the number is an estimate.  The limit keeps it from reaching the bit COUNTS_COPIES. */
 void tamis__note_copy_in_lane(struct segment *segment)
 {
   if (lanes_of_copies(segment) < COUNTS_COPIES / 2)
@@ -70,8 +70,8 @@ static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
   return result;
 }
 
-/* The segment counts copies from the beginning of the fold, because new copies would otherwise take
- * the lanes that the fold frees.  After a failed fold, the next key without room folds again. */
+/* The segment counts copies from the beginning of the fold: otherwise, new copies would take the
+ * lanes that the fold frees.  If the fold fails, the next add that finds no room folds again. */
 int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment *segment)
 {
   const struct cuckoo_geometry *g = segment_geometry(generation, segment);
@@ -89,7 +89,7 @@ int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment 
   }
   if (result == TAMIS_OK && tamis__should_fold(g, segment)) /* new segments count copies, too */
     atomic_store_explicit(&c->counts_copies, true, memory_order_relaxed);
-  if (result == TAMIS_OK) /* the copies that are counted now do not count towards another fold */
+  if (result == TAMIS_OK) /* folded copies do not count towards the next fold */
     atomic_fetch_and_explicit(&segment->copying, COUNTS_COPIES, memory_order_relaxed);
   else if (!counted)
     atomic_fetch_and_explicit(&segment->copying, ~(uint32_t) COUNTS_COPIES, memory_order_relaxed);

@@ -126,7 +126,7 @@ struct generation *tamis__generation_create(struct cuckoo *c, const struct cucko
       tamis__cuckoo_allocate(c, sizeof *generation + tamis__generation_tail_bytes(g, true), result);
   if (!generation)
     return NULL;
-  init(generation, g, cuckoo_generations(c), true); /* the number that it has once it is appended */
+  init(generation, g, cuckoo_generations(c), true); /* with the number that it will have */
   *result = provide_shards(c, generation);
   if (*result == TAMIS_OK)
     *result = tamis__generation_provide_directory(c, generation);
@@ -147,8 +147,8 @@ void tamis__generation_use_block(struct cuckoo *c, void *block)
     struct segment *segment =
         (struct segment *) (void *) ((char *) block + i * cuckoo_segment_bytes(g));
     if (SMALL(false, true))
-      tamis__segment_init(g, segment); /* otherwise zeroed memory is valid, and stays untouched */
-    /* The depth is 0; to read it would touch the segment's page. */
+      tamis__segment_init(g, segment); /* in other builds, zeroed memory is a valid segment */
+    /* The address without a depth, which is 0; to read the depth would touch the segment's page. */
     directory_publish(&generation->directory[i], (directory_value) segment);
   }
   generation->segments = roots;

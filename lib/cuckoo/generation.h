@@ -34,7 +34,7 @@ void tamis__generation_use_block(struct cuckoo *c, void *block);
 struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
                                             int *result);
 
-/* The bytes of all arrays of the generation's directory.  The caller is not a reader. */
+/* The bytes of all arrays of the generation's directory.  The caller need not be a reader. */
 uint64_t tamis__directory_arrays_bytes(const struct cuckoo *c, const struct generation *generation);
 
 /* Appends a generation to a filter of n generations, and gives the filter the operations of the

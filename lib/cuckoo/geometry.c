@@ -11,16 +11,16 @@
 
 enum {
   GROWING_PAIR_BITS = SMALL(11, 3), /* 4096 buckets: each split copies all of them */
-  FIXED_PAIR_BITS = SMALL(15, 7),   /* no split copies them, and large segments fill up alike */
+  FIXED_PAIR_BITS = SMALL(15, 7),   /* 65536 buckets: no split copies them, and all fill up alike */
   LARGEST_PAIR_BITS = 20,           /* the limit if segments of the usual size do not suffice */
   GROWING_BUCKETS_PER_STRIPE = SMALL(256, 2),
   FIXED_BUCKETS_PER_STRIPE = SMALL(1024, 4),
   FEW_BUCKETS = SMALL(64, 4), /* a growable segment with at most this many buckets has 2 stripes */
   MANY_ROOTS = SMALL(64, 16), /* with this many roots, a segment has few writers and 4 stripes */
-  FIRST_DEPTH = SMALL(14, 4), /* depth limit of generation 0: to copy 2^14 entries takes 0.1 ms */
+  FIRST_DEPTH = SMALL(14, 4), /* depth limit of generation 0; copying 2^14 entries takes 0.1 ms */
   NEXT_DEPTH = SMALL(9, 5),   /* depth limit of later generations */
   SURE_DEPTH = SMALL(7, 4),   /* the least depth limit to which limit_depth() lowers a higher one */
-  MIN_DEPTH = 4,              /* a generation with a lower depth limit is not worth its look-ups */
+  MIN_DEPTH = 4,              /* with a lower depth limit, a generation costs more than it helps */
   MIN_VARYING_BITS = 4,       /* the number of bits of an entry that never become prefix */
   NEXT_MIN_KEYS = SMALL(8192, 64) /* the least room of a later generation, in keys */
 };
@@ -39,7 +39,7 @@ static const double lowest_uneven_rate = 4e-8;
 static const unsigned char widths[] = {8, 9, 10, 12, 16, 21, 32};
 enum { WIDTHS = sizeof widths };
 
-/* The number of a width in this list; WIDTHS: it is not there. */
+/* Returns the index of a width in widths[], or WIDTHS if the width is not there. */
 static unsigned width_number(unsigned width)
 {
   unsigned i = 0;
@@ -233,7 +233,7 @@ static void derive_from_stripes(struct cuckoo_geometry *g)
   g->words_offset = (uint16_t) (g->shape.ages ? offset : (offset + 63) & ~UINT32_C(63));
   unsigned bits = (unsigned) g->root0_bits + g->root_shift + g->pair_bits;
   const struct cuckoo_geometry after = cuckoo_geometry_after(g);
-  /* If entries age (1, otherwise 0), one bit of each entry is its marker. */
+  /* If entries age, one bit of each entry is its marker.  (shape.ages is 1 then, otherwise 0.) */
   unsigned known = (unsigned) g->depth_limit + after.shape.width - g->shape.ages;
   g->needs_second_hash = bits + known > CUCKOO_HASH_BITS;
 }
@@ -268,7 +268,7 @@ static void derive_sizes(struct cuckoo_geometry *g)
  * filters for 12 keys at a rate of 1e-4 split early, and fewer filters of other sizes and rates. */
 static const double only_growing_segment_deviations = 4.75;
 
-/* Leaves room for five deviations of X and F together: m + 5 sqrt(deviation^2 + m) = full. */
+/* The m with m + 5 sqrt(deviation^2 + m) = full, which leaves room for five deviations of X - F. */
 double cuckoo_geometry_full_keys(const struct cuckoo_geometry *g)
 {
   double lanes = (double) cuckoo_lanes(g), full = cuckoo_geometry_full_load(g) * lanes;
@@ -284,14 +284,14 @@ static double growing_roots(const struct cuckoo_geometry *g, double keys)
     return keys <= lanes ? 1 : ceil(keys / (lanes / 4));
   double full = cuckoo_geometry_full_load(g) * lanes;
   double deviation = cuckoo_geometry_full_deviation(g) * lanes;
-  /* A single segment gets all keys, so X is not random. */
+  /* A single segment gets all keys, so its number of keys is not random. */
   if (keys <= fmax(full - only_growing_segment_deviations * deviation, lanes / 4))
     return 1;
   return ceil(keys / cuckoo_geometry_full_keys(g));
 }
 
-/* The largest m with this property: if n keys fall into s = n / m segments, X exceeds F in any of
- * them with at most the probability `load_early`.  F has mean `full`, deviation d.  For any t > 0,
+/* The largest mean m at which n keys, in s = n / m segments, exceed the room of any segment (X > F)
+ * with at most the probability `load_early`.  F has mean `full`, deviation d.  For any t > 0,
  *
  *    P(X > F) <= E e^(t (X - F)) / max(1, t d sqrt(2 pi))
  *    E e^(t X) = (1 + (e^t - 1) / s)^n     E e^(-t F) = e^(-t full + t^2 d^2 / 2)
@@ -371,10 +371,10 @@ static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
   return best.first_roots > 0;
 }
 
-/* Lowers the depth limit further than the rate requires, in two cases.  One hash may be enough at a
- * lower limit, which makes look-ups faster.  Or segments have few buckets, so most of their bytes
- * are header and directory, and later generations have larger ones.  If the lower limit excludes
- * the uneven split, the first split becomes uneven or, if the rate forbids this, the last split. */
+/* Lowers the depth limit further than the rate requires, in two cases: if a lower limit needs only
+ * one hash, which makes look-ups faster; and if segments have few buckets, so that most bytes are
+ * headers and directory (later generations have larger segments).  If the lower limit excludes the
+ * uneven split, the first split becomes uneven or, if the rate forbids this, the last split. */
 static void limit_depth(double rate, struct cuckoo_geometry *g)
 {
   bool few = cuckoo_buckets(g) <= FEW_BUCKETS;
@@ -497,7 +497,7 @@ struct cuckoo_address cuckoo_address_in(const struct cuckoo_geometry *g,
   uint64_t bits =
       put_before(of_root, own->root_shift, put_before(lower, own->pair_bits, fingerprint));
   struct cuckoo_geometry one_hash = *g;
-  one_hash.needs_second_hash = false; /* `bits` has all bits that the entry knows */
+  one_hash.needs_second_hash = false; /* all bits that the entry knows are in `bits` */
   return cuckoo_address_of(&one_hash, (struct cuckoo_hash_string){root >> own->root_shift, bits},
                            0);
 }

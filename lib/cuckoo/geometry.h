@@ -46,7 +46,7 @@
 #include <stddef.h>
 
 enum {
-  CUCKOO_MAX_GENERATIONS = 24, /* enough: each holds several times the keys of all earlier ones */
+  CUCKOO_MAX_GENERATIONS = 24, /* enough: each holds several times the keys of those before */
   CUCKOO_GROWING_STRIPES = 16, /* the greatest number of stripes in a segment that may split */
   CUCKOO_FIXED_STRIPES = 32,   /* the greatest number of stripes in a fixed filter's segment */
   /* The bytes of a struct segment and of a stripe; table.h checks these numbers. */
@@ -61,7 +61,7 @@ enum { NEVER_UNEVEN = UINT8_MAX }; /* the value of `uneven_at` if no split is un
 struct cuckoo_geometry {
   struct lane_shape shape; /* the lanes of segments whose depth is at most `uneven_at` */
   uint64_t first_roots;    /* the number of roots of the first generation */
-  /* The number of bits of root0.  As many low bits of hash times first_roots are not random. */
+  /* The bits in root0.  As many of the lowest bits of hash × first_roots are not random. */
   uint8_t root0_bits;
   uint8_t root_shift;      /* the number of bits of root after root0 (k) */
   uint8_t pair_bits;       /* the number of bits of pair (m) */
@@ -76,7 +76,7 @@ struct cuckoo_geometry {
   double rate; /* false-positive rate when all segments are full and have split D times */
 };
 
-/* Plans the first generation, for the capacity, the rate, `growable` and the stripes of the options.
+/* Plans the first generation for the options' capacity, rate, `growable` and stripes.
  *   Errors  TAMIS_EUNSUPPORTED: the rate is too low; TAMIS_EINVAL: the capacity is too large */
 int cuckoo_geometry_plan(const tamis_options *options, struct cuckoo_geometry *out);
 
@@ -86,9 +86,9 @@ int cuckoo_geometry_plan(const tamis_options *options, struct cuckoo_geometry *o
 int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, double left,
                          struct cuckoo_geometry *out);
 
-/* Returns true if a generation with geometry `g` may follow one with geometry `before`: an entry
- * must always know at least as many bits in `g` as in `before`.  So an entry shows to which segment
- * of each earlier generation its keys belong.  (See [E] in snapshot.c.) */
+/* Returns true if a generation with geometry `g` may follow one with geometry `before`: the fewest
+ * bits that an entry knows in `g` are at least those in `before`.  So an entry shows to which
+ * segment of each earlier generation its keys belong.  (See [E] in snapshot.c.) */
 bool cuckoo_geometry_may_follow(const struct cuckoo_geometry *before,
                                 const struct cuckoo_geometry *g);
 
@@ -108,7 +108,7 @@ bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo
  * If `rate` is 0, the result is the lowest rate that can be planned. */
 double cuckoo_geometry_next_rate(double rate, bool growable);
 
-/* These functions return the mean and the standard deviation of a full segment's load factor. */
+/* The load factor of full segments: this function returns its mean, the next one its deviation. */
 double cuckoo_geometry_full_load(const struct cuckoo_geometry *g);
 double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g);
 
@@ -188,7 +188,7 @@ static inline uint64_t cuckoo_root_of_index(const struct cuckoo_geometry *g, uin
   return index >> g->depth_limit;
 }
 
-/* The first n bits of x as a number; n is 0 to 63.  (~n is 63 - n, modulo 64.) */
+/* The first n bits of x as a number; n is 0 to 63.  (The second shift is by 63 - n.) */
 static inline uint64_t cuckoo_top_bits(uint64_t x, unsigned n)
 {
   return x >> 1 >> (~shift_count(n) & 63);
@@ -255,7 +255,7 @@ FORCE_INLINE uint64_t cuckoo_mixed(const struct cuckoo_geometry *g, uint64_t fin
 }
 
 /* The xor of an entry's two bucket numbers: the bit that distinguishes the halves of a segment,
- * followed by the first pair_bits bits of `mixed` (g at the head of this file). */
+ * followed by the first pair_bits bits of `mixed` (these are g at the head of this file). */
 FORCE_INLINE uint64_t cuckoo_other_mask_of(const struct cuckoo_geometry *g, uint64_t mixed)
 {
   return (UINT64_C(1) << 63 | mixed >> 1) >> (~shift_count(g->pair_bits) & 63);
@@ -266,9 +266,9 @@ FORCE_INLINE uint64_t cuckoo_other_mask(const struct cuckoo_geometry *g, uint64_
   return cuckoo_other_mask_of(g, cuckoo_mixed(g, fingerprint));
 }
 
-/* The class is 1 if bits 12 to 43 of `mixed`, as a fraction of 2^32, are below the square root of 2
- * minus 1.  (The same bits of the multiplier are a fraction whose multiples are spread as evenly as
- * those of the golden ratio.  So among the keys of any prefix, each class has its usual share.) */
+/* The class is 1 if bits 12 to 43 of `mixed`, as a fraction of 2^32, are below sqrt(2) - 1.  (The
+ * same bits of the multiplier are a fraction whose multiples are spread as evenly as those of the
+ * golden ratio.  So among the keys of any prefix, each class has its usual share.) */
 #define CUCKOO_CLASS_SHARE UINT32_C(0x6A09E667)
 
 FORCE_INLINE bool cuckoo_class_of(uint64_t mixed)
@@ -347,7 +347,7 @@ static inline unsigned cuckoo_known_of_fingerprint(const struct cuckoo_geometry 
   return cuckoo_prefix_bits(g, depth) + g->shape.width - 1U - age;
 }
 
-/* The number of bits of the hash string after root0 that the same entry knows. */
+/* The number of bits after root0 that an entry of this age knows in a segment of this depth. */
 static inline unsigned cuckoo_known_bits(const struct cuckoo_geometry *g, unsigned depth,
                                          unsigned age)
 {
@@ -361,15 +361,15 @@ static inline uint64_t cuckoo_lower_bucket(const struct cuckoo_geometry *g, uint
   return bucket < cuckoo_buckets(g) / 2 ? bucket : bucket ^ cuckoo_other_mask(g, fingerprint);
 }
 
-/* The address that the keys of an entry of geometry `own` have in geometry `g`.  Only what the bits
- * that the entry knows lead to is valid, of which at most 64 are after root0.  `lower` is its lower
- * bucket, and `fingerprint` comes from cuckoo_fingerprint(). */
+/* The address in geometry `g` of the keys of an entry of geometry `own`.  Only the parts that
+ * follow from the entry's known bits are valid; at most 64 of these bits are after root0.  `lower`
+ * is the entry's lower bucket, and `fingerprint` comes from cuckoo_fingerprint(). */
 struct cuckoo_address cuckoo_address_in(const struct cuckoo_geometry *g,
                                         const struct cuckoo_geometry *own, uint64_t root,
                                         uint64_t lower, uint64_t fingerprint);
 
-/* In a segment of this depth, the entry that knows the first `known` bits of a fingerprint, or as
- * many bits as a new entry if `known` is greater. */
+/* Returns the entry that knows the first `known` bits of a fingerprint in a segment of this depth.
+ * If a new entry knows fewer bits, returns the new entry. */
 static inline uint64_t cuckoo_entry(const struct cuckoo_geometry *g, uint64_t fingerprint,
                                     unsigned known, unsigned depth)
 {

@@ -38,10 +38,10 @@
  *    6. It releases the growth stripes, and then retires S and a replaced array, because retiring
  *       may pause (reclaim.h).
  *
- *    For each key, one store leads calls from S to the new segment: the store to the directory entry
- *    of the key or, if the array is replaced, the store to the root's word.  A new array is complete
- *    before that store; an old array is not written after it.  From the mark until
- *    this store, no thread changes S or finds the new segment.  So until the store S holds the true
+ *    For each key, one store leads calls from S to the new segment: the store to the directory
+ *    entry of the key or, if the array is replaced, the store to the root's word.  A new array is
+ *    complete before that store; an old array is not written after it.  From the mark until this
+ *    store, no thread changes S or finds the new segment.  So until the store S holds the true
  *    state of the key.
  *
  *    A reader that finds S has read the root's word before this store.  (Either the store changes
@@ -238,8 +238,8 @@ static int split_locked(struct change *change, struct segment *parent)
     return TAMIS_OK;
   }
   release_split(change, &split);
-  /* Other calls asked for memory at the same time, and all may have been refused.  fullness_count()
-   * invalidates the full marks that other calls have set because of this call. */
+  /* The memory fitted, so other calls asked for memory at the same time, and may have been refused
+   * because of this call.  fullness_count() invalidates the full marks that they have set. */
   if (fits && result == TAMIS_EFULL) {
     change->rooms++;
     fullness_count(&c->rooms);
@@ -337,8 +337,8 @@ static enum step step_for(const struct change *change, const struct segment *seg
   return newest && change->c->growable && !for_union ? OPEN : last_step(segment);
 }
 
-/* Takes a step.  If the filter has no growth yet, creates it instead, unless max_bytes would refuse
- * the step anyway.  Then the caller must try again, because other calls may take a growth stripe
+/* Takes a step.  If the filter has no growth yet, only creates the growth, unless max_bytes would
+ * refuse the step.  The caller must then try again, because other calls may take growth stripes
  * now.  `segment` is NULL if the root has none.  The caller must hold growth stripes. */
 static int take_step_locked(struct change *change, struct segment *segment, enum step step)
 {
@@ -353,7 +353,7 @@ static int take_step_locked(struct change *change, struct segment *segment, enum
                          : TAMIS_EFULL;
 }
 
-/* Marks a segment after all steps have failed.  The mark is FULL only if a retry would fail: no
+/* Sets a full mark after all steps have failed.  The mark is FULL only if a retry would fail: no
  * memory waits for readers, and a limit, not the allocator, refused the step.  If a union fails in
  * the newest generation, the mark is NO_PATH, because an add may still open a generation. */
 static void mark_as_full(const struct change *change, struct segment *segment, bool for_union,
@@ -405,7 +405,7 @@ static uint64_t now(void)
   return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
 }
 
-/* The depth for tamis__change_begin(): 0 if a split needs a larger array, or else the segment's. */
+/* The depth for tamis__change_begin(): the segment's, or 0 if a split needs a larger array. */
 static unsigned depth_to_lock(const struct bucket_pair *pair)
 {
   unsigned depth = directory_depth(pair->own_value), bits = directory_depth(pair->root_value);
@@ -433,7 +433,7 @@ int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned gener
   return result;
 }
 
-/* Takes a step towards `depth`.  Returns false if it is reached, at a limit, or after a failure. */
+/* Takes a step towards `depth`.  Returns false at this depth, at a limit, or if the step fails. */
 static bool step_to(struct cuckoo *c, struct generation *generation, uint64_t index, unsigned depth)
 {
   unsigned limit = generation_split_limit(generation);

@@ -69,8 +69,8 @@ static inline struct directory_array *change_array(const struct change *change, 
   return directory_array_of(directory_load(root_entry(change->generation, change->index)), bits);
 }
 
-/* Marks a segment as having left the directory.  For this function and the next one, the caller must
- * hold all stripes of the segments that leave. */
+/* Marks a segment as having left the directory.  For this function and the next one, the caller
+ * must hold all stripes of the segments that leave. */
 void tamis__change_leaves(struct change *change, struct segment *segment);
 
 /* Makes the root lead to a segment of depth 0, or to an array, or to nothing (NULL). */

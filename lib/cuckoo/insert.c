@@ -111,7 +111,7 @@ FORCE_INLINE int insert_entry_locked(struct cuckoo *c, const struct bucket_pair 
   return write_entry(pair, g, choose_place(pair, &g->shape, words)) ? TAMIS_OK : RETRY;
 }
 
-/* Inserts a key.  If `no_path`, no eviction can make room, so a copy without a lane is counted.
+/* Inserts a key.  If `no_path`, no eviction can make room, so a copy that gets no lane is counted.
  * Returns the result of the add, NO_ROOM, MARKED_FULL or RETRY. */
 FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                const struct cuckoo_geometry *g, bool no_path)
@@ -136,7 +136,7 @@ FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
  * are reached there, attempts are in older generations, in which removes may have made room. */
 struct attempt {
   unsigned generations; /* the number of generations when these attempts began */
-  unsigned older;       /* the number of generations that are newer than the tried one */
+  unsigned older;       /* how many generations are newer than that of the next attempt */
   bool no_path;         /* the pair is full, and no cuckoo path makes room */
 };
 
@@ -147,8 +147,8 @@ static unsigned attempt_generation(struct attempt *attempt, unsigned n)
   return n - 1 - attempt->older;
 }
 
-/* Makes the next attempt go to an older generation, unless a new one was opened.  Returns RETRY, or
- * TAMIS_EFULL if there is no older generation. */
+/* Makes the next attempt go to an older generation, unless a new generation was opened.  Returns
+ * RETRY, or TAMIS_EFULL if there is no older generation. */
 static int try_older(const struct cuckoo *c, struct attempt *attempt)
 {
   if (cuckoo_generations(c) != attempt->generations)
@@ -168,7 +168,7 @@ static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct at
   return result == TAMIS_EFULL ? try_older(c, attempt) : result;
 }
 
-/* One attempt, in a read section.  Sets *pair.  Returns a result of the API or of table/put.h. */
+/* Makes one attempt, in a read section.  Sets *pair.  Returns a result of API or table/put.h. */
 typedef int try_call(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                      struct bucket_pair *pair);
 
@@ -222,7 +222,7 @@ static int try_add(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
     return NO_ROOM;
   if (!pair_lock(pair, pair->geometry))
     return RETRY;
-  /* After a generation is opened, no thread that has not seen it may write to an older one. */
+  /* If a generation was opened meanwhile, this call must not write to an older generation. */
   int result = cuckoo_generations(c) != n ? RETRY
                : !pair_lets_add(c, pair, n)
                    ? MARKED_FULL

@@ -3,9 +3,9 @@
  * Layer 2: loads and maps saved cuckoo filters, which save.c writes.
  *
  * The data may be damaged or made up, and must not make a load allocate much memory.  So a load
- * allocates each segment when it arrives.  (The size of a directory follows from the geometry alone:
- * docs/reference/format.md.)  It recomputes counters, and takes no locks, versions or addresses from
- * the data, because only calls write them.
+ * allocates each segment when it arrives.  (The size of a directory follows from the geometry
+ * alone: docs/reference/format.md.)  The load computes all counters, and takes no locks, versions
+ * or addresses from the data.
  */
 #include "cuckoo/save.h"
 

@@ -24,13 +24,13 @@ struct lookup {
 };
 
 struct lookup_result {
-  bool hit;       /* an entry matches; this is final, but not in a batch if `stale` */
+  bool hit;       /* an entry matches; a hit is final, except in a batch if `stale` is set */
   uint64_t moved; /* not 0: a miss is not final, because between the reads an entry left a bucket,
                      or the segment was marked as having left */
   bool stale;     /* the segment was marked before the look-up, or the root has no segment */
 };
 
-/* Here and below, `g` is the geometry of the pair's segment.  Members may be constant values. */
+/* Here and below, `g` is the geometry of the pair's segment, perhaps with constant members. */
 FORCE_INLINE struct lookup lookup_prepare(const struct cuckoo_geometry *g,
                                           const struct bucket_pair *pair)
 {

@@ -13,7 +13,7 @@
  * TAMIS_ENOMEM.  If memory is refused, first releases retired memory and tries again. */
 void *tamis__cuckoo_allocate(struct cuckoo *c, uint64_t size, int *result);
 
-/* Allocates in the same way, but zeroes only the first `cleared` bytes. */
+/* Does what tamis__cuckoo_allocate() does, but zeroes only the first `cleared` bytes. */
 void *tamis__cuckoo_allocate_cleared(struct cuckoo *c, uint64_t size, uint64_t cleared,
                                      int *result);
 
@@ -34,10 +34,10 @@ bool tamis__cuckoo_makes_room(struct cuckoo *c, uint64_t size);
 
 /* ---- segments, in slabs if the filter is large: slabs.c ---- */
 
-/* The bytes of slabs that are not in segments, if a first generation has its planned size. */
+/* The bytes of the heads of all slabs that a first generation is planned to fill. */
 uint64_t tamis__slab_heads(const struct cuckoo_geometry *g);
 
-/* The caller must call this before the generation creates its first segment. */
+/* Initialises the slabs of a generation that has no segments yet. */
 void tamis__slabs_init(struct slabs *slabs, const struct cuckoo_geometry *g);
 void tamis__slabs_destroy(struct slabs *slabs); /* `slabs` may be NULL */
 

@@ -2,10 +2,10 @@
  *
  * Layer 2: the operations of a cuckoo filter.  They take hashes that are not mixed.
  *
- * Some are for a *sort* of filter.  Filters of the sorts `growable` and `fixed` have one generation,
- * which needs one hash of the key.  Functions of the sort `any` work on all filters.  A filter that
- * opens a second generation gets the operations of `any`.  If a call has read the operations of
- * `growable` before, its function calls the general path (lookup.c).
+ * Some are for one *sort* of filter.  Filters of the sorts `growable` and `fixed` have one
+ * generation, which needs one hash of the key.  Functions of the sort `any` work on all filters.  A
+ * filter that opens a second generation gets the operations of `any`.  If a call has read the
+ * operations of `growable` before, its function calls the general path (lookup.c).
  */
 #ifndef TAMIS_LIB_CUCKOO_OPERATIONS_H
 #define TAMIS_LIB_CUCKOO_OPERATIONS_H
@@ -45,7 +45,7 @@ extern const struct filter_operations tamis__cuckoo_any;
 /* Removes one copy of a key with this mixed hash. */
 int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed);
 
-/* Count the copies of a key, or of each of `n` keys (at most FILTER_GROUP): see copies.c. */
+/* The number of copies of a key or, in the second function, of each of n <= FILTER_GROUP keys. */
 uint64_t tamis__cuckoo_count(const tamis_filter *f, uint64_t hash);
 void tamis__cuckoo_count_many(const tamis_filter *f, const uint64_t *hashes, size_t n,
                               uint64_t *counts);
@@ -53,7 +53,7 @@ void tamis__cuckoo_count_many(const tamis_filter *f, const uint64_t *hashes, siz
 /* Adds all keys of `from` to `into`.  Both filters may be in use. */
 int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from);
 
-/* For tests: checks the structure.  No other call may run.  If it is wrong, sets *reason. */
+/* For tests: checks a filter that no other call uses.  If the filter is wrong, sets *reason. */
 bool tamis__cuckoo_validate(const tamis_filter *f, const char **reason);
 
 #endif

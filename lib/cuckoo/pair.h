@@ -49,7 +49,7 @@ FORCE_INLINE bool match_either(const struct cuckoo_geometry *g, uint64_t lower, 
 /* Of a pair's entries that match a key, the one that knows the most bits of the hash string. */
 struct best_match {
   unsigned matches;    /* the number of entries that match; if 0, all members are 0 */
-  unsigned known_bits; /* 1 + the number of bits after root0 (geometry.h) that it knows */
+  unsigned known_bits; /* 1 + the number of bits after root0 that the entry knows */
   unsigned age;        /* the number of bits that the entry has lost (bucket.h) */
   uint64_t bucket;
   unsigned lane;
@@ -127,8 +127,8 @@ struct free_place {
 };
 
 /* Chooses the first free lane of the emptier bucket, which leaves the most choice to later keys.
- * This is the bucket whose first free lane has the lower number.  Which bucket it is is random, so
- * the code has no branch.  The caller must have checked that a bucket has a free lane. */
+ * The emptier bucket is the one whose first free lane has the lower number.  This is random, so the
+ * code has no branch.  The caller must have checked that a bucket has a free lane. */
 FORCE_INLINE struct free_place choose_place(const struct bucket_pair *pair,
                                             const struct lane_shape *s, struct pair_words words)
 {

@@ -21,8 +21,8 @@
 #include "table/put.h"
 
 /* Returns true if the caller should check whether the segment can join: the bucket's stripe has few
- * entries, and their number is a multiple of 8, or the stripe is small.  (So most removes skip the
- * check.)  The callers of this function and of the next two must hold the pair's stripes. */
+ * entries, and either few lanes or a multiple of 8 entries.  (So most removes skip the check.)  The
+ * callers of this function and of the next two must hold the pair's stripes. */
 FORCE_INLINE bool is_sparse(const struct bucket_pair *pair, const struct cuckoo_geometry *g,
                             uint64_t bucket)
 {
@@ -46,13 +46,13 @@ FORCE_INLINE int take_locked(struct cuckoo *c, const struct bucket_pair *pair,
     return TAMIS_OK;
   }
   clear_lane_locked(pair->generation, g, pair->segment, best->bucket, best->lane);
-  if (g->shape.ages && is_sparse(pair, g, best->bucket)) /* segments of a fixed filter stay */
+  if (g->shape.ages && is_sparse(pair, g, best->bucket)) /* segments of a fixed filter never join */
     *sparse = *pair;
   return TAMIS_OK;
 }
 
-/* Removes a key from the generation with the best match.  The caller must have locked all
- * pairs of the key.  If snapshots need more than *notes, changes nothing and returns RETRY. */
+/* Removes a key from the generation with the best match.  The caller must have locked all pairs of
+ * the key.  If *notes is too short for all snapshots, changes nothing and returns RETRY. */
 static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pairs *locked,
                          struct snapshot_note **notes, struct bucket_pair *sparse)
 {

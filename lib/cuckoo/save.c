@@ -46,7 +46,7 @@ static void save_block(struct saved_writer *w, const struct snapshot_piece *piec
                      piece->words, cuckoo_buckets(&piece->generation->geometry));
 }
 
-/* Puts bytes of a segment of a fixed filter.  The first chunk has all that precedes the words. */
+/* Writes bytes of a fixed filter's segment to `to`.  The first call writes all before the words. */
 static void fill_segment(void *context, uint64_t at, size_t n, void *to)
 {
   const struct snapshot_piece *piece = context;

@@ -54,8 +54,8 @@ enum { TOTAL_ENTRIES, TOTAL_COPIES, TOTAL_OF_FORM };
 enum growable_total { TOTAL_SEGMENTS = TOTAL_OF_FORM }; /* the number of segments */
 enum fixed_total { TOTAL_PLACES = TOTAL_OF_FORM };      /* offset of the first block SAVED_PLACES */
 
-/* A file has the segments of a fixed filter in the same form as memory.  All fields are 0 except
- * `copying`, each stripe's number of lanes in use, and the words. */
+/* In a file, the segments of a fixed filter have the same form as in memory.  All fields are 0
+ * except `copying`, each stripe's number of lanes in use, and the words. */
 enum { SAVED_COPYING_AT = offsetof(struct segment, copying) };
 _Static_assert(SAVED_COPYING_AT == 44 && offsetof(struct stripe, used) == 4,
                "docs/reference/format.md says so");
@@ -78,7 +78,7 @@ int tamis__cuckoo_read_info(struct saved_reader *r, struct saved_head *saved);
 
 void tamis__cuckoo_put_figures(const struct cuckoo_geometry *g, uint64_t *to);
 
-/* Return false if no filter has the geometry.  `before` is the previous generation's, or NULL. */
+/* Read a geometry; return false if no filter has it.  `before`: the previous geometry, or NULL. */
 bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t *figures,
                                  const struct cuckoo_geometry *before, struct cuckoo_geometry *g);
 bool tamis__cuckoo_read_first_geometry(const struct saved_head *saved, struct cuckoo_geometry *g);

@@ -29,8 +29,8 @@ void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out)
                                  .growable = c->growable,
                                  .max_bytes = c->max_bytes,
                                  .stripes = first->stripes_wanted};
-  /* The sum leaves out the backlog, and bytes that differ between machines.  It leaves out the
-   * directory of a single root with one segment, because a load creates only one entry for it. */
+  /* `bytes` omits the backlog, and all that differs between machines.  It also omits the directory
+   * of a single root with one segment, because a load creates only one entry for it. */
   for (unsigned i = 0; i < cuckoo_generations(c); i++) {
     const struct generation *generation = cuckoo_generation(c, i);
     const struct cuckoo_geometry *g = &generation->geometry;

@@ -6,7 +6,7 @@
 #include "base/hook.h"
 #include "table/image.h"
 
-enum { SCARCE_SEGMENTS = 16 /* with room for fewer segments, a retire hurries the backlog */ };
+enum { SCARCE_SEGMENTS = 16 /* if fewer fit into max_bytes, a retire hurries the backlog */ };
 
 /* ---- memory of duplicate counts ---- */
 
@@ -224,7 +224,7 @@ void tamis__segment_reclaim(void *owner, struct retired *block, uint64_t size)
 {
   struct cuckoo *c = owner;
   struct segment *segment = (struct segment *) block;
-  /* TSan must forget the stripes.  If they are in a separate block, it does so at its release. */
+  /* TSan must forget the stripes.  For a separate block, the release of the block ensures this. */
   if (segment == cuckoo_home(c))
     destroy_stripes(c->first.geometry.stripe_mask, segment);
   else if (segment->slab)
@@ -240,7 +240,7 @@ static struct plane_size size_of(const struct cuckoo_geometry *g)
   return (struct plane_size){(uint32_t) cuckoo_buckets(g), g->shape.lanes};
 }
 
-/* Sets a count, or returns false.  (Only made-up files have counts near saved_most_copies.) */
+/* Sets a count.  Returns false after an error.  (Only made-up files have counts near the limit.) */
 static bool set(const struct cuckoo_geometry *g, struct segment *segment, struct lane lane,
                 uint64_t count, struct request *request)
 {

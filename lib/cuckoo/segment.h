@@ -15,8 +15,8 @@ struct saved_reader;
 struct segment *tamis__segment_create(struct cuckoo *c, struct generation *generation,
                                       uint64_t index, unsigned depth, int *result);
 
-/* Checks a segment's words.  Sets used[i] to stripe i's number of lanes in use.  Returns false if an
- * entry is invalid, or older than `most_age`. */
+/* Checks a segment's words.  Sets used[i] to stripe i's number of lanes in use.  Returns false if
+ * an entry is invalid, or older than `most_age`. */
 bool tamis__check_words(const struct cuckoo_geometry *g, const uint64_t *words, unsigned most_age,
                         uint32_t used[CUCKOO_FIXED_STRIPES]);
 
@@ -79,11 +79,11 @@ struct lane {
 int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                               struct segment *segment, struct lane lane, uint64_t n, bool inside);
 
-/* Calls tamis__image_load_plane() for an unpublished segment.  If it is NULL, only checks. */
+/* Calls tamis__image_load_plane() for an unpublished segment.  NULL: only checks the counts. */
 int tamis__segment_load_copies(struct cuckoo *c, struct segment *segment, struct saved_reader *r,
                                struct image_table *table, bool spare, uint64_t *copies);
 
-/* Adds the count of lane `from`, and `more`, to the count of lane `to`.  Clears that of `from`. */
+/* Adds the count of lane `from`, and `more`, to that of lane `to`, and clears that of `from`. */
 int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                                struct segment *segment, struct lane from, struct lane to,
                                uint64_t more, bool inside);
@@ -161,8 +161,8 @@ static inline bool filter_counts_copies(const struct cuckoo *c)
   return atomic_load_explicit(&c->counts_copies, memory_order_relaxed);
 }
 
-/* The number of lanes of a pair that may match a key.  Once so many do, later copies are counted.
- * The number is at least two, because two keys whose entries match may share the pair. */
+/* The number of lanes of a pair that may match a key; copies beyond this number are counted.  The
+ * number is at least two, because two keys whose entries match may share the pair. */
 static inline unsigned max_lanes_per_key(const struct cuckoo_geometry *g)
 {
   return g->shape.lanes < 3 ? g->shape.lanes : 3;

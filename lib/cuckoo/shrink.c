@@ -95,8 +95,8 @@ static bool join_locked(struct change *change, unsigned depth)
 
 /* ---- dropping an empty segment ---- */
 
-/* Whether empty segments of a generation may leave the directory.  In the only one, they stay.
- * (In the newest of several, the next add to the root creates a segment again.) */
+/* Whether empty segments of a generation may leave the directory: if the filter has only this one,
+ * they stay.  (In the newest of several, the next add to the root creates a segment again.) */
 static bool may_drop(const struct cuckoo *c, const struct generation *generation)
 {
   return generation->number > 0 || !generation_is_newest(c, generation);
@@ -122,7 +122,7 @@ static void drop_locked(struct change *change, struct segment *segment)
 
 /* ---- halving an array ---- */
 
-/* Returns true if a segment is too deep for a smaller array.  If many are, the loop ends early. */
+/* Returns true if a segment is too deep for a smaller array.  (Usually the loop ends early.) */
 static bool is_needed(const struct cuckoo_geometry *g, const struct directory_array *array,
                       unsigned bits)
 {
@@ -152,9 +152,9 @@ static bool halve_locked(struct change *change)
 /* ---- shrinking a filter ---- */
 
 /* Whether the segment of an index, with the directory entry `value`, might join or be dropped.
- * Reads the number of each stripe's entries without locks.  A remove may be about to lower it, so
- * one entry of each stripe is ignored.  Otherwise, each of several last removes could see the
- * entries of the others, and none would shrink the filter.  The caller must be a reader. */
+ * Reads each stripe's number of entries without locks.  A remove may be about to lower it, so one
+ * entry of each stripe is ignored.  Otherwise, of several last removes, each could count the
+ * others' entries, and none would shrink the filter.  The caller must be a reader. */
 static bool may_shrink_at(const struct cuckoo *c, const struct generation *generation,
                           uint64_t index, directory_value value)
 {
@@ -182,8 +182,8 @@ static bool may_retire(const struct cuckoo *c)
   return 2 * held <= bytes + SPARE_BACKLOG;
 }
 
-/* Joins the segment at an index with its sibling, halves the root's array, or drops the root's empty
- * segment.  Returns false if no step can follow. */
+/* Joins the segment at an index with its sibling, halves the root's array, or drops the root's
+ * empty segment.  Returns false if no step can follow. */
 static bool shrink_step(struct cuckoo *c, struct generation *generation, uint64_t index)
 {
   struct change change = tamis__change_begin(c, generation, index, 0);
@@ -218,7 +218,7 @@ void tamis__shrink_late(struct cuckoo *c)
     return;
   for (unsigned i = cuckoo_generations(c); i-- > 0;) {
     struct generation *generation = cuckoo_generation(c, i);
-    struct segment_cursor cursor = {0}; /* it may be inside a joined segment */
+    struct segment_cursor cursor = {0}; /* cursor.index may be inside a joined segment */
     struct segment *segment;
     do {
       reader_token token = reader_enter();

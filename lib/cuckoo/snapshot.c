@@ -79,7 +79,7 @@
 
 /* ---- which keys a snapshot has copied, and which are final ---- */
 
-/* All directory indices of a generation below the returned one have been copied. */
+/* Returns an index: the snapshot has copied all smaller indices of this generation. */
 static uint64_t copied_before(const struct cuckoo_snapshot *s, unsigned generation)
 {
   return generation < s->generation ? UINT64_MAX : generation == s->generation ? s->index : 0;
@@ -173,8 +173,8 @@ bool tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *gene
   return enough;
 }
 
-/* The cursor must not be between the indices, because each copy is of a whole segment.  If they have
- * been copied, all their keys must be final. */
+/* No cursor may be between the indices, because a snapshot copies whole segments.  If the indices
+ * have been copied, all their keys must be final. */
 bool tamis__snapshot_lets_change(struct cuckoo *c, const struct generation *generation,
                                  struct directory_range range)
 {
@@ -344,7 +344,7 @@ static int copy_mapped(struct cuckoo_snapshot *s, const struct generation *gener
   uint64_t copies = 0;
   release_read(s);
   copy_words(s, g, segment, s->index++);
-  s->copied.depth = 0; /* a damaged file may say otherwise */
+  s->copied.depth = 0; /* in a damaged file, the depth may be wrong */
   int result = tamis__mapped_counts(&r, &cuckoo_mapped(s->c)->file, g, segment);
   if (result == TAMIS_OK)
     result = tamis__image_load_plane(&r, &table, &s->read, &memory, false, &copies);

@@ -18,7 +18,7 @@
 
 #include "cuckoo/directory.h"
 
-enum { SNAPSHOT_MANY_NOTES = SMALL(8192, 34) }; /* fewer than these are kept until the end */
+enum { SNAPSHOT_MANY_NOTES = SMALL(8192, 34) }; /* fewer notes are kept until the end */
 
 /* A list element with a removed key. */
 struct snapshot_note {

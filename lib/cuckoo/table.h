@@ -122,7 +122,7 @@ struct slabs {
 /* The directory entries of a root that has split: see directory.h. */
 struct directory_array {
   _Alignas(16) struct retired retired; /* first, as base/reclaim.h requires */
-  uint64_t unused[2];                  /* keeps the size, which figures in saved files include */
+  uint64_t unused[2];                  /* for the size, which numbers in saved files include */
   directory_entry entry[];
 };
 
@@ -227,7 +227,7 @@ static inline const struct cuckoo *const_cuckoo_of(const tamis_filter *f)
  * ORDER growth.load (acquire)
  *   pairs with     growth.publish
  *   makes visible  the locks, lists and counters that tamis__growth_provide() has initialized
- *   if weakened    an uninitialized lock or list is used
+ *   if weakened    a thread might use an uninitialized lock or list
  *   checked by     mutants/growth_published_relaxed, mutants/growth_loaded_relaxed */
 static inline struct cuckoo_growth *cuckoo_growth(const struct cuckoo *c)
 {
@@ -304,7 +304,7 @@ static inline struct generation *cuckoo_generation(const struct cuckoo *c, unsig
 /* ORDER generations.load (seq_cst)
  *   pairs with     generations.publish
  *   makes visible  the generations below the number read
- *   if weakened    acquire would still make them visible, but could miss an add: directory.load
+ *   if weakened    acquire would still do this, but a look-up could miss an add: see directory.load
  *   checked by     mutants/directory_published_relaxed, mutants/generations_load_acquire */
 static inline unsigned cuckoo_generations(const struct cuckoo *c)
 {
@@ -426,8 +426,8 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
  * constant.)  Returns false, without the stripe, if the segment has left the directory. */
 NEVER_INLINE bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe);
 
-/* Do the same for two stripes, which may be one and the same.  The second function is for a caller
- * that holds the first stripe.  If they return false, the caller holds no stripe. */
+/* Do what tamis__segment_wait() does, for two stripes or one twice.  The second function is for a
+ * caller that holds the first stripe.  If they return false, the caller holds no stripe. */
 NEVER_INLINE bool tamis__segment_wait_both(bool inside, struct segment *segment,
                                            struct stripe *first, struct stripe *second);
 NEVER_INLINE bool tamis__segment_wait_second(bool inside, struct stripe *first,

@@ -47,7 +47,7 @@ struct vector_shape {
   vector width, low, high;
 };
 
-/* Returns these shapes.  `after` is the set of keys whose segments come from the uneven split. */
+/* The shapes of eight segments.  `after`: the keys whose segments come from the uneven split. */
 VECTOR_CODE FORCE_INLINE struct vector_shape
 vector_shape_of(const struct generation *first, const struct lane_shape *s, vector_lanes after)
 {

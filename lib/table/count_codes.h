@@ -21,7 +21,7 @@
 #include <string.h>
 
 enum {
-  /* Bits for the count in an exception of 32 bits, and of 64.  The other bits hold the position. */
+  /* Bits of the count in an exception of 32 bits, or of 64.  The other bits are the position. */
   COUNT_BITS = SMALL(21, 3),
   WIDE_COUNT_BITS = 53
 };
@@ -100,7 +100,7 @@ static inline void code_set(struct count_block *b, size_t i, uint64_t code)
 /* Writes the codes of a block in order. */
 struct code_writer {
   uint64_t *next;
-  uint64_t begun; /* the bits for *next that have been written so far, `used` in number */
+  uint64_t begun; /* the first `used` bits of the word that will be stored in *next */
   unsigned used, bits;
 };
 

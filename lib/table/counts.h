@@ -66,7 +66,7 @@ void tamis__counts_clear(struct table_counts *d, const struct counts_memory *mem
 /* The count of a lane, or 0 if the lane has none. */
 uint64_t tamis__counts_get(const struct table_counts *d, uint64_t bucket, unsigned lane);
 
-/* Changes the count of a lane from `from` to `to`, which must be below 2^53.  Returns false, and
+/* Changes the count of a lane from `from` to `to`.  `to` must be below 2^53.  Returns false, and
  * changes nothing, if memory was refused.  If `to` is below `from`, no memory is needed. */
 bool tamis__counts_change(struct table_counts *d, const struct counts_memory *memory,
                           uint64_t bucket, unsigned lane, uint64_t from, uint64_t to);

@@ -31,8 +31,8 @@ enum {
 /* All counts are below this number. */
 static const uint64_t saved_most_copies = UINT64_C(1) << 53;
 
-/* A union is refused if the two filters together have this many copies or more.  Other unions and
- * adds at the same time cannot add enough copies to reach saved_most_copies. */
+/* A union is refused if the two filters together have this many copies or more.  So even with other
+ * unions and adds at the same time, no count reaches saved_most_copies. */
 static const uint64_t saved_most_united = UINT64_C(1) << 48;
 
 /* ---- words ---- */
@@ -118,7 +118,7 @@ struct lane_counts_reader {
   bool wrong;                    /* the bytes that were read last are not a valid count */
 };
 
-/* Begins to read at offset `from`.  `next` must be counts->next when counts->size was `from`. */
+/* Begins to read at offset `from`.  `next` is the value that counts->next had at this size. */
 static inline struct lane_counts_reader lane_counts_read(const struct lane_counts *counts,
                                                          size_t from, uint64_t next)
 {
@@ -180,7 +180,7 @@ int tamis__image_read_counts(struct saved_reader *r, struct image_table *t,
 bool tamis__image_check_counts(const struct image_table *t, struct lane_counts_reader counts,
                                uint64_t *copies);
 
-/* Reads the next block by tamis__image_read_counts(), and checks it by the function above. */
+/* Reads the next block by tamis__image_read_counts(), and checks its counts. */
 static inline int image_load_counts(struct saved_reader *r, struct image_table *t,
                                     struct lane_counts_reader *out, uint64_t *copies)
 {

@@ -86,8 +86,8 @@ static inline unsigned lanes_count(uint64_t set)
   return (unsigned) __builtin_popcountll(set);
 }
 
-/* The same as lanes_count(): the highest lane of the product is the sum of all lanes.  (This is
- * faster on a processor that has no instruction to count bits.) */
+/* Returns what lanes_count() returns: the highest lane of the product is the sum of all lanes.
+ * (This is faster on a processor that has no instruction to count bits.) */
 static inline unsigned lanes_number(const struct lane_shape *s, uint64_t set)
 {
   return (unsigned) ((set >> (s->width - 1)) * s->low >> s->width * (s->lanes - 1U) &
@@ -101,7 +101,7 @@ static inline uint64_t lanes_bits(const struct lane_shape *s, uint64_t set)
 }
 
 /* The set of lanes that are not 0.  `units` has one bit in each lane, and the bits below it are
- * ignored.  `below` is a mask of the other bits of each lane, without its highest bit.  If `value`
+ * ignored.  `below` is a mask of the remaining bits of each lane, except the highest.  If `value`
  * has any bit of this mask in a lane, the sum carries into the lane's highest bit.  No carry leaves
  * a lane, because the highest bit is not part of the sum. */
 static inline uint64_t lanes_not_zero(uint64_t units, uint64_t high, uint64_t value)

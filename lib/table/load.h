@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 /* A table of fixed size is planned to refuse a key below its capacity with only 1 seed in 10^9.
- * Half of it, load_early, is for low load factors, and half for a few overfull buckets. */
+ * Half of this probability, load_early, is for low load factors, and half for overfull buckets. */
 static const double load_early = 0.5e-9;
 
 /* A normal distribution has a tail of load_early beyond this many standard deviations. */

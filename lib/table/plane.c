@@ -11,7 +11,7 @@ void tamis__plane_clear(plane *p, const struct counts_memory *memory)
   atomic_store_explicit(p, NULL, memory_order_relaxed); /* see plane_counts() */
 }
 
-/* Returns the plane's counts.  Creates them if there are none.  NULL: memory was refused. */
+/* Returns the plane's counts, which it creates if there are none, or NULL if memory is refused. */
 static struct table_counts *provide(plane *p, struct plane_size size,
                                     const struct counts_memory *memory)
 {

@@ -75,7 +75,7 @@ FORCE_INLINE void search_note(struct search *search, unsigned at, uint64_t bucke
 
 struct cuckoo_move {
   uint32_t from, to;
-  uint32_t entry; /* as search_trace() has read it; an add might renew its stamp */
+  uint32_t entry; /* as search_trace() has read it; an add may have renewed its stamp */
   unsigned lane;  /* lane of the bucket `from` */
 };
 
@@ -105,7 +105,7 @@ FORCE_INLINE int search_one_step(const struct search_kind *k, const struct searc
   return SEARCH_NO_ROOM;
 }
 
-/* Searches two steps beyond bucket number `parent`.  Records these buckets as `at` and `at` + 1. */
+/* Searches two steps beyond bucket number `parent`, and records the steps as `at` and `at` + 1. */
 FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct searched *t,
                                   struct search *search, unsigned parent, unsigned at)
 {
@@ -119,7 +119,7 @@ FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct sear
   return room;
 }
 
-/* Searches in depth beyond the buckets from `first` on, which have entries not yet followed. */
+/* Searches in depth, from bucket number `first` on: earlier buckets have been followed already. */
 FORCE_INLINE int search_further(const struct search_kind *k, const struct searched *t,
                                 struct search *search, unsigned first)
 {

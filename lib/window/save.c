@@ -243,7 +243,7 @@ static void copy_segment(struct copy *copy)
   copy->at = 0;
 }
 
-/* Puts words of the layer.  Zeros follow the words of its last segment. */
+/* Writes words of the layer to `to`.  Zeros follow the words of the last segment. */
 static void fill_words(void *context, uint64_t at, size_t n, void *to)
 {
   struct copy *copy = context;
