@@ -10,12 +10,12 @@
 #include <string.h>
 
 /* Calls contains_each() of the first filter's kind, because the filters of one call are usually
- * alike.  (contains_each() requires a first filter with the library's hash function.) */
+ * alike.  (contains_each() works only if the first filter uses the library's hash function.) */
 static size_t find_in_each(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                            bool *found)
 {
   const tamis_filter *first = n >= EACH_BLOCK ? filters[0] : NULL;
-  /* Loaded once: if the filter changes its form, a second load might find no contains_each. */
+  /* Loads the pointer once: a second load might find another table, without contains_each. */
   const struct filter_operations *operations = first ? operations_of(first) : NULL;
   if (first && !filter_has_own_hash(first) && operations->contains_each)
     return operations->contains_each(filters, n, wanted, found);
@@ -108,8 +108,8 @@ static size_t columns(const tamis_filter *const *filters, size_t n, const tamis_
   return hits;
 }
 
-/* If a group is smaller than EACH_BLOCK, looks up each of its keys by itself in all filters: a
- * smaller batch would prefetch too little memory at a time. */
+/* If a group is smaller than EACH_BLOCK, looks up one key at a time in all filters: a batch of
+ * so few keys would prefetch too little memory at a time. */
 size_t tamis_contains_each_many(const tamis_filter *const *filters, size_t n, const tamis_key *keys,
                                 size_t n_keys, bool *found)
 {

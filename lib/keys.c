@@ -105,7 +105,7 @@ static size_t contains_keys(const tamis_filter *f, const tamis_key *keys, size_t
   return hits;
 }
 
-/* For a kind without batches: prefetches the memory that single calls for n keys will read. */
+/* For a kind without batch functions: prefetches the memory that n single calls will read. */
 static void fetch_group(const struct filter_operations *operations, const tamis_filter *f,
                         const uint64_t *hashes, size_t n)
 {
@@ -159,7 +159,7 @@ static bool good_batch(const tamis_filter *f, const struct batch *batch)
   return true;
 }
 
-/* How the keys of a batch are added.  If `unique` is true, only absent keys are added. */
+/* Says how to add the keys of a batch.  If `unique` is true, add only absent keys. */
 struct how {
   bool unique, ends;
   unsigned periods; /* if `ends` is true: for how many periods the keys are remembered */

@@ -20,7 +20,7 @@ enum {
 /* Returns the kind with a sliding window or without one, or NULL if there is no such kind. */
 const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window);
 
-/* Returns the kind that shared filters without a window have in place of `kind`, or NULL. */
+/* Returns the kind that implements `kind` for shared filters without a window, or NULL. */
 const struct filter_kind *tamis__find_counted_kind(tamis_kind kind);
 
 /* Reads the header of a saved filter, and completes saved->options.  Returns TAMIS_ECORRUPT if no
@@ -34,8 +34,8 @@ int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
 int tamis__prepare(const struct refusal *why, const tamis_options *options, tamis_options *known,
                    struct filter_more *more, struct tamis_filter *head);
 
-/* Returns true if this build cannot create a filter with these options.  The library as one file
- * (script/amalgamate) may leave out liburcu; then no table grows. */
+/* Returns true if this build cannot create a filter with these options.  The one-file library
+ * (script/amalgamate) can be built without liburcu; then no table grows. */
 static inline bool left_out(const tamis_options *o)
 {
 #ifdef TAMIS_WITHOUT_CUCKOO_GROWTH
@@ -62,7 +62,7 @@ static inline void hash_list(const tamis_filter *f, const tamis_key *keys, size_
 /* Fills in all members of *out. */
 void tamis__fill_stats(const tamis_filter *f, tamis_stats *out);
 
-/* Functions in saved.c for all calls that save or load.  tamis__read_load_options() checks the
+/* Functions of saved.c that all calls that save or load use.  tamis__read_load_options() checks the
  * options of a load, and copies those that both the library and the caller know. */
 int tamis__read_load_options(const tamis_load_options *options, tamis_load_options *known);
 int tamis__load(const tamis_load_options *options, struct saved_reader *r, tamis_filter **out);

@@ -60,8 +60,8 @@ const struct filter_kind *tamis__find_counted_kind(tamis_kind kind)
   return NULL;
 }
 
-/* If this build has no kind with windows, sets *out to the kind without windows, and refuses the
- * filter, because the `features` of that kind lack SAVED_WINDOW. */
+/* In a build without windows, *out becomes the kind without a window.  The result is then
+ * TAMIS_EUNSUPPORTED, because the `features` of that kind lack SAVED_WINDOW. */
 int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
                      const struct filter_kind **out)
 {
@@ -81,7 +81,7 @@ int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
   return saved->features & ~kind->features ? TAMIS_EUNSUPPORTED : TAMIS_OK;
 }
 
-/* Reads a filter, and no byte after it.  If kind->load() fails, it has released its memory. */
+/* Reads a filter, and no byte after it.  If kind->load() fails, it releases its own memory. */
 static int load_from(struct saved_reader *r, const tamis_load_options *options, tamis_filter **out)
 {
   struct saved_head saved;
@@ -128,7 +128,7 @@ static void add_figures(const tamis_filter *f, struct saved_head *head)
     s->load = s->fpp_estimate = s->estimated_count = s->occupancy = 0;
 }
 
-/* If a filter's file was mapped without a check, checks it by another load from the same mapping.
+/* If a file was mapped without a check of its arrays, checks them by a second load of the mapping.
  * Without this check, a save would write correct checksums for damaged bits. */
 static int check_mapping(const tamis_filter *f)
 {

@@ -64,7 +64,7 @@ static int64_t read_from_file(void *fd, void *data, size_t size)
 }
 
 /* Loads a filter that processes share.  Other processes might change the file during a load.  So
- * this function opens the filter, saves it to memory, and loads it from there. */
+ * this function opens the filter, saves it to memory, and loads the saved copy. */
 static int load_by_a_copy(const tamis_load_options *options, int fd, tamis_filter **out)
 {
   tamis_filter *shared;
@@ -102,7 +102,7 @@ static int64_t size_of(int fd)
   struct stat status;
   if (fstat(fd, &status))
     return -1;
-  errno = ENODEV; /* as mmap() would for a folder */
+  errno = ENODEV; /* mmap() of a folder would set this, too */
   return S_ISREG(status.st_mode) ? status.st_size : -1;
 }
 
@@ -163,7 +163,7 @@ static int with_file(const tamis_load_options *options, const char *path, tamis_
     return TAMIS_EIO;
   int result = do_it(options, fd, out), error = errno;
   if (result != TAMIS_OK) {
-    tamis_destroy(*out); /* NULL, or a filter that was loaded although other bytes follow it */
+    tamis_destroy(*out); /* NULL, or a filter after which the file has more bytes */
     *out = NULL;
   }
   close(fd);

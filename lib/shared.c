@@ -22,8 +22,8 @@
 /* What the program has asked for. */
 struct wanted {
   const struct refusal *why;
-  const char *path; /* the path of the file; NULL: the file is that of `fd` */
-  int fd;           /* if `path` is NULL: a descriptor, or below 0 for an unnamed file in memory */
+  const char *path; /* the path of the file; NULL: use the file of `fd` */
+  int fd;           /* if `path` is NULL: a descriptor; below 0: make an unnamed file in memory */
   bool has_options;
   tamis_options options;
   struct filter_more more;
@@ -201,7 +201,7 @@ static bool is_new(struct shared_file *file)
   if (!file->size || (tamis__shared_file_read(file, begin, sizeof begin, 0) == TAMIS_OK &&
                       !memcmp(begin, SAVED_UNFINISHED, sizeof begin)))
     return true;
-  (void) tamis__shared_file_look(file); /* another process might just have changed the size */
+  (void) tamis__shared_file_look(file); /* the size might just have changed: reads it again */
   return false;
 }
 
@@ -285,7 +285,7 @@ static int open_path(const struct wanted *w, struct shared_file *file)
   }
   if (result == TAMIS_OK)
     return refuse_call(w, "opened");
-  /* Another process might have created the file, with space that this process did not get. */
+  /* Another process might have created the file meanwhile.  Then opens that file. */
   int error = errno;
   if (tamis__shared_file_open(file, w->path, -1) == TAMIS_OK)
     return TAMIS_OK;

@@ -205,7 +205,7 @@ static size_t sequence_length(const char *text)
   bool outside = u[0] > 0xf4 || (u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f) ||
                  (u[0] == 0xf0 && u[1] < 0x90) || (u[0] == 0xf4 && u[1] > 0x8f);
   for (size_t i = 1; i < length; i++)
-    if ((u[i] & 0xc0) != 0x80) /* this is true of the string's final NUL, too */
+    if ((u[i] & 0xc0) != 0x80) /* the string's final NUL is no continuation byte either */
       return 0;
   return outside ? 0 : length;
 }

@@ -68,7 +68,7 @@ static inline bool owner_has_name(const struct owner *owner)
 
 /* As large as in base/stripe.h, because files of filters that do not grow contain locks. */
 struct lock {
-  uint32_t held; /* no thread takes the lock */
+  uint32_t held; /* always 0: no thread takes the lock */
 };
 
 #define lock_init(lock) ((void) (lock))

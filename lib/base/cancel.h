@@ -20,7 +20,7 @@ static inline int cancellation_disable(void)
   return before;
 }
 
-/* A pending request to cancel then takes effect at the thread's next cancellation point. */
+/* If a request to cancel is pending, the thread ends at its next cancellation point. */
 static inline void cancellation_restore(int before)
 {
   pthread_setcancelstate(before, &before);

@@ -8,17 +8,17 @@
  *
  * The shards are in memory that processes share, so no thread can own a shard as in counter.h.  But
  * the threads that run on one core take turns.  So an add to the core's shard needs no locked
- * instruction if it has no effect when another thread, or a signal handler, runs on the core before
- * its store.  The add is therefore a *restartable sequence*: the thread stores the address of a
- * descriptor in memory that it shares with the kernel.  The descriptor says where the sequence
- * begins and ends, and an address outside.  If the kernel interrupts the thread in the sequence, the
- * thread resumes at this address, and adds in another shard.  (If it repeated the sequence, a
- * debugger that takes single steps would never reach the end.)  The sequence ends with its only
- * store to the shard.
+ * instruction, provided that the add is dropped if another thread or a signal handler runs on the
+ * core before the add's store.  The add is therefore a *restartable sequence*: the thread stores
+ * the address of a descriptor in memory that it shares with the kernel.  The descriptor contains
+ * the addresses at which the sequence begins and ends, and a third address.  If the kernel
+ * interrupts the thread in the sequence, the thread resumes at the third address, and adds in
+ * another shard.  (If it repeated the sequence, a debugger that takes single steps would never
+ * reach the end.)  The sequence ends with its only store to the shard.
  * Source: Desnoyers, "Restartable sequences", Linux 4.18
  *
  * glibc registers the memory that each thread shares with the kernel (struct rseq).  If the kernel
- * or an emulator refuses, the core's number in this struct is greater than that of any core.
+ * or an emulator refuses, the struct contains a core number above that of any core.
  */
 #ifndef TAMIS_LIB_CORE_COUNTER_H
 #define TAMIS_LIB_CORE_COUNTER_H
@@ -42,7 +42,7 @@ enum { CORE_SHARDS = 32, OWN_CORES = CORE_SHARDS / 2 };
  * descriptor might be unloaded.) */
 static inline bool add_on_core(_Atomic uint64_t *first, uint64_t amount, uint64_t *sum)
 {
-  uint64_t offset, now; /* of the core's shard; the counter's new value */
+  uint64_t offset, now; /* bytes from shard 0 to the core's shard; the counter's new value */
   const char *thread;
   __asm__("mov %%fs:0, %0" : "=r"(thread));
   __asm__ volatile(
@@ -62,7 +62,7 @@ static inline bool add_on_core(_Atomic uint64_t *first, uint64_t amount, uint64_
       "mov %[sum], (%[first],%[offset])\n"
       "2: movq $0, %c[descriptor](%[rseq])\n"
       ".pushsection __rseq_failure, \"ax\"\n"
-      ".byte 0x0f, 0xb9, 0x3d\n" /* ud1, with the signature that the kernel expects */
+      ".byte 0x0f, 0xb9, 0x3d\n" /* ud1; the kernel expects a signature after it */
       ".long %c[signature]\n"
       "3: mov %[end], %[offset]\n"
       "jmp 2b\n"
@@ -81,8 +81,8 @@ _Static_assert(sizeof(struct counter_shard) == 1 << 6, "add_on_core() shifts by 
 #define add_on_core(first, amount, sum) false
 #endif
 
-/* Adds to a counter of a set with CORE_SHARDS shards, and returns its new value in one shard.
- * Release, as in counter.add.  (Every store of an x86 processor is a release.) */
+/* Adds to one shard of a counter of a set with CORE_SHARDS shards, and returns the shard's new
+ * value.  Release, as in counter.add.  (Every store of an x86 processor is a release.) */
 FORCE_INLINE uint64_t core_counter_add(struct counter_shard *shards, unsigned kind, uint64_t amount)
 {
   uint64_t sum;

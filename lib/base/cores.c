@@ -45,7 +45,7 @@ static uint64_t positive_number(const char *text, const char **end)
   return number;
 }
 
-/* Returns the quota, in cores, in a file "QUOTA PERIOD" (both in µs), or UINT_MAX if none. */
+/* Reads a file "QUOTA PERIOD" (both in µs).  Returns the quota in cores, or UINT_MAX if none. */
 static unsigned quota_in(const char *path)
 {
   char text[MAX_NUMBERS];
@@ -60,8 +60,8 @@ static unsigned quota_in(const char *path)
   return cores < UINT_MAX ? (unsigned) cores : UINT_MAX;
 }
 
-/* Returns the lowest quota of a group and all groups above it.  Tries each folder on the path: in a
- * container, `root` can be the group's own folder, and the folders below it do not exist. */
+/* Returns the lowest quota of a group and all groups above it.  Folders of the path may be absent:
+ * in a container, `root` can be the group's own folder. */
 static unsigned least_quota(const char *root, const char *group)
 {
   char path[MAX_PATH + sizeof quota_file];
@@ -84,8 +84,8 @@ static unsigned least_quota(const char *root, const char *group)
   }
 }
 
-/* The file `membership` has a line "0::GROUP".  A line that does not fit into the buffer sets no
- * limit.  The buffer is small, because the first call can come from an add on a small stack. */
+/* The file `membership` has a line "0::GROUP".  If the line does not fit into the buffer, there is
+ * no limit.  The buffer is small, because the first call can come from an add on a small stack. */
 unsigned tamis__quota_cores(const char *membership, const char *root)
 {
   char line[MAX_PATH];
@@ -96,7 +96,7 @@ unsigned tamis__quota_cores(const char *membership, const char *root)
   return length + 1 < sizeof line ? least_quota(root, line + 3) : UINT_MAX;
 }
 
-/* Reads the quota once.  Relaxed: threads that read it at the same time all find the same value. */
+/* Reads the quota once.  Relaxed: threads that read at the same time all get the same value. */
 static unsigned quota_cores(void)
 {
   static _Atomic unsigned known = 0;
@@ -119,7 +119,7 @@ static unsigned cores_of_process(void)
   cpu_set_t mask;
   long cores = sched_getaffinity(getpid(), sizeof mask, &mask) == 0
                    ? CPU_COUNT(&mask)
-                   : sysconf(_SC_NPROCESSORS_ONLN); /* there are more cores than bits in `mask` */
+                   : sysconf(_SC_NPROCESSORS_ONLN); /* `mask` has too few bits for all cores */
   unsigned quota = quota_cores();
   if (cores < 1)
     cores = 1;

@@ -49,7 +49,7 @@ struct counted_readers {
 };
 
 /* Release: a thread that sees the counter at zero sees that all reads in the sections are done.
- * Later changes of the counter are read-modify-writes, so they continue the release sequence.
+ * Later changes of the counter are read-modify-writes, and continue this release sequence.
  * ORDER counted.leave (release)
  *   pairs with     counted.drained
  *   makes visible  that the reader has done all its reads
@@ -62,8 +62,8 @@ static inline void counted_leave(_Atomic uint64_t *counter)
 
 /* ORDER counted.enter (seq_cst)
  *   pairs with     counted.drained
- *   makes visible  that there is a reader of this phase
- *   if weakened    D might still read 0 although C came before F: the reader is overlooked
+ *   makes visible  to the waiting thread: that this phase has a reader
+ *   if weakened    the thread might read 0, and not wait for a reader of the old phase
  *   checked by     mutants/counted_enter_acq_rel */
 static inline void counted_add(_Atomic uint64_t *counter)
 {
@@ -72,8 +72,8 @@ static inline void counted_add(_Atomic uint64_t *counter)
 
 /* ORDER counted.check (seq_cst)
  *   pairs with     counted.flip
- *   makes visible  if the phase is a new one, what became unreachable before it began
- *   if weakened    C might read the old phase although D has read 0: the reader is overlooked
+ *   makes visible  to a reader that finds a new phase: which memory was unlinked before it began
+ *   if weakened    a reader might find the old phase although the waiting thread has read 0
  *   checked by     mutants/counted_check_acquire,
  *                  mutants/counted_phase_not_checked (shows that the phase is read again) */
 static inline uint64_t counted_phase(const struct counted_readers *readers)
@@ -96,7 +96,7 @@ static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, u
 }
 
 /* Begins a new phase, and returns the phase that ends.  Only one thread at a time may call this
- * function.  Before the call, the readers of all phases before that one must have left.
+ * function.  Before the call, the readers of all phases before the ending one must have left.
  * ORDER counted.flip (seq_cst)
  *   pairs with     counted.check, whose comment says why
  *   checked by     mutants/counted_flip_acq_rel,
@@ -109,7 +109,7 @@ static inline uint64_t counted_flip(struct counted_readers *readers)
 /* Returns true if all readers of a phase have left.  The phase must be over.
  * ORDER counted.drained (seq_cst)
  *   pairs with     counted.enter, counted.leave
- *   if weakened    acquire would order all reads before each L, but D might overlook an E
+ *   if weakened    acquire would show that readers have left, but might overlook one that entered
  *   checked by     mutants/counted_drained_acquire,
  *                  mutants/counted_readers_not_waited_for (shows that the counters are read) */
 static inline bool counted_have_left(const struct counted_readers *readers, uint64_t phase)

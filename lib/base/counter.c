@@ -36,7 +36,7 @@ static void request_index(void)
 enum { INDICES_PER_WORD = 64, INDEX_WORDS = COUNTER_MOST_SHARDS / INDICES_PER_WORD };
 
 /* Bit n of word m is set if index 64 m + n is in use.  The bit of index 0 is always set, because no
- * thread owns shard 0.  Before the key exists, the bits of all indices are set. */
+ * thread owns shard 0.  Until `key` has been created, the bits of all indices are set. */
 static _Atomic uint64_t used_indices[INDEX_WORDS] = {UINT64_MAX, UINT64_MAX, UINT64_MAX,
                                                      UINT64_MAX};
 
@@ -46,7 +46,7 @@ static _Atomic bool key_made;
 /* ORDER index.release (release)
  *   pairs with     index.acquire
  *   makes visible  what the thread has counted
- *   if weakened    the next owner adds to an older value: adds are lost
+ *   if weakened    the index's next owner might add to an older value: adds are lost
  *   checked by     mutants/index_kept_at_the_end, mutants/index_released_relaxed */
 static void release_index(unsigned index)
 {
@@ -62,10 +62,10 @@ static void at_thread_end(void *unused)
   release_index(index);
 }
 
-/* Makes the key, once.  Until the key exists, no index can be acquired.  A thread does not wait
- * while another thread makes the key, but shares shard 0 for now.  Relaxed for `begun`: exactly one
- * thread makes the key, and it does not matter which one.  The other stores are release, so that a
- * thread that acquires an index sees the key. */
+/* Creates `key`, once.  Until `key` exists, no index can be acquired.  A thread does not wait while
+ * another thread creates `key`, but shares shard 0 for now.  Relaxed for `begun`: exactly one
+ * thread creates `key`, and it does not matter which one.  The other stores are release, so that a
+ * thread that acquires an index sees `key`. */
 static void make_key_once(void)
 {
   static _Atomic bool begun = false;
@@ -80,7 +80,7 @@ static void make_key_once(void)
 }
 
 /* A plugin that contains the library may be unloaded.  Threads that end later must not call a
- * destructor whose code is gone, so the key is deleted.  (Acquire pairs with make_key_once().) */
+ * destructor whose code is gone, so `key` is deleted.  (Acquire pairs with make_key_once().) */
 __attribute__((destructor)) static void at_unload(void)
 {
   for (unsigned i = 0; i < INDEX_WORDS; i++) /* from now on, no index is free */
@@ -126,7 +126,7 @@ static void request_index(void)
   unsigned index = acquire_index();
   if (!index)
     return;
-  tamis__thread_index = NEVER; /* the next line may allocate, and the allocator may use a filter */
+  tamis__thread_index = NEVER; /* the next line may allocate, by a function that uses a filter */
   if (pthread_setspecific(key, &key) == 0)
     tamis__thread_index = index;
   else

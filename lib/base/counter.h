@@ -26,7 +26,7 @@
 
 enum { COUNTER_KINDS = 8 };
 
-/* If a set has several shards, each is aligned to its size.  A single shard, which no thread owns,
+/* If a set has several shards, each shard is aligned to its size.  A single shard has no owner.  It
  * can have any address, and its memory can end after the last counter in use. */
 struct counter_shard {
   _Atomic uint64_t value[COUNTER_KINDS];
@@ -46,9 +46,9 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
 
 uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind);
 
-/* These two functions change figures on which no other data depends, in calls that are slow anyway.
- * `note` adds 1, and `raise` sets a figure below `least` to `least`.  Look-ups are allowed to call
- * them: they do not give the thread an index, because that could allocate memory. */
+/* These two functions change figures on which no other data depends.  Only slow calls use them.
+ * `note` adds 1, and `raise` sets a figure below `least` to `least`.  Look-ups may call them,
+ * because they give the thread no index, and so allocate nothing. */
 void tamis__counter_note(const struct counters *counters, unsigned kind);
 void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64_t least);
 
@@ -73,8 +73,8 @@ FORCE_INLINE bool counter_is_owned_by_mask(uint8_t mask)
  * ORDER counter.add (release)
  *   pairs with     counter.sum
  *   makes visible  what is counted: the bits of a key
- *   if weakened    a save might count a key but miss its bits: the loaded filter would refuse a
- *                  key too early
+ *   if weakened    a save might count a key but miss its bits: the loaded filter then refuses keys
+ *                  too early
  *   checked by     mutants/counter_added_relaxed */
 FORCE_INLINE uint64_t counter_add_owned(struct counter_shard *shards, unsigned kind,
                                         uint64_t amount)

@@ -22,17 +22,17 @@
 #include "base/compiler.h"
 #include "base/filter.h"
 
-/* The number of filters in a block.  In filters of one size, a key's cache lines often have one
- * offset in their pages, and so do the filters' heads.  The first-level cache holds only eight to
- * sixteen lines of one offset.  With more filters in a block, the lines would evict each other
+/* The number of filters in a block.  In filters of one size, a key's cache lines often have the
+ * same offset in their pages, and so do the filters' heads.  The first-level cache holds only 8 to
+ * 16 lines with the same offset.  With more filters in a block, the lines would evict each other
  * before they are read. */
 enum { EACH_BLOCK = 8 };
 
-/* The key that is looked up, with its hash in the filter `hashed_by`. */
+/* The key that a call looks up, with its hash in the filter `hashed_by`. */
 struct wanted {
   const tamis_key *key; /* NULL: `hash` is given, and is the same in all filters */
   uint64_t hash;
-  const tamis_filter *hashed_by; /* NULL: the key has not been hashed yet */
+  const tamis_filter *hashed_by; /* the filter for which `hash` was computed; NULL: none yet */
 };
 
 /* Returns true if every key has the same hash in both filters. */

@@ -15,8 +15,8 @@
 enum {
   MOST_LINKS = 40,    /* symbolic links in a row: the limit of the kernel */
   MOST_NAMES = 10000, /* the most names that are tried for the new file */
-  MOST_ABSENT = 4,    /* after so many absent names in a row, the search for leftovers ends */
-  MOST_LOST = 4,      /* the most new files that other processes may remove */
+  MOST_ABSENT = 4,    /* the search for leftovers ends after so many absent names in a row */
+  MOST_LOST = 4,      /* the most tries: other processes may remove each new file */
   NAME_KEPT = 200     /* the most bytes of the old name that the new name keeps */
 };
 
@@ -63,7 +63,7 @@ static int open_folder(const char *path)
   char folder[PATH_MAX] = ".";
   size_t length = folder_length(path);
   if (length)
-    (void) put_name(folder, 0, path, length); /* cannot fail: it is shorter than the path */
+    (void) put_name(folder, 0, path, length); /* cannot fail: the folder's path fits */
   return UNINTERRUPTED(open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
@@ -92,8 +92,8 @@ static int lock(int fd)
 }
 
 /* Returns true if every process that can reach the folder sees a lock.  If other machines share the
- * folder, a lock may hold on this machine only, and another machine would take a file that is being
- * written for a leftover.  So only file systems that machines do not share are trusted. */
+ * folder, a lock may hold on this machine only.  Another machine would then remove a file in use as
+ * a leftover.  So only file systems that machines do not share are trusted. */
 static bool locks_hold(int folder)
 {
   static const uint32_t local[] = {
@@ -124,8 +124,8 @@ static bool is_own(int fd)
   return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
 }
 
-/* Removes the file with this name if it is a leftover, which no process has locked.  Returns true
- * if there was a file. */
+/* Removes the file with this name if no process has locked it, as it is then a leftover.  Returns
+ * true if there was a file. */
 static bool remove_leftover(const struct new_file *file)
 {
   int fd = open_named(file, O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -156,7 +156,7 @@ static int open_new(struct new_file *file, const char *more)
   return file->fd < 0 ? TAMIS_EIO : TAMIS_OK;
 }
 
-/* Makes a new file, whose name no other process of this machine uses, and no save removes. */
+/* Makes a new file whose name has the process's number.  No save takes it for a leftover. */
 static int open_unlocked(struct new_file *file)
 {
   char process[32];
@@ -276,8 +276,8 @@ static int sync_file(int fd)
   return UNINTERRUPTED(fsync(fd));
 }
 
-/* close() closes the descriptor even if it fails, so it is not repeated after a signal.  A second
- * descriptor, file->lock, keeps the file locked until the file has its name. */
+/* Even if close() fails, it closes the descriptor, so it is not called again after a signal.  A
+ * second descriptor, file->lock, keeps the file locked until the file has its name. */
 static int close_file(struct new_file *file)
 {
   int result = close(file->fd);
@@ -299,10 +299,10 @@ static int take_free_name(struct new_file *file)
 {
   const char *name = file->path + folder_length(file->path);
   int result = UNINTERRUPTED(linkat(file->folder, file->beside, file->folder, name, 0));
-  return result ? TAMIS_EIO : TAMIS_OK; /* tamis__file_abandon() removes the other name */
+  return result ? TAMIS_EIO : TAMIS_OK; /* tamis__file_abandon() removes the name `beside` */
 }
 
-/* Fails with EINVAL if the file system cannot synchronise folders: that is not an error here. */
+/* EINVAL is no error here: it says that the file system cannot synchronise folders. */
 int tamis__file_sync_name(const struct new_file *file)
 {
   return sync_file(file->folder) && errno != EINVAL ? TAMIS_EIO : TAMIS_OK;

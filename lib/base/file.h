@@ -11,13 +11,13 @@
  * The folder's entry must not lead to the new file before the new file is on the disk.  So the file
  * is synchronised before it is renamed, and the folder after that.
  *
- * A process that is killed leaves its new file behind.  So a process that writes a new file holds a
- * lock on it until it is renamed.  The next save removes *leftovers*: new files that no process has
- * locked.  Names of new files are numbered, so a save need not read the folder.  Only a process
- * that has locked a file, and then finds that the file still has its name, may remove or rename it.
- * Another save might remove a new file before it is locked.  Then the process creates another one.
- * Files of other users are not leftovers.  If other machines might not see a lock (see
- * locks_hold()), names contain the process's number, and leftovers stay.
+ * A process that is killed leaves its new file behind.  So a process that writes a new file keeps
+ * the file locked until it is renamed.  The next save removes *leftovers*: new files that no
+ * process has locked.  Names of new files are numbered, so a save need not read the folder.  To
+ * remove or rename a file, a process must first lock it, and then find that it still has its name.
+ * Another save might remove a new file before its process has locked it.  Then the process creates
+ * another file.  Files of other users are not leftovers.  If other machines might not see a lock
+ * (see locks_hold()), names contain the process's number, and leftovers stay.
  *
  * If a path leads to something other than a regular file, the process writes to it directly.
  *
@@ -80,7 +80,7 @@ int tamis__file_begin(struct new_file *file, const char *path, mode_t mode);
 int tamis__file_give(int fd, const tamis_file_access *access);
 int tamis__file_write(const struct new_file *file, const void *data, size_t size);
 
-/* If tamis__file_commit() fails, the caller must still abandon the file. */
+/* Ends a new file.  If tamis__file_commit() fails, the caller must still abandon the file. */
 int tamis__file_commit(struct new_file *file);
 void tamis__file_abandon(struct new_file *file);
 

@@ -20,9 +20,9 @@ enum {
   /* The number of keys in a group.  A batch consists of groups, and the keys of a group are hashed
    * before the filter works on them. */
   FILTER_GROUP = SMALL(64, 8),
-  /* The number of keys of a batch for which memory is prefetched before it is read.  It exceeds the
-   * number of lines for which a core can wait at once, so the core always waits for that many.  The
-   * lines are still in the first-level cache when they are read (docs/reference/performance.md). */
+  /* The number of keys of a batch for which memory is prefetched before it is read.  A core can
+   * wait for fewer lines at a time, so it always waits for as many as it can.  The lines are still
+   * in the first-level cache when they are read (docs/reference/performance.md). */
   FILTER_AHEAD = SMALL(64, 8)
 };
 
@@ -39,13 +39,13 @@ struct filter_operations {
   /* Fetches the memory that `contains` will read.  No result depends on the fetch. */
   WIDE void (*prefetch)(const tamis_filter *f, uint64_t hash);
   /* Looks a key up in n filters of any kinds.  Callers use the function of the first filter: see
-   * each.h.  If that is NULL, lib/each.c does the work. */
+   * each.h.  If it is NULL, lib/each.c searches filter by filter. */
   WIDE size_t (*contains_each)(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
                                bool *found);
   WIDE int (*add)(tamis_filter *f, uint64_t hash);
   WIDE int (*add_unique)(tamis_filter *f, uint64_t hash);
-  /* These two add at most FILTER_GROUP hashes, in their order.  If both members are NULL, keys.c
-   * prefetches for all hashes, then calls `add` or `add_unique` for each hash. */
+  /* The next two members add at most FILTER_GROUP hashes, in their order.  If both members are
+   * NULL, keys.c prefetches for all hashes, then calls `add` or `add_unique` for each hash. */
   WIDE void (*add_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   WIDE void (*add_unique_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   WIDE int (*remove)(tamis_filter *f, uint64_t hash); /* NULL if keys cannot be removed */
@@ -97,8 +97,8 @@ struct filter_kind {
   bool (*validate)(const tamis_filter *f, const char **reason);
   /* The features (SAVED_LAYERS and others in saved.h) of the files that this kind can read. */
   uint64_t features;
-  /* saved.h describes the members up to `load`.  If `save` and `load` are NULL, the result is
-   * TAMIS_EUNSUPPORTED, and these other functions are not called. */
+  /* saved.h describes the members up to `load`.  If `save` and `load` are NULL, saves and loads
+   * return TAMIS_EUNSUPPORTED, and call none of these members. */
   void (*describe)(const tamis_filter *f, struct saved_head *out);
   bool saves_estimates; /* saved.h says which figures */
   int (*read_info)(struct saved_reader *r, struct saved_head *saved);
@@ -106,19 +106,19 @@ struct filter_kind {
   int (*save)(const tamis_filter *f, struct saved_writer *w);
   int (*load)(struct saved_reader *r, const struct saved_head *saved,
               const struct tamis_filter *head, tamis_filter **out);
-  /* Three functions for filters that processes share.  NULL: the result is TAMIS_EUNSUPPORTED.
-   * `share_new` makes an empty filter in an empty file.  It completes `saved`, which has the
-   * options, the probe and SAVED_LIVE.  If `file` is NULL, it only checks the options, which
-   * `create` has already checked except for max_bytes.  `share_open` opens a filter whose header
-   * has been read.  If it returns TAMIS_OK, the filter owns `file`.  `sync` waits until all adds
-   * are on the disk. */
+  /* Three members for filters that processes share.  If they are NULL, the calls return
+   * TAMIS_EUNSUPPORTED.  `share_new` makes an empty filter in an empty file.  It completes `saved`,
+   * which has the options, the probe and SAVED_LIVE.  If `file` is NULL, it only checks the
+   * options, which `create` has already checked except for max_bytes.  `share_open` opens a filter
+   * whose header has been read.  If it returns TAMIS_OK, the filter owns `file`.  `sync` waits
+   * until all adds are on the disk. */
   int (*share_new)(struct saved_head *saved, const struct refusal *why, struct shared_file *file);
   int (*share_open)(struct saved_reader *r, const struct saved_head *saved,
                     const struct tamis_filter *head, struct shared_file *file, tamis_filter **out);
   int (*sync)(const tamis_filter *f);
   /* The next four functions take two filters of the same kind, hash function and seed.  The kind
    * checks whether they fit together in all other respects.  `into` is not read-only, and is not
-   * `from`.  NULL: the result is TAMIS_EUNSUPPORTED. */
+   * `from`.  If a member is NULL, the call returns TAMIS_EUNSUPPORTED. */
   int (*merge)(tamis_filter *into, const tamis_filter *from);
   /* Sets *out only if it returns TAMIS_OK. */
   int (*intersect)(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
@@ -130,7 +130,7 @@ struct filter_kind {
 struct filter_more {
   union {
     tamis_allocator allocator;  /* allocate == NULL: the system's allocator */
-    uint64_t allocator_room[3]; /* gives the union the same size on all machines: see WIDE */
+    uint64_t allocator_room[3]; /* makes the union equally large on all machines: see WIDE */
   };
   /* If the filter has neither a hash function nor a secret, the memory can end before these
    * members: see filter_set_allocator(). */
@@ -139,8 +139,8 @@ struct filter_more {
   WIDE const unsigned char *secret; /* for long keys (hash.h); NULL: the filter has no secret */
 };
 
-/* The head of every filter.  After creation only `operations` changes: a filter that changes its
- * form might get other operations, which work on all forms that it has had (bloom/layers.c,
+/* The head of every filter.  After creation only `operations` changes: a growing filter might get
+ * other operations, which still work on all its earlier forms (bloom/layers.c,
  * cuckoo/generation.c). */
 struct tamis_filter {
   WIDE const struct filter_operations *_Atomic operations;
@@ -171,7 +171,7 @@ static inline void filter_set_more(tamis_filter *f, const struct filter_more *mo
             (more && more->secret ? FILTER_SECRET : 0);
 }
 
-/* Sets f->more to an allocator, after which no other members of a struct filter_more follow. */
+/* Lets f->more point to an allocator only: the other members of struct filter_more are absent. */
 static inline void filter_set_allocator(tamis_filter *f, const tamis_allocator *allocator)
 {
   f->more = (const char *) allocator;
@@ -216,11 +216,11 @@ static inline void filter_begin(tamis_filter *f, const tamis_filter *head, struc
 
 /* ORDER operations.load (seq_cst)
  *   pairs with     operations.swap
- *   makes visible  that keys might also be in the places where these operations look
+ *   makes visible  that keys might be where only the new operations look
  *   if weakened    acquire would still make that visible to calls that are ordered by other means.
  *                  But if two threads each add a key and then look up the other's key, both could
- *                  miss: one because it does not know yet where the other key went.  On x86-64 both
- *                  orders are plain loads
+ *                  miss, because one of them still uses the old operations.  On x86-64 both orders
+ *                  are plain loads
  *   checked by     mutants/operations_load_relaxed */
 static inline const struct filter_operations *operations_of(const tamis_filter *f)
 {

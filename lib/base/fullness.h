@@ -75,8 +75,8 @@ static inline void fullness_begin(fullness_rooms *rooms)
  * ORDER fullness.count (release)
  *   pairs with     fullness.counted
  *   makes visible  the memory or the lanes
- *   if weakened    a call might read the new count, but still find nothing free, and mark the
- *                  segment as full with this count; the mark would stay although there is room
+ *   if weakened    a call might read the new count, but not the freed memory or lanes, and mark the
+ *                  segment with this count; the mark would stay although there is room
  *   checked by     mutants/rooms_counted_relaxed */
 static inline void fullness_count(fullness_rooms *rooms)
 {
@@ -95,7 +95,7 @@ static inline uint32_t fullness_counted(const fullness_rooms *rooms)
 enum {
   FULLNESS_SEARCHED = 1,
   FULLNESS_NO_PATH = 2,
-  FULLNESS_FULL = 3, /* includes the bit of NO_PATH: with either mark, a search finds no room */
+  FULLNESS_FULL = 3, /* has the bit of NO_PATH, too: either mark says that no search finds room */
   FULLNESS_COPIES = 4,
   FULLNESS_STATE = 7,
   FULLNESS_FAILURE = 8, /* added for each failure */
@@ -105,15 +105,15 @@ enum {
   FULLNESS_SEARCH = SMALL(512, 16)                 /* the most buckets that a search looks at */
 };
 
-/* How full a segment is when a search in it has failed. */
+/* How full a segment was when a search for room failed. */
 enum fullness_degree { FULLNESS_EMPTIER, FULLNESS_NEARLY, FULLNESS_AS_PLANNED };
 
 /* Must be called before each search, with the lock held.
  * ORDER fullness.search (seq_cst)
  *   pairs with     fullness.reset
- *   makes visible  that a search reads the buckets from now on
- *   if weakened    the search might miss a cleared lane, and the call that cleared it might not
- *                  see the search: the segment stays marked although it has room
+ *   makes visible  to a call that clears a lane: that a search has begun
+ *   if weakened    the search might miss a lane that a call clears, while the call misses SEARCHED:
+ *                  the segment stays marked although it has room
  *   checked by     mutants/full_mark_announced_relaxed */
 static inline void fullness_begin_search(fullness *full)
 {
@@ -121,8 +121,8 @@ static inline void fullness_begin_search(fullness *full)
   atomic_store_explicit(full, failures | FULLNESS_SEARCHED, memory_order_seq_cst);
 }
 
-/* Must be called with the lock held, after a search has found no room, or if an earlier mark says
- * so.  `state` is NO_PATH or FULL.  `rooms` is fullness_counted(), read before the search. */
+/* Must be called with the lock held, after a search has found no room, or if a mark says that there
+ * is none.  `state` is NO_PATH or FULL.  `rooms` is fullness_counted(), read before the search. */
 static inline void fullness_mark(fullness *full, fullness_vacated *vacated, unsigned state,
                                  uint64_t rooms, enum fullness_degree degree)
 {
@@ -141,7 +141,7 @@ static inline void fullness_mark(fullness *full, fullness_vacated *vacated, unsi
                                           memory_order_relaxed);
 }
 
-/* Must be called after an entry has left a bucket.  Returns the state to remove, or 0 if none.
+/* Must be called after an entry has left a bucket.  Returns a mark, SEARCHED or 0.
  * ORDER fullness.reset (seq_cst)
  *   pairs with     fullness.search, whose comment says why
  *   checked by     mutants/full_mark_not_cleared */
@@ -152,15 +152,15 @@ static inline uint32_t fullness_state(const fullness *full)
 
 static inline void fullness_reset(fullness *full)
 {
-  if (fullness_state(full)) /* this might lose a failure that another thread counts meanwhile */
+  if (fullness_state(full)) /* may lose a failure that another thread counts just now */
     atomic_store_explicit(full,
                           atomic_load_explicit(full, memory_order_relaxed) & FULLNESS_FAILURES,
                           memory_order_seq_cst);
 }
 
 /* Must be called if fullness_state() is not 0 after an entry has left a bucket.  The segment has
- * `buckets` buckets.  (During a search, the state can still be an older mark.  If the search misses
- * the cleared lane, it sets a new mark, which stays although a few lanes are free.) */
+ * `buckets` buckets.  (While a search runs, the state can still be an older mark.  A search that
+ * misses the cleared lane then sets a new mark, which stays although a few lanes are free.) */
 static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, uint64_t buckets)
 {
   uint64_t enough = buckets / FULLNESS_SEARCH;
@@ -188,7 +188,7 @@ static inline bool fullness_has_no_path(const fullness *full)
   return atomic_load_explicit(full, memory_order_relaxed) & FULLNESS_NO_PATH;
 }
 
-/* Returns true if the segment has this mark, with this count.  Relaxed: see the function above. */
+/* Whether the segment has this mark, with this count.  Relaxed as in fullness_has_no_path(). */
 static inline bool fullness_is(const fullness *full, unsigned state, uint64_t rooms)
 {
   uint32_t mark = state | (uint32_t) rooms * FULLNESS_ROOM;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: turns a key into 64 well-mixed bits.  The only user of xxHash.
+ * Layer 0: turns a key into 64 well-mixed bits.  Only this file uses xxHash.
  */
 #ifndef TAMIS_LIB_HASH_H
 #define TAMIS_LIB_HASH_H
@@ -19,7 +19,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* Numbers that are derived from a filter's seed when the filter is created. */
+/* Numbers that a filter derives from its seed when it is created. */
 struct hash_keys {
   uint64_t seed;
   uint64_t mix[2];
@@ -64,7 +64,7 @@ static inline uint64_t hash_spread(uint64_t x)
 
 static inline struct hash_keys hash_keys_from_seed(uint64_t seed)
 {
-  /* Two scrambled steps of a Weyl sequence, far apart: related seeds give unrelated keys. */
+  /* Two scrambled, distant steps of a Weyl sequence: keys of related seeds are unrelated. */
   return (struct hash_keys){.seed = seed,
                             .mix = {hash_spread(hash_fold(seed, UINT64_C(0x9E3779B97F4A7C15), 0)),
                                     hash_spread(hash_fold(seed, UINT64_C(0x3C6EF372FE94F82A), 0))}};
@@ -78,8 +78,8 @@ static inline uint64_t hash_sum(const void *data, size_t len, uint64_t seed)
 
 enum { HASH_SHORT = 16 }; /* bytes; XXH3 has separate code for keys up to this length */
 
-/* XXH3 for short keys only.  Because the compiler knows that len is small, little of XXH3's code is
- * left, and `flatten` inlines it.  A call of the whole XXH3 would cost as much as the hashing. */
+/* XXH3 for short keys only.  The compiler knows that len is small, so it drops most of XXH3's code,
+ * and `flatten` inlines the rest.  A call of the whole XXH3 would cost as much as the hashing. */
 __attribute__((flatten)) static inline uint64_t hash_short(uint64_t seed, const void *key,
                                                            size_t len)
 {
@@ -101,7 +101,7 @@ static inline uint64_t hash_bytes(const struct hash_keys *keys, const unsigned c
 
 /* The false-positive rate that `keys` keys cause through hashes alone.  A filter cannot distinguish
  * keys whose hashes are equal, or keys whose mixed hashes are equal.  Each case has the rate
- * keys * 2^-64.  The result is twice the sum, as a reserve for other coincidences in a filter. */
+ * keys * 2^-64.  The result is twice the sum, as a reserve for other chance matches. */
 static inline double hash_collision_rate(uint64_t keys)
 {
   return 4 * (double) keys * 0x1p-64;

@@ -8,7 +8,7 @@
 
 enum { MAGIC = sizeof SAVED_MAGIC - 1 };
 
-/* Reserves the space first, so that nothing is written to a file for which there is no space. */
+/* Reserves the file's space before anything is written to it, so a full disk is found at once. */
 static int take_space(const struct live_file *new, const struct shared_file *file)
 {
   if (file_is_limited(new->size))
@@ -17,7 +17,7 @@ static int take_space(const struct live_file *new, const struct shared_file *fil
                      : tamis__shared_file_reserve(file, 0, new->reserved, NULL);
 }
 
-/* Writes the header and the blocks.  The file still begins with SAVED_UNFINISHED, so it is new. */
+/* Writes the header and the blocks.  The file still begins with SAVED_UNFINISHED. */
 static int write_unfinished(const struct live_file *new, const struct shared_file *file)
 {
   struct file_part to = {.file = file, .end = new->size};
@@ -30,7 +30,7 @@ static int write_unfinished(const struct live_file *new, const struct shared_fil
   return tamis__saved_end_live(&w);
 }
 
-/* The magic is written after all other bytes are on the disk. */
+/* Writes the magic number last, when all other bytes are on the disk. */
 int tamis__live_file_write(const struct live_file *new, struct shared_file *file)
 {
   int result = take_space(new, file);
@@ -38,7 +38,7 @@ int tamis__live_file_write(const struct live_file *new, struct shared_file *file
     return result;
   result = tamis__shared_file_write(file, SAVED_UNFINISHED, MAGIC, 0);
   if (result == TAMIS_OK)
-    result = tamis__shared_file_flush(file); /* zeros alone would not show that the file is new */
+    result = tamis__shared_file_flush(file); /* a crash must not leave a file of zeros only */
   if (result == TAMIS_OK)
     result = tamis__shared_file_resize(file, new->size);
   if (result == TAMIS_OK)
@@ -55,9 +55,9 @@ int tamis__live_file_write(const struct live_file *new, struct shared_file *file
 
 /* ORDER live.boot (acquire)
  *   pairs with     live.counted
- *   makes visible  that the counters agree with what they count, and that the space is reserved
- *   if weakened    a process could decide by older counters when to look at them again
- *   checked by     mutants/start_is_not_noticed (shows that the number is read) */
+ *   makes visible  that `mend` has corrected the counters and reserved the space
+ *   if weakened    a process might use counters from before the correction
+ *   checked by     mutants/start_is_not_noticed (shows that *boot is read) */
 static uint64_t mended_at(const _Atomic uint64_t *boot)
 {
   return atomic_load_explicit(boot, memory_order_acquire);
@@ -71,7 +71,7 @@ static void set_mended_at(_Atomic uint64_t *boot, uint64_t now)
   atomic_store_explicit(boot, now, memory_order_release);
 }
 
-/* Checks again under the lock, as another process may have mended the file meanwhile. */
+/* Reads *boot again under the lock, as another process may have mended the file meanwhile. */
 int tamis__live_file_after_a_start(const struct shared_file *file, _Atomic uint64_t *boot,
                                    int (*mend)(void *context), void *context)
 {

@@ -17,12 +17,12 @@ _Static_assert(MEMO_ENTRIES == 16, "four bits choose an entry");
 
 /* ORDER memo.take (acquire)
  *   pairs with     memo.give_back
- *   makes visible  what the previous thread has written to the entry
- *   if weakened    a thread might read an answer of which only half is written
+ *   makes visible  what the entry's previous user has written to it
+ *   if weakened    a thread might read an answer that another thread has half written
  *   checked by     mutants/memo_taken_relaxed */
 static bool take(struct memo_entry *entry)
 {
-  enum { MOST_LOOKS = 100 }; /* a running thread gives the entry back within fewer looks */
+  enum { MOST_LOOKS = 100 }; /* a thread that is running unlocks the entry within fewer looks */
   for (unsigned looks = 0; looks < MOST_LOOKS; looks++)
     if (!atomic_exchange_explicit(&entry->taken, 1, memory_order_acquire))
       return true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: remembers answers that take long to compute, by their questions (a few numbers).
+ * Layer 1: remembers answers that take long to compute.  A question is a few numbers.
  *
  * A memo has some entries, which threads share.  To use an entry, a thread locks it for some dozens
- * of instructions.  A thread that finds the entry locked tries a few times more, and then computes
+ * of instructions.  A thread that finds the entry locked tries again a few times, and then computes
  * the answer itself.  So no thread waits for a thread that is stopped, or that a fork has removed.
  */
 #ifndef TAMIS_LIB_MEMO_H
@@ -18,7 +18,7 @@ enum {
   MEMO_ENTRIES = 16,
   MEMO_QUESTION = 5,
   MEMO_ANSWER = 176
-}; /* MEMO_QUESTION is in words, MEMO_ANSWER in bytes */
+}; /* sizes: MEMO_QUESTION in words, MEMO_ANSWER in bytes */
 
 /* A memo that is all zeros has no answers. */
 struct memo {
@@ -34,7 +34,7 @@ struct memo {
 bool tamis__memo_recall(struct memo *memo, const uint64_t question[MEMO_QUESTION], void *answer,
                         size_t size);
 
-/* Keeps an answer, perhaps in place of another one, unless another thread uses the entry. */
+/* Keeps an answer, unless another thread uses the entry.  May overwrite an older answer. */
 void tamis__memo_keep(struct memo *memo, const uint64_t question[MEMO_QUESTION], const void *answer,
                       size_t size);
 

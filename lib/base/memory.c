@@ -12,13 +12,13 @@
 enum { ALIGNMENT = 64 }; /* bytes: a cache line */
 
 /* In bytes.  A block of this size or more is not cleared by memset(), because the first access to a
- * page takes 0.25 µs or, on a virtual machine, up to 20 µs.  Nor does posix_memalign() allocate it,
- * because that function looks for a larger block, and so would not reuse a freed block of the same
- * size, such as that of a split segment. */
+ * page takes 0.25 µs or, on a virtual machine, up to 20 µs.  Nor does posix_memalign() allocate it:
+ * that function looks for a larger block, and so would not reuse a freed block of the same size,
+ * such as the block of a split segment. */
 static const size_t untouched = (size_t) 4 << 10;
 
-/* calloc() does not touch memory that the kernel has just cleared, but it aligns blocks only to 16
- * bytes.  So the next functions allocate more, and store `start` before the aligned part. */
+/* calloc() does not touch memory that the kernel has just cleared, but aligns blocks only to 16
+ * bytes.  So the next functions allocate more bytes, and store `start` before the aligned part. */
 static void **align_untouched(char *start)
 {
   return (void **) (start + ALIGNMENT - (uintptr_t) start % ALIGNMENT);
@@ -34,7 +34,7 @@ static void *allocate_untouched(size_t size)
   return block;
 }
 
-/* realloc() might find room behind the block.  If it moves the block, the alignment can change. */
+/* realloc() may extend the block in place.  If it moves the block, the alignment can change. */
 static void *grow_untouched(void *block, size_t size, size_t larger)
 {
   char *start = ((void **) block)[-1];
@@ -50,7 +50,7 @@ static void *grow_untouched(void *block, size_t size, size_t larger)
 }
 
 /* The user's functions might contain cancellation points, and can be called while locks are held.
- * But they are never called in a read section: if they waited there, no grace period could end. */
+ * But they are never called in a read section: a wait there would hold up all grace periods. */
 static void release_to(const tamis_allocator *from, void *block, size_t size)
 {
   assert(tamis__read_sections == 0);
@@ -101,7 +101,7 @@ void *tamis__memory_allocate(const tamis_allocator *from, uint64_t size)
   return tamis__memory_allocate_cleared(from, size, size);
 }
 
-/* In builds that cannot move pages, calls realloc(), which can often extend the block in place. */
+/* A build that cannot move pages calls realloc(), which can often extend the block in place. */
 void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size, uint64_t larger)
 {
   if (!pages_hold(SIZE_MAX) && !from->allocate && block && size >= untouched &&

@@ -16,13 +16,13 @@
  * does not cover the whole filter, huge pages save a TLB miss on most accesses. */
 void *tamis__memory_allocate(const tamis_allocator *from, uint64_t size);
 
-/* As tamis__memory_allocate(), but only the first `cleared` bytes are certain to be zero: for a
- * block that is too large to be touched all at once. */
+/* As tamis__memory_allocate(), but only the first `cleared` bytes are certain to be zero.  This is
+ * for a block that is too large to be touched all at once. */
 void *tamis__memory_allocate_cleared(const tamis_allocator *from, uint64_t size, uint64_t cleared);
 
 /* As tamis__memory_allocate(), for small blocks, of which there may be millions.  The system's
  * allocator aligns them to 16 bytes only: alignment to 64 would cost a hundred bytes for each
- * block.  A line of a filter can then lie in two cache lines, but both are soon cached. */
+ * block.  A line of a filter can then lie in two cache lines, but these are soon cached. */
 void *tamis__memory_allocate_dense(const tamis_allocator *from, uint64_t size);
 
 /* Returns a larger block with the contents of `block`, and releases `block`.  The additional bytes
@@ -30,10 +30,10 @@ void *tamis__memory_allocate_dense(const tamis_allocator *from, uint64_t size);
  * be NULL, with size 0.  Large blocks from mmap() are not copied: the kernel moves their pages. */
 void *tamis__memory_grow(const tamis_allocator *from, void *block, uint64_t size, uint64_t larger);
 
-/* Makes a new block use small pages.  This is for a block that makes other calls wait while it gets
- * its pages: a huge page is cleared at once, which takes 0.1 ms, or 10 ms on a virtual machine
- * whose host has yet to find the memory.  Does nothing to a block of 32 MiB or more, for which huge
- * pages are worth the wait, or to a block from a user's allocator. */
+/* Makes a new block use small pages.  This is for a block for whose pages other calls wait: a huge
+ * page is cleared at once, which takes 0.1 ms, or 10 ms on a virtual machine whose host has yet to
+ * find the memory.  Does nothing to a block of 32 MiB or more, for which huge pages are worth the
+ * wait, or to a block from a user's allocator. */
 void tamis__memory_use_small_pages(const tamis_allocator *from, void *block, uint64_t size);
 
 /* Adds `size` to the sum of a filter's bytes.  Returns false, and leaves the sum as it was, if the

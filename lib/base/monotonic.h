@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: waiting on the monotonic clock: its times, and condition variables that use it.
+ * Layer 1: times of the monotonic clock, and condition variables that wait by this clock.
  */
 #ifndef TAMIS_LIB_MONOTONIC_H
 #define TAMIS_LIB_MONOTONIC_H

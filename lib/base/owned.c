@@ -13,12 +13,12 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* A fork waits for nothing, as in reclaim.c (R3): there is no handler in the parent.  The child's
- * handler initialises the lock, because another thread may have held it.  The list of owners must
- * be valid after each step, because the child uses it. */
+/* A fork waits for nothing, as in reclaim.c (R3): there is no handler in the parent.  The handler
+ * in the child initialises the lock, because another thread may have held it at the fork.  The list
+ * of owners must be valid after each step, because the child uses it. */
 
 /* LOCK process.owners (order 6): protects the list of the owners of this process, and lets one
- * thread at a time give a name; held while the list is changed or a name is given. */
+ * thread at a time name an owner; held while the list is changed or an owner is named. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct owner *owners;
 static bool handler_registered; /* pthread_atfork() has succeeded */
@@ -40,7 +40,7 @@ static void drop_name(struct owner *owner)
 {
   struct shared_file file = {.fd = owner->alive, .device = owner->device, .inode = owner->inode};
   if (file.fd >= 0)
-    (void) tamis__shared_file_look(&file); /* if this fails, assume that the file is ours */
+    (void) tamis__shared_file_look(&file); /* if this fails, is_same() returns true */
   if (file.fd >= 0 && is_same(owner, &file))
     close(owner->alive);
   owner->alive = -1;
@@ -181,7 +181,7 @@ int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owne
   pthread_once(&once, register_handler);
   if (!handler_registered)
     return TAMIS_ENOMEM;
-  insert(owner); /* before the owner has a descriptor, so that a child of a fork closes it */
+  insert(owner); /* before the owner has a descriptor: a child of a fork must close that */
   return TAMIS_OK;
 }
 
@@ -204,7 +204,7 @@ static bool is_dead(const struct owner *self, uint64_t name)
           (!tamis__shared_file_is_claimed(&alive, name, 1) && is_ours(self, alive.fd)));
 }
 
-/* Waits until the process has a name.  After a fork, a call in the child can begin without one. */
+/* Waits until the process has a name.  A call in the child of a fork can begin without a name. */
 static void await_name(const struct owner *owner)
 {
   for (unsigned round = 0;
@@ -213,7 +213,7 @@ static void await_name(const struct owner *owner)
     tamis__lock_back_off(round);
 }
 
-/* Acquire, as owned.lock.  (The dead owner wrote nothing after the kernel released its byte.) */
+/* Acquire, as owned.lock.  (The dead owner wrote nothing after its lock on the name ended.) */
 static bool take_over(struct owned_lock *wanted, uint64_t dead, const struct owner *owner)
 {
   return atomic_compare_exchange_strong_explicit(&wanted->owner, &dead, owner_name(owner),

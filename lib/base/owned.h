@@ -4,7 +4,7 @@
  *
  * Such a lock is a word: 0, or the name of the process that has it.  A process that is killed
  * leaves its name there.  So a process that waits for the lock asks whether the owner is alive.  If
- * not, the waiter takes the lock over, and mends what the owner has left unfinished.
+ * the owner is dead, the waiter takes the lock over, and mends what is unfinished.
  *
  * The *name* of a process is a random number, which no other process ever has.  While the process
  * lives, it holds a lock of the kernel on one byte of the shared file: the byte whose offset is the
@@ -60,8 +60,8 @@ int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owne
 /* Ends an owner.  The owner must hold no lock, and must take no lock afterwards. */
 void tamis__owner_end(struct owner *owner);
 
-/* Gives the process a name for the file, unless it has one.  If no other process has a name, and
- * `first` is not NULL, then calls `first`.  Processes that open the file wait meanwhile.
+/* Gives the process a name for the file, unless the process has one.  If no other process has a
+ * name, and `first` is not NULL, then calls `first`.  Processes that open the file wait meanwhile.
  *   Errors  TAMIS_EIO (errno is EAGAIN if a process that may only read the file has locked it),
  *           and the errors of `first` */
 int tamis__owner_renew(struct owner *owner, int (*first)(void *context), void *context);
@@ -69,9 +69,9 @@ int tamis__owner_renew(struct owner *owner, int (*first)(void *context), void *c
 /* Returns true if the process has a name.
  * ORDER owner.name (acquire)
  *   pairs with     owner.named
- *   makes visible  the descriptor by which a waiter asks whether owners are alive
- *   if weakened    a thread other than the one that got the name might ask by an older descriptor
- *   checked by     mutants/owner_is_not_renewed (shows that a name is asked for) */
+ *   makes visible  the descriptor through which a waiter asks whether owners are alive
+ *   if weakened    another thread might see the name, but ask through an older descriptor
+ *   checked by     mutants/owner_is_not_renewed (shows that a process renews its name) */
 static inline bool owner_has_name(const struct owner *owner)
 {
   return atomic_load_explicit(&owner->name, memory_order_acquire);
@@ -83,7 +83,7 @@ static inline uint64_t owner_name(const struct owner *owner)
   return atomic_load_explicit(&owner->name, memory_order_relaxed);
 }
 
-/* Tries to take the lock.  Returns false if it is taken, or if the process has no name.
+/* Tries to take the lock.  Returns false if the lock is held, or if the process has no name.
  * ORDER owned.lock (acquire)
  *   pairs with     owned.unlock, whose comment says why
  *   checked by     mutants/owned_lock_relaxed */
@@ -97,12 +97,12 @@ static inline bool owned_trylock(struct owned_lock *lock, const struct owner *ow
 /* Waits for the lock, and takes it.  The result is that of owned_lock(). */
 bool tamis__owned_wait(struct owned_lock *lock, const struct owner *owner);
 
-/* ThreadSanitizer sees the order that these locks make, because they are atomics.  It and the model
- * checker need annotations to see which threads wait.  Locks of several processes have none. */
+/* ThreadSanitizer sees the order that these locks make, because they are atomics.  To see which
+ * threads wait, it and the model checker need annotations.  Locks in shared files have none. */
 #define OWNED_TSAN(call) TSAN(owner->file < 0 ? (void) (call) : (void) 0)
 
-/* Takes the lock.  Returns true if a killed owner had held it.  Then the caller must mend what that
- * owner has left.  (If the caller is killed before it unlocks, the next owner must mend.) */
+/* Takes the lock.  Returns true if its owner was killed.  Then the caller must mend what that owner
+ * has left.  (If the caller is killed before it unlocks, the next owner must mend.) */
 static inline bool owned_lock(struct owned_lock *lock, const struct owner *owner)
 {
   OWNED_TSAN(__tsan_mutex_pre_lock(lock, 0));
@@ -120,11 +120,11 @@ static inline bool owned_held(const struct owned_lock *lock)
 /* ORDER owned.unlock (release)
  *   pairs with     owned.lock
  *   makes visible  all that was written under the lock
- *   if weakened    the next owner might miss a lane that the last one wrote, and write another lane
+ *   if weakened    the next owner might miss an entry that the last owner wrote, and add it again
  *   checked by     mutants/owned_unlock_relaxed */
 static inline void owned_unlock(struct owned_lock *lock, const struct owner *owner)
 {
-  assert(owner->file >= 0 || owned_held(lock)); /* in a shared file, any word may be wrong */
+  assert(owner->file >= 0 || owned_held(lock)); /* other processes may damage a shared file */
   OWNED_TSAN(__tsan_mutex_pre_unlock(lock, 0));
   atomic_store_explicit(&lock->owner, 0, memory_order_release);
   OWNED_TSAN(__tsan_mutex_post_unlock(lock, 0));

@@ -41,7 +41,7 @@ static inline size_t pages_round(size_t size)
 
 /* Returns a mapping that is aligned to huge pages, or NULL.  The kernel aligns mappings to small
  * pages only, so this function maps one huge page too many, and unmaps the parts before and after
- * the block.  A later munmap() gets the block's size, though it may end within a page. */
+ * the block.  munmap() later gets `size`, which may end within a page. */
 static inline void *pages_map(size_t size)
 {
   if (size > SIZE_MAX - 2 * pages_huge)
@@ -49,7 +49,7 @@ static inline void *pages_map(size_t size)
   size_t length = pages_round(size);
   char *start =
       mmap(NULL, length + pages_huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (start == MAP_FAILED) { /* there may still be room for the block alone, unaligned */
+  if (start == MAP_FAILED) { /* the block may still fit without the extra page, unaligned */
     start = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return start == MAP_FAILED ? NULL : start;
   }

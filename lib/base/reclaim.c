@@ -9,11 +9,11 @@
  *       that liburcu must not know of: those for which liburcu has no memory (it would end the
  *       process), and all threads of a forked child.  No thread is registered inside a section.
  * R2  No call waits for a reader, and no call is a cancellation point.  The lock below is held for
- *     a few steps.  While it is held, nothing is called that could wait, take another lock or enter
- *     the kernel: not liburcu, not malloc (so not pthread_create), no callback, no signal to a
- *     condition.  Conditions are signalled after the lock has been released.  No signal is lost:
- *     the request was written under the lock, so the waiting thread either sees the request before
- *     it sleeps, or already sleeps when the signal comes.  A late signal does no harm.
+ *     a few steps.  While it is held, the library calls nothing that could wait, take another lock
+ *     or enter the kernel: not liburcu, not malloc (so not pthread_create), no callback, no signal
+ *     to a condition.  Conditions are signalled after the lock has been released.  No signal is
+ *     lost: the request was written under the lock, so the waiting thread either sees the request
+ *     before it sleeps, or already sleeps when the signal comes.  A late signal does no harm.
  * R3  A fork waits for nothing: there is no handler in the parent.  In the child, the other threads
  *     have vanished at an arbitrary step, and may have held any lock.  So the child's handler makes
  *     our lock anew, and no function of liburcu that takes a lock is called again: its locks might
@@ -50,13 +50,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static const int64_t idle_time = SECOND; /* the thread ends after this time without requests */
+static const int64_t idle_time = SECOND; /* without requests for this time, the thread ends */
 /* After a grace period the thread looks for requests at intervals that double between these two. */
 static const int64_t first_look = SECOND / 1000;
 static const int64_t last_look = SECOND / 128;
 static const int64_t exit_time = SECOND;    /* the longest that an exit waits */
 static const int64_t refused_time = SECOND; /* the sleep after membarrier was refused */
-/* While counted readers are inside, the thread sleeps, for times that double between these two. */
+/* While it waits for counted readers, the thread sleeps for times that double between these two. */
 static const int64_t first_nap = SECOND / 20000;
 static const int64_t longest_nap = SECOND / 100;
 
@@ -73,9 +73,9 @@ static struct {
   pthread_mutex_t lock;
   pthread_cond_t more, ended; /* both use the monotonic clock */
   uint64_t wanted;            /* the number of the latest grace period that a filter needs */
-  uint64_t started, elapsed;  /* the last grace period begun, and the last one that is over */
-  bool running;               /* the thread exists, or is about to be started */
-  bool looking;               /* the thread sleeps, and soon looks for requests without a signal */
+  uint64_t started, elapsed;  /* the last grace period that has begun, and the last that is over */
+  bool running;               /* the waiting thread exists, or is about to be started */
+  bool looking;               /* the thread sleeps, but soon looks for requests even unsignalled */
   bool unjoined;              /* `thread` must be joined after it has ended */
   pthread_t thread;
   bool stopping; /* the process is about to end, or the library to be unloaded */
@@ -96,8 +96,8 @@ static struct counted_readers counted;
 /* The calling thread's state as a counted reader. */
 static _Thread_local struct {
   _Atomic uint64_t *counter; /* the counter to which the thread has added 1; NULL: none */
-  unsigned depth;            /* the number of its sections inside the outermost one */
-  bool inherited; /* it entered the outermost section as a registered reader, before a fork */
+  unsigned depth;            /* the number of sections inside the thread's outermost section */
+  bool inherited; /* entered the outermost section as a registered reader, before a fork */
 } own DIRECT_TLS;
 
 /* Two NULLs.  tamis__reader points to the first in a thread that is not registered, and to the
@@ -125,7 +125,7 @@ static struct urcu_bp_reader **registered_reader(void)
 }
 
 /* Returns true if liburcu could map memory for a thousand more threads.  Without that memory,
- * liburcu would end the process.  (Another thread may still take it after this check.) */
+ * liburcu would end the process.  (After the check, another thread may still take the memory.) */
 static bool registry_may_grow(void)
 {
   const size_t bytes = 256 << 10;
@@ -147,14 +147,14 @@ static bool register_reader(void)
 
 /* ---- readers that registered_reader_enter() does not serve ---- */
 
-/* Chooses a shard by the address of the thread's `own`, which differs between threads. */
+/* Chooses a shard by the address of the variable `own`, which differs between threads. */
 static unsigned own_shard(void)
 {
   return (unsigned) ((uintptr_t) &own * UINT64_C(0x9E3779B97F4A7C15) >> (64 - COUNTED_SHARD_BITS));
 }
 
 /* Returns true if the calling thread, which must have been registered, is in a registered section.
- * The inlined form takes no lock of liburcu.  liburcu's function may take one: it registers an
+ * The inlined code takes no lock of liburcu.  liburcu's function may take a lock: it registers an
  * ending thread again if the thread is not registered any more. */
 static bool in_registered_section(void)
 {
@@ -172,8 +172,8 @@ static void leave_counted(void)
   counted_leave(counter);
 }
 
-/* registered_reader_leave() can end a section that was open at the fork, but changes no counter.
- * So the thread leaves its counter when it next enters a section or uses a backlog. */
+/* registered_reader_leave() can end a section that was open at a fork, but does not uncount it.  So
+ * the thread leaves the counter when it next enters a section or uses a backlog. */
 static void inherited_section_end(void)
 {
   if (own.inherited && own.depth == 0 && !in_registered_section()) {
@@ -182,7 +182,7 @@ static void inherited_section_end(void)
   }
 }
 
-/* An inherited section (above) is the outermost one, so it ends when no other section is open. */
+/* An inherited section, one that was open at a fork, is always the thread's outermost section. */
 void tamis__reader_enter(void)
 {
   inherited_section_end();
@@ -243,7 +243,7 @@ void tamis__reader_resume(enum reader_pause pause)
 
 static bool membarrier_is_refused(void)
 {
-#ifndef TAMIS_INLINE_READERS /* if defined, liburcu's header declares or defines the variable */
+#ifndef TAMIS_INLINE_READERS /* otherwise liburcu's header declares the variable */
   extern int urcu_bp_has_sys_membarrier __attribute__((weak));
   bool relied_on = !&urcu_bp_has_sys_membarrier || urcu_bp_has_sys_membarrier;
 #else
@@ -305,9 +305,9 @@ static bool grace_period_locked(void)
 }
 
 /* Waits for a request.  Returns false if the thread must end, for instance after idle_time.
- * A caller needs a system call to wake the thread, which takes longer than all other steps of a
- * segment's split.  So while requests come often, the thread looks for them by itself, and a caller
- * wakes it only when the caller is in a hurry. */
+ * A system call that wakes the thread takes longer than all other steps of a segment's split.  So
+ * while requests come often, the thread looks for them without a signal, and only a caller in a
+ * hurry wakes the thread. */
 static bool request_comes_locked(void)
 {
   for (int64_t wait = first_look; !waiter.stopping && waiter.wanted <= waiter.elapsed; wait *= 2) {
@@ -321,8 +321,8 @@ static bool request_comes_locked(void)
   return !waiter.stopping;
 }
 
-/* The thread ends when membarrier is refused, because a seccomp filter might restrict this thread
- * but not a new one.  The last signal wakes stop(), which joins this thread. */
+/* The waiting thread.  It ends when membarrier is refused, because a seccomp filter might restrict
+ * this thread but not a new one.  Its last signal wakes stop(), which joins it. */
 static void *wait_in_place_of_callers(void *unused)
 {
   tamis__schedule_as_the_process();
@@ -462,7 +462,7 @@ void tamis__backlog_destroy(struct backlog *backlog)
 }
 
 /* A fork can come after any step of another thread.  The child continues with the lists as they
- * are, and with a new lock.  The steps have an order in which no block is ever in two lists.  The
+ * are, and with a new lock.  In the order of the steps, no block is ever in two lists.  The
  * compiler must keep this order, so that a child that sees the effect of a step also sees all
  * earlier steps.  The child never releases a block that the other thread had taken off a list. */
 static inline void this_order(void)
@@ -563,7 +563,7 @@ static bool backlog_is_large(const struct backlog *backlog, uint64_t size, unsig
          held > atomic_load_explicit(backlog->bytes, memory_order_relaxed) / BACKLOG_DIVISOR;
 }
 
-/* If the backlog is large, the waiting thread or a reader lacks a core.  A pause frees a core. */
+/* A large backlog means that the waiting thread or a reader lacks a core.  A pause frees a core. */
 void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint64_t size,
                            bool hurry)
 {
@@ -576,7 +576,7 @@ void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint6
   }
 }
 
-/* Relaxed: if the load misses a block that another thread is retiring, a later call finds it. */
+/* Relaxed: a block that another thread is just retiring may be missed; a later call finds it. */
 static bool drain(struct backlog *backlog, bool hurry)
 {
   return atomic_load_explicit(&backlog->held, memory_order_relaxed) > 0 &&

@@ -21,9 +21,9 @@
  * of the filter do, so the user's allocator is called from the user's calls only.
  *
  * Grace periods are numbered.  If n is the last one that has begun, a block that is retired now
- * needs n + 1, because n may have begun before the block was unlinked.  So a filter keeps a number
- * and two lists, and shares nothing with the thread.  (The library does not use call_rcu(), which
- * would allocate, and would end the process if it could not start its thread.)
+ * needs n + 1, because n may have begun before the block was unlinked.  So a filter keeps one
+ * number and two lists of blocks, and the thread needs neither.  (The library does not use
+ * call_rcu(), which would allocate, and would end the process if it could not start its thread.)
  */
 #ifndef TAMIS_LIB_RECLAIM_H
 #define TAMIS_LIB_RECLAIM_H
@@ -37,10 +37,10 @@
 #include <stdint.h>
 
 /* TAMIS_INLINE_READERS: the build has found that liburcu's reader has the form that
- * registered_reader_enter() expects.  Without it, the library calls liburcu's functions.  So do
- * builds for three tools: TSan must not see the barriers of the inlined steps, UBSan finds that
- * liburcu's readers are less aligned than declared, and an analyzer does not know what liburcu
- * registers. */
+ * registered_reader_enter() expects.  Without this macro, the library calls liburcu's functions.
+ * Builds for three tools leave it undefined: TSan must not see the barriers of the inlined steps,
+ * UBSan finds that liburcu's readers are less aligned than declared, and an analyzer does not know
+ * what liburcu registers. */
 #if defined(TAMIS_SANITIZED) || defined(__clang_analyzer__)
 #undef TAMIS_INLINE_READERS
 #endif
@@ -50,7 +50,7 @@
 #include <urcu/urcu-bp.h>
 
 #ifdef TAMIS_TSAN
-extern char tamis__readers; /* TSan sees all readers as this one: liburcu has no annotations */
+extern char tamis__readers; /* stands for all readers in TSan, as liburcu has no annotations */
 #endif
 
 /* ---- readers ----
@@ -64,7 +64,7 @@ extern char tamis__readers; /* TSan sees all readers as this one: liburcu has no
 extern _Thread_local struct urcu_bp_reader **tamis__reader DIRECT_TLS;
 extern struct urcu_bp_reader *tamis__no_reader[2];
 
-/* How many read sections of the library the calling thread is in, for assert(). */
+/* The number of the library's read sections that the calling thread is in, for assert(). */
 extern _Thread_local unsigned tamis__read_sections;
 #if defined(NDEBUG) || defined(TAMIS_TSAN)
 #define READ_SECTIONS(change) ((void) 0)
@@ -139,11 +139,11 @@ static inline void reader_leave(reader_token reader)
  * filters.  So a thread leaves its section before it waits, and enters again afterwards.  During
  * the pause, the caller must keep alive by other means the memory that it uses later. */
 
-/* How a thread was inside its section before a pause, and must enter the section again. */
+/* How a thread had entered its section before a pause, and must enter it again. */
 enum reader_pause { READER_OUTSIDE, READER_REGISTERED, READER_COUNTED, READER_NESTED };
 
-/* Leaves the thread's read section.  `inside` must say whether the library has entered it.  (A
- * program that uses liburcu itself may have entered a section of its own, which is not left.) */
+/* Leaves the thread's read section.  `inside` must say whether the library has entered it.  (Stays
+ * in a section that the program itself has entered by calls of liburcu.) */
 enum reader_pause tamis__reader_pause(bool inside);
 
 /* Enters the section again.  The section ends as it would have ended without the pause. */
@@ -160,8 +160,8 @@ struct retired {
 /* Releases a block that no reader can see any more.  The functions below call it without a lock. */
 typedef void backlog_release(void *owner, struct retired *block, uint64_t size);
 
-/* Returns true if a thread that has paused its section still uses a block after its grace period.
- * Such a block stays in the backlog. */
+/* Returns true if a thread whose section is paused still uses the block after the block's grace
+ * period.  Such a block stays in the backlog. */
 typedef bool backlog_in_use(const struct retired *block);
 
 /* A filter's blocks that have been retired and not yet released. */
@@ -195,8 +195,8 @@ void tamis__backlog_retire(struct backlog *backlog, struct retired *block, uint6
 /* Releases the blocks that no reader can see any more.  Returns true if it has released one. */
 bool tamis__backlog_drain(struct backlog *backlog);
 
-/* As tamis__backlog_drain(), for a caller that also needs the memory of the other blocks: their
- * grace period begins at once. */
+/* As tamis__backlog_drain(), for a caller that needs the memory of all blocks: the grace period of
+ * the others begins at once. */
 bool tamis__backlog_hurry(struct backlog *backlog);
 
 #endif

@@ -16,12 +16,12 @@
  * before it returns a filter.
  *
  *    describe   Fills in the header, except for the seed, the hash function and most figures.  It
- *               sets the figure `bytes`, without the parts that differ between machines, so that a
- *               filter is saved to the same bytes everywhere.
+ *               sets the figure `bytes`, but leaves out the parts that differ between machines, so
+ *               that a filter is saved to the same bytes everywhere.
  *    saves_estimates
  *               If true, the file has load, estimated_count, occupancy, and fpp_estimate, which has
- *               the precision of a float.  If false, it has none: they follow from other figures by
- *               functions of libm, which differ between machines.
+ *               the precision of a float.  If false, the file lacks these figures: they follow from
+ *               others by functions of libm, which differ between machines.
  *    read_info  Completes the header's figures: adds to `bytes` the parts that depend on the
  *               machine, and reads the counts of a live filter.  Leaves the figures alone if no
  *               filter can have this header.
@@ -41,8 +41,8 @@
 #include <string.h>
 
 enum {
-  SAVED_CHUNK = SMALL(1 << 20, 1 << 10), /* most bytes of a payload, and of a chunk of an array */
-  SAVED_UNIT = 64,              /* all parts begin at a multiple of this, counted from the header */
+  SAVED_CHUNK = SMALL(1 << 20, 1 << 10), /* the most bytes of a payload and of an array's chunk */
+  SAVED_UNIT = 64,              /* parts begin at multiples of this, counted from the header */
   SAVED_ARRAY_ALIGNMENT = 4096, /* arrays begin at a multiple of this */
   SAVED_HEADER = 512,           /* bytes of the header */
   SAVED_GEOMETRY = 31,          /* numbers in the geometry */
@@ -55,7 +55,7 @@ enum {
 enum { SAVED_END = 0, SAVED_SUMS = 1, SAVED_KIND_BLOCKS = 16 };
 #define SAVED_OPTIONAL (UINT32_C(1) << 31)
 
-/* Magic numbers, and below them offsets in a header, and values of its fields. */
+/* Magic numbers, then offsets in a header, then values of a header's fields. */
 #define SAVED_MAGIC "\x89TAMIS\r\n"
 #define SAVED_TRAILER_MAGIC "TAMISEND"
 /* A file that processes will share begins with this while it is written in place.  It differs from
@@ -74,7 +74,7 @@ enum {
   SAVED_MIXING = 1, /* the only mixing function: hash_mix() */
   SAVED_GROWABLE_AT = 44,
   SAVED_FIGURES_AT = 96,
-  SAVED_RESERVED_AT = 216, /* zeros follow the figures, as far as the geometry */
+  SAVED_RESERVED_AT = 216, /* from here to the geometry, all bytes are zero */
   SAVED_GEOMETRY_AT = 256
 };
 
@@ -181,7 +181,7 @@ static inline double saved_to_double(uint64_t bits)
 
 /* ---- sums ---- */
 
-/* Adds a sum to a digest: the sum over all sums before it, or 0 if there are none. */
+/* Adds a sum to a digest, which is a sum over sums.  The digest of no sums is 0. */
 static inline uint64_t saved_next_digest(uint64_t digest, uint64_t sum)
 {
   sum = saved_u64(sum);
@@ -199,7 +199,7 @@ static inline uint64_t saved_chunks(uint64_t size)
   return size / SAVED_CHUNK + (size % SAVED_CHUNK != 0);
 }
 
-/* The bytes of the chunk, of an array of `size` bytes, that begins at offset `at`. */
+/* The size of the chunk that begins at offset `at` of an array of `size` bytes. */
 static inline size_t saved_chunk(uint64_t size, uint64_t at)
 {
   return size - at < SAVED_CHUNK ? (size_t) (size - at) : SAVED_CHUNK;
@@ -207,8 +207,8 @@ static inline size_t saved_chunk(uint64_t size, uint64_t at)
 
 /* ---- writing ----
  *
- * A writer collects bytes in a buffer.  Only tamis__saved_block() never calls the user's function:
- * hold no lock when you call any other function.
+ * A writer collects bytes in a buffer.  Every function except tamis__saved_block() may call the
+ * user's function, so its caller must hold no lock.
  *
  * The first error stays in `result`.  After it no function adds anything, and room is NULL. */
 
@@ -244,7 +244,7 @@ void *tamis__saved_block_room(struct saved_writer *w, size_t size);
 void tamis__saved_block(struct saved_writer *w, uint32_t type,
                         const uint64_t meanings[SAVED_MEANINGS], size_t size);
 
-/* Puts the n bytes of an array that begin at its offset `at` to `to`. */
+/* Copies n bytes of an array, from the array's offset `at` on, to `to`. */
 typedef void saved_fill(void *context, uint64_t at, size_t n, void *to);
 
 /* Writes an array of `size` bytes, a multiple of SAVED_UNIT, and its sums.  Calls `fill` for each
@@ -272,9 +272,9 @@ struct saved_reader {
   uint64_t at; /* bytes read, including those in `next` */
   uint64_t blocks;
   uint64_t digest;
-  unsigned char *buffer; /* has the payload of the last block */
+  unsigned char *buffer; /* holds the payload of the last block */
   size_t buffer_size;
-  unsigned char next[SAVED_UNIT]; /* the unit after that payload */
+  unsigned char next[SAVED_UNIT]; /* the SAVED_UNIT bytes after the payload, if read already */
   bool have_next;
 };
 
@@ -303,10 +303,10 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out);
 struct saved_memory {
   unsigned char *block; /* the memory, which moves when it grows */
   uint64_t bytes, used; /* bytes of the block, and those that arrays fill */
-  uint64_t all;         /* bytes of all arrays: the size of the block at the end; 0: one array */
+  uint64_t all;         /* bytes of all arrays, and of the final block; 0: only one array */
   uint64_t limit;       /* the bytes that may be allocated at any moment; 0: no limit */
   const void *array;    /* the array that was read last, in the block or in the mapping */
-  uint64_t begin;       /* where in the file it begins */
+  uint64_t begin;       /* the offset at which `array` begins in the file */
 };
 
 /* Reads an array of `size` bytes, a multiple of SAVED_UNIT, with its sums, and checks it.  If the

@@ -2,8 +2,8 @@
  *
  * Layer 1: reads the container of a saved filter.
  *
- * The reader never reads beyond the last byte of the filter.  A block is never the last
- * part of a filter.  So one read may take the block's payload and the next header or the trailer.
+ * The reader never reads beyond the last byte of the filter.  A block is never the last part of a
+ * filter.  So one read may take a block's payload and also the next block's head or the trailer.
  */
 #include "base/saved.h"
 
@@ -13,7 +13,7 @@
 #include <errno.h>
 
 enum {
-  FIRST_PART = SMALL(1 << 16, 256), /* bytes of a payload that are read before the buffer grows */
+  FIRST_PART = SMALL(1 << 16, 256), /* bytes of a payload: the buffer's first size */
   MOST_STRIPES = 4096
 };
 
@@ -64,7 +64,7 @@ static int unpack(struct saved_reader *r, unsigned char *to, size_t size)
   return result;
 }
 
-/* Skips bytes of the mapping, and returns their address; NULL if the mapping is too short. */
+/* Skips `size` bytes of the mapping, and returns their address, or NULL if there are fewer. */
 static const unsigned char *pass(struct saved_reader *r, uint64_t size)
 {
   if (r->mapping_size - r->at < size)
@@ -87,7 +87,7 @@ int tamis__saved_read_bytes(struct saved_reader *r, void *to, size_t size)
   return TAMIS_OK;
 }
 
-/* Reads `size` bytes, a multiple of a unit.  The first unit may have been read ahead. */
+/* Reads `size` bytes, a multiple of SAVED_UNIT.  Begins with r->next if it holds unread bytes. */
 static int take(struct saved_reader *r, unsigned char *to, size_t size)
 {
   size_t ahead = r->have_next && size ? SAVED_UNIT : 0;
@@ -102,7 +102,7 @@ static uint64_t position(const struct saved_reader *r)
   return r->at - (r->have_next ? SAVED_UNIT : 0);
 }
 
-/* Makes the byte at an offset of the mapping the next one. */
+/* Makes the reader go on at the offset `at` of the mapping. */
 static void go_to(struct saved_reader *r, uint64_t at)
 {
   r->at = at;
@@ -209,7 +209,7 @@ int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out)
 
 /* ---- blocks ---- */
 
-/* Reads `size` bytes into the buffer, whose memory grows only as the bytes come. */
+/* Reads `size` bytes into the buffer, which grows only as bytes come: `size` may be wrong. */
 static int fill_buffer(struct saved_reader *r, size_t size)
 {
   for (size_t done = 0; done < size;) {
@@ -231,7 +231,7 @@ static int fill_buffer(struct saved_reader *r, size_t size)
   return TAMIS_OK;
 }
 
-/* Reads the payload of a block, and the unit that follows. */
+/* Reads the payload of a block, and the SAVED_UNIT bytes after it. */
 static int read_payload(struct saved_reader *r, size_t size, const unsigned char **out)
 {
   if (r->mapping) {
@@ -301,7 +301,7 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out)
 
 /* ---- arrays ---- */
 
-/* Doubles the memory.  Grows it to the final size at once if the limit forbids a later copy. */
+/* Doubles the memory.  If the limit forbids a later copy, grows the memory to its final size. */
 static int grow(struct saved_reader *r, struct saved_memory *m)
 {
   uint64_t next = m->bytes ? 2 * m->bytes : SAVED_CHUNK;
@@ -317,13 +317,13 @@ static int grow(struct saved_reader *r, struct saved_memory *m)
   return TAMIS_OK;
 }
 
-/* Whether the arrays themselves are read. */
+/* Returns true if the reader reads the arrays' bytes, and so can check them. */
 static bool reads_arrays(const struct saved_reader *r)
 {
   return !r->mapping || r->check_all;
 }
 
-/* Reads the next bytes of an array.  *out is where they are: in the memory, or in the mapping. */
+/* Reads the next bytes of an array.  *out becomes their address, in m->block or in the mapping. */
 static int read_chunk(struct saved_reader *r, size_t size, struct saved_memory *m,
                       const unsigned char **out)
 {
@@ -392,7 +392,7 @@ int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_
   int result = read_padding(r);
   m->begin = position(r);
   m->all = m->all ? m->all : size;
-  if (r->mapping) /* without padding, the array's first unit has been read ahead */
+  if (r->mapping) /* forgets r->next, which may hold the array's first bytes */
     go_to(r, m->begin);
   if (result == TAMIS_OK)
     result = read_chunks(r, size, m, &digest);
@@ -415,7 +415,7 @@ static void release_buffer(struct saved_reader *r)
   r->buffer_size = 0;
 }
 
-/* `end` is the offset at which the trailer ends.  The magic has been checked. */
+/* Checks a trailer that ends at the offset `end`.  Its magic number has been checked before. */
 static bool trailer_is_right(const unsigned char *trailer, uint64_t end,
                              uint64_t totals[SAVED_TOTALS])
 {

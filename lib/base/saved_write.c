@@ -112,7 +112,7 @@ static void put_trailer(struct saved_writer *w)
   advance(w, SAVED_UNIT);
 }
 
-/* The number of zeros from `from` on. */
+/* The number of zeros that begin at `from`. */
 static size_t zeros_at(const unsigned char *from, const unsigned char *end)
 {
   size_t n = 0;
@@ -121,7 +121,7 @@ static size_t zeros_at(const unsigned char *from, const unsigned char *end)
   return n;
 }
 
-/* The number of bytes from `from` on until three zeros begin, at most 128. */
+/* The number of bytes, at most 128, that precede the next three zeros. */
 static size_t literals_at(const unsigned char *from, const unsigned char *end)
 {
   size_t n = 0;
@@ -133,7 +133,7 @@ static size_t literals_at(const unsigned char *from, const unsigned char *end)
 /* Packs a whole file.  All of it must be in the buffer. */
 static void pack(struct saved_writer *w)
 {
-  enum { LEAD = 256 }; /* packing adds at most one byte to 128, so `to` never overtakes `from` */
+  enum { LEAD = 256 }; /* a run of 128 bytes takes 129, so `to` never overtakes `from` */
   const unsigned char *from = w->buffer + LEAD, *end = from + w->used;
   unsigned char *to = w->buffer + 8;
   memmove(w->buffer + LEAD, w->buffer, w->used);

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Replaces a descriptor that the program would take for its standard input, output or error. */
+/* Replaces a descriptor from 0 to 2, which the program would take for a standard stream. */
 static int above_standard(int fd)
 {
   if (fd < 0 || fd > STDERR_FILENO)
@@ -47,7 +47,7 @@ int tamis__shared_file_look(struct shared_file *file)
   struct stat status;
   if (fstat(file->fd, &status))
     return TAMIS_EIO;
-  errno = S_ISDIR(status.st_mode) ? EISDIR : ENODEV; /* the error that mmap() would give */
+  errno = S_ISDIR(status.st_mode) ? EISDIR : ENODEV; /* the error of mmap() for such a file */
   file->size = (uint64_t) status.st_size;
   file->device = status.st_dev;
   file->inode = status.st_ino;
@@ -71,9 +71,9 @@ static int open_descriptor_again(int fd)
   return open_again(link);
 }
 
-/* Without a path, opens the file of `fd` again, because other processes may have a descriptor of
- * the same description.  If that is impossible, as without /proc or permission, the processes share
- * the description. */
+/* Without a path, opens the file of `fd` again, because other processes may share the file
+ * description of `fd`.  If the file cannot be opened again, as without /proc or permission, the
+ * processes go on sharing the description. */
 int tamis__shared_file_open(struct shared_file *file, const char *path, int fd)
 {
   *file = (struct shared_file){.fd = path ? open_again(path) : open_descriptor_again(fd)};
@@ -102,8 +102,8 @@ void tamis__shared_file_close(struct shared_file *file)
 /* ---- locks ---- */
 
 /* A process that may only read the file can take read locks on any byte, but no write locks.  So
- * all locks here are write locks.  A call that waits for one checks whether a read lock is in the
- * way.  A byte is claimed if the kernel would refuse a read lock on it. */
+ * all locks here are write locks.  A call that waits for a lock checks whether a read lock is in
+ * the way.  A byte is claimed if the kernel would refuse a read lock on this byte. */
 
 enum { WAIT_NANOSECONDS = 1000000 };
 
@@ -130,7 +130,7 @@ bool tamis__shared_file_is_claimed(const struct shared_file *file, uint64_t offs
   return call_lock(file, F_OFD_GETLK, &lock, F_RDLCK, offset, n) || lock.l_type != F_UNLCK;
 }
 
-/* Does not wait in the kernel, which would also wait for read locks. */
+/* Tries again and again: a wait in the kernel would also wait for read locks. */
 int tamis__shared_file_lock(const struct shared_file *file)
 {
   struct flock lock;
@@ -232,7 +232,7 @@ int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, u
   return result;
 }
 
-/* A tmpfs without a limit has zero blocks.  So do systems such as /proc, which have no space. */
+/* f_blocks is 0 in a tmpfs without a limit, and in systems without space, such as /proc. */
 int tamis__shared_file_has_space(const struct shared_file *file, uint64_t bytes)
 {
   enum { TMPFS = 0x01021994 }; /* from linux/magic.h */
@@ -309,7 +309,7 @@ int tamis__shared_file_flush(const struct shared_file *file)
   return file->in_memory || !UNINTERRUPTED(fsync(file->fd)) ? TAMIS_OK : TAMIS_EIO;
 }
 
-/* Also calls fsync(): msync() does not write where on the disk the pages are. */
+/* Also calls fsync(): msync() does not write the metadata that says where pages are on disk. */
 int tamis__shared_file_sync(const struct shared_file *file, uint64_t end)
 {
   if (!file->in_memory && msync(file->at, (size_t) end, MS_SYNC))

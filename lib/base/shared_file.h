@@ -3,13 +3,13 @@
  * Layer 1: a file that several processes map and change.
  *
  * The file has its full size from the beginning, so no process has to map it again when more of it
- * is used.  It has space on the disk only where space was reserved.  So a full disk is an error of
- * the call that reserves, and not a SIGBUS.  (On a copy-on-write file system, such as one with
- * snapshots, a reservation may not last.)
+ * is used.  It has space on the disk only where space was reserved.  So on a full disk, the call
+ * that reserves space fails, and no write to the mapping causes SIGBUS.  (On a copy-on-write file
+ * system, such as one with snapshots, a reservation may not last.)
  *
  * Each process has an open file description of its own, if it can open the file.  So its locks
- * exclude other processes, even the one from which it has inherited the descriptor.  The kernel
- * releases a lock when no process has the description any more.
+ * exclude all other processes, even its parent, from which it may have inherited the descriptor.
+ * The kernel releases a lock when the last process closes the file description.
  *
  * All functions are cancellation points.  They return a result, and errno says why. */
 #ifndef TAMIS_LIB_SHARED_FILE_H
@@ -23,7 +23,7 @@
 struct shared_file {
   int fd;         /* -1: no file is open */
   bool in_memory; /* a memory file, which needs no reserved space */
-  bool asked;     /* the caller only asks whether the file can be made: write nothing */
+  bool asked;     /* the caller only asks whether the file could be made: write nothing */
   void *at;       /* the mapping; NULL: the file is not mapped yet */
   uint64_t size;
   uint64_t device, inode; /* identify the file */
@@ -35,8 +35,8 @@ int tamis__shared_file_in_memory(struct shared_file *file);
 /* Opens a regular file for reading and writing.  If `path` is NULL, reopens the file of `fd`. */
 int tamis__shared_file_open(struct shared_file *file, const char *path, int fd);
 
-/* Opens the file of `fd` again, with a file description of its own.  Fails if that is impossible,
- * as without /proc. */
+/* Opens the file of `fd` again, with a file description of its own.  Fails if the file cannot be
+ * opened again, as without /proc. */
 int tamis__shared_file_open_anew(struct shared_file *file, int fd);
 
 /* Reads the size and the identity of the file. */
@@ -47,7 +47,7 @@ int tamis__shared_file_look(struct shared_file *file);
 int tamis__shared_file_claim(const struct shared_file *file, uint64_t offset);
 
 /* Returns true if another file description has claimed one of the `n` offsets from `offset` on (of
- * all from `offset` on if n is 0), or if the kernel does not know. */
+ * all from `offset` on if n is 0), or if the kernel cannot tell. */
 bool tamis__shared_file_is_claimed(const struct shared_file *file, uint64_t offset, uint64_t n);
 
 /* Waits for the lock of the file, and takes it.  tamis__shared_file_unlock() or the end of the
@@ -59,11 +59,11 @@ void tamis__shared_file_unlock(const struct shared_file *file);
 /* Sets the file's size.  No process may have mapped the file yet. */
 int tamis__shared_file_resize(struct shared_file *file, uint64_t size);
 
-/* The last refusal of space to a process.  Only a hint: its members may belong to two refusals. */
+/* The last refusal of space to a process.  Only a hint: members may come from two refusals. */
 struct refused_space {
   _Atomic uint64_t bytes; /* bytes that were refused; 0: no refusal */
-  _Atomic uint64_t free;  /* bytes that were free at that time */
-  _Atomic int64_t second; /* when, in seconds of the monotonic clock */
+  _Atomic uint64_t free;  /* bytes that were free at the refusal */
+  _Atomic int64_t second; /* the time of the refusal, in seconds of the monotonic clock */
   _Atomic int error;      /* errno: ENOSPC or EDQUOT */
 };
 
@@ -77,13 +77,13 @@ int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, u
 /* Returns TAMIS_OK if the file system has this number of free bytes, otherwise TAMIS_EIO. */
 int tamis__shared_file_has_space(const struct shared_file *file, uint64_t bytes);
 
-/* Read or write all `size` bytes.  Return TAMIS_ECORRUPT if the file is too short. */
+/* These two read or write all `size` bytes, or return TAMIS_ECORRUPT if the file is too short. */
 int tamis__shared_file_read(const struct shared_file *file, void *to, size_t size, uint64_t at);
 int tamis__shared_file_write(const struct shared_file *file, const void *from, size_t size,
                              uint64_t at);
 
-/* A part of a shared file, from `at` to `end`, which is read or written once from its beginning to
- * its end, by the two functions below (a tamis_read_function and a tamis_write_function).  A write
+/* A part of a shared file, from `at` to `end`.  The two functions below read and write it once,
+ * from its beginning on.  They are a tamis_read_function and a tamis_write_function.  A write
  * beyond the end fails. */
 struct file_part {
   const struct shared_file *file;

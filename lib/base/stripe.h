@@ -4,9 +4,8 @@
  * ConcurrencyKit.
  *
  * A lock is a word that threads test and set.  A thread that finds the lock held spins for a
- * moment, then yields its time slice, then sleeps.  With more threads than cores the holder may
- * have been descheduled, and then spinning does not help: only the scheduler can bring the holder
- * back.
+ * moment, then yields its time slice, then sleeps.  With more threads than cores, the holder may
+ * have lost its core.  Then only the scheduler can let the holder run, and spinning does not help.
  *
  * A stripe has a lock, a figure and, for buckets whose entries move, a version.
  *
@@ -201,8 +200,8 @@ static inline uint32_t stripe_used(const struct stripe *stripe)
 /* ORDER version.bump (release)
  *   pairs with     version.before
  *   makes visible  the copy of the entry, which was written before
- *   if weakened    a reader might see the new version and not the copy: false negative
- *   checked by     mutants/version_not_bumped (shows that there is a bump at all),
+ *   if weakened    a reader might see the new version, but miss the copy: false negative
+ *   checked by     mutants/version_not_bumped (shows that versions are bumped at all),
  *                  mutants/version_bump_relaxed */
 static inline void version_bump(struct stripe *stripe)
 {
@@ -235,7 +234,7 @@ static inline bool version_has_left(uint64_t version)
  *   pairs with     version.bump, version.leave, window.version_bump
  *   if weakened    acquire would keep the reads of the buckets after this load, but allow what
  *                  version.leave describes.  With relaxed they could precede it: false negative
- *   checked by     mutants/version_after_words (shows that this load comes first),
+ *   checked by     mutants/version_after_words (shows that this load comes before the reads),
  *                  mutants/version_before_relaxed, mutants/version_before_acquire,
  *                  mutants/window_version_before_relaxed */
 static inline uint64_t version_before(const version_counter *version)
@@ -250,8 +249,8 @@ static inline bool stripe_has_left(struct stripe *stripe)
   return version_has_left(atomic_load_explicit(&stripe->version, memory_order_relaxed));
 }
 
-/* Relaxed: the earlier load of the bucket acquires, and so has made the bump visible if it saw the
- * bucket cleared.  Coherence then ensures that this load sees the bump. */
+/* Relaxed: if the earlier load of the bucket saw the bucket cleared, that load, an acquire, has
+ * made the bump visible.  Coherence then ensures that this load sees the bump. */
 static inline uint64_t version_after(const version_counter *version)
 {
   return atomic_load_explicit(version, memory_order_relaxed);

@@ -4,8 +4,8 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 
-/* A statically linked program lacks dladdr(), dlsym() and dlopen(), and does not need them.  So the
- * first two are weak symbols, and dlsym() finds the third. */
+/* A statically linked program lacks dladdr(), dlsym() and dlopen(), and does not need them.  So
+ * dladdr() and dlsym() are weak symbols, and dlsym() finds dlopen(). */
 void tamis__keep_loaded(void (*function)(void))
 {
 #pragma weak dladdr
@@ -34,7 +34,7 @@ static void note_exit(void *noted)
 void tamis__watch_for_exit(void)
 {
   if (__cxa_atexit(note_exit, &exit_was_called, &exit_was_called) != 0)
-    note_exit(&exit_was_called); /* without the handler, assume that the process always ends */
+    note_exit(&exit_was_called); /* no handler: assume that each unload is the process's end */
 }
 
 void tamis__stop_watching(void)

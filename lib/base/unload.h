@@ -3,7 +3,7 @@
  * Layer 1: lets a program unload a plugin that contains the library.
  *
  * tamis__keep_loaded() and tamis__watch_for_exit() are called once, before the library starts a
- * thread.  Only the destructor calls the other two functions.  No function here blocks.
+ * thread.  Only the library's destructor calls the other two functions.  No function here blocks.
  */
 #ifndef TAMIS_LIB_UNLOAD_H
 #define TAMIS_LIB_UNLOAD_H
@@ -18,8 +18,8 @@ void tamis__keep_loaded(void (*function)(void));
 void tamis__watch_for_exit(void);
 void tamis__stop_watching(void);
 
-/* Returns true to a destructor that runs because the process ends, or for an unknown reason, and
- * false to one that runs because a plugin is unloaded. */
+/* For a destructor.  Returns false if it runs because a plugin is unloaded.  Returns true if it
+ * runs because the process ends, or for an unknown reason. */
 bool tamis__process_ends(void);
 
 #endif

@@ -17,8 +17,8 @@
  * the second does not.  Nor are gathers faster: docs/reference/performance.md has the figures.
  *
  * Each batch asks vectors_usable() whether the processor can run this code.  Builds for processors
- * other than x86-64, and for tests that replay schedules or use sanitizers, lack this code: there
- * the answer is false, and TAMIS_VECTORS is not defined.
+ * other than x86-64, and for tests that replay schedules or use sanitizers, lack this code:
+ * vectors_usable() is false there, and TAMIS_VECTORS is not defined.
  */
 #ifndef TAMIS_LIB_VECTOR_H
 #define TAMIS_LIB_VECTOR_H
@@ -55,8 +55,8 @@ VECTOR_CODE FORCE_INLINE vector vector_of(uint64_t x)
   return (vector) _mm512_set1_epi64((long long) x);
 }
 
-/* Makes a vector from numbers in registers.  A vector load from an array in memory would have to
- * wait until the last number has been stored there. */
+/* Makes a vector from numbers in registers.  A vector load from an array in memory would wait until
+ * the last number is stored in the array. */
 VECTOR_CODE FORCE_INLINE vector vector_from(const uint64_t x[VECTOR_LANES])
 {
   return (vector){x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]};
@@ -81,7 +81,7 @@ VECTOR_CODE FORCE_INLINE vector vector_load(const uint64_t *from, size_t n)
 VECTOR_CODE FORCE_INLINE vector vector_upper_half(vector a, uint64_t b)
 {
   const __m512i low = (__m512i) vector_of(b & UINT32_MAX), high = (__m512i) vector_of(b >> 32);
-  const __m512i a_low = (__m512i) a, a_high = (__m512i) (a >> 32); /* mul ignores bits 32 to 63 */
+  const __m512i a_low = (__m512i) a, a_high = (__m512i) (a >> 32); /* mul skips bits 32 to 63 */
   vector low_low = (vector) _mm512_mul_epu32(a_low, low);
   vector low_high = (vector) _mm512_mul_epu32(a_low, high);
   vector high_low = (vector) _mm512_mul_epu32(a_high, low);

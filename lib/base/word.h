@@ -15,7 +15,7 @@ typedef _Atomic uint64_t word;
 /* ORDER bit.load (seq_cst)
  *   pairs with     bit.set in word_or(), word.change in word_replace(), word.clear in word_and(),
  *                  word.put in word_store()
- *   makes visible  all that the writer did before it wrote the word: so a key that is found was
+ *   makes visible  all that the writer did before it wrote the word.  So a key that is found was
  *                  added, and the reader sees all that the adding thread published before
  *   if weakened    acquire would still make that visible.  But on a machine without multi-copy
  *                  atomicity two readers could see two adds in opposite orders: not linearizable.
@@ -29,7 +29,7 @@ static inline uint64_t word_load(const word *w)
 /* Sets bits, and returns the word as it was before.
  * ORDER bit.set (seq_cst)
  *   pairs with     bit.load in word_load()
- *   if weakened    as bit.load says.  If the access were not atomic at all, a bit that another
+ *   if weakened    not linearizable, as bit.load says.  Without atomicity, a bit that another
  *                  thread sets meanwhile would be lost: false negative
  *   checked by     mutants/plain_store, mutants/bit_set_acq_rel */
 static inline uint64_t word_or(word *w, uint64_t bits)
@@ -53,8 +53,8 @@ static inline uint64_t word_replace(word *w, uint64_t old, uint64_t value)
  * ORDER word.clear (seq_cst)
  *   pairs with     bit.load in word_load()
  *   makes visible  all that the writer did before, such as the bump of a version
- *   if weakened    as word.put says.  If the access were not atomic, an entry that another
- *                  thread adds meanwhile would be lost: false negative
+ *   if weakened    the store could be delayed, as word.put says.  Without atomicity, an entry that
+ *                  another thread adds meanwhile would be lost: false negative
  *   checked by     mutants/clear_before_copy, mutants/word_clear_release,
  *                  mutants/remove_overwrites_an_add */
 static inline void word_and(word *w, uint64_t kept)

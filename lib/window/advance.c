@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: ends a period of a sliding window (5 and 6 of table.h), and lets empty layers leave.
+ * Layer 2: ends periods of a sliding window (steps 5 to 9 in table.h), and removes empty layers.
  */
 #include "window/operations.h"
 
 #include "window/layers.h"
 #include "window/sweep.h"
 
-/* Lets empty layers leave.  A closed layer in which the sweep found no lane in use stays empty. */
+/* Removes empty layers from the list.  A closed layer that the sweep found empty stays empty. */
 static void let_layers_leave(struct window *w, const struct window_swept *swept)
 {
   struct window_layer *empty[WINDOW_MOST_LAYERS];
@@ -18,8 +18,8 @@ static void let_layers_leave(struct window *w, const struct window_swept *swept)
   tamis__window_let_leave(w, empty, n);
 }
 
-/* Opens a smaller layer if the newest layer is too large for the numbers of keys at the ends of
- * this period and of the period before. */
+/* Opens a smaller layer if the newest layer is too large for the keys at the end of this period,
+ * and for the keys at the end of the period before. */
 static void open_smaller(struct window *w)
 {
   uint64_t used = window_lanes_in_use(w), before = w->used_before;
@@ -27,7 +27,7 @@ static void open_smaller(struct window *w)
   w->used_before = used;
 }
 
-/* Ends one period by steps 5 and 6 of table.h. */
+/* Ends one period (steps 5 and 6 in table.h). */
 static void end_one(struct window *w)
 {
   struct window_swept swept = {.n = 0};
@@ -37,7 +37,7 @@ static void end_one(struct window *w)
   let_layers_leave(w, &swept);
 }
 
-/* Ends `n` periods, at most G, by steps 7 to 9 of table.h. */
+/* Ends `n` periods at once, where `n` is at most G (steps 7 to 9 in table.h). */
 static void jump(struct window *w, unsigned n)
 {
   struct window_swept swept = {.n = 0};
@@ -58,8 +58,8 @@ static void give_number(struct window *w, uint64_t number)
   numbers_store(&w->state->numbers, epoch_numbers(epoch_read(&w->state->epoch), number));
 }
 
-/* Ends n periods.  After the end of G + 1 periods all keys are forgotten, so the function ends at
- * most G + 1.  Then it gives the running period the number that this would have after n periods. */
+/* Ends n periods.  The end of G + 1 periods forgets all keys, so the function ends at most G + 1.
+ * Then it sets the number of the running period as if n periods had ended. */
 static void end_periods(struct window *w, uint64_t n)
 {
   const uint64_t to = window_period(w) + n;

@@ -98,7 +98,7 @@ static inline uint64_t window_from_stamp(const struct window_shape *s, uint64_t 
   return from << (s->lane.width - 1 - s->stamp_bits);
 }
 
-/* The lanes whose stamp is not from `first` to `last`, a range that may wrap round to 1. */
+/* The lanes whose stamp is outside the range from `first` to `last`, which may wrap round to 1. */
 static inline uint64_t window_beyond(const struct window_shape *s, uint64_t bucket, unsigned first,
                                      unsigned last)
 {
@@ -127,12 +127,12 @@ static inline uint64_t window_pattern(const struct window_shape *s, uint64_t fin
   return s->lane.low * (fingerprint | dead);
 }
 
-/* Not 0 if a lane has the fingerprint, and a stamp that is not dead.  `pattern` has the fingerprint
- * and the dead stamp in each lane.  Bits above the lanes are ignored.
+/* Returns 0 if no lane has the fingerprint and a live stamp.  `pattern` has the fingerprint and the
+ * dead stamp in each lane.  Bits above the lanes are ignored.
  *
  * In a lane that has the fingerprint, the xor with the pattern leaves the xor of the lane's stamp
- * and the dead stamp.  This is 1 to 2^e - 1 unless the lane is dead.  After 1 is subtracted, the
- * fingerprint's bits are still 0.  Subtracting a unit then borrows, which sets the lane's highest
+ * and the dead stamp.  If the stamp is live, this is 1 to 2^e - 1.  So the fingerprint's bits stay
+ * 0 when 1 is subtracted.  Subtracting the lane's unit then borrows, and so sets the lane's highest
  * bit.  In any other lane this bit is set afterwards only if it was set before.
  *
  * A lane that equals the pattern has the dead stamp.  Subtracting 1 makes the lane all ones, and

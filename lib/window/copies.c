@@ -36,7 +36,7 @@ void tamis__window_begin_planes(struct window_layer *layer, struct window_plane 
 
 struct request {
   struct window *w;
-  int result; /* the reason of the last refusal of memory */
+  int result; /* why memory was last refused */
 };
 
 static void *allocate(void *context, uint64_t size)
@@ -90,7 +90,7 @@ void tamis__window_destroy_planes(struct window *w, struct window_layer *layer)
 uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane lane)
 {
   struct count_place at = place_of(layer, lane);
-  /* The caller must hold the stripe, as plane_counts() requires. */
+  /* The caller holds the stripe of the lane's bucket, as plane_counts() requires. */
   if (!plane_counts(&at.plane->counts))
     return 0;
   lock_take(&at.plane->lock);
@@ -105,7 +105,7 @@ stripe_of_lane(const struct window *w, const struct window_layer *layer, struct 
   return window_stripe_of_block(w, lane.index >> layer->block_shift);
 }
 
-/* Sets a count.  The caller must hold the plane's lock and the word's stripe. */
+/* Sets the count of a lane.  The caller must hold the plane's lock and the word's stripe. */
 static int set_locked(struct window *w, const struct count_place *at, uint64_t further)
 {
   struct request request = {.w = w};

@@ -41,13 +41,13 @@ static inline struct window_plane *window_plane_of(const struct window_layer *la
   return &layer->planes[index >> layer->plane_shift];
 }
 
-/* Whether a word may have counts.  The caller must hold the stripe, as plane_counts() requires. */
+/* Whether lanes of a word may have counts.  The caller must hold its stripe: see plane_counts(). */
 static inline bool window_has_counts(const struct window_layer *layer, uint64_t index)
 {
   return layer->planes && plane_counts(&window_plane_of(layer, index)->counts);
 }
 
-/* Prepares the planes of a layer.  `planes` is zeroed memory; NULL: the layer has no planes. */
+/* Prepares the planes of a layer, in the zeroed memory `planes`; NULL: the layer has no planes. */
 void tamis__window_begin_planes(struct window_layer *layer, struct window_plane *planes);
 
 /* ---- calls by a holder of the stripe of the lane's word ---- */
@@ -55,13 +55,13 @@ void tamis__window_begin_planes(struct window_layer *layer, struct window_plane 
 /* The number of further copies of the entry in a lane. */
 uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane lane);
 
-/* Sets the number of further copies.  If a larger number is refused, nothing has changed.
+/* Sets the number of further copies of an entry.  A larger number may be refused, without effect.
  *   Errors  TAMIS_EFULL: the number is not below saved_most_copies, or max_bytes is reached;
  *           TAMIS_ENOMEM */
 int tamis__window_set_further(struct window *w, const struct window_layer *layer,
                               struct window_lane lane, uint64_t further);
 
-/* Adds `more`, modulo 2^64, to the number of further copies.
+/* Adds `more`, modulo 2^64, to the number of further copies of an entry.
  *   Errors  those of tamis__window_set_further() */
 int tamis__window_add_further(struct window *w, const struct window_layer *layer,
                               struct window_lane lane, uint64_t more);
@@ -77,7 +77,7 @@ static inline void window_forget_further(struct window *w, const struct window_l
 /* ---- all counts of a layer ---- */
 
 /* Sets the counts of the lanes of a layer, except empty lanes.  The layer must have no counts yet,
- * and no other thread may know it.  The counts are encoded in as little memory as possible.
+ * and no other thread may use the layer.  The counts are encoded in as little memory as possible.
  *   Errors  those of tamis__window_set_further() */
 int tamis__window_give_counts(struct window *w, const struct window_layer *layer,
                               const struct lane_counts *counts);

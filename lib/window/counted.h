@@ -18,17 +18,17 @@
  * table.h, [K], [H] in shared.h).  Three things differ:
  *
  * [M] Mending.  A killed owner of stripes may have left an entry in two lanes.  Both lanes have the
- *     same count, because a call that changes either holds both stripes, and has mended each that
- *     it took over.  The mending also counts further copies again.  A killed call has added or
- *     removed its copy if it has made its one store; otherwise it has changed nothing.
+ *     same count, because a call that changes either lane holds both stripes, and mends each stripe
+ *     that it takes over.  The mending also counts further copies again.  A killed call has either
+ *     added or removed its copy, by its one store, or changed nothing.
  *
- * [V] Room.  A remove makes room, which other processes do not see in their own marks of full
- *     segments (base/fullness.h).  So each stripe counts how many lanes were cleared.  A mark holds
- *     for as long as the sum of these counts stays about the same (rooms.h).
+ * [V] Room.  A remove makes room, but cannot change the marks of full segments (base/fullness.h) in
+ *     other processes.  So each stripe counts how many lanes were cleared.  A mark is valid for as
+ *     long as the sum of these counts stays about the same (rooms.h).
  *
  * [W] After a power failure, an entry that is whole in the words is not older than the last call of
  *     tamis_sync that has returned, because that call has written the entry's page.  So its count
- *     stays.  A checkpoint adds only entries that the words lack.  This may undo a later remove.
+ *     stays.  A checkpoint adds only entries that the words lack, and so may undo a later remove.
  *
  * With a dead stamp of 0, a key could have one more copy.  But an empty lane would then match a key
  * whose fingerprint is 1, because look-ups subtract 1 from the xor of lane and key (bucket.h).

@@ -35,7 +35,7 @@ struct window_sizes tamis__window_sizes(const struct window_geometry *g, unsigne
   return s;
 }
 
-/* The bytes of the stripes, the shards and the state, and of the planes of the cuckoo kind. */
+/* The bytes of stripes, shards and state, and in a window of the cuckoo kind also of the planes. */
 static uint64_t bytes_of(const struct window_sizes *s, bool copies)
 {
   return s->stripes * sizeof(struct window_stripe) + s->shards * sizeof(struct counter_shard) +
@@ -164,7 +164,7 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   w->operations = operations_for(w->first.calls, plan);
   operations_begin(&w->head, &w->operations);
   atomic_store_explicit(&w->bytes, tamis__window_total_bytes(plan),
-                        /* relaxed, here and below: no other thread knows the filter. */
+                        /* relaxed, here and below, as no other thread uses the filter yet. */
                         memory_order_relaxed);
   atomic_store_explicit(&w->newest, &w->first, memory_order_relaxed);
   if (!w->shared)

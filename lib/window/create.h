@@ -23,8 +23,8 @@ struct window_plan {
   bool renews;
   unsigned stripes_wanted;
   uint64_t max_bytes;
-  uint64_t cleared_from; /* copied from tamis_options; 0: the user gives no allocator */
-  word *words; /* the first layer's words, which the filter takes over; NULL: it allocates words */
+  uint64_t cleared_from; /* as in tamis_options; 0 if the user gives no allocator */
+  word *words; /* the first layer's words, for the filter to own; NULL: it allocates words */
   /* The parts of a filter in a file that processes share.  In this case `words` are in the file,
    * too, and the filter does not own them.  NULL: the filter allocates its parts. */
   const struct window_parts *parts;
@@ -58,7 +58,7 @@ struct window_plan tamis__window_plan_of(const tamis_options *options);
 struct window_file_plan {
   struct window_plan plan;
   struct window_sizes sizes;
-  uint64_t state, counters, stripes, words, end; /* offsets in bytes; `end` follows the words */
+  uint64_t state, counters, stripes, words, end; /* offsets in bytes; the words are last */
   uint64_t checkpoint_bytes;                     /* the most bytes that a checkpoint takes */
 };
 

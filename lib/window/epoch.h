@@ -128,8 +128,8 @@ static inline uint64_t epoch_with_layers(uint64_t epoch, uint64_t changes, bool 
  *     └─────────────────┴─────────────────┘
  *
  * The period in the epoch word counts the steps of the stamp, one at a time.  Users know a period
- * by its *number*: this count plus the offset, modulo 2^36.  So a long pause, or
- * tamis_set_period(), gives a period another number, while stamps and epoch word stay the same.
+ * by its *number*: this count plus the offset, modulo 2^36.  So a period can get another number,
+ * after a long pause or by tamis_set_period(), while the epoch word and all stamps stay the same.
  *
  * During a jump, `coming` is the period, modulo 2^28, that the epoch word has after the jump: [T]
  * in table.h.  At other times `coming` is the period of the epoch word, or an earlier one. */
@@ -141,8 +141,8 @@ static inline uint64_t epoch_number(uint64_t epoch, uint64_t numbers)
   return (epoch + (numbers >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT)) >> EPOCH_PERIOD_SHIFT;
 }
 
-/* Returns the value of `numbers` with which the period of an epoch word has the number `number`,
- * while no jump is under way. */
+/* Returns the value of `numbers` that gives the period of `epoch` the number `number`, while no
+ * jump is under way. */
 static inline uint64_t epoch_numbers(uint64_t epoch, uint64_t number)
 {
   const uint64_t period = epoch_period(epoch);
@@ -155,8 +155,8 @@ static inline uint64_t epoch_numbers_ahead(uint64_t epoch, uint64_t numbers, uns
   return (numbers & ~(uint64_t) EPOCH_COMING) | ((epoch_period(epoch) + n) & EPOCH_COMING);
 }
 
-/* The greatest age, in periods before that of `epoch`, of keys that a jump under way keeps.
- * Without a jump, this is `periods`.  (Keys of age 0 are kept whatever `numbers` is.) */
+/* The greatest age of keys that the running jump keeps, counted in periods before that of `epoch`.
+ * If there is no jump, this is `periods`.  (Keys of age 0 are kept whatever `numbers` is.) */
 static inline unsigned epoch_oldest_age(uint64_t epoch, uint64_t numbers, unsigned periods)
 {
   const uint64_t ahead = (numbers - epoch_period(epoch)) & EPOCH_COMING;
@@ -167,10 +167,10 @@ static inline unsigned epoch_oldest_age(uint64_t epoch, uint64_t numbers, unsign
  * ORDER numbers.load (acquire)
  *   pairs with     numbers.store
  *   makes visible  the epoch word that was published before
- *   if weakened    a call might add a new offset to an old epoch word, or the reverse.  The sum is
- *                  a number that no period has had.  The call, which waits for nothing, would take
- *                  this sum for the number of the running period, and the caller's keys would be
- *                  forgotten too early */
+ *   if weakened    window_period() might add a new offset to an old epoch word, or an old offset to
+ *                  a new word.  The sum is a number that no period has had.  window_period() takes
+ *                  no lock, so it would return this sum as the number of the running period, and
+ *                  the caller's keys would be forgotten too early */
 static inline uint64_t numbers_load(const period_numbers *at)
 {
   return atomic_load_explicit(at, memory_order_acquire);
@@ -190,15 +190,15 @@ static inline void numbers_store(period_numbers *at, uint64_t numbers)
  * the stripes of its key before it searches the buckets, and again after it has written a lane.
  * ORDER epoch.read (seq_cst)
  *   pairs with     epoch.publish
- *   makes visible  the layers that the word names; and, to a look-up that has seen a stamp which was
+ *   makes visible  the layers that the word names.  Also, if a look-up has seen a stamp that was
  *                  written after the end of a period: that the period has ended (by coherence, as
  *                  the loads of buckets have acquire order)
- *   if weakened    acquire would keep that visible.  But a writer's second load could be done before
- *                  its write: a look-up in the next period could see a key as forgotten, although
- *                  an add has returned that should have renewed the key.  Also, a look-up that finds
- *                  the word unchanged and tamis_advance() take effect in the one order of all
- *                  seq_cst accesses.  With relaxed, a look-up could read the buckets first, and see
- *                  a stamp that has been renewed since: false negative
+ *   if weakened    acquire would keep all this visible.  But a writer's second load could be done
+ *                  before its write.  Then a look-up in the next period could miss a key that a
+ *                  finished add has renewed.  Also, only seq_cst accesses have one order, in which
+ *                  tamis_advance() and a look-up that finds the word unchanged take effect.  With
+ *                  relaxed, a look-up could read the buckets before the word, and so see a stamp
+ *                  that was renewed meanwhile: false negative
  *   checked by     mutants/epoch_before_relaxed, mutants/epoch_not_read_again_by_lookups and
  *                  mutants/not_looked_again_after_writing (show that it is read again) */
 static inline uint64_t epoch_read(const epoch_word *at)

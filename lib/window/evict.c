@@ -62,14 +62,14 @@ static bool plan_path(const struct window_layer *layer, const struct window_buck
 
 /* ---- moves along the path ---- */
 
-/* The name of a segment, which is not 0, as no index is 0.  The index is unique in the list. */
+/* Returns a name of a segment: its number, and its layer's index, which is unique and not 0. */
 static uint64_t segment_name(const struct window_layer *layer, uint64_t segment)
 {
   return segment << 8 | layer->index;
 }
 
-/* Relaxed: the caller holds a stripe of the segment, and a thread that freezes the segment takes
- * all its stripes after it has written the name. */
+/* The load is relaxed, because stripes order it: the caller holds a stripe of the segment, and a
+ * thread that freezes the segment writes the name before it takes all these stripes. */
 static bool is_frozen_locked(const struct window *w, const struct window_layer *layer,
                              uint64_t bucket)
 {
@@ -77,8 +77,8 @@ static bool is_frozen_locked(const struct window *w, const struct window_layer *
   return name && name == segment_name(layer, bucket / window_segment_buckets(&layer->geometry));
 }
 
-/* Carries the count of an entry to a free lane.  `to->entry` is the dead entry in that lane, whose
- * count is dropped, or 0 if the lane is empty, and so has no count.  The caller must hold the
+/* Moves the count of an entry to the free lane `to`.  `to->entry` is the dead entry in that lane,
+ * whose count is lost, or 0 if the lane is empty and has no count.  The caller must hold the
  * stripes of both buckets. */
 static int move_further_locked(struct window *w, const struct window_layer *layer,
                                const struct found *from, const struct found *to)
@@ -117,24 +117,24 @@ static void count_move_locked(struct window *w, const struct window_layer *layer
 struct path_of_layer {
   struct window_layer *layer;
   uint64_t first; /* first bucket of the segment */
-  uint64_t epoch; /* the epoch word with which `layer` was found */
+  uint64_t epoch; /* the epoch word that named `layer` */
   struct cuckoo_path path;
 };
 
-/* Makes a move.  Returns TAMIS_OK also if the lane has become free, and TAMIS_ABSENT if the move is
- * no longer possible.  The caller must hold the stripes of both buckets.
+/* Makes a move.  Returns TAMIS_OK also if the source lane is free already, and TAMIS_ABSENT if the
+ * move has become impossible.  The caller must hold the stripes of both buckets.
  *
  * The search has read move->entry without stripes.  The lane must still have the entry's
- * fingerprint, which determines the target.  But an add may have renewed the stamp.  So the move
- * writes the present entry of the lane; with the old stamp the key would be forgotten too early.
- * If the entry is dead, or a jump does not keep it, the move clears it: [T]. */
+ * fingerprint, which determines the target.  But an add may have renewed the stamp, so the move
+ * writes the lane's present entry; with the old stamp the key would be forgotten too early.  If the
+ * entry is dead, or the running jump does not keep it, the lane is only cleared: [T]. */
 static int move_locked(struct window *w, const struct path_of_layer *of,
                        const struct cuckoo_move *move)
 {
   struct window_layer *layer = of->layer;
   const uint64_t epoch = epoch_read(&w->state->epoch);
   if (!epoch_has_same_layers(of->epoch, epoch))
-    return TAMIS_ABSENT; /* the layer may have left */
+    return TAMIS_ABSENT; /* the layer may have left the list */
   const uint64_t source = of->first + move->from, target = of->first + move->to;
   const struct window_shape *s = &layer->geometry.shape;
   uint64_t from_value = window_load(layer, source), to_value = window_load(layer, target);
@@ -142,7 +142,7 @@ static int move_locked(struct window *w, const struct path_of_layer *of,
   uint64_t room = window_free(s, to_value, epoch_dead(epoch));
   if (is_frozen_locked(w, layer, source))
     return FROZEN;
-  if (!entry) /* the lane has become free */
+  if (!entry) /* another thread has freed the lane */
     return TAMIS_OK;
   if (epoch_age(epoch, window_stamp_of(s, entry), w->stamps) > window_oldest_age(w, epoch)) {
     window_forget_further(w, layer, window_lane(layer, source, move->lane));

@@ -26,18 +26,18 @@
 /* Moves entries of `layer`, the newest layer that `epoch` names, so that one of a key's two buckets
  * has a free lane.  Returns TAMIS_OK if a bucket may have a free lane now, or if the list of layers
  * has changed since `epoch`.  In either case the caller must try again.  Returns TAMIS_ABSENT if no
- * moves make room, or a mark says that a search would fail.  If `thorough` is set, the function
- * searches in spite of marks.  The caller must hold no stripe, and need not be in a read section.
+ * moves make room, or if a full mark says so.  If `thorough` is set, the function searches in spite
+ * of marks.  The caller must hold no stripe, and need not be in a read section.
  *   Errors  there is no memory for the count of an entry that has to be moved:
  *           TAMIS_EFULL: max_bytes is reached; TAMIS_ENOMEM */
 int tamis__window_evict(struct window *w, struct window_layer *layer,
                         const struct window_buckets *place, uint64_t epoch, bool thorough);
 
-/* Whether a mark says that no moves make room.  Call it in a read section or under `opening`. */
+/* Whether a full mark says that no moves make room.  Needs a read section or the lock `opening`. */
 bool tamis__window_has_no_path(const struct window *w, struct window_layer *layer,
                                const struct window_buckets *place);
 
-/* Whether moves make room in these buckets.  Call it in a read section or under `opening`. */
+/* Whether moves can make room in these buckets.  Call it in a read section or under `opening`. */
 bool tamis__window_path_exists(const struct window *w, const struct window_layer *layer,
                                const struct window_buckets *place);
 

@@ -17,8 +17,8 @@ static const struct form {
 
 /* The *partners* of a bucket are the other buckets that its entries can have, one for each
  * fingerprint.  With short fingerprints a bucket has few partners, at equal distances.  So tables
- * get less full, and larger tables get even less full.  falls_faster[i] is the additional fall of
- * the load factor for fingerprints of 10 + i bits, per doubling of a table beyond 4096 buckets. */
+ * get less full, and larger tables get even less full.  With fingerprints of 10 + i bits, each
+ * doubling beyond 4096 buckets lowers the load factor by falls_faster[i] more than by `fall`. */
 enum { MANY_PARTNERS = 10, ENOUGH_PARTNERS = 15, MEASURED_BUCKETS = 4096 };
 static const double falls_faster[ENOUGH_PARTNERS - MANY_PARTNERS] = {0.0023, 0.0014, 0.0008, 0.0005,
                                                                      0.0003};
@@ -30,7 +30,7 @@ enum {
   MOST_HALF = 1 << 28                     /* buckets: a search stores their numbers in 32 bits */
 };
 
-/* A safety factor.  The rate varies between filters, and rate_at() may be up to 1.5 % too low. */
+/* A safety factor: the rates of filters vary, and rate_at() may return up to 1.5 % too little. */
 static const double reserve = 1.02;
 
 static const double first_share = 0.9;
@@ -43,8 +43,8 @@ static struct window_shape shape_of(unsigned index, unsigned periods, unsigned b
 
 /* ---- rates ---- */
 
-/* An absent key is compared with 2 b lanes.  Of n = 2^f fingerprints, 1 is twice as frequent, as 0
- * becomes 1.  So a lane in use matches with probability (1 + 2 / n) / n. */
+/* An absent key is compared with the 2 b lanes of two buckets.  Of n = 2^f fingerprints, 1 is twice
+ * as frequent, as 0 becomes 1.  So a lane in use matches with probability (1 + 2 / n) / n. */
 static double rate_at(const struct window_shape *s, double load)
 {
   double values = ldexp(1, (int) window_fingerprint_bits(s));

@@ -139,7 +139,7 @@ struct window_buckets {
   uint64_t lower, upper;
 };
 
-/* Returns (g - i) mod H.  The beginning of this file defines g and H, which is `half`. */
+/* Returns (g - i) mod H.  H is `half`, and g follows from `top`, as the head of this file says. */
 FORCE_INLINE uint64_t window_reflect(uint64_t half, uint64_t top, uint64_t i)
 {
   uint64_t other = upper_half((uint128) top * half) - i;
@@ -151,7 +151,7 @@ FORCE_INLINE uint64_t window_spread(uint64_t mixed)
   return mixed * HASH_MULTIPLIER;
 }
 
-/* `segmented` says that the table has several segments.  It is a constant in the fast calls. */
+/* The address of a key.  `segmented`: the table has several segments (a constant in fast calls). */
 FORCE_INLINE struct window_place window_place_of(const struct window_geometry *g, uint64_t mixed,
                                                  bool segmented)
 {
@@ -179,7 +179,7 @@ FORCE_INLINE uint64_t window_fingerprint(const struct window_shape *s,
   return place->top >> (64 - s->lane.width);
 }
 
-/* The other bucket of an entry or a fingerprint in `bucket`.  The segment's first bucket is 0. */
+/* The other bucket of an entry or fingerprint in `bucket`.  Numbers are those in the segment. */
 static inline uint64_t window_other_in_segment(const struct window_geometry *g, uint64_t bucket,
                                                uint64_t entry)
 {

@@ -17,9 +17,9 @@
  *    - An add never shortens a key's life: it does not change the stamp of a live entry that is as
  *      young as the add wishes, or younger.  So even the second stamp that an add may write (step 4
  *      in table.h) is younger than the stamp that was in the lane.
- *    - Not every jump keeps a stamp of an age above 0.  If a jump does not, an add during the jump
- *      writes the oldest stamp that the jump keeps: [T] in table.h.  If the add writes nothing, the
- *      key ends with the jump.
+ *    - A jump may not keep the stamp that an add is to write, if its age is above 0.  An add during
+ *      such a jump writes the oldest stamp that the jump keeps: [T] in table.h.  If the add need
+ *      not write, the jump forgets the key.
  *    - After the lane has been written for the second time, one more period may end, and make the
  *      stamp dead.  The writer holds the stripe, so the sweep comes afterwards, as [Q] requires.
  *      The add has taken effect before this period ended.
@@ -73,10 +73,10 @@ static NEVER_INLINE bool is_settled_in_any(const struct window *w, uint64_t mixe
   return settled;
 }
 
-/* Whether an add that renews has nothing to write.  Holds no stripe: if this function misses an
- * entry that is being moved, the add tries again under the stripes.  In the cuckoo kind an add
- * renews the key's home (pair.h), for which this function does not search.  So if there are several
- * layers, it returns false. */
+/* Returns true if an add that renews has nothing to write.  Takes no stripe: if the function misses
+ * an entry that is being moved, the add tries again under the stripes.  In the cuckoo kind an add
+ * renews the key's home (pair.h).  The function does not search for the home, so it returns false
+ * if there are several layers. */
 FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, const struct wish *wish)
 {
   const uint64_t epoch = epoch_read(&w->state->epoch);
@@ -113,7 +113,7 @@ FORCE_INLINE void write_locked(struct window *w, const struct pair *pair, const 
                  pair->fingerprint | stamp_to_write(w, wish, again));
 }
 
-/* Adds a key to the newest layer, which has no live lane for the key. */
+/* Adds a key to the newest layer, in which no live entry matches the key. */
 FORCE_INLINE int insert_locked(struct window *w, const struct home *home, const struct wish *wish,
                                uint64_t epoch)
 {
@@ -127,7 +127,7 @@ FORCE_INLINE int insert_locked(struct window *w, const struct home *home, const 
 }
 
 /* Renews a key in its present lane.  In the cuckoo kind a plain add also adds a copy.  If there is
- * no memory for the copy, the key is not renewed.  In a counted table, there is only the copy. */
+ * no memory for the copy, the key is not renewed.  In a counted table, an add only adds a copy. */
 static int renew_locked(struct window *w, const struct home *home, const struct wish *wish,
                         uint64_t epoch)
 {
@@ -170,8 +170,8 @@ static int put_locked(struct window *w, const struct locked *locked, const struc
 
 /* ---- the calls ---- */
 
-/* Provides the room or memory that an attempt with the result `lacks` lacked.  Returns TAMIS_OK if
- * another attempt may succeed.  The caller must hold no lock. */
+/* Provides the room or memory that an attempt lacked.  `lacks` is the attempt's result.  Returns
+ * TAMIS_OK if another attempt may succeed.  The caller must hold no lock. */
 static NEVER_INLINE int provide(struct window *w, const struct locked *locked, int lacks)
 {
   const struct pair *open = &locked->pair[0];

@@ -158,7 +158,7 @@ static void release_layer(struct window *w, struct window_layer *layer)
 {
   const tamis_allocator *from = filter_allocator(&w->head);
   const uint64_t bytes = window_layer_takes(w, &layer->geometry);
-  tamis__window_destroy_planes(w, layer); /* nobody needs the counts any more */
+  tamis__window_destroy_planes(w, layer); /* no call reads the counts any more */
   tamis__memory_release(from, layer->words, window_bytes(&layer->geometry));
   tamis__memory_release(from, later_of(layer), window_layer_bytes(window_counts_copies(w)));
   atomic_fetch_sub_explicit(&w->bytes, bytes, memory_order_relaxed);
@@ -190,7 +190,7 @@ static int open_locked(struct window *w, const struct window_geometry *g, unsign
   return TAMIS_OK;
 }
 
-/* Plans the layer with the lowest index that is not in the set *indices, and adds the index. */
+/* Plans a layer with the lowest index that is not in *indices, and adds the index to this set. */
 static int plan_locked(const struct window *w, uint64_t *indices, uint64_t keys,
                        struct window_geometry *g)
 {
@@ -209,8 +209,8 @@ static uint64_t largest_capacity_locked(const struct window *w)
   return largest;
 }
 
-/* [S]: returns true if a layer as large as the largest could be opened even if `more` bytes and
- * these indices were taken, assuming that all memory that waits for readers is released. */
+/* Returns true if a layer as large as the largest could still be opened after `more` bytes and the
+ * indices were taken: [S].  Memory that waits for readers counts as free. */
 static bool leaves_room_locked(const struct window *w, uint64_t more, uint64_t indices)
 {
   struct window_geometry g;
@@ -222,8 +222,8 @@ static bool leaves_room_locked(const struct window *w, uint64_t more, uint64_t i
   return window_has_bytes(w, more > held ? more - held : 0);
 }
 
-/* [S]: if no layer as large as the largest could be opened after the layer `next`, changes the plan
- * of `next` to that size. */
+/* Changes the plan *next to the size of the largest layer, if no further layer of this size could
+ * be opened after a layer of the planned size: [S]. */
 static void plan_largest_locked(const struct window *w, struct window_geometry *next)
 {
   uint64_t largest = largest_capacity_locked(w), indices = indices_locked(w);
@@ -250,9 +250,9 @@ int tamis__window_open_layer(struct window *w, const struct window_layer *full)
   return open_locked(w, &g, index);
 }
 
-/* Finds room in a segment or opens a layer, or else marks the segment.  Only a search under
- * `opening` may set a mark.  No call counts the lanes in use of a segment.  So a failed search is
- * taken to mean a nearly full segment, as it does unless keys were chosen to collide. */
+/* Finds room in a segment or opens a layer, or else sets the segment's mark, which only a search
+ * under `opening` may do.  No call counts a segment's lanes in use, so a segment without room is
+ * assumed to be nearly full.  This is true unless keys were chosen to collide. */
 static int grow_locked(struct window *w, struct window_layer *full,
                        const struct window_buckets *place)
 {
@@ -266,7 +266,7 @@ static int grow_locked(struct window *w, struct window_layer *full,
       return TAMIS_OK;
   }
   int result = w->spec.growable ? tamis__window_open_layer(w, full) : TAMIS_EFULL;
-  if (result != TAMIS_OK) /* an allocator that refuses now may have memory later */
+  if (result != TAMIS_OK) /* FULL would be wrong after TAMIS_ENOMEM: memory may come */
     fullness_mark(mark, &full->vacated[at],
                   result == TAMIS_EFULL ? FULLNESS_FULL : FULLNESS_NO_PATH, rooms, FULLNESS_NEARLY);
   return result;
@@ -297,8 +297,8 @@ static bool is_sparse(const struct window *w, uint64_t most)
   return most <= window_layer_at(&w->newest)->geometry.capacity / SPARSE;
 }
 
-/* Returns true if the first layer is large enough for `most` keys and could replace the newest.
- * Its capacity must be that of the newest layer, or be smaller while the newest layer is sparse. */
+/* Returns true if the first layer is large enough for `most` keys, and as large as the newest
+ * layer.  If the newest layer is sparse, the first layer may also be smaller than the newest. */
 static bool first_would_do(const struct window *w, uint64_t most)
 {
   const struct window_layer *newest = window_layer_at(&w->newest);
@@ -338,10 +338,10 @@ static void open_smaller_locked(struct window *w, uint64_t most)
   if (is_sparse(w, most) && keys <= newest_locked(w)->geometry.capacity / 2 &&
       plan_locked(w, &indices, keys, &g) == TAMIS_OK &&
       leaves_room_locked(w, window_layer_takes(w, &g), indices))
-    (void) open_locked(w, &g, index); /* without memory, the end of a later period tries again */
+    (void) open_locked(w, &g, index); /* if memory is refused, a later advance tries again */
 }
 
-/* Takes `opening`, for which the call may have to wait, only if a smaller layer may be needed. */
+/* The call may have to wait for `opening`, so it takes the lock only if it may open a layer. */
 void tamis__window_open_smaller(struct window *w, uint64_t most)
 {
   if (!w->spec.growable || !epoch_has_grown(epoch_read(&w->state->epoch)) ||

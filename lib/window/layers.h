@@ -7,11 +7,11 @@
 
 #include "window/table.h"
 
-/* Fills in a layer without its words.  `planes` is zeroed or NULL. */
+/* Sets what follows from a layer's geometry, and its planes.  `planes` is zeroed, or NULL. */
 void tamis__window_prepare_layer(const struct window *w, struct window_layer *layer,
                                  const struct window_geometry *g, struct window_plane *planes);
 
-/* Opens the layer after `full` if this is still the newest.  The caller must hold only `opening`.
+/* Opens the layer after `full` if `full` is still the newest.  The caller must hold only `opening`.
  *   Errors  TAMIS_EFULL: the filter must not grow any further; TAMIS_ENOMEM */
 int tamis__window_open_layer(struct window *w, const struct window_layer *full);
 
@@ -36,7 +36,7 @@ void tamis__window_open_smaller(struct window *w, uint64_t most);
  * must have found them empty.  The caller must hold `advancing`. */
 void tamis__window_let_leave(struct window *w, struct window_layer *const *empty, unsigned n);
 
-/* The function of type backlog_release for the layers of a filter. */
+/* Releases a retired layer: the filter's function of type backlog_release. */
 void tamis__window_reclaim(void *owner, struct retired *block, uint64_t size);
 
 /* Releases all layers but the first, which is a part of the filter. */

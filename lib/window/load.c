@@ -16,12 +16,12 @@
 
 #include <string.h>
 
-/* A layer that has been read. */
+/* A layer of the file, with all that the load has read of it. */
 struct content {
   struct window_geometry geometry;
   unsigned index;
-  uint64_t *words;  /* not known to other threads yet */
-  uint64_t *copied; /* the number of the period in which each segment was copied */
+  uint64_t *words;  /* no other thread uses them yet */
+  uint64_t *copied; /* for each segment, the number of the period of its copy */
   struct lane_counts counts;
 };
 
@@ -29,13 +29,13 @@ struct load {
   struct saved_reader *r;
   const struct saved_head *saved;
   /* The plan's geometry is that of the filter's first layer, whose memory is never released.  If
-   * the oldest layer in the file is larger, `apart` is set, and the load creates an empty first
-   * layer outside the list.  So the filter can release the oldest layer of the file later. */
+   * the oldest layer in the file is larger than a new filter's first layer, `apart` is set: an
+   * empty first layer is created outside the list, and the oldest layer can be released later. */
   struct window_plan plan;
   bool apart;
   unsigned stamps;               /* the number of stamps, G + 2 */
   uint64_t first, last;          /* periods in which the save began and ended */
-  uint64_t lanes, bytes, copied; /* sums over the layers so far; `bytes` includes `beside` */
+  uint64_t lanes, bytes, copied; /* sums over the layers read so far; `bytes` includes `beside` */
   uint64_t beside;               /* the result of bytes_beside() */
   uint64_t further;              /* the copies of keys beyond the first */
   unsigned n;
@@ -109,7 +109,7 @@ static bool read_numbers(const struct saved_head *saved, struct load *l)
   return good;
 }
 
-/* The bytes of the filter without the words of the file's oldest layer and without later layers. */
+/* The bytes of the filter, except the words of the file's oldest layer, and all newer layers. */
 static uint64_t bytes_beside(const struct load *l)
 {
   const struct window_plan *p = &l->plan;
@@ -166,7 +166,7 @@ static int load_words(struct load *l, struct content *c)
   uint64_t limit = l->saved->limit;
   l->bytes += l->n ? window_layer_bytes(l->plan.copies) : 0;
   l->copied += c->geometry.segments * 8;
-  /* `copied` may take up to `beside` bytes: it is released before those are allocated. */
+  /* The load releases `copied` before it allocates `beside`, so `copied` may take as many bytes. */
   if (limit && (bytes > limit || l->bytes > limit - bytes || l->copied > l->beside))
     return TAMIS_EFULL;
   struct saved_memory m = {.limit = limit ? limit - l->bytes : 0};
@@ -184,7 +184,7 @@ static int load_words(struct load *l, struct content *c)
   return result;
 }
 
-/* Reads the periods in which the segments were copied.  These must not decrease. */
+/* Reads the numbers of the periods in which the segments were copied.  They must not decrease. */
 static int load_copied(struct load *l, struct content *c, unsigned number)
 {
   uint64_t segments = c->geometry.segments;
@@ -218,7 +218,7 @@ static int load_counts(struct load *l, struct content *c, unsigned number)
   while ((result = image_load_counts(l->r, &table, &r, &l->further)) == TAMIS_OK) {
     if (!l->plan.copies)
       return TAMIS_ECORRUPT;
-    /* In the copy, the first number also counts lanes of earlier blocks, so it may be longer. */
+    /* In c->counts, the first number also covers lanes of earlier blocks, so it may be longer. */
     size_t most = (size_t) (r.end - r.at) + IMAGE_COUNT_BYTES;
     if (!tamis__lane_counts_reserve(&c->counts, &l->r->allocator, most))
       return TAMIS_ENOMEM;
@@ -306,7 +306,7 @@ static int append_layer(struct window *w, struct content *c)
   return TAMIS_OK;
 }
 
-/* Counts lanes in use, and a counted table's further copies, in the stripes of their blocks. */
+/* Sets the numbers in the stripes: lanes in use and, in a counted table, further copies. */
 static void count_lanes(struct window *w, const struct window_layer *layer)
 {
   for (uint64_t i = 0; i < window_words(&layer->geometry); i++) {
@@ -333,7 +333,7 @@ static int create(struct load *l, const struct tamis_filter *head, struct window
     l->layers[0].words = NULL;
   uint64_t epoch = epoch_make(l->last, 0, false, stamp_of(l, l->last), l->stamps);
   atomic_store_explicit(&w->state->epoch, epoch,
-                        /* relaxed, here and below: no other thread knows the filter. */
+                        /* relaxed, here and below, as no other thread uses the filter yet. */
                         memory_order_relaxed);
   atomic_store_explicit(&w->state->numbers, epoch_numbers(epoch, l->last), memory_order_relaxed);
   for (unsigned i = !l->apart; i < l->n && result == TAMIS_OK; i++)

@@ -49,7 +49,7 @@ NEVER_INLINE void tamis__window_mend(const struct window *w, struct window_strip
   }
   atomic_store_explicit(&stripe->lanes, in_use.lanes, memory_order_relaxed);
   atomic_store_explicit(&stripe->copies, in_use.further, memory_order_relaxed);
-  window_vacate(stripe); /* the killed owner may have cleared a lane */
+  window_vacate(stripe); /* in case the killed owner has cleared a lane */
 }
 
 /* ---- after a power failure ---- */
@@ -65,7 +65,7 @@ void tamis__window_mend_all(struct window *w)
   epoch = window_is_counted(w) ? counted_epoch()
                                : epoch_make(epoch_period(epoch), 0, false, now, w->stamps);
   atomic_store_explicit(&state->epoch, epoch,
-                        /* relaxed, here and below: no other process uses the window. */
+                        /* relaxed, here and below, as no other process uses the window. */
                         memory_order_relaxed);
   atomic_store_explicit(&state->numbers, epoch_numbers(epoch, number), memory_order_relaxed);
   for (uint64_t i = 0; i < words; i++) {

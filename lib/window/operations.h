@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the calls on sliding windows, except look-ups (lookup.h).  Hashes are not mixed yet.
+ * Layer 2: the calls on sliding windows, except look-ups (lookup.h).  They take unmixed hashes.
  */
 #ifndef TAMIS_LIB_WINDOW_OPERATIONS_H
 #define TAMIS_LIB_WINDOW_OPERATIONS_H
@@ -17,7 +17,7 @@ struct found;
 int tamis__window_add(tamis_filter *f, uint64_t hash);
 int tamis__window_add_unique(tamis_filter *f, uint64_t hash);
 
-/* tamis__window_add() in a table whose entries have copies: each add adds one. */
+/* Does what tamis__window_add() does, in a table that counts copies: each add adds a copy. */
 int tamis__window_add_copy(tamis_filter *f, uint64_t hash);
 
 /* Adds keys that are to be remembered for `periods` periods, in a window of any kind.  Returns
@@ -25,7 +25,7 @@ int tamis__window_add_copy(tamis_filter *f, uint64_t hash);
 int tamis__window_add_for(tamis_filter *f, const uint64_t *hashes, size_t n, unsigned periods,
                           bool unique, int *results);
 
-/* ---- remove.c: in a window of the cuckoo kind, and tamis__window_remove() in a counted table ---- */
+/* ---- remove.c: the cuckoo kind; tamis__window_remove() also serves counted tables ---- */
 
 int tamis__window_remove(tamis_filter *f, uint64_t hash);
 uint64_t tamis__window_count_copies(const tamis_filter *f, uint64_t hash);
@@ -33,8 +33,8 @@ uint64_t tamis__window_count_copies(const tamis_filter *f, uint64_t hash);
 /* The number of copies in a counted table. */
 uint64_t tamis__counted_count(const tamis_filter *f, uint64_t hash);
 
-/* Adds `copies` to the number of copies of an entry in a counted table.  Returns TAMIS_EFULL if the sum is too large.
- * The caller must hold the stripes of the pair. */
+/* Adds `copies` to the number of copies of an entry in a counted table.  Returns TAMIS_EFULL if the
+ * sum is too large.  The caller must hold the stripes of the pair. */
 int tamis__counted_add_locked(const struct window *w, const struct pair *pair,
                               const struct found *at, unsigned copies);
 
@@ -43,8 +43,8 @@ int tamis__counted_add_locked(const struct window *w, const struct pair *pair,
 int tamis__window_advance(tamis_filter *f, enum filter_period how, uint64_t number);
 int tamis__window_merge(tamis_filter *into, const tamis_filter *from);
 
-/* Unites two windows.  If `checkpoint` is set, `from` is an earlier state of `into`, and the copies
- * of a key that is in both are not added up. */
+/* Adds the keys of `from` to the window `into`.  If `checkpoint` is set, `from` is an earlier state
+ * of `into`, so the copies of a key that is in both are not added up. */
 int tamis__window_unite(tamis_filter *into, const tamis_filter *from, bool checkpoint);
 
 #endif

@@ -31,7 +31,7 @@ struct view {
 static inline struct view look_at(const struct pair *pair)
 {
   const word *words = pair->layer->words;
-  const unsigned shift = pair->layer->geometry.bucket_shift; /* read once, before the words */
+  const unsigned shift = pair->layer->geometry.bucket_shift; /* before the words, to read it once */
   const uint64_t lower = pair->place.lower, upper = pair->place.upper;
   const uint64_t of_lower = word_load(&words[window_word_of(shift, lower)]);
   const uint64_t of_upper = word_load(&words[window_word_of(shift, upper)]);
@@ -121,7 +121,7 @@ static inline void lock_pairs(const struct window *w, uint64_t mixed, struct loc
   if (epoch_has_grown(epoch)) {
     struct window_reader reader = window_enter(epoch);
     struct window_layer *layer = window_newest(w, epoch);
-    do { /* a list that changes during the loop may seem longer than it is */
+    do { /* with a limit: a list that changes meanwhile may seem longer than it is */
       note_pair(w, layer, mixed, locked);
       layer = window_next(layer, epoch);
     } while (layer && locked->pairs < WINDOW_MOST_LAYERS);
@@ -136,7 +136,7 @@ static inline void lock_pairs(const struct window *w, uint64_t mixed, struct loc
   HOOK(window_stripes_taken);
 }
 
-/* Whether the pairs still cover all layers.  `epoch` must be read under the stripes. */
+/* Whether *locked still has a pair for each layer.  `epoch` must be read under the stripes. */
 static inline bool has_layers(const struct locked *locked, uint64_t epoch)
 {
   return epoch_has_same_layers(locked->epoch, epoch);
@@ -151,7 +151,7 @@ static inline void unlock_pairs(const struct window *w, const struct locked *loc
 /* The home of a key: its entry in the oldest layer in which a live lane has the key's fingerprint.
  * [H] in remove.c says why it is the oldest layer. */
 struct home {
-  /* false: there is no home.  The other members describe the newest layer; `found` may be dead. */
+  /* false: there is no home.  The other members are for the newest layer; `found` may be dead. */
   bool live;
   const struct pair *pair;
   struct view view;
@@ -168,7 +168,7 @@ FORCE_INLINE struct home home_in(const struct pair *pair, uint64_t epoch)
   return home;
 }
 
-/* The caller must hold the stripes of all pairs, and must have read the epoch word under them. */
+/* Finds a key's home.  The caller must hold all the key's stripes, and read `epoch` under them. */
 FORCE_INLINE struct home find_home(const struct locked *locked, uint64_t epoch)
 {
   struct home home;
@@ -201,8 +201,8 @@ FORCE_INLINE bool find_lane(const struct home *home, struct found *at, uint64_t 
   return true;
 }
 
-/* Prepares a lane for an entry.  Counts an empty lane as in use, and sets the count of a dead entry
- * to 0.  The caller must hold the stripes, and then write the lane. */
+/* Prepares a lane for an entry.  Counts an empty lane as in use; for a dead entry, sets its count
+ * of copies to 0.  The caller must hold the stripes, and then write the lane. */
 static inline void take_lane_locked(struct window *w, const struct pair *pair,
                                     const struct found *at)
 {

@@ -38,7 +38,7 @@
 #include "window/pair.h"
 #include "window/rooms.h"
 
-/* Takes the stripes of a key, and finds its home. */
+/* Takes the stripes of a key in all layers, and finds the key's home. */
 FORCE_INLINE struct home lock_home(const struct window *w, uint64_t mixed, struct locked *locked)
 {
   uint64_t epoch;
@@ -122,7 +122,7 @@ uint64_t tamis__window_count_copies(const tamis_filter *f, uint64_t hash)
 {
   const struct window *w = const_window_of(f);
   struct locked locked;
-  if (!w->operations.contains(f, hash)) /* an absent key needs no lock */
+  if (!w->operations.contains(f, hash)) /* no lock is needed for an absent key */
     return 0;
   const struct home home = lock_home(w, window_mixed(w, hash), &locked);
   const struct window_layer *layer = home.pair->layer;

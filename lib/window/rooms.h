@@ -13,7 +13,7 @@ static inline unsigned window_mark_of(const struct window_layer *layer, uint64_t
   return g->segments > 1 ? bucket / window_segment_buckets(g) % WINDOW_MARKS : 0;
 }
 
-/* Must be called after an entry has left a bucket. */
+/* Must be called after an entry has left `bucket`.  Removes the mark if a search may succeed. */
 static inline void window_has_room(struct window_layer *layer, uint64_t bucket)
 {
   unsigned mark = window_mark_of(layer, bucket);
@@ -36,8 +36,8 @@ static inline void window_vacate(struct window_stripe *stripe)
   atomic_store_explicit(&stripe->vacated, vacated + 1, memory_order_release);
 }
 
-/* The number of lanes that the removes of all processes have cleared.  The unit is the number of
- * lanes that make another search worth while: fullness_has_room().
+/* The number of lanes that the removes of all processes have cleared, divided by the number that
+ * makes another search worth while (fullness_has_room()).
  * ORDER stripe.vacated_by_all (acquire)
  *   pairs with     stripe.vacated, whose comment says why */
 static inline uint64_t window_vacated(const struct window *w)
@@ -50,15 +50,15 @@ static inline uint64_t window_vacated(const struct window *w)
   return enough > 1 ? sum / enough : sum;
 }
 
-/* The count of events that make room, which marks contain.  The end of a period is one of them. */
+/* How many events have made room, such as ends of periods.  A full mark contains this number. */
 static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
 {
   const uint64_t rooms = epoch_period(epoch) + fullness_counted(&w->rooms);
   return window_is_counted(w) ? rooms + window_vacated(w) : rooms;
 }
 
-/* Whether a segment is marked as full, so that a key whose two buckets are full is refused without
- * a search.  (Counting rooms takes long in a counted table, so it is done last.) */
+/* Whether a full mark says that the segment of `bucket` has no room, so that an add fails without a
+ * search.  (In a counted table window_rooms() takes long, so it is called last.) */
 static inline bool window_is_full(const struct window *w, const struct window_layer *layer,
                                   uint64_t bucket, uint64_t epoch)
 {

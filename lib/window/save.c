@@ -116,9 +116,9 @@ struct copy {
   struct saved_writer *w;
   const struct window_copied_layer *layer;
   uint64_t *words;  /* room for the words of one segment */
-  uint64_t *copied; /* the number of the period in which each segment was copied */
+  uint64_t *copied; /* for each segment, the number of the period of its copy */
   uint64_t segment; /* the number of segments that have been copied */
-  uint64_t at;      /* the number of words of the last one that have been written */
+  uint64_t at;      /* the number of words of the last copy that have been written */
   uint64_t lanes;   /* the number of lanes in use in all copies so far */
   uint64_t further;
   struct lane_counts counts; /* the counts of the layer that is being copied */
@@ -179,7 +179,7 @@ static bool copy_frozen(const struct window *w, const struct window_layer *layer
 {
   const uint64_t n = window_segment_words(&layer->geometry), first = segment * n;
   for (uint64_t i = 0, part; i < n; i += part) {
-    part = WINDOW_LINE_WORDS - (first + i) % WINDOW_LINE_WORDS; /* no two stripes cover one line */
+    part = WINDOW_LINE_WORDS - (first + i) % WINDOW_LINE_WORDS; /* a line has one stripe */
     part = part < n - i ? part : n - i;
     if (!copy_words(w, layer, first + i, part, words + i, counts))
       return false;
@@ -292,16 +292,16 @@ static void save_layer(struct copy *copy, const struct window_copied_layer *laye
   tamis__memory_release(allocator, copy->words, of_words);
 }
 
-/* Lists the layers that the header counts, the oldest first, except layers that have left since.
- * The oldest layer is always listed; if it has left, its copies are empty.  (A layer that now has
- * its index was opened later, and is not listed.)  Returns the number of layers. */
+/* Lists the layers that the header counts, the oldest first, except later layers that have left
+ * since.  If the oldest layer has left, its copies will be empty.  (If another layer has its index
+ * now, that layer was opened later, and is not listed.)  Returns the number of layers. */
 static unsigned list_for_head(const struct window *filter, const struct saved_head *head,
                               struct window_copied_layer layers[WINDOW_MOST_LAYERS])
 {
   struct window_copied_layer now[WINDOW_MOST_LAYERS], *oldest = &layers[0];
   unsigned n = 1;
   *oldest = (struct window_copied_layer){.number = head->oldest};
-  /* Cannot fail: the geometry was planned. */
+  /* Cannot fail, as the header has the numbers of a planned geometry. */
   (void) tamis__window_get_layer(filter->spec.periods, &head->geometry[SAVED_WINDOW_OLDEST],
                                  &oldest->geometry, &oldest->index);
   for (unsigned i = tamis__window_list(filter, now); i-- > 0;)

@@ -10,9 +10,9 @@
 #include "base/saved.h"
 #include "window/copies.h"
 
-/* Indices of numbers in a file.  First, those of a layer's numbers, which are in the header's
- * geometry for the oldest layer, and in a block for each newer one.  Second, those of all numbers
- * in the header's geometry.  Third, those of the trailer's totals. */
+/* Indices of numbers in a file.  SAVED_LAYER_*: the numbers of a layer, which are in the header's
+ * geometry for the oldest layer, and in a block for each newer layer.  SAVED_WINDOW_*: all numbers
+ * in the header's geometry.  TOTAL_WINDOW_*: the trailer's totals. */
 enum {
   SAVED_LAYER_SHAPE,
   SAVED_LAYER_SEGMENTS,
@@ -26,19 +26,19 @@ enum {
   SAVED_WINDOW_STAMP,                            /* the stamp of that period */
   /* The most layers in the file.  A layer that leaves during the save is not in the file. */
   SAVED_WINDOW_LAYERS,
-  SAVED_WINDOW_GROWTHS, /* layers ever opened, minus the later layers in the file */
+  SAVED_WINDOW_GROWTHS, /* the layers ever opened, minus all in the file but the oldest */
   SAVED_WINDOW_OLDEST,
-  /* The number of further copies when the save began.  The count in the figures includes it. */
+  /* The number of further copies when the save began.  The header's count of keys includes it. */
   SAVED_WINDOW_FURTHER = SAVED_WINDOW_OLDEST + SAVED_LAYER_NUMBERS,
   SAVED_WINDOW_NUMBERS
 };
 enum { TOTAL_WINDOW_LANES, TOTAL_WINDOW_PERIOD, TOTAL_WINDOW_FURTHER };
 
 enum {
-  /* A block with the SAVED_LAYER_NUMBERS numbers of a layer.  The block's meaning is the layer's
-   * number, 1, 2, ... The layer's array follows. */
+  /* A block with the SAVED_LAYER_NUMBERS numbers of a layer.  The block's first meaning is the
+   * layer's number in the file, from 1 on.  The layer's array follows. */
   SAVED_WINDOW_LAYER = 32,
-  /* A row with the number of the period in which each segment of a layer was copied.  Blocks of
+  /* A row with a number for each segment of a layer: the period in which it was copied.  Blocks of
    * counts follow.  The row's table number is that of the layer, and 0 for the oldest layer. */
   SAVED_WINDOW_COPIED = 33
 };

@@ -56,7 +56,7 @@ static int plan_file(const tamis_options *o, const struct refusal *why, struct w
   if (result != TAMIS_OK)
     return result;
   (void) lay_out(p);
-  p->plan.stripes_wanted = p->sizes.stripes; /* the number of stripes that the file will have */
+  p->plan.stripes_wanted = p->sizes.stripes; /* how many stripes the file will have */
   return tamis__check_max_bytes(why, o, p->end);
 }
 
@@ -107,7 +107,7 @@ static int write_checkpoint(const struct window *w, uint64_t place)
   tamis__window_describe(&w->head, &head);
   head.geometry[SAVED_WINDOW_PERIOD] -= epoch_number(0, head.numbers);
   head.geometry[SAVED_WINDOW_PERIOD] &= window_most_period;
-  head.numbers = 0; /* the offset may have changed when the checkpoint is read */
+  head.numbers = 0; /* saves periods without the offset, which may change until a restart */
   head.options.kind = w->operations.kind->kind;
   head.options.seed = w->head.keys.seed;
   struct saved_writer writer = {
@@ -119,8 +119,8 @@ static int write_checkpoint(const struct window *w, uint64_t place)
   return result == TAMIS_OK ? tamis__shared_file_flush(&s->file) : result;
 }
 
-/* If a process failed or was killed in this function, `checkpoint` may differ on the disk and in
- * memory.  So the state in memory is first written to the disk.
+/* If an earlier call failed or was killed, `checkpoint` in memory may differ from that on the disk.
+ * So this function first writes the state in memory to the disk.
  *
  * Relaxed: the lock `syncing` orders the writers of checkpoints, and readers read from the disk. */
 static int checkpoint(struct window *w)
@@ -188,7 +188,7 @@ static void replace_words(struct window *w, struct window *last)
   tamis__window_mend_all(w);
 }
 
-/* Unites the last checkpoint with the words.  First advances its period to that of the words. */
+/* Unites the last checkpoint, advanced to the period of the words, with the words. */
 static int unite_checkpoint(struct window *w)
 {
   tamis_filter *last;

@@ -26,16 +26,16 @@
  *       clear the lower lane, or an add of another key take this lane; in both cases both stamps
  *       are dead.  The process that takes over a stripe clears each entry in an upper bucket of its
  *       blocks whose fingerprint is in the lower bucket, too.  The process needs no other stripe
- *       for that.  If two processes take over the two stripes, only one of them clears.  It bumps
- *       the version first, so [A] holds.  The lane that stays is live if the cleared lane was.
+ *       for that.  If two processes take over the two stripes, only one clears.  It bumps the
+ *       version first, so [A] holds.  The lane that stays is live if the cleared lane was.
  *     - a period that has ended and is not swept, or an unfinished jump.  The process that takes
  *       over `advancing` sweeps first, as the owner should have.  So [Q] and [T] hold.
  *     - the name of a frozen segment.  A process that has waited for `saving` removes the name.  A
- *     process that is killed while it mends leaves its own name in the lock, so the next one mends
+ *     process that is killed while it mends leaves its name in the lock, so the next owner mends
  *     again from the beginning.  No call returns that a key is added before its lane is written.
  *
- *     A process that waits asks whether the owner is alive before it yields.  Mending a stripe
- *     takes about as long as reading its part of the table.
+ *     A process that waits for a lock asks whether the owner is alive before it yields.  Mending a
+ *     stripe takes about as long as reading its part of the table.
  *
  * [H] Another process may write anything into the file.  The geometry and the number of stripes are
  *     read once, and checked.  A wrong `numbers` changes how long keys stay, until the next

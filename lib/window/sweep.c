@@ -66,10 +66,10 @@ static void begin(const struct window *w, struct window_swept *swept)
       swept->layer[swept->n] = layer;
       swept->left[swept->n++] = 0;
     }
-  } while (epoch_read(&w->state->epoch) != epoch); /* a layer was opened during the loop */
+  } while (epoch_read(&w->state->epoch) != epoch); /* again if a layer was opened meanwhile */
 }
 
-/* Locks each stripe at least once.  If the stripe counts lanes in use, sweeps its blocks, too. */
+/* Takes each stripe at least once.  If a stripe's blocks have lanes in use, sweeps these blocks. */
 void tamis__window_sweep(struct window *w, struct window_swept *swept)
 {
   begin(w, swept);

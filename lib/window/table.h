@@ -189,7 +189,7 @@ enum { WINDOW_EVICTIONS, WINDOW_FAILED_SEARCHES, WINDOW_REFUSED, WINDOW_LOOKUP_R
 
 struct window_calls;
 
-enum { WINDOW_MARKS = 8, WINDOW_PLANES = 4 /* the number of each in a layer */ };
+enum { WINDOW_MARKS = 8, WINDOW_PLANES = 4 /* how many marks and planes a layer has */ };
 
 /* The counts of copies in a part of a layer, which has at most 2^plane_shift words: copies.h. */
 struct window_plane {
@@ -208,7 +208,7 @@ struct window_layer {
   /* The next older layer.  NULL: this layer is the oldest.  A layer that has left the list keeps
    * this link for its readers. */
   WIDE struct window_layer *_Atomic older;
-  _Atomic uint64_t number; /* [N]; relaxed: the first layer may be opened again, with another one */
+  _Atomic uint64_t number; /* [N]; it changes if the first layer is opened again; relaxed */
   unsigned index;          /* determines the layer's share of the rate; unique in the list */
   unsigned block_shift;    /* log2 of the number of words in a block */
   unsigned plane_shift;    /* log2 of the number of words in a plane */
@@ -344,8 +344,8 @@ static inline uint64_t window_mixed(const struct window *w, uint64_t hash)
   return hash_mix(&w->head.keys, hash);
 }
 
-/* The number of the running period.  The loop reads `numbers` and the epoch word as of one instant,
- * because `numbers` never has the same value in two periods. */
+/* The number of the running period.  The loop repeats until `numbers` and the epoch word are those
+ * of one instant: `numbers` never has the same value in two periods. */
 static inline uint64_t window_period(const struct window *w)
 {
   uint64_t numbers, epoch;
@@ -372,18 +372,18 @@ static inline uint64_t window_number(const struct window_layer *layer)
 
 /* ORDER layer.newest (acquire)
  *   pairs with     layer.opened
- *   makes visible  the layer's fields.  (The epoch word says which layers count)
- *   if weakened    fields are read before they are written
+ *   makes visible  the layer's fields.  (The epoch word says which layers to search)
+ *   if weakened    a thread might read the layer's fields from before they were set
  *   checked by     mutants/window_layer_opened_relaxed */
 static inline struct window_layer *window_layer_at(struct window_layer *const _Atomic *link)
 {
   return atomic_load_explicit(link, memory_order_acquire);
 }
 
-/* The newest layer that an epoch word names, which gets new keys.  If the word does not name the
- * layer `newest` yet, this layer's number exceeds `changes` in the word by one.  (Comparing modulo
- * 8192 is enough: since the newest layer was opened, the list has changed less than 64 times, as
- * only older layers have left.)  If the filter has grown, the caller must be in a read section. */
+/* The newest layer that an epoch word names, which gets new keys.  If the word does not name
+ * w->newest yet, the number of w->newest is 1 above `changes` in the word.  (Comparing modulo 8192
+ * is enough: since w->newest was opened, only older layers have left, fewer than 64.)  If the
+ * filter has grown, the caller must be in a read section. */
 static inline struct window_layer *window_newest(const struct window *w, uint64_t epoch)
 {
   if (!epoch_has_grown(epoch))
@@ -518,7 +518,7 @@ static inline word *window_word(const struct window_layer *layer, uint64_t bucke
   return &layer->words[window_word_of(layer->geometry.bucket_shift, bucket)];
 }
 
-/* The lanes of a bucket.  The result may have other bits above them. */
+/* The lanes of a bucket.  Bits above the lanes may be those of another bucket. */
 static inline uint64_t window_load(const struct window_layer *layer, uint64_t bucket)
 {
   const struct window_geometry *g = &layer->geometry;

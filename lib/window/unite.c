@@ -49,7 +49,7 @@ struct united {
   bool checkpoint; /* `from` is an earlier state of `into`: [W] in counted.h */
 };
 
-/* Adds the copies of an entry to the count of its lane.  `live`: the lane already has the entry. */
+/* Adds the copies of an entry to the count of its lane.  `live`: `into` already has the entry. */
 static int unite_copies(struct window *w, const struct united *u, struct window_lane lane,
                         bool live)
 {
@@ -64,7 +64,7 @@ static int unite_copies(struct window *w, const struct united *u, struct window_
              : TAMIS_OK;
 }
 
-/* Adds the copies to those of an entry in a counted table, unless `from` is a checkpoint. */
+/* In a counted table, adds the copies to the entry `at`, unless `from` is a checkpoint. */
 static int unite_counted_locked(const struct window *w, const struct united *u,
                                 const struct found *at)
 {
@@ -72,8 +72,8 @@ static int unite_counted_locked(const struct window *w, const struct united *u,
                        : tamis__counted_add_locked(w, &u->pair, at, (unsigned) u->copies);
 }
 
-/* Adds the entry to its pair.  `before` is the epoch word that named the layer as the newest.  The
- * caller must hold the stripes of the pair. */
+/* Adds an entry to its pair in the newest layer, which the epoch word `before` named.  The caller
+ * must hold the stripes of the pair. */
 static int unite_locked(struct window *w, const struct united *u, uint64_t before)
 {
   const struct window_layer *layer = u->pair.layer;
@@ -108,7 +108,7 @@ static int unite_locked(struct window *w, const struct united *u, uint64_t befor
   return TAMIS_OK;
 }
 
-/* Returns TAMIS_EFULL also if the layer of the pair has been closed. */
+/* Tries once to add an entry.  Returns TAMIS_EFULL also if the pair's layer has been closed. */
 static int try_to_unite(struct window *w, const struct united *u, struct locked *locked)
 {
   locked->epoch = epoch_read(&w->state->epoch);
@@ -137,7 +137,7 @@ static int unite_entry(struct window *w, const struct united *u)
     if (moved != TAMIS_OK)
       result = moved == TAMIS_ABSENT ? TAMIS_EFULL : moved;
     if (result == TAMIS_OK || (result < 0 && !tamis__backlog_hurry(&w->backlog)))
-      return result; /* otherwise, something has changed, or some memory has been released */
+      return result; /* otherwise the next attempt may succeed */
   }
 }
 
@@ -146,7 +146,7 @@ static int unite_entry(struct window *w, const struct united *u)
 struct both {
   struct window *into, *from;
   struct window_layer *layer;        /* the layer of `into`, which may leave during the union */
-  struct window_copied_layer to, of; /* data on the layers: of `into`, of `from` */
+  struct window_copied_layer to, of; /* `to`: the layer of `into`; `of`: that of `from` */
   uint64_t *words;                   /* a copy of a segment of `from`; `counts` has its counts */
   struct lane_counts counts;
   bool checkpoint;  /* see struct united */

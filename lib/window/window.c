@@ -29,7 +29,7 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
-/* Tries the lowest rate of each shape.  Rates between them would give the same filters. */
+/* Tries the lowest rate of each shape.  A rate between two of them gives the same filter as one. */
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
@@ -39,7 +39,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
                       hash_collision_rate(options->capacity));
   for (unsigned i = 0; i < WINDOW_SHAPES; i++) {
     double rate = window_geometry_lowest_of_shape(options->window, options->growable, i);
-    trial.fpp = fmax(rate, least) * (1 + 1e-9); /* so that rounding does not lead to a refusal */
+    trial.fpp = fmax(rate, least) * (1 + 1e-9); /* a bit higher, as rounding might refuse it */
     if (rate > 0.99)
       continue;
     int possible = bytes_for(&trial, &needed);
@@ -97,7 +97,7 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 /* Estimates the live lanes of a layer, which no call counts, from a sample of its words. */
 static uint64_t sample_lanes(const struct window_layer *layer, unsigned dead)
 {
-  enum { SAMPLE = 1 << 15 }; /* 2^21 bits, as many as for Bloom filters */
+  enum { SAMPLE = 1 << 15 }; /* words; 2^21 bits, as in a Bloom filter's sample */
   const struct window_shape *s = &layer->geometry.whole;
   uint64_t words = window_words(&layer->geometry), n = words < SAMPLE ? words : SAMPLE, lanes = 0;
   for (uint64_t i = 0; i < n; i++) {
