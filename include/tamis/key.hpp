@@ -16,9 +16,9 @@
 namespace tamis
 {
 
-/* n consecutive elements, as in std::span.  Arrays convert to it, and so does each object with
- * data() and size(), such as std::vector, std::array and std::span.  (It is the same type in C++17
- * and in C++20, so object files compiled for both can be linked together.) */
+/* Consecutive elements, as in std::span.  Arrays convert to a span, and so does each object with
+ * data() and size(), such as std::vector, std::array and std::span.  (span is one type in C++17 and
+ * in C++20, so object files compiled for both can be linked together.) */
 template <typename T> class span
 {
 public:

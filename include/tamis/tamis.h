@@ -29,13 +29,13 @@
  *   Errors   every result that the call can return
  *
  * The library prints nothing, never aborts and never exits.  No call is async-signal-safe, or a
- * cancellation point.  errno is part of a contract only with TAMIS_EIO.  Linux, 64-bit little-endian.
+ * cancellation point.  Only TAMIS_EIO gives errno a meaning.  Linux, 64-bit little-endian.
  *
  * Functions of yours that the library calls (of an allocator, to hash, to write or to read) must
  * return normally: they must not throw C++ exceptions, call longjmp(), or end the thread.
  *
- * After fork() the child has a private copy of every filter.  It may use a filter if no other
- * thread of the parent was changing it, saving it, or counting copies in it at the fork.
+ * After fork() the child has a private copy of every filter.  The child may use this copy if no
+ * other thread of the parent was changing, saving, or counting copies in the filter at the fork.
  */
 #ifndef TAMIS_H
 #define TAMIS_H
@@ -81,7 +81,7 @@ enum {
  *   Threads  any      Blocks  never */
 TAMIS_API const char *tamis_strerror(int result);
 
-/* The version of the library that is running, "MAJOR.MINOR.PATCH"; static.
+/* The version of the library that is running: a static string "MAJOR.MINOR.PATCH".
  *   Threads  any      Blocks  never */
 TAMIS_API const char *tamis_version(void);
 
@@ -97,9 +97,9 @@ typedef enum tamis_kind {
 } tamis_kind;
 
 typedef enum tamis_layout {
-  /* All bits of a key are in one 64-byte cache line, so a call makes one memory access.  Below
-   * about 6e-5 a key has two lines, and for still lower rates up to five, which are accessed at
-   * the same time.  This layout takes up to a fifth more bits than classic. */
+  /* All bits of a key are in one 64-byte cache line, so a call makes one memory access.  With an
+   * fpp below about 6e-5, a key has two to five lines, which are accessed at the same time.  This
+   * layout takes up to a fifth more bits than classic. */
   TAMIS_LAYOUT_BLOCKED = 0,
   /* A key has two bits in each of several words: fewest bits, but more memory accesses. */
   TAMIS_LAYOUT_CLASSIC = 1,
@@ -109,8 +109,8 @@ typedef enum tamis_layout {
   TAMIS_LAYOUT_WORD = 2
 } tamis_layout;
 
-/* Where a filter's memory comes from.  Several threads may call these functions at once, and while
- * they hold locks of the filter, so neither function may call the filter.
+/* Where a filter's memory comes from.  Several threads may call these functions at once, also while
+ * the threads hold locks of the filter, so neither function may call the filter.
  *   allocate  returns `size` bytes aligned to `alignment` (a power of two), or NULL
  *   release   takes back a block, with the size and the alignment that it was allocated with */
 typedef struct tamis_allocator {
@@ -119,11 +119,11 @@ typedef struct tamis_allocator {
   void *context;
 } tamis_allocator;
 
-/* Hashes the `len` bytes at `key` (never NULL), keyed with `seed`.  Many threads may call it. */
+/* Hashes `len` bytes at `key` (never NULL), keyed with `seed`.  Many threads call it at once. */
 typedef uint64_t (*tamis_hash_function)(void *context, const void *key, size_t len, uint64_t seed);
 
-/* Who may open a new file.  `mode` is its permission bits, which include 0600, whatever the umask
- * is; `group` is the number of its group, or -1 for the group that the system gives it. */
+/* Who may open a new file.  `mode` has its permission bits, whatever the umask is, and must include
+ * 0600.  `group` is the number of its group, or -1 for the group that the system gives it. */
 typedef struct tamis_file_access {
   unsigned mode;
   int64_t group;
@@ -136,21 +136,21 @@ typedef struct tamis_options {
   tamis_kind kind;    /* default TAMIS_BLOOM */
   /* Distinct keys expected, 1 to about 2^40; not rounded.  No default. */
   uint64_t capacity;
-  /* False-positive probability with `capacity` keys in, 0 < fpp < 1; default 0.01.  Filters keep it
+  /* False-positive probability with `capacity` keys, 0 < fpp < 1; default 0.01.  Filters keep fpp
    * on average over seeds.  Single small filters differ from the average, so small Bloom filters
-   * are made larger: at most about one in a thousand exceeds 1.1 * fpp. */
+   * are made larger: at most about one in a thousand of them exceeds 1.1 * fpp. */
   double fpp;
-  /* true (the default): the filter keeps accepting keys past `capacity`, and keeps its rate (a
-   * counting Bloom filter does not).  false: the rate and the size stay, and a key that finds no
-   * room gets TAMIS_EFULL. */
+  /* true (the default): the filter keeps accepting keys past `capacity`, and keeps its rate (except
+   * a counting Bloom filter).  false: the rate and the size stay, and an add that finds no room
+   * returns TAMIS_EFULL. */
   bool growable;
-  /* The filter never takes more bytes than this.  0 (default): no limit.  A growable Bloom filter
-   * gets TAMIS_EFULL when its last layer is full and the next layer would exceed max_bytes. */
+  /* The most bytes that the filter may take; 0 (default): no limit.  A growable Bloom filter
+   * returns TAMIS_EFULL when its last layer is full and the next layer would exceed max_bytes. */
   uint64_t max_bytes;
   /* 0 (default): a new random seed from getrandom(2).  An attacker who has not seen hashes cannot
    * prepare keys that collide.  XXH3 is not a cryptographic function (SECURITY.md). */
   uint64_t seed;
-  /* Bloom: default TAMIS_LAYOUT_BLOCKED, the only one of a counting Bloom filter. */
+  /* Bloom: default TAMIS_LAYOUT_BLOCKED, the only layout of a counting Bloom filter. */
   tamis_layout layout;
   /* How many locks, at most 4096, rounded up to a power of two; 0 (default): the library chooses.
    * A Bloom filter that neither counts nor has a window needs none.  Cuckoo: the locks of each
@@ -181,7 +181,7 @@ typedef struct tamis_options {
         NULL, 0, false, 0, NULL                                                                   \
   }
 
-/* The same as *options = TAMIS_OPTIONS_INIT, for languages that have no macros.  NULL is fine.
+/* Does *options = TAMIS_OPTIONS_INIT, for languages that have no macros.  `options` may be NULL.
  *   Threads  any      Blocks  never */
 TAMIS_API void tamis_options_init(tamis_options *options);
 
@@ -194,18 +194,18 @@ TAMIS_API void tamis_options_init(tamis_options *options);
 TAMIS_API int tamis_create(const tamis_options *options, tamis_filter **out);
 
 /* Says whether tamis_create would refuse these options.  `why` gets a sentence with the reason, cut
- * to `size` bytes with the final 0, and with TAMIS_OK an empty one.  NULL and 0 are fine.
+ * to `size` bytes with the final 0, or an empty text with TAMIS_OK.  `why` may be NULL.
  *   Threads  any      Blocks  only in getrandom(2), as tamis_create
  *   Errors   as tamis_create, without TAMIS_ENOMEM; if there are several reasons, one of them */
 TAMIS_API int tamis_options_check(const tamis_options *options, char *why, size_t size);
 
-/* Gets the options of a filter.  With them, tamis_create makes an empty filter that fits this one
- * (tamis_merge).  The seed in them is a secret.  `allocator` is valid as long as the filter exists.
+/* Gets the options of a filter.  From these options, tamis_create makes an empty filter that fits
+ * `f` (tamis_merge).  Their seed is a secret.  `allocator` is valid as long as the filter exists.
  *   Threads  any      Blocks  never
  *   Errors   TAMIS_OK; TAMIS_EINVAL: as tamis_get_stats */
 TAMIS_API int tamis_get_options(const tamis_filter *f, tamis_options *out);
 
-/* Frees the filter.  NULL is fine.
+/* Frees the filter.  `filter` may be NULL.
  *   Threads  no other call on this filter may be running, or start later
  *   Blocks   only in the allocator */
 TAMIS_API void tamis_destroy(tamis_filter *filter);
@@ -238,7 +238,7 @@ TAMIS_API int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double
 TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len);
 
 /* Adds a key.  Once the add has returned, every contains of that key that starts later is true.
- * Adding a key that is in changes nothing in a Bloom filter, and adds a copy in other kinds.
+ * Adding a present key changes nothing in a Bloom filter, and adds a copy in the other kinds.
  *   Threads  any
  *   Blocks   Bloom: only to open a layer.  Cuckoo, and with a window: for locks, and to make room
  *   Order    sequentially consistent
@@ -249,7 +249,7 @@ TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
 /* Adds a key and says whether the key was new.  Of all these calls with one key, exactly one
  * returns TAMIS_OK, however they overlap; none does if the key was a false positive, if a plain add
  * has added it, or if the filter is full.
- *   Threads  any      Blocks  never if the key is in; else as tamis_add (counting: for a lock)
+ *   Threads  any      Blocks  never for a present key; else as tamis_add (counting: for a lock)
  *   Order    as tamis_add; TAMIS_PRESENT synchronizes with the adds that made the key present
  *   Errors   TAMIS_OK: new, added by this call; TAMIS_PRESENT; the failures of tamis_add */
 TAMIS_API int tamis_add_unique(tamis_filter *f, const void *key, size_t len);
@@ -263,10 +263,10 @@ TAMIS_API int tamis_add_unique_hash(tamis_filter *f, uint64_t hash);
 TAMIS_API bool tamis_contains(const tamis_filter *f, const void *key, size_t len);
 TAMIS_API bool tamis_contains_hash(const tamis_filter *f, uint64_t hash);
 
-/* How many copies of a key are in: the number of its adds minus the number of its removes.  Bloom:
- * 1 or 0.  Counting Bloom: 15 means 15 or more.  Other keys can make the count too high.  0 for
- * invalid arguments.
- *   Threads  any      Blocks  Bloom: never.  Cuckoo: for locks, if the key is in
+/* How many copies of a key the filter has: the adds of the key minus its removes.  Bloom: 1 or 0.
+ * Counting Bloom: 15 means 15 or more.  Other keys can make the count too high.  0 for invalid
+ * arguments.
+ *   Threads  any      Blocks  Bloom: never.  Cuckoo: for locks, if the key is present
  *   Order    sequentially consistent: synchronizes with the adds and removes that it counts */
 TAMIS_API uint64_t tamis_count(const tamis_filter *f, const void *key, size_t len);
 TAMIS_API uint64_t tamis_count_hash(const tamis_filter *f, uint64_t hash);
@@ -275,7 +275,7 @@ TAMIS_API uint64_t tamis_count_hash(const tamis_filter *f, uint64_t hash);
  * added: that may take another key away.
  *   Threads  any      Blocks  as tamis_add; counting Bloom: for a lock
  *   Order    sequentially consistent
- *   Errors   TAMIS_OK; TAMIS_ABSENT: no such key is in, or it has been forgotten;
+ *   Errors   TAMIS_OK; TAMIS_ABSENT: the key is absent, or has been forgotten;
  *            TAMIS_EUNSUPPORTED: a Bloom filter that does not count; TAMIS_EINVAL */
 TAMIS_API int tamis_remove(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
@@ -283,7 +283,7 @@ TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
 /* ---- tamis_advance: the end of a period of a window ---- */
 
 /* Ends a period of a window: at one instant, for all threads, the filter forgets the keys of the
- * oldest period.  A timer calls this, and calls it again one period after it has returned.
+ * oldest period.  A timer makes this call, and repeats it one period after the call has returned.
  *   Threads  any      Blocks  for another tamis_advance, and for each lock of the filter in turn
  *   Order    sequentially consistent
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f is NULL; TAMIS_EUNSUPPORTED: the filter has no window;
@@ -291,24 +291,24 @@ TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
 TAMIS_API int tamis_advance(tamis_filter *f);
 
 /* Ends periods until the period with the number `period`, below 2^36, runs.  Does nothing if this
- * period runs or has ended.  If a thread calls this with a number c, such as the time divided by
- * the length of a period, and then adds a key, the key is remembered while all calls have numbers
- * up to c + G, even if they come late or rarely.  A new filter is in period 0.
+ * period runs or has ended.  If a thread passes a number c, such as the time divided by the length
+ * of a period, and then adds a key, the key is remembered while all calls pass numbers up to c + G,
+ * even if the calls come late or rarely.  A new filter is in period 0.
  *   Threads, Blocks, Order  as tamis_advance
  *   Errors   as tamis_advance; TAMIS_EINVAL also: 2^36 or more */
 TAMIS_API int tamis_advance_to(tamis_filter *f, uint64_t period);
 
-/* Gives the running period this number, after a clock was wrong.  Each key keeps its age.
+/* Gives the running period the number `period`, after a clock was wrong.  Each key keeps its age.
  *   Threads, Blocks, Order, Errors  as tamis_advance_to */
 TAMIS_API int tamis_set_period(tamis_filter *f, uint64_t period);
 
 /* ---- tamis_add_for: keys of a window that end by themselves ---- */
 
 /* As tamis_add and tamis_add_unique, but the key is remembered for `periods` more periods, at most
- * options.window.  If the key has another end, the later one holds; but a unique add of a key that
- * is in does not change the key's end, unless options.window_renews is true.
+ * options.window.  If the key has another end, the later end holds; but a unique add of a present
+ * key does not change the key's end, unless options.window_renews is true.
  *   Threads, Blocks, Order  as tamis_add
- *   Errors   as those two; TAMIS_EINVAL also: more periods than options.window;
+ *   Errors   as these two calls; TAMIS_EINVAL also: more periods than options.window;
  *            TAMIS_EUNSUPPORTED: the filter has no window */
 TAMIS_API int tamis_add_for(tamis_filter *f, const void *key, size_t len, unsigned periods);
 TAMIS_API int tamis_add_for_hash(tamis_filter *f, uint64_t hash, unsigned periods);
@@ -325,15 +325,15 @@ typedef struct tamis_key {
   size_t len;
 } tamis_key;
 
-/* The number of keys found; found[i], unless NULL, is for keys[i].  0 if f or the array is NULL.
+/* The number of keys found; found[i] (unless NULL) says if keys[i] is.  0 if `f` or `keys` is NULL.
  *   Threads, Blocks, Order: as tamis_contains */
 TAMIS_API size_t tamis_contains_many(const tamis_filter *f, const tamis_key *keys, size_t n,
                                      bool *found);
 TAMIS_API size_t tamis_contains_many_hash(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                           bool *found);
 
-/* The number of the n filters that may hold a key; found[i] says whether filters[i] may, if found
- * is not NULL.  The filters may have different kinds and seeds; for a hash, they must have the same
+/* The number of the n filters that may hold a key; found[i], unless NULL, says whether filters[i]
+ * may hold it.  Filters may have different kinds and seeds; for a hash, they must have the same
  * seed and hash function.  A filter that is NULL holds no key.  With several keys, found[k * n + i]
  * is for keys[k] and filters[i], and the result is the number of elements that are true.
  *   Threads, Blocks, Order: as tamis_contains, on each filter in turn */
@@ -345,7 +345,7 @@ TAMIS_API size_t tamis_contains_each_many(const tamis_filter *const *filters, si
                                           const tamis_key *keys, size_t n_keys, bool *found);
 
 /* The sum of all counts; counts[i], if counts is not NULL, is the result of tamis_count for
- * keys[i].  0 if f or the array is NULL; counts is not written then.
+ * keys[i].  If `f` or `keys` is NULL, the sum is 0, and counts is not written.
  *   Threads, Blocks, Order: as tamis_count */
 TAMIS_API uint64_t tamis_count_many(const tamis_filter *f, const tamis_key *keys, size_t n,
                                     uint64_t *counts);
@@ -363,7 +363,7 @@ TAMIS_API int tamis_add_unique_many(tamis_filter *f, const tamis_key *keys, size
 TAMIS_API int tamis_add_unique_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n,
                                          int *results);
 
-/* The same for tamis_add_for and tamis_add_unique_for, with one number of periods for all keys. */
+/* Add n keys as tamis_add_for and tamis_add_unique_for do, all for the same number of periods. */
 TAMIS_API int tamis_add_for_many(tamis_filter *f, const tamis_key *keys, size_t n, unsigned periods,
                                  int *results);
 TAMIS_API int tamis_add_for_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n,
@@ -377,7 +377,7 @@ TAMIS_API int tamis_add_unique_for_many_hash(tamis_filter *f, const uint64_t *ha
 
 /* Figures to watch.  While no writer runs, they are exact, unless a field says otherwise. */
 typedef struct tamis_stats {
-  /* In: sizeof (tamis_stats).  Out: how much of it was filled. */
+  /* In: sizeof (tamis_stats).  Out: the number of bytes that were filled. */
   size_t struct_size;
   /* Bloom, and a Bloom window: distinct keys that adds found to be new.  Counting Bloom: adds
    * minus removes.  Cuckoo: adds minus removes, plus copies from unions; with a window, copies that
@@ -403,14 +403,14 @@ typedef struct tamis_stats {
    * Cuckoo, and with a window: count. */
   double estimated_count;
   /* Bloom: bits of all layers, how many of them are 1 (in a large filter an estimate), and bits of
-   * each key (k) in the newest layer.  With a window: bits of the tables; the others are 0. */
+   * each key (k) in the newest layer.  With a window: bits of the tables; the other two are 0. */
   uint64_t bits;
   uint64_t bits_set;
   unsigned bits_per_key;
   tamis_kind kind;
   /* Bloom: the layout in use. */
   tamis_layout layout;
-  /* The seed in use.  It is a secret: whoever knows it can choose keys that collide. */
+  /* The seed in use, which is a secret: whoever knows the seed can choose keys that collide. */
   uint64_t seed;
   /* Cuckoo: segments, the parts of the table that split on their own.  With a window, this field
    * and the next two are 0. */
@@ -418,7 +418,7 @@ typedef struct tamis_stats {
   /* Cuckoo: how often two segments were joined into one. */
   uint64_t joins;
   /* Cuckoo: generations, which are tables, each several times as large as those before it.  New
-   * keys go to the newest generation, and a look-up searches all of them. */
+   * keys go to the newest generation, and a look-up searches all generations. */
   unsigned generations;
   /* Cuckoo: bits of a new fingerprint in the newest generation; more after many splits. */
   unsigned fingerprint_bits;
@@ -439,7 +439,7 @@ typedef struct tamis_stats {
   /* Bloom, and with a window: layers.  New keys go to the newest layer, and a look-up searches all
    * layers.  1 for a cuckoo filter without a window. */
   unsigned layers;
-  /* Periods whose keys are remembered apart: G + 1 with a window, else 1. */
+  /* The number of periods whose keys are remembered apart: G + 1 with a window, else 1. */
   unsigned parts;
   /* How many periods have ended since the oldest remembered period began, at most G. */
   uint64_t oldest_part_age;
@@ -455,7 +455,7 @@ typedef struct tamis_stats {
         0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                   \
   }
 
-/* The same as *stats = TAMIS_STATS_INIT, as tamis_options_init is for options. */
+/* Does *stats = TAMIS_STATS_INIT, for languages without macros.  `stats` may be NULL. */
 TAMIS_API void tamis_stats_init(tamis_stats *stats);
 
 /* Fills *out.  Start from TAMIS_STATS_INIT, or from tamis_stats_init().  The cost for a large
@@ -465,7 +465,7 @@ TAMIS_API void tamis_stats_init(tamis_stats *stats);
  *            of version 0.1; *out is not written then */
 TAMIS_API int tamis_get_stats(const tamis_filter *f, tamis_stats *out);
 
-/* Takes all `size` bytes at `data`, and returns 0.  Another result ends the call with TAMIS_EIO. */
+/* Takes all `size` bytes at `data`, and returns 0.  Any other result ends the call: TAMIS_EIO. */
 typedef int (*tamis_write_function)(void *context, const void *data, size_t size);
 
 typedef enum tamis_text_format {
@@ -475,7 +475,7 @@ typedef enum tamis_text_format {
   TAMIS_JSON = 1,
   /* Prometheus' text format, version 0.0.4: metrics such as tamis_keys, tamis_bytes and
    * tamis_adds_refused_total, each with its HELP and TYPE lines, and tamis_info with the labels
-   * "kind" and "layout".  All have the label "name". */
+   * "kind" and "layout".  All metrics have the label "name". */
   TAMIS_PROMETHEUS = 2
 } tamis_text_format;
 
@@ -488,8 +488,8 @@ typedef enum tamis_text_format {
 TAMIS_API int tamis_stats_text(const tamis_filter *f, tamis_text_format format, const char *name,
                                tamis_write_function write, void *context);
 
-/* The same for n filters: one array of objects, or one page for Prometheus.  `names` has a name for
- * each filter.  n may be 0; the arrays may then be NULL.
+/* Writes the figures of n filters: an array of objects, or a page for Prometheus.  `names` has a
+ * name for each filter.  n may be 0; the arrays may then be NULL.
  *   Errors   as tamis_stats_text; TAMIS_EINVAL also: an array or a filter is NULL, or for
  *            Prometheus a name of one of several filters; TAMIS_ENOMEM: less than 300 bytes are
  *            needed for each filter */
@@ -515,14 +515,14 @@ typedef int64_t (*tamis_read_function)(void *context, void *data, size_t size);
  *            some MiB are needed; TAMIS_ECORRUPT: the file that f was mapped from is damaged */
 TAMIS_API int tamis_save(const tamis_filter *f, tamis_write_function write, void *context);
 
-/* The same to a file, which is replaced only when the new file is completely on the disk.  Whatever
- * happens meanwhile, the path leads to the complete old file or the complete new file.
+/* As tamis_save, to a file that is replaced only when the new file is completely on the disk.
+ * Whatever happens meanwhile, the path leads to the complete old file or the complete new file.
  *   Threads  any.  Of several saves to one path, each is whole, and the last one stays
  *   Blocks   as tamis_save, and for the disk
  *   Errors   as tamis_save; TAMIS_EINVAL also: path is NULL; TAMIS_EIO: errno says why */
 TAMIS_API int tamis_save_file(const tamis_filter *f, const char *path);
 
-/* The same to a file that not only its owner may open.  If `access` is NULL: as tamis_save_file.
+/* As tamis_save_file; `access` says who may open the file.  NULL: only its owner.
  *   Errors   as tamis_save_file; TAMIS_EINVAL also: `access` has a wrong mode or group */
 TAMIS_API int tamis_save_file_as(const tamis_filter *f, const char *path,
                                  const tamis_file_access *access);
@@ -530,13 +530,13 @@ TAMIS_API int tamis_save_file_as(const tamis_filter *f, const char *path,
 /* How to load.  Always start from TAMIS_LOAD_OPTIONS_INIT, or from tamis_load_options_init(). */
 typedef struct tamis_load_options {
   size_t struct_size; /* sizeof (tamis_load_options) */
-  /* The load never takes more bytes than this for the filter, and neither does the filter later.  0
-   * (default): no limit for the load, and later the limit that the filter was created with.  Set
-   * max_bytes for files that you do not trust. */
+  /* The most bytes that the load, and the filter later, may take.  0 (default): no limit for the
+   * load, and later the limit with which the filter was created.  Set max_bytes for files that you
+   * do not trust. */
   uint64_t max_bytes;
   /* NULL (default): malloc and mmap.  Otherwise the struct is copied. */
   const tamis_allocator *allocator;
-  /* The hash function of the filter, if it was created with one; else NULL (default). */
+  /* The hash function with which the filter was created; NULL (default): XXH3. */
   tamis_hash_function hash;
   /* Passed to `hash`. */
   void *hash_context;
@@ -552,11 +552,11 @@ typedef struct tamis_load_options {
     sizeof(tamis_load_options), 0, NULL, NULL, NULL, false, 0 \
   }
 
-/* The same as *options = TAMIS_LOAD_OPTIONS_INIT, as tamis_options_init is for options. */
+/* Does *options = TAMIS_LOAD_OPTIONS_INIT, for languages without macros.  `options` may be NULL. */
 TAMIS_API void tamis_load_options_init(tamis_load_options *options);
 
 /* Loads a filter.  `options` may be NULL, for the defaults.  The call reads exactly the bytes of
- * the filter.  It makes a valid filter from them, or returns an error and sets *out to NULL.
+ * the filter, and makes a valid filter from them, or returns an error and sets *out to NULL.
  *   Threads  any      Blocks  in `read` and in the allocator      Order  as tamis_create
  *   Errors   TAMIS_OK; TAMIS_EINVAL: also if `hash` is not the filter's; TAMIS_EIO: `read` failed;
  *            TAMIS_ECORRUPT; TAMIS_EUNSUPPORTED: data or options of a later version; TAMIS_EFULL:
@@ -564,7 +564,7 @@ TAMIS_API void tamis_load_options_init(tamis_load_options *options);
 TAMIS_API int tamis_load(const tamis_load_options *options, tamis_read_function read, void *context,
                          tamis_filter **out);
 
-/* The same from a file, which must contain one filter and nothing after it.
+/* Loads a filter from a file, which must contain one filter and nothing after the filter.
  *   Errors   as tamis_load; TAMIS_EINVAL also: path is NULL; TAMIS_EIO: errno says why;
  *            TAMIS_ECORRUPT also: something follows the filter */
 TAMIS_API int tamis_load_file(const tamis_load_options *options, const char *path,
@@ -603,16 +603,16 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  *            also: cannot be shared; TAMIS_EIO: errno says why; TAMIS_ECORRUPT: no whole filter */
 TAMIS_API int tamis_open_shared(const tamis_options *options, const char *path, tamis_filter **out);
 
-/* The same with a descriptor that is open for reading and writing, for example of a memfd, of a
- * file without a name, or from another process.  The caller still has to close the descriptor. */
+/* As tamis_open_shared, with a descriptor that is open for reading and writing, for example of a
+ * memfd, of a file without a name, or from another process.  The caller still has to close it. */
 TAMIS_API int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **out);
 
-/* Says whether tamis_open_shared would fail, and why, as tamis_options_check.  It leaves no file.
+/* Says whether tamis_open_shared would fail, and why, as tamis_options_check.  Creates no file.
  *   Threads, Blocks, Errors: as tamis_open_shared */
 TAMIS_API int tamis_shared_check(const tamis_options *options, const char *path, char *why,
                                  size_t size);
 
-/* Returns when all keys that were added before are on the disk, and survive a power failure.
+/* Returns when all keys that were added before the call are on the disk, safe from power failures.
  *   Threads  any      Blocks  for the disk
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f is NULL; TAMIS_EUNSUPPORTED: the filter is not shared;
  *            TAMIS_EIO: errno says why; TAMIS_ENOMEM */
@@ -624,12 +624,12 @@ TAMIS_API int tamis_sync(tamis_filter *f);
  * and were created with the same capacity, fpp, `growable` and window.  Create them with the same
  * options, in which you have set `seed`. */
 
-/* Adds to `into` all keys that are in `from`.  Both may be in use.  After TAMIS_EFULL, TAMIS_ENOMEM
- * or TAMIS_ECORRUPT some keys of `from` may be in `into`.
+/* Adds to `into` all keys that are in `from`.  Both filters may be in use.  After TAMIS_EFULL,
+ * TAMIS_ENOMEM or TAMIS_ECORRUPT, some keys of `from` may be in `into`.
  *   Threads  any      Blocks  as tamis_add; counting: for locks; cuckoo, window: also of `from`
  *   Order    as tamis_add
- *   Errors   TAMIS_OK; TAMIS_EINVAL: do not fit; TAMIS_EUNSUPPORTED: `into` cannot take what is in
- *            `from`; TAMIS_EFULL: a limit; TAMIS_ENOMEM; TAMIS_EIO; TAMIS_ECORRUPT: `from` damaged */
+ *   Errors   TAMIS_OK; TAMIS_EINVAL: do not fit; TAMIS_EUNSUPPORTED: `into` cannot take `from`;
+ *            TAMIS_EFULL: a limit; TAMIS_ENOMEM; TAMIS_EIO; TAMIS_ECORRUPT: `from` is damaged */
 TAMIS_API int tamis_merge(tamis_filter *into, const tamis_filter *from);
 
 /* Creates a filter that finds exactly the keys that both filters find.  Only for Bloom filters of
@@ -662,7 +662,7 @@ typedef struct tamis_similarity_stats {
     sizeof(tamis_similarity_stats), 0, 0, 0, 0, 0 \
   }
 
-/* The same as *stats = TAMIS_SIMILARITY_STATS_INIT, as tamis_options_init is for options. */
+/* Does *stats = TAMIS_SIMILARITY_STATS_INIT, for languages without macros.  Accepts NULL. */
 TAMIS_API void tamis_similarity_stats_init(tamis_similarity_stats *stats);
 
 /* Fills *out with estimates without bias.  Only for Bloom filters of one layer that do not count.

@@ -61,7 +61,7 @@ inline std::string_view version() noexcept
 }
 
 #if TAMIS_HPP_THROWS
-/* Calls without try_ throw this.  code() is the result of the C call.  With TAMIS_EIO,
+/* Calls without try_ throw an error.  code() is the result of the C call.  With TAMIS_EIO,
  * system_error() is the errno that says why, else 0.  what() has the path and the reason. */
 class error : public std::runtime_error
 {
@@ -81,7 +81,7 @@ private:
 namespace detail
 {
 
-/* A number whose bytes in memory are the key of an integer: its value, lowest byte first. */
+/* Returns a number whose bytes in memory are the key: those of `value`, lowest byte first. */
 template <typename Integer> std::uint64_t number_of(Integer value) noexcept
 {
   auto number = static_cast<std::uint64_t>(value);
@@ -106,8 +106,8 @@ public:
   {
   }
 
-  /* Passes the key to a C call.  (The call sees the address of a copy of the number, so compilers
-   * need not store the object.) */
+  /* Passes the key to a C call.  (The C call gets the address of a copy of number_, so compilers
+   * need not store this object in memory.) */
   template <typename Call, typename Filter> auto to(Call call, Filter *raw) const noexcept
   {
     std::uint64_t number = number_;
@@ -120,7 +120,7 @@ private:
   bool is_number_ = false;
 };
 
-/* Binds a number of periods to a C call with one key, or to one with many keys. */
+/* Binds a number of periods to a C call with one key, or to a C call with many keys. */
 inline auto for_periods(int call(tamis_filter *, const void *, std::size_t, unsigned),
                         unsigned periods) noexcept
 {
@@ -172,10 +172,10 @@ inline int checked(int result, const char *path = nullptr)
 }
 #endif
 
-/* Calls an object of the user for a C call.  An exception must not pass through the library, so it
- * ends here: the C call fails with TAMIS_EIO, and checked() throws the exception again once the C
- * call has returned.  (Object files compiled with exceptions and without may be linked together, so
- * this class has a different type in each.) */
+/* Lets a C call use a function object.  An exception must not pass through the library: guarded()
+ * catches it, the C call fails with TAMIS_EIO, and checked() throws the exception again when the C
+ * call has returned.  (Object files with and without exceptions may be linked together, so this
+ * class has a different type in each.) */
 template <typename Call, bool = TAMIS_HPP_THROWS> class callback
 {
 public:
@@ -250,7 +250,7 @@ template <typename Self, typename Raw> class common_options
 public:
   /* The most bytes that the filter may take; 0: no limit. */
   Self &max_bytes(std::uint64_t bytes) noexcept { return set(raw_.max_bytes, bytes); }
-  /* The struct is copied when a filter is created, and must live until then. */
+  /* The struct `allocator` is copied when a filter is created, and must live until then. */
   Self &allocator(const tamis_allocator &allocator) noexcept
   {
     return set(raw_.allocator, &allocator);
@@ -325,7 +325,7 @@ public:
   options &access(const tamis_file_access &access) noexcept { return set(raw_.access, &access); }
   options &access(const tamis_file_access &&) = delete; /* a temporary */
 
-  /* Why tamis_create would refuse these options (tamis_options_check); empty if it would not. */
+  /* Why tamis_create would refuse these options (tamis_options_check); else an empty string. */
   std::string why_refused() const
   {
     char why[512];
@@ -333,7 +333,7 @@ public:
     return why;
   }
 
-  /* Why filter::open_shared would fail (tamis_shared_check); empty if it would not. */
+  /* Why filter::open_shared would fail (tamis_shared_check); else an empty string. */
   std::string why_not_shared(detail::path path) const
   {
     char why[512];
@@ -350,14 +350,14 @@ public:
     return tamis_fpp_for(&raw_, bytes, &fpp);
   }
 #if TAMIS_HPP_THROWS
-  /* The bytes that such a filter takes. */
+  /* The bytes that a filter with these options takes. */
   std::uint64_t bytes() const
   {
     std::uint64_t bytes = 0;
     detail::checked(try_bytes(bytes));
     return bytes;
   }
-  /* The lowest rate that such a filter can have in this number of bytes. */
+  /* The lowest rate that a filter with these options can have in this number of bytes. */
   double fpp_within(std::uint64_t bytes) const
   {
     double fpp = 0;
@@ -432,13 +432,13 @@ public:
   {
     return made(out, [&](auto raw) { return tamis_open_shared_fd(nullptr, fd, raw); });
   }
-  /* In memory without a name, for processes that fork later. */
+  /* The shared filter is in memory without a name.  Children that are forked later share it. */
   [[nodiscard]] static int try_open_shared(const options &wanted, filter &out) noexcept
   {
     return made(out, [&](auto raw) { return tamis_open_shared(&wanted.raw(), nullptr, raw); });
   }
   /* read(void *data, std::size_t size) returns how many bytes it has put at data: 0 at the end, and
-   * less than 0 for a failure.  If it throws, that is a failure, too. */
+   * less than 0 for a failure.  An exception that it throws is a failure, too. */
   template <typename Read>
   [[nodiscard]] static int try_load(Read &&read, filter &out, const load_options &how = {}) noexcept
   {
@@ -451,7 +451,7 @@ public:
   }
 
 #if TAMIS_HPP_THROWS
-  /* The error says why options are refused. */
+  /* The error that the constructor throws says why the options are refused. */
   explicit filter(const options &wanted)
   {
     int result = tamis_create(&wanted.raw(), &raw_);
@@ -472,7 +472,7 @@ public:
     detail::checked(try_map_file(path, out, how), path.c_str());
     return out;
   }
-  /* With a path, the error says why the path or the options are refused. */
+  /* With a path, the error that the call throws says why the path or the options are refused. */
   static filter open_shared(const options &wanted, detail::path path)
   {
     return opened(&wanted.raw(), path.c_str());
@@ -552,7 +552,7 @@ public:
   {
     return tamis_add_unique_hash(raw_, hash);
   }
-  /* In a window: the key is remembered for this number of further periods. */
+  /* In a window: the key is remembered for `periods` further periods. */
   [[nodiscard]] int try_add_for(const detail::one_key &key, unsigned periods) noexcept
   {
     return key.to(detail::for_periods(tamis_add_for, periods), raw_);
@@ -614,7 +614,7 @@ public:
   {
     return detail::checked(try_add_unique_for_hash(hash, periods)) == TAMIS_OK;
   }
-  /* Returns true if a copy of the key was in, and was removed.  See try_remove. */
+  /* Returns true if the filter had a copy of the key, which this call removed.  See try_remove. */
   bool remove(const detail::one_key &key)
   {
     return detail::checked(try_remove(key)) == TAMIS_OK;
@@ -706,7 +706,7 @@ public:
   }
 
 #if TAMIS_HPP_THROWS
-  /* These calls try all keys, and then throw if any key failed. */
+  /* Each of the next calls tries all keys, and then throws if any key failed. */
   template <typename Keys = span<const key>, typename = detail::if_batch<Keys>>
   void add_many(const Keys &keys, span<int> results = {})
   {
@@ -783,7 +783,7 @@ public:
   {
     return tamis_merge(raw_, from.raw_);
   }
-  /* Also false if the two filters cannot be compared. */
+  /* Returns false also if the two filters cannot be compared. */
   bool includes(const filter &other) const noexcept
   {
     return tamis_includes(raw_, other.raw_) == TAMIS_OK;
@@ -798,8 +798,8 @@ public:
   {
     return tamis_save_file_as(raw_, path.c_str(), access);
   }
-  /* write(const void *data, std::size_t size) takes all of the bytes.  It returns void, or true if
-   * it has succeeded, else false.  If it throws, that is a failure, too. */
+  /* write(const void *data, std::size_t size) takes all of the bytes.  It returns void, or a bool
+   * that is false after a failure.  An exception that it throws is a failure, too. */
   template <typename Write> [[nodiscard]] int try_save(Write &&write) const noexcept
   {
     detail::callback back(write);
@@ -891,7 +891,7 @@ private:
   }
 
   /* Calls `call` with the keys and the places of their values.  Makes keys of integers on the
-   * stack, some at a time.  Returns false, without a call, if a key has no place for its value. */
+   * stack, up to 64 for a call.  Returns false, without a call, if a value has no place. */
   template <typename Keys, typename Value, typename Call>
   static bool by_pieces(const Keys &from, span<Value> values, Call call) noexcept
   {
@@ -953,7 +953,7 @@ template <typename Write>
                                &back);
 }
 
-/* Which of several filters may hold a key, as tamis_contains_each; 0 if `found` is too short. */
+/* As tamis_contains_each: which filters may hold a key.  Returns 0 if `found` is too short. */
 inline std::size_t contains_each(span<const tamis_filter *const> filters, const key &key,
                                  span<bool> found = {}) noexcept
 {
