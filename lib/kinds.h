@@ -23,8 +23,8 @@ const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window);
 /* Returns the kind that implements `kind` for shared filters without a window, or NULL. */
 const struct filter_kind *tamis__find_counted_kind(tamis_kind kind);
 
-/* Reads the header of a saved filter, and completes saved->options.  Returns TAMIS_ECORRUPT if no
- * kind has this number, and TAMIS_EUNSUPPORTED if the kind lacks a feature of the file. */
+/* Reads the header of a saved filter, and completes saved->options.  Returns TAMIS_ECORRUPT if the
+ * file names no known kind, and TAMIS_EUNSUPPORTED if the kind lacks a feature of the file. */
 struct saved_reader;
 int tamis__read_kind(struct saved_reader *r, struct saved_head *saved,
                      const struct filter_kind **out);
@@ -88,7 +88,7 @@ static inline void begin_struct(void *out, const void *initial, size_t first_siz
   *(size_t *) out = first_size;
 }
 
-/* Copies the fields that both the library and the program know to the program's struct. */
+/* Copies to the program's struct the fields that both the library and the program know. */
 static inline void give_struct(void *out, void *filled)
 {
   size_t *size = filled;

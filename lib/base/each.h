@@ -59,7 +59,7 @@ static inline uint64_t wanted_hash(struct wanted *wanted, const tamis_filter *f)
 struct each_way {
   /* Prefetches what look-ups in a block will read.  If `more` is true, also prefetches the heads of
    * the next block.  Returns false if the filters of the block are not all alike.  `places` keeps
-   * one number for each filter until its look-up. */
+   * one number for each filter until the look-up. */
   bool (*prefetch)(const tamis_filter *const *filters, const void *common,
                    uint64_t places[EACH_BLOCK], bool more);
   /* Searches a block.  Returns false, and `found` is invalid, if the filters are not alike. */

@@ -52,9 +52,9 @@ static inline uint64_t hash_fold(uint64_t x, uint64_t key0, uint64_t key1)
   return ((uint64_t) (product >> 64) ^ (uint64_t) product) + key1;
 }
 
-/* A bijection.  If single bits of x look random, so does any group of neighbouring bits of the
- * result.  Source: multiplier from Steele and Vigna, "Computationally easy, spectrally good
- * multipliers for congruential pseudorandom number generators" (2022) */
+/* hash_spread() is a bijection.  If single bits of x look random, so does any group of neighbouring
+ * bits of the result.  Source: multiplier from Steele and Vigna, "Computationally easy, spectrally
+ * good multipliers for congruential pseudorandom number generators" (2022) */
 #define HASH_MULTIPLIER UINT64_C(0xD1342543DE82EF95)
 
 static inline uint64_t hash_spread(uint64_t x)

@@ -34,7 +34,7 @@ static void *allocate_untouched(size_t size)
   return block;
 }
 
-/* realloc() may extend the block in place.  If it moves the block, the alignment can change. */
+/* If realloc() moves the block, the aligned part may begin elsewhere in it, and moves, too. */
 static void *grow_untouched(void *block, size_t size, size_t larger)
 {
   char *start = ((void **) block)[-1];

@@ -220,8 +220,8 @@ static bool take_over(struct owned_lock *wanted, uint64_t dead, const struct own
                                                  memory_order_acquire, memory_order_relaxed);
 }
 
-/* Before each yield, the thread asks the kernel whether the owner is alive.  This takes little time
- * compared with the yield, which can last for the time slices of all running processes. */
+/* Before each yield, the thread asks the kernel whether the owner is alive.  To ask takes little
+ * time compared with the yield, which can last for the time slices of all running processes. */
 bool tamis__owned_wait(struct owned_lock *wanted, const struct owner *owner)
 {
   HOOK(stripe_wait);

@@ -51,12 +51,12 @@
 #include <unistd.h>
 
 static const int64_t idle_time = SECOND; /* without requests for this time, the thread ends */
-/* After a grace period the thread looks for requests at intervals that double between these two. */
+/* After a grace period the thread looks for requests at intervals from first_look to last_look. */
 static const int64_t first_look = SECOND / 1000;
 static const int64_t last_look = SECOND / 128;
 static const int64_t exit_time = SECOND;    /* the longest that an exit waits */
 static const int64_t refused_time = SECOND; /* the sleep after membarrier was refused */
-/* While it waits for counted readers, the thread sleeps for times that double between these two. */
+/* While it waits for counted readers, the thread sleeps for times from first_nap to longest_nap. */
 static const int64_t first_nap = SECOND / 20000;
 static const int64_t longest_nap = SECOND / 100;
 
@@ -555,7 +555,7 @@ static bool release_elapsed(struct backlog *backlog, struct retired *block, bool
   return release_unused(backlog, elapsed);
 }
 
-/* Returns true if the backlog times `times` is large compared with the filter and with `size`. */
+/* Returns true if `times` times the backlog is large compared with the filter and with `size`. */
 static bool backlog_is_large(const struct backlog *backlog, uint64_t size, unsigned times)
 {
   uint64_t held = times * atomic_load_explicit(&backlog->held, memory_order_relaxed);

@@ -85,7 +85,7 @@ void tamis__reader_leave(void);
  * to the thread's own memory.  In any other case returns NULL, and does nothing.
  *
  * The inlined code does what urcu_bp_read_lock() and urcu_bp_read_unlock() do in this case: the
- * lower half of the reader's counter says how many sections it is in. */
+ * lower half of the reader's counter says how many sections the reader is in. */
 static inline reader_token registered_reader_enter(void)
 {
   reader_token reader = *tamis__reader;

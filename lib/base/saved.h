@@ -102,7 +102,7 @@ enum {
 #define SAVED_LIVE UINT64_C(4)
 #define SAVED_COUNTED UINT64_C(8)
 
-/* The first numbers in the geometry of a file with the feature WINDOW: two of its options. */
+/* The first numbers in the geometry of a window's file: the options window and window_renews. */
 enum { SAVED_WINDOW_PERIODS, SAVED_WINDOW_RENEWS };
 
 /* The contents of a header. */
@@ -210,7 +210,7 @@ static inline size_t saved_chunk(uint64_t size, uint64_t at)
  * A writer collects bytes in a buffer.  Every function except tamis__saved_block() may call the
  * user's function, so its caller must hold no lock.
  *
- * The first error stays in `result`.  After it no function adds anything, and room is NULL. */
+ * The first error stays in `result`.  After an error, functions add nothing. */
 
 struct saved_writer {
   const struct saved_head *head;
@@ -299,7 +299,7 @@ int tamis__saved_peek(struct saved_reader *r, uint32_t *type);
 int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out);
 
 /* Memory for arrays.  The arrays follow one another in one block from the reader's allocator.  The
- * block grows as they are read.  The caller must always release the block, of `bytes` bytes. */
+ * block grows as they are read.  In the end, even after an error, the caller releases it. */
 struct saved_memory {
   unsigned char *block; /* the memory, which moves when it grows */
   uint64_t bytes, used; /* bytes of the block, and those that arrays fill */
@@ -317,8 +317,8 @@ int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_
 /* Reads the trailer.  Returns TAMIS_ECORRUPT if a block comes instead. */
 int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 
-/* For a mapping, if r->check_all is false.  tamis__saved_read_totals() reads the trailer's totals
- * before any other part.  tamis__saved_jump() makes the block at offset `to` the next one. */
+/* For a mapping whose arrays are not checked: tamis__saved_read_totals() reads the trailer's totals
+ * before all other parts, and tamis__saved_jump() makes the block at offset `to` the next one. */
 int tamis__saved_read_totals(const struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 int tamis__saved_jump(struct saved_reader *r, uint64_t to);
 
@@ -329,7 +329,7 @@ void tamis__saved_close(struct saved_reader *r);
 /* ---- mapped filters ----
  *
  * If r->mapping is not NULL, a kind builds a filter that uses arrays where they lie.  The filter
- * then owns the mapping, and unmaps it at its end.  After an error the caller still owns it. */
+ * then owns the mapping, and unmaps it when destroyed.  After an error the caller still owns it. */
 
 struct saved_mapping {
   WIDE const void *at; /* NULL: there is no mapping */

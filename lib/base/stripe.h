@@ -110,10 +110,10 @@ struct stripe {
 enum { STRIPE_LOCK_BYTES = sizeof(struct lock) };
 _Static_assert(offsetof(struct stripe, lock) == 0, "it comes first");
 
-/* A stripe with a cache line of its own.  If it protects a part of a segment, `used` counts the
- * segment's lanes in use.  If it protects a part of a whole filter, `lanes` counts lanes in use,
- * and `copies` the copies of their entries, in 64 bits.  (`lanes` and `copies` are written under
- * the lock, and read without it: relaxed, as `used` is.) */
+/* A stripe with a cache line of its own.  If the stripe protects a part of a segment, `used` counts
+ * the segment's lanes in use.  If it protects a part of a whole filter, `lanes` counts lanes in
+ * use, and `copies` the copies of their entries, in 64 bits.  (`lanes` and `copies` are written
+ * under the lock, and read without it: relaxed, as `used` is.) */
 struct padded_stripe {
   _Alignas(64) struct stripe stripe;
   _Atomic uint64_t lanes, copies;
@@ -233,7 +233,7 @@ static inline bool version_has_left(uint64_t version)
 /* ORDER version.before (seq_cst)
  *   pairs with     version.bump, version.leave, window.version_bump
  *   if weakened    acquire would keep the reads of the buckets after this load, but allow what
- *                  version.leave describes.  With relaxed they could precede it: false negative
+ *                  version.leave describes.  If relaxed, reads could precede it: false negative
  *   checked by     mutants/version_after_words (shows that this load comes before the reads),
  *                  mutants/version_before_relaxed, mutants/version_before_acquire,
  *                  mutants/window_version_before_relaxed */

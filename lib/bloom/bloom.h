@@ -132,7 +132,7 @@ FORCE_INLINE struct stripe *bloom_stripe(const struct bloom *b, uint64_t hash)
                             (hash & b->stripe_mask) * sizeof(struct padded_stripe));
 }
 
-/* Whether the filter has a counter for each position instead of a bit. */
+/* Returns true if the filter has a counter for each position instead of a bit. */
 static inline bool bloom_counts(const struct bloom *b)
 {
   return b->layout == BLOOM_LAYOUT_COUNTING;
@@ -150,7 +150,7 @@ FORCE_INLINE struct counter_shard *bloom_shards(const struct bloom *b)
   return ((struct bloom_large *) b)->shards;
 }
 
-/* The first layer of the live filter that `layer` belongs to. */
+/* Returns the first layer of the live filter that `layer` belongs to. */
 static inline struct bloom *bloom_live_first(const struct bloom *layer)
 {
   return const_bloom_long_of(layer)->shared->layers[0];
@@ -265,7 +265,7 @@ static inline uint64_t bloom_live_state(const struct bloom *first)
   return atomic_load_explicit(&bloom_tally_of(first)->state, memory_order_seq_cst);
 }
 
-/* Returns the newest open layer.  `known` is the most layers that this process has seen open.
+/* Returns the newest open layer.  `known` counts the layers that this process has seen open.
  * ORDER live.known (acq_rel)
  *   pairs with     live.known in another thread
  *   makes visible  the publication of the layer, seen by the thread that raised `known`: the other

@@ -361,8 +361,8 @@ static inline void counting_census_add(struct counting_census *census, uint64_t 
 
 /* Splits the sum of all counters into copies and a *rest*.  The words were read while the filter
  * was in use, and `counted` was read before them.  While no counter is stuck, the sum is the number
- * of copies times the number of counters of a key, plus the rest.  The rest counts raises that a
- * save or union copied while an add or remove was half-way.  They belong to no copy, and stay. */
+ * of copies times the number of counters of a key, plus the rest.  The rest counts raises of adds
+ * and removes that were half-way when a save or union copied them.  Such raises stay. */
 static inline struct bloom_sums counting_read(struct bloom_shape shape, struct bloom_sums counted,
                                               const struct counting_census *read)
 {

@@ -277,7 +277,7 @@ static double word_rate(struct bloom_shape shape, const struct terms *terms, dou
 
 /* ---- all layouts ---- */
 
-/* The logarithm of the probability that a bit is still 0 after one key was added. */
+/* Returns the logarithm of the probability that one key leaves a bit 0. */
 static double log_miss(const struct bloom_geometry *g)
 {
   if (bloom_shape_is_word(g->shape))
@@ -528,9 +528,9 @@ double bloom_geometry_share(unsigned layer)
   return 6 / (pi * pi * layer * layer);
 }
 
-/* Returns the number of keys for which a layer is planned: of so many offered keys, it counts
- * `capacity`, and hides the others.  With the best number of bits per key, the rate rises with
- * about the power ln(1 / rate) of the number of keys.  The formula uses the average rate. */
+/* Returns the number of keys for which a layer is planned: of so many offered keys, the layer
+ * counts `capacity`, and hides the others.  With the best number of bits per key, the rate rises
+ * with about the power ln(1 / rate) of the number of keys.  The formula uses the average rate. */
 static uint64_t keys_offered(uint64_t capacity, double rate)
 {
   return (uint64_t) round((double) capacity / (1 - rate / (1 - real_log(rate))));

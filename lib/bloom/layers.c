@@ -22,10 +22,10 @@
  *       bits of a hidden key are set already.  So the counted keys have set as many bits as all
  *       keys that were offered to the layer would set.  The layer is planned for all offered keys
  *       (keys_offered() in geometry.c).
- *     - An add sums the counters with every 64th key that it counts in a shard, or more rarely, and
- *       near the end of the layer with every key (capacity.h).  So at most one key of each thread
- *       exceeds the plan: its thread has checked before another key took the last room.  The parts
- *       of later layers, more than 0.6 / (i + 1) of fpp with i open layers, are a reserve.
+ *     - An add sums the counters at every 64th key of a shard or more rarely, and near the end of
+ *       the layer at every key (capacity.h).  So at most one key of each thread exceeds the plan:
+ *       its thread has checked before another key took the last room.  The parts of later layers,
+ *       more than 0.6 / (i + 1) of fpp with i open layers, are a reserve.
  *
  *     Source: Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom filters", Inf. Process.
  *     Lett. 101 (2007), with rates that fall by a constant factor

@@ -140,8 +140,8 @@ FORCE_INLINE bool row_matches(const struct bloom_row *row, const struct common *
                         TAMIS_LAYOUT_BLOCKED);
 }
 
-/* Searches layers, the newest and those with the most probes first.  Of the absent keys one in
- * sixty has its bits in the first two words, so most searches of a layer end there. */
+/* Searches n layers from the newest on, which has the most probes.  Of the absent keys one in sixty
+ * has its bits in the first two words, so most searches of a layer end there. */
 static bool find_in_common(const struct bloom_row *row, unsigned n, uint64_t mixed)
 {
   const struct common c = common_of(mixed, COMMON_SHAPE);

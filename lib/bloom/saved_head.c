@@ -91,7 +91,7 @@ bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *o
          (!g[FURTHER_LAYERS] || saved->features & SAVED_LAYERS);
 }
 
-/* All layers after the first one are blocked or classic. */
+/* Checks that the layer is blocked or classic, as all layers after the first one are. */
 int tamis__bloom_read_layer(struct saved_reader *r, unsigned number, struct bloom_geometry *g,
                             struct bloom_sums *counted)
 {

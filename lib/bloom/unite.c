@@ -4,7 +4,7 @@
  *
  * Two filters fit together if each key has the same bits in both: they have the same seed and hash
  * function (which the caller has checked), the same shape, and the same number of lines.  Also,
- * both must be growable, or neither.
+ * both must be growable, or both fixed.
  *
  * Union.  If a word of `into` lacks bits of the same word of `from`, one atomic OR sets them.  To
  * every other call this looks like the adds of many keys at once, which set their words in some

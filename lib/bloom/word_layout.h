@@ -16,9 +16,9 @@
  * [B] One winner, without a lock.  Of all ORs of a key's bits, exactly one changes the word from
  *     lacking some of them to having all: the first one, unless other keys have set them before.
  *     The old value shows which OR it was.  The call that made this OR wins, and takes effect with
- *     this OR.  No call waits for another, and each has a bounded number of steps: a fetch-and-or
- *     is one step or, on processors without such an instruction, a loop that repeats only when the
- *     word has gained a bit, which happens at most 64 times.
+ *     this OR.  No call waits for another, and each call has a bounded number of steps.  A
+ *     fetch-and-or is one step or, on processors without such an instruction, a loop.  The loop
+ *     repeats only when the word has gained a bit, which happens at most 64 times.
  *
  *     The same OR counts the key.  So the count misses only keys that a false positive hid.
  *
