@@ -121,7 +121,7 @@ static int compare(const struct wanted *w, const struct saved_head *saved)
   const struct {
     const char *name;
     uint64_t wanted, found;
-    bool any;                 /* if `wanted` is 0, any `found` will do */
+    bool any;                 /* if `wanted` is 0, every `found` is accepted */
     const char *const *words; /* the texts for the numbers; NULL: digits */
   } numbers[] = {{"kind", a->kind, b->kind, false, NULL},
                  {"capacity", a->capacity, b->capacity, false, NULL},

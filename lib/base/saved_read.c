@@ -358,7 +358,7 @@ static int read_chunks(struct saved_reader *r, uint64_t size, struct saved_memor
   return result;
 }
 
-/* Reads the sums of an array that begins at `begin`.  Their digest is stored in *digest. */
+/* Reads the sums of an array that begins at `begin`, and stores their digest in *digest. */
 static int read_sums(struct saved_reader *r, uint64_t begin, uint64_t size, uint64_t *digest)
 {
   uint64_t sums = saved_chunks(size);

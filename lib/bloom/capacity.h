@@ -17,8 +17,8 @@ enum { LEAST_WATCH_PERIOD = SMALL(64, 4), MOST_WATCH_PERIOD = SMALL(1 << 16, 32)
  * may run while a filter is saved; after a power failure, `counted` may be newer. */
 double tamis__bloom_miscounted(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
 
-/* Returns the `most_keys` of a fixed filter with these bits.  Some bits may belong to keys that
- * were not counted (a save missed them), or to no key (an intersection has them by chance). */
+/* Returns the `most_keys` of a fixed filter with `bits` set bits.  Some bits may belong to keys
+ * that were not counted (a save missed them), or to no key (an intersection has them by chance). */
 uint64_t tamis__bloom_most_beside(const struct bloom_geometry *g, uint64_t bits, uint64_t counted);
 
 /* Returns the number of counted keys, plus the number of keys that unions brought. */

@@ -54,7 +54,7 @@ FORCE_INLINE struct common common_of(uint64_t mixed, struct bloom_shape shape)
   return c;
 }
 
-/* Returns whether a key has its bits in the words of its probes from `begin` to before `end`. */
+/* Returns true if a key has its bits in the words of its probes from `begin` to before `end`. */
 FORCE_INLINE bool common_matches(const word *words, uint64_t first, const struct common *c,
                                  unsigned begin, unsigned end, tamis_layout layout)
 {

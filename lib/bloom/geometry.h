@@ -178,7 +178,7 @@ FORCE_INLINE bool bloom_shape_is_word(struct bloom_shape shape)
   return shape.layout == TAMIS_LAYOUT_WORD || shape.layout == BLOOM_LAYOUT_MARKED;
 }
 
-/* Returns the layout under which the API knows this one. */
+/* Returns the API's name for the layout of `g`. */
 static inline tamis_layout bloom_geometry_public_layout(const struct bloom_geometry *g)
 {
   return bloom_shape_is_word(g->shape)             ? TAMIS_LAYOUT_WORD

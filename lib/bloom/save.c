@@ -160,7 +160,7 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
              bloom_counts(first) ? &census : NULL);
   if (bloom_counts(first)) /* computes the sums again from the words */
     counted = counting_read(bloom_shape_of(first), counted, &census);
-  for (unsigned i = 1; i < n && layers[i]; i++) /* layers[] has all of these layers */
+  for (unsigned i = 1; i < n && layers[i]; i++) /* layers[i] is never NULL */
     save_layer(layers[i], w);
   w->totals[TOTAL_KEYS] = counted.keys;
   w->totals[TOTAL_FULL] = full;

@@ -74,7 +74,7 @@ VECTOR_CODE FORCE_INLINE void vector_prepare(const struct bloom *b, const uint64
   }
 }
 
-/* Reads the words of all keys, first all words of the first key, and so on. */
+/* Reads the words of all keys, one key after the other. */
 VECTOR_CODE FORCE_INLINE void vector_read(const word *words, const struct bloom_keys *keys,
                                           vector values[VECTOR_WORDS], struct bloom_shape shape)
 {
