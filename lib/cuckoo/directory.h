@@ -146,7 +146,7 @@ static inline struct directory_range directory_range_of(const struct cuckoo_geom
 
 /* ---- growth stripes ---- */
 
-/* Returns NULL if the generation uses no slabs. */
+/* Returns the generation's slabs, or NULL if it uses none. */
 static inline struct slabs *generation_slabs(const struct generation *generation)
 {
   return generation->has_slabs ? (struct slabs *) (generation + 1) : NULL;

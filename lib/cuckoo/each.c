@@ -10,7 +10,7 @@
  *
  * The prefetching does not affect the answers: the look-up in each filter reads the directory, the
  * stripe, the buckets and, after a miss, the number of generations, in the order of the straight
- * path in lookup_fast.c.  A filter of several generations is not alike: it has other operations.
+ * path in lookup_fast.c.  A filter of several generations is never alike: it has other operations.
  * If a filter opens its second generation during the call, the general path looks a missed key up
  * again.
  *

@@ -8,8 +8,8 @@
 enum {
   /* A fold releases the stripes after this many buckets, which take about as long as a split. */
   FOLDED_AT_ONCE = SMALL(512, 4),
-  MANY_COPIES_PART = 32, /* a fold is worth while if copies take at least 1 / 32 of all lanes, */
-  MANY_COPIES = 8        /* plus 8 lanes, plus the lanes that false positives would take */
+  MANY_COPIES_PART = 32, /* the part of all lanes that copies must take for a fold: 1 / 32 */
+  MANY_COPIES = 8        /* lanes that they must take beyond that part and false positives */
 };
 
 /* ---- how many copies there are ---- */

@@ -148,7 +148,7 @@ void tamis__generation_use_block(struct cuckoo *c, void *block)
         (struct segment *) (void *) ((char *) block + i * cuckoo_segment_bytes(g));
     if (SMALL(false, true))
       tamis__segment_init(g, segment); /* in other builds, zeroed memory is a valid segment */
-    /* The address without a depth, which is 0; to read the depth would touch the segment's page. */
+    /* The depth is 0, so the value is the address.  To read the depth would touch a new page. */
     directory_publish(&generation->directory[i], (directory_value) segment);
   }
   generation->segments = roots;

@@ -48,7 +48,7 @@ static unsigned width_number(unsigned width)
   return i;
 }
 
-/* Returns the load of full segments.  A fixed filter searches more thoroughly for room. */
+/* Returns the load factor of full segments.  A fixed filter searches more thoroughly for room. */
 static struct table_load load_of(const struct cuckoo_geometry *g)
 {
   return tamis__table_load(g->shape.lanes, !g->shape.ages);

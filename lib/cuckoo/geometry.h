@@ -381,8 +381,8 @@ static inline uint64_t cuckoo_entry(const struct cuckoo_geometry *g, uint64_t fi
 
 /* ---- geometries with constant members ----
  *
- * The straight paths of look-up and insert copy a geometry and overwrite the members whose values
- * they know with constants, which the compiler folds. */
+ * The straight paths of look-up and insert copy a geometry, and put constants into the members
+ * whose values they know.  The compiler folds these constants. */
 
 /* The geometry of a first generation that needs only one hash. */
 FORCE_INLINE struct cuckoo_geometry cuckoo_first_geometry(const struct cuckoo_geometry *first,

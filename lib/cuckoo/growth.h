@@ -44,7 +44,7 @@ struct change {
   /* The blocks that have left the directory: a list of segments (retired.next), and an array. */
   struct retired *segments;
   struct directory_array *array;
-  unsigned bits;  /* the k of this array (directory.h) */
+  unsigned bits;  /* the k of `array` (directory.h) */
   uint32_t rooms; /* c->rooms before the change, plus the change's own additions: a full mark with
                      this number is valid until another call adds to c->rooms */
 };

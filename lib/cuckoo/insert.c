@@ -296,7 +296,7 @@ static int add_unique_any(struct cuckoo *c, uint64_t hash)
  *
  * Any other add takes the general path above. */
 
-/* Step 3 without a stripe in a fixed filter, and with one stripe in a growable filter: see [O].
+/* Takes step 3 without a stripe in a fixed filter, and with one in a growable filter: see [O].
  * Returns TAMIS_OK, or RETRY if the add needs both stripes. */
 FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
                         const struct cuckoo_geometry *g)

@@ -8,7 +8,7 @@ void tamis__unlock_pairs(const struct locked_pairs *locked)
       pair_unlock(&locked->pair[i], locked->pair[i].geometry);
 }
 
-/* Reads the number of generations again while it holds the stripes: see [B] in insert.c. */
+/* Takes the stripes of all pairs, then reads the number of generations again: [B] in insert.c. */
 void tamis__lock_pairs(const struct cuckoo *c, uint64_t hash, struct locked_pairs *locked)
 {
   for (;;) {

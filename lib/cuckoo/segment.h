@@ -79,7 +79,7 @@ struct lane {
 int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                               struct segment *segment, struct lane lane, uint64_t n, bool inside);
 
-/* Calls tamis__image_load_plane() for an unpublished segment.  NULL: only checks the counts. */
+/* Calls tamis__image_load_plane() for an unpublished segment, or only checks if it is NULL. */
 int tamis__segment_load_copies(struct cuckoo *c, struct segment *segment, struct saved_reader *r,
                                struct image_table *table, bool spare, uint64_t *copies);
 
@@ -136,7 +136,7 @@ bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *s
  * approximate number of lanes that copies have taken. */
 enum { COUNTS_COPIES = 1 << 30 };
 
-/* Returns true if the segment counts copies.  Relaxed: a copy may take a lane or be counted. */
+/* Returns true if the segment counts copies.  Relaxed, as it is no error if a copy takes a lane. */
 static inline bool segment_counts_copies(const struct segment *segment)
 {
   return atomic_load_explicit(&segment->copying, memory_order_relaxed) & COUNTS_COPIES;

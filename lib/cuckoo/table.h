@@ -122,7 +122,7 @@ struct slabs {
 /* The directory entries of a root that has split: see directory.h. */
 struct directory_array {
   _Alignas(16) struct retired retired; /* first, as base/reclaim.h requires */
-  uint64_t unused[2];                  /* for the size, which numbers in saved files include */
+  uint64_t unused[2];                  /* keeps sizeof, which is part of numbers in saved files */
   directory_entry entry[];
 };
 

@@ -8,9 +8,9 @@
  *    vector_prepare_pairs()    the steps of pair_find_with() and lookup_prepare()
  *    vector_lookup_pairs()     the steps of lookup_finish()
  *
- * These steps serve the usual case.  If one of eight keys is not in the usual case (an entry left a
- * bucket between the reads, the segment was marked, or there is no segment), all eight results are
- * dropped, and the functions without vectors look the eight keys up in order.
+ * These steps serve the usual case.  A key is not in the usual case if an entry left a bucket
+ * between the reads, if its segment was marked, or if it has no segment.  Then all eight results
+ * are dropped, and the functions without vectors look the eight keys up in order.
  */
 #ifndef TAMIS_LIB_CUCKOO_VECTORS_H
 #define TAMIS_LIB_CUCKOO_VECTORS_H

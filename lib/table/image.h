@@ -118,7 +118,7 @@ struct lane_counts_reader {
   bool wrong;                    /* the bytes that were read last are not a valid count */
 };
 
-/* Begins to read at offset `from`.  `next` is the value that counts->next had at this size. */
+/* Begins at offset `from`.  `next` is the value of counts->next when counts->size was `from`. */
 static inline struct lane_counts_reader lane_counts_read(const struct lane_counts *counts,
                                                          size_t from, uint64_t next)
 {

@@ -105,7 +105,7 @@ FORCE_INLINE int search_one_step(const struct search_kind *k, const struct searc
   return SEARCH_NO_ROOM;
 }
 
-/* Searches two steps beyond bucket number `parent`, and records the steps as `at` and `at` + 1. */
+/* Searches two steps beyond bucket number `parent`.  The steps get numbers `at` and `at` + 1. */
 FORCE_INLINE int search_two_steps(const struct search_kind *k, const struct searched *t,
                                   struct search *search, unsigned parent, unsigned at)
 {

@@ -9,8 +9,8 @@
  * carries the count along.  An add that takes a dead lane for another entry sets the count to 0,
  * and so does the sweep when it clears the lane.  A remove clears a lane only when the count is 0.
  *
- * A thread that reads or changes the count of a lane holds the stripe of its bucket.  The thread
- * also takes the plane's lock, because writers of other stripes share a block of counts.
+ * A thread that reads or changes the count of a lane holds the stripe of the lane's bucket.  The
+ * thread also takes the plane's lock, because writers of other stripes share a block of counts.
  *
  * Calls allocate and release the memory of counts under these locks, as in a cuckoo filter.
  */

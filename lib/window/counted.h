@@ -13,9 +13,9 @@
  * An add of a new key writes the stamp "now", as in any window.  An add of a key that is present
  * writes the next lower stamp, and a remove writes the next higher stamp, or clears the lane of the
  * last copy.  Each change is one store of a word, under the stripes of both buckets of the key.  So
- * counted tables share with windows all calls on keys except the count, moves, copies for a save,
- * locks, the mending after a process was killed, and the arguments for these ([A], [B], [C], [D] in
- * table.h, [K], [H] in shared.h).  Three things differ:
+ * counted tables and windows share moves, copies for a save, locks, the mending after a kill, and
+ * all calls on keys except the count.  They also share the arguments for these: [A], [B], [C], [D]
+ * in table.h, and [K], [H] in shared.h.  Three things differ:
  *
  * [M] Mending.  A killed owner of stripes may have left an entry in two lanes.  Both lanes have the
  *     same count, because a call that changes either lane holds both stripes, and mends each stripe
@@ -27,8 +27,8 @@
  *     long as the sum of these counts stays about the same (rooms.h).
  *
  * [W] After a power failure, an entry that is whole in the words is not older than the last call of
- *     tamis_sync that has returned, because that call has written the entry's page.  So its count
- *     stays.  A checkpoint adds only entries that the words lack, and so may undo a later remove.
+ *     tamis_sync that has returned: that call has written the entry's page.  So its count stays.  A
+ *     checkpoint adds only entries that the words lack, and so may undo a later remove.
  *
  * With a dead stamp of 0, a key could have one more copy.  But an empty lane would then match a key
  * whose fingerprint is 1, because look-ups subtract 1 from the xor of lane and key (bucket.h).

@@ -121,7 +121,7 @@ static double room_of_segment(const struct window_shape *s, double lanes, double
   double full = full_load(s, lanes / s->lane.lanes);
   struct table_load load = load_of(s);
   double deviation = tamis__table_load_deviation(&load, s->lane.lanes, lanes);
-  /* The tail of a normal distribution falls like exp (-x^2 / 2). */
+  /* Any of the segments overflows as rarely as one would: the tail falls like exp (-x^2 / 2). */
   double x = sqrt(load_early_deviations * load_early_deviations + 2 * real_log(segments));
   double random = segments > 1 ? full / lanes : 0;
   return lanes * fmax(full - x * sqrt(deviation * deviation + random), 0.2);

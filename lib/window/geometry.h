@@ -179,7 +179,7 @@ FORCE_INLINE uint64_t window_fingerprint(const struct window_shape *s,
   return place->top >> (64 - s->lane.width);
 }
 
-/* The other bucket of an entry or fingerprint in `bucket`.  Numbers are those in the segment. */
+/* The other bucket of an entry or fingerprint in `bucket`.  A segment's first bucket is 0 here. */
 static inline uint64_t window_other_in_segment(const struct window_geometry *g, uint64_t bucket,
                                                uint64_t entry)
 {

@@ -15,8 +15,8 @@ void tamis__window_prepare_layer(const struct window *w, struct window_layer *la
  *   Errors  TAMIS_EFULL: the filter must not grow any further; TAMIS_ENOMEM */
 int tamis__window_open_layer(struct window *w, const struct window_layer *full);
 
-/* If no moves make room for a key in `full`, the newest layer of `epoch`, opens the next layer, or
- * returns TAMIS_EFULL if the filter does not grow.  On an error, marks the key's segment.  If the
+/* Opens the next layer if no moves make room for a key in `full`, the newest layer of `epoch`.
+ * Returns TAMIS_EFULL if the filter does not grow.  On an error, marks the key's segment.  If the
  * layers have changed since `epoch`, does nothing.  The caller must hold no lock. */
 int tamis__window_grow(struct window *w, struct window_layer *full,
                        const struct window_buckets *place, uint64_t epoch);

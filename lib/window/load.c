@@ -410,7 +410,7 @@ void tamis__window_figures(struct saved_head *saved)
   }
   out->estimated_count = (double) out->count;
   out->load = out->estimated_count / (double) out->capacity;
-  /* The header does not say how full each layer is.  Assume that each has its share of the rate. */
+  /* The header does not say how full layers are, so each is taken to have its share of the rate. */
   out->fpp_estimate = out->fpp;
   if (out->layers == 1) {
     const struct window_geometry *g = &l.layers[0].geometry;

@@ -5,8 +5,8 @@
  *    hash ──► address (geometry.h) ──► lower bucket ┐ lanes with a fingerprint and a stamp;
  *                                 └──► upper bucket ┘ the entry is in either
  *
- * A look-up does this in each layer.  (Most filters have one.)  [A] in table.h has the order of its
- * loads, and the argument.
+ * A look-up does this in each layer.  (Most filters have one.)  [A] in table.h gives the order of
+ * the loads, and says why it is right.
  *
  * The straight path serves a filter that has only the first layer.  It is compiled for each shape,
  * both for tables of one segment and of several.  A single test finds out whether the flag

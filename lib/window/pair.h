@@ -31,7 +31,7 @@ struct view {
 static inline struct view look_at(const struct pair *pair)
 {
   const word *words = pair->layer->words;
-  const unsigned shift = pair->layer->geometry.bucket_shift; /* before the words, to read it once */
+  const unsigned shift = pair->layer->geometry.bucket_shift; /* first, so that it is loaded once */
   const uint64_t lower = pair->place.lower, upper = pair->place.upper;
   const uint64_t of_lower = word_load(&words[window_word_of(shift, lower)]);
   const uint64_t of_upper = word_load(&words[window_word_of(shift, upper)]);
@@ -149,7 +149,7 @@ static inline void unlock_pairs(const struct window *w, const struct locked *loc
 }
 
 /* The home of a key: its entry in the oldest layer in which a live lane has the key's fingerprint.
- * [H] in remove.c says why it is the oldest layer. */
+ * [H] in remove.c says why the oldest layer counts. */
 struct home {
   /* false: there is no home.  The other members are for the newest layer; `found` may be dead. */
   bool live;
@@ -179,9 +179,9 @@ FORCE_INLINE struct home find_home(const struct locked *locked, uint64_t epoch)
   return home;
 }
 
-/* Finds a lane for a key that has no live lane in a pair.  Returns false if there is no room.  If
- * home->found is a dead lane with the key's fingerprint, the key gets that lane, as no other lane
- * may have the fingerprint. */
+/* Finds a lane in a pair for a key that has no live lane there.  Returns false if there is no room.
+ * If home->found is a dead lane with the key's fingerprint, the key gets that lane, as no other
+ * lane may have the fingerprint. */
 FORCE_INLINE bool find_lane(const struct home *home, struct found *at, uint64_t epoch)
 {
   const struct pair *pair = home->pair;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: a window's marks of full segments (base/fullness.h), and its count of what makes room.
+ * Layer 2: marks of full segments in a window, and a count of events that make room in it.
  */
 #ifndef TAMIS_LIB_WINDOW_ROOMS_H
 #define TAMIS_LIB_WINDOW_ROOMS_H

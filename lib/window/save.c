@@ -179,7 +179,7 @@ static bool copy_frozen(const struct window *w, const struct window_layer *layer
 {
   const uint64_t n = window_segment_words(&layer->geometry), first = segment * n;
   for (uint64_t i = 0, part; i < n; i += part) {
-    part = WINDOW_LINE_WORDS - (first + i) % WINDOW_LINE_WORDS; /* a line has one stripe */
+    part = WINDOW_LINE_WORDS - (first + i) % WINDOW_LINE_WORDS; /* a cache line has one stripe */
     part = part < n - i ? part : n - i;
     if (!copy_words(w, layer, first + i, part, words + i, counts))
       return false;

@@ -24,9 +24,9 @@ enum {
 enum {
   SAVED_WINDOW_PERIOD = SAVED_WINDOW_RENEWS + 1, /* the period in which the save began */
   SAVED_WINDOW_STAMP,                            /* the stamp of that period */
-  /* The most layers in the file.  A layer that leaves during the save is not in the file. */
+  /* The number of layers when the save began.  A layer that leaves meanwhile is not in the file. */
   SAVED_WINDOW_LAYERS,
-  SAVED_WINDOW_GROWTHS, /* the layers ever opened, minus all in the file but the oldest */
+  SAVED_WINDOW_GROWTHS, /* layers opened so far, except those that are newer than the oldest */
   SAVED_WINDOW_OLDEST,
   /* The number of further copies when the save began.  The header's count of keys includes it. */
   SAVED_WINDOW_FURTHER = SAVED_WINDOW_OLDEST + SAVED_LAYER_NUMBERS,

@@ -297,7 +297,7 @@ struct window {
   WIDE struct window_layer *_Atomic newest;
   uint64_t changes;     /* the number of changes of the list; `opening` protects it */
   uint64_t used_before; /* lanes in use at the end of the last period; `advancing` protects it */
-  _Atomic uint64_t growths; /* number of layers ever opened, also before a save; relaxed */
+  _Atomic uint64_t growths; /* layers ever opened, including those before a save; relaxed */
   struct backlog backlog;   /* layers that have left the list */
   struct filter_more more;
   unsigned char secret[HASH_SECRET_BYTES];
