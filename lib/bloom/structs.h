@@ -126,7 +126,7 @@ struct bloom_medium {
   uint64_t max_bytes : 48, most_keys : 16; /* see struct bloom_long */
 };
 
-/* Other threads see only `copies` change.  (`closes_at` may change before threads share the filter.) */
+/* While threads share the filter, only `copies` changes.  (Before that, `closes_at` can, too.) */
 struct bloom_long {
   struct bloom b;
   WIDE const struct bloom_calls *calls;
