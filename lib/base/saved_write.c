@@ -3,7 +3,7 @@
  * Layer 1: writes the container of a saved filter.
  *
  * The writer empties the buffer only when a caller asks for room, so many small blocks reach the
- * user's function in one call.  A small file stays in the buffer until its end, and is packed there.
+ * user's function in one call.  A small file stays in the buffer to its end, and is packed there.
  */
 #include "base/saved.h"
 
@@ -13,7 +13,7 @@
 #include <errno.h>
 
 enum {
-  /* A file of at most this many bytes is buffered until it is complete, because it may be packed. */
+  /* A file of at most this many bytes is buffered until it is complete, as it may be packed. */
   KEPT = SMALL(SAVED_CHUNK, SAVED_PACKED_MOST),
   BUFFER = KEPT + SAVED_CHUNK + 2 * SAVED_ARRAY_ALIGNMENT
 };

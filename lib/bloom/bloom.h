@@ -419,8 +419,8 @@ int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloo
 /* Destroys one layer, and keeps the layers before it. */
 void tamis__bloom_destroy_layer(struct bloom *b);
 
-/* Destroys layers from `newest` on, which may be NULL, and keeps `kept` and the layers before it.  If
- * `kept` is NULL, destroys all layers.  Unmaps no file. */
+/* Destroys layers from `newest` on, which may be NULL, and keeps `kept` and the layers before it.
+ * If `kept` is NULL, destroys all layers.  Unmaps no file. */
 void tamis__bloom_destroy_layers(struct bloom *newest, const struct bloom *kept);
 
 /* Creates a filter or layer, which then owns `words` unless they are mapped from a file.  If
