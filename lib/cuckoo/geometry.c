@@ -17,9 +17,9 @@ enum {
   FIXED_BUCKETS_PER_STRIPE = SMALL(1024, 4),
   FEW_BUCKETS = SMALL(64, 4), /* a growable segment with at most this many buckets has 2 stripes */
   MANY_ROOTS = SMALL(64, 16), /* with this many roots, a segment has few writers and 4 stripes */
-  FIRST_DEPTH = SMALL(14, 4), /* depth limit of generation 0; copying 2^14 entries takes 0.1 ms */
+  FIRST_DEPTH = SMALL(14, 4), /* depth limit of generation 0: an array is then copied in 0.1 ms */
   NEXT_DEPTH = SMALL(9, 5),   /* depth limit of later generations */
-  SURE_DEPTH = SMALL(7, 4),   /* the least depth limit to which limit_depth() lowers a higher one */
+  SURE_DEPTH = SMALL(7, 4),   /* limit_depth() lowers no depth limit below this one */
   MIN_DEPTH = 4,              /* with a lower depth limit, a generation costs more than it helps */
   MIN_VARYING_BITS = 4,       /* the number of bits of an entry that never become prefix */
   NEXT_MIN_KEYS = SMALL(8192, 64) /* the least room of a later generation, in keys */
@@ -268,7 +268,7 @@ static void derive_sizes(struct cuckoo_geometry *g)
  * filters for 12 keys at a rate of 1e-4 split early, and fewer filters of other sizes and rates. */
 static const double only_growing_segment_deviations = 4.75;
 
-/* The m with m + 5 sqrt(deviation^2 + m) = full, which leaves room for five deviations of X - F. */
+/* The mean m with m + 5 sqrt(deviation^2 + m) = full: a reserve of five standard deviations. */
 double cuckoo_geometry_full_keys(const struct cuckoo_geometry *g)
 {
   double lanes = (double) cuckoo_lanes(g), full = cuckoo_geometry_full_load(g) * lanes;

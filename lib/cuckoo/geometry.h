@@ -52,7 +52,7 @@ enum {
   /* The bytes of a struct segment and of a stripe; table.h checks these numbers. */
   CUCKOO_SEGMENT_HEADER = 64,
   CUCKOO_STRIPE_BYTES = 16,
-  CUCKOO_HASH_BITS = SMALL(64, 30) /* the bits of the hash string, with root0, from one hash */
+  CUCKOO_HASH_BITS = SMALL(64, 30) /* bits of the hash string, with root0, that one hash gives */
 };
 
 enum { NEVER_UNEVEN = UINT8_MAX }; /* the value of `uneven_at` if no split is uneven */

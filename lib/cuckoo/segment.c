@@ -252,7 +252,7 @@ static bool set(const struct cuckoo_geometry *g, struct segment *segment, struct
   return tamis__plane_set(&segment->duplicates, size_of(g), &memory, lane.bucket, lane.lane, count);
 }
 
-/* `n` may be negative, modulo 2^64.  Lowering a count needs no memory, and may release some. */
+/* Adds `n`, which may be negative (modulo 2^64), to a count.  A lower count needs no memory. */
 static int add_copies(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
                       struct lane lane, uint64_t n, bool inside)
 {

@@ -153,8 +153,8 @@ static bool halve_locked(struct change *change)
 
 /* Whether the segment of an index, with the directory entry `value`, might join or be dropped.
  * Reads each stripe's number of entries without locks.  A remove may be about to lower it, so one
- * entry of each stripe is ignored.  Otherwise, of several last removes, each could count the
- * others' entries, and none would shrink the filter.  The caller must be a reader. */
+ * entry of each stripe is ignored.  Otherwise several simultaneous removes could count each other's
+ * entries, and none would shrink the filter.  The caller must be a reader. */
 static bool may_shrink_at(const struct cuckoo *c, const struct generation *generation,
                           uint64_t index, directory_value value)
 {

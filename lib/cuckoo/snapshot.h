@@ -71,7 +71,7 @@ struct cuckoo_snapshot {
 
 void tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c);
 
-/* Returns TAMIS_OK, TAMIS_ABSENT if no piece is left, or TAMIS_ENOMEM. */
+/* Sets *piece to the next piece; returns TAMIS_OK, TAMIS_ABSENT after the last, or TAMIS_ENOMEM. */
 int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece);
 
 /* Returns the removed keys that no earlier call has returned.  Before the last piece, returns NULL

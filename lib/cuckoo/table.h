@@ -208,7 +208,7 @@ struct cuckoo {
   unsigned char cleared_bits; /* the allocator zeroes blocks of >= 2^cleared_bits bytes; 0: none */
   _Atomic bool counts_copies; /* new segments count copies: see segment.h */
   bool has_home;
-  struct generation first; /* last, because its tail follows in memory */
+  struct generation first; /* last, because data of the generation follow */
 };
 
 _Static_assert(sizeof(struct cuckoo) == 192, "no byte is unused");
@@ -426,8 +426,8 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
  * constant.)  Returns false, without the stripe, if the segment has left the directory. */
 NEVER_INLINE bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe);
 
-/* Do what tamis__segment_wait() does, for two stripes or one twice.  The second function is for a
- * caller that holds the first stripe.  If they return false, the caller holds no stripe. */
+/* Do what tamis__segment_wait() does, for two stripes or one.  The second function is for a caller
+ * that holds the first stripe.  If they return false, the caller holds no stripe. */
 NEVER_INLINE bool tamis__segment_wait_both(bool inside, struct segment *segment,
                                            struct stripe *first, struct stripe *second);
 NEVER_INLINE bool tamis__segment_wait_second(bool inside, struct stripe *first,
@@ -509,7 +509,7 @@ static inline bool has_duplicates(const struct segment *segment)
 
 /* ---- full segments: base/fullness.h ---- */
 
-/* Must be called after an entry has left a bucket of the segment. */
+/* Must be called after an entry has left a bucket.  Removes a full mark if a search may succeed. */
 static inline void segment_has_room(const struct cuckoo_geometry *g, struct segment *segment)
 {
   if (__builtin_expect(fullness_state(&segment->fullness) != 0, 0))

@@ -25,8 +25,8 @@ static const double falls_faster[ENOUGH_PARTNERS - MANY_PARTNERS] = {0.0023, 0.0
 static const struct table_load few_partners = {0.9600, 0.0040, 0.0100};
 
 enum {
-  USUAL_SEGMENT_WORDS = SMALL(65536, 64), /* half a MiB: the size of each of several segments */
-  MOST_WORDS_OF_ONE = SMALL(262144, 256), /* 2 MiB: the most for a single segment */
+  USUAL_SEGMENT_WORDS = SMALL(65536, 64), /* half a MiB: a segment of a table with several */
+  MOST_WORDS_OF_ONE = SMALL(262144, 256), /* 2 MiB: the most for a table's only segment */
   MOST_HALF = 1 << 28                     /* buckets: a search stores their numbers in 32 bits */
 };
 
