@@ -163,19 +163,6 @@ PyObject *filter_similarity(PyObject *self, PyObject *other)
 
 /* ---- as text ---- */
 
-static PyObject *text_from(const module_state *state, int result, struct bytes *bytes)
-{
-  PyObject *text = NULL;
-  if (result == TAMIS_OK)
-    text = PyUnicode_FromStringAndSize(bytes->data, (Py_ssize_t) bytes->size);
-  else if (result == TAMIS_EIO) /* of bytes_append */
-    PyErr_NoMemory();
-  else
-    raise_result(state, result, 0, NULL);
-  free(bytes->data);
-  return text;
-}
-
 /* A name as the library takes it; NULL with an exception. */
 static const char *name_from(PyObject *object)
 {
@@ -196,7 +183,7 @@ static PyObject *text_of(PyObject *self, tamis_text_format format, const char *n
 {
   struct bytes bytes = {NULL, 0, 0};
   int result = tamis_stats_text(raw_of(as_filter(self)), format, name, bytes_append, &bytes);
-  return text_from(as_filter(self)->state, result, &bytes);
+  return bytes_end(&bytes, PyUnicode_FromStringAndSize, as_filter(self)->state, result, NULL);
 }
 
 PyObject *filter_to_prometheus(PyObject *self, PyObject *name)
@@ -237,11 +224,11 @@ static PyObject *page(const module_state *state, PyObject *items, Py_ssize_t n)
     if (are_read)
       filters[i] = raw_of(as_filter(filter));
   }
-  if (are_read)
-    text = text_from(
-        state,
-        tamis_stats_text_many(filters, names, (size_t) n, TAMIS_PROMETHEUS, bytes_append, &bytes),
-        &bytes);
+  if (are_read) {
+    int result =
+        tamis_stats_text_many(filters, names, (size_t) n, TAMIS_PROMETHEUS, bytes_append, &bytes);
+    text = bytes_end(&bytes, PyUnicode_FromStringAndSize, state, result, NULL);
+  }
   PyMem_Free(filters);
   PyMem_Free(names);
   return text;

@@ -23,6 +23,20 @@ int bytes_append(void *bytes, const void *data, size_t size)
   return 0;
 }
 
+PyObject *bytes_end(struct bytes *bytes, PyObject *(*make)(const char *, Py_ssize_t),
+                    const module_state *state, int result, PyObject *path)
+{
+  PyObject *made = NULL;
+  if (result == TAMIS_OK)
+    made = make(bytes->data, (Py_ssize_t) bytes->size);
+  else if (result == TAMIS_EIO) /* of bytes_append */
+    PyErr_NoMemory();
+  else
+    raise_result(state, result, 0, path);
+  free(bytes->data);
+  return made;
+}
+
 /* ---- saving ---- */
 
 PyObject *filter_save(PyObject *self, PyObject *arguments, PyObject *keywords)
@@ -50,19 +64,12 @@ PyObject *filter_save(PyObject *self, PyObject *arguments, PyObject *keywords)
 PyObject *filter_to_bytes(PyObject *self, PyObject *Py_UNUSED(unused))
 {
   struct bytes bytes = {NULL, 0, 0};
-  PyObject *made = NULL;
   int result;
   struct owned *owned = filter_hold(as_filter(self));
   Py_BEGIN_ALLOW_THREADS result = tamis_save(owned->raw, bytes_append, &bytes);
   Py_END_ALLOW_THREADS owned_let_go(owned);
-  if (result == TAMIS_OK)
-    made = PyBytes_FromStringAndSize(bytes.data, (Py_ssize_t) bytes.size);
-  else if (result == TAMIS_EIO) /* of bytes_append */
-    PyErr_NoMemory();
-  else
-    raise_result(as_filter(self)->state, result, 0, as_filter(self)->path);
-  free(bytes.data);
-  return made;
+  return bytes_end(&bytes, PyBytes_FromStringAndSize, as_filter(self)->state, result,
+                   as_filter(self)->path);
 }
 
 PyObject *filter_sync(PyObject *self, PyObject *Py_UNUSED(unused))
@@ -122,47 +129,47 @@ static PyObject *load_bytes(module_state *state, PyTypeObject *type, PyObject *d
   return filter_wrap(state, type, raw, MODE_PRIVATE, NULL);
 }
 
-static bool read_limit(PyObject *object, uint64_t *out)
+/* The argument of a function that loads, and its keyword max_bytes. */
+static bool load_read(const char *format, PyObject *arguments, PyObject *keywords, PyObject **from,
+                      uint64_t *max_bytes)
 {
-  *out = 0;
-  return object == NULL || object == Py_None || read_max_bytes(object, out);
+  static char *names[] = {"", "max_bytes", NULL};
+  PyObject *limit = Py_None;
+  *max_bytes = 0;
+  return PyArg_ParseTupleAndKeywords(arguments, keywords, format, names, from, &limit) &&
+         (limit == Py_None || read_max_bytes(limit, max_bytes));
 }
 
 PyObject *module_from_bytes(PyObject *module, PyObject *arguments, PyObject *keywords)
 {
-  static char *names[] = {"", "max_bytes", NULL};
-  PyObject *data, *limit = NULL;
+  PyObject *data;
   uint64_t max_bytes;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|$O:from_bytes", names, &data, &limit) ||
-      !read_limit(limit, &max_bytes))
+  if (!load_read("O|$O:from_bytes", arguments, keywords, &data, &max_bytes))
     return NULL;
   return load_bytes(state_of_module(module), NULL, data, max_bytes);
 }
 
 /* ---- text ---- */
 
-/* Calls a function of the module binascii. */
-static PyObject *binascii(const char *function, PyObject *arguments, PyObject *keywords)
+/* Calls a function of the module binascii, with a keyword. */
+static PyObject *binascii(const char *function, PyObject *of, const char *keyword, PyObject *value)
 {
-  PyObject *module = PyImport_ImportModule("binascii"),
-           *called = module != NULL ? PyObject_GetAttrString(module, function) : NULL,
-           *result = called != NULL ? PyObject_Call(called, arguments, keywords) : NULL;
+  PyObject *called = imported("binascii", function),
+           *arguments = called != NULL ? PyTuple_Pack(1, of) : NULL,
+           *keywords = arguments != NULL ? Py_BuildValue("{s:O}", keyword, value) : NULL,
+           *result = keywords != NULL ? PyObject_Call(called, arguments, keywords) : NULL;
+  Py_XDECREF(keywords);
+  Py_XDECREF(arguments);
   Py_XDECREF(called);
-  Py_XDECREF(module);
   return result;
 }
 
 PyObject *filter_to_text(PyObject *self, PyObject *Py_UNUSED(unused))
 {
-  PyObject *bytes = filter_to_bytes(self, NULL), *text = NULL;
-  PyObject *arguments = bytes != NULL ? PyTuple_Pack(1, bytes) : NULL,
-           *keywords = arguments != NULL ? Py_BuildValue("{s:O}", "newline", Py_False) : NULL;
-  PyObject *base64 = keywords != NULL ? binascii("b2a_base64", arguments, keywords) : NULL;
-  if (base64 != NULL)
-    text = PyUnicode_FromEncodedObject(base64, "ascii", NULL);
+  PyObject *bytes = filter_to_bytes(self, NULL);
+  PyObject *base64 = bytes != NULL ? binascii("b2a_base64", bytes, "newline", Py_False) : NULL;
+  PyObject *text = base64 != NULL ? PyUnicode_FromEncodedObject(base64, "ascii", NULL) : NULL;
   Py_XDECREF(base64);
-  Py_XDECREF(keywords);
-  Py_XDECREF(arguments);
   Py_XDECREF(bytes);
   return text;
 }
@@ -170,24 +177,18 @@ PyObject *filter_to_text(PyObject *self, PyObject *Py_UNUSED(unused))
 /* What is no base64 is no filter. */
 static PyObject *bytes_of_text(const module_state *state, PyObject *text)
 {
-  PyObject *arguments = PyTuple_Pack(1, text),
-           *keywords = arguments != NULL ? Py_BuildValue("{s:O}", "strict_mode", Py_True) : NULL,
-           *bytes = keywords != NULL ? binascii("a2b_base64", arguments, keywords) : NULL;
+  PyObject *bytes = binascii("a2b_base64", text, "strict_mode", Py_True);
   if (bytes == NULL && PyErr_ExceptionMatches(PyExc_ValueError))
     PyErr_SetString(state->corrupt, "the text is no base64, or not all of it");
-  Py_XDECREF(keywords);
-  Py_XDECREF(arguments);
   return bytes;
 }
 
 PyObject *module_from_text(PyObject *module, PyObject *arguments, PyObject *keywords)
 {
-  static char *names[] = {"", "max_bytes", NULL};
   module_state *state = state_of_module(module);
-  PyObject *text, *limit = NULL;
+  PyObject *text;
   uint64_t max_bytes;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "U|$O:from_text", names, &text, &limit) ||
-      !read_limit(limit, &max_bytes))
+  if (!load_read("U|$O:from_text", arguments, keywords, &text, &max_bytes))
     return NULL;
   PyObject *bytes = bytes_of_text(state, text);
   PyObject *made = bytes != NULL ? load_bytes(state, NULL, bytes, max_bytes) : NULL;
@@ -220,11 +221,9 @@ static PyObject *from_file(module_state *state, PyTypeObject *type, PyObject *pa
 
 PyObject *module_load(PyObject *module, PyObject *arguments, PyObject *keywords)
 {
-  static char *names[] = {"", "max_bytes", NULL};
   tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
-  PyObject *path, *limit = NULL;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|$O:load", names, &path, &limit) ||
-      !read_limit(limit, &options.max_bytes))
+  PyObject *path;
+  if (!load_read("O|$O:load", arguments, keywords, &path, &options.max_bytes))
     return NULL;
   return from_file(state_of_module(module), NULL, path, &options, MODE_PRIVATE);
 }

@@ -124,11 +124,20 @@ PyObject *filter_wrap(module_state *state, PyTypeObject *type, tamis_filter *raw
   return (PyObject *) f;
 }
 
+/* Says which option is refused, where that is the reason. */
+static PyObject *raise_options(const module_state *state, const tamis_options *options, int result)
+{
+  char why[512];
+  if (result == TAMIS_ENOMEM || tamis_options_check(options, why, sizeof why) == TAMIS_OK)
+    return raise_result(state, result, 0, NULL);
+  PyErr_SetString(PyExc_ValueError, why);
+  return NULL;
+}
+
 static PyObject *create(PyTypeObject *type, tamis_kind kind, PyObject *arguments,
                         PyObject *keywords)
 {
   struct wanted wanted;
-  char why[512];
   tamis_filter *raw = NULL;
   module_state *state = state_of_type(type);
   if (state == NULL || !wanted_read(&wanted, kind, false, arguments, keywords) ||
@@ -143,10 +152,7 @@ static PyObject *create(PyTypeObject *type, tamis_kind kind, PyObject *arguments
   if (result == TAMIS_ENOMEM && tamis_bytes_for(&wanted.options, &bytes) == TAMIS_OK)
     return PyErr_Format(PyExc_MemoryError, "the filter takes %llu bytes",
                         (unsigned long long) bytes);
-  if (result == TAMIS_ENOMEM || tamis_options_check(&wanted.options, why, sizeof why) == TAMIS_OK)
-    return raise_result(state, result, 0, NULL);
-  PyErr_SetString(PyExc_ValueError, why);
-  return NULL;
+  return raise_options(state, &wanted.options, result);
 }
 
 static PyObject *abstract_new(PyTypeObject *type, PyObject *Py_UNUSED(arguments),
@@ -179,20 +185,15 @@ static void dealloc(PyObject *self)
 static PyObject *bytes_for(PyObject *type, tamis_kind kind, PyObject *arguments, PyObject *keywords)
 {
   struct wanted wanted;
-  char why[512];
   uint64_t bytes = 0;
-  if (!wanted_read(&wanted, kind, false, arguments, keywords))
+  const module_state *state = state_of_type((PyTypeObject *) type);
+  if (state == NULL || !wanted_read(&wanted, kind, false, arguments, keywords))
     return NULL;
   wanted.options.seed = wanted.options.seed != 0 ? wanted.options.seed : 1; /* no matter which */
   int result = tamis_bytes_for(&wanted.options, &bytes);
   if (result == TAMIS_OK)
     return PyLong_FromUnsignedLongLong(bytes);
-  if (tamis_options_check(&wanted.options, why, sizeof why) == TAMIS_OK) {
-    module_state *state = state_of_type((PyTypeObject *) type);
-    return state != NULL ? raise_result(state, result, 0, NULL) : NULL;
-  }
-  PyErr_SetString(PyExc_ValueError, why);
-  return NULL;
+  return raise_options(state, &wanted.options, result);
 }
 
 #define OF_KIND(name, kind)                                                                  \
@@ -272,14 +273,25 @@ static PyObject *add_copy(PyObject *self, PyObject *const *arguments, Py_ssize_t
   Py_RETURN_NONE;
 }
 
-static PyObject *count(PyObject *self, PyObject *object)
+static PyObject *number_for(PyObject *self, PyObject *object,
+                            uint64_t (*call)(const tamis_filter *, const void *, size_t))
 {
   struct key key;
   if (!key_read(object, &key))
     return NULL;
-  uint64_t copies = tamis_count(raw_of(as_filter(self)), key.data, key.len);
+  uint64_t number = call(raw_of(as_filter(self)), key.data, key.len);
   key_release(&key);
-  return PyLong_FromUnsignedLongLong(copies);
+  return PyLong_FromUnsignedLongLong(number);
+}
+
+static PyObject *count(PyObject *self, PyObject *object)
+{
+  return number_for(self, object, tamis_count);
+}
+
+static PyObject *hash_of(PyObject *self, PyObject *object)
+{
+  return number_for(self, object, tamis_hash);
 }
 
 /* TAMIS_OK or TAMIS_ABSENT, or less than 0 with an exception. */
@@ -310,54 +322,43 @@ static PyObject *remove_key(PyObject *self, PyObject *object)
   return NULL;
 }
 
-static PyObject *hash_of(PyObject *self, PyObject *object)
-{
-  struct key key;
-  if (!key_read(object, &key))
-    return NULL;
-  uint64_t hash = tamis_hash(raw_of(as_filter(self)), key.data, key.len);
-  key_release(&key);
-  return PyLong_FromUnsignedLongLong(hash);
-}
-
 /* ---- the whole filter ---- */
 
-static void raise_advance(PyObject *self, int result, int error)
-{
-  if (result == TAMIS_EUNSUPPORTED)
-    PyErr_SetString(PyExc_ValueError, NO_WINDOW_TEXT);
-  else
-    raise_result(as_filter(self)->state, result, error, as_filter(self)->path);
-}
+typedef int period_call(tamis_filter *f, uint64_t period);
 
-static PyObject *advance(PyObject *self, PyObject *Py_UNUSED(unused))
+static PyObject *change_period(PyObject *self, period_call *call, uint64_t period)
 {
+  const filter_object *f = as_filter(self);
   int result, error;
-  struct owned *owned = filter_hold(as_filter(self));
-  Py_BEGIN_ALLOW_THREADS result = tamis_advance(owned->raw);
-  error = errno;
-  Py_END_ALLOW_THREADS owned_let_go(owned);
-  if (result == TAMIS_OK)
-    Py_RETURN_NONE;
-  raise_advance(self, result, error);
-  return NULL;
-}
-
-static PyObject *with_period(PyObject *self, PyObject *object,
-                             int (*call)(tamis_filter *, uint64_t))
-{
-  uint64_t period;
-  int result, error;
-  if (!read_number(object, "period", 0, (UINT64_C(1) << 36) - 1, "from 0 to 2**36 - 1", &period))
-    return NULL;
-  struct owned *owned = filter_hold(as_filter(self));
+  struct owned *owned = filter_hold(f);
   Py_BEGIN_ALLOW_THREADS result = call(owned->raw, period);
   error = errno;
   Py_END_ALLOW_THREADS owned_let_go(owned);
   if (result == TAMIS_OK)
     Py_RETURN_NONE;
-  raise_advance(self, result, error);
+  if (result != TAMIS_EUNSUPPORTED)
+    return raise_result(f->state, result, error, f->path);
+  PyErr_SetString(PyExc_ValueError, NO_WINDOW_TEXT);
   return NULL;
+}
+
+static int end_period(tamis_filter *f, uint64_t unused)
+{
+  (void) unused;
+  return tamis_advance(f);
+}
+
+static PyObject *advance(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+  return change_period(self, end_period, 0);
+}
+
+static PyObject *with_period(PyObject *self, PyObject *object, period_call *call)
+{
+  uint64_t period;
+  bool is_read =
+      read_number(object, "period", 0, (UINT64_C(1) << 36) - 1, "from 0 to 2**36 - 1", &period);
+  return is_read ? change_period(self, call, period) : NULL;
 }
 
 static PyObject *advance_to(PyObject *self, PyObject *object)
@@ -372,8 +373,6 @@ static PyObject *set_period(PyObject *self, PyObject *object)
 
 /* ---- the types ---- */
 
-/* A function of another form in the table of methods. */
-#define FUNCTION(f) ((PyCFunction) (void (*)(void))(f))
 /* Of an add, which has the keyword `periods`. */
 #define WITH_PERIODS (METH_FASTCALL | METH_KEYWORDS)
 

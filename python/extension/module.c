@@ -5,8 +5,6 @@
 #include "module.h"
 #include "text.h"
 
-#define FUNCTION(f) ((PyCFunction) (void (*)(void))(f))
-
 static PyMethodDef functions[] = {
     {"load", FUNCTION(module_load), METH_VARARGS | METH_KEYWORDS, LOAD_TEXT},
     {"open", FUNCTION(module_open), METH_VARARGS | METH_KEYWORDS, OPEN_TEXT},
@@ -19,7 +17,7 @@ static PyMethodDef functions[] = {
     {"_restore", module_restore, METH_VARARGS, RESTORE_TEXT},
     {NULL, NULL, 0, NULL}};
 
-static PyObject *imported(const char *module, const char *name)
+PyObject *imported(const char *module, const char *name)
 {
   PyObject *from = PyImport_ImportModule(module);
   PyObject *object = from != NULL ? PyObject_GetAttrString(from, name) : NULL;

@@ -40,6 +40,9 @@
 #include <string.h>
 #include <tamis/tamis.h>
 
+/* A function of another form in a table of methods. */
+#define FUNCTION(f) ((PyCFunction) (void (*)(void))(f))
+
 typedef struct module_state {
   PyTypeObject *filter; /* what all kinds have in common; the other types are below it */
   PyTypeObject *kinds[TAMIS_COUNTING_BLOOM + 1]; /* by tamis_kind */
@@ -98,6 +101,9 @@ static inline module_state *state_of_module(PyObject *module)
 /* The state behind a type of this module, or behind one that a program has derived from it; NULL with
  * an exception for others. */
 module_state *state_of_type(PyTypeObject *type);
+
+/* What a module of Python's has by this name; NULL with an exception. */
+PyObject *imported(const char *module, const char *name);
 
 /* ---- key.c ---- */
 
@@ -244,5 +250,9 @@ struct bytes {
   size_t size, room;
 };
 int bytes_append(void *bytes, const void *data, size_t size);
+/* The object that `make` makes of the bytes, which go; NULL with an exception if the call that has
+ * written them failed. */
+PyObject *bytes_end(struct bytes *bytes, PyObject *(*make)(const char *, Py_ssize_t),
+                    const module_state *state, int result, PyObject *path);
 
 #endif /* TAMIS_PYTHON_MODULE_H */

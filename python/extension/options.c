@@ -50,13 +50,13 @@ bool read_max_bytes(PyObject *object, uint64_t *out)
 /* The number of a group that is given by its name, as Python's module grp says it. */
 static PyObject *number_of_group(PyObject *name)
 {
-  PyObject *module = PyImport_ImportModule("grp");
-  PyObject *group = module != NULL ? PyObject_CallMethod(module, "getgrnam", "O", name) : NULL;
+  PyObject *call = imported("grp", "getgrnam");
+  PyObject *group = call != NULL ? PyObject_CallFunctionObjArgs(call, name, NULL) : NULL;
   PyObject *number = group != NULL ? PyObject_GetAttrString(group, "gr_gid") : NULL;
   if (number == NULL && PyErr_ExceptionMatches(PyExc_KeyError))
     PyErr_Format(PyExc_ValueError, "group is %R; there is no such group", name);
   Py_XDECREF(group);
-  Py_XDECREF(module);
+  Py_XDECREF(call);
   return number;
 }
 
