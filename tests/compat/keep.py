@@ -10,13 +10,13 @@ import os
 import pathlib
 import struct
 import sys
-from ctypes import byref, c_size_t, c_uint64, c_void_p
+from ctypes import c_size_t, c_uint64, c_void_p
 
 sys.dont_write_bytecode = True  # no files in the tree
 
 import tamis_reader
-from test_ctypes import Options
-from test_reader import COUNTED_SIZE, KEPT_CUCKOO, check, load, save
+from library import check, create, load, save, share
+from test_reader import COUNTED_SIZE, KEPT_CUCKOO
 
 BLOOM, CUCKOO, COUNTING = 1, 2, 3
 BLOCKED, CLASSIC, WORD = 0, 1, 2
@@ -92,23 +92,15 @@ def hash_of(i):
 class Kept:
     def __init__(self, library):
         self.tamis = load(library)
-        self.tamis.tamis_add_unique_hash.argtypes = self.tamis.tamis_remove_hash.argtypes = [c_void_p, c_uint64]
-        self.tamis.tamis_merge.argtypes = [c_void_p, c_void_p]
 
     def make(self, path=None, own=False, shared=False, **fields):
         """One that processes share, at a path or in memory; or another one."""
-        o, filter_ = Options(), c_void_p()
-        self.tamis.tamis_options_init(byref(o))
+        fields = {"seed": 42, **fields}
         if own:
-            o.hash, o.hash_context = ctypes.cast(own_hash, c_void_p), ctypes.addressof(own_context)
-        for name, value in {"seed": 42, **fields}.items():
-            setattr(o, name, value)
+            fields |= dict(hash=ctypes.cast(own_hash, c_void_p), hash_context=ctypes.addressof(own_context))
         if path:
             path.unlink(missing_ok=True)
-        made = (self.tamis.tamis_open_shared(byref(o), path and str(path).encode(), byref(filter_)) if path or shared else
-                self.tamis.tamis_create(byref(o), byref(filter_)))
-        check(made == 0, f"create {path} {fields}")
-        return filter_
+        return share(self.tamis, path, **fields) if path or shared else create(self.tamis, **fields)
 
     def filled(self, options, keys, copies=0, removed=0):
         filter_ = self.make(**options)

@@ -5,28 +5,10 @@
     test_ctypes.py LIBRARY
 """
 import ctypes
-import pathlib
-import re
 import sys
-from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import byref, c_uint64, c_void_p
 
-
-HEADER = (pathlib.Path(__file__).parents[2] / "include/tamis/tamis.h").read_text()
-TYPES = {"size_t": c_size_t, "uint64_t": c_uint64, "double": c_double, "bool": c_bool, "unsigned": c_uint,
-         "tamis_kind": c_int, "tamis_layout": c_int}  # all others are pointers
-
-
-def fields(struct):
-    body = re.search(rf"^typedef struct {struct} {{$(.*?)^}} {struct};$", HEADER, re.M | re.S)[1]
-    return [(name, TYPES.get(kind, c_void_p)) for kind, name in re.findall(r"^  (?:const )?(\w+) \*?(\w+); *(?:/\*.*\*/)?$", body, re.M)]
-
-
-class Options(ctypes.Structure):
-    _fields_ = fields("tamis_options")
-
-
-class Stats(ctypes.Structure):
-    _fields_ = fields("tamis_stats")
+from library import Options, Stats, check, load
 
 
 class Guarded(ctypes.Structure):
@@ -35,23 +17,8 @@ class Guarded(ctypes.Structure):
                 ("stats", Stats), ("after_stats", c_uint64 * 8)]
 
 
-def check(condition, what):
-    if not condition:
-        sys.exit(f"BAD: {what}")
-
-
 def main(path):
-    tamis = ctypes.CDLL(path)
-    tamis.tamis_options_init.argtypes, tamis.tamis_options_init.restype = [POINTER(Options)], None
-    tamis.tamis_stats_init.argtypes, tamis.tamis_stats_init.restype = [POINTER(Stats)], None
-    tamis.tamis_options_check.argtypes = [POINTER(Options), c_char_p, c_size_t]
-    tamis.tamis_create.argtypes = [POINTER(Options), POINTER(c_void_p)]
-    tamis.tamis_add_unique.argtypes = [c_void_p, c_char_p, c_size_t]
-    tamis.tamis_contains.argtypes, tamis.tamis_contains.restype = [c_void_p, c_char_p, c_size_t], c_bool
-    tamis.tamis_get_stats.argtypes = [c_void_p, POINTER(Stats)]
-    tamis.tamis_advance.argtypes = [c_void_p]
-    tamis.tamis_destroy.argtypes, tamis.tamis_destroy.restype = [c_void_p], None
-
+    tamis = load(path)
     room = Guarded()
     ctypes.memset(byref(room), 0xA5, ctypes.sizeof(room))
     options, stats = room.options, room.stats

@@ -6,7 +6,6 @@ it opens, and changes a copy.  They are the files that tests/compat/saved/sums n
 
     test_reader.py LIBRARY      (keep.py writes the files)
 """
-import ctypes
 import hashlib
 import itertools
 import os
@@ -14,46 +13,15 @@ import pathlib
 import shutil
 import sys
 import tempfile
-from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint64, c_void_p
 
 sys.dont_write_bytecode = True  # no files in the tree
 
 import tamis_reader
-from test_ctypes import Options
+from library import check, create, load, load_file, save, share
 
-WRITE = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(ctypes.c_ubyte), c_size_t)
 SAVED = pathlib.Path(__file__).resolve().parent / "saved"
 KEYS, ABSENT = 300, 3000 if os.environ.get("TAMIS_LONG") else 500
 CHANGES = 500 if os.environ.get("TAMIS_LONG") else 100  # of a file, each of which is noticed
-
-
-def check(condition, what):
-    if not condition:
-        sys.exit(f"BAD: {what}")
-
-
-def windows(tamis, window, fpp, growable, capacity, kind=1):
-    o = Options()
-    tamis.tamis_options_init(byref(o))
-    o.kind, o.window, o.fpp, o.growable, o.capacity, o.window_renews = kind, window, fpp, growable, capacity, window % 2
-    return o
-
-
-def load(path):
-    tamis = ctypes.CDLL(path)
-    tamis.tamis_options_init.argtypes = [POINTER(Options)]
-    tamis.tamis_create.argtypes = [POINTER(Options), POINTER(c_void_p)]
-    tamis.tamis_open_shared.argtypes = [POINTER(Options), c_char_p, POINTER(c_void_p)]
-    tamis.tamis_add.argtypes = [c_void_p, c_char_p, c_size_t]
-    tamis.tamis_contains.argtypes, tamis.tamis_contains.restype = [c_void_p, c_char_p, c_size_t], c_bool
-    tamis.tamis_contains_hash.argtypes, tamis.tamis_contains_hash.restype = [c_void_p, c_uint64], c_bool
-    tamis.tamis_add_hash.argtypes = [c_void_p, c_uint64]
-    tamis.tamis_count.argtypes, tamis.tamis_count.restype = [c_void_p, c_char_p, c_size_t], c_uint64
-    tamis.tamis_advance.argtypes = [c_void_p]
-    tamis.tamis_save.argtypes = [c_void_p, WRITE, c_void_p]
-    tamis.tamis_load_file.argtypes = [c_void_p, c_char_p, POINTER(c_void_p)]
-    tamis.tamis_destroy.argtypes = [c_void_p]
-    return tamis
 
 
 def key(i):
@@ -61,21 +29,8 @@ def key(i):
     return (b"key %d " % i) * (1 + i % 7 * i % 41)
 
 
-def save(tamis, filter_):
-    data = bytearray()
-
-    def write(_, bytes_, size):
-        data.extend(ctypes.string_at(bytes_, size))
-        return 0
-
-    check(tamis.tamis_save(filter_, WRITE(write), None) == 0, "save")
-    return bytes(data)
-
-
-def compare(tamis, filter_, what):
-    data = save(tamis, filter_)
-    reader = tamis_reader.Filter(data + b"more")
-    check(reader.size == len(tamis_reader.unpacked(data)), f"{what}: size")
+def check_answers(tamis, filter_, reader, what):
+    """How many keys are found."""
     found = 0
     for i in range(KEYS + ABSENT):
         expected = tamis.tamis_contains(filter_, key(i), len(key(i)))
@@ -86,95 +41,73 @@ def compare(tamis, filter_, what):
             copies = tamis.tamis_count(filter_, key(i), len(key(i)))
             check(reader.filter.count_hash(reader.container.hash(key(i), reader.container.seed)) == copies,
                   f"{what}: copies of key {i}")
-    for at in range(0, len(data), max(1, len(data) // CHANGES)):
-        broken = bytearray(data)
-        broken[at] ^= 16
+    return found
+
+
+def check_changes(data, places, what):
+    """A change at each of these places is noticed."""
+    for at in places:
         try:
-            tamis_reader.Filter(bytes(broken))
-            check(False, f"{what}: accepts a change at {at}")
+            tamis_reader.Filter(data[:at] + bytes([data[at] ^ 16]) + data[at + 1:])
         except (tamis_reader.Corrupt, tamis_reader.Unsupported):
-            pass
+            continue
+        check(False, f"{what}: accepts a change at {at}")
+
+
+def compare(tamis, filter_, what):
+    data = save(tamis, filter_)
+    reader = tamis_reader.Filter(data + b"more")
+    check(reader.size == len(tamis_reader.unpacked(data)), f"{what}: size")
+    found = check_answers(tamis, filter_, reader, what)
+    check_changes(data, range(0, len(data), max(1, len(data) // CHANGES)), what)
     print(f"{what}: {found} of {KEYS + ABSENT} keys found, {len(data)} bytes")
 
 
 def compare_live(tamis, folder):
     """Filters that processes share: the file as it is while they are in use."""
-    path = os.path.join(folder, "shared.tamis")
+    path = pathlib.Path(folder, "shared.tamis")
     for layout, fpp, growable, capacity in itertools.product(range(3), (0.05, 0.003), (False, True), (KEYS + 100, 60)):
-        o, filter_, what = Options(), c_void_p(), f"live, layout {layout}, fpp {fpp}, growable {growable}, {capacity}"
-        tamis.tamis_options_init(byref(o))
-        o.layout, o.fpp, o.growable, o.capacity, o.max_bytes = layout, fpp, growable, capacity, growable << 20
-        check(tamis.tamis_open_shared(byref(o), path.encode(), byref(filter_)) == 0, f"{what}: create")
+        what = f"live, layout {layout}, fpp {fpp}, growable {growable}, {capacity}"
+        filter_ = share(tamis, path, layout=layout, fpp=fpp, growable=growable, capacity=capacity, max_bytes=growable << 20)
         refused = sum(tamis.tamis_add(filter_, key(i), len(key(i))) != 0 for i in range(KEYS))
-        data = pathlib.Path(path).read_bytes()
-        reader, found = tamis_reader.Filter(data), 0
+        data = path.read_bytes()
+        reader = tamis_reader.Filter(data)
         check(bool(refused) == (not growable and capacity < KEYS), f"{what}: {refused} refused")
         check((len(reader.filter.layers) > 1) == (growable and capacity < KEYS), f"{what}: layers")
-        for i in range(KEYS + ABSENT):
-            expected = tamis.tamis_contains(filter_, key(i), len(key(i)))
-            check(reader.contains(key(i)) == expected, f"{what}: key {i}")
-            check(reader.contains_hash(i) == tamis.tamis_contains_hash(filter_, i), f"{what}: hash {i}")
-            found += expected
-        for at in range(0, tamis_reader.HEADER, 32):
-            try:
-                tamis_reader.Filter(data[:at] + bytes([data[at] ^ 16]) + data[at + 1:])
-                check(False, f"{what}: accepts a change at {at}")
-            except (tamis_reader.Corrupt, tamis_reader.Unsupported):
-                pass
+        found = check_answers(tamis, filter_, reader, what)
+        check_changes(data, range(0, tamis_reader.HEADER, 32), what)
         print(f"{what}: {found} of {KEYS + ABSENT} keys found, {reader.size} bytes of {len(data)}")
         tamis.tamis_destroy(filter_)
-        os.remove(path)
-    for kind, window, (fpp, capacity), stripes in itertools.product(
-            (1, 2), (0, 4), ((0.2, 500), (0.01, 500), (1e-4, 500), (1e-5, 40000)), (1, 64)):
-        if (kind == 1) == (window == 0):
-            continue
-        filter_, what = c_void_p(), f"live, kind {kind}, window {window}, fpp {fpp}, {capacity}, {stripes} stripes"
-        o = windows(tamis, window, fpp, False, capacity, kind)
-        o.stripes = stripes
-        check(tamis.tamis_open_shared(byref(o), path.encode(), byref(filter_)) == 0, f"{what}: create")
+        path.unlink()
+    for (kind, window), (fpp, capacity), stripes in itertools.product(
+            ((1, 4), (2, 0)), ((0.2, 500), (0.01, 500), (1e-4, 500), (1e-5, 40000)), (1, 64)):
+        what = f"live, kind {kind}, window {window}, fpp {fpp}, {capacity}, {stripes} stripes"
+        filter_ = share(tamis, path, kind=kind, window=window, fpp=fpp, growable=False, capacity=capacity, stripes=stripes)
         for i in range(KEYS):
             if i % 70 == 69:
                 tamis.tamis_advance(filter_)
             for _ in range(1 + i % 6 * (kind == 2)):
                 tamis.tamis_add(filter_, key(i), len(key(i)))  # one with six copies gets no further one
-        reader = tamis_reader.Filter(pathlib.Path(path).read_bytes())
-        for i in range(KEYS + ABSENT):
-            of_key = reader.filter.count_hash(tamis_reader.xxh3(key(i), reader.container.seed))
-            check(of_key == tamis.tamis_count(filter_, key(i), len(key(i))), f"{what}: copies of key {i}")
+        check_answers(tamis, filter_, tamis_reader.Filter(path.read_bytes()), what)
         compare(tamis, filter_, f"saved, {what}")
         tamis.tamis_destroy(filter_)
-        os.remove(path)
+        path.unlink()
 
 
-def options_of_all_sorts(tamis):
+def options_of_all_sorts():
     for layout, rates in enumerate([(0.9, 0.3, 0.15, 0.05, 0.01, 0.001, 1e-4, 1e-6, 1e-10),
                                     (0.6, 0.05, 1e-3, 1e-6),
                                     (0.6, 0.2, 0.1, 0.03, 0.01, 0.003)]):
-        for fpp in rates:
-            for growable in (False, True):
-                o = Options()
-                tamis.tamis_options_init(byref(o))
-                o.layout, o.fpp, o.growable, o.capacity = layout, fpp, growable, KEYS
-                yield f"Bloom, layout {layout}, fpp {fpp}, growable {growable}", o
-    for fpp in (0.6, 0.3, 0.1, 0.01, 1e-3, 1e-4):
-        for growable in (False, True):
-            o = Options()
-            tamis.tamis_options_init(byref(o))
-            o.kind, o.fpp, o.growable, o.capacity = 3, fpp, growable, KEYS
-            yield f"counting, fpp {fpp}, growable {growable}", o
-    for fpp in (0.03, 0.01, 0.001, 1e-6):
-        for growable, capacity in ((False, KEYS), (True, KEYS), (True, 10)):
-            o = Options()
-            tamis.tamis_options_init(byref(o))
-            o.kind, o.fpp, o.growable, o.capacity = 2, fpp, growable, capacity
-            yield f"cuckoo, fpp {fpp}, growable {growable}, capacity {capacity}", o
-
-
-    for window, fpp in ((1, 0.4), (2, 0.15), (4, 0.05), (1, 0.01), (4, 0.001), (8, 0.001), (24, 1e-4), (64, 1e-5)):
-        for growable, capacity in ((False, KEYS + 100), (True, KEYS + 100), (True, 40)):
-            for kind in (1, 2):
-                yield (f"window {window}, kind {kind}, fpp {fpp}, growable {growable}, capacity {capacity}",
-                       windows(tamis, window, fpp, growable, capacity, kind))
+        for fpp, growable in itertools.product(rates, (False, True)):
+            yield dict(layout=layout, fpp=fpp, growable=growable, capacity=KEYS)
+    for fpp, growable in itertools.product((0.6, 0.3, 0.1, 0.01, 1e-3, 1e-4), (False, True)):
+        yield dict(kind=3, fpp=fpp, growable=growable, capacity=KEYS)
+    for fpp, (growable, capacity) in itertools.product((0.03, 0.01, 0.001, 1e-6), ((False, KEYS), (True, KEYS), (True, 10))):
+        yield dict(kind=2, fpp=fpp, growable=growable, capacity=capacity)
+    for (window, fpp), (growable, capacity), kind in itertools.product(
+            ((1, 0.4), (2, 0.15), (4, 0.05), (1, 0.01), (4, 0.001), (8, 0.001), (24, 1e-4), (64, 1e-5)),
+            ((False, KEYS + 100), (True, KEYS + 100), (True, 40)), (1, 2)):
+        yield dict(kind=kind, window=window, window_renews=window % 2, fpp=fpp, growable=growable, capacity=capacity)
 
 
 # Name: capacity if it is growable, hashes from 0 on, copies of the first tenth of these, fpp.  Of the one with copies that has
@@ -203,12 +136,11 @@ def check_kept_shared(tamis, folder):
         return tamis.tamis_contains(filter_, b"key %d" % i, len(b"key %d" % i))
 
     for path in sorted(SAVED.glob("shared/*/*.tamis")):
-        copy, loaded, filter_ = os.path.join(folder, path.name), c_void_p(), c_void_p()
+        copy = os.path.join(folder, path.name)
         shutil.copyfile(path, copy)
         if path.name == "counted.tamis":
             os.truncate(copy, COUNTED_SIZE)
-        check(tamis.tamis_load_file(None, copy.encode(), byref(loaded)) == 0, f"{path}: load")
-        check(tamis.tamis_open_shared(None, copy.encode(), byref(filter_)) == 0, f"{path}: open")
+        loaded, filter_ = load_file(tamis, copy), share(tamis, copy)
         check(all(has(loaded, i) and has(filter_, i) for i in range(100)), f"{path}: keys")
         check(any(not has(filter_, i) for i in range(100, 110)), f"{path}: other keys")
         reader = tamis_reader.Filter(path.read_bytes())
@@ -232,8 +164,7 @@ def check_sums():
 
 def check_kept(tamis):
     for path in sorted(SAVED.glob("*/*.tamis")):
-        filter_ = c_void_p()
-        check(tamis.tamis_load_file(None, str(path).encode(), byref(filter_)) == 0, f"{path}: load")
+        filter_ = load_file(tamis, path)
         if path.name in KEPT_CUCKOO:  # their keys are hashes
             check(all(tamis.tamis_contains_hash(filter_, i) for i in range(KEPT_CUCKOO[path.name][1])), f"{path}: keys")
         else:
@@ -252,15 +183,14 @@ def main(path):
     with tempfile.TemporaryDirectory() as folder:
         check_kept_shared(tamis, folder)
         compare_live(tamis, folder)
-    for what, o in options_of_all_sorts(tamis):
-        filter_ = c_void_p()
-        check(tamis.tamis_create(byref(o), byref(filter_)) == 0, f"{what}: create")
+    for fields in options_of_all_sorts():
+        filter_ = create(tamis, **fields)
         for i in range(KEYS + 100):
             if i % 70 == 69:
                 tamis.tamis_advance(filter_)  # which does nothing without a window
-            for _ in range(1 + (o.kind == 2 and i % 3)):
+            for _ in range(1 + (fields.get("kind") == 2 and i % 3)):
                 tamis.tamis_add(filter_, key(i), len(key(i)))
-        compare(tamis, filter_, what)
+        compare(tamis, filter_, str(fields))
         tamis.tamis_destroy(filter_)
 
 

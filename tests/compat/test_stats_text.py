@@ -10,9 +10,9 @@ import json
 import math
 import re
 import sys
-from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_size_t, c_uint64, c_void_p
+from ctypes import byref, c_char_p, c_void_p
 
-from test_ctypes import Options, Stats
+from library import WRITE, Stats, check, create, load
 
 try:
     from prometheus_client.parser import text_string_to_metric_families
@@ -20,7 +20,6 @@ except ImportError:
     text_string_to_metric_families = None
 
 JSON, PROMETHEUS = 1, 2
-WRITE = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t)
 NAMES = [b"users", b"", b" ", b'a "quoted" one', b"back\\slash", b"\\", b'\\"', b"two\nlines", b"\n",
          b"tab\t return\r bell\x07 escape\x1b delete\x7f", "Zürich 北京 \U0001f600".encode(),
          b'", evil="1"} 1\ntamis_keys{name="x', b"\xff\xfe", b"a\xc3", b"\xc0\xaf", b"\xed\xa0\x80",
@@ -33,11 +32,6 @@ HELP = re.compile(rf"# HELP ({METRIC}) ((?:[^\\\n]|\\\\|\\n)+)")
 TYPE = re.compile(rf"# TYPE ({METRIC}) (gauge|counter)")
 SAMPLE = re.compile(rf"({METRIC})(?:\{{({LABEL}(?:,{LABEL})*)\}})? (\S+)")
 NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?|NaN|\+Inf")
-
-
-def check(condition, what):
-    if not condition:
-        sys.exit(f"BAD: {what}")
 
 
 def unescape(value):
@@ -106,22 +100,10 @@ def no_constant(value):
 
 class Texts:
     def __init__(self, library):
-        self.library = ctypes.CDLL(library)
-        for name in "tamis_options_init", "tamis_stats_init", "tamis_destroy":
-            getattr(self.library, name).restype = None
-        self.library.tamis_destroy.argtypes = [c_void_p]
-        self.library.tamis_add_hash.argtypes = [c_void_p, c_uint64]
-        self.library.tamis_get_stats.argtypes = [c_void_p, POINTER(Stats)]
-        self.library.tamis_stats_text.argtypes = [c_void_p, c_int, c_char_p, WRITE, c_void_p]
-        self.library.tamis_stats_text_many.argtypes = [POINTER(c_void_p), POINTER(c_char_p), c_size_t,
-                                                       c_int, WRITE, c_void_p]
+        self.library = load(library)
 
     def create(self, keys, **fields):
-        options, filter_ = Options(), c_void_p()
-        self.library.tamis_options_init(byref(options))
-        for name, value in fields.items():
-            setattr(options, name, value)
-        check(self.library.tamis_create(byref(options), byref(filter_)) == 0, f"create {fields}")
+        filter_ = create(self.library, **fields)
         for key in range(keys):
             self.library.tamis_add_hash(filter_, key)
         return filter_

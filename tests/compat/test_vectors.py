@@ -10,18 +10,15 @@ tests/compat/vectors/vectors.json has the keys, in hexadecimal digits with a spa
 tamis_count() says of each key, which of the last keys an add finds to be new, and the SHA-256 of the file that is saved
 after these adds.
 """
-import ctypes
 import hashlib
 import json
 import pathlib
 import sys
-from ctypes import POINTER, byref, c_char_p, c_size_t, c_void_p
 
 sys.dont_write_bytecode = True  # no files in the tree
 
 import tamis_reader
-from test_ctypes import Options
-from test_reader import check, load, save
+from library import check, create, load, load_file, save
 
 VECTORS = pathlib.Path(__file__).resolve().parent / "vectors"
 ADDED, ALL, TWICE, LATER = 150, 450, 20, 30
@@ -41,35 +38,8 @@ def key(i):
     return ("schlüssel %d " % i).encode() * (1 + i % 5 * (i % 7) * (i % 11) // 10)
 
 
-def typed(tamis):
-    tamis.tamis_load.argtypes = [c_void_p, READ, c_void_p, POINTER(c_void_p)]
-    tamis.tamis_add_unique.argtypes = [c_void_p, c_char_p, c_size_t]
-    return tamis
-
-
-READ = ctypes.CFUNCTYPE(ctypes.c_int64, c_void_p, c_void_p, c_size_t)
-
-
-def from_bytes(tamis, data):
-    at = 0
-
-    def read(_, to, size):
-        nonlocal at
-        part = data[at:at + size]
-        ctypes.memmove(to, part, len(part))
-        at += len(part)
-        return len(part)
-
-    filter_ = c_void_p()
-    check(tamis.tamis_load(None, READ(read), None, byref(filter_)) == 0, "load")
-    return filter_
-
-
 def make(tamis, kind, capacity, fpp, layout, growable, window):
-    o, filter_ = Options(), c_void_p()
-    tamis.tamis_options_init(byref(o))
-    o.kind, o.capacity, o.fpp, o.layout, o.growable, o.window, o.seed = kind, capacity, fpp, layout, growable, window, 7
-    check(tamis.tamis_create(byref(o), byref(filter_)) == 0, "create")
+    filter_ = create(tamis, kind=kind, capacity=capacity, fpp=fpp, layout=layout, growable=growable, window=window, seed=7)
     for i in range(ADDED):
         check(tamis.tamis_add(filter_, key(i), len(key(i))) == 0, "add")
         if window and i % 30 == 29:
@@ -104,8 +74,8 @@ def keep(tamis):
 
 
 def compare(tamis, name, known, keys):
-    data = (VECTORS / f"{name}.tamis").read_bytes()
-    filter_, reader = from_bytes(tamis, data), tamis_reader.Filter(data)
+    path = VECTORS / f"{name}.tamis"
+    filter_, reader = load_file(tamis, path), tamis_reader.Filter(path.read_bytes())
     expected = [int(c) for c in known["counts"]]
     check(counts(tamis, filter_, keys) == expected, f"{name}: the library's counts")
     check([reader.contains(k) for k in keys] == [c > 0 for c in expected], f"{name}: the reader's answers")
@@ -115,7 +85,7 @@ def compare(tamis, name, known, keys):
 
 
 def main(library, *options):
-    tamis = typed(load(library))
+    tamis = load(library)
     if options == ("--keep",):
         keep(tamis)
     vectors = json.loads((VECTORS / "vectors.json").read_text())

@@ -1,11 +1,20 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # SPDX-License-Identifier: MIT
 #
-# Functions and inputs of the tests of the command-line program.  A test that has set $tamis sources
-# this file, which changes to a temporary folder.
+# Functions and inputs of the tests of the command-line program.  A test, whose first argument is the path of the
+# program, sources this file, which changes to a temporary folder.  Its last command is `finish`.
+set -u
+export LC_ALL=C
+
+tamis=$(realpath "${1:?the path of the command is missing}")
+here=$(dirname "$(realpath "$0")") # the folder of the tests
 
 number=0
 failures=0
+finish() {
+  echo "1..$number"
+  [ $failures -eq 0 ]
+}
 
 # check NAME COMMAND...: the test passes if the command succeeds.
 check() {
@@ -90,6 +99,21 @@ ends_by() {
 
 silent_output() { [ ! -s out ]; }
 empty() { [ "$status" -eq 0 ] && silent_output; }
+
+# output_is TEXT: the last run wrote these lines.
+output_is() {
+  [ "$(cat out)" = "$1" ] && return
+  echo "# not '$1' but '$(head -c 300 out)'"
+  return 1
+}
+
+# figure_is NAME NUMBER: a figure of the summary of the last run of `index`.
+figure_is() {
+  local figure
+  figure=$(sed -nE "s/^$1  +([0-9]+).*/\1/p" err)
+  [ "$figure" = "$2" ] || { echo "# $1 is '$figure', not $2"; return 1; }
+}
+strace_runs() { strace -o /dev/null -e trace=none true 2>/dev/null; }
 mode_is() { [ "$(stat -c %a "$1")" = "$2" ]; }
 no_rest() { [ -z "$(find . -name '*.tamis-*' -o -name '*.lock')" ]; }
 row() { sed -n "s/^$1  *\([^ ]*\).*/\1/p" "${2:-out}"; } # NAME [FILE]: the first word of a figure

@@ -3,10 +3,8 @@
 # Completion of the command in bash, and in zsh if it is there; --help that fits a screen; --version.
 #
 #   test_completion.sh TAMIS
-set -u
-tamis=$(realpath "${1:?usage: test_completion.sh PATH-TO-TAMIS}") here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/tool/tap.sh
-. "$here/tap.sh"
+source "$(dirname "$0")/tap.sh"
 scripts=$here/../../tools/completion
 PATH=$(dirname "$tamis"):$PATH
 mkdir folder && : >list.tamis
@@ -90,5 +88,4 @@ else
   skip "zsh" "zsh not found"
 fi
 
-echo "1..${number:?}"
-[ "${failures:?}" -eq 0 ]
+finish

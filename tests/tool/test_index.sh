@@ -3,25 +3,8 @@
 # tamis index, which and grep: indexes of many files, which may be compressed.
 #
 #   test_index.sh TAMIS
-set -u
-tamis=$(realpath "${1:?usage: test_index.sh PATH-TO-TAMIS}") here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/tool/tap.sh
-. "$here/tap.sh"
-
-# output_is TEXT: the last run wrote these lines.
-output_is() {
-  [ "$(cat out)" = "$1" ] && return
-  echo "# not '$1' but '$(head -c 300 out)'"
-  return 1
-}
-
-# figure NAME: a figure of the summary of the last run.
-figure() { sed -nE "s/^$1  +([0-9]+).*/\1/p" err; }
-figure_is() {
-  [ "$(figure "$1")" = "$2" ] && return
-  echo "# $1 is '$(figure "$1")', not $2"
-  return 1
-}
+source "$(dirname "$0")/tap.sh"
 
 # ---- files of logs: each line has an id of its own, and each file an id of the next one's, too ----
 
@@ -82,8 +65,7 @@ try "which names both" output_is "$(printf '8.log.gz\n9.log')" : which ids "$(id
 run which ids "$(id_of 2 1)" "$(id_of 12 1)"
 check "which names the files of two ids" output_is "$(printf '2.log.gz\n12.log')"
 try "which names none" ends_by 1 : which ids 0123456789abcdef
-run which -0 ids "$(id_of 9 0)"
-check "which -0 ends each name with a zero" cmp -s out <(printf '8.log.gz\0009.log\0')
+try "which -0 ends each name with a zero" cmp -s out <(printf '8.log.gz\0009.log\0') : which -0 ids "$(id_of 9 0)"
 try "grep -l names each file once" output_is "$(printf '8.log.gz\n9.log')" : grep -l ids "$(id_of 9 0)" "$(id_of 9 3)"
 try "grep -c counts lines" output_is "$(printf '8.log.gz:1\n9.log:2')" : grep -c ids "$(id_of 9 0)"
 try "a part of a key is no key" ends_by 1 : grep ids "$(id_of 9 0 | cut -c 1-15)"
@@ -140,8 +122,7 @@ run index -o alone 1.txt
 try "lines of a single file have no name before them" output_is one : grep alone one
 printf 'a\0b\nc\0d\n' >zeros.txt
 run index --regex '[a-d]' -o zeros zeros.txt
-run grep zeros d
-check "bytes of 0 are bytes" cmp -s out <(printf 'c\0d\n')
+try "bytes of 0 are bytes" cmp -s out <(printf 'c\0d\n') : grep zeros d
 printf 'ab-cd x12 x345\n' >words.txt
 run index --regex 'x[0-9]*|^a|b' -o words words.txt
 for key in x12 x345 a b; do run grep words $key && [ "$status" -eq 0 ] || lost_key=$key; done
@@ -229,8 +210,7 @@ try "... and found as it is now" output_is added/7 : which grown "added 7 again"
 for i in $(seq 60); do echo "change $i" >>added/9 && "$tamis" index -o grown; done
 check "what is of no use goes" test "$(stat -c %s grown)" -le $((2 * 32 * 800))
 check "... and all is there" all_found grown 32
-run which grown "change 60"
-check "... as it is now" output_is added/9
+try "... as it is now" output_is added/9 : which grown "change 60"
 rm added/32
 try "one that is gone goes" figure_is files 31 : index -o grown --stats
 check "... and no other one" all_found grown 31
@@ -245,7 +225,7 @@ status=$?
 check "a disk that is full" one_line 1 "cannot write 'grown'"
 check "... leaves what there was" all_found grown 31
 # Killed at any write, the index has the files that it had, and takes others afterwards.
-if strace -o trace -e trace=none true 2>/dev/null; then
+if strace_runs; then
   for call in lseek write fsync; do
     for n in 1 2 3 4; do
       cp before killed
@@ -412,7 +392,7 @@ else
   try "may be in the file" output_is numbers : which starved 5
 fi
 # The stream of a pipe cannot be made: its end and the child must not be left behind.
-if strace -o trace -e trace=none true 2>/dev/null; then
+if strace_runs; then
   for i in $(seq 60); do cp 2.log.gz "leak$i.gz"; done
   (ulimit -n 40; exec strace -qq -o trace -e trace=fcntl -e inject=fcntl:error=EBADF:when=3+ "$tamis" index -o leaks leak*.gz) 2>err
   check "descriptors are closed where no stream can be made" test "$(grep -c 'F_GETFL.*INJECTED' trace)" -eq 60
@@ -466,8 +446,7 @@ damaged "filters that end behind the file"
 forge two forged 'struct.pack_into("<Q", head, sizes[1], 2**64 - 1)'
 damaged "a filter of 2^64 bytes"
 forge two forged 'more = [entry_of(2, b"3.txt")]'
-run which forged nothing
-check "a file of a further part, without a filter" output_is 3.txt
+try "a file of a further part, without a filter" output_is 3.txt : which forged nothing
 forge two forged 'more = [entry_of(1, b"2.txt")] * 2'
 try "a file of two further parts" output_is 2.txt : which forged nothing
 forge two forged 'more = [entry_of(3, b"3.txt")]'
@@ -517,5 +496,4 @@ for delay in 0.01 0.02 0.05 0.1 0.15; do
 done
 check "kill -9 leaves an index" test -z "${torn:-}"
 
-echo "1..$number"
-[ "${failures:?}" -eq 0 ]
+finish

@@ -1,11 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Keys inside lines, and --repeated, against exact tools: test_keys.sh PATH-TO-TAMIS [short]
-set -u
-export LC_ALL=C
-tamis=$(realpath "${1:?usage: test_keys.sh PATH-TO-TAMIS}") lines=20000
+lines=20000
 # shellcheck source=tests/tool/tap.sh
-. "$(dirname "$(realpath "$0")")/tap.sh"
+source "$(dirname "$0")/tap.sh"
 
 # ---- dedup ----
 
@@ -82,8 +80,7 @@ check "more keys than there is room for" one_line 1 "more distinct lines than fi
 last=$(tail -n 1 out | tr -cd 0-9)
 check "... end the output without a gap" test $((last + 1 - $(wc -l <out))) -le 20
 gawk 'BEGIN { for (i = 0; i < 200000; i++) print i % 10, i }' >few.keys
-run dedup --stats --field 1 few.keys
-check "the filter is for the number of keys" in_memory 65536
+try "the filter is for the number of keys" in_memory 65536 : dedup --stats --field 1 few.keys
 
 # ---- values of JSON ----
 
@@ -207,5 +204,4 @@ usage "one of --field and --regex" query -f1 -f2 known.tamis
 usage "--regex: " build -e '(' counts -o none
 usage "--field: " dedup -f0 counts
 
-echo "1..$number"
-[ "${failures:?}" -eq 0 ]
+finish

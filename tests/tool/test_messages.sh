@@ -3,13 +3,9 @@
 #
 # Tests what the command says: the figures of info and --stats, what messages advise, and the help:
 # test_messages.sh PATH-TO-TAMIS
-set -u
-export LC_ALL=C
-
-tamis=$(realpath "${1:?usage: test_messages.sh PATH-TO-TAMIS}")
 lines=1000
 # shellcheck source=tests/tool/tap.sh
-source "$(dirname "$(realpath "$0")")/tap.sh"
+source "$(dirname "$0")/tap.sh"
 row() { sed -n "s/^$1  *//p" "${2:-out}"; }
 
 # ---- how many lines ----
@@ -172,7 +168,7 @@ check "dedup: what memory is enough for a state: ${bytes:-}" test "$status" -eq 
 
 # ---- no random seeds ----
 
-if command -v strace >/dev/null && strace -o log -e trace=none true 2>err; then
+if strace_runs; then
   for words in "dedup ten" "common ten few" "common ten ten few" "build ten -o list" "dedup --memory 1M ten"; do
     # shellcheck disable=SC2086
     strace -f -o log -e trace=getrandom -e inject=getrandom:error=EPERM "$tamis" $words >out 2>err
@@ -204,5 +200,4 @@ cp out help
 try "tamis help" same_as help : help
 try "tamis help sort" one_line 2 "no command 'sort'" : help sort
 
-echo "1..${number:?}"
-[ "${failures:?}" -eq 0 ]
+finish

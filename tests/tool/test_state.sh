@@ -6,12 +6,8 @@
 # The promise: each line in the state has been written.  So a run that is killed at any moment may
 # repeat lines in the next run, but it loses none.
 # shellcheck disable=SC2002  # pipes are tested
-set -u
-export LC_ALL=C
-
-tamis=$(realpath "${1:?usage: test_state.sh PATH-TO-TAMIS}")
 # shellcheck source=tests/tool/tap.sh
-source "$(dirname "$(realpath "$0")")/tap.sh"
+source "$(dirname "$0")/tap.sh"
 
 no_state() { rm -f state ./*.tamis-* state.lock; }
 rate=--fpp=5e-8
@@ -219,7 +215,7 @@ check "kill -9 at many moments, one thread" killed_runs 10
 check "kill -9 at many moments, four threads" killed_runs 13 --threads 4
 
 # (tool.syscalls kills it at each system call.)
-if command -v strace >/dev/null && strace -o log -e trace=none true 2>err; then
+if strace_runs; then
   # The output is on the disk before the state is; the state's file before its name.
   no_state
   strace -f -o log -e trace=fsync,renameat "$tamis" dedup $rate --state state -o result some 2>err
@@ -230,5 +226,4 @@ else
   skip "what is synchronised" "strace does not run"
 fi
 
-echo "1..${number:?}"
-[ "${failures:?}" -eq 0 ]
+finish

@@ -3,12 +3,8 @@
 #
 # What the command-line program draws on a terminal: test_terminal.sh PATH-TO-TAMIS
 # Exits 77, which CTest shows as skipped, where no pseudo-terminal can be had.
-set -u
-export LC_ALL=C
-
-tamis=$(realpath "${1:?usage: test_terminal.sh PATH-TO-TAMIS}")
 # shellcheck source=tests/tool/tap.sh
-source "$(dirname "$(realpath "$0")")/tap.sh"
+source "$(dirname "$0")/tap.sh"
 
 # on_terminal COMMAND: a shell runs it on a pseudo-terminal; what it draws goes to the file terminal.
 on_terminal() { timeout -s KILL 60 script -qfec "$1" /dev/null </dev/null >terminal 2>script.err; }
@@ -51,5 +47,4 @@ check "progress is cleared at an interrupt" \
   test "$(tail -c 4 terminal | od -An -tx1 | tr -d ' \n')" = 0d1b5b4b
 check "... which the shell sees" test $status -eq 130
 
-echo "1..${number:?}"
-[ "${failures:?}" -eq 0 ]
+finish
