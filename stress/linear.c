@@ -43,6 +43,7 @@
 #include "harness.h"
 #include "pauses.h"
 #include "stamp.h"
+#include "validate.h"
 
 #include <errno.h>
 #include <error.h>

@@ -5,8 +5,8 @@
  * Statistical bounds are wide enough that a correct library fails one of them about once in 10^9
  * times: six and a half standard deviations.
  */
-#include "base/filter.h"
 #include "random.h"
+#include "validate.h"
 
 #include <error.h>
 #include <inttypes.h>

@@ -92,9 +92,6 @@ struct filter_kind {
    * the result is TAMIS_EUNSUPPORTED. */
   int (*add_for)(tamis_filter *f, const uint64_t *hashes, size_t n, unsigned periods, bool unique,
                  int *results);
-  /* Returns true if the filter's structure is valid.  If not, sets *reason to what is wrong.  Only
-   * tests call it, because it reads all memory of the filter.  No other call may run meanwhile. */
-  bool (*validate)(const tamis_filter *f, const char **reason);
   /* The features (SAVED_LAYERS and others in saved.h) of the files that this kind can read. */
   uint64_t features;
   /* saved.h describes the members up to `load`.  If `save` and `load` are NULL, saves and loads
@@ -257,11 +254,6 @@ static inline uint64_t filter_probe(const tamis_filter *f)
 {
   static const char key[] = "tamis probe";
   return filter_hash(f, key, sizeof key - 1);
-}
-
-static inline bool filter_validate(const tamis_filter *f, const char **reason)
-{
-  return operations_of(f)->kind->validate(f, reason);
 }
 
 #endif

@@ -137,11 +137,6 @@ static inline void version_begin(version_counter *version)
 void tamis__stripes_init(const struct stripes *stripes);
 void tamis__stripes_destroy(const struct stripes *stripes);
 
-static inline struct stripe *stripe_of(const struct stripes *stripes, uint64_t hash)
-{
-  return &stripes->all[hash & stripes->mask].stripe;
-}
-
 static inline void stripe_init(struct stripe *stripe)
 {
   lock_init(&stripe->lock);

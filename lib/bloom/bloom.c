@@ -290,50 +290,6 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->layers = newest->number;
 }
 
-/* Checks that the counted keys agree with the set bits. */
-static const char *find_fault_of_bits(const struct bloom *b)
-{
-  const struct bloom_geometry g = bloom_geometry_of(b);
-  uint64_t marks, bits = tamis__bloom_count_bits(&g, (const uint64_t *) b->words, &marks);
-  uint64_t keys = bloom_counted(b, KEYS);
-  int fullness = fullness_of(b);
-  return keys > bits                 ? "more keys than set bits"
-         : marks && fullness != FULL ? "a word is marked, and the filter is not full"
-                                     : NULL;
-}
-
-static const char *find_fault(const struct bloom *b)
-{
-  for (unsigned i = 0; i < bloom_stripe_count(b); i++)
-    if (stripe_held(bloom_stripe(b, i)))
-      return "a stripe is still locked";
-  if (!bloom_counts(b))
-    return find_fault_of_bits(b);
-  const struct bloom_geometry g = bloom_geometry_of(b);
-  return tamis__bloom_counters_agree(&g, (const uint64_t *) b->words, bloom_sums_of(b))
-             ? NULL
-             : "counted copies are not the counters";
-}
-
-static bool validate(const tamis_filter *f, const char **reason)
-{
-  const struct bloom *first = const_bloom_of(f), *newest = newest_layer(first);
-  *reason = NULL;
-  unsigned number = newest->number;
-  for (const struct bloom *layer = newest; layer && !*reason; layer = bloom_older(layer)) {
-    int fullness = fullness_of(layer);
-    *reason = layer->number != number-- || (number == 0) != (layer == first)
-                  ? "the layers are not in their order"
-              : layer != newest && !bloom_mapping(layer).at && fullness < FULL
-                  ? "a layer is not closed, and another one follows"
-                  : find_fault(layer);
-  }
-  if (!*reason && newest != first && !bloom_mapping(first).at && !first->live &&
-      operations_of(f) != &tamis__bloom_layered)
-    *reason = "there are layers that the operations do not know";
-  return !*reason;
-}
-
 static struct saved_mapping mapping_of(const tamis_filter *f)
 {
   return bloom_mapping(const_bloom_of(f));
@@ -350,11 +306,10 @@ static int sync_live(const tamis_filter *f)
   {                                                                                               \
     .kind = (of_kind), .name = #of_kind, .bytes_for = NOT_IN_READER(bytes_for),                   \
     .fpp_for = NOT_IN_READER(fpp_for), .create = NOT_IN_READER(create), .destroy = destroy,       \
-    .stats = NOT_IN_READER(stats), .validate = NOT_COMPACT(validate),                             \
-    .describe = NOT_IN_READER(tamis__bloom_describe), .read_info = tamis__bloom_read_info,        \
-    .save = NOT_IN_READER(tamis__bloom_save), .load = tamis__bloom_load, .mapping = mapping_of,   \
-    .merge = NOT_IN_READER(tamis__bloom_merge), .includes = NOT_IN_READER(tamis__bloom_includes), \
-    __VA_ARGS__                                                                                   \
+    .stats = NOT_IN_READER(stats), .describe = NOT_IN_READER(tamis__bloom_describe),              \
+    .read_info = tamis__bloom_read_info, .save = NOT_IN_READER(tamis__bloom_save),                \
+    .load = tamis__bloom_load, .mapping = mapping_of, .merge = NOT_IN_READER(tamis__bloom_merge), \
+    .includes = NOT_IN_READER(tamis__bloom_includes), __VA_ARGS__                                 \
   }
 
 const struct filter_kind tamis__bloom_kind =

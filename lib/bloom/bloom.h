@@ -297,12 +297,12 @@ static inline struct bloom *newest_layer(const struct bloom *first)
 /* Returns a fullness that may have risen by now, so no call decides by it alone. */
 static inline unsigned char fullness_of(const struct bloom *b)
 {
-  unsigned char fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
-  if (!b->live || fullness >= FULL)
-    return fullness;
+  unsigned char known = atomic_load_explicit(&b->fullness, memory_order_relaxed);
+  if (!b->live || known >= FULL)
+    return known;
   const struct bloom *first = bloom_live_first(b);
   bool closed = b != bloom_live_newest(first) || bloom_live_state(first) & LIVE_ENDED;
-  return closed ? FULL : fullness;
+  return closed ? FULL : known;
 }
 
 /* In live.c: tamis__live_sync() writes all earlier adds to the disk.  tamis__live_close() unmaps

@@ -253,7 +253,6 @@ const struct filter_kind tamis__cuckoo_kind = {
     .create = NOT_IN_READER(create),
     .destroy = destroy,
     .stats = NOT_IN_READER(stats),
-    .validate = NOT_COMPACT(tamis__cuckoo_validate),
     .merge = NOT_IN_READER(tamis__cuckoo_merge),
     .describe = NOT_IN_READER(tamis__cuckoo_describe),
     .saves_estimates = true,

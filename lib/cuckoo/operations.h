@@ -53,7 +53,4 @@ void tamis__cuckoo_count_many(const tamis_filter *f, const uint64_t *hashes, siz
 /* Adds all keys of `from` to `into`.  Both filters may be in use. */
 int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from);
 
-/* For tests: checks a filter that no other call uses.  If the filter is wrong, sets *reason. */
-bool tamis__cuckoo_validate(const tamis_filter *f, const char **reason);
-
 #endif

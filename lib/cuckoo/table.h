@@ -28,7 +28,6 @@
  *    remove.*      remove
  *    unite_plan.*  decides whether two filters have a union, and what it adds to the rate
  *    unite.*       union with another filter
- *    validate.*    for tests: checks that the structure is consistent
  *    create.*      creates and destroys filters
  *    saved_head.c, save.*, load.c  save, load and map filters
  *    cuckoo.*      the cuckoo filter as a kind of filter: its sizes, creation and statistics

@@ -412,27 +412,3 @@ void tamis__counts_copy(const struct table_counts *d, struct table_counts *to)
     bytes += d->block[i]->bytes;
   }
 }
-
-bool tamis__counts_validate(const struct table_counts *d)
-{
-  size_t positions = counts_positions(d), live = 0;
-  for (unsigned block = 0; block < tamis__counts_blocks(d); block++) {
-    const struct count_block *b = d->block[block];
-    if (!b)
-      continue;
-    const void *slots = slots_of(b, positions);
-    size_t codes = 0;
-    for (size_t i = 0; i < positions; i++)
-      codes += code_get(b, i) != 0;
-    for (size_t j = 0; j < b->exceptions; j++) {
-      size_t i = slot_position(b, slots, j);
-      if (i >= positions || (j > 0 && i <= slot_position(b, slots, j - 1)) || code_get(b, i) ||
-          !slot_count(b, slots, j) || code_for(b, slot_count(b, slots, j)))
-        return false;
-    }
-    if (!b->live || b->live != codes + b->exceptions || b->exceptions > slots_in(b, positions))
-      return false;
-    live += b->live;
-  }
-  return live == d->live;
-}

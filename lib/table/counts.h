@@ -111,7 +111,4 @@ bool tamis__counts_write(struct table_counts *d, const struct counts_memory *mem
 uint64_t tamis__counts_copy_bytes(const struct table_counts *d);
 void tamis__counts_copy(const struct table_counts *d, struct table_counts *to);
 
-/* For tests.  Returns true if *d is consistent. */
-bool tamis__counts_validate(const struct table_counts *d);
-
 #endif

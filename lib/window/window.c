@@ -161,102 +161,11 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->lookup_retries = tamis__counter_sum(&w->counters, WINDOW_LOOKUP_RETRIES);
 }
 
-/* ---- validation ---- */
-
-static const char *find_fault_in_layer(const struct window *w, const struct window_layer *layer,
-                                       uint64_t *used)
-{
-  const struct window_geometry *g = &layer->geometry;
-  const unsigned dead = epoch_dead(epoch_read(&w->state->epoch));
-  for (uint64_t i = 0; i < window_words(g); i++) {
-    const uint64_t value = word_load(&layer->words[i]);
-    if (value & ~whole_lanes(&g->whole, value, w->stamps, dead))
-      return "a lane is not empty, and has no entry with a live stamp";
-    if (!lanes_are_alone(g, layer->words, i))
-      return "two lanes of a pair have one fingerprint";
-    *used += lanes_count(window_used(&g->whole, value));
-  }
-  return NULL;
-}
-
-/* Only lanes in use may have counts. */
-static const char *find_fault_in_counts(const struct window_layer *layer, uint64_t *further)
-{
-  const struct window_geometry *g = &layer->geometry;
-  for (unsigned i = 0; layer->planes && i < WINDOW_PLANES; i++) {
-    const struct table_counts *counts = plane_counts(&layer->planes[i].counts);
-    if (counts && (!counts->live || !tamis__counts_validate(counts)))
-      return "counts of copies are not whole";
-    for (uint64_t j = 0; counts && j < counts->buckets; j++) {
-      uint64_t value = word_load(&layer->words[((uint64_t) i << layer->plane_shift) + j]);
-      for (unsigned lane = 0; lane < g->whole.lane.lanes; lane++) {
-        uint64_t count = tamis__counts_get(counts, j, lane);
-        if (count && !lane_get(&g->whole.lane, value, lane))
-          return "a count of copies has no entry";
-        *further += count;
-      }
-    }
-  }
-  return NULL;
-}
-
-/* Two layers must not have the same index.  A first layer that has left the list must be empty. */
-static const char *find_fault_in_list(const struct window *w, uint64_t epoch)
-{
-  const struct window_layer *newest = window_layer_at(&w->newest);
-  uint64_t indices = 0, used = 0, further = 0;
-  bool first = false;
-  for (const struct window_layer *layer = newest; layer; layer = window_layer_at(&layer->older)) {
-    if (indices >> layer->index & 1)
-      return "two layers have one index";
-    indices |= UINT64_C(1) << layer->index;
-    first |= layer == &w->first;
-  }
-  bool alone = newest == &w->first && !window_layer_at(&w->first.older);
-  if (((w->changes ^ epoch_changes(epoch)) & EPOCH_CHANGES) != 0 ||
-      epoch_has_grown(epoch) == alone || window_newest(w, epoch) != newest)
-    return "the epoch word names other layers than there are";
-  const char *fault = first ? NULL : find_fault_in_layer(w, &w->first, &used);
-  if (!first && !fault)
-    fault = find_fault_in_counts(&w->first, &further);
-  return !fault && used ? "a layer has left with entries" : fault;
-}
-
-static const char *find_fault(const struct window *w)
-{
-  uint64_t epoch = epoch_read(&w->state->epoch), used = 0, further = 0;
-  const char *fault = find_fault_in_list(w, epoch);
-  if (fault)
-    return fault;
-  for (uint64_t i = 0; i <= w->stripes.mask; i++)
-    if (owned_held(&w->stripes.all[i].lock))
-      return "a stripe is still locked";
-  for (const struct window_layer *layer = window_newest(w, epoch); layer && !fault;
-       layer = window_next(layer, epoch)) {
-    fault = find_fault_in_layer(w, layer, &used);
-    fault = fault ? fault : find_fault_in_counts(layer, &further);
-    for (uint64_t i = 0; window_is_counted(w) && i < window_words(&layer->geometry); i++)
-      further += counted_further(&layer->geometry.whole, word_load(&layer->words[i]));
-  }
-  if (fault)
-    return fault;
-  if (further != window_all_further(w))
-    return "the copies are not those that are counted";
-  return used != window_lanes_in_use(w) ? "the lanes in use are not those that are counted" : NULL;
-}
-
-static bool validate(const tamis_filter *f, const char **reason)
-{
-  *reason = find_fault(const_window_of(f));
-  return !*reason;
-}
-
 #define WINDOW_KIND(KIND_, ...)                                                              \
   {                                                                                          \
     .kind = (KIND_), .name = #KIND_, .bytes_for = NOT_IN_READER(bytes_for),                  \
     .fpp_for = NOT_IN_READER(fpp_for), .create = NOT_IN_READER(create),                      \
     .destroy = tamis__window_destroy, .stats = NOT_IN_READER(stats),                         \
-    .validate = NOT_COMPACT(validate),                                                       \
                                                                                              \
     .describe = NOT_IN_READER(tamis__window_describe), .read_info = tamis__window_read_info, \
     .save = NOT_IN_READER(tamis__window_save), .load = tamis__window_load,                   \

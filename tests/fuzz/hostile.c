@@ -3,6 +3,7 @@
 
 #include "cuckoo/save.h"
 #include "saved_sums.h"
+#include "validate.h"
 
 #include <errno.h>
 #include <stdarg.h>

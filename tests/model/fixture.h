@@ -14,6 +14,7 @@
 #include "cuckoo/cuckoo.h"
 #include "cuckoo/directory.h"
 #include "tamis/tamis.h"
+#include "validate.h"
 
 #include <string.h>
 

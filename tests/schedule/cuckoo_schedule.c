@@ -4,6 +4,7 @@
 #include "cuckoo/generation.h"
 #include "cuckoo/growth.h"
 #include "cuckoo/segment.h"
+#include "validate.h"
 
 #include <time.h>
 

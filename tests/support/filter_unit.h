@@ -8,8 +8,8 @@
 
 #include "unit.h"
 
-#include "base/filter.h"
 #include "kinds.h"
+#include "validate.h"
 
 /* ---- every form ----
  *

@@ -18,7 +18,7 @@ static void bump(struct worker *worker)
   uint64_t seed = worker->seed;
   for (unsigned i = 0; i < ROUNDS; i++) {
     uint64_t hash = random_next(&seed);
-    struct stripe *stripe = stripe_of(&shared->stripes, hash);
+    struct stripe *stripe = &shared->stripes.all[hash & shared->stripes.mask].stripe;
     stripe_lock(stripe);
     uint64_t *plain = &shared->plain[hash & shared->stripes.mask], before = *plain;
     for (unsigned pause = 0; pause < 10; pause++) /* long enough for another thread to come in */

@@ -6,7 +6,7 @@
 
 #include "cuckoo_unit.h"
 #include "table/count_codes.h"
-#include "table/counts.h"
+#include "validate.h"
 
 /* ---- the counts of a segment ---- */
 
@@ -73,7 +73,7 @@ static void assert_same(const struct model *m)
     live += m->counts[i] != 0;
   }
   assert_int_equal(m->d->live, live);
-  assert_true(tamis__counts_validate(m->d));
+  assert_true(counts_are_whole(m->d));
 }
 
 /* Every other change is a step, where that is possible. */
