@@ -6,12 +6,9 @@
 #include "cuckoo/segment.h"
 #include "validate.h"
 
-#include <time.h>
-
 struct tiny make_with(unsigned width, double left, unsigned roots, unsigned depth_limit)
 {
-  const uint64_t seed = 42;
-  struct tiny t = {.keys = hash_keys_from_seed(seed)};
+  struct tiny t = {.keys = hash_keys_from_seed(42)};
   struct cuckoo_geometry *g = &t.geometry;
   g->shape = bucket_shape(width, true);
   g->first_roots = roots;
@@ -23,11 +20,7 @@ struct tiny make_with(unsigned width, double left, unsigned roots, unsigned dept
   g->stripe_mask = 7; /* a stripe for each bucket */
   g->words_offset = (64 + 8 * sizeof(struct stripe) + 63) / 64 * 64;
   g->rate = cuckoo_geometry_rate(g, depth_limit);
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = TAMIS_CUCKOO;
-  options.capacity = 32;
-  options.fpp = g->rate + left;
-  options.seed = seed;
+  const tamis_options options = seeded_options(TAMIS_CUCKOO, 32, g->rate + left, true);
   struct tamis_filter head = {.keys = t.keys};
   assert_int_equal(tamis__cuckoo_create_with(&options, &head, g, &t.filter), TAMIS_OK);
   for (uint64_t root = 0; root < roots; root++) /* creates its segment */
@@ -191,7 +184,7 @@ static bool is_chosen(uint64_t hash)
   return hash == stage.x || hash == stage.y || hash == stage.z;
 }
 
-int finish_small(tamis_filter *f, uint64_t n)
+void finish_small(tamis_filter *f, uint64_t n)
 {
   const uint64_t chosen[] = {stage.x, stage.y, stage.z};
   (void) n;
@@ -204,7 +197,6 @@ int finish_small(tamis_filter *f, uint64_t n)
     while (tamis_remove_hash(f, chosen[i]) == TAMIS_OK)
       ;
   assert_int_equal(stats_of(f).count, 0);
-  return 0;
 }
 
 static uint64_t new_hash(uint64_t where)
@@ -214,64 +206,56 @@ static uint64_t new_hash(uint64_t where)
                       (uint32_t) (half + where % 10 - 4));
 }
 
-VERB(x_at, where)
+DEED(x_at, where)
 {
   stage.x = new_hash(where);
-  return 0;
 }
 
-VERB(y_at, where)
+DEED(y_at, where)
 {
   stage.y = new_hash(where);
-  return 0;
 }
 
-VERB(fill, n)
+DEED(fill, n)
 {
   for (uint64_t i = 0; i < n % 10; i++)
     add(&small, new_hash(n / 10));
-  return 0;
 }
 
 /* Takes the keys that have come last. */
-VERB(unfill, n)
+DEED(unfill, n)
 {
   for (; n; n--)
     take(&small, small.in[small.n - 1]);
-  return 0;
 }
 
-VERB(split, n)
+DEED(split, n)
 {
   split(&small);
-  return 0;
 }
 
 /* Removes keys until two segments join. */
-VERB(join, n)
+DEED(join, n)
 {
   const uint64_t before = stats_of(f).joins;
   while (stats_of(f).joins == before) {
     assert_true(small.n > 0);
     take(&small, small.in[0]);
   }
-  return 0;
 }
 
-VERB(open, n)
+DEED(open, n)
 {
   open_generation(&small);
-  return 0;
 }
 
-VERB(open_bare, n)
+DEED(open_bare, n)
 {
   open_without_keys(&small);
-  return 0;
 }
 
 /* Makes the filter like a large one, which has a segment only where a key has been added. */
-VERB(lose, index)
+DEED(lose, index)
 {
   struct cuckoo *c = cuckoo_of(f);
   struct generation *first = cuckoo_generation(c, 0);
@@ -279,24 +263,20 @@ VERB(lose, index)
   tamis__segment_destroy(c, &first->geometry, directory_segment(directory_load(lost)));
   directory_publish(lost, NULL);
   first->segments--;
-  return 0;
 }
 
 /* Waits until what has left is released. */
 VERB(drain, n)
 {
-  enum { MOST_SECONDS = 30 };
-  const time_t end = time(NULL) + MOST_SECONDS;
-  while (cuckoo_growth(cuckoo_of(f))->backlog.held && time(NULL) < end)
-    stats_of(f);
-  return cuckoo_growth(cuckoo_of(f))->backlog.held > 0;
+  const struct backlog *backlog = &cuckoo_growth(cuckoo_of(f))->backlog;
+  AWAIT(!backlog->held, stats_of(f));
+  return backlog->held > 0;
 }
 
 /* max_bytes is what the filter has. */
-VERB(limit, n)
+DEED(limit, n)
 {
   cuckoo_of(f)->max_bytes = cuckoo_of(f)->bytes;
-  return 0;
 }
 
 VERB(in_home, hash)

@@ -101,7 +101,7 @@ struct small_form {
 tamis_filter *make_small(const struct setup *setup);
 
 /* Takes all keys, x, y and z as often as they are in: they were there, and nothing else is. */
-int finish_small(tamis_filter *f, uint64_t n);
+void finish_small(tamis_filter *f, uint64_t n);
 
 #define SMALL_FILTER(...)                              \
   .make = make_small, .of = &(const struct small_form) \

@@ -31,11 +31,9 @@ VERB(copies, n)
 }
 
 /* So many periods, or none. */
-VERB(periods, n)
+DEED(periods, n)
 {
-  for (; n; n--)
-    assert_int_equal(tamis_advance(f), TAMIS_OK);
-  return 0;
+  advance(f, (unsigned) n);
 }
 
 VERB(give, n)
@@ -73,10 +71,9 @@ VERB(loaded, n)
 }
 
 /* Figures, for what will have come to them since. */
-VERB(note, n)
+DEED(note, n)
 {
   stage.noted = stats_of(f);
-  return 0;
 }
 
 /* Whether the call that has begun last has returned. */
@@ -127,18 +124,13 @@ static uint64_t value_of(const struct figure *figure, const tamis_stats *s)
 
 static tamis_options options_of(const struct setup *setup)
 {
-  tamis_options o = TAMIS_OPTIONS_INIT;
-  o.kind = setup->kind ? setup->kind : TAMIS_BLOOM;
+  tamis_options o = seeded_options(setup->kind ? setup->kind : TAMIS_BLOOM,
+                                   setup->capacity ? setup->capacity : 1000,
+                                   setup->fpp > 0 ? setup->fpp : 0.001, !setup->fixed);
   o.layout = setup->layout;
   o.window = setup->window, o.window_renews = setup->renews;
   o.stripes = setup->stripes;
-  o.capacity = setup->capacity ? setup->capacity : 1000;
-  o.fpp = setup->fpp > 0 ? setup->fpp : 0.001;
-  o.growable = !setup->fixed;
-  if (setup->room)
-    assert_int_equal(tamis_bytes_for(&o, &o.max_bytes), TAMIS_OK);
-  o.max_bytes = setup->room ? o.max_bytes * setup->room / 10 : setup->max_bytes;
-  o.seed = 42;
+  o.max_bytes = setup->room ? planned_bytes(&o) * setup->room / 10 : setup->max_bytes;
   return o;
 }
 
@@ -166,13 +158,12 @@ void open_stage(const struct setup *setup)
     assert_int_equal(tamis_open_shared_fd(&options, stage.file, &stage.f), TAMIS_OK);
     assert_int_equal(tamis_open_shared_fd(&options, stage.file, &stage.own), TAMIS_OK);
   } else {
-    assert_int_equal(tamis_create(&options, &stage.f), TAMIS_OK);
-    stage.own = stage.f;
+    stage.f = stage.own = make_with_options(&options);
   }
   schedule_stop_at("no point");
   schedule_pass_by();
   if (stage.setup->prepare)
-    (void) stage.setup->prepare(stage.own, stage.setup->n);
+    stage.setup->prepare(stage.own, stage.setup->n);
 }
 
 static void assert_all_valid(void)
@@ -189,7 +180,7 @@ void close_stage(void)
 {
   assert_all_valid();
   if (stage.setup->finish)
-    (void) stage.setup->finish(stage.own, stage.setup->n);
+    stage.setup->finish(stage.own, stage.setup->n);
   if (stage.own != stage.f)
     tamis_destroy(stage.own);
   tamis_destroy(stage.f);

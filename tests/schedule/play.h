@@ -28,17 +28,29 @@
 
 #include "calls.h"
 
-/* A function of the library is one as it is. */
+/* A function of the library is one as it is.  A deed is a verb without a result: the call succeeds. */
 typedef int verb(tamis_filter *f, uint64_t n);
+typedef void deed(tamis_filter *f, uint64_t n);
 
-/* VERB(word, n) { ... } is a verb of scripts.  STEP(name, n) { ... } is a function like a verb, which they
- * cannot name. */
-#define STEP(name, n) \
-  static int name(__attribute__((unused)) tamis_filter *f, __attribute__((unused)) uint64_t n)
+/* VERB(word, n) { ... } is a verb of scripts, and DEED(word, n) { ... } one that is a deed.
+ * STEP(name, n) { ... } is a deed that they cannot name. */
+#define FUNCTION(type, name, n) \
+  static type name(__attribute__((unused)) tamis_filter *f, __attribute__((unused)) uint64_t n)
+#define STEP(name, n) FUNCTION(void, name, n)
 #define VERB(word, n)          \
-  STEP(do_##word, n);          \
+  FUNCTION(int, do_##word, n); \
   LISTED_VERB(word, do_##word) \
-  STEP(do_##word, n)
+  FUNCTION(int, do_##word, n)
+#define DEED(word, n)            \
+  STEP(step_##word, n);          \
+  LISTED_DEED(word, step_##word) \
+  STEP(step_##word, n)
+#define LISTED_DEED(word, function) \
+  VERB(word, n)                     \
+  {                                 \
+    function(f, n);                 \
+    return 0;                       \
+  }
 #define LISTED_VERB(word, function)                          \
   __attribute__((constructor)) static void list_##word(void) \
   {                                                          \
@@ -61,7 +73,7 @@ struct setup {
   /* In place of tamis_create, with what it needs; before the script, and after it. */
   tamis_filter *(*make)(const struct setup *setup);
   const void *of;
-  verb *prepare, *finish;
+  deed *prepare, *finish;
   uint64_t n;
 };
 

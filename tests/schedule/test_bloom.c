@@ -12,20 +12,14 @@
 
 /* ---- filters ---- */
 
-static void fill_up(tamis_filter *f, uint64_t keys)
+static void fill(tamis_filter *f, uint64_t keys)
 {
   uint64_t key = 1000;
   for (uint64_t count; (count = stats_of(f).count) < keys;)
     for (uint64_t i = count; i < keys; i++)
       assert_int_equal(tamis_add_hash(f, key++), TAMIS_OK);
 }
-
-static int fill(tamis_filter *f, uint64_t keys)
-{
-  fill_up(f, keys);
-  return 0;
-}
-LISTED_VERB(fill, fill)
+LISTED_DEED(fill, fill)
 
 /* Adds keys that nobody else uses until the next layer is opened. */
 STEP(open_layer, n)
@@ -33,18 +27,16 @@ STEP(open_layer, n)
   uint64_t layers = stats_of(f).layers, key = UINT64_C(1) << (31 + layers);
   while (stats_of(f).layers == layers)
     assert_int_equal(tamis_add_hash(f, key++), TAMIS_OK);
-  return 0;
 }
-LISTED_VERB(open, open_layer)
+LISTED_DEED(open, open_layer)
 
 /* One or two layers, the last of which is nearly full.  (So few keys have come to it that none of them sets
  * the last of key 7's bits.) */
-static int fill_layers(tamis_filter *f, uint64_t layers)
+static void fill_layers(tamis_filter *f, uint64_t layers)
 {
   if (layers == 2)
-    (void) open_layer(f, 0);
-  fill_up(f, layers * 100 - 2);
-  return 0;
+    open_layer(f, 0);
+  fill(f, layers * 100 - 2);
 }
 
 /* A filter in each layout; in the word layout, calls do not come to the hooks of `other`. */
@@ -137,7 +129,7 @@ static uint64_t bits_in_word(const tamis_filter *f, uint64_t hash, uint64_t at)
 }
 
 /* x leaves a single bit of key 7's last word, which y sets. */
-VERB(choose, n)
+DEED(choose, n)
 {
   const struct bloom_probe last = probe_of(f, 7, UINT64_MAX);
   uint64_t bit;
@@ -147,16 +139,14 @@ VERB(choose, n)
   while (!bit || bit & (bit - 1));
   while (!(bits_in_word(f, stage.y, last.word) & bit))
     stage.y++;
-  return 0;
 }
 
 /* Sets the bits of the other filter, in the first layer, as a call does that has found room there. */
-VERB(force, n)
+DEED(force, n)
 {
   stage.forged = true;
   for (unsigned i = 0; i < bloom_of(f)->word_count; i++)
     word_or(&bloom_of(f)->words[i], word_load(&bloom_of(stage.from)->words[i]));
-  return 0;
 }
 
 /* Opens a layer, or ends the filter, though there is room for keys. */
@@ -166,12 +156,11 @@ VERB(close, n)
 }
 
 /* Adds keys until none gets in. */
-VERB(fill_to_the_end, n)
+DEED(fill_to_the_end, n)
 {
   uint64_t key = 100000;
   while (tamis_add_unique_hash(f, key) != TAMIS_EFULL)
     key++;
-  return 0;
 }
 
 VERB(in_newest, n)
@@ -204,9 +193,9 @@ VERB(contains_in_each, n)
   return found[0] && found[1];
 }
 
-VERB(open_other, n)
+DEED(open_other, n)
 {
-  return open_layer(stage_from(), n);
+  open_layer(stage_from(), n);
 }
 
 /* ---- schedules ---- */
@@ -374,39 +363,13 @@ TEST_WITH_THREADS(bits_of_other_keys_do_not_take_the_win)
   }
 }
 
-/* An allocator that counts, and refuses. */
-struct memory {
-  _Atomic uint64_t bytes;
-  bool refuses;
-};
-
-static void *allocate(void *context, size_t alignment, size_t size)
-{
-  struct memory *memory = context;
-  if (memory->refuses)
-    return NULL;
-  memory->bytes += size;
-  return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-}
-
-static void release(void *context, void *block, size_t alignment, size_t size)
-{
-  (void) alignment;
-  ((struct memory *) context)->bytes -= size;
-  free(block);
-}
-
-static tamis_filter *make_in(struct memory *memory, tamis_layout layout, uint64_t capacity,
+static tamis_filter *make_in(struct bank *bank, tamis_layout layout, uint64_t capacity,
                              uint64_t max_bytes)
 {
-  const tamis_allocator allocator = {allocate, release, memory};
-  tamis_options options = TAMIS_OPTIONS_INIT;
+  tamis_options options = seeded_options(TAMIS_BLOOM, capacity, 0.0025, true);
   options.layout = layout;
-  options.capacity = capacity;
-  options.fpp = 0.0025;
-  options.seed = 42;
   options.max_bytes = max_bytes;
-  options.allocator = &allocator;
+  options.allocator = allocator_of(bank);
   return make_with_options(&options);
 }
 
@@ -414,22 +377,22 @@ static tamis_filter *make_in(struct memory *memory, tamis_layout layout, uint64_
  * needs the first of them waits. */
 TEST_WITH_THREADS(a_union_opens_its_layers_alone)
 {
-  struct memory counted = {0}, of_others = {0};
+  struct bank bank = {0}, of_others = {0};
   tamis_filter *from = make_in(&of_others, TAMIS_LAYOUT_BLOCKED, 100, 0),
                *like = make_in(&of_others, TAMIS_LAYOUT_BLOCKED, 100, 1 << 20);
   for (uint64_t i = 1000; stats_of(from).layers < 3; i++)
     assert_int_equal(tamis_add_hash(from, i), TAMIS_OK);
   assert_int_equal(tamis_merge(like, from), TAMIS_OK);
   const uint64_t max_bytes = stats_of(like).bytes;
-  tamis_filter *f = make_in(&counted, TAMIS_LAYOUT_BLOCKED, 100, max_bytes);
+  tamis_filter *f = make_in(&bank, TAMIS_LAYOUT_BLOCKED, 100, max_bytes);
   for (uint64_t i = 0; stats_of(f).count < 100; i++)
     assert_int_equal(tamis_add_hash(f, i << 32), TAMIS_OK);
   struct call a = {.filter = f, .from = from}, b = {.filter = f, .hash = 8};
   stop_at(&a, "bloom_layer_created");
-  assert_int_equal(counted.bytes, max_bytes);
+  assert_int_equal(bank.bytes, max_bytes);
   start(&b);
   schedule_wait_either("bloom_layer_awaited", 1, "bloom_layer_created", 2);
-  assert_int_equal(counted.bytes, max_bytes);
+  assert_int_equal(bank.bytes, max_bytes);
   assert_int_equal(go_on(&a), TAMIS_OK);
   assert_int_equal(finish(&b), TAMIS_OK);
   assert_int_equal(stats_of(f).layers, 3);
@@ -450,10 +413,10 @@ static void count_plans(const char *name)
 TEST(a_layer_that_is_refused_is_planned_once)
 {
   void (*installed)(const char *) = atomic_load(&tamis__hook);
-  struct memory memory = {0};
-  tamis_filter *f = make_in(&memory, TAMIS_LAYOUT_BLOCKED, 1000, 0);
+  struct bank bank = {0};
+  tamis_filter *f = make_in(&bank, TAMIS_LAYOUT_BLOCKED, 1000, 0);
   uint64_t key = 0;
-  memory.refuses = true;
+  bank.refused_from = 1;
   while (tamis_add_hash(f, key) == TAMIS_OK)
     key++;
   plans = 0;
@@ -462,7 +425,7 @@ TEST(a_layer_that_is_refused_is_planned_once)
     assert_int_equal((i % 2 ? tamis_add_hash : tamis_add_unique_hash)(f, key), TAMIS_ENOMEM);
   atomic_store(&tamis__hook, installed);
   assert_int_equal(plans, 0);
-  memory.refuses = false;
+  bank.refused_from = 0;
   assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
   tamis_destroy(f);
 }
@@ -471,17 +434,17 @@ TEST(a_layer_that_is_refused_is_planned_once)
 TEST_WITH_THREADS(a_late_add_needs_no_room)
 {
   for (unsigned layout = 0; layout < 3; layout++) {
-    struct memory memory = {0};
-    struct call a = {.filter = make_in(&memory, (tamis_layout) layout, 1000, 0), .hash = 7};
-    fill_up(a.filter, 998);
+    struct bank bank = {0};
+    struct call a = {.filter = make_in(&bank, (tamis_layout) layout, 1000, 0), .hash = 7};
+    fill(a.filter, 998);
     stop_at(&a, "bloom_room_found");
-    (void) open_layer(a.filter, 0);
-    memory.refuses = true;
+    open_layer(a.filter, 0);
+    bank.refused_from = 1;
     for (uint64_t key = UINT64_C(1) << 33; tamis_add_hash(a.filter, key) == TAMIS_OK; key++)
       ;
     assert_int_equal(tamis_add_unique_hash(a.filter, 8), TAMIS_ENOMEM);
     assert_int_equal(go_on(&a), TAMIS_OK);
-    memory.refuses = false;
+    bank.refused_from = 0;
     assert_int_equal(stats_of(a.filter).layers, 2);
     assert_int_equal(tamis_add_unique_hash(a.filter, 7), TAMIS_PRESENT);
     assert_valid(a.filter);

@@ -57,12 +57,11 @@ static bool related(const tamis_filter *f, uint64_t a, uint64_t b, bool shared)
 /* ---- verbs ---- */
 
 /* x has the words of a key, and no counter of it. */
-VERB(choose, hash)
+DEED(choose, hash)
 {
   assert_int_equal(const_bloom_of(f)->probes, 3);
   for (stage.x = 1000; !related(f, hash, stage.x, false);)
     stage.x++;
-  return 0;
 }
 
 /* Whether the first word of a key, which has been added alone, has its counters, and the last one none. */
@@ -74,7 +73,7 @@ VERB(first_word_only, hash)
 }
 
 /* Adds keys that have the key's counters in its last word, and none of its others. */
-VERB(fill_last, hash)
+DEED(fill_last, hash)
 {
   struct key_counters key = counters_of(f, hash);
   const unsigned last = key.at[key.n - 1].word % LINE_WORDS;
@@ -90,11 +89,10 @@ VERB(fill_last, hash)
     tamis_add_hash(f, i);
     covered |= own_in(&other, last) & own_in(&key, last);
   }
-  return 0;
 }
 
 /* Adds a key, and others that hide x, which has a counter in common with it, and which is never added. */
-VERB(hide, hash)
+DEED(hide, hash)
 {
   for (stage.x = 100001; !related(f, hash, stage.x, true);) /* few keys in its line hide it */
     stage.x++;
@@ -111,7 +109,6 @@ VERB(hide, hash)
     if (line_of(&key) == line_of(&wanted) && helps && !hurts)
       tamis_add_hash(f, i);
   }
-  return 0;
 }
 
 static const struct row rows[] = {

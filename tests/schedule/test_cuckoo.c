@@ -51,19 +51,17 @@ enum {
 /* ---- verbs ---- */
 
 /* HOME becomes full. */
-VERB(fill_home, n)
+DEED(fill_home, n)
 {
   const struct cuckoo_geometry *g = &small.geometry;
   add_at(&small, HOME, (uint32_t) cuckoo_buckets(g) / 2 + HOME, 2U * g->shape.lanes);
-  return 0;
 }
 
 /* Removes keys of a usual filter, up to x. */
-VERB(join_from, first)
+DEED(join_from, first)
 {
   for (stage.x = first; stats_of(f).joins == 0; stage.x++)
     assert_int_equal(tamis_remove_hash(f, stage.x), TAMIS_OK);
-  return 0;
 }
 
 VERB(batch, hash)
@@ -93,34 +91,29 @@ VERB(fold, n)
 /* The test's own lock: of HOME, of the counts of a segment, or of all its buckets. */
 static struct lock *held;
 
-VERB(hold_home, n)
+DEED(hold_home, n)
 {
   lock_take(held = &stripe_of_bucket(&small.geometry, first_segment(f), HOME)->lock);
-  return 0;
 }
 
-VERB(hold_counts, n)
+DEED(hold_counts, n)
 {
   lock_take(held = &first_segment(f)->duplicates_lock);
-  return 0;
 }
 
-VERB(free, n)
+DEED(free, n)
 {
   lock_release(held);
-  return 0;
 }
 
-VERB(hold_all, n)
+DEED(hold_all, n)
 {
   segment_lock_all(&small.geometry, first_segment(f));
-  return 0;
 }
 
-VERB(free_all, n)
+DEED(free_all, n)
 {
   segment_unlock_all(&small.geometry, first_segment(f));
-  return 0;
 }
 
 /* Its entry leaves the older generation, and comes to the newer one. */
@@ -132,18 +125,16 @@ VERB(replace, hash)
 
 /* The other filter gets keys, for which it has several generations.  x is in the first segment of
  * the first one. */
-VERB(give_generations, keys)
+DEED(give_generations, keys)
 {
   tamis_filter *from = stage_from();
   struct generation *older = &cuckoo_of(from)->first;
   older->split_limit = 5;
-  for (uint64_t i = 0; i < keys; i++)
-    assert_int_equal(tamis_add_hash(from, i), TAMIS_OK);
+  add_range(from, 0, keys);
   assert_true(stats_of(from).generations > 1);
   while (pair_find(older, hash_mix(&from->keys, stage.x)).segment != first_segment(from))
     stage.x++;
   assert_true(stage.x < keys / 4);
-  return 0;
 }
 
 /* ---- schedules ---- */

@@ -12,7 +12,6 @@
 STEP(use_few_stripes, n)
 {
   small.geometry.stripe_mask = cuckoo_of(f)->first.geometry.stripe_mask = 3;
-  return 0;
 }
 
 static const struct setup setups[] = {
@@ -28,18 +27,16 @@ enum { TINY = 1, FEW_STRIPES = 2, ARRAYS = 4, ROOTS = 8, USUAL = 16 };
 /* ---- verbs ---- */
 
 /* All keys that verbs have added. */
-VERB(there, n)
+DEED(there, n)
 {
   for (unsigned i = 0; i < small.n; i++)
     assert_true(tamis_contains_hash(f, small.in[i]));
-  return 0;
 }
 
 /* x has the buckets of one stripe. */
-VERB(x_of_stripe, bucket)
+DEED(x_of_stripe, bucket)
 {
   stage.x = hash_at(&small, (uint32_t) bucket, (uint32_t) bucket + 4);
-  return 0;
 }
 
 VERB(backlog, n)
@@ -63,44 +60,39 @@ static uint64_t hash_in_part(uint64_t part)
   return hash;
 }
 
-VERB(x_in_part, part)
+DEED(x_in_part, part)
 {
   stage.x = hash_in_part(part);
-  return 0;
 }
 
-VERB(y_in_part, part)
+DEED(y_in_part, part)
 {
   stage.y = hash_in_part(part);
-  return 0;
 }
 
 /* Adds keys of both halves in turn. */
-VERB(fill_halves, keys)
+DEED(fill_halves, keys)
 {
   for (uint64_t i = 0; i < keys; i++)
     add(&small, hash_in_part(10 + i % 2));
-  return 0;
 }
 
 /* Adds keys of a part until their segment splits. */
-VERB(split_part, part)
+DEED(split_part, part)
 {
   const uint64_t before = stats_of(f).growths;
   while (stats_of(f).growths == before)
     add(&small, hash_in_part(part));
-  return 0;
 }
 
 /* Removes them until two segments join. */
-VERB(join_part, part)
+DEED(join_part, part)
 {
   const uint64_t before = stats_of(f).joins;
   for (unsigned i = small.n; i-- > 0 && stats_of(f).joins == before;)
     if (is_in_part(small.in[i], part))
       take(&small, small.in[i]);
   assert_int_equal(stats_of(f).joins, before + 1);
-  return 0;
 }
 
 /* Of the array's 2^k entries; 0: the root leads to a segment. */
@@ -117,11 +109,10 @@ VERB(call, hash)
                             : tamis_remove_hash(f, hash);
 }
 
-VERB(time, ns)
+DEED(time, ns)
 {
   const struct counters counters = generation_counters(&cuckoo_of(f)->first);
   tamis__counter_raise(&counters, LONGEST_GROWTH, ns);
-  return 0;
 }
 
 /* What comes with the first growth, so that the next step is a split. */
@@ -133,41 +124,35 @@ VERB(provide, n)
 /* The test's own locks: of growth in the first root, and of what opens generations. */
 static struct growth_stripes growth_held;
 
-VERB(hold_growth, n)
+DEED(hold_growth, n)
 {
   growth_held = growth_lock(cuckoo_of(f), &cuckoo_of(f)->first, 0, 0);
-  return 0;
 }
 
-VERB(free_growth, n)
+DEED(free_growth, n)
 {
   growth_unlock(growth_held);
-  return 0;
 }
 
-VERB(hold_opening, n)
+DEED(hold_opening, n)
 {
   lock_take(&cuckoo_growth(cuckoo_of(f))->opening);
-  return 0;
 }
 
-VERB(free_opening, n)
+DEED(free_opening, n)
 {
   lock_release(&cuckoo_growth(cuckoo_of(f))->opening);
-  return 0;
 }
 
-VERB(take_nth, n)
+DEED(take_nth, n)
 {
   take(&small, small.in[n]);
-  return 0;
 }
 
 /* Waits until a call has returned, or has tried so often. */
-VERB(await_tries, n)
+DEED(await_tries, n)
 {
   schedule_wait_either("call_returned", 1, "cuckoo_pair_found", (unsigned) n);
-  return 0;
 }
 
 VERB(has_segment, root)
@@ -176,7 +161,7 @@ VERB(has_segment, root)
 }
 
 /* The next add needs the first split, and max_bytes has room for what comes with it once only. */
-VERB(need_first_growth, n)
+DEED(need_first_growth, n)
 {
   struct cuckoo *c = cuckoo_of(f);
   const struct cuckoo_geometry *g = &c->first.geometry;
@@ -187,7 +172,6 @@ VERB(need_first_growth, n)
   assert_int_equal(tamis_add_hash(f, 0), TAMIS_OK);
   c->max_bytes = c->bytes + sizeof(struct cuckoo_growth) + 2 * cuckoo_segment_bytes(g) +
                  directory_array_bytes(1);
-  return 0;
 }
 
 /* ---- schedules ---- */

@@ -51,23 +51,21 @@ static bool no_room_for(const struct tiny *t, unsigned generation, uint64_t hash
 }
 
 /* Adds copies of a key, and others, until its pair is full but for one lane. */
-VERB(crowd, hash)
+DEED(crowd, hash)
 {
   const struct cuckoo_address address = address_of(&small, hash);
   add_at(&small, (uint32_t) address.lower, (uint32_t) address.upper,
          2U * small.geometry.shape.lanes - 1);
-  return 0;
 }
 
 /* y is a key of the first generation. */
-VERB(y_of_first, n)
+DEED(y_of_first, n)
 {
   stage.y = small.in[in_first - 2];
-  return 0;
 }
 
 /* Removes keys of the first generation until segments join there. */
-VERB(join_first, n)
+DEED(join_first, n)
 {
   uint64_t keys[MAX_KEYS], before = stats_of(f).joins;
   memcpy(keys, small.in, sizeof keys);
@@ -75,13 +73,12 @@ VERB(join_first, n)
     assert_true(i < in_first - 2);
     take(&small, keys[i]);
   }
-  return 0;
 }
 
 /* Adds a copy of a key of the second generation, whose pair is full there.  It goes to the first
  * generation, as the limit of bytes leaves no other room.  Then the copy in the second one is
  * removed: so there is always one. */
-VERB(take_back, hash)
+DEED(take_back, hash)
 {
   const uint64_t first_has = entries_of(&small, 0), second_has = entries_of(&small, 1);
   struct cuckoo *c = cuckoo_of(f);
@@ -91,18 +88,16 @@ VERB(take_back, hash)
   assert_int_equal(tamis_remove_hash(f, hash), TAMIS_OK);
   assert_int_equal(entries_of(&small, 1), second_has - 1);
   c->max_bytes = 0;
-  return 0;
 }
 
 /* Adds a copy of a key of the first generation, which goes to the newest one.  Then the copy in the
  * first one is removed, as entries of this width know more there: so there is always one. */
-VERB(replace, hash)
+DEED(replace, hash)
 {
   const uint64_t first_has = entries_of(&small, 0);
   assert_int_equal(tamis_add_hash(f, hash), TAMIS_OK);
   assert_int_equal(tamis_remove_hash(f, hash), TAMIS_OK);
   assert_int_equal(entries_of(&small, 0), first_has - 1);
-  return 0;
 }
 
 /* Whether an add of the key puts its entry into the upper bucket of the first generation: into
@@ -130,7 +125,7 @@ static bool stands_in(const struct tiny *t, uint64_t hash, const struct bucket_p
 /* Makes room for x in its lower (0) or its upper bucket (1) in the first generation, while the
  * second one has none.  Keys of other fingerprints fill the lower bucket if it is to be the
  * upper. */
-VERB(make_room, in_upper)
+DEED(make_room, in_upper)
 {
   struct tiny *t = &small;
   struct cuckoo *c = cuckoo_of(f);
@@ -153,7 +148,6 @@ VERB(make_room, in_upper)
   }
   assert_false(no_room_for(t, 0, stage.x));
   assert_int_equal(upper_is_emptier(&pair), in_upper);
-  return 0;
 }
 
 /* As an eviction does. */
@@ -177,13 +171,12 @@ static void move_by_hand(const struct tiny *t, const struct bucket_pair *pair, u
 }
 
 /* Moves the entry of a key in the first generation to its other bucket. */
-VERB(move, hash)
+DEED(move, hash)
 {
   struct bucket_pair pair =
       pair_find(cuckoo_generation(cuckoo_of(f), 0), hash_mix(&small.keys, hash));
   const bool lower = stands_in_bucket(&small, hash, pair.lower);
   move_by_hand(&small, &pair, lower ? pair.lower : pair.upper, lower ? pair.upper : pair.lower);
-  return 0;
 }
 
 static struct segment *second_segment_of(uint64_t hash)
@@ -193,15 +186,14 @@ static struct segment *second_segment_of(uint64_t hash)
 }
 
 /* Adds keys to the second generation until one has come to the key's root. */
-VERB(reach, hash)
+DEED(reach, hash)
 {
   while (!second_segment_of(hash))
     add(&small, hash_at(&small, LOWER, UPPER));
-  return 0;
 }
 
 /* Adds keys until the key's segment of the second generation has split. */
-VERB(split_second, hash)
+DEED(split_second, hash)
 {
   const struct segment *segment = second_segment_of(hash);
   while (second_segment_of(hash) == segment) {
@@ -209,20 +201,18 @@ VERB(split_second, hash)
     if (second_segment_of(other) == segment)
       add(&small, other);
   }
-  return 0;
 }
 
 /* The same for a segment of a root. */
-VERB(split_root, root)
+DEED(split_root, root)
 {
   while (stats_of(f).growths == 0)
     add(&small, hash_in_root(&small, root, LOWER, UPPER));
-  return 0;
 }
 
 /* y is a key of the same pair as x.  Its fingerprint is equal in all bits that an entry from before
  * a split knows, and different in the next one. */
-VERB(y_like_x, n)
+DEED(y_like_x, n)
 {
   struct cuckoo_address a = address_of(&small, stage.x), b;
   unsigned equal = small.geometry.shape.width - 1;
@@ -232,7 +222,6 @@ VERB(y_like_x, n)
          cuckoo_top_bits(a.fingerprint ^ b.fingerprint, equal) != 0 ||
          cuckoo_top_bits(a.fingerprint ^ b.fingerprint, equal + 1) == 0);
   stage.y = small.last_hash;
-  return 0;
 }
 
 /* A batch of x and y.  Bit 0: whether x is found; bit 1: whether y is. */

@@ -64,15 +64,9 @@ enum { KEY = 7, TURNS = 10, TURN_KEYS = 5000 };
 
 static tamis_filter *make(bool waits)
 {
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = TAMIS_CUCKOO;
-  options.capacity = 200;
-  options.seed = 42;
-  if (waits)
-    options.allocator = &allocator_that_waits;
-  tamis_filter *f;
-  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-  return f;
+  tamis_options options = seeded_options(TAMIS_CUCKOO, 200, 0.01, true);
+  options.allocator = waits ? &allocator_that_waits : NULL;
+  return make_with_options(&options);
 }
 
 static unsigned lanes_of_a_key(tamis_filter *f)
@@ -100,10 +94,7 @@ static void grow_and_shrink(tamis_filter *f)
 static bool memory_comes_back(tamis_filter *f)
 {
   const _Atomic uint64_t *held = &cuckoo_growth(cuckoo_of(f))->backlog.held;
-  for (unsigned tries = 0; atomic_load(held) > 0 && tries < 1000 * PATIENCE_SECONDS; tries++) {
-    stats_of(f); /* which releases what has waited */
-    usleep(1000);
-  }
+  AWAIT(atomic_load(held) == 0, stats_of(f)); /* which releases what has waited */
   return atomic_load(held) == 0;
 }
 

@@ -18,16 +18,12 @@ static void fork_at(const char *place, struct fixture *x, bool (*run)(struct fix
     _exit(run(x) ? 0 : 1);
   }
   schedule_go();
-  assert_int_equal(status_of(child), 0);
+  assert_int_equal(wait_for(child), 0);
 }
 
 static bool drained(struct fixture *x, unsigned n)
 {
-  double end = seconds() + PATIENCE_SECONDS;
-  while (atomic_load(&released) < n && seconds() < end) {
-    tamis__backlog_drain(&x->backlog);
-    usleep(1000);
-  }
+  AWAIT(atomic_load(&released) >= n, tamis__backlog_drain(&x->backlog));
   return atomic_load(&released) == n;
 }
 

@@ -78,15 +78,13 @@ STEP(prepare_moves, counted)
   assert_int_equal(used_lanes(f, L0), 0);
   assert_int_equal(used_lanes(f, L1), lanes);
   assert_int_equal(used_lanes(f, geometry_of(f)->half), lanes);
-  return 0;
 }
 
 /* x is removed, and y takes its lane, whose other bucket is L1.  So z has no room any more. */
-VERB(replace, n)
+DEED(replace, n)
 {
   assert_int_equal(tamis_remove_hash(f, stage.x), TAMIS_OK);
   fill(f, &stage.y, L1, U0, 1);
-  return 0;
 }
 
 /* ---- layers that leave ---- */
@@ -97,13 +95,12 @@ VERB(last_keys, n)
 }
 
 /* Keys that come until there are so many layers.  Then x of them have come. */
-VERB(grow, layers)
+DEED(grow, layers)
 {
   const uint64_t first = next_key;
   while (stats_of(f).layers < layers)
     add_keys(f, 1);
   stage.x = next_key - first;
-  return 0;
 }
 
 static bool has_grown(const tamis_filter *f)
@@ -118,7 +115,6 @@ STEP(prepare_grown, n)
   add_keys(f, 2000);
   advance(f, 3);
   assert_true(stats_of(f).layers <= 2 && has_grown(f));
-  return 0;
 }
 
 STEP(let_leave, n)
@@ -126,26 +122,24 @@ STEP(let_leave, n)
   advance(f, 6);
   assert_int_equal(stats_of(f).layers, 1);
   assert_false(has_grown(f));
-  return 0;
 }
-LISTED_VERB(let_leave, let_leave)
+LISTED_DEED(let_leave, let_leave)
 
-VERB(let_from_leave, n)
+DEED(let_from_leave, n)
 {
-  (void) let_leave(stage.from, n);
-  return await_release(stage.from, n);
+  let_leave(stage.from, n);
+  await_release(stage.from, n);
 }
 
-VERB(grow_from, n)
+DEED(grow_from, n)
 {
-  return prepare_grown(stage_from(), n);
+  prepare_grown(stage_from(), n);
 }
 
-STEP(is_held, n)
+VERB(held, n)
 {
   return atomic_load(&window_of(f)->backlog.held) > 0;
 }
-LISTED_VERB(held, is_held)
 
 /* ---- filters ---- */
 
@@ -201,16 +195,14 @@ enum {
 /* ---- verbs ---- */
 
 /* The other one of 0 and 1 periods. */
-VERB(advance_unless, n)
+DEED(advance_unless, n)
 {
   advance(f, 1 - (unsigned) n);
-  return 0;
 }
 
-VERB(advance_from, n)
+DEED(advance_from, n)
 {
   advance(stage_from(), (unsigned) n);
-  return 0;
 }
 
 VERB(open, n)
@@ -227,38 +219,29 @@ VERB(has_retried, n)
 static struct window_stripe *held_stripe;
 static struct lock *counts_held;
 
-static int hold_bucket(tamis_filter *f, uint64_t bucket)
+/* U0, to which a sweep comes after L0. */
+DEED(hold_upper, n)
 {
   struct window *w = window_of(f);
-  held_stripe = window_stripe(w, &w->first, bucket);
+  held_stripe = window_stripe(w, &w->first, geometry_of(f)->half);
+  assert_true(held_stripe > window_stripe(w, &w->first, L0));
   assert_int_equal(window_join(w), TAMIS_OK);
   window_lock(w, held_stripe);
-  return 0;
 }
 
-/* U0, to which a sweep comes after L0. */
-VERB(hold_upper, n)
-{
-  (void) hold_bucket(f, geometry_of(f)->half);
-  assert_true(held_stripe > window_stripe(window_of(f), &window_of(f)->first, L0));
-  return 0;
-}
-
-VERB(hold_last, n)
+DEED(hold_last, n)
 {
   held_stripe = &window_of(f)->stripes.all[window_of(f)->stripes.mask];
   window_lock(window_of(f), held_stripe);
-  return 0;
 }
 
-VERB(free, n)
+DEED(free, n)
 {
   window_unlock(window_of(f), held_stripe);
-  return 0;
 }
 
 /* The lock of the counts beside a key's entry in the first layer. */
-VERB(hold_counts, key)
+DEED(hold_counts, key)
 {
   struct window *w = window_of(f);
   struct pair pair = pair_in(&w->first, window_mixed(w, key));
@@ -267,22 +250,19 @@ VERB(hold_counts, key)
   struct window_lane lane = window_lane(&w->first, found.bucket, found.lane);
   counts_held = &window_plane_of(&w->first, lane.index)->lock;
   lock_take(counts_held);
-  return 0;
 }
 
-VERB(free_counts, n)
+DEED(free_counts, n)
 {
   lock_release(counts_held);
-  return 0;
 }
 
 /* Whatever is held goes on, as far as it comes. */
-VERB(let_go, n)
+DEED(let_go, n)
 {
   schedule_go();
   for (; n; n--)
     sched_yield();
-  return 0;
 }
 
 /* How many stripes of a key's buckets in all layers are held. */
@@ -300,11 +280,10 @@ VERB(held_stripes, key)
 }
 
 /* Keys until the next ones need moves, too. */
-VERB(need_room, n)
+DEED(need_room, n)
 {
   for (uint64_t key = 0; stats_of(f).evictions == 0; key++)
     assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
-  return 0;
 }
 
 /* Makes room for keys that have none in their buckets. */
@@ -334,7 +313,7 @@ VERB(changed, n)
 }
 
 /* x and y have the first bucket of all for a lower one. */
-VERB(choose, n)
+DEED(choose, n)
 {
   assert_int_equal(geometry_of(f)->bucket_shift, 0);
   while (window_place_of(geometry_of(f), window_mixed(window_of(f), stage.x), false).lower)
@@ -342,20 +321,18 @@ VERB(choose, n)
   for (stage.y = stage.x + 1;
        window_place_of(geometry_of(f), window_mixed(window_of(f), stage.y), false).lower;)
     stage.y++;
-  return 0;
 }
 
 /* max_bytes is what the filter has.  (Nothing else runs, or it has read it.) */
 STEP(limit, n)
 {
   window_of(f)->max_bytes = stats_of(f).bytes;
-  return 0;
 }
-LISTED_VERB(limit, limit)
+LISTED_DEED(limit, limit)
 
 /* Fills the first layer until a key, y, has room only after moves.  Entries with counts are in its
  * first half, and there is no memory for any in the other one. */
-VERB(need_moves, n)
+DEED(need_moves, n)
 {
   struct window *w = window_of(f);
   const uint64_t first = next_key, paths = stats_of(f).evictions;
@@ -372,25 +349,22 @@ VERB(need_moves, n)
     next_key++;
   struct pair pair = pair_in(&w->first, window_mixed(w, stage.y));
   assert_true(stats_of(f).layers == 1 && tamis__window_path_exists(w, pair.layer, &pair.place));
-  return 0;
 }
 
 /* Until grace periods are over that have begun after this call. */
-VERB(await_grace, n)
+DEED(await_grace, n)
 {
   tamis_options options = window_options(TAMIS_BLOOM, 1, 100, 0.0001, true);
-  tamis_filter *other = create(&options);
-  (void) prepare_grown(other, n);
-  (void) let_leave(other, n);
-  (void) await_release(other, n);
+  tamis_filter *other = make_with_options(&options);
+  prepare_grown(other, n);
+  let_leave(other, n);
+  await_release(other, n);
   tamis_destroy(other);
-  return 0;
 }
 
-VERB(end_limit, n)
+DEED(end_limit, n)
 {
   window_of(f)->max_bytes = 0;
-  return 0;
 }
 
 VERB(more_bytes, n)
@@ -429,8 +403,8 @@ VERB(brief, key)
   return tamis_add_for_hash(f, key, 0);
 }
 
-LISTED_VERB(keys, add_keys)
-LISTED_VERB(released, await_release)
+LISTED_DEED(keys, add_keys)
+LISTED_DEED(released, await_release)
 LISTED_VERB(set_period, tamis_set_period)
 
 /* ---- schedules ---- */
@@ -706,7 +680,7 @@ TEST(a_layer_that_leaves_makes_room)
     *(tamis_bytes_for(&options, &bytes) == TAMIS_OK ? &high : &low) = options.fpp;
   }
   options.fpp = 1.2 * high;
-  tamis_filter *f = create(&options);
+  tamis_filter *f = make_with_options(&options);
   uint64_t key = 0;
   while (stats_of(f).layers == 1)
     assert_int_equal(tamis_add_hash(f, key++ * HASH_MULTIPLIER), TAMIS_OK);
@@ -731,8 +705,8 @@ static const tamis_kind kinds[] = {TAMIS_BLOOM, TAMIS_CUCKOO};
 static tamis_filter *make_grown(tamis_kind kind)
 {
   tamis_options options = window_options(kind, 1, 100, 0.0001, true);
-  tamis_filter *f = create(&options);
-  (void) prepare_grown(f, 0);
+  tamis_filter *f = make_with_options(&options);
+  prepare_grown(f, 0);
   return f;
 }
 
@@ -750,11 +724,7 @@ static void hold_in_layers(struct call *look)
 static int add_patiently(tamis_filter *f, uint64_t hash)
 {
   int result = TAMIS_EFULL;
-  for (unsigned tries = 0; result == TAMIS_EFULL && tries < 1000 * PATIENCE_SECONDS; tries++) {
-    result = tamis_add_hash(f, hash);
-    if (result == TAMIS_EFULL)
-      usleep(1000);
-  }
+  AWAIT((result = tamis_add_hash(f, hash)) != TAMIS_EFULL);
   return result;
 }
 
@@ -768,7 +738,7 @@ TEST_WITH_THREADS(memory_that_comes_free_is_room_at_once)
     for (unsigned round = 0; round < 3; round++) {
       tamis_options options = window_options(kinds[i], 1, 100, 0.0001, true);
       options.max_bytes = limit;
-      tamis_filter *f = create(&options), *other = make_grown(kinds[i]);
+      tamis_filter *f = make_with_options(&options), *other = make_grown(kinds[i]);
       struct call look = {.filter = f, .hash = 7, .function = call_contains},
                   last = {.filter = f, .function = add_patiently};
       next_key = 1;
@@ -779,7 +749,7 @@ TEST_WITH_THREADS(memory_that_comes_free_is_room_at_once)
       }
       advance(f, 2);
       if (round)
-        assert_true(is_held(f, 0));
+        assert_true(do_held(f, 0));
       else
         await_release(f, 0);
       const unsigned long changes = window_of(f)->changes;

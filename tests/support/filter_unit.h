@@ -33,15 +33,13 @@ struct forms {
 /* A kind that has one layout takes any, and has that one. */
 static inline bool form_is_new(struct form *form)
 {
-  tamis_filter *f;
-  tamis_stats stats = TAMIS_STATS_INIT;
   if (tamis_options_check(&form->options, NULL, 0) != TAMIS_OK)
     return false;
-  assert_int_equal(tamis_create(&form->options, &f), TAMIS_OK);
-  assert_int_equal(tamis_get_stats(f, &stats), TAMIS_OK);
+  tamis_filter *f = make_with_options(&form->options);
+  const tamis_layout layout = stats_of(f).layout;
   form->removes = operations_of(f)->remove;
   tamis_destroy(f);
-  return stats.layout == form->options.layout;
+  return layout == form->options.layout;
 }
 
 static inline void add_form(struct forms *forms, const struct filter_kind *kind, unsigned layout,
@@ -78,14 +76,6 @@ static inline const struct form *next_form(const struct form *form)
   const struct forms *forms = every_form();
   const struct form *next = form ? form + 1 : forms->all;
   return next < forms->all + forms->n ? next : NULL;
-}
-
-static inline tamis_filter *make_with_options(const tamis_options *options)
-{
-  tamis_filter *f = NULL;
-  assert_int_equal(tamis_create(options, &f), TAMIS_OK);
-  assert_non_null(f);
-  return f;
 }
 
 /* ---- what a filter looks like ---- */

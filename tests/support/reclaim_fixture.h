@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the tests of reclamation share: a backlog of counted blocks, a reader that stays inside, a
- * filter that grows and shrinks, children that must end.
+ * filter that grows and shrinks, other processes.
  */
 #ifndef TAMIS_TESTS_RECLAIM_FIXTURE_H
 #define TAMIS_TESTS_RECLAIM_FIXTURE_H
@@ -82,11 +82,7 @@ static inline double seconds(void)
 /* Retires until `n` blocks have been released; false if that takes too long. */
 static inline bool released_by_and_by(struct fixture *x, unsigned n)
 {
-  double end = seconds() + PATIENCE_SECONDS;
-  while (atomic_load(&released) < n && seconds() < end) {
-    retire(x, make_block(x));
-    usleep(1000);
-  }
+  AWAIT(atomic_load(&released) >= n, retire(x, make_block(x)));
   return atomic_load(&released) >= n;
 }
 
@@ -141,11 +137,7 @@ static inline void end_reading(struct long_reader *reader)
 
 static inline tamis_filter *make_cuckoo(uint64_t capacity)
 {
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = TAMIS_CUCKOO;
-  options.capacity = capacity;
-  options.fpp = 0.001;
-  options.seed = 42;
+  const tamis_options options = seeded_options(TAMIS_CUCKOO, capacity, 0.001, true);
   tamis_filter *f = NULL;
   return tamis_create(&options, &f) == TAMIS_OK ? f : NULL;
 }
@@ -184,25 +176,6 @@ static inline void skip_where_no_child_has_threads(void)
 }
 #endif
 
-/* A child that hangs is ended. */
-static inline pid_t fork_child(void)
-{
-  fflush(NULL);
-  pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0)
-    alarm(6 * PATIENCE_SECONDS);
-  return child;
-}
-
-/* The status with which a child ends, or the number of its signal and 1,000. */
-static inline int status_of(pid_t child)
-{
-  int status;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-}
-
 #ifdef EMULATOR
 /* This program once more, with an argument: the status with which it ends. */
 static inline int run_self(const char *how)
@@ -215,7 +188,7 @@ static inline int run_self(const char *how)
   char *arguments[] = {shell, option, command, program, argument, NULL};
   pid_t child;
   assert_int_equal(posix_spawnp(&child, shell, NULL, NULL, arguments, environ), 0);
-  return status_of(child);
+  return wait_for(child);
 }
 #endif
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the tests of saved filters share: bytes in memory that a filter is saved to and loaded from,
- * an allocator that counts, and sums that are made right again after a change.
+ * and sums that are made right again after a change.
  */
 #ifndef TAMIS_TESTS_SAVED_UNIT_H
 #define TAMIS_TESTS_SAVED_UNIT_H
@@ -45,13 +45,38 @@ static inline struct source source_of(const struct bytes *b)
   return (struct source){.data = b->data, .size = b->size};
 }
 
-/* ---- an allocator that counts ---- */
+static inline int load_from(const struct bytes *b, const tamis_load_options *options,
+                            tamis_filter **out)
+{
+  struct source s = source_of(b);
+  return tamis_load(options, read_source, &s, out);
+}
 
-struct counts {
-  size_t now, most, blocks;
-  struct source *source; /* what is loaded; NULL: does not matter */
-  bool too_early;        /* more was allocated than may be, for what had come */
-  unsigned calls, fail_at;
+/* The result alone. */
+static inline int try_load(const struct bytes *b, const tamis_load_options *options)
+{
+  tamis_filter *f = (tamis_filter *) 1;
+  int result = load_from(b, options, &f);
+  assert_true((f != NULL) == (result == TAMIS_OK));
+  tamis_destroy(f);
+  return result;
+}
+
+static inline tamis_stats info_of(const struct bytes *b)
+{
+  struct source s = source_of(b);
+  tamis_stats info = TAMIS_STATS_INIT;
+  assert_int_equal(tamis_saved_info(read_source, &s, &info), TAMIS_OK);
+  return info;
+}
+
+/* ---- loading anything ---- */
+
+/* The memory of a load. */
+struct load_bank {
+  struct bank bank;            /* the first member */
+  const struct source *source; /* NULL: it does not matter how much of it has come */
+  bool too_early;              /* more was allocated than may be, for what had come */
 };
 
 /* Three times what has come, as it is copied while it grows, a MiB, and what a filter takes beside
@@ -61,36 +86,13 @@ static inline size_t allowance(const struct source *s)
   return 3 * s->at + ((size_t) 1 << 20) + ((size_t) 1 << 19);
 }
 
-static void *count_allocate(void *context, size_t alignment, size_t size)
+static inline void *allocate_for_load(void *context, size_t alignment, size_t size)
 {
-  struct counts *c = context;
-  void *block;
-  if (++c->calls == c->fail_at || posix_memalign(&block, alignment, size))
-    return NULL;
-  memset(block, 0xA5, size);
-  c->now += size;
-  c->blocks++;
-  c->most = c->now > c->most ? c->now : c->most;
-  c->too_early |= c->source && c->now > allowance(c->source);
+  struct load_bank *load = context;
+  void *block = bank_allocate(&load->bank, alignment, size);
+  load->too_early |= load->source && load->bank.bytes > allowance(load->source);
   return block;
 }
-
-static void count_release(void *context, void *block, size_t alignment, size_t size)
-{
-  struct counts *c = context;
-  (void) alignment;
-  c->now -= size;
-  c->blocks--;
-  free(block);
-  errno = ENOTTY; /* it need not keep errno */
-}
-
-static inline tamis_allocator counting(struct counts *c)
-{
-  return (tamis_allocator){count_allocate, count_release, c};
-}
-
-/* ---- loading anything ---- */
 
 /* What a load may take beside the filter, as a multiple of the data: the counts of copies of a
  * cuckoo filter with a window are held until all of them have come. */
@@ -99,28 +101,27 @@ static unsigned beside_filter = 0;
 /* Loads, and checks what must hold whatever the bytes are: a filter that is valid, or none. */
 static inline int load_any(struct source s, uint64_t max_bytes, tamis_filter **out)
 {
-  struct counts counts = {.source = max_bytes ? NULL : &s};
-  tamis_allocator allocator = counting(&counts);
+  struct load_bank load = {.source = max_bytes ? NULL : &s};
+  const tamis_allocator allocator = {allocate_for_load, bank_release, &load};
   tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
   options.allocator = &allocator;
   options.max_bytes = max_bytes;
   tamis_filter *f = (tamis_filter *) &s;
   int result = tamis_load(&options, read_source, &s, &f);
   assert_true((f != NULL) == (result == TAMIS_OK));
-  assert_false(counts.too_early);
+  assert_false(load.too_early);
   if (max_bytes)
-    assert_true(counts.most <= max_bytes + beside_filter * s.size);
+    assert_true(load.bank.most_bytes <= max_bytes + beside_filter * s.size);
   if (f) {
     assert_valid(f);
-    assert_true(counts.now >= stats_of(f).bytes);
+    assert_true(load.bank.bytes >= stats_of(f).bytes);
     tamis_destroy(f);
   }
-  assert_int_equal(counts.blocks, 0);
-  assert_int_equal(counts.now, 0);
+  assert_int_equal(load.bank.blocks, 0);
+  assert_int_equal(load.bank.bytes, 0);
+  s.at = 0;
   if (out) /* once more, in memory that stays */
-    assert_int_equal(
-        tamis_load(NULL, read_source, &(struct source){.data = s.data, .size = s.size}, out),
-        result);
+    assert_int_equal(tamis_load(NULL, read_source, &s, out), result);
   return result;
 }
 
@@ -129,6 +130,15 @@ static inline tamis_filter *load_bytes(const struct bytes *b)
   tamis_filter *f;
   assert_int_equal(load_any(source_of(b), 0, &f), TAMIS_OK);
   return f;
+}
+
+/* What is loaded of a filter that is saved. */
+static inline tamis_filter *copy_of(const tamis_filter *f)
+{
+  struct bytes b = saved_bytes(f);
+  tamis_filter *copy = load_bytes(&b);
+  free(b.data);
+  return copy;
 }
 
 /* Maps the bytes, as a file without a name. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of filters that processes share have in common: a folder with one file, options,
- * and children that must end.
+ * What the tests of filters that processes share have in common: a folder with one file, and options.
  */
 #ifndef TAMIS_TESTS_SHARED_UNIT_H
 #define TAMIS_TESTS_SHARED_UNIT_H
@@ -28,6 +27,13 @@ static inline int set_up(void **state)
   snprintf(shared_folder, sizeof shared_folder, "%s/tamis-test-shared-%ld", base, (long) getpid());
   snprintf(shared_path, sizeof shared_path, "%s/shared.tamis", shared_folder);
   return mkdir(shared_folder, 0755);
+}
+
+/* Of a test that could wait for ever. */
+static inline int set_up_with_alarm(void **state)
+{
+  alarm(4 * PATIENCE_SECONDS);
+  return set_up(state);
 }
 
 /* How many entries the folder has; it removes them if told so. */
@@ -102,23 +108,10 @@ static inline void add_hashes(tamis_filter *f, uint64_t from, uint64_t n)
     assert_int_equal(tamis_add_hash(f, hash_of(key)), TAMIS_OK);
 }
 
-/* ---- children ---- */
-
-/* A child ends by itself, or by its alarm. */
-static inline pid_t fork_child(void)
+static inline void assert_has(const tamis_filter *f, uint64_t first, uint64_t n)
 {
-  pid_t child = fork();
-  if (child == 0)
-    alarm(4 * PATIENCE_SECONDS);
-  assert_true(child >= 0);
-  return child;
-}
-
-static inline int wait_for(pid_t child)
-{
-  int status;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  for (uint64_t key = first; key < first + n; key++)
+    assert_true(tamis_contains_hash(f, hash_of(key)));
 }
 
 /* ---- bytes of the file ---- */

@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Fewer keys in slow builds. */
@@ -43,6 +44,16 @@ static inline bool is_long(void)
 /* For what comes by and by, such as memory that waits for readers: long, as the machine may be
  * busy. */
 enum { PATIENCE_SECONDS = 30 };
+
+/* AWAIT(condition); returns when that holds, or was waited for in vain.  AWAIT(condition, work); does some
+ * work before it looks again. */
+#define AWAIT(condition, ...)                                                               \
+  do {                                                                                      \
+    for (time_t last = time(NULL) + PATIENCE_SECONDS; !(condition) && time(NULL) < last;) { \
+      __VA_ARGS__;                                                                          \
+      usleep(1000);                                                                         \
+    }                                                                                       \
+  } while (0)
 
 /* TEST(name) { ... } is a test, with what runs before and after it.  A program runs its tests in the order
  * of the source.
@@ -86,18 +97,115 @@ static inline void *no_memory(void *context, size_t alignment, size_t size)
 
 static const tamis_allocator without_memory = {no_memory, free_block, NULL};
 
-/* A filter with a fixed seed, or a failed test. */
-static inline tamis_filter *make_filter(tamis_layout layout, uint64_t capacity, double fpp)
+/* ---- an allocator that keeps a balance ---- */
+
+/* It knows the size of each block, and gives dirty memory.  (For failures of all kinds see
+ * test_faults.c.) */
+struct bank {
+  _Atomic size_t bytes, blocks, most_bytes; /* that are given, and were at most */
+  _Atomic unsigned calls;
+  unsigned fail_at;    /* the call that is refused; 0: none */
+  size_t refused_from; /* blocks of this size and more are refused; 0: none */
+  size_t limit;        /* of `bytes`; 0: none */
+  /* Called once, before a block is given: does what another thread might do meanwhile. */
+  void (*meanwhile)(void *context);
+  void *context;
+  tamis_allocator allocator;
+};
+
+enum { BANK_HEAD = 64 };
+
+static inline void *bank_allocate(void *context, size_t alignment, size_t size)
 {
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.layout = layout;
-  options.capacity = capacity;
-  options.fpp = fpp;
-  options.seed = 42;
+  struct bank *bank = context;
+  if (++bank->calls == bank->fail_at || (bank->refused_from && size >= bank->refused_from) ||
+      (bank->limit && bank->bytes + size > bank->limit))
+    return NULL;
+  void (*meanwhile)(void *) = bank->meanwhile;
+  bank->meanwhile = NULL;
+  if (meanwhile)
+    meanwhile(bank->context);
+  char *block =
+      aligned_alloc(alignment, BANK_HEAD + (size + alignment - 1) / alignment * alignment);
+  if (!block)
+    return NULL;
+  memset(block, 0xa5, BANK_HEAD + size);
+  *(size_t *) block = size;
+  bank->bytes += size;
+  bank->blocks++;
+  if (bank->bytes > bank->most_bytes)
+    bank->most_bytes = bank->bytes;
+  return block + BANK_HEAD;
+}
+
+static inline void bank_release(void *context, void *block, size_t alignment, size_t size)
+{
+  struct bank *bank = context;
+  assert_int_equal(alignment, 64);
+  assert_int_equal(*(size_t *) ((char *) block - BANK_HEAD), size);
+  assert_true(bank->bytes >= size && bank->blocks > 0);
+  bank->bytes -= size;
+  bank->blocks--;
+  free((char *) block - BANK_HEAD);
+  errno = EBADMSG; /* as free() may do */
+}
+
+static inline const tamis_allocator *allocator_of(struct bank *bank)
+{
+  bank->allocator = (tamis_allocator){bank_allocate, bank_release, bank};
+  return &bank->allocator;
+}
+
+/* ---- children ---- */
+
+/* A child that hangs is ended by its alarm. */
+static inline pid_t fork_child(void)
+{
+  fflush(NULL);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0)
+    alarm(6 * PATIENCE_SECONDS);
+  return child;
+}
+
+/* The status with which a child ends, or the number of its signal and 128. */
+static inline int wait_for(pid_t child)
+{
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* ---- filters and keys ---- */
+
+/* A filter, or a failed test. */
+static inline tamis_filter *make_with_options(const tamis_options *options)
+{
   tamis_filter *f = NULL;
-  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  assert_int_equal(tamis_create(options, &f), TAMIS_OK);
   assert_non_null(f);
   return f;
+}
+
+/* With a fixed seed. */
+static inline tamis_options seeded_options(tamis_kind kind, uint64_t capacity, double fpp,
+                                           bool growable)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = kind;
+  options.capacity = capacity;
+  options.fpp = fpp;
+  options.growable = growable;
+  options.seed = 42;
+  return options;
+}
+
+static inline tamis_filter *make_filter(tamis_layout layout, uint64_t capacity, double fpp)
+{
+  tamis_options options = seeded_options(TAMIS_BLOOM, capacity, fpp, true);
+  options.layout = layout;
+  return make_with_options(&options);
 }
 
 static inline tamis_stats stats_of(const tamis_filter *f)
@@ -105,6 +213,41 @@ static inline tamis_stats stats_of(const tamis_filter *f)
   tamis_stats stats = TAMIS_STATS_INIT;
   assert_int_equal(tamis_get_stats(f, &stats), TAMIS_OK);
   return stats;
+}
+
+/* What a filter takes when it is new. */
+static inline uint64_t planned_bytes(const tamis_options *options)
+{
+  uint64_t bytes = 0;
+  assert_int_equal(tamis_bytes_for(options, &bytes), TAMIS_OK);
+  return bytes;
+}
+
+/* All keys from `begin` on, but not `end`. */
+static inline void add_range(tamis_filter *f, uint64_t begin, uint64_t end)
+{
+  for (uint64_t i = begin; i < end; i++)
+    assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+}
+
+static inline void remove_range(tamis_filter *f, uint64_t begin, uint64_t end)
+{
+  for (uint64_t i = begin; i < end; i++)
+    assert_int_equal(tamis_remove_hash(f, i), TAMIS_OK);
+}
+
+static inline void assert_all_in(const tamis_filter *f, uint64_t begin, uint64_t end)
+{
+  for (uint64_t i = begin; i < end; i++)
+    if (!tamis_contains_hash(f, i))
+      fail_msg("key %lu is missing", i);
+}
+
+/* Ends so many periods of a window. */
+static inline void advance(tamis_filter *f, unsigned periods)
+{
+  for (; periods; periods--)
+    assert_int_equal(tamis_advance(f), TAMIS_OK);
 }
 
 #endif

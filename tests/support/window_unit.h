@@ -16,34 +16,15 @@ static const double low_rate = 3e-6;
 static inline tamis_options window_options(tamis_kind kind, unsigned window, uint64_t capacity,
                                            double fpp, bool growable)
 {
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = kind;
-  options.capacity = capacity;
-  options.fpp = fpp;
-  options.growable = growable;
+  tamis_options options = seeded_options(kind, capacity, fpp, growable);
   options.window = window;
-  options.seed = 42;
   return options;
-}
-
-static inline tamis_filter *create(const tamis_options *options)
-{
-  tamis_filter *f = NULL;
-  assert_int_equal(tamis_create(options, &f), TAMIS_OK);
-  assert_non_null(f);
-  return f;
 }
 
 static inline void add(tamis_filter *f, uint64_t key, unsigned copies)
 {
   for (unsigned i = 0; i < copies; i++)
     assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
-}
-
-static inline void advance(tamis_filter *f, unsigned periods)
-{
-  for (unsigned i = 0; i < periods; i++)
-    assert_int_equal(tamis_advance(f), TAMIS_OK);
 }
 
 static inline int open_layer_after(struct window *w, const struct window_layer *full)
@@ -58,11 +39,10 @@ static inline int open_layer_after(struct window *w, const struct window_layer *
 
 static __attribute__((unused)) uint64_t next_key;
 
-static inline int add_keys(tamis_filter *f, uint64_t n)
+static inline void add_keys(tamis_filter *f, uint64_t n)
 {
   for (; n; n--)
     assert_true(tamis_add_hash(f, next_key++ * HASH_MULTIPLIER) >= 0);
-  return 0;
 }
 
 static inline int last_keys_are_in(const tamis_filter *f, uint64_t n)
@@ -74,14 +54,13 @@ static inline int last_keys_are_in(const tamis_filter *f, uint64_t n)
 }
 
 /* What has left is released after a grace period, which nobody can hurry. */
-static inline int await_release(tamis_filter *f, uint64_t n)
+static inline void await_release(tamis_filter *f, uint64_t n)
 {
   (void) n;
   while (atomic_load(&window_of(f)->backlog.held)) {
     sched_yield();
     (void) stats_of(f);
   }
-  return 0;
 }
 
 /* A save to a stdio file, and a load from it. */

@@ -220,15 +220,11 @@ static tamis_filter *again(tamis_filter *f, const tamis_options *options, enum w
   if (way != LOADED && way != MAPPED)
     return f;
   struct bytes b = saved_bytes(f);
-  char path[40];
-  int fd = memfd_create("saved", 0);
-  (void) snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-  assert_int_equal(write(fd, b.data, b.size), b.size);
   o.hash = options->hash, o.hash_context = options->hash_context;
-  int result = (way == LOADED ? tamis_load_file : tamis_map_file)(&o, path, &other);
+  int result =
+      way == LOADED ? load_from(&b, &o, &other) : map_source_with(o, source_of(&b), &other);
   assert_true(result == TAMIS_OK || (way == MAPPED && result == TAMIS_EUNSUPPORTED));
   free(b.data);
-  close(fd);
   if (other)
     tamis_destroy(f);
   return other ? other : f;
@@ -421,9 +417,8 @@ TEST(batches_of_filters_of_rare_shapes)
                 {"cuckoo", TAMIS_CUCKOO, 20, 0.001},
                 {"bloom", TAMIS_BLOOM, 1000, 1e-5}};
   for (unsigned shape = 0; shape < sizeof shapes / sizeof *shapes; shape++) {
-    tamis_options o = TAMIS_OPTIONS_INIT;
-    o.kind = shapes[shape].kind, o.seed = 42;
-    o.capacity = shapes[shape].capacity, o.fpp = shapes[shape].fpp;
+    const tamis_options o =
+        seeded_options(shapes[shape].kind, shapes[shape].capacity, shapes[shape].fpp, true);
     state = 1;
     struct twins t = {shapes[shape].name, shape, make_with_options(&o), make_with_options(&o)};
     uint64_t next = 0;

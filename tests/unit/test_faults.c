@@ -133,8 +133,7 @@ static struct twins begin(struct twins t, uint64_t capacity, unsigned limit)
   t.options.seed = SEED;
   t.options.allocator = t.source == USER ? &user : NULL;
   refuse_none();
-  assert_int_equal(tamis_bytes_for(&t.options, &t.options.max_bytes), TAMIS_OK);
-  t.options.max_bytes *= limit;
+  t.options.max_bytes = limit * planned_bytes(&t.options);
   assert_int_equal(create(&t, &t.f), TAMIS_OK);
   assert_int_equal(create(&t, &t.twin), TAMIS_OK);
   return t;
@@ -162,11 +161,10 @@ static void shrink(const struct twins *t)
 static void reload_one(tamis_filter **f, uint64_t max_bytes)
 {
   struct bytes b = saved_bytes(*f);
-  struct source s = source_of(&b);
   tamis_load_options o = TAMIS_LOAD_OPTIONS_INIT;
   o.allocator = &user, o.max_bytes = max_bytes;
   tamis_destroy(*f);
-  assert_int_equal(tamis_load(&o, read_source, &s, f), TAMIS_OK);
+  assert_int_equal(load_from(&b, &o, f), TAMIS_OK);
   free(b.data);
 }
 

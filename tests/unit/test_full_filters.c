@@ -8,39 +8,9 @@
 #include "cuckoo/directory.h"
 #include "filter_unit.h"
 
-#include <time.h>
-
 static uint64_t key(uint64_t i)
 {
   return i * UINT64_C(0x9E3779B97F4A7C15);
-}
-
-/* ---- an allocator with so many bytes, which counts ---- */
-
-struct budget {
-  size_t left, now, most; /* bytes; `left` of SIZE_MAX / 2 is no limit */
-  uint64_t asked;         /* how often */
-};
-
-static void *spend(void *context, size_t alignment, size_t size)
-{
-  struct budget *budget = context;
-  budget->asked++;
-  if (size > budget->left)
-    return NULL;
-  budget->left -= size;
-  budget->now += size;
-  budget->most = budget->now > budget->most ? budget->now : budget->most;
-  return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-}
-
-static void earn(void *context, void *block, size_t alignment, size_t size)
-{
-  (void) alignment;
-  struct budget *budget = context;
-  budget->left += size;
-  budget->now -= size;
-  free(block);
 }
 
 /* ---- filters with tables ---- */
@@ -67,13 +37,6 @@ static tamis_options options_of(const struct form *form, uint64_t keys, double f
   return o;
 }
 
-static uint64_t bytes_of(const tamis_options *options)
-{
-  uint64_t bytes;
-  assert_int_equal(tamis_bytes_for(options, &bytes), TAMIS_OK);
-  return bytes;
-}
-
 /* Adds keys so often each, and then others until nearly all are refused. */
 static void fill(tamis_filter *f, uint64_t keys, unsigned copies, bool key_by_key)
 {
@@ -90,17 +53,11 @@ static void fill(tamis_filter *f, uint64_t keys, unsigned copies, bool key_by_ke
 /* The same, until no memory waits for readers: while some does, a filter that grows asks for it. */
 static void fill_for_good(tamis_filter *f, uint64_t keys, unsigned copies, bool key_by_key)
 {
-  const struct timespec moment = {.tv_nsec = 1000000};
   fill(f, keys, copies, key_by_key);
   if (stats_of(f).kind != TAMIS_CUCKOO || stats_of(f).parts > 1)
     return;
   const struct cuckoo_growth *growth = cuckoo_has_growth(const_cuckoo_of(f));
-  for (unsigned i = 0; growth && atomic_load(&growth->backlog.held) && i < PATIENCE_SECONDS * 1000;
-       i++) {
-    nanosleep(&moment, NULL);
-    fill(f, 0, 0, false);
-    (void) stats_of(f);
-  }
+  AWAIT(!growth || !atomic_load(&growth->backlog.held), fill(f, 0, 0, false), stats_of(f));
 }
 
 enum { TRIES = 2000, MOST_SEARCHES = TRIES / 40 };
@@ -134,18 +91,17 @@ TEST(refusals_do_not_search)
     if (SCALE > 1 && i % 5)
       continue;
     tamis_options o = options_of(form, 20000 / SCALE, fpp);
-    struct budget budget = {.left = SIZE_MAX / 2};
-    tamis_allocator allocator = {.allocate = spend, .release = earn, .context = &budget};
-    o.allocator = &allocator;
-    o.max_bytes = (uint64_t) (part * (double) bytes_of(&o));
+    struct bank bank = {0};
+    o.allocator = allocator_of(&bank);
+    o.max_bytes = (uint64_t) (part * (double) planned_bytes(&o));
     tamis_filter *f = make_with_options(&o);
     fill_for_good(f, o.capacity, copies, key_by_key);
-    budget.asked = 0;
+    bank.calls = 0;
     (void) snprintf(what, sizeof what, "%s, fpp %g, x %u%s, within %g", form->name, fpp, copies,
                     key_by_key ? " key by key" : "", part);
     assert_refuses(f, TAMIS_EFULL, what);
-    if (budget.asked > MOST_SEARCHES)
-      fail_msg("%s: asked for memory %lu times", what, budget.asked);
+    if (bank.calls > MOST_SEARCHES)
+      fail_msg("%s: asked for memory %u times", what, bank.calls);
     assert_valid(f);
     tamis_destroy(f);
   }
@@ -162,14 +118,13 @@ TEST(without_memory_refusals_do_not_search)
     if (!form->options.growable)
       continue;
     tamis_options o = options_of(form, 20000 / SCALE, fpp);
-    struct budget budget = {.left = bytes_of(&o) * 3 / 2};
-    tamis_allocator allocator = {.allocate = spend, .release = earn, .context = &budget};
-    o.allocator = &allocator;
+    struct bank bank = {.limit = planned_bytes(&o) * 3 / 2};
+    o.allocator = allocator_of(&bank);
     tamis_filter *f = make_with_options(&o);
     fill(f, o.capacity, copies, false);
     (void) snprintf(what, sizeof what, "%s, fpp %g, x %u", form->name, fpp, copies);
     assert_refuses(f, TAMIS_ENOMEM, what);
-    budget.left = SIZE_MAX / 2;
+    bank.limit = 0;
     for (uint64_t j = 0; j < 100; j++)
       assert_true(tamis_add_hash(f, key((UINT64_C(1) << 60) + j)) >= 0);
     assert_valid(f);
@@ -179,24 +134,23 @@ TEST(without_memory_refusals_do_not_search)
 
 /* ---- the last byte ---- */
 
-static tamis_filter *grow_within(const struct form *form, uint64_t capacity, struct budget *peak,
+static tamis_filter *grow_within(const struct form *form, uint64_t capacity, struct bank *peak,
                                  uint64_t max_bytes)
 {
-  const tamis_allocator allocator = {.allocate = spend, .release = earn, .context = peak};
   tamis_options o = options_of(form, capacity, 0.01);
-  o.allocator = &allocator, o.max_bytes = max_bytes;
+  o.allocator = allocator_of(peak), o.max_bytes = max_bytes;
   return make_with_options(&o);
 }
 
 /* Adds keys until the filter has grown so often, or a key is refused.  (Figures take a while, so
  * they are looked at when memory was allocated.) */
-static int add_until(tamis_filter *f, const struct budget *peak, uint64_t growths)
+static int add_until(tamis_filter *f, const struct bank *peak, uint64_t growths)
 {
   int result = TAMIS_OK;
   for (uint64_t n = 0; result >= 0; n++) {
-    size_t before = peak->asked;
+    unsigned before = peak->calls;
     result = tamis_add_unique_hash(f, key(n));
-    if (peak->asked != before && stats_of(f).growths >= growths)
+    if (peak->calls != before && stats_of(f).growths >= growths)
       break;
   }
   return result;
@@ -211,23 +165,23 @@ TEST(a_step_of_growth_takes_the_last_byte)
       const uint64_t most = g->options.kind == TAMIS_CUCKOO && !g->options.window ? 1 : 6;
       if (!g->options.growable || g->options.kind == TAMIS_COUNTING_BLOOM)
         continue;
-      struct budget peak = {.left = SIZE_MAX / 2};
+      struct bank peak = {0};
       tamis_filter *f = grow_within(g, capacity, &peak, UINT64_C(1) << 40);
       for (uint64_t steps = 1; steps <= most; steps++) {
-        size_t before = peak.most;
+        size_t before = peak.most_bytes;
         assert_int_equal(add_until(f, &peak, steps), TAMIS_OK);
-        if (peak.most == before)
+        if (peak.most_bytes == before)
           continue; /* an earlier moment needed more */
         for (unsigned less = 0; less < 2; less++) {
-          struct budget other = {.left = SIZE_MAX / 2};
-          tamis_filter *limited = grow_within(g, capacity, &other, peak.most - less);
+          struct bank other = {0};
+          tamis_filter *limited = grow_within(g, capacity, &other, peak.most_bytes - less);
           int result = add_until(limited, &other, steps);
           tamis_stats s = stats_of(limited);
           if (s.growths != steps - less || result != (less ? TAMIS_EFULL : TAMIS_OK) ||
-              other.most > peak.most - less)
+              other.most_bytes > peak.most_bytes - less)
             fail_msg("%s for %lu keys, step %lu: %lu with %zu bytes, in which there is room for it"
                      "%s",
-                     g->name, capacity, steps, s.growths, peak.most - less,
+                     g->name, capacity, steps, s.growths, peak.most_bytes - less,
                      less ? " but for one" : "");
           assert_valid(limited);
           tamis_destroy(limited);
@@ -247,7 +201,7 @@ TEST(a_key_with_many_copies_keeps_nobody_out)
     tamis_options o = options_of(table(CUCKOO_FIXED + i % 2), i / 2 % 3 ? 3000 : 300,
                                  i / 2 % 3 == 2 ? 1e-4 : 0.01);
     o.seed = 1 + i;
-    o.max_bytes = bytes_of(&o);
+    o.max_bytes = planned_bytes(&o);
     tamis_filter *f = make_with_options(&o);
     uint64_t keys = o.capacity * (5 + 2 * (i / 6)) / 10, refused = 0;
     for (uint64_t j = 0; j < keys; j++)
@@ -302,7 +256,7 @@ TEST(a_few_removes_buy_few_searches)
     if (table(i)->options.kind != TAMIS_CUCKOO || SCALE > 1)
       continue;
     tamis_options o = options_of(table(i), 200000, 1e-6);
-    o.max_bytes = bytes_of(&o);
+    o.max_bytes = planned_bytes(&o);
     tamis_filter *f = make_with_options(&o);
     fill(f, o.capacity, 1, false);
     for (uint64_t j = 0; j < REMOVES;
@@ -332,16 +286,14 @@ TEST(a_period_makes_room_at_once)
     if (!table(i)->options.window)
       continue;
     tamis_options o = options_of(table(i), 5000, 1e-4);
-    o.max_bytes = bytes_of(&o);
+    o.max_bytes = planned_bytes(&o);
     tamis_filter *f = make_with_options(&o);
     for (uint64_t round = 0; round < 5; round++) {
       fill(f, o.capacity, 1, false);
-      for (unsigned period = 0; period <= o.window; period++)
-        assert_int_equal(tamis_advance(f), TAMIS_OK);
+      advance(f, o.window + 1);
       for (uint64_t j = 0; j < o.capacity; j++)
         assert_int_equal(tamis_add_hash(f, key((round + 1) << 50 | j)), TAMIS_OK);
-      for (unsigned period = 0; period <= o.window; period++)
-        assert_int_equal(tamis_advance(f), TAMIS_OK);
+      advance(f, o.window + 1);
     }
     assert_valid(f);
     tamis_destroy(f);
@@ -355,7 +307,7 @@ TEST(memory_of_counts_makes_room)
   for (uint64_t seed = 1; seed <= 5; seed++) {
     tamis_options o = options_of(table(CUCKOO_GROWING), 4000, 1e-6);
     o.seed = seed;
-    o.max_bytes = bytes_of(&o) * 11 / 6;
+    o.max_bytes = planned_bytes(&o) * 11 / 6;
     tamis_filter *f = make_with_options(&o);
     unsigned copies[2000];
     enum { KEYS = 2000, LANES = 8 }; /* no key has more lanes */

@@ -250,9 +250,7 @@ static void unite(struct run *r, struct slot *into, struct slot *from)
 static void save_and_load(struct run *r, struct slot *s)
 {
   struct bytes b = saved_bytes(s->f);
-  struct source source = source_of(&b);
-  tamis_stats info = TAMIS_STATS_INIT, stats = stats_of(s->f);
-  assert_int_equal(tamis_saved_info(read_source, &source, &info), TAMIS_OK);
+  const tamis_stats info = info_of(&b), stats = stats_of(s->f);
   require(r,
           info.count == stats.count && info.parts == stats.parts && info.layers == stats.layers &&
               info.generations == stats.generations && info.bits_set == stats.bits_set &&
@@ -436,11 +434,9 @@ static void unite_in_turn(tamis_filter *const f[2])
     result = tamis_merge(into, from);
     assert_true(result == TAMIS_OK || result == TAMIS_EFULL);
     assert_int_equal(tamis_count_hash(into, 0), before + (result == TAMIS_OK ? more : 0));
-    struct bytes bytes = saved_bytes(into);
-    tamis_filter *loaded = load_bytes(&bytes);
+    tamis_filter *loaded = copy_of(into);
     assert_int_equal(tamis_count_hash(loaded, 0), tamis_count_hash(into, 0));
     tamis_destroy(loaded);
-    free(bytes.data);
   }
   assert_int_equal(result, TAMIS_EFULL);
   assert_in_range(unions, 50, 90);
@@ -455,8 +451,7 @@ TEST(copies_have_an_end)
     tamis_options o = form->options;
     o.capacity = 100;
     tamis_filter *f[] = {make_with_options(&o), make_with_options(&o)};
-    for (uint64_t key = 0; key < 3; key++)
-      assert_int_equal(tamis_add_hash(f[0], key), TAMIS_OK);
+    add_range(f[0], 0, 3);
     unite_in_turn(f);
     const uint64_t copies = tamis_count_hash(f[0], 0), keys[] = {0, 5, 0};
     uint64_t counts[3];
@@ -464,8 +459,7 @@ TEST(copies_have_an_end)
     assert_true(tamis_count_many_hash(f[0], keys, 3, counts) == 2 * copies + counts[1]);
     assert_true(counts[0] == copies && counts[1] == 0 && counts[2] == copies);
     assert_int_equal(tamis_add_hash(f[0], 0), TAMIS_OK);
-    for (uint64_t key = 0; key < 3; key++)
-      assert_int_equal(tamis_remove_hash(f[0], key), TAMIS_OK);
+    remove_range(f[0], 0, 3);
     assert_valid(f[0]);
     tamis_destroy(f[0]), tamis_destroy(f[1]);
   }

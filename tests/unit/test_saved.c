@@ -2,11 +2,10 @@
  *
  * The public calls that save and load, with any kind of filter.
  */
-#include "saved_unit.h"
-
 #include "base/small.h"
 #include "bloom/bloom.h"
-#include "cuckoo/cuckoo.h"
+#include "cuckoo_unit.h"
+#include "saved_unit.h"
 #include "window/layers.h"
 
 #include <dirent.h>
@@ -15,11 +14,9 @@
 
 static tamis_filter *filter_of(uint64_t capacity, uint64_t seed)
 {
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.capacity = capacity;
+  tamis_options options = seeded_options(TAMIS_BLOOM, capacity, 0.01, true);
   options.seed = seed;
-  tamis_filter *f;
-  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  tamis_filter *f = make_with_options(&options);
   for (uint64_t key = 0; key < capacity; key++)
     assert_int_equal(tamis_add_hash(f, key * seed), TAMIS_OK);
   return f;
@@ -96,20 +93,19 @@ static bool has_all_counted(const struct form *form, const tamis_filter *mapped)
 /* Nothing can be added or removed, and everything else is as it was. */
 static void check_mapped(const struct form *form, const struct bytes *saved, const tamis_filter *f)
 {
-  struct counts counts = {0};
-  const tamis_allocator allocator = counting(&counts);
+  struct bank bank = {0};
   tamis_load_options options = usual;
   tamis_filter *mapped;
   uint64_t keys[2] = {0, 12345678901};
   int results[2];
   for (unsigned check_all = 0; check_all < 2; check_all++) {
-    options.max_bytes = 0, options.allocator = &allocator, options.check_all = check_all;
+    options.max_bytes = 0, options.allocator = allocator_of(&bank), options.check_all = check_all;
     int result = map_source_with(options, source_of(saved), &mapped);
     assert_int_equal(result, may_be_mapped(form) ? TAMIS_OK : TAMIS_EUNSUPPORTED);
     if (!mapped)
       continue;
     assert_valid(mapped);
-    assert_int_equal(stats_of(mapped).bytes, counts.now);
+    assert_int_equal(stats_of(mapped).bytes, bank.bytes);
     if (has_all_counted(form, mapped)) {
       assert_same_figures(mapped, f, form->name);
       assert_same_bytes(form, saved, mapped);
@@ -125,13 +121,13 @@ static void check_mapped(const struct form *form, const struct bytes *saved, con
       assert_int_equal(tamis_add_unique_hash(mapped, keys[i]), TAMIS_EUNSUPPORTED);
       assert_int_equal(tamis_remove_hash(mapped, keys[i]), TAMIS_EUNSUPPORTED);
     }
-    options.max_bytes = counts.now; /* which has nothing of the file */
+    options.max_bytes = bank.bytes; /* which has nothing of the file */
     tamis_destroy(mapped);
     assert_int_equal(map_source_with(options, source_of(saved), &mapped), TAMIS_OK);
     tamis_destroy(mapped);
     options.max_bytes--;
     assert_int_equal(map_source_with(options, source_of(saved), &mapped), TAMIS_EFULL);
-    assert_int_equal(counts.now, 0);
+    assert_int_equal(bank.bytes, 0);
   }
 }
 
@@ -140,9 +136,7 @@ static void check_mapped(const struct form *form, const struct bytes *saved, con
 static void check_info(const struct form *form, const struct bytes *saved,
                        const tamis_filter *loaded)
 {
-  struct source source = source_of(saved);
-  tamis_stats info = TAMIS_STATS_INIT, stats = stats_of(loaded);
-  assert_int_equal(tamis_saved_info(read_source, &source, &info), TAMIS_OK);
+  tamis_stats info = info_of(saved), stats = stats_of(loaded);
   assert_true(stats.bytes >= info.bytes && info.bytes >= stats.bytes / SMALL(2, 3));
   if (!form->removes)
     assert_int_equal(info.bytes, stats.bytes);
@@ -203,13 +197,11 @@ TEST(a_loaded_filter_keeps_its_capacity)
       uint64_t key = 0;
       while (stats_of(f).count < CAPACITY - missing && tamis_add_unique_hash(f, key) != TAMIS_EFULL)
         key++;
-      struct bytes saved = saved_bytes(f);
-      tamis_filter *g = load_bytes(&saved);
+      tamis_filter *g = copy_of(f);
       for (unsigned i = 0; i < 2 * CAPACITY && o.kind != TAMIS_CUCKOO && !o.window; i++, key++)
         assert_int_equal(tamis_add_unique_hash(f, key), tamis_add_unique_hash(g, key));
       assert_same_figures(f, g, form->name);
       tamis_destroy(f), tamis_destroy(g);
-      free(saved.data);
     }
 }
 
@@ -217,22 +209,20 @@ static tamis_filter *load_with_limit(const struct bytes *saved, const tamis_allo
                                      uint64_t max_bytes)
 {
   tamis_filter *f;
-  struct source source = source_of(saved);
   tamis_load_options options = usual;
   options.max_bytes = max_bytes, options.allocator = allocator;
-  assert_int_equal(tamis_load(&options, read_source, &source, &f), TAMIS_OK);
+  assert_int_equal(load_from(saved, &options, &f), TAMIS_OK);
   return f;
 }
 
 /* Within how many bytes a load succeeds. */
 static void check_limits(const struct bytes *saved, uint64_t of_filter)
 {
-  struct counts counts = {0};
-  const tamis_allocator allocator = counting(&counts);
+  struct bank bank = {0};
   tamis_filter *f = load_with_limit(saved, NULL, of_filter), *g;
   assert_true(stats_of(f).bytes <= of_filter);
   tamis_destroy(f);
-  g = load_with_limit(saved, &allocator, 0);
+  g = load_with_limit(saved, allocator_of(&bank), 0);
   const uint64_t bytes = stats_of(g).bytes;
   tamis_destroy(g);
   int last = TAMIS_EFULL;
@@ -251,8 +241,8 @@ TEST(a_filter_is_loaded_within_its_limit)
     for (unsigned round = 0; round < 20; round += SCALE == 1 ? 1 : 4) {
       uint64_t calls;
       tamis_options o = options_of_round(form, round, &calls);
-      assert_int_equal(tamis_bytes_for(&o, &o.max_bytes), TAMIS_OK);
-      o.max_bytes += o.max_bytes * (round % 10) / 10 + 100;
+      const uint64_t bytes = planned_bytes(&o);
+      o.max_bytes = bytes + bytes * (round % 10) / 10 + 100;
       tamis_filter *f = used_by(form, &o, 12 * o.capacity);
       struct bytes saved = saved_bytes(f);
       beside_filter = form->options.kind == TAMIS_CUCKOO;
@@ -341,18 +331,16 @@ TEST(memory_that_is_refused_leaves_nothing)
 {
   for (const struct form *form = NULL; (form = next_form(form));)
     for (unsigned fail_at = 1, result = TAMIS_OK + 1; result; fail_at++) {
-      struct counts counts = {.fail_at = fail_at};
-      const tamis_allocator allocator = counting(&counts);
+      struct bank bank = {.fail_at = fail_at};
       tamis_load_options options = usual;
       tamis_filter *f = used_by(form, &form->options, 6000), *g;
       struct bytes saved = saved_bytes(f);
-      options.allocator = &allocator;
-      int loaded = tamis_load(&options, read_source,
-                              &(struct source){.data = saved.data, .size = saved.size}, &g);
+      options.allocator = allocator_of(&bank);
+      int loaded = load_from(&saved, &options, &g);
       assert_true(loaded == TAMIS_OK || loaded == TAMIS_ENOMEM);
       result = loaded != TAMIS_OK;
       tamis_destroy(f), tamis_destroy(g);
-      assert_int_equal(counts.blocks, 0);
+      assert_int_equal(bank.blocks, 0);
       free(saved.data);
     }
 }
@@ -499,19 +487,18 @@ TEST(a_read_that_fails_ends_the_load)
 TEST(a_save_takes_little_memory)
 {
   for (const struct form *form = NULL; (form = next_form(form));) {
-    struct counts counts = {0};
+    struct bank bank = {0};
     struct bytes b = {.fail_at = 1};
-    const tamis_allocator allocator = counting(&counts);
     tamis_options o = form->options;
-    o.allocator = &allocator;
+    o.allocator = allocator_of(&bank);
     tamis_filter *f = used_by(form, &o, 6000);
-    size_t before = counts.most = counts.now;
+    size_t before = bank.most_bytes = bank.bytes;
     errno = 0;
     assert_int_equal(tamis_save(f, write_bytes, &b), TAMIS_EIO);
     assert_int_equal(errno, EDQUOT);
     assert_int_equal(tamis_save(f, write_bytes, &b), TAMIS_OK);
-    assert_in_range(counts.now, 1, before); /* what waited for readers may have gone */
-    assert_in_range(counts.most - before, 1, ((size_t) 5 << 20) - 1);
+    assert_in_range(bank.bytes, 1, before); /* what waited for readers may have gone */
+    assert_in_range(bank.most_bytes - before, 1, ((size_t) 5 << 20) - 1);
     for (uint64_t i = 0; i < 300; i++)
       (void) call(form, f, i);
     tamis_destroy(f);
@@ -542,16 +529,6 @@ TEST(arguments_are_checked)
   tamis_destroy(f);
 }
 
-static int load_with(const tamis_load_options *options, const struct bytes *saved)
-{
-  tamis_filter *f = (tamis_filter *) 1;
-  struct source s = source_of(saved);
-  int result = tamis_load(options, read_source, &s, &f);
-  assert_true((f != NULL) == (result == TAMIS_OK));
-  tamis_destroy(f);
-  return result;
-}
-
 /* ---- hash functions ---- */
 
 static uint64_t own_hash(void *context, const void *key, size_t len, uint64_t seed)
@@ -565,31 +542,24 @@ static uint64_t own_hash(void *context, const void *key, size_t len, uint64_t se
 TEST(a_filter_is_loaded_with_its_own_hash_function_only)
 {
   uint64_t secret = 1234567, other = 7654321;
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.capacity = 100;
+  tamis_options options = seeded_options(TAMIS_BLOOM, 100, 0.01, true);
   options.hash = own_hash;
   options.hash_context = &secret;
-  tamis_filter *own, *plain = filter_of(100, 1), *g;
-  assert_int_equal(tamis_create(&options, &own), TAMIS_OK);
+  tamis_filter *own = make_with_options(&options), *plain = filter_of(100, 1), *g;
   assert_int_equal(tamis_add(own, "key", 3), TAMIS_OK);
   struct bytes saved = saved_bytes(own), saved_plain = saved_bytes(plain);
   tamis_load_options load = TAMIS_LOAD_OPTIONS_INIT;
-  assert_int_equal(load_with(&load, &saved), TAMIS_EINVAL);
+  assert_int_equal(try_load(&saved, &load), TAMIS_EINVAL);
   load.hash = own_hash;
   load.hash_context = &other;
-  assert_int_equal(load_with(&load, &saved), TAMIS_EINVAL);
-  assert_int_equal(load_with(&load, &saved_plain), TAMIS_EINVAL);
+  assert_int_equal(try_load(&saved, &load), TAMIS_EINVAL);
+  assert_int_equal(try_load(&saved_plain, &load), TAMIS_EINVAL);
   load.hash_context = &secret;
-  struct source s = source_of(&saved);
-  assert_int_equal(tamis_load(&load, read_source, &s, &g), TAMIS_OK);
+  assert_int_equal(load_from(&saved, &load, &g), TAMIS_OK);
   assert_true(tamis_contains(g, "key", 3));
   assert_false(tamis_contains(g, "another", 7));
   tamis_destroy(g);
-  /* The figures need no hash function. */
-  tamis_stats stats = TAMIS_STATS_INIT;
-  s = source_of(&saved);
-  assert_int_equal(tamis_saved_info(read_source, &s, &stats), TAMIS_OK);
-  assert_int_equal(stats.count, 1);
+  assert_int_equal(info_of(&saved).count, 1); /* the figures need no hash function */
   free(saved.data);
   free(saved_plain.data);
   tamis_destroy(own);
@@ -608,8 +578,7 @@ TEST(the_limit_of_a_filter_is_saved)
       load.max_bytes = i ? 7654321 : 0;
       tamis_filter *f = make_with_options(&options), *g;
       struct bytes saved = saved_bytes(f);
-      struct source s = source_of(&saved);
-      assert_int_equal(tamis_load(&load, read_source, &s, &g), TAMIS_OK);
+      assert_int_equal(load_from(&saved, &load, &g), TAMIS_OK);
       struct bytes again = saved_bytes(g);
       assert_int_equal(saved_get64(saved.data + 80), 12345678);
       assert_int_equal(saved_get64(again.data + 80), i ? 7654321 : 12345678);
@@ -646,12 +615,9 @@ static void unite_with_damaged(const tamis_options *o, const tamis_filter *mappe
   int result = tamis_merge(into, mapped);
   assert_true(result == TAMIS_OK || result == TAMIS_ECORRUPT || result == TAMIS_EFULL ||
               result == TAMIS_EUNSUPPORTED);
-  for (uint64_t key = 1000; key < 1100; key++)
-    assert_true(tamis_contains_hash(into, key));
+  assert_all_in(into, 1000, 1100);
   assert_valid(into);
-  struct bytes b = saved_bytes(into);
-  tamis_destroy(load_bytes(&b));
-  free(b.data);
+  tamis_destroy(copy_of(into));
   tamis_destroy(into);
 }
 
@@ -740,8 +706,7 @@ static void check_save_under_fire(struct fire fire[WRITERS], bool each_copy, boo
   uint64_t before[WRITERS], all = 0;
   for (unsigned w = 0; w < WRITERS; w++)
     before[w] = atomic_load_explicit(&fire[w].added, memory_order_acquire);
-  struct bytes saved = saved_bytes(fire->f);
-  tamis_filter *g = load_bytes(&saved);
+  tamis_filter *g = copy_of(fire->f);
   for (unsigned w = 0; w < WRITERS; w++)
     for (uint64_t i = 0; i < before[w]; i++)
       if (!tamis_contains_hash(g, key_of(w, i)))
@@ -753,7 +718,6 @@ static void check_save_under_fire(struct fire fire[WRITERS], bool each_copy, boo
     check_copies(g, fire);
   *done = all == (uint64_t) WRITERS * FIRE_KEYS;
   tamis_destroy(g);
-  free(saved.data);
 }
 
 /* At a rate at which a cuckoo filter confuses no keys.  One that grows opens a second generation when
@@ -768,14 +732,9 @@ static tamis_filter *make_for_fire(const struct form *form)
   o.fpp = is_cuckoo ? 1e-7 : o.layout == TAMIS_LAYOUT_WORD ? 0.01 : 0.001;
   if (!is_cuckoo || !o.growable)
     return make_with_options(&o);
-  const tamis_options spec = {.capacity = o.capacity, .fpp = o.fpp, .growable = true};
-  const struct tamis_filter head = {.keys = hash_keys_from_seed(o.seed)};
-  struct cuckoo_geometry g;
-  tamis_filter *f;
-  assert_int_equal(cuckoo_geometry_plan(&spec, &g), TAMIS_OK);
+  struct cuckoo_geometry g = planned_geometry(o.capacity, o.fpp);
   g.depth_limit = 1;
-  assert_int_equal(tamis__cuckoo_create_with(&o, &head, &g, &f), TAMIS_OK);
-  return f;
+  return make_with_geometry(&o, &g);
 }
 
 static void save_under_fire(const struct form *form, bool each_copy)

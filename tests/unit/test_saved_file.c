@@ -115,8 +115,7 @@ enum { CAPACITY = 400000 }; /* half a MiB, so several writes if they are short *
 static tamis_filter *filter_with(uint64_t key)
 {
   tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, CAPACITY, 0.01);
-  for (uint64_t i = 0; i < 100; i++)
-    assert_int_equal(tamis_add_hash(f, key + i), TAMIS_OK);
+  add_range(f, key, key + 100);
   return f;
 }
 

@@ -318,8 +318,7 @@ static tamis_filter *filter_from(uint64_t first, struct bytes *in_file)
 {
   enum { CAPACITY = 3500 };
   tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, CAPACITY, 0.01);
-  for (uint64_t key = 0; key < CAPACITY; key++)
-    assert_int_equal(tamis_add_hash(f, hash_of(first + key)), TAMIS_OK);
+  add_hashes(f, first, CAPACITY);
   *in_file = packed_bytes(f);
   assert_in_range(in_file->size, 8 * SECTOR, 12 * SECTOR);
   return f;
@@ -454,8 +453,7 @@ static void share_and_lose_power(bool exists)
   live.opened = !exists; /* what is filled in place is safe with the first call to tamis_sync() */
   had_old = true;
   for (uint64_t round = 1; round <= ROUNDS; round++) {
-    for (uint64_t key = live.synced; key < round * IN_ROUND; key++)
-      assert_int_equal(tamis_add_hash(f, hash_of(key)), TAMIS_OK);
+    add_hashes(f, live.synced, IN_ROUND);
     assert_int_equal(tamis_sync(f), TAMIS_OK);
     live.opened = true;
     live.synced = round * IN_ROUND;

@@ -249,12 +249,9 @@ TEST(later_layers_have_two_layouts)
 /* A window of two layers, in which no period has ended. */
 static void split_window(void)
 {
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.capacity = 20;
-  options.fpp = 0.001;
+  tamis_options options = seeded_options(TAMIS_BLOOM, 20, 0.001, true);
   options.window = 8;
-  tamis_filter *f;
-  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  tamis_filter *f = make_with_options(&options);
   for (uint64_t key = 0; stats_of(f).layers < 2; key++)
     assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
   struct bytes bytes = saved_bytes(f);

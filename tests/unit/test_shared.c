@@ -46,12 +46,6 @@ static uint64_t fill(tamis_filter *const f[2], uint64_t *winners)
   return 0;
 }
 
-static void assert_has(const tamis_filter *f, uint64_t first, uint64_t n)
-{
-  for (uint64_t key = first; key < first + n; key++)
-    assert_true(tamis_contains_hash(f, hash_of(key)));
-}
-
 /* ---- saving and loading ---- */
 
 static int64_t read_descriptor(void *fd, void *data, size_t size)

@@ -158,11 +158,6 @@ static tamis_filter *f, *made, *other; /* `f`: opened before the call; `made`: b
 static uint64_t keys;                  /* whose add has returned: from 0 on */
 static char saved_path[sizeof shared_path + 8];
 
-static bool is_window(const tamis_filter *of)
-{
-  return operations_of(of)->kind->advance != NULL;
-}
-
 static void add_keys(tamis_filter *to, uint64_t n)
 {
   for (keys = 0; keys < n; keys++)
@@ -171,8 +166,7 @@ static void add_keys(tamis_filter *to, uint64_t n)
 
 static void assert_has_keys(const tamis_filter *of)
 {
-  for (uint64_t key = 0; key < keys; key++)
-    assert_true(tamis_contains_hash(of, hash_of(key)));
+  assert_has(of, 0, keys);
   assert_valid(of);
 }
 
@@ -252,10 +246,8 @@ static void prepare_nameless(void)
 static void prepare_other(void)
 {
   prepare_full_layer();
-  tamis_options own = options;
-  assert_int_equal(tamis_create(&own, &other), TAMIS_OK);
-  for (uint64_t key = 0; key < 6000; key++)
-    assert_int_equal(tamis_add_hash(other, hash_of(100000 + key)), TAMIS_OK);
+  other = make_with_options(&options);
+  add_hashes(other, 100000, 6000);
 }
 
 static void prepare_saved(void)
@@ -427,7 +419,7 @@ static void end_scene(const struct scene *scene, int result, unsigned descriptor
   if (f) {
     assert_has_keys(f);
     assert_reserved(f);
-    if (is_window(f))
+    if (options.window)
       assert_no_lock_in_file(f);
   }
   tamis_destroy(f);

@@ -345,8 +345,7 @@ TEST_BETWEEN(descriptors_stay_the_callers, set_up, tear_down)
     assert_int_equal(tamis_open_shared_fd(NULL, fd, &a), TAMIS_EIO); /* it is empty */
     assert_int_equal(tamis_open_shared_fd(&options, fd, &a), TAMIS_OK);
     assert_int_equal(tamis_open_shared_fd(NULL, fd, &b), TAMIS_OK);
-    for (uint64_t key = 0; key < 5000; key++)
-      assert_int_equal(tamis_add_hash(a, hash_of(key)), TAMIS_OK);
+    add_hashes(a, 0, 5000);
     assert_true(stats_of(b).layers > 1);
     assert_int_equal(tamis_add_unique(a, "key", 3), TAMIS_OK);
     assert_int_equal(tamis_add_unique(b, "key", 3), TAMIS_PRESENT);

@@ -586,6 +586,9 @@ struct situation {
   uint64_t capacity;
   void (*fill)(const struct situation *s); /* and remembers the file */
   uint64_t n;                              /* keys, of a period in a window; or periods */
+  unsigned
+      copies;     /* in a cuckoo filter: of the child's key, which is the first one; 0: a new key */
+  bool synced;    /* the file is */
   size_t boot_at; /* the machine has been started since: its number in the file */
 };
 
@@ -632,43 +635,19 @@ static tamis_filter *fill_all(const struct situation *s)
       assert_int_equal(tamis_advance(f), TAMIS_OK);
     add_keys(f, s->n);
   }
-  return f;
-}
-
-static void fill(const struct situation *s)
-{
-  tamis_destroy(fill_all(s));
-  remember_file();
-}
-
-/* The child's is the first key, which has so many copies, or a new one. */
-static tamis_filter *fill_with_copies(const struct situation *s, unsigned copies_of_childs)
-{
-  tamis_filter *f = fill_all(s);
-  key = copies_of_childs ? 0 : keys;
-  copies_of_key = copies_of_childs;
-  for (uint64_t i = 0; i < keys; i++)
+  key = s->copies ? 0 : keys;
+  copies_of_key = s->copies;
+  for (uint64_t i = 0; i < keys && s->kind == CUCKOO; i++)
     for (unsigned copies = 1; copies < copies_of(i); copies++)
       assert_int_equal(tamis_add_hash(f, hash_of(i)), TAMIS_OK);
   return f;
 }
 
-#define FILL_COPIES(NAME, COPIES)                    \
-  static void fill_##NAME(const struct situation *s) \
-  {                                                  \
-    tamis_destroy(fill_with_copies(s, COPIES));      \
-    remember_file();                                 \
-  }
-
-FILL_COPIES(others, 0)
-FILL_COPIES(one_copy, 1)
-FILL_COPIES(copies, 3)
-FILL_COPIES(most_copies, COUNTED_COPIES)
-
-static void fill_copies_and_sync(const struct situation *s)
+static void fill(const struct situation *s)
 {
-  tamis_filter *f = fill_with_copies(s, 0);
-  assert_int_equal(tamis_sync(f), TAMIS_OK);
+  tamis_filter *f = fill_all(s);
+  if (s->synced)
+    assert_int_equal(tamis_sync(f), TAMIS_OK);
   tamis_destroy(f);
   remember_file();
 }
@@ -676,7 +655,7 @@ static void fill_copies_and_sync(const struct situation *s)
 /* The child's is the first key that changes what the figures show: of it, the file knows nothing. */
 static void fill_until(const struct situation *s, bool (*done)(const tamis_stats *))
 {
-  tamis_filter *f = s->kind == CUCKOO ? fill_with_copies(s, 0) : fill_all(s);
+  tamis_filter *f = fill_all(s);
   tamis_stats stats;
   do {
     remember_file();
@@ -734,14 +713,6 @@ static void fill_and_jump(const struct situation *s)
   fill(s);
   coming = 3 + (s->n > 20 ? 2 * PERIODS : 2);
   keys_before = keys;
-}
-
-static void fill_and_sync(const struct situation *s)
-{
-  tamis_filter *f = fill_all(s);
-  assert_int_equal(tamis_sync(f), TAMIS_OK);
-  tamis_destroy(f);
-  remember_file();
 }
 
 static void kill_anywhere(void **state)
@@ -829,46 +800,49 @@ static void a_creation_in_place(void **state)
 
 /* FAR: so many keys that an add does not sum the counters up. */
 static const struct situation situations[] = {
-    {"an_add", ADD, BLOCKED, FIXED, FAR, fill, 20, 0},
-    {"a_unique_add", ADD_UNIQUE, BLOCKED, FIXED, FAR, fill, 20, 0},
-    {"a_unique_add_to_words", ADD_UNIQUE, TAMIS_LAYOUT_WORD, FIXED, FAR, fill, 20, 0},
-    {"a_unique_add_that_may_grow", ADD_UNIQUE, TAMIS_LAYOUT_CLASSIC, GROWS, FAR, fill, 20, 0},
-    {"a_unique_add_to_a_second_layer", ADD_UNIQUE, BLOCKED, GROWS, 50, fill, 80, 0},
-    {"an_opening_of_a_layer", ADD_UNIQUE, BLOCKED, GROWS, 50, fill_a_layer, 0, 0},
-    {"the_first_refusal", ADD_UNIQUE, BLOCKED, FIXED, 50, fill_all_room, 0, 0},
-    {"the_first_refusal_of_words", ADD_UNIQUE, TAMIS_LAYOUT_WORD, FIXED, 50, fill_all_room, 0, 0},
-    {"an_add_to_a_window", ADD, BLOCKED, WINDOW, 1000, fill, 20, 0},
-    {"a_unique_add_to_a_window", ADD_UNIQUE, BLOCKED, WINDOW, 1000, fill, 20, 0},
-    {"a_brief_add_to_a_window", ADD_BRIEFLY, BLOCKED, WINDOW, 1000, fill, 20, 0},
-    {"an_add_that_renews", ADD, BLOCKED, WINDOW, 1000, fill_and_renew, 20, 0},
-    {"an_add_that_moves", ADD_UNIQUE, BLOCKED, WINDOW, 120, fill_buckets, 10, 0},
-    {"the_end_of_a_period", ADVANCE, BLOCKED, WINDOW, 120, fill, 20, 0},
-    {"two_periods_that_end", JUMP, BLOCKED, WINDOW, 120, fill_and_jump, 20, 0},
-    {"many_periods_that_end", JUMP, BLOCKED, WINDOW, 120, fill_and_jump, 21, 0},
-    {"an_add_to_a_cuckoo_filter", ADD, BLOCKED, CUCKOO, 1000, fill_others, 20, 0},
-    {"an_add_of_a_copy", ADD, BLOCKED, CUCKOO, 1000, fill_copies, 20, 0},
-    {"an_add_of_a_copy_too_many", ADD, BLOCKED, CUCKOO, 1000, fill_most_copies, 20, 0},
-    {"a_unique_add_to_a_cuckoo_filter", ADD_UNIQUE, BLOCKED, CUCKOO, 1000, fill_others, 20, 0},
-    {"an_add_that_moves_copies", ADD_UNIQUE, BLOCKED, CUCKOO, 120, fill_buckets, 60, 0},
-    {"a_remove_of_a_copy", REMOVE, BLOCKED, CUCKOO, 1000, fill_copies, 20, 0},
-    {"a_remove_of_the_last_copy", REMOVE, BLOCKED, CUCKOO, 1000, fill_one_copy, 20, 0},
+    {"an_add", ADD, BLOCKED, FIXED, FAR, fill, .n = 20},
+    {"a_unique_add", ADD_UNIQUE, BLOCKED, FIXED, FAR, fill, .n = 20},
+    {"a_unique_add_to_words", ADD_UNIQUE, TAMIS_LAYOUT_WORD, FIXED, FAR, fill, .n = 20},
+    {"a_unique_add_that_may_grow", ADD_UNIQUE, TAMIS_LAYOUT_CLASSIC, GROWS, FAR, fill, .n = 20},
+    {"a_unique_add_to_a_second_layer", ADD_UNIQUE, BLOCKED, GROWS, 50, fill, .n = 80},
+    {"an_opening_of_a_layer", ADD_UNIQUE, BLOCKED, GROWS, 50, fill_a_layer, .n = 0},
+    {"the_first_refusal", ADD_UNIQUE, BLOCKED, FIXED, 50, fill_all_room, .n = 0},
+    {"the_first_refusal_of_words", ADD_UNIQUE, TAMIS_LAYOUT_WORD, FIXED, 50, fill_all_room, .n = 0},
+    {"an_add_to_a_window", ADD, BLOCKED, WINDOW, 1000, fill, .n = 20},
+    {"a_unique_add_to_a_window", ADD_UNIQUE, BLOCKED, WINDOW, 1000, fill, .n = 20},
+    {"a_brief_add_to_a_window", ADD_BRIEFLY, BLOCKED, WINDOW, 1000, fill, .n = 20},
+    {"an_add_that_renews", ADD, BLOCKED, WINDOW, 1000, fill_and_renew, .n = 20},
+    {"an_add_that_moves", ADD_UNIQUE, BLOCKED, WINDOW, 120, fill_buckets, .n = 10},
+    {"the_end_of_a_period", ADVANCE, BLOCKED, WINDOW, 120, fill, .n = 20},
+    {"two_periods_that_end", JUMP, BLOCKED, WINDOW, 120, fill_and_jump, .n = 20},
+    {"many_periods_that_end", JUMP, BLOCKED, WINDOW, 120, fill_and_jump, .n = 21},
+    {"an_add_to_a_cuckoo_filter", ADD, BLOCKED, CUCKOO, 1000, fill, .n = 20},
+    {"an_add_of_a_copy", ADD, BLOCKED, CUCKOO, 1000, fill, .n = 20, .copies = 3},
+    {"an_add_of_a_copy_too_many", ADD, BLOCKED, CUCKOO, 1000, fill, .n = 20,
+     .copies = COUNTED_COPIES},
+    {"a_unique_add_to_a_cuckoo_filter", ADD_UNIQUE, BLOCKED, CUCKOO, 1000, fill, .n = 20},
+    {"an_add_that_moves_copies", ADD_UNIQUE, BLOCKED, CUCKOO, 120, fill_buckets, .n = 60},
+    {"a_remove_of_a_copy", REMOVE, BLOCKED, CUCKOO, 1000, fill, .n = 20, .copies = 3},
+    {"a_remove_of_the_last_copy", REMOVE, BLOCKED, CUCKOO, 1000, fill, .n = 20, .copies = 1},
 };
 
 static const struct situation at_system_calls[] = {
-    {"an_opening", OPEN, BLOCKED, GROWS, 50, fill, 80, 0},
-    {"an_opening_that_counts_again", OPEN, BLOCKED, GROWS, 50, fill, 80, 16 /* a tally */},
-    {"an_opening_of_a_window", OPEN, BLOCKED, WINDOW, 120, fill, 20, 0},
-    {"an_opening_that_mends", OPEN, BLOCKED, WINDOW, 120, fill_and_sync, 20, BOOT_OF_A_WINDOW},
-    {"a_checkpoint", SYNC, BLOCKED, WINDOW, 120, fill_and_sync, 20, 0},
-    {"an_opening_that_mends_copies", OPEN, BLOCKED, CUCKOO, 120, fill_copies_and_sync, 20,
-     BOOT_OF_A_WINDOW},
-    {"a_checkpoint_of_copies", SYNC, BLOCKED, CUCKOO, 120, fill_copies_and_sync, 20, 0},
+    {"an_opening", OPEN, BLOCKED, GROWS, 50, fill, .n = 80},
+    {"an_opening_that_counts_again", OPEN, BLOCKED, GROWS, 50, fill, .n = 80,
+     .boot_at = 16 /* a tally */},
+    {"an_opening_of_a_window", OPEN, BLOCKED, WINDOW, 120, fill, .n = 20},
+    {"an_opening_that_mends", OPEN, BLOCKED, WINDOW, 120, fill, .n = 20, .synced = true,
+     .boot_at = BOOT_OF_A_WINDOW},
+    {"a_checkpoint", SYNC, BLOCKED, WINDOW, 120, fill, .n = 20, .synced = true},
+    {"an_opening_that_mends_copies", OPEN, BLOCKED, CUCKOO, 120, fill, .n = 20, .synced = true,
+     .boot_at = BOOT_OF_A_WINDOW},
+    {"a_checkpoint_of_copies", SYNC, BLOCKED, CUCKOO, 120, fill, .n = 20, .synced = true},
 };
 
 static const struct situation creations[] = {
-    {"a_creation", CREATE, BLOCKED, GROWS, 50, NULL, 0, 0},
-    {"a_creation_of_a_window", CREATE, BLOCKED, WINDOW, 120, NULL, 0, 0},
-    {"a_creation_of_a_cuckoo_filter", CREATE, BLOCKED, CUCKOO, 120, NULL, 0, 0},
+    {"a_creation", CREATE, BLOCKED, GROWS, 50, NULL, .n = 0},
+    {"a_creation_of_a_window", CREATE, BLOCKED, WINDOW, 120, NULL, .n = 0},
+    {"a_creation_of_a_cuckoo_filter", CREATE, BLOCKED, CUCKOO, 120, NULL, .n = 0},
 };
 
 static void list_all(const struct situation *s, size_t n, CMUnitTestFunction test, const char *name)

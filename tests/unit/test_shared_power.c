@@ -77,8 +77,7 @@ static bool is_newer(size_t at, unsigned which, bool chance)
 
 static void check_what_is_left(tamis_filter *f, bool growable)
 {
-  for (uint64_t key = 0; key < SYNCED; key++)
-    assert_true(tamis_contains_hash(f, hash_of(key)));
+  assert_has(f, 0, SYNCED);
   assert_valid(f);
   const tamis_stats s = stats_of(f);
   assert_true(s.estimated_count > 0.95 * SYNCED && s.estimated_count < 1.05 * ADDED);
@@ -228,11 +227,7 @@ static void check_copies(bool returned)
 TEST(what_was_synced_is_there_in_cuckoo_filters)
 {
   size_t size;
-  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
-  options.kind = TAMIS_CUCKOO;
-  options.capacity = ADDED;
-  options.fpp = 1e-6;
-  options.seed = 42; /* no key is taken for another one */
+  const tamis_options options = shared_cuckoo_options(ADDED);
   tamis_filter *f = open_shared(&options);
   for (uint64_t key = 0; key < SYNCED; key++)
     for (uint64_t copies = 0; copies < 1 + key % 4; copies++)

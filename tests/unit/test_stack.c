@@ -308,9 +308,8 @@ static void use_filter(void *context)
 
 static tamis_options options_of(const struct shape *s)
 {
-  tamis_options o = TAMIS_OPTIONS_INIT;
-  o.kind = s->kind, o.layout = s->layout, o.growable = s->growable, o.window = s->window;
-  o.capacity = s->capacity, o.fpp = s->fpp, o.seed = 42, o.max_bytes = s->max_bytes;
+  tamis_options o = seeded_options(s->kind, s->capacity, s->fpp, s->growable);
+  o.layout = s->layout, o.window = s->window, o.max_bytes = s->max_bytes;
   return o;
 }
 
@@ -430,15 +429,13 @@ static void use_others(void *shape)
  * of such a function binds it, which takes 3 to 4 KiB. */
 TEST_WITH_THREADS_BETWEEN(a_thread_of_the_least_size_calls, set_up, tear_down)
 {
-  fflush(stdout);
-  pid_t child = fork();
+  pid_t child = fork_child();
   if (child == 0) {
     use_all(0, false);
     _exit(0);
   }
-  int status;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  if (!WIFEXITED(status) || WEXITSTATUS(status))
+  const int status = wait_for(child);
+  if (status)
     fail_msg("a thread with a stack of %ld bytes ends the process: status %d",
              (long) PTHREAD_STACK_MIN, status);
 }

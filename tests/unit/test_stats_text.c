@@ -98,7 +98,7 @@ TEST(the_longest_step_of_growth_is_told)
   const tamis_allocator allocator = {allocate_slowly, free_block, &slow};
   tamis_options options = options_for(1000, 0.01);
   options.allocator = &allocator;
-  tamis_filter *f = make_with(&options);
+  tamis_filter *f = make_with_options(&options);
   add_range(f, 0, 5000);
   assert_true(stats_of(f).longest_growth_ns > 0);
   slow.nanoseconds = 2 * stats_of(f).longest_growth_ns + 5000000;

@@ -55,9 +55,7 @@ static void remove_rest(tamis_filter *f, struct keys keys, unsigned most)
 
 static void assert_in(const tamis_filter *f, struct keys keys)
 {
-  for (uint64_t i = keys.from + keys.first; i < keys.from + keys.n - keys.last; i++)
-    if (!tamis_contains_hash(f, i))
-      fail_msg("key %lu is missing", i);
+  assert_all_in(f, keys.from + keys.first, keys.from + keys.n - keys.last);
 }
 
 static void assert_as_saved(const tamis_filter *f, struct bytes *before)
@@ -234,17 +232,12 @@ TEST(pairs_that_fill_one_by_one_are_no_limit)
 TEST(unions_of_filters_with_long_strings)
 {
   tamis_options options = growing_with(1000, 1e-6);
-  const tamis_options spec = {.capacity = 1000, .fpp = 1e-6, .growable = true};
-  struct cuckoo_geometry g;
-  assert_int_equal(cuckoo_geometry_plan(&spec, &g), TAMIS_OK);
+  struct cuckoo_geometry g = planned_geometry(1000, 1e-6);
   g.needs_second_hash = true;
   g.root0_bits = CUCKOO_HASH_BITS - 20;
-  const struct tamis_filter head = {.keys = hash_keys_from_seed(42)};
   for (unsigned i = 0; i < 2; i++) {
     const struct keys of_a = {0, i ? 0 : 30000, 0, 0}, of_b = {20000, i ? 180000 : 30000, 0, 0};
-    tamis_filter *a, *b;
-    assert_int_equal(tamis__cuckoo_create_with(&options, &head, &g, &a), TAMIS_OK);
-    assert_int_equal(tamis__cuckoo_create_with(&options, &head, &g, &b), TAMIS_OK);
+    tamis_filter *a = make_with_geometry(&options, &g), *b = make_with_geometry(&options, &g);
     add_keys(a, of_a.from, of_a.from + of_a.n, 1);
     add_keys(b, of_b.from, of_b.from + of_b.n, 1);
     assert_int_equal(tamis_merge(a, b), TAMIS_OK);
@@ -400,14 +393,13 @@ static tamis_filter *unite_some(const tamis_options *options, unsigned unions, u
 {
   tamis_filter *into = make_with_options(options);
   for (unsigned i = 0; i < unions + failures; i++) {
-    struct counts counts = {0};
-    const tamis_allocator allocator = counting(&counts);
+    struct bank bank = {0};
     tamis_options of_from = *options;
-    of_from.allocator = &allocator;
+    of_from.allocator = allocator_of(&bank);
     tamis_filter *from =
         make_with_keys(&of_from, (struct keys){(i < unions ? i : unions) * 500, 500, 0, 0}, 40);
     uint64_t count = stats_of(into).count;
-    counts.fail_at = i < unions ? 0 : counts.calls + 1 + i - unions;
+    bank.fail_at = i < unions ? 0 : bank.calls + 1 + i - unions;
     assert_int_equal(tamis_merge(into, from), i < unions ? TAMIS_OK : TAMIS_ENOMEM);
     assert_true(i < unions || stats_of(into).count == count);
     tamis_destroy(from);
@@ -515,12 +507,6 @@ TEST(unions_in_windows_bring_ages)
     }
 }
 
-static void end_periods(tamis_filter *f, unsigned n)
-{
-  for (; n; n--)
-    assert_int_equal(tamis_advance(f), TAMIS_OK);
-}
-
 /* A single stripe, which seems to cover nearly 2^32 lanes in use already. */
 TEST(lanes_of_a_stripe_pass_32_bits)
 {
@@ -538,7 +524,7 @@ TEST(lanes_of_a_stripe_pass_32_bits)
     add_keys(f, 0, 10, 1);
     assert_int_equal(stats_of(f).count, others + 10);
     assert_int_equal(tamis_merge(f, from), TAMIS_EFULL);
-    end_periods(f, o.window + 1);
+    advance(f, o.window + 1);
     assert_int_equal(stats_of(f).count, others);
     atomic_fetch_sub(&w->stripes.all[0].lanes, others);
     assert_valid(f);
@@ -558,17 +544,6 @@ struct user {
   bool removes, good;
   pthread_t thread;
 };
-
-static void start(struct user *user, void *(*run)(void *) )
-{
-  assert_int_equal(pthread_create(&user->thread, NULL, run, user), 0);
-}
-
-static void finish(const struct user *user)
-{
-  assert_int_equal(pthread_join(user->thread, NULL), 0);
-  assert_true(user->good);
-}
 
 /* Adds and removes keys of its own in both filters, and adds the stable keys uniquely to one.
  * Before the union has brought some, it adds only few of them: otherwise `into` might fill its
@@ -638,12 +613,12 @@ static void use_both(const struct form *form, const tamis_options *o, uint64_t m
                              .won = unique ? won : NULL,
                              .removes = form->removes,
                              .stop = &stop};
-    start(&users[i], use);
+    assert_int_equal(pthread_create(&users[i].thread, NULL, use, &users[i]), 0);
   }
   int result = tamis_merge(into, from);
   atomic_store(&stop, true);
   for (unsigned i = 0; i < THREADS; i++)
-    finish(&users[i]);
+    assert_true(pthread_join(users[i].thread, NULL) == 0 && users[i].good);
   assert_int_equal(result, TAMIS_OK);
   assert_valid(into), assert_valid(from);
   assert_in(into, stable), assert_in(into, own);

@@ -86,7 +86,7 @@ TEST(no_lock_is_kept_that_was_waited_for)
     tamis_options options = options_for(1000, 0.001);
     options.window = window;
     options.stripes = 1;
-    tamis_filter *f = make_with(&options);
+    tamis_filter *f = make_with_options(&options);
     const struct owner *owner = window ? &window_of(f)->owner : NULL;
     struct owned_lock *owned = window ? &window_of(f)->stripes.all[0].lock : NULL;
     struct bucket_pair pair = {0};

@@ -124,19 +124,11 @@ static void note(struct worker *worker)
   }
 }
 
-static int status_of(pid_t child)
-{
-  int status;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  return status;
-}
-
 /* This test comes first, and in a process of its own, as the library asks for its key once. */
 TEST(without_a_key_all_share)
 {
   NEEDS_REFUSALS;
-  pid_t child = fork();
-  assert_true(child >= 0);
+  pid_t child = fork_child();
   if (child == 0) {
     refuse_keys = true;
     struct counters counters = largest_set();
@@ -149,7 +141,7 @@ TEST(without_a_key_all_share)
       good = good && !is_index((unsigned) workers[i].result);
     _exit(!good);
   }
-  assert_int_equal(status_of(child), 0);
+  assert_int_equal(wait_for(child), 0);
 }
 
 /* All threads share one shard, or some own a shard and the others share one. */

@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include "base/memo.h"
+#include "harness.h"
 
 enum { ANSWER = 16 }; /* words of one */
 
@@ -60,7 +61,7 @@ TEST(an_entry_that_is_taken_is_passed_over)
   assert_false(recalls(2, answer));
 }
 
-static void *ask_and_keep(void *wrong)
+static void ask_and_keep(struct worker *worker)
 {
   for (uint64_t i = 0; i < 20000; i++) {
     const uint64_t number = 1 + i % 3;
@@ -69,21 +70,15 @@ static void *ask_and_keep(void *wrong)
       keep(number);
     else
       for (unsigned k = 0; k < ANSWER; k++)
-        *(bool *) wrong |= answer[k] != number;
+        worker->result |= answer[k] != number;
   }
-  return NULL;
 }
 
 TEST_WITH_THREADS(threads_get_whole_answers)
 {
   enum { THREADS = 4 };
-  pthread_t threads[THREADS];
-  bool wrong[THREADS] = {false};
+  struct worker workers[THREADS];
   memset(&memo, 0, sizeof memo);
-  for (unsigned i = 0; i < THREADS; i++)
-    assert_int_equal(pthread_create(&threads[i], NULL, ask_and_keep, &wrong[i]), 0);
-  for (unsigned i = 0; i < THREADS; i++) {
-    assert_int_equal(pthread_join(threads[i], NULL), 0);
-    assert_false(wrong[i]);
-  }
+  harness_run(THREADS, 1, ask_and_keep, NULL, workers);
+  assert_int_equal(harness_results(workers, THREADS), 0);
 }

@@ -269,8 +269,7 @@ TEST(a_program_may_use_liburcu_itself)
     }
   }
   urcu_bp_read_lock();
-  for (uint64_t i = 0; i < n; i++)
-    assert_int_equal(tamis_remove_hash(f, i), TAMIS_OK);
+  remove_range(f, 0, n);
   urcu_bp_read_unlock();
   assert_true(stats_of(f).joins > 0);
 #ifndef TAMIS_TSAN

@@ -271,7 +271,7 @@ static void *fork_inside(void *status)
   }
   reader_leave(inner);
   reader_leave(reader);
-  *(int *) status = status_of(child);
+  *(int *) status = wait_for(child);
   return NULL;
 }
 

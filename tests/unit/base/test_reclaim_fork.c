@@ -89,7 +89,7 @@ static void fork_and_work(tamis_filter *f, bool prepared)
   }
   if (prepared)
     urcu_bp_after_fork_parent();
-  assert_int_equal(status_of(child), 0);
+  assert_int_equal(wait_for(child), 0);
   assert_true(work(f, 0, 3000));
 }
 
@@ -152,7 +152,7 @@ static bool section_goes_on(reader_token pass, unsigned generations)
     pid_t child = fork_child();
     if (child == 0)
       _exit(section_goes_on(pass, generations - 1) ? 0 : 1);
-    good &= status_of(child) == 0;
+    good &= wait_for(child) == 0;
   }
   reader_leave(pass);
   good &= released_by_and_by(&x, 1);
@@ -177,7 +177,7 @@ TEST(a_section_goes_on_in_the_child)
         urcu_bp_read_unlock();
       _exit(section_goes_on(pass, 3) ? 0 : 1);
     }
-    assert_int_equal(status_of(child), 0);
+    assert_int_equal(wait_for(child), 0);
     assert_int_equal(atomic_load(&released), 0);
     reader_leave(pass);
     if (own)
@@ -204,7 +204,7 @@ TEST(a_fork_waits_for_nothing)
       _exit(0);
     double took = seconds() - began;
     shortest = took < shortest ? took : shortest;
-    assert_int_equal(status_of(child), 0);
+    assert_int_equal(wait_for(child), 0);
   }
   reader_leave(pass);
   end(&x);
@@ -249,7 +249,7 @@ TEST(a_child_waits_for_its_own_readers)
   pid_t child = fork_child();
   if (child == 0)
     _exit(released_by_and_by(&x, 1) && waits_for_its_readers() ? 0 : 1);
-  assert_int_equal(status_of(child), 0);
+  assert_int_equal(wait_for(child), 0);
   retire(&x, atomic_exchange(&shared, NULL));
   assert_true(waits(&x, 0)); /* in the parent it is there */
   end_reading(&reader);
@@ -300,7 +300,7 @@ static bool fork_with_fences(void)
   if (child == 0)
     _exit(section_goes_on(pass, 2) ? 0 : 1);
   reader_leave(pass);
-  return status_of(child) == 0;
+  return wait_for(child) == 0;
 }
 
 static int work_with_fences(void)

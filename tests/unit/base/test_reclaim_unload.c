@@ -50,8 +50,7 @@ static unsigned long tasks(void)
 /* The kernel counts a thread for an instant after it has been joined. */
 static bool tasks_become(unsigned long n)
 {
-  for (unsigned i = 0; i < 1000 * PATIENCE_SECONDS && tasks() != n; i++)
-    usleep(1000);
+  AWAIT(tasks() == n);
   return tasks() == n;
 }
 
@@ -123,26 +122,17 @@ TEST(a_plugin_goes_when_readers_have_left)
   usleep(100000); /* in which a thread that was left behind would return to the plugin's code */
 }
 
-static void end_well(pid_t child)
-{
-  int status;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  assert_int_equal(status, 0);
-}
-
 /* A reader that never leaves does not keep a process that has a plugin from ending. */
 TEST(a_process_with_a_plugin_ends)
 {
-  fflush(NULL);
-  pid_t child = fork();
-  assert_true(child >= 0);
+  pid_t child = fork_child();
   if (child == 0) {
     struct plugin plugin = load(PLUGIN);
     plugin.lock();
     alarm(PATIENCE_SECONDS);
     exit(plugin.work(1) ? 0 : 1);
   }
-  end_well(child);
+  assert_int_equal(wait_for(child), 0);
 }
 
 /* liburcu has code to run when it ends. */
@@ -164,12 +154,10 @@ TEST(a_fork_may_come_after_the_plugin)
   struct plugin plugin = load(PLUGIN);
   assert_true(plugin.work(1));
   unload(&plugin);
-  fflush(NULL);
-  pid_t child = fork();
-  assert_true(child >= 0);
+  pid_t child = fork_child();
   if (child == 0)
     _exit(0);
-  end_well(child);
+  assert_int_equal(wait_for(child), 0);
 }
 
 /* glibc keeps some hundred bytes in each thread for libraries that are loaded later, and each plugin takes of

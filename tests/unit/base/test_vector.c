@@ -56,7 +56,7 @@ static tamis_filter *make_cuckoo(uint64_t capacity, double fpp, bool growable)
 {
   tamis_options options = options_for(capacity, fpp);
   options.growable = growable;
-  tamis_filter *f = make_with(&options);
+  tamis_filter *f = make_with_options(&options);
   assert_ptr_equal(operations_of(f)->contains_many, growable ? tamis__cuckoo_contains_many_growable
                                                              : tamis__cuckoo_contains_many_fixed);
   return f;

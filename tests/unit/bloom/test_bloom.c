@@ -53,11 +53,9 @@ TEST(validate_notices_bits_and_counts)
 TEST(a_small_filter_takes_little)
 {
   for (unsigned stripes = 0; stripes < 2; stripes++) {
-    tamis_options options = TAMIS_OPTIONS_INIT;
-    options.capacity = 100;
+    tamis_options options = seeded_options(TAMIS_BLOOM, 100, 0.01, true);
     options.stripes = stripes;
-    uint64_t bytes;
-    assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
+    const uint64_t bytes = planned_bytes(&options);
     tamis_filter *f = make_with_options(&options);
     assert_int_equal(stats_of(f).bytes, bytes);
     assert_true(bytes + sizeof(size_t) <= 320);
@@ -65,8 +63,7 @@ TEST(a_small_filter_takes_little)
 #if defined(__GLIBC__) && !defined(TAMIS_SANITIZED)
     assert_true(malloc_usable_size((void *) bloom_of(f)->words) + sizeof(size_t) <= 320);
 #endif
-    for (uint64_t key = 0; key < 100; key++)
-      assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+    add_range(f, 0, 100);
     assert_int_equal(stats_of(f).bytes, bytes);
     assert_valid(f);
     tamis_destroy(f);
@@ -77,22 +74,17 @@ TEST(a_small_filter_takes_little)
  * the filter has beside its words is 152 bytes. */
 TEST(a_small_filter_with_an_allocator_takes_little)
 {
-  struct counts counts = {0};
-  const tamis_allocator allocator = counting(&counts);
+  struct bank bank = {0};
   for (unsigned i = 0; i < 24; i++) {
-    tamis_options options = TAMIS_OPTIONS_INIT;
     const uint64_t capacities[] = {100, 1000, 10000};
-    options.capacity = capacities[i % 3];
+    tamis_options options = seeded_options(TAMIS_BLOOM, capacities[i % 3], 0.01, i < 12);
     options.layout = i % 6 < 3 ? TAMIS_LAYOUT_CLASSIC : TAMIS_LAYOUT_BLOCKED;
-    options.growable = i < 12;
     options.max_bytes = i % 12 < 6 ? 0 : UINT64_C(1) << 29;
     options.cleared_from = 1 << 20;
     options.stripes = 1;
-    options.allocator = &allocator;
-    uint64_t bytes;
-    tamis_filter *f, *like;
-    assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
-    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    options.allocator = allocator_of(&bank);
+    const uint64_t bytes = planned_bytes(&options);
+    tamis_filter *f = make_with_options(&options), *like;
     assert_int_equal(stats_of(f).bytes, bytes);
     assert_int_equal(bytes, stats_of(f).bits / 8 + 152);
     for (uint64_t key = 0; key < options.capacity; key++)
@@ -102,7 +94,7 @@ TEST(a_small_filter_with_an_allocator_takes_little)
     const struct bloom *b = const_bloom_of(like);
     assert_int_equal(bloom_max_bytes(b), options.max_bytes);
     assert_int_equal(bloom_cleared_from(b), options.cleared_from);
-    assert_true(filter_allocator(&b->head)->context == &counts);
+    assert_true(filter_allocator(&b->head)->context == &bank);
     const uint64_t last = options.growable ? 8 * options.capacity : options.capacity;
     for (uint64_t key = 0; key < last; key++)
       assert_true(tamis_add_hash(f, key) >= TAMIS_OK && tamis_contains_hash(f, key));
@@ -110,21 +102,18 @@ TEST(a_small_filter_with_an_allocator_takes_little)
     assert_valid(f);
     tamis_destroy(like);
     tamis_destroy(f);
-    assert_int_equal(counts.now, 0);
+    assert_int_equal(bank.bytes, 0);
   }
 }
 
 /* It has room for a limit, but not for one that allows another layer, with which it is larger. */
 TEST(a_small_filter_keeps_to_max_bytes)
 {
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  uint64_t bytes;
-  options.capacity = 100;
-  assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
+  tamis_options options = seeded_options(TAMIS_BLOOM, 100, 0.01, true);
+  const uint64_t bytes = planned_bytes(&options);
   for (options.max_bytes = bytes; options.max_bytes < 4 * bytes; options.max_bytes += 4) {
     tamis_filter *f = make_with_options(&options);
-    uint64_t told;
-    assert_int_equal(tamis_bytes_for(&options, &told), TAMIS_OK);
+    const uint64_t told = planned_bytes(&options);
     assert_int_equal(stats_of(f).bytes, told);
     assert_true(told >= bytes && told <= bytes + 40);
     uint64_t hash = 0;

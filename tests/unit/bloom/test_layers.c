@@ -9,21 +9,6 @@
 
 #include <math.h>
 
-static tamis_options options_for(tamis_layout layout, uint64_t capacity)
-{
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.layout = layout;
-  options.capacity = capacity;
-  options.seed = 42;
-  return options;
-}
-
-/* A key that is never added. */
-static uint64_t absent(uint64_t i)
-{
-  return ~i;
-}
-
 /* A batch searches layer after layer; a single call searches their rows, those of like shapes
  * together.  With these rates, keys have other bits in later layers, or further probes, or
  * sections.  Absent keys are found in each of the layers. */
@@ -35,8 +20,7 @@ EACH_LAYOUT(a_table_has_the_row_of_each_layer)
   static bool found[PROBES];
   for (unsigned r = 0; r < sizeof rates / sizeof *rates; r++) {
     tamis_filter *f = make_filter(layout, 20, rates[r]);
-    for (uint64_t i = 0; i < ADDED; i++)
-      assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+    add_range(f, 0, ADDED);
     const struct bloom *first = const_bloom_of(f), *layer = newest_layer(first);
     assert_int_equal(stats_of(f).bits_per_key, bloom_shape_bits_per_key(bloom_shape_of(layer)));
     const struct bloom_row *rows = const_bloom_long_of(layer)->rows;
@@ -46,7 +30,7 @@ EACH_LAYOUT(a_table_has_the_row_of_each_layer)
       assert_in_range(rows->alike, 1, layer->number);
     }
     for (uint64_t i = 0; i < PROBES; i++)
-      keys[i] = i < ADDED / 2 ? i : absent(i);
+      keys[i] = i < ADDED / 2 ? i : ~i;
     tamis_contains_many_hash(f, keys, PROBES, found);
     for (uint64_t i = 0; i < PROBES; i++) {
       assert_int_equal(tamis_contains_hash(f, keys[i]), found[i]);
@@ -78,8 +62,7 @@ static void assert_ended(tamis_filter *f, uint64_t keys)
     assert_int_equal(tamis_add_hash(f, keys + i), in ? TAMIS_OK : TAMIS_EFULL);
     assert_int_equal(tamis_contains_hash(f, keys + i), in);
   }
-  for (uint64_t i = 0; i < keys; i++)
-    assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+  add_range(f, 0, keys);
   tamis_stats after = stats_of(f);
   assert_true(before.count == after.count && before.bits_set == after.bits_set);
   assert_valid(f);
@@ -87,26 +70,24 @@ static void assert_ended(tamis_filter *f, uint64_t keys)
 
 EACH_LAYOUT(max_bytes_ends_growth)
 {
-  struct counts counts = {0};
-  tamis_allocator allocator = counting(&counts);
-  tamis_options options = options_for(layout, 1000);
-  options.allocator = &allocator;
-  uint64_t one;
-  assert_int_equal(tamis_bytes_for(&options, &one), TAMIS_OK);
+  struct bank bank = {0};
+  tamis_options options = seeded_options(TAMIS_BLOOM, 1000, 0.01, true);
+  options.layout = layout;
+  options.allocator = allocator_of(&bank);
+  const uint64_t one = planned_bytes(&options);
   for (uint64_t limit = one; limit < 40 * one; limit = limit * 7 / 4) {
-    tamis_filter *f;
     options.max_bytes = limit;
-    counts.most = 0;
-    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    bank.most_bytes = 0;
+    tamis_filter *f = make_with_options(&options);
     uint64_t keys = 0;
     while (keys < 200000 && tamis_add_unique_hash(f, keys) >= 0)
       keys++;
-    assert_true(keys >= 1000 && keys < 200000 && counts.most <= limit &&
+    assert_true(keys >= 1000 && keys < 200000 && bank.most_bytes <= limit &&
                 stats_of(f).bytes <= limit);
     assert_true(rate_of(f, 50000) <= 0.011);
     assert_ended(f, keys);
     tamis_destroy(f);
-    assert_int_equal(counts.now, 0);
+    assert_int_equal(bank.bytes, 0);
   }
 }
 
@@ -135,15 +116,12 @@ EACH_LAYOUT(a_file_that_was_planned_for_the_whole_rate_keeps_it)
   assert_int_equal(tamis__bloom_create_empty(&head, &plan, &b), TAMIS_OK);
   for (uint64_t i = 0; i < 5000; i++)
     (void) tamis_add_hash(&b->head, i);
-  struct bytes saved = saved_bytes(&b->head);
-  tamis_filter *f = load_bytes(&saved);
+  tamis_filter *f = copy_of(&b->head);
   for (uint64_t n = 5000; n <= 80000 / SCALE; n += 2500) {
-    for (uint64_t i = n - 2500; i < n; i++)
-      assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+    add_range(f, n - 2500, n);
     assert_true(rate_of(f, 100000) <= 0.01);
   }
   assert_valid(f);
   tamis_destroy(f);
   tamis_destroy(&b->head);
-  free(saved.data);
 }

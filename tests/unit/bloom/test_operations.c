@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include "bloom_unit.h"
+#include "harness.h"
 
 #include <semaphore.h>
 
@@ -20,49 +21,32 @@ struct turns {
   bool full;
 };
 
-struct turn {
-  struct turns *turns;
-  unsigned index;
-};
-
-static void *take_turns(void *arg)
+static void take_turns(struct worker *worker)
 {
-  const struct turn *turn = arg;
-  struct turns *turns = turn->turns;
+  struct turns *turns = worker->arg;
   bool full = false;
   while (!full) {
-    sem_wait(&turns->may_add[turn->index]);
+    sem_wait(&turns->may_add[worker->index]);
     if (!turns->full) {
       turns->hidden += tamis_contains_hash(turns->filter, turns->next);
       turns->full = tamis_add_hash(turns->filter, turns->next) != TAMIS_OK;
       turns->next += !turns->full;
     }
     full = turns->full;
-    sem_post(&turns->may_add[(turn->index + 1) % TURNS_THREADS]);
+    sem_post(&turns->may_add[(worker->index + 1) % TURNS_THREADS]);
   }
-  return NULL;
 }
 
 static void fill_in_turns(tamis_layout layout, uint64_t capacity)
 {
-  tamis_options options = TAMIS_OPTIONS_INIT;
+  tamis_options options = seeded_options(TAMIS_BLOOM, capacity, low_rate(layout), false);
   options.layout = layout;
-  options.capacity = capacity;
-  options.fpp = low_rate(layout);
-  options.growable = false;
   options.seed = capacity;
-  struct turns turns = {0};
-  struct turn turn[TURNS_THREADS];
-  pthread_t threads[TURNS_THREADS];
-  assert_int_equal(tamis_create(&options, &turns.filter), TAMIS_OK);
+  struct turns turns = {.filter = make_with_options(&options)};
+  struct worker workers[TURNS_THREADS];
   for (unsigned i = 0; i < TURNS_THREADS; i++)
     assert_int_equal(sem_init(&turns.may_add[i], 0, i == 0), 0);
-  for (unsigned i = 0; i < TURNS_THREADS; i++) {
-    turn[i] = (struct turn){&turns, i};
-    assert_int_equal(pthread_create(&threads[i], NULL, take_turns, &turn[i]), 0);
-  }
-  for (unsigned i = 0; i < TURNS_THREADS; i++)
-    assert_int_equal(pthread_join(threads[i], NULL), 0);
+  harness_run(TURNS_THREADS, 1, take_turns, &turns, workers);
   for (unsigned i = 0; i < TURNS_THREADS; i++)
     sem_destroy(&turns.may_add[i]);
   assert_int_equal(turns.next - turns.hidden, capacity);

@@ -29,13 +29,11 @@ TEST(a_small_filter_takes_little)
   for (unsigned i = 0; i < 8; i++) {
     bool growable = i % 2, own_allocator = i / 4;
     struct bank bank = {0};
-    tamis_allocator allocator = {bank_allocate, bank_release, &bank};
     tamis_options options = small_options(growable, i / 2 % 2);
-    options.allocator = own_allocator ? &allocator : NULL;
+    options.allocator = own_allocator ? allocator_of(&bank) : NULL;
     const uint64_t most = growable ? 640 : 672;
-    uint64_t bytes;
-    assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
-    tamis_filter *f = make_with(&options);
+    const uint64_t bytes = planned_bytes(&options);
+    tamis_filter *f = make_with_options(&options);
     assert_int_equal(stats_of(f).bytes, bytes);
     assert_true(bytes <= most);
     assert_true(cuckoo_of(f)->has_home);
@@ -61,14 +59,6 @@ TEST(a_small_filter_takes_little)
 
 /* ---- the first growth ---- */
 
-static void wait_for_bytes(const tamis_filter *f, uint64_t limit)
-{
-  double end = harness_seconds() + PATIENCE_SECONDS;
-  while (stats_of(f).bytes > limit && harness_seconds() < end)
-    usleep(1000);
-  assert_true(stats_of(f).bytes <= limit);
-}
-
 static bool home_is_used(const struct cuckoo *c)
 {
   struct segment_cursor cursor = {0};
@@ -84,9 +74,10 @@ static bool home_is_used(const struct cuckoo *c)
 TEST(the_home_has_one_segment)
 {
   tamis_options options = small_options(true, 0);
-  tamis_filter *f = make_with(&options);
+  tamis_filter *f = make_with_options(&options);
   struct cuckoo *c = cuckoo_of(f);
-  uint64_t before = stats_of(f).bytes, segment = cuckoo_segment_bytes(&c->first.geometry);
+  const uint64_t most =
+      stats_of(f).bytes + sizeof(struct cuckoo_growth) + cuckoo_segment_bytes(&c->first.geometry);
   int result;
   struct segment *second = tamis__segment_create(c, &c->first, 0, 1, &result);
   assert_true(second && second != cuckoo_home(c));
@@ -101,7 +92,8 @@ TEST(the_home_has_one_segment)
     assert_valid(f);
     remove_range(f, 0, 2000);
     assert_int_equal(stats_of(f).segments, 1);
-    wait_for_bytes(f, before + sizeof(struct cuckoo_growth) + segment);
+    AWAIT(stats_of(f).bytes <= most);
+    assert_true(stats_of(f).bytes <= most);
   }
   tamis_destroy(f);
 }
@@ -124,7 +116,7 @@ TEST_WITH_THREADS(the_first_growth_is_seen_by_others)
 {
   for (unsigned round = 0; round < 50; round++) {
     tamis_options options = small_options(true, 0);
-    struct watch watch = {.f = make_with(&options)};
+    struct watch watch = {.f = make_with_options(&options)};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, watch_growths, &watch), 0);
     add_range(watch.f, 0, 200);

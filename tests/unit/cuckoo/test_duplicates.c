@@ -263,7 +263,7 @@ TEST(a_million_copies_of_one_key_are_harmless)
     for (int growable = 0; growable < 2; growable++) {
       tamis_options options = options_for(10000, rates[r]);
       options.growable = growable;
-      tamis_filter *f = make_with(&options);
+      tamis_filter *f = make_with_options(&options);
       add_range(f, 0, 5000);
       tamis_stats before = stats_of(f);
       const uint64_t again = UINT64_MAX;
@@ -295,10 +295,9 @@ TEST(copies_go_along_in_splits_and_joins)
   const uint64_t first = UINT64_C(1) << 50;
   for (unsigned r = 0; r < 3; r++) {
     struct bank bank = {0};
-    tamis_allocator allocator = {bank_allocate, bank_release, &bank};
     tamis_options options = options_for(1000, rates[r]);
-    options.allocator = &allocator;
-    tamis_filter *f = make_with(&options);
+    options.allocator = allocator_of(&bank);
+    tamis_filter *f = make_with_options(&options);
     uint64_t n = 200000 / SCALE;
     for (unsigned time = 0; time < 3; time++) { /* at three sizes of the filter */
       for (unsigned copy = 0; copy < TIMES; copy++)
@@ -388,7 +387,7 @@ TEST(keys_that_come_a_few_times_have_room)
     options.seed = 1 + i;
     if (tamis_options_check(&options, NULL, 0) != TAMIS_OK)
       continue;
-    tamis_filter *f = make_with(&options);
+    tamis_filter *f = make_with_options(&options);
     const uint64_t n =
         options.growable || 9 * options.capacity > KEYS ? KEYS : 9 * options.capacity;
     uint64_t count = 0;
@@ -421,7 +420,7 @@ TEST(a_full_filter_does_not_go_on_in_its_duplicate_counts)
 {
   tamis_options options = options_for(30000, 0.03);
   options.growable = false;
-  tamis_filter *f = make_with(&options);
+  tamis_filter *f = make_with_options(&options);
   uint64_t bytes = stats_of(f).bytes, in = 0;
   for (uint64_t i = 0; i < 3000000 / SCALE; i++)
     in += tamis_add_hash(f, i) == TAMIS_OK;
@@ -436,7 +435,7 @@ static uint64_t keys_until_full(uint64_t first, unsigned copies, double fpp)
 {
   tamis_options options = options_for(20000, fpp);
   options.growable = false;
-  tamis_filter *f = make_with(&options);
+  tamis_filter *f = make_with_options(&options);
   for (unsigned copy = 0; copy < copies; copy++)
     add_range(f, 0, first);
   uint64_t keys = first;

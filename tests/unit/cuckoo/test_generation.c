@@ -74,7 +74,7 @@ TEST(segments_of_a_large_directory_are_found)
 {
   enum { KEYS = 300 };
   const tamis_options options = options_for(1000000000, 0.01);
-  tamis_filter *f = make_with(&options);
+  tamis_filter *f = make_with_options(&options);
   assert_true(cuckoo_mark_words(&cuckoo_generation(cuckoo_of(f), 0)->geometry) > 0);
   for (uint64_t key = 0; key < KEYS; key++)
     assert_int_equal(tamis_remove_hash(f, key), TAMIS_ABSENT);
@@ -84,9 +84,8 @@ TEST(segments_of_a_large_directory_are_found)
   assert_in_range(stats_of(f).segments, KEYS / 2, KEYS);
   assert_valid(f);
   struct bytes bytes = saved_bytes(f);
-  struct source source = source_of(&bytes);
   tamis_filter *loaded;
-  assert_int_equal(tamis_load(NULL, read_source, &source, &loaded), TAMIS_OK);
+  assert_int_equal(load_from(&bytes, NULL, &loaded), TAMIS_OK);
   assert_valid(loaded);
   assert_int_equal(stats_of(loaded).count, KEYS);
   free(bytes.data);
@@ -100,7 +99,7 @@ TEST(a_new_slab_is_touched_slot_by_slot)
   const tamis_allocator allocator = {allocate_pages, release_pages, &pages};
   tamis_options options = options_for(CAPACITY, 0.01);
   options.allocator = &allocator;
-  tamis_filter *f = make_with(&options);
+  tamis_filter *f = make_with_options(&options);
   struct cuckoo *c = cuckoo_of(f);
   const struct cuckoo_geometry *g = &cuckoo_generation(c, 0)->geometry;
   int result;
@@ -120,14 +119,11 @@ TEST(large_blocks_may_come_cleared)
   for (unsigned i = 0; i < 4; i++) {
     struct pages pages = {.n = 0};
     const tamis_allocator allocator = {allocate_pages, release_pages, &pages};
-    tamis_options options = TAMIS_OPTIONS_INIT;
-    tamis_filter *f;
-    options.kind = TAMIS_CUCKOO;
-    options.capacity = KEYS;
+    tamis_options options = options_for(KEYS, 0.01);
     options.growable = i % 2;
     options.allocator = &allocator;
     options.cleared_from = i < 2 ? LARGE : 0;
-    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    tamis_filter *f = make_with_options(&options);
     struct generation *first = &cuckoo_of(f)->first;
     for (uint64_t root = 0; options.growable && root < cuckoo_roots(&first->geometry); root++)
       tamis__split_to(cuckoo_of(f), first, root << first->geometry.depth_limit, 0);

@@ -600,11 +600,9 @@ TEST(keys_are_spread_evenly)
  * no second one: an entry that ages has a bit less than its lane.  The last bits are random too. */
 TEST(a_marker_takes_no_bit_of_the_hash)
 {
-  const tamis_options spec = {.capacity = 2500000, .fpp = 1e-5, .growable = true};
-  struct cuckoo_geometry first, g;
-  assert_int_equal(cuckoo_geometry_plan(&spec, &first), TAMIS_OK);
-  assert_int_equal(cuckoo_geometry_next(&first, spec.capacity * 64, spec.fpp - first.rate, &g),
-                   TAMIS_OK);
+  const struct cuckoo_geometry first = plan(2500000, 1e-5, true);
+  struct cuckoo_geometry g;
+  assert_int_equal(cuckoo_geometry_next(&first, 2500000 * 64, 1e-5 - first.rate, &g), TAMIS_OK);
   assert_int_equal(g.root0_bits + bits_in_use(&g) + (g.uneven_at == 0), 64); /* 1 for the class */
   assert_false(g.needs_second_hash);
   spread(&g, 1, LAST_BITS);

@@ -9,7 +9,6 @@
 #include "cuckoo/growth.h"
 
 #include <math.h>
-#include <time.h>
 
 TEST(growing_loses_nothing_and_keeps_the_rate)
 {
@@ -71,7 +70,7 @@ TEST(from_one_key_to_many)
     for (uint64_t seed = 1; seed <= 3; seed++) {
       tamis_options options = options_for(1, rates[r]);
       options.seed = seed;
-      tamis_filter *f = make_with(&options);
+      tamis_filter *f = make_with_options(&options);
       uint64_t n = 50000 / SCALE;
       add_range(f, 0, n);
       assert_all_in(f, 0, n);
@@ -130,13 +129,9 @@ TEST(keys_of_one_pair_do_not_make_a_filter_grow)
 TEST(a_filter_without_limits_refuses_no_key)
 {
   enum { KEYS = 2200000 };
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = TAMIS_CUCKOO;
-  options.capacity = 1000;
-  options.fpp = 0.001;
+  tamis_options options = options_for(1000, 0.001);
   options.seed = 3;
-  tamis_filter *f;
-  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  tamis_filter *f = make_with_options(&options);
   for (uint64_t i = 0; i < KEYS; i++)
     assert_int_equal(tamis_add_hash(f, i * UINT64_C(0x9E3779B97F4A7C15)), TAMIS_OK);
   assert_int_equal(stats_of(f).generations, 2);
@@ -218,8 +213,7 @@ TEST(a_filter_grows_and_shrinks_again_and_again)
       free(order);
       assert_valid(f);
       assert_int_equal(stats_of(f).count, 0);
-      for (unsigned j = 0; stats_of(f).bytes > most && j < PATIENCE_SECONDS * 1000; j++)
-        usleep(1000);
+      AWAIT(stats_of(f).bytes <= most);
       assert_in_range(stats_of(f).bytes, 1, most);
     }
     tamis_destroy(f);
@@ -230,10 +224,9 @@ TEST(a_filter_grows_and_shrinks_again_and_again)
 TEST(segments_that_join_late_are_not_taken_down)
 {
   struct bank bank = {0};
-  tamis_allocator allocator = {bank_allocate, bank_release, &bank};
   tamis_options options = options_for(1000, 0.001);
-  options.allocator = &allocator;
-  tamis_filter *f = make_with(&options);
+  options.allocator = allocator_of(&bank);
+  tamis_filter *f = make_with_options(&options);
   uint64_t n = 0;
   while (stats_of(f).growths == 0)
     assert_int_equal(tamis_add_hash(f, n++), TAMIS_OK);
@@ -291,17 +284,13 @@ TEST(two_buckets_grow_through_generations)
      * not. */
     bool long_strings = seed / 8 % 2;
     double rate = long_strings ? 1e-6 : seed % 3 ? 0.3 : 0.001;
-    tamis_options spec = {.capacity = 1, .fpp = rate, .growable = true};
-    struct cuckoo_geometry g;
-    assert_int_equal(cuckoo_geometry_plan(&spec, &g), TAMIS_OK);
+    struct cuckoo_geometry g = planned_geometry(1, rate);
     g.pair_bits = 0;
     g.first_roots = 1 + seed % 5;
     g.needs_second_hash = long_strings || seed / 4 % 2;
     g.root0_bits = long_strings ? CUCKOO_HASH_BITS - 26 : 3;
     g.depth_limit = seed % 4 < g.depth_limit ? (uint8_t) (seed % 4) : g.depth_limit;
-    struct tamis_filter head = {.keys = hash_keys_from_seed(seed)};
-    tamis_filter *f = NULL;
-    assert_int_equal(tamis__cuckoo_create_with(&options, &head, &g, &f), TAMIS_OK);
+    tamis_filter *f = make_with_geometry(&options, &g);
 
     enum { N = 6000 };
     static uint64_t keys[N];
@@ -350,7 +339,7 @@ TEST(a_split_counts_what_it_copies)
   for (unsigned i = 0; i < 6; i++) {
     tamis_options options = options_for(100000, rates[i % 3]);
     options.stripes = i / 3; /* as usual, or one */
-    tamis_filter *f = make_with(&options);
+    tamis_filter *f = make_with_options(&options);
     uint64_t n = 0;
     while (stats_of(f).growths < 12)
       assert_int_equal(tamis_add_hash(f, n++), TAMIS_OK);
@@ -391,7 +380,7 @@ TEST(what_waits_stays_in_proportion)
   enum { KEYS = 60000, TURNS_OF_KEYS = 20, SLACK = 512 * 1024, LIMIT = 1 << 20 };
   tamis_options options = options_for(250, 0.01);
   options.max_bytes = LIMIT;
-  tamis_filter *f = make_with(&options);
+  tamis_filter *f = make_with_options(&options);
   add_range(f, 0, 2000); /* so that there is a backlog */
   remove_range(f, 0, 2000);
   const struct backlog *backlog = &cuckoo_growth(cuckoo_of(f))->backlog;
@@ -405,10 +394,7 @@ TEST(what_waits_stays_in_proportion)
   }
   reader_leave(reader);
   assert_valid(f);
-  for (unsigned i = 0; atomic_load(&backlog->held) && i < PATIENCE_SECONDS * 1000; i++) {
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    stats_of(f);
-  }
+  AWAIT(!atomic_load(&backlog->held), stats_of(f));
   assert_int_equal(atomic_load(&backlog->held), 0);
   assert_int_equal(stats_of(f).segments, 1); /* what removes have put off is joined */
   tamis_destroy(f);

@@ -22,12 +22,8 @@ TEST(at_the_limit_the_backlog_is_drained)
   tamis__segment_retire(x.c, g, segment);
   x.c->max_bytes = x.c->bytes; /* no more than is retired */
   void *block = NULL;
-  double patience = harness_seconds() + PATIENCE_SECONDS;
-  while (!block && harness_seconds() < patience) {
-    block = tamis__cuckoo_allocate(x.c, cuckoo_segment_bytes(g), &result);
-    assert_true(block || result == TAMIS_EFULL);
-    usleep(1000);
-  }
+  AWAIT((block = tamis__cuckoo_allocate(x.c, cuckoo_segment_bytes(g), &result)),
+        assert_int_equal(result, TAMIS_EFULL));
   assert_non_null(block);
   tamis__cuckoo_release(x.c, block, cuckoo_segment_bytes(g));
   end(&x);
@@ -81,14 +77,11 @@ TEST(max_bytes_is_never_exceeded)
   for (unsigned r = 0; r < 2; r++)
     for (uint64_t seed = 1; seed <= (SCALE > 1 ? 3 : 6); seed++) {
       struct bank bank = {0};
-      tamis_allocator allocator = {bank_allocate, bank_release, &bank};
       tamis_options options = options_for(seed % 3 ? 1000 : 20, rates[r]);
-      options.allocator = &allocator;
+      options.allocator = allocator_of(&bank);
       options.seed = seed;
-      uint64_t needed;
-      assert_int_equal(tamis_bytes_for(&options, &needed), TAMIS_OK);
-      options.max_bytes = needed + 20000 * seed;
-      tamis_filter *f = make_with(&options);
+      options.max_bytes = planned_bytes(&options) + 20000 * seed;
+      tamis_filter *f = make_with_options(&options);
       uint64_t in = 0;
       int result;
       while ((result = tamis_add_hash(f, in)) == TAMIS_OK) {

@@ -31,7 +31,7 @@ TEST(many_removes_between_two_pieces)
   const uint64_t keys = 300000;
   tamis_options options = options_for(4000, 0.3);
   options.allocator = &allocator;
-  tamis_filter *f = make_with(&options);
+  tamis_filter *f = make_with_options(&options);
   add_range(f, 0, keys);
   used = const_cuckoo_of(f);
   assert_int_equal(cuckoo_generations(used), 2);
@@ -68,7 +68,7 @@ static tamis_filter *tiny_filter(bool growable)
 {
   tamis_options options = options_for(40, 0.03);
   options.growable = growable;
-  tamis_filter *f = make_with(&options);
+  tamis_filter *f = make_with_options(&options);
   add_range(f, 0, 30);
   for (unsigned i = 0; i < 5; i++)
     add_range(f, 0, 3);

@@ -52,12 +52,8 @@ static void retire_segment(const struct fixture *x, struct segment *segment)
 
 static bool backlog_empties(const struct fixture *x)
 {
-  double patience = harness_seconds() + PATIENCE_SECONDS;
   struct backlog *backlog = &cuckoo_growth(x->c)->backlog;
-  while (backlog->held && harness_seconds() < patience) {
-    tamis__backlog_drain(backlog);
-    usleep(1000);
-  }
+  AWAIT(!backlog->held, tamis__backlog_drain(backlog));
   return !backlog->held;
 }
 
@@ -327,18 +323,12 @@ TEST(small_filters_take_no_slabs)
 TEST(a_large_filter_takes_what_was_promised)
 {
   struct bank bank = {0};
-  tamis_allocator allocator = {bank_allocate, bank_release, &bank};
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = TAMIS_CUCKOO;
-  options.fpp = 0.3;
-  options.seed = 42;
-  options.allocator = &allocator;
+  tamis_options options = options_for(0, 0.3);
+  options.allocator = allocator_of(&bank);
   for (options.capacity = 4000000; options.capacity <= 30000000; options.capacity += 1999999) {
-    tamis_filter *f;
-    uint64_t promised;
-    assert_int_equal(tamis_bytes_for(&options, &promised), TAMIS_OK);
+    const uint64_t promised = planned_bytes(&options);
     options.max_bytes = options.max_bytes ? 0 : promised; /* in turn */
-    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    tamis_filter *f = make_with_options(&options);
     struct cuckoo *c = cuckoo_of(f);
     uint64_t roots = cuckoo_roots(&cuckoo_generation(c, 0)->geometry), in_slabs = 0;
     for (uint64_t key = 0; stats_of(f).segments < roots; key++)

@@ -20,7 +20,7 @@ static tamis_options options_for(unsigned window, uint64_t capacity, bool growab
 static tamis_filter *make(unsigned window, uint64_t capacity, bool growable)
 {
   tamis_options options = options_for(window, capacity, growable);
-  return create(&options);
+  return make_with_options(&options);
 }
 
 /* ---- counts ---- */
@@ -80,7 +80,7 @@ TEST(the_count_of_a_forgotten_key_is_nobodys)
   for (unsigned seed = 1; seed <= 20; seed++) {
     tamis_options options = options_for(1, KEYS, false);
     options.seed = seed;
-    tamis_filter *f = create(&options);
+    tamis_filter *f = make_with_options(&options);
     for (uint64_t key = 0; key < KEYS; key++)
       add(f, key, 1 + (unsigned) (key % 3));
     make_entries_dead(window_of(f));
@@ -134,15 +134,13 @@ TEST(a_move_bumps_a_version_that_look_ups_read)
 {
   enum { CAPACITY = 60000 };
   tamis_options options = window_options(TAMIS_BLOOM, 1, CAPACITY, 0.3, false);
-  tamis_filter *f = create(&options);
+  tamis_filter *f = make_with_options(&options);
   const struct window *w = const_window_of(f);
   const struct window_geometry *g = &w->first.geometry;
   assert_true(window_fingerprint_bits(&g->shape) < 64 - w->version_shift);
   for (unsigned period = 0; period < 4; period++) { /* with all stamps */
-    for (uint64_t key = 0; key < CAPACITY; key++)
-      assert_int_equal(tamis_add_hash(f, CAPACITY * period + key), TAMIS_OK);
-    advance(f, 2);
-    advance(f, period % 2);
+    add_range(f, CAPACITY * period, CAPACITY * (period + 1));
+    advance(f, 2 + period % 2);
   }
   assert_true(stats_of(f).evictions > 0);
   for (uint64_t i = 0; i < UINT64_C(1) << (64 - w->version_shift); i++)
@@ -182,7 +180,7 @@ static tamis_filter *make_fine_then_coarse(bool renews, struct window_layer **fi
   tamis_options options = options_for(1, 1000, true);
   options.fpp = 0.05;
   options.window_renews = renews;
-  tamis_filter *f = create(&options);
+  tamis_filter *f = make_with_options(&options);
   *fine = open_layer(f);
   advance(f, 2);
   assert_int_equal(stats_of(f).layers, 1);
@@ -263,8 +261,7 @@ TEST(copies_that_go_give_memory_back)
   uint64_t most = stats_of(f).bytes, least = stats_of(twin).bytes;
   assert_true(most > least + 500);
   for (unsigned i = 2; i < MANY; i++)
-    for (uint64_t key = 0; key < KEYS; key++)
-      assert_int_equal(tamis_remove_hash(f, key), TAMIS_OK);
+    remove_range(f, 0, KEYS);
   assert_true(stats_of(f).bytes < least + (most - least) / 3);
   assert_valid(f);
   tamis_destroy(twin);
@@ -279,15 +276,13 @@ static bool may_be_full(int result)
 
 TEST(copies_keep_within_max_bytes)
 {
-  struct counts counts = {0};
-  tamis_allocator allocator = counting(&counts);
+  struct bank bank = {0};
   tamis_options options = options_for(2, 1000, true);
-  uint64_t bytes;
-  options.allocator = &allocator;
-  assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
+  options.allocator = allocator_of(&bank);
+  const uint64_t bytes = planned_bytes(&options);
   options.max_bytes = bytes + 500;
-  tamis_filter *f = create(&options);
-  assert_int_equal(counts.now, bytes);
+  tamis_filter *f = make_with_options(&options);
+  assert_int_equal(bank.bytes, bytes);
   uint64_t refused = 0, missing = 0;
   for (uint64_t key = 0; key < 1000; key++) {
     /* Where an entry with copies would have to be moved, there is no memory for their count. */
@@ -296,29 +291,28 @@ TEST(copies_keep_within_max_bytes)
     missing += !first;
     refused += !second;
     assert_int_equal(tamis_count_hash(f, key), first + second);
-    assert_true(counts.now <= options.max_bytes);
-    assert_int_equal(counts.now, stats_of(f).bytes);
+    assert_true(bank.bytes <= options.max_bytes);
+    assert_int_equal(bank.bytes, stats_of(f).bytes);
   }
   assert_true(refused > 100 && refused < 900 && missing < 10);
   assert_int_equal(stats_of(f).refused_adds, refused);
   assert_int_equal(stats_of(f).count, 2000 - refused - missing);
   assert_valid(f);
   advance(f, 3);
-  assert_int_equal(counts.now, bytes);
+  assert_int_equal(bank.bytes, bytes);
   tamis_destroy(f);
-  assert_int_equal(counts.now, 0);
+  assert_int_equal(bank.bytes, 0);
 }
 
 TEST(a_copy_that_is_refused_renews_nothing)
 {
-  struct counts counts = {0};
-  tamis_allocator allocator = counting(&counts);
+  struct bank bank = {0};
   tamis_options options = options_for(2, 1000, true);
-  options.allocator = &allocator;
-  tamis_filter *f = create(&options);
+  options.allocator = allocator_of(&bank);
+  tamis_filter *f = make_with_options(&options);
   add(f, 7, 1);
   advance(f, 2);
-  counts.fail_at = counts.calls + 1;
+  bank.fail_at = bank.calls + 1;
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_ENOMEM);
   assert_int_equal(tamis_count_hash(f, 7), 1);
   advance(f, 1);

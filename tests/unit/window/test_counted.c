@@ -12,20 +12,9 @@
 
 #include <signal.h>
 
-/* At this rate no key of these tests is found by chance. */
-static tamis_options cuckoo_options(uint64_t capacity)
-{
-  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
-  options.kind = TAMIS_CUCKOO;
-  options.capacity = capacity;
-  options.fpp = 1e-6;
-  options.seed = 42;
-  return options;
-}
-
 static tamis_filter *open_cuckoo(uint64_t capacity)
 {
-  const tamis_options options = cuckoo_options(capacity);
+  const tamis_options options = shared_cuckoo_options(capacity);
   unlink(shared_path);
   return open_shared(&options);
 }
@@ -51,15 +40,8 @@ static struct expected expect(unsigned copies, unsigned call)
   }
 }
 
-/* Nobody waits for ever. */
-static int begin_test(void **state)
-{
-  alarm(4 * PATIENCE_SECONDS);
-  return set_up(state);
-}
-
 /* Of many keys, so that entries move. */
-TEST_BETWEEN(all_calls_count_exactly, begin_test, tear_down)
+TEST_BETWEEN(all_calls_count_exactly, set_up_with_alarm, tear_down)
 {
   enum { KEYS = 1000, CALLS = 60000 / SCALE };
   static unsigned copies[KEYS];
@@ -90,10 +72,10 @@ TEST_BETWEEN(all_calls_count_exactly, begin_test, tear_down)
 }
 
 /* A look-up of a key does not take an empty lane for its entry, whatever its fingerprint is. */
-TEST_BETWEEN(empty_lanes_match_nothing, begin_test, tear_down)
+TEST_BETWEEN(empty_lanes_match_nothing, set_up_with_alarm, tear_down)
 {
   enum { KEYS = 200000 / SCALE };
-  tamis_options options = cuckoo_options(100000);
+  tamis_options options = shared_cuckoo_options(100000);
   options.fpp = 0.03;
   unlink(shared_path);
   tamis_filter *f = open_shared(&options);
@@ -104,7 +86,7 @@ TEST_BETWEEN(empty_lanes_match_nothing, begin_test, tear_down)
   tamis_destroy(f);
 }
 
-TEST_BETWEEN(figures_are_those_of_a_fixed_cuckoo_filter, begin_test, tear_down)
+TEST_BETWEEN(figures_are_those_of_a_fixed_cuckoo_filter, set_up_with_alarm, tear_down)
 {
   tamis_filter *f = open_cuckoo(1000);
   add_hashes(f, 0, 500);
@@ -137,7 +119,7 @@ static uint64_t fill(tamis_filter *f, uint64_t key)
 }
 
 /* Both handles know that the filter is full.  Removes by one make room for adds by the other. */
-TEST_BETWEEN(room_is_seen_by_others, begin_test, tear_down)
+TEST_BETWEEN(room_is_seen_by_others, set_up_with_alarm, tear_down)
 {
   static const uint64_t capacities[] = {500, 100000 / SCALE};
   for (unsigned i = 0; i < 2; i++) {
@@ -158,7 +140,7 @@ TEST_BETWEEN(room_is_seen_by_others, begin_test, tear_down)
 }
 
 /* A key that is in gets copies although there is no room for others. */
-TEST_BETWEEN(copies_need_no_room, begin_test, tear_down)
+TEST_BETWEEN(copies_need_no_room, set_up_with_alarm, tear_down)
 {
   tamis_filter *f = open_cuckoo(500);
   (void) fill(f, 0);
@@ -174,9 +156,9 @@ TEST_BETWEEN(copies_need_no_room, begin_test, tear_down)
 
 /* Entries that have moved are counted by the stripes of their new places: who takes one stripe over counts the
  * same. */
-TEST_BETWEEN(each_stripe_counts_its_own_part, begin_test, tear_down)
+TEST_BETWEEN(each_stripe_counts_its_own_part, set_up_with_alarm, tear_down)
 {
-  tamis_options options = cuckoo_options(3000);
+  tamis_options options = shared_cuckoo_options(3000);
   options.stripes = 8;
   unlink(shared_path);
   tamis_filter *f = open_shared(&options);
@@ -218,7 +200,7 @@ static void add_some(tamis_filter *f, unsigned copies[SOME])
 }
 
 /* The header of a saved filter, with one number replaced. */
-TEST_BETWEEN(numbers_that_contradict_the_kind_are_damage, begin_test, tear_down)
+TEST_BETWEEN(numbers_that_contradict_the_kind_are_damage, set_up_with_alarm, tear_down)
 {
   tamis_filter *f = open_cuckoo(100);
   add_hashes(f, 0, 50);
@@ -254,7 +236,7 @@ TEST_BETWEEN(numbers_that_contradict_the_kind_are_damage, begin_test, tear_down)
 }
 
 /* Bytes of the header, of entries and of what follows, with right sums. */
-TEST_BETWEEN(any_bytes_make_a_whole_filter_or_none, begin_test, tear_down)
+TEST_BETWEEN(any_bytes_make_a_whole_filter_or_none, set_up_with_alarm, tear_down)
 {
   enum { TRIES = 4000 / SCALE };
   unsigned copies[SOME], loaded = 0;
@@ -280,7 +262,7 @@ TEST_BETWEEN(any_bytes_make_a_whole_filter_or_none, begin_test, tear_down)
 }
 
 /* All or nothing, as far as counts go. */
-TEST_BETWEEN(unions_add_counts_up, begin_test, tear_down)
+TEST_BETWEEN(unions_add_counts_up, set_up_with_alarm, tear_down)
 {
   tamis_filter *shared = open_cuckoo(SOME), *own;
   assert_int_equal(tamis_map_file(NULL, shared_path, &own), TAMIS_EUNSUPPORTED);
@@ -297,7 +279,7 @@ TEST_BETWEEN(unions_add_counts_up, begin_test, tear_down)
   assert_int_equal(tamis_merge(shared, own), TAMIS_EFULL);
   assert_counts(shared, copies, SOME);
   tamis_destroy(own);
-  const tamis_options options = cuckoo_options(SOME);
+  const tamis_options options = shared_cuckoo_options(SOME);
   own = make_with_options(&options); /* of another kind inside */
   assert_int_equal(tamis_merge(shared, own), TAMIS_EINVAL);
   assert_int_equal(tamis_merge(own, shared), TAMIS_EINVAL);
@@ -307,7 +289,7 @@ TEST_BETWEEN(unions_add_counts_up, begin_test, tear_down)
 
 /* `lost`: the words are gone, and all that is left is the checkpoint.  Otherwise later adds and removes
  * are in the words, and the checkpoint is not added to them. */
-TEST_BETWEEN(counts_outlive_a_start, begin_test, tear_down)
+TEST_BETWEEN(counts_outlive_a_start, set_up_with_alarm, tear_down)
 {
   for (unsigned lost = 0; lost < 2; lost++) {
     unsigned copies[SOME];
@@ -335,20 +317,13 @@ TEST_BETWEEN(counts_outlive_a_start, begin_test, tear_down)
 /* ---- what others have written ---- */
 
 /* All stamps, in all lanes: counts are possible ones, and a remove clears what it finds. */
-TEST_BETWEEN(impossible_stamps_are_harmless, begin_test, tear_down)
+TEST_BETWEEN(impossible_stamps_are_harmless, set_up_with_alarm, tear_down)
 {
   enum { KEYS = 200 };
   for (unsigned stamp = 0; stamp < 8; stamp++) {
     tamis_filter *f = open_cuckoo(KEYS);
-    struct window *w = window_of(f);
-    const struct lane_shape *s = &w->first.geometry.whole.lane;
     add_hashes(f, 0, KEYS);
-    for (uint64_t i = 0; i < window_words(&w->first.geometry); i++)
-      for (unsigned lane = 0; lane < s->lanes; lane++) {
-        const uint64_t old = word_load(&w->first.words[i]), entry = lane_get(s, old, lane);
-        if (entry)
-          word_store(&w->first.words[i], lane_put(s, old, lane, (entry & ~UINT64_C(7)) | stamp));
-      }
+    put_stamps(const_window_of(f), stamp);
     for (uint64_t key = 0; key < KEYS; key++) {
       const uint64_t copies = 7 - stamp;
       assert_int_equal(tamis_count_hash(f, hash_of(key)), copies);
@@ -405,7 +380,7 @@ static void check_after_death(const tamis_filter *f, struct process *p, uint64_t
 }
 
 /* Processes work in a filter so full that entries move all the time, and are killed at any moment. */
-TEST_BETWEEN(killed_processes_lose_and_leave_nothing, begin_test, tear_down)
+TEST_BETWEEN(killed_processes_lose_and_leave_nothing, set_up_with_alarm, tear_down)
 {
   struct process *processes = mmap(NULL, PROCESSES * sizeof *processes, PROT_READ | PROT_WRITE,
                                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);

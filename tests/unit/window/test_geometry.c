@@ -146,26 +146,15 @@ TEST(either_bucket_leads_to_the_other)
 
 /* ---- what plans promise, in filters ---- */
 
-static uint64_t fresh_key(uint64_t *next)
-{
-  return random_at(9, ++*next);
-}
-
-static tamis_filter *window(unsigned periods, uint64_t capacity, double fpp, bool growable,
-                            uint64_t seed)
-{
-  tamis_options o = TAMIS_OPTIONS_INIT;
-  o.window = periods, o.capacity = capacity, o.fpp = fpp, o.growable = growable, o.seed = seed;
-  return make_with_options(&o);
-}
-
 /* Of the layers that are searched at the same time, each has a share of the rate of its own. */
 TEST(layers_have_shares_of_their_own)
 {
-  tamis_filter *f = window(4, 100, 0.01, true, 3);
+  tamis_options options = seeded_options(TAMIS_BLOOM, 100, 0.01, true);
+  options.window = 4;
+  tamis_filter *f = make_with_options(&options);
   uint64_t next = 0, seen = 0;
   while (stats_of(f).layers < 6)
-    assert_int_equal(tamis_add_hash(f, fresh_key(&next)), TAMIS_OK);
+    assert_int_equal(tamis_add_hash(f, random_at(9, ++next)), TAMIS_OK);
   uint64_t epoch = epoch_read(&window_of(f)->state->epoch);
   const struct window_layer *layer = window_newest(window_of(f), epoch);
   for (; layer; layer = window_next(layer, epoch)) {

@@ -22,31 +22,19 @@ static tamis_kind kind = TAMIS_BLOOM;
 
 static tamis_options options_of(const struct sort *sort)
 {
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = kind;
+  tamis_options options = seeded_options(kind, sort->capacity, sort->fpp, sort->growable);
   options.window = sort->window;
-  options.fpp = sort->fpp;
-  options.growable = sort->growable;
-  options.capacity = sort->capacity;
   options.window_renews = sort->window % 2;
-  options.seed = 42;
   return options;
-}
-
-static void advance(tamis_filter *f)
-{
-  assert_int_equal(tamis_advance(f), TAMIS_OK);
 }
 
 /* Keys are added over `periods` periods, the last of which runs still. */
 static tamis_filter *create(const struct sort *sort, unsigned periods)
 {
-  tamis_filter *f;
-  tamis_options options = options_of(sort);
-  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  const tamis_options options = options_of(sort);
+  tamis_filter *f = make_with_options(&options);
   for (unsigned now = 0; now < periods; now++) {
-    if (now > 0)
-      advance(f);
+    advance(f, now > 0);
     for (uint64_t key = sort->keys * now / periods; key < sort->keys * (now + 1) / periods; key++)
       for (uint64_t copy = 0; copy <= (kind == TAMIS_CUCKOO && key % 5 == 0 ? key % 7 : 0); copy++)
         assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
@@ -68,9 +56,9 @@ static int write_and_go_on(void *context, const void *data, size_t size)
   struct snapshot *s = context;
   s->calls++;
   for (unsigned i = 0; i < 2 && s->advances; i++, s->advances--)
-    advance(s->filter);
-  for (unsigned i = 0; i < 5000; i++)
-    assert_int_equal(tamis_add_hash(s->filter, s->next++), TAMIS_OK);
+    advance(s->filter, 1);
+  add_range(s->filter, s->next, s->next + 5000);
+  s->next += 5000;
   return write_bytes(&s->bytes, data, size);
 }
 
@@ -93,8 +81,7 @@ TEST(periods_end_during_a_save)
       for (uint64_t key = 0; key < KEYS; key++)
         in += tamis_contains_hash(f, key) != tamis_contains_hash(g, key);
       assert_in_range(in, 0, KEYS / 2000); /* those that what came later makes false positives */
-      advance(f);
-      advance(g);
+      advance(f, 1), advance(g, 1);
     }
     assert_int_equal(stats_of(g).count, 0);
     assert_valid(g);
@@ -116,10 +103,8 @@ TEST(a_figure_stays_within_its_range)
   saved_put64(saved.data + SAVED_GEOMETRY_AT + (size_t) SAVED_WINDOW_GROWTHS * 8, INT32_MAX);
   assert_true(repair(&saved, window_bytes(&const_window_of(f)->first.geometry)));
   assert_int_equal(load_any(source_of(&saved), 0, &loaded), TAMIS_OK);
-  for (uint64_t key = 100; key < 300; key++)
-    assert_int_equal(tamis_add_hash(loaded, key), TAMIS_OK);
-  for (unsigned i = 0; i < 4; i++)
-    advance(loaded);
+  add_range(loaded, 100, 300);
+  advance(loaded, 4);
   free(saved.data);
   saved = saved_bytes(loaded);
   assert_int_equal(load_any(source_of(&saved), 0, NULL), TAMIS_OK);

@@ -37,23 +37,9 @@ static uint64_t count_in(const tamis_filter *f, uint64_t from, uint64_t n)
   return in;
 }
 
-/* ---- calls ---- */
-
-static uint64_t period_of(const tamis_filter *f)
-{
-  return stats_of(f).period;
-}
-
 /* ---- a start of the machine ---- */
 
-/* Nobody waits for ever. */
-static int begin_test(void **state)
-{
-  alarm(PATIENCE_SECONDS);
-  return set_up(state);
-}
-
-TEST_BETWEEN(what_was_synced_is_there_again, begin_test, tear_down)
+TEST_BETWEEN(what_was_synced_is_there_again, set_up_with_alarm, tear_down)
 {
   enum { KEYS = 300 };
   tamis_options options = window_options(3, 3000);
@@ -71,7 +57,7 @@ TEST_BETWEEN(what_was_synced_is_there_again, begin_test, tear_down)
     start_machine(f, lost);
     tamis_destroy(f);
     f = open_shared(NULL);
-    assert_int_equal(period_of(f), 4);
+    assert_int_equal(stats_of(f).period, 4);
     for (unsigned later = 0; later < 4; later++) {
       for (unsigned period = 0; period < 4; period++) {
         const uint64_t in = count_in(f, (uint64_t) period * KEYS, KEYS);
@@ -86,13 +72,6 @@ TEST_BETWEEN(what_was_synced_is_there_again, begin_test, tear_down)
   }
 }
 
-/* A window in which one number of the last checkpoint is wrong. */
-static void damage_checkpoint(const tamis_filter *f, size_t at)
-{
-  const uint64_t wrong = 0xbad;
-  write_file(checkpoints_of(f) + at, &wrong, sizeof wrong);
-}
-
 /* Locks that nobody has any more, from before the start. */
 static void leave_locks(struct window *w)
 {
@@ -105,7 +84,7 @@ static void leave_locks(struct window *w)
 
 /* Keys that were added before the sync, and after it; `lost`: those before it are in the checkpoint alone.  A
  * damaged checkpoint is left out, and locks keep nobody waiting. */
-TEST_BETWEEN(keys_outlive_a_start, begin_test, tear_down)
+TEST_BETWEEN(keys_outlive_a_start, set_up_with_alarm, tear_down)
 {
   enum { CAPACITY = 2000, NONE = -1, UNTIL_FULL = 1 << 20 };
   static const struct start {
@@ -135,8 +114,8 @@ TEST_BETWEEN(keys_outlive_a_start, begin_test, tear_down)
     while (keys < s->before + s->after && tamis_add_hash(f, hash_of(keys)) == TAMIS_OK)
       keys++;
     assert_true(keys > CAPACITY || s->after == 0);
-    if (s->damage != NONE)
-      damage_checkpoint(f, (size_t) s->damage);
+    if (s->damage != NONE) /* of a number of the last checkpoint */
+      write_file(checkpoints_of(f) + (size_t) s->damage, &(uint64_t){0xbad}, sizeof(uint64_t));
     if (s->locks)
       leave_locks(w);
     tamis_destroy(f);
@@ -153,7 +132,7 @@ TEST_BETWEEN(keys_outlive_a_start, begin_test, tear_down)
 
 /* A process that sees another number of the start, as in a container, comes to a file that is in
  * use. */
-TEST_BETWEEN(a_file_in_use_is_not_mended, begin_test, tear_down)
+TEST_BETWEEN(a_file_in_use_is_not_mended, set_up_with_alarm, tear_down)
 {
   enum { MARK = 12345 };
   tamis_filter *f = open_window(2, 2000);
@@ -171,26 +150,13 @@ TEST_BETWEEN(a_file_in_use_is_not_mended, begin_test, tear_down)
 
 /* ---- what others have written ---- */
 
-/* In all entries. */
-static void put_stamps(const struct window *w, unsigned stamp)
-{
-  const struct lane_shape *s = &w->first.geometry.whole.lane;
-  for (uint64_t i = 0; i < window_words(&w->first.geometry); i++)
-    for (unsigned lane = 0; lane < s->lanes; lane++) {
-      const uint64_t old = word_load(&w->first.words[i]), entry = lane_get(s, old, lane),
-                     fingerprint = window_fingerprint_of(&w->first.geometry.shape, entry);
-      if (entry)
-        word_store(&w->first.words[i], lane_put(s, old, lane, fingerprint | stamp));
-    }
-}
-
 /* Stamps of no period, and entries that are dead, in a window that is united with a private one. */
-TEST_BETWEEN(impossible_stamps_are_not_united, begin_test, tear_down)
+TEST_BETWEEN(impossible_stamps_are_not_united, set_up_with_alarm, tear_down)
 {
   tamis_options options = window_options(3, 2000);
   options.seed = 7;
   tamis_filter *shared = open_shared(&options), *own;
-  assert_int_equal(tamis_create(&options, &own), TAMIS_OK);
+  own = make_with_options(&options);
   add_hashes(own, 0, 500);
   add_hashes(shared, 1000, 100);
   const struct window *w = const_window_of(shared);
@@ -206,8 +172,7 @@ TEST_BETWEEN(impossible_stamps_are_not_united, begin_test, tear_down)
   (void) tamis_merge(own, shared);
   assert_int_equal(count_in(own, 0, 500), 500);
   assert_valid(own);
-  for (unsigned period = 0; period < 4; period++)
-    assert_int_equal(tamis_advance(own), TAMIS_OK);
+  advance(own, 4);
   assert_int_equal(stats_of(own).count, 0);
   tamis_destroy(own);
   tamis_destroy(shared);
@@ -227,7 +192,7 @@ static int open_with_number(const unsigned char *original, unsigned at, uint64_t
 }
 
 /* The geometry is that of the capacity, and the file has as many stripes as it says. */
-TEST_BETWEEN(headers_that_contradict_themselves_are_damaged, begin_test, tear_down)
+TEST_BETWEEN(headers_that_contradict_themselves_are_damaged, set_up_with_alarm, tear_down)
 {
   enum { CAPACITY_AT = 64, STRIPES_AT = 88 };
   unsigned char header[SAVED_HEADER];
@@ -270,7 +235,7 @@ static _Noreturn void die_with_stripes(tamis_filter *f, int death)
 
 /* The child has inherited the handle, and is another process all the same.  Its locks are taken over
  * at once: beside processes that compute, a yield takes as long as they like. */
-TEST_BETWEEN(a_forked_child_has_a_name_of_its_own, begin_test, tear_down)
+TEST_BETWEEN(a_forked_child_has_a_name_of_its_own, set_up_with_alarm, tear_down)
 {
   tamis_filter *f = open_window(2, 2000);
   const uint64_t name = owner_name(&window_of(f)->owner);
@@ -292,7 +257,7 @@ TEST_BETWEEN(a_forked_child_has_a_name_of_its_own, begin_test, tear_down)
 }
 
 /* A parent is killed while it has locks; its child, which never called the filter, lives on. */
-TEST_BETWEEN(a_child_does_not_keep_its_parents_locks, begin_test, tear_down)
+TEST_BETWEEN(a_child_does_not_keep_its_parents_locks, set_up_with_alarm, tear_down)
 {
   int alive[2];
   assert_int_equal(pipe(alive), 0);
@@ -338,7 +303,7 @@ static void assert_locked(int result)
   assert_int_equal(errno, EAGAIN);
 }
 
-TEST_BETWEEN(a_reader_keeps_nobody, begin_test, tear_down)
+TEST_BETWEEN(a_reader_keeps_nobody, set_up_with_alarm, tear_down)
 {
   char why[400];
   tamis_filter *f = open_window(2, 2000);
@@ -373,7 +338,7 @@ TEST_BETWEEN(a_reader_keeps_nobody, begin_test, tear_down)
 }
 
 /* An empty file is filled under a lock: not of what programs lock that read it. */
-TEST_BETWEEN(a_reader_keeps_no_creator, begin_test, tear_down)
+TEST_BETWEEN(a_reader_keeps_no_creator, set_up_with_alarm, tear_down)
 {
   for (unsigned window = 0; window < 3; window += 2) {
     tamis_options options = window_options(window, 2000);
@@ -393,7 +358,7 @@ TEST_BETWEEN(a_reader_keeps_no_creator, begin_test, tear_down)
 }
 
 /* A process freezes a segment, as a save does, and is killed.  Keys that need moves find room. */
-TEST_BETWEEN(a_dead_saver_keeps_nobody, begin_test, tear_down)
+TEST_BETWEEN(a_dead_saver_keeps_nobody, set_up_with_alarm, tear_down)
 {
   enum { CAPACITY = 3000 };
   tamis_filter *f = open_window(2, CAPACITY);
@@ -415,7 +380,7 @@ TEST_BETWEEN(a_dead_saver_keeps_nobody, begin_test, tear_down)
 }
 
 /* Another thread of the parent searched for room when the child was forked. */
-TEST_BETWEEN(a_child_is_not_kept_by_a_vanished_thread, begin_test, tear_down)
+TEST_BETWEEN(a_child_is_not_kept_by_a_vanished_thread, set_up_with_alarm, tear_down)
 {
   tamis_filter *f = open_window(2, 1000);
   lock_take(&window_of(f)->opening);
@@ -446,7 +411,7 @@ static int fork_and_write(void *context, const void *data, size_t size)
 }
 
 /* A call forks, and goes on in the child, which is another process. */
-TEST_BETWEEN(a_call_that_forks_goes_on_with_a_name, begin_test, tear_down)
+TEST_BETWEEN(a_call_that_forks_goes_on_with_a_name, set_up_with_alarm, tear_down)
 {
   pid_t child = -1;
   tamis_options options = window_options(2, 2000000);
@@ -474,7 +439,7 @@ static void *destroy_cancelled(void *f)
   return (void *) f;
 }
 
-TEST_BETWEEN(no_lock_is_left_by_a_cancelled_thread, begin_test, tear_down)
+TEST_BETWEEN(no_lock_is_left_by_a_cancelled_thread, set_up_with_alarm, tear_down)
 {
   for (unsigned window = 0; window < 2; window++) {
     pthread_t thread;
