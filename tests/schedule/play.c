@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "play.h"
 
-#include "filter_unit.h"
-#include "window_unit.h"
+#include "saved_unit.h"
 
 enum { MOST_CALLS = 8, MOST_WORDS = 12, MOST_NAMES = 64, MOST_VERBS = 96 };
 
@@ -51,17 +50,14 @@ VERB(merge, n)
   return tamis_merge(f, stage_from());
 }
 
-/* Saves into a file of the file system, and loads it as the other filter. */
+/* Saves, and loads as the other filter. */
 VERB(save, n)
 {
-  FILE *file = tmpfile();
-  int result = file ? tamis_save(f, write_to, file) : TAMIS_EIO;
-  if (result == TAMIS_OK) {
-    rewind(file);
-    result = tamis_load(NULL, read_from, file, &stage.from);
-  }
-  if (file)
-    fclose(file);
+  struct bytes saved = {0};
+  int result = tamis_save(f, write_bytes, &saved);
+  if (result == TAMIS_OK)
+    result = load_from(&saved, NULL, &stage.from);
+  free(saved.data);
   return result;
 }
 

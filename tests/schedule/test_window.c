@@ -7,7 +7,7 @@
  */
 #include "play.h"
 
-#include "filter_unit.h"
+#include "saved_unit.h"
 #include "window/copies.h"
 #include "window/evict.h"
 #include "window/layers.h"
@@ -372,10 +372,10 @@ VERB(more_bytes, n)
   return stats_of(f).bytes > stage.noted.bytes;
 }
 
-/* The file is written while the layers leave. */
+/* What is saved is written while the layers leave. */
 static tamis_filter *saving;
 
-static int write_and_let_leave(void *file, const void *data, size_t size)
+static int write_and_let_leave(void *bytes, const void *data, size_t size)
 {
   tamis_filter *f = saving;
   saving = NULL;
@@ -384,18 +384,16 @@ static int write_and_let_leave(void *file, const void *data, size_t size)
     await_release(f, 0);
     assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
   }
-  return fwrite(data, 1, size, file) != size;
+  return write_bytes(bytes, data, size);
 }
 
-VERB(save_and_let_leave, n)
+DEED(save_and_let_leave, n)
 {
-  FILE *file = tmpfile();
-  assert_non_null(file);
+  struct bytes saved = {0};
   saving = f;
-  assert_int_equal(tamis_save(f, write_and_let_leave, file), TAMIS_OK);
-  rewind(file);
-  assert_int_equal(tamis_load(NULL, read_from, file, &stage.from), TAMIS_OK);
-  return fclose(file);
+  assert_int_equal(tamis_save(f, write_and_let_leave, &saved), TAMIS_OK);
+  assert_int_equal(load_from(&saved, NULL, &stage.from), TAMIS_OK);
+  free(saved.data);
 }
 
 VERB(brief, key)

@@ -63,15 +63,4 @@ static inline void await_release(tamis_filter *f, uint64_t n)
   }
 }
 
-/* A save to a stdio file, and a load from it. */
-static inline int write_to(void *file, const void *data, size_t size)
-{
-  return fwrite(data, 1, size, file) != size;
-}
-
-static inline int64_t read_from(void *file, void *data, size_t size)
-{
-  return (int64_t) fread(data, 1, size, file);
-}
-
 #endif

@@ -492,7 +492,8 @@ TEST(a_save_takes_little_memory)
     tamis_options o = form->options;
     o.allocator = allocator_of(&bank);
     tamis_filter *f = used_by(form, &o, 6000);
-    size_t before = bank.most_bytes = bank.bytes;
+    const size_t before = bank.bytes;
+    bank.most_bytes = before;
     errno = 0;
     assert_int_equal(tamis_save(f, write_bytes, &b), TAMIS_EIO);
     assert_int_equal(errno, EDQUOT);

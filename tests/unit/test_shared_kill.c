@@ -589,6 +589,7 @@ struct situation {
   unsigned
       copies;     /* in a cuckoo filter: of the child's key, which is the first one; 0: a new key */
   bool synced;    /* the file is */
+  size_t figure;  /* that the call raises */
   size_t boot_at; /* the machine has been started since: its number in the file */
 };
 
@@ -652,52 +653,23 @@ static void fill(const struct situation *s)
   remember_file();
 }
 
-/* The child's is the first key that changes what the figures show: of it, the file knows nothing. */
-static void fill_until(const struct situation *s, bool (*done)(const tamis_stats *))
+/* The child's is the first key that raises a figure from 0: of it, the file knows nothing. */
+static void fill_until(const struct situation *s)
 {
   tamis_filter *f = fill_all(s);
   tamis_stats stats;
+  uint64_t raised;
   do {
     remember_file();
     (void) tamis_add_unique_hash(f, hash_of(keys));
     added_in[keys++] = period_of(f);
     stats = stats_of(f);
+    memcpy(&raised, (const char *) &stats + s->figure, sizeof raised);
     assert_true(keys < 500);
-  } while (!done(&stats));
+  } while (!raised);
   key = --keys;
+  may_be_full = !stats.growths;
   tamis_destroy(f);
-}
-
-static bool has_grown(const tamis_stats *s)
-{
-  return s->layers > 1;
-}
-
-static bool has_refused(const tamis_stats *s)
-{
-  return s->refused_adds > 0;
-}
-
-static bool has_moved(const tamis_stats *s)
-{
-  return s->evictions > 0;
-}
-
-static void fill_a_layer(const struct situation *s)
-{
-  fill_until(s, has_grown);
-}
-
-static void fill_all_room(const struct situation *s)
-{
-  fill_until(s, has_refused);
-  may_be_full = true;
-}
-
-static void fill_buckets(const struct situation *s)
-{
-  fill_until(s, has_moved);
-  may_be_full = true;
 }
 
 /* The child adds a key of the period before. */
@@ -797,6 +769,7 @@ static void a_creation_in_place(void **state)
 
 #define BLOCKED TAMIS_LAYOUT_BLOCKED
 #define BOOT_OF_A_WINDOW offsetof(struct window_state, boot)
+#define UNTIL(name) fill_until, .figure = offsetof(tamis_stats, name)
 
 /* FAR: so many keys that an add does not sum the counters up. */
 static const struct situation situations[] = {
@@ -805,14 +778,14 @@ static const struct situation situations[] = {
     {"a_unique_add_to_words", ADD_UNIQUE, TAMIS_LAYOUT_WORD, FIXED, FAR, fill, .n = 20},
     {"a_unique_add_that_may_grow", ADD_UNIQUE, TAMIS_LAYOUT_CLASSIC, GROWS, FAR, fill, .n = 20},
     {"a_unique_add_to_a_second_layer", ADD_UNIQUE, BLOCKED, GROWS, 50, fill, .n = 80},
-    {"an_opening_of_a_layer", ADD_UNIQUE, BLOCKED, GROWS, 50, fill_a_layer, .n = 0},
-    {"the_first_refusal", ADD_UNIQUE, BLOCKED, FIXED, 50, fill_all_room, .n = 0},
-    {"the_first_refusal_of_words", ADD_UNIQUE, TAMIS_LAYOUT_WORD, FIXED, 50, fill_all_room, .n = 0},
+    {"an_opening_of_a_layer", ADD_UNIQUE, BLOCKED, GROWS, 50, UNTIL(growths)},
+    {"the_first_refusal", ADD_UNIQUE, BLOCKED, FIXED, 50, UNTIL(refused_adds)},
+    {"the_first_refusal_of_words", ADD_UNIQUE, TAMIS_LAYOUT_WORD, FIXED, 50, UNTIL(refused_adds)},
     {"an_add_to_a_window", ADD, BLOCKED, WINDOW, 1000, fill, .n = 20},
     {"a_unique_add_to_a_window", ADD_UNIQUE, BLOCKED, WINDOW, 1000, fill, .n = 20},
     {"a_brief_add_to_a_window", ADD_BRIEFLY, BLOCKED, WINDOW, 1000, fill, .n = 20},
     {"an_add_that_renews", ADD, BLOCKED, WINDOW, 1000, fill_and_renew, .n = 20},
-    {"an_add_that_moves", ADD_UNIQUE, BLOCKED, WINDOW, 120, fill_buckets, .n = 10},
+    {"an_add_that_moves", ADD_UNIQUE, BLOCKED, WINDOW, 120, UNTIL(evictions), .n = 10},
     {"the_end_of_a_period", ADVANCE, BLOCKED, WINDOW, 120, fill, .n = 20},
     {"two_periods_that_end", JUMP, BLOCKED, WINDOW, 120, fill_and_jump, .n = 20},
     {"many_periods_that_end", JUMP, BLOCKED, WINDOW, 120, fill_and_jump, .n = 21},
@@ -821,7 +794,7 @@ static const struct situation situations[] = {
     {"an_add_of_a_copy_too_many", ADD, BLOCKED, CUCKOO, 1000, fill, .n = 20,
      .copies = COUNTED_COPIES},
     {"a_unique_add_to_a_cuckoo_filter", ADD_UNIQUE, BLOCKED, CUCKOO, 1000, fill, .n = 20},
-    {"an_add_that_moves_copies", ADD_UNIQUE, BLOCKED, CUCKOO, 120, fill_buckets, .n = 60},
+    {"an_add_that_moves_copies", ADD_UNIQUE, BLOCKED, CUCKOO, 120, UNTIL(evictions), .n = 60},
     {"a_remove_of_a_copy", REMOVE, BLOCKED, CUCKOO, 1000, fill, .n = 20, .copies = 3},
     {"a_remove_of_the_last_copy", REMOVE, BLOCKED, CUCKOO, 1000, fill, .n = 20, .copies = 1},
 };
