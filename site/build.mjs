@@ -5,7 +5,7 @@
 //
 // --wasm has tamis.wasm, which js/build makes; --manual has the manual pages, below man1, man3 and man5; and --python
 // the package tamis, as Python imports it.  Without the last two, the site has no reference of C or Python.  TAMIS_NODE_MODULES names the folder above node_modules, if that is not js/.
-import { copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -27,6 +27,7 @@ const modulesFolder = process.env.TAMIS_NODE_MODULES ?? join(tree, 'js/');
 const modules = createRequire(join(modulesFolder, 'package.json'));
 const esbuild = modules('esbuild');
 
+const tools = ['planner', 'file', 'watch', 'search']; // pages with a script
 const out = asked.out;
 rmSync(out, { recursive: true, force: true });
 mkdirSync(join(out, 'assets'), { recursive: true });
@@ -46,7 +47,7 @@ const embedded = {
 // A page from the disk may load no modules, so each script is a plain one.  `await` at its top needs a function
 // around it.
 await esbuild.build({
-  entryPoints: ['planner', 'file', 'watch', 'search'].map((name) => join(here, `src/${name}-page.js`)).filter(existsSync),
+  entryPoints: tools.map((name) => join(here, `src/${name}-page.js`)),
   outdir: join(out, 'assets'),
   bundle: true,
   minify: true,
@@ -68,9 +69,8 @@ await esbuild.build({
 });
 const wasm = readFileSync(join(asked.wasm, 'tamis.wasm')).toString('base64');
 write('assets/wasm.js', `globalThis.tamisFiles = { 'tamis.wasm': '${wasm}' };\n`);
-copyFileSync(join(here, 'style.css'), join(out, 'assets/style.css'));
-if (existsSync(join(here, 'icon.svg')))
-  copyFileSync(join(here, 'icon.svg'), join(out, 'assets/icon.svg'));
+for (const name of ['style.css', 'icon.svg'])
+  cpSync(join(here, name), join(out, 'assets', name));
 
 // ---- pages ----
 
@@ -82,16 +82,13 @@ const put = (page) => {
   found.push(...(page.sections ?? []));
 };
 
-for (const name of ['planner', 'file', 'watch', 'search']) {
-  const source = join(here, `pages/${name}.html`);
-  if (!existsSync(source))
-    continue;
-  const text = readFileSync(source, 'utf8');
+for (const name of tools) {
+  const text = readFileSync(join(here, `pages/${name}.html`), 'utf8');
   const title = /<h1[^>]*>(.*?)<\/h1>/s.exec(text)[1];
   const scripts = name === 'search' ? ['search-data', 'search-page'] : ['wasm', `${name}-page`];
   put({ path: `${name}.html`, title, body: text, scripts, tool: true });
 }
-const pages = { tree, modules, put, write, copy: (from, to) => cpSync(from, join(out, to)) };
+const pages = { tree, modules, put, copy: (from, to) => cpSync(from, join(out, to)) };
 const manuals = asked.manual && manual(pages, asked.manual);
 references(pages, { manuals, python: asked.python });
 documents(pages, manuals?.pageOfName ?? new Map());

@@ -2,9 +2,8 @@
 // The documents of the tree as pages.  What a document links to becomes a page, too: another document, a folder, a
 // source file, or a picture, which is copied.
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
-import { basename, join } from 'node:path';
-import { posix } from 'node:path';
-import { escape, upFrom } from './template.mjs';
+import { basename, join, posix } from 'node:path';
+import { escape, plainOf, upFrom } from './template.mjs';
 
 const groups = [
   ['Getting started', ['README.md', 'docs/use/choosing.md', 'docs/reference/glossary.md', 'docs/reference/platforms.md', 'docs/reference/versions.md', 'CHANGELOG.md']],
@@ -18,9 +17,6 @@ const groups = [
 
 /** The anchor of a heading, as GitHub and GitLab make it. */
 export const anchorOf = (text) => text.trim().toLowerCase().replace(/[^\p{L}\p{N}_\- ]/gu, '').replaceAll(' ', '-');
-
-const plainOf = (html) => html.replace(/<[^>]*>/g, '').replace(/&(lt|gt|amp|quot|#39);/g, (_all, name) =>
-  ({ lt: '<', gt: '>', amp: '&', quot: '"', '#39': "'" })[name]);
 
 /** Where the page of a file or folder of the tree lies on the site. */
 function pathOf(tree, file) {

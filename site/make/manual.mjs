@@ -3,7 +3,7 @@
 import { execFileSync } from 'node:child_process';
 import { lstatSync, readFileSync, readdirSync, realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { escape } from './template.mjs';
+import { escape, plainOf } from './template.mjs';
 
 /** What mandoc makes of a page: without its first and last line, and one level down in headings. */
 function htmlOf(file, pageOfName) {
@@ -17,8 +17,7 @@ function htmlOf(file, pageOfName) {
     .replace(/<a class="Xr" href="manual:([^"]*)"[^>]*>(.*?)<\/a>/gs, (_all, name, text) => (pageOfName.has(name) ? `<a class="Xr" href="${basename(pageOfName.get(name))}">${text}</a>` : text));
 }
 
-const plainOf = (html) => html.replace(/<[^>]*>/g, ' ').replace(/&#x([0-9A-F]+);/gi, (_all, code) => String.fromCodePoint(parseInt(code, 16)))
-  .replace(/&(lt|gt|amp|quot);/g, (_all, name) => ({ lt: '<', gt: '>', amp: '&', quot: '"' })[name]).replace(/\s+/g, ' ').trim();
+const wordsOf = (html) => plainOf(html, ' ').replace(/\s+/g, ' ').trim();
 
 /**
  * Puts a page for each manual page below the folder.  Returns where each name lies, as "tamis_add.3", and what is
@@ -38,12 +37,12 @@ export function manual({ put }, folder) {
     const path = `man/${name}.html`;
     const title = name.replace(/\.(\d)$/, '($1)');
     const html = htmlOf(file, pageOfName);
-    const headings = [...html.matchAll(/<h([23])[^>]* id="([^"]*)">(.*?)<\/h\d>/gs)].map(([, level, id, text]) => ({ level: Number(level), id, text: plainOf(text) }));
+    const headings = [...html.matchAll(/<h([23])[^>]* id="([^"]*)">(.*?)<\/h\d>/gs)].map(([, level, id, text]) => ({ level: Number(level), id, text: wordsOf(text) }));
     const sections = html.split(/(?=<h2)/).flatMap((part) => {
       const heading = /<h2[^>]* id="([^"]*)">(.*?)<\/h2>/s.exec(part);
-      return heading ? [{ title, section: plainOf(heading[2]), path: `${path}#${heading[1]}`, text: plainOf(part.replace(heading[0], '')) }] : [];
+      return heading ? [{ title, section: wordsOf(heading[2]), path: `${path}#${heading[1]}`, text: wordsOf(part.replace(heading[0], '')) }] : [];
     });
-    const phrase = plainOf(/<span class="Nd">(.*?)<\/span>/s.exec(html)?.[1] ?? '');
+    const phrase = wordsOf(/<span class="Nd">(.*?)<\/span>/s.exec(html)?.[1] ?? '');
     put({ path, title, body: `<h1>${escape(title)}</h1>\n<div class="manual">${html}</div>`, headings, sections });
     const names = [...pageOfName].filter(([, to]) => to === path).map(([other]) => other.replace(/\.\d$/, ''));
     return { path, title, section, names, phrase, text: readFileSync(file, 'utf8') };

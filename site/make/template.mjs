@@ -3,6 +3,10 @@
 
 export const escape = (text) => String(text).replace(/[&<>"]/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[c]);
 
+/** The text of HTML, with something in the place of each tag. */
+export const plainOf = (html, between = '') => html.replace(/<[^>]*>/g, between).replace(/&(?:(lt|gt|amp|quot)|#(x?)([0-9a-f]+));/gi, (_all, name, isHex, code) =>
+  (name ? { lt: '<', gt: '>', amp: '&', quot: '"' }[name] : String.fromCodePoint(parseInt(code, isHex ? 16 : 10))));
+
 /** No page asks for anything that is not in its own folder. */
 const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'";
 

@@ -17,4 +17,8 @@ export function shape(name, attributes = {}, ...children) {
   return made;
 }
 
+/** Shows figures in a list: [[name, text], …]. */
+export const showFigures = (list, rows) => list.replaceChildren(...rows.map(([name, text]) =>
+  element('div', {}, element('dt', { textContent: name }), element('dd', { textContent: text }))));
+
 export const at = (id) => document.getElementById(id);

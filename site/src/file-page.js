@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The page "Open a saved filter".
 import { Filter, info } from '../../js/src/wasm.js';
-import { at, element } from './elements.js';
+import { at, element, showFigures } from './elements.js';
 import { bars, kindOf, map, picture } from './fill.js';
 import { NotAFilter, SavedFilter, sourceOfBlob } from './format.js';
-import { rateText, shortBytes, significant, whole } from './numbers.js';
+import { percent, plural, rateText, shortBytes, significant, whole } from './numbers.js';
 
 const LIVE_HEAD = 2 ** 18; // bytes in which all counts of a filter that processes share lie
 const mostChecked = 2 ** 31;
@@ -64,8 +64,8 @@ function show(name, figures, fills) {
   const { table } = filter;
   const kind = { 1: 'bloom', 2: 'cuckoo', 3: 'counting_bloom' }[filter.kind];
   at('name').textContent = name;
-  const rows = [
-    ['Kind', filter.form === 'window' ? `${kindNames[kind]} with a window of ${table.periods} period${table.periods === 1 ? '' : 's'}` :
+  showFigures(at('figures'), [
+    ['Kind', filter.form === 'window' ? `${kindNames[kind]} with a window of ${plural(table.periods, 'period')}` :
       filter.form === 'bloom' ? `${kindNames[kind]}, ${table.layers[0].name}` : kindNames[kind]],
     ['Size', filter.isLive ? 'shared by processes' : filter.growable ? 'grows' : 'fixed'],
     ['Keys when saved', whole(figures.count)],
@@ -74,8 +74,7 @@ function show(name, figures, fills) {
     ['False-positive rate now', fills.rate === 0 ? '0' : fills.rate > 0 ? `about ${rateText(fills.rate)}` : figures.fppEstimate > 0 ? rateText(figures.fppEstimate) : '–'],
     ['File size', shortBytes(blob.size)],
     ['Bits per key', figures.count ? significant(8 * blob.size / figures.count, 4) : '–'],
-  ];
-  at('figures').replaceChildren(...rows.map(([term, text]) => element('div', {}, element('dt', { textContent: term }), element('dd', { textContent: text }))));
+  ]);
   at('fill-text').textContent = fills.text;
   at('fill').replaceChildren(...fills.pictures);
   showLayers(fills.table);
@@ -97,13 +96,9 @@ function showLayers({ head, rows }) {
 
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-function meterOf(fill) {
-  const meter = element('meter', { min: 0, max: 1, value: fill });
-  return element('span', {}, meter, ` ${significant(100 * fill, 3)} %`);
-}
-
+const meterOf = (fill) => element('span', {}, element('meter', { min: 0, max: 1, value: fill }), ` ${percent(fill)}`);
 const captioned = (drawing, caption) => element('figure', {}, drawing, element('figcaption', { textContent: caption }));
-const plural = (n, what) => `${whole(n)} ${what}${n === 1 ? '' : 's'}`;
+const sampled = (fills, name) => captioned(picture(fills, 'sample', name), `${name}, in ${plural(fills.length, 'sample')} from the beginning to the end`);
 
 async function fillsOfBloom({ layers }, container) {
   const pictures = [], rows = [];
@@ -111,8 +106,7 @@ async function fillsOfBloom({ layers }, container) {
   for (const layer of layers) {
     const { fills, rate } = await layer.sample(container, 256);
     sum += rate;
-    const name = `Layer ${layer.number}: fraction of the bits that are set`;
-    pictures.push(captioned(picture(fills, 'sample', name), `${name}, in ${plural(fills.length, 'sample')} from the beginning to the end`));
+    pictures.push(sampled(fills, `Layer ${layer.number}: fraction of the bits that are set`));
     rows.push([`${layer.number}`, layer.keys === undefined ? '–' : whole(layer.keys), shortBytes(64 * layer.lines), meterOf(mean(fills)), significant(rate, 2)]);
   }
   return {
@@ -127,8 +121,7 @@ async function fillsOfWindow(window, container) {
     const { fills, periods } = await layer.sample(container, window, 128);
     for (const [period, count] of periods)
       all.set(period, (all.get(period) ?? 0) + count * layer.words / (fills.length * Math.min(layer.words, 512)));
-    const name = `Layer ${layer.number + 1}: fraction of the lanes in use`;
-    pictures.push(captioned(picture(fills, 'sample', name), `${name}, in ${plural(fills.length, 'sample')} from the beginning to the end`));
+    pictures.push(sampled(fills, `Layer ${layer.number + 1}: fraction of the lanes in use`));
     rows.push([`${layer.number + 1}`, `${whole(layer.capacity)}`, whole(layer.segments), shortBytes(8 * layer.words), meterOf(mean(fills))]);
   }
   const first = Math.max(0, window.last - window.periods);
@@ -221,7 +214,7 @@ at('ask').addEventListener('submit', async (event) => {
       return;
     at('answers').tBodies[0].replaceChildren(...rows);
     at('answers').hidden = false;
-    at('asking').textContent = `${rows.length} answer${rows.length === 1 ? '' : 's'}`;
+    at('asking').textContent = plural(rows.length, 'answer');
     showReads();
   } catch (error) {
     fail(error);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Pictures of how full the parts of a filter are.
 import { shape } from './elements.js';
-import { significant } from './numbers.js';
+import { percent } from './numbers.js';
 
 const mostCells = 512;
 
@@ -15,8 +15,6 @@ export function grouped(fills, most = mostCells) {
   }
   return groups;
 }
-
-const percent = (part) => `${significant(100 * part, 3)} %`;
 
 /** A picture with a cell for each fill, from 0 to 1; `what` names a cell. */
 export function picture(fills, what, title) {
@@ -38,11 +36,12 @@ export function picture(fills, what, title) {
 /** Bars of how many of something there are: [[name, count], …]. */
 export function bars(counts, title) {
   const most = Math.max(1, ...counts.map(([, count]) => count));
+  const all = Math.max(1, counts.reduce((sum, [, count]) => sum + count, 0));
   const size = 10, height = 24;
   const svg = shape('svg', { class: 'fills bars', viewBox: `0 0 ${Math.max(16, counts.length) * size} ${height}`, role: 'img', 'aria-label': title });
   counts.forEach(([name, count], i) => {
     const tall = count / most * (height - 2);
-    svg.append(shape('g', {}, shape('title', {}, `${name}: ${significant(100 * count / Math.max(1, counts.reduce((sum, [, n]) => sum + n, 0)), 3)} %`),
+    svg.append(shape('g', {}, shape('title', {}, `${name}: ${percent(count / all)}`),
       shape('rect', { class: 'cell', x: i * size + 0.5, y: 1, width: size - 1, height: height - 2 }),
       shape('rect', { class: 'full', x: i * size + 0.5, y: height - 1 - tall, width: size - 1, height: tall })));
   });

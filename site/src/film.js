@@ -3,6 +3,7 @@
 // read from the saved bytes, as docs/reference/format.md describes them.
 import { Filter } from '../../js/src/wasm.js';
 import { SavedFilter, sourceOfBytes } from './format.js';
+import { plural } from './numbers.js';
 import { scenes } from './scenes.js';
 
 /** All words of a table that lies there. */
@@ -67,16 +68,15 @@ async function viewOfWindow(saved, hashes, step, keys) {
   for (const layer of table.layers) {
     const words = await wordsOf(saved, layer.at, layer.words);
     const copied = await layer.copiedOf(saved.container, 0);
-    const stampBits = BigInt(table.stampBits);
     const lanesOf = (bucket) => layer.lanesOf(bucket, words[layer.wordAt(bucket)]).map(([, entry]) => entry);
     const matches = keys.map((key) => {
       const { fingerprint, buckets } = layer.placeOf(saved.mixed(hashes.of(key)));
-      return [key, buckets.flatMap((bucket) => lanesOf(bucket).flatMap((entry, lane) => (entry && entry >> stampBits === fingerprint ? [`${bucket} ${lane}`] : [])))];
+      return [key, buckets.flatMap((bucket) => lanesOf(bucket).flatMap((entry, lane) => (table.hasFingerprint(entry, fingerprint) ? [`${bucket} ${lane}`] : [])))];
     });
     const buckets = tableOf(Array.from({ length: 2 * layer.half }), lanesOf, matches);
     for (const lane of buckets.flat()) {
       if (lane.entry) {
-        lane.period = table.periodOf(Number(lane.entry & ((1n << stampBits) - 1n)), copied);
+        lane.period = table.periodOf(lane.entry, copied);
         lane.forgotten = !table.isRemembered(lane.period);
       }
     }
@@ -182,7 +182,6 @@ export function changesOf({ before, view }) {
 }
 
 const listed = (keys) => (keys.length > 8 ? `${keys.slice(0, 8).join(', ')} and ${keys.length - 8} more` : keys.join(', '));
-const times = (n, what) => `${n} ${what}${n === 1 ? '' : 's'}`;
 
 /** What has happened in a step, in sentences. */
 export function sentencesOf(name, shot) {
@@ -209,7 +208,7 @@ export function sentencesOf(name, shot) {
     const old = before.layers.find(({ number }) => number === last.number);
     const bits = last.masks.reduce((sum, [, mask]) => sum + ones(mask), 0);
     const fresh = last.masks.reduce((sum, [word, mask]) => sum + ones(mask & ~(old?.words[word] ?? 0n)), 0);
-    sentences.push(`Of the ${times(bits, 'bit')} of the key, ${fresh} ${fresh === 1 ? 'was' : 'were'} not set before.`);
+    sentences.push(`Of the ${plural(bits, 'bit')} of the key, ${fresh} ${fresh === 1 ? 'was' : 'were'} not set before.`);
     if (view.layers.length > before.layers.length)
       sentences.push(`The last layer was full, so the filter opened layer ${last.number} first.`);
   }

@@ -56,7 +56,7 @@ export class SavedFilter {
     const filter = new SavedFilter();
     Object.assign(filter, {
       container, features, kind: u32(header, 32), hasOwnHash: u32(header, 36) !== 1, growable: u32(header, 44) === 1, seed: big(header, 48),
-      probe: big(header, 56), capacity: u64(header, 64), fpp: f64(header, 72), maxBytes: u64(header, 80), isLive: Boolean(features & LIVE),
+      probe: big(header, 56), capacity: u64(header, 64), fpp: f64(header, 72), isLive: Boolean(features & LIVE),
     });
     need(filter.kind >= 1 && filter.kind <= 3 && filter.seed > 0n && filter.capacity >= 1 && filter.fpp > 0 && filter.fpp < 1, 'its header');
     filter.mixed = mixingOf(filter.seed);
@@ -67,17 +67,9 @@ export class SavedFilter {
     return filter;
   }
 
-  /**
-   * Looks a key up by its hash under the filter's seed: { copies, period }.  Where it looked goes to `trace`, an
-   * array.
-   */
-  count(hash, trace) {
-    return this.table.count(this.container, this.mixed(hash), trace);
-  }
-
-  /** The 512 bytes of the header. */
-  header() {
-    return this.container.source.read(0, HEADER);
+  /** Looks a key up by its hash under the filter's seed: { copies, period }. */
+  count(hash) {
+    return this.table.count(this.container, this.mixed(hash));
   }
 }
 

@@ -27,7 +27,7 @@ export function significant(value, digits) {
   if (value === 0)
     return '0';
   if (value < 1e-3)
-    return value.toExponential(digits - 1).replace(/\.?0*e/, 'e').replace('e-', 'e-');
+    return value.toExponential(digits - 1).replace(/\.?0*e/, 'e');
   const text = Number(value.toPrecision(digits));
   return text >= 1e6 ? text.toLocaleString('en') : String(text);
 }
@@ -41,6 +41,8 @@ export function shortBytes(bytes) {
 }
 
 export const whole = (value) => Math.round(value).toLocaleString('en');
+export const plural = (n, what) => `${whole(n)} ${what}${n === 1 ? '' : 's'}`;
+export const percent = (part) => `${significant(100 * part, 3)} %`;
 
 /** A rate, and what that means: "0.01 (1 in 100)". */
 export function rateText(rate) {

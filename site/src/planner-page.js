@@ -145,10 +145,10 @@ at('tabs').addEventListener('keydown', (event) => {
 at('copy').addEventListener('click', async () => {
   try {
     await navigator.clipboard.writeText(at('code').textContent);
-    at('Copied.').textContent = 'Copied.';
+    at('copied').textContent = 'Copied.';
   } catch {
     getSelection().selectAllChildren(at('code'));
-    at('Copied.').textContent = 'The code is selected. Press Ctrl+C to copy it.';
+    at('copied').textContent = 'The code is selected. Press Ctrl+C to copy it.';
   }
 });
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The page "Watch a filter work".
-import { at, element, shape } from './elements.js';
+import { at, element, shape, showFigures } from './elements.js';
 import { Film, changesOf, ones, placesOf, sentencesOf } from './film.js';
-import { significant } from './numbers.js';
+import { percent, plural, significant } from './numbers.js';
 
 const calm = matchMedia('(prefers-reduced-motion: reduce)');
 let film = null;
@@ -29,7 +29,7 @@ function bloomPicture({ view, before, step }) {
         svg.append(shape('rect', { x: 34 + bit * size + 0.5, y: row * size + 0.5, width: size - 1, height: size - 1, class: `lane ${state}` }));
       }
     });
-    return element('figure', {}, element('figcaption', { textContent: `Layer ${number}: ${keys} key${keys === 1 ? '' : 's'}, ${words.length} words of 64 bits` }), svg);
+    return element('figure', {}, element('figcaption', { textContent: `Layer ${number}: ${plural(keys, 'key')}, ${words.length} words of 64 bits` }), svg);
   });
 }
 
@@ -88,18 +88,18 @@ const explanations = {
 
 function figuresOf(name, { view, stats }) {
   const places = placesOf(view);
-  const common = [['Keys', String(name === 'window' ? [...places.values()].length : stats.count)], ['Bytes when saved', view.bytes.toLocaleString('en')]];
+  const common = [['Keys', String(name === 'window' ? places.size : stats.count)], ['Bytes when saved', view.bytes.toLocaleString('en')]];
   if (name === 'bloom')
-    return [...common, ['Layers', view.layers.length], ['Bits set', `${significant(100 * stats.bitsSet / stats.bits, 3)} %`], ['False-positive rate now', significant(stats.fppEstimate, 2)]];
+    return [...common, ['Layers', view.layers.length], ['Bits set', percent(stats.bitsSet / stats.bits)], ['False-positive rate now', significant(stats.fppEstimate, 2)]];
   if (name === 'cuckoo')
-    return [...common, ['Segments', stats.segments], ['Evictions so far', stats.evictions], ['Lanes in use', `${significant(100 * stats.occupancy, 3)} %`], ['False-positive rate now', significant(stats.fppEstimate, 2)]];
+    return [...common, ['Segments', stats.segments], ['Evictions so far', stats.evictions], ['Lanes in use', percent(stats.occupancy)], ['False-positive rate now', significant(stats.fppEstimate, 2)]];
   return [...common, ['Period', view.period], ['Layers', view.segments.length]];
 }
 
 async function show(n) {
   const shot = await film.goTo(Math.max(0, Math.min(film.length, n)));
   at('happened').replaceChildren(...sentencesOf(film.name, shot).map((text) => element('p', { textContent: text })));
-  at('figures').replaceChildren(...figuresOf(film.name, shot).map(([term, text]) => element('div', {}, element('dt', { textContent: term }), element('dd', { textContent: text }))));
+  showFigures(at('figures'), figuresOf(film.name, shot));
   at('stage').replaceChildren(...pictures[film.name](shot));
   at('stage').dataset.step = shot.n;
   at('position').value = shot.n;

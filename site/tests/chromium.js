@@ -18,12 +18,17 @@ try {
   playwright = null;
 }
 
+/** The library that the pages are compared with, and the command, if there is one. */
+export const packageAddress = process.env.TAMIS_PACKAGE ?? new URL('../../js/src/node-wasm.js', import.meta.url).href;
+export const command = process.env.TAMIS_COMMAND;
+
 /** The folder of the site. */
 export const site = process.env.TAMIS_SITE ?? new URL('../../build/site', import.meta.url).pathname;
 
 /** Why these tests cannot run; false if they can. */
 export const missing = !playwright ? 'playwright-core is not installed: npm ci in js/' :
   !existsSync(chromium) ? `there is no ${chromium}` : !existsSync(join(site, 'index.html')) && `there is no site in ${site}: script/site`;
+export const missingCommand = missing || (command ? false : 'TAMIS_COMMAND names no program');
 
 /** The address of a page of the site, as a file. */
 export const fileAddress = (path) => pathToFileURL(join(site, path)).href;
@@ -53,7 +58,18 @@ export async function serve() {
   return { origin: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
 }
 
-/** Calls `work` with a function that makes a page: page(options) has no messages and no requests but its own. */
+/** Whether a page is wider than its window. */
+export const isTooWide = (page) => page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
+
+/** Numbers from 0 to 1, the same in every run: the generator of Numerical Recipes. */
+export function generator(state) {
+  return () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
+}
+
+/**
+ * Calls `work` with a function that opens a page of the site as a file, or an empty one: what it opens has no messages
+ * and no requests but its own.  `script` runs before the page.
+ */
 export async function withChromium(work) {
   // Chromium leaves folders behind, so it has one for them.
   const folder = mkdtempSync(join(tmpdir(), 'tamis-chromium-'));
@@ -61,7 +77,7 @@ export async function withChromium(work) {
     env: { ...process.env, TMPDIR: folder } });
   const said = [];
   try {
-    await work(async (options = {}, own = 'file://') => {
+    await work(async (path, { script, own = 'file://', ...options } = {}) => {
       const page = await (await browser.newContext(options)).newPage();
       page.on('console', (message) => said.push(`${page.url()}: ${message.text()}`));
       page.on('pageerror', (error) => said.push(`${page.url()}: ${error}`));
@@ -70,6 +86,10 @@ export async function withChromium(work) {
           said.push(`${page.url()} asks for ${request.url()}`);
       });
       page.on('requestfailed', (request) => said.push(`${page.url()}: ${request.url()} failed`));
+      if (script)
+        await page.addInitScript(script);
+      if (path)
+        await page.goto(fileAddress(path));
       return page;
     });
     assert.deepEqual(said, [], 'no page says anything in the console, or asks anybody for anything');

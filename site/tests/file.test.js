@@ -6,9 +6,8 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
-import { fileAddress, missing, withChromium } from './chromium.js';
+import { command, isTooWide, missing, missingCommand, withChromium } from './chromium.js';
 
-const command = process.env.TAMIS_COMMAND;
 const folder = new URL('../../tests/compat/vectors/', import.meta.url).pathname;
 
 /** Runs before the page: counts the bytes that are read of files, and refuses to read one as a whole. */
@@ -47,9 +46,7 @@ async function ask(page, text, form) {
 }
 
 test('its answers', { skip: missing }, () => withChromium(async (newPage) => {
-  const page = await newPage();
-  await page.addInitScript(countBytes);
-  await page.goto(fileAddress('file.html'));
+  const page = await newPage('file.html', { script: countBytes });
   const vectors = JSON.parse(readFileSync(join(folder, 'vectors.json'), 'utf8'));
   // Some of them, as the test of the reader asks all.
   const some = vectors.keys.split(' ').map((key, i) => [key, i]).filter(([key], i) => key && i % 6 === 1);
@@ -65,8 +62,7 @@ test('its answers', { skip: missing }, () => withChromium(async (newPage) => {
 }));
 
 test('what is no filter', { skip: missing }, () => withChromium(async (newPage) => {
-  const page = await newPage();
-  await page.goto(fileAddress('file.html'));
+  const page = await newPage('file.html');
   const bytes = readFileSync(join(folder, '../saved/1/bloom-blocked.tamis')); // which is not packed
   const damaged = Buffer.from(bytes);
   damaged[100] ^= 1; // a figure, which nothing but the sum covers
@@ -84,10 +80,8 @@ test('what is no filter', { skip: missing }, () => withChromium(async (newPage) 
   await page.locator('#checked', { hasText: /refuses the file/ }).waitFor();
 }));
 
-test('of a large file, slices', { skip: missing || (command ? false : 'TAMIS_COMMAND names no program') }, () => withChromium(async (newPage) => {
-  const page = await newPage();
-  await page.addInitScript(countBytes);
-  await page.goto(fileAddress('file.html'));
+test('of a large file, slices', { skip: missingCommand }, () => withChromium(async (newPage) => {
+  const page = await newPage('file.html', { script: countBytes });
   const place = mkdtempSync(join(process.env.TAMIS_LARGE ?? tmpdir(), 'tamis-site-'));
   const keys = join(place, 'keys.txt');
   // A filter that grows is saved without its empty parts, so it needs keys to be large.
@@ -119,8 +113,7 @@ test('of a large file, slices', { skip: missing || (command ? false : 'TAMIS_COM
 }));
 
 test('by the keyboard', { skip: missing }, () => withChromium(async (newPage) => {
-  const page = await newPage({ viewport: { width: 360, height: 700 } });
-  await page.goto(fileAddress('file.html'));
+  const page = await newPage('file.html', { viewport: { width: 360, height: 700 } });
   for (const kind of ['bloom', 'cuckoo', 'window']) {
     await page.focus(`[data-example=${kind}]`);
     await page.keyboard.press('Enter');
@@ -130,7 +123,7 @@ test('by the keyboard', { skip: missing }, () => withChromium(async (newPage) =>
     await page.keyboard.press('Tab');
     await page.keyboard.press('Enter');
     await page.locator('#asking', { hasText: '4 answers' }).waitFor();
-    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false, kind);
+    assert.equal(await isTooWide(page), false, kind);
     assert.match(await page.textContent('#answers'), /key 19999.*present, or a false positive/);
   }
 }));

@@ -4,10 +4,11 @@
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
+import { generator, packageAddress } from './chromium.js';
 import { NotAFilter, SavedFilter, sourceOfBytes } from '../src/format.js';
 
 const tests = new URL('../../tests/', import.meta.url);
-const { Filter } = await import(process.env.TAMIS_PACKAGE ?? new URL('../../js/src/node-wasm.js', import.meta.url).href);
+const { Filter } = await import(packageAddress);
 
 /** What the reader says to keys. */
 async function countsOf(bytes, keys) {
@@ -113,9 +114,7 @@ test('a cuckoo filter that processes share, or a copy of one, is called by its n
 });
 
 test('damaged files are refused, or answered from', async () => {
-  // The same numbers in every run: the generator of Numerical Recipes.
-  let state = 3;
-  const random = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
+  const random = generator(3);
   let refused = 0;
   for (const name of Object.keys(vectors.filters)) {
     const whole = readFileSync(new URL(`compat/vectors/${name}.tamis`, tests));

@@ -2,21 +2,18 @@
 // All pages in Chromium, as files and from a server: on a phone and on a large screen, in the light and in the dark.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fileAddress, filesOf, missing, serve, withChromium } from './chromium.js';
+import { fileAddress, filesOf, isTooWide, missing, serve, withChromium } from './chromium.js';
 
 const tools = ['index.html', 'planner.html', 'file.html', 'watch.html', 'search.html', 'docs/use/choosing.html', 'docs/index.html',
   'docs/reference/performance.html', 'reference/index.html'].filter((path) => !missing && filesOf('.html').includes(path));
 
-/** Whether the page is wider than its window. */
-const tooWide = (page) => page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
-
 test('each page fits its window, and is silent', { skip: missing }, () => withChromium(async (newPage) => {
   const wrong = [];
   for (const [width, paths] of [[360, filesOf('.html')], [1400, tools]]) {
-    const page = await newPage({ viewport: { width, height: 800 } });
+    const page = await newPage(null, { viewport: { width, height: 800 } });
     for (const path of paths) {
       await page.goto(fileAddress(path));
-      if (await tooWide(page))
+      if (await isTooWide(page))
         wrong.push(`${path} at ${width}`);
     }
   }
@@ -44,7 +41,7 @@ test('from a server', { skip: missing }, async () => {
   const server = await serve();
   try {
     await withChromium(async (newPage) => {
-      const page = await newPage({ colorScheme: 'dark' }, server.origin);
+      const page = await newPage(null, { colorScheme: 'dark', own: server.origin });
       for (const path of tools) {
         await page.goto(`${server.origin}/${path}`);
         assert.notEqual(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), 'rgb(253, 252, 250)', 'it is dark');

@@ -8,17 +8,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { fileAddress, missing, withChromium } from './chromium.js';
+import { command, generator, missing, missingCommand, packageAddress, withChromium } from './chromium.js';
 import { parseCount, parseRate } from '../src/numbers.js';
 
-const command = process.env.TAMIS_COMMAND;
 const tree = new URL('../../', import.meta.url).pathname;
 const inputs = 1000;
-const package_ = process.env.TAMIS_PACKAGE ?? new URL('../../js/src/node-wasm.js', import.meta.url).href;
-
-/** The same numbers in every run: the generator of Numerical Recipes. */
-let state = 7;
-const random = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
+const random = generator(7);
 const choice = (...values) => values[Math.floor(random() * values.length)];
 
 const layouts = { 'Blocked Bloom filter': 'blocked', 'Classic Bloom filter': 'classic', 'Word Bloom filter': 'word' };
@@ -52,6 +47,13 @@ async function printed(all) {
   return stdout.split(/status \d+\n/).slice(0, -1);
 }
 
+/** Calls `work` with the page, when it has an answer. */
+const withPlanner = (work) => withChromium(async (newPage) => {
+  const page = await newPage('planner.html');
+  await page.waitForSelector('#answer[data-bytes]');
+  await work(page);
+});
+
 /** Runs on the page: fills the form in, and reads the bytes of a row of the table; '' if there is no such filter. */
 function bytesOnPage(all) {
   const { elements } = document.getElementById('need');
@@ -65,10 +67,7 @@ function bytesOnPage(all) {
   });
 }
 
-test('the page and the command say the same', { skip: missing || (command ? false : 'TAMIS_COMMAND names no program') }, () => withChromium(async (newPage) => {
-  const page = await newPage();
-  await page.goto(fileAddress('planner.html'));
-  await page.waitForSelector('#answer[data-bytes]');
+test('the page and the command say the same', { skip: missingCommand }, () => withPlanner(async (page) => {
   const all = Array.from({ length: inputs }, anyNeed);
   const [shown, texts] = await Promise.all([page.evaluate(bytesOnPage, all), printed(all)]);
   let planned = 0;
@@ -131,9 +130,7 @@ function program(text, before) {
   return [...include, ...before, ...lines.filter((line) => !line.startsWith('#include')).map((line) => `  ${line}`), '  return 0;', '}', ''].join('\n');
 }
 
-test('advice and code', { skip: missing || (command ? false : 'TAMIS_COMMAND names no program') }, () => withChromium(async (newPage) => {
-  const page = await newPage();
-  await page.goto(fileAddress('planner.html'));
+test('advice and code', { skip: missingCommand }, () => withPlanner(async (page) => {
   const folder = mkdtempSync(join(tmpdir(), 'tamis-site-'));
   try {
     writeFileSync(join(folder, 'keys.txt'), 'a\nb\n');
@@ -146,10 +143,13 @@ test('advice and code', { skip: missing || (command ? false : 'TAMIS_COMMAND nam
       writeFileSync(join(folder, `${i}.py`), texts.Python);
       // JavaScript makes the filter that was planned, and a shared one by the addon, if that was built.
       const shared = texts.JavaScript.includes('Filter.shared');
-      const { Filter } = await import(shared ? package_.replace('node-wasm.js', 'native.js') : package_).catch((error) => shared ? {} : Promise.reject(error));
+      const { Filter } = await import(shared ? packageAddress.replace('node-wasm.js', 'native.js') : packageAddress).catch((error) => shared ? {} : Promise.reject(error));
       if (Filter) {
         const text = texts.JavaScript.replace(/^import.*$/m, '').replace('/dev/shm/seen.tamis', join(folder, `${i}.tamis`));
-        const { fpp, capacity, bytes: taken } = new Function('Filter', 'key', 'console', `${text}\nreturn filter;`)(Filter, 'a key', { log() {} }).stats();
+        const made = new Function('Filter', 'key', 'console', `${text}\nreturn filter;`)(Filter, 'a key', { log() {} });
+        for (let n = made.stats().count; n < 20000; n++)
+          made.addCopy(`key ${n}`); // a filter that grows takes its memory when keys come
+        const { fpp, capacity, bytes: taken } = made.stats();
         assert.deepEqual([capacity, fpp], [20000, 0.001]);
         assert.ok(Math.abs(taken / bytes - 1) < 0.05, `${kind}: ${taken} bytes, not ${bytes}`); // more cores, more locks
       }
@@ -215,10 +215,7 @@ function notFor({ growth, users, removes }, row) {
 
 const product = (...lists) => lists.reduce((all, list) => all.flatMap((one) => list.map((value) => [...one, value])), [[]]);
 
-test('each sentence of the page is true', { skip: missing }, () => withChromium(async (newPage) => {
-  const page = await newPage();
-  await page.goto(fileAddress('planner.html'));
-  await page.waitForSelector('#answer[data-bytes]');
+test('each sentence of the page is true', { skip: missing }, () => withPlanner(async (page) => {
   const all = product(['fixed', 'some', 'unknown'], ['one', 'threads', 'processes', 'machines'], [false, true], [0, 1, 12], [false, true], ['0.01', '1e-9'])
     .map(([growth, users, removes, window, renews, rate]) => ({ growth, users, removes, window, renews, rate, keys: '1M' }));
   const answers = await page.evaluate(`${JSON.stringify(all)}.map(${answerOnPage})`);
@@ -248,9 +245,7 @@ test('each sentence of the page is true', { skip: missing }, () => withChromium(
   assert.deepEqual(facts.map(([says]) => says).filter((says) => !printed.has(says)), [], 'sentences that the page never says');
 }));
 
-test('the address keeps what was asked, and a bad number says so', { skip: missing }, () => withChromium(async (newPage) => {
-  const page = await newPage();
-  await page.goto(fileAddress('planner.html'));
+test('the address keeps what was asked, and a bad number says so', { skip: missing }, () => withPlanner(async (page) => {
   await page.fill('#keys', 'many');
   assert.match(await page.textContent('#keys-wrong'), /whole number/);
   await page.fill('#keys', '5M');
@@ -266,6 +261,8 @@ test('the address keeps what was asked, and a bad number says so', { skip: missi
   await page.keyboard.press('ArrowRight');
   assert.equal(await page.getAttribute('#tab-C\\+\\+', 'aria-selected'), 'true');
   await page.waitForSelector('#curve svg path.line');
+  await page.click('#copy');
+  await page.locator('#copied', { hasText: /Copied|selected/ }).waitFor();
 }));
 
 test('numbers as people write them', () => {

@@ -2,11 +2,10 @@
 // The search finds what is asked for, offline, and leads there.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fileAddress, missing, withChromium } from './chromium.js';
+import { missing, withChromium } from './chromium.js';
 
 test('search', { skip: missing }, () => withChromium(async (newPage) => {
-  const page = await newPage({ viewport: { width: 360, height: 700 } });
-  await page.goto(fileAddress('search.html'));
+  const page = await newPage('search.html', { viewport: { width: 360, height: 700 } });
   const found = async (words) => {
     await page.fill('#q', words);
     await page.locator('#said', { hasText: /section|Nothing/ }).waitFor();

@@ -2,10 +2,10 @@
 // The page "Watch a filter work": each picture shows what the library says of the same filter after the same steps.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fileAddress, missing, withChromium } from './chromium.js';
+import { isTooWide, missing, packageAddress, withChromium } from './chromium.js';
 import { scenes } from '../src/scenes.js';
 
-const { Filter } = await import(process.env.TAMIS_PACKAGE ?? new URL('../../js/src/node-wasm.js', import.meta.url).href);
+const { Filter } = await import(packageAddress);
 
 /** What the library says after each step. */
 function expected({ options, steps }) {
@@ -40,8 +40,7 @@ async function watch(steps) {
 
 for (const [name, scene] of Object.entries(scenes)) {
   test(name, { skip: missing }, () => withChromium(async (newPage) => {
-    const page = await newPage({ reducedMotion: 'reduce' });
-    await page.goto(fileAddress('watch.html'));
+    const page = await newPage('watch.html', { reducedMotion: 'reduce' });
     await page.waitForSelector('#stage[data-step="0"]');
     await page.check(`[name=scene][value=${name}]`);
     await page.locator('#number', { hasText: `0 of ${scene.steps.length}` }).waitFor();
@@ -97,8 +96,7 @@ const reach = (page, steps) => page.evaluate(async (n) => {
 }, steps);
 
 test('play, pause and speed', { skip: missing }, () => withChromium(async (newPage) => {
-  const page = await newPage({ viewport: { width: 360, height: 700 } });
-  await page.goto(fileAddress('watch.html'));
+  const page = await newPage('watch.html', { viewport: { width: 360, height: 700 } });
   await page.waitForSelector('#stage[data-step="0"]');
   assert.equal(await page.evaluate(() => document.getAnimations().length), 0, 'nothing moves before somebody asks for it');
   await page.focus('#speed');
@@ -125,6 +123,6 @@ test('play, pause and speed', { skip: missing }, () => withChromium(async (newPa
     await page.focus('#stage');
     await page.keyboard.press('End');
     await page.waitForSelector(`#stage[data-step="${scenes[scene].steps.length}"]`);
-    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false, scene);
+    assert.equal(await isTooWide(page), false, scene);
   }
 }));

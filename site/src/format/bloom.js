@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Bloom filters, with counters or without.
-import { MASK, MULTIPLIER, big, f64, high, need, padded, popcount, rotl, u32, u64 } from './numbers.js';
+import { MASK, MULTIPLIER, big, high, need, padded, popcount, rotl, spread, u32, u64 } from './numbers.js';
 import { HEADER, LAYERS, LIVE } from './container.js';
 
 const LAYER = 16; // the type of a block
@@ -28,7 +28,7 @@ class BloomLayer {
     for (let section = 0; section < this.sections; section++) {
       for (const [word, mask] of this.masksInSection(h))
         all.push([section * this.section + Number(word), mask]);
-      h = ((h ^ (h >> 32n)) * MULTIPLIER) & MASK;
+      h = spread(h);
     }
     return all;
   }
@@ -59,13 +59,12 @@ class BloomLayer {
   }
 
   /** How many copies of the key a layer has: 1 or 0, but of counters. */
-  async count(container, mixed, trace) {
+  async count(container, mixed) {
     const masks = this.masks(mixed);
     const words = await Promise.all(masks.map(([word]) => container.read(this.at + 8 * word, 8)));
     let least = Infinity;
-    masks.forEach(([word, mask], i) => {
+    masks.forEach(([, mask], i) => {
       const value = big(words[i], 0);
-      trace?.push({ layer: this.number, word, mask, value });
       if (this.isCounting) {
         for (let shift = 0n; shift < 64n; shift += 4n) {
           if ((mask >> shift) & 1n)
@@ -80,13 +79,13 @@ class BloomLayer {
 
   /** How full `samples` parts of the layer are: [part of the bits that are set], and what rate follows from that. */
   async sample(container, samples) {
-    const size = Math.min(this.lines, Math.max(1, Math.ceil(4096 / 64)));
+    const size = Math.min(this.lines, 4096 / 64);
     const count = Math.min(samples, Math.ceil(this.lines / size));
     const fills = [];
     let rates = 0, lines = 0;
     for (let i = 0; i < count; i++) {
       const line = count === 1 ? 0 : Math.floor(i * (this.lines - size) / (count - 1));
-      const bytes = await container.read(this.at + 64 * line, 64 * Math.min(size, this.lines - line));
+      const bytes = await container.read(this.at + 64 * line, 64 * size);
       let set = 0;
       for (let at = 0; at < bytes.length; at += 64) {
         let ofLine = 0;
@@ -127,6 +126,17 @@ export class Bloom {
     return bloom;
   }
 
+  /** Opens the next layer, whose block begins there. */
+  async openLayer(container, at) {
+    const number = this.layers.length + 1;
+    const block = await container.head(at);
+    need(block?.type === LAYER && block.size === 56, 'a layer is missing');
+    const payload = await container.payload(block);
+    const layer = new BloomLayer(number, [0, 8, 16, 24, 32].map((offset) => u64(payload, offset)));
+    this.layers.push(layer);
+    return { layer, block };
+  }
+
   async openSealed(container, further) {
     const [first] = this.layers;
     const place = (layer, after) => {
@@ -135,30 +145,20 @@ export class Bloom {
       return end;
     };
     let at = place(first, HEADER);
-    for (let number = 2; number <= further + 1; number++) {
-      const block = await container.head(at);
-      need(block?.type === LAYER && block.size === 56 && block.meanings[0] === BigInt(number), 'a layer is missing');
-      const payload = await container.payload(block);
-      const layer = new BloomLayer(number, [0, 8, 16, 24, 32].map((offset) => u64(payload, offset)));
-      Object.assign(layer, { keys: Number(block.meanings[1]), capacity: u64(payload, 40), rate: f64(payload, 48) });
-      this.layers.push(layer);
+    while (this.layers.length <= further) {
+      const { layer, block } = await this.openLayer(container, at);
+      need(block.meanings[0] === BigInt(layer.number), 'a layer is missing');
+      layer.keys = Number(block.meanings[1]);
       at = place(layer, block.end);
     }
-    [first.keys, this.isFull] = await container.trailer(at);
+    [first.keys] = await container.trailer(at);
   }
 
   /** A file that processes share: it has its full size, and the tallies say how many of its layers are open. */
   async openLive(container, further) {
     let at = HEADER;
-    for (let number = 2; number <= further + 1; number++) {
-      const block = await container.head(at);
-      need(block?.type === LAYER && block.size === 56, 'a layer is missing');
-      const payload = await container.payload(block);
-      const layer = new BloomLayer(number, [0, 8, 16, 24, 32].map((offset) => u64(payload, offset)));
-      Object.assign(layer, { capacity: u64(payload, 40), rate: f64(payload, 48) });
-      this.layers.push(layer);
-      at = block.end;
-    }
+    while (this.layers.length <= further)
+      at = (await this.openLayer(container, at)).block.end;
     const tallies = padded(at, 4096), size = 33 * 64;
     const open = u64(await container.read(tallies, 8), 0) / 2;
     const used = open >= 1 && open < this.layers.length + 1 ? Math.floor(open) : 1;
@@ -179,9 +179,9 @@ export class Bloom {
     this.layers.length = used;
   }
 
-  async count(container, mixed, trace) {
+  async count(container, mixed) {
     for (const layer of this.layers) {
-      const copies = await layer.count(container, mixed, trace);
+      const copies = await layer.count(container, mixed);
       if (copies)
         return { copies };
     }

@@ -15,7 +15,6 @@ export class Container {
     this.reads = []; // [at, size], in order
     this.bytesRead = 0;
     this.parts = []; // { name, at, size }: what the file consists of, as far as it was followed
-    this.blocks = 0;
   }
 
   async read(at, size) {
@@ -58,7 +57,7 @@ export class Container {
     need(end + UNIT <= this.source.size, 'it ends too early');
     this.part(name, at, size);
     this.part('sums', at + size, end - at - size);
-    return { at, size, end };
+    return { at, end };
   }
 
   /** Where number i of a row of n numbers lies whose first block begins there. */

@@ -161,17 +161,14 @@ export class Cuckoo {
       }
       at = block.end;
     }
-    [this.used, this.further, this.segmentCount] = await container.trailer(at);
+    [this.used, this.further] = await container.trailer(at);
     for (const mixed of removed)
       await this.remove(container, mixed);
   }
 
   async openArrays(container) {
     const [generation] = this.generations;
-    const trailer = await container.trailer(container.source.size - UNIT);
-    [this.used, this.further] = trailer;
-    this.segmentCount = generation.roots;
-    this.places = trailer[2];
+    [this.used, this.further, this.places] = await container.trailer(container.source.size - UNIT);
     need(this.places % UNIT === 0 && Container.endOfRow(this.places, generation.roots) + UNIT === container.source.size, 'the places of its segments');
     const row = await container.head(this.places);
     need(row?.type === PLACES, 'the places of its segments');
@@ -215,8 +212,8 @@ export class Cuckoo {
     }));
   }
 
-  /** The entries that match a key: { knows, lane, further }. */
-  async matches(container, mixed, trace) {
+  /** The entries that match a key: { knows, key, copies }. */
+  async matches(container, mixed) {
     const all = [];
     for (const generation of this.generations) {
       const place = generation.placeOf(mixed);
@@ -226,7 +223,6 @@ export class Cuckoo {
       const lanes = generation.lanesAt(segment.depth);
       const words = await Promise.all(place.buckets.map((bucket) => container.read(segment.at + 8 * bucket, 8).then((bytes) => big(bytes, 0))));
       for (const [i, bucket] of place.buckets.entries()) {
-        trace?.push({ generation: generation.number, segment: segment.index, bucket, fingerprint: place.fingerprint });
         for (const [lane, entry] of generation.lanesOf(words[i], segment.depth).entries()) {
           const knows = entry ? generation.knows(entry, place.fingerprint, segment.depth) : -1;
           if (knows < 0)
@@ -250,8 +246,8 @@ export class Cuckoo {
     this.removed.set(best.key, (this.removed.get(best.key) ?? 0) + 1);
   }
 
-  async count(container, mixed, trace) {
-    const matches = await this.matches(container, mixed, trace);
+  async count(container, mixed) {
+    const matches = await this.matches(container, mixed);
     return { copies: matches.reduce((sum, { copies }) => sum + copies, 0) };
   }
 }

@@ -53,7 +53,6 @@ class WindowLayer {
     const size = Math.min(this.words, 512);
     const count = Math.min(samples, Math.ceil(this.words / size));
     const fills = [], periods = new Map();
-    const stampMask = (1n << BigInt(window.stampBits)) - 1n;
     for (let i = 0; i < count; i++) {
       const first = count === 1 ? 0 : Math.floor(i * (this.words - size) / (count - 1));
       const bytes = await container.read(this.at + 8 * first, 8 * size);
@@ -66,7 +65,7 @@ class WindowLayer {
             if (!entry)
               continue;
             used++;
-            const period = window.periodOf(Number(entry & stampMask), copied);
+            const period = window.periodOf(entry, copied);
             periods.set(period, (periods.get(period) ?? 0) + 1);
           }
         }
@@ -87,12 +86,12 @@ export class Window {
       throw new NotAFilter('this is a window that processes share, and its entries may move while this page reads them. Save the window with tamis_save_file, and open the saved file.');
     const window = new Window();
     window.periods = geometry(0);
-    window.renews = geometry(1) === 1;
     window.first = geometry(2);
     window.stamp = geometry(3);
     window.stamps = window.periods + 2;
     need(window.periods >= 1 && window.periods <= 64 && window.stamp >= 1 && window.stamp <= window.stamps, 'the window');
     window.stampBits = window.stamps.toString(2).length;
+    window.stampMask = (1n << BigInt(window.stampBits)) - 1n;
     const most = geometry(4);
     need(most >= 1 && most <= 63, 'the number of layers');
     window.layers = [];
@@ -127,7 +126,8 @@ export class Window {
   }
 
   /** The period of an entry in a segment that was copied in period `copied`. */
-  periodOf(stamp, copied) {
+  periodOf(entry, copied) {
+    const stamp = Number(entry & this.stampMask);
     const now = 1 + (((this.stamp - 1 + copied - this.first) % this.stamps) + this.stamps) % this.stamps;
     return copied - (now - stamp + this.stamps) % this.stamps;
   }
@@ -136,17 +136,21 @@ export class Window {
     return this.last <= period + this.periods;
   }
 
-  async count(container, mixed, trace) {
+  /** Whether an entry in use is one of the fingerprint. */
+  hasFingerprint(entry, fingerprint) {
+    return entry !== 0n && entry >> BigInt(this.stampBits) === fingerprint;
+  }
+
+  async count(container, mixed) {
     for (const layer of this.layers) {
       const { segment, fingerprint, buckets } = layer.placeOf(mixed);
       const [copied, ...words] = await Promise.all([layer.copiedOf(container, segment),
         ...buckets.map((bucket) => container.read(layer.at + 8 * layer.wordAt(bucket), 8).then((bytes) => big(bytes, 0)))]);
       for (const [i, bucket] of buckets.entries()) {
-        trace?.push({ layer: layer.number, bucket, fingerprint });
         for (const [lane, entry] of layer.lanesOf(bucket, words[i])) {
-          if (!entry || entry >> BigInt(this.stampBits) !== fingerprint)
+          if (!this.hasFingerprint(entry, fingerprint))
             continue;
-          const period = this.periodOf(Number(entry & ((1n << BigInt(this.stampBits)) - 1n)), copied);
+          const period = this.periodOf(entry, copied);
           if (this.isRemembered(period)) {
             const lanesOfWord = Math.floor(64 / layer.width);
             const further = await furtherCopies(container, layer.counts, lanesOfWord, layer.wordAt(bucket) * lanesOfWord + lane);
