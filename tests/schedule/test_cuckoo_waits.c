@@ -83,10 +83,8 @@ static void add_copies(tamis_filter *f, unsigned n)
 static void grow_and_shrink(tamis_filter *f)
 {
   for (uint64_t turn = 0; turn < TURNS; turn++) {
-    for (uint64_t i = 0; i < TURN_KEYS; i++)
-      assert_int_equal(tamis_add_hash(f, i * UINT64_C(0x9E3779B97F4A7C15)), TAMIS_OK);
-    for (uint64_t i = 0; i < TURN_KEYS; i++)
-      assert_int_equal(tamis_remove_hash(f, i * UINT64_C(0x9E3779B97F4A7C15)), TAMIS_OK);
+    add_range(f, 0, TURN_KEYS);
+    remove_range(f, 0, TURN_KEYS);
   }
 }
 

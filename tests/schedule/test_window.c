@@ -207,7 +207,11 @@ DEED(advance_from, n)
 
 VERB(open, n)
 {
-  return open_layer_after(window_of(f), &window_of(f)->first);
+  struct window *w = window_of(f);
+  lock_take(&w->opening);
+  int result = tamis__window_open_layer(w, &w->first);
+  lock_release(&w->opening);
+  return result;
 }
 
 VERB(has_retried, n)

@@ -27,14 +27,6 @@ static inline void add(tamis_filter *f, uint64_t key, unsigned copies)
     assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
 }
 
-static inline int open_layer_after(struct window *w, const struct window_layer *full)
-{
-  lock_take(&w->opening);
-  int result = tamis__window_open_layer(w, full);
-  lock_release(&w->opening);
-  return result;
-}
-
 /* ---- keys that come one after the other ---- */
 
 static __attribute__((unused)) uint64_t next_key;

@@ -3,8 +3,6 @@
  * Full filters: what they refuse, they refuse without a search, and they take keys again as soon as
  * there is room.
  */
-#include "unit.h"
-
 #include "cuckoo/directory.h"
 #include "filter_unit.h"
 

@@ -3,7 +3,8 @@
  * What a reader refuses, and how much memory it takes, where that takes more than one change of a file:
  * compat.allowed has each number and each part by itself.  All sums are right.
  */
-#include "parts_unit.h"
+#include "fuzz/parts.h"
+#include "saved_unit.h"
 
 #include "bloom/bloom.h"
 #include "cuckoo/save.h"
@@ -16,6 +17,38 @@ static struct {
   unsigned char data[1 << 15];
   size_t size;
 } file;
+
+static struct parts parts;
+
+static unsigned char joined[1 << 19];
+
+static struct source join_with(unsigned repair)
+{
+  size_t size = parts_join(&parts, repair, joined, sizeof joined);
+  assert_true(size > 0);
+  return (struct source){.data = joined, .size = size};
+}
+
+static int load_joined(unsigned repair)
+{
+  return load_any(join_with(repair), UINT64_C(64) << 20, NULL);
+}
+
+static int map_joined(unsigned repair, bool check_all, tamis_filter **out)
+{
+  return map_source(join_with(repair), check_all, out);
+}
+
+static void insert(unsigned at, struct part part)
+{
+  memmove(&parts.part[at + 1], &parts.part[at], (parts.n++ - at) * sizeof *parts.part);
+  parts.part[at] = part;
+}
+
+static void drop(unsigned at)
+{
+  memmove(&parts.part[at], &parts.part[at + 1], (--parts.n - at) * sizeof *parts.part);
+}
 
 static size_t up(size_t x, size_t unit)
 {

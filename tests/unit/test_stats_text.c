@@ -3,8 +3,6 @@
  * Figures that count what was slow, and figures as text.  What the texts say is read by
  * test_stats_text.py; here is how they are written.
  */
-#include "unit.h"
-
 #include "cuckoo_unit.h"
 
 #include <time.h>

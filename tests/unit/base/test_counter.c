@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "unit.h"
-
 #include "base/core_counter.h"
 #include "harness.h"
 #include "sequences.h"

@@ -3,8 +3,6 @@
  * Batches of look-ups in a cuckoo filter notice that an entry or a segment has moved, whether they
  * compute with vectors or not.  (That they answer as single calls do: unit/test_batches.c.)
  */
-#include "unit.h"
-
 #include "base/vector.h"
 #include "cuckoo/lookup.h"
 #include "cuckoo_unit.h"

@@ -2,8 +2,6 @@
  *
  * The figures and the validation of a Bloom filter.
  */
-#include "unit.h"
-
 #include "base/counter.h"
 #include "base/stripe.h"
 #include "bloom_unit.h"

@@ -3,8 +3,6 @@
  * Adds to a Bloom filter by threads that take turns; unit/test_planning.c and unit/test_batches.c have
  * the calls of one thread.
  */
-#include "unit.h"
-
 #include "bloom_unit.h"
 #include "harness.h"
 

@@ -2,8 +2,6 @@
  *
  * What a filter consists of before it grows, and what comes with its first growth.
  */
-#include "unit.h"
-
 #include "cuckoo_unit.h"
 
 #include "cuckoo/create.h"

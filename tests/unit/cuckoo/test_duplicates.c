@@ -2,8 +2,6 @@
  *
  * Duplicate counts, and filters to which keys are added more than once.
  */
-#include "unit.h"
-
 #include "cuckoo_unit.h"
 #include "table/count_codes.h"
 #include "validate.h"

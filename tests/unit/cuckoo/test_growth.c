@@ -2,8 +2,6 @@
  *
  * Splits, joins, drops, and generations that are opened.
  */
-#include "unit.h"
-
 #include "cuckoo_unit.h"
 
 #include "cuckoo/growth.h"

@@ -2,8 +2,6 @@
  *
  * The limit of bytes.
  */
-#include "unit.h"
-
 #include "cuckoo/memory.h"
 #include "cuckoo/segment.h"
 #include "cuckoo_unit.h"

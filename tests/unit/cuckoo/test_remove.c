@@ -2,8 +2,6 @@
  *
  * Removes.
  */
-#include "unit.h"
-
 #include "cuckoo_unit.h"
 
 /* ---- removes that give no memory back take no lock but those of the bucket pair ---- */

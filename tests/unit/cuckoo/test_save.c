@@ -2,8 +2,6 @@
  *
  * What is peculiar to saved cuckoo filters; test_saved.c has what holds for all kinds.
  */
-#include "unit.h"
-
 #include "cuckoo_unit.h"
 #include "saved_unit.h"
 

@@ -2,8 +2,6 @@
  *
  * The duplicate counts that a segment owns.
  */
-#include "unit.h"
-
 #include "cuckoo/segment.h"
 #include "cuckoo_unit.h"
 

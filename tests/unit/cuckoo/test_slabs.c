@@ -2,8 +2,6 @@
  *
  * Slabs, which hold the segments of large filters.
  */
-#include "unit.h"
-
 #include "cuckoo/memory.h"
 #include "cuckoo/segment.h"
 #include "cuckoo_unit.h"

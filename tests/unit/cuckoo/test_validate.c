@@ -2,8 +2,6 @@
  *
  * Validation of a whole filter notices every error.
  */
-#include "unit.h"
-
 #include "cuckoo/segment.h"
 #include "cuckoo_unit.h"
 
